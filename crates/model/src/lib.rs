@@ -1,0 +1,34 @@
+//! The words of Wirelapse as types: clocks, timestamps, stages, legs, sends, connections, and what was lost.
+//!
+//! **Does:** defines the values that every other crate passes on, their arithmetic, and the rules that keep a figure
+//! honest (no subtraction across clocks, no negative duration, losses as counters that add up).
+//!
+//! **Does not:** make a system call, read a clock, or allocate on behalf of a hot path. Times and bytes come from the
+//! caller.
+//!
+//! **Guarantees:** nothing here panics on any input; an impossible order of stages is a value ([`Disorder`]), never a
+//! wrapped number.
+
+mod clock;
+mod connection;
+mod event;
+mod lost;
+mod nanos;
+mod owner;
+mod sampling;
+mod send;
+mod sequence;
+mod stage;
+mod wait;
+
+pub use clock::{Clock, Conversion, Instant, Mac, Monotonic, Realtime, Source, Tai, Timestamp};
+pub use connection::{Connection, ConnectionId, ConnectionTotals, Opening};
+pub use event::Event;
+pub use lost::Lost;
+pub use nanos::Nanos;
+pub use owner::{Comm, Owner};
+pub use sampling::{Coverage, ParseSamplingError, Ratio, Sampling};
+pub use send::{Congestion, Merged, Send, SenderState, Stamps};
+pub use sequence::{SeqNumber, StreamOffset};
+pub use stage::{Disorder, Leg, Stage};
+pub use wait::{Wait, WaitReason};

@@ -1,0 +1,56 @@
+//! Whose socket it is.
+
+use std::fmt;
+
+/// The process that owns a socket, or that made a send.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Owner {
+    /// Process id (the kernel's `tgid`) in the tracer's own pid namespace; 0 where it is not known.
+    pub pid: u32,
+    /// The thread's name at that moment.
+    pub comm: Comm,
+}
+
+/// The kernel's `comm`: up to 15 bytes, then a zero. Not always UTF-8; shown with what is not replaced by `�`.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Comm(pub [u8; 16]);
+
+impl fmt::Display for Comm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let end = self.0.iter().position(|&b| b == 0).unwrap_or(self.0.len());
+        let text: String = String::from_utf8_lossy(&self.0[..end])
+            .chars()
+            // A program chooses its own name: control characters must not reach a terminal.
+            .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+            .collect();
+        f.pad(&text)
+    }
+}
+
+impl fmt::Debug for Comm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.to_string())
+    }
+}
+
+impl From<&str> for Comm {
+    /// Cuts at 15 bytes, as the kernel does.
+    fn from(text: &str) -> Self {
+        let mut bytes = [0; 16];
+        let n = text.len().min(15);
+        bytes[..n].copy_from_slice(&text.as_bytes()[..n]);
+        Self(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_cut_and_cleaned() {
+        assert_eq!(Comm::from("a-name-longer-than-15").to_string(), "a-name-longer-t");
+        assert_eq!(Comm(*b"a\x1b[2Jb\0\0\0\0\0\0\0\0\0\0").to_string(), "a\u{fffd}[2Jb");
+        assert_eq!(Comm(*b"0123456789abcde\xff").to_string(), "0123456789abcde\u{fffd}");
+    }
+}

@@ -1,0 +1,99 @@
+//! Stages, where a timestamp is taken, and legs, the time between two of them.
+
+use std::fmt;
+
+use crate::Nanos;
+
+/// A place where a timestamp is taken. The kernel's names are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// The application's bytes are in TCP's write queue.
+    Send,
+    /// The packet enters the packet scheduler (qdisc).
+    Sched,
+    /// The packet is handed to the driver.
+    Driver,
+    /// The NIC put the packet on the wire, by its hardware clock.
+    Nic,
+    /// The last byte was cumulatively acknowledged.
+    Ack,
+}
+
+impl Stage {
+    /// All stages of a send, in the order a byte passes them.
+    pub const ALL: [Self; 5] = [Self::Send, Self::Sched, Self::Driver, Self::Nic, Self::Ack];
+
+    /// The word used in output.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Send => "send",
+            Self::Sched => "sched",
+            Self::Driver => "driver",
+            Self::Nic => "nic",
+            Self::Ack => "ack",
+        }
+    }
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// The time between two stages of a send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Leg {
+    /// `send` → `sched`: waiting in TCP.
+    Tcp,
+    /// `sched` → `driver`: waiting in the packet scheduler.
+    Qdisc,
+    /// `driver` → `nic`: waiting in the driver's and the NIC's queues.
+    Nic,
+    /// `nic` (or `driver`, where the NIC gives no stamp) → `ack`: wire, peer, and the ACK's way back.
+    Network,
+    /// `send` → `ack`.
+    Total,
+}
+
+impl Leg {
+    /// All legs, in the order a byte passes them; the total last.
+    pub const ALL: [Self; 5] = [Self::Tcp, Self::Qdisc, Self::Nic, Self::Network, Self::Total];
+
+    /// The legs that add up to the total.
+    pub const PARTS: [Self; 4] = [Self::Tcp, Self::Qdisc, Self::Nic, Self::Network];
+
+    /// The word used in output.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Qdisc => "qdisc",
+            Self::Nic => "nic",
+            Self::Network => "network",
+            Self::Total => "total",
+        }
+    }
+}
+
+impl fmt::Display for Leg {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A later stage bears an earlier time: impossible, so it is counted and no duration is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Disorder {
+    /// How far the two are the wrong way round.
+    pub by: Nanos,
+}
+
+impl fmt::Display for Disorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the later stage bears a time {} before the earlier one", self.by)
+    }
+}
+
+impl std::error::Error for Disorder {}

@@ -1,0 +1,72 @@
+//! Test tiers: what a test needs of the machine, and an honest word where the machine has not got it.
+//!
+//! A test that needs root or a kernel feature begins with [`needs!`]. Where the need is not met the test returns at once,
+//! and a line `SKIPPED …` is printed and appended to the file named by the environment variable `WIRELAPSE_SKIPS`;
+//! `make test` shows that list with its length at the end. Nothing is skipped by name, and nothing silently.
+
+use std::io::Write as _;
+
+/// Something a test cannot do without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need<'a> {
+    /// Effective user id 0.
+    Root,
+    /// A file or folder of the machine, such as `/sys/kernel/btf/vmlinux` or the captures beside the checkout.
+    Path(&'a str),
+    /// A program on `PATH`.
+    Program(&'a str),
+}
+
+impl Need<'_> {
+    /// Why the need is not met, or `None` where it is.
+    pub fn unmet(self) -> Option<String> {
+        match self {
+            // SAFETY: geteuid takes nothing and cannot fail.
+            Need::Root => (unsafe { libc::geteuid() } != 0).then(|| "needs root".into()),
+            Need::Path(path) => (!std::path::Path::new(path).exists()).then(|| format!("needs {path}")),
+            Need::Program(name) => {
+                let path = std::env::var_os("PATH").unwrap_or_default();
+                let found = std::env::split_paths(&path).any(|dir| dir.join(name).is_file());
+                (!found).then(|| format!("needs the program {name}"))
+            }
+        }
+    }
+}
+
+/// Records that `test` is skipped because of `reason`.
+pub fn skip(test: &str, reason: &str) {
+    let line = format!("SKIPPED {test}: {reason}\n");
+    eprint!("{line}");
+    if let Some(list) = std::env::var_os("WIRELAPSE_SKIPS") {
+        let written = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&list)
+            .and_then(|mut file| file.write_all(line.as_bytes()));
+        assert!(written.is_ok(), "cannot record a skip in {}: {written:?}", list.display());
+    }
+}
+
+/// Returns from the test, with a recorded skip, where one of the needs is not met.
+#[macro_export]
+macro_rules! needs {
+    ($($need:expr),+ $(,)?) => {
+        $(if let Some(reason) = $crate::Need::unmet($need) {
+            $crate::skip(&format!("{}::{}", module_path!(), std::thread::current().name().unwrap_or("?")), &reason);
+            return;
+        })+
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn needs_are_told_apart() {
+        assert_eq!(Need::Path("/proc/self").unmet(), None);
+        assert_eq!(Need::Path("/no/such").unmet(), Some("needs /no/such".into()));
+        assert_eq!(Need::Program("sh").unmet(), None);
+        assert!(Need::Program("no-such-program").unmet().is_some());
+    }
+}

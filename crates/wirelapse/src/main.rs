@@ -1,0 +1,33 @@
+//! `wirelapse`: where does the time go, and would a different setting help?
+//!
+//! One file per subcommand, and glue only: what a command does lives in the crates below.
+
+mod completions;
+mod exit;
+mod man;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Where does the time of TCP and UDP on Linux go, and would a different setting help?
+#[derive(Parser)]
+#[command(name = "wirelapse", version, propagate_version = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Completions(completions::Args),
+    Man(man::Args),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
+    };
+    exit::code(result)
+}
