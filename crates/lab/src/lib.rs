@@ -34,8 +34,10 @@ mod host;
 pub mod line;
 mod netem;
 mod netlink;
+pub mod parse;
 mod path;
 mod random;
+pub mod registry;
 mod report;
 mod tap;
 
