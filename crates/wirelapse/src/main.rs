@@ -4,6 +4,7 @@
 
 mod completions;
 mod exit;
+mod lab;
 mod man;
 
 use std::process::ExitCode;
@@ -21,12 +22,14 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Completions(completions::Args),
+    Lab(lab::Args),
     Man(man::Args),
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Completions(args) => completions::run(&args),
+        Command::Lab(args) => lab::run(&args),
         Command::Man(args) => man::run(&args),
     };
     exit::code(result)
