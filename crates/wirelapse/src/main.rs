@@ -3,6 +3,7 @@
 //! One file per subcommand, and glue only: what a command does lives in the crates below.
 
 mod completions;
+mod doctor;
 mod exit;
 mod man;
 
@@ -20,12 +21,14 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Doctor(doctor::Args),
     Completions(completions::Args),
     Man(man::Args),
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
+        Command::Doctor(args) => doctor::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
     };
