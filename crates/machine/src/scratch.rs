@@ -22,7 +22,7 @@ const QDISCS: [(&str, &str, u32, usize, &str, &str); 4] = [
         "netem",
         ROOT,
         24,
-        "the kernel's own path for labs: lab --path netem",
+        "the kernel's own path for labs: lab up --backend netem",
         "the built-in path, in user space",
     ),
     ("fq", "fq", ROOT, 0, "pacing in the qdisc, per connection", "TCP paces by its own timer"),
@@ -119,8 +119,8 @@ pub fn capabilities() -> Vec<Capability> {
             "the hosts of a lab",
             "no lab on this machine",
         ),
-        row("veth", trials.veth, "joins hosts when no path is asked for", "the built-in path over TUN"),
-        row("TUN", trials.tun, "the built-in path of a lab", "lab --path netem"),
+        row("veth", trials.veth, "joins the hosts of a lab over netem", "the built-in path, over TAP devices"),
+        row("TUN", trials.tun, "the built-in path of a lab", "lab up --backend netem"),
     ];
     all.extend(
         QDISCS
