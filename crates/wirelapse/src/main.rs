@@ -3,6 +3,7 @@
 //! One file per subcommand, and glue only: what a command does lives in the crates below.
 
 mod completions;
+mod doctor;
 mod exit;
 mod lab;
 mod man;
@@ -21,6 +22,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Doctor(doctor::Args),
     Completions(completions::Args),
     Lab(lab::Args),
     Man(man::Args),
@@ -28,6 +30,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
+        Command::Doctor(args) => doctor::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Lab(args) => lab::run(&args),
         Command::Man(args) => man::run(&args),
