@@ -151,7 +151,8 @@ impl Connection {
             // Bytes from before the capture have been seen by nobody: should they come, they are new, not sent again.
             self.halves[dir].open_hole(START - (1 << 30), START, 0, None);
         }
-        if self.established_at.is_none() && !(syn || self.halves[0].offered.seen && self.halves[1].count.packets == 0) {
+        let answered = !self.halves[TO_SERVER].offered.seen || self.halves[TO_CLIENT].count.packets > 0;
+        if self.established_at.is_none() && !syn && !s.flags.contains(Flags::RST) && answered {
             self.established_at = Some(now);
         }
         let (advanced, duplicate_ack) =
@@ -228,10 +229,9 @@ impl Connection {
             if p.next == ack {
                 p.late = late.map(Box::new);
             }
-            if let Some(echo) = s.options.timestamps.and_then(|t| t.1).or(Some(0))
-                && let Some(repairs) = &mut p.repairs
-                && let Some(needless) = repairs.covered(ack, s.options.timestamps.and(Some(echo)))
-            {
+            // An echo of 0 says that the side has none (RFC 7323, section 3.2).
+            let echo = s.options.timestamps.and_then(|t| t.1).filter(|e| *e != 0);
+            if let Some(needless) = p.repairs.as_mut().and_then(|r| r.covered(ack, echo)) {
                 convict(p, needless, s.number, now, &mut self.book, 1 - dir);
             }
             if let Some(r) = p.recovery.as_deref().copied().filter(|r| ack >= r.point) {
@@ -525,7 +525,7 @@ impl Connection {
     }
 
     fn full_window(&mut self, dir: usize, number: u64, now: u64) {
-        let known = self.halves[1 - dir].window_known;
+        let (known, largest) = (self.halves[1 - dir].window_known, self.halves[1 - dir].max_window);
         let h = &mut self.halves[dir];
         let room = h.view.edge.saturating_sub(h.next);
         if !known || h.view.edge <= START || room >= u64::from(h.segment_size) || h.in_flight() < 2 * h.segment_size {
@@ -536,6 +536,7 @@ impl Connection {
             h.full_least = window;
         }
         h.full_windows += 1;
+        h.full_shrunk += u64::from(window < largest / 2);
         h.full_least = h.full_least.min(window);
         h.full_most = h.full_most.max(window);
         if h.full_windows <= 8 {
@@ -766,6 +767,11 @@ fn advance(p: &mut Half, h: &mut Half, s: &Segment, ack: u64, now: u64, pure: bo
 /// A round of one RTT is over.
 fn round(p: &mut Half) {
     let (peak, last) = (p.round_peak, p.last_peak);
+    p.round_end = p.next;
+    if peak == 0 {
+        // Nothing was sent in it.
+        return;
+    }
     let size = p.segment_size.max(1);
     if p.is_full(p.last_payload) && p.recovery.is_none() {
         p.flat_rounds = if last > 4 * size && peak.abs_diff(last) <= size { p.flat_rounds + 1 } else { 0 };
@@ -777,7 +783,6 @@ fn round(p: &mut Half) {
     }
     p.last_peak = peak;
     p.round_peak = 0;
-    p.round_end = p.next;
 }
 
 fn take_sack(p: &mut Half, s: &Segment, ack: u64, now: u64, book: &mut Book, dir: usize) {

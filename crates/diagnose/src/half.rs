@@ -236,6 +236,8 @@ pub(crate) struct Half {
     pub(crate) threshold: u32,
     /// Windows at the moments when they were full: smallest and largest.
     pub(crate) full_windows: u64,
+    /// Of them, those at less than half of the largest window that had been advertised until then.
+    pub(crate) full_shrunk: u64,
     pub(crate) full_least: u64,
     pub(crate) full_most: u64,
     pub(crate) idle: (u32, u64, u64),

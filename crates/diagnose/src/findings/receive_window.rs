@@ -7,7 +7,7 @@ use crate::episode::Happening;
 pub(super) const RULE: Rule = Rule {
     kind: Kind {
         name: "receive_window",
-        rule: "at least 10 % of the time the receive window was full, it did not shrink below half of its largest, and scaling is not what is missing",
+        rule: "at least 10 % of the time the receive window was full, it had not shrunk by then, and scaling is not what is missing",
     },
     find,
     once: false,
@@ -15,8 +15,11 @@ pub(super) const RULE: Rule = Rule {
 
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     let (h, share) = (case.sender(dir), case.share(dir, Limit::ReceiveWindow));
-    let largest = case.receiver(dir).max_window;
-    if share < 0.10 || h.full_windows == 0 || h.full_least < largest / 2 || case.receiver(dir).count.zero_windows > 0 {
+    if share < 0.10
+        || h.full_windows == 0
+        || h.full_shrunk * 4 > h.full_windows
+        || case.receiver(dir).count.zero_windows > 0
+    {
         return None;
     }
     if (super::window_scaling::RULE.find)(case, dir).is_some() {

@@ -7,7 +7,7 @@ use crate::episode::Happening;
 pub(super) const RULE: Rule = Rule {
     kind: Kind {
         name: "receiver_application",
-        rule: "at least 10 % of the time the receive window was full, and it shrank below half of its largest",
+        rule: "at least 10 % of the time the receive window was full, and for a quarter of these moments it had shrunk below half of its largest, or to zero",
     },
     find,
     once: false,
@@ -16,7 +16,7 @@ pub(super) const RULE: Rule = Rule {
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     let (h, share) = (case.sender(dir), case.share(dir, Limit::ReceiveWindow));
     let largest = case.receiver(dir).max_window;
-    let shrank = h.full_windows > 0 && h.full_least < largest / 2 || case.receiver(dir).count.zero_windows > 0;
+    let shrank = h.full_shrunk * 4 > h.full_windows || case.receiver(dir).count.zero_windows > 0;
     if share < 0.10 || !shrank {
         return None;
     }
