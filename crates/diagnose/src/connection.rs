@@ -340,8 +340,9 @@ impl Connection {
             if u64::from(s.payload) * 4 < u64::from(h.segment_size.max(536)) {
                 h.count.small += 1;
                 // Small ones one after the other, without an answer in between: not a dialogue.
-                h.count.small_bursts +=
-                    u64::from(h.last_data_at > h.heard_at && h.last_payload * 4 < h.segment_size.max(536));
+                h.count.small_bursts += u64::from(
+                    h.last_data_at > h.heard_at && u64::from(h.last_payload) * 4 < u64::from(h.segment_size.max(536)),
+                );
             }
             // A quarter of the RTT without anything is the end of a burst.
             let pause = (h.rtt.base().unwrap_or(0).saturating_add(lag) / 4).max(200_000);
@@ -510,7 +511,7 @@ impl Connection {
         let h = &mut self.halves[dir];
         let Some(late) = h.late.take() else { return };
         // 2 ms for the sender to act, beside the way there and back.
-        if now - late.at > lag + lag / 4 + 2_000_000 {
+        if now - late.at > lag.saturating_add(lag / 4 + 2_000_000) {
             return;
         }
         let full = h.is_full(s.payload);
@@ -528,7 +529,11 @@ impl Connection {
         let (known, largest) = (self.halves[1 - dir].window_known, self.halves[1 - dir].max_window);
         let h = &mut self.halves[dir];
         let room = h.view.edge.saturating_sub(h.next);
-        if !known || h.view.edge <= START || room >= u64::from(h.segment_size) || h.in_flight() < 2 * h.segment_size {
+        if !known
+            || h.view.edge <= START
+            || room >= u64::from(h.segment_size)
+            || u64::from(h.in_flight()) < 2 * u64::from(h.segment_size)
+        {
             return;
         }
         let window = h.view.edge.saturating_sub(h.view.una);
@@ -580,9 +585,10 @@ impl Connection {
             return (State::Known(Limit::ReceiveWindow), dir);
         }
         // Both parts of the path under load against both at rest. 1 ms and a quarter: what scheduling adds on a LAN.
-        let rest = h.rtt.base().unwrap_or(0) + p.rtt.base().unwrap_or(0);
-        let load = h.rtt.loaded().or(h.rtt.base()).unwrap_or(0) + p.rtt.loaded().or(p.rtt.base()).unwrap_or(0);
-        let limit = if load > rest + rest / 4 + 1_000_000 {
+        let rest = h.rtt.base().unwrap_or(0).saturating_add(p.rtt.base().unwrap_or(0));
+        let load =
+            h.rtt.loaded().or(h.rtt.base()).unwrap_or(0).saturating_add(p.rtt.loaded().or(p.rtt.base()).unwrap_or(0));
+        let limit = if load > rest.saturating_add(rest / 4 + 1_000_000) {
             Limit::PathRate
         } else if h.past_slow_start {
             Limit::CongestionWindow
@@ -640,7 +646,7 @@ impl Connection {
             }
             State::Waiting => budget.add(Limit::Application, elapsed.saturating_add(handed_over)),
             State::Answered => {
-                let waited = new && dir == of && elapsed <= lag + lag / 4 + 2_000_000;
+                let waited = new && dir == of && elapsed <= lag.saturating_add(lag / 4 + 2_000_000);
                 budget.add(if waited { Limit::AckWaiting } else { Limit::Application }, handed_over);
                 budget.add(if waited { Limit::AckWaiting } else { Limit::Application }, elapsed);
             }
@@ -774,7 +780,7 @@ fn round(p: &mut Half) {
     }
     let size = p.segment_size.max(1);
     if p.is_full(p.last_payload) && p.recovery.is_none() {
-        p.flat_rounds = if last > 4 * size && peak.abs_diff(last) <= size { p.flat_rounds + 1 } else { 0 };
+        p.flat_rounds = if last / 4 > size && peak.abs_diff(last) <= size { p.flat_rounds + 1 } else { 0 };
         p.most_flat_rounds = p.most_flat_rounds.max(p.flat_rounds);
         // Slow start doubles each round (half that with delayed ACKs); two rounds of less are no slow start.
         if p.flat_rounds >= 2 || (p.threshold > 0 && peak >= p.threshold) {

@@ -266,7 +266,7 @@ fn verdict(c: &Connection, duration: Nanos, limits: &Budget, findings: &[Finding
     let largest = limits.largest();
     let share = limits.of(largest).0 as f64 * 100.0 / duration.0.max(1) as f64;
     let costly =
-        findings.iter().find(|f| f.cost_ns.0 > 0 && f.kind != "sender_application" && f.cost_ns.0 * 20 >= duration.0);
+        findings.iter().find(|f| f.cost_ns.0 > 0 && f.kind != "sender_application" && f.cost_ns.0 >= duration.0 / 20);
     let limited = if duration.0 == 0 {
         "over within one tick of the capture's clock".to_owned()
     } else if largest == Limit::Application && costly.is_none() {

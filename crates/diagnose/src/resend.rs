@@ -140,7 +140,7 @@ pub(crate) fn classify(s: &Signs) -> Class {
         return Class::Unclear;
     }
     let rtt = s.rtt.unwrap_or(100_000_000);
-    let timer = (rtt + rtt / 2).max(rtt.saturating_add(s.variation.saturating_mul(2))).max(10_000_000);
+    let timer = rtt.saturating_add(rtt / 2).max(rtt.saturating_add(s.variation.saturating_mul(2))).max(10_000_000);
     let by_timer = s.quiet >= timer;
     // Linux lets the retransmission timer run for an RTT and 200 ms at least, and sends a probe after two RTTs.
     let before_timeout = s.quiet < rtt.saturating_add(190_000_000);

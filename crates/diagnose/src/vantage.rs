@@ -44,9 +44,9 @@ impl Vantage {
                 // Under 1 ms the ends' own delays are of the same size as the path's.
                 if whole.0 < 1_000_000 {
                     Place::Anywhere
-                } else if k.0 * 10 <= whole.0 {
+                } else if k.0 <= whole.0 / 10 {
                     Place::NearClient
-                } else if s.0 * 10 <= whole.0 {
+                } else if s.0 <= whole.0 / 10 {
                     Place::NearServer
                 } else {
                     Place::Middle

@@ -301,7 +301,7 @@ fn mtu_black_hole() {
         let from = s.client.next;
         s.data(t, By::Client, size);
         for n in 0..4u64 {
-            t += 220 * MS << n;
+            t += (220 * MS) << n;
             s.raw(t, By::Client, Flags::ACK, from, size);
         }
         s.report()

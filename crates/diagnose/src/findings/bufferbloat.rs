@@ -17,7 +17,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     let r = h.rtt.detail.as_ref()?.with_flight.r()?;
     let (low, high) = (h.rtt.samples.min()?, h.rtt.samples.quantile(0.9)?);
     // 30 ms is where interactive use begins to suffer (RFC 7567 speaks of tens of milliseconds as excessive).
-    if h.rtt.samples.count() < 32 || r < 0.6 || high.0 < 2 * low.0 || high.0 - low.0 < 30_000_000 {
+    if h.rtt.samples.count() < 32 || r < 0.6 || high.0 / 2 < low.0 || high.0 - low.0 < 30_000_000 {
         return None;
     }
     let cost = case.time(dir, Limit::PathRate);

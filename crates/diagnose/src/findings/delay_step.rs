@@ -28,7 +28,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
         .filter(|(_, b, a)| {
             let step = b.0.abs_diff(a.0);
             // The levels must not overlap, and each must be flat to a quarter of the step: a queue that fills is a slope.
-            step >= 2_000_000 && step * 5 >= b.0 && b.1 - b.0 <= step / 4 && a.1 - a.0 <= step / 4
+            step >= 2_000_000 && step >= b.0 / 5 && b.1 - b.0 <= step / 4 && a.1 - a.0 <= step / 4
         })
         .max_by_key(|(_, b, a)| b.0.abs_diff(a.0))?;
     let (old, new) = (model::Nanos(before.0), model::Nanos(after.0));
