@@ -95,7 +95,7 @@ impl Sender {
         self.sends += 1;
         match (self.way, self.enabled, &mut self.matcher) {
             (Way::Sampled(one_in), Some(enabled), Some(matcher)) => {
-                if self.sends % u64::from(one_in) == 0 {
+                if self.sends.is_multiple_of(one_in.into()) {
                     let before = now::<Realtime>();
                     let options = SendOptions { stages: Some(enabled.stages()), ..SendOptions::default() };
                     let sent = enabled.send(&self.stream, &[IoSlice::new(data)], &options)?;
@@ -120,7 +120,7 @@ impl Sender {
             Way::Plain | Way::PlainTsOnly => return plain_read(&self.stream),
             Way::None | Way::Floor => return Ok(()),
         };
-        if self.sends % u64::from(every) == 0 {
+        if self.sends.is_multiple_of(every.into()) {
             self.read()?;
         }
         Ok(())

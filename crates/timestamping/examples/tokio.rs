@@ -26,7 +26,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let enabled = Request::new().transmit(Stages::SCHED | Stages::DRIVER).enable(&socket)?;
     let matcher = Mutex::new(Matcher::new(enabled.counting(), enabled.stages(), 1024));
 
-    let errors: AsyncFd<OwnedFd> = AsyncFd::try_with_interest(socket.as_fd().try_clone_to_owned()?, Interest::ERROR)?;
+    let errors: AsyncFd<OwnedFd> =
+        AsyncFd::register_with_interest(socket.as_fd().try_clone_to_owned()?, Interest::ERROR)?;
     let take_stamps = async {
         let mut queue = ErrorQueue::default();
         let mut taken = 0;
