@@ -26,8 +26,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let enabled = Request::new().transmit(Stages::SCHED | Stages::DRIVER).enable(&socket)?;
     let matcher = Mutex::new(Matcher::new(enabled.counting(), enabled.stages(), 1024));
 
-    let errors: AsyncFd<OwnedFd> =
-        AsyncFd::register_with_interest(socket.as_fd().try_clone_to_owned()?, Interest::ERROR)?;
+    let errors = socket.as_fd().try_clone_to_owned()?;
+    // SAFETY: an `OwnedFd` gives the same open descriptor whenever it is asked, until it is dropped.
+    let errors: AsyncFd<OwnedFd> = unsafe { AsyncFd::register_with_interest(errors, Interest::ERROR) }?;
     let take_stamps = async {
         let mut queue = ErrorQueue::default();
         let mut taken = 0;

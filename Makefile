@@ -1,0 +1,33 @@
+# Plain `cargo build` works by itself; this is for what cargo cannot do. `make help` lists it.
+
+# Where rustup puts cargo, for shells that have not been told.
+export PATH := $(PATH):$(HOME)/.cargo/bin
+
+.PHONY: help setup demo test check bench
+
+# The list of commands
+help:
+	@echo 'make demo    a real server and client over a path of known delay, traced   (root or sudo)'
+	@echo 'make test    everything: checks, tests, tests in other kernels             (root or sudo)'
+	@echo 'make check   formatting, lints, documentation, licences, purity'
+	@echo 'make bench   what tracing costs, measured on this machine                  (root or sudo)'
+	@echo 'make setup   install what the above need from Debian; each does so itself'
+
+setup:
+	@setup/install build demo test vm bench
+
+demo:
+	@setup/install build demo
+	@demo/run
+
+test:
+	@setup/install build test vm
+	@tests/run
+
+check:
+	@setup/install build
+	@check/run
+
+bench:
+	@setup/install build bench
+	@cargo bench --workspace

@@ -1,0 +1,267 @@
+//! What a path is asked to be, as values that are checked once.
+
+use model::Nanos;
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+
+/// A lab: what each direction of its path is like, and how it is made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Config {
+    /// From host `a` to host `b`.
+    pub a_to_b: Direction,
+    /// From host `b` to host `a`.
+    pub b_to_a: Direction,
+    /// Largest IP packet, bytes: 1,280 (what IPv6 needs) to 65,521.
+    pub mtu: u32,
+    /// Where the random draws begin: the same seed and the same frames in the same order meet the same fates.
+    pub seed: u64,
+    /// Who makes the path.
+    pub backend: Choice,
+}
+
+/// One direction of a path. The default is a path that does nothing.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Direction {
+    /// Propagation delay, from a frame's last bit sent to its last bit received.
+    #[serde(rename = "delay_ns")]
+    pub delay: Nanos,
+    /// The delay varies evenly between `delay − jitter` and `delay + jitter`, drawn anew for every segment. Order is
+    /// kept unless `reorder` is set: then a segment may be delivered before an earlier one.
+    #[serde(rename = "jitter_ns")]
+    pub jitter: Nanos,
+    /// Bits a second on the wire, everything that Ethernet adds counted (38 bytes a segment beside the IP packet).
+    pub rate: Option<BitRate>,
+    /// Which segments are lost after they were sent.
+    pub loss: Loss,
+    /// Segments held back so that later ones overtake them.
+    pub reorder: Option<Reorder>,
+    /// Share of the segments that arrive twice, 0 to 1. The copy arrives right behind and uses no rate.
+    pub duplicate: f64,
+    /// How much may wait for the wire, the segment on the wire included; more is dropped at the tail. Only with a
+    /// rate; without it, [`DEFAULT_QUEUE_SEGMENTS`] full segments.
+    pub queue: Option<Depth>,
+    /// ECN-capable segments that find more than this waiting are marked "congestion experienced" (RFC 3168).
+    /// Only with a rate.
+    pub ecn: Option<Depth>,
+}
+
+/// How many full-sized segments the queue holds where nothing else is asked for.
+pub const DEFAULT_QUEUE_SEGMENTS: u64 = 1_000;
+
+/// The longest delay, jitter or hold: one minute, several times what a path to the Moon and back takes.
+pub const LONGEST: Nanos = Nanos(60_000_000_000);
+
+/// Bytes that Ethernet puts round an IP packet on the wire: header 14, check sequence 4, preamble and start 8, gap 12.
+pub const ETHERNET_OVERHEAD: u32 = 38;
+
+/// The fewest bytes a frame takes on the wire: 64, and preamble, start and gap.
+pub const SMALLEST_ON_WIRE: u32 = 84;
+
+/// Bits a second. Never zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct BitRate(pub std::num::NonZeroU64);
+
+impl BitRate {
+    /// From bits a second, or `None` for zero.
+    pub fn new(bits_per_second: u64) -> Option<Self> {
+        std::num::NonZeroU64::new(bits_per_second).map(Self)
+    }
+
+    /// From whole Mbit/s, at least one.
+    pub const fn mbit(n: u32) -> Self {
+        let n = if n == 0 { 1 } else { n as u64 * 1_000_000 };
+        match std::num::NonZeroU64::new(n) {
+            Some(rate) => Self(rate),
+            None => Self(std::num::NonZeroU64::MIN),
+        }
+    }
+
+    /// Bits a second.
+    pub const fn bits(self) -> u64 {
+        self.0.get()
+    }
+}
+
+/// Which segments are lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Loss {
+    /// None.
+    #[default]
+    None,
+    /// Each by itself, with this share, 0 to 1.
+    Independent(f64),
+    /// In bursts: two states with their own loss, the chain of Gilbert and Elliott. Drawn once a segment: first the
+    /// loss in the current state, then the change of state.
+    GilbertElliott {
+        /// Chance of going from the good state to the bad, each segment.
+        good_to_bad: f64,
+        /// Chance of going back; the bad state lasts `1/bad_to_good` segments on average.
+        bad_to_good: f64,
+        /// Share lost in the good state.
+        loss_in_good: f64,
+        /// Share lost in the bad state.
+        loss_in_bad: f64,
+    },
+}
+
+impl Loss {
+    /// Bursts of `length` segments on average that make up `share` of all segments (a Gilbert chain: everything is
+    /// lost in the bad state, nothing in the good one). `None` where there is no such chain.
+    pub fn bursts(share: f64, length: f64) -> Option<Self> {
+        let bad_to_good = 1.0 / length;
+        let good_to_bad = share * bad_to_good / (1.0 - share);
+        let valid = (0.0..1.0).contains(&share) && length >= 1.0 && (0.0..=1.0).contains(&good_to_bad);
+        valid.then_some(Self::GilbertElliott { good_to_bad, bad_to_good, loss_in_good: 0.0, loss_in_bad: 1.0 })
+    }
+
+    /// The share that is lost in the long run, 0 to 1.
+    pub fn share(&self) -> f64 {
+        match *self {
+            Self::None => 0.0,
+            Self::Independent(p) => p,
+            Self::GilbertElliott { good_to_bad, bad_to_good, loss_in_good, loss_in_bad } => {
+                let changes = good_to_bad + bad_to_good;
+                // A chain that never changes stays in the good state, where it begins.
+                let bad = if changes > 0.0 { good_to_bad / changes } else { 0.0 };
+                bad * loss_in_bad + (1.0 - bad) * loss_in_good
+            }
+        }
+    }
+}
+
+/// Segments held back.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reorder {
+    /// Share of the segments, 0 to 1.
+    pub share: f64,
+    /// How much later than otherwise they arrive.
+    #[serde(rename = "by_ns")]
+    pub by: Nanos,
+}
+
+/// How much waits in a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Depth {
+    /// Bytes on the wire (see [`ETHERNET_OVERHEAD`]).
+    Bytes(u64),
+    /// Time that the wire needs for them.
+    #[serde(rename = "time_ns")]
+    Time(Nanos),
+}
+
+/// Who makes the path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Choice {
+    /// Built-in wherever there is TUN/TAP, else netem.
+    #[default]
+    Auto,
+    /// In user space, between two TAP devices.
+    BuiltIn,
+    /// The kernel's netem queueing discipline on a veth pair.
+    Netem,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { a_to_b: Direction::default(), b_to_a: Direction::default(), mtu: 1_500, seed: 1, backend: Choice::Auto }
+    }
+}
+
+impl Config {
+    /// A path that is the same both ways.
+    pub fn symmetric(direction: Direction) -> Self {
+        Self { a_to_b: direction.clone(), b_to_a: direction, ..Self::default() }
+    }
+
+    /// A path with nothing but `delay` each way.
+    pub fn with_delay(delay: Nanos) -> Self {
+        Self::symmetric(Direction { delay, ..Direction::default() })
+    }
+
+    /// Whether there can be such a path.
+    ///
+    /// # Errors
+    /// [`Error::Value`] names the first value that cannot be.
+    pub fn check(&self) -> Result<(), Error> {
+        if !(1_280..=65_521).contains(&self.mtu) {
+            let problem = "must be 1280 (what IPv6 needs) to 65521 (what a TAP device carries)";
+            return Err(value("mtu", self.mtu, problem));
+        }
+        self.a_to_b.check(self.mtu)?;
+        self.b_to_a.check(self.mtu)
+    }
+}
+
+fn value(what: &'static str, value: impl ToString, problem: &str) -> Error {
+    Error::Value { what, value: value.to_string(), problem: problem.into() }
+}
+
+impl Direction {
+    /// Whether the direction leaves every frame as and when it comes.
+    pub fn is_plain(&self) -> bool {
+        let Self { delay, jitter, rate, loss, reorder, duplicate, queue: _, ecn: _ } = self;
+        *delay == Nanos::ZERO
+            && *jitter == Nanos::ZERO
+            && rate.is_none()
+            && *loss == Loss::None
+            && reorder.is_none()
+            && *duplicate == 0.0
+    }
+
+    pub(crate) fn check(&self, mtu: u32) -> Result<(), Error> {
+        for (what, time) in [("delay", self.delay), ("jitter", self.jitter)] {
+            if time > LONGEST {
+                return Err(value(what, time, "is longer than a minute"));
+            }
+        }
+        if self.jitter > self.delay {
+            return Err(value("jitter", self.jitter, "must not exceed the delay: no frame arrives before it was sent"));
+        }
+        let share = |what, p: f64| {
+            let valid = (0.0..=1.0).contains(&p);
+            if valid { Ok(()) } else { Err(value(what, format!("{}%", p * 100.0), "must lie within 0% and 100%")) }
+        };
+        match self.loss {
+            Loss::None => {}
+            Loss::Independent(p) => share("loss", p)?,
+            Loss::GilbertElliott { good_to_bad, bad_to_good, loss_in_good, loss_in_bad } => {
+                for p in [good_to_bad, bad_to_good, loss_in_good, loss_in_bad] {
+                    share("burst loss", p)?;
+                }
+            }
+        }
+        share("duplicate", self.duplicate)?;
+        if let Some(reorder) = self.reorder {
+            share("reorder", reorder.share)?;
+            if reorder.by > LONGEST {
+                return Err(value("reorder", reorder.by, "holds back for longer than a minute"));
+            }
+        }
+        if let Some(rate) = self.rate
+            && !(1_000..=1_000_000_000_000).contains(&rate.bits())
+        {
+            return Err(value("rate", format!("{}bit", rate.bits()), "must be 1kbit to 1000gbit"));
+        }
+        for (what, depth) in [("queue", self.queue), ("ecn", self.ecn)] {
+            if depth.is_some() && self.rate.is_none() {
+                return Err(value(what, "", "needs a rate: without one nothing ever waits"));
+            }
+        }
+        let full = u64::from(mtu + ETHERNET_OVERHEAD);
+        match self.queue {
+            Some(Depth::Bytes(n)) if n < full => {
+                Err(value("queue", format!("{n}B"), &format!("must hold one full segment, {full} bytes on the wire")))
+            }
+            Some(Depth::Time(t)) if t == Nanos::ZERO || t > LONGEST => {
+                Err(value("queue", t, "must be more than nothing and no longer than a minute"))
+            }
+            _ => Ok(()),
+        }
+    }
+}

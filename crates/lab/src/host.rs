@@ -1,0 +1,196 @@
+//! A host of a lab: a network namespace, with its own `/proc` and `/sys`, and its end of the path.
+
+use std::ffi::OsStr;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
+use std::process::Command;
+
+use crate::Error;
+use crate::anchor::Holder;
+
+/// Which of the two hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Side {
+    /// Host `a`: 10.77.0.1 and fd77::1.
+    A,
+    /// Host `b`: 10.77.0.2 and fd77::2.
+    B,
+}
+
+/// The name of a host's end of the path, in each host.
+pub const INTERFACE: &str = "eth0";
+
+impl Side {
+    /// Both, `a` first.
+    pub const ALL: [Self; 2] = [Self::A, Self::B];
+
+    /// The other one.
+    #[must_use]
+    pub const fn other(self) -> Self {
+        match self {
+            Self::A => Self::B,
+            Self::B => Self::A,
+        }
+    }
+
+    /// `a` or `b`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::A => "a",
+            Self::B => "b",
+        }
+    }
+
+    const fn number(self) -> u8 {
+        self as u8 + 1
+    }
+
+    /// The host's IPv4 address (private, RFC 1918), the same in every lab: a /24.
+    pub const fn ipv4(self) -> Ipv4Addr {
+        Ipv4Addr::new(10, 77, 0, self.number())
+    }
+
+    /// The host's IPv6 address (unique local, RFC 4193), the same in every lab: a /64.
+    pub const fn ipv6(self) -> Ipv6Addr {
+        Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, self.number() as u16)
+    }
+
+    /// The hardware address (locally administered).
+    pub const fn mac(self) -> [u8; 6] {
+        [0x02, 0x77, 0, 0, 0, self.number()]
+    }
+}
+
+/// A host of a running lab.
+#[derive(Clone, Copy, Debug)]
+pub struct Host<'lab> {
+    pub(crate) side: Side,
+    pub(crate) holder: &'lab Holder,
+}
+
+impl Host<'_> {
+    /// Which host it is.
+    pub fn side(&self) -> Side {
+        self.side
+    }
+
+    /// Its IPv4 address.
+    pub fn ipv4(&self) -> Ipv4Addr {
+        self.side.ipv4()
+    }
+
+    /// Its IPv6 address.
+    pub fn ipv6(&self) -> Ipv6Addr {
+        self.side.ipv6()
+    }
+
+    /// The process that holds the host's namespaces: `/proc/PID/ns/net` and its brothers are the host's.
+    pub fn holder_pid(&self) -> i32 {
+        self.holder.pid
+    }
+
+    /// The network namespace, for `setns` or to be sent to another process.
+    pub fn network_namespace(&self) -> BorrowedFd<'_> {
+        self.holder.net.as_fd()
+    }
+
+    /// Runs `task` on a thread of its own inside the host's network namespace, and waits for it. Sockets it opens are
+    /// the host's, wherever they are used later. Files are the caller's: `/proc/sys/net` is the host's, `/proc/net` and
+    /// `/sys` are not (use [`Host::command`] for programs that read those).
+    ///
+    /// # Errors
+    /// [`Error::System`] where the namespace cannot be entered. A panic of the task goes on in the caller.
+    pub fn run<T: Send>(&self, task: impl FnOnce() -> T + Send) -> Result<T, Error> {
+        let net = self.holder.net.as_raw_fd();
+        let outcome = std::thread::scope(|scope| {
+            let worker = std::thread::Builder::new().name(format!("lab-{}", self.side.name()));
+            let worker = worker.spawn_scoped(scope, move || {
+                // SAFETY: a plain system call; it moves this thread alone.
+                if unsafe { libc::setns(net, libc::CLONE_NEWNET) } != 0 {
+                    return Err(io::Error::last_os_error());
+                }
+                Ok(task())
+            })?;
+            worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
+        outcome.map_err(Error::system(format!("run inside host {}", self.side.name())))
+    }
+
+    /// A command that runs inside the host: its network, mount, UTS and pid namespaces. It ends when the lab does.
+    ///
+    /// Between caller and program stands a small supervisor process, which hands signals on and ends as the program
+    /// ends; [`std::process::Child::id`] is the supervisor's, see [`program_pid`].
+    ///
+    /// # Errors
+    /// [`Error::System`] where a descriptor for it cannot be had.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Result<Command, Error> {
+        let target = self.holder.pidfd.try_clone();
+        target
+            .and_then(|target| crate::enter::command(program.as_ref(), target))
+            .map_err(Error::system(format!("prepare a command for host {}", self.side.name())))
+    }
+
+    /// Sets a sysctl of the host, such as `net.ipv4.tcp_timestamps`. Names outside `net.` belong to the whole machine
+    /// and are refused.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for such names, [`Error::System`] where the kernel does not know it or take the value.
+    pub fn set_sysctl(&self, name: &str, value: impl ToString) -> Result<(), Error> {
+        let path = sysctl_path(name)?;
+        let value = value.to_string();
+        self.run(|| std::fs::write(&path, &value))?
+            .map_err(Error::system(format!("set {name} to {value:?} in host {}", self.side.name())))
+    }
+
+    /// Reads a sysctl of the host.
+    ///
+    /// # Errors
+    /// As [`Host::set_sysctl`].
+    pub fn sysctl(&self, name: &str) -> Result<String, Error> {
+        let path = sysctl_path(name)?;
+        let text = self.run(|| std::fs::read_to_string(&path))?;
+        text.map(|t| t.trim().to_owned()).map_err(Error::system(format!("read {name} in host {}", self.side.name())))
+    }
+
+    /// Gives the host its addresses on the link [`INTERFACE`], and brings it and loopback up. Runs inside the host.
+    pub(crate) fn configure(side: Side, mtu: u32) -> io::Result<()> {
+        // No link-local address and no router solicitation: nothing but the hosts' own traffic is on the path.
+        for (name, value) in [("addr_gen_mode", "1"), ("accept_ra", "0"), ("accept_dad", "0")] {
+            std::fs::write(format!("/proc/sys/net/ipv6/conf/{INTERFACE}/{name}"), value)?;
+        }
+        let mut netlink = crate::netlink::Netlink::open()?;
+        netlink.up(crate::netlink::index_of(c"lo")?)?;
+        let link = crate::netlink::index_of(c"eth0")?;
+        netlink.configure(link, side.mac(), mtu)?;
+        let peer = side.other();
+        for (own, other, prefix) in [
+            (IpAddr::V4(side.ipv4()), IpAddr::V4(peer.ipv4()), 24),
+            (IpAddr::V6(side.ipv6()), IpAddr::V6(peer.ipv6()), 64),
+        ] {
+            netlink.add_address(link, own, prefix)?;
+            netlink.add_neighbour(link, other, peer.mac())?;
+        }
+        Ok(())
+    }
+}
+
+fn sysctl_path(name: &str) -> Result<String, Error> {
+    let path = name.replace('.', "/");
+    let valid = name.starts_with("net.") && !path.split('/').any(|part| part.is_empty() || part == "..");
+    let problem = "only names such as net.ipv4.tcp_timestamps belong to a host".into();
+    if valid {
+        Ok(format!("/proc/sys/{path}"))
+    } else {
+        Err(Error::Value { what: "sysctl", value: name.into(), problem })
+    }
+}
+
+/// The process id, in the caller's pid namespace, of the program that a [`Host::command`] started: the supervisor's one
+/// child. `None` where it has ended.
+pub fn program_pid(child: &std::process::Child) -> Option<u32> {
+    let id = child.id();
+    let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).ok()?;
+    children.split_whitespace().next()?.parse().ok()
+}

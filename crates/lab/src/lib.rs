@@ -1,0 +1,143 @@
+//! Two hosts joined by a path of known delay, rate, loss and order, on one Linux machine.
+//!
+//! **Does:** makes two hosts, `a` and `b`, each a set of namespaces with an IPv4 and an IPv6 address, and a path between
+//! them: delay, jitter, rate as Ethernet charges it, loss independent or in bursts, reordering, duplication, a queue that
+//! drops at its tail or marks ECN, an MTU; each direction for itself, and changeable while it runs. Programs and closures
+//! run inside the hosts. The path measures itself ([`PathReport`]).
+//!
+//! **Does not:** route to the outside, emulate a medium that is shared, or change anything outside its own namespaces.
+//!
+//! **Guarantees:** the same seed and the same frames in the same order meet the same fates. What was asked for and what
+//! was achieved are both in the report, and every segment that came in is delivered, under way, or counted in one of the
+//! drops. Labs have no names and share nothing, so many run side by side in one process. Whatever is killed, and
+//! however, nothing stays: namespaces, devices and sysctls are held by processes alone, and those die with their maker.
+//!
+//! ```no_run
+//! use lab::{Config, Lab, Side};
+//! use model::Nanos;
+//!
+//! let lab = Lab::up(&Config::with_delay(Nanos::from_millis(25)))?;
+//! let b = lab.host(Side::B).ipv4().to_string();
+//! let ping = lab.host(Side::A).command("ping")?.args(["-c", "3", &b]).output();
+//! println!("{:?}\n{:#?}", ping, lab.path().report());
+//! # Ok::<(), lab::Error>(())
+//! ```
+
+mod anchor;
+mod config;
+mod enter;
+mod error;
+mod forward;
+pub mod frame;
+mod histogram;
+mod host;
+pub mod line;
+mod netlink;
+mod path;
+mod random;
+mod report;
+mod tap;
+
+pub use config::{
+    BitRate, Choice, Config, DEFAULT_QUEUE_SEGMENTS, Depth, Direction, ETHERNET_OVERHEAD, LONGEST, Loss, Reorder,
+    SMALLEST_ON_WIRE,
+};
+pub use error::Error;
+pub use forward::{GATHER, MEMORY_BOUND};
+pub use histogram::Distribution;
+pub use host::{Host, INTERFACE, Side, program_pid};
+pub use report::{Achieved, DirectionReport, PathReport};
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use anchor::Anchor;
+use path::{Backend, BuiltIn, Since};
+
+/// A running lab. Dropping it takes everything down, the programs in its hosts included, and waits until it is gone.
+#[derive(Debug)]
+pub struct Lab {
+    // Declared first, dropped first: the path's threads end before the namespaces do.
+    path: Path,
+    anchor: Anchor,
+}
+
+/// The path of a running lab.
+#[derive(Debug)]
+pub struct Path {
+    backend: Mutex<Box<dyn Backend>>,
+    reason: String,
+    mtu: u32,
+    seed: u64,
+    since: Since,
+}
+
+impl Lab {
+    /// Makes a lab and brings it up.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for a path that cannot be, [`Error::Privilege`] without root, [`Error::Backend`] where the
+    /// asked-for backend cannot make it here, [`Error::System`] where the machine refuses a step.
+    pub fn up(config: &Config) -> Result<Self, Error> {
+        config.check()?;
+        let reason = choose(config)?;
+        let anchor = Anchor::start()?;
+        let hosts = Side::ALL.map(|side| Host { side, holder: &anchor.hosts[side as usize] });
+        let backend: Box<dyn Backend> = Box::new(BuiltIn::up(config, hosts)?);
+        let path =
+            Path { backend: Mutex::new(backend), reason, mtu: config.mtu, seed: config.seed, since: Since::now() };
+        Ok(Self { path, anchor })
+    }
+
+    /// One of the hosts.
+    pub fn host(&self, side: Side) -> Host<'_> {
+        Host { side, holder: &self.anchor.hosts[side as usize] }
+    }
+
+    /// The path between them.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// Why the built-in backend is taken, or that it cannot be.
+fn choose(config: &Config) -> Result<String, Error> {
+    match (config.backend, tap::missing()) {
+        (Choice::Netem, _) => {
+            let reason = "it is not available in this version; use the built-in backend".into();
+            Err(Error::Backend { backend: "netem", reason })
+        }
+        (_, Some(reason)) => Err(Error::Backend { backend: "built-in", reason }),
+        (Choice::BuiltIn, None) => Ok("asked for".into()),
+        (Choice::Auto, None) => Ok("it charges every segment, is seeded and measures itself".into()),
+    }
+}
+
+impl Path {
+    fn backend(&self) -> MutexGuard<'_, Box<dyn Backend>> {
+        self.backend.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was asked for and what was achieved so far.
+    pub fn report(&self) -> PathReport {
+        let backend = self.backend();
+        PathReport {
+            backend: backend.name().into(),
+            reason: self.reason.clone(),
+            mtu: self.mtu,
+            seed: self.seed,
+            up: self.since.elapsed(),
+            a_to_b: backend.report(Side::A),
+            b_to_a: backend.report(Side::B),
+        }
+    }
+
+    /// Makes the direction from host `from` another while it runs, from the next frame on: what is under way arrives as
+    /// it would have.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for a direction that cannot be.
+    pub fn change(&self, from: Side, to: &Direction) -> Result<(), Error> {
+        to.check(self.mtu)?;
+        self.backend().change(from, to)
+    }
+}

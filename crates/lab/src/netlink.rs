@@ -1,0 +1,130 @@
+//! Links, addresses and neighbours of a host, by rtnetlink. Every call acts on the network namespace of its thread.
+
+use std::io;
+use std::net::IpAddr;
+
+use netlink_packet_core::{
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
+};
+use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage};
+use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
+use netlink_packet_route::neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use netlink_sys::protocols::NETLINK_ROUTE;
+use netlink_sys::{Socket, SocketAddr};
+
+/// A conversation with the kernel about one network namespace.
+pub(crate) struct Netlink {
+    socket: Socket,
+    sequence: u32,
+}
+
+impl Netlink {
+    /// In the calling thread's network namespace.
+    pub(crate) fn open() -> io::Result<Self> {
+        let mut socket = Socket::new(NETLINK_ROUTE)?;
+        socket.bind_auto()?;
+        socket.connect(&SocketAddr::new(0, 0))?;
+        Ok(Self { socket, sequence: 0 })
+    }
+
+    pub(crate) fn request(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
+        self.sequence += 1;
+        let mut header = NetlinkHeader::default();
+        header.flags = NLM_F_REQUEST | NLM_F_ACK | flags;
+        header.sequence_number = self.sequence;
+        let mut message = NetlinkMessage::new(header, NetlinkPayload::from(message));
+        message.finalize();
+        let mut bytes = vec![0; message.buffer_len()];
+        message.serialize(&mut bytes);
+        self.socket.send(&bytes, 0)?;
+        loop {
+            let (reply, _) = self.socket.recv_from_full()?;
+            let reply = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&reply).map_err(io::Error::other)?;
+            if reply.header.sequence_number != self.sequence {
+                continue;
+            }
+            if let NetlinkPayload::Error(answer) = reply.payload {
+                return answer.code.map_or(Ok(()), |_| Err(answer.to_io()));
+            }
+        }
+    }
+
+    /// Sets the MTU and the hardware address of a link, takes address resolution off it (the neighbour is given, so
+    /// nothing but the hosts' own traffic is on the path), and brings it up.
+    pub(crate) fn configure(&mut self, index: u32, mac: [u8; 6], mtu: u32) -> io::Result<()> {
+        let mut link = LinkMessage::default();
+        link.header.index = index;
+        link.attributes = vec![LinkAttribute::Address(mac.to_vec()), LinkAttribute::Mtu(mtu)];
+        self.request(RouteNetlinkMessage::SetLink(link), 0)?;
+        self.set_flags(index, LinkFlags::Up | LinkFlags::Noarp)
+    }
+
+    /// Brings a link up.
+    pub(crate) fn up(&mut self, index: u32) -> io::Result<()> {
+        self.set_flags(index, LinkFlags::Up)
+    }
+
+    fn set_flags(&mut self, index: u32, flags: LinkFlags) -> io::Result<()> {
+        let mut link = LinkMessage::default();
+        link.header.index = index;
+        link.header.flags = flags;
+        link.header.change_mask = flags;
+        self.request(RouteNetlinkMessage::SetLink(link), 0)
+    }
+
+    /// Adds an address that is usable at once (no duplicate detection) and brings the route to its prefix.
+    pub(crate) fn add_address(&mut self, index: u32, address: IpAddr, prefix: u8) -> io::Result<()> {
+        let mut message = AddressMessage::default();
+        message.header.index = index;
+        message.header.family = family(address);
+        message.header.prefix_len = prefix;
+        message.header.flags = AddressHeaderFlags::Nodad;
+        message.attributes = vec![AddressAttribute::Local(address), AddressAttribute::Address(address)];
+        self.request(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
+    }
+
+    /// Tells for good which hardware address the neighbour has.
+    pub(crate) fn add_neighbour(&mut self, index: u32, address: IpAddr, mac: [u8; 6]) -> io::Result<()> {
+        let mut message = NeighbourMessage::default();
+        message.header.ifindex = index;
+        message.header.family = family(address);
+        message.header.state = NeighbourState::Permanent;
+        let destination = match address {
+            IpAddr::V4(a) => NeighbourAddress::Inet(a),
+            IpAddr::V6(a) => NeighbourAddress::Inet6(a),
+        };
+        message.attributes =
+            vec![NeighbourAttribute::Destination(destination), NeighbourAttribute::LinkLayerAddress(mac.to_vec())];
+        self.request(RouteNetlinkMessage::NewNeighbour(message), NLM_F_CREATE | NLM_F_REPLACE)
+    }
+}
+
+fn family(address: IpAddr) -> AddressFamily {
+    if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 }
+}
+
+/// The index of the link called `name` in the calling thread's network namespace.
+pub(crate) fn index_of(name: &std::ffi::CStr) -> io::Result<u32> {
+    // SAFETY: a nul-terminated name that lives over the call.
+    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
+        0 => Err(io::Error::last_os_error()),
+        index => Ok(index),
+    }
+}
+
+/// How many frames the path's device in the network namespace `net` had to drop because nobody read them.
+pub(crate) fn missed_frames(net: &std::os::fd::OwnedFd) -> u64 {
+    use std::os::fd::AsRawFd as _;
+    let count = || {
+        // SAFETY: moves this short-lived thread alone.
+        if unsafe { libc::setns(net.as_raw_fd(), libc::CLONE_NEWNET) } != 0 {
+            return None;
+        }
+        let table = std::fs::read_to_string("/proc/thread-self/net/dev").ok()?;
+        let line = table.lines().find_map(|l| l.trim_start().strip_prefix("eth0:"))?;
+        // Transmit columns follow eight receive columns: bytes, packets, errors, drops (Documentation: proc(5)).
+        line.split_whitespace().nth(11)?.parse().ok()
+    };
+    std::thread::scope(|scope| scope.spawn(count).join().ok().flatten().unwrap_or(0))
+}

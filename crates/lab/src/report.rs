@@ -1,0 +1,158 @@
+//! What a path was asked to be, beside what it was.
+
+use model::Nanos;
+use serde::{Deserialize, Serialize};
+
+use crate::config::{Direction, ETHERNET_OVERHEAD};
+use crate::histogram::{Distribution, Histogram};
+
+/// A path's account of itself, to be kept with every result that was measured over it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PathReport {
+    /// `built-in` or `netem`.
+    pub backend: String,
+    /// Why that backend.
+    pub reason: String,
+    /// Largest IP packet, bytes.
+    pub mtu: u32,
+    /// Where the random draws began.
+    pub seed: u64,
+    /// How long the path has been up.
+    #[serde(rename = "up_ns")]
+    pub up: Nanos,
+    /// From `a` to `b`.
+    pub a_to_b: DirectionReport,
+    /// From `b` to `a`.
+    pub b_to_a: DirectionReport,
+}
+
+/// One direction's account of itself. Counts are of segments on the wire unless they say otherwise.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DirectionReport {
+    /// What it is asked to be at present.
+    pub asked: Direction,
+    /// How often that was changed while it ran.
+    pub changes: u64,
+    /// What it did. `None` where the backend cannot tell.
+    pub achieved: Option<Achieved>,
+}
+
+/// What one direction did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Achieved {
+    /// From a segment's last bit on the wire to its delivery: the delay, jitter and hold as they came out. The time
+    /// that the frame took from its host's TCP to the path is not in it.
+    pub delay: Option<Distribution>,
+    /// From a frame's entry to its delivery: the same with the queue and the transmission.
+    pub transit: Option<Distribution>,
+    /// How much later than intended each delivery was.
+    pub lateness: Option<Distribution>,
+    /// Bits a second on the wire over the busy periods, by the clock at delivery. `None` where it was never busy for
+    /// two frames.
+    pub busy_rate: Option<f64>,
+    /// How long those busy periods were together.
+    #[serde(rename = "busy_ns")]
+    pub busy: Nanos,
+    /// Share of the segments sent that were lost on the way (`lost / (lost + delivered)`); `None` before any.
+    pub loss: Option<f64>,
+    /// Frames that came in; one of many segments is one.
+    pub frames: u64,
+    /// Segments that came in.
+    pub offered: u64,
+    /// Segments that were delivered, copies not counted.
+    pub delivered: u64,
+    /// Segments still under way.
+    pub in_flight: u64,
+    /// Dropped because the queue was full.
+    pub dropped_queue: u64,
+    /// Lost on the way, as asked.
+    pub lost: u64,
+    /// Dropped because more than the memory bound was under way (see [`crate::MEMORY_BOUND`]).
+    pub dropped_memory: u64,
+    /// Dropped because the receiving host would not take the frame.
+    pub refused: u64,
+    /// Frames (not segments) that the sending device dropped because the path did not read fast enough.
+    pub missed_frames: u64,
+    /// Marked "congestion experienced".
+    pub marked: u64,
+    /// Held back so that others overtook them.
+    pub held: u64,
+    /// Delivered after a segment that came in later.
+    pub reordered: u64,
+    /// Copies delivered beside the original.
+    pub duplicated: u64,
+    /// Bytes of Ethernet frames delivered (no preamble, check sequence or gap).
+    pub bytes: u64,
+    /// The same on the wire, everything that Ethernet adds counted.
+    pub wire_bytes: u64,
+}
+
+/// The counters while the path runs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tally {
+    pub achieved: Achieved,
+    pub changes: u64,
+    delay: Histogram,
+    transit: Histogram,
+    lateness: Histogram,
+    /// When the last delivery was, and how many wire bytes busy periods have delivered since their first.
+    last_out: Option<u64>,
+    busy_bytes: u64,
+    busy_ns: u64,
+    highest_order: u64,
+}
+
+/// One delivery, for the tally. Times are nanoseconds on the path's clock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Delivery {
+    pub order: u64,
+    pub entered: u64,
+    pub sent: u64,
+    pub due: u64,
+    pub out: u64,
+    pub segments: u32,
+    pub wire_bytes: u64,
+    /// Wire bytes of segments lost since the piece before: they took their time on the wire too.
+    pub lost_before: u64,
+    /// Whether the wire was idle when this piece's first segment came.
+    pub found_idle: bool,
+}
+
+impl Tally {
+    pub(crate) fn delivered(&mut self, d: &Delivery) {
+        let n = u64::from(d.segments);
+        self.delay.add(d.out.saturating_sub(d.sent), n);
+        self.transit.add(d.out.saturating_sub(d.entered), n);
+        self.lateness.add(d.out.saturating_sub(d.due), n);
+        self.achieved.delivered += n;
+        self.achieved.wire_bytes += d.wire_bytes;
+        self.achieved.bytes += d.wire_bytes.saturating_sub(n * u64::from(ETHERNET_OVERHEAD - 14));
+        if d.order < self.highest_order {
+            self.achieved.reordered += n;
+        }
+        self.highest_order = self.highest_order.max(d.order);
+        if let Some(last) = self.last_out
+            && !d.found_idle
+        {
+            self.busy_bytes += d.wire_bytes + d.lost_before;
+            self.busy_ns += d.out.saturating_sub(last);
+        }
+        self.last_out = Some(d.out);
+    }
+
+    pub(crate) fn achieved(&self, in_flight: u64, missed_frames: u64) -> Achieved {
+        let sent = self.achieved.lost + self.achieved.delivered;
+        Achieved {
+            delay: self.delay.distribution(),
+            transit: self.transit.distribution(),
+            lateness: self.lateness.distribution(),
+            busy_rate: (self.busy_ns > 0).then(|| self.busy_bytes as f64 * 8e9 / self.busy_ns as f64),
+            busy: Nanos(self.busy_ns),
+            loss: (sent > 0).then(|| self.achieved.lost as f64 / sent as f64),
+            in_flight,
+            missed_frames,
+            ..self.achieved.clone()
+        }
+    }
+}

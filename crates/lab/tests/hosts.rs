@@ -1,0 +1,109 @@
+//! A real lab: programs and closures in the hosts, over the path, and nothing left afterwards.
+
+use std::io::{Read as _, Write as _};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::time::{Duration, Instant};
+
+use lab::{Config, Direction, Lab, Side, program_pid};
+use model::Nanos;
+
+/// How long the first byte takes there and back over an existing connection.
+fn round_trip(lab: &Lab, to: IpAddr) -> Duration {
+    let listener = lab.host(Side::B).run(|| TcpListener::bind(SocketAddr::new(to, 0)).unwrap()).unwrap();
+    let address = listener.local_addr().unwrap();
+    let echo = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut byte = [0];
+        while stream.read(&mut byte).unwrap() == 1 {
+            stream.write_all(&byte).unwrap();
+        }
+    });
+    let mut stream = lab.host(Side::A).run(|| TcpStream::connect(address).unwrap()).unwrap();
+    stream.set_nodelay(true).unwrap();
+    let took = (0..5).map(|_| {
+        let start = Instant::now();
+        stream.write_all(b"x").unwrap();
+        stream.read_exact(&mut [0]).unwrap();
+        start.elapsed()
+    });
+    let shortest = took.min().unwrap();
+    drop(stream);
+    echo.join().unwrap();
+    shortest
+}
+
+#[test]
+fn round_trips_take_at_least_the_delay_and_move_with_it() {
+    tier::needs!(tier::Need::Root, tier::Need::Path("/dev/net/tun"));
+    let lab = Lab::up(&Config::with_delay(Nanos::from_millis(25))).unwrap();
+    for to in [IpAddr::V4(lab.host(Side::B).ipv4()), IpAddr::V6(lab.host(Side::B).ipv6())] {
+        let before = round_trip(&lab, to);
+        assert!(before >= Duration::from_millis(50) && before < Duration::from_millis(75), "{before:?} to {to}");
+    }
+    let slower = Direction { delay: Nanos::from_millis(75), ..Direction::default() };
+    lab.path().change(Side::B, &slower).unwrap();
+    let after = round_trip(&lab, IpAddr::V4(Side::B.ipv4()));
+    assert!(after >= Duration::from_millis(100) && after < Duration::from_millis(125), "{after:?}");
+    let report = lab.path().report();
+    assert_eq!((report.a_to_b.changes, report.b_to_a.changes), (0, 1));
+    let delay = report.a_to_b.achieved.unwrap().delay.unwrap();
+    assert!(delay.min >= Nanos::from_millis(25) && delay.p50 < Nanos::from_millis(35), "{delay:?}");
+}
+
+#[test]
+fn programs_end_as_they_end_and_with_the_lab() {
+    tier::needs!(tier::Need::Root, tier::Need::Path("/dev/net/tun"), tier::Need::Program("sh"));
+    let lab = Lab::up(&Config::default()).unwrap();
+    let a = lab.host(Side::A);
+    let status = a.command("sh").unwrap().args(["-c", "exit 7"]).status().unwrap();
+    assert_eq!(status.code(), Some(7));
+    let missing = a.command("/no/such/program").unwrap().spawn().unwrap_err();
+    assert_eq!(missing.kind(), std::io::ErrorKind::NotFound);
+    let out = a.command("sh").unwrap().args(["-c", "hostname; ls /sys/class/net; pwd"]).output().unwrap();
+    let here = std::env::current_dir().unwrap();
+    assert_eq!(String::from_utf8_lossy(&out.stdout), format!("a\neth0\nlo\n{}\n", here.display()));
+
+    let mut child = a.command("sleep").unwrap().arg("600").spawn().unwrap();
+    let pid = program_pid(&child).unwrap();
+    let comm = || std::fs::read_to_string(format!("/proc/{pid}/comm"));
+    let until = Instant::now() + Duration::from_secs(10);
+    while comm().unwrap().trim() != "sleep" && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(comm().unwrap().trim(), "sleep");
+    drop(lab);
+    let status = child.wait().unwrap();
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(libc::SIGKILL));
+    assert!(comm().is_err(), "process {pid} outlived its lab");
+}
+
+#[test]
+fn sysctls_are_the_hosts_own() {
+    tier::needs!(tier::Need::Root, tier::Need::Path("/dev/net/tun"));
+    let lab = Lab::up(&Config::default()).unwrap();
+    let outside = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_timestamps").unwrap();
+    lab.host(Side::A).set_sysctl("net.ipv4.tcp_timestamps", 0).unwrap();
+    assert_eq!(lab.host(Side::A).sysctl("net.ipv4.tcp_timestamps").unwrap(), "0");
+    assert_eq!(lab.host(Side::B).sysctl("net.ipv4.tcp_timestamps").unwrap(), "1");
+    assert_eq!(std::fs::read_to_string("/proc/sys/net/ipv4/tcp_timestamps").unwrap(), outside);
+    for name in ["kernel.hostname", "net.../../kernel/hostname", "net."] {
+        assert!(lab.host(Side::A).set_sysctl(name, "x").unwrap_err().is_wrong_use(), "{name}");
+    }
+}
+
+#[test]
+fn fragments_and_large_datagrams_pass() {
+    tier::needs!(tier::Need::Root, tier::Need::Path("/dev/net/tun"));
+    let lab = Lab::up(&Config::default()).unwrap();
+    for address in [IpAddr::V4(Side::B.ipv4()), IpAddr::V6(Side::B.ipv6())] {
+        let receiver = lab.host(Side::B).run(|| UdpSocket::bind(SocketAddr::new(address, 0)).unwrap()).unwrap();
+        receiver.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let any = if address.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+        let sender = lab.host(Side::A).run(|| UdpSocket::bind(any).unwrap()).unwrap();
+        let sent: Vec<u8> = (0..20_000u32).map(|i| (i * 7) as u8).collect();
+        sender.send_to(&sent, receiver.local_addr().unwrap()).unwrap();
+        let mut got = vec![0; 65_536];
+        let (n, _) = receiver.recv_from(&mut got).unwrap();
+        assert_eq!(got[..n], sent[..]);
+    }
+}

@@ -1,0 +1,135 @@
+//! The figures of a set of sends.
+
+use model::{Leg, Nanos, Send, WaitReason};
+use stats::{Distribution, Precision};
+
+/// One leg of a set of sends.
+#[derive(Clone, Debug)]
+pub struct LegStats {
+    /// How long it took, nanoseconds.
+    pub times: Distribution,
+    /// Sends without this leg: a stage of it gave no stamp.
+    pub missing: u64,
+    /// Sends whose stages of this leg came in an impossible order.
+    pub disorder: u64,
+}
+
+/// How often, and for how long, sends waited in TCP for one reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WaitStats {
+    /// Sends whose largest part of the wait had this reason.
+    pub sends: u64,
+    /// The time that it accounts for.
+    pub time: Nanos,
+}
+
+/// The figures of a set of sends, in bounded memory.
+#[derive(Clone, Debug)]
+pub struct Aggregate {
+    /// Finished sends.
+    pub sends: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Earlier sends that were merged into their packets.
+    pub merged_sends: u64,
+    /// The bytes of those.
+    pub merged_bytes: u64,
+    /// Sends whose last byte was sent more than once.
+    pub retransmitted: u64,
+    /// Sends that were given up without an ACK.
+    pub unacknowledged: u64,
+    legs: [LegStats; Leg::ALL.len()],
+    waits: [WaitStats; WaitReason::ALL.len()],
+    /// Sends whose NIC stamp is there, and the largest error bound of those stamps.
+    pub nic_error: Nanos,
+}
+
+impl Aggregate {
+    /// Nothing yet.
+    pub fn new(precision: Precision) -> Self {
+        Self {
+            sends: 0,
+            bytes: 0,
+            merged_sends: 0,
+            merged_bytes: 0,
+            retransmitted: 0,
+            unacknowledged: 0,
+            legs: Leg::ALL.map(|_| LegStats { times: Distribution::new(precision), missing: 0, disorder: 0 }),
+            waits: Default::default(),
+            nic_error: Nanos::ZERO,
+        }
+    }
+
+    /// Adds a send.
+    pub fn add(&mut self, send: &Send) {
+        self.sends += 1;
+        self.bytes += u64::from(send.bytes);
+        self.merged_sends += u64::from(send.merged.sends);
+        self.merged_bytes += u64::from(send.merged.bytes);
+        self.retransmitted += u64::from(send.retransmissions > 0);
+        self.unacknowledged += u64::from(send.stamps.ack.is_none());
+        for (leg, stats) in Leg::ALL.into_iter().zip(&mut self.legs) {
+            match send.leg(leg) {
+                Ok(Some(time)) => stats.times.record(time.0),
+                Ok(None) => stats.missing += 1,
+                Err(_) => stats.disorder += 1,
+            }
+        }
+        if let Some(wait) = send.wait {
+            let stats = &mut self.waits[wait.reason as usize];
+            stats.sends += 1;
+            stats.time += wait.by_reason;
+        }
+        if let Some(nic) = send.stamps.nic {
+            self.nic_error = self.nic_error.max(nic.error);
+        }
+    }
+
+    /// Adds the sends of another.
+    pub fn merge(&mut self, other: &Self) {
+        self.sends += other.sends;
+        self.bytes += other.bytes;
+        self.merged_sends += other.merged_sends;
+        self.merged_bytes += other.merged_bytes;
+        self.retransmitted += other.retransmitted;
+        self.unacknowledged += other.unacknowledged;
+        for (mine, theirs) in self.legs.iter_mut().zip(&other.legs) {
+            mine.times.merge(&theirs.times);
+            mine.missing += theirs.missing;
+            mine.disorder += theirs.disorder;
+        }
+        for (mine, theirs) in self.waits.iter_mut().zip(&other.waits) {
+            mine.sends += theirs.sends;
+            mine.time += theirs.time;
+        }
+        self.nic_error = self.nic_error.max(other.nic_error);
+    }
+
+    /// The figures of a leg.
+    pub fn leg(&self, leg: Leg) -> &LegStats {
+        let at = Leg::ALL.iter().position(|&l| l == leg).unwrap_or(0);
+        &self.legs[at]
+    }
+
+    /// The figures of a reason.
+    pub fn wait(&self, reason: WaitReason) -> WaitStats {
+        self.waits[reason as usize]
+    }
+
+    /// All time of all legs that add up to totals, nanoseconds.
+    pub fn time(&self) -> u128 {
+        Leg::PARTS.into_iter().map(|leg| self.leg(leg).times.sum()).sum()
+    }
+
+    /// The reasons that sends really waited for, the longest first: not those sent at once.
+    pub fn waits(&self) -> Vec<(WaitReason, WaitStats)> {
+        let mut waits: Vec<_> = WaitReason::ALL
+            .into_iter()
+            .filter(|&reason| reason != WaitReason::SentAtOnce)
+            .map(|reason| (reason, self.wait(reason)))
+            .filter(|(_, stats)| stats.sends > 0)
+            .collect();
+        waits.sort_by_key(|(_, stats)| std::cmp::Reverse((stats.time, stats.sends)));
+        waits
+    }
+}

@@ -1,0 +1,171 @@
+//! What a view draws on: a width, and whether colour and Unicode may be used.
+
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+
+/// The properties of the paper that a view is drawn on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Canvas {
+    /// Columns.
+    pub width: usize,
+    /// Whether ANSI colours may be used.
+    pub colour: bool,
+    /// Whether block characters, dashes and `µ` may be used; ASCII takes their place otherwise.
+    pub unicode: bool,
+}
+
+/// How a piece of text is meant. Colour only repeats what the words say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ink {
+    /// A heading.
+    Strong,
+    /// Units, labels, axes.
+    Faint,
+    /// Something that was lost, or that needs attention.
+    Warn,
+    /// The `tcp` leg.
+    Tcp,
+    /// The `qdisc` leg.
+    Qdisc,
+    /// The `nic` leg.
+    Nic,
+    /// The `network` leg.
+    Network,
+}
+
+impl Ink {
+    pub(crate) const fn of(leg: model::Leg) -> Self {
+        match leg {
+            model::Leg::Tcp => Self::Tcp,
+            model::Leg::Qdisc => Self::Qdisc,
+            model::Leg::Nic => Self::Nic,
+            model::Leg::Network => Self::Network,
+            model::Leg::Total => Self::Strong,
+        }
+    }
+
+    /// The parameters of ANSI's "select graphic rendition": colours of the terminal's own palette.
+    const fn code(self) -> &'static str {
+        match self {
+            Self::Strong => "1",
+            Self::Faint => "2",
+            Self::Warn => "33",
+            Self::Tcp => "34",
+            Self::Qdisc => "35",
+            Self::Nic => "32",
+            Self::Network => "36",
+        }
+    }
+}
+
+impl Canvas {
+    /// The text in an ink; as it is where there is no colour, or nothing to see.
+    pub(crate) fn paint(&self, ink: Ink, text: &str) -> String {
+        if self.colour && !text.trim().is_empty() { format!("\x1b[{}m{text}\x1b[0m", ink.code()) } else { text.into() }
+    }
+
+    /// The text in characters that this canvas has.
+    pub(crate) fn plain(&self, text: &str) -> String {
+        if self.unicode {
+            return text.to_owned();
+        }
+        text.chars()
+            .map(|c| {
+                match c {
+                    'µ' => "u",
+                    '—' | '–' | '−' => "-",
+                    '…' => "..",
+                    '→' => "->",
+                    '·' => "|",
+                    '×' => "x",
+                    '≥' => ">=",
+                    c if c.is_ascii() => return c.to_string(),
+                    _ => "?",
+                }
+                .to_owned()
+            })
+            .collect()
+    }
+
+    /// A heading with the space above it.
+    pub(crate) fn heading(&self, out: &mut String, text: &str) {
+        out.push('\n');
+        out.push_str(&self.paint(Ink::Strong, &self.plain(text)));
+        out.push('\n');
+    }
+
+    /// A paragraph, broken at spaces to fit the width.
+    pub(crate) fn paragraph(&self, out: &mut String, text: &str, indent: usize) {
+        let room = self.width.max(40) - indent;
+        let mut line = String::new();
+        for word in self.plain(text).split(' ').filter(|w| !w.is_empty()) {
+            if !line.is_empty() && line.width() + 1 + word.width() > room {
+                self.indented(out, &line, indent);
+                line.clear();
+            }
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            // A figure and its unit stay on one line: they are joined by a no-break space until here.
+            line.push_str(word);
+        }
+        if !line.is_empty() {
+            self.indented(out, &line, indent);
+        }
+    }
+
+    fn indented(&self, out: &mut String, line: &str, indent: usize) {
+        out.push_str(&" ".repeat(indent));
+        out.push_str(&line.replace('\u{a0}', " "));
+        out.push('\n');
+    }
+}
+
+/// The text cut to a number of columns, with its last character an ellipsis where something was cut.
+pub(crate) fn cut(text: &str, columns: usize) -> String {
+    if text.width() <= columns {
+        return text.to_owned();
+    }
+    let (mut kept, mut used) = (String::new(), 0);
+    for c in text.chars() {
+        let w = c.width().unwrap_or(0);
+        if used + w + 1 > columns {
+            break;
+        }
+        kept.push(c);
+        used += w;
+    }
+    if columns > 0 {
+        kept.push('…');
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_cut_by_columns_and_not_by_bytes() {
+        assert_eq!(cut("héllo wörld", 6), "héllo…");
+        assert_eq!(cut("日本語", 4), "日…");
+        assert_eq!(cut("short", 5), "short");
+        assert_eq!(cut("abc", 0), "");
+    }
+
+    #[test]
+    fn ascii_canvases_get_ascii() {
+        let canvas = Canvas { width: 80, colour: false, unicode: false };
+        let text = canvas.plain("12 µs — a → b … ☃");
+        assert!(text.is_ascii(), "{text}");
+        assert_eq!(text, "12 us - a -> b .. ?");
+    }
+
+    #[test]
+    fn paragraphs_keep_a_figure_and_its_unit_together() {
+        let canvas = Canvas { width: 40, colour: false, unicode: true };
+        let mut out = String::new();
+        canvas.paragraph(&mut out, "of twelve thousand sends the network took 97\u{a0}% of all of the time", 0);
+        assert!(out.lines().all(|l| l.width() <= 40), "{out}");
+        assert!(out.contains("97 %"), "{out}");
+    }
+}

@@ -1,0 +1,56 @@
+//! The table while a trace goes on, as a drawing for a `ratatui` frame.
+
+use ratatui::Frame;
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span, Text};
+
+use crate::view::{self, Facts};
+use crate::{Canvas, Summary};
+
+/// Rows that the table takes of the terminal.
+pub const ROWS: u16 = 18;
+
+/// Draws the figures so far into the whole of the frame.
+pub fn draw(frame: &mut Frame<'_>, unicode: bool, colour: bool, summary: &Summary, facts: &Facts) {
+    let area = frame.area();
+    let canvas = Canvas { width: area.width.into(), colour, unicode };
+    let text = view::live(&canvas, summary, facts, area.height.into());
+    frame.render_widget(styled(&text), area);
+}
+
+/// The text with its inks as styles: only what [`Canvas`] itself writes has to be understood.
+fn styled(text: &str) -> Text<'static> {
+    text.lines()
+        .map(|line| {
+            let mut style = Style::default();
+            let mut spans = Vec::new();
+            for (i, piece) in line.split("\x1b[").enumerate() {
+                let text = match piece.split_once('m') {
+                    Some((code, rest)) if i > 0 => {
+                        style = ink(code);
+                        rest
+                    }
+                    _ => piece,
+                };
+                if !text.is_empty() {
+                    spans.push(Span::styled(text.to_owned(), style));
+                }
+            }
+            Line::from(spans)
+        })
+        .collect()
+}
+
+fn ink(code: &str) -> Style {
+    let style = Style::default();
+    match code {
+        "1" => style.add_modifier(Modifier::BOLD),
+        "2" => style.add_modifier(Modifier::DIM),
+        "32" => style.fg(Color::Green),
+        "33" => style.fg(Color::Yellow),
+        "34" => style.fg(Color::Blue),
+        "35" => style.fg(Color::Magenta),
+        "36" => style.fg(Color::Cyan),
+        _ => style,
+    }
+}

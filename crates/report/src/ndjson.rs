@@ -1,0 +1,248 @@
+//! One JSON object a line. `docs/json.md` describes every key.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+
+use model::{Congestion, Connection, ConnectionId, ConnectionTotals, Coverage, Event, Leg, Lost, Opening, Send};
+use stats::Quantile;
+use store::Provenance;
+
+use crate::Summary;
+use crate::json::Object;
+
+/// Writes events as lines. Lines are gathered and passed on in blocks; [`Ndjson::flush`] passes on what there is.
+pub struct Ndjson<W> {
+    out: W,
+    lines: Vec<u8>,
+    /// The ends of each open connection as text, since every send repeats them.
+    ends: HashMap<ConnectionId, (String, String)>,
+}
+
+/// When to pass lines on: large enough that a write costs little for each line.
+const BLOCK: usize = 64 << 10;
+
+impl<W: Write> Ndjson<W> {
+    /// Writes to `out`, the `run` line first.
+    ///
+    /// # Errors
+    /// What `out` says.
+    pub fn begin(out: W, run: &Provenance) -> io::Result<Self> {
+        let mut this = Self { out, lines: Vec::with_capacity(2 * BLOCK), ends: HashMap::new() };
+        this.line("run", |o| {
+            o.text("version", &run.version);
+            o.raw("command_line", &serde_json::to_string(&run.command_line).unwrap_or_else(|_| "null".into()));
+            o.text("kernel", &run.kernel);
+            o.text("machine", &run.machine);
+            o.number("cpus", run.cpus);
+            o.text("backend", &run.backend);
+            o.text("target", &run.target);
+            o.raw("sampling", &serde_json::to_string(&run.sampling).unwrap_or_else(|_| "null".into()));
+            o.number_or_null("max_rate", run.max_rate);
+            o.word("clock", "monotonic");
+            o.number("realtime_offset_ns", run.clock.realtime_offset_ns);
+            o.number("realtime_offset_error_ns", run.clock.realtime_offset_error_ns);
+            o.number("start_ns", run.start_ns);
+        })?;
+        this.flush()?;
+        Ok(this)
+    }
+
+    /// Writes the line of an event.
+    ///
+    /// # Errors
+    /// What the output says.
+    pub fn event(&mut self, event: &Event) -> io::Result<()> {
+        match event {
+            Event::Connection(connection) => self.connection(connection),
+            Event::Send(send) => self.send(send),
+            Event::Closed { connection, totals } => self.closed(*connection, totals),
+        }
+    }
+
+    /// Passes on what has gathered.
+    ///
+    /// # Errors
+    /// What the output says.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.out.write_all(&self.lines)?;
+        self.lines.clear();
+        self.out.flush()
+    }
+
+    /// Writes the `lost` and the `summary` line, and gives the output back.
+    ///
+    /// # Errors
+    /// What the output says.
+    pub fn finish(mut self, summary: &Summary, lost: &Lost, coverage: &Coverage) -> io::Result<W> {
+        self.line("lost", |o| lost.entries().for_each(|(key, _, value)| o.number(key, value)))?;
+        self.line("summary", |o| {
+            let total = summary.total();
+            o.number("connections", summary.connection_count());
+            o.number("sends", total.sends);
+            o.number("bytes", total.bytes);
+            o.number("merged_sends", total.merged_sends);
+            o.number("merged_bytes", total.merged_bytes);
+            o.number("retransmitted_sends", total.retransmitted);
+            o.number("unacknowledged_sends", total.unacknowledged);
+            o.object("legs", |legs| {
+                for leg in Leg::ALL {
+                    legs.object(leg.name(), |o| {
+                        let stats = total.leg(leg);
+                        o.number("n", stats.times.n());
+                        o.number("missing", stats.missing);
+                        o.number("disorder", stats.disorder);
+                        o.number("sum_ns", stats.times.sum());
+                        o.number_or_null("min_ns", stats.times.min());
+                        for (key, quantile) in QUANTILES {
+                            o.number_or_null(key, stats.times.quantile(quantile));
+                        }
+                        o.number_or_null("max_ns", stats.times.max());
+                    });
+                }
+            });
+            o.object("waits", |waits| {
+                for reason in model::WaitReason::ALL {
+                    let stats = total.wait(reason);
+                    waits.object(reason.name(), |o| {
+                        o.number("sends", stats.sends);
+                        o.number("time_ns", stats.time.0);
+                    });
+                }
+            });
+            o.object("coverage", |o| {
+                o.number("followed_ns", coverage.followed.0);
+                o.number("armed_ns", coverage.armed.0);
+                o.number("bytes_written", coverage.bytes_written);
+                o.number("bytes_armed", coverage.bytes_armed);
+            });
+        })?;
+        self.flush()?;
+        Ok(self.out)
+    }
+
+    fn line(&mut self, kind: &str, fill: impl FnOnce(&mut Object<'_>)) -> io::Result<()> {
+        let mut object = Object::begin(&mut self.lines);
+        object.word("kind", kind);
+        fill(&mut object);
+        object.end();
+        self.lines.push(b'\n');
+        if self.lines.len() >= BLOCK { self.flush() } else { Ok(()) }
+    }
+
+    fn connection(&mut self, c: &Connection) -> io::Result<()> {
+        let ends = (c.local.to_string(), c.remote.to_string());
+        self.line("connection", |o| {
+            o.number("connection", c.id.0);
+            o.number("pid", c.owner.pid);
+            o.text("comm", &c.owner.comm.to_string());
+            o.word("local", &ends.0);
+            o.word("remote", &ends.1);
+            o.word("opening", opening(c.opening));
+            o.number("since_ns", c.since.as_nanos());
+            o.text("congestion_control", &c.congestion_control);
+        })?;
+        self.ends.insert(c.id, ends);
+        Ok(())
+    }
+
+    fn closed(&mut self, id: ConnectionId, totals: &ConnectionTotals) -> io::Result<()> {
+        self.ends.remove(&id);
+        self.line("closed", |o| {
+            o.number("connection", id.0);
+            o.number("followed_ns", totals.followed.0);
+            o.number("armed_ns", totals.armed.0);
+            o.number("bytes_written", totals.bytes_written);
+            o.number("bytes_armed", totals.bytes_armed);
+            o.number("bytes_acked", totals.bytes_acked);
+            o.number("segments_retransmitted", totals.segments_retransmitted);
+        })
+    }
+
+    fn send(&mut self, s: &Send) -> io::Result<()> {
+        // Taken out for the time of the line, because the line borrows the buffer beside it.
+        let ends = std::mem::take(&mut self.ends);
+        let known = ends.get(&s.connection);
+        let written = self.line("send", |o| {
+            o.number("connection", s.connection.0);
+            o.number("pid", s.owner.pid);
+            o.text("comm", &s.owner.comm.to_string());
+            match known {
+                Some((local, remote)) => {
+                    o.word("local", local);
+                    o.word("remote", remote);
+                }
+                None => {
+                    o.raw("local", "null");
+                    o.raw("remote", "null");
+                }
+            }
+            o.number("first_seq", s.first_seq.0);
+            o.number("bytes", s.bytes);
+            o.number("at_ns", s.stamps.send.as_nanos());
+            for (key, leg) in LEGS {
+                o.number_or_null(key, s.leg(leg).ok().flatten().map(|n| n.0));
+            }
+            o.number_or_null("nic_error_ns", s.stamps.nic.map(|t| t.error.0));
+            match s.wait {
+                Some(wait) => {
+                    o.word("waited_for", wait.reason.name());
+                    o.number("waited_ns", wait.by_reason.0);
+                }
+                None => {
+                    o.raw("waited_for", "null");
+                    o.raw("waited_ns", "null");
+                }
+            }
+            o.number("cwnd", s.state.cwnd);
+            o.number("ssthresh", s.state.ssthresh);
+            o.number("in_flight", s.state.in_flight);
+            o.number("unacked", s.state.unacked);
+            o.number("unsent", s.state.unsent);
+            o.number("peer_window", s.state.peer_window);
+            o.number("mss", s.state.mss);
+            o.number("srtt_ns", s.state.srtt.0);
+            o.number_or_null("pacing_rate", Some(s.state.pacing_rate).filter(|&r| r != u64::MAX));
+            o.number("send_buffer", s.state.send_buffer);
+            o.number("send_buffer_used", s.state.send_buffer_used);
+            o.word("congestion", congestion(s.state.congestion));
+            o.number("busy_ns", s.state.busy.0);
+            o.number("receive_window_limited_ns", s.state.receive_window_limited.0);
+            o.number("send_buffer_limited_ns", s.state.send_buffer_limited.0);
+            o.number("merged_sends", s.merged.sends);
+            o.number("merged_bytes", s.merged.bytes);
+            o.number_or_null("oldest_tcp_ns", s.oldest_tcp_wait().map(|n| n.0));
+            o.number("retransmissions", s.retransmissions);
+        });
+        self.ends = ends;
+        written
+    }
+}
+
+const LEGS: [(&str, Leg); 5] = [
+    ("tcp_ns", Leg::Tcp),
+    ("qdisc_ns", Leg::Qdisc),
+    ("nic_ns", Leg::Nic),
+    ("network_ns", Leg::Network),
+    ("total_ns", Leg::Total),
+];
+
+const QUANTILES: [(&str, Quantile); 4] =
+    [("p50_ns", Quantile::P50), ("p90_ns", Quantile::P90), ("p99_ns", Quantile::P99), ("p99_9_ns", Quantile::P999)];
+
+const fn opening(opening: Opening) -> &'static str {
+    match opening {
+        Opening::Found => "found",
+        Opening::Connected => "connected",
+        Opening::Accepted => "accepted",
+    }
+}
+
+pub(crate) const fn congestion(state: Congestion) -> &'static str {
+    match state {
+        Congestion::Open => "open",
+        Congestion::Disorder => "disorder",
+        Congestion::Cwr => "cwr",
+        Congestion::Recovery => "recovery",
+        Congestion::Loss => "loss",
+    }
+}

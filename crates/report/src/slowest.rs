@@ -1,0 +1,66 @@
+//! The slowest sends, as many as asked for and no more.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+use std::net::SocketAddr;
+
+use model::{Leg, Nanos, Send};
+
+/// A slow send, with the ends of its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slow {
+    /// From its `send` to its ACK.
+    pub total: Nanos,
+    /// The send.
+    pub send: Send,
+    /// Local and remote end, where the connection was announced.
+    pub ends: Option<(SocketAddr, SocketAddr)>,
+}
+
+/// By time, then the earlier send first: the order in which they are shown is the same in every run over the same sends.
+impl Ord for Slow {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let key = |s: &Self| (s.total, std::cmp::Reverse(s.send.stamps.send), s.send.connection, s.send.first_seq.0);
+        key(self).cmp(&key(other))
+    }
+}
+
+impl PartialOrd for Slow {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// A heap of bounded size.
+#[derive(Clone, Debug)]
+pub struct Slowest {
+    keep: usize,
+    heap: BinaryHeap<std::cmp::Reverse<Slow>>,
+}
+
+impl Slowest {
+    /// One that keeps this many.
+    pub fn new(keep: usize) -> Self {
+        Self { keep, heap: BinaryHeap::new() }
+    }
+
+    /// Offers a send. One without a total (never acknowledged) cannot be ranked and is not kept.
+    pub fn offer(&mut self, send: &Send, ends: impl FnOnce() -> Option<(SocketAddr, SocketAddr)>) {
+        let Ok(Some(total)) = send.leg(Leg::Total) else { return };
+        let full = self.heap.len() >= self.keep;
+        if self.keep == 0 || full && self.heap.peek().is_some_and(|least| total < least.0.total) {
+            return;
+        }
+        self.heap.push(std::cmp::Reverse(Slow { total, send: *send, ends: ends() }));
+        if full {
+            self.heap.pop();
+        }
+    }
+
+    /// What was kept, the slowest first.
+    pub fn sorted(&self) -> Vec<Slow> {
+        let mut all: Vec<Slow> = self.heap.iter().map(|s| s.0).collect();
+        all.sort_by(|a, b| b.cmp(a));
+        all
+    }
+}

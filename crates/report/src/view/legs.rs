@@ -1,0 +1,79 @@
+//! The table of legs.
+
+use model::{Leg, Nanos};
+use stats::Quantile;
+
+use super::Facts;
+use crate::canvas::Ink;
+use crate::table::{Align, Table};
+use crate::{Aggregate, Canvas, quantity};
+
+const DASH: &str = "—";
+
+/// The rows alone, under a blank line.
+pub(super) fn rows(canvas: &Canvas, out: &mut String, total: &Aggregate) {
+    let quantiles = Quantile::SHOWN.map(|q| q.to_string());
+    let mut head = vec![("leg", Align::Left), ("n", Align::Right), ("min", Align::Right)];
+    head.extend(quantiles.iter().map(|q| (q.as_str(), Align::Right)));
+    head.extend([("max", Align::Right), ("share", Align::Right)]);
+    let mut table = Table::new(&head);
+    let whole = total.time();
+    for leg in Leg::ALL {
+        let times = &total.leg(leg).times;
+        let time = |ns: Option<u64>| (ns.map_or_else(|| DASH.into(), |ns| Nanos(ns).to_string()), None);
+        let mut row = vec![(leg.name().to_owned(), Some(Ink::of(leg)))];
+        row.push((if times.n() == 0 { DASH.into() } else { quantity::count(times.n()) }, None));
+        row.push(time(times.min()));
+        row.extend(Quantile::SHOWN.map(|q| time(times.quantile(q))));
+        row.push(time(times.max()));
+        let share = match leg {
+            Leg::Total => String::new(),
+            _ if times.n() == 0 => DASH.into(),
+            _ => quantity::percent(quantity::share(times.sum(), whole)),
+        };
+        row.push((share, None));
+        table.row(row);
+    }
+    out.push('\n');
+    table.draw(canvas, out);
+}
+
+/// The table with what has to be known to read it.
+pub(super) fn table(canvas: &Canvas, out: &mut String, total: &Aggregate, facts: &Facts) {
+    rows(canvas, out, total);
+    for note in notes(total, facts) {
+        let mut text = String::new();
+        canvas.paragraph(&mut text, &note, 0);
+        for line in text.lines() {
+            out.push_str(&canvas.paint(Ink::Faint, line));
+            out.push('\n');
+        }
+    }
+}
+
+fn notes(total: &Aggregate, facts: &Facts) -> Vec<String> {
+    let mut notes = Vec::new();
+    let nic = total.leg(Leg::Nic);
+    if nic.times.n() == 0 {
+        let why = facts.no_nic.as_deref().unwrap_or("no packet came back with a hardware timestamp");
+        notes.push(format!("{DASH} nic: {why}, so network begins at the driver."));
+    } else {
+        notes.push(format!("nic stamps are converted from the NIC's clock, to within ±{} at worst.", total.nic_error));
+    }
+    for leg in [Leg::Tcp, Leg::Qdisc, Leg::Network] {
+        let stats = total.leg(leg);
+        if stats.times.n() == 0 && stats.missing > 0 {
+            notes.push(format!("{DASH} {leg}: no send has the stamps at both of its ends."));
+        }
+    }
+    let n = total.leg(Leg::Total).times.n();
+    let held: Vec<String> = Quantile::SHOWN
+        .into_iter()
+        .filter(|q| n > 0 && n < q.needs())
+        .map(|q| format!("{q} needs {} sends", quantity::count(q.needs())))
+        .collect();
+    if !held.is_empty() {
+        notes.push(format!("{DASH} percentiles: {}, and there are {}.", held.join(", "), quantity::count(n)));
+    }
+    notes
+}

@@ -1,0 +1,111 @@
+//! A trace as text for people.
+
+mod connections;
+mod distribution;
+mod legs;
+mod losses;
+mod waterfall;
+mod words;
+
+use model::{Coverage, Leg, Lost, Nanos, Sampling};
+
+use crate::canvas::Ink;
+use crate::{Canvas, Summary, quantity};
+
+/// What a report says beside the figures themselves.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// What was traced, in words: `port 80`.
+    pub target: String,
+    /// The backend that took the stamps.
+    pub backend: String,
+    /// The sampling that was asked for.
+    pub sampling: Sampling,
+    /// What share was really seen.
+    pub coverage: Coverage,
+    /// What was lost.
+    pub lost: Lost,
+    /// How long the trace took.
+    pub lasted: Nanos,
+    /// Why there is no NIC stamp, where that is known.
+    pub no_nic: Option<String>,
+}
+
+/// How many connections the report lists.
+const CONNECTIONS_SHOWN: usize = 10;
+
+/// The whole report at the end of a trace.
+pub fn report(canvas: &Canvas, summary: &Summary, facts: &Facts) -> String {
+    let mut out = String::new();
+    headline(canvas, &mut out, summary, facts);
+    let total = summary.total();
+    if total.sends > 0 {
+        legs::table(canvas, &mut out, total, facts);
+        distribution::draw(canvas, &mut out, total);
+        connections::table(canvas, &mut out, summary, CONNECTIONS_SHOWN);
+        waterfall::draw(canvas, &mut out, summary);
+    }
+    canvas.heading(&mut out, "In words");
+    for paragraph in words::paragraphs(summary, facts) {
+        canvas.paragraph(&mut out, &paragraph, 0);
+    }
+    losses::draw(canvas, &mut out, &facts.lost, &facts.coverage, facts.sampling);
+    out
+}
+
+/// The figures while a trace goes on: at most `rows` lines, none of them longer than the canvas.
+pub fn live(canvas: &Canvas, summary: &Summary, facts: &Facts, rows: usize) -> String {
+    let mut out = String::new();
+    headline(canvas, &mut out, summary, facts);
+    legs::rows(canvas, &mut out, summary.total());
+    // A blank line, a heading, a head, a row for the rest, and the losses.
+    let left = rows.saturating_sub(out.lines().count() + 5);
+    connections::table(canvas, &mut out, summary, left);
+    let lost: u64 = facts.lost.entries().map(|e| e.2).sum();
+    if lost > 0 {
+        let text = format!(
+            "{} so far: each is named in the report",
+            if lost == 1 { "1 loss".into() } else { format!("{} losses", quantity::count(lost)) }
+        );
+        out.push_str(&canvas.paint(Ink::Warn, &canvas.plain(&text)));
+        out.push('\n');
+    }
+    out
+}
+
+fn headline(canvas: &Canvas, out: &mut String, summary: &Summary, facts: &Facts) {
+    let total = summary.total();
+    let first = format!("wirelapse trace · {} · {}", facts.target, facts.lasted);
+    out.push_str(&canvas.paint(Ink::Strong, &canvas.plain(&crate::canvas::cut(&first, canvas.width))));
+    out.push('\n');
+    let second = format!(
+        "{} · {} · {} · {} · {}",
+        quantity::counted(total.sends, "send"),
+        quantity::bytes(total.bytes),
+        quantity::counted(summary.connection_count(), "connection"),
+        sampling(facts.sampling),
+        facts.backend,
+    );
+    out.push_str(&canvas.paint(Ink::Faint, &canvas.plain(&crate::canvas::cut(&second, canvas.width))));
+    out.push('\n');
+}
+
+/// The sampling in words.
+pub(crate) fn sampling(sampling: Sampling) -> String {
+    match sampling {
+        Sampling::Every => "every send".into(),
+        Sampling::Windows(ratio) => format!("{ratio} of the time"),
+        Sampling::Draws(ratio) => format!("{ratio} of the sends by draw"),
+    }
+}
+
+/// What a leg is, for legends.
+pub(crate) const fn meaning(leg: Leg) -> &'static str {
+    match leg {
+        Leg::Tcp => "waiting in TCP",
+        Leg::Qdisc => "waiting in the packet scheduler",
+        Leg::Nic => "waiting in driver and NIC",
+        Leg::Network => "wire, peer, and the ACK's way back",
+        Leg::Total => "from send to ACK",
+    }
+}

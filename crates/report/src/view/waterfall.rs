@@ -1,0 +1,116 @@
+//! The slowest sends, each as a small waterfall of its legs.
+
+use model::{Leg, Nanos, Send, WaitReason};
+
+use crate::canvas::{Canvas, Ink, cut};
+use crate::{Summary, quantity};
+
+pub(super) fn draw(canvas: &Canvas, out: &mut String, summary: &Summary) {
+    let slowest = summary.slowest().sorted();
+    if slowest.is_empty() {
+        return;
+    }
+    let title = match slowest.len() {
+        1 => "The slowest send".to_owned(),
+        n => format!("The {n} slowest sends"),
+    };
+    canvas.heading(out, &title);
+    let room = canvas.width.clamp(60, 120);
+    // indent, leg name, gap, bar, gap, time, gap, reason
+    let bar = (room - 42).max(16);
+    for (i, slow) in slowest.iter().enumerate() {
+        if i > 0 {
+            out.push('\n');
+        }
+        let send = &slow.send;
+        let since = summary.first_send().and_then(|first| send.stamps.send.since(first).ok()).unwrap_or_default();
+        let who = slow.ends.map_or_else(
+            || format!("connection {}", send.connection),
+            |(local, remote)| super::connections::ends(local, remote),
+        );
+        let head = format!(
+            "{}. {} · {} · {}[{}]",
+            i + 1,
+            slow.total,
+            quantity::bytes(send.bytes.into()),
+            send.owner.comm,
+            send.owner.pid
+        );
+        let rest = format!(" · {who} · at +{since}");
+        let used = head.chars().count();
+        out.push_str(&canvas.paint(Ink::Strong, &canvas.plain(&head)));
+        out.push_str(&canvas.plain(&cut(&rest, canvas.width.saturating_sub(used))));
+        out.push('\n');
+        legs(canvas, out, send, slow.total, bar);
+        canvas.paragraph(out, &state(send), 3);
+    }
+}
+
+fn legs(canvas: &Canvas, out: &mut String, send: &Send, total: Nanos, bar: usize) {
+    let mut done = Nanos::ZERO;
+    for leg in Leg::PARTS {
+        let Ok(Some(time)) = send.leg(leg) else { continue };
+        let drawn = stroke(done, time, total, bar, canvas.unicode);
+        done += time;
+        let why = if leg == Leg::Tcp { waited(send) } else { String::new() };
+        let line = format!(
+            "   {} {} {}  {}",
+            canvas.paint(Ink::of(leg), &format!("{leg:<8}")),
+            canvas.paint(Ink::of(leg), &drawn),
+            canvas.plain(&format!("{:>8}", time.to_string())),
+            canvas.plain(&cut(&why, canvas.width.saturating_sub(bar + 23).max(19))),
+        );
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+}
+
+/// A bar from `from` for `length`, of a whole that is `columns` wide. Whatever took any time shows at least a sliver.
+fn stroke(from: Nanos, length: Nanos, whole: Nanos, columns: usize, unicode: bool) -> String {
+    let scale = columns as f64 * 8.0 / whole.0.max(1) as f64;
+    let (start, end) = (from.0 as f64 * scale, (from.0.saturating_add(length.0)) as f64 * scale);
+    let start = ((start / 8.0).floor() as usize).min(columns - 1);
+    let eighths = (end.round() as usize).clamp(start * 8 + 1, columns * 8) - start * 8;
+    let (full, part) = (eighths / 8, eighths % 8);
+    let mut text = " ".repeat(start);
+    if unicode {
+        text.push_str(&"█".repeat(full));
+        text.extend([None, Some('▏'), Some('▎'), Some('▍'), Some('▌'), Some('▋'), Some('▊'), Some('▉')][part]);
+    } else {
+        text.push_str(&"#".repeat(full));
+        if full == 0 {
+            text.push('|');
+        }
+    }
+    let used = text.chars().count();
+    text.push_str(&" ".repeat(columns.saturating_sub(used)));
+    text
+}
+
+fn waited(send: &Send) -> String {
+    match send.wait {
+        Some(wait) if wait.reason == WaitReason::SentAtOnce => "sent at once".into(),
+        Some(wait) if wait.reason == WaitReason::Unknown => "reason not known".into(),
+        Some(wait) => format!("{} ({})", wait.reason, wait.by_reason),
+        None => String::new(),
+    }
+}
+
+/// The connection's state when the send was made.
+fn state(send: &Send) -> String {
+    let s = &send.state;
+    let mut parts = vec![
+        format!("cwnd {}", quantity::count(s.cwnd.into())),
+        format!("in flight {}", quantity::count(s.in_flight.into())),
+        format!("peer window {}", quantity::bytes(s.peer_window.into())),
+        format!("unsent {}", quantity::bytes(s.unsent.into())),
+        format!("srtt {}", s.srtt),
+    ];
+    if send.merged.sends > 0 {
+        parts.push(format!("with {}", quantity::counted(send.merged.sends.into(), "merged send")));
+    }
+    if send.retransmissions > 0 {
+        parts.push(quantity::counted(send.retransmissions.into(), "retransmission"));
+    }
+    parts.into_iter().map(|p| p.replace(' ', "\u{a0}")).collect::<Vec<_>>().join(" · ")
+}

@@ -1,0 +1,224 @@
+//! The report in plain words: what dominated, why, and what cannot be said.
+
+use model::{Leg, Nanos, WaitReason};
+use stats::{Distribution, Quantile};
+
+use super::{Facts, meaning};
+use crate::{Aggregate, Summary, quantity};
+
+/// Fewer acknowledged sends than this show what happened to them, and say little of what is usual.
+const FEW: u64 = 30;
+
+pub(super) fn paragraphs(summary: &Summary, facts: &Facts) -> Vec<String> {
+    let total = summary.total();
+    if total.leg(Leg::Total).times.n() == 0 {
+        return vec![nothing(summary, facts)];
+    }
+    let mut sentences = dominant(total);
+    sentences.extend(waiting(total));
+    sentences.extend(exceptions(total, facts));
+    vec![sentences.join(" ")]
+}
+
+/// A figure and its unit do not part at the end of a line.
+fn whole(text: impl ToString) -> String {
+    text.to_string().replace(' ', "\u{a0}")
+}
+
+fn percent(part: u128, of: u128) -> String {
+    whole(quantity::percent(quantity::share(part, of)))
+}
+
+fn nothing(summary: &Summary, facts: &Facts) -> String {
+    let total = summary.total();
+    if total.sends > 0 {
+        return format!(
+            "{} finished, and none of them was acknowledged: there is no time to divide among the legs.",
+            quantity::counted(total.sends, "send")
+        );
+    }
+    if summary.connection_count() == 0 {
+        return format!("No TCP connection of {} was seen in {}.", facts.target, whole(facts.lasted));
+    }
+    let written = facts.coverage.bytes_written;
+    let connections = quantity::counted(summary.connection_count(), "connection");
+    if written == 0 {
+        format!("{connections} followed for {}, and nothing was written on them by this host.", whole(facts.lasted))
+    } else {
+        format!(
+            "{connections} followed for {}. TCP counted {} written on them, but no send was recorded to its end.",
+            whole(facts.lasted),
+            whole(quantity::bytes(written))
+        )
+    }
+}
+
+fn dominant(total: &Aggregate) -> Vec<String> {
+    let n = total.leg(Leg::Total).times.n();
+    let time = total.time();
+    let mut parts: Vec<(Leg, u128)> = Leg::PARTS.into_iter().map(|leg| (leg, total.leg(leg).times.sum())).collect();
+    parts.sort_by_key(|p| std::cmp::Reverse(p.1));
+    let acknowledged = match n == total.sends {
+        true => format!("Of {},", quantity::counted(n, "send")),
+        false => format!("Of {}, {} of them acknowledged,", quantity::counted(total.sends, "send"), quantity::count(n)),
+    };
+    let (leg, took) = parts[0];
+    let mut out = Vec::new();
+    if time == 0 {
+        out.push(format!("{acknowledged} none has the stamps that would divide its time among the legs."));
+        return out;
+    }
+    if took * 2 >= time {
+        out.push(format!(
+            "{acknowledged} the {leg} leg ({}) took {} of the time: {}.",
+            meaning(leg),
+            percent(took, time),
+            spread(&total.leg(leg).times)
+        ));
+        let rest: Vec<String> = parts[1..]
+            .iter()
+            .filter(|(leg, _)| total.leg(*leg).times.n() > 0)
+            .map(|&(leg, took)| format!("{leg} {}", percent(took, time)))
+            .collect();
+        if !rest.is_empty() {
+            out.push(format!("The rest: {}.", rest.join(", ")));
+        }
+    } else {
+        let (second, then) = parts[1];
+        out.push(format!(
+            "{acknowledged} no leg took half of the time: {leg} ({}) took {}, {second} ({}) {}.",
+            meaning(leg),
+            percent(took, time),
+            meaning(second),
+            percent(then, time)
+        ));
+    }
+    if leg == Leg::Network {
+        out.extend(network(&total.leg(Leg::Network).times));
+    }
+    if n < FEW {
+        out.push(format!(
+            "With {} these figures tell what happened, and little of what is usual.",
+            quantity::counted(n, "send")
+        ));
+    }
+    out
+}
+
+/// The median with a 95 % interval, and the tail, as far as `n` carries them.
+fn spread(times: &Distribution) -> String {
+    let show = |ns: u64| whole(Nanos(ns));
+    let Some(median) = times.quantile(Quantile::P50) else {
+        return format!("{} in the one send there is", show(times.max().unwrap_or(0)));
+    };
+    let mut text = format!("median {}", show(median));
+    if let Some((low, high)) = times.interval(Quantile::P50, 0.95)
+        && show(low) != show(high)
+    {
+        text.push_str(&format!(" (95\u{a0}% interval {} to {})", show(low), show(high)));
+    }
+    match times.quantile(Quantile::P99) {
+        Some(p99) => text.push_str(&format!(", p99 {}", show(p99))),
+        None => text.push_str(&format!(", at most {}", show(times.max().unwrap_or(0)))),
+    }
+    text
+}
+
+/// What the shape of the network leg tells, and what it cannot.
+fn network(times: &Distribution) -> Option<String> {
+    let (min, median) = (times.min()?, times.quantile(Quantile::P50)?);
+    let unsaid = "From this side the wire, the peer and the ACK's way back cannot be told apart";
+    Some(if median <= min.saturating_add(min / 4) {
+        format!(
+            "Its median is within a quarter of its minimum ({}), as with a path whose length alone decides. {unsaid}.",
+            whole(Nanos(min))
+        )
+    } else {
+        format!(
+            "Its median is {:.1} times its minimum ({}): queues on the path, a peer that delays its ACKs, or repairs add to \
+             the path itself. {unsaid}.",
+            median as f64 / min.max(1) as f64,
+            whole(Nanos(min))
+        )
+    })
+}
+
+fn waiting(total: &Aggregate) -> Vec<String> {
+    let tcp = &total.leg(Leg::Tcp).times;
+    let waits = total.waits();
+    let waited: u64 = waits.iter().map(|w| w.1.sends).sum();
+    let time: u128 = waits.iter().map(|w| u128::from(w.1.time.0)).sum();
+    let at_once = total.wait(WaitReason::SentAtOnce).sends;
+    let known = waited + at_once;
+    if known == 0 {
+        return vec!["Why sends waited in TCP is not known.".into()];
+    }
+    let mut out = Vec::new();
+    if at_once > 0 {
+        out.push(format!(
+            "{} of {} left TCP at once ({}).",
+            quantity::count(at_once),
+            quantity::counted(known, "send"),
+            percent(at_once.into(), known.into())
+        ));
+    }
+    if waited > 0 && time > 0 {
+        let named: Vec<String> = waits
+            .iter()
+            .take(3)
+            .map(|(reason, stats)| {
+                let what = match reason {
+                    WaitReason::Unknown => "a reason not known".to_owned(),
+                    reason => reason.to_string(),
+                };
+                format!(
+                    "{what} ({} of the waiting time, {})",
+                    percent(stats.time.0.into(), time),
+                    quantity::counted(stats.sends, "send")
+                )
+            })
+            .collect();
+        out.push(format!(
+            "The {} that waited did so for {}.",
+            match waited {
+                1 => "one".to_owned(),
+                n => quantity::count(n),
+            },
+            named.join("; ")
+        ));
+        let explained = quantity::share(time, tcp.sum());
+        if explained < 0.9 {
+            out.push(format!("These reasons account for {} of the tcp leg.", percent(time, tcp.sum())));
+        }
+    }
+    out
+}
+
+fn exceptions(total: &Aggregate, facts: &Facts) -> Vec<String> {
+    let mut out = Vec::new();
+    if total.retransmitted > 0 {
+        out.push(format!("{} had to be sent again.", quantity::counted(total.retransmitted, "send")));
+    }
+    let without = total.sends - total.leg(Leg::Total).times.n();
+    if without > 0 {
+        out.push(format!(
+            "{} ended without an ACK: how long they would have taken is not in these figures, which are therefore on the \
+             short side.",
+            quantity::counted(without, "send")
+        ));
+    }
+    if total.merged_sends > 0 {
+        out.push(format!(
+            "{} went out in the packet of a later one and have no times of their own.",
+            quantity::counted(total.merged_sends, "send")
+        ));
+    }
+    let unrecorded = facts.lost.ring_buffer + facts.lost.slots_full + facts.lost.over_rate + facts.lost.unstamped;
+    if unrecorded > 0 {
+        out.push(format!(
+            "{} were made and not recorded; the figures hold for those that were.",
+            quantity::counted(unrecorded, "send")
+        ));
+    }
+    out
+}

@@ -1,0 +1,150 @@
+//! What people see: it fits the canvas, says what the records say, and nothing that they do not carry.
+
+mod synthetic;
+
+use model::{Coverage, Event, Lost, Nanos, Ratio, Sampling};
+use report::view::{self, Facts};
+use report::{Canvas, Limits, Summary};
+use unicode_width::UnicodeWidthStr as _;
+
+const PLAIN: Canvas = Canvas { width: 80, colour: false, unicode: true };
+
+fn facts() -> Facts {
+    Facts {
+        target: "port 80".into(),
+        backend: "timestamping".into(),
+        sampling: Sampling::Every,
+        coverage: Coverage { followed: Nanos(100), armed: Nanos(100), bytes_written: 1 << 20, bytes_armed: 1 << 20 },
+        lost: Lost::default(),
+        lasted: Nanos::from_secs(12),
+        no_nic: None,
+    }
+}
+
+fn summary(events: &[Event]) -> Summary {
+    let mut summary = Summary::new(Limits::default());
+    events.iter().for_each(|e| summary.event(e));
+    summary
+}
+
+/// `WIRELAPSE_SHOW=1 cargo test -p wirelapse-report --test views -- --nocapture look` prints it, to be looked at.
+#[test]
+fn the_whole_report_fits_and_says_what_dominated() {
+    let s = summary(&synthetic::trace(14, 300));
+    for width in [60, 80, 110, 140] {
+        for unicode in [true, false] {
+            for colour in [true, false] {
+                let canvas = Canvas { width, colour, unicode };
+                let text = view::report(&canvas, &s, &facts());
+                if std::env::var_os("WIRELAPSE_SHOW").is_some() && colour {
+                    println!("{text}\n{}", "=".repeat(width));
+                }
+                assert!(unicode || text.is_ascii(), "not ASCII: {:?}", text.chars().find(|c| !c.is_ascii()));
+                let uncoloured = strip(&text);
+                assert_eq!(text != uncoloured, colour);
+                for line in uncoloured.lines() {
+                    assert!(width < 80 || line.width() <= width, "{width}: {} in {line:?}", line.width());
+                    assert_eq!(line.trim_end(), line);
+                }
+            }
+        }
+    }
+    let text = view::report(&PLAIN, &s, &facts());
+    for part in
+        ["the network leg", "congestion window", "Nothing was lost", "4,200 sends", "The 5 slowest sends", "p99.9"]
+    {
+        assert!(text.replace('\n', " ").contains(part), "no {part:?} in\n{text}");
+    }
+}
+
+fn strip(text: &str) -> String {
+    let mut pieces = text.split("\x1b[");
+    let first = pieces.next().unwrap_or("").to_owned();
+    pieces.fold(first, |all, piece| all + piece.split_once('m').unwrap().1)
+}
+
+#[test]
+fn percentiles_that_too_few_sends_carry_are_not_shown() {
+    let text = view::report(&PLAIN, &summary(&synthetic::trace(1, 99)), &facts());
+    let row = text.lines().find(|l| l.starts_with("total")).unwrap();
+    assert_eq!(row.matches('—').count(), 2, "{row}");
+    assert!(text.contains("p99 needs 100 sends, p99.9 needs 1,000 sends, and there are 99"), "{text}");
+    let text = view::report(&PLAIN, &summary(&synthetic::trace(1, 1_000)), &facts());
+    let row = text.lines().find(|l| l.starts_with("total")).unwrap();
+    assert_eq!(row.matches('—').count(), 0, "{row}");
+}
+
+#[test]
+fn losses_and_sampling_are_said() {
+    let s = summary(&synthetic::trace(2, 200));
+    let lost = Lost { ring_buffer: 12_345, merged: 3, ..Lost::default() };
+    let coverage = Coverage { followed: Nanos(1_000), armed: Nanos(11), bytes_written: 1_000_000, bytes_armed: 9_000 };
+    let sampling = Sampling::Windows(Ratio(100.try_into().unwrap()));
+    let text = view::report(&PLAIN, &s, &Facts { lost, coverage, sampling, ..facts() });
+    for part in [
+        "12,345  finished sends that found the ring buffer full",
+        "    3  sends merged",
+        "1/100 of the time",
+        "1.1 % of",
+        "0.9 % of",
+    ] {
+        assert!(text.replace('\n', " ").contains(part), "no {part:?} in\n{text}");
+    }
+    assert!(!text.contains("Nothing was lost"));
+}
+
+#[test]
+fn an_empty_trace_says_so() {
+    let text = view::report(&PLAIN, &Summary::new(Limits::default()), &facts());
+    assert!(text.contains("No TCP connection of port 80 was seen in 12.0 s."), "{text}");
+    let only_open = summary(&[Event::Connection(synthetic::connection(1))]);
+    let text = view::report(&PLAIN, &only_open, &facts());
+    assert!(text.contains("TCP counted 1.00 MiB written"), "{text}");
+}
+
+#[test]
+fn too_many_connections_are_folded_and_that_is_said() {
+    let limits = Limits { connections: 10, slowest: 3 };
+    let mut s = Summary::new(limits);
+    let events = synthetic::trace(40, 5);
+    events.iter().for_each(|e| s.event(e));
+    assert_eq!(s.connections().len(), 10);
+    assert_eq!((s.others().connections, s.connection_count()), (30, 40));
+    let kept: u64 = s.connections().iter().map(|c| c.sends.sends).sum();
+    assert_eq!(kept + s.others().sends.sends, 200, "every send is counted once");
+    assert_eq!(s.total().sends, 200);
+    let text = view::report(&PLAIN, &s, &facts());
+    assert!(text.contains("30 connections with the fewest sends have no figures of their own"), "{text}");
+}
+
+#[test]
+fn the_slowest_are_the_slowest() {
+    let events = synthetic::trace(3, 100);
+    let s = summary(&events);
+    let mut totals: Vec<u64> = events
+        .iter()
+        .filter_map(|e| match e {
+            Event::Send(send) => send.leg(model::Leg::Total).ok().flatten().map(|n| n.0),
+            _ => None,
+        })
+        .collect();
+    totals.sort_unstable();
+    let kept: Vec<u64> = s.slowest().sorted().iter().map(|slow| slow.total.0).collect();
+    assert_eq!(kept, totals.iter().rev().take(5).copied().collect::<Vec<_>>());
+}
+
+#[test]
+fn the_live_table_fits_its_rows() {
+    let s = summary(&synthetic::trace(40, 20));
+    for width in [80, 140] {
+        let backend = ratatui::backend::TestBackend::new(width, report::live::ROWS);
+        let mut terminal = ratatui::Terminal::new(backend).unwrap();
+        let lost = Lost { merged: 1, ..Lost::default() };
+        terminal.draw(|frame| report::live::draw(frame, true, true, &s, &Facts { lost, ..facts() })).unwrap();
+        let drawn = terminal.backend().to_string();
+        for part in ["wirelapse trace · port 80", "network", "more", "1 loss so far"] {
+            assert!(drawn.contains(part), "no {part:?} in\n{drawn}");
+        }
+        assert!(!drawn.contains('\u{1b}'));
+    }
+}

@@ -1,0 +1,71 @@
+//! What can go wrong with a run directory.
+
+use std::io;
+use std::path::PathBuf;
+
+/// An error of writing or reading a run.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The directory to write exists.
+    #[error("{} exists, and a run never goes into an existing directory: name another one, or move this one away", .0.display())]
+    Exists(PathBuf),
+    /// The directory cannot be made.
+    #[error("cannot make the run directory {}: {source}", path.display())]
+    Create {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Writing failed while the run went on.
+    #[error(
+        "cannot write {}: {source}; the {rows} sends written before are whole and readable in {}{}",
+        path.display(), run.display(),
+        if source.kind() == io::ErrorKind::StorageFull { ": free some space, or put the next run on another disk" } else { "" }
+    )]
+    Write {
+        /// Which file.
+        path: PathBuf,
+        /// The run directory.
+        run: PathBuf,
+        /// How many sends lie in finished parts.
+        rows: u64,
+        /// Why.
+        source: io::Error,
+    },
+    /// Reading failed.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The directory is not a run.
+    #[error("{} is not a run: it has no run.json; name a directory that `wirelapse trace -o` made", .0.display())]
+    NotARun(PathBuf),
+    /// A file ends too early.
+    #[error("{} is cut short: {detail}; it was not written by a finished run, or was not copied whole", path.display())]
+    Truncated {
+        /// Which file.
+        path: PathBuf,
+        /// What is missing.
+        detail: String,
+    },
+    /// A file says something that cannot be.
+    #[error("{} is malformed: {detail}", path.display())]
+    Malformed {
+        /// Which file.
+        path: PathBuf,
+        /// Where and what.
+        detail: String,
+    },
+    /// A file of another version.
+    #[error("{} has schema {found}, and this program reads schema {}: read it with the version that wrote it", path.display(), crate::SCHEMA)]
+    Unsupported {
+        /// Which file.
+        path: PathBuf,
+        /// Its version.
+        found: u32,
+    },
+}

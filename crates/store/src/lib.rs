@@ -1,0 +1,42 @@
+//! Runs on disk: a directory with `run.json` and Parquet tables.
+//!
+//! **Does:** writes what a tracer tells while it tells it ([`Writer`]), in parts that are whole files each, and reads it
+//! back ([`Run`]). `docs/runs.md` describes the layout, every column and every key.
+//!
+//! **Does not:** interpret anything, read a clock, or print. The caller passes the events and the time.
+//!
+//! **Guarantees:** a file under its final name is complete: parts and `run.json` are written under another name and
+//! renamed. A writer that is killed leaves all finished parts readable; a disk that fills up does too, and the error
+//! says so. A directory that exists is never written into.
+
+mod column;
+mod connections;
+mod error;
+mod part;
+mod provenance;
+mod reader;
+mod sends;
+mod totals;
+mod writer;
+
+pub use column::{Cell, Column, Kind};
+pub use error::Error;
+pub use provenance::{ClockReading, Provenance, Rows, SamplingAsked, SamplingMethod, Seen, State};
+pub use reader::{ClosedConnection, Run};
+pub use writer::Writer;
+
+/// The version of the layout, in `run.json` as `schema` and in each Parquet file's metadata as `wirelapse.schema`.
+/// A new column or key leaves it as it is; a change of meaning or a removal raises it.
+pub const SCHEMA: u32 = 1;
+
+/// The columns of each table, in the order of the files: table, then name, kind, and whether it may be null. For
+/// documentation and for whoever checks it.
+pub fn tables() -> impl Iterator<Item = (&'static str, &'static str, Kind, bool)> {
+    fn of<T>(
+        table: &'static str,
+        columns: &'static [Column<T>],
+    ) -> impl Iterator<Item = (&'static str, &'static str, Kind, bool)> {
+        columns.iter().map(move |c| (table, c.name, c.kind, c.nullable))
+    }
+    of("connections", connections::COLUMNS).chain(of("sends", sends::COLUMNS)).chain(of("totals", totals::COLUMNS))
+}

@@ -1,0 +1,182 @@
+//! One table on its way to disk: rows are buffered, written in row groups to a hidden file, and the file is closed and
+//! renamed when it is due.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use model::Nanos;
+use parquet::column::writer::ColumnWriter;
+use parquet::file::properties::WriterPropertiesPtr;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::TypePtr;
+
+use crate::column::{Buffer, Column, Values, properties, schema};
+
+/// Rows that are held in memory before they are written out as a row group. A row of the widest table takes about
+/// 350 bytes of memory, so a table holds about 11 MB.
+pub(crate) const ROWS_A_GROUP: usize = 32_768;
+/// Rows after which a part is closed whatever its age.
+pub(crate) const ROWS_A_PART: u64 = 1 << 19;
+
+pub(crate) struct Table<T: 'static> {
+    dir: PathBuf,
+    columns: &'static [Column<T>],
+    schema: TypePtr,
+    properties: WriterPropertiesPtr,
+    buffers: Vec<Buffer>,
+    buffered: usize,
+    open: Option<OpenPart>,
+    parts: u32,
+    /// Rows in finished parts.
+    pub finished: u64,
+}
+
+struct OpenPart {
+    writer: SerializedFileWriter<BufWriter<File>>,
+    rows: u64,
+}
+
+/// A failure to write, with the file.
+pub(crate) struct Failed {
+    pub path: PathBuf,
+    pub source: io::Error,
+}
+
+impl<T> Table<T> {
+    pub fn create(run: &Path, name: &str, columns: &'static [Column<T>]) -> Result<Self, Failed> {
+        let dir = run.join(format!("{name}.parquet"));
+        let failed = |source| Failed { path: dir.clone(), source };
+        fs::create_dir(&dir).map_err(failed)?;
+        let schema = schema(name, columns).map_err(|e| failed(io::Error::other(e)))?;
+        Ok(Self {
+            schema,
+            properties: Arc::new(properties(name, columns)),
+            buffers: columns.iter().map(|c| Buffer::new(c.kind)).collect(),
+            buffered: 0,
+            dir,
+            columns,
+            open: None,
+            parts: 0,
+            finished: 0,
+        })
+    }
+
+    fn hidden(&self) -> PathBuf {
+        self.dir.join(format!(".part-{:05}.unfinished", self.parts))
+    }
+
+    pub fn push(&mut self, row: &T) -> Result<(), Failed> {
+        for (column, buffer) in self.columns.iter().zip(&mut self.buffers) {
+            buffer.push((column.of)(row), column.kind, column.nullable);
+        }
+        self.buffered += 1;
+        if self.buffered >= ROWS_A_GROUP {
+            self.write_group()?;
+            if self.open.as_ref().is_some_and(|part| part.rows >= ROWS_A_PART) {
+                self.close_part()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_group(&mut self) -> Result<(), Failed> {
+        let path = self.hidden();
+        let result = self.try_write_group(&path);
+        self.buffers.iter_mut().for_each(Buffer::clear);
+        self.buffered = 0;
+        result.map_err(|source| self.give_up(path, source))
+    }
+
+    fn try_write_group(&mut self, path: &Path) -> io::Result<()> {
+        if self.open.is_none() {
+            let file = BufWriter::new(File::create(path)?);
+            let writer =
+                SerializedFileWriter::new(file, self.schema.clone(), self.properties.clone()).map_err(plain)?;
+            self.open = Some(OpenPart { writer, rows: 0 });
+        }
+        let Some(part) = &mut self.open else { return Ok(()) };
+        let mut group = part.writer.next_row_group().map_err(plain)?;
+        let mut buffers = self.buffers.iter().zip(self.columns);
+        while let Some(mut column) = group.next_column().map_err(plain)? {
+            let Some((buffer, declared)) = buffers.next() else { break };
+            let levels = declared.nullable.then_some(buffer.levels.as_slice());
+            match (column.untyped(), &buffer.values) {
+                (ColumnWriter::Int64ColumnWriter(w), Values::Numbers(v)) => w.write_batch(v, levels, None),
+                (ColumnWriter::ByteArrayColumnWriter(w), Values::Texts(v)) => w.write_batch(v, levels, None),
+                _ => return Err(io::Error::other(format!("column {} has another type", declared.name))),
+            }
+            .map_err(plain)?;
+            column.close().map_err(plain)?;
+        }
+        group.close().map_err(plain)?;
+        part.rows += self.buffered as u64;
+        Ok(())
+    }
+
+    /// Closes what was pushed so far into a part under its final name.
+    pub fn close_part(&mut self) -> Result<(), Failed> {
+        if self.buffered > 0 {
+            self.write_group()?;
+        }
+        let Some(part) = self.open.take() else { return Ok(()) };
+        let hidden = self.hidden();
+        let closed = part
+            .writer
+            .into_inner()
+            .map_err(plain)
+            .and_then(|buffered| buffered.into_inner().map_err(io::IntoInnerError::into_error))
+            // Without this a full disk may show only after the rename, on file systems that allocate late.
+            .and_then(|file| file.sync_data())
+            .and_then(|()| fs::rename(&hidden, self.dir.join(format!("part-{:05}.parquet", self.parts))));
+        closed.map_err(|source| self.give_up(hidden, source))?;
+        self.parts += 1;
+        self.finished += part.rows;
+        Ok(())
+    }
+
+    /// Removes the hidden file: it cannot be read, and on a full disk its room is worth more than its name.
+    fn give_up(&mut self, path: PathBuf, source: io::Error) -> Failed {
+        self.open = None;
+        let _ = fs::remove_file(&path);
+        Failed { path, source }
+    }
+}
+
+/// When the parts of a run are closed, by age: every ten seconds, and in a long run whenever another hundredth of its
+/// length has gone by, so that a day makes a few hundred parts and not thousands.
+pub(crate) fn due(start: Nanos, closed: Nanos, now: Nanos) -> bool {
+    let age = now.saturating_sub(closed);
+    age >= Nanos::from_secs(10) && age.0 >= closed.saturating_sub(start).0 / 100
+}
+
+/// The error of the disk itself where there is one inside, so that "no space left" is recognised as that.
+fn plain(error: parquet::errors::ParquetError) -> io::Error {
+    match error {
+        parquet::errors::ParquetError::External(inner) => match inner.downcast::<io::Error>() {
+            Ok(io) => *io,
+            Err(other) => io::Error::other(other),
+        },
+        other => io::Error::other(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_close_on_a_timer_that_slows_with_the_length_of_the_run() {
+        let s = Nanos::from_secs;
+        assert!(!due(s(100), s(100), s(109)));
+        assert!(due(s(100), s(100), s(110)));
+        let (mut closed, mut parts) = (s(0), 0);
+        for now in 0..86_400 {
+            if due(s(0), closed, s(now)) {
+                (closed, parts) = (s(now), parts + 1);
+            }
+        }
+        assert!((400..600).contains(&parts), "{parts} parts in a day");
+    }
+}

@@ -1,0 +1,157 @@
+//! Where a run comes from: `run.json`.
+
+use model::{Conversion, Coverage, Lost, Monotonic, Nanos, Ratio, Realtime, Sampling};
+use serde::{Deserialize, Serialize};
+
+/// Whether a run came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// It is being written, or its writer was killed.
+    Unfinished,
+    /// It ended as it should.
+    Finished,
+}
+
+/// How sends were chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SamplingMethod {
+    /// All of them.
+    Every,
+    /// By arming connections in short windows.
+    Windows,
+    /// By drawing for each send.
+    Draws,
+}
+
+/// The sampling that was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SamplingAsked {
+    /// How sends are chosen.
+    pub method: SamplingMethod,
+    /// One in this many; 1 for every send.
+    pub one_in: u32,
+}
+
+impl From<Sampling> for SamplingAsked {
+    fn from(sampling: Sampling) -> Self {
+        let (method, ratio) = match sampling {
+            Sampling::Every => (SamplingMethod::Every, Ratio::ALL),
+            Sampling::Windows(ratio) => (SamplingMethod::Windows, ratio),
+            Sampling::Draws(ratio) => (SamplingMethod::Draws, ratio),
+        };
+        Self { method, one_in: ratio.0.get() }
+    }
+}
+
+/// The clock of every `_ns` column that is a moment, and how to get to the time of day.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClockReading {
+    /// What to add to a `CLOCK_MONOTONIC` reading to get `CLOCK_REALTIME`, nanoseconds.
+    pub realtime_offset_ns: i64,
+    /// The bound on the error of the offset, to either side. Drift during the run is not in it.
+    pub realtime_offset_error_ns: u64,
+}
+
+impl From<Conversion<Monotonic, Realtime>> for ClockReading {
+    fn from(conversion: Conversion<Monotonic, Realtime>) -> Self {
+        Self { realtime_offset_ns: conversion.offset, realtime_offset_error_ns: conversion.error.0 }
+    }
+}
+
+impl ClockReading {
+    /// As a conversion that carries its error.
+    pub fn conversion(self) -> Conversion<Monotonic, Realtime> {
+        Conversion::new(self.realtime_offset_ns, Nanos(self.realtime_offset_error_ns))
+    }
+}
+
+/// What made a run, on what, and how.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Provenance {
+    /// The version of Wirelapse.
+    pub version: String,
+    /// The command line, word by word.
+    pub command_line: Vec<String>,
+    /// Kernel release (`uname -r`).
+    pub kernel: String,
+    /// Machine hardware name (`uname -m`).
+    pub machine: String,
+    /// Processors online.
+    pub cpus: u32,
+    /// The backend that took the stamps: `timestamping` or `tracepoints`.
+    pub backend: String,
+    /// What was traced, in words.
+    pub target: String,
+    /// The sampling asked for.
+    pub sampling: SamplingAsked,
+    /// At most this many sends a second were recorded; null for no limit.
+    pub max_rate: Option<u64>,
+    /// The clock of the run.
+    pub clock: ClockReading,
+    /// When tracing began, `CLOCK_MONOTONIC`.
+    pub start_ns: u64,
+    /// What the path of a lab reported of itself, where there was one.
+    pub path: Option<serde_json::Value>,
+}
+
+/// How much of the traffic was seen, in the form of `run.json`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seen {
+    /// Time for which connections were followed, summed over them.
+    pub followed_ns: u64,
+    /// Of this, the time for which they were armed.
+    pub armed_ns: u64,
+    /// Bytes written on these connections, by TCP's own counters.
+    pub bytes_written: u64,
+    /// Of these, the bytes written while armed.
+    pub bytes_armed: u64,
+}
+
+impl From<Coverage> for Seen {
+    fn from(c: Coverage) -> Self {
+        Self {
+            followed_ns: c.followed.0,
+            armed_ns: c.armed.0,
+            bytes_written: c.bytes_written,
+            bytes_armed: c.bytes_armed,
+        }
+    }
+}
+
+impl From<Seen> for Coverage {
+    fn from(s: Seen) -> Self {
+        Self {
+            followed: Nanos(s.followed_ns),
+            armed: Nanos(s.armed_ns),
+            bytes_written: s.bytes_written,
+            bytes_armed: s.bytes_armed,
+        }
+    }
+}
+
+/// Rows in the finished parts of each table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rows {
+    /// Connections.
+    pub connections: u64,
+    /// Sends.
+    pub sends: u64,
+    /// Connections with their totals.
+    pub totals: u64,
+}
+
+/// `run.json`, whole.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RunFile {
+    pub schema: u32,
+    pub state: State,
+    #[serde(flatten)]
+    pub provenance: Provenance,
+    /// Null until the run is finished.
+    pub end_ns: Option<u64>,
+    pub rows: Option<Rows>,
+    pub lost: Option<Lost>,
+    pub coverage: Option<Seen>,
+}

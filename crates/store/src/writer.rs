@@ -1,0 +1,138 @@
+//! Writes a run directory while a trace goes on.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use model::{Connection, Coverage, Event, Instant, Lost, Monotonic, Nanos, Send};
+
+use crate::part::{Failed, Table, due};
+use crate::provenance::{Provenance, Rows, RunFile, State};
+use crate::{ClosedConnection, Error, SCHEMA, connections, sends, totals};
+
+/// A run directory that is being written.
+///
+/// After an error the writer has nothing half-written and may be dropped; finished parts stay.
+pub struct Writer {
+    path: PathBuf,
+    provenance: Provenance,
+    connections: Table<Connection>,
+    sends: Table<Send>,
+    totals: Table<ClosedConnection>,
+    start: Nanos,
+    closed: Nanos,
+}
+
+impl Writer {
+    /// Makes the directory and writes `run.json` with the state `unfinished`.
+    ///
+    /// # Errors
+    /// [`Error::Exists`] where something of that name exists; [`Error::Create`] where it cannot be made or written into.
+    pub fn create(path: &Path, provenance: Provenance) -> Result<Self, Error> {
+        fs::create_dir(path).map_err(|source| match source.kind() {
+            io::ErrorKind::AlreadyExists => Error::Exists(path.to_owned()),
+            _ => Error::Create { path: path.to_owned(), source },
+        })?;
+        let failed = |f: Failed| Error::Create { path: f.path, source: f.source };
+        let start = Nanos(provenance.start_ns);
+        let writer = Self {
+            connections: Table::create(path, "connections", connections::COLUMNS).map_err(failed)?,
+            sends: Table::create(path, "sends", sends::COLUMNS).map_err(failed)?,
+            totals: Table::create(path, "totals", totals::COLUMNS).map_err(failed)?,
+            path: path.to_owned(),
+            provenance,
+            start,
+            closed: start,
+        };
+        writer
+            .write_run_file(&RunFile {
+                schema: SCHEMA,
+                state: State::Unfinished,
+                provenance: writer.provenance.clone(),
+                end_ns: None,
+                rows: None,
+                lost: None,
+                coverage: None,
+            })
+            .map_err(failed)?;
+        Ok(writer)
+    }
+
+    /// Adds what a tracer told.
+    ///
+    /// # Errors
+    /// [`Error::Write`]: what was finished before stays readable.
+    pub fn event(&mut self, event: &Event) -> Result<(), Error> {
+        match event {
+            Event::Connection(connection) => self.connections.push(connection),
+            Event::Send(send) => self.sends.push(send),
+            Event::Closed { connection, totals } => {
+                self.totals.push(&ClosedConnection { connection: *connection, totals: *totals })
+            }
+        }
+        .map_err(|f| self.failed(f))
+    }
+
+    /// To be called now and then with the time: closes the parts when they are old enough, so that a crash loses at
+    /// most ten seconds, or the last hundredth of a long run.
+    ///
+    /// # Errors
+    /// As [`Writer::event`].
+    pub fn tick(&mut self, now: Instant<Monotonic>) -> Result<(), Error> {
+        let now = Nanos(now.as_nanos());
+        if !due(self.start, self.closed, now) {
+            return Ok(());
+        }
+        self.closed = now;
+        self.close_parts().map_err(|f| self.failed(f))
+    }
+
+    /// Connections first: a send in a finished part then has its connection in one too.
+    fn close_parts(&mut self) -> Result<(), Failed> {
+        self.connections.close_part()?;
+        self.sends.close_part()?;
+        self.totals.close_part()
+    }
+
+    /// Closes the last parts and writes `run.json` with the state `finished`.
+    ///
+    /// # Errors
+    /// As [`Writer::event`].
+    pub fn finish(mut self, end: Instant<Monotonic>, lost: Lost, coverage: Coverage) -> Result<Rows, Error> {
+        self.close_parts().map_err(|f| self.failed(f))?;
+        let rows =
+            Rows { connections: self.connections.finished, sends: self.sends.finished, totals: self.totals.finished };
+        self.write_run_file(&RunFile {
+            schema: SCHEMA,
+            state: State::Finished,
+            provenance: self.provenance.clone(),
+            end_ns: Some(end.as_nanos()),
+            rows: Some(rows),
+            lost: Some(lost),
+            coverage: Some(coverage.into()),
+        })
+        .map_err(|f| self.failed(f))?;
+        Ok(rows)
+    }
+
+    fn failed(&self, failed: Failed) -> Error {
+        Error::Write { path: failed.path, run: self.path.clone(), rows: self.sends.finished, source: failed.source }
+    }
+
+    fn write_run_file(&self, run: &RunFile) -> Result<(), Failed> {
+        let path = self.path.join("run.json");
+        let hidden = self.path.join(".run.json.unfinished");
+        let write = || {
+            let mut text = serde_json::to_vec_pretty(run).map_err(io::Error::other)?;
+            text.push(b'\n');
+            let mut file = File::create(&hidden)?;
+            file.write_all(&text)?;
+            file.sync_data()?;
+            fs::rename(&hidden, &path)
+        };
+        write().map_err(|source| {
+            let _ = fs::remove_file(&hidden);
+            Failed { path: path.clone(), source }
+        })
+    }
+}
