@@ -5,6 +5,7 @@
 mod completions;
 mod exit;
 mod man;
+mod trace;
 
 use std::process::ExitCode;
 
@@ -22,12 +23,14 @@ struct Cli {
 enum Command {
     Completions(completions::Args),
     Man(man::Args),
+    Trace(trace::Args),
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
+        Command::Trace(args) => trace::run(&args),
     };
     exit::code(result)
 }
