@@ -6,6 +6,7 @@ mod request;
 mod screen;
 mod stop;
 
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
@@ -92,12 +93,13 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let request = Request::from_args(args)?;
     // Before anything is attached: what cannot be written is found at once.
-    let perfetto = request.open_perfetto()?;
-    let started = start(&request);
-    if started.is_err() {
-        request.remove_perfetto();
+    let (perfetto, made) = request.open_perfetto()?.unzip();
+    let made = made == Some(true);
+    let mut tracer = start(&request).inspect_err(|_| request.remove_perfetto(made))?;
+    if let Some(file) = &perfetto {
+        // A pipe or a device has no length to set.
+        let _ = file.set_len(0);
     }
-    let mut tracer = started?;
     stop::listen();
 
     let stopped = match request.command.is_empty() {
@@ -108,7 +110,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let begun = machine::monotonic();
     let mut outputs = Outputs::open(&request, provenance, perfetto)?;
     let mut screen = request.live.then(screen::Screen::open).flatten();
-    let mut child = stopped.map(|s| release(s, &request)).transpose()?;
+    let mut child = stopped.map(|s| release(s, &request).inspect_err(|_| request.discard(made))).transpose()?;
 
     let facts = |tracer: &Tracer| Facts {
         target: request.words.clone(),
@@ -150,7 +152,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(name) = request.command.first() {
         let name = std::path::Path::new(name).display();
         request.tell(&match ended {
-            Some(status) => format!("{name} ended with {status}."),
+            Some(status) => match (status.code(), status.signal()) {
+                (Some(code), _) => format!("{name} ended with exit status {code}."),
+                (None, Some(signal)) => format!("{name} was ended by signal {signal}."),
+                _ => format!("{name} ended."),
+            },
             None => format!("{name} is still running."),
         })?;
     }
@@ -229,7 +235,6 @@ fn start_stopped(request: &Request, tracer: &mut Tracer) -> anyhow::Result<Stopp
 
 fn release(stopped: Stopped, request: &Request) -> anyhow::Result<Child> {
     stopped.release().map_err(|error| {
-        request.discard();
         let name = std::path::Path::new(&request.command[0]).display();
         match error.kind() {
             std::io::ErrorKind::NotFound | std::io::ErrorKind::PermissionDenied => {

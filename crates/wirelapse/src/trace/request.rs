@@ -87,23 +87,31 @@ impl Request {
         })
     }
 
-    pub fn open_perfetto(&self) -> anyhow::Result<Option<File>> {
+    /// The file for `--perfetto`, found writable before anything is attached. One that exists is emptied only when the
+    /// trace has begun; the flag tells whether it was made here.
+    pub fn open_perfetto(&self) -> anyhow::Result<Option<(File, bool)>> {
         let Some(path) = &self.perfetto else { return Ok(None) };
-        let file = File::create(path)
-            .map_err(|e| bad(format!("cannot write {}: {e}; name another file for --perfetto", path.display())))?;
-        Ok(Some(file))
+        let new = File::options().write(true).create_new(true).open(path);
+        let file = match new {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+                File::options().write(true).open(path).map(|file| (file, false))
+            }
+            new => new.map(|file| (file, true)),
+        };
+        file.map(Some)
+            .map_err(|e| bad(format!("cannot write {}: {e}; name another file for --perfetto", path.display())))
     }
 
-    /// Takes the empty file away again, where the trace never began.
-    pub fn remove_perfetto(&self) {
-        if let Some(path) = &self.perfetto {
+    /// Takes an empty file away again that was made for a trace that never began.
+    pub fn remove_perfetto(&self, made: bool) {
+        if let (Some(path), true) = (&self.perfetto, made) {
             let _ = std::fs::remove_file(path);
         }
     }
 
     /// Takes away what was made for a program that then could not be run: the run directory of this trace holds nothing.
-    pub fn discard(&self) {
-        self.remove_perfetto();
+    pub fn discard(&self, perfetto_made: bool) {
+        self.remove_perfetto(perfetto_made);
         if let Some(run) = &self.run {
             let _ = std::fs::remove_dir_all(run);
         }

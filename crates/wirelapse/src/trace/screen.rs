@@ -2,7 +2,7 @@
 
 use std::io::{self, Stdout};
 
-use ratatui::backend::CrosstermBackend;
+use ratatui::backend::{Backend as _, ClearType, CrosstermBackend};
 use ratatui::{Terminal, TerminalOptions, Viewport};
 use report::Summary;
 use report::view::Facts;
@@ -36,8 +36,14 @@ impl Screen {
 }
 
 impl Drop for Screen {
+    /// Leaves the terminal as it was, with the cursor where the table began. `Terminal::clear` puts the cursor back to
+    /// where it was, so the backend is told directly.
     fn drop(&mut self) {
-        let _ = self.terminal.clear();
+        let top = self.terminal.get_frame().area().as_position();
+        let backend = self.terminal.backend_mut();
+        let _ = backend.set_cursor_position(top);
+        let _ = backend.clear_region(ClearType::AfterCursor);
         let _ = self.terminal.show_cursor();
+        let _ = io::Write::flush(self.terminal.backend_mut());
     }
 }
