@@ -27,6 +27,12 @@ const BATCH: usize = 32;
 /// The largest that a TAP device gives: the header and a frame of 64 KiB, with room to see a longer one.
 const LARGEST_FRAME: usize = 70_000;
 
+/// A sleeping processor needs this long to come back, ns. Before a delivery that was slept for, the thread wakes up so
+/// much earlier and waits the rest awake; where deliveries follow each other closely it does not, so that waiting awake
+/// never takes more than a fifth of a processor.
+const EARLY: u64 = 40_000;
+const LONG_SLEEP: u64 = 5 * EARLY;
+
 /// What the thread shares with those who ask it.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -131,12 +137,14 @@ pub(crate) struct Forwarder {
     under_way_bytes: usize,
     order: u64,
     lost_before: u64,
+    /// Whether the last wait was for a delivery some way off.
+    slept: bool,
 }
 
 impl Forwarder {
     pub(crate) fn new(from: Arc<OwnedFd>, to: Arc<OwnedFd>, line: Line, shared: Arc<Shared>) -> Self {
         let under_way = BinaryHeap::new();
-        Self { from, to, line, shared, under_way, under_way_bytes: 0, order: 0, lost_before: 0 }
+        Self { from, to, line, shared, under_way, under_way_bytes: 0, order: 0, lost_before: 0, slept: false }
     }
 
     /// Runs until told to stop.
@@ -176,10 +184,24 @@ impl Forwarder {
     }
 
     /// Sleeps until a frame comes, a delivery is due, or somebody rings.
-    fn wait(&self) {
-        let left = self.under_way.peek().map(|p| p.delivery.due.saturating_sub(clock()));
+    fn wait(&mut self) {
+        let due = self.under_way.peek().map(|p| p.delivery.due);
+        let mut left = due.map(|due| due.saturating_sub(clock()));
         if left == Some(0) {
             return;
+        }
+        let slept = std::mem::take(&mut self.slept);
+        if let (Some(ns), Some(due)) = (&mut left, due) {
+            if slept && *ns <= EARLY {
+                while clock() < due {
+                    std::hint::spin_loop();
+                }
+                return;
+            }
+            if *ns >= LONG_SLEEP {
+                *ns -= EARLY;
+                self.slept = true;
+            }
         }
         let timeout = left.map(|ns| libc::timespec {
             tv_sec: (ns / 1_000_000_000) as libc::time_t,

@@ -107,3 +107,30 @@ fn fragments_and_large_datagrams_pass() {
         assert_eq!(got[..n], sent[..]);
     }
 }
+
+#[test]
+fn a_plain_veth_stands_in_where_netem_has_nothing_to_do() {
+    tier::needs!(tier::Need::Root);
+    let config = Config { backend: lab::Choice::Netem, ..Config::default() };
+    let lab = Lab::up(&config).unwrap();
+    round_trip(&lab, IpAddr::V4(Side::B.ipv4()));
+    let report = lab.path().report();
+    assert_eq!(report.backend, "netem");
+    assert!(report.a_to_b.achieved.unwrap().frames > 5);
+}
+
+#[test]
+fn netem_delays_where_the_kernel_has_it() {
+    tier::needs!(tier::Need::Root);
+    let config = Config { backend: lab::Choice::Netem, ..Config::with_delay(Nanos::from_millis(10)) };
+    let lab = match Lab::up(&config) {
+        Ok(lab) => lab,
+        Err(lab::Error::Backend { backend, reason }) => {
+            assert_eq!(backend, "netem");
+            return tier::skip("hosts::netem_delays_where_the_kernel_has_it", &reason);
+        }
+        Err(other) => panic!("{other}"),
+    };
+    let took = round_trip(&lab, IpAddr::V4(Side::B.ipv4()));
+    assert!(took >= Duration::from_millis(20) && took < Duration::from_millis(40), "{took:?}");
+}

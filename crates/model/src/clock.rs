@@ -141,6 +141,18 @@ impl<A: Clock, B: Clock> Conversion<A, B> {
         Ok(Self::new(offset as i64, Nanos(span.0.div_ceil(2))))
     }
 
+    /// The same offset the other way round.
+    #[must_use]
+    pub const fn inverse(self) -> Conversion<B, A> {
+        Conversion::new(self.offset.saturating_neg(), self.error)
+    }
+
+    /// This conversion and then `next`, as one; the errors add up.
+    #[must_use]
+    pub fn then<C: Clock>(self, next: Conversion<B, C>) -> Conversion<A, C> {
+        Conversion::new(self.offset.saturating_add(next.offset), self.error + next.error)
+    }
+
     /// The moment on clock `B`; its error is the reading's and the offset's together.
     pub fn convert(&self, from: Timestamp<A>) -> Timestamp<B> {
         Timestamp {
@@ -165,6 +177,15 @@ mod tests {
         let sent = Timestamp { at: Instant::from_nanos(50), source: Source::Kernel, error: Nanos(1) };
         let on_real = c.convert(sent);
         assert_eq!((on_real.at.as_nanos(), on_real.error), (950, Nanos(6)));
+    }
+
+    #[test]
+    fn conversions_chain_and_turn_round() {
+        let a: Conversion<Mac, Realtime> = Conversion::new(-37, Nanos(2));
+        let b: Conversion<Realtime, Monotonic> = Conversion::new(-1_000, Nanos(3));
+        let both = a.then(b);
+        assert_eq!((both.offset, both.error), (-1_037, Nanos(5)));
+        assert_eq!((both.inverse().offset, both.inverse().error), (1_037, Nanos(5)));
     }
 
     proptest! {

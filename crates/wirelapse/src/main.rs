@@ -5,6 +5,7 @@
 mod completions;
 mod doctor;
 mod exit;
+mod lab;
 mod man;
 
 use std::process::ExitCode;
@@ -23,6 +24,7 @@ struct Cli {
 enum Command {
     Doctor(doctor::Args),
     Completions(completions::Args),
+    Lab(lab::Args),
     Man(man::Args),
 }
 
@@ -30,6 +32,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Doctor(args) => doctor::run(&args),
         Command::Completions(args) => completions::run(&args),
+        Command::Lab(args) => lab::run(&args),
         Command::Man(args) => man::run(&args),
     };
     exit::code(result)

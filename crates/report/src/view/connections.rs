@@ -13,7 +13,7 @@ pub(super) fn table(canvas: &Canvas, out: &mut String, summary: &Summary, shown:
     if all.is_empty() || shown == 0 {
         return;
     }
-    let wide = canvas.width >= 110;
+    let wide = canvas.width >= 132;
     canvas.heading(out, "Connections, busiest first");
     let mut head =
         vec![("local → remote", Align::Left), ("owner", Align::Left), ("sends", Align::Right), ("bytes", Align::Right)];

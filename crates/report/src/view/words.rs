@@ -130,12 +130,12 @@ fn network(times: &Distribution) -> Option<String> {
     let unsaid = "From this side the wire, the peer and the ACK's way back cannot be told apart";
     Some(if median <= min.saturating_add(min / 4) {
         format!(
-            "Its median is within a quarter of its minimum ({}), as with a path whose length alone decides. {unsaid}.",
+            "That leg's median is within a quarter of its minimum ({}), as with a path whose length alone decides. {unsaid}.",
             whole(Nanos(min))
         )
     } else {
         format!(
-            "Its median is {:.1} times its minimum ({}): queues on the path, a peer that delays its ACKs, or repairs add to \
+            "That leg's median is {:.1} times its minimum ({}): queues on the path, a peer that delays its ACKs, or repairs add to \
              the path itself. {unsaid}.",
             median as f64 / min.max(1) as f64,
             whole(Nanos(min))
@@ -166,26 +166,22 @@ fn waiting(total: &Aggregate) -> Vec<String> {
         let named: Vec<String> = waits
             .iter()
             .take(3)
-            .map(|(reason, stats)| {
+            .enumerate()
+            .map(|(i, (reason, stats))| {
                 let what = match reason {
                     WaitReason::Unknown => "a reason not known".to_owned(),
                     reason => reason.to_string(),
                 };
-                format!(
-                    "{what} ({} of the waiting time, {})",
-                    percent(stats.time.0.into(), time),
-                    quantity::counted(stats.sends, "send")
-                )
+                let of = if i == 0 { " of the waiting time" } else { "" };
+                let share = percent(stats.time.0.into(), time);
+                format!("{what} {share}{of} ({})", quantity::counted(stats.sends, "send"))
             })
             .collect();
-        out.push(format!(
-            "The {} that waited did so for {}.",
-            match waited {
-                1 => "one".to_owned(),
-                n => quantity::count(n),
-            },
-            named.join("; ")
-        ));
+        let those = match waited {
+            1 => "The one that waited".to_owned(),
+            n => format!("The {} that waited", quantity::count(n)),
+        };
+        out.push(format!("{those}: {}.", named.join(", ")));
         let explained = quantity::share(time, tcp.sum());
         if explained < 0.9 {
             out.push(format!("These reasons account for {} of the tcp leg.", percent(time, tcp.sum())));

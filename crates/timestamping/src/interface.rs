@@ -1,0 +1,316 @@
+//! A network interface's time-stamping: what it can do, and how it is set.
+
+use std::ffi::CString;
+use std::net::UdpSocket;
+use std::os::fd::AsRawFd;
+
+use crate::{Error, Flags, tsinfo};
+
+/// Which sent packets the NIC stamps (`enum hwtstamp_tx_types`, `include/uapi/linux/net_tstamp.h`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum TransmitType {
+    /// None.
+    #[default]
+    Off,
+    /// Those that ask for it.
+    On,
+    /// As `On`, and PTP sync messages get their time written into them on the way.
+    OneStepSync,
+    /// As `OneStepSync`, and peer-delay responses too.
+    OneStepP2p,
+}
+
+impl TransmitType {
+    const ALL: [Self; 4] = [Self::Off, Self::On, Self::OneStepSync, Self::OneStepP2p];
+}
+
+macro_rules! filters {
+    ($($(#[$doc:meta])* $name:ident = $word:literal,)*) => {
+        /// Which received packets the NIC stamps (`enum hwtstamp_rx_filters`). A driver may stamp more than it is asked to.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+        pub enum ReceiveFilter { $($(#[$doc])* $name,)* }
+
+        impl ReceiveFilter {
+            /// All of them, in the order of the kernel's numbers.
+            pub const ALL: [Self; 16] = [$(Self::$name,)*];
+
+            /// The word used in output: ethtool's.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$name => $word,)* }
+            }
+        }
+    };
+}
+
+filters! {
+    /// None.
+    #[default]
+    None = "none",
+    /// Every packet.
+    All = "all",
+    /// Some, by the driver's own rule.
+    Some = "some",
+    /// PTP v1 events over UDP.
+    PtpV1L4Event = "ptpv1-l4-event",
+    /// PTP v1 sync over UDP.
+    PtpV1L4Sync = "ptpv1-l4-sync",
+    /// PTP v1 delay requests over UDP.
+    PtpV1L4DelayRequest = "ptpv1-l4-delay-req",
+    /// PTP v2 events over UDP.
+    PtpV2L4Event = "ptpv2-l4-event",
+    /// PTP v2 sync over UDP.
+    PtpV2L4Sync = "ptpv2-l4-sync",
+    /// PTP v2 delay requests over UDP.
+    PtpV2L4DelayRequest = "ptpv2-l4-delay-req",
+    /// PTP v2 events over Ethernet.
+    PtpV2L2Event = "ptpv2-l2-event",
+    /// PTP v2 sync over Ethernet.
+    PtpV2L2Sync = "ptpv2-l2-sync",
+    /// PTP v2 delay requests over Ethernet.
+    PtpV2L2DelayRequest = "ptpv2-l2-delay-req",
+    /// PTP v2 events over either.
+    PtpV2Event = "ptpv2-event",
+    /// PTP v2 sync over either.
+    PtpV2Sync = "ptpv2-sync",
+    /// PTP v2 delay requests over either.
+    PtpV2DelayRequest = "ptpv2-delay-req",
+    /// NTP.
+    NtpAll = "ntp-all",
+}
+
+/// How an interface's hardware stamps are set (`struct hwtstamp_config`). One setting for the whole machine: a PTP daemon
+/// may be relying on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HardwareConfig {
+    /// What is stamped of what is sent.
+    pub transmit: TransmitType,
+    /// What is stamped of what is received.
+    pub receive: ReceiveFilter,
+}
+
+/// What an interface can do (ethtool's time-stamping information).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TimestampingInfo {
+    /// The stages and reports it has; bits of `SO_TIMESTAMPING`.
+    pub flags: Flags,
+    /// The index of its clock, for [`crate::Phc::open`].
+    pub phc: Option<u32>,
+    /// What it can be set to stamp of what is sent.
+    pub transmit: Vec<TransmitType>,
+    /// What it can be set to stamp of what is received.
+    pub receive: Vec<ReceiveFilter>,
+    /// What it has counted, where kernel (6.10) and driver tell.
+    pub counts: Option<HardwareCounts>,
+}
+
+/// What became of hardware stamps of sent packets, by the driver's own count. `None`: the driver does not count it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HardwareCounts {
+    /// Packets stamped.
+    pub stamped: Option<u64>,
+    /// Stamps that the hardware never gave: its slots were taken.
+    pub lost: Option<u64>,
+    /// Requests that failed for other reasons.
+    pub failed: Option<u64>,
+}
+
+impl TimestampingInfo {
+    pub(crate) fn from_bits(flags: u32, transmit: u32, receive: u32) -> Self {
+        let has = |set: u32, i: usize| set & (1 << i) != 0;
+        Self {
+            flags: Flags::from_bits_truncate(flags),
+            transmit: (0..4).filter(|i| has(transmit, *i)).map(|i| TransmitType::ALL[i]).collect(),
+            receive: (0..16).filter(|i| has(receive, *i)).map(|i| ReceiveFilter::ALL[i]).collect(),
+            phc: None,
+            counts: None,
+        }
+    }
+
+    /// Whether the NIC stamps what is sent.
+    pub fn has_hardware_transmit(&self) -> bool {
+        self.flags.contains(Flags::TX_HARDWARE | Flags::RAW_HARDWARE)
+    }
+
+    /// Whether the NIC stamps what is received.
+    pub fn has_hardware_receive(&self) -> bool {
+        self.flags.contains(Flags::RX_HARDWARE | Flags::RAW_HARDWARE)
+    }
+}
+
+/// A network interface by name, in the network namespace of the calling thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    name: CString,
+    index: u32,
+}
+
+impl Interface {
+    /// Looks the interface up.
+    ///
+    /// # Errors
+    /// [`Error::NoInterface`] where there is none of this name.
+    pub fn by_name(name: &str) -> Result<Self, Error> {
+        let none = || Error::NoInterface(name.to_owned());
+        let c_name = CString::new(name).map_err(|_| none())?;
+        if name.len() >= libc::IFNAMSIZ {
+            return Err(none());
+        }
+        // SAFETY: a NUL-terminated string that lives until the call returns.
+        match unsafe { libc::if_nametoindex(c_name.as_ptr()) } {
+            0 => Err(none()),
+            index => Ok(Self { name: c_name, index }),
+        }
+    }
+
+    /// Its number.
+    pub const fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.name.to_str().unwrap_or("?")
+    }
+
+    /// What it can do: asked over netlink (`ETHTOOL_MSG_TSINFO_GET`, Linux 5.7), else with the older ioctl.
+    ///
+    /// # Errors
+    /// [`Error::NotByInterface`] where its driver cannot tell, [`Error::NoInterface`] where it has gone, and
+    /// [`Error::System`] for the rest.
+    pub fn timestamping_info(&self) -> Result<TimestampingInfo, Error> {
+        tsinfo::by_netlink(self.index).or_else(|_| self.timestamping_info_by_ioctl())
+    }
+
+    /// As [`Self::timestamping_info`], by the ioctl alone (`ETHTOOL_GET_TS_INFO`). It knows no counts.
+    ///
+    /// # Errors
+    /// As [`Self::timestamping_info`].
+    pub fn timestamping_info_by_ioctl(&self) -> Result<TimestampingInfo, Error> {
+        let mut info = EthtoolTsInfo { command: ETHTOOL_GET_TS_INFO, ..EthtoolTsInfo::default() };
+        self.ioctl(SIOCETHTOOL, &mut info, "the driver tells nothing of time-stamping")?;
+        let mut out = TimestampingInfo::from_bits(info.flags, info.transmit_types, info.receive_filters);
+        out.phc = u32::try_from(info.phc_index).ok();
+        Ok(out)
+    }
+
+    /// How its hardware stamps are set (`SIOCGHWTSTAMP`).
+    ///
+    /// # Errors
+    /// [`Error::NotByInterface`] where it has none.
+    pub fn hardware(&self) -> Result<HardwareConfig, Error> {
+        let mut config = HwtstampConfig::default();
+        self.ioctl(libc::SIOCGHWTSTAMP as libc::Ioctl, &mut config, "it has no hardware timestamps")?;
+        Ok(config.read())
+    }
+
+    /// Sets its hardware stamps (`SIOCSHWTSTAMP`), for every program of the machine; gives what the driver made of it. The
+    /// setting stays: put back what [`Self::hardware`] gave before.
+    ///
+    /// # Errors
+    /// [`Error::NotPermitted`] without `CAP_NET_ADMIN`, [`Error::NotByInterface`] where it has none or cannot do this.
+    pub fn set_hardware(&self, config: HardwareConfig) -> Result<HardwareConfig, Error> {
+        let mut config = HwtstampConfig { flags: 0, transmit: config.transmit as i32, receive: config.receive as i32 };
+        self.ioctl(libc::SIOCSHWTSTAMP as libc::Ioctl, &mut config, "it has no hardware timestamps, or not these")?;
+        Ok(config.read())
+    }
+
+    fn ioctl<T>(&self, request: libc::Ioctl, argument: &mut T, cannot: &'static str) -> Result<(), Error> {
+        let socket = UdpSocket::bind("0.0.0.0:0").map_err(|source| Error::System { call: "socket", source })?;
+        let mut name = [0 as libc::c_char; libc::IFNAMSIZ];
+        for (to, from) in name.iter_mut().zip(self.name.as_bytes()) {
+            *to = *from as libc::c_char;
+        }
+        let mut ifreq = libc::ifreq {
+            ifr_name: name,
+            ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_data: std::ptr::from_mut(argument).cast() },
+        };
+        // SAFETY: each request is made with the structure that it takes, behind `ifr_data`; both outlive the call.
+        if unsafe { libc::ioctl(socket.as_raw_fd(), request, &raw mut ifreq) } == 0 {
+            return Ok(());
+        }
+        let source = std::io::Error::last_os_error();
+        Err(match source.raw_os_error() {
+            Some(libc::ENODEV) => Error::NoInterface(self.name().to_owned()),
+            Some(libc::EOPNOTSUPP | libc::ERANGE | libc::EINVAL | libc::ENOTTY) => {
+                Error::NotByInterface { interface: self.name().to_owned(), what: cannot }
+            }
+            Some(libc::EPERM | libc::EACCES) => Error::NotPermitted {
+                what: "setting a NIC's timestamps",
+                remedy: "it takes CAP_NET_ADMIN: run as root",
+            },
+            _ => Error::System { call: "ioctl", source },
+        })
+    }
+}
+
+/// `SIOCETHTOOL` (`include/uapi/linux/sockios.h`).
+const SIOCETHTOOL: libc::Ioctl = 0x8946;
+/// `ETHTOOL_GET_TS_INFO` (`include/uapi/linux/ethtool.h`).
+const ETHTOOL_GET_TS_INFO: u32 = 0x41;
+
+/// `struct ethtool_ts_info`.
+#[repr(C)]
+#[derive(Default)]
+struct EthtoolTsInfo {
+    command: u32,
+    flags: u32,
+    phc_index: i32,
+    transmit_types: u32,
+    transmit_reserved: [u32; 3],
+    receive_filters: u32,
+    receive_reserved: [u32; 3],
+}
+
+/// `struct hwtstamp_config`.
+#[repr(C)]
+#[derive(Default)]
+struct HwtstampConfig {
+    flags: i32,
+    transmit: i32,
+    receive: i32,
+}
+
+impl HwtstampConfig {
+    /// A number without a name is taken as "some".
+    fn read(&self) -> HardwareConfig {
+        let index = |n: i32| usize::try_from(n).ok();
+        HardwareConfig {
+            transmit: index(self.transmit).and_then(|i| TransmitType::ALL.get(i)).copied().unwrap_or(TransmitType::On),
+            receive: index(self.receive)
+                .and_then(|i| ReceiveFilter::ALL.get(i))
+                .copied()
+                .unwrap_or(ReceiveFilter::Some),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_the_kernels() {
+        assert_eq!(TransmitType::ALL.map(|t| t as i32), [0, 1, 2, 3]);
+        assert_eq!(ReceiveFilter::NtpAll as i32, 15);
+        assert_eq!(ReceiveFilter::PtpV2Event as i32, 12);
+    }
+
+    #[test]
+    fn loopback_has_software_stamps_and_both_ways_of_asking_agree() {
+        let lo = Interface::by_name("lo").unwrap();
+        let info = lo.timestamping_info().unwrap();
+        assert!(info.flags.contains(Flags::TX_SOFTWARE | Flags::RX_SOFTWARE | Flags::SOFTWARE), "{info:?}");
+        assert_eq!((info.phc, info.has_hardware_transmit()), (None, false));
+        let by_ioctl = lo.timestamping_info_by_ioctl().unwrap();
+        assert_eq!((by_ioctl.flags, by_ioctl.phc), (info.flags, info.phc));
+        assert_eq!(tsinfo::by_netlink(lo.index()).unwrap().flags, info.flags);
+    }
+
+    #[test]
+    fn loopback_has_no_hardware_to_set_and_no_interface_is_named() {
+        let lo = Interface::by_name("lo").unwrap();
+        assert!(matches!(lo.hardware(), Err(Error::NotByInterface { .. })));
+        assert!(matches!(Interface::by_name("nosuch0"), Err(Error::NoInterface(n)) if n == "nosuch0"));
+        assert!(matches!(Interface::by_name(&"x".repeat(40)), Err(Error::NoInterface(_))));
+    }
+}

@@ -1,0 +1,148 @@
+//! Every timestamp that Linux gives for a socket's packets: `SO_TIMESTAMPING` as a safe library.
+//!
+//! **Does:** asks TCP, UDP, ping, raw and packet sockets (IPv4 and IPv6) for stamps of what they send and receive; reads the
+//! error queue in batches; tells stamps from ICMP errors; puts stamps to sends and counts what never came; sets NICs up,
+//! reads their clocks, and converts between clocks with a stated error.
+//!
+//! **Does not:** own a socket, start a thread, or read a clock behind the program's back. It works on any `AsFd`, so
+//! [`std::net`], `socket2` and tokio sockets all do.
+//!
+//! **Guarantees:** what the kernel queued is handed on in its order, each message once; what cannot be read is handed on as
+//! an error; an option that the kernel has not got is [`Error::Unsupported`] with its name and version, found by trying; no
+//! input makes it panic. Times of different clocks do not subtract (they are [`model::Instant`]s), and no duration is
+//! negative ([`model::Disorder`]).
+//!
+//! # Where stamps are taken
+//!
+//! ```text
+//!   program       send()                                                          recv()   program's own clock
+//!                   │                                                               ▲
+//!   TCP, UDP        ▼                                                               │
+//!                 queue ─── SCHED ──▶ qdisc ── DRIVER ──▶ ─┐               ┌─▶ RX software ─▶ socket    CLOCK_REALTIME
+//!                                                          ▼               │
+//!   NIC                                                   NIC ··· wire ··· RX hardware                  the NIC's clock
+//!
+//!                 ACK: the last byte of the send was acknowledged (TCP)                                 CLOCK_REALTIME
+//! ```
+//!
+//! A stamp of something sent comes back on the *error queue* of the socket that sent it, one message a stage, with the
+//! *id* of its send: the number of the datagram, or on a stream the position of its last byte. A stamp of something received
+//! comes with it.
+//!
+//! # A worked example
+//!
+//! ```
+//! use std::net::UdpSocket;
+//! use std::time::Duration;
+//! use model::Realtime;
+//! use timestamping::{
+//!     ErrorQueue, Matcher, Ready, Receiver, Report, Request, Room, SendOptions, Stages, TransmitStage, now, wait,
+//! };
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let server = UdpSocket::bind("127.0.0.1:0")?;
+//! Request::new().receive_software().enable(&server)?;
+//!
+//! let client = UdpSocket::bind("127.0.0.1:0")?;
+//! client.connect(server.local_addr()?)?;
+//! // Where the kernel is older than an option, this fails with the option's name; `lenient()` goes on without it.
+//! let enabled = Request::new().transmit(Stages::SCHED | Stages::DRIVER).icmp_errors().enable(&client)?;
+//!
+//! // The matcher is told of each send, and later of each stamp.
+//! let mut matcher = Matcher::new(enabled.counting(), enabled.stages(), 1024);
+//! for number in 0..3 {
+//!     let before = now::<Realtime>();
+//!     let bytes = client.send(b"hello")?;
+//!     matcher.sent(bytes, before, number);
+//! }
+//!
+//! // Stamps wait on the error queue. A program that cannot wait calls `read` whenever it likes.
+//! let mut queue = ErrorQueue::default();
+//! while matcher.pending() > 0 && wait(&client, Ready::default(), Duration::from_secs(1))?.errors {
+//!     queue.read(&client, |report| match report {
+//!         Ok(Report::Stamp(stamp)) => {
+//!             matcher.stamp(&stamp);
+//!         }
+//!         Ok(Report::Icmp(error)) => eprintln!("{} from {:?}", error.name(), error.offender),
+//!         Ok(other) => eprintln!("{other:?}"),
+//!         Err(unreadable) => eprintln!("{unreadable}"),
+//!     })?;
+//! }
+//! matcher.give_up(); // what has not come by now is counted
+//!
+//! while let Some(send) = matcher.finished() {
+//!     let to_sched = send.since_sent(TransmitStage::Sched)?.expect("loopback loses nothing");
+//!     let in_qdisc = send.between(TransmitStage::Sched, TransmitStage::Driver)?.expect("loopback loses nothing");
+//!     println!("send {}: {to_sched} to the qdisc, {in_qdisc} in it", send.tag);
+//! }
+//! assert_eq!(matcher.counts().complete, 3);
+//!
+//! // The other side: when each datagram entered the stack.
+//! let mut receiver = Receiver::new(Room { payload: 2048, ..Room::default() });
+//! let count = receiver.receive(&server, |datagram| {
+//!     if let Ok(datagram) = datagram {
+//!         println!("{} bytes at {:?}", datagram.payload.len(), datagram.times.software);
+//!     }
+//! })?;
+//! assert_eq!(count, 3);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! `examples/blocking.rs`, `examples/nonblocking.rs` and `examples/tokio.rs` are whole programs.
+//!
+//! # What it costs, and how to pay less
+//!
+//! Each stage of each send is a message that the kernel allocates, queues and wakes the socket for, whether or not anybody
+//! reads it; that is the floor, which no reader can go below. Above it:
+//!
+//! - read in batches ([`ErrorQueue`]), after some tens of sends or when polled, not after each send;
+//! - leave the payload out (the default here: `OPT_TSONLY`);
+//! - ask for the stages that are needed: each is a message of its own;
+//! - stamp one send in a hundred ([`Request::transmit_per_send`] with [`SendOptions::stages`]): an unstamped send on a prepared
+//!   socket costs nothing.
+//!
+//! `examples/cost.rs` measures all of these against no stamps at all and against the floor.
+//!
+//! # What can be lost
+//!
+//! Stamps share the socket's receive buffer (`SO_RCVBUF`). One that finds it full is dropped by the kernel **without any
+//! counter**: neither `SO_RXQ_OVFL` nor [`SocketMemory::drops`] has it. Its missing id is the only sign, which is why
+//! [`Matcher`] counts by send. On a stream, writes that end up in one packet leave only the last one's stamps. The kernel
+//! also drops stamps of a socket that is closed with unread ones.
+
+mod address;
+mod attribute;
+mod batch;
+mod clocks;
+mod control;
+mod error;
+mod flags;
+mod id;
+mod interface;
+mod matcher;
+mod option;
+mod phc;
+mod queue;
+mod receive;
+mod report;
+mod request;
+mod send;
+mod stats;
+mod tsinfo;
+
+pub use attribute::{Attribute, Attributes, attributes};
+pub use clocks::{SystemClock, conversion, now, tai_offset, timestamp};
+pub use control::{Control, Controls, ExtendedError, PacketInfo, Times, controls};
+pub use error::{Error, Feature, KernelVersion, ParseError, SocketKind};
+pub use flags::{Flags, Stages, TransmitStage};
+pub use id::Unwrap;
+pub use interface::{HardwareConfig, HardwareCounts, Interface, ReceiveFilter, TimestampingInfo, TransmitType};
+pub use matcher::{Counts, Matched, Matcher};
+pub use phc::{Method, Phc};
+pub use queue::{ErrorQueue, Ready, Room, wait};
+pub use receive::{Received, Receiver};
+pub use report::{IcmpError, Report, TransmitStamp, report};
+pub use request::{Counting, Enabled, Request, SocketMemory, socket_memory};
+pub use send::{SendOptions, kernel_has_ts_opt_id};
+pub use stats::{CongestionState, TcpStats};

@@ -1,0 +1,148 @@
+//! The error queue, read in batches.
+
+use std::os::fd::AsFd;
+
+use crate::batch::Batch;
+use crate::{Error, ParseError, Report, report};
+
+/// Reads a socket's error queue, many messages a system call, in the order the kernel queued them.
+///
+/// One reader serves any number of sockets, one after the other. Reading never waits: to wait, poll for `POLLERR` (which
+/// `poll` reports without being asked; tokio calls it [`Interest::ERROR`]), or see [`wait`].
+///
+/// [`Interest::ERROR`]: https://docs.rs/tokio/1/tokio/io/struct.Interest.html#associatedconstant.ERROR
+pub struct ErrorQueue {
+    batch: Batch,
+}
+
+/// How much room [`ErrorQueue`] keeps for each message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Messages a system call may bring: 1 to 1024.
+    pub messages: usize,
+    /// Bytes of payload kept of each; the rest is cut off.
+    pub payload: usize,
+    /// Bytes of control messages kept of each. 512 hold everything the kernel sends, `OPT_STATS` included.
+    pub control: usize,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self { messages: 64, payload: 128, control: 512 }
+    }
+}
+
+impl Default for ErrorQueue {
+    fn default() -> Self {
+        Self::new(Room::default())
+    }
+}
+
+impl ErrorQueue {
+    /// A reader with this much room.
+    pub fn new(room: Room) -> Self {
+        Self { batch: Batch::new(room.messages, room.payload, room.control) }
+    }
+
+    /// Reads up to one batch and hands each message to `each`; gives how many there were. Less than
+    /// [`Self::capacity`] means that the queue was empty after them.
+    ///
+    /// A message that cannot be read is handed on as an error and does not end the batch: nothing is dropped in silence.
+    ///
+    /// # Errors
+    /// [`Error::System`] where `recvmmsg` fails; an empty queue is no failure.
+    pub fn read(
+        &mut self,
+        socket: impl AsFd,
+        mut each: impl FnMut(Result<Report<'_>, ParseError>),
+    ) -> Result<usize, Error> {
+        let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
+        let count = self
+            .batch
+            .receive(socket.as_fd(), flags)
+            .map_err(|source| Error::System { call: "recvmmsg(MSG_ERRQUEUE)", source })?;
+        for index in 0..count {
+            let message = self.batch.message(index);
+            let result = message.whole_control().and_then(|()| report(message.control, message.payload));
+            each(result);
+        }
+        Ok(count)
+    }
+
+    /// Reads until the queue is empty; gives how many messages there were. A sender that is faster than this reader keeps
+    /// it here: programs that do something else too use [`Self::read`].
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn drain(
+        &mut self,
+        socket: impl AsFd,
+        mut each: impl FnMut(Result<Report<'_>, ParseError>),
+    ) -> Result<usize, Error> {
+        let mut total = 0;
+        loop {
+            let count = self.read(socket.as_fd(), &mut each)?;
+            total += count;
+            if count < self.batch.capacity() {
+                return Ok(total);
+            }
+        }
+    }
+
+    /// How many messages one [`Self::read`] can bring.
+    pub fn capacity(&self) -> usize {
+        self.batch.capacity()
+    }
+}
+
+/// What [`wait`] found a socket to have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ready {
+    /// Something is on the error queue, or an error is pending.
+    pub errors: bool,
+    /// Something can be received.
+    pub readable: bool,
+    /// Something can be sent, or a connection is made.
+    pub writable: bool,
+}
+
+impl Ready {
+    /// Whether there is anything.
+    pub const fn any(self) -> bool {
+        self.errors || self.readable || self.writable
+    }
+}
+
+/// Waits until `socket` has something on its error queue, or, as `for_what` says, can be read or written; at most
+/// `timeout`. All fields false mean that the time is over or a signal came.
+///
+/// # Errors
+/// [`Error::System`] where `ppoll` fails.
+pub fn wait(socket: impl AsFd, for_what: Ready, timeout: std::time::Duration) -> Result<Ready, Error> {
+    use std::os::fd::AsRawFd as _;
+    let events =
+        (if for_what.readable { libc::POLLIN } else { 0 }) | (if for_what.writable { libc::POLLOUT } else { 0 });
+    let mut poll = libc::pollfd { fd: socket.as_fd().as_raw_fd(), events, revents: 0 };
+    let time = libc::timespec {
+        tv_sec: timeout.as_secs().min(i32::MAX as u64) as libc::time_t,
+        tv_nsec: timeout.subsec_nanos().into(),
+    };
+    // SAFETY: one live pollfd and one live timespec; no signal mask.
+    let rc = unsafe { libc::ppoll(&raw mut poll, 1, &raw const time, std::ptr::null()) };
+    if rc < 0 {
+        let source = std::io::Error::last_os_error();
+        if source.kind() == std::io::ErrorKind::Interrupted {
+            return Ok(Ready::default());
+        }
+        return Err(Error::System { call: "ppoll", source });
+    }
+    if poll.revents & libc::POLLNVAL != 0 {
+        let source = std::io::Error::from_raw_os_error(libc::EBADF);
+        return Err(Error::System { call: "ppoll", source });
+    }
+    Ok(Ready {
+        errors: poll.revents & (libc::POLLERR | libc::POLLHUP) != 0,
+        readable: poll.revents & libc::POLLIN != 0,
+        writable: poll.revents & libc::POLLOUT != 0,
+    })
+}

@@ -1,0 +1,112 @@
+//! Sending, with stages and an id of the send's own.
+
+use std::io::{self, IoSlice};
+use std::mem::zeroed;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd};
+
+use crate::control::{SCM_TS_OPT_ID, put};
+use crate::{Enabled, Error, Feature, Flags, SocketKind, Stages, address};
+
+/// What one send asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SendOptions {
+    /// Stamp this send at these stages, whatever the socket's own are.
+    pub stages: Option<Stages>,
+    /// The id its stamps shall bear, in place of the kernel's count (`SCM_TS_OPT_ID`, Linux 6.13; not for TCP, whose ids
+    /// are byte positions).
+    pub id: Option<u32>,
+    /// Where to, for a socket that is not connected.
+    pub to: Option<SocketAddr>,
+}
+
+impl SendOptions {
+    /// The control messages that say so, for programs that call `sendmsg` themselves. Empty where there is nothing to say.
+    pub fn control(&self) -> Vec<u8> {
+        let mut control = Vec::new();
+        if let Some(stages) = self.stages {
+            put(&mut control, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &stages.flags().bits().to_ne_bytes());
+        }
+        if let Some(id) = self.id {
+            put(&mut control, libc::SOL_SOCKET, SCM_TS_OPT_ID, &id.to_ne_bytes());
+        }
+        control
+    }
+}
+
+impl Enabled {
+    /// Sends `parts` as one write or one datagram. Gives the number of bytes taken.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] where the kernel is too old for what `options` ask; [`Error::WrongSocket`] for an id on a
+    /// TCP socket; [`Error::Contradiction`] for an id on a socket without ids; [`Error::System`] for what else `sendmsg`
+    /// says, `WouldBlock` among it.
+    pub fn send(&self, socket: impl AsFd, parts: &[IoSlice<'_>], options: &SendOptions) -> Result<usize, Error> {
+        if options.id.is_some() {
+            if self.kind == SocketKind::Tcp {
+                return Err(Error::WrongSocket { kind: self.kind, what: "TCP's ids are byte positions" });
+            }
+            if !self.flags().contains(Flags::OPT_ID) {
+                return Err(Error::Contradiction("an id for one send needs a socket with ids"));
+            }
+        }
+        let mut control = options.control();
+        let mut name = options.to.map(address::to_kernel);
+        // SAFETY: all zeroes are a valid msghdr: no address, no data, no control messages.
+        let mut message: libc::msghdr = unsafe { zeroed() };
+        if let Some((storage, length)) = &mut name {
+            message.msg_name = std::ptr::from_mut(storage).cast();
+            message.msg_namelen = *length;
+        }
+        message.msg_iov = parts.as_ptr().cast_mut().cast();
+        message.msg_iovlen = parts.len() as _;
+        if !control.is_empty() {
+            message.msg_control = control.as_mut_ptr().cast();
+            message.msg_controllen = control.len() as _;
+        }
+        // SAFETY: every pointer of `message` is to memory that lives until the call returns, of the length beside it;
+        // IoSlice has the layout of iovec; the kernel only reads.
+        let sent = unsafe { libc::sendmsg(socket.as_fd().as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL) };
+        usize::try_from(sent).map_err(|_| {
+            let source = io::Error::last_os_error();
+            // An unknown control message at SOL_SOCKET is EINVAL; a datagram send has few other reasons for that.
+            match (source.raw_os_error(), options.id, options.stages) {
+                (Some(libc::EINVAL), Some(_), _) if !kernel_has_ts_opt_id() => {
+                    Error::Unsupported { feature: Feature::TsOptId }
+                }
+                (Some(libc::EINVAL), None, Some(_)) if !kernel_has_per_send() => {
+                    Error::Unsupported { feature: Feature::PerSend }
+                }
+                _ => Error::System { call: "sendmsg", source },
+            }
+        })
+    }
+}
+
+/// Whether this kernel knows `SCM_TS_OPT_ID`; tried once on a socket of its own.
+pub fn kernel_has_ts_opt_id() -> bool {
+    static KNOWN: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+    *KNOWN.get_or_init(|| try_send(SendOptions { id: Some(0), stages: Some(Stages::SCHED), to: None }))
+}
+
+fn kernel_has_per_send() -> bool {
+    try_send(SendOptions { stages: Some(Stages::SCHED), ..SendOptions::default() })
+}
+
+/// Whether a datagram from a socket to itself can be sent with these options.
+fn try_send(options: SendOptions) -> bool {
+    let attempt = || -> io::Result<bool> {
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+        socket.connect(socket.local_addr()?)?;
+        let flags = (Flags::OPT_ID | Flags::OPT_TSONLY | Flags::SOFTWARE).bits();
+        crate::option::set(socket.as_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &flags)?;
+        let mut control = options.control();
+        // SAFETY: as in `send`.
+        let mut message: libc::msghdr = unsafe { zeroed() };
+        message.msg_control = control.as_mut_ptr().cast();
+        message.msg_controllen = control.len() as _;
+        // SAFETY: as in `send`: an empty datagram with control messages that outlive the call.
+        Ok(unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL) } >= 0)
+    };
+    attempt().unwrap_or(false)
+}
