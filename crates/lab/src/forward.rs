@@ -248,7 +248,6 @@ impl Forwarder {
             };
             counted.marked += u64::from(arrival.marked);
             counted.held += u64::from(arrival.held);
-            counted.duplicated += u64::from(arrival.twice);
             let joins = run.as_ref().is_some_and(|r| {
                 let alike = r.arrival.marked == arrival.marked && !r.arrival.twice && !arrival.twice;
                 let together = arrival.at >= r.arrival.at && arrival.at - r.starts_at <= GATHER;
@@ -269,7 +268,18 @@ impl Forwarder {
         }
         pieces.extend(run.take().map(|r| (r, std::mem::take(&mut self.lost_before))));
 
-        let mut waiting = 0;
+        // Counted before anything is passed on, so that the account is balanced whenever it is looked at.
+        {
+            let mut state = self.shared.lock();
+            state.in_flight += pieces.iter().map(|(run, _)| u64::from(run.end - run.first)).sum::<u64>();
+            let a = &mut state.tally.achieved;
+            a.frames += counted.frames;
+            a.offered += counted.offered;
+            a.dropped_queue += counted.dropped_queue;
+            a.lost += counted.lost;
+            a.marked += counted.marked;
+            a.held += counted.held;
+        }
         for (run, lost_before) in pieces {
             self.order += 1;
             let delivery = Delivery {
@@ -285,51 +295,41 @@ impl Forwarder {
             };
             let whole = run.first == 0 && run.end == shape.segments() && !run.arrival.marked;
             if whole && !run.arrival.twice && run.arrival.at <= now && self.under_way.is_empty() {
-                self.deliver(frame, delivery);
+                self.deliver(frame, delivery, false);
                 continue;
             }
             if self.under_way_bytes + frame.len() > MEMORY_BOUND {
-                counted.dropped_memory += u64::from(delivery.segments);
+                let mut state = self.shared.lock();
+                state.in_flight -= u64::from(delivery.segments);
+                state.tally.achieved.dropped_memory += u64::from(delivery.segments);
                 continue;
             }
             let bytes = shape.piece(frame, run.first..run.end, run.arrival.marked);
             self.under_way_bytes += bytes.len();
-            waiting += u64::from(delivery.segments);
             self.under_way.push(Piece { bytes, twice: run.arrival.twice, delivery });
         }
-        let mut state = self.shared.lock();
-        state.in_flight += waiting;
-        let a = &mut state.tally.achieved;
-        a.frames += counted.frames;
-        a.offered += counted.offered;
-        a.dropped_queue += counted.dropped_queue;
-        a.dropped_memory += counted.dropped_memory;
-        a.lost += counted.lost;
-        a.marked += counted.marked;
-        a.held += counted.held;
-        a.duplicated += counted.duplicated;
     }
 
     fn deliver_due(&mut self) {
         while self.under_way.peek().is_some_and(|p| p.delivery.due <= clock()) {
             let Some(piece) = self.under_way.pop() else { return };
             self.under_way_bytes -= piece.bytes.len();
-            self.shared.lock().in_flight -= u64::from(piece.delivery.segments);
-            self.deliver(&piece.bytes, piece.delivery);
-            if piece.twice {
-                self.write(&piece.bytes);
-            }
+            self.deliver(&piece.bytes, piece.delivery, piece.twice);
         }
     }
 
-    fn deliver(&self, frame: &[u8], mut delivery: Delivery) {
+    fn deliver(&self, frame: &[u8], mut delivery: Delivery, twice: bool) {
         delivery.out = clock();
         let taken = self.write(frame);
+        let copied = twice && self.write(frame);
+        let segments = u64::from(delivery.segments);
         let mut state = self.shared.lock();
+        state.in_flight -= segments;
+        state.tally.achieved.duplicated += if copied { segments } else { 0 };
         if taken {
             state.tally.delivered(&delivery);
         } else {
-            state.tally.achieved.refused += u64::from(delivery.segments);
+            state.tally.achieved.refused += segments;
         }
     }
 
