@@ -2,6 +2,8 @@
 //!
 //! One file per subcommand, and glue only: what a command does lives in the crates below.
 
+mod analyze;
+mod compare;
 mod completions;
 mod exit;
 mod man;
@@ -20,12 +22,16 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Analyze(analyze::Args),
+    Compare(compare::Args),
     Completions(completions::Args),
     Man(man::Args),
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
+        Command::Analyze(args) => analyze::run(&args),
+        Command::Compare(args) => compare::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
     };
