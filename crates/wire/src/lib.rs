@@ -10,11 +10,14 @@
 //! packet number and byte offset of the first few ([`Tally`]), and reading goes on where the format allows it.
 
 pub mod capture;
+pub mod generate;
 pub mod packet;
 mod segment;
 mod tally;
+pub mod text;
 
 pub use capture::{Capture, CaptureError, Frame, LinkType};
 pub use packet::{Packet, Reassembly, Unread, dissect};
 pub use segment::{Ecn, Flags, Network, SackBlocks, Segment, TcpOptions};
 pub use tally::{Class, Count, Place, Tally};
+pub use text::{TextCounts, TextReader};
