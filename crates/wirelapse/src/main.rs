@@ -2,6 +2,8 @@
 //!
 //! One file per subcommand, and glue only: what a command does lives in the crates below.
 
+mod analyze;
+mod compare;
 mod completions;
 mod doctor;
 mod exit;
@@ -24,6 +26,8 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Doctor(doctor::Args),
+    Analyze(analyze::Args),
+    Compare(compare::Args),
     Completions(completions::Args),
     Lab(lab::Args),
     Man(man::Args),
@@ -33,6 +37,8 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Doctor(args) => doctor::run(&args),
+        Command::Analyze(args) => analyze::run(&args),
+        Command::Compare(args) => compare::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Lab(args) => lab::run(&args),
         Command::Man(args) => man::run(&args),
