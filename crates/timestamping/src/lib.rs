@@ -123,6 +123,7 @@ mod interface;
 mod matcher;
 mod option;
 mod phc;
+pub mod probe;
 mod queue;
 mod receive;
 mod report;
