@@ -5,6 +5,9 @@
 mod completions;
 mod exit;
 mod man;
+mod serve;
+mod stream;
+mod workload;
 
 use std::process::ExitCode;
 
@@ -22,12 +25,16 @@ struct Cli {
 enum Command {
     Completions(completions::Args),
     Man(man::Args),
+    Serve(serve::Args),
+    Stream(Box<stream::Args>),
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
+        Command::Serve(args) => serve::run(&args),
+        Command::Stream(args) => stream::run(&args),
     };
     exit::code(result)
 }
