@@ -10,6 +10,9 @@ mod exit;
 mod lab;
 mod man;
 mod trace;
+mod serve;
+mod stream;
+mod workload;
 
 use std::process::ExitCode;
 
@@ -32,6 +35,8 @@ enum Command {
     Lab(lab::Args),
     Man(man::Args),
     Trace(trace::Args),
+    Serve(serve::Args),
+    Stream(Box<stream::Args>),
 }
 
 fn main() -> ExitCode {
@@ -43,6 +48,8 @@ fn main() -> ExitCode {
         Command::Lab(args) => lab::run(&args),
         Command::Man(args) => man::run(&args),
         Command::Trace(args) => trace::run(&args),
+        Command::Serve(args) => serve::run(&args),
+        Command::Stream(args) => stream::run(&args),
     };
     exit::code(result)
 }
