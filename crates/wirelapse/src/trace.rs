@@ -124,9 +124,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut ended = None;
     let mut watch = Watch::new(&request);
     let mut drawn = Instant::now();
-    while !watch.over(child.as_mut(), &mut ended)? {
-        tracer.poll(TURN, &mut |event| outputs.event(&event)).context("the trace cannot go on")?;
-        outputs.turn(machine::monotonic())?;
+    // What fails ends the trace; what was gathered is reported all the same, and then the failure.
+    let mut failure = None;
+    while failure.is_none() && !watch.over(child.as_mut(), &mut ended)? {
+        failure = tracer
+            .poll(TURN, &mut |event| outputs.event(&event))
+            .context("the trace cannot go on")
+            .and_then(|()| outputs.turn(machine::monotonic()))
+            .err();
         if let Some(screen) = &mut screen
             && drawn.elapsed() >= REDRAW
         {
@@ -160,7 +165,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             None => format!("{name} is still running."),
         })?;
     }
-    Ok(())
+    failure.map_or(Ok(()), Err)
 }
 
 /// When to stop.

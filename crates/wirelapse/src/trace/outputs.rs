@@ -61,11 +61,18 @@ impl Outputs {
         if let Some(lines) = &mut self.lines {
             lines.event(event)?;
         }
-        if let Some(perfetto) = &mut self.perfetto {
-            perfetto.event(event).context("cannot write the Perfetto file")?;
+        // A file that failed is written no more; the others are ended as they should.
+        if let Some(perfetto) = &mut self.perfetto
+            && let Err(error) = perfetto.event(event)
+        {
+            self.perfetto = None;
+            return Err(anyhow::Error::new(error).context("cannot write the Perfetto file"));
         }
-        if let Some(run) = &mut self.run {
-            run.event(event)?;
+        if let Some(run) = &mut self.run
+            && let Err(error) = run.event(event)
+        {
+            self.run = None;
+            return Err(error.into());
         }
         Ok(())
     }
@@ -78,8 +85,11 @@ impl Outputs {
         if let Some(lines) = &mut self.lines {
             lines.flush()?;
         }
-        if let Some(run) = &mut self.run {
-            run.tick(now)?;
+        if let Some(run) = &mut self.run
+            && let Err(error) = run.tick(now)
+        {
+            self.run = None;
+            return Err(error.into());
         }
         Ok(())
     }
