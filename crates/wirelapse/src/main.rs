@@ -7,6 +7,7 @@ mod doctor;
 mod exit;
 mod lab;
 mod man;
+mod trace;
 
 use std::process::ExitCode;
 
@@ -26,6 +27,7 @@ enum Command {
     Completions(completions::Args),
     Lab(lab::Args),
     Man(man::Args),
+    Trace(trace::Args),
 }
 
 fn main() -> ExitCode {
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
         Command::Completions(args) => completions::run(&args),
         Command::Lab(args) => lab::run(&args),
         Command::Man(args) => man::run(&args),
+        Command::Trace(args) => trace::run(&args),
     };
     exit::code(result)
 }
