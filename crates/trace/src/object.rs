@@ -10,6 +10,12 @@ use crate::layout::{Plain, RawConfig};
 /// The object of the BPF timestamping backend.
 pub(crate) const TIMESTAMPING: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/timestamping.bpf.o"));
 
+/// The object of the tracepoints backend.
+pub(crate) const TRACEPOINTS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tracepoints.bpf.o"));
+
+/// One program of each type, to be tried.
+pub(crate) const CAPABILITIES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/capabilities.bpf.o"));
+
 /// How large the maps are to be.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {

@@ -2,7 +2,9 @@
 
 use std::collections::VecDeque;
 use std::ffi::CString;
+use std::fs::File;
 use std::io::Read as _;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -83,7 +85,7 @@ pub struct Tracer {
     controls: MapHandle,
     pids: MapHandle,
     inodes: MapHandle,
-    _object: Object,
+    object: Object,
     backend: Backend,
     config: Config,
     sizes: Sizes,
@@ -130,7 +132,7 @@ fn cgroup_mount() -> Result<PathBuf, Error> {
 }
 
 /// Opens a folder of the cgroup v2 hierarchy.
-fn open_cgroup(path: &Path) -> Result<std::fs::File, Error> {
+fn open_cgroup(path: &Path) -> Result<File, Error> {
     let fail = |source| Error::Cgroup { path: path.into(), source };
     let folder = std::fs::OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY).open(path).map_err(fail)?;
     let text =
@@ -176,37 +178,57 @@ impl Tracer {
                 return Err(Error::NoSuchProcess { pid });
             }
         }
+        let reason = |error: Error| match error {
+            Error::Backend { reason, .. } => reason,
+            other => other.to_string(),
+        };
         match config.backend {
-            BackendChoice::Auto | BackendChoice::Timestamping => Self::timestamping(config, sizes),
-            BackendChoice::Tracepoints => {
-                Err(Error::Backend { backend: Backend::Tracepoints, reason: "not built".into() })
-            }
+            BackendChoice::Timestamping => Self::timestamping(config, sizes),
+            BackendChoice::Tracepoints => Self::tracepoints(config, sizes),
+            BackendChoice::Auto => Self::timestamping(config, sizes).or_else(|first| match first {
+                Error::Backend { reason: timestamping, .. } => {
+                    Self::tracepoints(config, sizes).map_err(|second| match second {
+                        Error::Backend { .. } => Error::NoBackend { timestamping, tracepoints: reason(second) },
+                        other => other,
+                    })
+                }
+                other => Err(other),
+            }),
         }
     }
 
     fn timestamping(config: &Config, sizes: Sizes) -> Result<Self, Error> {
-        let cgroup_path = match &config.target.cgroup {
-            Some(path) => path.clone(),
-            None => cgroup_mount()?,
-        };
-        let cgroup = open_cgroup(&cgroup_path)?;
-        let raw = raw_config(config, sizes, &cgroup, &cgroup_path)?;
-        let object = object::open(object::TIMESTAMPING, "wirelapse", &raw, sizes)?
-            .load()
-            .map_err(|error| Error::Backend { backend: Backend::Timestamping, reason: format!("{error:#}") })?;
-        let mut links = Vec::new();
-        let mut tracer_maps = Self::prepare(object, config, sizes, Backend::Timestamping)?;
-        use std::os::fd::AsRawFd as _;
-        links.push(object::attach(&tracer_maps._object, "forked")?);
-        links.push(object::attach(&tracer_maps._object, "exited")?);
-        links.push(
-            object::program(&tracer_maps._object, "timestamping")?
-                .attach_cgroup(cgroup.as_raw_fd())
-                .map_err(Error::bpf("cannot attach to the cgroup"))?,
-        );
-        tracer_maps.links = links;
-        tracer_maps.begin()?;
-        Ok(tracer_maps)
+        let (cgroup, raw) = raw_config(config, sizes)?;
+        let object = load_timestamping(&raw, sizes)?;
+        Self::attached(object, config, sizes, Backend::Timestamping, &cgroup, "timestamping", &[])
+    }
+
+    fn tracepoints(config: &Config, sizes: Sizes) -> Result<Self, Error> {
+        let (cgroup, raw) = raw_config(config, sizes)?;
+        let (object, write) = load_tracepoints(&raw, sizes)?;
+        let stages = ["queued", "started", "received", write];
+        Self::attached(object, config, sizes, Backend::Tracepoints, &cgroup, "following", &stages)
+    }
+
+    fn attached(
+        object: Object,
+        config: &Config,
+        sizes: Sizes,
+        backend: Backend,
+        cgroup: &File,
+        sockops: &'static str,
+        stages: &[&'static str],
+    ) -> Result<Self, Error> {
+        let mut tracer = Self::prepare(object, config, sizes, backend)?;
+        for program in ["forked", "exited"].iter().chain(stages) {
+            tracer.links.push(object::attach(&tracer.object, program)?);
+        }
+        let link = object::program(&tracer.object, sockops)?
+            .attach_cgroup(cgroup.as_raw_fd())
+            .map_err(Error::bpf("cannot attach to the cgroup"))?;
+        tracer.links.push(link);
+        tracer.begin()?;
+        Ok(tracer)
     }
 
     /// Everything but the attaching.
@@ -270,7 +292,7 @@ impl Tracer {
             controls: object::map(&object, "controls")?,
             pids: object::map(&object, "pids")?,
             inodes: object::map(&object, "inodes")?,
-            _object: object,
+            object,
             backend,
             config: config.clone(),
             sizes,
@@ -594,8 +616,55 @@ fn others_at_work() -> bool {
         > 1
 }
 
-fn raw_config(config: &Config, sizes: Sizes, cgroup: &std::fs::File, path: &Path) -> Result<RawConfig, Error> {
+fn load_timestamping(raw: &RawConfig, sizes: Sizes) -> Result<Object, Error> {
+    object::open(object::TIMESTAMPING, "wirelapse", raw, sizes)?
+        .load()
+        .map_err(|error| Error::Backend { backend: Backend::Timestamping, reason: format!("{error:#}") })
+}
+
+/// The loaded object, and its program for the `send` stage: the tracepoint where the kernel has it, else fentry.
+fn load_tracepoints(raw: &RawConfig, sizes: Sizes) -> Result<(Object, &'static str), Error> {
+    let programs = ["written_round", "written_call"];
+    let mut reasons = Vec::new();
+    for write in programs {
+        let mut object = object::open(object::TRACEPOINTS, "wirelapse", raw, sizes)?;
+        for mut program in object.progs_mut() {
+            let name = program.name().to_string_lossy().into_owned();
+            program.set_autoload(name == write || !programs.contains(&name.as_str()));
+        }
+        match object.load() {
+            Ok(object) => return Ok((object, write)),
+            Err(error) => reasons.push(format!("with {write}: {error:#}")),
+        }
+    }
+    Err(Error::Backend { backend: Backend::Tracepoints, reason: reasons.join("; ") })
+}
+
+fn try_sizes(config: &Config) -> Sizes {
+    Sizes { rows: config.max_connections, slots: config.slots_per_connection, ring: config.ring_bytes }
+}
+
+/// Whether the programs of the BPF timestamping backend load here.
+pub(crate) fn try_timestamping(config: &Config) -> Result<(), String> {
+    let sizes = try_sizes(config);
+    let (_, raw) = raw_config(config, sizes).map_err(|error| error.to_string())?;
+    load_timestamping(&raw, sizes).map(drop).map_err(|error| error.to_string())
+}
+
+/// Whether the programs of the tracepoints backend load here.
+pub(crate) fn try_tracepoints(config: &Config) -> Result<(), String> {
+    let sizes = try_sizes(config);
+    let (_, raw) = raw_config(config, sizes).map_err(|error| error.to_string())?;
+    load_tracepoints(&raw, sizes).map(drop).map_err(|error| error.to_string())
+}
+
+fn raw_config(config: &Config, sizes: Sizes) -> Result<(File, RawConfig), Error> {
     let target = &config.target;
+    let path = match &target.cgroup {
+        Some(path) => path.clone(),
+        None => cgroup_mount()?,
+    };
+    let cgroup = open_cgroup(&path)?;
     let mut flags = 0;
     let mut set = |flag: u32, on: bool| flags |= if on { flag } else { 0 };
     set(CONFIG_PIDS, target.by_process());
@@ -609,12 +678,12 @@ fn raw_config(config: &Config, sizes: Sizes, cgroup: &std::fs::File, path: &Path
     let level = match &target.cgroup {
         Some(_) => {
             let mount = cgroup_mount()?;
-            let canonical = path.canonicalize().map_err(|source| Error::Cgroup { path: path.into(), source })?;
+            let canonical = path.canonicalize().map_err(|source| Error::Cgroup { path: path.clone(), source })?;
             canonical.strip_prefix(&mount).map_or(0, |below| below.components().count() as i32)
         }
         None => 0,
     };
-    Ok(RawConfig {
+    let raw = RawConfig {
         cgroup_id: inode,
         flags,
         slots: sizes.slots,
@@ -625,5 +694,6 @@ fn raw_config(config: &Config, sizes: Sizes, cgroup: &std::fs::File, path: &Path
         max_rate: config.max_rate.map_or(0, std::num::NonZeroU32::get),
         pid_namespace: namespace::own_pid_namespace(),
         cgroup_level: level,
-    })
+    };
+    Ok((cgroup, raw))
 }

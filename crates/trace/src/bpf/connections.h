@@ -61,7 +61,7 @@ static __always_inline struct slot *slot_open(struct row *row, __u32 number, con
 
 	row->epoch++;
 	clocks_run(row, now);
-	blocked_set(row, blocked_by(tp, NULL, true, now));
+	blocked_set(row, blocked_by(tp, 0, false, true, now));
 	if (by_process() && !pid_is_target(pid))
 		return NULL;
 	if (!drawn())
@@ -108,7 +108,7 @@ static __always_inline struct slot *slot_open(struct row *row, __u32 number, con
 
 /* The packet with this key enters the qdisc. */
 static __always_inline void stage_sched(struct row *row, __u32 number, __u32 key, const struct tcp_sock *tp,
-					const struct sk_buff *sending, __u64 now)
+					__u64 now)
 {
 	__u32 at = slot_find(row, number, key, row->sched_next);
 	struct slot *slot;
@@ -129,9 +129,10 @@ static __always_inline void stage_sched(struct row *row, __u32 number, __u32 key
 	row->sched_next = at + 1;
 	{
 		bool in_call = sock_of(tp)->sk_lock.owned && slot->epoch == row->epoch &&
+			       before(key, tp->pushed_seq) &&
 			       (row->blocked == REASON_SENT_AT_ONCE || now - slot->record.send < 5000);
 
-		waiting_event(row, tp, sending, now);
+		waiting_event(row, tp, key, true, slot->epoch == row->epoch, now);
 		waiting_decide(slot, row, in_call);
 	}
 }
@@ -241,7 +242,10 @@ static __always_inline void state_changed(struct socket_info *info, struct row *
 {
 	/* A FIN is about to take a sequence number of its own: write_seq counts bytes up to here. */
 	if (!row->frozen && (to == TCP_FIN_WAIT1 || to == TCP_LAST_ACK || to == TCP_CLOSE)) {
-		unstamped_check(row, tp);
+		if (STAMPS)
+			unstamped_check(row, tp);
+		else
+			slot_trim(row, info->row, tp->write_seq);
 		totals_update(row, tp, now);
 		totals_disarm(row, tp, now);
 		row->frozen = 1;

@@ -111,6 +111,7 @@ enum { SOL_SOCKET = 1, SOL_TCP = 6 };
 enum { TCP_BPF_SOCK_OPS_CB_FLAGS = 1008, SK_BPF_CB_FLAGS = 1009 };
 enum { SK_BPF_CB_TX_TIMESTAMPING = 1 };
 
+enum { IPPROTO_TCP = 6 };
 enum { AF_INET = 2, AF_INET6 = 10 };
 enum {
 	TCP_ESTABLISHED = 1,
@@ -290,6 +291,14 @@ struct skb_shared_info {
 struct tcp_skb_cb {
 	__u32 seq;
 	__u32 end_seq;
+	__u32 ack_seq;
+};
+struct tcphdr {
+	__be16 source;
+	__be16 dest;
+	__be32 seq;
+	__be32 ack_seq;
+	__u16 doff : 4;
 };
 struct bpf_sock_ops_kern {
 	struct sock *sk;

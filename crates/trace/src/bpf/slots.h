@@ -227,7 +227,20 @@ static __always_inline void record_out(struct slot *slot)
 		counters->ring_buffer++;
 }
 
-/* Everything up to and including `una - 1` is acknowledged. `key` is the send whose ACK stamp this is. */
+/* Hands on the oldest send. */
+static __always_inline void slot_pop(struct row *row, struct slot *slot)
+{
+	if (!slot->record.sched)
+		COUNT(no_sched);
+	if (!slot->record.driver)
+		COUNT(no_driver);
+	record_out(slot);
+	row->popped_key = slot->key;
+	row->popped = 1;
+	row->head++;
+}
+
+/* Everything up to and including `key` is acknowledged. `key` is the send whose ACK stamp this is. */
 static __always_inline void slots_acked(struct row *row, __u32 number, __u32 key, __u64 now)
 {
 	for (int i = 0; i < 16; i++) {
@@ -242,15 +255,62 @@ static __always_inline void slots_acked(struct row *row, __u32 number, __u32 key
 			slot->record.ack = now;
 		else
 			COUNT(no_ack);
-		if (!slot->record.sched)
-			COUNT(no_sched);
-		if (!slot->record.driver)
-			COUNT(no_driver);
-		record_out(slot);
-		row->popped_key = slot->key;
-		row->popped = 1;
-		row->head++;
+		slot_pop(row, slot);
 	}
+}
+
+struct acked {
+	__u32 number;
+	__u32 end;
+	__u64 now;
+};
+
+static long acked_one(__u32 i, void *context)
+{
+	struct acked *acked = context;
+	struct row *row = row_at(acked->number);
+	struct slot *slot;
+
+	if (!row || row->head == row->tail)
+		return 1;
+	slot = slot_at(acked->number, row->head);
+	if (!slot || !before(slot->key, acked->end))
+		return 1;
+	slot->record.ack = acked->now;
+	slot_pop(row, slot);
+	return 0;
+}
+
+/* Everything before `end` is acknowledged, by an ACK that has just come. */
+static __always_inline void slots_acked_before(struct row *row, __u32 number, __u32 end, __u64 now)
+{
+	struct acked acked = { .number = number, .end = end, .now = now };
+
+	if (row->head != row->tail)
+		bpf_loop(config.slots, acked_one, &acked, 0);
+}
+
+/* The last send was cut short (the send buffer was full and the socket does not block): it ends at `write_seq`. */
+static __always_inline void slot_trim(struct row *row, __u32 number, __u32 write_seq)
+{
+	struct slot *slot;
+
+	if (row->head == row->tail || before(row->last_key, write_seq))
+		return;
+	slot = slot_at(number, row->tail - 1);
+	if (!slot)
+		return;
+	if (!before(slot->record.first_seq, write_seq)) {
+		/* Not a byte of it was taken: there was no send. */
+		row->tail--;
+		slot = slot_at(number, row->tail - 1);
+		if (slot)
+			row->last_key = slot->key;
+		return;
+	}
+	slot->record.bytes = write_seq - slot->record.first_seq;
+	slot->key = write_seq - 1;
+	row->last_key = slot->key;
 }
 
 struct flush {

@@ -34,9 +34,9 @@ static __always_inline __u64 small_queue_limit(const struct sock *sk, __u32 true
 }
 
 /* What would keep the head of the write queue from leaving at this moment; REASON_SENT_AT_ONCE where nothing would.
- * `sending` is the packet on its way down right now (its sequence number not yet advanced past), or NULL.
+ * `sending`: the packet with byte `key` is on its way down right now, and TCP has not yet moved past it.
  * `pushing`: TCP is about to push, after a write (the tests of tcp_push() come first). */
-static __always_inline __u32 blocked_by(const struct tcp_sock *tp, const struct sk_buff *sending, bool pushing, __u64 now)
+static __always_inline __u32 blocked_by(const struct tcp_sock *tp, __u32 key, bool sending, bool pushing, __u64 now)
 {
 	const struct sock *sk = sock_of(tp);
 	const struct sk_buff *end = (const struct sk_buff *)&sk->sk_write_queue;
@@ -50,11 +50,9 @@ static __always_inline __u32 blocked_by(const struct tcp_sock *tp, const struct 
 		/* New data is still at the head while it is sent; a retransmission is not in this queue at all. */
 		const struct tcp_skb_cb *cb = VIEW(&head->cb, struct tcp_skb_cb);
 
-		if (cb->seq == VIEW(&sending->cb, struct tcp_skb_cb)->seq) {
-			__u32 segments = VIEW(sending->head + sending->end, struct skb_shared_info)->gso_segs;
-
+		if (!before(key, cb->seq) && before(key, cb->end_seq)) {
 			next = cb->end_seq;
-			flying += segments ? segments : 1;
+			flying += mss && head->len > mss ? (head->len + mss - 1) / mss : 1;
 			packets_out++;
 			head = head->next;
 		}
@@ -74,6 +72,9 @@ static __always_inline __u32 blocked_by(const struct tcp_sock *tp, const struct 
 	/* tcp_pacing_check() */
 	if (sk->sk_pacing_status == SK_PACING_NEEDED && tp->tcp_wstamp_ns > now)
 		return REASON_PACING;
+	/* tcp_xmit_retransmit_queue() goes first: what is lost is repaired before new data leaves. */
+	if (state >= TCP_CA_Recovery && tp->lost_out > tp->retrans_out)
+		return REASON_RETRANSMISSION;
 	/* tcp_cwnd_test(); while a loss is repaired the window belongs to the retransmissions. */
 	if (flying >= cwnd)
 		return state >= TCP_CA_Recovery ? REASON_RETRANSMISSION : REASON_CONGESTION_WINDOW;
@@ -91,17 +92,21 @@ static __always_inline __u32 blocked_by(const struct tcp_sock *tp, const struct 
 		/* MSG_MORE corks for one call and leaves no mark but that the tail was not pushed (tcp_mark_push()). */
 		if (last && !pushing && !sending && before(tp->pushed_seq, tp->write_seq))
 			return REASON_CORK;
-	} else if (length > mss && flying && !pushing && state < TCP_CA_Recovery) {
-		/* tcp_tso_should_defer(): a larger packet is hoped for once the nearer window opens. */
-		__u64 by_cwnd = (__u64)(cwnd - flying) * mss;
-		__u32 by_window = window_end - next;
-
-		if (by_cwnd < length || by_window < length)
-			return by_cwnd < by_window ? REASON_CONGESTION_WINDOW : REASON_RECEIVE_WINDOW;
 	}
 	/* tcp_small_queue_check() */
 	if (sk->tcp_rtx_queue.rb_node && queued_below > (__s64)small_queue_limit(sk, head->truesize))
 		return REASON_SMALL_QUEUE;
+	/* The head is free to go, and TCP is about to send (after a write, or on an ACK): where will it stop? The nearer window
+	 * ends it, with what tcp_tso_should_defer() then keeps back; paced, every packet waits for its turn. */
+	{
+		__u64 unsent = tp->write_seq - next, by_cwnd = (__u64)(cwnd - flying) * mss;
+		__u32 by_window = window_end - next;
+
+		if (by_cwnd < unsent || by_window < unsent)
+			return by_cwnd <= by_window ? REASON_CONGESTION_WINDOW : REASON_RECEIVE_WINDOW;
+		if (!last && sk->sk_pacing_status == SK_PACING_NEEDED && sk->sk_pacing_rate != ~0ul)
+			return REASON_PACING;
+	}
 	return REASON_SENT_AT_ONCE;
 }
 
@@ -128,9 +133,9 @@ static __always_inline void clocks_copy(struct slot *slot, const struct row *row
 	slot->changes = row->changes;
 }
 
-/* Something happened on a followed socket outside a send call (`in_call` false), or within one. */
-static __always_inline void waiting_event(struct row *row, const struct tcp_sock *tp, const struct sk_buff *sending,
-					  __u64 now)
+/* Something happened on a followed socket; `key` and `sending` as above. */
+static __always_inline void waiting_event(struct row *row, const struct tcp_sock *tp, __u32 key, bool sending,
+					  bool same_epoch, __u64 now)
 {
 	const struct sock *sk = sock_of(tp);
 
@@ -140,13 +145,18 @@ static __always_inline void waiting_event(struct row *row, const struct tcp_sock
 
 		if (now > from)
 			row->blocked_in_call += now - from;
-	} else if (row->blocked == REASON_SENT_AT_ONCE && !sending && !before(tp->snd_nxt, tp->pushed_seq) &&
+	} else if (row->blocked == REASON_SENT_AT_ONCE && !before(tp->snd_nxt, tp->pushed_seq) &&
 		   before(tp->pushed_seq, tp->write_seq)) {
 		/* MSG_MORE shows only after the call: the bytes were free to go and were not pushed. */
 		row->blocked = REASON_CORK;
+	} else if (row->blocked == REASON_SENT_AT_ONCE && sending && same_epoch && !sk->sk_lock.owned &&
+		   sk->sk_pacing_status != SK_PACING_NEEDED && sk->tcp_rtx_queue.rb_node) {
+		/* No call, no ACK and no pacing timer made this packet leave: a packet of the socket left the qdisc (tcp_wfree()),
+		 * and the bytes were free to go but for that. */
+		row->blocked = REASON_SMALL_QUEUE;
 	}
 	clocks_run(row, now);
-	blocked_set(row, blocked_by(tp, sending, false, now));
+	blocked_set(row, blocked_by(tp, key, sending, false, now));
 }
 
 /* The send leaves TCP: why did it wait? */

@@ -1,0 +1,8 @@
+//! What a trace tells of real sends on the running kernel, checked against what the sending program knows itself.
+
+mod backends;
+mod counting;
+mod exchange;
+mod targets;
+mod traffic;
+mod waiting;
