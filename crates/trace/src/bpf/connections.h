@@ -60,11 +60,11 @@ static __always_inline struct slot *slot_open(struct row *row, __u32 number, con
 	struct slot *slot;
 
 	row->epoch++;
+	if (!drawn())
+		return NULL;
 	clocks_run(row, now);
 	blocked_set(row, blocked_by(tp, 0, false, true, now));
 	if (by_process() && !pid_is_target(pid))
-		return NULL;
-	if (!drawn())
 		return NULL;
 	if (tail - row->head >= config.slots) {
 		COUNT(slots_full);

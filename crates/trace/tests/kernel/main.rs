@@ -3,6 +3,7 @@
 mod backends;
 mod counting;
 mod exchange;
+mod faults;
 mod targets;
 mod traffic;
 mod waiting;
