@@ -9,9 +9,9 @@ mod doctor;
 mod exit;
 mod lab;
 mod man;
-mod trace;
 mod serve;
 mod stream;
+mod trace;
 mod workload;
 
 use std::process::ExitCode;
@@ -29,27 +29,27 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Doctor(doctor::Args),
+    Trace(trace::Args),
     Analyze(analyze::Args),
     Compare(compare::Args),
-    Completions(completions::Args),
     Lab(lab::Args),
-    Man(man::Args),
-    Trace(trace::Args),
     Serve(serve::Args),
     Stream(Box<stream::Args>),
+    Completions(completions::Args),
+    Man(man::Args),
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Doctor(args) => doctor::run(&args),
+        Command::Trace(args) => trace::run(&args),
         Command::Analyze(args) => analyze::run(&args),
         Command::Compare(args) => compare::run(&args),
-        Command::Completions(args) => completions::run(&args),
         Command::Lab(args) => lab::run(&args),
-        Command::Man(args) => man::run(&args),
-        Command::Trace(args) => trace::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Stream(args) => stream::run(&args),
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
     };
     exit::code(result)
 }
