@@ -4,8 +4,9 @@ mod page;
 
 use std::io::{IsTerminal as _, Write as _};
 
+use ::trace::capabilities as bpf;
 use anyhow::Context as _;
-use machine::{Capability, Setting, State};
+use machine::{Capability, Group, Setting, State};
 
 /// Show what this machine can do, and for what it cannot: why, and what is used instead
 ///
@@ -18,12 +19,26 @@ pub struct Args {
     json: bool,
 }
 
-/// Without these no trace is possible, and nothing can be used instead.
-const NEEDED: [&str; 1] = ["BTF"];
+/// No trace is possible where all of one of these are missing.
+const NEEDED: [&[&str]; 2] = [&["BTF"], &["bpf_timestamping", "tracepoints_backend"]];
+
+/// What the tracer finds by loading programs. BTF is left out: `machine` has it already.
+fn bpf_capabilities() -> impl Iterator<Item = Capability> {
+    bpf::all().into_iter().filter(|found| found.name != "btf").map(|found| {
+        let state = match found.state {
+            bpf::State::Available => State::Available(String::new()),
+            bpf::State::Missing { reason } => State::Missing(reason),
+            bpf::State::NeedsRoot => State::NeedsRoot,
+        };
+        Capability::new(Group::Bpf, found.name, state, found.purpose, found.instead)
+    })
+}
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let capabilities = machine::capabilities();
+    let mut capabilities = machine::capabilities();
+    capabilities.extend(bpf_capabilities());
     let settings = machine::settings();
+    capabilities.sort_by_key(|capability| capability.group);
     let mut out = std::io::stdout().lock();
     if args.json {
         for capability in &capabilities {
@@ -42,11 +57,15 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn missing_need(capabilities: &[Capability]) -> Option<anyhow::Error> {
-    capabilities.iter().find_map(|capability| match &capability.state {
-        State::Missing(reason) if NEEDED.contains(&capability.name.as_str()) => {
-            Some(anyhow::anyhow!("{}: {reason}", capability.name))
-        }
-        _ => None,
+    NEEDED.iter().find_map(|alternatives| {
+        let reasons: Option<Vec<_>> = alternatives
+            .iter()
+            .map(|name| match &capabilities.iter().find(|c| c.name == *name)?.state {
+                State::Missing(reason) => Some(format!("{name}: {reason}")),
+                _ => None,
+            })
+            .collect();
+        reasons.map(|reasons| anyhow::anyhow!(reasons.join("; ")))
     })
 }
 
@@ -74,8 +93,6 @@ fn setting_json(setting: &Setting) -> serde_json::Value {
 
 #[cfg(test)]
 mod tests {
-    use machine::Group;
-
     use super::*;
 
     fn btf(state: State) -> Capability {
@@ -88,8 +105,13 @@ mod tests {
         assert!(missing_need(&[btf(State::NeedsRoot)]).is_none());
         let error = missing_need(&[btf(State::Missing("not built in".into()))]).unwrap();
         assert_eq!(error.to_string(), "BTF: not built in");
-        let other = Capability::new(Group::Lab, "netem", State::Missing("no".into()), "x", "y");
-        assert!(missing_need(&[other]).is_none());
+        let other = |name, state| Capability::new(Group::Bpf, name, state, "x", "y");
+        let missing = || State::Missing("no".into());
+        assert!(missing_need(&[other("netem", missing())]).is_none());
+        let one = [other("bpf_timestamping", missing()), other("tracepoints_backend", State::Available(String::new()))];
+        assert!(missing_need(&one).is_none());
+        let none = [other("bpf_timestamping", missing()), other("tracepoints_backend", missing())];
+        assert_eq!(missing_need(&none).unwrap().to_string(), "bpf_timestamping: no; tracepoints_backend: no");
     }
 
     #[test]
