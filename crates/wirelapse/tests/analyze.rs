@@ -129,7 +129,7 @@ fn tcptrace(file: &Path) -> Vec<Vec<(String, String, String)>> {
     let out = Command::new("tcptrace").args(["-l", "-n"]).arg(file).output().expect("tcptrace runs");
     let mut connections = Vec::new();
     for line in String::from_utf8_lossy(&out.stdout).lines() {
-        if line.starts_with("TCP connection ") {
+        if line.starts_with("TCP connection ") && line != "TCP connection info:" {
             connections.push(Vec::new());
         }
         // `   total packets:          1249           total packets:          1245      `
