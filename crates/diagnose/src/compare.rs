@@ -3,6 +3,7 @@
 use model::Nanos;
 use wire::Flags;
 
+use crate::findings::precise;
 use crate::record::{Mark, Record};
 use crate::report::Report;
 
@@ -152,13 +153,14 @@ fn time(a: &Report, b: &Report, at: usize, text: &mut Vec<String>) {
         ("second", "first", (y, wb), (x, wa), wb.saturating_sub(wa))
     };
     text.push(format!(
-        "they part at packet {}: in the {which}, {} (number {}) came {} after the packet before it, {more} later than in the {other} (number {}), where it came {}",
+        "they part at packet {}: in the {which}, {} (number {}) came {} after the packet before it, {} later than in the {other} (number {}), where it came {}",
         at + 1,
         name(&late.0[at]),
         late.0[at].segment.number,
-        late.1,
+        precise(late.1),
+        precise(more),
         prompt.0[at].segment.number,
-        if prompt.1.0 == 0 { "at once".to_owned() } else { format!("after {}", prompt.1) },
+        if prompt.1.0 == 0 { "at once".to_owned() } else { format!("after {}", precise(prompt.1)) },
     ));
     let ack = &late.0[at];
     if ack.segment.payload > 0 || ack.segment.flags.intersects(Flags::SYN | Flags::FIN | Flags::RST) {
@@ -177,7 +179,7 @@ fn time(a: &Report, b: &Report, at: usize, text: &mut Vec<String>) {
     let direction = if ack.to_server { &report.to_client } else { &report.to_server };
     text.push(format!(
         "the late ACK answers {p} bytes; in the {other}, {q} bytes were acknowledged {}",
-        if prompt.1.0 == 0 { "at once".to_owned() } else { format!("after {}", prompt.1) }
+        if prompt.1.0 == 0 { "at once".to_owned() } else { format!("after {}", precise(prompt.1)) }
     ));
     let Some(full) = direction.segment_limit else { return };
     // Several stacks hold the ACK of a segment back by its size: Linux 2.2 that of less than half a full segment.

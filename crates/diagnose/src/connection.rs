@@ -577,6 +577,9 @@ impl Connection {
         if h.duplicates > 0 || !h.sacked.is_empty() {
             return (State::Suspect, dir);
         }
+        if p.zero_since > 0 {
+            return (State::Known(Limit::ReceiveWindow), dir);
+        }
         let size = h.segment_size;
         if !h.is_full(h.last_payload) || h.fin.is_some() {
             return (State::Waiting, dir);

@@ -133,7 +133,7 @@ fn show(args: &Args, name: &str, follower: &Follower, reading: &Reading) -> anyh
     } else if args.dump {
         let numbers = args.connection.map_or(1..=follower.len().min(100), |n| n..=n);
         for n in numbers {
-            dump::print(&mut out, &chosen(n)?)?;
+            dump::print(&mut out, &chosen(n)?, reading)?;
         }
     } else if let Some(n) = args.connection {
         story::tell(&mut out, &chosen(n)?)?;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use diagnose::{Follower, Keep, Options, Record, Report};
 
-use crate::analyze::{Source, read, seed};
+use crate::analyze::{Reading, Source, read, seed};
 use crate::exit::BadInput;
 
 /// Two connections side by side, to the first point where they part
@@ -29,14 +29,18 @@ const PACKETS_KEPT: usize = 500_000;
 /// Rows shown before the parting.
 const CONTEXT: usize = 12;
 
-fn load(file: &Path, number: usize) -> anyhow::Result<Report> {
+fn load(file: &Path, number: usize) -> anyhow::Result<(Report, Reading)> {
     let mut follower =
         Follower::new(Options { seed: seed(), keep: Keep::Connection(number, PACKETS_KEPT), ..Options::default() });
     let reading = read(&Source::from_argument(file), |s| follower.take(s))?;
     reading.warn();
-    follower.report(number).ok_or_else(|| {
-        BadInput(format!("{} has {} connections, there is no number {number}", file.display(), follower.len())).into()
-    })
+    match follower.report(number) {
+        Some(report) => Ok((report, reading)),
+        None => {
+            let (file, n) = (file.display(), follower.len());
+            Err(BadInput(format!("{file} has {n} connections, there is no number {number}")).into())
+        }
+    }
 }
 
 /// `FILE#N`, where N is digits; a file may bear a `#` in its name all the same.
@@ -59,7 +63,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         }
         None => (file_a.clone(), Some(2)),
     };
-    let (a, b) = (load(&file_a, a.unwrap_or(1))?, load(&file_b, b.unwrap_or(1))?);
+    let ((a, read_a), (b, read_b)) = (load(&file_a, a.unwrap_or(1))?, load(&file_b, b.unwrap_or(1))?);
     let parting = diagnose::compare(&a, &b);
     let mut out = io::BufWriter::new(io::stdout().lock());
     if args.json {
@@ -76,13 +80,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let rows = a.records.len().max(b.records.len());
     let from = parting.at.map_or(0, |at| at.saturating_sub(CONTEXT));
     let to = parting.at.map_or(rows.min(CONTEXT), |at| rows.min(at + 6));
-    writeln!(
-        out,
-        "{:>4}  {:<44}  {:<44}",
-        "",
-        format!("{} > {}", a.client, a.server),
-        format!("{} > {}", b.client, b.server)
-    )?;
+    let ends =
+        |reading: &Reading, r: &Report| format!("{} > {}", reading.endpoint(r.client), reading.endpoint(r.server));
+    writeln!(out, "{:>4}  {:<44}  {:<44}", "", ends(&read_a, &a), ends(&read_b, &b))?;
     for i in from..to {
         let mark = if parting.at == Some(i) { "  <- here they part" } else { "" };
         writeln!(out, "{:>4}  {:<44}  {:<44}{mark}", i + 1, row(&a, i), row(&b, i))?;

@@ -139,9 +139,12 @@ impl<'a> Case<'a> {
         self.sender_name(1 - dir)
     }
 
-    /// The whole path's smallest round trip; the part that is known where the other is not.
+    /// The round trip that a window has to span: what the sender's data usually took (the smallest may be that of a proxy
+    /// or of an empty path), and the part between capture and sender where it is known.
     fn rtt(&self, dir: usize) -> Option<Nanos> {
-        self.vantage.whole().or_else(|| self.sender(dir).rtt.base().map(Nanos))
+        let h = self.sender(dir);
+        let usual = h.rtt.samples.quantile(0.5).or(h.rtt.base().map(Nanos))?;
+        Some(usual + self.receiver(dir).rtt.base().map_or(Nanos::ZERO, Nanos))
     }
 
     fn time(&self, dir: usize, limit: Limit) -> Nanos {
@@ -188,6 +191,11 @@ impl std::fmt::Display for Rate {
 /// `1 time`, `5 times`.
 fn times(n: u64) -> String {
     if n == 1 { "once".into() } else { format!("{n} times") }
+}
+
+/// To the microsecond, where three digits would hide what two packets differ by.
+pub(crate) fn precise(time: Nanos) -> String {
+    if time.0 >= 1_000_000 { format!("{:.3} ms", time.as_millis_f64()) } else { time.to_string() }
 }
 
 fn percent(share: f64) -> String {

@@ -28,11 +28,11 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
             times(stalls.count),
             case.receiver_name(dir),
             worst.packets[0],
-            model::Nanos(worst.cost),
+            super::precise(model::Nanos(worst.cost)),
             model::Nanos(path),
             worst.packets[1],
             worst.packets[2],
-            stalls.total,
+            super::precise(stalls.total),
         ),
         worth: format!(
             "TCP_NODELAY at the {}, or one write for what belongs together, saves {}; so does a {} that acknowledges at once",

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use super::Reading;
 use diagnose::{Record, Report};
 use wire::{Flags, TcpOptions};
 
@@ -41,11 +42,15 @@ fn flags(f: Flags) -> String {
     if letters.is_empty() { ".".into() } else { letters }
 }
 
-fn packet(r: &Record, start: u64) -> String {
+fn packet(r: &Record, start: u64, reading: &Reading) -> String {
     let s = &r.segment;
     let syn = s.flags.contains(Flags::SYN);
     let us = s.at.as_nanos().saturating_sub(start) / 1_000;
-    let address = |a: std::net::SocketAddr| format!("{}.{}", a.ip(), a.port());
+    // tcpdump sets ports off with a dot.
+    let address = |a: std::net::SocketAddr| {
+        let (name, port) = (reading.endpoint(a), a.port());
+        format!("{}.{port}", name.strip_suffix(&format!(".{port}")).map_or_else(|| a.ip().to_string(), str::to_owned))
+    };
     // SYNs bear the numbers themselves, what follows is relative to them.
     let first = if syn { u64::from(s.seq.0) } else { r.seq.unwrap_or(u64::from(s.seq.0)) };
     let range = if syn || s.payload > 0 || s.flags.intersects(Flags::FIN | Flags::RST) {
@@ -69,9 +74,9 @@ fn packet(r: &Record, start: u64) -> String {
     )
 }
 
-pub fn print(out: &mut impl Write, report: &Report) -> anyhow::Result<()> {
+pub fn print(out: &mut impl Write, report: &Report, reading: &Reading) -> anyhow::Result<()> {
     for r in &report.records {
-        writeln!(out, "{}", packet(r, report.start_ns))?;
+        writeln!(out, "{}", packet(r, report.start_ns, reading))?;
     }
     if report.records_left_out > 0 {
         writeln!(out, "[{} packets more]", report.records_left_out)?;

@@ -1,12 +1,14 @@
 //! Where packets come from: a file or standard input, read to segments, with everything that was not understood.
 
+use std::collections::BTreeMap;
 use std::fs::File;
-use std::io;
+use std::io::{self, BufRead, BufReader, Read};
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use diagnose::Follower;
 use wire::capture::Interface;
-use wire::{Capture, CaptureError, Packet, Place, Reassembly, Segment, Tally, Unread};
+use wire::{Capture, CaptureError, Packet, Place, Reassembly, Segment, Tally, TextReader, Unread};
 
 use crate::exit::BadInput;
 
@@ -32,15 +34,17 @@ impl Source {
         }
     }
 
+    fn open(&self) -> anyhow::Result<BufReader<Box<dyn Read + Send>>> {
+        let bytes: Box<dyn Read + Send> = match self {
+            Self::Stdin => Box::new(io::stdin()),
+            Self::File(path) => Box::new(File::open(path).map_err(|e| BadInput(format!("{}: {e}", self.name())))?),
+        };
+        Ok(BufReader::with_capacity(1 << 16, bytes))
+    }
+
     /// Opens it as a capture.
     pub fn capture(&self) -> anyhow::Result<Capture<'static>> {
-        let opened = match self {
-            Self::Stdin => Capture::from_reader(io::stdin()),
-            Self::File(path) => {
-                Capture::from_reader(File::open(path).map_err(|e| BadInput(format!("{}: {e}", self.name())))?)
-            }
-        };
-        opened.map_err(|e| self.bad(&e))
+        Capture::from_reader(self.open()?).map_err(|e| self.bad(&e))
     }
 
     fn bad(&self, error: &CaptureError) -> anyhow::Error {
@@ -62,6 +66,8 @@ pub struct Reading {
     unread: Tally<Unread>,
     /// The interfaces that the capture describes.
     pub interfaces: Vec<Interface>,
+    /// Names of the hosts in a text dump, by the addresses that stand for them.
+    names: BTreeMap<IpAddr, String>,
 }
 
 /// Reads every segment of `source`.
@@ -69,7 +75,11 @@ pub struct Reading {
 /// # Errors
 /// Where nothing can be read; damage further on is counted in the [`Reading`].
 pub fn read(source: &Source, mut take: impl FnMut(&Segment)) -> anyhow::Result<Reading> {
-    let mut capture = source.capture()?;
+    let mut bytes = source.open()?;
+    if is_text(bytes.fill_buf().map_err(|e| BadInput(format!("{}: {e}", source.name())))?) {
+        return read_text(source, bytes, take);
+    }
+    let mut capture = Capture::from_reader(bytes).map_err(|e| source.bad(&e))?;
     let mut reading = Reading { name: source.name(), format: capture.format().to_string(), ..Reading::default() };
     let mut reassembly = Reassembly::new();
     loop {
@@ -98,7 +108,51 @@ pub fn read(source: &Source, mut take: impl FnMut(&Segment)) -> anyhow::Result<R
     Ok(reading)
 }
 
+/// All capture formats and packings have bytes in their first few that no text has.
+fn is_text(start: &[u8]) -> bool {
+    let whole = match std::str::from_utf8(start) {
+        Ok(_) => true,
+        // Cut in mid-character by the buffer's end.
+        Err(e) => e.error_len().is_none() && e.valid_up_to() > 0,
+    };
+    whole && !start.is_empty() && !start.contains(&0)
+}
+
+fn read_text(source: &Source, bytes: impl BufRead, mut take: impl FnMut(&Segment)) -> anyhow::Result<Reading> {
+    let mut reading = Reading { name: source.name(), format: "tcpdump text".into(), ..Reading::default() };
+    let mut text = TextReader::new(bytes);
+    while let Some(segment) = text.next_segment().map_err(|e| BadInput(format!("{}: {e}", source.name())))? {
+        take(&segment);
+        for address in [segment.source.ip(), segment.destination.ip()] {
+            if !reading.names.contains_key(&address)
+                && let Some(name) = text.name(address)
+            {
+                reading.names.insert(address, name.to_owned());
+            }
+        }
+    }
+    let counts = text.counts();
+    if counts.segments == 0 {
+        let what = "neither a capture nor text with a TCP packet of tcpdump's in it";
+        return Err(BadInput(format!("{}: {what} ({} lines read)", source.name(), counts.lines)).into());
+    }
+    (reading.packets, reading.other) = (counts.segments + counts.other_packets, counts.other_packets);
+    if counts.beyond_limits > 0 {
+        reading.problems.push((
+            "segments of too many hosts or connections".into(),
+            Place::default(),
+            counts.beyond_limits,
+        ));
+    }
+    Ok(reading)
+}
+
 impl Reading {
+    /// An endpoint by the name that a text dump has for it, or by its address.
+    pub fn endpoint(&self, at: SocketAddr) -> String {
+        self.names.get(&at.ip()).map_or_else(|| at.to_string(), |name| format!("{name}.{}", at.port()))
+    }
+
     /// For a live capture that has not begun.
     pub fn live(name: &str) -> Self {
         Self { name: name.into(), format: "live".into(), ..Self::default() }
@@ -153,6 +207,7 @@ impl Reading {
             "not_tcp": self.other,
             "not_read": unread,
             "problems": problems,
+            "names": self.names,
         })
     }
 }

@@ -12,7 +12,7 @@ use crate::exit::BadInput;
 const POINTS: usize = 4_000;
 const SIZE: (u32, u32) = (1400, 1000);
 
-/// Where common systems keep a font that letters of a PNG can be drawn with.
+/// Where common systems keep a font that letters can be drawn with.
 const FONTS: [&str; 3] = [
     "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf",
     "/usr/share/fonts/dejavu-sans-fonts/DejaVuSans.ttf",
@@ -36,18 +36,15 @@ pub fn write(report: &Report, path: &Path) -> anyhow::Result<()> {
     if report.records.is_empty() {
         return Err(BadInput(format!("connection {} has no packets to plot", report.number)).into());
     }
+    // An SVG names its font, but the lengths of words decide where they are put.
+    let font = FONTS.iter().find_map(|f| std::fs::read(f).ok());
+    let font = font.ok_or_else(|| BadInput("a plot needs the font DejaVu Sans (package fonts-dejavu-core)".into()))?;
+    // The process ends after the plot; the registry wants the font for as long as it lives.
+    plotters::style::register_font("sans-serif", FontStyle::Normal, font.leak())
+        .map_err(|_| BadInput("the font DejaVu Sans cannot be read (package fonts-dejavu-core)".into()))?;
     match path.extension().and_then(|e| e.to_str()) {
         Some("svg") => draw(&SVGBackend::new(path, SIZE).into_drawing_area(), report),
-        Some("png") => {
-            let font = FONTS.iter().find_map(|f| std::fs::read(f).ok());
-            let font = font.ok_or_else(|| {
-                BadInput("a PNG needs the font DejaVu Sans (package fonts-dejavu-core); an SVG needs none".into())
-            })?;
-            // The process ends after the plot; the registry wants the font for as long as it lives.
-            plotters::style::register_font("sans-serif", FontStyle::Normal, font.leak())
-                .map_err(|_| BadInput("the font DejaVu Sans cannot be read; plot to an SVG".into()))?;
-            draw(&BitMapBackend::new(path, SIZE).into_drawing_area(), report)
-        }
+        Some("png") => draw(&BitMapBackend::new(path, SIZE).into_drawing_area(), report),
         _ => Err(BadInput(format!("{}: a plot is .svg or .png", path.display())).into()),
     }
 }

@@ -44,7 +44,12 @@ pub fn print(
         writeln!(
             out,
             "{:>5}  {} > {}  {} bytes there, {} back, {}",
-            r.number, r.client, r.server, r.to_server.unique_bytes, r.to_client.unique_bytes, r.duration_ns
+            r.number,
+            reading.endpoint(r.client),
+            reading.endpoint(r.server),
+            r.to_server.unique_bytes,
+            r.to_client.unique_bytes,
+            r.duration_ns
         )?;
         writeln!(out, "       {}", r.verdict)?;
     }
