@@ -3,10 +3,13 @@
 //! One file per subcommand, and glue only: what a command does lives in the crates below.
 
 mod completions;
+mod crr;
 mod exit;
 mod man;
+mod rr;
 mod serve;
 mod stream;
+mod udp;
 mod workload;
 
 use std::process::ExitCode;
@@ -27,6 +30,9 @@ enum Command {
     Man(man::Args),
     Serve(serve::Args),
     Stream(Box<stream::Args>),
+    Rr(Box<rr::Args>),
+    Crr(Box<crr::Args>),
+    Udp(Box<udp::Args>),
 }
 
 fn main() -> ExitCode {
@@ -35,6 +41,9 @@ fn main() -> ExitCode {
         Command::Man(args) => man::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Stream(args) => stream::run(&args),
+        Command::Rr(args) => rr::run(&args),
+        Command::Crr(args) => crr::run(&args),
+        Command::Udp(args) => udp::run(&args),
     };
     exit::code(result)
 }
