@@ -13,10 +13,13 @@
 
 mod clock;
 mod error;
+mod histogram;
 pub mod iperf3;
 mod limits;
 mod options;
+mod own;
 mod progress;
+pub mod rr;
 pub mod server;
 pub mod stream;
 mod tcp_info;
@@ -25,6 +28,7 @@ pub mod wire;
 
 pub use clock::{CpuTime, monotonic_ns, pin_this_thread, realtime_ns};
 pub use error::{Error, WireError};
+pub use histogram::{Latencies, Summary};
 pub use limits::{Bounded, Limits, Refusal};
 pub use options::SocketOptions;
 pub use progress::Progress;

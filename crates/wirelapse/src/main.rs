@@ -6,12 +6,15 @@ mod analyze;
 mod compare;
 mod completions;
 mod doctor;
+mod crr;
 mod exit;
 mod lab;
 mod man;
+mod rr;
 mod serve;
 mod stream;
 mod trace;
+mod udp;
 mod workload;
 
 use std::process::ExitCode;
@@ -37,6 +40,9 @@ enum Command {
     Stream(Box<stream::Args>),
     Completions(completions::Args),
     Man(man::Args),
+    Rr(Box<rr::Args>),
+    Crr(Box<crr::Args>),
+    Udp(Box<udp::Args>),
 }
 
 fn main() -> ExitCode {
@@ -50,6 +56,9 @@ fn main() -> ExitCode {
         Command::Stream(args) => stream::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
+        Command::Rr(args) => rr::run(&args),
+        Command::Crr(args) => crr::run(&args),
+        Command::Udp(args) => udp::run(&args),
     };
     exit::code(result)
 }

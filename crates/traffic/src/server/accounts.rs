@@ -86,7 +86,7 @@ impl Drop for Taken {
 /// A test that waits for its UDP flows.
 pub(crate) struct UdpWaiting {
     pub ip: IpAddr,
-    pub flows: SyncSender<Socket>,
+    pub flows: SyncSender<(u64, Socket)>,
 }
 
 /// What all threads of a server share.
@@ -99,11 +99,13 @@ pub(crate) struct Shared {
     counters: Counters,
     tell: Box<dyn Fn(Event) + Send + Sync>,
     /// iperf3 tests whose TCP flows are awaited.
-    flows: Mutex<HashMap<Cookie, SyncSender<TcpStream>>>,
+    flows: Mutex<HashMap<Cookie, SyncSender<(u64, TcpStream)>>>,
     /// The one iperf3 test whose UDP flows are awaited: their opening says nothing but the address they come from.
     pub udp_waiting: Mutex<Option<UdpWaiting>>,
     /// Held by the test that awaits UDP flows.
     pub udp_turn: Mutex<()>,
+    /// Own UDP sessions that await their flow, by number: from where, and whom to give it to.
+    datagrams: Mutex<HashMap<u64, (IpAddr, SyncSender<Socket>)>>,
 }
 
 /// A lock whose holder panicked holds nothing half-done here.
@@ -124,6 +126,7 @@ impl Shared {
             flows: Mutex::default(),
             udp_waiting: Mutex::default(),
             udp_turn: Mutex::default(),
+            datagrams: Mutex::default(),
         }
     }
 
@@ -190,7 +193,7 @@ impl Shared {
     }
 
     /// Announces a test that waits for TCP flows with its cookie.
-    pub fn await_flows(&self, cookie: Cookie, to: SyncSender<TcpStream>) {
+    pub fn await_flows(&self, cookie: Cookie, to: SyncSender<(u64, TcpStream)>) {
         lock(&self.flows).insert(cookie, to);
     }
 
@@ -199,15 +202,46 @@ impl Shared {
         lock(&self.flows).remove(cookie);
     }
 
-    /// Gives a flow to the test that waits for it. Gives it back where none does: then it is a new test.
-    pub fn hand_over(&self, cookie: &Cookie, stream: TcpStream) -> Option<TcpStream> {
+    /// Gives a flow, with its place in the order of accepting, to the test that waits for it. Gives it back where none
+    /// does: then it is a new test.
+    pub fn hand_over(&self, cookie: &Cookie, order: u64, stream: TcpStream) -> Option<TcpStream> {
         match lock(&self.flows).get(cookie) {
             Some(test) => {
                 // More flows than the test asked for find no place, and are closed.
-                test.try_send(stream).ok();
+                test.try_send((order, stream)).ok();
                 None
             }
             None => Some(stream),
         }
+    }
+
+    /// Announces a session that waits for its UDP flow.
+    pub fn await_datagrams(&self, session: u64, ip: IpAddr, to: SyncSender<Socket>) -> Awaited<'_> {
+        lock(&self.datagrams).insert(session, (ip, to));
+        Awaited { shared: self, session }
+    }
+
+    /// Whether a session waits for a flow from there.
+    pub fn awaits_datagrams(&self, session: u64, ip: IpAddr) -> bool {
+        lock(&self.datagrams).get(&session).is_some_and(|(wanted, _)| *wanted == ip)
+    }
+
+    /// Gives a flow to the session that waits for it; a second opening of the same one finds it gone.
+    pub fn hand_over_datagrams(&self, session: u64, socket: Socket) {
+        if let Some((_, to)) = lock(&self.datagrams).remove(&session) {
+            to.try_send(socket).ok();
+        }
+    }
+}
+
+/// A session that waits for its UDP flow, until dropped.
+pub(crate) struct Awaited<'a> {
+    shared: &'a Shared,
+    session: u64,
+}
+
+impl Drop for Awaited<'_> {
+    fn drop(&mut self) {
+        lock(&self.shared.datagrams).remove(&self.session);
     }
 }

@@ -9,6 +9,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use super::accounts::{Shared, lock};
 use super::{SLICE, canonical};
 use crate::iperf3::{UDP_HELLO, UDP_HELLO_LEGACY, UDP_WELCOME};
+use crate::udp::{Header, HeaderKind};
 
 /// A UDP socket on the server's address, beside those that are connected to peers already.
 pub(super) fn bind(address: SocketAddr) -> io::Result<Socket> {
@@ -65,17 +66,29 @@ fn wanted(shared: &Shared, opening: &[u8], peer: SocketAddr) -> bool {
     if is_iperf3(opening) {
         return lock(&shared.udp_waiting).as_ref().is_some_and(|w| w.ip == canonical(peer).ip());
     }
-    false
+    session_of(opening).is_some_and(|session| shared.awaits_datagrams(session, canonical(peer).ip()))
+}
+
+fn session_of(opening: &[u8]) -> Option<u64> {
+    let header = Header::parse(opening).ok()?;
+    (header.kind == HeaderKind::Open).then_some(header.number)
 }
 
 fn hand_over(shared: &Shared, opening: &[u8], peer: SocketAddr, socket: Socket) {
+    if let Some(session) = session_of(opening) {
+        if socket.send(opening).is_ok() {
+            shared.hand_over_datagrams(session, socket);
+        }
+        return;
+    }
     if is_iperf3(opening)
         && let Some(waiting) = lock(&shared.udp_waiting).as_ref()
         && waiting.ip == canonical(peer).ip()
     {
         // The client opens its next flow once it has this.
         if socket.send(&UDP_WELCOME).is_ok() {
-            waiting.flows.try_send(socket).ok();
+            // One thread hands all of them over, in order.
+            waiting.flows.try_send((0, socket)).ok();
         }
     }
 }

@@ -228,13 +228,18 @@ impl Test<'_> {
         Ok(flows)
     }
 
-    fn collect<T>(&self, number: usize, from: &Receiver<T>, into: impl Fn(T) -> Socket) -> Result<Vec<Socket>, String> {
+    fn collect<T>(
+        &self,
+        number: usize,
+        from: &Receiver<(u64, T)>,
+        into: impl Fn(T) -> Socket,
+    ) -> Result<Vec<Socket>, String> {
         self.say(State::CreateStreams)?;
         let deadline = clock::monotonic_ns() + STEP_NS;
         let mut sockets = Vec::with_capacity(number);
         while sockets.len() < number {
             match from.recv_timeout(Duration::from_millis(100)) {
-                Ok(socket) => sockets.push(into(socket)),
+                Ok((order, socket)) => sockets.push((order, into(socket))),
                 Err(RecvTimeoutError::Disconnected) => return Err("the server is stopping".into()),
                 Err(RecvTimeoutError::Timeout) => {
                     if self.shared.stopping() {
@@ -246,7 +251,8 @@ impl Test<'_> {
                 }
             }
         }
-        Ok(sockets)
+        sockets.sort_by_key(|(order, _)| *order);
+        Ok(sockets.into_iter().map(|(_, socket)| socket).collect())
     }
 
     fn client_is_gone(&self) -> bool {

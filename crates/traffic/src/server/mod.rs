@@ -6,6 +6,7 @@
 mod accounts;
 mod datagrams;
 mod iperf3;
+mod own;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -152,6 +153,8 @@ pub(crate) fn listener(address: SocketAddr, backlog: i32) -> io::Result<Socket> 
 }
 
 fn accept_loop(shared: &Arc<Shared>, listener: &Socket) {
+    // iperf3 tells flows apart by the order in which they were accepted, and each opening is read on a thread of its own.
+    let mut order = 0;
     while !shared.stopping() {
         match listener.accept() {
             Ok((socket, peer)) => {
@@ -162,9 +165,10 @@ fn accept_loop(shared: &Arc<Shared>, listener: &Socket) {
                     shared.count(|c| &c.turned_away);
                     continue;
                 };
+                order += 1;
                 let on_thread = shared.clone();
                 let spawned = std::thread::Builder::new().name("serve-connection".into()).spawn(move || {
-                    connection(&on_thread, TcpStream::from(socket), canonical(peer));
+                    connection(&on_thread, TcpStream::from(socket), canonical(peer), order);
                     drop(slot);
                 });
                 if spawned.is_err() {
@@ -184,7 +188,7 @@ pub(crate) fn canonical(address: SocketAddr) -> SocketAddr {
 }
 
 /// Finds out who it is and serves it.
-fn connection(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
+fn connection(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr, order: u64) {
     stream.set_nodelay(true).ok();
     let deadline = clock::monotonic_ns() + shared.config.limits.handshake_ms.saturating_mul(1_000_000);
     let mut bytes = [0; OPENING_BYTES];
@@ -198,13 +202,11 @@ fn connection(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
     };
     match opening {
         Ok(Opening::Iperf3(cookie)) => {
-            if let Some(stream) = shared.hand_over(&cookie, stream) {
+            if let Some(stream) = shared.hand_over(&cookie, order, stream) {
                 iperf3::serve(shared, &stream, peer, cookie);
             }
         }
-        Ok(Opening::Own) => {
-            shared.count(|c| &c.garbage);
-        }
+        Ok(Opening::Own) => own::serve(shared, stream, peer),
         Err(why) => {
             shared.count(|c| &c.garbage);
             shared.tell(Event::Garbage { peer, why });

@@ -90,7 +90,7 @@ pub(super) fn may_retry(error: &io::Error) -> bool {
 
 /// Sleeps so that `done` bytes take as long as the rate says. Behind schedule by more than 100 ms it starts anew rather
 /// than catch up in a burst.
-pub(super) struct Pacer {
+pub(crate) struct Pacer {
     bits_per_second: u64,
     start_ns: u64,
     from_bytes: u64,

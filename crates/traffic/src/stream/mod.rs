@@ -16,7 +16,7 @@ use crate::tcp_info::TcpInfo;
 use crate::udp::Datagrams;
 
 pub use client::run;
-pub(crate) use flow::{Flow, Plan, shares};
+pub(crate) use flow::{Flow, Pacer, Plan, shares};
 pub(crate) use group::{Ended, Group};
 pub use zerocopy::ZerocopyCounts;
 
