@@ -5,6 +5,7 @@
 mod completions;
 mod exit;
 mod man;
+mod probe;
 
 use std::process::ExitCode;
 
@@ -22,12 +23,14 @@ struct Cli {
 enum Command {
     Completions(completions::Args),
     Man(man::Args),
+    Probe(probe::Args),
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
+        Command::Probe(args) => probe::run(&args),
     };
     exit::code(result)
 }
