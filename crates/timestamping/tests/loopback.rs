@@ -300,6 +300,9 @@ fn what_cannot_be_is_named() {
     let enabled = ack.enable(&client).unwrap();
     let own_id = SendOptions { id: Some(1), ..SendOptions::default() };
     assert!(matches!(enabled.send(&client, &[], &own_id), Err(Error::WrongSocket { .. })));
+    // A clock that is not there is the clock's fault, not the kernel's age.
+    let no_clock = Request::new().receive_hardware().bind_phc(9999).enable(&udp);
+    assert!(matches!(no_clock, Err(Error::System { .. })), "{no_clock:?}");
     let file = std::fs::File::open("/dev/null").unwrap();
     assert!(matches!(Request::new().receive_software().enable(&file), Err(Error::System { .. })));
 }

@@ -16,6 +16,7 @@ mod stream;
 mod trace;
 mod udp;
 mod workload;
+mod probe;
 
 use std::process::ExitCode;
 
@@ -43,6 +44,7 @@ enum Command {
     Rr(Box<rr::Args>),
     Crr(Box<crr::Args>),
     Udp(Box<udp::Args>),
+    Probe(probe::Args),
 }
 
 fn main() -> ExitCode {
@@ -59,6 +61,7 @@ fn main() -> ExitCode {
         Command::Rr(args) => rr::run(&args),
         Command::Crr(args) => crr::run(&args),
         Command::Udp(args) => udp::run(&args),
+        Command::Probe(args) => probe::run(&args),
     };
     exit::code(result)
 }

@@ -27,6 +27,8 @@ pub(super) struct Exchanger {
 /// What a probe is while it is under way.
 struct UnderWay<'a> {
     probe: Probe,
+    /// The id of its stamps.
+    id: u64,
     matcher: &'a mut Matcher<u64>,
     queue: &'a mut ErrorQueue,
     receiver: &'a mut Receiver,
@@ -74,7 +76,7 @@ impl Exchanger {
         // What came too late for the probe before.
         let late = &mut probe.stray;
         let _ = self.receiver.receive(&self.socket, |_| *late += 1);
-        take_errors(&self.socket, &mut self.queue, &mut self.matcher, number, &mut Exchange::default(), |_, _| {})?;
+        take_errors(&self.socket, &mut self.queue, &mut self.matcher, u64::MAX, &mut Exchange::default(), |_, _| {})?;
 
         let clock = ClockWatch::begin();
         let options = SendOptions { id: self.own_ids.then_some(number as u32), ..SendOptions::default() };
@@ -85,15 +87,19 @@ impl Exchanger {
             return Ok(probe);
         }
         probe.exchange.send = Some(send);
-        if self.own_ids {
-            self.matcher.sent_with_id(number, send, number);
+        let id = if self.own_ids {
+            self.matcher.sent_with_id(number, send, number).then_some(number)
         } else {
-            self.matcher.sent(message.len(), send, number);
-        }
+            self.matcher.sent(message.len(), send, number)
+        };
 
-        let mut state =
-            UnderWay { probe, matcher: &mut self.matcher, queue: &mut self.queue, receiver: &mut self.receiver };
-        // The matcher's own numbering is the kernel's where the kernel numbers; both follow the order of sending.
+        let mut state = UnderWay {
+            probe,
+            id: id.unwrap_or(number),
+            matcher: &mut self.matcher,
+            queue: &mut self.queue,
+            receiver: &mut self.receiver,
+        };
         let socket = &self.socket;
         let expected = self.enabled.stages();
         let done = until_answer(
@@ -132,9 +138,9 @@ impl Exchanger {
 
 impl UnderWay<'_> {
     fn take_errors(&mut self, socket: &OwnedFd, is_ours: impl Fn(&IcmpError<'_>) -> bool) -> Result<(), Error> {
-        let Self { probe, matcher, queue, .. } = self;
-        let Probe { number, exchange, outcome, from, stray, .. } = probe;
-        take_errors(socket, queue, matcher, *number, exchange, |error, exchange| {
+        let Self { probe, id, matcher, queue, .. } = self;
+        let Probe { exchange, outcome, from, stray, .. } = probe;
+        take_errors(socket, queue, matcher, *id, exchange, |error, exchange| {
             if !is_ours(error) {
                 *stray += 1;
             } else if !outcome.came_back() {

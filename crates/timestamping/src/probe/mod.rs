@@ -333,19 +333,19 @@ fn until_answer<S: std::os::fd::AsFd, T>(
     Ok(done)
 }
 
-/// Reads a probe socket's error queue: stamps go to the matcher's newest send, errors to `icmp`.
+/// Reads a probe socket's error queue: the stamps of the send with this id go to `exchange`, errors to `icmp`.
 fn take_errors(
     socket: impl std::os::fd::AsFd,
     queue: &mut ErrorQueue,
     matcher: &mut Matcher<u64>,
-    number: u64,
+    id: u64,
     exchange: &mut Exchange,
     mut icmp: impl FnMut(&crate::IcmpError<'_>, &mut Exchange),
 ) -> Result<(), Error> {
     let mut unreadable = None;
     queue.drain(socket, |report| match report {
         Ok(Report::Stamp(stamp)) => {
-            if matcher.stamp(&stamp) == Some(number) {
+            if matcher.stamp(&stamp) == Some(id) {
                 exchange.transmitted(&stamp);
             }
         }

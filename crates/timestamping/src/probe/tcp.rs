@@ -143,7 +143,7 @@ impl TcpProber {
             }
             Err(e) => return Err(e),
         };
-        matcher.sent(sent, exchange.send.unwrap_or(now()), probe.number);
+        let id = matcher.sent(sent, exchange.send.unwrap_or(now()), probe.number).unwrap_or(0);
         let mut state = (&mut *probe, &mut exchange, &mut matcher, &mut self.queue, &mut self.receiver);
         let done = until_answer(
             fd,
@@ -152,7 +152,7 @@ impl TcpProber {
             &mut state,
             |(probe, exchange, matcher, queue, receiver), ready| {
                 if ready.errors {
-                    take_errors(fd, queue, matcher, probe.number, exchange, |_, _| {})?;
+                    take_errors(fd, queue, matcher, id, exchange, |_, _| {})?;
                 }
                 if !ready.readable || exchange.read.is_some() {
                     return Ok(Arrival::Nothing);
