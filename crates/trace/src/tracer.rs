@@ -45,10 +45,17 @@ struct Inbox {
     failed: Option<crate::DecodeError>,
     disorder: u64,
     sends: u64,
+    /// Sends that were given up here, as no iterator showed their socket.
+    unfinished: u64,
     closed: Coverage,
 }
 
 impl Inbox {
+    fn give_up(&mut self, send: model::Send) {
+        self.unfinished += 1;
+        self.take(Record::Send(send));
+    }
+
     fn take(&mut self, record: Record) {
         match record {
             Record::Connection(connection) => self.events.push_back(Event::Connection(connection)),
@@ -96,7 +103,6 @@ pub struct Tracer {
     networks: Vec<Network>,
     networks_read: WallInstant,
     tick: Nanos,
-    finished: bool,
 }
 
 fn monotonic() -> u64 {
@@ -303,7 +309,6 @@ impl Tracer {
             networks: Vec::new(),
             networks_read: WallInstant::now(),
             tick,
-            finished: false,
         })
     }
 
@@ -438,6 +443,12 @@ impl Tracer {
         }
         let Some(windows) = &mut self.windows else { return Ok(()) };
         if windows.every() == 1 {
+            // Everything: one window without an end.
+            if self.control.window_end != u64::MAX {
+                self.control.window_end = u64::MAX;
+                self.close_at = None;
+                self.pass(Pass::Open)?;
+            }
             return Ok(());
         }
         if let Some(end) = windows.due(now) {
@@ -495,14 +506,17 @@ impl Tracer {
             }
         }
         let bytes: Vec<u8> = sum.iter().flat_map(|n| n.to_ne_bytes()).collect();
-        let disorder = self.inbox.lock().unwrap_or_else(PoisonError::into_inner).disorder;
+        let (disorder, unfinished) = {
+            let inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+            (inbox.disorder, inbox.unfinished)
+        };
         let Some(raw) = RawLost::from_bytes(&bytes) else { return Lost::default() };
         Lost {
             ring_buffer: raw.ring_buffer,
             slots_full: raw.slots_full,
             connections_full: raw.connections_full,
             merged: raw.merged,
-            unfinished: raw.unfinished,
+            unfinished: raw.unfinished + unfinished,
             closed_unacked: raw.closed_unacked,
             no_sched: raw.no_sched,
             no_driver: raw.no_driver,
@@ -564,7 +578,6 @@ impl Tracer {
     /// # Errors
     /// [`Error`] where the kernel part could not be asked for the last time.
     pub fn finish(mut self, sink: &mut dyn FnMut(Event)) -> Result<Summary, Error> {
-        self.finished = true;
         self.links.clear();
         self.control.shared = u32::from(others_at_work());
         self.networks = namespace::all_networks()?;
@@ -579,7 +592,6 @@ impl Tracer {
 
     /// Rows whose socket no iterator showed any more.
     fn give_up_rest(&mut self, sink: &mut dyn FnMut(Event)) -> Result<(), Error> {
-        let mut unfinished = 0;
         for (number, row) in self.rows_in_use() {
             let mut at = row.head;
             while at != row.tail {
@@ -587,16 +599,14 @@ impl Tracer {
                 at = at.wrapping_add(1);
                 let slot = self.slots.lookup(&index.to_ne_bytes(), MapFlags::ANY).ok().flatten();
                 if let Some(slot) = slot.as_deref().and_then(RawSlot::from_bytes) {
-                    unfinished += 1;
                     let send = decode::send(&slot.record, self.tick)?;
-                    self.inbox.lock().unwrap_or_else(PoisonError::into_inner).take(Record::Send(send));
+                    self.inbox.lock().unwrap_or_else(PoisonError::into_inner).give_up(send);
                 }
             }
             let id = model::ConnectionId(row.cookie);
             let totals = decode::totals(&row.totals);
             self.inbox.lock().unwrap_or_else(PoisonError::into_inner).take(Record::Closed(id, totals));
         }
-        let _ = unfinished;
         self.deliver(sink)?;
         Ok(())
     }

@@ -58,22 +58,23 @@ static __always_inline void on_established(struct bpf_sock_ops *skops, struct bp
 	if (!row)
 		return;
 	if (config.flags & CONFIG_WINDOWS) {
-		row->window_end = now_set ? now_set->window_end : 1;
-		if (row->window_end <= now)
-			row->window_end = 1;
+		row->window_end = now_set && now_set->window_end > now ? now_set->window_end : WINDOW_CLOSED;
 	}
-	if (row->window_end != 1)
+	if (row->window_end != WINDOW_CLOSED)
 		totals_arm(row, tp, now);
-	SET_ARMED(skops, tp, row->window_end != 1);
+	SET_ARMED(skops, tp, row->window_end != WINDOW_CLOSED);
 }
 
 /* A task of the target connects or listens: remember it, as the connection is established in softirq. */
-static __always_inline void on_owner(struct bpf_sock *sk)
+static __always_inline void on_owner(struct bpf_sock *sk, const struct sock *view, bool listener)
 {
 	struct socket_info fresh = { .row = NO_ROW };
 
 	fresh.pid = current_pid();
 	if (by_process() && !pid_is_target(fresh.pid))
+		return;
+	/* A listener's children may match by the port of their peer. */
+	if (!listener && !addresses_match(view, false))
 		return;
 	bpf_get_current_comm(fresh.comm, sizeof(fresh.comm));
 	bpf_sk_storage_get(&sockets, sk, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
@@ -157,8 +158,8 @@ int pass(struct bpf_iter__tcp *ctx)
 		if (!row)
 			return 0;
 		if (config.flags & CONFIG_WINDOWS)
-			row->window_end = 1;
-		else
+			row->window_end = now_set->window_end > now ? now_set->window_end : WINDOW_CLOSED;
+		if (row->window_end != WINDOW_CLOSED)
 			totals_arm(row, view, now);
 		SET_ARMED(tp, view, row->armed_since != 0);
 		return 0;
@@ -180,8 +181,9 @@ int pass(struct bpf_iter__tcp *ctx)
 		SET_ARMED(tp, view, true);
 		break;
 	case PASS_CLOSE:
-		if (!row->armed_since || row->window_end > now)
+		if (!row->armed_since || now_set->window_end > now)
 			break;
+		row->window_end = WINDOW_CLOSED;
 		totals_disarm(row, view, now);
 		if (!now_set->shared)
 			SET_ARMED(tp, view, false);

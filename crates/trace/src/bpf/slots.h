@@ -50,9 +50,12 @@ struct row {
 	__u64 acked; /* when followed */
 	__u32 retransmitted; /* when followed */
 	__u32 frozen; /* totals are final: a FIN has taken a sequence number */
-	__u64 window_end; /* 0: no end */
+	__u64 window_end; /* 0: no end, or WINDOW_CLOSED */
 	struct totals totals;
 };
+
+/* A window that ended long ago. */
+#define WINDOW_CLOSED 1
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -36,7 +36,8 @@ int following(struct bpf_sock_ops *skops)
 		return 1;
 	case BPF_SOCK_OPS_TCP_CONNECT_CB:
 	case BPF_SOCK_OPS_TCP_LISTEN_CB:
-		on_owner(sk);
+		kern = bpf_cast_to_kern_ctx(skops);
+		on_owner(sk, VIEW(kern->sk, struct sock), op == BPF_SOCK_OPS_TCP_LISTEN_CB);
 		return 1;
 	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
 	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:

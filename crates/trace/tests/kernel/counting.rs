@@ -239,3 +239,19 @@ fn two_tracers_at_once_both_see_everything_and_one_survives_the_other() {
     second.until(100);
     assert_eq!(second.sends().len(), 100);
 }
+
+#[test]
+fn a_rate_limit_that_is_not_reached_changes_nothing() {
+    tier::needs!(Need::Root, BTF);
+    let (mut client, mut server) = pair();
+    let config = Config { max_rate: NonZeroU32::new(1_000_000), ..traffic::port(server.local_addr().unwrap().port()) };
+    let mut trace = Trace::start(&config);
+    for _ in 0..100 {
+        client.write_all(b"few").unwrap();
+        server.read_exact(&mut [0; 3]).unwrap();
+    }
+    trace.until(100);
+    let (events, summary) = trace.finish();
+    assert_eq!((sends(&events).len(), summary.lost.over_rate), (100, 0));
+    assert_eq!(summary.coverage.bytes_armed, summary.coverage.bytes_written);
+}

@@ -187,3 +187,28 @@ fn wrong_targets_are_errors_that_say_so() {
     let folder = start(Target { cgroup: Some("/tmp".into()), ..Target::default() });
     assert!(matches!(folder, Err(Error::Cgroup { .. })), "{folder:?}");
 }
+
+#[test]
+fn on_a_shared_socket_only_the_targets_own_sends_are_recorded() {
+    tier::needs!(Need::Root, BTF, Need::Program("bash"));
+    let (mut client, mut server) = pair();
+    // A child that inherits the connection and writes on it, after a byte on its standard input.
+    use std::os::fd::{AsFd as _, OwnedFd};
+    let inherited: OwnedFd = client.as_fd().try_clone_to_owned().unwrap();
+    let mut child = Command::new("bash")
+        .args(["-c", "read x; echo hello"])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::from(inherited))
+        .spawn()
+        .unwrap();
+    let mut trace = Trace::start(&config(Target { pids: vec![child.id()], ..Target::default() }));
+    client.write_all(b"not the target's").unwrap();
+    server.read_exact(&mut [0; 16]).unwrap();
+    child.stdin.take().unwrap().write_all(b"\n").unwrap();
+    server.read_exact(&mut [0; 6]).unwrap();
+    child.wait().unwrap();
+    trace.until(1);
+    let (events, _) = trace.finish();
+    let sends = sends(&events);
+    assert_eq!(sends.iter().map(|s| (s.bytes, s.owner.pid)).collect::<Vec<_>>(), [(6, child.id())]);
+}
