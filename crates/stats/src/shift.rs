@@ -78,8 +78,7 @@ fn series(n: usize, m: usize, distance: f64) -> f64 {
     if x < 0.2 {
         return 1.0;
     }
-    let sum: f64 =
-        (1..=100).map(|k| f64::from(k)).map(|k| (-1f64).powf(k - 1.0) * (-2.0 * (k * x).powi(2)).exp()).sum();
+    let sum: f64 = (1..=100).map(f64::from).map(|k| (-1f64).powf(k - 1.0) * (-2.0 * (k * x).powi(2)).exp()).sum();
     (2.0 * sum).clamp(0.0, 1.0)
 }
 
