@@ -6,6 +6,7 @@ mod completions;
 mod crr;
 mod exit;
 mod man;
+mod ping_under_load;
 mod rr;
 mod serve;
 mod stream;
@@ -33,6 +34,7 @@ enum Command {
     Rr(Box<rr::Args>),
     Crr(Box<crr::Args>),
     Udp(Box<udp::Args>),
+    PingUnderLoad(Box<ping_under_load::Args>),
 }
 
 fn main() -> ExitCode {
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
         Command::Rr(args) => rr::run(&args),
         Command::Crr(args) => crr::run(&args),
         Command::Udp(args) => udp::run(&args),
+        Command::PingUnderLoad(args) => ping_under_load::run(&args),
     };
     exit::code(result)
 }
