@@ -11,6 +11,7 @@ mod exit;
 mod lab;
 mod man;
 mod probe;
+mod ping_under_load;
 mod rr;
 mod serve;
 mod stream;
@@ -45,6 +46,7 @@ enum Command {
     Udp(Box<udp::Args>),
     Completions(completions::Args),
     Man(man::Args),
+    PingUnderLoad(Box<ping_under_load::Args>),
 }
 
 fn main() -> ExitCode {
@@ -62,6 +64,7 @@ fn main() -> ExitCode {
         Command::Udp(args) => udp::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
+        Command::PingUnderLoad(args) => ping_under_load::run(&args),
     };
     exit::code(result)
 }
