@@ -1,9 +1,9 @@
-//! Counts of durations in buckets whose width grows with the value: 256 to each doubling, so a reading is within 0.4 %.
+//! Counts of durations in buckets whose width grows with the value: 2,048 to each doubling, so a reading is within 0.05 %.
 
 use model::Nanos;
 use serde::{Deserialize, Serialize};
 
-const BITS: u32 = 9;
+const BITS: u32 = 12;
 
 /// Durations counted while the path runs.
 #[derive(Clone, Debug, Default)]
@@ -15,7 +15,7 @@ pub(crate) struct Histogram {
     max: u64,
 }
 
-/// The distribution of a duration, with its n. Percentiles are the upper ends of their buckets, at most 0.4 % high.
+/// The distribution of a duration, with its n. Percentiles are the upper ends of their buckets, at most 0.05 % high.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Distribution {
     /// How many were counted.

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::process::Command;
 
 use crate::Error;
@@ -103,18 +103,7 @@ impl Host<'_> {
     /// # Errors
     /// [`Error::System`] where the namespace cannot be entered. A panic of the task goes on in the caller.
     pub fn run<T: Send>(&self, task: impl FnOnce() -> T + Send) -> Result<T, Error> {
-        let net = self.holder.net.as_raw_fd();
-        let outcome = std::thread::scope(|scope| {
-            let worker = std::thread::Builder::new().name(format!("lab-{}", self.side.name()));
-            let worker = worker.spawn_scoped(scope, move || {
-                // SAFETY: a plain system call; it moves this thread alone.
-                if unsafe { libc::setns(net, libc::CLONE_NEWNET) } != 0 {
-                    return Err(io::Error::last_os_error());
-                }
-                Ok(task())
-            })?;
-            worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        });
+        let outcome = crate::netlink::inside(&self.holder.net, task);
         outcome.map_err(Error::system(format!("run inside host {}", self.side.name())))
     }
 

@@ -32,9 +32,12 @@ pub mod frame;
 mod histogram;
 mod host;
 pub mod line;
+mod netem;
 mod netlink;
+pub mod parse;
 mod path;
 mod random;
+pub mod registry;
 mod report;
 mod tap;
 
@@ -51,6 +54,7 @@ pub use report::{Achieved, DirectionReport, PathReport};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anchor::Anchor;
+use netem::Netem;
 use path::{Backend, BuiltIn, Since};
 
 /// A running lab. Dropping it takes everything down, the programs in its hosts included, and waits until it is gone.
@@ -79,10 +83,11 @@ impl Lab {
     /// asked-for backend cannot make it here, [`Error::System`] where the machine refuses a step.
     pub fn up(config: &Config) -> Result<Self, Error> {
         config.check()?;
-        let reason = choose(config)?;
+        let (built_in, reason) = choose(config)?;
         let anchor = Anchor::start()?;
         let hosts = Side::ALL.map(|side| Host { side, holder: &anchor.hosts[side as usize] });
-        let backend: Box<dyn Backend> = Box::new(BuiltIn::up(config, hosts)?);
+        let backend: Box<dyn Backend> =
+            if built_in { Box::new(BuiltIn::up(config, hosts)?) } else { Box::new(Netem::up(config, hosts)?) };
         let path =
             Path { backend: Mutex::new(backend), reason, mtu: config.mtu, seed: config.seed, since: Since::now() };
         Ok(Self { path, anchor })
@@ -99,16 +104,14 @@ impl Lab {
     }
 }
 
-/// Why the built-in backend is taken, or that it cannot be.
-fn choose(config: &Config) -> Result<String, Error> {
+/// Whether the built-in backend makes the path, and why.
+fn choose(config: &Config) -> Result<(bool, String), Error> {
     match (config.backend, tap::missing()) {
-        (Choice::Netem, _) => {
-            let reason = "it is not available in this version; use the built-in backend".into();
-            Err(Error::Backend { backend: "netem", reason })
-        }
-        (_, Some(reason)) => Err(Error::Backend { backend: "built-in", reason }),
-        (Choice::BuiltIn, None) => Ok("asked for".into()),
-        (Choice::Auto, None) => Ok("it charges every segment, is seeded and measures itself".into()),
+        (Choice::Netem, _) => Ok((false, "asked for".into())),
+        (Choice::BuiltIn, None) => Ok((true, "asked for".into())),
+        (Choice::BuiltIn, Some(reason)) => Err(Error::Backend { backend: "built-in", reason }),
+        (Choice::Auto, None) => Ok((true, "it charges every segment, is seeded and measures itself".into())),
+        (Choice::Auto, Some(reason)) => Ok((false, format!("the built-in backend cannot be used: {reason}"))),
     }
 }
 

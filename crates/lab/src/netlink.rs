@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::IpAddr;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use netlink_packet_core::{
     NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
@@ -113,18 +114,60 @@ pub(crate) fn index_of(name: &std::ffi::CStr) -> io::Result<u32> {
     }
 }
 
-/// How many frames the path's device in the network namespace `net` had to drop because nobody read them.
-pub(crate) fn missed_frames(net: &std::os::fd::OwnedFd) -> u64 {
-    use std::os::fd::AsRawFd as _;
-    let count = || {
-        // SAFETY: moves this short-lived thread alone.
-        if unsafe { libc::setns(net.as_raw_fd(), libc::CLONE_NEWNET) } != 0 {
-            return None;
-        }
-        let table = std::fs::read_to_string("/proc/thread-self/net/dev").ok()?;
-        let line = table.lines().find_map(|l| l.trim_start().strip_prefix("eth0:"))?;
-        // Transmit columns follow eight receive columns: bytes, packets, errors, drops (Documentation: proc(5)).
-        line.split_whitespace().nth(11)?.parse().ok()
-    };
-    std::thread::scope(|scope| scope.spawn(count).join().ok().flatten().unwrap_or(0))
+/// Runs `task` on a thread inside the network namespace `net`.
+pub(crate) fn inside<T: Send>(net: &OwnedFd, task: impl FnOnce() -> T + Send) -> io::Result<T> {
+    let net = net.as_raw_fd();
+    std::thread::scope(|scope| {
+        let worker = std::thread::Builder::new().name("lab-inside".into());
+        let worker = worker.spawn_scoped(scope, move || {
+            // SAFETY: a plain system call; it moves this thread alone.
+            if unsafe { libc::setns(net, libc::CLONE_NEWNET) } != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            Ok(task())
+        })?;
+        worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// What the path's device in a host counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counters {
+    pub received_bytes: u64,
+    pub received_frames: u64,
+    pub sent_frames: u64,
+    /// Frames that were to be sent and were dropped instead.
+    pub missed_frames: u64,
+}
+
+/// The counters of the path's device in the network namespace `net`; zeros where there is no device any more.
+pub(crate) fn counters(net: &OwnedFd) -> Counters {
+    let table = inside(net, || std::fs::read_to_string("/proc/thread-self/net/dev"));
+    table.and_then(|t| t).ok().and_then(|t| parse_counters(&t)).unwrap_or_default()
+}
+
+/// Eight receive columns and eight transmit columns: bytes, packets, errors, drops, … (proc(5)).
+fn parse_counters(table: &str) -> Option<Counters> {
+    let line = table.lines().find_map(|l| l.trim_start().strip_prefix("eth0:"))?;
+    let column: Vec<u64> = line.split_whitespace().map_while(|c| c.parse().ok()).collect();
+    Some(Counters {
+        received_bytes: *column.first()?,
+        received_frames: *column.get(1)?,
+        sent_frames: *column.get(9)?,
+        missed_frames: *column.get(11)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_read_from_their_columns() {
+        let table =
+            "Inter-| Receive\n face |bytes\n    lo: 1 2\n  eth0:  10 11 12 13 14 15 16 17 20 21 22 23 24 25 26 27\n";
+        let counted = Counters { received_bytes: 10, received_frames: 11, sent_frames: 21, missed_frames: 23 };
+        assert_eq!(parse_counters(table), Some(counted));
+        assert_eq!(parse_counters("eth0: 1 2 3"), None);
+    }
 }

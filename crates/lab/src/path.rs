@@ -85,7 +85,7 @@ impl Backend for BuiltIn {
 
     fn report(&self, from: Side) -> DirectionReport {
         let way = &self.directions[from as usize];
-        let (achieved, changes) = way.shared.achieved(crate::netlink::missed_frames(&way.net));
+        let (achieved, changes) = way.shared.achieved(crate::netlink::counters(&way.net).missed_frames);
         DirectionReport { asked: way.asked.clone(), changes, achieved: Some(achieved) }
     }
 

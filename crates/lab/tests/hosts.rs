@@ -107,3 +107,118 @@ fn fragments_and_large_datagrams_pass() {
         assert_eq!(got[..n], sent[..]);
     }
 }
+
+#[test]
+fn a_plain_veth_stands_in_where_netem_has_nothing_to_do() {
+    tier::needs!(tier::Need::Root);
+    let config = Config { backend: lab::Choice::Netem, ..Config::default() };
+    let lab = Lab::up(&config).unwrap();
+    round_trip(&lab, IpAddr::V4(Side::B.ipv4()));
+    let report = lab.path().report();
+    assert_eq!(report.backend, "netem");
+    assert!(report.a_to_b.achieved.unwrap().frames > 5);
+}
+
+#[test]
+fn netem_delays_where_the_kernel_has_it() {
+    tier::needs!(tier::Need::Root);
+    let config = Config { backend: lab::Choice::Netem, ..Config::with_delay(Nanos::from_millis(10)) };
+    let lab = match Lab::up(&config) {
+        Ok(lab) => lab,
+        Err(lab::Error::Backend { backend, reason }) => {
+            assert_eq!(backend, "netem");
+            return tier::skip("hosts::netem_delays_where_the_kernel_has_it", &reason);
+        }
+        Err(other) => panic!("{other}"),
+    };
+    let took = round_trip(&lab, IpAddr::V4(Side::B.ipv4()));
+    assert!(took >= Duration::from_millis(20) && took < Duration::from_millis(40), "{took:?}");
+}
+
+/// Sends `length` patterned bytes from a to b over TCP; whether they came whole and in order.
+fn transfer(lab: &Lab, to: IpAddr, length: usize) -> bool {
+    let listener = lab.host(Side::B).run(|| TcpListener::bind(SocketAddr::new(to, 0)).unwrap()).unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut near = lab.host(Side::A).run(|| TcpStream::connect(address).unwrap()).unwrap();
+    let sent: Vec<u8> = (0..length as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            near.write_all(&sent).unwrap();
+            near.shutdown(std::net::Shutdown::Write).unwrap();
+        });
+        let mut got = Vec::new();
+        listener.accept().unwrap().0.read_to_end(&mut got).unwrap();
+        got == sent
+    })
+}
+
+#[test]
+fn streams_survive_everything_a_path_does_and_the_account_balances() {
+    tier::needs!(tier::Need::Root, tier::Need::Path("/dev/net/tun"));
+    let asked = Direction {
+        delay: Nanos::from_millis(2),
+        jitter: Nanos::from_millis(1),
+        rate: lab::BitRate::new(200_000_000),
+        loss: lab::Loss::bursts(0.01, 2.0).unwrap(),
+        reorder: Some(lab::Reorder { share: 0.02, by: Nanos::from_millis(1) }),
+        duplicate: 0.02,
+        queue: Some(lab::Depth::Bytes(100_000)),
+        ecn: None,
+    };
+    let lab = Lab::up(&Config { seed: 11, ..Config::symmetric(asked) }).unwrap();
+    for to in [IpAddr::V4(Side::B.ipv4()), IpAddr::V6(Side::B.ipv6())] {
+        assert!(transfer(&lab, to, 4 << 20), "bytes were changed on the way to {to}");
+    }
+    let a = lab.path().report().a_to_b.achieved.unwrap();
+    let accounted = a.delivered + a.in_flight + a.lost + a.dropped_queue + a.dropped_memory + a.refused;
+    assert_eq!(a.offered, accounted, "{a:?}");
+    assert!(a.frames < a.offered, "no frame of many segments came through: {a:?}");
+    for (what, n) in [("lost", a.lost), ("held", a.held), ("reordered", a.reordered), ("twice", a.duplicated)] {
+        assert!(n > 0, "nothing was {what}: {a:?}");
+    }
+    // About 6,000 segments with losses in pairs: five standard deviations are 0.9 %.
+    assert!((a.loss.unwrap() - 0.01).abs() < 0.009, "{a:?}");
+    assert!(a.busy_rate.is_none_or(|rate| rate < 201e6), "{a:?}");
+}
+
+#[test]
+fn marks_are_seen_by_tcp() {
+    tier::needs!(tier::Need::Root, tier::Need::Path("/dev/net/tun"));
+    let direction = Direction {
+        delay: Nanos::from_millis(5),
+        rate: lab::BitRate::new(50_000_000),
+        ecn: Some(lab::Depth::Time(Nanos::from_millis(2))),
+        ..Direction::default()
+    };
+    let lab = Lab::up(&Config::symmetric(direction)).unwrap();
+    for side in Side::ALL {
+        lab.host(side).set_sysctl("net.ipv4.tcp_ecn", 1).unwrap();
+    }
+    assert!(transfer(&lab, IpAddr::V4(Side::B.ipv4()), 4 << 20));
+    let a = lab.path().report().a_to_b.achieved.unwrap();
+    assert!(a.marked > 0 && a.dropped_queue == 0, "{a:?}");
+    // The receiver's kernel counts the marks that reached it, each segment of a larger frame for itself.
+    let counts = |side| {
+        let out = lab.host(side).command("cat").unwrap().arg("/proc/net/netstat").output().unwrap();
+        let text = String::from_utf8(out.stdout).unwrap();
+        let mut lines = text.lines().filter_map(|l| l.strip_prefix("IpExt: "));
+        let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
+        let found = names.split(' ').zip(values.split(' ')).find(|(name, _)| *name == "InCEPkts").unwrap();
+        found.1.parse::<u64>().unwrap()
+    };
+    assert_eq!(counts(Side::B), a.marked);
+}
+
+#[test]
+fn large_mtus_and_several_labs_at_once() {
+    tier::needs!(tier::Need::Root, tier::Need::Path("/dev/net/tun"));
+    std::thread::scope(|scope| {
+        for mtu in [1_280, 1_500, 9_000, 65_521] {
+            scope.spawn(move || {
+                let lab = Lab::up(&Config { mtu, ..Config::default() }).unwrap();
+                assert!(transfer(&lab, IpAddr::V6(Side::B.ipv6()), 1 << 20), "mtu {mtu}");
+                assert!(transfer(&lab, IpAddr::V4(Side::B.ipv4()), 1 << 20), "mtu {mtu}");
+            });
+        }
+    });
+}

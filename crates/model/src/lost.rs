@@ -44,6 +44,8 @@ counters! {
     no_sched: "acknowledged sends without a sched stamp",
     /// Acknowledged sends without a `driver` stamp.
     no_driver: "acknowledged sends without a driver stamp",
+    /// Sends whose `ack` stamp never came, though later bytes were acknowledged.
+    no_ack: "sends without an ack stamp, though later bytes were acknowledged",
     /// Stages that came after the send's ACK: a retransmission that was not needed.
     after_ack: "stages that came after the send was acknowledged",
     /// Stages repeated by a retransmission; the first time is kept.

@@ -86,6 +86,27 @@ impl Canvas {
             .collect()
     }
 
+    /// The text in characters that this canvas has, cut to a number of columns; an ellipsis ends what was cut.
+    pub(crate) fn cut(&self, text: &str, columns: usize) -> String {
+        let text = self.plain(text);
+        if text.width() <= columns {
+            return text;
+        }
+        let ellipsis = if self.unicode { "…" } else { ".." };
+        let (mut kept, mut used) = (String::new(), ellipsis.width());
+        for c in text.chars() {
+            used += c.width().unwrap_or(0);
+            if used > columns {
+                break;
+            }
+            kept.push(c);
+        }
+        if columns >= ellipsis.width() {
+            kept.push_str(ellipsis);
+        }
+        kept
+    }
+
     /// A heading with the space above it.
     pub(crate) fn heading(&self, out: &mut String, text: &str) {
         out.push('\n');
@@ -120,36 +141,19 @@ impl Canvas {
     }
 }
 
-/// The text cut to a number of columns, with its last character an ellipsis where something was cut.
-pub(crate) fn cut(text: &str, columns: usize) -> String {
-    if text.width() <= columns {
-        return text.to_owned();
-    }
-    let (mut kept, mut used) = (String::new(), 0);
-    for c in text.chars() {
-        let w = c.width().unwrap_or(0);
-        if used + w + 1 > columns {
-            break;
-        }
-        kept.push(c);
-        used += w;
-    }
-    if columns > 0 {
-        kept.push('…');
-    }
-    kept
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn text_is_cut_by_columns_and_not_by_bytes() {
-        assert_eq!(cut("héllo wörld", 6), "héllo…");
-        assert_eq!(cut("日本語", 4), "日…");
-        assert_eq!(cut("short", 5), "short");
-        assert_eq!(cut("abc", 0), "");
+        let canvas = Canvas { width: 80, colour: false, unicode: true };
+        assert_eq!(canvas.cut("héllo wörld", 6), "héllo…");
+        assert_eq!(canvas.cut("日本語", 4), "日…");
+        assert_eq!(canvas.cut("short", 5), "short");
+        assert_eq!(canvas.cut("abc", 0), "");
+        let ascii = Canvas { unicode: false, ..canvas };
+        assert_eq!(ascii.cut("a → b and on", 8), "a -> b..");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use unicode_width::UnicodeWidthStr as _;
 
-use crate::canvas::{Canvas, Ink, cut};
+use crate::canvas::{Canvas, Ink};
 
 /// How a column is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl Table {
         for row in &rows {
             let mut line = String::new();
             for (i, (text, ink)) in row.iter().enumerate() {
-                let text = canvas.plain(&cut(text, widths[i]));
+                let text = canvas.cut(text, widths[i]);
                 let fill = " ".repeat(widths[i].saturating_sub(text.width()));
                 let painted = ink.map_or_else(|| text.clone(), |ink| canvas.paint(ink, &text));
                 if i > 0 {

@@ -10,18 +10,18 @@ pub enum Error {
     #[error("{} exists, and a run never goes into an existing directory: name another one, or move this one away", .0.display())]
     Exists(PathBuf),
     /// The directory cannot be made.
-    #[error("cannot make the run directory {}: {source}", path.display())]
+    #[error("cannot make the run directory {}: {why}", path.display())]
     Create {
         /// Which.
         path: PathBuf,
         /// Why.
-        source: io::Error,
+        why: io::Error,
     },
     /// Writing failed while the run went on.
     #[error(
-        "cannot write {}: {source}; the {rows} sends written before are whole and readable in {}{}",
+        "cannot write {}: {why}; the {rows} sends written before are whole and readable in {}{}",
         path.display(), run.display(),
-        if source.kind() == io::ErrorKind::StorageFull { ": free some space, or put the next run on another disk" } else { "" }
+        if why.kind() == io::ErrorKind::StorageFull { ": free some space, or put the next run on another disk" } else { "" }
     )]
     Write {
         /// Which file.
@@ -31,15 +31,15 @@ pub enum Error {
         /// How many sends lie in finished parts.
         rows: u64,
         /// Why.
-        source: io::Error,
+        why: io::Error,
     },
     /// Reading failed.
-    #[error("cannot read {}: {source}", path.display())]
+    #[error("cannot read {}: {why}", path.display())]
     Read {
         /// Which file.
         path: PathBuf,
         /// Why.
-        source: io::Error,
+        why: io::Error,
     },
     /// The directory is not a run.
     #[error("{} is not a run: it has no run.json; name a directory that `wirelapse trace -o` made", .0.display())]

@@ -41,7 +41,7 @@ impl Run {
         let json = path.join("run.json");
         let text = fs::read(&json).map_err(|source| match source.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Error::NotARun(path.to_owned()),
-            _ => Error::Read { path: json.clone(), source },
+            _ => Error::Read { path: json.clone(), why: source },
         })?;
         let wrong = |e: &serde_json::Error| match e.is_eof() {
             true => Error::Truncated { path: json.clone(), detail: e.to_string() },
@@ -122,7 +122,7 @@ impl Run {
             parts.sort();
             Ok(parts)
         };
-        list().map_err(|source| Error::Read { path: dir.clone(), source })
+        list().map_err(|source| Error::Read { path: dir.clone(), why: source })
     }
 
     fn table<T>(
@@ -133,7 +133,7 @@ impl Run {
         mut each: impl FnMut(T),
     ) -> Result<(), Error> {
         for path in self.parts(name)? {
-            let file = File::open(&path).map_err(|source| Error::Read { path: path.clone(), source })?;
+            let file = File::open(&path).map_err(|source| Error::Read { path: path.clone(), why: source })?;
             let reader = SerializedFileReader::new(file).map_err(|e| damaged(&path, e))?;
             let metadata = reader.metadata().file_metadata();
             let schema = metadata
@@ -167,7 +167,7 @@ fn damaged(path: &Path, error: parquet::errors::ParquetError) -> Error {
     match error {
         parquet::errors::ParquetError::EOF(_) => Error::Truncated { path, detail },
         parquet::errors::ParquetError::External(inner) => match inner.downcast::<io::Error>() {
-            Ok(source) if source.kind() != io::ErrorKind::UnexpectedEof => Error::Read { path, source: *source },
+            Ok(source) if source.kind() != io::ErrorKind::UnexpectedEof => Error::Read { path, why: *source },
             _ => Error::Truncated { path, detail },
         },
         _ => Error::Malformed { path, detail },

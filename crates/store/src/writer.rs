@@ -31,9 +31,9 @@ impl Writer {
     pub fn create(path: &Path, provenance: Provenance) -> Result<Self, Error> {
         fs::create_dir(path).map_err(|source| match source.kind() {
             io::ErrorKind::AlreadyExists => Error::Exists(path.to_owned()),
-            _ => Error::Create { path: path.to_owned(), source },
+            _ => Error::Create { path: path.to_owned(), why: source },
         })?;
-        let failed = |f: Failed| Error::Create { path: f.path, source: f.source };
+        let failed = |f: Failed| Error::Create { path: f.path, why: f.source };
         let start = Nanos(provenance.start_ns);
         let writer = Self {
             connections: Table::create(path, "connections", connections::COLUMNS).map_err(failed)?,
@@ -116,7 +116,7 @@ impl Writer {
     }
 
     fn failed(&self, failed: Failed) -> Error {
-        Error::Write { path: failed.path, run: self.path.clone(), rows: self.sends.finished, source: failed.source }
+        Error::Write { path: failed.path, run: self.path.clone(), rows: self.sends.finished, why: failed.source }
     }
 
     fn write_run_file(&self, run: &RunFile) -> Result<(), Failed> {

@@ -1,14 +1,16 @@
 //! What is written reads back equal, and nothing half-written bears a final name.
 
+mod any;
 mod synthetic;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use any::{closed, connection, send};
 use model::{Coverage, Event, Instant, Lost, Nanos};
 use proptest::prelude::*;
 use store::{Error, Run, State, Writer};
-use synthetic::{closed, connection, provenance, send};
+use synthetic::provenance;
 
 fn parts(run: &Path, table: &str) -> Vec<PathBuf> {
     let mut names: Vec<_> =

@@ -2,10 +2,21 @@
 //!
 //! One file per subcommand, and glue only: what a command does lives in the crates below.
 
+mod analyze;
+mod compare;
 mod completions;
+mod crr;
+mod doctor;
 mod exit;
+mod lab;
 mod man;
 mod probe;
+mod rr;
+mod serve;
+mod stream;
+mod trace;
+mod udp;
+mod workload;
 
 use std::process::ExitCode;
 
@@ -21,16 +32,36 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Doctor(doctor::Args),
+    Trace(trace::Args),
+    Probe(probe::Args),
+    Analyze(analyze::Args),
+    Compare(compare::Args),
+    Lab(lab::Args),
+    Serve(serve::Args),
+    Stream(Box<stream::Args>),
+    Rr(Box<rr::Args>),
+    Crr(Box<crr::Args>),
+    Udp(Box<udp::Args>),
     Completions(completions::Args),
     Man(man::Args),
-    Probe(probe::Args),
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Trace(args) => trace::run(&args),
+        Command::Probe(args) => probe::run(&args),
+        Command::Analyze(args) => analyze::run(&args),
+        Command::Compare(args) => compare::run(&args),
+        Command::Lab(args) => lab::run(&args),
+        Command::Serve(args) => serve::run(&args),
+        Command::Stream(args) => stream::run(&args),
+        Command::Rr(args) => rr::run(&args),
+        Command::Crr(args) => crr::run(&args),
+        Command::Udp(args) => udp::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
-        Command::Probe(args) => probe::run(&args),
     };
     exit::code(result)
 }

@@ -13,7 +13,7 @@ pub(super) fn table(canvas: &Canvas, out: &mut String, summary: &Summary, shown:
     if all.is_empty() || shown == 0 {
         return;
     }
-    let wide = canvas.width >= 110;
+    let wide = canvas.width >= 132;
     canvas.heading(out, "Connections, busiest first");
     let mut head =
         vec![("local → remote", Align::Left), ("owner", Align::Left), ("sends", Align::Right), ("bytes", Align::Right)];
@@ -50,7 +50,10 @@ pub(super) fn table(canvas: &Canvas, out: &mut String, summary: &Summary, shown:
             0 => "not known".into(),
             pid => format!("{}[{pid}]", c.connection.owner.comm),
         };
-        row(ends(c.connection.local, c.connection.remote), owner, &c.sends);
+        let (local, remote) = (c.connection.local, c.connection.remote);
+        // Where there is little room the local address goes: it is this host's.
+        let who = if wide { ends(local, remote) } else { format!(":{} → {remote}", local.port()) };
+        row(who, owner, &c.sends);
     }
     let rest: Vec<_> = all.iter().skip(shown).collect();
     let others = summary.others();

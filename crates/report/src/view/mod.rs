@@ -76,7 +76,7 @@ pub fn live(canvas: &Canvas, summary: &Summary, facts: &Facts, rows: usize) -> S
 fn headline(canvas: &Canvas, out: &mut String, summary: &Summary, facts: &Facts) {
     let total = summary.total();
     let first = format!("wirelapse trace · {} · {}", facts.target, facts.lasted);
-    out.push_str(&canvas.paint(Ink::Strong, &canvas.plain(&crate::canvas::cut(&first, canvas.width))));
+    out.push_str(&canvas.paint(Ink::Strong, &canvas.cut(&first, canvas.width)));
     out.push('\n');
     let second = format!(
         "{} · {} · {} · {} · {}",
@@ -86,7 +86,7 @@ fn headline(canvas: &Canvas, out: &mut String, summary: &Summary, facts: &Facts)
         sampling(facts.sampling),
         facts.backend,
     );
-    out.push_str(&canvas.paint(Ink::Faint, &canvas.plain(&crate::canvas::cut(&second, canvas.width))));
+    out.push_str(&canvas.paint(Ink::Faint, &canvas.cut(&second, canvas.width)));
     out.push('\n');
 }
 

@@ -2,7 +2,9 @@
 
 use model::{Leg, Nanos, Send, WaitReason};
 
-use crate::canvas::{Canvas, Ink, cut};
+use unicode_width::UnicodeWidthStr as _;
+
+use crate::canvas::{Canvas, Ink};
 use crate::{Summary, quantity};
 
 pub(super) fn draw(canvas: &Canvas, out: &mut String, summary: &Summary) {
@@ -16,8 +18,8 @@ pub(super) fn draw(canvas: &Canvas, out: &mut String, summary: &Summary) {
     };
     canvas.heading(out, &title);
     let room = canvas.width.clamp(60, 120);
-    // indent, leg name, gap, bar, gap, time, gap, reason
-    let bar = (room - 42).max(16);
+    // Beside the bar stand the leg and its time (23 columns) and why it waited (28).
+    let bar = (room - 51).max(16);
     for (i, slow) in slowest.iter().enumerate() {
         if i > 0 {
             out.push('\n');
@@ -28,18 +30,15 @@ pub(super) fn draw(canvas: &Canvas, out: &mut String, summary: &Summary) {
             || format!("connection {}", send.connection),
             |(local, remote)| super::connections::ends(local, remote),
         );
-        let head = format!(
-            "{}. {} · {} · {}[{}]",
-            i + 1,
-            slow.total,
-            quantity::bytes(send.bytes.into()),
-            send.owner.comm,
-            send.owner.pid
-        );
-        let rest = format!(" · {who} · at +{since}");
-        let used = head.chars().count();
-        out.push_str(&canvas.paint(Ink::Strong, &canvas.plain(&head)));
-        out.push_str(&canvas.plain(&cut(&rest, canvas.width.saturating_sub(used))));
+        let head = format!("{}. {}", i + 1, slow.total);
+        let owner = format!("{}[{}]", send.owner.comm, send.owner.pid);
+        let rest = canvas.plain(&format!(" · {} · {owner} · at +{since}", quantity::bytes(send.bytes.into())));
+        let who = canvas.plain(&who);
+        let used = head.width() + rest.width();
+        out.push_str(&canvas.paint(Ink::Strong, &head));
+        out.push_str(&rest);
+        out.push_str(&if used + 3 + who.width() <= canvas.width { canvas.plain(" · ") } else { "\n   ".into() });
+        out.push_str(&who);
         out.push('\n');
         legs(canvas, out, send, slow.total, bar);
         canvas.paragraph(out, &state(send), 3);
@@ -58,7 +57,7 @@ fn legs(canvas: &Canvas, out: &mut String, send: &Send, total: Nanos, bar: usize
             canvas.paint(Ink::of(leg), &format!("{leg:<8}")),
             canvas.paint(Ink::of(leg), &drawn),
             canvas.plain(&format!("{:>8}", time.to_string())),
-            canvas.plain(&cut(&why, canvas.width.saturating_sub(bar + 23).max(19))),
+            canvas.cut(&why, canvas.width.saturating_sub(bar + 23).max(19)),
         );
         out.push_str(line.trim_end());
         out.push('\n');

@@ -1,6 +1,6 @@
 //! The report in plain words: what dominated, why, and what cannot be said.
 
-use model::{Leg, Nanos, WaitReason};
+use model::{Leg, Nanos, Sampling, WaitReason};
 use stats::{Distribution, Quantile};
 
 use super::{Facts, meaning};
@@ -14,7 +14,7 @@ pub(super) fn paragraphs(summary: &Summary, facts: &Facts) -> Vec<String> {
     if total.leg(Leg::Total).times.n() == 0 {
         return vec![nothing(summary, facts)];
     }
-    let mut sentences = dominant(total);
+    let mut sentences = dominant(total, facts);
     sentences.extend(waiting(total));
     sentences.extend(exceptions(total, facts));
     vec![sentences.join(" ")]
@@ -53,7 +53,7 @@ fn nothing(summary: &Summary, facts: &Facts) -> String {
     }
 }
 
-fn dominant(total: &Aggregate) -> Vec<String> {
+fn dominant(total: &Aggregate, facts: &Facts) -> Vec<String> {
     let n = total.leg(Leg::Total).times.n();
     let time = total.time();
     let mut parts: Vec<(Leg, u128)> = Leg::PARTS.into_iter().map(|leg| (leg, total.leg(leg).times.sum())).collect();
@@ -73,7 +73,7 @@ fn dominant(total: &Aggregate) -> Vec<String> {
             "{acknowledged} the {leg} leg ({}) took {} of the time: {}.",
             meaning(leg),
             percent(took, time),
-            spread(&total.leg(leg).times)
+            spread(&total.leg(leg).times, facts.sampling != Sampling::Every)
         ));
         let rest: Vec<String> = parts[1..]
             .iter()
@@ -105,14 +105,16 @@ fn dominant(total: &Aggregate) -> Vec<String> {
     out
 }
 
-/// The median with a 95 % interval, and the tail, as far as `n` carries them.
-fn spread(times: &Distribution) -> String {
+/// The median and the tail, as far as `n` carries them. Of a sample the median is an estimate and has an interval; where
+/// every send was recorded it is what it is.
+fn spread(times: &Distribution, sampled: bool) -> String {
     let show = |ns: u64| whole(Nanos(ns));
     let Some(median) = times.quantile(Quantile::P50) else {
         return format!("{} in the one send there is", show(times.max().unwrap_or(0)));
     };
     let mut text = format!("median {}", show(median));
-    if let Some((low, high)) = times.interval(Quantile::P50, 0.95)
+    if sampled
+        && let Some((low, high)) = times.interval(Quantile::P50, 0.95)
         && show(low) != show(high)
     {
         text.push_str(&format!(" (95\u{a0}% interval {} to {})", show(low), show(high)));
@@ -130,17 +132,22 @@ fn network(times: &Distribution) -> Option<String> {
     let unsaid = "From this side the wire, the peer and the ACK's way back cannot be told apart";
     Some(if median <= min.saturating_add(min / 4) {
         format!(
-            "Its median is within a quarter of its minimum ({}), as with a path whose length alone decides. {unsaid}.",
+            "That leg's median is within a quarter of its minimum ({}), as with a path whose length alone decides. {unsaid}.",
             whole(Nanos(min))
         )
     } else {
         format!(
-            "Its median is {:.1} times its minimum ({}): queues on the path, a peer that delays its ACKs, or repairs add to \
+            "That leg's median is {} times its minimum ({}): queues on the path, a peer that delays its ACKs, or repairs add to \
              the path itself. {unsaid}.",
-            median as f64 / min.max(1) as f64,
+            times_as_much(median, min),
             whole(Nanos(min))
         )
     })
+}
+
+fn times_as_much(a: u64, b: u64) -> String {
+    let ratio = a as f64 / b.max(1) as f64;
+    if ratio < 9.95 { format!("{ratio:.1}") } else { quantity::count(ratio.round() as u64) }
 }
 
 fn waiting(total: &Aggregate) -> Vec<String> {
@@ -154,38 +161,37 @@ fn waiting(total: &Aggregate) -> Vec<String> {
         return vec!["Why sends waited in TCP is not known.".into()];
     }
     let mut out = Vec::new();
-    if at_once > 0 {
+    if at_once == known {
+        let all = if known == 1 { "It".to_owned() } else { format!("All {}", quantity::counted(known, "send")) };
+        out.push(format!("{all} left TCP at once."));
+    } else if at_once > 0 {
+        let of = percent(at_once.into(), known.into());
         out.push(format!(
-            "{} of {} left TCP at once ({}).",
+            "{} of {} left TCP at once ({of}).",
             quantity::count(at_once),
-            quantity::counted(known, "send"),
-            percent(at_once.into(), known.into())
+            quantity::counted(known, "send")
         ));
     }
     if waited > 0 && time > 0 {
         let named: Vec<String> = waits
             .iter()
             .take(3)
-            .map(|(reason, stats)| {
+            .enumerate()
+            .map(|(i, (reason, stats))| {
                 let what = match reason {
                     WaitReason::Unknown => "a reason not known".to_owned(),
                     reason => reason.to_string(),
                 };
-                format!(
-                    "{what} ({} of the waiting time, {})",
-                    percent(stats.time.0.into(), time),
-                    quantity::counted(stats.sends, "send")
-                )
+                let of = if i == 0 { " of the waiting time" } else { "" };
+                let share = percent(stats.time.0.into(), time);
+                format!("{what} {share}{of} ({})", quantity::counted(stats.sends, "send"))
             })
             .collect();
-        out.push(format!(
-            "The {} that waited did so for {}.",
-            match waited {
-                1 => "one".to_owned(),
-                n => quantity::count(n),
-            },
-            named.join("; ")
-        ));
+        let those = match waited {
+            1 => "The one that waited".to_owned(),
+            n => format!("The {} that waited", quantity::count(n)),
+        };
+        out.push(format!("{those}: {}.", named.join(", ")));
         let explained = quantity::share(time, tcp.sum());
         if explained < 0.9 {
             out.push(format!("These reasons account for {} of the tcp leg.", percent(time, tcp.sum())));

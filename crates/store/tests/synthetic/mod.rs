@@ -1,12 +1,8 @@
 //! Records made up for tests.
 
-use std::net::{IpAddr, SocketAddr};
-
 use model::{
-    Comm, Congestion, Connection, ConnectionId, ConnectionTotals, Instant, Merged, Nanos, Opening, Owner, Send,
-    SenderState, SeqNumber, Source, Stamps, Timestamp, Wait, WaitReason,
+    Comm, ConnectionId, Instant, Merged, Nanos, Owner, Send, SenderState, SeqNumber, Stamps, Wait, WaitReason,
 };
-use proptest::prelude::*;
 use store::{ClockReading, Provenance, SamplingAsked, SamplingMethod};
 
 pub fn provenance() -> Provenance {
@@ -44,104 +40,4 @@ pub fn plain_send() -> Send {
         wait: Some(Wait { reason: WaitReason::SentAtOnce, by_reason: Nanos(0) }),
         retransmissions: 0,
     }
-}
-
-/// Times and counts of a run fit 63 bits; the store holds larger ones at that.
-fn number() -> impl Strategy<Value = u64> {
-    prop_oneof![0u64..1_000_000_000, 0u64..=i64::MAX as u64]
-}
-
-fn owner() -> impl Strategy<Value = Owner> {
-    (any::<u32>(), "[a-z é]{0,7}").prop_map(|(pid, comm)| Owner { pid, comm: Comm::from(comm.as_str()) })
-}
-
-fn stamps() -> impl Strategy<Value = Stamps> {
-    let one = || prop::option::of(number().prop_map(Instant::from_nanos));
-    (number(), one(), one(), prop::option::of((number(), number())), one()).prop_map(
-        |(send, sched, driver, nic, ack)| Stamps {
-            send: Instant::from_nanos(send),
-            sched,
-            driver,
-            nic: nic.map(|(at, error)| Timestamp {
-                at: Instant::from_nanos(at),
-                source: Source::Nic,
-                error: Nanos(error),
-            }),
-            ack,
-        },
-    )
-}
-
-fn state() -> impl Strategy<Value = SenderState> {
-    (prop::array::uniform9(any::<u32>()), prop::array::uniform4(number()), prop::option::of(number()), 0u8..5).prop_map(
-        |(n, t, pacing, congestion)| SenderState {
-            cwnd: n[0],
-            ssthresh: n[1],
-            in_flight: n[2],
-            unacked: n[3],
-            unsent: n[4],
-            peer_window: n[5],
-            mss: n[6],
-            srtt: Nanos(t[0]),
-            pacing_rate: pacing.unwrap_or(u64::MAX),
-            send_buffer: n[7],
-            send_buffer_used: n[8],
-            congestion: Congestion::from_number(congestion).unwrap(),
-            busy: Nanos(t[1]),
-            receive_window_limited: Nanos(t[2]),
-            send_buffer_limited: Nanos(t[3]),
-        },
-    )
-}
-
-pub fn send() -> impl Strategy<Value = Send> {
-    let merged = (any::<u32>(), any::<u32>(), prop::option::of(number().prop_map(Instant::from_nanos)))
-        .prop_map(|(sends, bytes, oldest)| Merged { sends, bytes, oldest });
-    let wait = prop::option::of(
-        (0u8..11, number())
-            .prop_map(|(reason, by)| Wait { reason: WaitReason::from_number(reason).unwrap(), by_reason: Nanos(by) }),
-    );
-    (any::<u64>(), owner(), any::<(u32, u32, u16)>(), stamps(), merged, state(), wait).prop_map(
-        |(id, owner, (seq, bytes, retransmissions), stamps, merged, state, wait)| Send {
-            connection: ConnectionId(id),
-            owner,
-            first_seq: SeqNumber(seq),
-            bytes,
-            stamps,
-            merged,
-            state,
-            wait,
-            retransmissions,
-        },
-    )
-}
-
-pub fn connection() -> impl Strategy<Value = Connection> {
-    let end = || any::<(IpAddr, u16)>().prop_map(SocketAddr::from);
-    let opening = prop::sample::select(vec![Opening::Found, Opening::Connected, Opening::Accepted]);
-    (any::<u64>(), end(), end(), owner(), opening, number(), "[a-z]{0,8}").prop_map(
-        |(id, local, remote, owner, opening, since, congestion_control)| Connection {
-            id: ConnectionId(id),
-            local,
-            remote,
-            owner,
-            opening,
-            since: Instant::from_nanos(since),
-            congestion_control,
-        },
-    )
-}
-
-pub fn closed() -> impl Strategy<Value = (ConnectionId, ConnectionTotals)> {
-    (any::<u64>(), prop::array::uniform5(number()), any::<u32>()).prop_map(|(id, n, segments_retransmitted)| {
-        let totals = ConnectionTotals {
-            followed: Nanos(n[0]),
-            bytes_written: n[1],
-            bytes_armed: n[2],
-            bytes_acked: n[3],
-            segments_retransmitted,
-            armed: Nanos(n[4]),
-        };
-        (ConnectionId(id), totals)
-    })
 }

@@ -1,0 +1,181 @@
+//! A distribution of durations in bounded memory: exact while small, then in logarithmic buckets.
+
+use model::Nanos;
+use serde::Serialize;
+
+/// How many values are kept one by one before buckets take over.
+const EXACT: usize = 32;
+/// Buckets within each power of two; a value is off by at most half of 1/32, that is 1.6 %.
+const SUB_BITS: u32 = 5;
+
+/// Durations, counted. Minimum, maximum and count are always exact; quantiles are exact up to 32 values and within
+/// 1.6 % beyond.
+#[derive(Clone, Debug, Default)]
+pub struct Distribution {
+    count: u64,
+    min: u64,
+    max: u64,
+    kept: Kept,
+}
+
+#[derive(Clone, Debug)]
+enum Kept {
+    Exact(Vec<u64>),
+    /// By power of two; only those that occur.
+    Buckets(Vec<(u8, Box<[u32; 1 << SUB_BITS]>)>),
+}
+
+impl Default for Kept {
+    fn default() -> Self {
+        Self::Exact(Vec::new())
+    }
+}
+
+/// A distribution in five figures, as the output gives it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Summary {
+    /// How many values.
+    pub samples: u64,
+    /// The smallest.
+    pub min_ns: Option<Nanos>,
+    /// The median.
+    pub median_ns: Option<Nanos>,
+    /// The 99th percentile.
+    pub p99_ns: Option<Nanos>,
+    /// The largest.
+    pub max_ns: Option<Nanos>,
+}
+
+impl Distribution {
+    /// Counts a value.
+    pub fn add(&mut self, value: Nanos) {
+        let v = value.0;
+        if self.count == 0 {
+            self.min = v;
+        }
+        self.count += 1;
+        self.min = self.min.min(v);
+        self.max = self.max.max(v);
+        match &mut self.kept {
+            Kept::Exact(values) if values.len() < EXACT => values.push(v),
+            Kept::Exact(values) => {
+                let mut buckets = Vec::new();
+                for &old in values.iter() {
+                    put(&mut buckets, old);
+                }
+                put(&mut buckets, v);
+                self.kept = Kept::Buckets(buckets);
+            }
+            Kept::Buckets(buckets) => put(buckets, v),
+        }
+    }
+
+    /// How many values were counted.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The smallest value.
+    pub fn min(&self) -> Option<Nanos> {
+        (self.count > 0).then_some(Nanos(self.min))
+    }
+
+    /// The largest value.
+    pub fn max(&self) -> Option<Nanos> {
+        (self.count > 0).then_some(Nanos(self.max))
+    }
+
+    /// The value below or at which `share` (0 to 1) of all lie (nearest rank).
+    pub fn quantile(&self, share: f64) -> Option<Nanos> {
+        if self.count == 0 {
+            return None;
+        }
+        let rank = ((share.clamp(0.0, 1.0) * self.count as f64).ceil() as u64).clamp(1, self.count);
+        let value = match &self.kept {
+            Kept::Exact(values) => {
+                let mut sorted = values.clone();
+                sorted.sort_unstable();
+                sorted[rank as usize - 1]
+            }
+            Kept::Buckets(buckets) => {
+                let mut order: Vec<_> = buckets.iter().collect();
+                order.sort_unstable_by_key(|(octave, _)| *octave);
+                let mut left = rank;
+                order
+                    .into_iter()
+                    .flat_map(|(octave, counts)| counts.iter().enumerate().map(move |(i, &n)| (*octave, i, n)))
+                    .find_map(|(octave, i, n)| match left.checked_sub(u64::from(n)) {
+                        Some(rest) if rest > 0 => {
+                            left = rest;
+                            None
+                        }
+                        _ if n == 0 => None,
+                        _ => Some(middle(octave, i)),
+                    })
+                    .unwrap_or(self.max)
+            }
+        };
+        Some(Nanos(value.clamp(self.min, self.max)))
+    }
+
+    /// The five figures.
+    pub fn summary(&self) -> Summary {
+        Summary {
+            samples: self.count,
+            min_ns: self.min(),
+            median_ns: self.quantile(0.5),
+            p99_ns: self.quantile(0.99),
+            max_ns: self.max(),
+        }
+    }
+}
+
+/// The octave is the number of bits less the sub-bucket's; everything below 32 ns shares octave 0, exactly.
+fn place(v: u64) -> (u8, usize) {
+    let octave = (63 - (v | 1).leading_zeros()).saturating_sub(SUB_BITS);
+    let sub = v >> octave;
+    if octave == 0 && sub < 32 { (0, sub as usize) } else { (octave as u8 + 1, (sub & 31) as usize) }
+}
+
+fn middle(octave: u8, sub: usize) -> u64 {
+    match octave {
+        0 => sub as u64,
+        o => {
+            let shift = u32::from(o - 1);
+            ((32 + sub as u64) << shift) + ((1u64 << shift) >> 1)
+        }
+    }
+}
+
+fn put(buckets: &mut Vec<(u8, Box<[u32; 32]>)>, v: u64) {
+    let (octave, sub) = place(v);
+    let counts = match buckets.iter().position(|(o, _)| *o == octave) {
+        Some(i) => &mut buckets[i].1,
+        None => {
+            buckets.push((octave, Box::new([0; 32])));
+            &mut buckets.last_mut().expect("just pushed").1
+        }
+    };
+    counts[sub] = counts[sub].saturating_add(1);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn quantiles_lie_within_a_bucket_of_the_truth(mut values in prop::collection::vec(0u64..1 << 40, 1..300), q in 0.0f64..=1.0) {
+            let mut d = Distribution::default();
+            for &v in &values {
+                d.add(Nanos(v));
+            }
+            values.sort_unstable();
+            let rank = ((q * values.len() as f64).ceil() as usize).clamp(1, values.len());
+            let (truth, got) = (values[rank - 1] as f64, d.quantile(q).unwrap().0 as f64);
+            prop_assert!((got - truth).abs() <= truth / 32.0 + 1.0, "{} for {}", got, truth);
+            prop_assert_eq!(d.count(), values.len() as u64);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Things that happened, as evidence: counted in full, the worst of them kept.
+
+use model::Nanos;
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Happening {
+    /// A late ACK let a part-filled segment go that Nagle's rule had held back.
+    NagleStall,
+    /// A late ACK let a full segment go.
+    DelayedAckStall,
+    /// The receiver's window was zero.
+    ZeroWindow,
+    /// A loss, from the first sign to the repair; `detail` is the class of the first resend.
+    Recovery,
+    /// A recovery that was not needed.
+    NeedlessRecovery,
+    /// A SYN was sent again.
+    SynRetry,
+    /// After a pause the sender began with a small window.
+    IdleRestart,
+    /// A full segment was sent again on a timeout while nothing that large had ever been acknowledged.
+    LargeResend,
+    /// The sender had filled the window that the receiver offered.
+    WindowFull,
+}
+
+/// One case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Episode {
+    /// When it began, ns.
+    pub(crate) at: u64,
+    /// What it cost, ns.
+    pub(crate) cost: u64,
+    /// The packets that show it; 0 for none.
+    pub(crate) packets: [u64; 3],
+    /// A number whose meaning depends on the kind.
+    pub(crate) detail: u64,
+}
+
+/// All cases of one kind in one direction.
+#[derive(Clone, Debug)]
+pub(crate) struct Episodes {
+    pub(crate) what: Happening,
+    pub(crate) direction: usize,
+    pub(crate) count: u64,
+    pub(crate) total: Nanos,
+    /// The costliest, at most [`KEPT`].
+    pub(crate) worst: Vec<Episode>,
+}
+
+/// Enough to look at, small enough to keep for every connection.
+const KEPT: usize = 8;
+
+/// The cases of one connection.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Book(Vec<Episodes>);
+
+impl Book {
+    pub(crate) fn add(&mut self, what: Happening, direction: usize, episode: Episode) {
+        let i = self.0.iter().position(|e| e.what == what && e.direction == direction).unwrap_or_else(|| {
+            self.0.push(Episodes { what, direction, count: 0, total: Nanos::ZERO, worst: Vec::new() });
+            self.0.len() - 1
+        });
+        let all = &mut self.0[i];
+        all.count += 1;
+        all.total += Nanos(episode.cost);
+        if all.worst.len() < KEPT {
+            all.worst.push(episode);
+        } else if let Some(least) = all.worst.iter_mut().min_by_key(|e| e.cost).filter(|e| e.cost < episode.cost) {
+            *least = episode;
+        }
+    }
+
+    pub(crate) fn of(&self, what: Happening, direction: usize) -> Option<&Episodes> {
+        self.0.iter().find(|e| e.what == what && e.direction == direction)
+    }
+}
+
+impl Episodes {
+    /// The packets of the kept cases, costliest first, each once.
+    pub(crate) fn packets(&self) -> Vec<u64> {
+        let mut worst = self.worst.clone();
+        worst.sort_by_key(|e| std::cmp::Reverse(e.cost));
+        let mut packets = Vec::new();
+        for n in worst.iter().flat_map(|e| e.packets).filter(|n| *n > 0) {
+            if !packets.contains(&n) {
+                packets.push(n);
+            }
+        }
+        packets
+    }
+
+    /// When the first kept case began.
+    pub(crate) fn first_at(&self) -> u64 {
+        self.worst.iter().map(|e| e.at).min().unwrap_or(0)
+    }
+
+    /// The costliest case.
+    pub(crate) fn costliest(&self) -> Option<&Episode> {
+        self.worst.iter().max_by_key(|e| e.cost)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_are_counted_and_the_worst_kept() {
+        let mut book = Book::default();
+        for n in 1..=100 {
+            book.add(Happening::ZeroWindow, 0, Episode { at: n, cost: n, packets: [n, 0, 0], detail: 0 });
+        }
+        let all = book.of(Happening::ZeroWindow, 0).unwrap();
+        assert_eq!((all.count, all.total, all.packets()[0], all.worst.len()), (100, Nanos(5_050), 100, KEPT));
+        assert!(book.of(Happening::ZeroWindow, 1).is_none());
+    }
+}

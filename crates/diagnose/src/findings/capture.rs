@@ -1,0 +1,29 @@
+//! The capture itself is incomplete: the peers acknowledged bytes that it does not hold.
+
+use super::{Case, Drawn, Kind, Rule};
+
+pub(super) const RULE: Rule = Rule {
+    kind: Kind {
+        name: "capture_incomplete",
+        rule: "bytes were acknowledged that no packet of the capture carries, though the direction is in it",
+    },
+    find,
+    once: true,
+};
+
+fn find(case: &Case<'_>, _: usize) -> Option<Drawn> {
+    let bytes = case.c.halves.iter().map(|h| h.count.unseen_bytes).sum::<u64>();
+    if bytes == 0 {
+        return None;
+    }
+    Some(Drawn {
+        packets: vec![],
+        at: case.c.first_at,
+        count: 1,
+        cost: model::Nanos::ZERO,
+        text: format!(
+            "the capture dropped packets: {bytes} bytes were acknowledged that it does not hold; losses found here may be its own"
+        ),
+        worth: "capture again with a larger buffer or a shorter snap length".into(),
+    })
+}

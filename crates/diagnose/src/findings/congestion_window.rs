@@ -1,0 +1,43 @@
+//! The sender's congestion window held the transfer back while the path had room.
+
+use super::{Case, Drawn, Kind, Rule, percent};
+use crate::budget::Limit;
+
+pub(super) const RULE: Rule = Rule {
+    kind: Kind {
+        name: "congestion_window",
+        rule: "at least 25 % of the time the sender waited with full segments out, no receive window full and no queue standing, after slow start",
+    },
+    find,
+    once: false,
+};
+
+fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
+    let (h, share) = (case.sender(dir), case.share(dir, Limit::CongestionWindow));
+    if share < 0.25 || h.most_flat_rounds >= super::send_buffer::FLAT_ROUNDS || h.count.payload_packets < 20 {
+        return None;
+    }
+    let cost = case.time(dir, Limit::CongestionWindow);
+    let losses = h.count.resent_packets;
+    Some(Drawn {
+        packets: vec![h.last_data_number],
+        at: case.c.first_at,
+        count: 1,
+        cost,
+        text: format!(
+            "the {}'s congestion window (at most {} bytes were in flight) set the rate for {cost} ({}){}",
+            case.sender_name(dir),
+            h.peak,
+            percent(share),
+            if losses > 0 {
+                format!(", after {losses} retransmissions had cut it")
+            } else {
+                ", though nothing was lost".into()
+            },
+        ),
+        worth: format!(
+            "up to {} of the time: fewer losses, or a congestion control that recovers faster on this path",
+            percent(share)
+        ),
+    })
+}

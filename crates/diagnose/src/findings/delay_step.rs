@@ -1,0 +1,44 @@
+//! The path's own delay changed for good in mid-connection: another route, a handover, a changed shaper.
+
+use super::{Case, Drawn, Kind, Rule};
+
+pub(super) const RULE: Rule = Rule {
+    kind: Kind {
+        name: "path_delay_step",
+        rule: "the smallest RTT of every block of 16 samples or more lies on one level before a moment and on another after it, at least 2 ms and 20 % apart, three blocks or more on each side",
+    },
+    find,
+    once: false,
+};
+
+const SIDE: usize = 3;
+
+fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
+    let blocks = &case.sender(dir).rtt.detail.as_ref()?.blocks;
+    let blocks = &blocks[..blocks.len().saturating_sub(1)];
+    if blocks.len() < 2 * SIDE {
+        return None;
+    }
+    let span = |part: &[crate::rtt::Block]| {
+        let mins = part.iter().map(|b| b.min);
+        (mins.clone().min().unwrap_or(0), mins.max().unwrap_or(0))
+    };
+    let (at, before, after) = (SIDE..=blocks.len() - SIDE)
+        .map(|i| (i, span(&blocks[..i]), span(&blocks[i..])))
+        .filter(|(_, b, a)| {
+            let step = b.0.abs_diff(a.0);
+            // The levels must not overlap, and each must be flat to a quarter of the step: a queue that fills is a slope.
+            step >= 2_000_000 && step >= b.0 / 5 && b.1 - b.0 <= step / 4 && a.1 - a.0 <= step / 4
+        })
+        .max_by_key(|(_, b, a)| b.0.abs_diff(a.0))?;
+    let (old, new) = (model::Nanos(before.0), model::Nanos(after.0));
+    let block = blocks[at];
+    Some(Drawn {
+        packets: vec![block.number],
+        at: block.at,
+        count: 1,
+        cost: model::Nanos::ZERO,
+        text: format!("from packet {} on the path's RTT is {new} where it was {old}", block.number),
+        worth: "another route or shaper: windows that fit the old delay may not fit the new one".into(),
+    })
+}

@@ -1,0 +1,38 @@
+//! A delayed ACK held back a full segment: the sender's window had room for so little that the receiver waited for more.
+
+use super::{Case, Drawn, Kind, Rule, times};
+use crate::episode::Happening;
+
+pub(super) const RULE: Rule = Rule {
+    kind: Kind {
+        name: "delayed_ack_stall",
+        rule: "an ACK of less than two full segments came 10 ms or more later than the path takes, and a full segment left right after it",
+    },
+    find,
+    once: false,
+};
+
+fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
+    let stalls = case.c.book.of(Happening::DelayedAckStall, dir)?;
+    let worst = stalls.costliest()?;
+    Some(Drawn {
+        packets: stalls.packets(),
+        at: stalls.first_at(),
+        count: stalls.count,
+        cost: stalls.total,
+        text: format!(
+            "{}: a delayed ACK of the {} (packet {}, {} later than the path takes) kept the next full segment (packet {}) waiting; {} in all",
+            times(stalls.count),
+            case.receiver_name(dir),
+            worst.packets[1],
+            model::Nanos(worst.cost),
+            worst.packets[2],
+            stalls.total,
+        ),
+        worth: format!(
+            "a window of two segments or more at the {}, or a receiver that acknowledges at once, saves {}",
+            case.sender_name(dir),
+            stalls.total
+        ),
+    })
+}

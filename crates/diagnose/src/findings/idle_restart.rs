@@ -1,0 +1,37 @@
+//! After a pause the sender began again with a small window (RFC 5681, section 4.1; Linux `tcp_slow_start_after_idle`).
+
+use super::{Case, Drawn, Kind, Rule, times};
+use crate::episode::Happening;
+
+pub(super) const RULE: Rule = Rule {
+    kind: Kind {
+        name: "slow_start_after_idle",
+        rule: "after a pause longer than the retransmission timeout the first flight had at most 12 segments and half of what was usual, and the window filled up over the next rounds",
+    },
+    find,
+    once: false,
+};
+
+fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
+    let restarts = case.c.book.of(Happening::IdleRestart, dir)?;
+    let worst = restarts.costliest()?;
+    Some(Drawn {
+        packets: restarts.packets(),
+        at: restarts.first_at(),
+        count: restarts.count,
+        cost: restarts.total,
+        text: format!(
+            "{} the {} began again after a pause with {} bytes where it had sent {} at a time before: {} to grow back",
+            times(restarts.count),
+            case.sender_name(dir),
+            worst.detail & 0xffff_ffff,
+            worst.detail >> 32,
+            restarts.total
+        ),
+        worth: format!(
+            "net.ipv4.tcp_slow_start_after_idle=0 at the {} saves up to {}",
+            case.sender_name(dir),
+            restarts.total
+        ),
+    })
+}

@@ -1,0 +1,63 @@
+//! Packets were lost, and repairing them took time.
+
+use super::{Case, Drawn, Kind, Rule, percent, times};
+use crate::episode::Happening;
+use crate::resend::Class;
+
+pub(super) const RULE: Rule = Rule {
+    kind: Kind { name: "loss", rule: "segments were sent again, and not all of them needlessly" },
+    find,
+    once: false,
+};
+
+fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
+    let h = case.sender(dir);
+    let count = &h.count;
+    let needed = count.resent_packets.saturating_sub(u64::from(count.spurious));
+    if needed == 0 {
+        return None;
+    }
+    let recoveries = case.c.book.of(Happening::Recovery, dir);
+    let cost = case.time(dir, crate::Limit::LossRecovery);
+    let classes: Vec<String> = Class::ALL
+        .into_iter()
+        .filter(|c| *c != Class::Syn && count.by_class[*c as usize] > 0)
+        .map(|c| format!("{} {}", count.by_class[c as usize], c.words()))
+        .collect();
+    let slowest = recoveries.and_then(|e| e.costliest());
+    let timeouts = count.by_class[Class::Timeout as usize];
+    let rate = needed as f64 / count.payload_packets.max(1) as f64;
+    Some(Drawn {
+        packets: recoveries.map(|e| e.packets()).unwrap_or_default(),
+        at: recoveries.map_or(case.c.first_at, |e| e.first_at()),
+        count: needed,
+        cost,
+        text: format!(
+            "{needed} of {} data packets to the {} had to be sent again ({:.2} %: {}){}{}",
+            count.payload_packets,
+            case.receiver_name(dir),
+            rate * 100.0,
+            classes.join(", "),
+            if count.spurious > 0 { format!(", {} more needlessly", count.spurious) } else { String::new() },
+            slowest.map_or(String::new(), |e| format!(
+                "; the slowest recovery took {} (packet {}, by {}, {} recoveries)",
+                model::Nanos(e.cost),
+                e.packets[1],
+                Class::ALL.get(e.detail as usize).map_or("", |c| c.words()),
+                recoveries.map_or(0, |r| r.count)
+            )),
+        ),
+        worth: format!(
+            "{cost} of recovery ({} of the time){}",
+            percent(cost.0 as f64 / case.duration.0.max(1) as f64),
+            if timeouts > 0 {
+                format!(
+                    "; the timer had to act {}: SACK, tail-loss probes or a lower minimum RTO shorten that",
+                    times(timeouts.into())
+                )
+            } else {
+                String::new()
+            }
+        ),
+    })
+}

@@ -1,0 +1,229 @@
+//! Findings: conclusions with their evidence, what they cost, and what mending would be worth.
+//!
+//! A rule is one file that holds one [`Rule`]; adding one touches that file and [`RULES`].
+
+use model::Nanos;
+use serde::Serialize;
+
+use crate::budget::{Budget, Limit};
+use crate::connection::{Connection, TO_CLIENT, TO_SERVER};
+use crate::half::Half;
+use crate::vantage::Vantage;
+
+mod bufferbloat;
+mod capture;
+mod congestion_window;
+mod delay_step;
+mod delayed_ack;
+mod idle_restart;
+mod loss;
+mod mtu;
+mod nagle;
+mod receive_window;
+mod receiver_application;
+mod reordering;
+mod reset;
+mod send_buffer;
+mod sender_application;
+mod syn_retries;
+mod timestamps;
+mod tiny_segments;
+mod window_scaling;
+mod zero_window;
+
+/// All rules, in the order in which findings of equal cost are given.
+static RULES: [Rule; 20] = [
+    window_scaling::RULE,
+    nagle::RULE,
+    delayed_ack::RULE,
+    zero_window::RULE,
+    receiver_application::RULE,
+    receive_window::RULE,
+    mtu::RULE,
+    loss::RULE,
+    reordering::RULE,
+    syn_retries::RULE,
+    bufferbloat::RULE,
+    congestion_window::RULE,
+    send_buffer::RULE,
+    idle_restart::RULE,
+    tiny_segments::RULE,
+    reset::RULE,
+    delay_step::RULE,
+    timestamps::RULE,
+    sender_application::RULE,
+    capture::RULE,
+];
+
+/// What kind of finding it is: the word in the output, and one line on its rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kind {
+    /// The word, such as `nagle_delayed_ack`.
+    pub name: &'static str,
+    /// When it is drawn.
+    pub rule: &'static str,
+}
+
+/// Draws a finding of one kind on one connection, or on one direction of it.
+struct Rule {
+    kind: Kind,
+    find: fn(&Case<'_>, usize) -> Option<Drawn>,
+    /// Asked once for the connection rather than for each direction.
+    once: bool,
+}
+
+/// What a rule gives.
+#[derive(Default)]
+struct Drawn {
+    packets: Vec<u64>,
+    at: u64,
+    count: u64,
+    cost: Nanos,
+    text: String,
+    worth: String,
+}
+
+/// A conclusion.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// The kind's word.
+    pub kind: &'static str,
+    /// The direction of the data concerned; `None` where it is the whole connection.
+    pub direction: Option<&'static str>,
+    /// The packets that it rests on, the most telling first; at most 24.
+    pub packets: Vec<u64>,
+    /// When it first showed, nanoseconds on the capture's clock.
+    pub at_ns: u64,
+    /// How often.
+    pub count: u64,
+    /// What it cost in time.
+    pub cost_ns: Nanos,
+    /// What was found, for people.
+    pub text: String,
+    /// What mending it would be worth, for people.
+    pub worth: String,
+}
+
+/// The kinds of findings there are.
+pub fn kinds() -> impl Iterator<Item = Kind> {
+    RULES.iter().map(|r| r.kind)
+}
+
+/// A connection as the rules see it.
+pub(crate) struct Case<'a> {
+    pub(crate) c: &'a Connection,
+    pub(crate) budgets: [Budget; 2],
+    pub(crate) duration: Nanos,
+    pub(crate) vantage: Vantage,
+}
+
+impl<'a> Case<'a> {
+    pub(crate) fn new(c: &'a Connection) -> Self {
+        Self { c, budgets: c.settled(), duration: Nanos(c.last_at - c.first_at), vantage: Vantage::of(c) }
+    }
+
+    fn sender(&self, dir: usize) -> &'a Half {
+        &self.c.halves[dir]
+    }
+
+    fn receiver(&self, dir: usize) -> &'a Half {
+        &self.c.halves[1 - dir]
+    }
+
+    /// `client` or `server`: who sends in this direction.
+    fn sender_name(&self, dir: usize) -> &'static str {
+        if dir == TO_SERVER { "client" } else { "server" }
+    }
+
+    fn receiver_name(&self, dir: usize) -> &'static str {
+        self.sender_name(1 - dir)
+    }
+
+    /// The round trip that a window has to span: what the sender's data usually took (the smallest may be that of a proxy
+    /// or of an empty path), and the part between capture and sender where it is known.
+    fn rtt(&self, dir: usize) -> Option<Nanos> {
+        let h = self.sender(dir);
+        let usual = h.rtt.samples.quantile(0.5).or(h.rtt.base().map(Nanos))?;
+        Some(usual + self.receiver(dir).rtt.base().map_or(Nanos::ZERO, Nanos))
+    }
+
+    fn time(&self, dir: usize, limit: Limit) -> Nanos {
+        self.budgets[dir].of(limit)
+    }
+
+    /// A limit's part of the connection's duration.
+    fn share(&self, dir: usize, limit: Limit) -> f64 {
+        self.time(dir, limit).0 as f64 / (self.duration.0.max(1)) as f64
+    }
+
+    /// Bits a second over the connection's duration.
+    fn rate(&self, dir: usize) -> Rate {
+        Rate(self.sender(dir).count.unique_bytes as f64 * 8.0 / self.duration.as_secs_f64().max(1e-9))
+    }
+
+    /// The fastest that bytes were seen to get through in a burst: what the path can do at least.
+    fn burst_rate(&self, dir: usize) -> Option<Rate> {
+        let h = self.sender(dir);
+        let best = match (h.arrivals.best, h.delivered.best) {
+            (0, _) | (_, 0) => return None,
+            (a, b) => a.min(b),
+        };
+        Some(Rate(best as f64 * 8.0))
+    }
+}
+
+/// Bits a second, for text.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+struct Rate(f64);
+
+impl std::fmt::Display for Rate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (value, unit) = match self.0 {
+            r if r >= 1e9 => (r / 1e9, "Gbit/s"),
+            r if r >= 1e6 => (r / 1e6, "Mbit/s"),
+            r => (r / 1e3, "kbit/s"),
+        };
+        let decimals = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
+        write!(f, "{value:.decimals$} {unit}")
+    }
+}
+
+/// `1 time`, `5 times`.
+fn times(n: u64) -> String {
+    if n == 1 { "once".into() } else { format!("{n} times") }
+}
+
+/// To the microsecond, where three digits would hide what two packets differ by.
+pub(crate) fn precise(time: Nanos) -> String {
+    if time.0 >= 1_000_000 { format!("{:.3} ms", time.as_millis_f64()) } else { time.to_string() }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+/// All findings on a connection, the costliest first.
+pub(crate) fn draw(case: &Case<'_>) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = RULES
+        .iter()
+        .flat_map(|rule| {
+            let directions: &[usize] = if rule.once { &[TO_SERVER] } else { &[TO_SERVER, TO_CLIENT] };
+            directions.iter().filter_map(|&dir| {
+                let mut drawn = (rule.find)(case, dir)?;
+                drawn.packets.truncate(24);
+                Some(Finding {
+                    kind: rule.kind.name,
+                    direction: (!rule.once).then_some(["to_server", "to_client"][dir]),
+                    packets: drawn.packets,
+                    at_ns: drawn.at,
+                    count: drawn.count,
+                    cost_ns: drawn.cost.min(case.duration),
+                    text: drawn.text,
+                    worth: drawn.worth,
+                })
+            })
+        })
+        .collect();
+    findings.sort_by_key(|f| std::cmp::Reverse(f.cost_ns));
+    findings
+}

@@ -1,0 +1,42 @@
+//! An MTU black hole: full-sized packets vanish while small ones get through (RFC 2923, section 2.1; RFC 4821).
+
+use super::{Case, Drawn, Kind, Rule, times};
+use crate::episode::Happening;
+
+pub(super) const RULE: Rule = Rule {
+    kind: Kind {
+        name: "mtu_black_hole",
+        rule: "the same full-sized segment was sent again on a timeout twice or more, nothing of that size was ever acknowledged, and smaller packets were",
+    },
+    find,
+    once: false,
+};
+
+fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
+    let large = case.c.book.of(Happening::LargeResend, dir)?;
+    let h = case.sender(dir);
+    let size = large.costliest()?.detail;
+    // The other side's handshake was answered, so packets as such do get through.
+    if large.count < 2
+        || u64::from(h.largest_acked) >= size
+        || case.c.established_at.is_none()
+        || case.receiver(dir).count.packets == 0
+    {
+        return None;
+    }
+    Some(Drawn {
+        packets: large.packets(),
+        at: large.first_at(),
+        count: large.count,
+        cost: large.total,
+        text: format!(
+            "packets of {size} bytes of payload to the {} vanish: sent again {} on timeouts, and no larger one than {} bytes was ever acknowledged",
+            case.receiver_name(dir),
+            times(large.count),
+            h.largest_acked
+        ),
+        worth:
+            "let ICMP \"fragmentation needed\" through, clamp the MSS on the router, or set net.ipv4.tcp_mtu_probing=1"
+                .into(),
+    })
+}

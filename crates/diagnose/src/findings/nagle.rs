@@ -1,0 +1,44 @@
+//! Nagle's rule met a delayed ACK: a part-filled segment, or the FIN, stood waiting for an ACK that the receiver held back.
+
+use super::{Case, Drawn, Kind, Rule, times};
+use crate::episode::Happening;
+
+pub(super) const RULE: Rule = Rule {
+    kind: Kind {
+        name: "nagle_delayed_ack",
+        rule: "an ACK of less than two full segments came 10 ms or more later than the path takes, and a part-filled segment or FIN left right after it",
+    },
+    find,
+    once: false,
+};
+
+fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
+    let stalls = case.c.book.of(Happening::NagleStall, dir)?;
+    let worst = stalls.costliest()?;
+    let (held, released) = (worst.detail >> 32, worst.detail & 0xffff_ffff);
+    let what = if released == 0 { "the FIN".to_owned() } else { format!("the next {released} bytes") };
+    let path = case.sender(dir).rtt.recent().unwrap_or(0);
+    Some(Drawn {
+        packets: stalls.packets(),
+        at: stalls.first_at(),
+        count: stalls.count,
+        cost: stalls.total,
+        text: format!(
+            "{}: the {} acknowledged packet {} ({held} bytes) {} later than the path's {} (a delayed ACK, packet {}), and Nagle's rule let {what} (packet {}) go only then; {} in all",
+            times(stalls.count),
+            case.receiver_name(dir),
+            worst.packets[0],
+            super::precise(model::Nanos(worst.cost)),
+            model::Nanos(path),
+            worst.packets[1],
+            worst.packets[2],
+            super::precise(stalls.total),
+        ),
+        worth: format!(
+            "TCP_NODELAY at the {}, or one write for what belongs together, saves {}; so does a {} that acknowledges at once",
+            case.sender_name(dir),
+            stalls.total,
+            case.receiver_name(dir)
+        ),
+    })
+}

@@ -1,0 +1,53 @@
+//! The receive window was full although the receiver kept up: its buffer is too small for the path.
+
+use super::{Case, Drawn, Kind, Rate, Rule, percent};
+use crate::budget::Limit;
+use crate::episode::Happening;
+
+pub(super) const RULE: Rule = Rule {
+    kind: Kind {
+        name: "receive_window",
+        rule: "at least 10 % of the time the receive window was full, it had not shrunk by then, and scaling is not what is missing",
+    },
+    find,
+    once: false,
+};
+
+fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
+    let (h, share) = (case.sender(dir), case.share(dir, Limit::ReceiveWindow));
+    if share < 0.10
+        || h.full_windows == 0
+        || h.full_shrunk * 4 > h.full_windows
+        || case.receiver(dir).count.zero_windows > 0
+    {
+        return None;
+    }
+    if (super::window_scaling::RULE.find)(case, dir).is_some() {
+        return None;
+    }
+    let rtt = case.rtt(dir)?;
+    let cost = case.time(dir, Limit::ReceiveWindow);
+    let full = case.c.book.of(Happening::WindowFull, dir)?;
+    let ceiling = Rate(h.full_most as f64 * 8.0 / rtt.as_secs_f64().max(1e-6));
+    let now = case.rate(dir);
+    let worth = match case.burst_rate(dir).filter(|b| b.0 > now.0) {
+        Some(burst) => format!(
+            "bursts got through at {burst} against {now} on the whole; that rate needs a window of {} KiB over this RTT",
+            (burst.0 / 8.0 * rtt.as_secs_f64() / 1024.0).ceil()
+        ),
+        None => format!("up to {} of the time, with a larger receive buffer", percent(share)),
+    };
+    Some(Drawn {
+        packets: full.packets(),
+        at: full.first_at(),
+        count: h.full_windows,
+        cost,
+        text: format!(
+            "the {}'s receive window of {} bytes was full for {cost} ({}): over an RTT of {rtt} it lets no more than {ceiling} through",
+            case.receiver_name(dir),
+            h.full_most,
+            percent(share)
+        ),
+        worth,
+    })
+}

@@ -1,0 +1,38 @@
+//! The receiving application read more slowly than data came: its window shrank while the sender filled it.
+
+use super::{Case, Drawn, Kind, Rule, percent};
+use crate::budget::Limit;
+use crate::episode::Happening;
+
+pub(super) const RULE: Rule = Rule {
+    kind: Kind {
+        name: "receiver_application",
+        rule: "at least 10 % of the time the receive window was full, and for a quarter of these moments it had shrunk below half of its largest, or to zero",
+    },
+    find,
+    once: false,
+};
+
+fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
+    let (h, share) = (case.sender(dir), case.share(dir, Limit::ReceiveWindow));
+    let largest = case.receiver(dir).max_window;
+    let shrank = h.full_shrunk * 4 > h.full_windows || case.receiver(dir).count.zero_windows > 0;
+    if share < 0.10 || !shrank {
+        return None;
+    }
+    let cost = case.time(dir, Limit::ReceiveWindow);
+    let full = case.c.book.of(Happening::WindowFull, dir);
+    Some(Drawn {
+        packets: full.map(|e| e.packets()).unwrap_or_default(),
+        at: full.map_or(case.c.first_at, |e| e.first_at()),
+        count: h.full_windows,
+        cost,
+        text: format!(
+            "the {}'s application reads more slowly than data comes: its window shrank from {largest} bytes to {} while the sender stood at its edge for {cost} ({})",
+            case.receiver_name(dir),
+            if case.receiver(dir).count.zero_windows > 0 { 0 } else { h.full_least },
+            percent(share)
+        ),
+        worth: format!("up to {} of the time, if the {} keeps up", percent(share), case.receiver_name(dir)),
+    })
+}

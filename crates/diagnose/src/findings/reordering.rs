@@ -1,0 +1,40 @@
+//! Reordering was taken for loss: segments were sent again although the originals arrived (RFC 3708, RFC 3522).
+
+use super::{Case, Drawn, Kind, Rule};
+use crate::episode::Happening;
+use crate::resend::Class;
+
+pub(super) const RULE: Rule = Rule {
+    kind: Kind { name: "reordering_taken_for_loss", rule: "a fast retransmission was not needed by DSACK or Eifel" },
+    find,
+    once: false,
+};
+
+fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
+    let needless = case.c.book.of(Happening::NeedlessRecovery, dir)?;
+    let fast = needless
+        .worst
+        .iter()
+        .filter(|e| e.detail == Class::Fast as u64 || e.detail == Class::SackRecovery as u64)
+        .count();
+    if fast == 0 {
+        return None;
+    }
+    let h = case.sender(dir);
+    Some(Drawn {
+        packets: needless.packets(),
+        at: needless.first_at(),
+        count: needless.count,
+        cost: needless.total,
+        text: format!(
+            "{} retransmissions to the {} were needless: the originals arrived late, not never (packets changed places by up to {} bytes); each cut the window",
+            needless.count,
+            case.receiver_name(dir),
+            h.count.reorder_extent.max(u64::from(h.segment_size))
+        ),
+        worth: format!(
+            "a path that keeps order, or a sender with RACK's adaptive window, keeps its rate; {} in recoveries",
+            needless.total
+        ),
+    })
+}

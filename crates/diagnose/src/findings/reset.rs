@@ -1,0 +1,58 @@
+//! The connection was reset: by whom, and what speaks for which cause.
+
+use super::{Case, Drawn, Kind, Rule};
+
+pub(super) const RULE: Rule = Rule {
+    kind: Kind { name: "reset", rule: "a RST ended the connection before both sides had closed it" },
+    find,
+    once: false,
+};
+
+/// Many firewalls and NAT tables forget a connection after some minutes; RFC 5382 asks for two hours and four minutes.
+const LONG_IDLE: u64 = 60_000_000_000;
+
+fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
+    let (h, p) = (case.sender(dir), case.receiver(dir));
+    let (number, at) = h.reset?;
+    if p.reset.is_some_and(|(_, first)| first < at) || (h.fin.is_some() && p.fin.is_some() && !p.outstanding()) {
+        return None;
+    }
+    let who = case.sender_name(dir);
+    let last = h.last_data_at.max(p.last_data_at);
+    let hops = h.ttl.abs_diff(h.reset_ttl);
+    let text = if h.count.packets == 1 && case.c.established_at.is_none() {
+        format!(
+            "the {who} refused the connection: it answered the SYN with a RST; nothing listens there, or a firewall rejects"
+        )
+    } else if h.reset_ttl != 0 && h.ttl != 0 && hops > 2 {
+        format!(
+            "a RST in the {who}'s name ended it, but its TTL ({}) is not the {who}'s ({}): a box on the way sent it",
+            h.reset_ttl, h.ttl
+        )
+    } else if case.c.established_at.is_none() {
+        format!("the {who} broke the handshake off with a RST")
+    } else if h.recovery.is_some() || p.recovery.is_some() {
+        format!("the {who} gave up with a RST while a loss was being repaired")
+    } else if h.fin.is_some() {
+        format!("the {who} reset it after closing: data still came that its application no longer reads")
+    } else if last > 0 && at.saturating_sub(last) > LONG_IDLE {
+        format!(
+            "the {who} reset it after {} of silence: a keep-alive, an idle limit, or a box on the way that forgot it",
+            model::Nanos(at - last)
+        )
+    } else if p.last_data_at > 0 && at.saturating_sub(p.last_data_at) < 1_000_000_000 && p.outstanding() {
+        format!(
+            "the {who} reset it with data still unacknowledged: its application closed without reading everything, or ended"
+        )
+    } else {
+        format!("the {who} ended it with a RST instead of a FIN: its application aborted (SO_LINGER of 0) or ended")
+    };
+    Some(Drawn {
+        packets: vec![number],
+        at,
+        count: u64::from(h.count.resets),
+        cost: model::Nanos::ZERO,
+        text: format!("{text} (packet {number})"),
+        worth: "what is lost is what was still unacknowledged then".into(),
+    })
+}

@@ -1,0 +1,36 @@
+//! The application did not give or answer fast enough: the network was not what was waited for.
+
+use super::{Case, Drawn, Kind, Rule, percent};
+use crate::budget::Limit;
+
+pub(super) const RULE: Rule = Rule {
+    kind: Kind {
+        name: "sender_application",
+        rule: "more than half of the duration, and 100 ms at least, nothing stood ready to be sent",
+    },
+    find,
+    once: true,
+};
+
+fn find(case: &Case<'_>, _: usize) -> Option<Drawn> {
+    let by_side = [case.time(0, Limit::Application), case.time(1, Limit::Application)];
+    let cost = by_side[0] + by_side[1];
+    let share = cost.0 as f64 / case.duration.0.max(1) as f64;
+    if share <= 0.5 || cost.0 < 100_000_000 {
+        return None;
+    }
+    let (count, longest) =
+        (case.c.halves[0].idle.0 + case.c.halves[1].idle.0, case.c.halves[0].idle.2.max(case.c.halves[1].idle.2));
+    Some(Drawn {
+        packets: case.c.halves.iter().map(|h| h.last_data_number).filter(|n| *n > 0).collect(),
+        at: case.c.first_at,
+        count: u64::from(count.max(1)),
+        cost,
+        text: format!(
+            "for {cost} ({}) no data stood ready: the applications were thinking or idle{}",
+            percent(share),
+            if longest > 0 { format!(", the longest pause {}", model::Nanos(longest)) } else { String::new() }
+        ),
+        worth: "nothing that the network or TCP can mend".into(),
+    })
+}

@@ -1,0 +1,44 @@
+//! Many small segments one after the other: the sender writes in small pieces and does not let TCP join them.
+
+use super::{Case, Drawn, Kind, Rule, percent};
+
+pub(super) const RULE: Rule = Rule {
+    kind: Kind {
+        name: "tiny_segments",
+        rule: "100 data packets or more, of which 80 % carry less than a quarter of a segment, and half of those follow one another without an answer between",
+    },
+    find,
+    once: false,
+};
+
+/// Ethernet preamble, header, frame check sequence and gap with an IPv4 and a TCP header with time stamps.
+const OVERHEAD: u64 = 38 + 20 + 32;
+
+fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
+    let h = case.sender(dir);
+    let c = &h.count;
+    if c.payload_packets < 100 || c.small * 10 < c.payload_packets * 8 || c.small_bursts * 2 < c.small {
+        return None;
+    }
+    let size = u64::from(crate::connection::segment_limit(&case.c.halves, dir).unwrap_or(1448)).max(1);
+    let needed = c.unique_bytes.div_ceil(size).max(1);
+    let overhead = |packets: u64| packets * OVERHEAD;
+    let wire = c.unique_bytes + overhead(c.payload_packets);
+    Some(Drawn {
+        packets: vec![h.last_data_number],
+        at: case.c.first_at,
+        count: c.small,
+        cost: model::Nanos::ZERO,
+        text: format!(
+            "{} data packets of {} bytes on average where {needed} full ones would do: {} of what crosses the wire is headers",
+            c.payload_packets,
+            c.unique_bytes / c.payload_packets.max(1),
+            percent(overhead(c.payload_packets) as f64 / wire.max(1) as f64),
+        ),
+        worth: format!(
+            "larger writes (or leaving Nagle's rule on) take {} packets off path and hosts, {} of the bytes on the wire",
+            c.payload_packets - needed.min(c.payload_packets),
+            percent(1.0 - (c.unique_bytes + overhead(needed)) as f64 / wire.max(1) as f64)
+        ),
+    })
+}

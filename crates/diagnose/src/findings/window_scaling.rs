@@ -1,0 +1,68 @@
+//! Window scaling was not in use, and the window of at most 65,535 bytes held the sender back (RFC 7323, section 2).
+
+use model::Nanos;
+
+use super::{Case, Drawn, Kind, Rate, Rule, percent};
+use crate::budget::Limit;
+use crate::episode::Happening;
+
+pub(super) const RULE: Rule = Rule {
+    kind: Kind {
+        name: "window_scaling_missing",
+        rule: "a side left the window scale option out, and the sender filled the unscaled window",
+    },
+    find,
+    once: false,
+};
+
+/// The largest window without scaling (RFC 9293, section 3.1).
+const CEILING: u64 = 65_535;
+
+fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
+    let [client, server] = &case.c.halves;
+    if !client.offered.seen || !server.offered.seen || client.offered.cut || server.offered.cut {
+        return None;
+    }
+    let culprit = match (client.offered.window_scale, server.offered.window_scale) {
+        (Some(_), Some(_)) => return None,
+        // A server must not send the option unless the SYN had it (section 2.2), so its silence says nothing here.
+        (None, _) => ("client", "its SYN bears none, and without that the server must not answer with one"),
+        (Some(_), None) => ("server", "the SYN offered it, the SYN-ACK does not answer"),
+    };
+    let (h, rtt) = (case.sender(dir), case.rtt(dir)?);
+    // A receiver whose window is far below the ceiling would not gain by a scale.
+    if h.full_windows == 0 || h.full_most < CEILING / 2 {
+        return None;
+    }
+    let held = case.time(dir, Limit::ReceiveWindow);
+    let ceiling = Rate(CEILING as f64 * 8.0 / rtt.as_secs_f64().max(1e-6));
+    let mut packets = vec![case.c.first_number];
+    packets.extend(case.c.book.of(Happening::WindowFull, dir).map(|e| e.packets()).unwrap_or_default());
+    let now = case.rate(dir);
+    let worth = match case.burst_rate(dir).filter(|b| b.0 > now.0) {
+        Some(burst) => format!(
+            "with scaling on at both ends the window no longer sets the rate: {now} now, and the path carried bursts at {burst} ({:.1} times as much), for which the receiver needs a window of {} KiB",
+            burst.0 / now.0.max(1.0),
+            (burst.0 / 8.0 * rtt.as_secs_f64() / 1024.0).ceil()
+        ),
+        None => format!(
+            "with scaling on at both ends the window no longer sets the rate ({now} now): up to {} of the connection's time",
+            percent(held.0 as f64 / case.duration.0.max(1) as f64)
+        ),
+    };
+    Some(Drawn {
+        packets,
+        at: case.c.first_at,
+        count: h.full_windows,
+        cost: held,
+        text: format!(
+            "window scaling is off because the {} left it out ({}; or a box on the way took it out): the window cannot pass 65,535 bytes, so over an RTT of {} no more than {ceiling} can flow; the sender filled the window {} times and waited {held} for it ({})",
+            culprit.0,
+            culprit.1,
+            Nanos(rtt.0),
+            h.full_windows,
+            percent(case.share(dir, Limit::ReceiveWindow)),
+        ),
+        worth,
+    })
+}

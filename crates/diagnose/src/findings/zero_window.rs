@@ -1,0 +1,42 @@
+//! The receiver closed its window.
+
+use super::{Case, Drawn, Kind, Rule, times};
+use crate::episode::Happening;
+
+pub(super) const RULE: Rule =
+    Rule { kind: Kind { name: "zero_window", rule: "the receiver advertised a window of zero" }, find, once: false };
+
+fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
+    let receiver = case.receiver(dir);
+    let closed = case.c.book.of(Happening::ZeroWindow, 1 - dir);
+    // One that never opened again counts to the end of the connection.
+    let open_end = if receiver.zero_since > 0 && receiver.reset.is_none() {
+        case.c.last_at.saturating_sub(receiver.zero_since)
+    } else {
+        0
+    };
+    if closed.is_none() && open_end == 0 {
+        return None;
+    }
+    let mut packets = closed.map(|e| e.packets()).unwrap_or_default();
+    if open_end > 0 {
+        packets.insert(0, receiver.zero_number);
+    }
+    let total = closed.map_or(model::Nanos::ZERO, |e| e.total) + model::Nanos(open_end);
+    let longest = closed.and_then(|e| e.costliest()).map_or(0, |e| e.cost).max(open_end);
+    let count = closed.map_or(0, |e| e.count) + u64::from(open_end > 0);
+    Some(Drawn {
+        packets,
+        at: closed.map_or(receiver.zero_since, |e| e.first_at()),
+        count,
+        cost: total,
+        text: format!(
+            "the {} closed its window {} for {total} in all, the longest {}{}: its application did not read",
+            case.receiver_name(dir),
+            times(count),
+            model::Nanos(longest),
+            if open_end > 0 { ", and it was still closed at the end" } else { "" },
+        ),
+        worth: format!("a {} that reads as fast as data comes saves {total}", case.receiver_name(dir)),
+    })
+}

@@ -1,0 +1,395 @@
+//! One direction of a connection: what its sender did, and what the peer's answers say of it.
+
+use std::collections::VecDeque;
+
+use model::SeqNumber;
+use wire::{Ecn, Flags, Segment};
+
+use crate::acks::Habits;
+use crate::flight::{Flight, Sent};
+use crate::ranges::{Range, Ranges};
+use crate::resend::{Class, Recovery, Repairs};
+use crate::rtt::Rtt;
+
+/// Where stream positions begin, so that a packet from before the first one seen has a position too.
+pub(crate) const START: u64 = 1 << 40;
+
+/// What a segment's payload was to its direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Data {
+    /// No payload, SYN or FIN.
+    None,
+    /// Beyond everything seen so far, in whole or in part.
+    New,
+    /// It fills a gap shortly after the gap was seen: packets changed places before the capture.
+    OutOfOrder,
+    /// Sent again.
+    Resent(Class),
+    /// A keep-alive.
+    KeepAlive,
+    /// A probe of a closed window.
+    Probe,
+}
+
+/// The handshake options of one side.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Offered {
+    pub(crate) seen: bool,
+    /// The capture or the dump cut the list short: what is missing may have been there.
+    pub(crate) cut: bool,
+    pub(crate) mss: Option<u16>,
+    pub(crate) window_scale: Option<u8>,
+    pub(crate) sack: bool,
+    pub(crate) timestamps: bool,
+    pub(crate) fast_open: Option<u8>,
+    pub(crate) mptcp: bool,
+    pub(crate) flags: Flags,
+}
+
+/// A copy check: IPv4 identification, a digest of the TCP header, and when.
+#[derive(Clone, Copy, Debug, Default)]
+struct Print {
+    id: u16,
+    digest: u32,
+    at: u64,
+}
+
+/// Counters of one direction.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) packets: u64,
+    pub(crate) payload_packets: u64,
+    pub(crate) payload_bytes: u64,
+    pub(crate) unique_bytes: u64,
+    pub(crate) resent_packets: u64,
+    pub(crate) resent_bytes: u64,
+    pub(crate) by_class: [u32; Class::COUNT],
+    pub(crate) spurious: u32,
+    pub(crate) needless_unmatched: u32,
+    pub(crate) unseen_original: u32,
+    pub(crate) out_of_order: u32,
+    pub(crate) reorder_extent: u64,
+    pub(crate) reordered_beyond: u32,
+    pub(crate) duplicate_acks: u64,
+    pub(crate) sack_acks: u64,
+    pub(crate) pure_acks: u64,
+    pub(crate) zero_windows: u64,
+    pub(crate) keep_alives: u32,
+    pub(crate) window_probes: u32,
+    pub(crate) capture_copies: u64,
+    pub(crate) unseen_bytes: u64,
+    pub(crate) syns: u32,
+    pub(crate) fins: u32,
+    pub(crate) resets: u32,
+    pub(crate) ce_marks: u32,
+    pub(crate) ece: u32,
+    pub(crate) larger_than_mss: u64,
+    pub(crate) small: u64,
+    pub(crate) small_bursts: u64,
+}
+
+/// What the sender can know at a moment, given that ACKs reach it some time after they passed the capture.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct View {
+    pub(crate) una: u64,
+    pub(crate) edge: u64,
+    on_the_way: VecDeque<(u64, u64, u64)>,
+}
+
+/// ACKs between the capture and the sender; when more are on the way, the newest is overwritten.
+const ON_THE_WAY: usize = 128;
+
+impl View {
+    /// An ACK passed the capture at `at`; the sender is `lag` away.
+    fn pass(&mut self, at: u64, una: u64, edge: u64, lag: u64) {
+        if lag == 0 {
+            (self.una, self.edge) = (una, edge);
+        } else if self.on_the_way.len() < ON_THE_WAY {
+            self.on_the_way.push_back((at, una, edge));
+        } else if let Some(last) = self.on_the_way.back_mut() {
+            *last = (at, una, edge);
+        }
+    }
+
+    fn catch_up(&mut self, now: u64, lag: u64) {
+        while let Some(&(at, una, edge)) = self.on_the_way.front().filter(|e| e.0.saturating_add(lag) <= now) {
+            (self.una, self.edge) = (una, edge);
+            debug_assert!(at <= now);
+            self.on_the_way.pop_front();
+        }
+    }
+}
+
+/// The fastest that bytes were seen to go by, over 16 segments at a time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Burst {
+    since: u64,
+    last: u64,
+    bytes: u64,
+    /// Bytes a second; 0 where no burst was long enough.
+    pub(crate) best: u64,
+}
+
+impl Burst {
+    /// `bytes` went by at `now`; a pause of `pause` ends a burst. The first bytes only set the clock going.
+    #[inline]
+    pub(crate) fn add(&mut self, now: u64, bytes: u64, size: u32, pause: u64) {
+        if now - self.last.min(now) > pause || self.since == 0 {
+            (self.since, self.bytes) = (now.max(1), 0);
+        } else {
+            self.bytes += bytes;
+            let took = now - self.since.min(now);
+            // Under 20 µs it is the clock's grain or the offload that is measured.
+            if self.bytes >= 16 * u64::from(size) && took >= 20_000 {
+                self.best = self.best.max((self.bytes as f64 * 1e9 / took as f64) as u64);
+                (self.since, self.bytes) = (now, 0);
+            }
+        }
+        self.last = now;
+    }
+}
+
+/// After a pause: how the sender began again.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Restart {
+    pub(crate) at: u64,
+    pub(crate) number: u64,
+    /// What it had in flight at a time before the pause.
+    pub(crate) prior: u32,
+    /// What it sent before the first ACK came; 0 until then.
+    pub(crate) first: u32,
+    pub(crate) from: u64,
+    pub(crate) round_end: u64,
+    pub(crate) rounds: u32,
+}
+
+/// An ACK came late; what the sender does next tells whether something stood waiting.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Late {
+    pub(crate) data: u64,
+    pub(crate) sent_at: u64,
+    pub(crate) ack: u64,
+    pub(crate) at: u64,
+    pub(crate) excess: u64,
+}
+
+/// One direction.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Half {
+    pub(crate) begun: bool,
+    next_seq: SeqNumber,
+    /// The position after the last byte seen.
+    pub(crate) next: u64,
+    /// The position the peer has acknowledged.
+    pub(crate) una: u64,
+    /// When it last moved.
+    pub(crate) una_at: u64,
+    /// When the peer last sent an ACK of any kind.
+    pub(crate) heard_at: u64,
+    pub(crate) view: View,
+    pub(crate) count: Counters,
+    /// TCP header lengths, by 4 bytes.
+    pub(crate) headers: [u32; 16],
+    recent: [Print; 4],
+    recent_at: u8,
+    /// The window this side last advertised, scaled as far as known, and its extremes.
+    pub(crate) window: u64,
+    pub(crate) max_window: u64,
+    pub(crate) window_known: bool,
+    pub(crate) zero_since: u64,
+    pub(crate) zero_number: u64,
+    /// The scale that its windows must at least have, read from what the peer dared to send.
+    pub(crate) least_scale: u8,
+    pub(crate) offered: Offered,
+    pub(crate) ttl: u8,
+    /// The largest payload of one packet, at most the peer's MSS where that is known.
+    pub(crate) segment_size: u32,
+    /// What the handshake allows one packet to carry; 0 where it is not known.
+    pub(crate) limit: u32,
+    /// Packets of `segment_size` that followed one of the same size with no answer between.
+    pub(crate) full_runs: u32,
+    pub(crate) largest_acked: u32,
+    pub(crate) last_data_at: u64,
+    pub(crate) last_data_number: u64,
+    pub(crate) last_payload: u32,
+    pub(crate) previous_payload: u32,
+    pub(crate) fin: Option<u64>,
+    pub(crate) flight: Flight,
+    pub(crate) holes: Ranges,
+    pub(crate) sacked: Ranges,
+    pub(crate) duplicates: u32,
+    pub(crate) suspect_at: u64,
+    pub(crate) recovery: Option<Box<Recovery>>,
+    pub(crate) repairs: Option<Box<Repairs>>,
+    pub(crate) rtt: Rtt,
+    pub(crate) habits: Habits,
+    pub(crate) late: Option<Box<Late>>,
+    pub(crate) restart: Option<Box<Restart>>,
+    /// Growth of the sender's window, by rounds of one RTT.
+    pub(crate) peak: u32,
+    pub(crate) round_end: u64,
+    pub(crate) round_peak: u32,
+    pub(crate) last_peak: u32,
+    pub(crate) flat_rounds: u32,
+    pub(crate) most_flat_rounds: u32,
+    pub(crate) past_slow_start: bool,
+    pub(crate) threshold: u32,
+    /// Windows at the moments when they were full: smallest and largest.
+    pub(crate) full_windows: u64,
+    /// Of them, those at less than half of the largest window that had been advertised until then.
+    pub(crate) full_shrunk: u64,
+    pub(crate) full_least: u64,
+    pub(crate) full_most: u64,
+    pub(crate) idle: (u32, u64, u64),
+    pub(crate) reset: Option<(u64, u64)>,
+    pub(crate) reset_ttl: u8,
+    /// How fast data passed the capture in bursts, and how fast it was acknowledged.
+    pub(crate) arrivals: Burst,
+    pub(crate) delivered: Burst,
+}
+
+impl Half {
+    pub(crate) fn begin(&mut self, seq: SeqNumber) {
+        if !self.begun {
+            self.begun = true;
+            (self.next_seq, self.next, self.una) = (seq, START, START);
+            self.view.una = START;
+        }
+    }
+
+    /// Packets of this direction were seen, or acknowledged, without a SYN.
+    pub(crate) fn begun_by_data(&self) -> bool {
+        self.count.packets > 0 && !self.offered.seen
+    }
+
+    /// Where `seq` lies in the stream.
+    #[inline]
+    pub(crate) fn place(&self, seq: SeqNumber) -> u64 {
+        self.next.saturating_add_signed(seq.distance_from(self.next_seq).into())
+    }
+
+    #[inline]
+    pub(crate) fn reach(&mut self, end: u64) {
+        self.next_seq = self.next_seq.add((end - self.next) as u32);
+        self.next = end;
+    }
+
+    /// The same IP packet seen twice: a mirror port that copies both ways, a capture on every interface at once. A stack
+    /// that retransmits counts its identification on, so equal identification within 10 ms is a copy. An identification
+    /// of 0 (constant where fragmentation is ruled out) says nothing.
+    #[inline]
+    pub(crate) fn is_copy(&mut self, s: &Segment, now: u64) -> bool {
+        const COPY_WITHIN: u64 = 10_000_000;
+        let Some(id) = s.network.id.filter(|id| *id != 0) else { return false };
+        let digest = s.seq.0
+            ^ s.ack.0.rotate_left(16)
+            ^ s.payload.rotate_left(7)
+            ^ u32::from(s.flags.bits()) << 20
+            ^ u32::from(s.window);
+        if self
+            .recent
+            .iter()
+            .any(|p| p.id == id && p.digest == digest && now - p.at.min(now) <= COPY_WITHIN && p.at > 0)
+        {
+            self.count.capture_copies += 1;
+            return true;
+        }
+        self.recent[usize::from(self.recent_at & 3)] = Print { id, digest, at: now.max(1) };
+        self.recent_at = self.recent_at.wrapping_add(1);
+        false
+    }
+
+    #[inline]
+    pub(crate) fn take_header(&mut self, s: &Segment) {
+        let c = &mut self.count;
+        c.packets += 1;
+        let slot = &mut self.headers[usize::from(s.header_bytes >> 2) & 15];
+        *slot = slot.saturating_add(1);
+        if s.flags.intersects(Flags::SYN | Flags::FIN | Flags::RST) {
+            c.syns += u32::from(s.flags.contains(Flags::SYN));
+            c.fins += u32::from(s.flags.contains(Flags::FIN));
+            c.resets += u32::from(s.flags.contains(Flags::RST));
+        }
+        c.ce_marks += u32::from(s.network.ecn == Ecn::Ce);
+        if !s.flags.contains(Flags::SYN) {
+            c.ece += u32::from(s.flags.contains(Flags::ECE));
+        }
+        if self.ttl == 0 {
+            self.ttl = s.network.ttl;
+        }
+        if s.flags.contains(Flags::SYN) && !self.offered.seen {
+            let o = &s.options;
+            self.offered = Offered {
+                seen: true,
+                cut: o.cut,
+                mss: o.mss,
+                window_scale: o.window_scale,
+                sack: o.sack_permitted,
+                timestamps: o.timestamps.is_some(),
+                fast_open: o.fast_open,
+                mptcp: o.mptcp.is_some(),
+                flags: s.flags,
+            };
+        }
+    }
+
+    /// An ACK for this direction passed the capture.
+    pub(crate) fn acknowledged_to(&mut self, now: u64, edge: u64, lag: u64) {
+        self.view.catch_up(now, lag);
+        self.view.pass(now, self.una, edge, lag);
+    }
+
+    /// Bytes that the sender itself takes to be unacknowledged.
+    #[inline]
+    pub(crate) fn in_flight(&self) -> u32 {
+        u32::try_from(self.next.saturating_sub(self.view.una)).unwrap_or(u32::MAX)
+    }
+
+    /// The payload of a full segment: the largest seen, unless that is so far below what the handshake allows that the
+    /// application may just never have written more at a time. A path with a smaller MTU shows by runs of one size.
+    #[inline]
+    pub(crate) fn full_size(&self) -> u32 {
+        if self.limit == 0 {
+            self.segment_size.max(536)
+        } else if self.segment_size.saturating_mul(8) >= self.limit.saturating_mul(7) || self.full_runs >= 8 {
+            self.segment_size
+        } else {
+            self.limit
+        }
+    }
+
+    /// Whether a packet with this payload was full, so that its sender may well have had more.
+    #[inline]
+    pub(crate) fn is_full(&self, payload: u32) -> bool {
+        let full = self.full_size();
+        // What offload left whole is full where it is a multiple.
+        payload == full
+            || payload > full && (payload.is_multiple_of(full) || self.limit > 0 && payload.is_multiple_of(self.limit))
+    }
+
+    pub(crate) fn outstanding(&self) -> bool {
+        self.begun && self.next > self.una
+    }
+
+    /// The retransmission timer's likely value at least: RFC 6298's estimate with the 200 ms floor that Linux gives the
+    /// variation, over the whole path (`beyond` is the part between capture and sender).
+    pub(crate) fn timeout(&self, beyond: u64) -> u64 {
+        let full = self.rtt.smoothed().unwrap_or(0).saturating_add(beyond);
+        full.saturating_add((self.rtt.variation().saturating_mul(4)).max(200_000_000))
+    }
+
+    /// Records new data `[start, end)`.
+    #[inline]
+    pub(crate) fn sent(&mut self, start: u64, end: u64, now: u64, number: u64, lag: u64) {
+        self.view.catch_up(now, lag);
+        let flight = u32::try_from(end.saturating_sub(self.view.una)).unwrap_or(u32::MAX);
+        self.peak = self.peak.max(flight);
+        self.round_peak = self.round_peak.max(flight);
+        self.flight.push(Sent { start, end, at: now, number, flight, segments: 1, resends: 0 });
+    }
+
+    /// A gap `[start, end)` appeared.
+    pub(crate) fn open_hole(&mut self, start: u64, end: u64, now: u64, id: Option<u16>) {
+        self.holes.insert(Range { start, end, at: now, id });
+    }
+}

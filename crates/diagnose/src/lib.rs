@@ -1,0 +1,38 @@
+//! Conversations and findings: what limited each TCP connection of a capture, and why.
+//!
+//! **Does:** follows every connection segment by segment, shares its duration out over what limited it, and draws
+//! findings with the packets that show them.
+//!
+//! **Does not:** make a system call, read a clock or a file: segments come from the caller, in capture order.
+//!
+//! **Guarantees:** no sequence of segments makes it panic. Memory grows with connections, not with packets, and stops at
+//! a limit that the caller sets; what lies beyond is counted. The shares of a connection's time add up to its duration
+//! exactly, and unique and resent bytes to its payload.
+
+mod acks;
+mod budget;
+mod compare;
+mod connection;
+mod distribution;
+mod episode;
+mod findings;
+mod flight;
+mod follower;
+mod half;
+mod key;
+mod ranges;
+mod record;
+mod report;
+mod resend;
+mod rtt;
+mod vantage;
+
+pub use budget::{Budget, Limit};
+pub use compare::{Parting, compare};
+pub use distribution::{Distribution, Summary};
+pub use findings::{Finding, Kind, kinds};
+pub use follower::{Follower, Keep, Options, Totals};
+pub use record::{Mark, Record};
+pub use report::{Acknowledging, Direction, HeaderBytes, OptionState, Report, Resends};
+pub use resend::Class;
+pub use vantage::{Place, Vantage};

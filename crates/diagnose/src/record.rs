@@ -1,0 +1,86 @@
+//! Packets kept on request, for a story, a dump, a comparison or a plot.
+
+use wire::Segment;
+
+use crate::connection::Facts;
+use crate::half::{Data, Half, START};
+use crate::resend::Class;
+
+/// One packet of a connection with what it meant.
+#[derive(Clone, Copy, Debug)]
+pub struct Record {
+    /// The packet.
+    pub segment: Segment,
+    /// True where the client sent it.
+    pub to_server: bool,
+    /// Position of its first byte in its direction's stream; the SYN is 0, the first byte 1. `None` before the capture's start.
+    pub seq: Option<u64>,
+    /// The position that it acknowledges.
+    pub ack: Option<u64>,
+    /// The window that it offers, scaled as far as known, in bytes.
+    pub window: u64,
+    /// What its sender had in flight after it, in bytes.
+    pub in_flight: u32,
+    /// What became of its payload.
+    pub mark: Mark,
+}
+
+/// What a packet was to the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// Nothing special.
+    Plain,
+    /// Sent again.
+    Resent(Class),
+    /// Out of order.
+    OutOfOrder,
+    /// A duplicate ACK.
+    DuplicateAck,
+    /// A keep-alive.
+    KeepAlive,
+    /// A window probe.
+    WindowProbe,
+    /// It closes the window.
+    ZeroWindow,
+}
+
+/// The packets of one connection, up to a limit.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    pub(crate) records: Vec<Record>,
+    limit: usize,
+    /// Packets that found no room.
+    pub(crate) left_out: u64,
+}
+
+impl Recorder {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { records: Vec::new(), limit, left_out: 0 }
+    }
+
+    pub(crate) fn add(&mut self, dir: usize, s: &Segment, halves: &[Half; 2], facts: &Facts) {
+        if self.records.len() >= self.limit {
+            self.left_out += 1;
+            return;
+        }
+        let (h, p) = (&halves[dir], &halves[1 - dir]);
+        let mark = match facts.data {
+            Data::Resent(class) => Mark::Resent(class),
+            Data::OutOfOrder => Mark::OutOfOrder,
+            Data::KeepAlive => Mark::KeepAlive,
+            Data::Probe => Mark::WindowProbe,
+            _ if s.window == 0 && !s.flags.intersects(wire::Flags::SYN | wire::Flags::RST) => Mark::ZeroWindow,
+            _ if facts.duplicate_ack => Mark::DuplicateAck,
+            _ => Mark::Plain,
+        };
+        self.records.push(Record {
+            segment: *s,
+            to_server: dir == 0,
+            seq: h.place(s.seq).checked_sub(START),
+            ack: s.flags.contains(wire::Flags::ACK).then(|| p.place(s.ack).checked_sub(START)).flatten(),
+            window: h.window,
+            in_flight: h.in_flight(),
+            mark,
+        });
+    }
+}

@@ -1,0 +1,211 @@
+//! Retransmissions: what brought each about, and whether it was needed.
+
+use std::collections::VecDeque;
+
+/// What brought a retransmission about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(u8)]
+pub enum Class {
+    /// The retransmission timer ran out (RFC 6298), or this segment followed one for which it did.
+    Timeout,
+    /// Duplicate ACKs or SACK blocks above it (RFC 5681, section 3.2; RFC 8985).
+    Fast,
+    /// A further hole, filled within the same recovery by what SACK said (RFC 6675).
+    SackRecovery,
+    /// A tail-loss probe (RFC 8985, section 7).
+    TailLossProbe,
+    /// A SYN or SYN-ACK.
+    Syn,
+    /// The capture does not tell.
+    Unclear,
+}
+
+impl Class {
+    pub(crate) const COUNT: usize = 6;
+    /// All, in order of their numbers.
+    pub const ALL: [Self; 6] =
+        [Self::Timeout, Self::Fast, Self::SackRecovery, Self::TailLossProbe, Self::Syn, Self::Unclear];
+
+    /// The words for people.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Timeout => "timeout",
+            Self::Fast => "fast retransmit",
+            Self::SackRecovery => "SACK recovery",
+            Self::TailLossProbe => "tail-loss probe",
+            Self::Syn => "SYN retry",
+            Self::Unclear => "unclear",
+        }
+    }
+}
+
+/// A recovery under way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Recovery {
+    /// It ends when everything before this is acknowledged.
+    pub(crate) point: u64,
+    pub(crate) class: Class,
+    /// When the sender began to lose time over it.
+    pub(crate) began: u64,
+    pub(crate) number: u64,
+    pub(crate) original: u64,
+}
+
+/// One segment sent again, until its fate is known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Repair {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) at: u64,
+    pub(crate) number: u64,
+    pub(crate) class: Class,
+    /// Its time-stamp value, for the Eifel test.
+    pub(crate) value: Option<u32>,
+}
+
+/// The last few retransmissions.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Repairs(VecDeque<Repair>);
+
+/// As many as a SACK recovery of a few hundred segments has open in one RTT, in part; older ones stay unjudged.
+const KEPT: usize = 32;
+
+impl Repairs {
+    pub(crate) fn add(&mut self, repair: Repair) {
+        if self.0.len() == KEPT {
+            self.0.pop_front();
+        }
+        self.0.push_back(repair);
+    }
+
+    /// A DSACK names `[start, end)` as received twice (RFC 3708): the resend that did it.
+    pub(crate) fn named(&mut self, start: u64, end: u64) -> Option<Repair> {
+        let i = self.0.iter().position(|r| r.start < end && start < r.end)?;
+        self.0.remove(i)
+    }
+
+    /// The first ACK to cover a resend echoes a value older than the resend's own: the original had arrived (RFC 3522).
+    pub(crate) fn covered(&mut self, position: u64, echo: Option<u32>) -> Option<Repair> {
+        let mut needless = None;
+        self.0.retain_mut(|r| {
+            if r.end > position {
+                return true;
+            }
+            // Stays in the list for a DSACK that may still come, but the test is made only once.
+            if let (Some(value), Some(echo)) = (r.value.take(), echo)
+                && (echo.wrapping_sub(value) as i32) < 0
+                && needless.is_none()
+            {
+                needless = Some(*r);
+                return false;
+            }
+            true
+        });
+        needless
+    }
+}
+
+/// What is known when a segment is sent again.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Signs {
+    /// Since the last ACK of any kind, or since this segment was last sent, whichever is later.
+    pub(crate) quiet: u64,
+    /// The path's RTT, the whole of it, where known.
+    pub(crate) rtt: Option<u64>,
+    pub(crate) variation: u64,
+    /// Duplicate ACKs since the last advance.
+    pub(crate) duplicates: u32,
+    /// SACK reported something above the segment.
+    pub(crate) sacked_above: bool,
+    /// It is the last one that was sent, and not the first that is unacknowledged.
+    pub(crate) tail: bool,
+    /// It is all that is in flight.
+    pub(crate) alone: bool,
+    /// It was sent again before.
+    pub(crate) again: bool,
+    pub(crate) recovery: Option<Class>,
+    pub(crate) sack_in_use: bool,
+    /// The peer's ACKs are in the capture at all.
+    pub(crate) answers_seen: bool,
+}
+
+/// The class by these signs.
+///
+/// A sender resends because an ACK told it to, or because a timer ran out: first it is asked which. An ACK-driven one
+/// follows an ACK within the reordering window of RACK (a quarter of an RTT; RFC 8985, section 6.2) at the most, a timer
+/// waits for at least 1.5 RTT (a probe for two, section 7.2).
+pub(crate) fn classify(s: &Signs) -> Class {
+    if !s.answers_seen {
+        return Class::Unclear;
+    }
+    let rtt = s.rtt.unwrap_or(100_000_000);
+    let timer = rtt.saturating_add(rtt / 2).max(rtt.saturating_add(s.variation.saturating_mul(2))).max(10_000_000);
+    let by_timer = s.quiet >= timer;
+    // Linux lets the retransmission timer run for an RTT and 200 ms at least, and sends a probe after two RTTs.
+    let before_timeout = s.quiet < rtt.saturating_add(190_000_000);
+    match s.recovery {
+        Some(Class::Timeout) => Class::Timeout,
+        _ if by_timer && (s.tail || s.alone) && !s.again && before_timeout && s.recovery.is_none() => {
+            Class::TailLossProbe
+        }
+        _ if by_timer => Class::Timeout,
+        Some(Class::Fast | Class::SackRecovery) if s.sack_in_use => Class::SackRecovery,
+        Some(Class::Fast | Class::SackRecovery) => Class::Fast,
+        _ if s.sacked_above || s.duplicates > 0 => Class::Fast,
+        _ => Class::Unclear,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn signs() -> Signs {
+        Signs {
+            quiet: 0,
+            rtt: Some(50_000_000),
+            variation: 1_000_000,
+            duplicates: 0,
+            sacked_above: false,
+            tail: false,
+            alone: false,
+            again: false,
+            recovery: None,
+            sack_in_use: true,
+            answers_seen: true,
+        }
+    }
+
+    #[test]
+    fn each_class_has_its_signs() {
+        let ms = 1_000_000;
+        for (case, class) in [
+            (Signs { quiet: 260 * ms, ..signs() }, Class::Timeout),
+            (Signs { quiet: 260 * ms, duplicates: 5, sacked_above: true, ..signs() }, Class::Timeout),
+            (Signs { quiet: 110 * ms, tail: true, ..signs() }, Class::TailLossProbe),
+            (Signs { quiet: 110 * ms, tail: true, again: true, ..signs() }, Class::Timeout),
+            (Signs { duplicates: 3, ..signs() }, Class::Fast),
+            (Signs { sacked_above: true, recovery: Some(Class::Fast), ..signs() }, Class::SackRecovery),
+            (Signs { recovery: Some(Class::Fast), sack_in_use: false, ..signs() }, Class::Fast),
+            (Signs { recovery: Some(Class::Timeout), ..signs() }, Class::Timeout),
+            (Signs { quiet: ms, ..signs() }, Class::Unclear),
+            (Signs { quiet: 300 * ms, answers_seen: false, ..signs() }, Class::Unclear),
+        ] {
+            assert_eq!(classify(&case), class, "{case:?}");
+        }
+    }
+
+    #[test]
+    fn an_old_echo_or_a_dsack_convicts_a_resend_once() {
+        let mut repairs = Repairs::default();
+        let repair = Repair { start: 10, end: 20, at: 0, number: 7, class: Class::Fast, value: Some(100) };
+        repairs.add(repair);
+        assert!(repairs.covered(15, Some(50)).is_none());
+        assert_eq!(repairs.covered(20, Some(50)).map(|r| r.number), Some(7));
+        assert!(repairs.named(10, 20).is_none());
+        repairs.add(repair);
+        assert!(repairs.covered(20, Some(100)).is_none(), "the resend itself was echoed");
+        assert_eq!(repairs.named(10, 20).map(|r| r.number), Some(7));
+    }
+}

@@ -1,0 +1,231 @@
+//! Round-trip times of one direction: from its packets passing the capture to the peer's answer passing it.
+
+use std::collections::VecDeque;
+
+use model::Nanos;
+
+use crate::distribution::Distribution;
+
+/// Not known.
+const NONE: u64 = u64::MAX;
+
+/// How many samples make a block of the slow series that steps of the path's delay are read from.
+const BLOCK: u8 = 16;
+
+/// A block's smallest sample with where it began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Block {
+    pub(crate) at: u64,
+    pub(crate) number: u64,
+    pub(crate) min: u64,
+}
+
+/// Sums from which the correlation of RTT with the bytes in flight follows.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Correlation {
+    n: f64,
+    x: f64,
+    y: f64,
+    xx: f64,
+    yy: f64,
+    xy: f64,
+}
+
+impl Correlation {
+    fn add(&mut self, x: f64, y: f64) {
+        self.n += 1.0;
+        self.x += x;
+        self.y += y;
+        self.xx += x * x;
+        self.yy += y * y;
+        self.xy += x * y;
+    }
+
+    /// Pearson's r; `None` where one of the two does not vary.
+    pub(crate) fn r(&self) -> Option<f64> {
+        let (vx, vy) = (self.n * self.xx - self.x * self.x, self.n * self.yy - self.y * self.y);
+        (self.n > 2.0 && vx > 0.0 && vy > 0.0).then(|| (self.n * self.xy - self.x * self.y) / (vx * vy).sqrt())
+    }
+}
+
+/// What only connections with many samples need.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Detail {
+    /// The slow series, at most [`BLOCKS`] long: when full, neighbours are joined and blocks double in length.
+    pub(crate) blocks: Vec<Block>,
+    samples_a_block: u32,
+    in_block: u32,
+    pub(crate) with_flight: Correlation,
+    /// From time-stamp echoes (RFC 7323, section 4).
+    pub(crate) echoes: Distribution,
+    /// Values sent and when, oldest first, of which the echo has not been seen.
+    values: VecDeque<(u32, u64)>,
+}
+
+const BLOCKS: usize = 64;
+/// Time-stamp values waiting for their echo. At 1 ms a tick this is a path of 32 ms with a new value each tick; longer
+/// paths lose samples, evenly.
+const VALUES: usize = 32;
+
+/// The estimators.
+#[derive(Clone, Debug)]
+pub(crate) struct Rtt {
+    /// From SYN to SYN-ACK, or SYN-ACK to its ACK.
+    pub(crate) handshake: u64,
+    /// The smallest ever seen, handshake included.
+    base: u64,
+    smoothed: u64,
+    variation: u64,
+    /// Smallest of the running and of the last block of samples.
+    block_min: [u64; 2],
+    in_block: u8,
+    /// Running mean over samples taken with four or more segments in flight.
+    loaded: u64,
+    pub(crate) samples: Distribution,
+    pub(crate) detail: Option<Box<Detail>>,
+}
+
+impl Default for Rtt {
+    fn default() -> Self {
+        Self {
+            handshake: NONE,
+            base: NONE,
+            smoothed: NONE,
+            variation: 0,
+            block_min: [NONE; 2],
+            in_block: 0,
+            loaded: NONE,
+            samples: Distribution::default(),
+            detail: None,
+        }
+    }
+}
+
+fn known(v: u64) -> Option<u64> {
+    (v != NONE).then_some(v)
+}
+
+impl Rtt {
+    pub(crate) fn base(&self) -> Option<u64> {
+        known(self.base)
+    }
+
+    pub(crate) fn smoothed(&self) -> Option<u64> {
+        known(self.smoothed).or(self.base())
+    }
+
+    pub(crate) fn variation(&self) -> u64 {
+        self.variation
+    }
+
+    pub(crate) fn loaded(&self) -> Option<u64> {
+        known(self.loaded)
+    }
+
+    /// What an answer takes these days when nothing holds it back: the smallest of the last 16 to 32 samples, or the
+    /// handshake's where there are none.
+    pub(crate) fn recent(&self) -> Option<u64> {
+        known(self.block_min[0].min(self.block_min[1])).or(self.base())
+    }
+
+    pub(crate) fn take_handshake(&mut self, rtt: u64) {
+        if self.handshake == NONE {
+            self.handshake = rtt;
+            self.base = self.base.min(rtt);
+            // The handshake stands in for the block before the first: a late first ACK is then seen to be late.
+            self.block_min[1] = rtt;
+        }
+    }
+
+    /// A data–ACK pair that Karn's rule allows; `loaded` where the sender had four or more segments in flight.
+    #[inline]
+    pub(crate) fn take(&mut self, rtt: u64, at: u64, number: u64, flight: u32, loaded: bool) {
+        self.samples.add(Nanos(rtt));
+        self.base = self.base.min(rtt);
+        // RFC 6298, section 2: gains 1/8 and 1/4.
+        if self.smoothed == NONE {
+            (self.smoothed, self.variation) = (rtt, rtt / 2);
+        } else {
+            let off = self.smoothed.abs_diff(rtt);
+            self.variation = self.variation - self.variation / 4 + off / 4;
+            self.smoothed = self.smoothed - self.smoothed / 8 + rtt / 8;
+        }
+        if loaded {
+            self.loaded = if self.loaded == NONE { rtt } else { self.loaded - self.loaded / 4 + rtt / 4 };
+        }
+        self.block_min[0] = self.block_min[0].min(rtt);
+        self.in_block += 1;
+        if self.in_block == BLOCK {
+            self.in_block = 0;
+            self.block_min = [NONE, self.block_min[0]];
+            self.detail.get_or_insert_default();
+        }
+        if let Some(d) = &mut self.detail {
+            d.with_flight.add(f64::from(flight), rtt as f64);
+            d.series(rtt, at, number);
+        }
+    }
+
+    /// A time-stamp value leaves for the first time on a packet that will be answered.
+    pub(crate) fn value_sent(&mut self, value: u32, at: u64) {
+        let Some(d) = &mut self.detail else { return };
+        if d.values.back().is_none_or(|(v, _)| (value.wrapping_sub(*v) as i32) > 0) && d.values.len() < VALUES {
+            d.values.push_back((value, at));
+        }
+    }
+
+    /// The peer echoed `value`.
+    pub(crate) fn value_echoed(&mut self, value: u32, at: u64) {
+        let Some(d) = &mut self.detail else { return };
+        while let Some(&(v, sent)) = d.values.front().filter(|(v, _)| (value.wrapping_sub(*v) as i32) >= 0) {
+            if v == value {
+                d.echoes.add(Nanos(at.saturating_sub(sent)));
+            }
+            d.values.pop_front();
+        }
+    }
+}
+
+impl Detail {
+    fn series(&mut self, rtt: u64, at: u64, number: u64) {
+        let size = self.samples_a_block.max(u32::from(BLOCK));
+        match self.blocks.last_mut() {
+            Some(last) if self.in_block > 0 => last.min = last.min.min(rtt),
+            _ => self.blocks.push(Block { at, number, min: rtt }),
+        }
+        self.in_block += 1;
+        if self.in_block >= size {
+            self.in_block = 0;
+            if self.blocks.len() >= BLOCKS {
+                self.blocks =
+                    self.blocks.chunks(2).map(|c| Block { min: c[0].min.min(c[c.len() - 1].min), ..c[0] }).collect();
+                self.samples_a_block = size.saturating_mul(2);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slow_series_is_bounded_and_keeps_the_minimum() {
+        let mut rtt = Rtt::default();
+        for n in 0..100_000u64 {
+            rtt.take(1_000_000 + (n * 7919) % 1_000, n, n, 1, false);
+        }
+        let detail = rtt.detail.unwrap();
+        assert!(detail.blocks.len() <= BLOCKS + 1);
+        assert_eq!(detail.blocks.iter().map(|b| b.min).min(), Some(1_000_000));
+        assert_eq!(rtt.base, 1_000_000);
+    }
+
+    #[test]
+    fn a_handshake_makes_a_late_first_ack_stand_out() {
+        let mut rtt = Rtt::default();
+        rtt.take_handshake(1_000);
+        rtt.take(40_000_000, 0, 1, 1, false);
+        assert_eq!(rtt.recent(), Some(1_000));
+    }
+}

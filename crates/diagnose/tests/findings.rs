@@ -1,0 +1,393 @@
+//! Every finding: a conversation that provokes it, and a near miss that must not.
+
+mod conversation;
+
+use conversation::{Bulk, By, MS, SIZE, Script, US, has};
+use diagnose::{Limit, Place};
+use model::{Nanos, SeqNumber};
+use wire::Flags;
+
+fn bulk(bulk: Bulk) -> diagnose::Report {
+    let mut script = Script::new();
+    bulk.run(&mut script);
+    script.report()
+}
+
+/// Request and reply over 1 ms, then a FIN that leaves `late` after the reply, right behind its ACK.
+fn reply_and_fin(late: u64, fin_after_ack: u64) -> diagnose::Report {
+    let mut s = Script::new();
+    let mut t = s.open(0, MS);
+    s.data(t + 10 * US, By::Client, 4);
+    s.server.expects = s.client.next;
+    t += 2 * MS;
+    s.data(t, By::Server, 723);
+    s.ack(t + late, By::Client);
+    s.send(t + late + fin_after_ack, By::Server, Flags::FIN | Flags::ACK, 0);
+    s.ack(t + late + fin_after_ack + 10 * US, By::Client);
+    s.report()
+}
+
+#[test]
+fn nagle_and_delayed_ack() {
+    let report = reply_and_fin(40 * MS, MS);
+    let f = has(&report, "nagle_delayed_ack").expect("a stall");
+    assert_eq!(f.packets, [5, 6, 7]);
+    assert_eq!(f.direction, Some("to_client"));
+    assert!((39 * MS..=40 * MS).contains(&f.cost_ns.0), "{f:?}");
+    assert!(report.limits.of(Limit::AckWaiting) >= Nanos(40 * MS), "{:?}", report.limits);
+
+    // The same late ACK, but the FIN comes much later: nothing had stood waiting for the ACK.
+    let later = reply_and_fin(40 * MS, 30 * MS);
+    assert!(has(&later, "nagle_delayed_ack").is_none());
+    assert_eq!(later.limits.of(Limit::AckWaiting), Nanos::ZERO);
+    assert_eq!(later.to_server.acknowledging.delayed.samples, 1, "the ACK was late all the same");
+}
+
+#[test]
+fn a_long_path_is_no_delayed_ack() {
+    let mut s = Script::new();
+    // Every answer takes 40 ms because the path does; seen at the client, which sends in pieces.
+    let mut t = s.open(0, 40 * MS);
+    for _ in 0..20 {
+        s.data(t, By::Client, 200);
+        t += 40 * MS;
+        s.ack(t, By::Server);
+        t += 100 * US;
+    }
+    let report = s.report();
+    assert!(has(&report, "nagle_delayed_ack").is_none(), "{:?}", report.findings);
+    assert_eq!(report.to_client.acknowledging.delayed.samples, 0);
+    assert_eq!(report.vantage.place, Place::NearClient);
+}
+
+#[test]
+fn delayed_ack_stall_of_a_full_segment() {
+    let run = |late: u64| {
+        let mut s = Script::new();
+        let mut t = s.open(0, MS);
+        for _ in 0..5 {
+            s.data(t, By::Client, SIZE as u32);
+            t += MS + late;
+            s.ack(t, By::Server);
+            t += 50 * US;
+        }
+        s.report()
+    };
+    let stalled = run(40 * MS);
+    let f = has(&stalled, "delayed_ack_stall").expect("a stall");
+    assert_eq!((f.count, f.direction), (4, Some("to_server")));
+    assert!(has(&run(2 * MS), "delayed_ack_stall").is_none());
+}
+
+fn unscaled(client: Option<u8>, server: Option<u8>, window: u64, segments: u64) -> diagnose::Report {
+    let mut s = Script::new();
+    (s.client.scale, s.server.scale) = (client, server);
+    Bulk { rtt: 25 * MS, receive_window: window, segments, ..Bulk::default() }.run(&mut s);
+    s.report()
+}
+
+#[test]
+fn window_scaling_missing_names_the_side() {
+    for (client, server, culprit) in [(None, None, "the client left it out"), (Some(7), None, "the server left it out")]
+    {
+        let report = unscaled(client, server, 65_535, 2_000);
+        let f = has(&report, "window_scaling_missing").expect("a finding");
+        assert!(f.text.contains(culprit), "{}", f.text);
+        // 65,535 bytes in 25 ms are 21.0 Mbit/s.
+        assert!(f.text.contains("20.9 Mbit/s") || f.text.contains("21.0 Mbit/s"), "{}", f.text);
+        assert!(f.worth.contains("bursts at"), "{}", f.worth);
+        assert!(report.limits.of(Limit::ReceiveWindow).0 * 2 > report.duration_ns.0, "{:?}", report.limits);
+        let state = report.window_scaling;
+        assert_eq!(state.left_out_by, Some(if client.is_none() { "client" } else { "server" }));
+        assert_eq!(state.in_use, Some(false));
+    }
+    // Missing too, but the transfer is over before the window mattered; and a scaled one.
+    assert!(has(&unscaled(None, None, 65_535, 20), "window_scaling_missing").is_none());
+    assert!(has(&unscaled(Some(7), Some(7), 65_535, 2_000), "window_scaling_missing").is_none());
+}
+
+#[test]
+fn receive_window_too_small() {
+    let small = unscaled(Some(7), Some(7), 100_000, 2_000);
+    let f = has(&small, "receive_window").unwrap_or_else(|| panic!("{:?} {:?}", small.limits, small.to_client));
+    assert!(f.text.contains("99968 bytes"), "{}", f.text);
+    assert!(has(&unscaled(Some(7), Some(7), 4_000_000, 2_000), "receive_window").is_none());
+}
+
+#[test]
+fn zero_window_and_a_slow_reader() {
+    let run = |closed: bool| {
+        let mut s = Script::new();
+        s.client.window = 20;
+        let mut t = s.open(0, 100 * US);
+        let full = s.client.window;
+        for _ in 0..10 {
+            s.client.window = full;
+            s.data(t, By::Server, SIZE as u32);
+            s.data(t + US, By::Server, 1112);
+            s.client.window = if closed { 0 } else { full };
+            s.ack(t + 30 * US, By::Client);
+            t += 200 * MS;
+            if closed {
+                s.client.window = full;
+                s.ack(t, By::Client);
+            }
+            t += MS;
+        }
+        s.report()
+    };
+    let report = run(true);
+    let f = has(&report, "zero_window").expect("a finding");
+    assert_eq!((f.count, f.direction), (10, Some("to_client")));
+    assert!(f.cost_ns.0 > 1_900 * MS, "{f:?}");
+    assert!(has(&report, "receiver_application").is_some(), "{:?}", report.findings);
+    assert_eq!(report.to_server.zero_window_packets, 10);
+    let open = run(false);
+    assert!(has(&open, "zero_window").is_none() && has(&open, "receiver_application").is_none());
+}
+
+#[test]
+fn loss_by_fast_retransmit_and_by_timeout() {
+    let report = bulk(Bulk { lost: vec![100, 104, 700], ..Bulk::default() });
+    let f = has(&report, "loss").unwrap_or_else(|| panic!("{:?}", report.to_client));
+    let r = report.to_client.resends;
+    assert_eq!((r.fast, r.sack_recovery, r.timeout, report.to_client.resent_packets), (2, 1, 0, 3), "{}", f.text);
+
+    // The last segment of all: nothing follows that could bring a SACK.
+    let tail = bulk(Bulk { segments: 200, lost: vec![199], ..Bulk::default() });
+    assert_eq!(tail.to_client.resends.timeout, 1, "{:?}", tail.to_client.resends);
+    assert!(tail.limits.of(Limit::LossRecovery) >= Nanos(200 * MS), "{:?}", tail.limits);
+    assert!(has(&bulk(Bulk::default()), "loss").is_none());
+}
+
+#[test]
+fn reordering_is_told_from_loss() {
+    let run = |dsack: bool| {
+        let mut s = Script::new();
+        let t = s.open(0, 20 * MS);
+        for n in 0..10 {
+            s.data(t + n * 10 * US, By::Client, SIZE as u32);
+        }
+        let isn = s.client.isn;
+        let place = |n: u64| SeqNumber(isn).add((1 + n * SIZE) as u32);
+        s.server.expects = 1 + SIZE;
+        for n in 0..3 {
+            s.raw_ack(t + 20 * MS + n * 10 * US, By::Server);
+            s.segments.last_mut().unwrap().options.sack.push(place(2), place(3 + n));
+        }
+        if dsack {
+            s.raw(t + 20 * MS + 100 * US, By::Client, Flags::ACK, 1 + SIZE, SIZE as u32);
+        }
+        s.ack(t + 21 * MS, By::Server);
+        if dsack {
+            s.raw_ack(t + 40 * MS, By::Server);
+            s.segments.last_mut().unwrap().options.sack.push(place(1), place(2));
+        }
+        s.data(t + 41 * MS, By::Client, 10);
+        s.report()
+    };
+    let needless = run(true);
+    assert_eq!((needless.to_server.spurious_resends, needless.to_server.resends.fast), (1, 1));
+    assert!(has(&needless, "reordering_taken_for_loss").is_some(), "{:?}", needless.findings);
+    assert!(has(&needless, "loss").is_none());
+    let patient = run(false);
+    assert!(has(&patient, "reordering_taken_for_loss").is_none());
+    assert_eq!((patient.to_server.resent_packets, patient.to_server.reordered_beyond), (0, 1));
+}
+
+#[test]
+fn out_of_order_at_the_capture() {
+    let mut s = Script::new();
+    let t = s.open(0, 20 * MS);
+    for n in 0..4 {
+        s.data(t + n * 10 * US, By::Server, SIZE as u32);
+    }
+    let late = s.segments.len() - 2;
+    s.segments.swap(late, late + 1);
+    for (i, seg) in s.segments.iter_mut().enumerate() {
+        seg.number = i as u64 + 1;
+    }
+    let (a, b) = (s.segments[late].at, s.segments[late + 1].at);
+    (s.segments[late].at, s.segments[late + 1].at) = (b, a);
+    s.ack(t + MS, By::Client);
+    let report = s.report();
+    let d = &report.to_client;
+    assert_eq!(
+        (d.out_of_order_packets, d.resent_packets, d.unique_bytes, d.reorder_extent_bytes),
+        (1, 0, 4 * SIZE, SIZE)
+    );
+}
+
+#[test]
+fn syn_retries() {
+    let mut s = Script::new();
+    s.raw(0, By::Client, Flags::SYN, 0, 0);
+    s.open(1_000 * MS, MS);
+    let report = s.report();
+    let f = has(&report, "syn_retries").expect("a finding");
+    assert_eq!((f.count, f.cost_ns), (1, Nanos(1_000 * MS)));
+    assert_eq!(report.limits.of(Limit::Handshake).0 / MS, 1_001);
+    let mut once = Script::new();
+    once.open(0, 900 * MS);
+    assert!(has(&once.report(), "syn_retries").is_none());
+}
+
+#[test]
+fn bufferbloat_against_a_long_path() {
+    // 1 Mbyte of queue at 12 Mbit/s.
+    let bloated = bulk(Bulk { segment_time: MS, window_limit: 300, ..Bulk::default() });
+    let f = has(&bloated, "bufferbloat").unwrap_or_else(|| panic!("{:?}", bloated.to_client.rtt));
+    assert!(f.text.contains("r = "), "{}", f.text);
+    assert_eq!(bloated.limits.largest(), Limit::PathRate, "{:?}", bloated.limits);
+    assert!(has(&bulk(Bulk { rtt: 300 * MS, window_limit: 300, ..Bulk::default() }), "bufferbloat").is_none());
+}
+
+#[test]
+fn a_window_of_the_sender_that_stands_still() {
+    let held = bulk(Bulk { window_limit: 40, segments: 4_000, ..Bulk::default() });
+    assert!(has(&held, "send_buffer").is_some(), "{:?} {:?}", held.limits, held.findings);
+    let grows = bulk(Bulk { lost: vec![60, 800], segments: 4_000, rtt: 60 * MS, ..Bulk::default() });
+    assert!(has(&grows, "send_buffer").is_none());
+    assert!(has(&grows, "congestion_window").is_some(), "{:?} {:?}", grows.limits, grows.findings);
+    assert!(has(&held, "congestion_window").is_none());
+}
+
+#[test]
+fn slow_start_after_idle() {
+    let report =
+        bulk(Bulk { restart_after: Some((1_500, 3_000 * MS)), window_limit: 300, segments: 6_000, ..Bulk::default() });
+    let f = has(&report, "slow_start_after_idle").unwrap_or_else(|| panic!("{:?}", report.findings));
+    assert_eq!((f.count, f.direction), (1, Some("to_client")));
+    // The same pause, but the window is as large after it as before.
+    let keeps = bulk(Bulk {
+        restart_after: Some((1_500, 3_000 * MS)),
+        window_limit: 300,
+        initial_window: 300,
+        segments: 6_000,
+        ..Bulk::default()
+    });
+    assert!(has(&keeps, "slow_start_after_idle").is_none());
+    assert_eq!(keeps.to_client.idle_times, 1);
+    assert!(has(&keeps, "sender_application").is_some(), "three seconds of pause: {:?}", keeps.limits);
+}
+
+#[test]
+fn tiny_segments_against_a_dialogue() {
+    let run = |dialogue: bool| {
+        let mut s = Script::new();
+        let mut t = s.open(0, MS);
+        for n in 0..200 {
+            s.data(t, By::Client, 30);
+            t += 100 * US;
+            if dialogue || n % 10 == 9 {
+                t += MS;
+                s.ack(t, By::Server);
+            }
+        }
+        s.report()
+    };
+    assert!(has(&run(false), "tiny_segments").is_some());
+    assert!(has(&run(true), "tiny_segments").is_none());
+}
+
+#[test]
+fn mtu_black_hole() {
+    let run = |size: u32| {
+        let mut s = Script::new();
+        let mut t = s.open(0, 10 * MS);
+        s.data(t, By::Client, 300);
+        s.ack(t + 10 * MS, By::Server);
+        t += 11 * MS;
+        let from = s.client.next;
+        s.data(t, By::Client, size);
+        for n in 0..4u64 {
+            t += (220 * MS) << n;
+            s.raw(t, By::Client, Flags::ACK, from, size);
+        }
+        s.report()
+    };
+    let hole = run(SIZE as u32);
+    assert!(has(&hole, "mtu_black_hole").is_some(), "{:?}", hole.findings);
+    // Small ones that vanish have another cause.
+    assert!(has(&run(200), "mtu_black_hole").is_none());
+}
+
+#[test]
+fn resets_and_their_causes() {
+    let reset = |prepare: &dyn Fn(&mut Script, u64)| {
+        let mut s = Script::new();
+        let t = s.open(0, MS);
+        prepare(&mut s, t);
+        has(&s.report(), "reset").map(|f| f.text.clone())
+    };
+    let injected = reset(&|s, t| {
+        s.data(t, By::Server, 100);
+        let next = s.server.next;
+        s.raw(t + MS, By::Server, Flags::RST, next, 0).network.ttl = 250;
+    });
+    assert!(injected.unwrap().contains("TTL (250)"));
+    let idle = reset(&|s, t| {
+        s.data(t, By::Server, 100);
+        s.ack(t + MS, By::Client);
+        let next = s.server.next;
+        s.raw(t + 600_000 * MS, By::Server, Flags::RST, next, 0);
+    });
+    assert!(idle.unwrap().contains("of silence"));
+    let closed = reset(&|s, t| {
+        s.send(t, By::Server, Flags::FIN | Flags::ACK, 0);
+        s.ack(t + MS, By::Client);
+        s.send(t + 2 * MS, By::Client, Flags::FIN | Flags::ACK, 0);
+        s.ack(t + 3 * MS, By::Server);
+        let next = s.server.next;
+        s.raw(t + 4 * MS, By::Server, Flags::RST, next, 0);
+    });
+    assert_eq!(closed, None, "after both have closed a RST harms nobody");
+    let mut refused = Script::new();
+    refused.send(0, By::Client, Flags::SYN, 0);
+    refused.server.expects = 1;
+    refused.raw(MS, By::Server, Flags::RST | Flags::ACK, 0, 0);
+    let report = refused.report();
+    assert!(report.verdict.contains("refused"), "{}", report.verdict);
+}
+
+#[test]
+fn path_delay_step_against_a_filling_queue() {
+    let step = bulk(Bulk { extra_delay_from: Some((1_000, 15 * MS)), window_limit: 40, ..Bulk::default() });
+    let f = has(&step, "path_delay_step").unwrap_or_else(|| panic!("{:?}", step.to_client.rtt));
+    assert_eq!(f.packets.len(), 1);
+    let queue = bulk(Bulk { segment_time: MS, window_limit: 300, ..Bulk::default() });
+    assert!(has(&queue, "path_delay_step").is_none());
+}
+
+#[test]
+fn timestamps_missing_or_priced() {
+    let mut s = Script::new();
+    s.client.stamps = false;
+    let mut t = s.open(0, 10 * MS);
+    for _ in 0..3 {
+        let from = s.client.next;
+        s.data(t, By::Client, 500);
+        s.raw(t + 300 * MS, By::Client, Flags::ACK, from, 500);
+        s.ack(t + 310 * MS, By::Server);
+        t += 320 * MS;
+    }
+    let report = s.report();
+    let f = has(&report, "timestamps").unwrap_or_else(|| panic!("{:?}", report.to_server.resends));
+    assert!(f.text.contains("the client left them out"), "{}", f.text);
+    let priced = bulk(Bulk { segments: 8_000, segment_time: 500 * US, window_limit: 200, ..Bulk::default() });
+    assert!(has(&priced, "timestamps").is_some_and(|f| f.text.contains("1448 of 1538")), "{:?}", priced.limits);
+    assert!(has(&bulk(Bulk { window_limit: 40, ..Bulk::default() }), "timestamps").is_none());
+}
+
+#[test]
+fn an_incomplete_capture_says_so() {
+    let mut s = Script::new();
+    let t = s.open(0, MS);
+    s.data(t, By::Client, 1000);
+    s.client.next += 5_000;
+    s.ack(t + MS, By::Server);
+    let report = s.report();
+    assert!(has(&report, "capture_incomplete").is_some_and(|f| f.text.contains("5000 bytes")));
+    assert_eq!(report.to_server.unseen_bytes, 5_000);
+    assert!(has(&bulk(Bulk::default()), "capture_incomplete").is_none());
+}

@@ -1,0 +1,331 @@
+//! The other backend: a veth pair with the kernel's netem queueing discipline for delay, loss and duplication, and tbf
+//! under it for rate and queue.
+//!
+//! It costs no user-space CPU, but it cannot do all that the built-in path can ([`impossible`]), and of what it
+//! achieved it knows only how many frames and bytes went through. Where segments are charged or lost the hosts send
+//! without segmentation offload, because netem takes a frame of many segments for one.
+
+use std::io;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+
+use netlink_packet_core::{DefaultNla, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
+use netlink_packet_route::link::{InfoData, InfoKind, InfoVeth, LinkAttribute, LinkInfo, LinkMessage};
+use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+
+use crate::Error;
+use crate::config::{Config, DEFAULT_QUEUE_SEGMENTS, Depth, Direction, ETHERNET_OVERHEAD, Loss, SMALLEST_ON_WIRE};
+use crate::forward::GATHER;
+use crate::host::{Host, INTERFACE, Side};
+use crate::netlink::{Netlink, counters, index_of};
+use crate::path::Backend;
+use crate::report::{Achieved, DirectionReport};
+
+// linux/pkt_sched.h
+const TCA_OPTIONS: u16 = 2;
+const TCA_NETEM_LOSS: u16 = 5;
+const NETEM_LOSS_GE: u16 = 2;
+const TCA_NETEM_LATENCY64: u16 = 10;
+const TCA_NETEM_JITTER64: u16 = 11;
+/// Since Linux 6.6; older kernels pass over it.
+const TCA_NETEM_PRNG_SEED: u16 = 13;
+const TCA_TBF_PARMS: u16 = 1;
+const TCA_TBF_RATE64: u16 = 4;
+const TCA_TBF_BURST: u16 = 6;
+const TC_LINKLAYER_ETHERNET: u8 = 1;
+const NLA_F_NESTED: u16 = 1 << 15;
+
+/// Packets that netem holds, travelling ones among them: more than any path here has.
+const LIMIT: u32 = 1_000_000;
+const ROOT: TcHandle = TcHandle { major: 1, minor: 0 };
+const SHAPER: TcHandle = TcHandle { major: 2, minor: 0 };
+
+/// What of this direction netem cannot do, or `None` where it can do all of it.
+pub(crate) fn impossible(asked: &Direction) -> Option<&'static str> {
+    if asked.jitter.0 > 0 && asked.reorder.is_none() {
+        Some("netem lets frames overtake each other under jitter; the built-in backend keeps their order")
+    } else if asked.reorder.is_some_and(|r| r.share > 0.0) {
+        Some("netem cannot hold segments back by a given time; the built-in backend can")
+    } else if asked.ecn.is_some() {
+        Some("netem has no marking threshold; the built-in backend has")
+    } else {
+        None
+    }
+}
+
+/// A veth pair between the hosts, with the disciplines on each end.
+#[derive(Debug)]
+pub(crate) struct Netem {
+    mtu: u32,
+    seed: u64,
+    ends: [End; 2],
+}
+
+#[derive(Debug)]
+struct End {
+    asked: Direction,
+    changes: u64,
+    net: OwnedFd,
+}
+
+impl Netem {
+    pub(crate) fn up(config: &Config, hosts: [Host<'_>; 2]) -> Result<Self, Error> {
+        let asked = [&config.a_to_b, &config.b_to_a];
+        if let Some(reason) = asked.into_iter().find_map(impossible) {
+            return Err(Error::Backend { backend: "netem", reason: reason.into() });
+        }
+        let other = hosts[1].network_namespace().as_raw_fd();
+        hosts[0]
+            .run(|| Netlink::open()?.request(veth(other), NLM_F_CREATE | NLM_F_EXCL))?
+            .map_err(Error::system("make a veth pair"))?;
+        let mut ends = Vec::with_capacity(2);
+        for (host, asked) in hosts.into_iter().zip(asked) {
+            let side = host.side();
+            host.run(|| {
+                Host::configure(side, config.mtu)?;
+                if !asked.is_plain() {
+                    segment_alone(&mut Netlink::open()?)?;
+                }
+                Ok(())
+            })?
+            .map_err(Error::system(format!("configure {INTERFACE} of host {}", side.name())))?;
+            let net = host.network_namespace().try_clone_to_owned();
+            let net = net.map_err(Error::system("keep a host's network namespace"))?;
+            ends.push(End { asked: asked.clone(), changes: 0, net });
+        }
+        let Ok(ends) = <[End; 2]>::try_from(ends) else { return Err(Error::Gone) };
+        let made = Self { mtu: config.mtu, seed: config.seed, ends };
+        for side in Side::ALL {
+            if !made.ends[side as usize].asked.is_plain() {
+                made.apply(side)?;
+            }
+        }
+        Ok(made)
+    }
+
+    /// Puts the disciplines of `side` in place, or changes those in place.
+    fn apply(&self, side: Side) -> Result<(), Error> {
+        let End { asked, net, .. } = &self.ends[side as usize];
+        let seed = self.seed.wrapping_mul(2).wrapping_add(side as u64);
+        let put = || -> io::Result<()> {
+            let mut netlink = Netlink::open()?;
+            let index = index_of(c"eth0")?;
+            let flags = NLM_F_CREATE | NLM_F_REPLACE;
+            netlink.request(discipline(index, "netem", ROOT, TcHandle::ROOT, netem_options(asked, seed)), flags)?;
+            let under = TcHandle { major: 1, minor: 1 };
+            match tbf_options(asked, self.mtu) {
+                Some(options) => netlink.request(discipline(index, "tbf", SHAPER, under, options), flags),
+                None => {
+                    let mut gone = TcMessage::default();
+                    gone.header.index = index as i32;
+                    gone.header.handle = SHAPER;
+                    gone.header.parent = under;
+                    // None there to delete is as well.
+                    let _ = netlink.request(RouteNetlinkMessage::DelQueueDiscipline(gone), 0);
+                    Ok(())
+                }
+            }
+        };
+        match crate::netlink::inside(net, put).and_then(|done| done) {
+            Err(e) if e.raw_os_error() == Some(libc::ENOENT) => {
+                let reason = "this kernel has no sch_netem or sch_tbf (CONFIG_NET_SCH_NETEM, CONFIG_NET_SCH_TBF); \
+                              use the built-in backend"
+                    .into();
+                Err(Error::Backend { backend: "netem", reason })
+            }
+            other => other.map_err(Error::system(format!("put netem on {INTERFACE} of host {}", side.name()))),
+        }
+    }
+}
+
+impl Backend for Netem {
+    fn name(&self) -> &'static str {
+        "netem"
+    }
+
+    fn report(&self, from: Side) -> DirectionReport {
+        let [sender, receiver] = [from, from.other()].map(|side| &self.ends[side as usize]);
+        let (sent, got) = (counters(&sender.net), counters(&receiver.net));
+        let achieved = Achieved {
+            frames: sent.sent_frames,
+            offered: sent.sent_frames,
+            delivered: got.received_frames,
+            bytes: got.received_bytes,
+            wire_bytes: got.received_bytes + got.received_frames * u64::from(ETHERNET_OVERHEAD - 14),
+            ..Achieved::default()
+        };
+        DirectionReport { asked: sender.asked.clone(), changes: sender.changes, achieved: Some(achieved) }
+    }
+
+    fn change(&mut self, from: Side, to: &Direction) -> Result<(), Error> {
+        if let Some(reason) = impossible(to) {
+            return Err(Error::Backend { backend: "netem", reason: reason.into() });
+        }
+        let end = &mut self.ends[from as usize];
+        let before = std::mem::replace(&mut end.asked, to.clone());
+        let applied = self.apply(from);
+        match &applied {
+            Ok(()) => self.ends[from as usize].changes += 1,
+            Err(_) => self.ends[from as usize].asked = before,
+        }
+        applied
+    }
+}
+
+fn veth(other: i32) -> RouteNetlinkMessage {
+    let mut peer = LinkMessage::default();
+    peer.attributes = vec![LinkAttribute::IfName(INTERFACE.into()), LinkAttribute::NetNsFd(other)];
+    let mut link = LinkMessage::default();
+    let info = vec![LinkInfo::Kind(InfoKind::Veth), LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(peer)))];
+    link.attributes = vec![LinkAttribute::IfName(INTERFACE.into()), LinkAttribute::LinkInfo(info)];
+    RouteNetlinkMessage::NewLink(link)
+}
+
+/// Has the host send every segment as a frame of its own.
+fn segment_alone(netlink: &mut Netlink) -> io::Result<()> {
+    let mut link = LinkMessage::default();
+    link.header.index = index_of(c"eth0")?;
+    link.attributes = vec![LinkAttribute::GsoMaxSegs(1)];
+    netlink.request(RouteNetlinkMessage::SetLink(link), 0)
+}
+
+fn discipline(index: u32, kind: &str, handle: TcHandle, parent: TcHandle, options: Vec<u8>) -> RouteNetlinkMessage {
+    let mut message = TcMessage::default();
+    message.header.family = AddressFamily::Unspec;
+    message.header.index = index as i32;
+    message.header.handle = handle;
+    message.header.parent = parent;
+    message.attributes =
+        vec![TcAttribute::Kind(kind.into()), TcAttribute::Other(DefaultNla::new(TCA_OPTIONS, options))];
+    RouteNetlinkMessage::NewQueueDiscipline(message)
+}
+
+/// netem's scale for chances: the whole of 32 bits.
+fn chance(p: f64) -> u32 {
+    (p * f64::from(u32::MAX)).round() as u32
+}
+
+fn attribute(to: &mut Vec<u8>, kind: u16, value: &[u8]) {
+    to.extend_from_slice(&(value.len() as u16 + 4).to_ne_bytes());
+    to.extend_from_slice(&kind.to_ne_bytes());
+    to.extend_from_slice(value);
+    to.resize(to.len().next_multiple_of(4), 0);
+}
+
+/// `struct tc_netem_qopt` (latency, limit, loss, gap, duplicate, jitter) and its attributes.
+fn netem_options(asked: &Direction, seed: u64) -> Vec<u8> {
+    let independent = if let Loss::Independent(p) = asked.loss { chance(p) } else { 0 };
+    let words = [0, LIMIT, independent, 0, chance(asked.duplicate), 0];
+    let mut options: Vec<u8> = words.into_iter().flat_map(u32::to_ne_bytes).collect();
+    attribute(&mut options, TCA_NETEM_LATENCY64, &asked.delay.0.to_ne_bytes());
+    attribute(&mut options, TCA_NETEM_JITTER64, &asked.jitter.0.to_ne_bytes());
+    if let Loss::GilbertElliott { good_to_bad, bad_to_good, loss_in_good, loss_in_bad } = asked.loss {
+        // struct tc_netem_gemodel: p, r, h (what passes in the bad state), k1 (what is lost in the good one).
+        let model = [good_to_bad, bad_to_good, 1.0 - loss_in_bad, loss_in_good];
+        let model: Vec<u8> = model.into_iter().flat_map(|p| chance(p).to_ne_bytes()).collect();
+        let mut nested = Vec::new();
+        attribute(&mut nested, NETEM_LOSS_GE, &model);
+        attribute(&mut options, TCA_NETEM_LOSS | NLA_F_NESTED, &nested);
+    }
+    attribute(&mut options, TCA_NETEM_PRNG_SEED, &seed.to_ne_bytes());
+    options
+}
+
+/// `struct tc_tbf_qopt` and its attributes; `None` without a rate.
+fn tbf_options(asked: &Direction, mtu: u32) -> Option<Vec<u8>> {
+    let bytes_per_second = asked.rate?.bits().div_ceil(8);
+    let full = u64::from(mtu + ETHERNET_OVERHEAD);
+    let within = |ns: u64| (u128::from(bytes_per_second) * u128::from(ns) / 1_000_000_000) as u64;
+    let limit = match asked.queue {
+        None => DEFAULT_QUEUE_SEGMENTS * full,
+        Some(Depth::Bytes(n)) => n,
+        Some(Depth::Time(t)) => within(t.0).max(full),
+    };
+    // The bucket has to hold what the rate gives while a timer is late.
+    let burst = full.max(within(GATHER));
+    let short = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+    // struct tc_ratespec: cell_log, linklayer, overhead, cell_align, mpu, rate.
+    let mut parameters = vec![0, TC_LINKLAYER_ETHERNET];
+    // The frame that tbf sees has its Ethernet header of 14 bytes already.
+    parameters.extend_from_slice(&((ETHERNET_OVERHEAD - 14) as u16).to_ne_bytes());
+    parameters.extend_from_slice(&0i16.to_ne_bytes());
+    parameters.extend_from_slice(&(SMALLEST_ON_WIRE as u16).to_ne_bytes());
+    parameters.extend_from_slice(&short(bytes_per_second).to_ne_bytes());
+    // No peak rate; then limit, buffer (given in bytes below) and mtu.
+    parameters.extend_from_slice(&[0; 12]);
+    parameters.extend_from_slice(&short(limit).to_ne_bytes());
+    parameters.extend_from_slice(&[0; 8]);
+    let mut options = Vec::new();
+    attribute(&mut options, TCA_TBF_PARMS, &parameters);
+    attribute(&mut options, TCA_TBF_BURST, &short(burst).to_ne_bytes());
+    attribute(&mut options, TCA_TBF_RATE64, &bytes_per_second.to_ne_bytes());
+    Some(options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::BitRate;
+    use model::Nanos;
+
+    fn attributes(mut bytes: &[u8]) -> Vec<(u16, Vec<u8>)> {
+        let mut found = Vec::new();
+        while !bytes.is_empty() {
+            let length = usize::from(u16::from_ne_bytes([bytes[0], bytes[1]]));
+            found.push((u16::from_ne_bytes([bytes[2], bytes[3]]), bytes[4..length].to_vec()));
+            bytes = &bytes[length.next_multiple_of(4)..];
+        }
+        found
+    }
+
+    #[test]
+    fn netem_gets_delay_loss_and_duplicates_in_its_own_units() {
+        let asked = Direction {
+            delay: Nanos::from_millis(25),
+            loss: Loss::Independent(0.5),
+            duplicate: 1.0,
+            ..Direction::default()
+        };
+        let options = netem_options(&asked, 9);
+        let words: Vec<u32> = options[..24].chunks(4).map(|c| u32::from_ne_bytes(c.try_into().unwrap())).collect();
+        assert_eq!(words, [0, 1_000_000, 1 << 31, 0, u32::MAX, 0]);
+        let rest = attributes(&options[24..]);
+        assert_eq!(rest[0], (10, 25_000_000u64.to_ne_bytes().to_vec()));
+        assert_eq!(rest.last(), Some(&(13, 9u64.to_ne_bytes().to_vec())));
+    }
+
+    #[test]
+    fn bursts_become_the_kernels_chain() {
+        let asked = Direction { loss: Loss::bursts(0.5, 4.0).unwrap(), ..Direction::default() };
+        let options = netem_options(&asked, 1);
+        assert_eq!(options[8..12], [0; 4]);
+        let chain = attributes(&options[24..]).into_iter().find(|(kind, _)| kind & 0xff == 5).unwrap();
+        let nested = attributes(&chain.1);
+        let model: Vec<u32> = nested[0].1.chunks(4).map(|c| u32::from_ne_bytes(c.try_into().unwrap())).collect();
+        assert_eq!((nested[0].0, model), (2, vec![1 << 30, 1 << 30, 0, 0]));
+    }
+
+    #[test]
+    fn the_shaper_charges_what_ethernet_adds() {
+        let direction = |queue| Direction { rate: Some(BitRate::mbit(1_000)), queue, ..Direction::default() };
+        let at = |options: &[u8], from: usize| u32::from_ne_bytes(options[from..from + 4].try_into().unwrap());
+        let options = tbf_options(&direction(Some(Depth::Time(Nanos::from_millis(2)))), 1_500).unwrap();
+        let found = attributes(&options);
+        let parameters = &found[0].1;
+        assert_eq!((found[0].0, parameters.len()), (1, 36));
+        assert_eq!(parameters[..8], [0, 1, 24, 0, 0, 0, 84, 0]);
+        assert_eq!((at(parameters, 8), at(parameters, 24)), (125_000_000, 250_000));
+        assert_eq!(found[1], (6, 12_500u32.to_ne_bytes().to_vec()));
+        assert_eq!(found[2], (4, 125_000_000u64.to_ne_bytes().to_vec()));
+        assert_eq!(tbf_options(&Direction::default(), 1_500), None);
+    }
+
+    #[test]
+    fn what_netem_cannot_do_is_said() {
+        let jitter = Direction { delay: Nanos(9), jitter: Nanos(5), ..Direction::default() };
+        assert!(impossible(&jitter).is_some());
+        let ecn = Direction { rate: Some(BitRate::mbit(1)), ecn: Some(Depth::Bytes(1)), ..Direction::default() };
+        assert!(impossible(&ecn).is_some());
+        assert_eq!(impossible(&Direction { delay: Nanos(9), ..Direction::default() }), None);
+    }
+}

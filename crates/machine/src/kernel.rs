@@ -1,0 +1,128 @@
+//! What the kernel tells of itself: release, types, tracepoints, cgroups.
+
+use std::fs;
+use std::io;
+
+use crate::{Capability, Group, State, is_root};
+
+const BTF: &str = "/sys/kernel/btf/vmlinux";
+
+/// Tracepoints that the tracepoint backend and the receive stages attach to, and what each gives.
+const TRACEPOINTS: [(&str, &str, &str); 11] = [
+    (
+        "tcp_sendmsg_locked",
+        "start of a send, before its bytes are copied (Linux 6.16)",
+        "`send` is taken after the copy",
+    ),
+    ("net_dev_queue", "stage sched", "BPF timestamping gives it where it is available"),
+    ("net_dev_start_xmit", "stage driver", "BPF timestamping gives it where it is available"),
+    ("net_dev_xmit", "whether the driver took the packet", "a packet that the driver refused counts as sent"),
+    ("tcp_probe", "ACKs and stage tcp_rx", "BPF timestamping gives ACKs; tcp_rx is left out"),
+    ("tcp_retransmit_skb", "retransmissions told from first sends", "retransmitted stages are told by sequence alone"),
+    ("netif_receive_skb", "stage driver_rx", "driver_rx is left out"),
+    ("sk_data_ready", "stage ready", "ready is left out"),
+    ("tcp_rcv_space_adjust", "stage read", "read is left out"),
+    ("skb_copy_datagram_iovec", "stage read of datagrams", "read is left out for UDP"),
+    ("sched_switch", "how long the reader waited for a processor", "the wakeup leg is not split"),
+];
+
+/// The type names of BTF lie in one block of NUL-terminated strings; a tracepoint `x` has the type `btf_trace_x`.
+fn has_tracepoint(btf: &[u8], name: &str) -> bool {
+    let mut wanted = vec![0];
+    wanted.extend_from_slice(b"btf_trace_");
+    wanted.extend_from_slice(name.as_bytes());
+    wanted.push(0);
+    let first = wanted.len() - 1;
+    // Horspool's search: steps over the 5 MB in strides, because a plain search takes seconds in a debug build.
+    let mut stride = [wanted.len(); 256];
+    for (at, byte) in wanted[..first].iter().enumerate() {
+        stride[usize::from(*byte)] = first - at;
+    }
+    let mut end = first;
+    while let Some(&last) = btf.get(end) {
+        if btf[end - first..=end] == wanted[..] {
+            return true;
+        }
+        end += stride[usize::from(last)];
+    }
+    false
+}
+
+/// The mount point of the cgroup v2 hierarchy out of the text of `/proc/mounts`. The kernel writes blanks in it as `\040`.
+fn cgroup2(mounts: &str) -> Option<String> {
+    mounts.lines().find_map(|line| {
+        let mut words = line.split(' ');
+        let (_, at, kind) = (words.next()?, words.next()?, words.next()?);
+        (kind == "cgroup2").then(|| at.replace("\\040", " "))
+    })
+}
+
+pub fn capabilities() -> Vec<Capability> {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease");
+    let btf = fs::read(BTF);
+    let absent = |error: &io::Error| match error.kind() {
+        io::ErrorKind::NotFound => format!("{BTF} is not there: the kernel is built without CONFIG_DEBUG_INFO_BTF"),
+        _ => format!("{BTF}: {error}"),
+    };
+    let mut all = vec![
+        Capability::new(
+            Group::Kernel,
+            "release",
+            State::tried(release.map(|text| text.trim().to_owned()), is_root()),
+            "kept with every run",
+            "runs do not say on which kernel they were made",
+        ),
+        Capability::new(
+            Group::Kernel,
+            "BTF",
+            match &btf {
+                Ok(bytes) => State::Available(format!("{:.1} MB", bytes.len() as f64 / 1e6)),
+                Err(error) => State::Missing(absent(error)),
+            },
+            "one program that fits every kernel's structures",
+            "traces are not possible; analyze and compare work",
+        ),
+        Capability::new(
+            Group::Kernel,
+            "cgroup v2",
+            match fs::read_to_string("/proc/mounts").ok().as_deref().and_then(cgroup2) {
+                Some(at) => State::Available(format!("at {at}")),
+                None => State::Missing("no cgroup2 in /proc/mounts".into()),
+            },
+            "attach to the sockets of some programs, or all",
+            "mount one: mount -t cgroup2 none /sys/fs/cgroup/unified",
+        ),
+    ];
+    all.extend(TRACEPOINTS.map(|(name, purpose, instead)| {
+        let state = match &btf {
+            Ok(bytes) if has_tracepoint(bytes, name) => State::Available(String::new()),
+            Ok(_) => State::Missing("this kernel has no such tracepoint".into()),
+            Err(_) => State::Missing("cannot be told without BTF".into()),
+        };
+        Capability::new(Group::Tracepoints, name, state, purpose, instead)
+    }));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tracepoint_is_a_whole_name() {
+        let strings = b"\0int\0btf_trace_tcp_probe_more\0x_btf_trace_sk\0btf_trace_net_dev_xmit\0";
+        assert!(has_tracepoint(strings, "net_dev_xmit"));
+        assert!(has_tracepoint(strings, "tcp_probe_more"));
+        assert!(!has_tracepoint(strings, "tcp_probe"));
+        assert!(!has_tracepoint(strings, "sk"));
+        assert!(!has_tracepoint(b"", "sk"));
+    }
+
+    #[test]
+    fn cgroup_v2_is_found_wherever_it_is() {
+        let mounts = "tmpfs /sys/fs/cgroup tmpfs rw 0 0\ncgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\n\
+                      cgroup2 /some\\040where cgroup2 rw 0 0\n";
+        assert_eq!(cgroup2(mounts).as_deref(), Some("/some where"));
+        assert_eq!(cgroup2("cgroup2 /x cgroup rw 0 0\n\n"), None);
+    }
+}

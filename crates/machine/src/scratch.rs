@@ -1,0 +1,165 @@
+//! What labs are made of, tried in a network namespace that belongs to one thread: when the thread ends, so do the namespace
+//! and every device and queue in it, however the process ends.
+
+use std::fs::OpenOptions;
+use std::io;
+use std::os::fd::AsRawFd as _;
+
+use crate::netlink::Netlink;
+use crate::{Capability, Group, State, is_root};
+
+/// The index of `lo`, the one device of a new namespace.
+const LOOPBACK: u32 = 1;
+/// `TC_H_ROOT` and `TC_H_CLSACT` of `<linux/pkt_sched.h>`.
+const ROOT: u32 = 0xFFFF_FFFF;
+const CLSACT: u32 = 0xFFFF_FFF1;
+
+/// Name, queue kind, parent, size of the options it insists on, purpose, and what is used instead.
+const QDISCS: [(&str, &str, u32, usize, &str, &str); 4] = [
+    // netem refuses to start without its struct tc_netem_qopt: 24 bytes, where zeros mean no delay and no loss.
+    (
+        "netem",
+        "netem",
+        ROOT,
+        24,
+        "the kernel's own path for labs: lab up --backend netem",
+        "the built-in path, in user space",
+    ),
+    ("fq", "fq", ROOT, 0, "pacing in the qdisc, per connection", "TCP paces by its own timer"),
+    ("fq_codel", "fq_codel", ROOT, 0, "studies of queues that keep delay low", "studies compare pfifo_fast alone"),
+    ("tc clsact", "clsact", CLSACT, 0, "BPF programs at a device's two edges", "XDP and AF_PACKET taps"),
+];
+
+struct Trials {
+    namespace: io::Result<()>,
+    veth: io::Result<String>,
+    tun: io::Result<String>,
+    qdiscs: Vec<io::Result<String>>,
+}
+
+/// The offloads of `<linux/if_tun.h>` with `IFF_VNET_HDR`: checksum, TSO for IPv4 and IPv6; and USO, since 6.2.
+const TSO: libc::c_uint = 0x01 | 0x02 | 0x04;
+const USO: libc::c_uint = 0x20 | 0x40;
+
+fn tun() -> io::Result<String> {
+    let device = OpenOptions::new().read(true).write(true).open("/dev/net/tun")?;
+    // SAFETY: all zero bytes are a valid ifreq.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as libc::c_short;
+    // SAFETY: TUNSETIFF reads and writes one ifreq, which `request` is.
+    if unsafe { libc::ioctl(device.as_raw_fd(), libc::TUNSETIFF as _, &raw mut request) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: TUNSETOFFLOAD takes a number.
+    let offload =
+        |flags| unsafe { libc::ioctl(device.as_raw_fd(), libc::TUNSETOFFLOAD as _, libc::c_ulong::from(flags)) == 0 };
+    Ok(match (offload(TSO), offload(TSO | USO)) {
+        (_, true) => "TCP and UDP frames pass whole".into(),
+        (true, false) => "TCP frames pass whole; UDP ones since 6.2".into(),
+        (false, false) => "frames are cut to size by the kernel".into(),
+    })
+}
+
+fn unshare() -> io::Result<()> {
+    // SAFETY: unshare takes a number; for CLONE_NEWNET it moves the calling thread alone.
+    if unsafe { libc::unshare(libc::CLONE_NEWNET) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn absent(error: io::Error, what: &str) -> io::Error {
+    match error.raw_os_error() {
+        Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV) => io::Error::other(format!("this kernel has no {what}")),
+        _ => error,
+    }
+}
+
+fn try_all() -> Trials {
+    let refused = || io::Error::from_raw_os_error(libc::EPERM);
+    if let Err(error) = unshare() {
+        let kind = error.raw_os_error().unwrap_or(libc::EPERM);
+        let again = || io::Error::from_raw_os_error(kind);
+        return Trials {
+            namespace: Err(error),
+            veth: Err(again()),
+            tun: Err(again()),
+            qdiscs: QDISCS.iter().map(|_| Err(again())).collect(),
+        };
+    }
+    match Netlink::open() {
+        Ok(netlink) => Trials {
+            namespace: Ok(()),
+            veth: netlink.veth("left", "right").map(|()| String::new()).map_err(|e| absent(e, "veth device")),
+            tun: tun().map_err(|e| absent(e, "/dev/net/tun")),
+            qdiscs: QDISCS
+                .iter()
+                .map(|&(_, kind, parent, size, ..)| {
+                    let done = netlink.qdisc(LOOPBACK, parent, kind, &[0; 24][..size]);
+                    done.map(|()| String::new()).map_err(|e| absent(e, &format!("qdisc {kind} (sch_{kind})")))
+                })
+                .collect(),
+        },
+        Err(_) => Trials {
+            namespace: Ok(()),
+            veth: Err(refused()),
+            tun: tun().map_err(|e| absent(e, "/dev/net/tun")),
+            qdiscs: QDISCS.iter().map(|_| Err(refused())).collect(),
+        },
+    }
+}
+
+pub fn capabilities() -> Vec<Capability> {
+    let root = is_root();
+    let Ok(trials) = std::thread::spawn(try_all).join() else { return Vec::new() };
+    let row = |name, outcome, purpose, instead| {
+        Capability::new(Group::Lab, name, State::tried(outcome, root), purpose, instead)
+    };
+    let mut all = vec![
+        row(
+            "network namespaces",
+            trials.namespace.map(|()| String::new()),
+            "the hosts of a lab",
+            "no lab on this machine",
+        ),
+        row("veth", trials.veth, "joins the hosts of a lab over netem", "the built-in path, over TAP devices"),
+        row("TUN", trials.tun, "the built-in path of a lab", "lab up --backend netem"),
+    ];
+    all.extend(
+        QDISCS
+            .iter()
+            .zip(trials.qdiscs)
+            .map(|(&(name, _, _, _, purpose, instead), outcome)| row(name, outcome, purpose, instead)),
+    );
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_tried_is_right_and_leaves_nothing() {
+        tier::needs!(tier::Need::Root, tier::Need::Path("/dev/net/tun"));
+        let devices = || {
+            let mut all: Vec<_> =
+                std::fs::read_dir("/sys/class/net").unwrap().map(|e| e.unwrap().file_name()).collect();
+            all.sort();
+            all
+        };
+        let before = devices();
+        let all = capabilities();
+        assert_eq!(devices(), before);
+        let state = |name| &all.iter().find(|c| c.name == name).unwrap().state;
+        assert!(matches!(state("network namespaces"), State::Available(_)));
+        assert!(matches!(state("TUN"), State::Available(_)));
+    }
+
+    #[test]
+    fn a_kind_of_queue_that_does_not_exist_is_missing() {
+        tier::needs!(tier::Need::Root);
+        let outcome = std::thread::spawn(|| {
+            unshare()?;
+            Netlink::open()?.qdisc(LOOPBACK, ROOT, "nosuchqdisc", &[])
+        });
+        let error = outcome.join().unwrap().unwrap_err();
+        assert_eq!(absent(error, "such").to_string(), "this kernel has no such");
+    }
+}

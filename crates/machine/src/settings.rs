@@ -1,0 +1,100 @@
+//! Settings of the kernel that shape what TCP does and what measuring costs.
+
+use std::fs;
+
+/// One setting and what it decides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// The sysctl's name, or the last part of the file's path.
+    pub name: &'static str,
+    /// Its value: the file's text, blanks made single.
+    pub value: String,
+    /// What it decides.
+    pub purpose: &'static str,
+}
+
+/// Name, file, and what it decides.
+const FILES: [(&str, &str, &str); 18] = [
+    (
+        "net.ipv4.tcp_congestion_control",
+        "/proc/sys/net/ipv4/tcp_congestion_control",
+        "how fast new connections may grow",
+    ),
+    (
+        "net.ipv4.tcp_available_congestion_control",
+        "/proc/sys/net/ipv4/tcp_available_congestion_control",
+        "what study congestion can compare",
+    ),
+    ("net.core.default_qdisc", "/proc/sys/net/core/default_qdisc", "the qdisc of new devices"),
+    (
+        "net.ipv4.tcp_timestamps",
+        "/proc/sys/net/ipv4/tcp_timestamps",
+        "12 bytes a segment, for round trips and wrap protection",
+    ),
+    ("net.ipv4.tcp_window_scaling", "/proc/sys/net/ipv4/tcp_window_scaling", "windows above 65,535 bytes"),
+    ("net.ipv4.tcp_sack", "/proc/sys/net/ipv4/tcp_sack", "losses repaired one by one"),
+    ("net.ipv4.tcp_rmem", "/proc/sys/net/ipv4/tcp_rmem", "receive buffer: least, first, most (bytes)"),
+    ("net.ipv4.tcp_wmem", "/proc/sys/net/ipv4/tcp_wmem", "send buffer: least, first, most (bytes)"),
+    ("net.ipv4.tcp_autocorking", "/proc/sys/net/ipv4/tcp_autocorking", "small sends wait while one is queued below"),
+    (
+        "net.ipv4.tcp_limit_output_bytes",
+        "/proc/sys/net/ipv4/tcp_limit_output_bytes",
+        "small-queue limit of a socket (bytes)",
+    ),
+    (
+        "net.ipv4.tcp_notsent_lowat",
+        "/proc/sys/net/ipv4/tcp_notsent_lowat",
+        "unsent bytes above which a socket is not writable",
+    ),
+    (
+        "net.ipv4.tcp_slow_start_after_idle",
+        "/proc/sys/net/ipv4/tcp_slow_start_after_idle",
+        "the congestion window shrinks in a pause",
+    ),
+    (
+        "net.ipv4.tcp_no_metrics_save",
+        "/proc/sys/net/ipv4/tcp_no_metrics_save",
+        "0: connections inherit from earlier ones",
+    ),
+    (
+        "net.core.tstamp_allow_data",
+        "/proc/sys/net/core/tstamp_allow_data",
+        "0: timestamps come without the packet's data",
+    ),
+    ("net.core.bpf_jit_enable", "/proc/sys/net/core/bpf_jit_enable", "0: BPF programs are interpreted, slowly"),
+    (
+        "kernel.unprivileged_bpf_disabled",
+        "/proc/sys/kernel/unprivileged_bpf_disabled",
+        "above 0: BPF is for root or CAP_BPF",
+    ),
+    ("kernel.perf_event_paranoid", "/proc/sys/kernel/perf_event_paranoid", "who may count processor events"),
+    (
+        "current_clocksource",
+        "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+        "what a timestamp is read from; hpet and acpi_pm are slow",
+    ),
+];
+
+/// The settings that can be read here, in a fixed order; one that this kernel has not, or keeps to root, is left out.
+pub fn settings() -> Vec<Setting> {
+    FILES
+        .iter()
+        .filter_map(|&(name, file, purpose)| {
+            let text = fs::read_to_string(file).ok()?;
+            Some(Setting { name, value: text.split_whitespace().collect::<Vec<_>>().join(" "), purpose })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_read_as_the_kernel_has_them() {
+        let all = settings();
+        let congestion = all.iter().find(|s| s.name == "net.ipv4.tcp_congestion_control").unwrap();
+        let available = all.iter().find(|s| s.name == "net.ipv4.tcp_available_congestion_control").unwrap();
+        assert!(available.value.split(' ').any(|name| name == congestion.value));
+    }
+}

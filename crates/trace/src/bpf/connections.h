@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Following a connection: from the record that announces it, over its sends, to its end. Both backends. */
+#pragma once
+#include "slots.h"
+#include "waiting.h"
+#include "targets.h"
+
+static __always_inline __u32 jiffies(void)
+{
+	return bpf_jiffies64();
+}
+
+/* tcp_get_info_chrono_stats() */
+static __always_inline void state_clocks(struct state *to, const struct tcp_sock *tp)
+{
+	__u32 type = BPF_CORE_READ_BITFIELD(tp, chrono_type);
+	__u32 running = type ? jiffies() - tp->chrono_start : 0;
+	__u32 busy = tp->chrono_stat[0], window = tp->chrono_stat[1], buffer = tp->chrono_stat[2];
+
+	if (type == TCP_CHRONO_BUSY)
+		busy += running;
+	else if (type == TCP_CHRONO_RWND_LIMITED)
+		window += running;
+	else if (type == TCP_CHRONO_SNDBUF_LIMITED)
+		buffer += running;
+	to->busy = busy + window + buffer;
+	to->receive_window_limited = window;
+	to->send_buffer_limited = buffer;
+}
+
+static __always_inline void state_read(struct state *to, const struct tcp_sock *tp)
+{
+	const struct sock *sk = sock_of(tp);
+
+	to->pacing_rate = sk->sk_pacing_rate;
+	to->cwnd = tp->snd_cwnd;
+	to->ssthresh = tp->snd_ssthresh;
+	to->in_flight = in_flight(tp);
+	to->unacked = tp->snd_nxt - tp->snd_una;
+	to->unsent = tp->write_seq - tp->snd_nxt;
+	to->peer_window = tp->snd_wnd;
+	to->mss = tp->mss_cache;
+	to->srtt_us_8 = tp->srtt_us;
+	to->send_buffer = sk->sk_sndbuf;
+	to->send_buffer_used = sk->sk_wmem_queued;
+	to->congestion = BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state);
+	state_clocks(to, tp);
+}
+
+static __always_inline bool drawn(void)
+{
+	return !config.draw_below || bpf_get_prandom_u32() < config.draw_below;
+}
+
+/* A send of `bytes` bytes from `first` on was made by the current task. Gives its slot, or NULL where it is not recorded. */
+static __always_inline struct slot *slot_open(struct row *row, __u32 number, const struct tcp_sock *tp, __u32 first,
+					      __u32 bytes, __u64 now)
+{
+	__u32 tail = row->tail, pid = current_pid();
+	struct slot *slot;
+
+	row->epoch++;
+	if (!drawn())
+		return NULL;
+	clocks_run(row, now);
+	blocked_set(row, blocked_by(tp, 0, false, true, now));
+	if (by_process() && !pid_is_target(pid))
+		return NULL;
+	if (tail - row->head >= config.slots) {
+		COUNT(slots_full);
+		return NULL;
+	}
+	if (!rate_allows(now)) {
+		COUNT(over_rate);
+		return NULL;
+	}
+	slot = slot_at(number, tail);
+	if (!slot)
+		return NULL;
+	slot->key = first + bytes - 1;
+	slot->epoch = row->epoch;
+	slot->blocked_in_call = row->blocked_in_call;
+	row->blocked_in_call = 0;
+	clocks_copy(slot, row);
+	slot->record.kind = RECORD_SEND;
+	slot->record.pid = pid;
+	slot->record.cookie = row->cookie;
+	slot->record.send = now;
+	slot->record.sched = 0;
+	slot->record.driver = 0;
+	slot->record.nic = 0;
+	slot->record.ack = 0;
+	slot->record.oldest = 0;
+	slot->record.waited = 0;
+	slot->record.first_seq = first;
+	slot->record.bytes = bytes;
+	slot->record.merged = 0;
+	slot->record.merged_bytes = 0;
+	slot->record.retransmissions = 0;
+	slot->record.reason = REASON_UNKNOWN;
+	bpf_get_current_comm(slot->record.comm, sizeof(slot->record.comm));
+	state_read(&slot->record.state, tp);
+	row->last_key = slot->key;
+	barrier();
+	row->tail = tail + 1;
+	return slot;
+}
+
+/* The packet with this key enters the qdisc. */
+static __always_inline void stage_sched(struct row *row, __u32 number, __u32 key, const struct tcp_sock *tp,
+					__u64 now)
+{
+	__u32 at = slot_find(row, number, key, row->sched_next);
+	struct slot *slot;
+
+	if (at == row->tail) {
+		if (row->popped && !before(row->popped_key, key))
+			COUNT(after_ack);
+		return;
+	}
+	slot = slot_at(number, at);
+	if (!slot)
+		return;
+	if (slot->record.sched) {
+		COUNT(repeated);
+		return;
+	}
+	slot->record.sched = now;
+	row->sched_next = at + 1;
+	{
+		bool in_call = sock_of(tp)->sk_lock.owned && slot->epoch == row->epoch &&
+			       before(key, tp->pushed_seq) &&
+			       (row->blocked == REASON_SENT_AT_ONCE || now - slot->record.send < 5000);
+
+		waiting_event(row, tp, key, true, slot->epoch == row->epoch, now);
+		waiting_decide(slot, row, in_call);
+	}
+}
+
+static __always_inline void stage_driver(struct row *row, __u32 number, __u32 key, __u64 now)
+{
+	__u32 at = slot_find(row, number, key, row->driver_next);
+	struct slot *slot;
+
+	if (at == row->tail) {
+		if (row->popped && !before(row->popped_key, key))
+			COUNT(after_ack);
+		return;
+	}
+	slot = slot_at(number, at);
+	if (!slot)
+		return;
+	if (slot->record.driver) {
+		COUNT(repeated);
+		return;
+	}
+	slot->record.driver = now;
+	row->driver_next = at + 1;
+}
+
+static __always_inline void stage_nic(struct row *row, __u32 number, __u32 key, __u64 at_nic)
+{
+	__u32 at = slot_find(row, number, key, row->driver_next - 1);
+	struct slot *slot = slot_at(number, at);
+
+	if (at != row->tail && slot && !slot->record.nic)
+		slot->record.nic = at_nic;
+}
+
+/* A packet of `segments` segments from `seq` on was sent again. */
+static __always_inline void stage_retransmit(struct row *row, __u32 number, __u32 seq, __u32 bytes)
+{
+	__u32 at = slot_search(number, seq);
+
+	for (int i = 0; i < 64; i++) {
+		struct slot *slot;
+
+		if ((__s32)(at - row->tail) >= 0)
+			break;
+		slot = slot_at(number, at);
+		if (!slot || !before(slot->key, seq + bytes))
+			break;
+		if (slot->record.retransmissions < 0xffff)
+			slot->record.retransmissions++;
+		at++;
+	}
+}
+
+/* Outside of a call: what the write queue holds beyond the last SENDMSG left before the kernel could stamp it. */
+static __always_inline void unstamped_check(struct row *row, const struct tcp_sock *tp)
+{
+	const struct sock *sk = sock_of(tp);
+
+	if (!row->armed_since || sk->sk_lock.owned || sk->sk_write_pending || row->frozen || tp->write_seq == row->write_seq)
+		return;
+	row->write_seq = tp->write_seq;
+	COUNT(unstamped);
+}
+
+/* Tells user space of a connection that is followed from here on. */
+static __always_inline bool connection_out(const struct row *row, const struct socket_info *info,
+					   const struct tcp_sock *tp)
+{
+	const struct sock *sk = sock_of(tp);
+	struct connection_record record = { .kind = RECORD_CONNECTION, .pid = info->pid };
+	__u16 family = sk->__sk_common.skc_family;
+
+	record.cookie = row->cookie;
+	record.at = row->followed_since;
+	record.opening = row->opening;
+	record.local_port = sk->__sk_common.skc_num;
+	record.remote_port = bpf_ntohs(sk->__sk_common.skc_dport);
+	address(record.local, family, sk->__sk_common.skc_rcv_saddr, &sk->__sk_common.skc_v6_rcv_saddr);
+	address(record.remote, family, sk->__sk_common.skc_daddr, &sk->__sk_common.skc_v6_daddr);
+	__builtin_memcpy(record.comm, info->comm, sizeof(record.comm));
+	bpf_probe_read_kernel_str(record.congestion_control, sizeof(record.congestion_control),
+				  tp->inet_conn.icsk_ca_ops->name);
+	if (bpf_ringbuf_output(&records, &record, sizeof(record), BPF_RB_NO_WAKEUP)) {
+		COUNT(connection_records);
+		return false;
+	}
+	return true;
+}
+
+/* Picks a connection up. The caller arms it. */
+static __always_inline struct row *follow(struct socket_info *info, const struct tcp_sock *tp, __u64 cookie,
+					  __u32 opening, __u64 now)
+{
+	struct row *row;
+
+	if (info->row != NO_ROW)
+		return NULL;
+	row = row_take(info, tp, cookie, opening, now);
+	if (row)
+		connection_out(row, info, tp);
+	return row;
+}
+
+/* The state changes from `from` to `to`. */
+static __always_inline void state_changed(struct socket_info *info, struct row *row, const struct tcp_sock *tp,
+					  __u32 from, __u32 to, __u64 now)
+{
+	/* A FIN is about to take a sequence number of its own: write_seq counts bytes up to here. */
+	if (!row->frozen && (to == TCP_FIN_WAIT1 || to == TCP_LAST_ACK || to == TCP_CLOSE)) {
+		if (STAMPS)
+			unstamped_check(row, tp);
+		else
+			slot_trim(row, info->row, tp->write_seq);
+		totals_update(row, tp, now);
+		totals_disarm(row, tp, now);
+		row->frozen = 1;
+	}
+	if (to == TCP_CLOSE)
+		row_release(info, row, tp, now, false);
+}

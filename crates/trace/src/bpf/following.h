@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* How sockets come to be followed, and cease to be: sockops callbacks, the socket iterator, and fork. Both backends.
+ * STAMPS says whether the kernel's timestamp callbacks are asked for. */
+#pragma once
+#include "connections.h"
+
+/* Sockets of other tracers' making or of a listener's inheritance have no row: nothing is done for them. */
+static __always_inline struct socket_info *info_of(struct bpf_sock *sk)
+{
+	return bpf_sk_storage_get(&sockets, sk, NULL, 0);
+}
+
+/* Arms or disarms: `context` is the sockops context or, in an iterator, the socket. The other callbacks a socket already has
+ * stay, as another tracer may want them; those we need are never taken away, for the same reason. */
+#define SET_ARMED(context, tp, armed)                                                                     \
+	({                                                                                                \
+		int stamp_ = (armed) ? SK_BPF_CB_TX_TIMESTAMPING : 0;                                     \
+		int calls_ = (tp)->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_STATE_CB_FLAG |                   \
+			     BPF_SOCK_OPS_RETRANS_CB_FLAG | BPF_SOCK_OPS_RTO_CB_FLAG |                    \
+			     BPF_SOCK_OPS_RTT_CB_FLAG;                                                    \
+		bpf_setsockopt(context, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &calls_, sizeof(calls_));     \
+		if (STAMPS)                                                                               \
+			bpf_setsockopt(context, SOL_SOCKET, SK_BPF_CB_FLAGS, &stamp_, sizeof(stamp_));    \
+	})
+
+static __always_inline void window_close(struct bpf_sock_ops *skops, struct row *row, const struct tcp_sock *tp, __u64 now)
+{
+	struct control *now_set = control();
+
+	if (!row->window_end || now < row->window_end || !row->armed_since)
+		return;
+	totals_disarm(row, tp, now);
+	if (now_set && !now_set->shared)
+		SET_ARMED(skops, tp, false);
+}
+
+/* An established connection whose storage says, or whose addresses say, that it is in the target. */
+static __always_inline void on_established(struct bpf_sock_ops *skops, struct bpf_sock *sk, const struct tcp_sock *tp,
+					   bool accepted)
+{
+	struct socket_info *info = info_of(sk);
+	__u64 now = bpf_ktime_get_ns();
+	struct control *now_set = control();
+	struct row *row;
+
+	if (!info && by_process())
+		return;
+	if (!addresses_match(sock_of(tp), false))
+		return;
+	if (!info) {
+		struct socket_info fresh = { .row = NO_ROW };
+
+		info = bpf_sk_storage_get(&sockets, sk, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
+		if (!info)
+			return;
+	}
+	row = follow(info, tp, bpf_get_socket_cookie(skops), accepted ? OPENING_ACCEPTED : OPENING_CONNECTED, now);
+	if (!row)
+		return;
+	if (config.flags & CONFIG_WINDOWS) {
+		row->window_end = now_set && now_set->window_end > now ? now_set->window_end : WINDOW_CLOSED;
+	}
+	if (row->window_end != WINDOW_CLOSED)
+		totals_arm(row, tp, now);
+	SET_ARMED(skops, tp, row->window_end != WINDOW_CLOSED);
+}
+
+/* A task of the target connects or listens: remember it, as the connection is established in softirq. */
+static __always_inline void on_owner(struct bpf_sock *sk, const struct sock *view, bool listener)
+{
+	struct socket_info fresh = { .row = NO_ROW };
+
+	fresh.pid = current_pid();
+	if (by_process() && !pid_is_target(fresh.pid))
+		return;
+	/* A listener's children may match by the port of their peer. */
+	if (!listener && !addresses_match(view, false))
+		return;
+	bpf_get_current_comm(fresh.comm, sizeof(fresh.comm));
+	bpf_sk_storage_get(&sockets, sk, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
+}
+
+/* Callbacks of a followed socket that both backends use. */
+static __always_inline void on_callback(struct bpf_sock_ops *skops, __u32 op, struct socket_info *info, struct row *row,
+					const struct tcp_sock *tp)
+{
+	__u64 now = bpf_ktime_get_ns();
+
+	if (op == BPF_SOCK_OPS_STATE_CB) {
+		state_changed(info, row, tp, skops->args[0], skops->args[1], now);
+		return;
+	}
+	if (op == BPF_SOCK_OPS_RETRANS_CB)
+		stage_retransmit(row, info->row, skops->args[0], skops->args[1] * tp->mss_cache);
+	row->epoch++;
+	if (STAMPS)
+		unstamped_check(row, tp);
+	else
+		slots_acked_before(row, info->row, tp->snd_una, now);
+	waiting_event(row, tp, 0, false, false, now);
+	if (op == BPF_SOCK_OPS_RTT_CB)
+		window_close(skops, row, tp, now);
+}
+
+/* One pass over the TCP sockets of a network namespace. */
+SEC("iter/tcp")
+int pass(struct bpf_iter__tcp *ctx)
+{
+	struct sock_common *common = ctx->sk_common;
+	struct control *now_set = control();
+	struct socket_info *info;
+	struct tcp_sock *tp;
+	const struct tcp_sock *view;
+	const struct sock *sk;
+	__u64 now = bpf_ktime_get_ns();
+	struct row *row = NULL;
+	__u32 state, what;
+
+	if (!common || !now_set)
+		return 0;
+	tp = bpf_skc_to_tcp_sock(common);
+	if (!tp)
+		return 0;
+	what = now_set->pass;
+	view = VIEW(tp, struct tcp_sock);
+	sk = sock_of(view);
+	state = sk->__sk_common.skc_state;
+	info = bpf_sk_storage_get(&sockets, tp, NULL, 0);
+	if (what == PASS_FOLLOW) {
+		struct socket_info fresh = { .row = NO_ROW };
+		bool listener = state == TCP_LISTEN;
+
+		if (info && info->row != NO_ROW)
+			return 0;
+		if (!listener && state != TCP_ESTABLISHED && state != TCP_CLOSE_WAIT)
+			return 0;
+		if (!addresses_match(sk, listener) || !cgroup_matches(sk))
+			return 0;
+		if (sk->sk_socket) {
+			const struct socket_alloc *alloc = VIEW(sk->sk_socket, struct socket_alloc);
+			__u64 inode = alloc->vfs_inode.i_ino;
+			struct owner *owner = bpf_map_lookup_elem(&inodes, &inode);
+
+			if (owner) {
+				fresh.pid = owner->pid;
+				__builtin_memcpy(fresh.comm, owner->comm, sizeof(fresh.comm));
+			} else if (by_process() && !info) {
+				return 0;
+			}
+		} else if (by_process() && !info) {
+			return 0;
+		}
+		if (!info)
+			info = bpf_sk_storage_get(&sockets, tp, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
+		if (!info || listener)
+			return 0;
+		row = follow(info, view, bpf_get_socket_cookie(tp), OPENING_FOUND, now);
+		if (!row)
+			return 0;
+		if (config.flags & CONFIG_WINDOWS)
+			row->window_end = now_set->window_end > now ? now_set->window_end : WINDOW_CLOSED;
+		if (row->window_end != WINDOW_CLOSED)
+			totals_arm(row, view, now);
+		SET_ARMED(tp, view, row->armed_since != 0);
+		return 0;
+	}
+	if (!info)
+		return 0;
+	row = row_at(info->row);
+	if (!row)
+		return 0;
+	switch (what) {
+	case PASS_OPEN:
+		if (row->frozen)
+			break;
+		row->window_end = now_set->window_end;
+		row->write_seq = view->write_seq;
+		row->since = now;
+		row->blocked = REASON_SENT_AT_ONCE;
+		totals_arm(row, view, now);
+		SET_ARMED(tp, view, true);
+		break;
+	case PASS_CLOSE:
+		if (!row->armed_since || now_set->window_end > now)
+			break;
+		row->window_end = WINDOW_CLOSED;
+		totals_disarm(row, view, now);
+		if (!now_set->shared)
+			SET_ARMED(tp, view, false);
+		break;
+	case PASS_TOTALS:
+		totals_update(row, view, now);
+		/* Another tracer that ended may have disarmed it. */
+		if (row->armed_since)
+			SET_ARMED(tp, view, true);
+		break;
+	case PASS_FINISH:
+		if (!STAMPS)
+			slot_trim(row, info->row, view->write_seq);
+		if (!now_set->shared)
+			SET_ARMED(tp, view, false);
+		row_release(info, row, view, now, true);
+		break;
+	}
+	return 0;
+}
+
+/* Children of target processes are target processes. */
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(forked, struct task_struct *parent, struct task_struct *child)
+{
+	__u32 pid = pid_of(parent);
+	__u8 one = 1;
+
+	if (!pid || !pid_is_target(pid))
+		return 0;
+	pid = pid_of(child);
+	if (pid)
+		bpf_map_update_elem(&pids, &pid, &one, BPF_ANY);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(exited, struct task_struct *task)
+{
+	__u32 pid;
+
+	if (task->signal->live.counter > 0)
+		return 0;
+	pid = pid_of(task);
+	if (pid)
+		bpf_map_delete_elem(&pids, &pid);
+	return 0;
+}

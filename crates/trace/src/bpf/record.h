@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* The records that reach user space, and the settings that come from there. src/decode.rs and src/layout.rs bear the same
+ * structures; the sizes are asserted on both sides. All fields are in host byte order but addresses, which are as on the wire. */
+#pragma once
+
+enum record_kind {
+	RECORD_CONNECTION = 1,
+	RECORD_SEND = 2,
+	RECORD_CLOSED = 3,
+};
+
+enum opening {
+	OPENING_FOUND = 0,
+	OPENING_CONNECTED = 1,
+	OPENING_ACCEPTED = 2,
+};
+
+enum reason {
+	REASON_SENT_AT_ONCE = 0, /* as the index of a clock: nothing known holds the head back */
+	REASON_CONGESTION_WINDOW,
+	REASON_RECEIVE_WINDOW,
+	REASON_SEND_BUFFER,
+	REASON_PACING,
+	REASON_NAGLE,
+	REASON_CORK,
+	REASON_AUTOCORK,
+	REASON_SMALL_QUEUE,
+	REASON_RETRANSMISSION,
+	REASON_UNKNOWN,
+	REASONS,
+};
+
+struct connection_record {
+	__u32 kind;
+	__u32 pid;
+	__u64 cookie;
+	__u64 at;
+	__u8 local[16]; /* IPv4 as IPv4-mapped */
+	__u8 remote[16];
+	__u16 local_port;
+	__u16 remote_port;
+	__u8 opening;
+	__u8 pad[3];
+	char comm[16];
+	char congestion_control[16];
+};
+_Static_assert(sizeof(struct connection_record) == 96, "connection_record");
+
+/* State of the sender when the send was made. */
+struct state {
+	__u64 pacing_rate;
+	__u32 cwnd;
+	__u32 ssthresh;
+	__u32 in_flight;
+	__u32 unacked;
+	__u32 unsent;
+	__u32 peer_window;
+	__u32 mss;
+	__u32 srtt_us_8; /* eighths of a microsecond, as the kernel keeps it */
+	__u32 send_buffer;
+	__u32 send_buffer_used;
+	__u32 busy; /* jiffies */
+	__u32 receive_window_limited;
+	__u32 send_buffer_limited;
+	__u8 congestion;
+	__u8 pad[3];
+};
+_Static_assert(sizeof(struct state) == 64, "state");
+
+struct send_record {
+	__u32 kind;
+	__u32 pid;
+	__u64 cookie;
+	__u64 send;
+	__u64 sched;
+	__u64 driver;
+	__u64 nic; /* the NIC's own clock */
+	__u64 ack;
+	__u64 oldest;
+	__u64 waited; /* ns by `reason` */
+	__u32 first_seq;
+	__u32 bytes;
+	__u32 merged;
+	__u32 merged_bytes;
+	struct state state;
+	char comm[16];
+	__u16 retransmissions;
+	__u8 reason;
+	__u8 pad[5];
+};
+_Static_assert(sizeof(struct send_record) == 176, "send_record");
+
+struct totals {
+	__u64 followed;
+	__u64 armed;
+	__u64 bytes_written;
+	__u64 bytes_armed;
+	__u64 bytes_acked;
+	__u32 retransmitted;
+	__u32 pad;
+};
+_Static_assert(sizeof(struct totals) == 48, "totals");
+
+struct closed_record {
+	__u32 kind;
+	__u32 pad;
+	__u64 cookie;
+	struct totals totals;
+};
+_Static_assert(sizeof(struct closed_record) == 64, "closed_record");
+
+/* One per CPU; user space adds them up. */
+struct lost {
+	__u64 ring_buffer;
+	__u64 slots_full;
+	__u64 connections_full;
+	__u64 merged;
+	__u64 unfinished;
+	__u64 closed_unacked;
+	__u64 no_sched;
+	__u64 no_driver;
+	__u64 no_ack;
+	__u64 after_ack;
+	__u64 repeated;
+	__u64 unstamped;
+	__u64 over_rate;
+	/* Connections whose opening or closing record found the ring buffer full. */
+	__u64 connection_records;
+};
+_Static_assert(sizeof(struct lost) == 112, "lost");
+
+enum config_flags {
+	CONFIG_ALL = 1 << 0,
+	CONFIG_PIDS = 1 << 1,
+	CONFIG_PORTS = 1 << 2,
+	CONFIG_PEERS = 1 << 3,
+	CONFIG_CGROUP = 1 << 4,
+	CONFIG_WINDOWS = 1 << 5,
+};
+
+/* Fixed when the programs are loaded. */
+struct config {
+	__u64 cgroup_id;
+	__u32 flags;
+	__u32 slots; /* per connection; a power of two */
+	__u32 draw_below; /* per-send draws: keep where a random 32-bit number is below; 0 keeps all */
+	__u32 max_rate; /* sends a second; 0 for no limit */
+	__u32 pid_namespace; /* inode number of the tracer's; 0 where that is the initial one */
+	__s32 cgroup_level;
+};
+_Static_assert(sizeof(struct config) == 32, "config");
+
+enum pass {
+	PASS_FOLLOW = 0, /* pick up target sockets that are not followed yet; arm */
+	PASS_OPEN = 1, /* open a sampling window on every followed socket */
+	PASS_CLOSE = 2, /* close windows whose time is over */
+	PASS_TOTALS = 3, /* bring the totals in the rows up to date */
+	PASS_FINISH = 4, /* flush, say goodbye, disarm */
+};
+
+/* Changed while running. */
+struct control {
+	__u64 window_end; /* monotonic ns: sends after this are not recorded (windows only) */
+	__u32 pass;
+	__u32 shared; /* another tracer is at work on this machine: leave sockets armed */
+	__u32 by_process; /* processes are a criterion, though they were named only after the start */
+	__u32 pad;
+};
+_Static_assert(sizeof(struct control) == 24, "control");
+
+/* A prefix of the longest-prefix-match trie of peers. */
+struct prefix {
+	__u32 bits;
+	__u8 address[16];
+};
+_Static_assert(sizeof(struct prefix) == 20, "prefix");

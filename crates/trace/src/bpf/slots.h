@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* The arena: one row a followed connection, and in it the sends that are on their way, in order of sequence number.
+ *
+ * A row is a queue. Sends enter at `tail` when they are made and leave at `head` when they are acknowledged, so the ACK finds
+ * its sends without a search. Stages come in order as well, but for retransmissions: `sched_next` and `driver_next` say which
+ * send is expected, and a binary search finds it where that is wrong. Counters run freely; the slot is the counter modulo the size.
+ *
+ * Who writes: SENDMSG, SCHED and ACK run while the socket is locked (by the task or by softirq), so one at a time. SND runs
+ * from the qdisc, perhaps on another CPU; it writes only the `driver` and `nic` stamps of a slot whose key it has compared. */
+#pragma once
+#include "kernel.h"
+#include "record.h"
+
+/* A clock in a slot counts 256 ns: 32 bits of it reach 18 minutes. */
+#define CLOCK_SHIFT 8
+
+struct slot {
+	__u32 key; /* sequence number of the last byte: the kernel's tskey */
+	__u32 epoch; /* the row's, when the send was made */
+	__u64 blocked_in_call; /* ns that the call itself was seen to wait for buffer space */
+	__u32 clocks[REASONS];
+	__u32 changes; /* the row's, when `clocks` was copied */
+	struct send_record record;
+};
+_Static_assert(sizeof(struct slot) == 240, "slot");
+
+struct row {
+	__u64 cookie; /* 0: free */
+	__u32 head;
+	__u32 tail;
+	__u32 sched_next;
+	__u32 driver_next;
+	__u32 write_seq; /* at the last SENDMSG, or when armed */
+	__u32 last_key; /* key of slot tail-1, valid while head != tail */
+	__u32 popped_key; /* the last that was acknowledged */
+	__u32 popped; /* whether any was */
+	/* what holds back the head of the write queue */
+	__u64 since;
+	__u64 clocks[REASONS];
+	__u32 blocked;
+	__u32 changes; /* how often `blocked` was decided afresh */
+	__u32 epoch; /* grows with everything that happens outside a send call */
+	__u32 opening;
+	__u64 blocked_in_call;
+	/* totals */
+	__u64 followed_since;
+	__u64 armed_since; /* 0: not armed */
+	__u64 position; /* bytes written since the connection began, when followed */
+	__u64 armed_position;
+	__u64 acked; /* when followed */
+	__u32 retransmitted; /* when followed */
+	__u32 frozen; /* totals are final: a FIN has taken a sequence number */
+	__u64 window_end; /* 0: no end, or WINDOW_CLOSED */
+	struct totals totals;
+};
+
+/* A window that ended long ago. */
+#define WINDOW_CLOSED 1
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__type(key, __u32);
+	__type(value, struct row);
+	__uint(max_entries, 1);
+} rows SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__type(key, __u32);
+	__type(value, struct slot);
+	__uint(max_entries, 1);
+} slots SEC(".maps");
+
+/* Numbers of the rows that nobody uses; user space fills it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__type(value, __u32);
+	__uint(max_entries, 1);
+} free_rows SEC(".maps");
+
+/* What is known of a socket. Copied from a listener to its children. */
+struct socket_info {
+	__u32 row; /* NO_ROW: not followed */
+	__u32 pid; /* its owner, in the tracer's pid namespace */
+	char comm[16];
+};
+#define NO_ROW 0xffffffffu
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC | BPF_F_CLONE);
+	__type(key, int);
+	__type(value, struct socket_info);
+} sockets SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} records SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__type(key, __u32);
+	__type(value, struct lost);
+	__uint(max_entries, 1);
+} losses SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__type(key, __u32);
+	__type(value, struct control);
+	__uint(max_entries, 1);
+} controls SEC(".maps");
+
+/* The `max_rate` second: when it began, and how many sends were recorded in it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__type(key, __u32);
+	__type(value, __u64[2]);
+	__uint(max_entries, 1);
+} rate SEC(".maps");
+
+const volatile struct config config SEC(".rodata.config");
+
+static __always_inline struct lost *lost(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&losses, &zero);
+}
+
+#define COUNT(field)                    \
+	do {                            \
+		struct lost *l_ = lost(); \
+		if (l_)                 \
+			l_->field++;    \
+	} while (0)
+
+static __always_inline struct control *control(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&controls, &zero);
+}
+
+static __always_inline struct row *row_at(__u32 number)
+{
+	return bpf_map_lookup_elem(&rows, &number);
+}
+
+static __always_inline struct slot *slot_at(__u32 row, __u32 counter)
+{
+	__u32 number = row * config.slots + (counter & (config.slots - 1));
+
+	return bpf_map_lookup_elem(&slots, &number);
+}
+
+/* The first send in [head, tail) whose last byte is not before `seq`; tail where there is none. */
+static __noinline __u32 slot_search(__u32 number, __u32 seq)
+{
+	struct row *row = row_at(number);
+	__u32 from, to;
+
+	if (!row)
+		return 0;
+	from = row->head;
+	to = row->tail;
+	for (int i = 0; i < 17; i++) {
+		__u32 middle;
+		struct slot *slot;
+
+		if ((__s32)(to - from) <= 0)
+			break;
+		middle = from + (to - from) / 2;
+		slot = slot_at(number, middle);
+		if (!slot)
+			break;
+		if (before(slot->key, seq))
+			from = middle + 1;
+		else
+			to = middle;
+	}
+	return from;
+}
+
+/* The counter of the send with this very key, where `expected` is a guess; row->tail where there is none. */
+static __always_inline __u32 slot_find(struct row *row, __u32 number, __u32 key, __u32 expected)
+{
+	struct slot *slot;
+	__u32 at;
+
+	if ((__s32)(expected - row->head) >= 0 && (__s32)(expected - row->tail) < 0) {
+		slot = slot_at(number, expected);
+		if (slot && slot->key == key)
+			return expected;
+	}
+	at = slot_search(number, key);
+	slot = slot_at(number, at);
+	if (at != row->tail && slot && slot->key == key)
+		return at;
+	return row->tail;
+}
+
+/* Whether `max_rate` lets one more send be recorded. The count may be off by a few when CPUs meet. */
+static __always_inline bool rate_allows(__u64 now)
+{
+	__u32 zero = 0;
+	__u64 *second;
+
+	if (!config.max_rate)
+		return true;
+	second = bpf_map_lookup_elem(&rate, &zero);
+	if (!second)
+		return true;
+	if (now - second[0] >= 1000000000ull) {
+		second[0] = now;
+		second[1] = 0;
+	}
+	return __sync_fetch_and_add(&second[1], 1) < config.max_rate;
+}
+
+static __always_inline void record_out(struct slot *slot)
+{
+	struct lost *counters = lost();
+
+	if (!counters)
+		return;
+	counters->merged += slot->record.merged;
+	if (bpf_ringbuf_output(&records, &slot->record, sizeof(slot->record), BPF_RB_NO_WAKEUP))
+		counters->ring_buffer++;
+}
+
+/* Hands on the oldest send. */
+static __always_inline void slot_pop(struct row *row, struct slot *slot)
+{
+	if (!slot->record.sched)
+		COUNT(no_sched);
+	if (!slot->record.driver)
+		COUNT(no_driver);
+	record_out(slot);
+	row->popped_key = slot->key;
+	row->popped = 1;
+	row->head++;
+}
+
+/* Everything up to and including `key` is acknowledged. `key` is the send whose ACK stamp this is. */
+static __always_inline void slots_acked(struct row *row, __u32 number, __u32 key, __u64 now)
+{
+	for (int i = 0; i < 16; i++) {
+		struct slot *slot;
+
+		if (row->head == row->tail)
+			break;
+		slot = slot_at(number, row->head);
+		if (!slot || before(key, slot->key))
+			break;
+		if (slot->key == key)
+			slot->record.ack = now;
+		else
+			COUNT(no_ack);
+		slot_pop(row, slot);
+	}
+}
+
+struct acked {
+	__u32 number;
+	__u32 end;
+	__u64 now;
+};
+
+static long acked_one(__u32 i, void *context)
+{
+	struct acked *acked = context;
+	struct row *row = row_at(acked->number);
+	struct slot *slot;
+
+	if (!row || row->head == row->tail)
+		return 1;
+	slot = slot_at(acked->number, row->head);
+	if (!slot || !before(slot->key, acked->end))
+		return 1;
+	slot->record.ack = acked->now;
+	slot_pop(row, slot);
+	return 0;
+}
+
+/* Everything before `end` is acknowledged, by an ACK that has just come. */
+static __always_inline void slots_acked_before(struct row *row, __u32 number, __u32 end, __u64 now)
+{
+	struct acked acked = { .number = number, .end = end, .now = now };
+
+	if (row->head != row->tail)
+		bpf_loop(config.slots, acked_one, &acked, 0);
+}
+
+/* The last send was cut short (the send buffer was full and the socket does not block): it ends at `write_seq`. */
+static __always_inline void slot_trim(struct row *row, __u32 number, __u32 write_seq)
+{
+	struct slot *slot;
+
+	if (row->head == row->tail || before(row->last_key, write_seq))
+		return;
+	slot = slot_at(number, row->tail - 1);
+	if (!slot)
+		return;
+	if (!before(slot->record.first_seq, write_seq)) {
+		/* Not a byte of it was taken: there was no send. */
+		row->tail--;
+		slot = slot_at(number, row->tail - 1);
+		if (slot)
+			row->last_key = slot->key;
+		return;
+	}
+	slot->record.bytes = write_seq - slot->record.first_seq;
+	slot->key = write_seq - 1;
+	row->last_key = slot->key;
+}
+
+struct flush {
+	__u32 number;
+	__u32 finishing;
+};
+
+static long flush_one(__u32 i, void *context)
+{
+	struct flush *flush = context;
+	struct row *row = row_at(flush->number);
+	struct slot *slot;
+
+	if (!row || row->head == row->tail)
+		return 1;
+	slot = slot_at(flush->number, row->head);
+	if (!slot)
+		return 1;
+	if (flush->finishing)
+		COUNT(unfinished);
+	else
+		COUNT(closed_unacked);
+	record_out(slot);
+	row->head++;
+	return 0;
+}
+
+/* Gives up what is still on its way: the connection has ended, or tracing has. */
+static __always_inline void slots_flush(__u32 number, bool finishing)
+{
+	struct flush flush = { .number = number, .finishing = finishing };
+
+	bpf_loop(config.slots, flush_one, &flush, 0);
+}
+
+/* Bytes the application has written since the connection began. Right while no FIN is queued. */
+static __always_inline __u64 written(const struct tcp_sock *tp)
+{
+	return tp->bytes_acked + (__u32)(tp->write_seq - tp->snd_una);
+}
+
+static __always_inline void totals_arm(struct row *row, const struct tcp_sock *tp, __u64 now)
+{
+	if (row->armed_since)
+		return;
+	row->armed_since = now;
+	row->armed_position = written(tp);
+}
+
+static __always_inline void totals_disarm(struct row *row, const struct tcp_sock *tp, __u64 now)
+{
+	if (!row->armed_since)
+		return;
+	row->totals.armed += now - row->armed_since;
+	row->totals.bytes_armed += written(tp) - row->armed_position;
+	row->armed_since = 0;
+}
+
+/* Brings row->totals up to now. */
+static __always_inline void totals_update(struct row *row, const struct tcp_sock *tp, __u64 now)
+{
+	row->totals.followed = now - row->followed_since;
+	row->totals.bytes_acked = tp->bytes_acked - row->acked;
+	row->totals.retransmitted = tp->total_retrans - row->retransmitted;
+	if (row->frozen)
+		return;
+	row->totals.bytes_written = written(tp) - row->position;
+	if (row->armed_since) {
+		totals_disarm(row, tp, now);
+		totals_arm(row, tp, now);
+	}
+}
+
+/* Takes a row for a socket, or counts that there is none. */
+static __always_inline struct row *row_take(struct socket_info *info, const struct tcp_sock *tp, __u64 cookie,
+					    __u32 opening, __u64 now)
+{
+	struct row *row;
+	__u32 number;
+
+	if (bpf_map_pop_elem(&free_rows, &number)) {
+		COUNT(connections_full);
+		return NULL;
+	}
+	row = row_at(number);
+	if (!row)
+		return NULL;
+	__builtin_memset(row, 0, sizeof(*row));
+	row->cookie = cookie;
+	row->opening = opening;
+	row->write_seq = tp->write_seq;
+	row->followed_since = now;
+	row->since = now;
+	row->position = written(tp);
+	row->acked = tp->bytes_acked;
+	row->retransmitted = tp->total_retrans;
+	info->row = number;
+	return row;
+}
+
+/* Says goodbye to a connection and gives its row back. */
+static __always_inline void row_release(struct socket_info *info, struct row *row, const struct tcp_sock *tp, __u64 now,
+					bool finishing)
+{
+	struct closed_record closed = { .kind = RECORD_CLOSED, .cookie = row->cookie };
+	__u32 number = info->row;
+
+	slots_flush(number, finishing);
+	totals_update(row, tp, now);
+	closed.totals = row->totals;
+	bpf_ringbuf_output(&records, &closed, sizeof(closed), BPF_RB_NO_WAKEUP);
+	info->row = NO_ROW;
+	row->cookie = 0;
+	bpf_map_push_elem(&free_rows, &number, BPF_ANY);
+}
+_Static_assert(sizeof(struct row) == 264, "row");

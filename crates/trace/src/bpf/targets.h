@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Which sockets are in the target. Criteria of different kinds are ANDed, several of one kind ORed. */
+#pragma once
+#include "slots.h"
+
+/* Target processes, by number in the tracer's pid namespace. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, __u32);
+	__type(value, __u8);
+	__uint(max_entries, 16384);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+} pids SEC(".maps");
+
+struct owner {
+	__u32 pid;
+	char comm[16];
+};
+
+/* Socket inodes that target processes hold open, as found in /proc; used by the iterator only. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, __u64);
+	__type(value, struct owner);
+	__uint(max_entries, 131072);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+} inodes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, __u16);
+	__type(value, __u8);
+	__uint(max_entries, 1024);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+} ports SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__type(key, struct prefix);
+	__type(value, __u8);
+	__uint(max_entries, 1024);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+} peers SEC(".maps");
+
+/* The process of a task in the tracer's pid namespace; 0 where it is not visible from there. */
+static __always_inline __u32 pid_of(const struct task_struct *task)
+{
+	const struct pid *pid;
+
+	if (!config.pid_namespace)
+		return task->tgid;
+	pid = task->group_leader->thread_pid;
+	for (__u32 level = 1; level < 33; level++) {
+		const struct upid *upid;
+
+		if (level > pid->level)
+			break;
+		upid = VIEW(&pid->numbers[level], struct upid);
+		if (upid->ns->ns.inum == config.pid_namespace)
+			return upid->nr;
+	}
+	return 0;
+}
+
+static __always_inline __u32 current_pid(void)
+{
+	if (!config.pid_namespace)
+		return bpf_get_current_pid_tgid() >> 32;
+	return pid_of(VIEW((void *)bpf_get_current_task(), struct task_struct));
+}
+
+/* Whether processes are a criterion. */
+static __always_inline bool by_process(void)
+{
+	struct control *now_set;
+
+	if (config.flags & CONFIG_PIDS)
+		return true;
+	now_set = control();
+	return now_set && now_set->by_process;
+}
+
+static __always_inline bool pid_is_target(__u32 pid)
+{
+	return bpf_map_lookup_elem(&pids, &pid) != NULL;
+}
+
+/* An address as 16 bytes, IPv4 as IPv4-mapped IPv6. */
+static __always_inline void address(__u8 *to, __u16 family, __be32 v4, const struct in6_addr *v6)
+{
+	__u32 *words = (__u32 *)to;
+
+	if (family == AF_INET) {
+		words[0] = 0;
+		words[1] = 0;
+		words[2] = bpf_htonl(0xffff);
+		words[3] = v4;
+	} else {
+		for (int i = 0; i < 4; i++)
+			words[i] = v6->in6_u.u6_addr32[i];
+	}
+}
+
+/* The criteria that addresses decide: ports and peers. A listener has no peer: its children are looked at. */
+static __always_inline bool addresses_match(const struct sock *sk, bool listener)
+{
+	__u16 local = sk->__sk_common.skc_num, remote = bpf_ntohs(sk->__sk_common.skc_dport);
+
+	if ((config.flags & CONFIG_PORTS) && !bpf_map_lookup_elem(&ports, &local) &&
+	    (listener || !bpf_map_lookup_elem(&ports, &remote)))
+		return false;
+	if ((config.flags & CONFIG_PEERS) && !listener) {
+		struct prefix prefix = { .bits = 128 };
+
+		address(prefix.address, sk->__sk_common.skc_family, sk->__sk_common.skc_daddr, &sk->__sk_common.skc_v6_daddr);
+		if (!bpf_map_lookup_elem(&peers, &prefix))
+			return false;
+	}
+	return true;
+}
+
+/* Whether the socket belongs to the target cgroup or one below it. (A sockops program is attached there, so it need not ask.) */
+static __always_inline bool cgroup_matches(const struct sock *sk)
+{
+	const struct cgroup *cgroup;
+
+	if (!(config.flags & CONFIG_CGROUP))
+		return true;
+	cgroup = sk->sk_cgrp_data.cgroup;
+	if (!cgroup || cgroup->level < config.cgroup_level || config.cgroup_level < 0 || config.cgroup_level > 256)
+		return false;
+	{
+		struct cgroup *ancestor = NULL;
+
+		bpf_probe_read_kernel(&ancestor, sizeof(ancestor), &cgroup->ancestors[config.cgroup_level]);
+		return BPF_CORE_READ(ancestor, kn, id) == config.cgroup_id;
+	}
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Why bytes wait in TCP: the tests of tcp_push() and tcp_write_xmit() (net/ipv4/tcp.c, tcp_output.c) in their own order.
+ *
+ * A row holds one clock a reason. At every event of the socket the time since the last event is added to the clock of what
+ * held the head of the write queue back meanwhile, and then it is decided afresh. A send copies the clocks when it is made;
+ * when it leaves, the clock that grew most since is why it waited. docs/waiting.md says the same in plain words. */
+#pragma once
+#include "slots.h"
+
+static __always_inline __u32 in_flight(const struct tcp_sock *tp)
+{
+	return tp->packets_out - (tp->sacked_out + tp->lost_out) + tp->retrans_out;
+}
+
+static __always_inline struct sock *sock_of(const struct tcp_sock *tp)
+{
+	return (struct sock *)&tp->inet_conn.icsk_inet.sk;
+}
+
+/* tcp_small_queue_check(): the bytes that may wait below TCP. */
+static __always_inline __u64 small_queue_limit(const struct sock *sk, __u32 truesize)
+{
+	__u64 limit = sk->sk_pacing_rate >> sk->sk_pacing_shift;
+
+	if (limit < 2 * (__u64)truesize)
+		limit = 2 * (__u64)truesize;
+	if (sk->sk_pacing_status == 0) {
+		__u64 most = (__u32)sk->__sk_common.skc_net.net->ipv4.sysctl_tcp_limit_output_bytes;
+
+		if (limit > most)
+			limit = most;
+	}
+	return limit;
+}
+
+/* What would keep the head of the write queue from leaving at this moment; REASON_SENT_AT_ONCE where nothing would.
+ * `sending`: the packet with byte `key` is on its way down right now, and TCP has not yet moved past it.
+ * `pushing`: TCP is about to push, after a write (the tests of tcp_push() come first). */
+static __always_inline __u32 blocked_by(const struct tcp_sock *tp, __u32 key, bool sending, bool pushing, __u64 now)
+{
+	const struct sock *sk = sock_of(tp);
+	const struct sk_buff *end = (const struct sk_buff *)&sk->sk_write_queue;
+	const struct sk_buff *head = sk->sk_write_queue.next, *tail = sk->sk_write_queue.prev;
+	__u32 next = tp->snd_nxt, flying = in_flight(tp), packets_out = tp->packets_out, cwnd = tp->snd_cwnd;
+	__u32 mss = tp->mss_cache, length, window_end = tp->snd_una + tp->snd_wnd, state, nonagle;
+	int queued_below = sk->sk_wmem_alloc.refs.counter;
+	bool last;
+
+	if (sending && head != end) {
+		/* New data is still at the head while it is sent; a retransmission is not in this queue at all. */
+		const struct tcp_skb_cb *cb = VIEW(&head->cb, struct tcp_skb_cb);
+
+		if (!before(key, cb->seq) && before(key, cb->end_seq)) {
+			next = cb->end_seq;
+			flying += mss && head->len > mss ? (head->len + mss - 1) / mss : 1;
+			packets_out++;
+			head = head->next;
+		}
+	}
+	if (head == end)
+		return REASON_SENT_AT_ONCE;
+	length = head->len;
+	last = head == tail;
+	state = BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state);
+	nonagle = BPF_CORE_READ_BITFIELD(tp, nonagle);
+
+	/* tcp_should_autocork(): the tail is part-filled, something is unacknowledged, and an earlier packet is still below. */
+	if (last && (pushing || (sk->sk_tsq_flags & TSQF_THROTTLED)) && sk->tcp_rtx_queue.rb_node &&
+	    queued_below > (int)tail->truesize && length < mss &&
+	    sk->__sk_common.skc_net.net->ipv4.sysctl_tcp_autocorking)
+		return REASON_AUTOCORK;
+	/* tcp_pacing_check() */
+	if (sk->sk_pacing_status == SK_PACING_NEEDED && tp->tcp_wstamp_ns > now)
+		return REASON_PACING;
+	/* tcp_xmit_retransmit_queue() goes first: what is lost is repaired before new data leaves. */
+	if (state >= TCP_CA_Recovery && tp->lost_out > tp->retrans_out)
+		return REASON_RETRANSMISSION;
+	/* tcp_cwnd_test(); while a loss is repaired the window belongs to the retransmissions. */
+	if (flying >= cwnd)
+		return state >= TCP_CA_Recovery ? REASON_RETRANSMISSION : REASON_CONGESTION_WINDOW;
+	/* tcp_snd_wnd_test() */
+	if (before(window_end, next + (length < mss ? length : mss)))
+		return REASON_RECEIVE_WINDOW;
+	if (length < mss) {
+		/* tcp_nagle_test(): only the last packet of the queue is held, and not once it was pushed. */
+		if (last && !(nonagle & TCP_NAGLE_PUSH)) {
+			if (nonagle & TCP_NAGLE_CORK)
+				return REASON_CORK;
+			if (!nonagle && packets_out && before(tp->snd_una, tp->snd_sml) && !before(next, tp->snd_sml))
+				return REASON_NAGLE;
+		}
+		/* MSG_MORE corks for one call and leaves no mark but that the tail was not pushed (tcp_mark_push()). */
+		if (last && !pushing && !sending && before(tp->pushed_seq, tp->write_seq))
+			return REASON_CORK;
+	}
+	/* tcp_small_queue_check() */
+	if (sk->tcp_rtx_queue.rb_node && queued_below > (__s64)small_queue_limit(sk, head->truesize))
+		return REASON_SMALL_QUEUE;
+	/* The head is free to go, and TCP is about to send (after a write, or on an ACK): where will it stop? The nearer window
+	 * ends it, with what tcp_tso_should_defer() then keeps back; paced, every packet waits for its turn. */
+	{
+		__u64 unsent = tp->write_seq - next, by_cwnd = (__u64)(cwnd - flying) * mss;
+		__u32 by_window = window_end - next;
+
+		if (by_cwnd < unsent || by_window < unsent)
+			return by_cwnd <= by_window ? REASON_CONGESTION_WINDOW : REASON_RECEIVE_WINDOW;
+		if (!last && sk->sk_pacing_status == SK_PACING_NEEDED && sk->sk_pacing_rate != ~0ul)
+			return REASON_PACING;
+	}
+	return REASON_SENT_AT_ONCE;
+}
+
+/* Adds the time since the last event to the clock of what held the head back. */
+static __always_inline void clocks_run(struct row *row, __u64 now)
+{
+	__u32 reason = row->blocked;
+
+	if (reason < REASONS && now > row->since)
+		row->clocks[reason] += now - row->since;
+	row->since = now;
+}
+
+static __always_inline void blocked_set(struct row *row, __u32 reason)
+{
+	row->blocked = reason;
+	row->changes++;
+}
+
+static __always_inline void clocks_copy(struct slot *slot, const struct row *row)
+{
+	for (int i = 0; i < REASONS; i++)
+		slot->clocks[i] = row->clocks[i] >> CLOCK_SHIFT;
+	slot->changes = row->changes;
+}
+
+/* Something happened on a followed socket; `key` and `sending` as above. */
+static __always_inline void waiting_event(struct row *row, const struct tcp_sock *tp, __u32 key, bool sending,
+					  bool same_epoch, __u64 now)
+{
+	const struct sock *sk = sock_of(tp);
+
+	if (sk->sk_write_pending > 0) {
+		/* A task sleeps in sk_stream_wait_memory() at least since the later of the last event and the last packet. */
+		__u64 from = row->since > tp->tcp_wstamp_ns ? row->since : tp->tcp_wstamp_ns;
+
+		if (now > from)
+			row->blocked_in_call += now - from;
+	} else if (row->blocked == REASON_SENT_AT_ONCE && !before(tp->snd_nxt, tp->pushed_seq) &&
+		   before(tp->pushed_seq, tp->write_seq)) {
+		/* MSG_MORE shows only after the call: the bytes were free to go and were not pushed. */
+		row->blocked = REASON_CORK;
+	} else if (row->blocked == REASON_SENT_AT_ONCE && sending && same_epoch && !sk->sk_lock.owned &&
+		   sk->sk_pacing_status != SK_PACING_NEEDED && sk->tcp_rtx_queue.rb_node) {
+		/* No call, no ACK and no pacing timer made this packet leave: a packet of the socket left the qdisc (tcp_wfree()),
+		 * and the bytes were free to go but for that. */
+		row->blocked = REASON_SMALL_QUEUE;
+	}
+	clocks_run(row, now);
+	blocked_set(row, blocked_by(tp, key, sending, false, now));
+}
+
+/* The send leaves TCP: why did it wait? */
+static __always_inline void waiting_decide(struct slot *slot, const struct row *row, bool in_call)
+{
+	__u32 most = 0, reason = REASON_UNKNOWN, unexplained;
+
+	if (in_call) {
+		slot->record.reason = slot->blocked_in_call ? REASON_SEND_BUFFER : REASON_SENT_AT_ONCE;
+		slot->record.waited = slot->blocked_in_call;
+		return;
+	}
+	unexplained = (__u32)(row->clocks[0] >> CLOCK_SHIFT) - slot->clocks[0];
+	for (int i = 1; i < REASON_UNKNOWN; i++) {
+		__u32 grown = (__u32)(row->clocks[i] >> CLOCK_SHIFT) - slot->clocks[i];
+
+		if (grown > most) {
+			most = grown;
+			reason = i;
+		}
+	}
+	if (unexplained > most) {
+		most = unexplained;
+		reason = REASON_UNKNOWN;
+	}
+	slot->record.reason = reason;
+	slot->record.waited = (__u64)most << CLOCK_SHIFT;
+}

@@ -1,0 +1,136 @@
+//! What this kernel lets the tracer do, found out by trying: each program type by loading an empty one, and each backend by
+//! loading the very programs it uses.
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use libbpf_rs::ObjectBuilder;
+
+use crate::{Config, object, tracer};
+
+/// Whether the machine has something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It works: it was tried.
+    Available,
+    /// It does not.
+    Missing {
+        /// What the kernel said.
+        reason: String,
+    },
+    /// Only root can tell.
+    NeedsRoot,
+}
+
+/// One thing that tracing can make use of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Capability {
+    /// A stable name: `bpf_timestamping`, `fentry`, ….
+    pub name: &'static str,
+    /// What it is for.
+    pub purpose: &'static str,
+    /// What is done where it is missing.
+    pub instead: &'static str,
+    /// Whether it is there.
+    pub state: State,
+}
+
+/// Name, program of `bpf/capabilities.bpf.c`, purpose, and what is done without.
+const PROGRAMS: [(&str, &str, &str, &str); 10] = [
+    ("ring_buffer", "try_ring_buffer", "hands finished sends to user space", "nothing: tracing needs it (Linux 5.8)"),
+    ("sockops", "try_sockops", "sees connections begin and end, per cgroup", "nothing: tracing needs it"),
+    ("iter_tcp", "try_iter_tcp", "picks up connections that exist already", "only new connections are followed"),
+    ("tp_btf", "try_tp_btf", "follows child processes; stages of the tracepoints backend", "nothing: tracing needs it"),
+    ("raw_tp", "try_raw_tp", "tracepoints without types", "not used where tp_btf works"),
+    (
+        "tcp_sendmsg_locked_tracepoint",
+        "try_tp_sendmsg",
+        "the send stage of the tracepoints backend (Linux 6.16)",
+        "fentry",
+    ),
+    (
+        "fentry",
+        "try_fentry",
+        "the send stage of the tracepoints backend before Linux 6.16",
+        "the tcp_sendmsg_locked tracepoint",
+    ),
+    ("cgroup_skb", "try_cgroup_skb", "packets of one cgroup", "tracepoints, filtered by socket"),
+    ("xdp", "try_xdp", "reception and generation of packets in the driver", "AF_PACKET"),
+    ("tc", "try_tc", "packets at the queueing discipline", "AF_PACKET"),
+];
+
+/// Tries everything. Takes some tens of milliseconds, attaches nothing and leaves nothing.
+pub fn all() -> Vec<Capability> {
+    libbpf_rs::set_print(None);
+    // SAFETY: geteuid takes nothing and cannot fail.
+    let root = unsafe { libc::geteuid() } == 0;
+    let tried = |result: Result<(), String>| match result {
+        Ok(()) => State::Available,
+        Err(_) if !root => State::NeedsRoot,
+        Err(reason) => State::Missing { reason },
+    };
+    let mut list = vec![Capability {
+        name: "btf",
+        purpose: "tells where the kernel keeps its fields, so that one build runs everywhere",
+        instead: "nothing: tracing needs it (CONFIG_DEBUG_INFO_BTF)",
+        state: match Path::new("/sys/kernel/btf/vmlinux").exists() {
+            true => State::Available,
+            false => State::Missing { reason: "there is no /sys/kernel/btf/vmlinux".into() },
+        },
+    }];
+    list.extend(PROGRAMS.map(|(name, program, purpose, instead)| Capability {
+        name,
+        purpose,
+        instead,
+        state: tried(load_one(program)),
+    }));
+    let config = Config { max_connections: 1, slots_per_connection: 16, ring_bytes: 4096, ..Config::default() };
+    list.push(Capability {
+        name: "bpf_timestamping",
+        purpose: "calls back at each stage of a send, for armed sockets alone (Linux 6.15)",
+        instead: "the tracepoints backend",
+        state: tried(tracer::try_timestamping(&config)),
+    });
+    list.push(Capability {
+        name: "tracepoints_backend",
+        purpose: "times sends where BPF timestamping is missing",
+        instead: "BPF timestamping",
+        state: tried(tracer::try_tracepoints(&config)),
+    });
+    list
+}
+
+/// Loads one program of the object, and lets it go again.
+fn load_one(name: &str) -> Result<(), String> {
+    let explain = |error: libbpf_rs::Error| format!("{error:#}");
+    let mut object = ObjectBuilder::default().open_memory(object::CAPABILITIES).map_err(explain)?;
+    for mut program in object.progs_mut() {
+        let wanted = program.name() == OsStr::new(name);
+        program.set_autoload(wanted);
+    }
+    for mut map in object.maps_mut() {
+        map.set_autocreate(name == "try_ring_buffer").map_err(explain)?;
+    }
+    object.load().map(drop).map_err(explain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_root_is_told_agrees_with_the_kernel() {
+        tier::needs!(tier::Need::Root, tier::Need::Path("/sys/kernel/btf/vmlinux"));
+        let list = all();
+        let state = |name| &list.iter().find(|c| c.name == name).unwrap().state;
+        for needed in ["btf", "ring_buffer", "sockops", "tp_btf"] {
+            assert_eq!(state(needed), &State::Available, "{needed}");
+        }
+        assert!(list.iter().all(|c| c.state != State::NeedsRoot));
+        for capability in &list {
+            if let State::Missing { reason } = &capability.state {
+                assert!(!reason.is_empty(), "{}", capability.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! What to trace, and with what means.
+
+use std::fmt;
+use std::num::NonZeroU32;
+
+use model::Sampling;
+
+use crate::Target;
+
+/// How the stages are observed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backend {
+    /// BPF timestamping: the kernel calls back for armed sockets (Linux 6.15 and later).
+    Timestamping,
+    /// Tracepoints on the path of every packet, filtered by socket.
+    Tracepoints,
+}
+
+impl Backend {
+    /// The word used in output and on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Timestamping => "timestamping",
+            Self::Tracepoints => "tracepoints",
+        }
+    }
+}
+
+impl fmt::Display for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Which backend to use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BackendChoice {
+    /// BPF timestamping where loading it works, else tracepoints.
+    #[default]
+    Auto,
+    /// BPF timestamping or nothing.
+    Timestamping,
+    /// Tracepoints or nothing.
+    Tracepoints,
+}
+
+/// Everything a [`crate::Tracer`] is told when it starts.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Whose connections.
+    pub target: Target,
+    /// Which of their sends.
+    pub sampling: Sampling,
+    /// At most so many sends a second.
+    pub max_rate: Option<NonZeroU32>,
+    /// By which backend.
+    pub backend: BackendChoice,
+    /// How many sends of one connection can be on their way and be told apart; rounded up to a power of two, 16 to 65,536.
+    pub slots_per_connection: u32,
+    /// How many connections can be followed at once, 1 to 65,536.
+    pub max_connections: u32,
+    /// Size of the ring buffer in bytes; rounded up to a power of two of at least a page.
+    pub ring_bytes: u32,
+}
+
+impl Default for Config {
+    /// 1,024 connections of 256 sends each and 16 MiB of ring buffer: about 80 MiB of kernel memory.
+    fn default() -> Self {
+        Self {
+            target: Target::default(),
+            sampling: Sampling::Every,
+            max_rate: None,
+            backend: BackendChoice::Auto,
+            slots_per_connection: 256,
+            max_connections: 1024,
+            ring_bytes: 16 << 20,
+        }
+    }
+}

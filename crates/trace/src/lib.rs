@@ -1,0 +1,31 @@
+//! Times every TCP send of real programs at each stage between `send()` and the peer's ACK, in the kernel, with eBPF.
+//!
+//! **Does:** follows the TCP connections of a [`Target`] (those that exist and those to come), joins the stages of each send in
+//! the kernel and gives one [`model::Event::Send`] a send, with the connection's state and the reason why its bytes waited.
+//! Two backends: BPF timestamping (Linux 6.15 and later), and tracepoints.
+//!
+//! **Does not:** touch the traced programs or their packets, follow UDP, or show anything: views and files are made elsewhere.
+//!
+//! **Guarantees:** every send seen is delivered or in exactly one counter of [`model::Lost`] (merged sends are in the
+//! counter and in the record of the send they were merged into); memory is fixed when tracing starts ([`Tracer::memory_bound`]);
+//! everything the kernel holds is held by file descriptors, so that nothing outlives the process, however it ends. Sockets
+//! outside the target are never armed.
+
+pub mod capabilities;
+pub mod command;
+mod config;
+mod decode;
+mod error;
+mod layout;
+mod namespace;
+mod object;
+mod process;
+mod sampling;
+mod target;
+mod tracer;
+
+pub use config::{Backend, BackendChoice, Config};
+pub use decode::{DecodeError, Record, decode};
+pub use error::Error;
+pub use target::{IpNet, ParseIpNetError, Target};
+pub use tracer::{Summary, Tracer};

@@ -1,0 +1,709 @@
+//! The tracer: from a [`Config`] to a stream of events.
+
+use std::collections::VecDeque;
+use std::ffi::CString;
+use std::fs::File;
+use std::io::Read as _;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant as WallInstant};
+
+use libbpf_rs::{Iter, Link, MapCore as _, MapFlags, MapHandle, Object, RingBuffer, RingBufferBuilder};
+use model::{Conversion, Coverage, Event, Instant, Leg, Lost, Monotonic, Nanos, Realtime, Sampling};
+
+use crate::decode::{self, Record};
+use crate::layout::{
+    CONFIG_CGROUP, CONFIG_PEERS, CONFIG_PIDS, CONFIG_PORTS, CONFIG_WINDOWS, Pass, Plain, RawConfig, RawControl,
+    RawLost, RawRow, RawSlot,
+};
+use crate::namespace::{self, Network};
+use crate::object::{self, Sizes};
+use crate::sampling::{WINDOW_NS, Windows};
+use crate::{Backend, BackendChoice, Config, Error, process};
+
+/// How long [`Tracer::poll`] sleeps where nothing is there to be read: the ring buffer never wakes it, which would cost the
+/// traced programs.
+const NAP: Duration = Duration::from_millis(2);
+
+/// Records taken from the ring buffer at once, before their events are handed on.
+const BATCH: usize = 4096;
+
+/// What came of a trace, in the end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Everything that was lost.
+    pub lost: Lost,
+    /// What share was really seen.
+    pub coverage: Coverage,
+}
+
+#[derive(Default)]
+struct Inbox {
+    events: VecDeque<Event>,
+    failed: Option<crate::DecodeError>,
+    disorder: u64,
+    sends: u64,
+    /// Sends that were given up here, as no iterator showed their socket.
+    unfinished: u64,
+    closed: Coverage,
+}
+
+impl Inbox {
+    fn give_up(&mut self, send: model::Send) {
+        self.unfinished += 1;
+        self.take(Record::Send(send));
+    }
+
+    fn take(&mut self, record: Record) {
+        match record {
+            Record::Connection(connection) => self.events.push_back(Event::Connection(connection)),
+            Record::Send(send) => {
+                self.disorder += Leg::PARTS.into_iter().filter(|&leg| send.leg(leg).is_err()).count() as u64;
+                self.sends += 1;
+                self.events.push_back(Event::Send(send));
+            }
+            Record::Closed(connection, totals) => {
+                add(&mut self.closed, &totals);
+                self.events.push_back(Event::Closed { connection, totals });
+            }
+        }
+    }
+}
+
+fn add(coverage: &mut Coverage, totals: &model::ConnectionTotals) {
+    coverage.followed += totals.followed;
+    coverage.armed += totals.armed;
+    coverage.bytes_written += totals.bytes_written;
+    coverage.bytes_armed += totals.bytes_armed;
+}
+
+/// Traces TCP sends. What it holds in the kernel goes with it, whatever way it ends.
+pub struct Tracer {
+    // Links go first: nothing runs any more when the maps go.
+    links: Vec<Link>,
+    sockets: Link,
+    ring: RingBuffer<'static>,
+    inbox: Arc<Mutex<Inbox>>,
+    rows: MapHandle,
+    slots: MapHandle,
+    losses: MapHandle,
+    controls: MapHandle,
+    pids: MapHandle,
+    inodes: MapHandle,
+    object: Object,
+    backend: Backend,
+    config: Config,
+    sizes: Sizes,
+    control: RawControl,
+    windows: Option<Windows>,
+    close_at: Option<u64>,
+    rate_checked: (u64, u64),
+    networks: Vec<Network>,
+    networks_read: WallInstant,
+    tick: Nanos,
+}
+
+fn monotonic() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC)
+}
+
+fn clock_ns(clock: libc::clockid_t) -> u64 {
+    let mut at = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: clock_gettime writes one timespec; the clock is one that every kernel has.
+    unsafe { libc::clock_gettime(clock, &raw mut at) };
+    at.tv_sec as u64 * 1_000_000_000 + at.tv_nsec as u64
+}
+
+/// The length of a jiffy: the coarse clock advances by one.
+fn tick() -> Nanos {
+    let mut length = libc::timespec { tv_sec: 0, tv_nsec: 4_000_000 };
+    // SAFETY: clock_getres writes one timespec.
+    unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &raw mut length) };
+    Nanos(length.tv_nsec as u64)
+}
+
+/// Where cgroup v2 is mounted.
+fn cgroup_mount() -> Result<PathBuf, Error> {
+    let mounts =
+        std::fs::read_to_string("/proc/self/mounts").map_err(Error::system("cannot read /proc/self/mounts"))?;
+    mounts
+        .lines()
+        .map(|line| line.split(' ').collect::<Vec<_>>())
+        .find(|fields| fields.get(2) == Some(&"cgroup2"))
+        // The kernel writes a space in a path as \040.
+        .map(|fields| PathBuf::from(fields[1].replace("\\040", " ")))
+        .ok_or(Error::NoCgroupMount)
+}
+
+/// Opens a folder of the cgroup v2 hierarchy.
+fn open_cgroup(path: &Path) -> Result<File, Error> {
+    let fail = |source| Error::Cgroup { path: path.into(), source };
+    let folder = std::fs::OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY).open(path).map_err(fail)?;
+    let text =
+        CString::new(path.as_os_str().as_encoded_bytes()).map_err(|_| fail(std::io::ErrorKind::InvalidInput.into()))?;
+    // SAFETY: statfs is plain data; all zeros is a value of it.
+    let mut info: libc::statfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the path ends in a zero byte, and statfs writes one structure.
+    if unsafe { libc::statfs(text.as_ptr(), &raw mut info) } != 0 {
+        return Err(fail(std::io::Error::last_os_error()));
+    }
+    if info.f_type != libc::CGROUP2_SUPER_MAGIC {
+        return Err(fail(std::io::Error::other("it is in another file system")));
+    }
+    Ok(folder)
+}
+
+/// `value`, where it lies between `least` and `most`.
+fn within(what: &'static str, value: u32, least: u32, most: u32) -> Result<u32, Error> {
+    if (least..=most).contains(&value) { Ok(value) } else { Err(Error::OutOfRange { what, value, least, most }) }
+}
+
+impl Tracer {
+    /// Loads the programs, attaches them, and picks up the connections of the target that exist already.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchProcess`], [`Error::Cgroup`] and [`Error::OutOfRange`] where the configuration is wrong; the rest where the
+    /// kernel refuses.
+    pub fn start(config: &Config) -> Result<Self, Error> {
+        // SAFETY: geteuid takes nothing and cannot fail.
+        if unsafe { libc::geteuid() } != 0 {
+            return Err(Error::NeedsRoot);
+        }
+        libbpf_rs::set_print(None);
+        let sizes = Sizes {
+            rows: within("the number of connections", config.max_connections, 1, 65_536)?,
+            slots: within("the number of slots of a connection", config.slots_per_connection, 1, 65_536)?
+                .next_power_of_two()
+                .max(16),
+            ring: within("the size of the ring buffer", config.ring_bytes, 4096, 1 << 30)?.next_power_of_two(),
+        };
+        for &pid in &config.target.pids {
+            if !Path::new(&format!("/proc/{pid}")).exists() {
+                return Err(Error::NoSuchProcess { pid });
+            }
+        }
+        let reason = |error: Error| match error {
+            Error::Backend { reason, .. } => reason,
+            other => other.to_string(),
+        };
+        match config.backend {
+            BackendChoice::Timestamping => Self::timestamping(config, sizes),
+            BackendChoice::Tracepoints => Self::tracepoints(config, sizes),
+            BackendChoice::Auto => Self::timestamping(config, sizes).or_else(|first| match first {
+                Error::Backend { reason: timestamping, .. } => {
+                    Self::tracepoints(config, sizes).map_err(|second| match second {
+                        Error::Backend { .. } => Error::NoBackend { timestamping, tracepoints: reason(second) },
+                        other => other,
+                    })
+                }
+                other => Err(other),
+            }),
+        }
+    }
+
+    fn timestamping(config: &Config, sizes: Sizes) -> Result<Self, Error> {
+        let (cgroup, raw) = raw_config(config, sizes)?;
+        let object = load_timestamping(&raw, sizes)?;
+        Self::attached(object, config, sizes, Backend::Timestamping, &cgroup, "timestamping", &[])
+    }
+
+    fn tracepoints(config: &Config, sizes: Sizes) -> Result<Self, Error> {
+        let (cgroup, raw) = raw_config(config, sizes)?;
+        let (object, write) = load_tracepoints(&raw, sizes)?;
+        let stages = ["queued", "started", "received", write];
+        Self::attached(object, config, sizes, Backend::Tracepoints, &cgroup, "following", &stages)
+    }
+
+    fn attached(
+        object: Object,
+        config: &Config,
+        sizes: Sizes,
+        backend: Backend,
+        cgroup: &File,
+        sockops: &'static str,
+        stages: &[&'static str],
+    ) -> Result<Self, Error> {
+        let mut tracer = Self::prepare(object, config, sizes, backend)?;
+        for program in ["forked", "exited"].iter().chain(stages) {
+            tracer.links.push(object::attach(&tracer.object, program)?);
+        }
+        let link = object::program(&tracer.object, sockops)?
+            .attach_cgroup(cgroup.as_raw_fd())
+            .map_err(Error::bpf("cannot attach to the cgroup"))?;
+        tracer.links.push(link);
+        tracer.begin()?;
+        Ok(tracer)
+    }
+
+    /// Everything but the attaching.
+    fn prepare(object: Object, config: &Config, sizes: Sizes, backend: Backend) -> Result<Self, Error> {
+        let free = object::map(&object, "free_rows")?;
+        for number in 0..sizes.rows {
+            free.update(&[], &number.to_ne_bytes(), MapFlags::ANY).map_err(Error::bpf("cannot fill the free list"))?;
+        }
+        let one = [1u8];
+        let ports = object::map(&object, "ports")?;
+        for port in &config.target.ports {
+            ports.update(&port.to_ne_bytes(), &one, MapFlags::ANY).map_err(Error::bpf("cannot set a target port"))?;
+        }
+        let peers = object::map(&object, "peers")?;
+        for peer in &config.target.peers {
+            let (bits, address) = peer.mapped();
+            let key: Vec<u8> = bits.to_ne_bytes().into_iter().chain(address).collect();
+            peers.update(&key, &one, MapFlags::ANY).map_err(Error::bpf("cannot set a target peer"))?;
+        }
+        let inbox = Arc::new(Mutex::new(Inbox::default()));
+        let tick = tick();
+        let ring = {
+            let records = object::map(&object, "records")?;
+            let inbox = Arc::clone(&inbox);
+            let mut builder = RingBufferBuilder::new();
+            builder
+                .add(&records, move |bytes: &[u8]| {
+                    let mut inbox = inbox.lock().unwrap_or_else(PoisonError::into_inner);
+                    match decode::decode(bytes, tick) {
+                        Ok(record) => inbox.take(record),
+                        Err(error) => inbox.failed = Some(error),
+                    }
+                    0
+                })
+                .map_err(Error::bpf("cannot read the ring buffer"))?;
+            builder.build().map_err(Error::bpf("cannot read the ring buffer"))?
+        };
+        let now = monotonic();
+        let sampled = match config.sampling {
+            Sampling::Windows(ratio) => Some(ratio.0.get()),
+            // A limit on the rate begins with everything and goes over to windows where that is too much.
+            Sampling::Every if config.max_rate.is_some() => Some(1),
+            _ => None,
+        };
+        let control = RawControl {
+            window_end: if sampled == Some(1) { u64::MAX } else { 0 },
+            pass: Pass::Follow as u32,
+            shared: 0,
+            by_process: 0,
+            pad: 0,
+        };
+        let seed = now ^ (u64::from(std::process::id()) << 32);
+        Ok(Self {
+            links: Vec::new(),
+            sockets: object::attach(&object, "pass")?,
+            ring,
+            inbox,
+            rows: object::map(&object, "rows")?,
+            slots: object::map(&object, "slots")?,
+            losses: object::map(&object, "losses")?,
+            controls: object::map(&object, "controls")?,
+            pids: object::map(&object, "pids")?,
+            inodes: object::map(&object, "inodes")?,
+            object,
+            backend,
+            config: config.clone(),
+            sizes,
+            control,
+            windows: sampled.map(|every| Windows::new(every, now, seed)),
+            close_at: None,
+            rate_checked: (now, 0),
+            networks: Vec::new(),
+            networks_read: WallInstant::now(),
+            tick,
+        })
+    }
+
+    /// Picks up what is there when the programs are attached.
+    fn begin(&mut self) -> Result<(), Error> {
+        self.networks = namespace::all_networks()?;
+        for pid in self.config.target.pids.clone() {
+            self.add_process(pid)?;
+        }
+        if !self.config.target.by_process() {
+            // Owners of the sockets that are found: all processes.
+            for pid in process::all() {
+                self.add_inodes(pid)?;
+            }
+        }
+        self.pass(Pass::Follow)
+    }
+
+    fn add_process(&mut self, pid: u32) -> Result<(), Error> {
+        for member in process::with_descendants(pid) {
+            self.pids
+                .update(&member.to_ne_bytes(), &[1], MapFlags::ANY)
+                .map_err(Error::bpf("cannot set a target process"))?;
+            match self.add_inodes(member) {
+                Err(Error::NoSuchProcess { .. }) if member != pid => {}
+                done => done?,
+            }
+        }
+        Ok(())
+    }
+
+    fn add_inodes(&self, pid: u32) -> Result<(), Error> {
+        let inodes = match process::socket_inodes(pid) {
+            Err(Error::NoSuchProcess { .. }) if !self.config.target.by_process() => return Ok(()),
+            inodes => inodes?,
+        };
+        if inodes.is_empty() {
+            return Ok(());
+        }
+        let mut owner = [0u8; 20];
+        owner[..4].copy_from_slice(&pid.to_ne_bytes());
+        owner[4..].copy_from_slice(&process::comm(pid));
+        for inode in inodes {
+            // A full map leaves a socket without its owner's name, or unfound: there is room for 131,072.
+            let _ = self.inodes.update(&inode.to_ne_bytes(), &owner, MapFlags::ANY);
+        }
+        Ok(())
+    }
+
+    /// Follows a process, its children and its connections from now on.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchProcess`] where it has ended.
+    pub fn follow_pid(&mut self, pid: u32) -> Result<(), Error> {
+        self.control.by_process = 1;
+        object::write_only(&self.controls, &self.control)?;
+        self.add_process(pid)?;
+        self.networks = namespace::all_networks()?;
+        self.pass(Pass::Follow)
+    }
+
+    /// One pass over the sockets of every network namespace.
+    fn pass(&self, pass: Pass) -> Result<(), Error> {
+        object::write_only(&self.controls, &RawControl { pass: pass as u32, ..self.control })?;
+        let sockets = &self.sockets;
+        for network in &self.networks {
+            network.within(|| {
+                let mut iter = Iter::new(sockets).map_err(Error::bpf("cannot iterate over the sockets"))?;
+                let mut bytes = [0u8; 64];
+                while iter.read(&mut bytes).map_err(Error::system("cannot iterate over the sockets"))? > 0 {}
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Which backend is at work.
+    pub fn backend(&self) -> Backend {
+        self.backend
+    }
+
+    /// Hands on the events that have come, and waits for the first ones for up to `timeout`.
+    ///
+    /// Sampling windows are opened from here, so call it again soon: with more than some milliseconds between two calls,
+    /// windows open late.
+    ///
+    /// # Errors
+    /// [`Error`] where the kernel part can no longer be worked with.
+    pub fn poll(&mut self, timeout: Duration, sink: &mut dyn FnMut(Event)) -> Result<(), Error> {
+        let until = WallInstant::now() + timeout;
+        loop {
+            self.sample()?;
+            let delivered = self.deliver(sink)?;
+            let left = until.saturating_duration_since(WallInstant::now());
+            if delivered || left.is_zero() {
+                return Ok(());
+            }
+            std::thread::sleep(left.min(NAP));
+        }
+    }
+
+    /// Empties the ring buffer once; tells whether anything came.
+    fn deliver(&mut self, sink: &mut dyn FnMut(Event)) -> Result<bool, Error> {
+        let mut any = false;
+        loop {
+            let read = self.ring.consume_raw_n(BATCH);
+            if read < 0 {
+                let source = std::io::Error::from_raw_os_error(-read);
+                return Err(Error::System { what: "cannot read the ring buffer", source });
+            }
+            let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(error) = inbox.failed.take() {
+                return Err(error.into());
+            }
+            let events = std::mem::take(&mut inbox.events);
+            drop(inbox);
+            any |= !events.is_empty();
+            events.into_iter().for_each(&mut *sink);
+            if (read as usize) < BATCH {
+                return Ok(any);
+            }
+        }
+    }
+
+    /// Opens and closes sampling windows where it is time.
+    fn sample(&mut self) -> Result<(), Error> {
+        let now = monotonic();
+        self.adapt(now);
+        if self.close_at.is_some_and(|at| now >= at) {
+            self.close_at = None;
+            self.pass(Pass::Close)?;
+        }
+        let Some(windows) = &mut self.windows else { return Ok(()) };
+        if windows.every() == 1 {
+            // Everything: one window without an end.
+            if self.control.window_end != u64::MAX {
+                self.control.window_end = u64::MAX;
+                self.close_at = None;
+                self.pass(Pass::Open)?;
+            }
+            return Ok(());
+        }
+        if let Some(end) = windows.due(now) {
+            if self.networks_read.elapsed() > Duration::from_secs(1) {
+                self.networks = namespace::all_networks()?;
+                self.networks_read = WallInstant::now();
+            }
+            self.control.shared = u32::from(others_at_work());
+            self.control.window_end = end;
+            self.close_at = Some(end + WINDOW_NS / 2);
+            self.pass(Pass::Open)?;
+        }
+        Ok(())
+    }
+
+    /// Holds the rate of records below what was asked for, by making windows rarer.
+    fn adapt(&mut self, now: u64) {
+        let (Some(most), Some(windows)) = (self.config.max_rate, &mut self.windows) else { return };
+        let since = now.saturating_sub(self.rate_checked.0);
+        if since < 500_000_000 {
+            return;
+        }
+        let sends = self.inbox.lock().unwrap_or_else(PoisonError::into_inner).sends;
+        let rate = (sends - self.rate_checked.1) as f64 / (since as f64 / 1e9);
+        self.rate_checked = (now, sends);
+        let least = match self.config.sampling {
+            Sampling::Windows(ratio) => ratio.0.get(),
+            _ => 1,
+        };
+        let ratio = rate / f64::from(most.get());
+        let every = f64::from(windows.every());
+        // Rarer at once, more often only slowly: a burst must not swing it.
+        let next = if ratio > 0.9 {
+            every * ratio * 1.5
+        } else if ratio < 0.4 {
+            every * 0.75
+        } else {
+            every
+        };
+        windows.set_every((next.ceil() as u32).clamp(least, 1_000_000));
+        if windows.every() > 1 && self.control.window_end == u64::MAX {
+            self.control.window_end = now;
+            self.close_at = Some(now);
+        }
+    }
+
+    /// What was lost up to now.
+    pub fn lost(&self) -> Lost {
+        let mut sum = [0u64; size_of::<RawLost>() / 8];
+        if let Ok(Some(per_cpu)) = self.losses.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY) {
+            for cpu in per_cpu {
+                for (total, part) in sum.iter_mut().zip(cpu.chunks_exact(8)) {
+                    *total += u64::from_ne_bytes(part.try_into().unwrap_or_default());
+                }
+            }
+        }
+        let bytes: Vec<u8> = sum.iter().flat_map(|n| n.to_ne_bytes()).collect();
+        let (disorder, unfinished) = {
+            let inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+            (inbox.disorder, inbox.unfinished)
+        };
+        let Some(raw) = RawLost::from_bytes(&bytes) else { return Lost::default() };
+        Lost {
+            ring_buffer: raw.ring_buffer,
+            slots_full: raw.slots_full,
+            connections_full: raw.connections_full,
+            merged: raw.merged,
+            unfinished: raw.unfinished + unfinished,
+            closed_unacked: raw.closed_unacked,
+            no_sched: raw.no_sched,
+            no_driver: raw.no_driver,
+            no_ack: raw.no_ack,
+            after_ack: raw.after_ack,
+            repeated: raw.repeated,
+            disorder,
+            unstamped: raw.unstamped,
+            over_rate: raw.over_rate,
+        }
+    }
+
+    /// What share of the followed connections' time and bytes was seen up to now. Asks the kernel, so not for every send.
+    pub fn coverage(&self) -> Coverage {
+        // Where the pass fails the totals are those of the last one.
+        let _ = self.pass(Pass::Totals);
+        let mut coverage = self.inbox.lock().unwrap_or_else(PoisonError::into_inner).closed;
+        for row in self.rows_in_use() {
+            add(&mut coverage, &decode::totals(&row.1.totals));
+        }
+        coverage
+    }
+
+    fn rows_in_use(&self) -> Vec<(u32, RawRow)> {
+        (0..self.sizes.rows)
+            .filter_map(|number| {
+                let bytes = self.rows.lookup(&number.to_ne_bytes(), MapFlags::ANY).ok()??;
+                RawRow::from_bytes(&bytes).filter(|row| row.cookie != 0).map(|row| (number, row))
+            })
+            .collect()
+    }
+
+    /// The bytes of kernel memory that all maps together can take; none of it grows while tracing.
+    pub fn memory_bound(&self) -> u64 {
+        let rows = u64::from(self.sizes.rows);
+        // Hash maps are filled on demand up to their size: 64 bytes an entry cover key, value and the table itself.
+        let on_demand = 64 * (16_384 + 131_072 + 1024 + 1024);
+        rows * (size_of::<RawRow>() as u64 + 4)
+            + rows * u64::from(self.sizes.slots) * size_of::<RawSlot>() as u64
+            + u64::from(self.sizes.ring)
+            + on_demand
+    }
+
+    /// How to read a moment of the trace on the wall clock: the best of a few readings.
+    pub fn clock(&self) -> Conversion<Monotonic, Realtime> {
+        (0..9)
+            .filter_map(|_| {
+                let before = Instant::<Monotonic>::from_nanos(monotonic());
+                let real = Instant::<Realtime>::from_nanos(clock_ns(libc::CLOCK_REALTIME));
+                Conversion::from_bracket(before, real, Instant::from_nanos(monotonic())).ok()
+            })
+            .min_by_key(|conversion| conversion.error)
+            .unwrap_or_else(|| Conversion::new(0, Nanos(u64::MAX)))
+    }
+
+    /// Ends the trace: hands on what is still on its way, without an ACK, disarms the sockets (unless another tracer of this
+    /// machine is at work on them) and detaches everything.
+    ///
+    /// # Errors
+    /// [`Error`] where the kernel part could not be asked for the last time.
+    pub fn finish(mut self, sink: &mut dyn FnMut(Event)) -> Result<Summary, Error> {
+        self.links.clear();
+        self.control.shared = u32::from(others_at_work());
+        self.networks = namespace::all_networks()?;
+        self.deliver(sink)?;
+        self.pass(Pass::Finish)?;
+        self.deliver(sink)?;
+        self.give_up_rest(sink)?;
+        let lost = self.lost();
+        let coverage = self.inbox.lock().unwrap_or_else(PoisonError::into_inner).closed;
+        Ok(Summary { lost, coverage })
+    }
+
+    /// Rows whose socket no iterator showed any more.
+    fn give_up_rest(&mut self, sink: &mut dyn FnMut(Event)) -> Result<(), Error> {
+        for (number, row) in self.rows_in_use() {
+            let mut at = row.head;
+            while at != row.tail {
+                let index = number * self.sizes.slots + (at & (self.sizes.slots - 1));
+                at = at.wrapping_add(1);
+                let slot = self.slots.lookup(&index.to_ne_bytes(), MapFlags::ANY).ok().flatten();
+                if let Some(slot) = slot.as_deref().and_then(RawSlot::from_bytes) {
+                    let send = decode::send(&slot.record, self.tick)?;
+                    self.inbox.lock().unwrap_or_else(PoisonError::into_inner).give_up(send);
+                }
+            }
+            let id = model::ConnectionId(row.cookie);
+            let totals = decode::totals(&row.totals);
+            self.inbox.lock().unwrap_or_else(PoisonError::into_inner).take(Record::Closed(id, totals));
+        }
+        self.deliver(sink)?;
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Tracer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tracer").field("backend", &self.backend).field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+/// Whether another tracer's program is loaded on this machine: it wants the sockets to stay armed.
+fn others_at_work() -> bool {
+    libbpf_rs::query::ProgInfoIter::default()
+        .filter(|program| program.name.as_encoded_bytes() == b"timestamping")
+        .count()
+        > 1
+}
+
+fn load_timestamping(raw: &RawConfig, sizes: Sizes) -> Result<Object, Error> {
+    object::open(object::TIMESTAMPING, "wirelapse", raw, sizes)?
+        .load()
+        .map_err(|error| Error::Backend { backend: Backend::Timestamping, reason: format!("{error:#}") })
+}
+
+/// The loaded object, and its program for the `send` stage: the tracepoint where the kernel has it, else fentry.
+fn load_tracepoints(raw: &RawConfig, sizes: Sizes) -> Result<(Object, &'static str), Error> {
+    let programs = ["written_round", "written_call"];
+    let mut reasons = Vec::new();
+    for write in programs {
+        let mut object = object::open(object::TRACEPOINTS, "wirelapse", raw, sizes)?;
+        for mut program in object.progs_mut() {
+            let name = program.name().to_string_lossy().into_owned();
+            program.set_autoload(name == write || !programs.contains(&name.as_str()));
+        }
+        match object.load() {
+            Ok(object) => return Ok((object, write)),
+            Err(error) => reasons.push(format!("with {write}: {error:#}")),
+        }
+    }
+    Err(Error::Backend { backend: Backend::Tracepoints, reason: reasons.join("; ") })
+}
+
+fn try_sizes(config: &Config) -> Sizes {
+    Sizes { rows: config.max_connections, slots: config.slots_per_connection, ring: config.ring_bytes }
+}
+
+/// Whether the programs of the BPF timestamping backend load here.
+pub(crate) fn try_timestamping(config: &Config) -> Result<(), String> {
+    let sizes = try_sizes(config);
+    let (_, raw) = raw_config(config, sizes).map_err(|error| error.to_string())?;
+    load_timestamping(&raw, sizes).map(drop).map_err(|error| error.to_string())
+}
+
+/// Whether the programs of the tracepoints backend load here.
+pub(crate) fn try_tracepoints(config: &Config) -> Result<(), String> {
+    let sizes = try_sizes(config);
+    let (_, raw) = raw_config(config, sizes).map_err(|error| error.to_string())?;
+    load_tracepoints(&raw, sizes).map(drop).map_err(|error| error.to_string())
+}
+
+fn raw_config(config: &Config, sizes: Sizes) -> Result<(File, RawConfig), Error> {
+    let target = &config.target;
+    let path = match &target.cgroup {
+        Some(path) => path.clone(),
+        None => cgroup_mount()?,
+    };
+    let cgroup = open_cgroup(&path)?;
+    let mut flags = 0;
+    let mut set = |flag: u32, on: bool| flags |= if on { flag } else { 0 };
+    set(CONFIG_PIDS, target.by_process());
+    set(CONFIG_PORTS, !target.ports.is_empty());
+    set(CONFIG_PEERS, !target.peers.is_empty());
+    set(CONFIG_CGROUP, target.cgroup.is_some());
+    let windows = matches!(config.sampling, Sampling::Windows(_))
+        || (config.sampling == Sampling::Every && config.max_rate.is_some());
+    set(CONFIG_WINDOWS, windows);
+    let inode = cgroup.metadata().map_err(Error::system("cannot read the cgroup"))?.ino();
+    let level = match &target.cgroup {
+        Some(_) => {
+            let mount = cgroup_mount()?;
+            let canonical = path.canonicalize().map_err(|source| Error::Cgroup { path: path.clone(), source })?;
+            canonical.strip_prefix(&mount).map_or(0, |below| below.components().count() as i32)
+        }
+        None => 0,
+    };
+    let raw = RawConfig {
+        cgroup_id: inode,
+        flags,
+        slots: sizes.slots,
+        draw_below: match config.sampling {
+            Sampling::Draws(ratio) if ratio.0.get() > 1 => u32::MAX / ratio.0.get(),
+            _ => 0,
+        },
+        max_rate: config.max_rate.map_or(0, std::num::NonZeroU32::get),
+        pid_namespace: namespace::own_pid_namespace(),
+        cgroup_level: level,
+    };
+    Ok((cgroup, raw))
+}

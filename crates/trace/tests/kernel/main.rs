@@ -1,0 +1,9 @@
+//! What a trace tells of real sends on the running kernel, checked against what the sending program knows itself.
+
+mod backends;
+mod counting;
+mod exchange;
+mod faults;
+mod targets;
+mod traffic;
+mod waiting;

@@ -1,0 +1,214 @@
+//! Who is followed, and who is left alone.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::process::Command;
+use std::time::Duration;
+
+use model::{Event, Opening};
+use tier::Need;
+use trace::{Error, Target};
+
+use crate::traffic::{self, Trace, accept_one, config, pair, sends};
+
+const BTF: Need<'static> = Need::Path("/sys/kernel/btf/vmlinux");
+
+/// The callbacks that the kernel has armed a socket for (`SK_BPF_CB_FLAGS` is for BPF alone, so the sends tell).
+fn exchange(pair: &mut (std::net::TcpStream, std::net::TcpStream)) {
+    for _ in 0..10 {
+        pair.0.write_all(b"x").unwrap();
+        pair.1.read_exact(&mut [0]).unwrap();
+    }
+}
+
+#[test]
+fn sockets_outside_the_target_are_left_alone() {
+    tier::needs!(Need::Root, BTF);
+    let mut ours = pair();
+    let mut foreign = pair();
+    let mut trace = Trace::start(&traffic::port(ours.1.local_addr().unwrap().port()));
+    let mut foreign_later = pair();
+    exchange(&mut ours);
+    exchange(&mut foreign);
+    exchange(&mut foreign_later);
+    trace.until(10);
+    let (events, _) = trace.finish();
+    let port = ours.1.local_addr().unwrap().port();
+    assert_eq!(sends(&events).len(), 10);
+    assert!(traffic::connections(&events).iter().all(|c| c.0.port() == port || c.1.port() == port));
+}
+
+#[test]
+fn existing_connected_and_accepted_connections_say_how_they_began() {
+    tier::needs!(Need::Root, BTF);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let before = accept_one(&listener);
+    let mut trace = Trace::start(&traffic::port(listener.local_addr().unwrap().port()));
+    let after = accept_one(&listener);
+    trace.poll();
+    let (events, _) = trace.finish();
+    let opening = |socket: &std::net::TcpStream| {
+        let ends = (socket.local_addr().unwrap(), socket.peer_addr().unwrap());
+        events.iter().find_map(|e| match e {
+            Event::Connection(c) if (c.local, c.remote) == ends => Some(c.opening),
+            _ => None,
+        })
+    };
+    assert_eq!(opening(&before.0), Some(Opening::Found));
+    assert_eq!(opening(&before.1), Some(Opening::Found));
+    assert_eq!(opening(&after.0), Some(Opening::Connected));
+    assert_eq!(opening(&after.1), Some(Opening::Accepted));
+    // Every connection that was announced is closed in the end.
+    let (mut opened, mut closed) = (Vec::new(), Vec::new());
+    for event in &events {
+        match event {
+            Event::Connection(c) => opened.push(c.id),
+            Event::Closed { connection, .. } => closed.push(*connection),
+            Event::Send(_) => {}
+        }
+    }
+    opened.sort();
+    closed.sort();
+    assert_eq!(opened, closed);
+}
+
+#[test]
+fn peers_and_ports_are_both_needed() {
+    tier::needs!(Need::Root, BTF);
+    let mut on_loopback = pair();
+    let port = on_loopback.1.local_addr().unwrap().port();
+    for (peer, expected) in [("127.0.0.0/8", 10), ("10.0.0.0/8", 0)] {
+        let target = Target { ports: vec![port], peers: vec![peer.parse().unwrap()], ..Target::default() };
+        let mut trace = Trace::start(&config(target));
+        exchange(&mut on_loopback);
+        if expected > 0 {
+            trace.until(expected);
+        }
+        assert_eq!(sends(&trace.finish().0).len(), expected, "{peer}");
+    }
+}
+
+/// A program of its own process that connects, writes and waits for a byte.
+fn shell_client(port: u16) -> Command {
+    let mut command = Command::new("bash");
+    command.arg("-c").arg(format!("exec 3<>/dev/tcp/127.0.0.1/{port}; echo hello >&3; read -u 3 -n 1 x"));
+    command
+}
+
+#[test]
+fn a_command_and_its_children_are_traced_from_their_first_byte() {
+    tier::needs!(Need::Root, BTF, Need::Program("bash"));
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let mut trace = Trace::start(&config(Target::default()));
+    // A shell that runs the client in a child of its own.
+    let mut command = Command::new("bash");
+    let script = format!("bash -c 'exec 3<>/dev/tcp/127.0.0.1/{port}; echo hello >&3; read -u 3 -n 1 x'; true");
+    command.args(["-c", &script]);
+    let stopped = trace::command::Stopped::start(command).unwrap();
+    let pid = stopped.pid();
+    trace.tracer.follow_pid(pid).unwrap();
+    let mut child = stopped.release().unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    server.read_exact(&mut [0; 6]).unwrap();
+    server.write_all(b"k").unwrap();
+    child.wait().unwrap();
+    trace.until(1);
+    let (events, _) = trace.finish();
+    let sends = sends(&events);
+    // The server's answer is this process's, which is not in the target.
+    assert_eq!(sends.len(), 1, "{sends:?}");
+    assert_eq!((sends[0].bytes, sends[0].owner.comm.to_string().as_str()), (6, "bash"));
+    assert_ne!(sends[0].owner.pid, pid, "the child's child made it");
+}
+
+#[test]
+fn a_running_process_is_picked_up_by_its_sockets() {
+    tier::needs!(Need::Root, BTF, Need::Program("bash"));
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let mut child = Command::new("bash")
+        .arg("-c")
+        .arg(format!("exec 3<>/dev/tcp/127.0.0.1/{port}; read -u 3 -n 1 x; echo hello >&3; read -u 3 -n 1 x"))
+        .spawn()
+        .unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    // The shell may be between connecting and having the descriptor in place.
+    std::thread::sleep(Duration::from_millis(50));
+    let mut trace = Trace::start(&config(Target { pids: vec![child.id()], ..Target::default() }));
+    server.write_all(b"k").unwrap();
+    server.read_exact(&mut [0; 6]).unwrap();
+    trace.until(1);
+    server.write_all(b"k").unwrap();
+    child.wait().unwrap();
+    let (events, _) = trace.finish();
+    let Some(Event::Connection(found)) = events.first() else { panic!("{events:?}") };
+    assert_eq!((found.opening, found.owner.pid), (Opening::Found, child.id()));
+    assert_eq!(sends(&events).len(), 1);
+}
+
+#[test]
+fn a_cgroup_is_a_target() {
+    tier::needs!(Need::Root, BTF, Need::Program("bash"));
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+    let Some(mount) = mounts.lines().find_map(|l| {
+        let fields: Vec<_> = l.split(' ').collect();
+        (fields[2] == "cgroup2").then(|| fields[1].to_owned())
+    }) else {
+        tier::skip("a_cgroup_is_a_target", "no cgroup v2 is mounted");
+        return;
+    };
+    let folder = std::path::Path::new(&mount).join(format!("wirelapse-test-{}", std::process::id()));
+    std::fs::create_dir(&folder).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let mut outside = pair();
+    let mut trace = Trace::start(&config(Target { cgroup: Some(folder.clone()), ..Target::default() }));
+    let stopped = trace::command::Stopped::start(shell_client(port)).unwrap();
+    std::fs::write(folder.join("cgroup.procs"), stopped.pid().to_string()).unwrap();
+    let mut child = stopped.release().unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    server.read_exact(&mut [0; 6]).unwrap();
+    exchange(&mut outside);
+    server.write_all(b"k").unwrap();
+    child.wait().unwrap();
+    trace.until(1);
+    let (events, _) = trace.finish();
+    std::fs::remove_dir(&folder).unwrap();
+    assert_eq!(sends(&events).iter().map(|s| s.bytes).collect::<Vec<_>>(), [6]);
+}
+
+#[test]
+fn wrong_targets_are_errors_that_say_so() {
+    tier::needs!(Need::Root, BTF);
+    let start = |target| trace::Tracer::start(&config(target)).map(drop);
+    let missing = start(Target { pids: vec![u32::MAX - 1], ..Target::default() });
+    assert!(matches!(missing, Err(Error::NoSuchProcess { .. })), "{missing:?}");
+    let folder = start(Target { cgroup: Some("/tmp".into()), ..Target::default() });
+    assert!(matches!(folder, Err(Error::Cgroup { .. })), "{folder:?}");
+}
+
+#[test]
+fn on_a_shared_socket_only_the_targets_own_sends_are_recorded() {
+    tier::needs!(Need::Root, BTF, Need::Program("bash"));
+    let (mut client, mut server) = pair();
+    // A child that inherits the connection and writes on it, after a byte on its standard input.
+    use std::os::fd::{AsFd as _, OwnedFd};
+    let inherited: OwnedFd = client.as_fd().try_clone_to_owned().unwrap();
+    let mut child = Command::new("bash")
+        .args(["-c", "read x; echo hello"])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::from(inherited))
+        .spawn()
+        .unwrap();
+    let mut trace = Trace::start(&config(Target { pids: vec![child.id()], ..Target::default() }));
+    client.write_all(b"not the target's").unwrap();
+    server.read_exact(&mut [0; 16]).unwrap();
+    child.stdin.take().unwrap().write_all(b"\n").unwrap();
+    server.read_exact(&mut [0; 6]).unwrap();
+    child.wait().unwrap();
+    trace.until(1);
+    let (events, _) = trace.finish();
+    let sends = sends(&events);
+    assert_eq!(sends.iter().map(|s| (s.bytes, s.owner.pid)).collect::<Vec<_>>(), [(6, child.id())]);
+}

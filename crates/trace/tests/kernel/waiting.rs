@@ -1,0 +1,251 @@
+//! Each reason to wait, provoked.
+
+use std::io::{Read as _, Write as _};
+use std::os::fd::AsRawFd as _;
+use std::time::Duration;
+
+use model::{Leg, Nanos, Send, WaitReason};
+use tier::Need;
+
+use crate::traffic::{self, Trace, pair, pair_at, set};
+
+const BTF: Need<'static> = Need::Path("/sys/kernel/btf/vmlinux");
+
+/// Whether a send waited for this reason at least so long, and the reason explains most of its `tcp` leg.
+fn waited(send: &Send, reason: WaitReason, least: Nanos) -> bool {
+    let leg = send.leg(Leg::Tcp).ok().flatten().unwrap_or_default();
+    send.wait.is_some_and(|w| w.reason == reason && w.by_reason >= least && w.by_reason.0 * 2 >= leg.0)
+}
+
+fn some_waited(sends: &[Send], reason: WaitReason, least: Nanos) {
+    let by_reason: Vec<_> = WaitReason::ALL
+        .iter()
+        .map(|&r| {
+            sends.iter().filter_map(|s| s.wait).filter(|w| w.reason == r).map(|w| w.by_reason).collect::<Vec<_>>()
+        })
+        .zip(WaitReason::ALL)
+        .filter(|(waits, _)| !waits.is_empty())
+        .map(|(waits, r)| format!("{r}: {} times, {} at most", waits.len(), waits.iter().max().unwrap()))
+        .collect();
+    assert!(sends.iter().any(|s| waited(s, reason, least)), "nobody waited {least} for {reason}: {by_reason:?}");
+}
+
+fn start(server: &std::net::TcpStream) -> Trace {
+    Trace::start(&traffic::port(server.local_addr().unwrap().port()))
+}
+
+#[test]
+fn nothing_to_wait_for_is_sent_at_once() {
+    tier::needs!(Need::Root, BTF);
+    let (mut client, mut server) = pair();
+    let mut trace = start(&server);
+    for _ in 0..50 {
+        client.write_all(b"now").unwrap();
+        server.read_exact(&mut [0; 3]).unwrap();
+    }
+    trace.until(50);
+    let sends = trace.sends();
+    let at_once = sends.iter().filter(|s| s.wait.is_some_and(|w| w.reason == WaitReason::SentAtOnce)).count();
+    assert_eq!((sends.len(), at_once), (50, 50));
+}
+
+#[test]
+fn a_cork() {
+    tier::needs!(Need::Root, BTF);
+    let (mut client, server) = pair();
+    let mut trace = start(&server);
+    set(&client, libc::IPPROTO_TCP, libc::TCP_CORK, 1);
+    client.write_all(&[0; 100]).unwrap();
+    std::thread::sleep(Duration::from_millis(20));
+    set(&client, libc::IPPROTO_TCP, libc::TCP_CORK, 0);
+    trace.until(1);
+    some_waited(&trace.sends(), WaitReason::Cork, Nanos::from_millis(19));
+}
+
+#[test]
+fn msg_more() {
+    tier::needs!(Need::Root, BTF);
+    let (client, server) = pair();
+    let mut trace = start(&server);
+    // SAFETY: the buffer is as long as is said.
+    let sent = unsafe { libc::send(client.as_raw_fd(), [0u8; 100].as_ptr().cast(), 100, libc::MSG_MORE) };
+    assert_eq!(sent, 100);
+    std::thread::sleep(Duration::from_millis(20));
+    // Setting TCP_NODELAY pushes what waits.
+    set(&client, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1);
+    trace.until(1);
+    some_waited(&trace.sends(), WaitReason::Cork, Nanos::from_millis(19));
+}
+
+#[test]
+fn nagle_with_a_peer_that_delays_its_acks() {
+    tier::needs!(Need::Root, BTF);
+    let (mut client, mut server) = pair_at("127.0.0.1:0");
+    let mut trace = start(&server);
+    for _ in 0..20 {
+        set(&server, libc::IPPROTO_TCP, libc::TCP_QUICKACK, 0);
+        client.write_all(&[0; 100]).unwrap();
+        server.read_exact(&mut [0; 100]).unwrap();
+        set(&server, libc::IPPROTO_TCP, libc::TCP_QUICKACK, 0);
+        client.write_all(&[0; 101]).unwrap();
+        server.read_exact(&mut [0; 101]).unwrap();
+    }
+    trace.until(40);
+    some_waited(&trace.sends(), WaitReason::Nagle, Nanos::from_millis(10));
+}
+
+#[test]
+fn a_closed_peer_window() {
+    tier::needs!(Need::Root, BTF);
+    let (mut client, mut server) = pair();
+    set(&server, libc::SOL_SOCKET, libc::SO_RCVBUF, 8 << 10);
+    let mut trace = start(&server);
+    client.set_nonblocking(true).unwrap();
+    let mut written = 0;
+    // More than the window (under 128 KiB) and less than the send buffer, in small pieces.
+    while written < 200_000 {
+        match client.write(&[0; 2_000]) {
+            Ok(n) => written += n,
+            Err(_) => break,
+        }
+    }
+    std::thread::sleep(Duration::from_millis(50));
+    server.read_exact(&mut vec![0; written]).unwrap();
+    trace.until_bytes(written);
+    let (events, _) = trace.finish();
+    some_waited(&traffic::sends(&events), WaitReason::ReceiveWindow, Nanos::from_millis(30));
+}
+
+#[test]
+fn a_small_send_buffer() {
+    tier::needs!(Need::Root, BTF, Need::Program("tc"));
+    // 20 kB of packets take 160 ms at 1 Mbit/s; the buffer holds about 4 kB of them.
+    let sends = traffic::in_namespace(Some("rate 1mbit burst 3kb limit 1mb"), || {
+        let (mut client, server) = pair();
+        set(&client, libc::SOL_SOCKET, libc::SO_SNDBUF, 4608);
+        let trace = start(&server);
+        let reader = traffic::drain(server);
+        for _ in 0..14 {
+            client.write_all(&[0; 1400]).unwrap();
+        }
+        drop(client);
+        reader.join().unwrap();
+        traffic::sends(&trace.finish().0)
+    });
+    // The call's wait comes before the leg, so it is not a part of it.
+    let blocked =
+        |s: &Send| s.wait.is_some_and(|w| w.reason == WaitReason::SendBuffer && w.by_reason >= Nanos::from_millis(5));
+    let all: Vec<_> = sends.iter().map(|s| (s.wait, s.leg(Leg::Tcp), s.merged.sends)).collect();
+    assert!(sends.iter().any(blocked), "{all:?}");
+}
+
+#[test]
+fn pacing() {
+    tier::needs!(Need::Root, BTF);
+    let (mut client, server) = pair();
+    // 200 kB a second.
+    set(&client, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, 200_000);
+    let trace = start(&server);
+    let reader = traffic::drain(server);
+    // The first ten segments of a connection are not paced.
+    for _ in 0..30 {
+        client.write_all(&[0; 3_000]).unwrap();
+    }
+    drop(client);
+    reader.join().unwrap();
+    some_waited(&traffic::sends(&trace.finish().0), WaitReason::Pacing, Nanos::from_millis(5));
+}
+
+#[test]
+fn a_full_congestion_window() {
+    tier::needs!(Need::Root, BTF, Need::Program("tc"));
+    // The path holds the initial window of 10 segments for some 80 ms; nothing is lost.
+    let sends = traffic::in_namespace(Some("rate 2mbit burst 3kb limit 1mb"), || {
+        let (mut client, server) = pair();
+        let trace = start(&server);
+        let reader = traffic::drain(server);
+        client.write_all(&vec![0; 60_000]).unwrap();
+        client.shutdown(std::net::Shutdown::Write).unwrap();
+        reader.join().unwrap();
+        traffic::sends(&trace.finish().0)
+    });
+    some_waited(&sends, WaitReason::CongestionWindow, Nanos::from_millis(10));
+}
+
+#[test]
+fn autocork() {
+    tier::needs!(Need::Root, BTF, Need::Program("tc"));
+    let sends = traffic::in_namespace(Some("rate 500kbit burst 2kb limit 4mb"), || {
+        let (mut client, server) = pair();
+        let trace = start(&server);
+        let reader = traffic::drain(server);
+        // Small pieces while an earlier packet waits in the qdisc, where each takes 4 ms.
+        for _ in 0..40 {
+            client.write_all(&[0; 200]).unwrap();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        drop(client);
+        reader.join().unwrap();
+        traffic::sends(&trace.finish().0)
+    });
+    some_waited(&sends, WaitReason::Autocork, Nanos::from_micros(500));
+}
+
+#[test]
+fn small_queues() {
+    tier::needs!(Need::Root, BTF, Need::Program("tc"));
+    let sends = traffic::in_namespace(Some("rate 10mbit burst 3kb limit 4mb"), || {
+        let (mut client, server) = pair();
+        let trace = start(&server);
+        let reader = traffic::drain(server);
+        for _ in 0..500 {
+            client.write_all(&[0; 1448]).unwrap();
+        }
+        drop(client);
+        reader.join().unwrap();
+        traffic::sends(&trace.finish().0)
+    });
+    some_waited(&sends, WaitReason::SmallQueue, Nanos::from_millis(1));
+}
+
+/// Lets every packet for this socket vanish (`true`), or none.
+fn lose_everything(socket: &std::net::TcpStream, lose: bool) {
+    let mut reject = [libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: 0 }];
+    let program = libc::sock_fprog { len: 1, filter: reject.as_mut_ptr() };
+    let option = if lose { libc::SO_ATTACH_FILTER } else { libc::SO_DETACH_FILTER };
+    // SAFETY: the option takes a program of the given size, which the kernel copies.
+    let done = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            option,
+            (&raw const program).cast(),
+            size_of_val(&program) as u32,
+        )
+    };
+    assert_eq!(done, 0);
+}
+
+#[test]
+fn lost_segments() {
+    tier::needs!(Need::Root, BTF);
+    let (mut client, server) = pair();
+    let mut trace = start(&server);
+    lose_everything(&server, true);
+    // The initial window is ten packets; the rest waits until the first of them is repaired, which the second timeout does.
+    let mut written = 0;
+    for round in 0..40 {
+        let bytes = if round < 10 { 1_000 } else { 40_000 };
+        client.write_all(&vec![0; bytes]).unwrap();
+        written += bytes;
+    }
+    std::thread::sleep(Duration::from_millis(450));
+    lose_everything(&server, false);
+    let reader = traffic::drain(server);
+    trace.until_bytes(written);
+    drop(client);
+    reader.join().unwrap();
+    let sends = traffic::sends(&trace.finish().0);
+    assert!(sends[0].retransmissions > 0, "{:?}", sends[0]);
+    some_waited(&sends, WaitReason::Retransmission, Nanos::from_millis(50));
+}

@@ -1,0 +1,36 @@
+//! Workloads: traffic of a known shape, and what became of it.
+//!
+//! **Does:** bulk transfers over the iperf3 protocol ([`stream`]), request and response with one connection or a
+//! connection each ([`rr`]), datagrams ([`udp`]), latency under load ([`load`]), and the [`Server`] that answers all of
+//! them on one port. Each workload is a plain configuration and a `run` that blocks, in the network namespace of the
+//! calling thread; the threads it starts inherit that.
+//!
+//! **Does not:** capture packets, change a sysctl or a route, or decide what a figure means. It says what it did on the
+//! socket and what the kernel said of it.
+//!
+//! **Guarantees:** no byte of a peer makes it panic; a server spends no more than its [`Limits`]; a latency under an open
+//! loop is counted from the intended time of sending; whatever was lost is counted.
+
+mod clock;
+mod error;
+mod histogram;
+pub mod iperf3;
+mod limits;
+mod options;
+mod own;
+mod progress;
+pub mod rr;
+pub mod server;
+pub mod stream;
+mod tcp_info;
+pub mod udp;
+pub mod wire;
+
+pub use clock::{CpuTime, monotonic_ns, pin_this_thread, realtime_ns};
+pub use error::{Error, WireError};
+pub use histogram::{Latencies, Summary};
+pub use limits::{Bounded, Limits, Refusal};
+pub use options::SocketOptions;
+pub use progress::Progress;
+pub use server::{Server, ServerConfig};
+pub use tcp_info::{TcpInfo, congestion_control};

@@ -1,0 +1,222 @@
+//! Socket options, the same for every workload.
+
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+
+use crate::error::Error;
+
+/// What a workload sets on its sockets; whatever is absent stays as the kernel has it.
+///
+/// TCP timestamps, window scaling and SACK are not options of a socket on Linux but sysctls of its network namespace
+/// (`net.ipv4.tcp_timestamps`, `tcp_window_scaling`, `tcp_sack`); what was negotiated is in each outcome.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SocketOptions {
+    /// `TCP_NODELAY`: send small segments at once (Nagle's rule off).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodelay: Option<bool>,
+    /// `TCP_CORK`: hold partial segments until uncorked or 200 ms have gone by. Request/response workloads cork before
+    /// the first write of a message and uncork after its last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cork: Option<bool>,
+    /// `TCP_QUICKACK`: acknowledge at once (`true`), or delay ACKs from the start (`false`). The kernel falls back to
+    /// its own judgement, so request/response workloads set it again after each message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quickack: Option<bool>,
+    /// `TCP_CONGESTION`: the congestion control's name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub congestion_control: Option<String>,
+    /// `SO_SNDBUF` in bytes; the kernel doubles it for its own bookkeeping and stops tuning it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub send_buffer_bytes: Option<u32>,
+    /// `SO_RCVBUF` in bytes; likewise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receive_buffer_bytes: Option<u32>,
+    /// `TCP_NOTSENT_LOWAT` in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub notsent_lowat_bytes: Option<u32>,
+    /// DSCP, 0 to 63, in `IP_TOS` or `IPV6_TCLASS`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dscp: Option<u8>,
+    /// `TCP_MAXSEG` in bytes, set before connecting; on the server's side the SYN has come by then and it is not set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mss_bytes: Option<u16>,
+}
+
+fn set(option: &'static str, value: impl ToString, result: std::io::Result<()>) -> Result<(), Error> {
+    result.map_err(|source| Error::SocketOption { option, value: value.to_string(), source })
+}
+
+impl SocketOptions {
+    /// Checks what needs no socket.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for a DSCP above 63.
+    pub fn validate(&self) -> Result<(), Error> {
+        match self.dscp {
+            Some(dscp) if dscp > 63 => Err(Error::Config(format!("DSCP is 0 to 63, not {dscp}"))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Sets what must be set before `connect` or `listen`: buffers decide the window scale of the SYN.
+    ///
+    /// # Errors
+    /// [`Error::SocketOption`] with the option that the kernel refused.
+    pub fn apply_before_connect(&self, socket: &Socket, peer: IpAddr) -> Result<(), Error> {
+        self.apply_any(SockRef::from(socket), peer)?;
+        if let Some(mss) = self.mss_bytes.filter(|_| socket.r#type().is_ok_and(|t| t == Type::STREAM)) {
+            set("TCP_MAXSEG", mss, socket.set_tcp_mss(mss.into()))?;
+        }
+        Ok(())
+    }
+
+    /// What any socket takes, TCP or UDP, connected or not.
+    fn apply_any(&self, socket: SockRef<'_>, peer: IpAddr) -> Result<(), Error> {
+        if let Some(bytes) = self.send_buffer_bytes {
+            set("SO_SNDBUF", bytes, socket.set_send_buffer_size(bytes as usize))?;
+        }
+        if let Some(bytes) = self.receive_buffer_bytes {
+            set("SO_RCVBUF", bytes, socket.set_recv_buffer_size(bytes as usize))?;
+        }
+        if let Some(dscp) = self.dscp {
+            let tos = u32::from(dscp) << 2;
+            let result = if peer.is_ipv4() { socket.set_tos_v4(tos) } else { socket.set_tclass_v6(tos) };
+            set("DSCP", dscp, result)?;
+        }
+        if socket.r#type().is_ok_and(|t| t == Type::STREAM) {
+            if let Some(name) = &self.congestion_control {
+                set("TCP_CONGESTION", name, socket.set_tcp_congestion(name.as_bytes()))?;
+            }
+            if let Some(bytes) = self.notsent_lowat_bytes {
+                set("TCP_NOTSENT_LOWAT", bytes, socket.set_tcp_notsent_lowat(bytes))?;
+            }
+            if let Some(on) = self.nodelay {
+                set("TCP_NODELAY", on, socket.set_tcp_nodelay(on))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets everything on a connected or accepted socket.
+    ///
+    /// # Errors
+    /// [`Error::SocketOption`] with the option that the kernel refused.
+    pub fn apply_connected(&self, socket: &impl std::os::fd::AsFd, peer: IpAddr) -> Result<(), Error> {
+        let socket = SockRef::from(socket);
+        if let Some(on) = self.quickack.filter(|_| socket.r#type().is_ok_and(|t| t == Type::STREAM)) {
+            set("TCP_QUICKACK", on, socket.set_tcp_quickack(on))?;
+        }
+        self.apply_any(socket, peer)
+    }
+}
+
+/// A TCP socket to `peer` with the options set before its SYN left, connected within `timeout`.
+///
+/// # Errors
+/// [`Error::Connect`], [`Error::SocketOption`].
+pub(crate) fn connect(
+    peer: SocketAddr,
+    options: &SocketOptions,
+    local: Option<IpAddr>,
+    timeout: Duration,
+) -> Result<Socket, Error> {
+    let failed = |source| Error::Connect { peer, source };
+    let socket =
+        Socket::new(Domain::for_address(peer), Type::STREAM, Some(Protocol::TCP)).map_err(Error::io("TCP socket"))?;
+    options.apply_before_connect(&socket, peer.ip())?;
+    if let Some(local) = local {
+        socket
+            .bind(&SocketAddr::new(local, 0).into())
+            .map_err(|source| Error::Listen { address: SocketAddr::new(local, 0), source })?;
+    }
+    socket.connect_timeout(&peer.into(), timeout).map_err(failed)?;
+    options.apply_connected(&socket, peer.ip())?;
+    Ok(socket)
+}
+
+/// Sets `TCP_CORK`; a socket that is going away may refuse, and its next write tells.
+pub(crate) fn cork(socket: &impl AsRawFd, on: bool) {
+    set_int(socket, libc::IPPROTO_TCP, libc::TCP_CORK, on.into()).ok();
+}
+
+/// Sets `TCP_QUICKACK`; a socket that is going away may refuse, and its next read tells.
+pub(crate) fn quickack(socket: &impl AsRawFd, on: bool) {
+    set_int(socket, libc::IPPROTO_TCP, libc::TCP_QUICKACK, on.into()).ok();
+}
+
+/// `setsockopt` with an `int`.
+pub(crate) fn set_int(socket: &impl AsRawFd, level: i32, name: i32, value: i32) -> std::io::Result<()> {
+    // SAFETY: the pointer and length describe `value`, which lives through the call.
+    let rc = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            name,
+            (&raw const value).cast(),
+            size_of_val(&value) as libc::socklen_t,
+        )
+    };
+    if rc == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+}
+
+/// `SO_MAX_PACING_RATE` in bytes a second (64-bit since Linux 4.20); TCP paces itself where the qdisc is not `fq`.
+pub(crate) fn max_pacing_rate(socket: &impl AsRawFd, bytes_per_second: u64) -> Result<(), Error> {
+    // SAFETY: the pointer and length describe `bytes_per_second`, which lives through the call.
+    let rc = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MAX_PACING_RATE,
+            (&raw const bytes_per_second).cast(),
+            size_of_val(&bytes_per_second) as libc::socklen_t,
+        )
+    };
+    let result = if rc == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) };
+    set("SO_MAX_PACING_RATE", bytes_per_second, result)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_reach_the_socket() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let peer = listener.local_addr().unwrap();
+        let options = SocketOptions {
+            nodelay: Some(true),
+            congestion_control: Some("reno".into()),
+            send_buffer_bytes: Some(50_000),
+            receive_buffer_bytes: Some(60_000),
+            notsent_lowat_bytes: Some(16_384),
+            dscp: Some(10),
+            mss_bytes: Some(1_000),
+            ..SocketOptions::default()
+        };
+        let s = connect(peer, &options, None, Duration::from_secs(5)).unwrap();
+        assert!(s.tcp_nodelay().unwrap());
+        assert!(s.tcp_congestion().unwrap().starts_with(b"reno"));
+        assert_eq!(s.send_buffer_size().unwrap(), 100_000);
+        assert_eq!(s.recv_buffer_size().unwrap(), 120_000);
+        assert_eq!(s.tcp_notsent_lowat().unwrap(), 16_384);
+        assert_eq!(s.tos_v4().unwrap(), 40);
+        let info = crate::tcp_info::TcpInfo::of(&s).unwrap();
+        assert!(info.snd_mss_bytes <= 1_000, "{info:?}");
+    }
+
+    #[test]
+    fn a_refused_option_is_named() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let options = SocketOptions { congestion_control: Some("nonesuch".into()), ..SocketOptions::default() };
+        let error =
+            connect(listener.local_addr().unwrap(), &options, None, Duration::from_secs(5)).map(|_| ()).unwrap_err();
+        assert!(error.is_wrong_use());
+        assert!(error.to_string().contains("TCP_CONGESTION to nonesuch"), "{error}");
+        assert!(SocketOptions { dscp: Some(64), ..SocketOptions::default() }.validate().is_err());
+    }
+}

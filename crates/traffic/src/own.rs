@@ -1,0 +1,147 @@
+//! The messages of this project's own workloads: a request in JSON after the opening, and the server's answer.
+
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::clock;
+use crate::error::Error;
+use crate::limits::Refusal;
+use crate::options::{self, SocketOptions};
+use crate::rr::Exchange;
+use crate::wire::{self, OWN_OPENING};
+
+/// Longest request or answer, in bytes.
+pub(crate) const LIMIT: usize = 16 << 10;
+/// Longest report at the end of a test, in bytes.
+pub(crate) const REPORT_LIMIT: usize = 4 << 20;
+/// How long one step may take.
+pub(crate) const STEP_NS: u64 = 15_000_000_000;
+
+/// What a client asks for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Request {
+    /// The server's token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
+    /// Options for the server's sockets.
+    #[serde(default)]
+    pub options: SocketOptions,
+    /// The longest that it will take.
+    pub duration_ns: u64,
+    /// Which workload.
+    pub workload: Workload,
+}
+
+/// The workloads.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Workload {
+    /// Requests and responses on this very connection.
+    Rr(Exchange),
+    /// A listener of its own, where every connection is one request and one response.
+    Crr {
+        /// The transaction.
+        exchange: Exchange,
+        /// How many go on at once.
+        at_once: u32,
+    },
+    /// Datagrams at a rate, up or down.
+    Udp(UdpRequest),
+    /// Every datagram is sent back.
+    Echo {
+        /// The largest one in bytes.
+        datagram_bytes: u32,
+    },
+}
+
+/// A flow of datagrams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct UdpRequest {
+    /// The server sends.
+    pub down: bool,
+    /// Bytes of each datagram.
+    pub datagram_bytes: u32,
+    /// Bits a second; 0 for as fast as it goes.
+    pub bits_per_second: u64,
+    /// Width of the receiver's series.
+    pub interval_ns: u64,
+}
+
+/// What the server answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Answer {
+    /// Go on.
+    Ready(Ready),
+    /// It will not.
+    Refused(Refusal),
+}
+
+/// Where to go on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Ready {
+    /// The port of a listener of its own (`crr`), or 0.
+    #[serde(default)]
+    pub port: u16,
+    /// What the first datagram of a UDP flow must hold, or 0.
+    #[serde(default)]
+    pub session: u64,
+    /// Which boot of which machine the server runs in: equal to the client's where they share clocks.
+    #[serde(default)]
+    pub boot_id: String,
+}
+
+/// A short name of this boot of this machine: equal at both ends where they share their clocks.
+pub(crate) fn boot_id() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}
+
+/// Connects, asks, and gives the connection once the server is ready.
+pub(crate) fn ask(
+    server: SocketAddr,
+    local: Option<std::net::IpAddr>,
+    options: &SocketOptions,
+    request: &Request,
+) -> Result<(TcpStream, Ready), Error> {
+    let never = AtomicBool::new(false);
+    let stream = TcpStream::from(options::connect(server, options, local, Duration::from_secs(10))?);
+    let during = "asking for the workload";
+    let mut message = OWN_OPENING.to_vec();
+    let text = serde_json::to_vec(request).map_err(|e| Error::Config(e.to_string()))?;
+    message.extend_from_slice(&(text.len() as u32).to_be_bytes());
+    message.extend_from_slice(&text);
+    std::io::Write::write_all(&mut &stream, &message).map_err(Error::io(during))?;
+    let deadline = clock::monotonic_ns() + STEP_NS;
+    let mut first = [0; 4];
+    wire::read_by(&stream, &mut first[..1], deadline, &never).map_err(|e| e.into_error(server, during))?;
+    if first[0] == 0xff {
+        return Err(Error::Busy { peer: server });
+    }
+    let mut text = Vec::new();
+    let read = wire::read_by(&stream, &mut first[1..], deadline, &never).and_then(|()| {
+        let length = wire::parse_length(first, LIMIT, "the server's answer").map_err(wire::ReadError::Wire)?;
+        text.resize(length, 0);
+        wire::read_by(&stream, &mut text, deadline, &never)
+    });
+    match read {
+        // A stock iperf3 takes the opening for a cookie, asks for parameters and hangs up.
+        Err(wire::ReadError::Gone) => {
+            return Err(Error::Config(format!(
+                "the server at {server} does not answer this workload: it needs `wirelapse serve` (a stock iperf3 \
+                 only takes `stream`)"
+            )));
+        }
+        other => other.map_err(|e| e.into_error(server, during))?,
+    }
+    match serde_json::from_slice(&text) {
+        Ok(Answer::Ready(ready)) => Ok((stream, ready)),
+        Ok(Answer::Refused(refusal)) => Err(Error::Refused { peer: server, refusal }),
+        Err(e) => Err(Error::Wire {
+            peer: server,
+            source: crate::WireError::Malformed { what: "the server's answer", why: e.to_string() },
+        }),
+    }
+}

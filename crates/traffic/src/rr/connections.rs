@@ -1,0 +1,359 @@
+//! The loops of one thread: a lasting connection, closed or open, or a connection each.
+
+use std::collections::VecDeque;
+use std::io::{self, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::{Config, Gathered, Slow, cuts};
+use crate::clock;
+use crate::options;
+
+/// What the threads of one workload share.
+pub(super) struct Job<'a> {
+    pub config: &'a Config,
+    pub start_ns: u64,
+    pub end_ns: u64,
+    pub stop: &'a AtomicBool,
+    pub done: &'a AtomicU64,
+}
+
+/// How a thread's work ended.
+#[derive(Default)]
+pub(super) struct Left {
+    pub unfinished: u64,
+    pub never_sent: u64,
+    pub failed: u64,
+    pub error: Option<String>,
+}
+
+const SLICE: Duration = Duration::from_millis(50);
+
+impl Job<'_> {
+    fn over(&self, now_ns: u64) -> bool {
+        now_ns >= self.end_ns || self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// Sends one message in the writes it is cut into.
+#[inline]
+pub(super) fn send(stream: &TcpStream, message: &[u8], cuts: &[usize], cork: bool) -> io::Result<()> {
+    if cork {
+        options::cork(stream, true);
+    }
+    let mut from = 0;
+    for to in cuts {
+        (&mut &*stream).write_all(&message[from..*to])?;
+        from = *to;
+    }
+    if cork {
+        options::cork(stream, false);
+    }
+    Ok(())
+}
+
+fn may_retry(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
+}
+
+const NO_SLOW: Slow = Slow {
+    connection: 0,
+    local_port: 0,
+    at_monotonic_ns: 0,
+    at_realtime_ns: 0,
+    latency_ns: 0,
+    queued_ns: 0,
+    connect_ns: 0,
+    first_byte_ns: 0,
+    rest_ns: 0,
+};
+
+/// One request at a time, the next when the last is done: one clock reading a transaction.
+pub(super) fn closed(job: &Job<'_>, stream: &TcpStream, gathered: &mut Gathered) -> io::Result<Left> {
+    stream.set_read_timeout(Some(SLICE))?;
+    let exchange = job.config.exchange;
+    let local_port = stream.local_addr()?.port();
+    let request = vec![0u8; exchange.request_bytes as usize];
+    let cuts = cuts(exchange.request_bytes, exchange.request_writes);
+    let response = exchange.response_bytes as usize;
+    let mut buffer = vec![0u8; response];
+    let cork = job.config.options.cork == Some(true);
+    let quickack = job.config.options.quickack;
+    let mut reader = stream;
+    let mut done = 0u64;
+    let mut now = clock::monotonic_ns();
+    while !job.over(now) {
+        let meant = now;
+        send(stream, &request, &cuts, cork)?;
+        let (mut have, mut first) = (0, 0);
+        while have < response {
+            match reader.read(&mut buffer[have..]) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(n) => {
+                    have += n;
+                    // Only a response that comes in pieces needs the time of its first one.
+                    if first == 0 && have < response {
+                        first = clock::monotonic_ns();
+                    }
+                    if let Some(on) = quickack {
+                        options::quickack(stream, on);
+                    }
+                }
+                Err(e) if may_retry(&e) => {
+                    if job.over(clock::monotonic_ns()) {
+                        return Ok(Left { unfinished: 1, ..Left::default() });
+                    }
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        now = clock::monotonic_ns();
+        done += 1;
+        job.done.fetch_add(u64::from(meant >= job.start_ns), Ordering::Relaxed);
+        gathered.done(meant, now, || {
+            let first = if first == 0 { now } else { first };
+            Slow { local_port, first_byte_ns: first - meant, rest_ns: now - first, ..NO_SLOW }
+        });
+    }
+    debug_assert!(done > 0 || job.over(now));
+    Ok(Left::default())
+}
+
+/// The moments at which one of several threads shall send.
+pub(super) struct Schedule {
+    start_ns: u64,
+    period_ns: f64,
+    next: u64,
+}
+
+impl Schedule {
+    /// This is thread `index` of `of` that share `rate_per_second`; their moments interleave.
+    pub fn new(rate_per_second: f64, index: u32, of: u32, now_ns: u64) -> Self {
+        let period_ns = 1e9 / rate_per_second * f64::from(of);
+        let offset = period_ns * f64::from(index) / f64::from(of);
+        Self { start_ns: now_ns.saturating_add(offset as u64), period_ns, next: 0 }
+    }
+
+    fn due_ns(&self) -> u64 {
+        self.start_ns.saturating_add((self.period_ns * self.next as f64) as u64)
+    }
+
+    /// How many moments lie before `end_ns` and have not been used.
+    fn left_before(&self, end_ns: u64) -> u64 {
+        let all = end_ns.saturating_sub(self.start_ns) as f64 / self.period_ns;
+        (all.ceil() as u64).saturating_sub(self.next)
+    }
+}
+
+/// Several requests under way, or requests at fixed moments.
+pub(super) fn pipelined(
+    job: &Job<'_>,
+    stream: &TcpStream,
+    gathered: &mut Gathered,
+    mut schedule: Option<Schedule>,
+) -> io::Result<Left> {
+    use std::os::fd::AsRawFd as _;
+    let config = job.config;
+    let exchange = config.exchange;
+    let local_port = stream.local_addr()?.port();
+    stream.set_read_timeout(Some(SLICE))?;
+    stream.set_write_timeout(Some(Duration::from_secs(5)))?;
+    // SAFETY: PR_SET_TIMERSLACK takes a number and concerns only this thread.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64, 0_u64, 0_u64, 0_u64) };
+    let request = vec![0u8; exchange.request_bytes as usize];
+    let cuts = cuts(exchange.request_bytes, exchange.request_writes);
+    let response = exchange.response_bytes as usize;
+    let mut buffer = vec![0u8; response.clamp(16 << 10, 256 << 10)];
+    let cork = config.options.cork == Some(true);
+    let outstanding = config.outstanding as usize;
+    // Meant and sent, oldest first.
+    let mut under_way: VecDeque<(u64, u64)> = VecDeque::with_capacity(outstanding);
+    let (mut have, mut first) = (0usize, 0u64);
+    let mut reader = stream;
+    loop {
+        let mut now = clock::monotonic_ns();
+        if job.over(now) {
+            let never_sent = schedule.as_ref().map_or(0, |s| s.left_before(now.min(job.end_ns)));
+            return Ok(Left { unfinished: under_way.len() as u64, never_sent, ..Left::default() });
+        }
+        while under_way.len() < outstanding {
+            let meant = match &mut schedule {
+                Some(s) if s.due_ns() > now => break,
+                Some(s) => {
+                    let due = s.due_ns();
+                    s.next += 1;
+                    due
+                }
+                None => now,
+            };
+            send(stream, &request, &cuts, cork)?;
+            under_way.push_back((meant, now));
+            now = clock::monotonic_ns();
+        }
+        let due = schedule.as_ref().map_or(u64::MAX, Schedule::due_ns).min(job.end_ns).min(now + 50_000_000);
+        let may_send = under_way.len() < outstanding;
+        if under_way.is_empty() {
+            clock::sleep_until(due);
+            continue;
+        }
+        if may_send {
+            let wait = due.saturating_sub(now);
+            let time = libc::timespec { tv_sec: 0, tv_nsec: wait.min(999_999_999) as libc::c_long };
+            let mut poll = libc::pollfd { fd: stream.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+            // SAFETY: one pollfd and one timespec, both alive through the call; no signal mask.
+            let ready = unsafe { libc::ppoll(&raw mut poll, 1, &raw const time, std::ptr::null()) };
+            if ready <= 0 {
+                continue;
+            }
+        }
+        let n = match reader.read(&mut buffer) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(n) => n,
+            Err(e) if may_retry(&e) => continue,
+            Err(e) => return Err(e),
+        };
+        let now = clock::monotonic_ns();
+        if let Some(on) = config.options.quickack {
+            options::quickack(stream, on);
+        }
+        if have == 0 {
+            first = now;
+        }
+        have += n;
+        while have >= response {
+            have -= response;
+            let Some((meant, sent)) = under_way.pop_front() else {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "more responses than requests"));
+            };
+            job.done.fetch_add(u64::from(meant >= job.start_ns), Ordering::Relaxed);
+            gathered.done(meant, now, || Slow {
+                local_port,
+                queued_ns: sent.saturating_sub(meant),
+                first_byte_ns: first.saturating_sub(sent),
+                rest_ns: now - first,
+                ..NO_SLOW
+            });
+            first = now;
+        }
+    }
+}
+
+/// A connection for each transaction: it ends when the server has closed it.
+pub(super) fn connect_each(
+    job: &Job<'_>,
+    to: SocketAddr,
+    gathered: &mut Gathered,
+    mut schedule: Option<Schedule>,
+) -> io::Result<Left> {
+    let config = job.config;
+    let exchange = config.exchange;
+    let request = vec![0u8; exchange.request_bytes as usize];
+    let cuts = cuts(exchange.request_bytes, exchange.request_writes);
+    let response = exchange.response_bytes as usize;
+    let mut buffer = vec![0u8; response.clamp(4096, 256 << 10)];
+    let cork = config.options.cork == Some(true);
+    let mut left = Left::default();
+    let mut now = clock::monotonic_ns();
+    'next: while !job.over(now) {
+        let meant = match &mut schedule {
+            None => now,
+            Some(s) => {
+                let due = s.due_ns();
+                if due > now {
+                    clock::sleep_until(due.min(job.end_ns).min(now + 50_000_000));
+                    now = clock::monotonic_ns();
+                    continue;
+                }
+                s.next += 1;
+                due
+            }
+        };
+        let began = now;
+        let socket = match options::connect(to, &config.options, config.local, Duration::from_secs(5)) {
+            Ok(socket) => socket,
+            Err(error) => {
+                left.failed += 1;
+                left.error = Some(error.to_string());
+                // A listener that is gone would otherwise be asked a hundred thousand times a second.
+                std::thread::sleep(Duration::from_millis(1));
+                now = clock::monotonic_ns();
+                continue;
+            }
+        };
+        let connected = clock::monotonic_ns();
+        let stream = TcpStream::from(socket);
+        stream.set_read_timeout(Some(SLICE))?;
+        let local_port = stream.local_addr().map_or(0, |a| a.port());
+        if let Err(error) = send(&stream, &request, &cuts, cork) {
+            left.failed += 1;
+            left.error = Some(error.to_string());
+            now = clock::monotonic_ns();
+            continue;
+        }
+        let (mut have, mut first) = (0, 0);
+        let mut reader = &stream;
+        loop {
+            match reader.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(n) => {
+                    if have == 0 {
+                        first = clock::monotonic_ns();
+                    }
+                    have += n;
+                    if let Some(on) = config.options.quickack {
+                        options::quickack(&stream, on);
+                    }
+                }
+                Err(e) if may_retry(&e) => {
+                    now = clock::monotonic_ns();
+                    if job.over(now) {
+                        left.unfinished += 1;
+                        break 'next;
+                    }
+                }
+                Err(error) => {
+                    left.error = Some(error.to_string());
+                    break;
+                }
+            }
+        }
+        now = clock::monotonic_ns();
+        if have != response {
+            left.failed += 1;
+            left.error.get_or_insert_with(|| format!("a connection ended after {have} of {response} bytes"));
+            continue;
+        }
+        job.done.fetch_add(u64::from(meant >= job.start_ns), Ordering::Relaxed);
+        if meant >= job.start_ns
+            && let Some(connects) = &mut gathered.connects
+        {
+            connects.record(connected - began);
+        }
+        gathered.done(meant, now, || Slow {
+            local_port,
+            queued_ns: began - meant,
+            connect_ns: connected - began,
+            first_byte_ns: first.saturating_sub(connected),
+            rest_ns: now.saturating_sub(first),
+            ..NO_SLOW
+        });
+    }
+    left.never_sent = schedule.map_or(0, |s| s.left_before(now.min(job.end_ns)));
+    Ok(left)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn schedules_interleave_and_count_what_was_never_sent() {
+        let a = Schedule::new(100.0, 0, 2, 1_000);
+        let b = Schedule::new(100.0, 1, 2, 1_000);
+        assert_eq!((a.due_ns(), b.due_ns()), (1_000, 10_001_000));
+        assert_eq!(a.left_before(1_000 + 1_000_000_000), 50);
+        assert_eq!(Schedule { next: 50, ..a }.left_before(1_000 + 1_000_000_000), 0);
+        assert_eq!(b.left_before(0), 0);
+    }
+}

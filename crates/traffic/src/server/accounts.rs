@@ -1,0 +1,247 @@
+//! What a server's threads share: its bounds, who waits for whom, and the counts.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::Serialize;
+use socket2::Socket;
+
+use super::{Served, ServerConfig};
+use crate::error::WireError;
+use crate::limits::{Bounded, Refusal};
+use crate::wire::Cookie;
+
+/// Something that happened at a server.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A test began.
+    Began {
+        /// The client.
+        peer: SocketAddr,
+        /// Which workload.
+        workload: &'static str,
+    },
+    /// A test ended.
+    Ended(Served),
+    /// A client was refused.
+    Refused {
+        /// The client.
+        peer: SocketAddr,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// Something that speaks another protocol connected.
+    Garbage {
+        /// Who.
+        peer: SocketAddr,
+        /// What was wrong.
+        why: WireError,
+    },
+}
+
+/// What a server has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// Tests carried out to their end.
+    pub tests: u64,
+    /// Tests whose client vanished, broke the protocol, or went over its time.
+    pub broken_off: u64,
+    /// Tests refused.
+    pub refused: u64,
+    /// Connections turned away because all places were taken.
+    pub turned_away: u64,
+    /// Connections that did not say in time what they want.
+    pub silent: u64,
+    /// Connections and datagrams that speak another protocol.
+    pub garbage: u64,
+}
+
+/// The same, counting.
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub tests: AtomicU64,
+    pub broken_off: AtomicU64,
+    pub refused: AtomicU64,
+    pub turned_away: AtomicU64,
+    pub silent: AtomicU64,
+    pub garbage: AtomicU64,
+}
+
+/// Gives back what was taken when dropped.
+pub(crate) struct Taken {
+    shared: Arc<Shared>,
+    from: fn(&Shared) -> &AtomicU64,
+    amount: u64,
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        (self.from)(&self.shared).fetch_sub(self.amount, Ordering::SeqCst);
+    }
+}
+
+/// A test that waits for its UDP flows.
+pub(crate) struct UdpWaiting {
+    pub ip: IpAddr,
+    pub flows: SyncSender<(u64, Socket)>,
+}
+
+/// What all threads of a server share.
+pub(crate) struct Shared {
+    pub config: ServerConfig,
+    pub stop: AtomicBool,
+    connections: AtomicU64,
+    sessions: AtomicU64,
+    memory: AtomicU64,
+    counters: Counters,
+    tell: Box<dyn Fn(Event) + Send + Sync>,
+    /// iperf3 tests whose TCP flows are awaited.
+    flows: Mutex<HashMap<Cookie, SyncSender<(u64, TcpStream)>>>,
+    /// The one iperf3 test whose UDP flows are awaited: their opening says nothing but the address they come from.
+    pub udp_waiting: Mutex<Option<UdpWaiting>>,
+    /// Held by the test that awaits UDP flows.
+    pub udp_turn: Mutex<()>,
+    /// Own UDP sessions that await their flow, by number: from where, and whom to give it to.
+    datagrams: Mutex<HashMap<u64, (IpAddr, SyncSender<Socket>)>>,
+}
+
+/// A lock whose holder panicked holds nothing half-done here.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    pub fn new(config: ServerConfig, tell: Box<dyn Fn(Event) + Send + Sync>) -> Self {
+        Self {
+            config,
+            stop: AtomicBool::new(false),
+            connections: AtomicU64::new(0),
+            sessions: AtomicU64::new(0),
+            memory: AtomicU64::new(0),
+            counters: Counters::default(),
+            tell,
+            flows: Mutex::default(),
+            udp_waiting: Mutex::default(),
+            udp_turn: Mutex::default(),
+            datagrams: Mutex::default(),
+        }
+    }
+
+    pub fn stopping(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    pub fn tell(&self, event: Event) {
+        (self.tell)(event);
+    }
+
+    pub fn count(&self, which: fn(&Counters) -> &AtomicU64) {
+        which(&self.counters).fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn counts(&self) -> Counts {
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let c = &self.counters;
+        Counts {
+            tests: of(&c.tests),
+            broken_off: of(&c.broken_off),
+            refused: of(&c.refused),
+            turned_away: of(&c.turned_away),
+            silent: of(&c.silent),
+            garbage: of(&c.garbage),
+        }
+    }
+
+    pub fn connections_open(&self) -> u64 {
+        self.connections.load(Ordering::SeqCst)
+    }
+
+    fn take(self: &Arc<Self>, from: fn(&Self) -> &AtomicU64, amount: u64, limit: u64) -> Result<Taken, u64> {
+        from(self)
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |used| {
+                used.checked_add(amount).filter(|sum| *sum <= limit)
+            })
+            .map(|_| Taken { shared: self.clone(), from, amount })
+    }
+
+    /// A place for one more connection.
+    pub fn take_connection(self: &Arc<Self>) -> Option<Taken> {
+        self.take(|s| &s.connections, 1, self.config.limits.connections.into()).ok()
+    }
+
+    /// A place for one more test.
+    pub fn take_session(self: &Arc<Self>) -> Result<Taken, Refusal> {
+        let limit = self.config.limits.sessions.into();
+        self.take(|s| &s.sessions, 1, limit).map_err(|used| Refusal::OverLimit {
+            what: Bounded::Sessions,
+            asked: used.saturating_add(1),
+            limit,
+        })
+    }
+
+    /// Room for message buffers.
+    pub fn take_memory(self: &Arc<Self>, bytes: u64) -> Result<Taken, Refusal> {
+        let limit = self.config.limits.memory_bytes;
+        self.take(|s| &s.memory, bytes, limit).map_err(|used| Refusal::OverLimit {
+            what: Bounded::Memory,
+            asked: used.saturating_add(bytes),
+            limit,
+        })
+    }
+
+    /// Announces a test that waits for TCP flows with its cookie.
+    pub fn await_flows(&self, cookie: Cookie, to: SyncSender<(u64, TcpStream)>) {
+        lock(&self.flows).insert(cookie, to);
+    }
+
+    /// No more flows are awaited.
+    pub fn await_no_more(&self, cookie: &Cookie) {
+        lock(&self.flows).remove(cookie);
+    }
+
+    /// Gives a flow, with its place in the order of accepting, to the test that waits for it. Gives it back where none
+    /// does: then it is a new test.
+    pub fn hand_over(&self, cookie: &Cookie, order: u64, stream: TcpStream) -> Option<TcpStream> {
+        match lock(&self.flows).get(cookie) {
+            Some(test) => {
+                // More flows than the test asked for find no place, and are closed.
+                test.try_send((order, stream)).ok();
+                None
+            }
+            None => Some(stream),
+        }
+    }
+
+    /// Announces a session that waits for its UDP flow.
+    pub fn await_datagrams(&self, session: u64, ip: IpAddr, to: SyncSender<Socket>) -> Awaited<'_> {
+        lock(&self.datagrams).insert(session, (ip, to));
+        Awaited { shared: self, session }
+    }
+
+    /// Whether a session waits for a flow from there.
+    pub fn awaits_datagrams(&self, session: u64, ip: IpAddr) -> bool {
+        lock(&self.datagrams).get(&session).is_some_and(|(wanted, _)| *wanted == ip)
+    }
+
+    /// Gives a flow to the session that waits for it; a second opening of the same one finds it gone.
+    pub fn hand_over_datagrams(&self, session: u64, socket: Socket) {
+        if let Some((_, to)) = lock(&self.datagrams).remove(&session) {
+            to.try_send(socket).ok();
+        }
+    }
+}
+
+/// A session that waits for its UDP flow, until dropped.
+pub(crate) struct Awaited<'a> {
+    shared: &'a Shared,
+    session: u64,
+}
+
+impl Drop for Awaited<'_> {
+    fn drop(&mut self) {
+        lock(&self.shared.datagrams).remove(&self.session);
+    }
+}

@@ -1,0 +1,343 @@
+//! A test of an iperf3 client, ours or a stock one.
+
+use std::io::Write as _;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::Duration;
+
+use socket2::Socket;
+
+use super::accounts::{Event, Shared, Taken, UdpWaiting, lock};
+use super::{Served, family_of};
+use crate::clock;
+use crate::iperf3::{
+    FlowResult, PARAMETERS_LIMIT, Parameters, RESULTS_LIMIT, Results, ServerSide, State, WirelapseAnswer, flow_id,
+};
+use crate::limits::{Bounded, Limits, Refusal, token_matches};
+use crate::options::{self, SocketOptions};
+use crate::stream::{Ended, Flow, Group, Method, Pacing, Plan};
+use crate::wire::{self, Cookie, ReadError, read_by};
+
+/// What iperf3 gives clients that say nothing: 128 KiB over TCP, a datagram that fits Ethernet.
+const TCP_BLOCK: u64 = 128 << 10;
+const UDP_BLOCK: u64 = 1460;
+/// How long a client may take for one step of the protocol.
+const STEP_NS: u64 = 10_000_000_000;
+/// What a test may take beyond its own time: slow starts and ends over slow paths.
+const GRACE_NS: u64 = 30_000_000_000;
+
+/// What the client wants, once it has been found to be allowed.
+struct Agreed {
+    plan: Plan,
+    options: SocketOptions,
+    receives: usize,
+    sends: usize,
+    warm_up_ns: u64,
+    length_ns: u64,
+    interval_ns: Option<u64>,
+    _memory: Taken,
+}
+
+/// Carries out the test of one control connection.
+pub(super) fn serve(shared: &Arc<Shared>, control: &TcpStream, peer: SocketAddr, cookie: Cookie) {
+    let Ok(_session) = shared.take_session() else {
+        (&mut &*control).write_all(&[State::AccessDenied.byte()]).ok();
+        shared.count(|c| &c.turned_away);
+        return;
+    };
+    let test = Test { shared, control, peer, cookie };
+    let mut served = Served::new(peer, "stream");
+    match test.carry_out(&mut served) {
+        Ok(()) => shared.count(|c| &c.tests),
+        Err(why) => {
+            shared.count(|c| &c.broken_off);
+            served.ended = Some(why);
+        }
+    }
+    shared.tell(Event::Ended(served));
+}
+
+struct Test<'a> {
+    shared: &'a Arc<Shared>,
+    control: &'a TcpStream,
+    peer: SocketAddr,
+    cookie: Cookie,
+}
+
+impl Test<'_> {
+    fn carry_out(&self, served: &mut Served) -> Result<(), String> {
+        self.say(State::ParamExchange)?;
+        let asked: Parameters = self.json(PARAMETERS_LIMIT, "the client's parameters")?;
+        let agreed = self.agree(&asked).map_err(|refusal| self.refuse(&asked, refusal))?;
+        let flows = self.open_flows(&agreed).map_err(|error| match error {
+            OpenError::Refused(refusal) => self.refuse(&asked, refusal),
+            OpenError::Broken(why) => why,
+        })?;
+        self.say(State::TestStart)?;
+        self.say(State::TestRunning)?;
+        self.shared.tell(Event::Began { peer: self.peer, workload: "stream" });
+        let mut group = Group::start(flows, &agreed.plan, agreed.warm_up_ns > 0).map_err(|error| error.to_string())?;
+        let over = self.watch(&agreed, &mut group);
+        let congestion = group.congestion_control();
+        let ended = group.finish();
+        served.elapsed_ns = ended.elapsed_ns;
+        for flow in &ended.flows {
+            let total = if flow.flow.sends { &mut served.sent_bytes } else { &mut served.received_bytes };
+            *total += flow.bytes;
+        }
+        over.and_then(|()| self.exchange(&asked, ended, congestion))
+    }
+
+    fn say(&self, state: State) -> Result<(), String> {
+        (&mut &*self.control).write_all(&[state.byte()]).map_err(|e| format!("the client went away: {e}"))
+    }
+
+    fn json<T: serde::de::DeserializeOwned>(&self, limit: usize, what: &'static str) -> Result<T, String> {
+        let deadline = clock::monotonic_ns() + STEP_NS;
+        wire::read_json(self.control, limit, what, deadline, &self.shared.stop).map_err(|e| match e {
+            ReadError::Wire(error) => error.to_string(),
+            ReadError::Gone => format!("{what} never came"),
+            ReadError::Stopped => "the server is stopping".into(),
+        })
+    }
+
+    /// Checks what is asked against the bounds.
+    fn agree(&self, p: &Parameters) -> Result<Agreed, Refusal> {
+        let limits = &self.shared.config.limits;
+        let own = p.wirelapse.clone().unwrap_or_default();
+        if !token_matches(self.shared.config.token.as_deref(), own.token.as_deref()) {
+            return Err(Refusal::Token);
+        }
+        if p.sctp || p.tcp == p.udp {
+            return Err(Refusal::Request { why: "only TCP and UDP are served".into() });
+        }
+        let (parallel, seconds) = (p.parallel.max(1), p.omit.saturating_add(p.time));
+        let block = p.len.filter(|n| *n > 0).unwrap_or(if p.udp { UDP_BLOCK } else { TCP_BLOCK });
+        Limits::check(Bounded::Flows, parallel, limits.flows.into())?;
+        Limits::check(Bounded::Duration, seconds, limits.duration_s)?;
+        Limits::check(Bounded::Bytes, p.num.max(p.blockcount.saturating_mul(block)), limits.bytes)?;
+        let largest = if p.udp { limits.message_bytes.min(65_507) } else { limits.message_bytes };
+        Limits::check(Bounded::Message, block, largest.into())?;
+        if p.udp && block < 16 {
+            return Err(Refusal::Request { why: format!("datagrams of {block} bytes: they have at least 16") });
+        }
+        let options = SocketOptions {
+            nodelay: own.options.nodelay.or(p.nodelay.then_some(true)),
+            congestion_control: own.options.congestion_control.or_else(|| p.congestion.clone()),
+            send_buffer_bytes: own.options.send_buffer_bytes.or(buffer_size(p.window)),
+            receive_buffer_bytes: own.options.receive_buffer_bytes.or(buffer_size(p.window)),
+            dscp: own.options.dscp.or(p.tos.map(|tos| (tos.min(255) >> 2) as u8)),
+            mss_bytes: None,
+            ..own.options
+        };
+        options.validate().map_err(|e| Refusal::Request { why: e.to_string() })?;
+        for bytes in [options.send_buffer_bytes, options.receive_buffer_bytes].into_iter().flatten() {
+            Limits::check(Bounded::SocketBuffer, bytes.into(), limits.socket_buffer_bytes.into())?;
+        }
+        let flows = if p.bidirectional { parallel * 2 } else { parallel };
+        let memory = self.shared.take_memory(flows * block.max(65_536))?;
+        let length_ns = match (p.time, own.duration_ns) {
+            (0, _) => limits.duration_s.saturating_mul(1_000_000_000),
+            (seconds, ns) => seconds.saturating_mul(1_000_000_000).max(ns.min(limits.duration_s * 1_000_000_000)),
+        };
+        let (program, kernel) = (p.bandwidth.filter(|rate| *rate > 0 || p.udp), p.fqrate.filter(|rate| *rate > 0));
+        let one = parallel as usize;
+        Ok(Agreed {
+            plan: Plan {
+                udp: p.udp,
+                wide: p.udp_counters_64bit.is_some_and(|n| n != 0),
+                write_bytes: block as usize,
+                method: match (own.method, p.zerocopy) {
+                    _ if p.udp => Method::Write,
+                    (Method::Write, Some(1..)) => Method::Sendfile,
+                    (method, _) => method,
+                },
+                pace_bits_per_second: program.or(kernel),
+                pacing: if program.is_some() { Pacing::Program } else { Pacing::Kernel },
+                bytes: crate::stream::shares((p.num > 0).then_some(p.num), parallel).collect(),
+                cpu: own.cpu,
+                quickack: options.quickack,
+            },
+            options,
+            receives: if p.reverse && !p.bidirectional { 0 } else { one },
+            sends: if p.reverse || p.bidirectional { one } else { 0 },
+            warm_up_ns: p.omit * 1_000_000_000,
+            length_ns,
+            interval_ns: p.wirelapse.is_some().then_some(own.interval_ns.max(10_000_000)),
+            _memory: memory,
+        })
+    }
+
+    /// Tells the client why not: to a stock one by the number that says the most.
+    fn refuse(&self, asked: &Parameters, refusal: Refusal) -> String {
+        let code: u32 = match &refusal {
+            Refusal::OverLimit { what: Bounded::Flows, .. } => 6,
+            Refusal::OverLimit { what: Bounded::Duration | Bounded::Bytes, .. } => 5,
+            Refusal::OverLimit { what: Bounded::Message | Bounded::Memory, .. } => 7,
+            Refusal::OverLimit { what: Bounded::SocketBuffer, .. } => 8,
+            Refusal::OverLimit { what: Bounded::Sessions, .. } => 121,
+            Refusal::Token => 142,
+            Refusal::Request { .. } | Refusal::Kernel { .. } => 13,
+        };
+        self.shared.count(|c| &c.refused);
+        self.shared.tell(Event::Refused { peer: self.peer, refusal: refusal.clone() });
+        let mut message = vec![State::ServerError.byte()];
+        message.extend_from_slice(&code.to_be_bytes());
+        message.extend_from_slice(&0u32.to_be_bytes());
+        let why = format!("refused: {refusal}");
+        if (&mut &*self.control).write_all(&message).is_ok() && asked.wirelapse.is_some() {
+            wire::write_json(self.control, &WirelapseAnswer { refusal: Some(refusal), side: None }).ok();
+        }
+        // Closing with unread bytes would reset the connection under the client's reading.
+        self.control.shutdown(std::net::Shutdown::Write).ok();
+        let mut rest = [0; 64];
+        read_by(self.control, &mut rest, clock::monotonic_ns() + 500_000_000, &self.shared.stop).ok();
+        why
+    }
+
+    /// Lets the client open its flows.
+    fn open_flows(&self, agreed: &Agreed) -> Result<Vec<Flow>, OpenError> {
+        let number = agreed.receives + agreed.sends;
+        let sockets = if agreed.plan.udp {
+            let _turn = lock(&self.shared.udp_turn);
+            let (to, from) = sync_channel(number);
+            *lock(&self.shared.udp_waiting) = Some(UdpWaiting { ip: self.peer.ip(), flows: to });
+            let sockets = self.collect(number, &from, |socket| socket);
+            *lock(&self.shared.udp_waiting) = None;
+            sockets
+        } else {
+            let (to, from) = sync_channel(number);
+            self.shared.await_flows(self.cookie, to);
+            let sockets = self.collect(number, &from, Socket::from);
+            self.shared.await_no_more(&self.cookie);
+            sockets
+        };
+        let mut flows = Vec::with_capacity(number);
+        for (index, socket) in sockets.map_err(OpenError::Broken)?.into_iter().enumerate() {
+            agreed
+                .options
+                .apply_connected(&socket, family_of(self.peer))
+                .map_err(|e| OpenError::Refused(Refusal::Kernel { why: e.to_string() }))?;
+            if agreed.options.cork == Some(true) && !agreed.plan.udp {
+                options::cork(&socket, true);
+            }
+            // The client's sending flows come first.
+            flows.push(Flow { id: flow_id(index), sends: index >= agreed.receives, socket });
+        }
+        Ok(flows)
+    }
+
+    fn collect<T>(
+        &self,
+        number: usize,
+        from: &Receiver<(u64, T)>,
+        into: impl Fn(T) -> Socket,
+    ) -> Result<Vec<Socket>, String> {
+        self.say(State::CreateStreams)?;
+        let deadline = clock::monotonic_ns() + STEP_NS;
+        let mut sockets = Vec::with_capacity(number);
+        while sockets.len() < number {
+            match from.recv_timeout(Duration::from_millis(100)) {
+                Ok((order, socket)) => sockets.push((order, into(socket))),
+                Err(RecvTimeoutError::Disconnected) => return Err("the server is stopping".into()),
+                Err(RecvTimeoutError::Timeout) => {
+                    if self.shared.stopping() {
+                        return Err("the server is stopping".into());
+                    }
+                    if clock::monotonic_ns() > deadline || self.client_is_gone() {
+                        return Err(format!("the client opened {} of {number} flows", sockets.len()));
+                    }
+                }
+            }
+        }
+        sockets.sort_by_key(|(order, _)| *order);
+        Ok(sockets.into_iter().map(|(_, socket)| socket).collect())
+    }
+
+    fn client_is_gone(&self) -> bool {
+        self.control.set_nonblocking(true).ok();
+        let gone = matches!(self.control.peek(&mut [0]), Ok(0))
+            || self.control.take_error().is_ok_and(|error| error.is_some());
+        self.control.set_nonblocking(false).ok();
+        gone
+    }
+
+    /// Looks on until the client says that the test is over.
+    fn watch(&self, agreed: &Agreed, group: &mut Group) -> Result<(), String> {
+        let warm_up_ends = group.start_ns + agreed.warm_up_ns;
+        let mut warming_up = agreed.warm_up_ns > 0;
+        let limit = warm_up_ends.saturating_add(agreed.length_ns).saturating_add(GRACE_NS);
+        loop {
+            let mut wake = limit.min(clock::monotonic_ns() + wire::SLICE_NS);
+            if let Some(interval) = agreed.interval_ns {
+                wake = wake.min(group.sampled_ns() + interval);
+            }
+            if warming_up {
+                wake = wake.min(warm_up_ends);
+            }
+            let mut byte = [0];
+            match read_by(self.control, &mut byte, wake, &self.shared.stop) {
+                Ok(()) => match State::try_from(byte[0]) {
+                    Ok(State::TestEnd) => return Ok(()),
+                    Ok(State::ClientTerminate) => return Err("the client gave up".into()),
+                    Ok(other) => return Err(format!("the client said {other:?} in the middle of the test")),
+                    Err(error) => return Err(error.to_string()),
+                },
+                Err(ReadError::Stopped) => {
+                    self.say(State::ServerTerminate).ok();
+                    return Err("the server is stopping".into());
+                }
+                Err(_) if clock::monotonic_ns() < wake => return Err("the client went away".into()),
+                Err(_) => {}
+            }
+            let now = clock::monotonic_ns();
+            if warming_up && now >= warm_up_ends {
+                group.end_warm_up();
+                warming_up = false;
+            }
+            if agreed.interval_ns.is_some_and(|interval| now >= group.sampled_ns() + interval) {
+                group.sample();
+            }
+            if now >= limit {
+                self.say(State::ServerTerminate).ok();
+                return Err("the test went over its time".into());
+            }
+        }
+    }
+
+    /// Results, the client's first.
+    fn exchange(&self, asked: &Parameters, ended: Ended, congestion: Option<String>) -> Result<(), String> {
+        self.say(State::ExchangeResults)?;
+        let _theirs: Results = self.json(RESULTS_LIMIT, "the client's results")?;
+        let cpu = ended.cpu_percent();
+        let streams: Vec<FlowResult> = ended.flows.iter().map(|f| f.result(ended.measured_ns, asked.udp)).collect();
+        let ours = Results {
+            cpu_util_total: cpu[0],
+            cpu_util_user: cpu[1],
+            cpu_util_system: cpu[2],
+            sender_has_retransmits: if ended.flows.iter().any(|f| f.flow.sends) { i64::from(!asked.udp) } else { -1 },
+            congestion_used: congestion,
+            streams,
+            wirelapse: asked.wirelapse.is_some().then_some(WirelapseAnswer {
+                side: Some(ServerSide { cpu: ended.cpu, series: ended.samples }),
+                refusal: None,
+            }),
+        };
+        wire::write_json(self.control, &ours).map_err(|e| format!("the client went away: {e}"))?;
+        self.say(State::DisplayResults)?;
+        // The client closes when it has read all; whether it says so first is no matter.
+        let mut byte = [0];
+        read_by(self.control, &mut byte, clock::monotonic_ns() + STEP_NS, &self.shared.stop).ok();
+        Ok(())
+    }
+}
+
+enum OpenError {
+    Refused(Refusal),
+    Broken(String),
+}
+
+fn buffer_size(window: Option<u64>) -> Option<u32> {
+    window.filter(|bytes| *bytes > 0).map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX))
+}

@@ -1,0 +1,245 @@
+//! The server: one TCP port and the UDP port of the same number answer every workload and stock iperf3 clients.
+//!
+//! A thread for each connection, all of them bounded by [`Limits`]. Whoever connects has [`Limits::handshake_ms`] in all
+//! to say what it wants; nobody holds memory that was only announced.
+
+mod accounts;
+mod datagrams;
+mod iperf3;
+mod own;
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use serde::Serialize;
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::clock;
+use crate::error::Error;
+use crate::limits::Limits;
+use crate::wire::{OPENING_BYTES, Opening, ReadError, read_by};
+
+pub(crate) use accounts::Shared;
+pub use accounts::{Counts, Event};
+
+/// What a server listens on and allows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerConfig {
+    /// Where to listen, TCP and UDP; port 0 for any free one.
+    pub listen: SocketAddr,
+    /// What every client must give. A stock iperf3 client has no way to, and is refused.
+    pub token: Option<String>,
+    /// The bounds.
+    pub limits: Limits,
+    /// The ports (first, last) that workloads with a listener of their own (`crr`) may take; any free one without.
+    pub data_ports: Option<(u16, u16)>,
+}
+
+impl ServerConfig {
+    /// On `listen`, without a token, with the default bounds.
+    pub fn new(listen: SocketAddr) -> Self {
+        Self { listen, token: None, limits: Limits::default(), data_ports: None }
+    }
+}
+
+/// A server that runs until it is stopped or dropped.
+pub struct Server {
+    shared: Arc<Shared>,
+    local: SocketAddr,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// How long the server's own threads sit in one system call.
+const SLICE: Duration = Duration::from_millis(100);
+
+impl Server {
+    /// Listens, and answers from threads in the caller's network namespace.
+    ///
+    /// # Errors
+    /// [`Error::Listen`] where the address cannot be had.
+    pub fn start(config: ServerConfig) -> Result<Self, Error> {
+        Self::start_with(config, |_| {})
+    }
+
+    /// As [`Server::start`]; `tell` hears of every test as it begins and ends, from many threads.
+    ///
+    /// # Errors
+    /// [`Error::Listen`] where the address cannot be had.
+    pub fn start_with(config: ServerConfig, tell: impl Fn(Event) + Send + Sync + 'static) -> Result<Self, Error> {
+        let (listener, udp, local) = listen(config.listen)?;
+        let shared = Arc::new(Shared::new(config, Box::new(tell)));
+        let accepting = {
+            let shared = shared.clone();
+            move || accept_loop(&shared, &listener)
+        };
+        let receiving = {
+            let shared = shared.clone();
+            move || datagrams::receive_loop(&shared, udp, local)
+        };
+        let failed = Error::io("starting the server's threads");
+        let first = std::thread::Builder::new().name("serve-tcp".into()).spawn(accepting).map_err(failed)?;
+        let mut server = Self { shared, local, threads: vec![first] };
+        let failed = Error::io("starting the server's threads");
+        server.threads.push(std::thread::Builder::new().name("serve-udp".into()).spawn(receiving).map_err(failed)?);
+        Ok(server)
+    }
+
+    /// Where it listens.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// What it has done so far.
+    pub fn counts(&self) -> Counts {
+        self.shared.counts()
+    }
+
+    /// Ends every test, closes every connection, and gives the final counts.
+    pub fn stop(mut self) -> Counts {
+        self.end();
+        self.shared.counts()
+    }
+
+    fn end(&mut self) {
+        self.shared.stop.store(true, Ordering::SeqCst);
+        for thread in self.threads.drain(..) {
+            thread.join().ok();
+        }
+        // The threads of connections look at the flag every fifth of a second.
+        for _ in 0..500 {
+            if self.shared.connections_open() == 0 {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// The TCP listener and the UDP socket of the same port.
+fn listen(address: SocketAddr) -> Result<(Socket, Socket, SocketAddr), Error> {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let failed = |source| Error::Listen { address, source };
+        let tcp = listener(address, 1024).map_err(failed)?;
+        let local = tcp.local_addr().ok().and_then(|a| a.as_socket()).unwrap_or(address);
+        match datagrams::bind(local) {
+            Ok(udp) => return Ok((tcp, udp, local)),
+            // A free TCP port whose UDP twin is taken: the next one.
+            Err(e) if address.port() == 0 && e.kind() == io::ErrorKind::AddrInUse && tries < 32 => {}
+            Err(source) => return Err(failed(source)),
+        }
+    }
+}
+
+/// A listening socket whose `accept` returns now and then.
+pub(crate) fn listener(address: SocketAddr, backlog: i32) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(backlog)?;
+    socket.set_read_timeout(Some(SLICE))?;
+    Ok(socket)
+}
+
+fn accept_loop(shared: &Arc<Shared>, listener: &Socket) {
+    // iperf3 tells flows apart by the order in which they were accepted, and each opening is read on a thread of its own.
+    let mut order = 0;
+    while !shared.stopping() {
+        match listener.accept() {
+            Ok((socket, peer)) => {
+                let Some(peer) = peer.as_socket() else { continue };
+                let Some(slot) = shared.take_connection() else {
+                    // A byte that an iperf3 client takes for "busy", and ours too.
+                    let _ = io::Write::write(&mut &socket, &[0xff]);
+                    shared.count(|c| &c.turned_away);
+                    continue;
+                };
+                order += 1;
+                let on_thread = shared.clone();
+                let spawned = std::thread::Builder::new().name("serve-connection".into()).spawn(move || {
+                    connection(&on_thread, TcpStream::from(socket), canonical(peer), order);
+                    drop(slot);
+                });
+                if spawned.is_err() {
+                    shared.count(|c| &c.turned_away);
+                }
+            }
+            Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+            // Out of descriptors, or the peer gave up: neither is worth spinning for.
+            Err(_) => std::thread::sleep(Duration::from_millis(10)),
+        }
+    }
+}
+
+/// IPv4-mapped IPv6 addresses as IPv4.
+pub(crate) fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+/// Finds out who it is and serves it.
+fn connection(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr, order: u64) {
+    stream.set_nodelay(true).ok();
+    let deadline = clock::monotonic_ns() + shared.config.limits.handshake_ms.saturating_mul(1_000_000);
+    let mut bytes = [0; OPENING_BYTES];
+    let opening = match read_by(&stream, &mut bytes, deadline, &shared.stop) {
+        Ok(()) => Opening::parse(&bytes),
+        Err(ReadError::Wire(e)) => Err(e),
+        Err(_) => {
+            shared.count(|c| &c.silent);
+            return;
+        }
+    };
+    match opening {
+        Ok(Opening::Iperf3(cookie)) => {
+            if let Some(stream) = shared.hand_over(&cookie, order, stream) {
+                iperf3::serve(shared, &stream, peer, cookie);
+            }
+        }
+        Ok(Opening::Own) => own::serve(shared, stream, peer),
+        Err(why) => {
+            shared.count(|c| &c.garbage);
+            shared.tell(Event::Garbage { peer, why });
+        }
+    }
+}
+
+/// A summary for people and programs: who asked for what, and how it went.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Served {
+    /// The client.
+    pub peer: SocketAddr,
+    /// Which workload.
+    pub workload: &'static str,
+    /// Bytes received from the client.
+    pub received_bytes: u64,
+    /// Bytes sent to it.
+    pub sent_bytes: u64,
+    /// Transactions answered.
+    pub transactions: u64,
+    /// How long.
+    pub elapsed_ns: u64,
+    /// Why it ended, unless the client was simply done.
+    pub ended: Option<String>,
+}
+
+impl Served {
+    pub(crate) fn new(peer: SocketAddr, workload: &'static str) -> Self {
+        Self { peer, workload, received_bytes: 0, sent_bytes: 0, transactions: 0, elapsed_ns: 0, ended: None }
+    }
+}
+
+/// The address family of a peer, for options that differ by it.
+pub(crate) fn family_of(peer: SocketAddr) -> IpAddr {
+    peer.ip().to_canonical()
+}

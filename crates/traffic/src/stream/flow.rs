@@ -1,0 +1,306 @@
+//! The hot loops of TCP flows: no allocation, and no clock read unless paced.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use socket2::Socket;
+
+use super::{Method, Pacing, ZerocopyCounts, datagrams, zerocopy};
+use crate::clock::{self, CpuTime};
+use crate::error::Error;
+use crate::options;
+use crate::udp::Datagrams;
+
+/// How long a flow's thread sits in one system call before it looks whether it should stop.
+const SLICE: std::time::Duration = std::time::Duration::from_millis(50);
+
+/// One connection of a test.
+pub(crate) struct Flow {
+    pub id: i64,
+    pub sends: bool,
+    pub socket: Socket,
+}
+
+/// What every flow of one side does.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub udp: bool,
+    /// The UDP counter has 64 bits.
+    pub wide: bool,
+    pub write_bytes: usize,
+    pub method: Method,
+    pub pace_bits_per_second: Option<u64>,
+    pub pacing: Pacing,
+    /// Bytes of each sending flow.
+    pub bytes: Vec<Option<u64>>,
+    pub cpu: Option<usize>,
+    pub quickack: Option<bool>,
+}
+
+/// What a flow's thread shows while it runs. On a line of its own, so that flows do not slow each other.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Meter {
+    pub bytes: AtomicU64,
+    pub datagrams: AtomicU64,
+    /// The receiver's count of lost ones, for the warm-up's share.
+    pub lost: AtomicU64,
+    /// No more will come: all bytes sent, the peer closed, or an error.
+    pub done: AtomicBool,
+}
+
+/// What a flow's thread leaves behind.
+#[derive(Debug, Default)]
+pub(crate) struct FlowEnd {
+    pub cpu: CpuTime,
+    pub datagrams: Option<Datagrams>,
+    pub zerocopy: Option<ZerocopyCounts>,
+    pub error: Option<io::Error>,
+}
+
+/// Spends the time of one flow; returns when told to stop, when its bytes are sent, or when the peer is gone.
+pub(crate) fn carry(flow: &Flow, plan: &Plan, bytes: Option<u64>, meter: &Meter, stop: &AtomicBool) -> FlowEnd {
+    let before = CpuTime::of_this_thread();
+    let mut end = FlowEnd::default();
+    let result = plan.cpu.map_or(Ok(()), |cpu| clock::pin_this_thread(cpu).map_err(io::Error::other)).and_then(|()| {
+        flow.socket.set_read_timeout(Some(SLICE))?;
+        flow.socket.set_write_timeout(Some(SLICE))?;
+        match (plan.udp, flow.sends) {
+            (false, true) => send(&flow.socket, plan, bytes, meter, stop, &mut end.zerocopy),
+            (false, false) => receive(&flow.socket, plan, meter, stop),
+            (true, true) => datagrams::send(&flow.socket, plan, bytes, meter, stop),
+            (true, false) => {
+                let (counts, result) = datagrams::receive(&flow.socket, plan, meter, stop);
+                end.datagrams = Some(counts);
+                result
+            }
+        }
+    });
+    meter.done.store(true, Ordering::Release);
+    end.error = result.err();
+    end.cpu = CpuTime::of_this_thread().since(before);
+    end
+}
+
+/// Whether a system call that failed may simply be tried again.
+pub(super) fn may_retry(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
+}
+
+/// Sleeps so that `done` bytes take as long as the rate says. Behind schedule by more than 100 ms it starts anew rather
+/// than catch up in a burst.
+pub(crate) struct Pacer {
+    bits_per_second: u64,
+    start_ns: u64,
+    from_bytes: u64,
+}
+
+impl Pacer {
+    const FORGIVEN_NS: u64 = 100_000_000;
+
+    pub fn new(bits_per_second: u64) -> Self {
+        // Timers are otherwise allowed to be 50 µs late so that wake-ups can be merged.
+        // SAFETY: PR_SET_TIMERSLACK takes a number and concerns only this thread.
+        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64, 0_u64, 0_u64, 0_u64) };
+        Self { bits_per_second: bits_per_second.max(1), start_ns: clock::monotonic_ns(), from_bytes: 0 }
+    }
+
+    /// Waits for the time of byte `done`; gives the time then.
+    pub fn wait(&mut self, done: u64, stop: &AtomicBool) -> u64 {
+        let ns = u128::from(done - self.from_bytes) * 8_000_000_000 / u128::from(self.bits_per_second);
+        let due = self.start_ns.saturating_add(u64::try_from(ns).unwrap_or(u64::MAX));
+        let mut now = clock::monotonic_ns();
+        if now > due.saturating_add(Self::FORGIVEN_NS) {
+            (self.start_ns, self.from_bytes) = (now, done);
+        }
+        while now < due && !stop.load(Ordering::Relaxed) {
+            clock::sleep_until(due.min(now + 50_000_000));
+            now = clock::monotonic_ns();
+        }
+        now
+    }
+}
+
+/// A file of `length` zero bytes in memory.
+fn memory_file(length: usize) -> io::Result<OwnedFd> {
+    // SAFETY: the name is a C string, and the call gives a descriptor of our own or −1.
+    let fd = unsafe { libc::memfd_create(c"wirelapse-stream".as_ptr(), libc::MFD_CLOEXEC) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: `fd` was just opened and belongs to nobody else.
+    let file = std::fs::File::from(unsafe { OwnedFd::from_raw_fd(fd) });
+    io::Write::write_all(&mut &file, &vec![0; length])?;
+    Ok(file.into())
+}
+
+fn one_send(socket: RawFd, buffer: &[u8], flags: i32) -> io::Result<u64> {
+    // SAFETY: pointer and length describe `buffer`.
+    let n = unsafe { libc::send(socket, buffer.as_ptr().cast(), buffer.len(), libc::MSG_NOSIGNAL | flags) };
+    u64::try_from(n).map_err(|_| io::Error::last_os_error())
+}
+
+fn one_sendfile(socket: RawFd, file: RawFd, length: usize) -> io::Result<u64> {
+    let mut offset: libc::off_t = 0;
+    // SAFETY: `offset` lives through the call; both descriptors are open.
+    let n = unsafe { libc::sendfile(socket, file, &raw mut offset, length) };
+    u64::try_from(n).map_err(|_| io::Error::last_os_error())
+}
+
+fn send(
+    socket: &Socket,
+    plan: &Plan,
+    bytes: Option<u64>,
+    meter: &Meter,
+    stop: &AtomicBool,
+    zerocopied: &mut Option<ZerocopyCounts>,
+) -> io::Result<()> {
+    let fd = socket.as_raw_fd();
+    let mut pacer = None;
+    match (plan.pace_bits_per_second, plan.pacing) {
+        (Some(rate), Pacing::Kernel) => options::max_pacing_rate(socket, rate.div_ceil(8)).map_err(io::Error::other)?,
+        (Some(rate), Pacing::Program) => pacer = Some(Pacer::new(rate)),
+        (None, _) => {}
+    }
+    let buffer = vec![0u8; plan.write_bytes];
+    let file = if plan.method == Method::Sendfile { Some(memory_file(plan.write_bytes)?) } else { None };
+    let mut counts = ZerocopyCounts::default();
+    if plan.method == Method::Zerocopy {
+        zerocopy::enable(socket).map_err(io::Error::other)?;
+    }
+    let mut total = 0u64;
+    let end = bytes.unwrap_or(u64::MAX);
+    let result = loop {
+        if total >= end || stop.load(Ordering::Relaxed) {
+            break Ok(());
+        }
+        let length = usize::try_from(end - total).map_or(buffer.len(), |left| left.min(buffer.len()));
+        let sent = match (&file, plan.method) {
+            (Some(file), _) => one_sendfile(fd, file.as_raw_fd(), length),
+            (None, Method::Zerocopy) => match one_send(fd, &buffer[..length], libc::MSG_ZEROCOPY) {
+                Ok(n) => {
+                    counts.sends += 1;
+                    // Notifications hold memory of the socket until they are read.
+                    if counts.sends % 32 == 0 {
+                        zerocopy::reap(socket, &mut counts);
+                    }
+                    Ok(n)
+                }
+                Err(e) if e.raw_os_error() == Some(libc::ENOBUFS) => {
+                    zerocopy::reap(socket, &mut counts);
+                    counts.fell_back += 1;
+                    one_send(fd, &buffer[..length], 0)
+                }
+                Err(e) => Err(e),
+            },
+            (None, _) => one_send(fd, &buffer[..length], 0),
+        };
+        match sent {
+            Ok(n) => {
+                total += n;
+                meter.bytes.store(total, Ordering::Relaxed);
+                if let Some(pacer) = &mut pacer {
+                    pacer.wait(total, stop);
+                }
+            }
+            Err(e) if may_retry(&e) => {}
+            Err(e) => break Err(e),
+        }
+    };
+    if plan.method == Method::Zerocopy {
+        // The last pages are given back once the peer has acknowledged them; a dead path must not hold us here.
+        let deadline = clock::monotonic_ns() + 1_000_000_000;
+        while counts.completed < counts.sends && clock::monotonic_ns() < deadline {
+            zerocopy::reap(socket, &mut counts);
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        *zerocopied = Some(counts);
+    }
+    result
+}
+
+fn one_receive(fd: RawFd, buffer: &mut [u8], flags: i32) -> io::Result<u64> {
+    // SAFETY: pointer and length describe `buffer`.
+    let n = unsafe { libc::recv(fd, buffer.as_mut_ptr().cast(), buffer.len(), flags) };
+    u64::try_from(n).map_err(|_| io::Error::last_os_error())
+}
+
+fn receive(socket: &Socket, plan: &Plan, meter: &Meter, stop: &AtomicBool) -> io::Result<()> {
+    let fd = socket.as_raw_fd();
+    let mut buffer = vec![0u8; plan.write_bytes.max(4096)];
+    let mut total = 0u64;
+    while !stop.load(Ordering::Relaxed) {
+        match one_receive(fd, &mut buffer, 0) {
+            Ok(0) => return Ok(()),
+            Ok(n) => {
+                total += n;
+                meter.bytes.store(total, Ordering::Relaxed);
+                if let Some(on) = plan.quickack {
+                    options::quickack(socket, on);
+                }
+            }
+            Err(e) if may_retry(&e) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    // What had arrived when the test ended was delivered, only not read yet. A buffer's worth and no more: a peer that
+    // goes on sending must not hold us.
+    let mut left = socket.recv_buffer_size().unwrap_or(0) as u64 * 2;
+    while let Ok(n @ 1..) = one_receive(fd, &mut buffer, libc::MSG_DONTWAIT) {
+        total += n;
+        meter.bytes.store(total, Ordering::Relaxed);
+        if n > left {
+            break;
+        }
+        left -= n;
+    }
+    Ok(())
+}
+
+/// Bytes written to a socket that the peer has not acknowledged (`SIOCOUTQ`).
+pub(crate) fn unacknowledged(socket: &impl AsRawFd) -> u64 {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: SIOCOUTQ (the same number as TIOCOUTQ) writes an int.
+    let rc = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    if rc == 0 { u64::try_from(bytes).unwrap_or(0) } else { 0 }
+}
+
+/// The shares of `bytes` that `flows` flows send.
+pub(crate) fn shares(bytes: Option<u64>, flows: u64) -> impl Iterator<Item = Option<u64>> {
+    (0..flows).map(move |i| bytes.map(|b| b / flows + u64::from(i < b % flows)))
+}
+
+/// What both sides check of a write size.
+pub(crate) fn check_write_bytes(udp: bool, bytes: u32) -> Result<(), Error> {
+    let (low, high) = if udp { (16, 65_507) } else { (1, 256 << 20) };
+    if (low..=high).contains(&bytes) {
+        return Ok(());
+    }
+    Err(Error::Config(format!("a {} of {bytes} bytes: it has {low} to {high}", if udp { "datagram" } else { "write" })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_add_up() {
+        for (bytes, flows) in [(10, 3), (0, 4), (3, 4), (u64::MAX, 7)] {
+            let all: Vec<u64> = shares(Some(bytes), flows).flatten().collect();
+            assert_eq!(all.len() as u64, flows);
+            assert_eq!(all.iter().sum::<u64>(), bytes);
+        }
+    }
+
+    #[test]
+    fn a_pacer_never_runs_ahead() {
+        let stop = AtomicBool::new(false);
+        let mut pacer = Pacer::new(80_000_000);
+        let start = clock::monotonic_ns();
+        let now = pacer.wait(100_000, &stop);
+        assert!(now - start >= 9_900_000, "{}", now - start);
+        stop.store(true, Ordering::Relaxed);
+        pacer.wait(u64::MAX, &stop);
+    }
+}

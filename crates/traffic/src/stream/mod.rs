@@ -1,0 +1,237 @@
+//! `stream`: bulk transfer up, down or both ways, over the iperf3 protocol.
+
+mod client;
+mod datagrams;
+mod flow;
+mod group;
+mod zerocopy;
+
+use std::net::{IpAddr, SocketAddr};
+
+use serde::{Deserialize, Serialize};
+
+use crate::clock::CpuTime;
+use crate::options::SocketOptions;
+use crate::tcp_info::TcpInfo;
+use crate::udp::Datagrams;
+
+pub use client::run;
+pub(crate) use flow::{Flow, Pacer, Plan, shares};
+pub(crate) use group::{Ended, Group};
+pub use zerocopy::ZerocopyCounts;
+
+/// Who sends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// The client.
+    #[default]
+    Up,
+    /// The server.
+    Down,
+    /// Both, each on flows of its own.
+    Both,
+}
+
+/// How a sender hands its bytes to the kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Method {
+    /// `send`.
+    #[default]
+    Write,
+    /// `send` with `MSG_ZEROCOPY`, its completions counted.
+    Zerocopy,
+    /// `sendfile` from a file in memory.
+    Sendfile,
+}
+
+/// Who keeps the pace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pacing {
+    /// The kernel, by `SO_MAX_PACING_RATE`.
+    #[default]
+    Kernel,
+    /// The program, by sleeping between writes.
+    Program,
+}
+
+/// A bulk transfer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Config {
+    /// The server: `wirelapse serve` or `iperf3 -s`.
+    pub server: SocketAddr,
+    /// The server's token, where it wants one.
+    pub token: Option<String>,
+    /// The address to connect from.
+    pub local: Option<IpAddr>,
+    /// Who sends.
+    pub direction: Direction,
+    /// Datagrams instead of TCP.
+    pub udp: bool,
+    /// Parallel flows in each direction.
+    pub flows: u32,
+    /// How long to send after the warm-up.
+    pub duration_ns: u64,
+    /// End after so many bytes (of all flows of a direction together) instead of by time.
+    pub bytes: Option<u64>,
+    /// Sent before and counted nowhere, in whole seconds.
+    pub warm_up_s: u64,
+    /// Bytes of one write, or of one datagram.
+    pub write_bytes: u32,
+    /// Bits a second of each flow; without it TCP goes as fast as it can and UDP at 1 Mbit/s.
+    pub pace_bits_per_second: Option<u64>,
+    /// Who keeps that pace, for TCP.
+    pub pacing: Pacing,
+    /// How bytes are handed to the kernel.
+    pub method: Method,
+    /// Width of the series.
+    pub interval_ns: u64,
+    /// CPU for this side's flow threads.
+    pub cpu: Option<usize>,
+    /// CPU for the server's.
+    pub server_cpu: Option<usize>,
+    /// Options of the flows' sockets, on both sides.
+    pub options: SocketOptions,
+}
+
+impl Config {
+    /// Ten seconds up over one TCP flow, with iperf3's write size.
+    pub fn new(server: SocketAddr) -> Self {
+        Self {
+            server,
+            token: None,
+            local: None,
+            direction: Direction::Up,
+            udp: false,
+            flows: 1,
+            duration_ns: 10_000_000_000,
+            bytes: None,
+            warm_up_s: 0,
+            write_bytes: 128 << 10,
+            pace_bits_per_second: None,
+            pacing: Pacing::Kernel,
+            method: Method::Write,
+            interval_ns: 1_000_000_000,
+            cpu: None,
+            server_cpu: None,
+            options: SocketOptions::default(),
+        }
+    }
+}
+
+/// One interval of one flow, seen from one side.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// iperf3's number of the flow.
+    pub flow: i64,
+    /// Whether this side sends on it.
+    pub sends: bool,
+    /// Since the start of the test.
+    pub start_ns: u64,
+    /// Since the start of the test.
+    pub end_ns: u64,
+    /// Still in the warm-up.
+    pub warm_up: bool,
+    /// Bytes written to the socket, or read from it.
+    pub bytes: u64,
+    /// Their rate.
+    pub bits_per_second: f64,
+    /// Segments retransmitted in the interval.
+    pub retransmitted_segments: u32,
+    /// Datagrams, where the flow has those.
+    pub datagrams: u64,
+    /// The connection at the end of the interval.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub tcp: Option<TcpInfo>,
+}
+
+/// One flow at its end, seen from the client's side where not said otherwise.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FlowOutcome {
+    /// iperf3's number of the flow.
+    pub flow: i64,
+    /// Whether the client sends on it.
+    pub client_sends: bool,
+    /// The client's address.
+    pub local: SocketAddr,
+    /// The server's.
+    pub remote: SocketAddr,
+    /// Written by the sender.
+    pub sent_bytes: Option<u64>,
+    /// Read by the receiver.
+    pub received_bytes: Option<u64>,
+    /// How long the sender measured.
+    pub sent_in_ns: Option<u64>,
+    /// How long the receiver measured.
+    pub received_in_ns: Option<u64>,
+    /// Segments the sender retransmitted, warm-up not counted; absent where the sender cannot tell.
+    pub retransmitted_segments: Option<u64>,
+    /// What became of datagrams, as the receiver saw it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub datagrams: Option<Datagrams>,
+    /// Completions of `MSG_ZEROCOPY`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub zerocopy: Option<ZerocopyCounts>,
+    /// The client's end of the connection at the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tcp: Option<TcpInfo>,
+    /// What ended it early.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// All flows of a direction together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Total {
+    /// How many flows.
+    pub flows: usize,
+    /// Written by the senders.
+    pub sent_bytes: u64,
+    /// Read by the receivers; absent where the server never told.
+    pub received_bytes: Option<u64>,
+    /// Over the sender's time.
+    pub sent_bits_per_second: f64,
+    /// What arrived, over the receiver's time: the goodput.
+    pub goodput_bits_per_second: Option<f64>,
+    /// Segments retransmitted; absent where the sender cannot tell.
+    pub retransmitted_segments: Option<u64>,
+}
+
+/// What a transfer showed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Outcome {
+    /// When data began to flow, on `CLOCK_REALTIME`.
+    pub started_realtime_ns: u64,
+    /// iperf3's name of the test.
+    pub cookie: String,
+    /// How long it ran, warm-up included.
+    pub elapsed_ns: u64,
+    /// From client to server.
+    pub up: Option<Total>,
+    /// From server to client.
+    pub down: Option<Total>,
+    /// Each flow.
+    pub flows: Vec<FlowOutcome>,
+    /// The client's congestion control.
+    pub congestion_control: Option<String>,
+    /// The server's.
+    pub server_congestion_control: Option<String>,
+    /// CPU time of the client's flow threads.
+    pub cpu: CpuTime,
+    /// CPU seconds of the client for 10⁹ bytes sent and received by it.
+    pub cpu_seconds_per_gigabyte: Option<f64>,
+    /// CPU time of the server's flow threads (or, of a stock iperf3, of its process: its percentage times the time).
+    pub server_cpu: Option<CpuTime>,
+    /// CPU seconds of the server for 10⁹ bytes sent and received by it.
+    pub server_cpu_seconds_per_gigabyte: Option<f64>,
+    /// Whether the server is one of ours: a stock iperf3 neither sets our socket options nor sends its series.
+    pub server_is_wirelapse: bool,
+    /// The client's series.
+    pub series: Vec<Sample>,
+    /// The server's, where it is one of ours.
+    pub server_series: Vec<Sample>,
+    /// Why it ended before its time, where it did; what was measured until then is above.
+    pub interrupted: Option<String>,
+}

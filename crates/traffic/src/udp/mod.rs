@@ -1,0 +1,173 @@
+//! `udp`: datagrams at a rate, and what becomes of them.
+//!
+//! Each datagram is numbered and carries the moment it was sent on the sender's `CLOCK_MONOTONIC`. Where both ends run
+//! under the same boot of the same machine (network namespaces, loopback) that clock is one, and the receiver tells
+//! one-way delays; otherwise it tells none.
+
+mod client;
+mod flow;
+mod sequence;
+pub(crate) mod server;
+
+use std::net::{IpAddr, SocketAddr};
+
+use serde::{Deserialize, Serialize};
+
+use crate::clock::CpuTime;
+use crate::histogram::Summary;
+use crate::options::SocketOptions;
+
+pub use client::run;
+pub use flow::{Header, HeaderKind};
+pub use sequence::{Datagrams, Tracker, WINDOW};
+
+/// Who sends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// The client.
+    #[default]
+    Up,
+    /// The server.
+    Down,
+}
+
+/// Datagrams at a rate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Config {
+    /// The server: `wirelapse serve`.
+    pub server: SocketAddr,
+    /// Its token, where it wants one.
+    pub token: Option<String>,
+    /// The address to send from.
+    pub local: Option<IpAddr>,
+    /// Who sends.
+    pub direction: Direction,
+    /// Bytes of each datagram, 24 or more.
+    pub datagram_bytes: u32,
+    /// Bits of datagrams a second, 0 for as fast as it goes.
+    pub bits_per_second: u64,
+    /// How long to send.
+    pub duration_ns: u64,
+    /// Width of the series.
+    pub interval_ns: u64,
+    /// CPU for this side's thread.
+    pub cpu: Option<usize>,
+    /// Options of the sockets, on both sides; those of TCP are not set.
+    pub options: SocketOptions,
+}
+
+impl Config {
+    /// Ten seconds up at 10 Mbit/s in datagrams of 1,200 bytes.
+    pub fn new(server: SocketAddr) -> Self {
+        Self {
+            server,
+            token: None,
+            local: None,
+            direction: Direction::Up,
+            datagram_bytes: 1200,
+            bits_per_second: 10_000_000,
+            duration_ns: 10_000_000_000,
+            interval_ns: 1_000_000_000,
+            cpu: None,
+            options: SocketOptions::default(),
+        }
+    }
+}
+
+/// One interval at the receiver.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// Since the receiver's first datagram.
+    pub start_ns: u64,
+    /// Since the receiver's first datagram.
+    pub end_ns: u64,
+    /// Different datagrams that came.
+    pub received: u64,
+    /// Bytes that came, duplicates included.
+    pub bytes: u64,
+    /// Found missing in the interval, less those that turned up late in it.
+    pub lost: i64,
+    /// Mean one-way delay, where clocks are shared.
+    pub mean_delay_ns: Option<u64>,
+    /// Longest one-way delay, where clocks are shared.
+    pub max_delay_ns: Option<u64>,
+}
+
+/// What a receiver saw.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Received {
+    pub counts: Datagrams,
+    pub bytes: u64,
+    pub elapsed_ns: u64,
+    pub one_way: Option<Summary>,
+    pub one_way_buckets_ns: Vec<(u64, u64)>,
+    pub impossible_delays: u64,
+    pub series: Vec<Interval>,
+}
+
+/// What a sender did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Sent {
+    pub datagrams: u64,
+    pub bytes: u64,
+    pub elapsed_ns: u64,
+    pub not_sent: u64,
+}
+
+/// What each side tells the other at the end.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Report {
+    Sent(Sent, CpuTime),
+    Received(Box<Received>, CpuTime),
+}
+
+/// What became of the datagrams.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Outcome {
+    /// When sending began, on `CLOCK_REALTIME`.
+    pub started_realtime_ns: u64,
+    /// How long was sent.
+    pub elapsed_ns: u64,
+    /// Datagrams that left the sender.
+    pub sent: u64,
+    /// Their bytes.
+    pub sent_bytes: u64,
+    /// Datagrams that the sender's kernel did not take (`ENOBUFS`): they are not in `sent`.
+    pub not_sent: u64,
+    /// What the receiver counted; `expected` is what was sent, and `lost` is all that never came.
+    pub datagrams: Datagrams,
+    /// Bytes received, duplicates included.
+    pub received_bytes: u64,
+    /// Their rate over the receiver's time.
+    pub goodput_bits_per_second: f64,
+    /// One-way delays, where the ends share their clocks.
+    pub one_way_delay: Option<Summary>,
+    /// Every bucket of them: upper bound in nanoseconds, and how many.
+    pub one_way_delay_buckets_ns: Vec<(u64, u64)>,
+    /// Datagrams that seemed to arrive before they were sent: counted, and in no delay.
+    pub impossible_delays: u64,
+    /// The receiver's series.
+    pub series: Vec<Interval>,
+    /// CPU time of the sender's thread.
+    pub sender_cpu: CpuTime,
+    /// CPU time of the receiver's thread.
+    pub receiver_cpu: CpuTime,
+    /// Why it ended before its time, where it did.
+    pub interrupted: Option<String>,
+}
+
+/// Datagrams dropped by this host at a socket whose buffer was full: `SK_MEMINFO_DROPS` of `SO_MEMINFO`
+/// (include/uapi/linux/sock_diag.h).
+pub(crate) fn dropped_at_socket(socket: &impl std::os::fd::AsRawFd) -> u64 {
+    const SO_MEMINFO: i32 = 55;
+    const DROPS: usize = 8;
+    let mut words = [0u32; 16];
+    let mut length = size_of_val(&words) as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes into `words`, and both live through the call.
+    let rc = unsafe {
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, SO_MEMINFO, words.as_mut_ptr().cast(), &raw mut length)
+    };
+    if rc == 0 { words[DROPS].into() } else { 0 }
+}

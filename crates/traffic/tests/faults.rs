@@ -1,0 +1,185 @@
+//! What clients must not be able to do to a server.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+use traffic::stream::{Config, run};
+use traffic::{Bounded, Error, Limits, Refusal, Server, ServerConfig, rr};
+
+fn server(limits: Limits, token: Option<&str>) -> Server {
+    let config =
+        ServerConfig { limits, token: token.map(Into::into), ..ServerConfig::new("127.0.0.1:0".parse().unwrap()) };
+    Server::start(config).unwrap()
+}
+
+fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !condition() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The server still does its work.
+fn still_serves(server: &Server, token: Option<&str>) {
+    let c = Config { bytes: Some(1_000_000), token: token.map(Into::into), ..Config::new(server.local_addr()) };
+    let outcome = run(&c, &mut |_| ControlFlow::Continue(())).unwrap();
+    assert_eq!(outcome.up.unwrap().received_bytes, Some(1_000_000));
+}
+
+fn refused(result: Result<impl Sized, Error>) -> Refusal {
+    match result {
+        Err(Error::Refused { refusal, .. }) => refusal,
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("not refused"),
+    }
+}
+
+/// Plays an iperf3 client up to its parameters; gives the server's answer to them.
+fn ask_as_iperf3(to: SocketAddr, parameters: &str) -> Vec<u8> {
+    let mut s = TcpStream::connect(to).unwrap();
+    s.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    s.write_all(traffic::wire::Cookie::random().as_bytes()).unwrap();
+    let mut state = [0];
+    s.read_exact(&mut state).unwrap();
+    assert_eq!(state, [9]);
+    s.write_all(&(parameters.len() as u32).to_be_bytes()).unwrap();
+    s.write_all(parameters.as_bytes()).unwrap();
+    let mut answer = Vec::new();
+    s.read_to_end(&mut answer).ok();
+    answer
+}
+
+#[test]
+fn ten_thousand_flows_and_a_year_are_refused_with_the_limit() {
+    let server = server(Limits::default(), None);
+    let to = server.local_addr();
+    for (parameters, code) in [
+        (r#"{"tcp":true,"time":1,"parallel":10000}"#, 6u32),
+        (r#"{"tcp":true,"time":31536000,"parallel":1}"#, 5),
+        (r#"{"tcp":true,"time":1,"parallel":1,"len":1073741824}"#, 7),
+        (r#"{"tcp":true,"time":1,"parallel":18446744073709551615,"len":18446744073709551615}"#, 6),
+        (r#"{"udp":true,"time":1,"len":1}"#, 13),
+        (r#"{"sctp":true}"#, 13),
+    ] {
+        let answer = ask_as_iperf3(to, parameters);
+        assert_eq!(answer.first(), Some(&0xfe), "{parameters}");
+        assert_eq!(answer[1..5], code.to_be_bytes(), "{parameters}");
+    }
+    // Our own client hears it in words, before any flow.
+    let year = Config { duration_ns: 31_536_000_000_000_000, ..Config::new(to) };
+    let refusal = refused(run(&year, &mut |_| ControlFlow::Continue(())));
+    assert_eq!(refusal, Refusal::OverLimit { what: Bounded::Duration, asked: 31_536_000, limit: 3600 });
+    let huge = rr::Config {
+        exchange: rr::Exchange { response_bytes: 1 << 30, ..rr::Config::new(to).exchange },
+        ..rr::Config::new(to)
+    };
+    let refusal = refused(rr::run(&huge, &mut |_| ControlFlow::Continue(())));
+    assert_eq!(refusal, Refusal::OverLimit { what: Bounded::Message, asked: 1 << 30, limit: 4 << 20 });
+    still_serves(&server, None);
+}
+
+#[test]
+fn a_token_is_wanted_of_everyone() {
+    let server = server(Limits::default(), Some("right"));
+    let to = server.local_addr();
+    for token in [None, Some("wrong".to_owned())] {
+        let c = Config { token: token.clone(), ..Config::new(to) };
+        assert_eq!(refused(run(&c, &mut |_| ControlFlow::Continue(()))), Refusal::Token);
+        let c = rr::Config { token, ..rr::Config::new(to) };
+        assert_eq!(refused(rr::run(&c, &mut |_| ControlFlow::Continue(()))), Refusal::Token);
+    }
+    assert_eq!(ask_as_iperf3(to, r#"{"tcp":true,"time":1,"parallel":1}"#)[0], 0xfe);
+    still_serves(&server, Some("right"));
+}
+
+#[test]
+fn garbage_is_counted_and_nothing_else() {
+    let server = server(Limits::default(), None);
+    let to = server.local_addr();
+    let mut seed = 1u32;
+    for round in 0..40 {
+        let mut s = TcpStream::connect(to).unwrap();
+        let bytes: Vec<u8> = (0..200)
+            .map(|_| {
+                seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                (seed >> 24) as u8
+            })
+            .collect();
+        match round % 4 {
+            0 => s.write_all(&bytes).ok(),
+            1 => s.write_all(b"GET / HTTP/1.1\r\nHost: example.org\r\nAccept: */*\r\n\r\n").ok(),
+            // Right openings, and garbage after them; a length of 4 GiB is not believed.
+            2 => s.write_all(&[&traffic::wire::OWN_OPENING[..], &[0xff; 4], &bytes].concat()).ok(),
+            _ => s.write_all(&[&traffic::wire::OWN_OPENING[..], &9u32.to_be_bytes(), b"{\"a\":[[[["].concat()).ok(),
+        };
+        UdpSocket::bind("127.0.0.1:0").unwrap().send_to(&bytes[..round * 4], to).unwrap();
+    }
+    wait_for("the garbage to be counted", || server.counts().garbage >= 75);
+    assert_eq!(server.counts().tests, 0);
+    still_serves(&server, None);
+}
+
+#[test]
+fn those_who_drip_are_cut_off_and_do_not_keep_others_out() {
+    let limits = Limits { handshake_ms: 400, connections: 8, ..Limits::default() };
+    let server = server(limits, None);
+    let to = server.local_addr();
+    // More than there are places, half of them silent and half with a byte now and then.
+    let mut slow: Vec<TcpStream> = (0..16).map(|_| TcpStream::connect(to).unwrap()).collect();
+    for _ in 0..6 {
+        for s in slow.iter_mut().step_by(2) {
+            s.write_all(b"a").ok();
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    wait_for("the slow ones to be cut off", || server.counts().silent + server.counts().turned_away >= 16);
+    assert!(server.counts().turned_away >= 1);
+    still_serves(&server, None);
+}
+
+#[test]
+fn half_open_and_vanished_clients_end_their_test_only() {
+    let server = server(Limits::default(), None);
+    let to = server.local_addr();
+    // Gone between the parameters and the flows.
+    let mut s = TcpStream::connect(to).unwrap();
+    s.write_all(traffic::wire::Cookie::random().as_bytes()).unwrap();
+    s.read_exact(&mut [0]).unwrap();
+    let parameters = br#"{"tcp":true,"time":1,"parallel":2}"#;
+    s.write_all(&[&(parameters.len() as u32).to_be_bytes()[..], parameters].concat()).unwrap();
+    s.read_exact(&mut [0]).unwrap();
+    drop(s);
+    wait_for("that test to be broken off", || server.counts().broken_off == 1);
+    // Only its own half closed, in the middle of a request.
+    let s = TcpStream::connect(to).unwrap();
+    (&s).write_all(&traffic::wire::OWN_OPENING).unwrap();
+    s.shutdown(std::net::Shutdown::Write).unwrap();
+    wait_for("the half-open one to be dropped", || server.counts().silent >= 1);
+    still_serves(&server, None);
+    let begun = Instant::now();
+    server.stop();
+    assert!(begun.elapsed() < Duration::from_secs(30));
+}
+
+#[test]
+fn a_port_in_use_is_wrong_use_with_advice() {
+    let first = server(Limits::default(), None);
+    let Err(error) = Server::start(ServerConfig::new(first.local_addr())) else { panic!("listened twice") };
+    assert!(error.is_wrong_use());
+    assert!(error.to_string().contains("another program has that port"), "{error}");
+}
+
+#[test]
+fn places_are_given_back() {
+    let limits = Limits { sessions: 1, memory_bytes: 1 << 20, ..Limits::default() };
+    let server = server(limits, None);
+    for _ in 0..5 {
+        wait_for("the place", || {
+            let c = Config { bytes: Some(1_000), ..Config::new(server.local_addr()) };
+            run(&c, &mut |_| ControlFlow::Continue(())).is_ok()
+        });
+    }
+}

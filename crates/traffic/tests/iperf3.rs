@@ -1,0 +1,211 @@
+//! Interoperation with Debian's iperf3, in both roles.
+
+mod iperf3_program;
+
+use std::net::SocketAddr;
+use std::ops::ControlFlow;
+
+use iperf3_program::{StockServer, stock_client};
+use traffic::stream::{Config, Direction, run};
+use traffic::{Server, ServerConfig};
+
+fn server(address: &str) -> Server {
+    Server::start(ServerConfig::new(address.parse().unwrap())).unwrap()
+}
+
+fn bits(report: &serde_json::Value, key: &str) -> f64 {
+    assert!(report.get("error").is_none(), "{}", report["error"]);
+    report["end"][key]["bits_per_second"].as_f64().unwrap_or_else(|| panic!("no {key} in {}", report["end"]))
+}
+
+fn bytes(report: &serde_json::Value, key: &str) -> u64 {
+    report["end"][key]["bytes"].as_u64().unwrap()
+}
+
+#[test]
+fn a_stock_client_is_served_up_down_and_both_ways_over_ipv4_and_ipv6() {
+    tier::needs!(tier::Need::Program("iperf3"));
+    for address in ["127.0.0.1:0", "[::1]:0"] {
+        let server = server(address);
+        let to = server.local_addr();
+        for (extra, keys) in [
+            (&[][..], &["sum_sent", "sum_received"][..]),
+            (&["-R"], &["sum_sent", "sum_received"]),
+            (&["-P", "4"], &["sum_sent", "sum_received"]),
+            (&["-P", "4", "-R"], &["sum_received"]),
+            (&["--bidir"], &["sum_sent", "sum_received", "sum_sent_bidir_reverse", "sum_received_bidir_reverse"]),
+            (&["-O", "1"], &["sum_received"]),
+            (&["-Z", "-C", "reno", "-N", "-w", "200K", "-S", "0x28"], &["sum_received"]),
+        ] {
+            let report = stock_client(to, &[&["-t", "1"], extra].concat());
+            for key in keys {
+                assert!(bits(&report, key) > 1e6, "{address} {extra:?} {key}: {report}");
+            }
+            let (sent, received) = (bytes(&report, "sum_sent"), bytes(&report, "sum_received"));
+            // What was in flight or unread at the end may be missing, and nothing may be there twice.
+            assert!(received <= sent && received * 2 > sent, "{extra:?}: {received} of {sent}");
+        }
+        iperf3_program::wait_for("seven tests to end", || server.counts().tests == 7);
+        assert_eq!(server.counts().broken_off, 0);
+    }
+}
+
+#[test]
+fn a_stock_client_sends_datagrams_and_gets_them() {
+    tier::needs!(tier::Need::Program("iperf3"));
+    for address in ["127.0.0.1:0", "[::1]:0"] {
+        let server = server(address);
+        for extra in [&[][..], &["-R"], &["-P", "4"], &["--udp-counters-64bit"]] {
+            let report =
+                stock_client(server.local_addr(), &[&["-u", "-b", "8M", "-l", "1000", "-t", "1"], extra].concat());
+            assert!(bits(&report, "sum") > 1e6, "{report}");
+            let sum = &report["end"]["sum"];
+            assert!(sum["packets"].as_u64().unwrap() > 100, "{sum}");
+            assert!(sum["lost_packets"].as_u64().unwrap() * 2 < sum["packets"].as_u64().unwrap(), "{sum}");
+        }
+        iperf3_program::wait_for("four tests to end", || server.counts().tests == 4);
+    }
+}
+
+#[test]
+fn two_stock_clients_are_served_at_once() {
+    tier::needs!(tier::Need::Program("iperf3"));
+    let server = server("127.0.0.1:0");
+    let to = server.local_addr();
+    let other = std::thread::spawn(move || stock_client(to, &["-t", "1"]));
+    let mine = stock_client(to, &["-t", "1", "-u", "-b", "1M"]);
+    assert!(bits(&mine, "sum") > 1e5);
+    assert!(bits(&other.join().unwrap(), "sum_received") > 1e6);
+    iperf3_program::wait_for("two tests to end", || server.counts().tests == 2);
+}
+
+fn config(to: SocketAddr) -> Config {
+    Config { duration_ns: 700_000_000, interval_ns: 200_000_000, ..Config::new(to) }
+}
+
+#[test]
+fn a_stock_server_is_used_in_every_direction() {
+    tier::needs!(tier::Need::Program("iperf3"));
+    for host in ["127.0.0.1", "::1"] {
+        let stock = StockServer::start(host);
+        for (direction, flows) in
+            [(Direction::Up, 1), (Direction::Down, 1), (Direction::Both, 1), (Direction::Up, 4), (Direction::Both, 4)]
+        {
+            let c = Config { direction, flows, ..config(stock.address) };
+            let outcome = stock.retry(|| run(&c, &mut |_| ControlFlow::Continue(())));
+            assert_eq!(outcome.interrupted, None);
+            assert!(!outcome.server_is_wirelapse);
+            for (total, wanted) in
+                [(outcome.up, direction != Direction::Down), (outcome.down, direction != Direction::Up)]
+            {
+                assert_eq!(total.is_some(), wanted);
+                let Some(total) = total else { continue };
+                assert_eq!(total.flows, flows as usize);
+                let received = total.received_bytes.unwrap();
+                assert!(received > 1_000_000 && received <= total.sent_bytes, "{total:?}");
+            }
+            assert!(outcome.series.iter().any(|s| s.bytes > 0 && s.tcp.is_some()));
+        }
+    }
+}
+
+#[test]
+fn a_stock_server_takes_exactly_the_bytes_asked_for() {
+    tier::needs!(tier::Need::Program("iperf3"));
+    let stock = StockServer::start("127.0.0.1");
+    let c = Config { bytes: Some(10_000_001), flows: 3, ..config(stock.address) };
+    let outcome = stock.retry(|| run(&c, &mut |_| ControlFlow::Continue(())));
+    let total = outcome.up.unwrap();
+    assert_eq!((total.sent_bytes, total.received_bytes), (10_000_001, Some(10_000_001)));
+}
+
+#[test]
+fn datagrams_reach_a_stock_server_and_come_from_it() {
+    tier::needs!(tier::Need::Program("iperf3"));
+    let stock = StockServer::start("127.0.0.1");
+    for direction in [Direction::Up, Direction::Down] {
+        let c = Config {
+            udp: true,
+            direction,
+            write_bytes: 1000,
+            flows: 2,
+            pace_bits_per_second: Some(8_000_000),
+            ..config(stock.address)
+        };
+        let outcome = stock.retry(|| run(&c, &mut |_| ControlFlow::Continue(())));
+        assert_eq!(outcome.interrupted, None);
+        for flow in &outcome.flows {
+            let d = flow.datagrams.unwrap();
+            assert!(d.expected > 50 && d.lost * 2 < d.expected, "{direction:?} {flow:?}");
+        }
+    }
+}
+
+#[test]
+fn either_side_survives_the_others_death() {
+    tier::needs!(tier::Need::Program("iperf3"));
+    // A stock client killed in the middle: the server ends that test and serves the next.
+    let server = server("127.0.0.1:0");
+    let to = server.local_addr();
+    for extra in [&[][..], &["-R"], &["-u", "-b", "1M"]] {
+        let mut client = iperf3_program::spawn_client(to, &[&["-t", "20"], extra].concat());
+        iperf3_program::wait_for("the test to begin", || iperf3_program::flows_to(to) > 0);
+        client.kill().unwrap();
+        client.wait().unwrap();
+    }
+    iperf3_program::wait_for("three tests to be broken off", || server.counts().broken_off == 3);
+    assert!(bits(&stock_client(to, &["-t", "1"]), "sum_received") > 1e6);
+
+    // A stock server killed in the middle: the client says so and keeps what it measured.
+    for direction in [Direction::Up, Direction::Down] {
+        let mut stock = StockServer::start("127.0.0.1");
+        let c = Config { direction, duration_ns: 60_000_000_000, ..config(stock.address) };
+        let outcome = run(&c, &mut |progress| {
+            if matches!(progress, traffic::Progress::Interval(_)) {
+                stock.kill();
+            }
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+        assert!(outcome.interrupted.is_some() && outcome.elapsed_ns < 60_000_000_000);
+        assert!(!outcome.series.is_empty());
+    }
+}
+
+#[test]
+fn a_busy_stock_server_is_named_as_such() {
+    tier::needs!(tier::Need::Program("iperf3"));
+    let stock = StockServer::start("127.0.0.1");
+    let long = Config { duration_ns: 60_000_000_000, ..config(stock.address) };
+    let mut tried = None;
+    run(&long, &mut |_| {
+        tried = Some(run(&config(stock.address), &mut |_| ControlFlow::Continue(())));
+        ControlFlow::Break(())
+    })
+    .unwrap();
+    assert!(matches!(tried, Some(Err(traffic::Error::Busy { .. }))), "{tried:?}");
+}
+
+#[test]
+fn our_report_has_the_keys_of_theirs() {
+    tier::needs!(tier::Need::Program("iperf3"));
+    let server = server("127.0.0.1:0");
+    let to = server.local_addr();
+    for (udp, direction, extra) in
+        [(false, Direction::Up, &[][..]), (false, Direction::Both, &["--bidir"]), (true, Direction::Up, &["-u"])]
+    {
+        let theirs = stock_client(to, &[&["-t", "1"], extra].concat());
+        let c = Config { udp, direction, duration_ns: 1_000_000_000, write_bytes: 1448, ..Config::new(to) };
+        let ours = traffic::iperf3::report(&c, &run(&c, &mut |_| ControlFlow::Continue(())).unwrap());
+        // What stays out is of their process (socket buffers, words for the time) and not of the transfer.
+        let mut missing = Vec::new();
+        iperf3_program::missing_keys(&theirs, &ours, "", &mut missing);
+        missing.retain(|key| {
+            !["system_info", "sock_bufsize", "sndbuf_actual", "rcvbuf_actual", "tcp_mss_default"]
+                .iter()
+                .any(|known| key.contains(known))
+                && !key.ends_with("timestamp.time")
+        });
+        assert!(missing.is_empty(), "{udp} {direction:?}: {missing:?}");
+    }
+}

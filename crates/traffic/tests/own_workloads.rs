@@ -1,0 +1,144 @@
+//! Request and response, and datagrams, over loopback.
+
+use std::ops::ControlFlow;
+
+use traffic::{Progress, Server, ServerConfig, rr, udp};
+
+fn server(address: &str) -> Server {
+    Server::start(ServerConfig::new(address.parse().unwrap())).unwrap()
+}
+
+fn go_on(_: Progress<'_>) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
+fn quick(server: &Server) -> rr::Config {
+    rr::Config { duration_ns: 500_000_000, interval_ns: 100_000_000, ..rr::Config::new(server.local_addr()) }
+}
+
+#[test]
+fn transactions_are_counted_alike_by_both_ends() {
+    for address in ["127.0.0.1:0", "[::1]:0"] {
+        for (connect_each, connections, outstanding) in
+            [(false, 1, 1), (false, 3, 1), (false, 2, 8), (true, 1, 1), (true, 4, 1)]
+        {
+            let ended = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+            let told = ended.clone();
+            let server = Server::start_with(ServerConfig::new(address.parse().unwrap()), move |event| {
+                if let traffic::server::Event::Ended(served) = event {
+                    told.lock().unwrap().push(served);
+                }
+            })
+            .unwrap();
+            let exchange = rr::Exchange {
+                request_bytes: 100,
+                response_bytes: 5_000,
+                request_writes: 2,
+                response_writes: 3,
+                think_ns: 0,
+            };
+            let options = traffic::SocketOptions { nodelay: Some(true), ..Default::default() };
+            let c = rr::Config { connect_each, connections, outstanding, exchange, options, ..quick(&server) };
+            let o = rr::run(&c, &mut go_on).unwrap();
+            server.stop();
+            assert_eq!((o.interrupted.as_deref(), o.failed), (None, 0));
+            assert!(o.transactions > 50, "{o:?}");
+            assert_eq!(o.latency.n, o.transactions);
+            assert_eq!(o.series.iter().map(|i| i.latency.n).sum::<u64>(), o.transactions);
+            assert_eq!(o.latency_buckets_ns.iter().map(|b| b.1).sum::<u64>(), o.transactions);
+            assert_eq!(o.connect.is_some(), connect_each);
+            for slow in &o.slowest {
+                let parts = slow.queued_ns + slow.connect_ns + slow.first_byte_ns + slow.rest_ns;
+                assert_eq!(parts, slow.latency_ns, "{slow:?}");
+            }
+            let answered: u64 = ended.lock().unwrap().iter().map(|s| s.transactions).sum();
+            // Those under way at the end were answered, or not.
+            let begun = o.transactions + o.unfinished + u64::from(connections);
+            assert!((o.transactions..=begun).contains(&answered), "{answered} answered, {o:?}");
+        }
+    }
+}
+
+#[test]
+fn an_open_loop_keeps_its_rate_and_counts_the_wait_behind_a_slow_answer() {
+    let server = server("127.0.0.1:0");
+    let c = rr::Config { rate_per_second: Some(200.0), duration_ns: 1_000_000_000, ..quick(&server) };
+    let o = rr::run(&c, &mut go_on).unwrap();
+    assert_eq!(o.transactions + o.unfinished + o.never_sent, 200, "{o:?}");
+
+    // 20 ms a transaction, asked for every 5 ms: from the meant moment the last ones wait for most of the second, while a
+    // measurement from the moment of sending would show 20 ms for all.
+    let exchange = rr::Exchange { think_ns: 20_000_000, ..c.exchange };
+    let o = rr::run(&rr::Config { exchange, ..c }, &mut go_on).unwrap();
+    assert!(o.transactions <= 50, "{o:?}");
+    assert_eq!(o.transactions + o.unfinished + o.never_sent, 200, "{o:?}");
+    assert!(o.latency.min_ns >= 20_000_000 && o.latency.max_ns > 400_000_000, "{o:?}");
+    assert!(o.slowest[0].queued_ns > 300_000_000, "{:?}", o.slowest[0]);
+}
+
+#[test]
+fn a_caller_can_stop_and_a_server_that_goes_is_told() {
+    let one = server("127.0.0.1:0");
+    let long = rr::Config { duration_ns: 60_000_000_000, ..quick(&one) };
+    let o = rr::run(&long, &mut |_| ControlFlow::Break(())).unwrap();
+    assert!(o.interrupted.is_some() && o.transactions > 0);
+
+    for (connect_each, outstanding) in [(false, 1), (false, 4)] {
+        let mut stopping = Some(server("127.0.0.1:0"));
+        let c =
+            rr::Config { connect_each, outstanding, duration_ns: 60_000_000_000, ..quick(stopping.as_ref().unwrap()) };
+        let o = rr::run(&c, &mut |_| {
+            drop(stopping.take());
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+        assert!(o.interrupted.is_some(), "{o:?}");
+    }
+}
+
+#[test]
+fn datagrams_add_up_in_both_directions() {
+    for address in ["127.0.0.1:0", "[::1]:0"] {
+        let server = server(address);
+        for direction in [udp::Direction::Up, udp::Direction::Down] {
+            let c = udp::Config {
+                direction,
+                datagram_bytes: 500,
+                bits_per_second: 4_000_000,
+                duration_ns: 600_000_000,
+                interval_ns: 100_000_000,
+                ..udp::Config::new(server.local_addr())
+            };
+            let o = udp::run(&c, &mut go_on).unwrap();
+            // 1,000 a second for 0.6 s; a busy machine may have fallen behind, and never runs ahead.
+            assert!((100..=602).contains(&o.sent), "{o:?}");
+            assert_eq!(o.sent_bytes, o.sent * 500);
+            let d = o.datagrams;
+            assert_eq!((d.expected, d.received + d.lost), (o.sent, o.sent));
+            assert_eq!((d.duplicated, d.reordered, d.malformed, o.impossible_delays), (0, 0, 0, 0));
+            assert_eq!(o.received_bytes, d.received * 500);
+            assert_eq!(o.series.iter().map(|i| i.received).sum::<u64>(), d.received);
+            // Loopback: one host, so there are delays, and each is longer than nothing.
+            let delay = o.one_way_delay.unwrap();
+            assert!(delay.n == d.received && delay.min_ns > 100, "{delay:?}");
+        }
+    }
+}
+
+#[test]
+fn wrong_configurations_are_told_before_anything_is_sent() {
+    let nobody = "127.0.0.1:1".parse().unwrap();
+    let rr = rr::Config::new(nobody);
+    for wrong in [
+        rr::Config { connections: 0, ..rr.clone() },
+        rr::Config { rate_per_second: Some(f64::NAN), ..rr.clone() },
+        rr::Config { exchange: rr::Exchange { request_writes: 2, ..rr.exchange }, ..rr.clone() },
+        rr::Config { connect_each: true, outstanding: 2, ..rr.clone() },
+    ] {
+        let error = rr::run(&wrong, &mut go_on).unwrap_err();
+        assert!(matches!(error, traffic::Error::Config(_)) && error.is_wrong_use(), "{error}");
+    }
+    assert!(matches!(rr::run(&rr, &mut go_on), Err(traffic::Error::Connect { .. })));
+    let udp = udp::Config { datagram_bytes: 10, ..udp::Config::new(nobody) };
+    assert!(matches!(udp::run(&udp, &mut go_on), Err(traffic::Error::Config(_))));
+}

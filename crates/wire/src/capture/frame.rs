@@ -1,0 +1,249 @@
+//! One captured frame, and the interface that it was captured on.
+
+use std::fmt;
+
+use model::{Instant, Realtime};
+
+use super::pcapng::next_option;
+
+/// What a frame begins with: a number of the LINKTYPE registry of tcpdump.org.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkType(pub u16);
+
+impl LinkType {
+    /// BSD loopback, address family in the byte order of the capturing machine.
+    pub const NULL: Self = Self(0);
+    /// Ethernet.
+    pub const ETHERNET: Self = Self(1);
+    /// IPv4 or IPv6 without anything before.
+    pub const RAW: Self = Self(101);
+    /// OpenBSD loopback, address family in network byte order.
+    pub const LOOP: Self = Self(108);
+    /// Linux cooked, version 1.
+    pub const LINUX_SLL: Self = Self(113);
+    /// IPv4.
+    pub const IPV4: Self = Self(228);
+    /// IPv6.
+    pub const IPV6: Self = Self(229);
+    /// Linux cooked, version 2.
+    pub const LINUX_SLL2: Self = Self(276);
+    /// PPP over Ethernet, session packets without their Ethernet header.
+    pub const PPP_ETHER: Self = Self(51);
+}
+
+impl fmt::Display for LinkType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match *self {
+            Self::NULL => "BSD loopback",
+            Self::ETHERNET => "Ethernet",
+            Self::RAW => "raw IP",
+            Self::LOOP => "OpenBSD loopback",
+            Self::LINUX_SLL => "Linux cooked v1",
+            Self::LINUX_SLL2 => "Linux cooked v2",
+            Self::IPV4 => "IPv4",
+            Self::IPV6 => "IPv6",
+            Self::PPP_ETHER => "PPPoE session",
+            Self(number) => return write!(f, "link type {number}"),
+        })
+    }
+}
+
+/// The unit of an interface's times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resolution {
+    /// Ticks of 10⁻ⁿ seconds, n from 0 to 19.
+    Decimal(u8),
+    /// Ticks of 2⁻ⁿ seconds, n from 0 to 63.
+    Binary(u8),
+}
+
+impl Resolution {
+    /// Microseconds.
+    pub const MICROSECONDS: Self = Self::Decimal(6);
+    /// Nanoseconds.
+    pub const NANOSECONDS: Self = Self::Decimal(9);
+
+    /// Nanoseconds in `ticks`, rounded down; `None` where they do not fit in 64 bits.
+    #[inline]
+    pub fn nanos(self, ticks: u64) -> Option<u64> {
+        match self {
+            Self::Decimal(9) => Some(ticks),
+            Self::Decimal(6) => ticks.checked_mul(1_000),
+            Self::Decimal(n @ 0..=9) => ticks.checked_mul(10u64.pow(u32::from(9 - n))),
+            Self::Decimal(n) => Some(10u64.checked_pow(u32::from(n - 9)).map_or(0, |unit| ticks / unit)),
+            Self::Binary(n @ 0..=63) => u64::try_from((u128::from(ticks) * 1_000_000_000) >> n).ok(),
+            Self::Binary(_) => None,
+        }
+    }
+}
+
+/// An interface as a capture describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// What its frames begin with.
+    pub link_type: LinkType,
+    /// The most bytes kept of a frame; 0 is no limit.
+    pub snap_length: u32,
+    /// The unit of its times.
+    pub resolution: Resolution,
+    /// Seconds to be added to its times.
+    pub offset_seconds: i64,
+    /// Bytes of frame check sequence at the end of each frame, where the capture says so.
+    pub fcs_bytes: Option<u8>,
+    /// Its name on the machine that captured.
+    pub name: Option<String>,
+    /// What it was called by somebody.
+    pub description: Option<String>,
+    /// The capture filter.
+    pub filter: Option<String>,
+    /// Packets that it received, by its latest statistics.
+    pub received: Option<u64>,
+    /// Packets that it dropped, by its latest statistics.
+    pub dropped: Option<u64>,
+    /// Packets that the operating system dropped, by its latest statistics.
+    pub dropped_by_system: Option<u64>,
+}
+
+impl Interface {
+    /// One of which nothing is known but what its frames begin with and its unit of time.
+    pub fn new(link_type: LinkType, resolution: Resolution) -> Self {
+        Self {
+            link_type,
+            snap_length: 0,
+            resolution,
+            offset_seconds: 0,
+            fcs_bytes: None,
+            name: None,
+            description: None,
+            filter: None,
+            received: None,
+            dropped: None,
+            dropped_by_system: None,
+        }
+    }
+
+    /// The moment that `ticks` stand for; `None` before 1970, beyond 2554 or where the unit is not usable.
+    #[inline]
+    pub(super) fn moment(&self, ticks: u64) -> Option<Instant<Realtime>> {
+        let nanos = self.resolution.nanos(ticks)?;
+        if self.offset_seconds == 0 {
+            return Some(Instant::from_nanos(nanos));
+        }
+        nanos.checked_add_signed(self.offset_seconds.checked_mul(1_000_000_000)?).map(Instant::from_nanos)
+    }
+}
+
+/// One captured frame. It borrows from the reader's buffer until the next is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    /// Its number in the capture, from 1.
+    pub number: u64,
+    /// Where its record begins, in bytes of the unpacked stream.
+    pub offset: u64,
+    /// When it was captured; `None` where the capture does not say.
+    pub at: Option<Instant<Realtime>>,
+    /// Index of the interface.
+    pub interface: u32,
+    /// What it begins with.
+    pub link_type: LinkType,
+    /// Bytes it had on the wire.
+    pub original_length: u32,
+    /// The bytes kept.
+    pub data: &'a [u8],
+    pub(super) options: &'a [u8],
+    pub(super) big_endian: bool,
+}
+
+impl<'a> Frame<'a> {
+    /// A frame that is in memory already, for example one that was just built or captured.
+    pub fn new(number: u64, at: Instant<Realtime>, link_type: LinkType, data: &'a [u8]) -> Self {
+        Self {
+            number,
+            offset: 0,
+            at: Some(at),
+            interface: 0,
+            link_type,
+            original_length: u32::try_from(data.len()).unwrap_or(u32::MAX),
+            data,
+            options: &[],
+            big_endian: false,
+        }
+    }
+
+    /// The comments that the capture has on it (pcapng). What is not UTF-8 is left out.
+    pub fn comments(&self) -> Comments<'a> {
+        Comments { rest: self.options, big_endian: self.big_endian }
+    }
+}
+
+/// The comments on one frame.
+#[derive(Clone, Debug)]
+pub struct Comments<'a> {
+    rest: &'a [u8],
+    big_endian: bool,
+}
+
+impl<'a> Iterator for Comments<'a> {
+    type Item = &'a str;
+
+    fn next(&mut self) -> Option<&'a str> {
+        while let Ok(Some((code, value))) = next_option(&mut self.rest, self.big_endian) {
+            if code == 1
+                && let Ok(text) = std::str::from_utf8(value)
+            {
+                return Some(text);
+            }
+        }
+        None
+    }
+}
+
+/// Where a frame lies within the window's bytes, before it is borrowed.
+pub(super) struct Record {
+    pub(super) at: Option<Instant<Realtime>>,
+    pub(super) interface: u32,
+    pub(super) link_type: LinkType,
+    pub(super) original_length: u32,
+    /// Offset of the frame's bytes from the record's beginning.
+    pub(super) start: usize,
+    pub(super) captured: usize,
+    /// Offset and length of the options; none where the length is 0.
+    pub(super) options: (usize, usize),
+    pub(super) big_endian: bool,
+    /// Bytes of the whole record, all held in the window.
+    pub(super) length: usize,
+}
+
+impl Record {
+    #[inline]
+    pub(super) fn frame(self, bytes: &[u8], offset: u64, number: u64) -> Frame<'_> {
+        Frame {
+            number,
+            offset,
+            at: self.at,
+            interface: self.interface,
+            link_type: self.link_type,
+            original_length: self.original_length,
+            data: bytes.get(self.start..self.start + self.captured).unwrap_or_default(),
+            options: bytes.get(self.options.0..self.options.0 + self.options.1).unwrap_or_default(),
+            big_endian: self.big_endian,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_of_all_sizes_become_nanoseconds() {
+        assert_eq!(Resolution::Decimal(0).nanos(2), Some(2_000_000_000));
+        assert_eq!(Resolution::MICROSECONDS.nanos(5), Some(5_000));
+        assert_eq!(Resolution::Decimal(12).nanos(5_999), Some(5));
+        assert_eq!(Resolution::Decimal(127).nanos(u64::MAX), Some(0));
+        assert_eq!(Resolution::Binary(20).nanos(1 << 19), Some(500_000_000));
+        assert_eq!(Resolution::Binary(63).nanos(u64::MAX), Some(1_999_999_999));
+        assert_eq!(Resolution::Decimal(0).nanos(u64::MAX), None);
+        assert_eq!(Resolution::Binary(0).nanos(u64::MAX), None);
+    }
+}

@@ -1,0 +1,195 @@
+//! Capture files: pcap, pcapng and snoop, packed or not, from memory or from a stream that still grows.
+
+mod error;
+mod frame;
+mod pcap;
+mod pcapng;
+mod pcapng_writer;
+mod snoop;
+mod window;
+
+pub use error::{CaptureError, Problem};
+pub use frame::{Comments, Frame, Interface, LinkType, Resolution};
+pub use pcap::{PcapVariant, write_pcap_header, write_pcap_record};
+pub use pcapng_writer::{PcapngWriter, WriteError};
+pub use window::Packing;
+
+use std::io::Read;
+
+use window::Window;
+
+use crate::tally::{Place, Tally};
+
+/// The format of a capture file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// The format of libpcap, in one of its variants.
+    Pcap(PcapVariant),
+    /// pcapng.
+    Pcapng,
+    /// Solaris snoop (RFC 1761).
+    Snoop,
+}
+
+impl std::fmt::Display for Format {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Self::Pcap(PcapVariant { nanoseconds: true, .. }) => "pcap (nanoseconds)",
+            Self::Pcap(PcapVariant { modified: true, .. }) => "pcap (modified)",
+            Self::Pcap(_) => "pcap",
+            Self::Pcapng => "pcapng",
+            Self::Snoop => "snoop",
+        })
+    }
+}
+
+enum Parser {
+    Pcap(pcap::Pcap),
+    Pcapng(pcapng::Pcapng),
+    Snoop(snoop::Snoop),
+}
+
+/// What all formats keep while they are read.
+struct Progress {
+    interfaces: Vec<Interface>,
+    problems: Tally<Problem>,
+    /// Number of the latest packet.
+    number: u64,
+    /// Nothing more can be read: the end, or damage that the format gives no way past.
+    over: bool,
+}
+
+impl Progress {
+    fn problem(&mut self, kind: Problem, offset: u64) {
+        self.problems.add(kind, Place { packet: self.number, offset });
+    }
+
+    /// Counts a problem with the packet that comes next, and reads no further.
+    fn stop_at_next(&mut self, kind: Problem, offset: u64) {
+        self.problems.add(kind, Place { packet: self.number + 1, offset });
+        self.over = true;
+    }
+
+    /// The stream ended at `offset` where a record should go on or begin: clean only where `left` is 0.
+    fn end(&mut self, window: &Window<'_>, left: usize, offset: u64) {
+        let kind = match window.end() {
+            Some(window::End::BadPacking) => Problem::DamagedPacking,
+            Some(window::End::CutPacking) => Problem::CutPacking,
+            _ if left > 0 => Problem::CutRecord,
+            _ => {
+                self.over = true;
+                return;
+            }
+        };
+        self.stop_at_next(kind, offset);
+    }
+}
+
+/// A capture being read. Its memory is one buffer, whatever the file claims.
+pub struct Capture<'a> {
+    window: Window<'a>,
+    packing: Packing,
+    parser: Parser,
+    progress: Progress,
+    /// Bytes of the record given last, passed when the next is asked for.
+    given: usize,
+}
+
+impl<'a> Capture<'a> {
+    /// A capture that is in memory whole, such as a mapped file: nothing is copied unless it is packed.
+    ///
+    /// # Errors
+    /// [`CaptureError`] where this is no capture that can be read.
+    pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, CaptureError> {
+        Self::open(Window::over_bytes(bytes)?)
+    }
+
+    /// A capture from a file or a pipe. A frame is given as soon as its last byte is there.
+    ///
+    /// # Errors
+    /// [`CaptureError`] where this is no capture that can be read, or where reading fails.
+    pub fn from_reader(reader: impl Read + Send + 'a) -> Result<Self, CaptureError> {
+        Self::open(Window::over_stream(reader)?)
+    }
+
+    pub(crate) fn open((mut window, packing): (Window<'a>, Packing)) -> Result<Self, CaptureError> {
+        let mut progress = Progress { interfaces: Vec::new(), problems: Tally::default(), number: 0, over: false };
+        if !window.has(4)? {
+            return Err(CaptureError::NoCapture { offset: 0, have: window.bytes().len() });
+        }
+        let magic = *window.bytes().first_chunk::<4>().unwrap_or(&[0; 4]);
+        let parser = if let Some(variant) = PcapVariant::from_magic(magic) {
+            Parser::Pcap(pcap::Pcap::open(&mut window, &mut progress, variant)?)
+        } else if magic == pcapng::SECTION_HEADER {
+            Parser::Pcapng(pcapng::Pcapng::open(&mut window, &mut progress)?)
+        } else if &magic == b"snoo" {
+            Parser::Snoop(snoop::Snoop::open(&mut window, &mut progress)?)
+        } else {
+            return Err(CaptureError::UnknownMagic { magic });
+        };
+        Ok(Self { window, packing, parser, progress, given: 0 })
+    }
+
+    /// The format found.
+    pub fn format(&self) -> Format {
+        match &self.parser {
+            Parser::Pcap(pcap) => Format::Pcap(pcap.variant),
+            Parser::Pcapng(_) => Format::Pcapng,
+            Parser::Snoop(_) => Format::Snoop,
+        }
+    }
+
+    /// The packing found.
+    pub fn packing(&self) -> Packing {
+        self.packing
+    }
+
+    /// The interfaces met so far, over all sections; [`Frame::interface`] is an index into it.
+    pub fn interfaces(&self) -> &[Interface] {
+        &self.progress.interfaces
+    }
+
+    /// What was wrong so far, by kind, with packet numbers and byte offsets.
+    pub fn problems(&self) -> &Tally<Problem> {
+        &self.progress.problems
+    }
+
+    /// Packets given so far.
+    pub fn packets(&self) -> u64 {
+        self.progress.number
+    }
+
+    /// Bytes of the unpacked stream read so far.
+    pub fn offset(&self) -> u64 {
+        self.window.offset() + self.given as u64
+    }
+
+    /// The next frame, or `None` at the end. Damage is counted in [`Capture::problems`] and reading goes on
+    /// where the format allows it.
+    ///
+    /// # Errors
+    /// Only where the reader itself fails.
+    #[inline]
+    pub fn next_frame(&mut self) -> Result<Option<Frame<'_>>, CaptureError> {
+        self.window.advance(self.given);
+        self.given = 0;
+        if self.progress.over {
+            return Ok(None);
+        }
+        let record = match &mut self.parser {
+            Parser::Pcap(parser) => parser.next(&mut self.window, &mut self.progress)?,
+            Parser::Pcapng(parser) => parser.next(&mut self.window, &mut self.progress)?,
+            Parser::Snoop(parser) => parser.next(&mut self.window, &mut self.progress)?,
+        };
+        let Some(record) = record else { return Ok(None) };
+        self.given = record.length;
+        Ok(Some(record.frame(self.window.bytes(), self.window.offset(), self.progress.number)))
+    }
+}
+
+/// Reads 4 bytes at `at`, which the caller knows to be there; 0 where not.
+#[inline]
+fn word(bytes: &[u8], at: usize, big_endian: bool) -> u32 {
+    let four = bytes.get(at..).and_then(<[u8]>::first_chunk::<4>).copied().unwrap_or_default();
+    if big_endian { u32::from_be_bytes(four) } else { u32::from_le_bytes(four) }
+}

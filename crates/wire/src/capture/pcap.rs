@@ -1,0 +1,153 @@
+//! The format of libpcap: a header of 24 bytes, then records of 16 bytes and the frame.
+//!
+//! Variants are told apart by the magic number: microseconds or nanoseconds, either byte order, and the modified one
+//! (of Alexey Kuznetzov's patches) whose record headers have 8 more bytes.
+
+use std::io;
+
+use model::{Instant, Realtime};
+
+use super::error::{CaptureError, Problem};
+use super::frame::{Interface, LinkType, Record, Resolution};
+use super::window::Window;
+use super::{Progress, word};
+
+/// The longest frame that is believed: BIG TCP's largest is 512 KiB, a USB capture's some MiB.
+pub(super) const LONGEST_FRAME: u32 = 8 << 20;
+
+/// How a pcap file is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PcapVariant {
+    /// Numbers have their most significant byte first.
+    pub big_endian: bool,
+    /// Fractions of a second are nanoseconds, otherwise microseconds.
+    pub nanoseconds: bool,
+    /// Record headers are 24 bytes long rather than 16.
+    pub modified: bool,
+}
+
+impl PcapVariant {
+    /// The variant that a file beginning with `magic` is of.
+    pub fn from_magic(magic: [u8; 4]) -> Option<Self> {
+        let variant = |big_endian, nanoseconds, modified| Some(Self { big_endian, nanoseconds, modified });
+        let of = |number: u32, big_endian| match number {
+            0xa1b2_c3d4 => variant(big_endian, false, false),
+            0xa1b2_3c4d => variant(big_endian, true, false),
+            0xa1b2_cd34 => variant(big_endian, false, true),
+            _ => None,
+        };
+        of(u32::from_le_bytes(magic), false).or_else(|| of(u32::from_be_bytes(magic), true))
+    }
+}
+
+pub(super) struct Pcap {
+    pub(super) variant: PcapVariant,
+    link_type: LinkType,
+}
+
+impl Pcap {
+    pub(super) fn open(
+        window: &mut Window<'_>,
+        progress: &mut Progress,
+        variant: PcapVariant,
+    ) -> Result<Self, CaptureError> {
+        if !window.has(24)? {
+            return Err(CaptureError::NoCapture { offset: 0, have: window.bytes().len() });
+        }
+        let header = window.bytes();
+        let versions = word(header, 4, variant.big_endian);
+        let major = if variant.big_endian { versions >> 16 } else { versions & 0xffff };
+        if major != 2 {
+            return Err(CaptureError::Unsupported { offset: 4, what: "pcap version", value: major.into() });
+        }
+        // The upper half of the link type holds the length of the frame check sequence (bit 26, and 28 to 31).
+        let network = word(header, 20, variant.big_endian);
+        let link_type = LinkType((network & 0xffff) as u16);
+        let resolution = if variant.nanoseconds { Resolution::NANOSECONDS } else { Resolution::MICROSECONDS };
+        let mut interface = Interface::new(link_type, resolution);
+        interface.snap_length = word(header, 16, variant.big_endian);
+        interface.fcs_bytes = (network & 0x0400_0000 != 0).then_some(((network >> 28) * 2) as u8);
+        progress.interfaces.push(interface);
+        window.advance(24);
+        Ok(Self { variant, link_type })
+    }
+
+    #[inline]
+    pub(super) fn next(&mut self, window: &mut Window<'_>, progress: &mut Progress) -> io::Result<Option<Record>> {
+        let header_length = if self.variant.modified { 24 } else { 16 };
+        let offset = window.offset();
+        if !window.has(header_length)? {
+            progress.end(window, window.bytes().len(), offset);
+            return Ok(None);
+        }
+        let header = window.bytes();
+        let big = self.variant.big_endian;
+        let captured = word(header, 8, big);
+        let record = Record {
+            at: moment(word(header, 0, big), word(header, 4, big), self.variant.nanoseconds),
+            interface: 0,
+            link_type: self.link_type,
+            original_length: word(header, 12, big).max(captured),
+            start: header_length,
+            captured: captured as usize,
+            options: (0, 0),
+            big_endian: big,
+            length: header_length + captured as usize,
+        };
+        if captured > LONGEST_FRAME {
+            progress.stop_at_next(Problem::ImpossibleLength, offset);
+            return Ok(None);
+        }
+        if !window.has(record.length)? {
+            progress.end(window, window.bytes().len(), offset);
+            return Ok(None);
+        }
+        progress.number += 1;
+        Ok(Some(record))
+    }
+}
+
+#[inline]
+fn moment(seconds: u32, fraction: u32, nanoseconds: bool) -> Option<Instant<Realtime>> {
+    let unit = if nanoseconds { 1 } else { 1_000 };
+    // Neither product nor sum can leave 64 bits, whatever the fields hold.
+    Some(Instant::from_nanos(u64::from(seconds) * 1_000_000_000 + u64::from(fraction) * unit))
+}
+
+/// Writes the header of a pcap file with nanoseconds, least significant byte first.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write_pcap_header(out: &mut impl io::Write, link_type: LinkType) -> io::Result<()> {
+    let mut header = [0; 24];
+    header[..4].copy_from_slice(&0xa1b2_3c4d_u32.to_le_bytes());
+    header[4] = 2;
+    header[6] = 4;
+    header[16..20].copy_from_slice(&262_144_u32.to_le_bytes());
+    header[20..22].copy_from_slice(&link_type.0.to_le_bytes());
+    out.write_all(&header)
+}
+
+/// Writes one record after [`write_pcap_header`]. `data` may be less than `original_length`, where a frame was cut short.
+///
+/// # Errors
+/// Those of `out`; `InvalidInput` where the time is beyond the format's year 2106 or the frame is too long.
+pub fn write_pcap_record(
+    out: &mut impl io::Write,
+    at: Instant<Realtime>,
+    original_length: u32,
+    data: &[u8],
+) -> io::Result<()> {
+    let invalid = |what| io::Error::new(io::ErrorKind::InvalidInput, what);
+    let seconds = u32::try_from(at.as_nanos() / 1_000_000_000)
+        .map_err(|_| invalid("pcap cannot hold a time after 2106; write pcapng"))?;
+    let length = u32::try_from(data.len()).ok().filter(|n| *n <= LONGEST_FRAME);
+    let length = length.ok_or_else(|| invalid("a frame of more than 8 MiB"))?;
+    let mut header = [0; 16];
+    header[..4].copy_from_slice(&seconds.to_le_bytes());
+    header[4..8].copy_from_slice(&((at.as_nanos() % 1_000_000_000) as u32).to_le_bytes());
+    header[8..12].copy_from_slice(&length.to_le_bytes());
+    header[12..].copy_from_slice(&original_length.to_le_bytes());
+    out.write_all(&header)?;
+    out.write_all(data)
+}

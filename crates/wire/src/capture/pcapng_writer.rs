@@ -1,0 +1,177 @@
+//! Writing pcapng: one section, its interfaces, and packets with comments.
+
+use std::io::{self, Write};
+
+use super::frame::{Frame, Interface};
+
+/// Why a pcapng file could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// The writer failed.
+    #[error("cannot write the capture: {0}")]
+    Io(#[from] io::Error),
+    /// A frame names an interface that was not given to the writer.
+    #[error("packet {number} names interface {interface}, but only {known} are described")]
+    NoSuchInterface {
+        /// The packet.
+        number: u64,
+        /// What it names.
+        interface: u32,
+        /// How many there are.
+        known: usize,
+    },
+}
+
+/// Writes a capture as pcapng, least significant byte first, times in nanoseconds.
+pub struct PcapngWriter<W: Write> {
+    out: W,
+    interfaces: usize,
+    block: Vec<u8>,
+}
+
+impl<W: Write> PcapngWriter<W> {
+    /// Begins a section; `application` is named in it as the writer of the file.
+    ///
+    /// # Errors
+    /// Where `out` fails.
+    pub fn new(out: W, application: &str) -> Result<Self, WriteError> {
+        let mut writer = Self { out, interfaces: 0, block: Vec::new() };
+        writer.begin(0x0a0d_0d0a);
+        writer.block.extend_from_slice(&0x1a2b_3c4d_u32.to_le_bytes());
+        writer.block.extend_from_slice(&[1, 0, 0, 0]);
+        writer.block.extend_from_slice(&u64::MAX.to_le_bytes());
+        writer.option(4, application.as_bytes());
+        writer.end_of_options();
+        writer.finish_block()?;
+        Ok(writer)
+    }
+
+    /// Describes the next interface; the first is number 0. Resolution and offset are not copied, since times are written as
+    /// nanoseconds since 1970.
+    ///
+    /// # Errors
+    /// Where `out` fails.
+    pub fn interface(&mut self, interface: &Interface) -> Result<(), WriteError> {
+        self.begin(1);
+        self.block.extend_from_slice(&interface.link_type.0.to_le_bytes());
+        self.block.extend_from_slice(&[0, 0]);
+        self.block.extend_from_slice(&interface.snap_length.to_le_bytes());
+        for (code, text) in [(2, &interface.name), (3, &interface.description)] {
+            if let Some(text) = text {
+                self.option(code, text.as_bytes());
+            }
+        }
+        self.option(9, &[9]);
+        if let Some(filter) = &interface.filter {
+            self.option(11, &[&[0], filter.as_bytes()].concat());
+        }
+        if let Some(bytes) = interface.fcs_bytes {
+            self.option(13, &[bytes]);
+        }
+        self.end_of_options();
+        self.interfaces += 1;
+        self.finish_block()
+    }
+
+    /// Describes those of `all` that are not yet described: call it before each frame while a file with several is copied.
+    ///
+    /// # Errors
+    /// Where `out` fails.
+    #[inline]
+    pub fn interfaces(&mut self, all: &[Interface]) -> Result<(), WriteError> {
+        while let Some(interface) = all.get(self.interfaces) {
+            self.interface(interface)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a frame with the comments it has and then `comments`. A frame without a time gets 0. A comment
+    /// longer than the format's 65,535 bytes is cut at a character.
+    ///
+    /// # Errors
+    /// Where its interface is not described, or `out` fails.
+    pub fn frame(&mut self, frame: &Frame<'_>, comments: &[&str]) -> Result<(), WriteError> {
+        if frame.interface as usize >= self.interfaces {
+            let (number, interface, known) = (frame.number, frame.interface, self.interfaces);
+            return Err(WriteError::NoSuchInterface { number, interface, known });
+        }
+        let at = frame.at.map_or(0, model::Instant::as_nanos);
+        self.begin(6);
+        // A frame that was read or built is never longer than the reader's limit of 8 MiB times two.
+        let captured = u32::try_from(frame.data.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+        for field in [frame.interface, (at >> 32) as u32, at as u32, captured, frame.original_length] {
+            self.block.extend_from_slice(&field.to_le_bytes());
+        }
+        self.block.extend_from_slice(frame.data);
+        self.pad();
+        let before = self.block.len();
+        for comment in frame.comments().chain(comments.iter().copied()) {
+            self.option(1, comment.as_bytes());
+        }
+        if self.block.len() > before {
+            self.end_of_options();
+        }
+        self.finish_block()
+    }
+
+    /// Writes the statistics of interface `number` (its counts of packets received and dropped).
+    ///
+    /// # Errors
+    /// Where `out` fails.
+    pub fn statistics(&mut self, number: u32, interface: &Interface, at: u64) -> Result<(), WriteError> {
+        self.begin(5);
+        for field in [number, (at >> 32) as u32, at as u32] {
+            self.block.extend_from_slice(&field.to_le_bytes());
+        }
+        for (code, count) in [(4, interface.received), (5, interface.dropped), (7, interface.dropped_by_system)] {
+            if let Some(count) = count {
+                self.option(code, &count.to_le_bytes());
+            }
+        }
+        self.end_of_options();
+        self.finish_block()
+    }
+
+    /// Flushes, and gives back what was written to.
+    ///
+    /// # Errors
+    /// Where `out` fails.
+    pub fn finish(mut self) -> Result<W, WriteError> {
+        self.out.flush()?;
+        Ok(self.out)
+    }
+
+    fn begin(&mut self, kind: u32) {
+        self.block.clear();
+        self.block.extend_from_slice(&kind.to_le_bytes());
+        self.block.extend_from_slice(&[0; 4]);
+    }
+
+    fn option(&mut self, code: u16, value: &[u8]) {
+        let mut length = value.len().min(usize::from(u16::MAX));
+        // Bytes of the form 10xxxxxx continue a character of UTF-8.
+        while length < value.len() && length > 0 && value[length] & 0xc0 == 0x80 {
+            length -= 1;
+        }
+        self.block.extend_from_slice(&code.to_le_bytes());
+        self.block.extend_from_slice(&(length as u16).to_le_bytes());
+        self.block.extend_from_slice(&value[..length]);
+        self.pad();
+    }
+
+    fn end_of_options(&mut self) {
+        self.block.extend_from_slice(&[0; 4]);
+    }
+
+    fn pad(&mut self) {
+        self.block.resize(self.block.len().next_multiple_of(4), 0);
+    }
+
+    fn finish_block(&mut self) -> Result<(), WriteError> {
+        let length = u32::try_from(self.block.len() + 4).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+        self.block[4..8].copy_from_slice(&length.to_le_bytes());
+        self.block.extend_from_slice(&length.to_le_bytes());
+        self.out.write_all(&self.block)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,251 @@
+//! The bytes of a capture, unpacked: either all of them at once or a window moving over a stream.
+
+use std::io::{self, BufReader, Read};
+
+/// How a capture was packed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Packing {
+    /// As it is.
+    #[default]
+    None,
+    /// gzip (RFC 1952), of any number of members.
+    Gzip,
+    /// Zstandard (RFC 8878), of any number of frames.
+    Zstd,
+    /// xz, of any number of streams.
+    Xz,
+}
+
+impl Packing {
+    /// The packing that a stream beginning with `start` has.
+    pub fn detect(start: &[u8]) -> Self {
+        match start {
+            [0x1f, 0x8b, ..] => Self::Gzip,
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => Self::Zstd,
+            // A skippable frame first (RFC 8878, section 3.1.2), as pzstd writes.
+            [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Self::Zstd,
+            [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Self::Xz,
+            _ => Self::None,
+        }
+    }
+}
+
+/// What the stream ended with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The end of the file.
+    Clean,
+    /// The packing was cut short.
+    CutPacking,
+    /// The packing is damaged.
+    BadPacking,
+}
+
+/// The most bytes of one record or block that are held at once.
+pub(crate) const MOST_HELD: usize = 16 << 20;
+
+const READ_SIZE: usize = 1 << 20;
+
+/// How much memory the xz decoder may take: the largest preset (`-9`) needs 65 MiB.
+const XZ_MEMORY: u64 = 128 << 20;
+
+enum Source<'a> {
+    Whole(&'a [u8]),
+    Stream { reader: Box<dyn Read + Send + 'a>, buffer: Vec<u8>, filled: usize, packed: bool },
+}
+
+pub(crate) struct Window<'a> {
+    source: Source<'a>,
+    position: usize,
+    /// Offset in the unpacked stream of the first byte held.
+    base: u64,
+    end: Option<End>,
+}
+
+impl<'a> Window<'a> {
+    /// Over bytes that are all there; unpacks where they are packed.
+    pub(crate) fn over_bytes(bytes: &'a [u8]) -> io::Result<(Self, Packing)> {
+        match Packing::detect(bytes) {
+            Packing::None => {
+                Ok((Self { source: Source::Whole(bytes), position: 0, base: 0, end: Some(End::Clean) }, Packing::None))
+            }
+            packing => Ok((Self::unpacking(bytes, packing)?, packing)),
+        }
+    }
+
+    /// Over a stream; unpacks where it is packed. Reads no more than it must to give what is asked.
+    pub(crate) fn over_stream(mut reader: impl Read + Send + 'a) -> io::Result<(Self, Packing)> {
+        let mut start = [0; 6];
+        let mut have = 0;
+        while have < start.len() {
+            match reader.read(&mut start[have..]) {
+                Ok(0) => break,
+                Ok(n) => have += n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        let packing = Packing::detect(&start[..have]);
+        let whole = io::Cursor::new(start).take(have as u64).chain(reader);
+        Ok((Self::unpacking(whole, packing)?, packing))
+    }
+
+    fn unpacking(reader: impl Read + Send + 'a, packing: Packing) -> io::Result<Self> {
+        let reader: Box<dyn Read + Send + 'a> = match packing {
+            Packing::None => Box::new(reader),
+            Packing::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(BufReader::new(reader))),
+            Packing::Zstd => Box::new(zstd::stream::read::Decoder::new(reader)?),
+            Packing::Xz => {
+                let stream = liblzma::stream::Stream::new_stream_decoder(XZ_MEMORY, liblzma::stream::CONCATENATED)
+                    .map_err(io::Error::other)?;
+                Box::new(liblzma::read::XzDecoder::new_stream(reader, stream))
+            }
+        };
+        let packed = packing != Packing::None;
+        Ok(Self {
+            source: Source::Stream { reader, buffer: Vec::new(), filled: 0, packed },
+            position: 0,
+            base: 0,
+            end: None,
+        })
+    }
+
+    /// The bytes held from the current position on.
+    #[inline]
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match &self.source {
+            Source::Whole(all) => &all[self.position..],
+            Source::Stream { buffer, filled, .. } => &buffer[self.position..*filled],
+        }
+    }
+
+    /// Offset of the current position in the unpacked stream.
+    #[inline]
+    pub(crate) fn offset(&self) -> u64 {
+        self.base + self.position as u64
+    }
+
+    /// Whether `need` bytes are held from here on, after reading what is missing.
+    ///
+    /// `need` is at most [`MOST_HELD`]; more is answered with false.
+    #[inline]
+    pub(crate) fn has(&mut self, need: usize) -> io::Result<bool> {
+        if self.bytes().len() >= need { Ok(true) } else { self.read_until(need) }
+    }
+
+    #[cold]
+    fn read_until(&mut self, need: usize) -> io::Result<bool> {
+        let Source::Stream { reader, buffer, filled, packed } = &mut self.source else { return Ok(false) };
+        if need > MOST_HELD {
+            return Ok(false);
+        }
+        while *filled - self.position < need {
+            if self.end.is_some() {
+                return Ok(false);
+            }
+            if buffer.len() - self.position < need {
+                buffer.copy_within(self.position..*filled, 0);
+                *filled -= self.position;
+                self.base += self.position as u64;
+                self.position = 0;
+                // Room beyond what is needed keeps the bytes moved above few for each byte read.
+                if buffer.len() < need + READ_SIZE {
+                    buffer.resize(need + READ_SIZE, 0);
+                }
+            }
+            match reader.read(&mut buffer[*filled..]) {
+                Ok(0) => self.end = Some(End::Clean),
+                Ok(n) => *filled += n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if *packed && e.kind() == io::ErrorKind::UnexpectedEof => self.end = Some(End::CutPacking),
+                // Decoders report damage with these kinds; an error of the device below has another.
+                Err(e)
+                    if *packed
+                        && matches!(
+                            e.kind(),
+                            io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput | io::ErrorKind::Other
+                        ) =>
+                {
+                    self.end = Some(End::BadPacking);
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Moves past `count` bytes that are held.
+    #[inline]
+    pub(crate) fn advance(&mut self, count: usize) {
+        debug_assert!(count <= self.bytes().len());
+        self.position += count;
+    }
+
+    /// What the stream ended with, once it has.
+    pub(crate) fn end(&self) -> Option<End> {
+        self.end
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+
+    fn packed(data: &[u8]) -> Vec<(Packing, Vec<u8>)> {
+        let gz = |d: &[u8]| {
+            let mut e = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            e.write_all(d).unwrap();
+            e.finish().unwrap()
+        };
+        let (a, b) = data.split_at(data.len() / 2);
+        let mut xz = liblzma::write::XzEncoder::new(Vec::new(), 1);
+        xz.write_all(data).unwrap();
+        vec![
+            (Packing::None, data.to_vec()),
+            (Packing::Gzip, [gz(a), gz(b)].concat()),
+            (Packing::Zstd, [zstd::encode_all(a, 1).unwrap(), zstd::encode_all(b, 1).unwrap()].concat()),
+            (Packing::Xz, xz.finish().unwrap()),
+        ]
+    }
+
+    /// Gives one byte a call, as a slow pipe may.
+    struct Trickle<'a>(&'a [u8]);
+
+    impl Read for Trickle<'_> {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            let n = self.0.len().min(into.len()).min(1);
+            into[..n].copy_from_slice(&self.0[..n]);
+            self.0 = &self.0[n..];
+            Ok(n)
+        }
+    }
+
+    #[test]
+    fn all_packings_give_the_same_bytes_from_memory_and_from_a_slow_stream() {
+        let data: Vec<u8> = (0..10_000u32).map(|n| (n * n / 7) as u8).collect();
+        for (packing, bytes) in packed(&data) {
+            let windows = [Window::over_bytes(&bytes).unwrap(), Window::over_stream(Trickle(&bytes)).unwrap()];
+            for (mut window, found) in windows {
+                assert_eq!(found, packing);
+                assert!(window.has(data.len()).unwrap());
+                assert_eq!(window.bytes(), data);
+                assert!(!window.has(data.len() + 1).unwrap());
+                assert_eq!(window.end(), Some(End::Clean));
+            }
+        }
+    }
+
+    #[test]
+    fn packings_cut_at_every_byte_end_as_cut_or_damaged() {
+        let data: Vec<u8> = (0..300u32).map(|n| (n * 31) as u8).collect();
+        for (packing, bytes) in packed(&data) {
+            for cut in 6..bytes.len() {
+                let (mut window, _) = Window::over_bytes(&bytes[..cut]).unwrap();
+                let whole = window.has(data.len()).unwrap();
+                assert!(!whole || packing != Packing::None);
+                assert!(data.starts_with(window.bytes()));
+            }
+        }
+    }
+}

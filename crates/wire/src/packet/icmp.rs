@@ -1,0 +1,136 @@
+//! ICMP (RFC 792, 1191) and ICMPv6 (RFC 4443): errors, with the connection whose packet they quote.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+
+use model::SeqNumber;
+
+use super::address::{be16, be32};
+use super::span::{Layer, Span, Unread};
+use super::{ip_protocol, ipv4, ipv6};
+
+/// An ICMP message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Icmp {
+    /// Who sent it: for an error a router or the receiver.
+    pub source: IpAddr,
+    /// To whom.
+    pub destination: IpAddr,
+    /// Whether it is ICMPv6.
+    pub v6: bool,
+    /// Type.
+    pub kind: u8,
+    /// Code.
+    pub code: u8,
+    /// The next hop's MTU in bytes, from "fragmentation needed" or "packet too big"; 0 where an old router does not tell.
+    pub next_hop_mtu: Option<u32>,
+    /// The TCP or UDP packet that an error quotes.
+    pub quoted: Option<Quoted>,
+}
+
+/// The beginning of a packet that an ICMP error quotes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quoted {
+    /// Its sender.
+    pub source: SocketAddr,
+    /// Its receiver.
+    pub destination: SocketAddr,
+    /// [`ip_protocol::TCP`] or [`ip_protocol::UDP`].
+    pub protocol: u8,
+    /// TCP's sequence number.
+    pub seq: Option<SeqNumber>,
+    /// Bytes of the IP packet's payload on the wire.
+    pub bytes: u32,
+}
+
+impl Icmp {
+    /// Reads a message from `source` to `destination`.
+    ///
+    /// # Errors
+    /// Where its first four bytes are not there.
+    pub(super) fn parse(span: Span<'_>, source: IpAddr, destination: IpAddr, v6: bool) -> Result<Self, Unread> {
+        let [kind, code, ..] = *span.header::<4>(Layer::Icmp)?;
+        let is_error = if v6 { kind < 128 } else { matches!(kind, 3 | 4 | 5 | 11 | 12) };
+        let mut icmp = Self { source, destination, v6, kind, code, next_hop_mtu: None, quoted: None };
+        if let Some(header) = span.data.first_chunk::<8>() {
+            icmp.next_hop_mtu = match (v6, kind, code) {
+                (false, 3, 4) => Some(be16(header, 6).into()),
+                (true, 2, _) => Some(be32(header, 4)),
+                _ => None,
+            };
+            if is_error {
+                icmp.quoted = quoted(span.skip(8), v6);
+            }
+        }
+        Ok(icmp)
+    }
+
+    /// Whether it says that a packet was too big for the next hop and may not be split.
+    pub fn is_packet_too_big(&self) -> bool {
+        self.next_hop_mtu.is_some()
+    }
+}
+
+fn quoted(span: Span<'_>, v6: bool) -> Option<Quoted> {
+    // Only the beginning is quoted, so the length in its IP header goes beyond this message. 65,575 is the most that IPv6 can say.
+    let span = Span { data: span.data, wire: 65_575 };
+    let inner = if v6 { ipv6::open(span) } else { ipv4::open(span) }.ok()?;
+    let first = inner.payload.data.first_chunk::<4>()?;
+    if !matches!(inner.protocol, ip_protocol::TCP | ip_protocol::UDP) {
+        return None;
+    }
+    let seq = inner.payload.data.first_chunk::<8>().filter(|_| inner.protocol == ip_protocol::TCP);
+    Some(Quoted {
+        source: SocketAddr::new(inner.source, be16(first, 0)),
+        destination: SocketAddr::new(inner.destination, be16(first, 2)),
+        protocol: inner.protocol,
+        seq: seq.map(|header| SeqNumber(be32(header, 4))),
+        bytes: inner.payload.wire,
+    })
+}
+
+impl fmt::Display for Icmp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let version = if self.v6 { "ICMPv6" } else { "ICMP" };
+        write!(f, "{version} {} > {} type {} code {}", self.source, self.destination, self.kind, self.code)?;
+        match self.next_hop_mtu {
+            Some(mtu) => write!(f, " next-hop MTU {mtu}"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fragmentation_needed_names_the_connection_and_the_mtu() {
+        let mut message = vec![3, 4, 0, 0, 0, 0, 0x05, 0x14];
+        let ip = ipv4::Ipv4 {
+            source: [10, 0, 0, 1].into(),
+            destination: [10, 0, 0, 2].into(),
+            protocol: 6,
+            id: 1,
+            dont_fragment: true,
+            more_fragments: false,
+            fragment_offset: 0,
+            ttl: 63,
+            traffic_class: 0,
+        };
+        ip.emit(1480, &mut message);
+        message.extend_from_slice(&[0x30, 0x39, 0, 80, 0, 0, 0, 9]);
+        let (router, host) = ("10.9.9.9".parse().unwrap(), "10.0.0.1".parse().unwrap());
+        let icmp = Icmp::parse(Span::whole(&message), router, host, false).unwrap();
+        assert_eq!(icmp.next_hop_mtu, Some(1300));
+        let quoted = icmp.quoted.unwrap();
+        assert_eq!(
+            (quoted.source, quoted.destination),
+            ("10.0.0.1:12345".parse().unwrap(), "10.0.0.2:80".parse().unwrap())
+        );
+        assert_eq!((quoted.seq, quoted.bytes), (Some(SeqNumber(9)), 1480));
+        for cut in 0..message.len() {
+            let _ = Icmp::parse(Span { data: &message[..cut], wire: 60 }, router, host, false);
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Protocols: one file each, with the parsed form of its header, how to read and write it, how to show it, and its tests.
+
+mod address;
+mod checksum;
+mod cooked;
+mod dissect;
+mod ethernet;
+mod fragment;
+mod gre;
+mod icmp;
+mod ipv4;
+mod ipv6;
+mod loopback;
+mod pppoe;
+mod span;
+mod tcp;
+mod udp;
+mod vxlan;
+
+pub use checksum::{Checksum, transport_checksum, verify_transport};
+pub use cooked::{CookedV1, CookedV2};
+pub use dissect::{DEEPEST, Packet, dissect};
+pub use ethernet::{Ethernet, VlanTag};
+pub use fragment::{FragmentLosses, Reassembly};
+pub use gre::Gre;
+pub use icmp::{Icmp, Quoted};
+pub use ipv4::Ipv4;
+pub use ipv6::Ipv6;
+pub use span::{Layer, Span, Unread};
+pub use tcp::Tcp;
+pub use udp::Udp;
+pub use vxlan::Vxlan;
+
+/// EtherTypes (IEEE 802 numbers) that are read here.
+pub mod ether_type {
+    /// IPv4.
+    pub const IPV4: u16 = 0x0800;
+    /// IPv6.
+    pub const IPV6: u16 = 0x86dd;
+    /// An 802.1Q tag.
+    pub const VLAN: u16 = 0x8100;
+    /// An 802.1ad service tag.
+    pub const SERVICE_VLAN: u16 = 0x88a8;
+    /// The number that switches used for stacked tags before 802.1ad.
+    pub const OLD_SERVICE_VLAN: u16 = 0x9100;
+    /// PPPoE, session stage (RFC 2516).
+    pub const PPPOE_SESSION: u16 = 0x8864;
+    /// An Ethernet frame within GRE or VXLAN.
+    pub const BRIDGED: u16 = 0x6558;
+    /// ERSPAN type I or II within GRE.
+    pub const ERSPAN_II: u16 = 0x88be;
+    /// ERSPAN type III within GRE.
+    pub const ERSPAN_III: u16 = 0x22eb;
+}
+
+/// IP protocol numbers (IANA) that are read here.
+pub mod ip_protocol {
+    /// IPv6's hop-by-hop options.
+    pub const HOP_BY_HOP: u8 = 0;
+    /// ICMP.
+    pub const ICMP: u8 = 1;
+    /// IPv4 within IP.
+    pub const IPV4: u8 = 4;
+    /// TCP.
+    pub const TCP: u8 = 6;
+    /// UDP.
+    pub const UDP: u8 = 17;
+    /// IPv6 within IP.
+    pub const IPV6: u8 = 41;
+    /// IPv6's routing header.
+    pub const ROUTING: u8 = 43;
+    /// IPv6's fragment header.
+    pub const FRAGMENT: u8 = 44;
+    /// GRE.
+    pub const GRE: u8 = 47;
+    /// The authentication header.
+    pub const AUTHENTICATION: u8 = 51;
+    /// ICMPv6.
+    pub const ICMPV6: u8 = 58;
+    /// IPv6's destination options.
+    pub const DESTINATION_OPTIONS: u8 = 60;
+}

@@ -1,0 +1,93 @@
+//! tcpdump's text, of 1999 and of today, against the packets it was printed from.
+
+use std::process::Command;
+
+use wire::{Capture, Flags, Packet, Reassembly, Segment, TextReader, dissect};
+
+const SHARED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../../shared");
+
+fn read(text: &str) -> (Vec<Segment>, TextReader<&[u8]>) {
+    let mut reader = TextReader::new(text.as_bytes());
+    let mut segments = Vec::new();
+    while let Some(segment) = reader.next_segment().expect("bytes in memory") {
+        segments.push(segment);
+    }
+    (segments, reader)
+}
+
+#[test]
+fn the_two_dumps_of_1999() {
+    let path = format!("{SHARED}/references/small-messages-and-delayed-acks.txt");
+    tier::needs!(tier::Need::Path(&path));
+    let text = String::from_utf8_lossy(&std::fs::read(&path).expect("readable")).into_owned();
+    let (s, reader) = read(&text);
+    assert_eq!((s.len(), reader.dump()), (20, 2));
+    let (client, server) = (s[0].source, s[0].destination);
+    assert_eq!((reader.name(client.ip()), client.port()), (Some("su2cn10"), 1033));
+    assert_eq!((reader.name(server.ip()), server.port()), (Some("su2sn"), 7890));
+    assert_eq!((s[0].flags, s[1].flags), (Flags::SYN, Flags::SYN | Flags::ACK));
+    assert_eq!((s[0].options.mss, s[0].options.cut), (Some(1460), true));
+    assert_eq!(s[0].options.timestamps, Some((Some(2_523_810), None)));
+    assert_eq!((s[4].at.as_nanos(), s[5].at.as_nanos()), (977_000, 20_528_000));
+    assert_eq!((s[4].payload, s[4].header_bytes, s[14].payload), (723, 32, 724));
+    assert_eq!((s[4].seq.0, s[4].end_seq().0), (2_307_198_862, 2_307_199_585));
+    assert_eq!(s[5].ack, s[4].end_seq());
+    assert_eq!((s[2].seq, s[8].seq.0), (s[0].end_seq(), 2_590_564_684));
+    assert_eq!(s[9].ack, s[8].end_seq());
+    assert_eq!(s[10].at.as_nanos(), 0);
+}
+
+#[test]
+fn today_s_text_gives_what_the_capture_gives() {
+    let path = format!("{SHARED}/captures/Z_ssh_ssh.pcap");
+    tier::needs!(tier::Need::Path(&path), tier::Need::Program("tcpdump"));
+    let bytes = std::fs::read(&path).expect("readable");
+    let mut capture = Capture::from_bytes(&bytes).expect("a capture");
+    let mut truth = Vec::new();
+    let mut reassembly = Reassembly::new();
+    while let Some(frame) = capture.next_frame().expect("bytes") {
+        if let Ok(Packet::Tcp(segment)) = dissect(&frame, &mut reassembly) {
+            truth.push(segment);
+        }
+    }
+    for options in
+        [&["-nn"][..], &["-nn", "-tt"], &["-nn", "-ttt"], &["-nn", "-tttt"], &["-nn", "-S"], &["-nn", "-v", "-tt"]]
+    {
+        let output = Command::new("tcpdump").args(options).args(["-r", &path]).env("TZ", "UTC").output().expect("runs");
+        let (read, _) = read(&String::from_utf8_lossy(&output.stdout));
+        assert_eq!(read.len(), truth.len(), "{options:?}");
+        // The capture spans three years, of which neither a clock without a date nor -ttt prints the days; its first 40
+        // packets are of one day.
+        let of_one_day = if options.contains(&"-tt") || options.contains(&"-tttt") { usize::MAX } else { 40 };
+        let (mut same_seq, mut elapsed) = (0, true);
+        for (n, (a, b)) in read.iter().zip(&truth).enumerate() {
+            assert_eq!(
+                (a.source, a.destination, a.flags, a.payload),
+                (b.source, b.destination, b.flags, b.payload),
+                "{options:?} {a:?}"
+            );
+            assert_eq!((a.window, a.header_bytes), (b.window, b.header_bytes), "{options:?} {a:?}");
+            if b.flags.contains(Flags::ACK) {
+                assert_eq!(a.ack, b.ack, "{options:?} {a:?}");
+            }
+            assert!(b.sequence_length() == 0 || a.seq == b.seq, "{options:?} {a:?} {b:?}");
+            same_seq += usize::from(a.seq == b.seq);
+            elapsed &= n >= of_one_day || a.at.since(read[0].at) == b.at.since(truth[0].at);
+        }
+        assert!(elapsed, "{options:?}: times since the first packet");
+        assert!(same_seq * 100 >= truth.len() * 90, "{options:?}: {same_seq} of {}", truth.len());
+    }
+}
+
+#[test]
+fn midnight_names_ports_ipv6_and_prose() {
+    let text = "Here is what I saw at 12:00 > see below:\n\
+        23:59:59.900000 IP6 ::1.5000 > ::1.80: Flags [S], seq 4294967295, win 100, options [mss 65476], length 0\n\
+        00:00:00.100000 IP6 ::1.80 > ::1.5000: Flags [S.], seq 5, ack 0, win 100, length 0\n\
+        \t0x0000:  6000 0000\n\
+        00:00:00.200000 IP 10.0.0.1.53 > 10.0.0.2.999: 1234+ A? example.org. (29)\n";
+    let (s, reader) = read(text);
+    assert_eq!(s.len(), 2);
+    assert_eq!(s[1].at.as_nanos() - s[0].at.as_nanos(), 200_000_000);
+    assert_eq!((s[1].number, s[1].ack.0, reader.counts().other_packets, reader.counts().passed_over), (2, 0, 1, 2));
+}

@@ -1,0 +1,169 @@
+//! `analyze`: what limited each TCP connection of a capture, and why.
+
+mod annotate;
+mod dump;
+mod input;
+mod live;
+mod plot;
+mod story;
+mod table;
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use diagnose::{Follower, Keep, Options, Report};
+
+use crate::exit::BadInput;
+pub use input::{Reading, Source, read};
+
+/// What limited each TCP connection of a capture, and why
+///
+/// Reads pcap, pcapng, snoop (also gzip, zstd or xz packed) and tcpdump text, follows every connection, and says what made
+/// it slow, with the packets that show it and what mending it would be worth. `-` reads standard input.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Captures to read; `-` is standard input
+    #[arg(required_unless_present = "interface")]
+    files: Vec<PathBuf>,
+    /// Capture on this interface instead, until Ctrl-C
+    #[arg(short, long, value_name = "IFACE", conflicts_with_all = ["files", "annotate"])]
+    interface: Option<String>,
+    /// End a live capture after this many seconds
+    #[arg(long = "for", value_name = "SECONDS", requires = "interface")]
+    seconds: Option<f64>,
+    /// One JSON object a line: the connections, then the capture
+    #[arg(long)]
+    json: bool,
+    /// Only this connection, by its number, with its full story
+    #[arg(short, long, value_name = "N")]
+    connection: Option<usize>,
+    /// The full story of every connection
+    #[arg(long)]
+    story: bool,
+    /// Print connections packet by packet, in microseconds from their start
+    #[arg(long, conflicts_with = "json")]
+    dump: bool,
+    /// Write the capture again as pcapng with a comment on each packet that a finding rests on
+    #[arg(long, value_name = "OUT.pcapng")]
+    annotate: Option<PathBuf>,
+    /// Plot time and sequence, window and flight of one connection to an SVG or PNG file
+    #[arg(long, value_name = "OUT.svg", requires = "connection")]
+    plot: Option<PathBuf>,
+    /// Rows of the table
+    #[arg(long, default_value_t = 50, value_name = "N")]
+    rows: usize,
+    /// Connections followed at most; packets of further ones are counted
+    #[arg(long, default_value_t = 2_000_000, value_name = "N")]
+    max_connections: usize,
+}
+
+/// Packets of one connection that are kept for a story, a dump or a plot. A longer one is told to this point, and says so.
+const PACKETS_KEPT: usize = 500_000;
+
+/// A seed that nobody who writes captures can know.
+pub fn seed() -> [u64; 2] {
+    use std::hash::{BuildHasher as _, RandomState};
+    [RandomState::new().hash_one(1), RandomState::new().hash_one(2)]
+}
+
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let keep = match (args.connection, args.dump) {
+        (Some(0), _) => return Err(BadInput("connections are numbered from 1".into()).into()),
+        (Some(n), _) => Keep::Connection(n, PACKETS_KEPT),
+        (None, true) => Keep::First(100, PACKETS_KEPT / 100),
+        (None, false) => Keep::Nothing,
+    };
+    let options = Options { seed: seed(), connections: args.max_connections, keep };
+    if let Some(interface) = &args.interface {
+        let mut follower = Follower::new(options);
+        let limit =
+            args.seconds.map(Duration::try_from_secs_f64).transpose().map_err(|e| BadInput(format!("--for: {e}")))?;
+        let reading = live::capture(interface, limit, &mut follower)?;
+        return show(args, interface, &follower, &reading);
+    }
+    if args.annotate.is_some() && args.files.len() != 1 {
+        return Err(BadInput("--annotate takes one capture at a time".into()).into());
+    }
+    let mut readable = 0;
+    for path in &args.files {
+        let name = path.display().to_string();
+        let source = Source::from_argument(path);
+        let mut follower = Follower::new(options);
+        let reading = match read(&source, |segment| follower.take(segment)) {
+            Ok(reading) => reading,
+            // With several files, one that cannot be read does not keep the others from being read.
+            Err(error) if args.files.len() > 1 => {
+                eprintln!("wirelapse: {error:#}");
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        readable += 1;
+        reading.warn();
+        show(args, &name, &follower, &reading)?;
+        if let Some(out) = &args.annotate {
+            annotate::write(&source, out, &follower, &reading.interfaces)?;
+        }
+    }
+    if readable == 0 {
+        return Err(BadInput("none of the files could be read".into()).into());
+    }
+    Ok(())
+}
+
+fn show(args: &Args, name: &str, follower: &Follower, reading: &Reading) -> anyhow::Result<()> {
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    let chosen = |n: usize| {
+        follower
+            .report(n)
+            .ok_or_else(|| BadInput(format!("{name} has {} connections, there is no number {n}", follower.len())))
+    };
+    if let (Some(n), Some(path)) = (args.connection, &args.plot) {
+        plot::write(&chosen(n)?, path).with_context(|| format!("cannot plot to {}", path.display()))?;
+    }
+    if args.json {
+        match args.connection {
+            Some(n) => line(&mut out, &chosen(n)?)?,
+            None => follower.reports().try_for_each(|r| line(&mut out, &r))?,
+        }
+        line(&mut out, &reading.json(name, follower))?;
+    } else if args.dump {
+        let numbers = args.connection.map_or(1..=follower.len().min(100), |n| n..=n);
+        for n in numbers {
+            dump::print(&mut out, &chosen(n)?, reading)?;
+        }
+    } else if let Some(n) = args.connection {
+        story::tell(&mut out, &chosen(n)?)?;
+    } else if args.story {
+        follower.reports().try_for_each(|r| story::tell(&mut out, &r))?;
+    } else {
+        table::print(&mut out, name, follower, reading, args.rows)?;
+    }
+    out.flush()?;
+    Ok(())
+}
+
+fn line(out: &mut impl Write, value: &impl serde::Serialize) -> anyhow::Result<()> {
+    serde_json::to_writer(&mut *out, value).map_err(io::Error::from)?;
+    out.write_all(b"\n")?;
+    Ok(())
+}
+
+/// The comments that findings put on packets, by packet number.
+fn comments(reports: impl Iterator<Item = Report>) -> BTreeMap<u64, Vec<String>> {
+    let mut comments: BTreeMap<u64, Vec<String>> = BTreeMap::new();
+    for report in reports {
+        for f in &report.findings {
+            for &packet in &f.packets {
+                comments
+                    .entry(packet)
+                    .or_default()
+                    .push(format!("wirelapse, connection {}: {}: {}", report.number, f.kind, f.text));
+            }
+        }
+    }
+    comments
+}

@@ -1,0 +1,66 @@
+//! Capturing on an interface through libpcap.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use diagnose::Follower;
+use wire::{Frame, LinkType, Packet, Reassembly};
+
+use super::Reading;
+use crate::exit::BadInput;
+
+static STOP: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn stop(_: libc::c_int) {
+    STOP.store(true, Ordering::Relaxed);
+}
+
+/// Headers with all their options, tunnels included, fit in this; payload is not looked at.
+const SNAP_LENGTH: i32 = 256;
+
+/// Captures until Ctrl-C or until `limit` is over.
+pub fn capture(interface: &str, limit: Option<Duration>, follower: &mut Follower) -> anyhow::Result<Reading> {
+    let opened = pcap::Capture::from_device(interface).and_then(|c| {
+        c.snaplen(SNAP_LENGTH).promisc(false).timeout(100).buffer_size(16 << 20).precision(pcap::Precision::Nano).open()
+    });
+    let mut capture = match opened {
+        Ok(capture) => capture,
+        Err(e @ (pcap::Error::PcapError(_) | pcap::Error::InvalidString)) => {
+            return Err(BadInput(format!("cannot capture on {interface}: {e} (it takes root or CAP_NET_RAW, and an interface that `ip link` shows)")).into());
+        }
+        Err(e) => return Err(e).context(format!("cannot capture on {interface}")),
+    };
+    let link_type = u16::try_from(capture.get_datalink().0).map_or(LinkType(u16::MAX), LinkType);
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        // SAFETY: the handler only stores to an atomic, which is allowed in a signal handler.
+        unsafe { libc::signal(signal, stop as extern "C" fn(libc::c_int) as libc::sighandler_t) };
+    }
+    let started = Instant::now();
+    let mut reading = Reading::live(interface);
+    let mut reassembly = Reassembly::new();
+    while !STOP.load(Ordering::Relaxed) && limit.is_none_or(|l| started.elapsed() < l) {
+        let packet = match capture.next_packet() {
+            Ok(packet) => packet,
+            Err(pcap::Error::TimeoutExpired) => continue,
+            Err(pcap::Error::NoMorePackets) => break,
+            Err(_) if STOP.load(Ordering::Relaxed) => break,
+            Err(e) => return Err(e).context(format!("cannot read packets from {interface}")),
+        };
+        reading.packets += 1;
+        // With nanosecond precision libpcap puts nanoseconds where the name says microseconds.
+        let nanos = (packet.header.ts.tv_sec as u64)
+            .saturating_mul(1_000_000_000)
+            .saturating_add(packet.header.ts.tv_usec as u64);
+        let mut frame = Frame::new(reading.packets, model::Instant::from_nanos(nanos), link_type, packet.data);
+        frame.original_length = packet.header.len;
+        match wire::dissect(&frame, &mut reassembly) {
+            Ok(Packet::Tcp(segment)) => follower.take(&segment),
+            Ok(_) => reading.not_tcp(None),
+            Err(why) => reading.not_tcp(Some(why)),
+        }
+    }
+    let counted = capture.stats().context("cannot read the capture's counters")?;
+    reading.dropped(u64::from(counted.dropped) + u64::from(counted.if_dropped));
+    Ok(reading)
+}

@@ -1,0 +1,127 @@
+//! `wirelapse doctor`.
+
+mod page;
+
+use std::io::{IsTerminal as _, Write as _};
+
+use ::trace::capabilities as bpf;
+use anyhow::Context as _;
+use machine::{Capability, Group, Setting, State};
+
+/// Show what this machine can do, and for what it cannot: why, and what is used instead
+///
+/// Each capability is tried, never guessed from the kernel's version. Exit status 1 where no trace is possible on this machine
+/// whoever asks; what only root may do does not count as missing.
+#[derive(clap::Args)]
+pub struct Args {
+    /// One JSON object a line: kinds `capability` and `setting`
+    #[arg(long)]
+    json: bool,
+}
+
+/// No trace is possible where all of one of these are missing.
+const NEEDED: [&[&str]; 2] = [&["BTF"], &["bpf_timestamping", "tracepoints_backend"]];
+
+/// What the tracer finds by loading programs. BTF is left out: `machine` has it already.
+fn bpf_capabilities() -> impl Iterator<Item = Capability> {
+    bpf::all().into_iter().filter(|found| found.name != "btf").map(|found| {
+        let state = match found.state {
+            bpf::State::Available => State::Available(String::new()),
+            bpf::State::Missing { reason } => State::Missing(reason),
+            bpf::State::NeedsRoot => State::NeedsRoot,
+        };
+        Capability::new(Group::Bpf, found.name, state, found.purpose, found.instead)
+    })
+}
+
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let mut capabilities = machine::capabilities();
+    capabilities.extend(bpf_capabilities());
+    let settings = machine::settings();
+    capabilities.sort_by_key(|capability| capability.group);
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        for capability in &capabilities {
+            writeln!(out, "{}", capability_json(capability))?;
+        }
+        for setting in &settings {
+            writeln!(out, "{}", setting_json(setting))?;
+        }
+    } else {
+        let colour = out.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        let page = page::draw(&capabilities, &settings, machine::is_root(), colour);
+        out.write_all(page.as_bytes())?;
+    }
+    out.flush()?;
+    missing_need(&capabilities).map_or(Ok(()), Err).context("no trace is possible on this machine")
+}
+
+fn missing_need(capabilities: &[Capability]) -> Option<anyhow::Error> {
+    NEEDED.iter().find_map(|alternatives| {
+        let reasons: Option<Vec<_>> = alternatives
+            .iter()
+            .map(|name| match &capabilities.iter().find(|c| c.name == *name)?.state {
+                State::Missing(reason) => Some(format!("{name}: {reason}")),
+                _ => None,
+            })
+            .collect();
+        reasons.map(|reasons| anyhow::anyhow!(reasons.join("; ")))
+    })
+}
+
+fn capability_json(capability: &Capability) -> serde_json::Value {
+    let (detail, reason) = match &capability.state {
+        State::Available(detail) => ((!detail.is_empty()).then_some(detail.as_str()), None),
+        State::Missing(reason) => (None, Some(reason.as_str())),
+        State::NeedsRoot => (None, Some("needs root")),
+    };
+    serde_json::json!({
+        "kind": "capability",
+        "group": capability.group.name(),
+        "name": capability.name,
+        "state": capability.state.name(),
+        "detail": detail,
+        "reason": reason,
+        "for": capability.purpose,
+        "instead": capability.instead,
+    })
+}
+
+fn setting_json(setting: &Setting) -> serde_json::Value {
+    serde_json::json!({ "kind": "setting", "name": setting.name, "value": setting.value, "for": setting.purpose })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn btf(state: State) -> Capability {
+        Capability::new(Group::Kernel, "BTF", state, "types", "nothing")
+    }
+
+    #[test]
+    fn only_what_nothing_replaces_is_a_failure() {
+        assert!(missing_need(&[btf(State::Available(String::new()))]).is_none());
+        assert!(missing_need(&[btf(State::NeedsRoot)]).is_none());
+        let error = missing_need(&[btf(State::Missing("not built in".into()))]).unwrap();
+        assert_eq!(error.to_string(), "BTF: not built in");
+        let other = |name, state| Capability::new(Group::Bpf, name, state, "x", "y");
+        let missing = || State::Missing("no".into());
+        assert!(missing_need(&[other("netem", missing())]).is_none());
+        let one = [other("bpf_timestamping", missing()), other("tracepoints_backend", State::Available(String::new()))];
+        assert!(missing_need(&one).is_none());
+        let none = [other("bpf_timestamping", missing()), other("tracepoints_backend", missing())];
+        assert_eq!(missing_need(&none).unwrap().to_string(), "bpf_timestamping: no; tracepoints_backend: no");
+    }
+
+    #[test]
+    fn every_state_has_its_keys() {
+        let there = capability_json(&btf(State::Available("5 MB".into())));
+        assert_eq!((&there["state"], &there["detail"]), (&"available".into(), &"5 MB".into()));
+        assert!(there["reason"].is_null());
+        let absent = capability_json(&btf(State::Missing("not built in".into())));
+        assert_eq!((&absent["state"], &absent["reason"]), (&"missing".into(), &"not built in".into()));
+        let root = capability_json(&btf(State::NeedsRoot));
+        assert_eq!((&root["state"], &root["reason"]), (&"needs_root".into(), &"needs root".into()));
+    }
+}

@@ -1,0 +1,169 @@
+//! `wirelapse rr`, and what `crr` shares with it.
+
+use std::time::Duration;
+
+use traffic::rr::{Config, Exchange, Outcome};
+use traffic::{Progress, Summary};
+
+use crate::workload::{self, Interrupt, ServerArgs, SocketArgs, time};
+
+/// Request and response over lasting connections, to `serve`
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    shape: Shape,
+    /// Requests under way on one connection
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    outstanding: u32,
+}
+
+/// The shape of transactions.
+#[derive(clap::Args)]
+pub struct Shape {
+    #[command(flatten)]
+    server: ServerArgs,
+    /// Bytes of a request
+    #[arg(short = 'q', long, value_name = "BYTES", value_parser = workload::bytes32, default_value = "1")]
+    request: u32,
+    /// Bytes of a response
+    #[arg(short = 'r', long, value_name = "BYTES", value_parser = workload::bytes32, default_value = "1")]
+    response: u32,
+    /// Writes that requests and responses are each split into (a message of fewer bytes takes a write a byte)
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    writes: u32,
+    /// Writes of a request, where they differ
+    #[arg(long, value_name = "N")]
+    request_writes: Option<u32>,
+    /// Writes of a response, where they differ
+    #[arg(long, value_name = "N")]
+    response_writes: Option<u32>,
+    /// What the server waits before it responds
+    #[arg(long, value_name = "TIME", value_parser = workload::duration, default_value = "0")]
+    think: Duration,
+    /// Connections; for crr, transactions at once
+    #[arg(short = 'c', long, value_name = "N", default_value_t = 1)]
+    connections: u32,
+    /// Transactions a second in all, at fixed moments (open loop); each when the one before is done unless given
+    #[arg(long, value_name = "N")]
+    rate: Option<f64>,
+    /// How long
+    #[arg(short = 't', long = "for", value_name = "TIME", value_parser = workload::duration, default_value = "10s")]
+    duration: Duration,
+    /// Done before that and not counted
+    #[arg(long, value_name = "TIME", value_parser = workload::duration, default_value = "0")]
+    warm_up: Duration,
+    /// Width of the series
+    #[arg(short = 'i', long, value_name = "TIME", value_parser = workload::duration, default_value = "1s")]
+    interval: Duration,
+    /// Bind this side to a CPU
+    #[arg(long, value_name = "N")]
+    cpu: Option<usize>,
+    #[command(flatten)]
+    options: SocketArgs,
+    /// One JSON object a line: each interval, each slow transaction, then the outcome
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    run_shape(&args.shape, false, args.outstanding)
+}
+
+/// Carries out the transactions and shows them.
+pub fn run_shape(shape: &Shape, connect_each: bool, outstanding: u32) -> anyhow::Result<()> {
+    let config = Config {
+        token: shape.server.token.clone(),
+        local: shape.server.bind,
+        connect_each,
+        exchange: Exchange {
+            request_bytes: shape.request,
+            response_bytes: shape.response,
+            request_writes: shape.request_writes.unwrap_or(shape.writes.min(shape.request)),
+            response_writes: shape.response_writes.unwrap_or(shape.writes.min(shape.response)),
+            think_ns: workload::ns(shape.think),
+        },
+        connections: shape.connections,
+        outstanding,
+        rate_per_second: shape.rate,
+        duration_ns: workload::ns(shape.duration),
+        warm_up_ns: workload::ns(shape.warm_up),
+        interval_ns: workload::ns(shape.interval),
+        cpu: shape.cpu,
+        options: shape.options.options(),
+        ..Config::new(shape.server.address()?)
+    };
+    let interrupt = Interrupt::listen()?;
+    let shows = workload::shows_progress(shape.json);
+    let mut before = (0, 0);
+    let outcome = workload::or_bad_input(traffic::rr::run(&config, &mut |progress| {
+        if let (true, Progress::Transactions { elapsed_ns, done }) = (shows, progress) {
+            let rate = (done - before.1) as f64 * 1e9 / (elapsed_ns.saturating_sub(before.0)).max(1) as f64;
+            println!("{:>7}  {done:>10} transactions  {rate:>9.0}/s", time(elapsed_ns));
+            before = (elapsed_ns, done);
+        }
+        interrupt.go_on()
+    }))?;
+    if shape.json {
+        for interval in &outcome.series {
+            workload::json_event("interval", interval)?;
+        }
+        for slow in &outcome.slowest {
+            workload::json_event("slow", slow)?;
+        }
+        workload::json_event("outcome", &outcome)?;
+    } else {
+        show(&outcome);
+    }
+    match outcome.interrupted {
+        Some(_) if interrupt.came() => Ok(()),
+        Some(why) if outcome.transactions == 0 || outcome.failed == 0 => anyhow::bail!("{why}"),
+        _ => Ok(()),
+    }
+}
+
+/// The usual figures of a distribution on one line.
+pub fn distribution(name: &str, s: &Summary) {
+    println!(
+        "{name:<11} min {}  median {}  p90 {}  p99 {}  p99.9 {}  max {}  (n = {})",
+        time(s.min_ns),
+        time(s.p50_ns),
+        time(s.p90_ns),
+        time(s.p99_ns),
+        time(s.p999_ns),
+        time(s.max_ns),
+        s.n
+    );
+}
+
+fn show(o: &Outcome) {
+    println!(
+        "rate        {:.1} transactions/s ({} in {})",
+        o.transactions_per_second,
+        o.transactions,
+        time(o.elapsed_ns)
+    );
+    distribution("latency", &o.latency);
+    if let Some(connect) = &o.connect {
+        distribution("handshake", connect);
+    }
+    if let Some(cpu) = o.cpu_per_transaction_ns {
+        println!("CPU         {} a transaction on this side", time(cpu));
+    }
+    if o.unfinished + o.never_sent + o.failed > 0 {
+        println!(
+            "not counted {} unfinished at the end, {} never sent, {} failed",
+            o.unfinished, o.never_sent, o.failed
+        );
+    }
+    for slow in o.slowest.iter().take(3) {
+        let parts = [
+            ("queued", slow.queued_ns),
+            ("handshake", slow.connect_ns),
+            ("first byte", slow.first_byte_ns),
+            ("rest", slow.rest_ns),
+        ];
+        let parts: Vec<String> =
+            parts.iter().filter(|p| p.1 > 0).map(|(name, ns)| format!("{name} {}", time(*ns))).collect();
+        println!("slow        {} from port {}: {}", time(slow.latency_ns), slow.local_port, parts.join(", "));
+    }
+}

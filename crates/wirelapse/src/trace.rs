@@ -1,0 +1,251 @@
+//! `wirelapse trace`.
+
+mod machine;
+mod outputs;
+mod request;
+mod screen;
+mod stop;
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use model::{Nanos, Ratio};
+use report::view::Facts;
+use trace::command::Stopped;
+use trace::{Error, IpNet, Tracer};
+
+use crate::exit::BadInput;
+use outputs::Outputs;
+use request::{Backend, Request};
+
+/// Time every TCP send of running programs at each stage from send() to the peer's ACK
+///
+/// Criteria of different kinds must all hold; of one kind, any. The report comes when the trace ends: after --for, when
+/// CMD ends, or at Ctrl-C. CMD's own output is left alone and the report follows it; with --json, CMD's standard output
+/// goes to standard error, so that standard output bears JSON lines only.
+#[derive(clap::Args)]
+#[command(group = clap::ArgGroup::new("criteria").multiple(true))]
+pub struct Args {
+    /// Trace this process and every process that it starts; may be repeated
+    #[arg(short, long = "pid", value_name = "PID", group = "criteria")]
+    pid: Vec<u32>,
+    /// Trace sockets made in this cgroup or below it
+    #[arg(long, value_name = "PATH", group = "criteria")]
+    cgroup: Option<std::path::PathBuf>,
+    /// Trace connections with this local or remote TCP port; may be repeated
+    #[arg(long, value_name = "PORT", group = "criteria", value_parser = clap::value_parser!(u16).range(1..))]
+    port: Vec<u16>,
+    /// Trace connections to this address or network; may be repeated
+    #[arg(long, value_name = "CIDR", group = "criteria")]
+    peer: Vec<IpNet>,
+    /// Trace every TCP connection of this machine
+    #[arg(long, group = "criteria")]
+    all: bool,
+    /// Look at one part in N: of the time of each connection, in short windows
+    #[arg(long, value_name = "1/N", default_value = "1/1")]
+    sample: Ratio,
+    /// Sample by a draw for each send instead of by windows: exact in number, but no cheaper
+    #[arg(long)]
+    draw: bool,
+    /// Record at most this many sends a second
+    #[arg(long, value_name = "N/s", value_parser = request::rate)]
+    max_rate: Option<std::num::NonZeroU32>,
+    /// Show this many of the slowest sends
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    slowest: usize,
+    /// End after this time: 10s, 500ms, 5m
+    #[arg(long = "for", value_name = "TIME", value_parser = request::duration)]
+    duration: Option<Duration>,
+    /// Show a table while tracing; this is so on a terminal, unless CMD or --json uses it
+    #[arg(long, conflicts_with_all = ["no_live", "json"])]
+    live: bool,
+    /// Show nothing while tracing
+    #[arg(long)]
+    no_live: bool,
+    /// Write one JSON object a line to standard output, and no report
+    #[arg(long)]
+    json: bool,
+    /// Write a run directory: run.json and Parquet tables
+    #[arg(short, long = "output", value_name = "RUN")]
+    output: Option<std::path::PathBuf>,
+    /// Write a trace for ui.perfetto.dev
+    #[arg(long, value_name = "FILE")]
+    perfetto: Option<std::path::PathBuf>,
+    /// How stages are observed
+    #[arg(long, value_enum, default_value_t = Backend::Auto)]
+    backend: Backend,
+    /// Trace this program, from its first byte to its end
+    #[arg(last = true, value_name = "CMD")]
+    command: Vec<std::ffi::OsString>,
+}
+
+/// How often the tracer is asked for what it has, and the files are given what came.
+const TURN: Duration = Duration::from_millis(50);
+/// How often the table on the terminal is drawn.
+const REDRAW: Duration = Duration::from_millis(250);
+/// How long to wait, after CMD ended, for the ACKs of what it sent last.
+const LAST_ACKS: Duration = Duration::from_millis(500);
+/// How long a CMD that was interrupted may take to end before the report comes without it.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let request = Request::from_args(args)?;
+    // Before anything is attached: what cannot be written is found at once.
+    let (perfetto, made) = request.open_perfetto()?.unzip();
+    let made = made == Some(true);
+    let mut tracer = start(&request).inspect_err(|_| request.remove_perfetto(made))?;
+    if let Some(file) = &perfetto {
+        // A pipe or a device has no length to set.
+        let _ = file.set_len(0);
+    }
+    stop::listen();
+
+    let stopped = match request.command.is_empty() {
+        true => None,
+        false => Some(start_stopped(&request, &mut tracer)?),
+    };
+    let provenance = machine::provenance(&request, &tracer);
+    let begun = machine::monotonic();
+    let mut outputs = Outputs::open(&request, provenance, perfetto)?;
+    let mut screen = request.live.then(screen::Screen::open).flatten();
+    let mut child = stopped.map(|s| release(s, &request).inspect_err(|_| request.discard(made))).transpose()?;
+
+    let facts = |tracer: &Tracer| Facts {
+        target: request.words.clone(),
+        backend: tracer.backend().to_string(),
+        sampling: request.config.sampling,
+        coverage: model::Coverage::default(),
+        lost: tracer.lost(),
+        lasted: machine::monotonic().since(begun).unwrap_or(Nanos::ZERO),
+        no_nic: None,
+    };
+    let mut ended = None;
+    let mut watch = Watch::new(&request);
+    let mut drawn = Instant::now();
+    // What fails ends the trace; what was gathered is reported all the same, and then the failure.
+    let mut failure = None;
+    while failure.is_none() && !watch.over(child.as_mut(), &mut ended)? {
+        failure = tracer
+            .poll(TURN, &mut |event| outputs.event(&event))
+            .context("the trace cannot go on")
+            .and_then(|()| outputs.turn(machine::monotonic()))
+            .err();
+        if let Some(screen) = &mut screen
+            && drawn.elapsed() >= REDRAW
+        {
+            drawn = Instant::now();
+            screen.draw(outputs.summary(), &facts(&tracer));
+        }
+    }
+
+    let mut facts = facts(&tracer);
+    let last = tracer.finish(&mut |event| outputs.event(&event)).context("the end of the trace cannot be had")?;
+    facts.lost = last.lost;
+    facts.coverage = last.coverage;
+    drop(screen);
+    // The report comes after CMD's own output, so it waits for the rest of that; an interrupt ends the wait.
+    while let (Some(child), None) = (child.as_mut(), ended) {
+        ended = child.try_wait()?;
+        if watch.impatient() {
+            break;
+        }
+        std::thread::sleep(TURN);
+    }
+    outputs.finish(&request, &facts)?;
+    if let Some(name) = request.command.first() {
+        let name = std::path::Path::new(name).display();
+        request.tell(&match ended {
+            Some(status) => match (status.code(), status.signal()) {
+                (Some(code), _) => format!("{name} ended with exit status {code}."),
+                (None, Some(signal)) => format!("{name} was ended by signal {signal}."),
+                _ => format!("{name} ended."),
+            },
+            None => format!("{name} is still running."),
+        })?;
+    }
+    failure.map_or(Ok(()), Err)
+}
+
+/// When to stop.
+struct Watch {
+    until: Option<Instant>,
+    lingering: Option<Instant>,
+    interrupted: Option<Instant>,
+    with_command: bool,
+}
+
+impl Watch {
+    fn new(request: &Request) -> Self {
+        Self {
+            until: request.duration.map(|d| Instant::now() + d),
+            lingering: None,
+            interrupted: None,
+            with_command: !request.command.is_empty(),
+        }
+    }
+
+    /// Whether the trace is over; tells in `ended` how CMD ended.
+    fn over(
+        &mut self,
+        child: Option<&mut Child>,
+        ended: &mut Option<std::process::ExitStatus>,
+    ) -> anyhow::Result<bool> {
+        let now = Instant::now();
+        if let (Some(child), None) = (child, ended.as_ref()) {
+            *ended = child.try_wait()?;
+            if ended.is_some() {
+                self.lingering = Some(now + LAST_ACKS);
+            }
+        }
+        let interrupted = stop::requests() > 0 && !self.with_command;
+        Ok(interrupted
+            || self.until.is_some_and(|until| now >= until)
+            || self.lingering.is_some_and(|until| now >= until)
+            || self.impatient())
+    }
+
+    /// Whether an interrupted CMD has been waited for long enough: a terminal's Ctrl-C reaches CMD by itself, and what it
+    /// still sends while it ends belongs to the trace. A second Ctrl-C ends the wait.
+    fn impatient(&mut self) -> bool {
+        let requests = stop::requests();
+        if requests > 0 && self.interrupted.is_none() {
+            self.interrupted = Some(Instant::now());
+        }
+        requests > 1 || self.interrupted.is_some_and(|at| at.elapsed() >= PATIENCE)
+    }
+}
+
+fn start(request: &Request) -> anyhow::Result<Tracer> {
+    Tracer::start(&request.config).map_err(|error| match error {
+        Error::NeedsRoot | Error::NoSuchProcess { .. } | Error::Cgroup { .. } | Error::OutOfRange { .. } => {
+            BadInput(error.to_string()).into()
+        }
+        other => other.into(),
+    })
+}
+
+/// CMD, held before its first instruction and followed.
+fn start_stopped(request: &Request, tracer: &mut Tracer) -> anyhow::Result<Stopped> {
+    let mut command = Command::new(&request.command[0]);
+    command.args(&request.command[1..]);
+    if request.json {
+        command.stdout(std::io::stderr());
+    }
+    let stopped = Stopped::start(command).context("cannot start a program")?;
+    tracer.follow_pid(stopped.pid())?;
+    Ok(stopped)
+}
+
+fn release(stopped: Stopped, request: &Request) -> anyhow::Result<Child> {
+    stopped.release().map_err(|error| {
+        let name = std::path::Path::new(&request.command[0]).display();
+        match error.kind() {
+            std::io::ErrorKind::NotFound | std::io::ErrorKind::PermissionDenied => {
+                BadInput(format!("cannot run {name}: {error}; check its name, and PATH")).into()
+            }
+            _ => anyhow::Error::new(error).context(format!("cannot run {name}")),
+        }
+    })
+}

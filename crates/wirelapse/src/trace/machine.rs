@@ -1,0 +1,64 @@
+//! What has to be asked of the machine: its names, its clock, and what the terminal's environment says.
+
+use std::ffi::CStr;
+
+use model::{Instant, Monotonic};
+use store::Provenance;
+use trace::Tracer;
+
+use super::request::Request;
+
+/// `CLOCK_MONOTONIC`, the clock of the stages.
+pub fn monotonic() -> Instant<Monotonic> {
+    let mut at = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: clock_gettime writes one timespec, and every kernel has this clock.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut at) };
+    Instant::from_nanos(at.tv_sec.cast_unsigned() * 1_000_000_000 + at.tv_nsec.cast_unsigned())
+}
+
+pub fn provenance(request: &Request, tracer: &Tracer) -> Provenance {
+    let (kernel, machine) = names();
+    Provenance {
+        version: env!("CARGO_PKG_VERSION").into(),
+        command_line: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
+        kernel,
+        machine,
+        cpus: std::thread::available_parallelism().map_or(0, |n| u32::try_from(n.get()).unwrap_or(u32::MAX)),
+        backend: tracer.backend().to_string(),
+        target: request.words.clone(),
+        sampling: request.config.sampling.into(),
+        max_rate: request.config.max_rate.map(|rate| rate.get().into()),
+        clock: tracer.clock().into(),
+        start_ns: monotonic().as_nanos(),
+        path: None,
+    }
+}
+
+/// Kernel release and hardware name.
+fn names() -> (String, String) {
+    // SAFETY: utsname is plain character arrays; all zeros is a value of it.
+    let mut names: libc::utsname = unsafe { std::mem::zeroed() };
+    // SAFETY: uname writes one utsname.
+    if unsafe { libc::uname(&raw mut names) } != 0 {
+        return ("unknown".into(), "unknown".into());
+    }
+    // SAFETY: the kernel ends each of its names with a zero within the array.
+    let text = |name: &[libc::c_char]| unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned();
+    (text(&names.release), text(&names.machine))
+}
+
+/// <https://no-color.org>, and terminals that say they have none.
+pub fn colour_wanted() -> bool {
+    let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    !set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+/// Whether the locale's characters are Unicode: the first of these variables that is set decides (POSIX).
+pub fn unicode() -> bool {
+    ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(std::env::var_os).find(|value| !value.is_empty()).is_some_and(
+        |value| {
+            let value = value.to_string_lossy().to_lowercase();
+            value.contains("utf-8") || value.contains("utf8")
+        },
+    )
+}

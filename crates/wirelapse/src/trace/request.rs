@@ -1,0 +1,227 @@
+//! From the words of the command line to what is to be done, with everything checked that can be checked before.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use model::{Ratio, Sampling};
+use trace::{BackendChoice, Config, Target};
+
+use super::Args;
+use crate::exit::BadInput;
+
+/// `--backend`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Backend {
+    /// BPF timestamping where the kernel has it, else tracepoints
+    Auto,
+    /// BPF timestamping (Linux 6.15 and later)
+    Timestamping,
+    /// Tracepoints
+    Tracepoints,
+}
+
+/// What is to be done.
+pub struct Request {
+    pub config: Config,
+    /// The target in words.
+    pub words: String,
+    pub command: Vec<std::ffi::OsString>,
+    pub duration: Option<Duration>,
+    pub slowest: usize,
+    pub live: bool,
+    pub json: bool,
+    pub run: Option<PathBuf>,
+    pub perfetto: Option<PathBuf>,
+}
+
+impl Request {
+    pub fn from_args(args: &Args) -> anyhow::Result<Self> {
+        let target = Target {
+            pids: args.pid.clone(),
+            cgroup: args.cgroup.clone(),
+            ports: args.port.clone(),
+            peers: args.peer.clone(),
+            all: args.all,
+        };
+        if target.is_empty() && args.command.is_empty() {
+            return Err(bad(
+                "nothing to trace: name a process (-p PID), a program (-- CMD), --cgroup PATH, --port N, --peer \
+                            CIDR, or --all for every TCP connection of this machine",
+            ));
+        }
+        if args.draw && args.sample == Ratio::ALL {
+            return Err(bad("--draw needs --sample 1/N to say how many sends to draw"));
+        }
+        for pid in &args.pid {
+            if !Path::new(&format!("/proc/{pid}")).exists() {
+                return Err(bad(format!("there is no process {pid}: look it up with ps or pgrep")));
+            }
+        }
+        if let Some(run) = &args.output {
+            check_run(run)?;
+        }
+        let sampling = match (args.sample, args.draw) {
+            (Ratio::ALL, _) => Sampling::Every,
+            (ratio, false) => Sampling::Windows(ratio),
+            (ratio, true) => Sampling::Draws(ratio),
+        };
+        let backend = match args.backend {
+            Backend::Auto => BackendChoice::Auto,
+            Backend::Timestamping => BackendChoice::Timestamping,
+            Backend::Tracepoints => BackendChoice::Tracepoints,
+        };
+        let terminal = io::IsTerminal::is_terminal(&io::stdout());
+        Ok(Self {
+            words: words(&target, &args.command),
+            config: Config { target, sampling, max_rate: args.max_rate, backend, ..Config::default() },
+            command: args.command.clone(),
+            duration: args.duration,
+            slowest: args.slowest,
+            live: terminal && !args.no_live && !args.json && (args.live || args.command.is_empty()),
+            json: args.json,
+            run: args.output.clone(),
+            perfetto: args.perfetto.clone(),
+        })
+    }
+
+    /// The file for `--perfetto`, found writable before anything is attached. One that exists is emptied only when the
+    /// trace has begun; the flag tells whether it was made here.
+    pub fn open_perfetto(&self) -> anyhow::Result<Option<(File, bool)>> {
+        let Some(path) = &self.perfetto else { return Ok(None) };
+        let new = File::options().write(true).create_new(true).open(path);
+        let file = match new {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+                File::options().write(true).open(path).map(|file| (file, false))
+            }
+            new => new.map(|file| (file, true)),
+        };
+        file.map(Some)
+            .map_err(|e| bad(format!("cannot write {}: {e}; name another file for --perfetto", path.display())))
+    }
+
+    /// Takes an empty file away again that was made for a trace that never began.
+    pub fn remove_perfetto(&self, made: bool) {
+        if let (Some(path), true) = (&self.perfetto, made) {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+
+    /// Takes away what was made for a program that then could not be run: the run directory of this trace holds nothing.
+    pub fn discard(&self, perfetto_made: bool) {
+        self.remove_perfetto(perfetto_made);
+        if let Some(run) = &self.run {
+            let _ = std::fs::remove_dir_all(run);
+        }
+    }
+
+    /// A line for the person, beside what standard output is for.
+    pub fn tell(&self, line: &str) -> io::Result<()> {
+        match self.json {
+            true => writeln!(io::stderr(), "{line}"),
+            false => writeln!(io::stdout(), "{line}"),
+        }
+    }
+}
+
+fn bad(text: impl Into<String>) -> anyhow::Error {
+    BadInput(text.into()).into()
+}
+
+/// Whether the run directory can be made; it is made when tracing begins.
+fn check_run(run: &Path) -> anyhow::Result<()> {
+    if run.symlink_metadata().is_ok() {
+        return Err(bad(store::Error::Exists(run.to_owned()).to_string()));
+    }
+    let parent = match run.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let text = std::ffi::CString::new(parent.as_os_str().as_encoded_bytes()).unwrap_or_default();
+    // SAFETY: the path ends in a zero byte, and access() only reads it.
+    if unsafe { libc::access(text.as_ptr(), libc::W_OK | libc::X_OK) } != 0 {
+        let error = io::Error::last_os_error();
+        return Err(bad(format!(
+            "cannot make a directory in {}: {error}; name another place for -o",
+            parent.display()
+        )));
+    }
+    Ok(())
+}
+
+/// What is traced, as a person would say it: criteria of one kind with "or", of different kinds with "and".
+fn words(target: &Target, command: &[std::ffi::OsString]) -> String {
+    fn any<T: ToString>(kind: &str, values: &[T]) -> Option<String> {
+        let values: Vec<String> = values.iter().map(T::to_string).collect();
+        (!values.is_empty()).then(|| format!("{kind} {}", values.join(" or ")))
+    }
+    let program = command.first().map(|name| {
+        let name = Path::new(name);
+        name.file_name().unwrap_or(name.as_os_str()).to_string_lossy().into_owned()
+    });
+    let cgroup = target.cgroup.as_ref().map(|path| format!("cgroup {}", path.display()));
+    let parts: Vec<String> =
+        [program, any("process", &target.pids), cgroup, any("port", &target.ports), any("peer", &target.peers)]
+            .into_iter()
+            .flatten()
+            .collect();
+    if parts.is_empty() { "this machine".into() } else { parts.join(" and ") }
+}
+
+/// `--max-rate`: `200/s`, or the number alone.
+pub fn rate(text: &str) -> Result<NonZeroU32, String> {
+    text.strip_suffix("/s")
+        .unwrap_or(text)
+        .parse()
+        .map_err(|_| "write a whole number of sends a second from 1 on, as in 1000/s".into())
+}
+
+/// `--for`: a number with its unit.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let at = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(at);
+    let seconds = match unit {
+        "ms" => 1e-3,
+        "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3_600.0,
+        _ => return Err("write a number with its unit: 500ms, 10s, 5m or 2h".into()),
+    };
+    number
+        .parse::<f64>()
+        .ok()
+        .and_then(|n| Duration::try_from_secs_f64(n * seconds).ok())
+        // More than a century is a slip, and would not fit the arithmetic of clocks.
+        .filter(|d| !d.is_zero() && d.as_secs() < 3_600 * 24 * 36_500)
+        .ok_or_else(|| "write a number above zero with its unit: 500ms, 10s, 5m or 2h".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_and_rates_read_as_people_write_them() {
+        assert_eq!(duration("10s"), Ok(Duration::from_secs(10)));
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(duration("1.5m"), Ok(Duration::from_secs(90)));
+        for wrong in ["", "10", "s", "-1s", "0s", "1d", "nans", "infs", "1e300h", "1e12h"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(rate("200/s").map(NonZeroU32::get), Ok(200));
+        assert_eq!(rate("7").map(NonZeroU32::get), Ok(7));
+        for wrong in ["", "0", "0/s", "-1", "1/m", "1.5/s"] {
+            assert!(rate(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_target_in_words() {
+        let target = Target { pids: vec![1, 2], ports: vec![80], ..Target::default() };
+        assert_eq!(words(&target, &[]), "process 1 or 2 and port 80");
+        assert_eq!(words(&Target::default(), &["/usr/bin/curl".into(), "x".into()]), "curl");
+        assert_eq!(words(&Target { all: true, ..Target::default() }, &[]), "this machine");
+    }
+}

@@ -1,0 +1,79 @@
+//! `wirelapse udp`.
+
+use std::time::Duration;
+
+use traffic::udp::{Config, Direction, Outcome};
+
+use crate::workload::{self, Interrupt, ServerArgs, SocketArgs, amount, rate, time};
+
+/// Datagrams at a rate: loss, order, jitter and one-way delay, to `serve`
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    server: ServerArgs,
+    /// The server sends
+    #[arg(short = 'R', long)]
+    down: bool,
+    /// Bytes of each datagram, 24 to 65507
+    #[arg(short = 'l', long, value_name = "BYTES", value_parser = workload::bytes32, default_value = "1200")]
+    size: u32,
+    /// Bits of datagrams a second, 0 for as fast as it goes
+    #[arg(short = 'b', long, value_name = "RATE", value_parser = workload::bit_rate, default_value = "10M")]
+    rate: u64,
+    /// How long
+    #[arg(short = 't', long = "for", value_name = "TIME", value_parser = workload::duration, default_value = "10s")]
+    duration: Duration,
+    /// Width of the series
+    #[arg(short = 'i', long, value_name = "TIME", value_parser = workload::duration, default_value = "1s")]
+    interval: Duration,
+    /// Bind this side to a CPU
+    #[arg(long, value_name = "N")]
+    cpu: Option<usize>,
+    #[command(flatten)]
+    options: SocketArgs,
+    /// One JSON object a line: each interval, then the outcome
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let config = Config {
+        token: args.server.token.clone(),
+        local: args.server.bind,
+        direction: if args.down { Direction::Down } else { Direction::Up },
+        datagram_bytes: args.size,
+        bits_per_second: args.rate,
+        duration_ns: workload::ns(args.duration),
+        interval_ns: workload::ns(args.interval),
+        cpu: args.cpu,
+        options: args.options.options(),
+        ..Config::new(args.server.address()?)
+    };
+    let interrupt = Interrupt::listen()?;
+    let outcome = workload::or_bad_input(traffic::udp::run(&config, &mut |_| interrupt.go_on()))?;
+    if args.json {
+        for interval in &outcome.series {
+            workload::json_event("interval", interval)?;
+        }
+        return workload::json_event("outcome", &outcome);
+    }
+    show(&outcome);
+    Ok(())
+}
+
+fn show(o: &Outcome) {
+    let d = &o.datagrams;
+    let percent = 100.0 * d.lost as f64 / d.expected.max(1) as f64;
+    println!("sent      {} datagrams ({}) in {}", o.sent, amount(o.sent_bytes), time(o.elapsed_ns));
+    println!("received  {} ({}), {}", d.received, amount(o.received_bytes), rate(o.goodput_bits_per_second));
+    println!("lost      {} ({percent:.3} %), {} of them dropped at the receiver's socket", d.lost, d.dropped_at_socket);
+    println!("order     {} reordered, {} duplicated, {} too late to tell", d.reordered, d.duplicated, d.too_late);
+    println!("jitter    {} (RFC 3550)", time(d.jitter_ns));
+    match &o.one_way_delay {
+        Some(delay) => crate::rr::distribution("one-way", delay),
+        None => println!("one-way   unknown: the ends do not share a clock"),
+    }
+    if o.not_sent > 0 {
+        println!("not sent  {}: this host's queue was full", o.not_sent);
+    }
+}

@@ -1,0 +1,246 @@
+//! `analyze` and `compare` on the reference texts and on real captures, against tcptrace where it is installed.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// Beside the checkout, or one level up for a work tree of its own.
+fn find(folder: &str, file: &str) -> Option<PathBuf> {
+    ["../../../shared", "../../../../shared"]
+        .into_iter()
+        .map(|up| Path::new(env!("CARGO_MANIFEST_DIR")).join(up).join(folder).join(file))
+        .find(|f| f.exists())
+}
+
+macro_rules! shared_file {
+    ($folder:literal, $file:expr) => {
+        match find($folder, $file) {
+            Some(path) => path,
+            None => {
+                tier::needs!(tier::Need::Path(concat!("../shared/", $folder)));
+                return;
+            }
+        }
+    };
+}
+
+fn run(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_wirelapse")).args(args).output().expect("the binary runs")
+}
+
+fn text(output: &Output) -> String {
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout.clone()).expect("UTF-8")
+}
+
+fn json(args: &[&str]) -> Vec<Value> {
+    text(&run(args)).lines().map(|l| serde_json::from_str(l).expect("JSON")).collect()
+}
+
+#[test]
+fn the_dumps_of_1999() {
+    let file = shared_file!("references", "small-messages-and-delayed-acks.txt");
+    let file = file.to_str().unwrap();
+    let told = text(&run(&["compare", file]));
+    for words in [
+        "they part at packet 6: in the first, the client's ACK (number 6) came 19.551 ms after",
+        "in the second (number 16), where it came at once",
+        "724 bytes were acknowledged at once",
+        "724 is half the 1448-byte segment",
+        "nagle_delayed_ack",
+        "a delayed ACK, packet 6",
+        "Nagle's rule let the FIN (packet 7) go only then",
+    ] {
+        assert!(told.contains(words), "{words}: {told}");
+    }
+    // The same by naming both connections, the other way round.
+    let told = text(&run(&["compare", &format!("{file}#2"), &format!("{file}#1")]));
+    assert!(told.contains("in the second, the client's ACK (number 6) came 19.551 ms"), "{told}");
+    let value = &json(&["compare", "--json", file])[0];
+    assert_eq!(value["parting"]["first_wait_ns"], 19_551_000);
+    assert_eq!(value["parting"]["difference"], "time");
+
+    let lines = json(&["analyze", "--json", file]);
+    let first = &lines[0];
+    assert_eq!((first["kind"].as_str(), lines.len()), (Some("connection"), 3));
+    assert_eq!(first["findings"][0]["kind"], "nagle_delayed_ack");
+    assert_eq!(first["findings"][0]["packets"], serde_json::json!([5, 6, 7]));
+    assert_eq!(first["limits"]["ack_waiting_ns"], 19_551_000);
+    // The dump cut the options short: whether window scaling is on cannot be told from it.
+    assert_eq!(first["window_scaling"]["in_use"], Value::Null);
+    let dump = text(&run(&["analyze", "--dump", "--connection", "1", file]));
+    let ack = "20528 su2cn10.1033 > su2sn.7890: . ack 724 win 32120 <nop,nop,timestamp 2523831 1259949129>";
+    assert!(dump.contains(ack), "{dump}");
+    assert!(dump.contains("977 su2sn.7890 > su2cn10.1033: P 1:724(723) ack 5 win 32120"), "{dump}");
+}
+
+const TOP: [&str; 10] =
+    ["kind", "client", "server", "start_ns", "duration_ns", "verdict", "limits", "to_server", "to_client", "findings"];
+
+const PER_DIRECTION: [&str; 18] = [
+    "packets",
+    "payload_packets",
+    "unique_bytes",
+    "resent_bytes",
+    "resent_packets",
+    "spurious_resends",
+    "out_of_order_packets",
+    "duplicate_acks",
+    "zero_window_packets",
+    "mss",
+    "window_scale",
+    "sack_permitted",
+    "timestamps",
+    "header_bytes",
+    "max_window",
+    "max_in_flight",
+    "rtt",
+    "handshake_rtt_ns",
+];
+
+#[test]
+fn every_connection_has_the_documented_keys() {
+    let file = shared_file!("captures", "Z_http_206_example_a.pcap");
+    let lines = json(&["analyze", "--json", file.to_str().unwrap()]);
+    let (capture, connections) = lines.split_last().unwrap();
+    assert_eq!(capture["kind"], "capture");
+    assert_eq!(connections.len(), 2);
+    for c in connections {
+        for key in TOP {
+            assert!(!c[key].is_null(), "{key}");
+        }
+        let shares: u64 = c["limits"].as_object().unwrap().values().map(|v| v.as_u64().unwrap()).sum();
+        assert_eq!(shares, c["duration_ns"].as_u64().unwrap());
+        for side in ["to_server", "to_client"] {
+            let d = c[side].as_object().unwrap();
+            for key in PER_DIRECTION {
+                assert!(d.contains_key(key), "{side}.{key}");
+            }
+            for key in ["samples", "min_ns", "median_ns", "p99_ns", "max_ns"] {
+                assert!(d["rtt"].as_object().unwrap().contains_key(key), "rtt.{key}");
+            }
+        }
+    }
+}
+
+/// What tcptrace prints of each connection: key, value there, value back.
+fn tcptrace(file: &Path) -> Vec<Vec<(String, String, String)>> {
+    let out = Command::new("tcptrace").args(["-l", "-n"]).arg(file).output().expect("tcptrace runs");
+    let mut connections = Vec::new();
+    for line in String::from_utf8_lossy(&out.stdout).lines() {
+        if line.starts_with("TCP connection ") && line != "TCP connection info:" {
+            connections.push(Vec::new());
+        }
+        // `   total packets:          1249           total packets:          1245      `
+        let mut parts = line.split(':');
+        let (Some(key), Some(middle), Some(last)) = (parts.next(), parts.next(), parts.next()) else { continue };
+        let values = (middle.split_whitespace().next(), last.split_whitespace().next());
+        if let ((Some(a), Some(b)), Some(rows)) = (values, connections.last_mut()) {
+            rows.push((key.trim().to_owned(), a.to_owned(), b.to_owned()));
+        }
+    }
+    connections
+}
+
+/// Our key, and tcptrace's words for it.
+const COMPARED: [(&str, &str); 8] = [
+    ("packets", "total packets"),
+    ("payload_packets", "actual data pkts"),
+    ("payload_bytes", "actual data bytes"),
+    ("unique_bytes", "unique bytes sent"),
+    ("resent_bytes", "rexmt data bytes"),
+    ("resent_packets", "rexmt data pkts"),
+    ("zero_window_packets", "zero win adv"),
+    ("out_of_order_packets", "outoforder pkts"),
+];
+
+#[test]
+fn counts_agree_with_tcptrace() {
+    tier::needs!(tier::Need::Program("tcptrace"));
+    let mut compared = 0;
+    let mut wrong = Vec::new();
+    for file in [
+        "R_rto_rto001.trace",
+        "S_mime_mime-stream-depth_input.pcap",
+        "S_tcp-fastopen-07_tcp_fastopen_segmentation.pcap",
+        "T_dsack.dmp",
+        "T_zwnd.dmp",
+        "Z_ftp_cwd-navigation.pcap",
+        "Z_http_206_example_a.pcap",
+        "Z_http_get-to-ssh-server.pcap",
+        "Z_ssh_ssh.pcap",
+    ] {
+        let path = shared_file!("captures", file);
+        let ours = json(&["analyze", "--json", path.to_str().unwrap()]);
+        let ours: Vec<&Value> = ours.iter().filter(|l| l["kind"] == "connection").collect();
+        let theirs = tcptrace(&path);
+        if ours.len() != theirs.len() {
+            wrong.push(format!("{file}: {} connections against {}", ours.len(), theirs.len()));
+            continue;
+        }
+        for (i, (c, rows)) in ours.iter().zip(&theirs).enumerate() {
+            for (key, name) in COMPARED {
+                let Some((_, a, b)) = rows.iter().find(|r| r.0 == name) else { continue };
+                for (side, value) in [("to_server", a), ("to_client", b)] {
+                    let number = |key: &str| c[side][key].as_u64().unwrap_or(0);
+                    let our = match key {
+                        "payload_bytes" => number("unique_bytes") + number("resent_bytes"),
+                        _ => number(key),
+                    };
+                    compared += 1;
+                    if value.parse() != Ok(our) && explained(file, side, key).is_none() {
+                        wrong.push(format!("{file} #{} {side} {key}: {our} against tcptrace's {value}", i + 1));
+                    }
+                }
+            }
+        }
+    }
+    assert!(compared > 200, "{compared}");
+    assert!(wrong.is_empty(), "{} of {compared} differ:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Where a figure differs from tcptrace's, and why ours is right.
+fn explained(file: &str, side: &str, key: &str) -> Option<&'static str> {
+    let _ = (file, side, key);
+    None
+}
+
+#[test]
+fn bad_input_ends_in_2_and_says_where() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(path("prose.txt"), "nothing that tcpdump ever printed\n").unwrap();
+    std::fs::write(path("noise"), [0u8, 1, 2, 3, 250, 251]).unwrap();
+    std::fs::write(path("empty"), "").unwrap();
+    for name in ["prose.txt", "noise", "empty", "missing"] {
+        let output = run(&["analyze", &path(name)]);
+        assert_eq!(output.status.code(), Some(2), "{name}: {output:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains(name), "{output:?}");
+    }
+    // Cut in the middle: what could be read is analysed, and the warning says where it ends.
+    let file = shared_file!("captures", "Z_http_206_example_a.pcap");
+    let whole = std::fs::read(&file).unwrap();
+    std::fs::write(path("cut.pcap"), &whole[..whole.len() / 2]).unwrap();
+    let output = run(&["analyze", &path("cut.pcap")]);
+    assert!(output.status.success());
+    let warning = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(["cut.pcap", "packet ", "byte "].iter().all(|w| warning.contains(w)), "{warning}");
+}
+
+#[test]
+fn annotated_and_plotted() {
+    let file = shared_file!("captures", "Z_http_206_example_a.pcap");
+    let file = file.to_str().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let (out, plot) = (folder.path().join("annotated.pcapng"), folder.path().join("plot.svg"));
+    text(&run(&["analyze", file, "--annotate", out.to_str().unwrap()]));
+    let (before, after) = (json(&["analyze", "--json", file]), json(&["analyze", "--json", out.to_str().unwrap()]));
+    assert_eq!(before[0]["to_client"], after[0]["to_client"], "the copy holds the same packets");
+    let bytes = std::fs::read(&out).unwrap();
+    let comment = b"wirelapse, connection 2: loss: ";
+    assert!(bytes.windows(comment.len()).any(|w| w == comment));
+    text(&run(&["analyze", file, "--connection", "2", "--plot", plot.to_str().unwrap()]));
+    let svg = std::fs::read_to_string(&plot).unwrap();
+    assert!(svg.starts_with("<svg") && svg.contains("sent again") && svg.contains("receive window"));
+}

@@ -1,0 +1,81 @@
+//! `wirelapse doctor` against other programs' readings of the same machine.
+
+use std::process::{Command, Output};
+
+use tier::Need;
+
+fn doctor() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wirelapse"));
+    command.args(["doctor", "--json"]);
+    command
+}
+
+fn lines(output: &Output) -> Vec<serde_json::Value> {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = std::str::from_utf8(&output.stdout).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn state<'a>(lines: &'a [serde_json::Value], name: &str) -> &'a str {
+    let found: Vec<_> = lines.iter().filter(|l| l["kind"] == "capability" && l["name"] == name).collect();
+    assert_eq!(found.len(), 1, "{name}");
+    found[0]["state"].as_str().unwrap()
+}
+
+#[test]
+fn queues_are_there_exactly_where_tc_can_make_them() {
+    tier::needs!(Need::Root, Need::Path("/sys/kernel/btf/vmlinux"), Need::Program("tc"), Need::Program("unshare"));
+    let lines = lines(&doctor().output().unwrap());
+    for (name, arguments) in [("netem", "root netem delay 1ms"), ("fq", "root fq"), ("tc clsact", "clsact")] {
+        let tc = format!("tc qdisc add dev lo {arguments}");
+        let made = Command::new("unshare").args(["--net", "sh", "-c", &tc]).output().unwrap().status.success();
+        assert_eq!(state(&lines, name), if made { "available" } else { "missing" }, "{name}");
+    }
+}
+
+#[test]
+fn hardware_timestamps_are_there_exactly_where_ethtool_sees_them() {
+    tier::needs!(Need::Path("/sys/kernel/btf/vmlinux"), Need::Program("ethtool"));
+    let lines = lines(&doctor().output().unwrap());
+    let clean = std::fs::read_dir("/sys/class/net").unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
+    // Interfaces come and go while other tests run; those that stay are compared.
+    for name in clean.filter(|name| name == "lo" || name.starts_with("eth") || name.starts_with("en")) {
+        let told = Command::new("ethtool").args(["-T", &name]).output().unwrap();
+        let text = String::from_utf8_lossy(&told.stdout).into_owned();
+        assert_eq!(
+            state(&lines, &format!("{name} hardware")) == "available",
+            text.contains("hardware-transmit") || text.contains("hardware-receive"),
+            "{text}"
+        );
+        assert_eq!(
+            state(&lines, &format!("{name} software")) == "available",
+            text.contains("software-transmit") && text.contains("software-receive"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn without_root_it_says_what_root_would_add() {
+    tier::needs!(Need::Root, Need::Path("/sys/kernel/btf/vmlinux"), Need::Program("setpriv"));
+    // The build folder may be closed to other users, so the program is copied to where they may run it.
+    let dir = tempfile::tempdir().unwrap();
+    let copy = dir.path().join("wirelapse");
+    std::fs::copy(env!("CARGO_BIN_EXE_wirelapse"), &copy).unwrap();
+    std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let nobody = |arguments: &[&str]| {
+        Command::new("setpriv")
+            .args(["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"])
+            .arg(&copy)
+            .args(arguments)
+            .output()
+            .unwrap()
+    };
+    let lines = lines(&nobody(&["doctor", "--json"]));
+    for name in ["root", "CAP_NET_ADMIN", "network namespaces", "netem", "AF_PACKET"] {
+        assert_eq!(state(&lines, name), "needs_root", "{name}");
+    }
+    assert_eq!(state(&lines, "BTF"), "available");
+    let page = nobody(&["doctor"]);
+    assert!(String::from_utf8_lossy(&page.stdout).contains("Root would add, or try: CAP_BPF"));
+}

@@ -1,0 +1,134 @@
+//! `wirelapse trace` as a person or a script meets it.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Output, Stdio};
+
+use tier::Need;
+
+const BTF: Need<'_> = Need::Path("/sys/kernel/btf/vmlinux");
+
+fn wirelapse(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wirelapse"));
+    command.arg("trace").args(args).stdin(Stdio::null());
+    command
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn refused(args: &[&str], says: &str) {
+    let out = wirelapse(args).output().unwrap();
+    assert_eq!(out.status.code(), Some(2), "{args:?}: {}", text(&out.stderr));
+    assert!(text(&out.stderr).contains(says), "{args:?}: no {says:?} in {}", text(&out.stderr));
+    assert!(out.stdout.is_empty(), "{args:?}");
+}
+
+#[test]
+fn wrong_use_is_told_before_anything_is_attached() {
+    let dir = tempfile::tempdir().unwrap();
+    let exists = dir.path().to_str().unwrap();
+    refused(&[], "nothing to trace");
+    refused(&["-p", "4194304"], "there is no process 4194304");
+    refused(&["--peer", "10.0.0.0/99"], "10.0.0.0/99");
+    refused(&["--port", "80", "--sample", "2/3"], "write 1/N");
+    refused(&["--port", "80", "--draw"], "--sample 1/N");
+    refused(&["--port", "80", "--for", "10"], "with its unit");
+    refused(&["--port", "80", "-o", exists], "name another one");
+    refused(&["--port", "80", "-o", "/no/such/folder/run"], "/no/such/folder");
+    refused(&["--port", "80", "--perfetto", "/no/such/folder/file"], "--perfetto");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_program_that_is_not_there_leaves_nothing_behind() {
+    tier::needs!(Need::Root, BTF);
+    let dir = tempfile::tempdir().unwrap();
+    let (run, file) = (dir.path().join("run"), dir.path().join("file"));
+    refused(
+        &["-o", run.to_str().unwrap(), "--perfetto", file.to_str().unwrap(), "--", "/no/such/program"],
+        "check its name",
+    );
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn without_root_it_says_so() {
+    tier::needs!(Need::Root, Need::Program("setpriv"));
+    // The test's own binary may lie where another user cannot go.
+    let dir =
+        tempfile::Builder::new().permissions(std::os::unix::fs::PermissionsExt::from_mode(0o755)).tempdir().unwrap();
+    let copy = dir.path().join("wirelapse");
+    std::fs::copy(env!("CARGO_BIN_EXE_wirelapse"), &copy).unwrap();
+    let out = Command::new("setpriv")
+        .args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--"])
+        .arg(copy)
+        .args(["trace", "--port", "80"])
+        .output()
+        .unwrap();
+    assert_eq!(out.status.code(), Some(2), "{}", text(&out.stderr));
+    assert!(text(&out.stderr).contains("needs root"), "{}", text(&out.stderr));
+}
+
+/// Echoes on loopback and traces itself from outside, by port, until `--for` is over.
+fn traced_exchange(args: &[&str]) -> (u32, Output) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let mut client = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    client.set_nodelay(true).unwrap();
+    let port = port.to_string();
+    let mut all = vec!["--port", &port, "--for", "3s"];
+    all.extend(args);
+    let mut tracing = wirelapse(&all).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut rounds = 0;
+    // For as long as it runs, so that however late it starts there is something to see.
+    while tracing.try_wait().unwrap().is_none() {
+        client.write_all(&[7; 40]).unwrap();
+        server.read_exact(&mut [0; 40]).unwrap();
+        rounds += 1;
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        if rounds > 20_000 {
+            let _ = tracing.kill();
+        }
+    }
+    (rounds, tracing.wait_with_output().unwrap())
+}
+
+#[test]
+fn a_trace_of_an_exchange_reports_exports_and_stores_the_same_sends() {
+    tier::needs!(Need::Root, BTF);
+    let dir = tempfile::tempdir().unwrap();
+    let (run, file) = (dir.path().join("run"), dir.path().join("file"));
+    let (rounds, out) = traced_exchange(&["-o", run.to_str().unwrap(), "--perfetto", file.to_str().unwrap()]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let report = text(&out.stdout);
+    let run = store::Run::open(&run).unwrap();
+    let mut sends = 0;
+    run.sends(|send| {
+        assert_eq!(send.bytes, 40);
+        assert!(send.stamps.ack.is_some());
+        sends += 1;
+    })
+    .unwrap();
+    assert!(sends > 0 && sends <= u64::from(rounds), "{sends} sends of {rounds}\n{report}");
+    assert_eq!(run.state(), store::State::Finished);
+    assert!(report.contains("In words"), "{report}");
+    assert!(!report.contains('\u{1b}'), "no colours in a pipe: {report}");
+    assert!(std::fs::metadata(file).unwrap().len() > 1_000);
+}
+
+#[test]
+fn json_lines_are_all_that_standard_output_bears() {
+    tier::needs!(Need::Root, BTF, Need::Program("sh"));
+    let out = wirelapse(&["--json", "--", "sh", "-c", "echo from the program; exit 3"]).output().unwrap();
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let kinds: Vec<String> = text(&out.stdout)
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).expect(line)["kind"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!((kinds.first().unwrap().as_str(), kinds.last().unwrap().as_str()), ("run", "summary"), "{kinds:?}");
+    let errors = text(&out.stderr);
+    assert!(errors.contains("from the program") && errors.contains("sh ended with exit status 3."), "{errors}");
+}
