@@ -11,12 +11,16 @@ use std::error::Error;
 use std::io::{IoSlice, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use model::Realtime;
-use timestamping::{Enabled, ErrorQueue, Matcher, Report, Request, Room, SendOptions, Stages, now};
+use timestamping::{Enabled, ErrorQueue, Matcher, Report, Request, Room, SendOptions, Stages, TransmitStamp, now};
 
 const SLICE: Duration = Duration::from_millis(25);
+
+/// A send as the reading thread is told of it: its bytes, and when.
+type Sent = (usize, model::Instant<Realtime>);
 
 /// A way of using stamps on a stream.
 #[derive(Clone, Copy, PartialEq)]
@@ -30,20 +34,26 @@ enum Way {
     PlainTsOnly,
     /// This library: read in batches after so many sends, and put to sends.
     Batched(u32),
+    /// Taken off the queue in batches unseen, with no room for what they say: the least that reading can cost.
+    Unseen(u32),
+    /// This library, read and put to sends by a thread of its own on the other core.
+    Thread,
     /// As `Batched`, for one stage only.
     AckOnly(u32),
     /// This library, one send in so many asking for stamps.
     Sampled(u32),
 }
 
-const WAYS: [(&str, Way); 11] = [
+const WAYS: [(&str, Way); 13] = [
     ("no stamps", Way::None),
     ("no stamps, again (what noise there is)", Way::None),
     ("floor: sched+driver+ack made, never read", Way::Floor),
+    ("floor of reading: taken off unseen, every 32", Way::Unseen(32)),
     ("recvmsg after each send, with the packet", Way::Plain),
     ("recvmsg after each send, OPT_TSONLY", Way::PlainTsOnly),
     ("library: batches every 8 sends, matched", Way::Batched(8)),
     ("library: batches every 32 sends, matched", Way::Batched(32)),
+    ("library: a thread of its own, matched", Way::Thread),
     ("library: ack alone, every 32 sends, matched", Way::AckOnly(32)),
     ("library: 1 send in 10 stamped", Way::Sampled(10)),
     ("library: 1 send in 100 stamped", Way::Sampled(100)),
@@ -57,6 +67,7 @@ struct Sender {
     matcher: Option<Matcher<()>>,
     queue: ErrorQueue,
     sends: u64,
+    thread: Option<mpsc::Sender<Sent>>,
 }
 
 impl Sender {
@@ -73,15 +84,22 @@ impl Sender {
         let all = Stages::SCHED | Stages::DRIVER | Stages::ACK;
         let request = match way {
             Way::None => None,
-            Way::Floor | Way::PlainTsOnly | Way::Batched(_) => Some(Request::new().transmit(all)),
+            Way::Floor | Way::Unseen(_) | Way::Thread | Way::PlainTsOnly | Way::Batched(_) => {
+                Some(Request::new().transmit(all))
+            }
             Way::Plain => Some(Request::new().transmit(all).with_payload()),
             Way::AckOnly(_) => Some(Request::new().transmit(Stages::ACK)),
             Way::Sampled(_) => Some(Request::new().transmit_per_send(all)),
         };
         let enabled = request.map(|r| r.enable(&stream)).transpose()?;
+        if !matches!(way, Way::None | Way::Floor) {
+            timestamping::reserve_stamps(&stream, 4096)?;
+        }
+        let thread = enabled.filter(|_| way == Way::Thread).map(|e| reader(e, &stream)).transpose()?;
         let matched = matches!(way, Way::Batched(_) | Way::AckOnly(_) | Way::Sampled(_));
         let matcher = enabled.filter(|_| matched).map(|e| Matcher::new(e.counting(), e.stages(), 4096));
         Ok(Self {
+            thread,
             way,
             stream,
             enabled,
@@ -112,13 +130,25 @@ impl Sender {
                 self.stream.write_all(data)?;
                 matcher.sent(data.len(), before, ());
             }
-            _ => self.stream.write_all(data)?,
+            _ => {
+                // Told before the write: a stamp must not come for a send that nobody knows of.
+                if let Some(thread) = &self.thread {
+                    thread.send((data.len(), now()))?;
+                }
+                self.stream.write_all(data)?;
+            }
         }
         let every = match self.way {
             Way::Batched(n) | Way::AckOnly(n) => n,
             Way::Sampled(one_in) => one_in * 8,
             Way::Plain | Way::PlainTsOnly => return plain_read(&self.stream),
-            Way::None | Way::Floor => return Ok(()),
+            Way::Unseen(n) => {
+                if self.sends.is_multiple_of(n.into()) {
+                    take_unseen(&self.stream);
+                }
+                return Ok(());
+            }
+            Way::None | Way::Floor | Way::Thread => return Ok(()),
         };
         if self.sends.is_multiple_of(every.into()) {
             self.read()?;
@@ -152,6 +182,56 @@ impl Sender {
             sends += 8;
         }
         Ok(f64::from(sends) * data.len() as f64 / start.elapsed().as_secs_f64())
+    }
+}
+
+/// Takes and matches stamps every millisecond until the sender is gone; the sender tells of each send first.
+fn reader(enabled: Enabled, stream: &TcpStream) -> Result<mpsc::Sender<Sent>, Box<dyn Error>> {
+    let (tell, told) = mpsc::channel::<Sent>();
+    let stream = stream.try_clone()?;
+    std::thread::spawn(move || {
+        pin(1);
+        let mut queue = ErrorQueue::new(Room { payload: 0, messages: 256, ..Room::default() });
+        let mut matcher = Matcher::new(enabled.counting(), enabled.stages(), 1 << 16);
+        let mut stamps = Vec::new();
+        loop {
+            let read = queue.drain(&stream, |report| {
+                if let Ok(Report::Stamp(stamp)) = report {
+                    stamps.push(TransmitStamp { payload: &[], raw_stats: None, ..stamp });
+                }
+            });
+            loop {
+                match told.try_recv() {
+                    Ok((bytes, at)) => drop(matcher.sent(bytes, at, ())),
+                    Err(mpsc::TryRecvError::Empty) => break,
+                    Err(mpsc::TryRecvError::Disconnected) => return,
+                }
+            }
+            for stamp in stamps.drain(..) {
+                matcher.stamp(&stamp);
+            }
+            while matcher.finished().is_some() {}
+            if read.is_err() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    });
+    Ok(tell)
+}
+
+/// Takes everything off the error queue without a look at it.
+fn take_unseen(stream: &TcpStream) {
+    // SAFETY: all zeroes are valid headers: no address, no data, no control messages.
+    let mut headers: [libc::mmsghdr; 64] = unsafe { std::mem::zeroed() };
+    let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
+    loop {
+        // SAFETY: the headers outlive the call and point to nothing.
+        let count =
+            unsafe { libc::recvmmsg(stream.as_raw_fd(), headers.as_mut_ptr(), 64, flags as _, std::ptr::null_mut()) };
+        if count < 64 {
+            return;
+        }
     }
 }
 

@@ -108,7 +108,7 @@
 //!
 //! Stamps share the socket's receive buffer (`SO_RCVBUF`). One that finds it full is dropped by the kernel **without any
 //! counter**: neither `SO_RXQ_OVFL` nor [`SocketMemory::drops`] has it. Its missing id is the only sign, which is why
-//! [`Matcher`] counts by send. On a stream, writes that end up in one packet leave only the last one's stamps. The kernel
+//! [`Matcher`] counts by send; [`reserve_stamps`] makes room. On a stream, writes that end up in one packet leave only the last one's stamps. The kernel
 //! also drops stamps of a socket that is closed with unread ones.
 
 mod address;
@@ -144,6 +144,6 @@ pub use phc::{Method, Phc};
 pub use queue::{ErrorQueue, Ready, Room, wait};
 pub use receive::{Received, Receiver};
 pub use report::{IcmpError, Report, TransmitStamp, report};
-pub use request::{Counting, Enabled, Request, SocketMemory, socket_memory};
+pub use request::{Counting, Enabled, Request, SocketMemory, reserve_stamps, socket_memory};
 pub use send::{SendOptions, kernel_has_ts_opt_id};
 pub use stats::{CongestionState, TcpStats};

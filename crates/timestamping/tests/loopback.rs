@@ -288,6 +288,24 @@ fn stamps_beyond_the_receive_buffer_are_counted_by_their_missing_ids() {
 }
 
 #[test]
+fn reserved_room_holds_what_it_says() {
+    let (client, _server) = udp_pair("127.0.0.1:0");
+    // More than a default socket holds, less than `net.core.rmem_max` allows anybody.
+    let wanted = 400;
+    if timestamping::reserve_stamps(&client, wanted).unwrap() < wanted {
+        return tier::skip("reserved_room", "net.core.rmem_max is small here");
+    }
+    let enabled = Request::new().transmit(Stages::SCHED | Stages::DRIVER).enable(&client).unwrap();
+    let mut matcher = Matcher::new(enabled.counting(), enabled.stages(), 1000);
+    for _ in 0..wanted / 2 {
+        let before = now::<Realtime>();
+        matcher.sent(client.send(&[0; 10]).unwrap(), before, ());
+    }
+    gather(&client, &mut matcher, |s| panic!("{s}"));
+    assert_eq!((matcher.counts().complete, matcher.counts().incomplete), (u64::from(wanted / 2), 0));
+}
+
+#[test]
 fn what_cannot_be_is_named() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let ack = Request::new().transmit(Stages::ACK);
