@@ -10,8 +10,8 @@ mod doctor;
 mod exit;
 mod lab;
 mod man;
-mod probe;
 mod ping_under_load;
+mod probe;
 mod rr;
 mod serve;
 mod stream;
@@ -44,9 +44,9 @@ enum Command {
     Rr(Box<rr::Args>),
     Crr(Box<crr::Args>),
     Udp(Box<udp::Args>),
+    PingUnderLoad(Box<ping_under_load::Args>),
     Completions(completions::Args),
     Man(man::Args),
-    PingUnderLoad(Box<ping_under_load::Args>),
 }
 
 fn main() -> ExitCode {
@@ -62,9 +62,9 @@ fn main() -> ExitCode {
         Command::Rr(args) => rr::run(&args),
         Command::Crr(args) => crr::run(&args),
         Command::Udp(args) => udp::run(&args),
+        Command::PingUnderLoad(args) => ping_under_load::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
-        Command::PingUnderLoad(args) => ping_under_load::run(&args),
     };
     exit::code(result)
 }
