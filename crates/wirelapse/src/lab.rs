@@ -328,7 +328,7 @@ fn detach(args: &Up) -> anyhow::Result<()> {
         if line.is_empty() {
             return Ok(());
         }
-        println!("{line}");
+        writeln!(std::io::stdout(), "{line}")?;
     }
     let mut error = String::new();
     if let Some(mut stderr) = owner.stderr.take() {
