@@ -15,7 +15,7 @@ pub const PORT: u16 = 5201;
 /// Which server, and how to reach it.
 #[derive(clap::Args)]
 pub struct ServerArgs {
-    /// The server, HOST or HOST:PORT ([ADDR]:PORT for IPv6); port 5201 unless given
+    /// The server, HOST or HOST:PORT (`[ADDR]:PORT` for IPv6); port 5201 unless given
     #[arg(value_name = "HOST[:PORT]")]
     pub server: String,
     /// Only IPv4
