@@ -69,13 +69,7 @@ fn receive_window_limited(socket: &TcpStream) -> u64 {
     let mut size = size_of_val(&info) as u32;
     // SAFETY: the kernel writes at most `size` bytes, all of which are plain numbers.
     let done = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_INFO,
-            info.as_mut_ptr().cast(),
-            &raw mut size,
-        )
+        libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, info.as_mut_ptr().cast(), &raw mut size)
     };
     assert!(done == 0 && size >= 184, "TCP_INFO of {size} bytes");
     info[176 / 8]
@@ -135,7 +129,8 @@ fn a_reader_that_stops_reading_is_a_closed_receive_window() {
             ms(told.by_reason.0),
             ms(limited)
         );
-        let late_and_held = late.iter().filter(|s| s.wait.is_some_and(|w| w.reason == WaitReason::ReceiveWindow)).count();
+        let late_and_held =
+            late.iter().filter(|s| s.wait.is_some_and(|w| w.reason == WaitReason::ReceiveWindow)).count();
         assert!(late_and_held * 10 >= late.len() * 9, "{}", seen.account());
         assert!(leg(first, Leg::Tcp) >= opened - closed, "{}", seen.account());
         // The kernel's own clock of it runs in jiffies of 1 to 10 ms, and was read before the window opened again; a busy
@@ -184,7 +179,8 @@ fn a_cork() {
             assert_eq!(told.reason, WaitReason::Cork, "{}", seen.account());
             // The stamp stands a little before the call returns.
             assert!(leg >= *least && leg <= most + 5_000_000, "{}: {} ms", seen.backend, ms(leg));
-            assert!(told.by_reason.0 * 10 >= leg * 9 && told.by_reason.0 <= leg, "{}", seen.account());
+            // Clocks count 256 ns.
+            assert!(told.by_reason.0 * 10 >= leg * 9 && told.by_reason.0 <= leg + 1_000, "{}", seen.account());
         }
         assert_eq!(seen.sends[2].wait.unwrap().reason, WaitReason::SentAtOnce, "{}", seen.account());
     }
@@ -207,6 +203,8 @@ fn two_pieces(lab: &Lab, nodelay: bool) -> Vec<Seen> {
             reading.read_exact(&mut vec![0; bytes]).unwrap();
             set(&reading, libc::IPPROTO_TCP, libc::TCP_QUICKACK, 0);
         }
+        // The next pair finds nothing on its way.
+        assert!(wait_for(|| tcp_info(&client).tcpi_unacked == 0));
     }
     watch.until(&client, 8 * 201);
     watch.finish(&client)
@@ -220,8 +218,13 @@ fn nagles_rule_waits_for_the_ack_of_the_piece_before() {
     for seen in two_pieces(&lab, false) {
         let waited: Vec<_> =
             seen.sends.windows(2).filter(|w| w[1].wait.is_some_and(|wait| wait.reason == WaitReason::Nagle)).collect();
-        // Each second piece waits; so may the first of the next pair, for the second's ACK.
-        assert!(waited.len() >= 6, "{}", seen.account());
+        // Each second piece, and no other.
+        assert!(
+            seen.sends.iter().all(|s| (s.wait.unwrap().reason == WaitReason::Nagle) == (s.bytes == 101)),
+            "{}",
+            seen.account()
+        );
+        assert_eq!(waited.len(), 8, "{}", seen.account());
         for pair in waited {
             let [before, after] = [&pair[0], &pair[1]];
             // What it waited for is the ACK of what went before: it left when that came.
@@ -231,7 +234,7 @@ fn nagles_rule_waits_for_the_ack_of_the_piece_before() {
             assert!(left.saturating_sub(acked) < 5_000_000, "{}: {} ms after", seen.backend, ms(left - acked));
         }
         // The ACK takes the round trip of 10 ms at least.
-        assert!(seen.held(WaitReason::Nagle, Nanos::from_millis(9)) >= 6, "{}", seen.account());
+        assert!(seen.held(WaitReason::Nagle, Nanos::from_millis(9)) == 8, "{}", seen.account());
     }
     none_given(&two_pieces(&lab, true), WaitReason::Nagle);
 }
@@ -289,7 +292,7 @@ fn pacing_by_tcp_itself() {
     let (seen, _) = write_all(&lab, paced, &[3_000; 20], Duration::ZERO);
     for seen in seen {
         eprintln!("{}", seen.account());
-        assert!(seen.held(WaitReason::Pacing, Nanos::from_millis(5)) >= 3, "{}", seen.account());
+        assert!(seen.held(WaitReason::Pacing, Nanos::from_millis(5)) >= 1, "{}", seen.account());
         // The first ten segments are not paced; the others leave at the rate.
         let first = seen.sends[0].stamps.send.as_nanos();
         let last = seen.sends.iter().filter_map(|s| s.stamps.sched).max().unwrap().as_nanos();
@@ -305,13 +308,21 @@ fn the_small_queue_limit_before_a_slow_device() {
     tier::needs!(Need::Root, BTF, TUN, TC);
     let _turn = turn();
     let lab = lab(1);
+    let most = |seen: &Seen| {
+        let of_reason = seen.sends.iter().filter_map(|s| s.wait).filter(|w| w.reason == WaitReason::SmallQueue);
+        of_reason.map(|w| w.by_reason).max().unwrap_or_default()
+    };
+    // Near miss: the same without the slow device. The path's own device holds packets until the path reads them, which is soon.
     let (seen, _) = write_all(&lab, |_| {}, &[1_448; 200], Duration::ZERO);
-    none_given(&seen, WaitReason::SmallQueue);
+    for seen in seen {
+        assert!(most(&seen) < Nanos::from_millis(10), "{}", seen.account());
+    }
     in_a(&lab, "tc", "qdisc add dev eth0 root tbf rate 10mbit burst 3kb limit 4mb");
     let (seen, _) = write_all(&lab, |_| {}, &[1_448; 200], Duration::ZERO);
     for seen in seen {
         eprintln!("{}", seen.account());
-        assert!(seen.held(WaitReason::SmallQueue, Nanos::from_millis(1)) >= 1, "{}", seen.account());
+        // 200 packets of 1,514 bytes take 242 ms at 10 Mbit/s; most of that is spent before the device.
+        assert!(most(&seen) >= Nanos::from_millis(20), "{}", seen.account());
     }
 }
 
@@ -361,7 +372,8 @@ fn lost_segments_are_retransmissions() {
         assert!(first.retransmissions > 0, "{first:?}");
         // It was not acknowledged before it was let through.
         assert!(leg(first, Leg::Network) >= 340_000_000, "{} ms", ms(leg(first, Leg::Network)));
-        let repaired = |w: &model::Wait| w.reason == WaitReason::Retransmission && w.by_reason >= Nanos::from_millis(50);
+        let repaired =
+            |w: &model::Wait| w.reason == WaitReason::Retransmission && w.by_reason >= Nanos::from_millis(50);
         assert!(seen.sends.iter().filter_map(|s| s.wait).any(|w| repaired(&w)), "{}", seen.account());
         let totals = seen.events.iter().find_map(|event| match event {
             model::Event::Closed { connection, totals } if *connection == seen.id => Some(*totals),

@@ -39,8 +39,8 @@ fn network_of_requests(v6: bool, first: u64, second: u64) {
             let truth = 2 * one_way * 1_000_000;
             assert!((truth..truth + 1_000_000).contains(&found), "{}: {} ms over {one_way}", seen.backend, ms(found));
         }
-        let moved = after - before;
-        let truth = 2 * (second - first) * 1_000_000;
+        let moved = after.abs_diff(before);
+        let truth = 2 * second.abs_diff(first) * 1_000_000;
         assert!(moved.abs_diff(truth) < 1_000_000, "{}: moved by {} ms", seen.backend, ms(moved));
         // The delay shows nowhere else.
         for other in [Leg::Tcp, Leg::Qdisc] {
@@ -98,7 +98,12 @@ fn a_queue_in_the_path_shows_in_the_network_leg() {
             legs.sort_unstable();
             legs[((legs.len() - 1) as f64 * q) as usize]
         };
-        eprintln!("{}: median {} ms, most {} ms; path {there:?} {back:?}", seen.backend, ms(network(0.5)), ms(network(1.0)));
+        eprintln!(
+            "{}: median {} ms, most {} ms; path {there:?} {back:?}",
+            seen.backend,
+            ms(network(0.5)),
+            ms(network(1.0))
+        );
         let truth = there.max.0 + back.p50.0;
         let most = network(1.0);
         assert!(most.abs_diff(truth) < truth / 10 + 2_000_000, "{}: {} of {} ms", seen.backend, ms(most), ms(truth));
@@ -113,7 +118,8 @@ fn a_queue_in_the_path_shows_in_the_network_leg() {
 fn a_token_bucket_on_the_host_shows_in_the_qdisc_leg() {
     tier::needs!(Need::Root, BTF, TUN, TC);
     let _turn = turn();
-    let lab = scene::path::lab(5);
+    // No delay: with it TCP's pacing rate would be low, and the small-queue limit would hold some packets in TCP.
+    let lab = scene::path::lab(0);
     // Otherwise TCP itself would hold small packets back while others lie in the queue.
     lab.host(Side::A).set_sysctl("net.ipv4.tcp_autocorking", 0).unwrap();
     let (mut client, server) = join(&lab, &listen(&lab, false));
@@ -122,22 +128,25 @@ fn a_token_bucket_on_the_host_shows_in_the_qdisc_leg() {
     const RATE: u64 = 1_000_000;
     const BURST: u64 = 1_600;
     in_a(&lab, "tc", &format!("qdisc add dev eth0 root tbf rate {RATE}bit burst {BURST} limit 1000000"));
-    // Six packets of 800 bytes and 66 of headers, within the initial window.
-    const PACKETS: u64 = 6;
-    const SIZE: u64 = 800 + 66;
+    // Four packets of 1,400 bytes and 66 of headers, within the initial window.
+    const PACKETS: u64 = 4;
+    const SIZE: u64 = 1_400 + 66;
     for _ in 0..PACKETS {
-        client.write_all(&[0; 800]).unwrap();
+        client.write_all(&[0; 1_400]).unwrap();
     }
-    watch.until(&client, PACKETS * 800);
+    watch.until(&client, PACKETS * 1_400);
     for seen in watch.finish(&client) {
         assert_eq!(seen.sends.len(), PACKETS as usize, "{}", seen.account());
-        // The bucket holds `BURST` bytes at first; what comes beyond leaves when its tokens have come.
+        // The bucket holds `BURST` bytes at first; what comes beyond leaves when its tokens have come, counted from the first
+        // packet. A writer that a busy machine held up queues the later ones later, and those wait so much less.
+        let first = seen.sends[0].stamps.sched.unwrap();
         for (i, send) in (1..).zip(&seen.sends) {
-            let truth = (i * SIZE).saturating_sub(BURST) * 8 * 1_000_000_000 / RATE;
-            let found = leg(send, Leg::Qdisc);
+            let tokens = (i * SIZE).saturating_sub(BURST) * 8 * 1_000_000_000 / RATE;
+            let later = send.stamps.sched.unwrap().since(first).unwrap().0;
+            let (found, truth) = (leg(send, Leg::Qdisc), tokens.saturating_sub(later));
             eprintln!("{} {i}: {} ms of {} ms", seen.backend, ms(found), ms(truth));
-            // Less 1 ms: the later packets were queued so much after the first. More: the timer's softirq may come late.
-            assert!(found + 1_000_000 >= truth, "{}: {} of {} ms", seen.backend, ms(found), ms(truth));
+            // The shaper's clock counts in 64 ns and its timer is not early. Late it may be, see below.
+            assert!(found + 200_000 >= truth, "{}: {} of {} ms", seen.backend, ms(found), ms(truth));
         }
         let last = seen.sends.last().unwrap();
         let truth = (PACKETS * SIZE - BURST) * 8 * 1_000_000_000 / RATE;
@@ -187,8 +196,14 @@ fn a_capture_of_the_same_packets_bears_out_the_driver_stage() {
             apart.push(at.at.as_nanos().abs_diff(packet.at.as_nanos()));
         }
         let all = seen.sends.len();
-        eprintln!("{}: {all} sends, {} packets, {} µs apart", seen.backend, segments.len(), median(apart.iter().copied()) / 1_000);
-        assert!(all >= 101, "{}", seen.account());
+        eprintln!(
+            "{}: {all} sends, {} packets, {} µs apart",
+            seen.backend,
+            segments.len(),
+            median(apart.iter().copied()) / 1_000
+        );
+        assert!(all >= 80, "{}", seen.account());
+        assert_eq!(all as u64 + seen.summary.lost.merged, 110, "{}", seen.account());
         assert!(median(apart) < 100_000, "{}", seen.backend);
         // And every byte that was written was traced.
         let bytes: u64 = seen.sends.iter().map(|s| u64::from(s.bytes) + u64::from(s.merged.bytes)).sum();
@@ -224,6 +239,12 @@ fn both_backends_agree_on_requests_and_on_a_transfer() {
     // Merged sends have stages of their own by tracepoints alone, so what the first tells is a part of what the second does.
     let both: Vec<_> = seen[0].sends.iter().filter_map(|s| Some((s, *of_other.get(&s.last_seq().0)?))).collect();
     assert_eq!(both.len(), seen[0].sends.len(), "{}\n{}", seen[0].account(), seen[1].account());
+    // Where the kernel joins two packets as it sends them, the first one's key is lost with its stamps. That is counted.
+    let bare = |s: &Send| s.stamps.ack.is_none();
+    let without = seen[0].sends.iter().filter(|s| bare(s)).count() as u64;
+    assert_eq!(without, seen[0].summary.lost.no_ack, "{}", seen[0].account());
+    assert_eq!(seen[1].summary.lost.no_ack, 0, "{}", seen[1].account());
+    let both: Vec<_> = both.into_iter().filter(|(x, _)| !bare(x)).collect();
     assert!(both.len() >= 150);
     for stage in [Stage::Sched, Stage::Driver, Stage::Ack] {
         let apart = both.iter().map(|(x, y)| {

@@ -85,13 +85,7 @@ pub fn tcp_info(socket: &TcpStream) -> libc::tcp_info {
     let mut size = size_of_val(&info) as u32;
     // SAFETY: the kernel writes at most `size` bytes.
     let done = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_INFO,
-            (&raw mut info).cast(),
-            &raw mut size,
-        )
+        libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, (&raw mut info).cast(), &raw mut size)
     };
     assert_eq!(done, 0);
     info

@@ -54,7 +54,11 @@ impl Watch {
         let deadline = Instant::now() + Duration::from_secs(10);
         for one in &mut self.0 {
             let told = |events: &[Event]| -> u64 {
-                sends_of(events, end).iter().flat_map(|(_, sends)| sends).map(|s| u64::from(s.bytes) + u64::from(s.merged.bytes)).sum()
+                sends_of(events, end)
+                    .iter()
+                    .flat_map(|(_, sends)| sends)
+                    .map(|s| u64::from(s.bytes) + u64::from(s.merged.bytes))
+                    .sum()
             };
             while told(&one.events) < bytes && Instant::now() < deadline {
                 one.poll(Duration::from_millis(20));
@@ -98,9 +102,8 @@ pub fn leg(send: &Send, leg: Leg) -> u64 {
 
 /// Whether this reason held the send, for at least `least`, and explains nine tenths of its `tcp` leg.
 pub fn held(send: &Send, reason: WaitReason, least: Nanos) -> bool {
-    send.wait.is_some_and(|w| {
-        w.reason == reason && w.by_reason >= least && w.by_reason.0 * 10 >= leg(send, Leg::Tcp) * 9
-    })
+    send.wait
+        .is_some_and(|w| w.reason == reason && w.by_reason >= least && w.by_reason.0 * 10 >= leg(send, Leg::Tcp) * 9)
 }
 
 /// How often each reason was told, and the longest time told with it.
