@@ -73,8 +73,14 @@ static __always_inline int on_write(struct sock *sk, __u64 left)
 	if (row->head != row->tail && row->last_key == end - 1) {
 		slot = slot_at(number, row->tail - 1);
 		if (slot) {
+			/* The leg begins anew, and so does what is asked of it: the call may have slept since its last round. */
+			clocks_run(row, now);
+			blocked_set(row, blocked_by(tp, 0, false, true, left, now));
+			clocks_copy(slot, row);
+			slot->epoch = ++row->epoch;
+			slot->blocked_in_call += row->blocked_in_call;
+			row->blocked_in_call = 0;
 			slot->record.send = now;
-			slot->blocked_in_call = row->blocked_in_call;
 		}
 		return 0;
 	}
