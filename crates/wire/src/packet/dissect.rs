@@ -73,8 +73,20 @@ pub fn dissect_into<'s>(
     let span = Span { data: frame.data, wire: frame.original_length };
     match plain_ipv4(frame, span) {
         Some(carried) => carried.write(frame, segment),
-        None => Descent { frame, reassembly, segment, tunnels: 0 }.open(span),
+        None => descend(*frame, span, reassembly, segment),
     }
+}
+
+/// The long way. It takes the frame by value: a reference to it would force every frame into memory for the sake of the few that
+/// come here.
+#[inline(never)]
+fn descend<'s>(
+    frame: Frame<'_>,
+    span: Span<'_>,
+    reassembly: &mut Reassembly,
+    segment: &'s mut Segment,
+) -> Result<Packet<&'s Segment>, Unread> {
+    Descent { frame: &frame, reassembly, segment, tunnels: 0 }.open(span)
 }
 
 /// A segment's place in its packet, with what the headers around it say.
