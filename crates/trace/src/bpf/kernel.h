@@ -369,3 +369,29 @@ static __always_inline bool before(__u32 a, __u32 b)
 {
 	return (__s32)(a - b) < 0;
 }
+
+/* The payload of a TCP packet on its way down: sequence numbers from `first` up to, not including, `end`. */
+struct payload {
+	__u32 first;
+	__u32 end;
+	__be16 destination; /* port */
+};
+
+/* Reads the TCP header of a packet that has all its headers; false where it cannot be read. */
+static __always_inline bool payload_of(const struct sk_buff *skb, struct payload *payload)
+{
+	const unsigned char *header = skb->head + skb->transport_header;
+	long ahead = header - skb->data;
+	struct tcp_header tcp;
+	__u32 headers;
+
+	if (bpf_probe_read_kernel(&tcp, sizeof(tcp), header))
+		return false;
+	/* Or the compiler takes the difference of the lower halves, which the verifier forbids for pointers. */
+	barrier_var(ahead);
+	headers = (__u32)ahead + (tcp.offset >> 4) * 4;
+	payload->first = bpf_ntohl(tcp.seq);
+	payload->end = payload->first + (skb->len > headers ? skb->len - headers : 0);
+	payload->destination = tcp.dest;
+	return true;
+}
