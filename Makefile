@@ -22,6 +22,7 @@ demo:
 
 test:
 	@setup/install build test vm
+	@setup/python || echo 'setup: going on without them'
 	@tests/run
 
 check:
@@ -30,4 +31,4 @@ check:
 
 bench:
 	@setup/install build bench
-	@cargo bench --workspace
+	@bench/run

@@ -150,7 +150,11 @@ fn middle(octave: u8, sub: usize) -> u64 {
 fn put(buckets: &mut Vec<(u8, Box<[u32; 32]>)>, v: u64) {
     let (octave, sub) = place(v);
     let counts = match buckets.iter().position(|(o, _)| *o == octave) {
-        Some(i) => &mut buckets[i].1,
+        Some(i) => {
+            // The next value is likely to be near this one.
+            buckets.swap(0, i);
+            &mut buckets[0].1
+        }
         None => {
             buckets.push((octave, Box::new([0; 32])));
             &mut buckets.last_mut().expect("just pushed").1

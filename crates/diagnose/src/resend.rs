@@ -66,43 +66,55 @@ pub(crate) struct Repair {
 
 /// The last few retransmissions.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Repairs(VecDeque<Repair>);
+pub(crate) struct Repairs {
+    list: VecDeque<Repair>,
+    /// Resends for which the Eifel test is still to be made; most ACKs come when there is none.
+    untested: usize,
+}
 
 /// As many as a SACK recovery of a few hundred segments has open in one RTT, in part; older ones stay unjudged.
 const KEPT: usize = 32;
 
 impl Repairs {
     pub(crate) fn add(&mut self, repair: Repair) {
-        if self.0.len() == KEPT {
-            self.0.pop_front();
+        if self.list.len() == KEPT {
+            self.forget(0);
         }
-        self.0.push_back(repair);
+        self.untested += usize::from(repair.value.is_some());
+        self.list.push_back(repair);
     }
 
     /// A DSACK names `[start, end)` as received twice (RFC 3708): the resend that did it.
     pub(crate) fn named(&mut self, start: u64, end: u64) -> Option<Repair> {
-        let i = self.0.iter().position(|r| r.start < end && start < r.end)?;
-        self.0.remove(i)
+        let i = self.list.iter().position(|r| r.start < end && start < r.end)?;
+        self.forget(i)
+    }
+
+    fn forget(&mut self, i: usize) -> Option<Repair> {
+        let repair = self.list.remove(i)?;
+        self.untested -= usize::from(repair.value.is_some());
+        Some(repair)
     }
 
     /// The first ACK to cover a resend echoes a value older than the resend's own: the original had arrived (RFC 3522).
     pub(crate) fn covered(&mut self, position: u64, echo: Option<u32>) -> Option<Repair> {
+        if self.untested == 0 {
+            return None;
+        }
         let mut needless = None;
-        self.0.retain_mut(|r| {
+        for i in 0..self.list.len() {
+            let r = &mut self.list[i];
             if r.end > position {
-                return true;
+                continue;
             }
-            // Stays in the list for a DSACK that may still come, but the test is made only once.
-            if let (Some(value), Some(echo)) = (r.value.take(), echo)
-                && (echo.wrapping_sub(value) as i32) < 0
-                && needless.is_none()
-            {
-                needless = Some(*r);
-                return false;
+            // It stays in the list for a DSACK that may still come, but the test is made only once.
+            let Some(value) = r.value.take() else { continue };
+            self.untested -= 1;
+            if echo.is_some_and(|echo| (echo.wrapping_sub(value) as i32) < 0) && needless.is_none() {
+                needless = Some(i);
             }
-            true
-        });
-        needless
+        }
+        needless.and_then(|i| self.forget(i))
     }
 }
 

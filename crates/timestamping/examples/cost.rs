@@ -30,16 +30,19 @@ enum Way {
     PlainTsOnly,
     /// This library: read in batches after so many sends, and put to sends.
     Batched(u32),
+    /// Taken off the queue in batches unseen, with no room for what they say: the least that reading can cost.
+    Unseen(u32),
     /// As `Batched`, for one stage only.
     AckOnly(u32),
     /// This library, one send in so many asking for stamps.
     Sampled(u32),
 }
 
-const WAYS: [(&str, Way); 11] = [
+const WAYS: [(&str, Way); 12] = [
     ("no stamps", Way::None),
     ("no stamps, again (what noise there is)", Way::None),
     ("floor: sched+driver+ack made, never read", Way::Floor),
+    ("floor of reading: taken off unseen, every 32", Way::Unseen(32)),
     ("recvmsg after each send, with the packet", Way::Plain),
     ("recvmsg after each send, OPT_TSONLY", Way::PlainTsOnly),
     ("library: batches every 8 sends, matched", Way::Batched(8)),
@@ -73,12 +76,15 @@ impl Sender {
         let all = Stages::SCHED | Stages::DRIVER | Stages::ACK;
         let request = match way {
             Way::None => None,
-            Way::Floor | Way::PlainTsOnly | Way::Batched(_) => Some(Request::new().transmit(all)),
+            Way::Floor | Way::Unseen(_) | Way::PlainTsOnly | Way::Batched(_) => Some(Request::new().transmit(all)),
             Way::Plain => Some(Request::new().transmit(all).with_payload()),
             Way::AckOnly(_) => Some(Request::new().transmit(Stages::ACK)),
             Way::Sampled(_) => Some(Request::new().transmit_per_send(all)),
         };
         let enabled = request.map(|r| r.enable(&stream)).transpose()?;
+        if !matches!(way, Way::None | Way::Floor) {
+            timestamping::reserve_stamps(&stream, 4096)?;
+        }
         let matched = matches!(way, Way::Batched(_) | Way::AckOnly(_) | Way::Sampled(_));
         let matcher = enabled.filter(|_| matched).map(|e| Matcher::new(e.counting(), e.stages(), 4096));
         Ok(Self {
@@ -118,6 +124,12 @@ impl Sender {
             Way::Batched(n) | Way::AckOnly(n) => n,
             Way::Sampled(one_in) => one_in * 8,
             Way::Plain | Way::PlainTsOnly => return plain_read(&self.stream),
+            Way::Unseen(n) => {
+                if self.sends.is_multiple_of(n.into()) {
+                    take_unseen(&self.stream);
+                }
+                return Ok(());
+            }
             Way::None | Way::Floor => return Ok(()),
         };
         if self.sends.is_multiple_of(every.into()) {
@@ -152,6 +164,21 @@ impl Sender {
             sends += 8;
         }
         Ok(f64::from(sends) * data.len() as f64 / start.elapsed().as_secs_f64())
+    }
+}
+
+/// Takes everything off the error queue without a look at it.
+fn take_unseen(stream: &TcpStream) {
+    // SAFETY: all zeroes are valid headers: no address, no data, no control messages.
+    let mut headers: [libc::mmsghdr; 64] = unsafe { std::mem::zeroed() };
+    let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
+    loop {
+        // SAFETY: the headers outlive the call and point to nothing.
+        let count =
+            unsafe { libc::recvmmsg(stream.as_raw_fd(), headers.as_mut_ptr(), 64, flags as _, std::ptr::null_mut()) };
+        if count < 64 {
+            return;
+        }
     }
 }
 

@@ -16,6 +16,7 @@ mod error;
 mod histogram;
 pub mod iperf3;
 mod limits;
+pub mod load;
 mod options;
 mod own;
 mod progress;

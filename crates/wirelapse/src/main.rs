@@ -5,18 +5,19 @@
 mod analyze;
 mod compare;
 mod completions;
-mod doctor;
 mod crr;
+mod doctor;
 mod exit;
 mod lab;
 mod man;
+mod ping_under_load;
+mod probe;
 mod rr;
 mod serve;
 mod stream;
 mod trace;
 mod udp;
 mod workload;
-mod probe;
 
 use std::process::ExitCode;
 
@@ -34,34 +35,36 @@ struct Cli {
 enum Command {
     Doctor(doctor::Args),
     Trace(trace::Args),
+    Probe(probe::Args),
     Analyze(analyze::Args),
     Compare(compare::Args),
     Lab(lab::Args),
     Serve(serve::Args),
     Stream(Box<stream::Args>),
-    Completions(completions::Args),
-    Man(man::Args),
     Rr(Box<rr::Args>),
     Crr(Box<crr::Args>),
     Udp(Box<udp::Args>),
-    Probe(probe::Args),
+    PingUnderLoad(Box<ping_under_load::Args>),
+    Completions(completions::Args),
+    Man(man::Args),
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Doctor(args) => doctor::run(&args),
         Command::Trace(args) => trace::run(&args),
+        Command::Probe(args) => probe::run(&args),
         Command::Analyze(args) => analyze::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Lab(args) => lab::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Stream(args) => stream::run(&args),
-        Command::Completions(args) => completions::run(&args),
-        Command::Man(args) => man::run(&args),
         Command::Rr(args) => rr::run(&args),
         Command::Crr(args) => crr::run(&args),
         Command::Udp(args) => udp::run(&args),
-        Command::Probe(args) => probe::run(&args),
+        Command::PingUnderLoad(args) => ping_under_load::run(&args),
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
     };
     exit::code(result)
 }

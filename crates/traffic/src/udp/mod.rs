@@ -17,6 +17,7 @@ use crate::clock::CpuTime;
 use crate::histogram::Summary;
 use crate::options::SocketOptions;
 
+pub(crate) use client::open;
 pub use client::run;
 pub use flow::{Header, HeaderKind};
 pub use sequence::{Datagrams, Tracker, WINDOW};

@@ -1,0 +1,252 @@
+//! How the workloads compare with their peers, interleaved: `peers stream|rr loopback|veth [ROUNDS]`.
+//!
+//! A bulk transfer against iperf3 (goodput, and CPU seconds a gigabyte of the client's and the server's process together),
+//! one byte each way against sockperf and qperf (transactions a second). Each round runs every contestant once, in an
+//! order that turns with the rounds; what is printed is the median of the rounds' ratios with its distribution-free
+//! interval (second lowest to second highest of nine: 96 %).
+
+use std::io::Read as _;
+use std::ops::ControlFlow;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use traffic::{Server, ServerConfig, rr, stream};
+
+type Failure = Box<dyn std::error::Error>;
+
+/// Seconds of one run.
+const SECONDS: u64 = 2;
+const PORT: u16 = 15_201;
+
+/// Where server and client run: on loopback, or in two namespaces joined by a veth.
+struct Place {
+    server: &'static str,
+    names: Option<(String, String)>,
+}
+
+impl Place {
+    fn new(veth: bool) -> Result<Self, Failure> {
+        if !veth {
+            return Ok(Self { server: "127.0.0.1", names: None });
+        }
+        let id = std::process::id();
+        let (a, b) = (format!("peers{id}a"), format!("peers{id}b"));
+        let place = Self { server: "10.99.0.1", names: Some((a.clone(), b.clone())) };
+        for command in [
+            format!("netns add {a}"),
+            format!("netns add {b}"),
+            format!("-n {a} link add veth0 type veth peer name veth0 netns {b}"),
+            format!("-n {a} address add 10.99.0.1/24 dev veth0"),
+            format!("-n {b} address add 10.99.0.2/24 dev veth0"),
+            format!("-n {a} link set veth0 up"),
+            format!("-n {b} link set veth0 up"),
+        ] {
+            let done = Command::new("ip").args(command.split(' ')).status()?;
+            if !done.success() {
+                return Err(format!("ip {command}: {done}").into());
+            }
+        }
+        Ok(place)
+    }
+
+    fn command(&self, at_server: bool, program: &str, args: &[&str]) -> Command {
+        let mut command = match &self.names {
+            None => Command::new(program),
+            Some((a, b)) => {
+                let mut command = Command::new("ip");
+                command.args(["netns", "exec", if at_server { a } else { b }, program]);
+                command
+            }
+        };
+        command.args(args).stdin(Stdio::null()).stderr(Stdio::null());
+        command
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some((a, b)) = &self.names {
+            for name in [a, b] {
+                Command::new("ip").args(["netns", "delete", name]).status().ok();
+            }
+        }
+    }
+}
+
+/// CPU seconds of a child that has ended.
+fn reap(child: &Child) -> f64 {
+    // SAFETY: rusage is plain integers, for which zero is a value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: waits for our own child and writes into a live rusage; a status is not asked for.
+    unsafe { libc::wait4(child.id().cast_signed(), std::ptr::null_mut(), 0, &raw mut usage) };
+    let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 / 1e6;
+    seconds(usage.ru_utime) + seconds(usage.ru_stime)
+}
+
+/// Runs a server and a client of it; gives what the client printed, and the CPU seconds of both.
+fn pair(place: &Place, server: (&str, &[&str]), client: (&str, &[&str])) -> Result<(String, f64), Failure> {
+    let mut serving = place.command(true, server.0, server.1).stdout(Stdio::null()).spawn()?;
+    std::thread::sleep(Duration::from_millis(300));
+    let mut running = place.command(false, client.0, client.1).stdout(Stdio::piped()).spawn()?;
+    let mut text = String::new();
+    running.stdout.take().ok_or("no output")?.read_to_string(&mut text)?;
+    let mut cpu = reap(&running);
+    // Those that serve for ever are ended; iperf3 -1 and ours are done by then.
+    std::thread::sleep(Duration::from_millis(100));
+    serving.kill()?;
+    cpu += reap(&serving);
+    Ok((text, cpu))
+}
+
+/// Bits a second, and CPU seconds a gigabyte.
+fn transfer(place: &Place, ours: bool) -> Result<(f64, f64), Failure> {
+    let (port, seconds) = (PORT.to_string(), SECONDS.to_string());
+    let me = std::env::current_exe()?.display().to_string();
+    let (text, cpu) = if ours {
+        pair(place, (&me, &["serve", place.server]), (&me, &["client", "stream", place.server]))?
+    } else {
+        let client = ["-c", place.server, "-p", &port, "-t", &seconds, "--json"];
+        pair(place, ("iperf3", &["-s", "-1", "-p", &port]), ("iperf3", &client))?
+    };
+    let json: serde_json::Value = serde_json::from_str(&text).map_err(|e| format!("{e}: {text}"))?;
+    let received = &json["end"]["sum_received"];
+    let (rate, bytes) = (received["bits_per_second"].as_f64(), received["bytes"].as_f64());
+    let (rate, bytes) = rate.zip(bytes).ok_or_else(|| format!("no result in {text}"))?;
+    Ok((rate, cpu / bytes * 1e9))
+}
+
+/// Transactions a second of one byte each way.
+fn transactions(place: &Place, peer: &str) -> Result<f64, Failure> {
+    let (port, seconds) = (PORT.to_string(), SECONDS.to_string());
+    let me = std::env::current_exe()?.display().to_string();
+    let number = |text: &str, before: &str| -> Result<f64, Failure> {
+        let rest = text.split(before).nth(1).ok_or_else(|| format!("no {before:?} in {text}"))?;
+        let digits: String =
+            rest.trim_start_matches([' ', '=']).chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
+        Ok(digits.parse()?)
+    };
+    match peer {
+        "sockperf" => {
+            let server = ["server", "--tcp", "-i", place.server, "-p", &port];
+            // Its smallest message has 14 bytes.
+            let client = ["ping-pong", "--tcp", "-i", place.server, "-p", &port, "-t", &seconds, "-m", "14"];
+            let (text, _) = pair(place, ("sockperf", &server), ("sockperf", &client))?;
+            Ok(number(&text, "ReceivedMessages=")? / number(&text, "RunTime=")?)
+        }
+        "qperf" => {
+            let client = [place.server, "-lp", &port, "-t", &seconds, "-v", "-uu", "tcp_lat"];
+            let (text, _) = pair(place, ("qperf", &["-lp", &port]), ("qperf", &client))?;
+            // It gives half a round trip, in whole nanoseconds with -uu.
+            let latency = number(&text, "latency")?;
+            let to_ns = if text.contains(" us") { 1e3 } else { 1.0 };
+            Ok(1e9 / (2.0 * latency * to_ns))
+        }
+        _ => {
+            let (text, _) = pair(place, (&me, &["serve", place.server]), (&me, &["client", "rr", place.server]))?;
+            Ok(text.trim().parse().map_err(|e| format!("{e}: {text}"))?)
+        }
+    }
+}
+
+/// The median of the ratios, and its interval.
+fn show(what: &str, mut ratios: Vec<f64>, ours: f64, theirs: f64, unit: &str) {
+    ratios.sort_by(f64::total_cmp);
+    let n = ratios.len();
+    let edge = usize::from(n >= 9);
+    println!(
+        "{what:<34} {:.3} [{:.3}, {:.3}]  n = {n}, medians {ours:.4} and {theirs:.4} {unit}",
+        ratios[n / 2],
+        ratios[edge],
+        ratios[n - 1 - edge]
+    );
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn main() -> Result<(), Failure> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    match words[..] {
+        ["serve", address] => {
+            let _server = Server::start(ServerConfig::new(format!("{address}:{PORT}").parse()?))?;
+            // Until the one that started this kills it, and no longer than any run takes.
+            std::thread::sleep(Duration::from_secs(60));
+            Ok(())
+        }
+        ["client", what, address] => client(what, &format!("{address}:{PORT}")),
+        [what @ ("stream" | "rr"), place @ ("loopback" | "veth"), ref rest @ ..] => {
+            let rounds: usize = rest.first().map_or(Ok(9), |r| r.parse())?;
+            let place = Place::new(place == "veth")?;
+            if what == "stream" { streams(&place, rounds.max(1)) } else { round_trips(&place, rounds.max(1)) }
+        }
+        _ => Err("peers stream|rr loopback|veth [ROUNDS]".into()),
+    }
+}
+
+fn client(what: &str, server: &str) -> Result<(), Failure> {
+    let server = server.parse()?;
+    let duration_ns = SECONDS * 1_000_000_000;
+    if what == "stream" {
+        let config = stream::Config { duration_ns, ..stream::Config::new(server) };
+        let outcome = stream::run(&config, &mut |_| ControlFlow::Continue(()))?;
+        println!("{}", traffic::iperf3::report(&config, &outcome));
+    } else {
+        let options = traffic::SocketOptions { nodelay: Some(true), ..Default::default() };
+        // As many bytes as sockperf's smallest message.
+        let exchange = rr::Exchange { request_bytes: 14, response_bytes: 14, ..rr::Config::new(server).exchange };
+        let config = rr::Config { duration_ns, options, exchange, ..rr::Config::new(server) };
+        println!("{}", rr::run(&config, &mut |_| ControlFlow::Continue(()))?.transactions_per_second);
+    }
+    Ok(())
+}
+
+fn streams(place: &Place, rounds: usize) -> Result<(), Failure> {
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for round in 0..rounds {
+        for turn in 0..2 {
+            let mine = (round + turn) % 2 == 0;
+            let result = transfer(place, mine)?;
+            if mine { ours.push(result) } else { theirs.push(result) }
+        }
+    }
+    let pairs = || ours.iter().zip(&theirs);
+    let of = |v: &[(f64, f64)], f: fn(&(f64, f64)) -> f64| median(v.iter().map(f));
+    let rate = |r: &(f64, f64)| r.0 / 1e9;
+    show(
+        "goodput, ours over iperf3",
+        pairs().map(|(a, b)| a.0 / b.0).collect(),
+        of(&ours, rate),
+        of(&theirs, rate),
+        "Gbit/s",
+    );
+    let cpu = |r: &(f64, f64)| r.1;
+    show(
+        "CPU a byte, ours over iperf3",
+        pairs().map(|(a, b)| a.1 / b.1).collect(),
+        of(&ours, cpu),
+        of(&theirs, cpu),
+        "s/GB",
+    );
+    Ok(())
+}
+
+fn round_trips(place: &Place, rounds: usize) -> Result<(), Failure> {
+    let names = ["ours", "sockperf", "qperf"];
+    let mut all: [Vec<f64>; 3] = Default::default();
+    for round in 0..rounds {
+        for turn in 0..3 {
+            let which = (round + turn) % 3;
+            all[which].push(transactions(place, names[which])?);
+        }
+    }
+    for peer in 1..3 {
+        let ratios = all[0].iter().zip(&all[peer]).map(|(a, b)| a / b).collect();
+        let of = |v: &[f64]| median(v.iter().copied());
+        show(&format!("transactions, ours over {}", names[peer]), ratios, of(&all[0]), of(&all[peer]), "a second");
+    }
+    Ok(())
+}

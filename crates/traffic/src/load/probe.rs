@@ -1,0 +1,267 @@
+//! Probes of three kinds, each on a thread of its own: numbered messages that come back.
+
+use std::io::{self, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use socket2::{Domain, Protocol, Socket, Type};
+
+use super::{Config, Round};
+use crate::clock;
+use crate::error::Error;
+use crate::own::{self, Request, Workload};
+use crate::rr::Exchange;
+use crate::udp::{Header, HeaderKind};
+
+/// How long an answer is waited for after the last probe.
+const PATIENCE_NS: u64 = 2_000_000_000;
+
+/// A way to ask for a round trip.
+trait Probe: Send {
+    /// Sends number `number`.
+    fn send(&mut self, number: u64) -> io::Result<()>;
+    /// Waits up to the socket's time-out for the number of an answer.
+    fn receive(&mut self) -> io::Result<Option<u64>>;
+    /// Bounds that wait.
+    fn wait_at_most(&mut self, ns: u64) -> io::Result<()>;
+}
+
+/// A kind of probe, or why it cannot be had.
+pub(super) struct Kind {
+    pub name: &'static str,
+    probe: Result<Box<dyn Probe>, String>,
+}
+
+/// Opens all kinds. A server that refuses is an error; ICMP that the kernel does not allow is not.
+pub(super) fn open(config: &Config, duration_ns: u64) -> Result<Vec<Kind>, Error> {
+    let request = |workload| Request {
+        token: config.token.clone(),
+        options: config.options.clone(),
+        duration_ns: duration_ns.saturating_add(10_000_000_000),
+        workload,
+    };
+    let exchange = Exchange { request_bytes: 1, response_bytes: 1, request_writes: 1, response_writes: 1, think_ns: 0 };
+    let (stream, _) = own::ask(config.server, config.local, &config.options, &request(Workload::Rr(exchange)))?;
+    stream.set_nodelay(true).map_err(Error::io("opening the TCP probe"))?;
+    let echo = request(Workload::Echo { datagram_bytes: 64 });
+    let udp = crate::udp::open(config.server, config.local, &config.options, &echo)?;
+    let icmp = Icmp::open(config.server).map(|p| Box::new(p) as Box<dyn Probe>);
+    Ok(vec![
+        Kind { name: "tcp", probe: Ok(Box::new(Tcp { stream, answered: 0 })) },
+        Kind { name: "udp", probe: Ok(Box::new(Udp { _control: udp.control, socket: udp.socket.into() })) },
+        Kind {
+            name: "icmp",
+            probe: icmp.map_err(|e| {
+                format!("{e}; as root it works, or with this group in the sysctl net.ipv4.ping_group_range")
+            }),
+        },
+    ])
+}
+
+impl Kind {
+    /// Probes at fixed moments until told to stop, then waits for the last answers.
+    pub fn run(self, start_ns: u64, interval_ns: u64, stop: &AtomicBool) -> (Vec<Round>, Option<String>) {
+        let mut rounds = Vec::new();
+        let error = match self.probe {
+            Ok(mut probe) => {
+                probe_until(probe.as_mut(), start_ns, interval_ns, stop, &mut rounds).err().map(|e| e.to_string())
+            }
+            Err(why) => Some(why),
+        };
+        (rounds, error)
+    }
+}
+
+fn probe_until(
+    probe: &mut dyn Probe,
+    start_ns: u64,
+    interval_ns: u64,
+    stop: &AtomicBool,
+    rounds: &mut Vec<Round>,
+) -> io::Result<()> {
+    // What is a moment late for the timer is late for every probe; the kernel's slack of 50 µs is not wanted here.
+    // SAFETY: PR_SET_TIMERSLACK takes a number and concerns only this thread.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64, 0_u64, 0_u64, 0_u64) };
+    let mut give_up = u64::MAX;
+    loop {
+        let now = clock::monotonic_ns();
+        if give_up == u64::MAX && stop.load(Ordering::Relaxed) {
+            give_up = now + PATIENCE_NS;
+        }
+        if now >= give_up || (give_up != u64::MAX && rounds.iter().rev().take(64).all(|r| r.round_trip_ns.is_some())) {
+            return Ok(());
+        }
+        let due = start_ns + rounds.len() as u64 * interval_ns;
+        if give_up == u64::MAX && now >= due {
+            rounds.push(Round { at_ns: due - start_ns, round_trip_ns: None });
+            match probe.send(rounds.len() as u64 - 1) {
+                // A full queue of our own loses the probe, and it is counted as lost.
+                Err(e) if !may_retry(&e) && e.raw_os_error() != Some(libc::ENOBUFS) => return Err(e),
+                _ => {}
+            }
+            continue;
+        }
+        probe.wait_at_most(due.saturating_sub(now).clamp(100_000, 50_000_000))?;
+        match probe.receive() {
+            Ok(Some(number)) => {
+                let now = clock::monotonic_ns();
+                if let Some(round) = rounds.get_mut(number as usize).filter(|r| r.round_trip_ns.is_none()) {
+                    round.round_trip_ns = Some(now.saturating_sub(start_ns + round.at_ns));
+                }
+            }
+            Ok(None) => {}
+            Err(e) if may_retry(&e) => {}
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+fn may_retry(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
+}
+
+/// A byte each way; TCP keeps their order, so counting them numbers them.
+struct Tcp {
+    stream: TcpStream,
+    answered: u64,
+}
+
+impl Probe for Tcp {
+    fn send(&mut self, _: u64) -> io::Result<()> {
+        self.stream.write_all(&[0])
+    }
+
+    fn receive(&mut self) -> io::Result<Option<u64>> {
+        match self.stream.read(&mut [0])? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            _ => {
+                self.answered += 1;
+                Ok(Some(self.answered - 1))
+            }
+        }
+    }
+
+    fn wait_at_most(&mut self, ns: u64) -> io::Result<()> {
+        self.stream.set_read_timeout(Some(std::time::Duration::from_nanos(ns)))
+    }
+}
+
+/// A datagram with its number, sent back by the server.
+struct Udp {
+    _control: TcpStream,
+    socket: Socket,
+}
+
+impl Probe for Udp {
+    fn send(&mut self, number: u64) -> io::Result<()> {
+        let mut bytes = [0; 64];
+        Header { kind: HeaderKind::Data, number, sent_monotonic_ns: 0 }.emit(&mut bytes);
+        self.socket.send(&bytes).map(drop)
+    }
+
+    fn receive(&mut self) -> io::Result<Option<u64>> {
+        let mut bytes = [0; 128];
+        let length = (&self.socket).read(&mut bytes)?;
+        let header = Header::parse(&bytes[..length]).ok().filter(|h| h.kind == HeaderKind::Data);
+        Ok(header.map(|h| h.number))
+    }
+
+    fn wait_at_most(&mut self, ns: u64) -> io::Result<()> {
+        self.socket.set_read_timeout(Some(std::time::Duration::from_nanos(ns)))
+    }
+}
+
+/// An ICMP echo: over an unprivileged ping socket, or a raw one.
+struct Icmp {
+    socket: Socket,
+    v6: bool,
+    raw: bool,
+    id: u16,
+}
+
+/// Types of echo request and reply: RFC 792, RFC 4443 §4.
+const REQUEST: (u8, u8) = (8, 128);
+const REPLY: (u8, u8) = (0, 129);
+
+impl Icmp {
+    fn open(server: SocketAddr) -> io::Result<Self> {
+        let v6 = server.is_ipv6();
+        let (domain, protocol) = if v6 { (Domain::IPV6, Protocol::ICMPV6) } else { (Domain::IPV4, Protocol::ICMPV4) };
+        let (socket, raw) = match Socket::new(domain, Type::DGRAM, Some(protocol)) {
+            Ok(socket) => (socket, false),
+            Err(_) => (Socket::new(domain, Type::RAW, Some(protocol))?, true),
+        };
+        socket.connect(&SocketAddr::new(server.ip(), 0).into())?;
+        Ok(Self { socket, v6, raw, id: u16::from_be_bytes(crate::wire::random_bytes()) })
+    }
+}
+
+impl Probe for Icmp {
+    fn send(&mut self, number: u64) -> io::Result<()> {
+        let mut bytes = [0u8; 64];
+        bytes[0] = if self.v6 { REQUEST.1 } else { REQUEST.0 };
+        bytes[4..6].copy_from_slice(&self.id.to_be_bytes());
+        bytes[6..8].copy_from_slice(&(number as u16).to_be_bytes());
+        bytes[8..16].copy_from_slice(&number.to_be_bytes());
+        // ICMPv6's checksum covers the addresses, and the kernel fills it in.
+        if !self.v6 {
+            let sum = checksum(&bytes);
+            bytes[2..4].copy_from_slice(&sum.to_be_bytes());
+        }
+        self.socket.send(&bytes).map(drop)
+    }
+
+    fn receive(&mut self) -> io::Result<Option<u64>> {
+        let mut bytes = [0; 256];
+        let length = (&self.socket).read(&mut bytes)?;
+        Ok(echo_number(&bytes[..length], self.v6, self.raw, self.id))
+    }
+
+    fn wait_at_most(&mut self, ns: u64) -> io::Result<()> {
+        self.socket.set_read_timeout(Some(std::time::Duration::from_nanos(ns)))
+    }
+}
+
+/// The number in an echo reply of ours. A raw IPv4 socket gives the IP header too, and everybody's replies; a ping
+/// socket gives neither, and has an id of its own.
+fn echo_number(bytes: &[u8], v6: bool, raw: bool, id: u16) -> Option<u64> {
+    let skip = if raw && !v6 { usize::from(bytes.first()? & 0xf) * 4 } else { 0 };
+    let message = bytes.get(skip..)?;
+    let reply = if v6 { REPLY.1 } else { REPLY.0 };
+    if *message.first()? != reply || (raw && message.get(4..6)? != id.to_be_bytes()) {
+        return None;
+    }
+    let mut number = [0; 8];
+    number.copy_from_slice(message.get(8..16)?);
+    Some(u64::from_be_bytes(number))
+}
+
+/// The Internet checksum (RFC 1071) of an even number of bytes.
+fn checksum(bytes: &[u8]) -> u16 {
+    let mut sum: u32 = bytes.chunks_exact(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]]))).sum();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !(sum as u16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_checksum_of_a_checked_message_is_zero() {
+        let mut bytes = [8, 0, 0, 0, 0x12, 0x34, 0, 1, 9, 9];
+        let sum = checksum(&bytes);
+        bytes[2..4].copy_from_slice(&sum.to_be_bytes());
+        assert_eq!(checksum(&bytes), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn foreign_packets_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..100), v6: bool, raw: bool) {
+            let _ = echo_number(&bytes, v6, raw, 7);
+        }
+    }
+}

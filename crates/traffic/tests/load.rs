@@ -1,0 +1,69 @@
+//! Latency under load over loopback, and its file in flent's own program.
+
+use std::ops::ControlFlow;
+use std::process::Command;
+
+use traffic::load::{Config, Flent, run};
+use traffic::{Server, ServerConfig};
+
+fn quick(server: &Server) -> Config {
+    Config {
+        before_ns: 400_000_000,
+        load_ns: 1_000_000_000,
+        after_ns: 400_000_000,
+        flows: 2,
+        probe_interval_ns: 20_000_000,
+        ..Config::new(server.local_addr())
+    }
+}
+
+#[test]
+fn every_probe_falls_into_its_part_and_flent_opens_the_file() {
+    let server = Server::start(ServerConfig::new("127.0.0.1:0".parse().unwrap())).unwrap();
+    let config = quick(&server);
+    let outcome = run(&config, &mut |_| ControlFlow::Continue(())).unwrap();
+    assert_eq!(outcome.interrupted, None);
+    assert_eq!(outcome.probes.iter().map(|p| p.probe).collect::<Vec<_>>(), ["tcp", "udp", "icmp"]);
+    for probed in &outcome.probes {
+        if probed.probe == "icmp" && probed.error.is_some() {
+            assert!(probed.rounds.is_empty(), "{:?}", probed.error);
+            continue;
+        }
+        assert_eq!(probed.error, None);
+        for part in [probed.before, probed.loaded, probed.after] {
+            assert!(part.sent > 3 && part.round_trip.n + part.lost == part.sent, "{probed:?}");
+            assert!(part.round_trips_per_minute.is_some());
+        }
+        // At fixed moments, whatever the answers did.
+        assert!(probed.rounds.windows(2).all(|w| w[1].at_ns - w[0].at_ns == 20_000_000));
+    }
+    let stream = outcome.stream.as_ref().unwrap();
+    assert!(stream.up.is_some() && stream.down.is_some());
+
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("rrul_be-2026.flent.gz");
+    let flent = Flent::of(&config, &outcome, "2026-11-21T00:00:00.000000Z");
+    flent.write(&path).unwrap();
+    let read = Flent::read(&path).unwrap();
+    assert_eq!(read.results.keys().collect::<Vec<_>>(), flent.results.keys().collect::<Vec<_>>());
+    assert!(read.results["TCP upload sum"].iter().flatten().any(|v| *v > 1.0));
+
+    tier::needs!(tier::Need::Program("flent"));
+    let output = Command::new("flent")
+        .env("HOME", dir.path())
+        .current_dir(dir.path())
+        .args(["-i", "rrul_be-2026.flent.gz", "-f", "summary"])
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("Ping (ms) avg") && text.contains("TCP upload sum"), "{text}");
+}
+
+#[test]
+fn a_caller_can_stop_it() {
+    let server = Server::start(ServerConfig::new("127.0.0.1:0".parse().unwrap())).unwrap();
+    let config = Config { before_ns: 60_000_000_000, ..quick(&server) };
+    let outcome = run(&config, &mut |_| ControlFlow::Break(())).unwrap();
+    assert!(outcome.interrupted.is_some() && outcome.stream.is_none());
+}
