@@ -135,7 +135,7 @@ enum { TCP_CHRONO_BUSY = 1, TCP_CHRONO_RWND_LIMITED = 2, TCP_CHRONO_SNDBUF_LIMIT
 enum { TSQF_THROTTLED = 1 << 0 };
 enum { SK_PACING_NEEDED = 1 };
 
-/* RFC 9293, section 3.1: a header that is copied off the wire, so not relocated either. */
+/* RFC 9293, section 3.1: a header is copied off the wire as it is, so not relocated. */
 struct tcp_header {
 	__be16 source;
 	__be16 dest;
@@ -302,13 +302,6 @@ struct tcp_skb_cb {
 	__u32 seq;
 	__u32 end_seq;
 	__u32 ack_seq;
-};
-struct tcphdr {
-	__be16 source;
-	__be16 dest;
-	__be32 seq;
-	__be32 ack_seq;
-	__u16 doff : 4;
 };
 struct bpf_sock_ops_kern {
 	struct sock *sk;
