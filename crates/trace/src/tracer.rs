@@ -15,8 +15,8 @@ use model::{Conversion, Coverage, Event, Instant, Leg, Lost, Monotonic, Nanos, R
 
 use crate::decode::{self, Record};
 use crate::layout::{
-    CONFIG_CGROUP, CONFIG_PEERS, CONFIG_PIDS, CONFIG_PORTS, CONFIG_WINDOWS, Pass, Plain, RECORD_SEND, RawConfig,
-    RawControl, RawLost, RawRow, RawSlot,
+    CONFIG_CGROUP, CONFIG_PEERS, CONFIG_PIDS, CONFIG_PORTS, CONFIG_WINDOWS, Pass, Plain, RawConfig, RawControl,
+    RawLost, RawRow, RawSlot,
 };
 use crate::namespace::{self, Network};
 use crate::object::{self, Sizes};
@@ -598,10 +598,7 @@ impl Tracer {
                 let index = number * self.sizes.slots + (at & (self.sizes.slots - 1));
                 at = at.wrapping_add(1);
                 let slot = self.slots.lookup(&index.to_ne_bytes(), MapFlags::ANY).ok().flatten();
-                // Those of no kind are in a later send's record (`slot_joined` in bpf/slots.h).
-                if let Some(slot) =
-                    slot.as_deref().and_then(RawSlot::from_bytes).filter(|slot| slot.record.kind == RECORD_SEND)
-                {
+                if let Some(slot) = slot.as_deref().and_then(RawSlot::from_bytes) {
                     let send = decode::send(&slot.record, self.tick)?;
                     self.inbox.lock().unwrap_or_else(PoisonError::into_inner).give_up(send);
                 }

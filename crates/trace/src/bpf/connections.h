@@ -106,33 +106,6 @@ static __always_inline struct slot *slot_open(struct row *row, __u32 number, con
 	return slot;
 }
 
-/* How many sends one packet is looked through for, back from its last one. */
-#define JOINED_MOST 16
-
-/* The packet with send `at` begins with byte `seq`. Sends before that whose last byte it carries too, and which were never
- * stamped, lost their key when the kernel joined the packets of the write queue (tcp_grow_skb(), tcp_skb_collapse_tstamp()):
- * they leave as merged ones do. */
-static __always_inline void slots_join(struct row *row, __u32 number, __u32 at, __u32 seq)
-{
-	struct slot *last = slot_at(number, at);
-
-	if (!last)
-		return;
-	for (int i = 0; i < JOINED_MOST; i++) {
-		struct slot *slot;
-
-		if (at == row->head)
-			break;
-		slot = slot_at(number, --at);
-		if (!slot || slot->record.sched || before(slot->key, seq) || slot_joined(slot))
-			break;
-		last->record.merged += 1 + slot->record.merged;
-		last->record.merged_bytes += slot->record.bytes + slot->record.merged_bytes;
-		last->record.oldest = slot->record.merged ? slot->record.oldest : slot->record.send;
-		slot->record.kind = 0;
-	}
-}
-
 /* The packet with this key enters the qdisc. */
 static __always_inline void stage_sched(struct row *row, __u32 number, __u32 key, const struct tcp_sock *tp,
 					__u64 now)

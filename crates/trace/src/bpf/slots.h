@@ -230,19 +230,9 @@ static __always_inline void record_out(struct slot *slot)
 		counters->ring_buffer++;
 }
 
-/* A send that the kernel joined to a later one's packet is in that one's record, as a merged one. */
-static __always_inline bool slot_joined(const struct slot *slot)
-{
-	return slot->record.kind != RECORD_SEND;
-}
-
 /* Hands on the oldest send. */
 static __always_inline void slot_pop(struct row *row, struct slot *slot)
 {
-	if (slot_joined(slot)) {
-		row->head++;
-		return;
-	}
 	if (!slot->record.sched)
 		COUNT(no_sched);
 	if (!slot->record.driver)
@@ -266,7 +256,7 @@ static __always_inline void slots_acked(struct row *row, __u32 number, __u32 key
 			break;
 		if (slot->key == key)
 			slot->record.ack = now;
-		else if (!slot_joined(slot))
+		else
 			COUNT(no_ack);
 		slot_pop(row, slot);
 	}
@@ -342,14 +332,12 @@ static long flush_one(__u32 i, void *context)
 	slot = slot_at(flush->number, row->head);
 	if (!slot)
 		return 1;
-	row->head++;
-	if (slot_joined(slot))
-		return 0;
 	if (flush->finishing)
 		COUNT(unfinished);
 	else
 		COUNT(closed_unacked);
 	record_out(slot);
+	row->head++;
 	return 0;
 }
 

@@ -46,19 +46,6 @@ static __always_inline void on_sendmsg(struct bpf_sock_ops_kern *kern, struct ro
 		bpf_sock_ops_enable_tx_tstamp(kern, 0);
 }
 
-/* The packet with this key may carry the last bytes of earlier sends, whose keys it bears no more. */
-static __always_inline void joined(struct bpf_sock_ops_kern *kern, struct row *row, __u32 number, __u32 key)
-{
-	const struct sk_buff *skb = kern->skb;
-	const struct tcphdr *tcp = VIEW(skb->head + skb->transport_header, struct tcphdr);
-	__u32 seq = bpf_ntohl(tcp->seq), at = slot_find(row, number, key, row->sched_next);
-
-	/* Inside a tunnel the transport header is the tunnel's: then the ports are not this socket's. */
-	if (at == row->tail || tcp->dest != kern->sk->__sk_common.skc_dport || before(key, seq))
-		return;
-	slots_join(row, number, at, seq);
-}
-
 /* SCHED, SND and ACK: the packet bears the key. */
 static __always_inline void on_stage(struct bpf_sock_ops_kern *kern, __u32 op, struct row *row, __u32 number)
 {
@@ -68,7 +55,6 @@ static __always_inline void on_stage(struct bpf_sock_ops_kern *kern, __u32 op, s
 
 	switch (op) {
 	case BPF_SOCK_OPS_TSTAMP_SCHED_CB:
-		joined(kern, row, number, key);
 		stage_sched(row, number, key, VIEW(kern->sk, struct tcp_sock), bpf_ktime_get_ns());
 		break;
 	case BPF_SOCK_OPS_TSTAMP_SND_SW_CB:
