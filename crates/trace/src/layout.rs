@@ -49,6 +49,9 @@ pub(crate) const CONFIG_PEERS: u32 = 1 << 3;
 pub(crate) const CONFIG_CGROUP: u32 = 1 << 4;
 pub(crate) const CONFIG_WINDOWS: u32 = 1 << 5;
 
+/// How long a sampling window is, ns.
+pub(crate) const WINDOW_NS: u64 = 10_000_000;
+
 /// What one pass of the iterator over the sockets is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pass {
@@ -161,11 +164,11 @@ shared! {
     }
 
     struct RawControl: 24 {
-        window_end: u64,
+        window: u64,
         pass: u32,
         shared: u32,
         by_process: u32,
-        pad: u32,
+        every: u32,
     }
 
     /// A slot of the arena (`bpf/slots.h`); only the record matters here.
@@ -202,7 +205,8 @@ shared! {
         armed_position: u64,
         acked: u64,
         retransmitted: u32,
-        frozen: u32,
+        frozen: u16,
+        armed: u16,
         window_end: u64,
         totals: RawTotals,
     }

@@ -19,6 +19,7 @@ mod error;
 mod layout;
 mod namespace;
 mod object;
+mod passes;
 mod process;
 mod sampling;
 mod target;

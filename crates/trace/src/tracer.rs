@@ -3,25 +3,25 @@
 use std::collections::VecDeque;
 use std::ffi::CString;
 use std::fs::File;
-use std::io::Read as _;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant as WallInstant};
 
-use libbpf_rs::{Iter, Link, MapCore as _, MapFlags, MapHandle, Object, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Link, MapCore as _, MapFlags, MapHandle, Object, RingBuffer, RingBufferBuilder};
 use model::{Conversion, Coverage, Event, Instant, Leg, Lost, Monotonic, Nanos, Realtime, Sampling};
 
 use crate::decode::{self, Record};
 use crate::layout::{
     CONFIG_CGROUP, CONFIG_PEERS, CONFIG_PIDS, CONFIG_PORTS, CONFIG_WINDOWS, Pass, Plain, RawConfig, RawControl,
-    RawLost, RawRow, RawSlot,
+    RawLost, RawRow, RawSlot, WINDOW_NS,
 };
-use crate::namespace::{self, Network};
+use crate::namespace;
 use crate::object::{self, Sizes};
-use crate::sampling::{WINDOW_NS, Windows};
-use crate::{Backend, BackendChoice, Config, Error, process};
+use crate::passes::Passes;
+use crate::sampling::Sampler;
+use crate::{Backend, BackendChoice, Config, Error, passes, process};
 
 /// How long [`Tracer::poll`] sleeps where nothing is there to be read: the ring buffer never wakes it, which would cost the
 /// traced programs.
@@ -83,26 +83,32 @@ fn add(coverage: &mut Coverage, totals: &model::ConnectionTotals) {
 pub struct Tracer {
     // Links go first: nothing runs any more when the maps go.
     links: Vec<Link>,
-    sockets: Link,
+    // Before what it makes passes with.
+    sampler: Option<Sampler>,
+    passes: Arc<Mutex<Passes>>,
     ring: RingBuffer<'static>,
     inbox: Arc<Mutex<Inbox>>,
     rows: MapHandle,
     slots: MapHandle,
     losses: MapHandle,
-    controls: MapHandle,
     pids: MapHandle,
     inodes: MapHandle,
     object: Object,
     backend: Backend,
     config: Config,
     sizes: Sizes,
-    control: RawControl,
-    windows: Option<Windows>,
-    close_at: Option<u64>,
     rate_checked: (u64, u64),
-    networks: Vec<Network>,
-    networks_read: WallInstant,
     tick: Nanos,
+}
+
+/// One in how many window lengths is a window; `None` where there are no windows.
+fn windows_every(config: &Config) -> Option<u32> {
+    match config.sampling {
+        Sampling::Windows(ratio) => Some(ratio.0.get()),
+        // A limit on the rate begins with everything and goes over to windows where that is too much.
+        Sampling::Every if config.max_rate.is_some() => Some(1),
+        _ => None,
+    }
 }
 
 fn monotonic() -> u64 {
@@ -171,7 +177,7 @@ impl Tracer {
         if unsafe { libc::geteuid() } != 0 {
             return Err(Error::NeedsRoot);
         }
-        libbpf_rs::set_print(None);
+        object::quiet();
         let sizes = Sizes {
             rows: within("the number of connections", config.max_connections, 1, 65_536)?,
             slots: within("the number of slots of a connection", config.slots_per_connection, 1, 65_536)?
@@ -184,10 +190,6 @@ impl Tracer {
                 return Err(Error::NoSuchProcess { pid });
             }
         }
-        let reason = |error: Error| match error {
-            Error::Backend { reason, .. } => reason,
-            other => other.to_string(),
-        };
         match config.backend {
             BackendChoice::Timestamping => Self::timestamping(config, sizes),
             BackendChoice::Tracepoints => Self::tracepoints(config, sizes),
@@ -211,8 +213,7 @@ impl Tracer {
 
     fn tracepoints(config: &Config, sizes: Sizes) -> Result<Self, Error> {
         let (cgroup, raw) = raw_config(config, sizes)?;
-        let (object, write) = load_tracepoints(&raw, sizes)?;
-        let stages = ["queued", "started", "received", write];
+        let (object, stages) = load_tracepoints(&raw, sizes)?;
         Self::attached(object, config, sizes, Backend::Tracepoints, &cgroup, "following", &stages)
     }
 
@@ -273,48 +274,38 @@ impl Tracer {
             builder.build().map_err(Error::bpf("cannot read the ring buffer"))?
         };
         let now = monotonic();
-        let sampled = match config.sampling {
-            Sampling::Windows(ratio) => Some(ratio.0.get()),
-            // A limit on the rate begins with everything and goes over to windows where that is too much.
-            Sampling::Every if config.max_rate.is_some() => Some(1),
-            _ => None,
-        };
+        let sampled = windows_every(config);
         let control = RawControl {
-            window_end: if sampled == Some(1) { u64::MAX } else { 0 },
+            window: WINDOW_NS,
             pass: Pass::Follow as u32,
             shared: 0,
             by_process: 0,
-            pad: 0,
+            every: sampled.unwrap_or(1),
         };
-        let seed = now ^ (u64::from(std::process::id()) << 32);
+        let passes = Passes::new(object::attach(&object, "pass")?, object::map(&object, "controls")?, control);
         Ok(Self {
             links: Vec::new(),
-            sockets: object::attach(&object, "pass")?,
+            sampler: None,
+            passes: Arc::new(Mutex::new(passes)),
             ring,
             inbox,
             rows: object::map(&object, "rows")?,
             slots: object::map(&object, "slots")?,
             losses: object::map(&object, "losses")?,
-            controls: object::map(&object, "controls")?,
             pids: object::map(&object, "pids")?,
             inodes: object::map(&object, "inodes")?,
             object,
             backend,
             config: config.clone(),
             sizes,
-            control,
-            windows: sampled.map(|every| Windows::new(every, now, seed)),
-            close_at: None,
             rate_checked: (now, 0),
-            networks: Vec::new(),
-            networks_read: WallInstant::now(),
             tick,
         })
     }
 
     /// Picks up what is there when the programs are attached.
     fn begin(&mut self) -> Result<(), Error> {
-        self.networks = namespace::all_networks()?;
+        self.passes().find_networks()?;
         for pid in self.config.target.pids.clone() {
             self.add_process(pid)?;
         }
@@ -324,7 +315,12 @@ impl Tracer {
                 self.add_inodes(pid)?;
             }
         }
-        self.pass(Pass::Follow)
+        self.passes().pass(Pass::Follow)?;
+        if let Some(every) = windows_every(&self.config) {
+            let seed = monotonic() ^ (u64::from(std::process::id()) << 32);
+            self.sampler = Some(Sampler::start(Arc::clone(&self.passes), every, seed)?);
+        }
+        Ok(())
     }
 
     fn add_process(&mut self, pid: u32) -> Result<(), Error> {
@@ -363,26 +359,19 @@ impl Tracer {
     /// # Errors
     /// [`Error::NoSuchProcess`] where it has ended.
     pub fn follow_pid(&mut self, pid: u32) -> Result<(), Error> {
-        self.control.by_process = 1;
-        object::write_only(&self.controls, &self.control)?;
+        {
+            let mut passes = self.passes();
+            passes.control.by_process = 1;
+            passes.write()?;
+        }
         self.add_process(pid)?;
-        self.networks = namespace::all_networks()?;
-        self.pass(Pass::Follow)
+        let mut passes = self.passes();
+        passes.find_networks()?;
+        passes.pass(Pass::Follow)
     }
 
-    /// One pass over the sockets of every network namespace.
-    fn pass(&self, pass: Pass) -> Result<(), Error> {
-        object::write_only(&self.controls, &RawControl { pass: pass as u32, ..self.control })?;
-        let sockets = &self.sockets;
-        for network in &self.networks {
-            network.within(|| {
-                let mut iter = Iter::new(sockets).map_err(Error::bpf("cannot iterate over the sockets"))?;
-                let mut bytes = [0u8; 64];
-                while iter.read(&mut bytes).map_err(Error::system("cannot iterate over the sockets"))? > 0 {}
-                Ok(())
-            })?;
-        }
-        Ok(())
+    fn passes(&self) -> MutexGuard<'_, Passes> {
+        self.passes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Which backend is at work.
@@ -392,15 +381,13 @@ impl Tracer {
 
     /// Hands on the events that have come, and waits for the first ones for up to `timeout`.
     ///
-    /// Sampling windows are opened from here, so call it again soon: with more than some milliseconds between two calls,
-    /// windows open late.
-    ///
     /// # Errors
     /// [`Error`] where the kernel part can no longer be worked with.
     pub fn poll(&mut self, timeout: Duration, sink: &mut dyn FnMut(Event)) -> Result<(), Error> {
         let until = WallInstant::now() + timeout;
         loop {
-            self.sample()?;
+            self.adapt();
+            self.sampler.as_ref().map_or(Ok(()), Sampler::check)?;
             let delivered = self.deliver(sink)?;
             let left = until.saturating_duration_since(WallInstant::now());
             if delivered || left.is_zero() {
@@ -433,40 +420,10 @@ impl Tracer {
         }
     }
 
-    /// Opens and closes sampling windows where it is time.
-    fn sample(&mut self) -> Result<(), Error> {
-        let now = monotonic();
-        self.adapt(now);
-        if self.close_at.is_some_and(|at| now >= at) {
-            self.close_at = None;
-            self.pass(Pass::Close)?;
-        }
-        let Some(windows) = &mut self.windows else { return Ok(()) };
-        if windows.every() == 1 {
-            // Everything: one window without an end.
-            if self.control.window_end != u64::MAX {
-                self.control.window_end = u64::MAX;
-                self.close_at = None;
-                self.pass(Pass::Open)?;
-            }
-            return Ok(());
-        }
-        if let Some(end) = windows.due(now) {
-            if self.networks_read.elapsed() > Duration::from_secs(1) {
-                self.networks = namespace::all_networks()?;
-                self.networks_read = WallInstant::now();
-            }
-            self.control.shared = u32::from(others_at_work());
-            self.control.window_end = end;
-            self.close_at = Some(end + WINDOW_NS / 2);
-            self.pass(Pass::Open)?;
-        }
-        Ok(())
-    }
-
     /// Holds the rate of records below what was asked for, by making windows rarer.
-    fn adapt(&mut self, now: u64) {
-        let (Some(most), Some(windows)) = (self.config.max_rate, &mut self.windows) else { return };
+    fn adapt(&mut self) {
+        let (Some(most), Some(sampler)) = (self.config.max_rate, &mut self.sampler) else { return };
+        let now = monotonic();
         let since = now.saturating_sub(self.rate_checked.0);
         if since < 500_000_000 {
             return;
@@ -479,7 +436,7 @@ impl Tracer {
             _ => 1,
         };
         let ratio = rate / f64::from(most.get());
-        let every = f64::from(windows.every());
+        let every = f64::from(sampler.every());
         // Rarer at once, more often only slowly: a burst must not swing it.
         let next = if ratio > 0.9 {
             every * ratio * 1.5
@@ -488,11 +445,7 @@ impl Tracer {
         } else {
             every
         };
-        windows.set_every((next.ceil() as u32).clamp(least, 1_000_000));
-        if windows.every() > 1 && self.control.window_end == u64::MAX {
-            self.control.window_end = now;
-            self.close_at = Some(now);
-        }
+        sampler.set_every((next.ceil() as u32).clamp(least, 1_000_000));
     }
 
     /// What was lost up to now.
@@ -532,7 +485,7 @@ impl Tracer {
     /// What share of the followed connections' time and bytes was seen up to now. Asks the kernel, so not for every send.
     pub fn coverage(&self) -> Coverage {
         // Where the pass fails the totals are those of the last one.
-        let _ = self.pass(Pass::Totals);
+        let _ = self.passes().pass(Pass::Totals);
         let mut coverage = self.inbox.lock().unwrap_or_else(PoisonError::into_inner).closed;
         for row in self.rows_in_use() {
             add(&mut coverage, &decode::totals(&row.1.totals));
@@ -579,10 +532,14 @@ impl Tracer {
     /// [`Error`] where the kernel part could not be asked for the last time.
     pub fn finish(mut self, sink: &mut dyn FnMut(Event)) -> Result<Summary, Error> {
         self.links.clear();
-        self.control.shared = u32::from(others_at_work());
-        self.networks = namespace::all_networks()?;
+        self.sampler = None;
+        {
+            let mut passes = self.passes();
+            passes.control.shared = u32::from(passes::others_at_work());
+            passes.find_networks()?;
+        }
         self.deliver(sink)?;
-        self.pass(Pass::Finish)?;
+        self.passes().pass(Pass::Finish)?;
         self.deliver(sink)?;
         self.give_up_rest(sink)?;
         let lost = self.lost();
@@ -618,36 +575,42 @@ impl std::fmt::Debug for Tracer {
     }
 }
 
-/// Whether another tracer's program is loaded on this machine: it wants the sockets to stay armed.
-fn others_at_work() -> bool {
-    libbpf_rs::query::ProgInfoIter::default()
-        .filter(|program| program.name.as_encoded_bytes() == b"timestamping")
-        .count()
-        > 1
-}
-
 fn load_timestamping(raw: &RawConfig, sizes: Sizes) -> Result<Object, Error> {
-    object::open(object::TIMESTAMPING, "wirelapse", raw, sizes)?
-        .load()
-        .map_err(|error| Error::Backend { backend: Backend::Timestamping, reason: format!("{error:#}") })
+    object::load(object::open(object::TIMESTAMPING, "wirelapse", raw, sizes)?)
+        .map_err(|reason| Error::Backend { backend: Backend::Timestamping, reason })
 }
 
-/// The loaded object, and its program for the `send` stage: the tracepoint where the kernel has it, else fentry.
-fn load_tracepoints(raw: &RawConfig, sizes: Sizes) -> Result<(Object, &'static str), Error> {
-    let programs = ["written_round", "written_call"];
+/// The programs of the tracepoints backend that every kernel runs.
+const STAGES: [&str; 5] = ["queued", "started", "received", "state_set", "retransmitted"];
+
+/// What gives the `send` stage, the best first, with what goes along with it: fentry where the kernel has no tracepoint (before
+/// 6.16), and then the ACKs of closing sockets too, for which some of those kernels give no callback.
+const WRITES: [&[&str]; 2] = [&["written_round"], &["written_call", "received_late"]];
+
+/// The loaded object, and all its programs that are to be attached.
+fn load_tracepoints(raw: &RawConfig, sizes: Sizes) -> Result<(Object, Vec<&'static str>), Error> {
     let mut reasons = Vec::new();
-    for write in programs {
+    for write in WRITES {
         let mut object = object::open(object::TRACEPOINTS, "wirelapse", raw, sizes)?;
         for mut program in object.progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
-            program.set_autoload(name == write || !programs.contains(&name.as_str()));
+            let others = WRITES.iter().filter(|other| **other != write).any(|other| other.contains(&name.as_str()));
+            program.set_autoload(!others);
         }
-        match object.load() {
-            Ok(object) => return Ok((object, write)),
-            Err(error) => reasons.push(format!("with {write}: {error:#}")),
+        match object::load(object) {
+            Ok(object) => return Ok((object, STAGES.iter().chain(write).copied().collect())),
+            Err(reason) => reasons.push(reason),
         }
     }
     Err(Error::Backend { backend: Backend::Tracepoints, reason: reasons.join("; ") })
+}
+
+/// The reason alone, without the sentence that names the backend.
+fn reason(error: Error) -> String {
+    match error {
+        Error::Backend { reason, .. } => reason,
+        other => other.to_string(),
+    }
 }
 
 fn try_sizes(config: &Config) -> Sizes {
@@ -658,14 +621,14 @@ fn try_sizes(config: &Config) -> Sizes {
 pub(crate) fn try_timestamping(config: &Config) -> Result<(), String> {
     let sizes = try_sizes(config);
     let (_, raw) = raw_config(config, sizes).map_err(|error| error.to_string())?;
-    load_timestamping(&raw, sizes).map(drop).map_err(|error| error.to_string())
+    load_timestamping(&raw, sizes).map(drop).map_err(reason)
 }
 
 /// Whether the programs of the tracepoints backend load here.
 pub(crate) fn try_tracepoints(config: &Config) -> Result<(), String> {
     let sizes = try_sizes(config);
     let (_, raw) = raw_config(config, sizes).map_err(|error| error.to_string())?;
-    load_tracepoints(&raw, sizes).map(drop).map_err(|error| error.to_string())
+    load_tracepoints(&raw, sizes).map(drop).map_err(reason)
 }
 
 fn raw_config(config: &Config, sizes: Sizes) -> Result<(File, RawConfig), Error> {

@@ -106,7 +106,36 @@ static __always_inline struct slot *slot_open(struct row *row, __u32 number, con
 	return slot;
 }
 
-/* The packet with this key enters the qdisc. */
+/* The packet with the last byte of this send enters the qdisc. */
+static __always_inline void slot_sched(struct row *row, struct slot *slot, __u32 at, const struct tcp_sock *tp, __u64 now)
+{
+	__u32 key = slot->key;
+	bool in_call;
+
+	if (slot->record.sched) {
+		COUNT(repeated);
+		return;
+	}
+	slot->record.sched = now;
+	row->sched_next = at + 1;
+	in_call = sock_of(tp)->sk_lock.owned && slot->epoch == row->epoch && before(key, tp->pushed_seq) &&
+		  (row->blocked == REASON_SENT_AT_ONCE || now - slot->record.send < 5000);
+	waiting_event(row, tp, key, true, slot->epoch == row->epoch, now);
+	waiting_decide(slot, row, in_call);
+}
+
+/* It goes to the driver. */
+static __always_inline void slot_driver(struct row *row, struct slot *slot, __u32 at, __u64 now)
+{
+	if (slot->record.driver) {
+		COUNT(repeated);
+		return;
+	}
+	slot->record.driver = now;
+	row->driver_next = at + 1;
+}
+
+/* The same, where only the key is known. */
 static __always_inline void stage_sched(struct row *row, __u32 number, __u32 key, const struct tcp_sock *tp,
 					__u64 now)
 {
@@ -119,22 +148,8 @@ static __always_inline void stage_sched(struct row *row, __u32 number, __u32 key
 		return;
 	}
 	slot = slot_at(number, at);
-	if (!slot)
-		return;
-	if (slot->record.sched) {
-		COUNT(repeated);
-		return;
-	}
-	slot->record.sched = now;
-	row->sched_next = at + 1;
-	{
-		bool in_call = sock_of(tp)->sk_lock.owned && slot->epoch == row->epoch &&
-			       before(key, tp->pushed_seq) &&
-			       (row->blocked == REASON_SENT_AT_ONCE || now - slot->record.send < 5000);
-
-		waiting_event(row, tp, key, true, slot->epoch == row->epoch, now);
-		waiting_decide(slot, row, in_call);
-	}
+	if (slot)
+		slot_sched(row, slot, at, tp, now);
 }
 
 static __always_inline void stage_driver(struct row *row, __u32 number, __u32 key, __u64 now)
@@ -148,14 +163,8 @@ static __always_inline void stage_driver(struct row *row, __u32 number, __u32 ke
 		return;
 	}
 	slot = slot_at(number, at);
-	if (!slot)
-		return;
-	if (slot->record.driver) {
-		COUNT(repeated);
-		return;
-	}
-	slot->record.driver = now;
-	row->driver_next = at + 1;
+	if (slot)
+		slot_driver(row, slot, at, now);
 }
 
 static __always_inline void stage_nic(struct row *row, __u32 number, __u32 key, __u64 at_nic)

@@ -27,11 +27,31 @@ static __always_inline void window_close(struct bpf_sock_ops *skops, struct row 
 {
 	struct control *now_set = control();
 
-	if (!row->window_end || now < row->window_end || !row->armed_since)
+	if (!row->window_end || now < row->window_end || !row->armed)
 		return;
 	totals_disarm(row, tp, now);
-	if (now_set && !now_set->shared)
+	if (now_set && !now_set->shared) {
 		SET_ARMED(skops, tp, false);
+		row->armed = 0;
+	}
+}
+
+/* The window of a connection that is followed from now on. It is drawn to be in the middle of one with the chance that any moment
+ * has, and then what is left of it is drawn as well: so at every age connections are armed for the share that was asked for, be they
+ * shorter than a window or longer than a period. */
+static __always_inline __u64 window_draw(__u64 now)
+{
+	struct control *now_set = control();
+
+	if (!(config.flags & CONFIG_WINDOWS))
+		return 0;
+	if (!now_set || !now_set->every)
+		return WINDOW_CLOSED;
+	if (now_set->every == 1)
+		return 0;
+	if (bpf_get_prandom_u32() > 0xffffffffu / now_set->every)
+		return WINDOW_CLOSED;
+	return now + ((WINDOW_NS * bpf_get_prandom_u32()) >> 32);
 }
 
 /* An established connection whose storage says, or whose addresses say, that it is in the target. */
@@ -40,7 +60,6 @@ static __always_inline void on_established(struct bpf_sock_ops *skops, struct bp
 {
 	struct socket_info *info = info_of(sk);
 	__u64 now = bpf_ktime_get_ns();
-	struct control *now_set = control();
 	struct row *row;
 
 	if (!info && by_process())
@@ -57,12 +76,11 @@ static __always_inline void on_established(struct bpf_sock_ops *skops, struct bp
 	row = follow(info, tp, bpf_get_socket_cookie(skops), accepted ? OPENING_ACCEPTED : OPENING_CONNECTED, now);
 	if (!row)
 		return;
-	if (config.flags & CONFIG_WINDOWS) {
-		row->window_end = now_set && now_set->window_end > now ? now_set->window_end : WINDOW_CLOSED;
-	}
-	if (row->window_end != WINDOW_CLOSED)
+	row->window_end = window_draw(now);
+	row->armed = row->window_end != WINDOW_CLOSED;
+	if (row->armed)
 		totals_arm(row, tp, now);
-	SET_ARMED(skops, tp, row->window_end != WINDOW_CLOSED);
+	SET_ARMED(skops, tp, row->armed);
 }
 
 /* A task of the target connects or listens: remember it, as the connection is established in softirq. */
@@ -76,7 +94,7 @@ static __always_inline void on_owner(struct bpf_sock *sk, const struct sock *vie
 	/* A listener's children may match by the port of their peer. */
 	if (!listener && !addresses_match(view, false))
 		return;
-	bpf_get_current_comm(fresh.comm, sizeof(fresh.comm));
+	current_comm(fresh.comm);
 	bpf_sk_storage_get(&sockets, sk, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
 }
 
@@ -95,7 +113,9 @@ static __always_inline void on_callback(struct bpf_sock_ops *skops, __u32 op, st
 	row->epoch++;
 	if (STAMPS)
 		unstamped_check(row, tp);
-	else
+	/* The RTT callback comes from within tcp_clean_rtx_queue(), after its ACK stamps: what has none yet and is acknowledged gets this
+	 * time. In the others no new bytes are acknowledged, or tcp_probe has told already. */
+	if (!STAMPS || op == BPF_SOCK_OPS_RTT_CB)
 		slots_acked_before(row, info->row, tp->snd_una, now);
 	waiting_event(row, tp, 0, false, false, now);
 	if (op == BPF_SOCK_OPS_RTT_CB)
@@ -137,8 +157,8 @@ int pass(struct bpf_iter__tcp *ctx)
 		if (!addresses_match(sk, listener) || !cgroup_matches(sk))
 			return 0;
 		if (sk->sk_socket) {
-			const struct socket_alloc *alloc = VIEW(sk->sk_socket, struct socket_alloc);
-			__u64 inode = alloc->vfs_inode.i_ino;
+			const struct socket_alloc *alloc = (const struct socket_alloc *)sk->sk_socket;
+			__u64 inode = BPF_CORE_READ(alloc, vfs_inode.i_ino);
 			struct owner *owner = bpf_map_lookup_elem(&inodes, &inode);
 
 			if (owner) {
@@ -157,11 +177,11 @@ int pass(struct bpf_iter__tcp *ctx)
 		row = follow(info, view, bpf_get_socket_cookie(tp), OPENING_FOUND, now);
 		if (!row)
 			return 0;
-		if (config.flags & CONFIG_WINDOWS)
-			row->window_end = now_set->window_end > now ? now_set->window_end : WINDOW_CLOSED;
-		if (row->window_end != WINDOW_CLOSED)
+		row->window_end = window_draw(now);
+		row->armed = row->window_end != WINDOW_CLOSED;
+		if (row->armed)
 			totals_arm(row, view, now);
-		SET_ARMED(tp, view, row->armed_since != 0);
+		SET_ARMED(tp, view, row->armed);
 		return 0;
 	}
 	if (!info)
@@ -173,25 +193,33 @@ int pass(struct bpf_iter__tcp *ctx)
 	case PASS_OPEN:
 		if (row->frozen)
 			break;
-		row->window_end = now_set->window_end;
-		row->write_seq = view->write_seq;
-		row->since = now;
-		row->blocked = REASON_SENT_AT_ONCE;
+		totals_disarm(row, view, now);
+		/* Where the last window is still open, this one follows it: the share stays right. */
+		if (now_set->window == ~0ull)
+			row->window_end = 0;
+		else
+			row->window_end = (row->window_end > now ? row->window_end : now) + now_set->window;
+		if (!row->armed || row->write_seq != view->write_seq) {
+			row->write_seq = view->write_seq;
+			row->since = now;
+			row->blocked = REASON_SENT_AT_ONCE;
+		}
+		row->armed = 1;
 		totals_arm(row, view, now);
 		SET_ARMED(tp, view, true);
 		break;
 	case PASS_CLOSE:
-		if (!row->armed_since || now_set->window_end > now)
-			break;
-		row->window_end = WINDOW_CLOSED;
 		totals_disarm(row, view, now);
-		if (!now_set->shared)
+		row->window_end = WINDOW_CLOSED;
+		if (row->armed && !now_set->shared) {
 			SET_ARMED(tp, view, false);
+			row->armed = 0;
+		}
 		break;
 	case PASS_TOTALS:
 		totals_update(row, view, now);
 		/* Another tracer that ended may have disarmed it. */
-		if (row->armed_since)
+		if (row->armed)
 			SET_ARMED(tp, view, true);
 		break;
 	case PASS_FINISH:

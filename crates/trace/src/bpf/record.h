@@ -150,21 +150,24 @@ struct config {
 };
 _Static_assert(sizeof(struct config) == 32, "config");
 
+/* How long a sampling window is, ns: many round trips of a local network, and short against what people look at. */
+#define WINDOW_NS 10000000ull
+
 enum pass {
 	PASS_FOLLOW = 0, /* pick up target sockets that are not followed yet; arm */
-	PASS_OPEN = 1, /* open a sampling window on every followed socket */
-	PASS_CLOSE = 2, /* close windows whose time is over */
+	PASS_OPEN = 1, /* open a sampling window on every followed socket, from when the pass comes to it */
+	PASS_CLOSE = 2, /* close the windows, whatever their time */
 	PASS_TOTALS = 3, /* bring the totals in the rows up to date */
 	PASS_FINISH = 4, /* flush, say goodbye, disarm */
 };
 
 /* Changed while running. */
 struct control {
-	__u64 window_end; /* monotonic ns: sends after this are not recorded (windows only) */
+	__u64 window; /* how long a window that opens in this pass is, ns; ~0: without end (windows only) */
 	__u32 pass;
 	__u32 shared; /* another tracer is at work on this machine: leave sockets armed */
 	__u32 by_process; /* processes are a criterion, though they were named only after the start */
-	__u32 pad;
+	__u32 every; /* one in so many connections is in a window when it begins; 1: all, without end; 0: none */
 };
 _Static_assert(sizeof(struct control) == 24, "control");
 

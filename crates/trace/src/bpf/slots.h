@@ -49,7 +49,8 @@ struct row {
 	__u64 armed_position;
 	__u64 acked; /* when followed */
 	__u32 retransmitted; /* when followed */
-	__u32 frozen; /* totals are final: a FIN has taken a sequence number */
+	__u16 frozen; /* totals are final: a FIN has taken a sequence number */
+	__u16 armed; /* the kernel calls back for the socket, though its window may be over */
 	__u64 window_end; /* 0: no end, or WINDOW_CLOSED */
 	struct totals totals;
 };
@@ -129,12 +130,14 @@ static __always_inline struct lost *lost(void)
 	return bpf_map_lookup_elem(&losses, &zero);
 }
 
-#define COUNT(field)                    \
-	do {                            \
-		struct lost *l_ = lost(); \
-		if (l_)                 \
-			l_->field++;    \
+/* Atomic: softirq may interrupt a task on the same CPU between the read and the write of a plain increment. */
+#define COUNT_BY(field, by)                                     \
+	do {                                                    \
+		struct lost *l_ = lost();                       \
+		if (l_)                                         \
+			__sync_fetch_and_add(&l_->field, (by)); \
 	} while (0)
+#define COUNT(field) COUNT_BY(field, 1)
 
 static __always_inline struct control *control(void)
 {
@@ -221,13 +224,10 @@ static __always_inline bool rate_allows(__u64 now)
 
 static __always_inline void record_out(struct slot *slot)
 {
-	struct lost *counters = lost();
-
-	if (!counters)
-		return;
-	counters->merged += slot->record.merged;
+	if (slot->record.merged)
+		COUNT_BY(merged, slot->record.merged);
 	if (bpf_ringbuf_output(&records, &slot->record, sizeof(slot->record), BPF_RB_NO_WAKEUP))
-		counters->ring_buffer++;
+		COUNT(ring_buffer);
 }
 
 /* Hands on the oldest send. */
@@ -243,7 +243,9 @@ static __always_inline void slot_pop(struct row *row, struct slot *slot)
 	row->head++;
 }
 
-/* Everything up to and including `key` is acknowledged. `key` is the send whose ACK stamp this is. */
+/* The ACK stamp of `key`: everything up to it is acknowledged. The sends before it that are still here were acknowledged by no ACK
+ * that gave a round-trip sample (slots_acked_before() has taken those), so by this very one, unless ACKs of retransmitted
+ * packets came in between, which give none. */
 static __always_inline void slots_acked(struct row *row, __u32 number, __u32 key, __u64 now)
 {
 	for (int i = 0; i < 16; i++) {
@@ -254,7 +256,7 @@ static __always_inline void slots_acked(struct row *row, __u32 number, __u32 key
 		slot = slot_at(number, row->head);
 		if (!slot || before(key, slot->key))
 			break;
-		if (slot->key == key)
+		if (slot->key == key || !slot->record.retransmissions)
 			slot->record.ack = now;
 		else
 			COUNT(no_ack);
@@ -363,13 +365,22 @@ static __always_inline void totals_arm(struct row *row, const struct tcp_sock *t
 	row->armed_position = written(tp);
 }
 
-static __always_inline void totals_disarm(struct row *row, const struct tcp_sock *tp, __u64 now)
+/* `position` is what had been written by then. What happened after the window's end was not seen and does not count. */
+static __always_inline void totals_disarm_at(struct row *row, __u64 position, __u64 now)
 {
 	if (!row->armed_since)
 		return;
-	row->totals.armed += now - row->armed_since;
-	row->totals.bytes_armed += written(tp) - row->armed_position;
+	if (row->window_end && row->window_end < now)
+		now = row->window_end;
+	if (now > row->armed_since)
+		row->totals.armed += now - row->armed_since;
+	row->totals.bytes_armed += position - row->armed_position;
 	row->armed_since = 0;
+}
+
+static __always_inline void totals_disarm(struct row *row, const struct tcp_sock *tp, __u64 now)
+{
+	totals_disarm_at(row, written(tp), now);
 }
 
 /* Brings row->totals up to now. */
@@ -383,7 +394,8 @@ static __always_inline void totals_update(struct row *row, const struct tcp_sock
 	row->totals.bytes_written = written(tp) - row->position;
 	if (row->armed_since) {
 		totals_disarm(row, tp, now);
-		totals_arm(row, tp, now);
+		if (!row->window_end || now < row->window_end)
+			totals_arm(row, tp, now);
 	}
 }
 

@@ -15,8 +15,10 @@ static __always_inline void on_sendmsg(struct bpf_sock_ops_kern *kern, struct ro
 
 	row->write_seq = end;
 	now = bpf_ktime_get_ns();
-	if (row->window_end && now >= row->window_end)
+	if (row->window_end && now >= row->window_end) {
+		totals_disarm_at(row, written(tp) - bytes, now);
 		return;
+	}
 	/* The packet at the end of the queue holds the last byte of the send before: that one loses its stamps to this one. The
 	 * row says so, not the tag, which another tracer may have set. */
 	if (tail != row->head && !before(row->last_key, end - kern->skb->len)) {
@@ -46,6 +48,42 @@ static __always_inline void on_sendmsg(struct bpf_sock_ops_kern *kern, struct ro
 		bpf_sock_ops_enable_tx_tstamp(kern, 0);
 }
 
+/* A tagged packet goes through the stage `op`. Its tag may be of a byte that it does not carry: tcp_grow_skb() (6.10 and later) fills
+ * a packet up with bytes of the next one and leaves the tag behind there. And it may carry the last bytes of more sends than the
+ * tagged one. So the packet's bytes decide: every send that ends in them is at this stage, and no other. */
+static __always_inline void on_packet(struct bpf_sock_ops_kern *kern, bool driver, struct row *row, __u32 number)
+{
+	struct payload payload;
+	const struct tcp_sock *tp = VIEW(kern->sk, struct tcp_sock);
+	__u32 at = driver ? row->driver_next : row->sched_next;
+	__u64 now = bpf_ktime_get_ns();
+	struct slot *slot;
+	bool found = false;
+
+	if (!payload_of(kern->skb, &payload))
+		return;
+	/* The guess is right but for retransmissions and after packets that had no tag. */
+	slot = slot_at(number, at);
+	if ((__s32)(at - row->head) < 0 || (__s32)(at - row->tail) >= 0 || !slot || before(slot->key, payload.first) ||
+	    !before(slot->key, payload.end))
+		at = slot_search(number, payload.first);
+	for (int i = 0; i < 16; i++) {
+		if ((__s32)(at - row->tail) >= 0)
+			break;
+		slot = slot_at(number, at);
+		if (!slot || !before(slot->key, payload.end))
+			break;
+		found = true;
+		if (driver)
+			slot_driver(row, slot, at, now);
+		else
+			slot_sched(row, slot, at, tp, now);
+		at++;
+	}
+	if (!found && row->popped && !before(row->popped_key, payload.end - 1))
+		COUNT(after_ack);
+}
+
 /* SCHED, SND and ACK: the packet bears the key. */
 static __always_inline void on_stage(struct bpf_sock_ops_kern *kern, __u32 op, struct row *row, __u32 number)
 {
@@ -55,10 +93,8 @@ static __always_inline void on_stage(struct bpf_sock_ops_kern *kern, __u32 op, s
 
 	switch (op) {
 	case BPF_SOCK_OPS_TSTAMP_SCHED_CB:
-		stage_sched(row, number, key, VIEW(kern->sk, struct tcp_sock), bpf_ktime_get_ns());
-		break;
 	case BPF_SOCK_OPS_TSTAMP_SND_SW_CB:
-		stage_driver(row, number, key, bpf_ktime_get_ns());
+		on_packet(kern, op == BPF_SOCK_OPS_TSTAMP_SND_SW_CB, row, number);
 		break;
 	case BPF_SOCK_OPS_TSTAMP_SND_HW_CB:
 		stage_nic(row, number, key, shared->hwtstamps.hwtstamp);

@@ -4,6 +4,7 @@ mod backends;
 mod counting;
 mod exchange;
 mod faults;
+mod stamps;
 mod targets;
 mod traffic;
 mod waiting;
