@@ -31,4 +31,4 @@ check:
 
 bench:
 	@setup/install build bench
-	@cargo bench --workspace
+	@bench/run

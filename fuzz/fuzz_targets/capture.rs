@@ -1,15 +1,17 @@
-//! Any bytes as a capture file, packed or not.
+//! Any bytes as a file: a capture in any format, packed or not, or text.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wire::{Capture, Reassembly, dissect};
+use wire::{Capture, Packets};
 
 fuzz_target!(|bytes: &[u8]| {
-    let Ok(mut capture) = Capture::from_bytes(bytes) else { return };
-    let mut reassembly = Reassembly::new();
-    while let Ok(Some(frame)) = capture.next_frame() {
-        let _ = dissect(&frame, &mut reassembly);
-        let _ = frame.comments().count();
+    if let Ok(mut packets) = Packets::from_bytes(bytes) {
+        while let Ok(Some(_)) = packets.next_packet() {}
+    }
+    if let Ok(mut capture) = Capture::from_bytes(bytes) {
+        while let Ok(Some(frame)) = capture.next_frame() {
+            frame.comments().for_each(drop);
+        }
     }
 });

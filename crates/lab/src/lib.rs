@@ -49,7 +49,7 @@ pub use error::Error;
 pub use forward::{GATHER, MEMORY_BOUND};
 pub use histogram::Distribution;
 pub use host::{Host, INTERFACE, Side, program_pid};
-pub use report::{Achieved, DirectionReport, PathReport};
+pub use report::{Achieved, BUSY_SEGMENTS, BUSY_TIME, DirectionReport, PathReport};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -6,6 +6,12 @@ use serde::{Deserialize, Serialize};
 use crate::config::{Direction, ETHERNET_OVERHEAD};
 use crate::histogram::{Distribution, Histogram};
 
+/// The fewest segments that give a rate.
+pub const BUSY_SEGMENTS: u64 = 100;
+
+/// The shortest busy time that gives a rate: a delivery that is 0.1 ms late at either end is 1 % of it.
+pub const BUSY_TIME: Nanos = Nanos::from_millis(10);
+
 /// A path's account of itself, to be kept with every result that was measured over it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PathReport {
@@ -48,10 +54,12 @@ pub struct Achieved {
     pub transit: Option<Distribution>,
     /// How much later than intended each delivery was.
     pub lateness: Option<Distribution>,
-    /// Bits a second on the wire over the busy periods, by the clock at delivery. `None` where it was never busy for
-    /// two frames.
+    /// Bits a second on the wire over the busy periods, by the clock at delivery. `None` below [`BUSY_SEGMENTS`] segments
+    /// or [`BUSY_TIME`]: deliveries come off a timer, and over less time its lateness would be the figure.
     pub busy_rate: Option<f64>,
-    /// How long those busy periods were together.
+    /// Segments that `busy_rate` is over: those of each busy period after its first delivery.
+    pub busy_segments: u64,
+    /// How long those busy periods were together, from each one's first delivery to its last.
     #[serde(rename = "busy_ns")]
     pub busy: Nanos,
     /// Share of the segments sent that were lost on the way (`lost / (lost + delivered)`); `None` before any.
@@ -99,6 +107,7 @@ pub(crate) struct Tally {
     /// When the last delivery was, and how many wire bytes busy periods have delivered since their first.
     last_out: Option<u64>,
     busy_bytes: u64,
+    busy_segments: u64,
     busy_ns: u64,
     highest_order: u64,
 }
@@ -136,6 +145,7 @@ impl Tally {
             && !d.found_idle
         {
             self.busy_bytes += d.wire_bytes + d.lost_before;
+            self.busy_segments += n;
             self.busy_ns += d.out.saturating_sub(last);
         }
         self.last_out = Some(d.out);
@@ -147,12 +157,57 @@ impl Tally {
             delay: self.delay.distribution(),
             transit: self.transit.distribution(),
             lateness: self.lateness.distribution(),
-            busy_rate: (self.busy_ns > 0).then(|| self.busy_bytes as f64 * 8e9 / self.busy_ns as f64),
+            busy_rate: (self.busy_segments >= BUSY_SEGMENTS && self.busy_ns >= BUSY_TIME.0)
+                .then(|| self.busy_bytes as f64 * 8e9 / self.busy_ns as f64),
+            busy_segments: self.busy_segments,
             busy: Nanos(self.busy_ns),
             loss: (sent > 0).then(|| self.achieved.lost as f64 / sent as f64),
             in_flight,
             missed_frames,
             ..self.achieved.clone()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One busy period of `n` segments, delivered `apart` nanoseconds from each other.
+    fn stream(n: u64, wire_bytes: u64, apart: u64) -> Achieved {
+        let mut tally = Tally::default();
+        for i in 0..n {
+            let out = 1_000_000 + i * apart;
+            tally.delivered(&Delivery {
+                order: i,
+                entered: 0,
+                sent: out,
+                due: out,
+                out,
+                segments: 1,
+                wire_bytes,
+                lost_before: 0,
+                found_idle: i == 0,
+            });
+        }
+        tally.achieved(0, 0)
+    }
+
+    #[test]
+    fn the_rate_counts_what_came_between_the_first_and_the_last_delivery() {
+        let a = stream(1_001, 1_519, 60_760);
+        assert_eq!((a.busy_segments, a.busy), (1_000, Nanos(60_760_000)));
+        assert!((a.busy_rate.unwrap() - 200e6).abs() < 1.0, "{a:?}");
+    }
+
+    #[test]
+    fn a_few_acks_that_met_on_the_wire_give_no_rate() {
+        // Two of 90 bytes within 66 µs: too few, and too short a time.
+        let few = stream(3, 90, 33_000);
+        assert_eq!((few.busy_segments, few.busy_rate), (2, None));
+        // Many, but over less time than a late timer matters in.
+        assert_eq!(stream(200, 90, 3_600).busy_rate, None);
+        // Long enough, but few.
+        assert_eq!(stream(50, 1_519, 607_600).busy_rate, None);
     }
 }

@@ -11,16 +11,12 @@ use std::error::Error;
 use std::io::{IoSlice, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
-use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use model::Realtime;
-use timestamping::{Enabled, ErrorQueue, Matcher, Report, Request, Room, SendOptions, Stages, TransmitStamp, now};
+use timestamping::{Enabled, ErrorQueue, Matcher, Report, Request, Room, SendOptions, Stages, now};
 
 const SLICE: Duration = Duration::from_millis(25);
-
-/// A send as the reading thread is told of it: its bytes, and when.
-type Sent = (usize, model::Instant<Realtime>);
 
 /// A way of using stamps on a stream.
 #[derive(Clone, Copy, PartialEq)]
@@ -36,15 +32,13 @@ enum Way {
     Batched(u32),
     /// Taken off the queue in batches unseen, with no room for what they say: the least that reading can cost.
     Unseen(u32),
-    /// This library, read and put to sends by a thread of its own on the other core.
-    Thread,
     /// As `Batched`, for one stage only.
     AckOnly(u32),
     /// This library, one send in so many asking for stamps.
     Sampled(u32),
 }
 
-const WAYS: [(&str, Way); 13] = [
+const WAYS: [(&str, Way); 12] = [
     ("no stamps", Way::None),
     ("no stamps, again (what noise there is)", Way::None),
     ("floor: sched+driver+ack made, never read", Way::Floor),
@@ -53,7 +47,6 @@ const WAYS: [(&str, Way); 13] = [
     ("recvmsg after each send, OPT_TSONLY", Way::PlainTsOnly),
     ("library: batches every 8 sends, matched", Way::Batched(8)),
     ("library: batches every 32 sends, matched", Way::Batched(32)),
-    ("library: a thread of its own, matched", Way::Thread),
     ("library: ack alone, every 32 sends, matched", Way::AckOnly(32)),
     ("library: 1 send in 10 stamped", Way::Sampled(10)),
     ("library: 1 send in 100 stamped", Way::Sampled(100)),
@@ -67,7 +60,6 @@ struct Sender {
     matcher: Option<Matcher<()>>,
     queue: ErrorQueue,
     sends: u64,
-    thread: Option<mpsc::Sender<Sent>>,
 }
 
 impl Sender {
@@ -84,9 +76,7 @@ impl Sender {
         let all = Stages::SCHED | Stages::DRIVER | Stages::ACK;
         let request = match way {
             Way::None => None,
-            Way::Floor | Way::Unseen(_) | Way::Thread | Way::PlainTsOnly | Way::Batched(_) => {
-                Some(Request::new().transmit(all))
-            }
+            Way::Floor | Way::Unseen(_) | Way::PlainTsOnly | Way::Batched(_) => Some(Request::new().transmit(all)),
             Way::Plain => Some(Request::new().transmit(all).with_payload()),
             Way::AckOnly(_) => Some(Request::new().transmit(Stages::ACK)),
             Way::Sampled(_) => Some(Request::new().transmit_per_send(all)),
@@ -95,11 +85,9 @@ impl Sender {
         if !matches!(way, Way::None | Way::Floor) {
             timestamping::reserve_stamps(&stream, 4096)?;
         }
-        let thread = enabled.filter(|_| way == Way::Thread).map(|e| reader(e, &stream)).transpose()?;
         let matched = matches!(way, Way::Batched(_) | Way::AckOnly(_) | Way::Sampled(_));
         let matcher = enabled.filter(|_| matched).map(|e| Matcher::new(e.counting(), e.stages(), 4096));
         Ok(Self {
-            thread,
             way,
             stream,
             enabled,
@@ -130,13 +118,7 @@ impl Sender {
                 self.stream.write_all(data)?;
                 matcher.sent(data.len(), before, ());
             }
-            _ => {
-                // Told before the write: a stamp must not come for a send that nobody knows of.
-                if let Some(thread) = &self.thread {
-                    thread.send((data.len(), now()))?;
-                }
-                self.stream.write_all(data)?;
-            }
+            _ => self.stream.write_all(data)?,
         }
         let every = match self.way {
             Way::Batched(n) | Way::AckOnly(n) => n,
@@ -148,7 +130,7 @@ impl Sender {
                 }
                 return Ok(());
             }
-            Way::None | Way::Floor | Way::Thread => return Ok(()),
+            Way::None | Way::Floor => return Ok(()),
         };
         if self.sends.is_multiple_of(every.into()) {
             self.read()?;
@@ -183,41 +165,6 @@ impl Sender {
         }
         Ok(f64::from(sends) * data.len() as f64 / start.elapsed().as_secs_f64())
     }
-}
-
-/// Takes and matches stamps every millisecond until the sender is gone; the sender tells of each send first.
-fn reader(enabled: Enabled, stream: &TcpStream) -> Result<mpsc::Sender<Sent>, Box<dyn Error>> {
-    let (tell, told) = mpsc::channel::<Sent>();
-    let stream = stream.try_clone()?;
-    std::thread::spawn(move || {
-        pin(1);
-        let mut queue = ErrorQueue::new(Room { payload: 0, messages: 256, ..Room::default() });
-        let mut matcher = Matcher::new(enabled.counting(), enabled.stages(), 1 << 16);
-        let mut stamps = Vec::new();
-        loop {
-            let read = queue.drain(&stream, |report| {
-                if let Ok(Report::Stamp(stamp)) = report {
-                    stamps.push(TransmitStamp { payload: &[], raw_stats: None, ..stamp });
-                }
-            });
-            loop {
-                match told.try_recv() {
-                    Ok((bytes, at)) => drop(matcher.sent(bytes, at, ())),
-                    Err(mpsc::TryRecvError::Empty) => break,
-                    Err(mpsc::TryRecvError::Disconnected) => return,
-                }
-            }
-            for stamp in stamps.drain(..) {
-                matcher.stamp(&stamp);
-            }
-            while matcher.finished().is_some() {}
-            if read.is_err() {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    });
-    Ok(tell)
 }
 
 /// Takes everything off the error queue without a look at it.

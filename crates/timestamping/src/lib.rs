@@ -94,7 +94,12 @@
 //! # What it costs, and how to pay less
 //!
 //! Each stage of each send is a message that the kernel allocates, queues and wakes the socket for, whether or not anybody
-//! reads it; that is the floor, which no reader can go below. Above it:
+//! reads it, and that it has to take off the queue again. On one two-core virtual machine (Linux 6.18, TCP over loopback, all
+//! three stages of every send) the throughput of 1, 16 and 128 KiB sends fell by 13, 10 and 2 % where stamps were made and never
+//! read, by 32, 24 and 7 % where they were taken off the queue unseen, which is the floor for reading all of them, by 38, 32 and
+//! 10 % with this library in batches and every stamp put to its send, and by 53, 46 and 11 % with a `recvmsg` loop after each
+//! send. Further down it goes only with fewer stamps: the stage `ack` alone cost 6, 13 and 5 %, one send in a hundred 2, 1 and
+//! 2 %, which is within that machine's noise of 5 %. So:
 //!
 //! - read in batches ([`ErrorQueue`]), after some tens of sends or when polled, not after each send;
 //! - leave the payload out (the default here: `OPT_TSONLY`);

@@ -95,7 +95,12 @@ fn tcp_gives_sched_driver_and_ack_with_figures_and_byte_ids() {
         let mut buffer = [0; 4096];
         server.read_exact(&mut buffer[..6]).unwrap();
         let request = Request::new().transmit(Stages::SCHED | Stages::DRIVER | Stages::ACK).stats();
-        let enabled = request.enable(&client).unwrap();
+        let enabled = match request.enable(&client) {
+            Err(error @ Error::Unsupported { .. }) => {
+                return tier::skip("tcp_gives_sched_driver_and_ack_with_figures_and_byte_ids", &error.to_string());
+            }
+            enabled => enabled.unwrap(),
+        };
         let mut matcher = Matcher::new(enabled.counting(), enabled.stages(), 1000);
         let mut ids = Vec::new();
         for size in [1, 1000, 7, 1448, 3] {
@@ -127,7 +132,7 @@ fn tcp_gives_sched_driver_and_ack_with_figures_and_byte_ids() {
 #[test]
 fn one_send_in_ten_is_stamped_when_only_that_asks() {
     let (client, mut server) = tcp_pair("127.0.0.1:0");
-    let enabled = Request::new().transmit_per_send(Stages::SCHED | Stages::ACK).enable(&client).unwrap();
+    let enabled = Request::new().transmit_per_send(Stages::SCHED | Stages::ACK).lenient().enable(&client).unwrap();
     let mut matcher = Matcher::new(enabled.counting(), enabled.stages(), 100);
     let mut buffer = [0; 20];
     for i in 0..100 {
@@ -315,7 +320,7 @@ fn what_cannot_be_is_named() {
     assert!(matches!(Request::new().transmit(Stages::SCHED).stats().enable(&udp), Err(Error::WrongSocket { .. })));
     let (client, _server) = tcp_pair("127.0.0.1:0");
     assert!(matches!(ack.clone().stats().with_payload().enable(&client), Err(Error::Contradiction(_))));
-    let enabled = ack.enable(&client).unwrap();
+    let enabled = ack.lenient().enable(&client).unwrap();
     let own_id = SendOptions { id: Some(1), ..SendOptions::default() };
     assert!(matches!(enabled.send(&client, &[], &own_id), Err(Error::WrongSocket { .. })));
     // A clock that is not there is the clock's fault, not the kernel's age.

@@ -42,12 +42,7 @@ const PROGRAMS: [(&str, &str, &str, &str); 10] = [
     ("iter_tcp", "try_iter_tcp", "picks up connections that exist already", "only new connections are followed"),
     ("tp_btf", "try_tp_btf", "follows child processes; stages of the tracepoints backend", "nothing: tracing needs it"),
     ("raw_tp", "try_raw_tp", "tracepoints without types", "not used where tp_btf works"),
-    (
-        "tcp_sendmsg_locked_tracepoint",
-        "try_tp_sendmsg",
-        "the send stage of the tracepoints backend (Linux 6.16)",
-        "fentry",
-    ),
+    ("tp_sendmsg_locked", "try_tp_sendmsg", "the send stage of the tracepoints backend (Linux 6.16)", "fentry"),
     (
         "fentry",
         "try_fentry",
@@ -61,7 +56,7 @@ const PROGRAMS: [(&str, &str, &str, &str); 10] = [
 
 /// Tries everything. Takes some tens of milliseconds, attaches nothing and leaves nothing.
 pub fn all() -> Vec<Capability> {
-    libbpf_rs::set_print(None);
+    object::quiet();
     // SAFETY: geteuid takes nothing and cannot fail.
     let root = unsafe { libc::geteuid() } == 0;
     let tried = |result: Result<(), String>| match result {
@@ -111,7 +106,7 @@ fn load_one(name: &str) -> Result<(), String> {
     for mut map in object.maps_mut() {
         map.set_autocreate(name == "try_ring_buffer").map_err(explain)?;
     }
-    object.load().map(drop).map_err(explain)
+    object::load(object).map(drop)
 }
 
 #[cfg(test)]

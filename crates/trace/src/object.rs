@@ -1,8 +1,9 @@
 //! The compiled BPF objects, and their maps by name.
 
+use std::cell::RefCell;
 use std::ffi::OsStr;
 
-use libbpf_rs::{Link, MapCore as _, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject, ProgramMut};
+use libbpf_rs::{Link, MapCore as _, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject, PrintLevel, ProgramMut};
 
 use crate::Error;
 use crate::layout::{Plain, RawConfig};
@@ -46,6 +47,60 @@ pub(crate) fn open(bytes: &[u8], name: &str, config: &RawConfig, sizes: Sizes) -
     Ok(object)
 }
 
+thread_local! {
+    /// What libbpf says while this thread loads an object; `None` at other times.
+    static SAID: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+fn listen(_: PrintLevel, text: String) {
+    SAID.with_borrow_mut(|said| {
+        if let Some(said) = said {
+            said.push_str(&text);
+        }
+    });
+}
+
+/// Has libbpf say nothing on standard error; what it says while an object is loaded is kept for [`load`].
+pub(crate) fn quiet() {
+    libbpf_rs::set_print(Some((PrintLevel::Info, listen)));
+}
+
+/// Loads an object; where that fails, the reason in one line: the verifier's own, where it has one.
+pub(crate) fn load(object: OpenObject) -> Result<Object, String> {
+    quiet();
+    SAID.set(Some(String::new()));
+    let loaded = object.load();
+    let said = SAID.take().unwrap_or_default();
+    loaded.map_err(|error| match reason(&said) {
+        Some(reason) => format!("{reason} ({error})"),
+        None => format!("{error:#}"),
+    })
+}
+
+/// The line that tells most in what libbpf printed: the end of the verifier's log, before its statistics, or else the first
+/// complaint; with the program that it is about.
+fn reason(said: &str) -> Option<String> {
+    let mut log = said.lines().skip_while(|line| !line.contains("-- BEGIN PROG LOAD LOG --"));
+    let begins = log.next().unwrap_or_default();
+    let verdict = log
+        .take_while(|line| !line.contains("-- END PROG LOAD LOG --"))
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .take_while(|line| !line.starts_with("processed ") || !line.contains(" insns "))
+        .last();
+    match verdict {
+        Some(verdict) => {
+            let program = begins.split('\'').nth(1).unwrap_or("a program");
+            Some(format!("program {program}: {verdict}"))
+        }
+        None => said
+            .lines()
+            .map(|line| line.trim().trim_start_matches("libbpf: "))
+            .find(|line| !line.is_empty())
+            .map(str::to_owned),
+    }
+}
+
 /// A map of a loaded object as a handle of its own.
 pub(crate) fn map(object: &Object, name: &'static str) -> Result<MapHandle, Error> {
     let map = object.maps().find(|map| map.name() == OsStr::new(name));
@@ -72,4 +127,29 @@ pub(crate) fn attach(object: &Object, name: &'static str) -> Result<Link, Error>
 /// Writes the only entry of an array map.
 pub(crate) fn write_only<T: Plain>(map: &MapHandle, value: &T) -> Result<(), Error> {
     map.update(&0u32.to_ne_bytes(), value.as_bytes(), MapFlags::ANY).map_err(Error::bpf("cannot write a BPF map"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::reason;
+
+    #[test]
+    fn the_verifiers_last_word_is_the_reason() {
+        let said = "libbpf: prog 'queued': BPF program load failed: Permission denied\n\
+                    libbpf: prog 'queued': -- BEGIN PROG LOAD LOG --\n\
+                    0: R1=ctx(off=0,imm=0) R10=fp0\n; struct sock *sk = skb->sk;\n0: (79) r6 = *(u64 *)(r1 +0)\n\
+                    R1 invalid mem access 'scalar'\n\
+                    processed 12 insns (limit 1000000) max_states_per_insn 0 total_states 1 peak_states 1 mark_read 1\n\
+                    -- END PROG LOAD LOG --\nlibbpf: prog 'queued': failed to load: -13\n";
+        assert_eq!(reason(said).unwrap(), "program queued: R1 invalid mem access 'scalar'");
+    }
+
+    #[test]
+    fn without_a_log_the_first_complaint_is() {
+        let said = "libbpf: prog 'written_round': failed to find kernel BTF type ID of 'tcp_sendmsg_locked': -3\n\
+                    libbpf: prog 'written_round': failed to prepare load attributes: -3\n";
+        let reason = reason(said).unwrap();
+        assert_eq!(reason, "prog 'written_round': failed to find kernel BTF type ID of 'tcp_sendmsg_locked': -3");
+        assert_eq!(super::reason(""), None);
+    }
 }

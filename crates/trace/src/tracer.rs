@@ -177,7 +177,7 @@ impl Tracer {
         if unsafe { libc::geteuid() } != 0 {
             return Err(Error::NeedsRoot);
         }
-        libbpf_rs::set_print(None);
+        object::quiet();
         let sizes = Sizes {
             rows: within("the number of connections", config.max_connections, 1, 65_536)?,
             slots: within("the number of slots of a connection", config.slots_per_connection, 1, 65_536)?
@@ -190,10 +190,6 @@ impl Tracer {
                 return Err(Error::NoSuchProcess { pid });
             }
         }
-        let reason = |error: Error| match error {
-            Error::Backend { reason, .. } => reason,
-            other => other.to_string(),
-        };
         match config.backend {
             BackendChoice::Timestamping => Self::timestamping(config, sizes),
             BackendChoice::Tracepoints => Self::tracepoints(config, sizes),
@@ -217,8 +213,7 @@ impl Tracer {
 
     fn tracepoints(config: &Config, sizes: Sizes) -> Result<Self, Error> {
         let (cgroup, raw) = raw_config(config, sizes)?;
-        let (object, write) = load_tracepoints(&raw, sizes)?;
-        let stages = ["queued", "started", "received", write];
+        let (object, stages) = load_tracepoints(&raw, sizes)?;
         Self::attached(object, config, sizes, Backend::Tracepoints, &cgroup, "following", &stages)
     }
 
@@ -581,27 +576,41 @@ impl std::fmt::Debug for Tracer {
 }
 
 fn load_timestamping(raw: &RawConfig, sizes: Sizes) -> Result<Object, Error> {
-    object::open(object::TIMESTAMPING, "wirelapse", raw, sizes)?
-        .load()
-        .map_err(|error| Error::Backend { backend: Backend::Timestamping, reason: format!("{error:#}") })
+    object::load(object::open(object::TIMESTAMPING, "wirelapse", raw, sizes)?)
+        .map_err(|reason| Error::Backend { backend: Backend::Timestamping, reason })
 }
 
-/// The loaded object, and its program for the `send` stage: the tracepoint where the kernel has it, else fentry.
-fn load_tracepoints(raw: &RawConfig, sizes: Sizes) -> Result<(Object, &'static str), Error> {
-    let programs = ["written_round", "written_call"];
+/// The programs of the tracepoints backend that every kernel runs.
+const STAGES: [&str; 5] = ["queued", "started", "received", "state_set", "retransmitted"];
+
+/// What gives the `send` stage, the best first, with what goes along with it: fentry where the kernel has no tracepoint (before
+/// 6.16), and then the ACKs of closing sockets too, for which some of those kernels give no callback.
+const WRITES: [&[&str]; 2] = [&["written_round"], &["written_call", "received_late"]];
+
+/// The loaded object, and all its programs that are to be attached.
+fn load_tracepoints(raw: &RawConfig, sizes: Sizes) -> Result<(Object, Vec<&'static str>), Error> {
     let mut reasons = Vec::new();
-    for write in programs {
+    for write in WRITES {
         let mut object = object::open(object::TRACEPOINTS, "wirelapse", raw, sizes)?;
         for mut program in object.progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
-            program.set_autoload(name == write || !programs.contains(&name.as_str()));
+            let others = WRITES.iter().filter(|other| **other != write).any(|other| other.contains(&name.as_str()));
+            program.set_autoload(!others);
         }
-        match object.load() {
-            Ok(object) => return Ok((object, write)),
-            Err(error) => reasons.push(format!("with {write}: {error:#}")),
+        match object::load(object) {
+            Ok(object) => return Ok((object, STAGES.iter().chain(write).copied().collect())),
+            Err(reason) => reasons.push(reason),
         }
     }
     Err(Error::Backend { backend: Backend::Tracepoints, reason: reasons.join("; ") })
+}
+
+/// The reason alone, without the sentence that names the backend.
+fn reason(error: Error) -> String {
+    match error {
+        Error::Backend { reason, .. } => reason,
+        other => other.to_string(),
+    }
 }
 
 fn try_sizes(config: &Config) -> Sizes {
@@ -612,14 +621,14 @@ fn try_sizes(config: &Config) -> Sizes {
 pub(crate) fn try_timestamping(config: &Config) -> Result<(), String> {
     let sizes = try_sizes(config);
     let (_, raw) = raw_config(config, sizes).map_err(|error| error.to_string())?;
-    load_timestamping(&raw, sizes).map(drop).map_err(|error| error.to_string())
+    load_timestamping(&raw, sizes).map(drop).map_err(reason)
 }
 
 /// Whether the programs of the tracepoints backend load here.
 pub(crate) fn try_tracepoints(config: &Config) -> Result<(), String> {
     let sizes = try_sizes(config);
     let (_, raw) = raw_config(config, sizes).map_err(|error| error.to_string())?;
-    load_tracepoints(&raw, sizes).map(drop).map_err(|error| error.to_string())
+    load_tracepoints(&raw, sizes).map(drop).map_err(reason)
 }
 
 fn raw_config(config: &Config, sizes: Sizes) -> Result<(File, RawConfig), Error> {

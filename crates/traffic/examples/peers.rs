@@ -121,7 +121,8 @@ fn transactions(place: &Place, peer: &str) -> Result<f64, Failure> {
     let me = std::env::current_exe()?.display().to_string();
     let number = |text: &str, before: &str| -> Result<f64, Failure> {
         let rest = text.split(before).nth(1).ok_or_else(|| format!("no {before:?} in {text}"))?;
-        let digits: String = rest.trim_start().chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
+        let digits: String =
+            rest.trim_start_matches([' ', '=']).chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
         Ok(digits.parse()?)
     };
     match peer {

@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use wire::generate::{Traffic, write_traffic};
-use wire::{Capture, Packet, Reassembly, dissect};
+use wire::{Capture, Packet, Packets};
 
 fn main() {
     let mut numbers = std::env::args().skip(1).map(|a| a.parse::<u64>().expect("a number"));
@@ -14,28 +14,40 @@ fn main() {
     let connections = numbers.next().unwrap_or(1_000) as u32;
     let mut file = Vec::new();
     write_traffic(&mut file, &Traffic { packets, connections, seed: 1, loss_one_in: 100 }).expect("memory");
-    for streamed in [false, true] {
-        let mut times = Vec::new();
-        for _ in 0..7 {
-            let start = Instant::now();
-            let mut capture =
-                if streamed { Capture::from_reader(&file[..]) } else { Capture::from_bytes(&file) }.expect("a capture");
-            let (mut reassembly, mut payload) = (Reassembly::new(), 0u64);
-            while let Some(frame) = capture.next_frame().expect("memory") {
-                if let Ok(Packet::Tcp(segment)) = black_box(dissect(&frame, &mut reassembly)) {
-                    payload += u64::from(segment.payload);
-                }
-            }
-            black_box(payload);
-            times.push(start.elapsed().as_nanos() as f64 / packets as f64);
+    measure("frames only, in memory", packets, || {
+        let (mut capture, mut bytes) = (Capture::from_bytes(&file).expect("a capture"), 0u64);
+        while let Some(frame) = capture.next_frame().expect("memory") {
+            bytes += u64::from(frame.original_length);
         }
-        times.sort_by(f64::total_cmp);
-        let how = if streamed { "streamed" } else { "in memory" };
-        println!(
-            "{how}: best {:.1} ns, median {:.1} ns a packet of 7 passes over {packets} packets ({:.1} million packets a second at the median)",
-            times[0],
-            times[3],
-            1_000.0 / times[3]
-        );
+        bytes
+    });
+    measure("segments, in memory", packets, || payload(Packets::from_bytes(&file).expect("a capture")));
+    measure("segments, streamed", packets, || payload(Packets::from_reader(&file[..]).expect("a capture")));
+}
+
+fn payload(mut packets: Packets<'_>) -> u64 {
+    let mut payload = 0;
+    while let Some(packet) = packets.next_packet().expect("memory") {
+        if let Packet::Tcp(segment) = packet {
+            payload += u64::from(black_box(segment).payload);
+        }
     }
+    payload
+}
+
+fn measure(what: &str, packets: u64, pass: impl Fn() -> u64) {
+    let mut times: Vec<f64> = (0..7)
+        .map(|_| {
+            let start = Instant::now();
+            black_box(pass());
+            start.elapsed().as_nanos() as f64 / packets as f64
+        })
+        .collect();
+    times.sort_by(f64::total_cmp);
+    println!(
+        "{what}: best {:.1} ns, median {:.1} ns a packet of 7 passes over {packets} packets ({:.1} million packets a second at the median)",
+        times[0],
+        times[3],
+        1_000.0 / times[3]
+    );
 }

@@ -12,12 +12,14 @@
 pub mod capture;
 pub mod generate;
 pub mod packet;
+mod packets;
 mod segment;
 mod tally;
 pub mod text;
 
 pub use capture::{Capture, CaptureError, Frame, LinkType};
-pub use packet::{Packet, Reassembly, Unread, dissect};
+pub use packet::{Packet, Reassembly, Unread, dissect, dissect_into};
+pub use packets::Packets;
 pub use segment::{Ecn, Flags, Network, SackBlocks, Segment, TcpOptions};
 pub use tally::{Class, Count, Place, Tally};
 pub use text::{TextCounts, TextReader};

@@ -1,6 +1,7 @@
 //! One TCP segment as a capture shows it: the value that everything above this crate works on.
 
-use std::net::SocketAddr;
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
 use model::{Instant, Realtime, SeqNumber};
 
@@ -61,7 +62,7 @@ pub struct Network {
 }
 
 /// Up to four SACK blocks (RFC 2018), in the order of the option. The first is a DSACK where RFC 2883 says so.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Default)]
 pub struct SackBlocks {
     blocks: [(SeqNumber, SeqNumber); 4],
     count: u8,
@@ -76,9 +77,33 @@ impl SackBlocks {
         true
     }
 
+    /// The same blocks with both ends of each changed by `change`.
+    #[must_use]
+    pub(crate) fn map(mut self, change: impl Fn(SeqNumber) -> SeqNumber) -> Self {
+        for (left, right) in &mut self.blocks[..usize::from(self.count)] {
+            (*left, *right) = (change(*left), change(*right));
+        }
+        self
+    }
+
     /// The blocks as `[left, right)`.
     pub fn as_slice(&self) -> &[(SeqNumber, SeqNumber)] {
         &self.blocks[..usize::from(self.count)]
+    }
+}
+
+/// Equal where the blocks are; what lies beyond the last is left over from another segment.
+impl PartialEq for SackBlocks {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_slice() == other.as_slice()
+    }
+}
+
+impl Eq for SackBlocks {}
+
+impl fmt::Debug for SackBlocks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.as_slice()).finish()
     }
 }
 
@@ -107,6 +132,29 @@ pub struct TcpOptions {
     pub cut: bool,
     /// The list broke its own rules (a length of 0 or 1, or past the header); what came before is kept.
     pub malformed: bool,
+}
+
+impl TcpOptions {
+    /// Forgets all options, without writing the 32 bytes of SACK blocks that few segments have.
+    #[inline(always)]
+    pub(crate) fn clear(&mut self) {
+        let Self {
+            mss,
+            window_scale,
+            sack_permitted,
+            sack,
+            timestamps,
+            fast_open,
+            mptcp,
+            accecn,
+            unknown,
+            cut,
+            malformed,
+        } = self;
+        (*mss, *window_scale, *timestamps, *fast_open, *mptcp) = (None, None, None, None, None);
+        (*sack_permitted, *accecn, *cut, *malformed) = (false, false, false, false);
+        (sack.count, *unknown) = (0, 0);
+    }
 }
 
 /// One TCP segment.
@@ -142,6 +190,25 @@ pub struct Segment {
 }
 
 impl Segment {
+    /// Room for one to be read into.
+    pub(crate) fn blank() -> Self {
+        let nobody = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
+        Self {
+            number: 0,
+            at: Instant::from_nanos(0),
+            source: nobody,
+            destination: nobody,
+            seq: SeqNumber(0),
+            ack: SeqNumber(0),
+            flags: Flags::empty(),
+            window: 0,
+            header_bytes: 20,
+            payload: 0,
+            options: TcpOptions::default(),
+            network: Network::default(),
+        }
+    }
+
     /// How much sequence space it takes: payload, and one each for SYN and FIN.
     pub fn sequence_length(&self) -> u32 {
         let one = |flag| u32::from(self.flags.contains(flag));

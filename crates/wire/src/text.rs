@@ -1,7 +1,8 @@
 //! What tcpdump prints: today's lines, with `-n`, `-tt`, `-ttt`, `-tttt`, `-S` or `-v`, and those of 1999.
 //!
 //! Lines that are packets are recognised wherever they stand; prose between them is passed over and counted. A zero-length
-//! segment's sequence number is not printed, so it is taken to be the highest one sent so far. Hosts given by name get
+//! segment's sequence number is not printed, so it is taken to be the highest one sent so far. Numbers that are printed relative to
+//! the connection's first ones, those of SACK blocks too, are given as they went over the wire. Hosts given by name get
 //! a made-up address in 198.18.0.0/15 (RFC 2544) that depends on the name alone, as far as names do not collide.
 
 mod line;
@@ -12,7 +13,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use model::{Instant, Realtime, SeqNumber};
 
-use crate::segment::{Flags, Segment};
+use crate::segment::{Flags, Segment, TcpOptions};
 use line::{Header, Line, Time};
 
 /// A longer line is cut here.
@@ -94,6 +95,16 @@ impl<R: BufRead> TextReader<R> {
         self.dump
     }
 
+    /// Packets so far, of every kind.
+    pub fn packets(&self) -> u64 {
+        self.number
+    }
+
+    /// What the lines are read from.
+    pub(crate) fn lines(&self) -> &R {
+        &self.lines
+    }
+
     /// The host's name that a made-up address stands for.
     pub fn name(&self, address: IpAddr) -> Option<&str> {
         match address {
@@ -115,7 +126,7 @@ impl<R: BufRead> TextReader<R> {
             }
             self.counts.lines += 1;
             let text = String::from_utf8_lossy(&self.buffer).into_owned();
-            if let Some(segment) = self.line(text.trim_end()) {
+            if let Some(segment) = self.line(&text) {
                 self.counts.segments += 1;
                 return Ok(Some(segment));
             }
@@ -123,7 +134,9 @@ impl<R: BufRead> TextReader<R> {
     }
 
     fn line(&mut self, text: &str) -> Option<Segment> {
-        let indented = text.starts_with(char::is_whitespace) && !text.trim_start().is_empty();
+        // Lines that belong to a packet, such as its bytes or what `-v` says of them, are indented, even where nothing follows.
+        let indented = text.starts_with([' ', '\t']);
+        let text = text.trim_end();
         let (time, header, rest) = match line::time(text) {
             Some((time, rest)) => {
                 let (header, rest) = line::header(rest);
@@ -137,7 +150,6 @@ impl<R: BufRead> TextReader<R> {
                 Some((time, header)) if indented => (time, header, text.trim_start()),
                 _ => {
                     self.counts.passed_over += 1;
-                    // Lines that belong to a packet, such as its bytes, are indented.
                     self.between |= !indented;
                     return None;
                 }
@@ -198,6 +210,8 @@ impl<R: BufRead> TextReader<R> {
             Some(number) => lift(number, own.base),
             None => own.next.unwrap_or_default(),
         };
+        // Blocks tell what the other side sent, so they count from its first number (tcpdump's print-tcp.c).
+        let sack = line.options.sack.map(|number| lift(number.0, other.base));
         let segment = Segment {
             number: self.number,
             at,
@@ -209,7 +223,7 @@ impl<R: BufRead> TextReader<R> {
             window: line.window,
             header_bytes: line.header_bytes,
             payload: line.payload,
-            options: line.options,
+            options: TcpOptions { sack, ..line.options },
             network: header.network,
         };
         let mut mine = own;

@@ -142,3 +142,40 @@ fn a_file_cut_anywhere_gives_the_packets_before_the_cut() {
         }
     }
 }
+
+/// What a program prints of a capture, whatever it says on standard error.
+fn printed(program: &str, arguments: &[&str], path: &str) -> String {
+    let output = Command::new(program).args(arguments).arg(path).output().expect("the program runs");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn tcpdump_and_tcptrace_count_as_many_tcp_packets() {
+    tier::needs!(tier::Need::Path(FOLDER), tier::Need::Program("tcpdump"), tier::Need::Program("tcptrace"));
+    for path in files() {
+        let (packets, segments) = ours(&std::fs::read(&path).expect("readable"));
+        let segments = segments.len();
+        // Only lines on TCP give flags in brackets.
+        let tcpdump = printed("tcpdump", &["-nn", "-r"], &path).matches(": Flags [").count();
+        let text = printed("tcptrace", &["-n"], &path);
+        let number_before = |words: &str| -> usize {
+            let before = text.split(words).next().expect("a first part");
+            before.rsplit(|c: char| !c.is_ascii_digit()).next().and_then(|n| n.parse().ok()).expect("a number")
+        };
+        let (seen, traced) = (number_before(" packets seen"), number_before(" TCP packets traced"));
+        if path.ends_with("D_bigtcp-ipv6.pcap") {
+            // tcpdump 4.99.3 takes IPv6's length of 0 at its word and prints no TCP.
+            assert_eq!((segments, tcpdump, traced), (1, 0, 1));
+            continue;
+        }
+        assert_eq!(segments, tcpdump, "{path}: tcpdump");
+        if path.ends_with("Z_pppoe-over-qinq.pcap") {
+            // tcptrace passes no stacked tags, so it sees nothing.
+            assert_eq!((segments, seen, traced), (86, 0, 0));
+            continue;
+        }
+        assert_eq!(segments, traced, "{path}: tcptrace");
+        // Where tcptrace does not count all packets, it leaves out those that are not IP.
+        assert!(seen as u64 <= packets && seen >= traced, "{path}: {seen} of {packets}");
+    }
+}

@@ -38,8 +38,26 @@ fn the_two_dumps_of_1999() {
 }
 
 #[test]
+fn sack_blocks_count_from_the_other_side_s_first_number() {
+    let text = "1.000001 IP 10.0.0.1.9 > 10.0.0.2.80: Flags [S], seq 1000, win 100, length 0\n\
+        1.000002 IP 10.0.0.2.80 > 10.0.0.1.9: Flags [S.], seq 5000, ack 1001, win 100, length 0\n\
+        1.000003 IP 10.0.0.1.9 > 10.0.0.2.80: Flags [.], ack 1, win 100, length 0\n\
+        1.000004 IP 10.0.0.1.9 > 10.0.0.2.80: Flags [.], ack 1, win 100, options [nop,nop,sack 2 {1449:2897}{4345:5793}], length 0\n";
+    let (s, _) = read(text);
+    let blocks: Vec<_> = s[3].options.sack.as_slice().iter().map(|(left, right)| (left.0, right.0)).collect();
+    assert_eq!((s[3].ack.0, blocks), (5001, vec![(6449, 7897), (9345, 10_793)]));
+}
+
+#[test]
 fn today_s_text_gives_what_the_capture_gives() {
-    let path = format!("{SHARED}/captures/Z_ssh_ssh.pcap");
+    for (file, most_sacks) in [("Z_ssh_ssh.pcap", 0), ("T_dsack.dmp", 20), ("Z_http_206_example_a.pcap", 1)] {
+        compare_with_tcpdump(file, most_sacks);
+    }
+}
+
+/// `sacks` is how many segments with SACK blocks there must be at least, so that comparing them means something.
+fn compare_with_tcpdump(file: &str, sacks: usize) {
+    let path = format!("{SHARED}/captures/{file}");
     tier::needs!(tier::Need::Path(&path), tier::Need::Program("tcpdump"));
     let bytes = std::fs::read(&path).expect("readable");
     let mut capture = Capture::from_bytes(&bytes).expect("a capture");
@@ -50,6 +68,7 @@ fn today_s_text_gives_what_the_capture_gives() {
             truth.push(segment);
         }
     }
+    assert!(truth.iter().filter(|s| !s.options.sack.as_slice().is_empty()).count() >= sacks, "{file}");
     for options in
         [&["-nn"][..], &["-nn", "-tt"], &["-nn", "-ttt"], &["-nn", "-tttt"], &["-nn", "-S"], &["-nn", "-v", "-tt"]]
     {
@@ -67,6 +86,7 @@ fn today_s_text_gives_what_the_capture_gives() {
                 "{options:?} {a:?}"
             );
             assert_eq!((a.window, a.header_bytes), (b.window, b.header_bytes), "{options:?} {a:?}");
+            assert_eq!(a.options.sack, b.options.sack, "{options:?} {a:?}");
             if b.flags.contains(Flags::ACK) {
                 assert_eq!(a.ack, b.ack, "{options:?} {a:?}");
             }

@@ -14,7 +14,7 @@ use machine::{Capability, Group, Setting, State};
 /// whoever asks; what only root may do does not count as missing.
 #[derive(clap::Args)]
 pub struct Args {
-    /// One JSON object a line: kinds `capability` and `setting`
+    /// One JSON object a line: kinds `capability`, `setting` and `trace`
     #[arg(long)]
     json: bool,
 }
@@ -47,13 +47,35 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         for setting in &settings {
             writeln!(out, "{}", setting_json(setting))?;
         }
+        let (backend, why) = backend(&capabilities);
+        writeln!(out, "{}", serde_json::json!({ "kind": "trace", "backend": backend, "why": why }))?;
     } else {
         let colour = out.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         let page = page::draw(&capabilities, &settings, machine::is_root(), colour);
         out.write_all(page.as_bytes())?;
+        match backend(&capabilities) {
+            (Some(backend), why) => writeln!(out, "wirelapse trace would use the {backend} backend: {why}.")?,
+            (None, why) => writeln!(out, "wirelapse trace: no backend: {why}.")?,
+        }
     }
     out.flush()?;
     missing_need(&capabilities).map_or(Ok(()), Err).context("no trace is possible on this machine")
+}
+
+/// The backend that `trace` takes unless told otherwise, and why that one. The order is the tracer's own.
+fn backend(capabilities: &[Capability]) -> (Option<&'static str>, String) {
+    let state = |name| capabilities.iter().find(|c| c.name == name).map(|c| &c.state);
+    match (state("bpf_timestamping"), state("tracepoints_backend")) {
+        (Some(State::Available(_)), _) => {
+            (Some("timestamping"), "the kernel calls back at each stage, for the traced sockets alone".into())
+        }
+        (Some(State::NeedsRoot), _) => (None, "only root can load its programs".into()),
+        (Some(State::Missing(reason)), Some(State::Available(_))) => {
+            (Some("tracepoints"), format!("BPF timestamping does not load here ({reason})"))
+        }
+        (Some(State::Missing(first)), Some(State::Missing(second))) => (None, format!("{first}; {second}")),
+        _ => (None, "neither was tried".into()),
+    }
 }
 
 fn missing_need(capabilities: &[Capability]) -> Option<anyhow::Error> {
@@ -97,6 +119,21 @@ mod tests {
 
     fn btf(state: State) -> Capability {
         Capability::new(Group::Kernel, "BTF", state, "types", "nothing")
+    }
+
+    #[test]
+    fn the_backend_is_named_with_the_reason_for_it() {
+        let both = |stamps, points| {
+            let of = |name, state| Capability::new(Group::Bpf, name, state, "x", "y");
+            backend(&[of("bpf_timestamping", stamps), of("tracepoints_backend", points)])
+        };
+        let (yes, no) = (|| State::Available(String::new()), |why: &str| State::Missing(why.into()));
+        assert_eq!(both(yes(), yes()).0, Some("timestamping"));
+        let (name, why) = both(no("no kfunc"), yes());
+        assert_eq!(name, Some("tracepoints"));
+        assert!(why.contains("no kfunc"), "{why}");
+        assert_eq!(both(no("one"), no("two")), (None, "one; two".into()));
+        assert_eq!(both(State::NeedsRoot, State::NeedsRoot).0, None);
     }
 
     #[test]

@@ -287,7 +287,7 @@ fn achieved(a: &Achieved) -> String {
         format!("delay p50 {}, p99 {}, max {} (n {})", d.p50, d.p99, d.max, d.n)
     }));
     parts.extend(a.lateness.map(|l| format!("late by p50 {}, p99 {}, max {}", l.p50, l.p99, l.max)));
-    parts.extend(a.busy_rate.map(|r| format!("rate while busy {} over {}", rate(r), a.busy)));
+    parts.extend(a.busy_rate.map(|r| format!("rate while busy {} over {} (n {})", rate(r), a.busy, a.busy_segments)));
     parts.extend(a.loss.map(|l| format!("loss {:.4} % ({} of {})", l * 100.0, a.lost, a.lost + a.delivered)));
     parts.push(format!("{} segments, {} B on the wire", a.delivered, a.wire_bytes));
     parts.join(", ")
@@ -328,7 +328,7 @@ fn detach(args: &Up) -> anyhow::Result<()> {
         if line.is_empty() {
             return Ok(());
         }
-        println!("{line}");
+        writeln!(std::io::stdout(), "{line}")?;
     }
     let mut error = String::new();
     if let Some(mut stderr) = owner.stderr.take() {

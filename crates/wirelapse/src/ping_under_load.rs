@@ -6,7 +6,7 @@ use std::time::Duration;
 use traffic::load::{Config, Flent, Outcome, Part};
 use traffic::stream::Direction;
 
-use crate::workload::{self, Interrupt, ServerArgs, SocketArgs, rate, time};
+use crate::workload::{self, Interrupt, ServerArgs, SocketArgs, rate, say, time};
 
 /// Latency before, during and after a load: what the queues of a path add
 #[derive(clap::Args)]
@@ -96,13 +96,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn show(outcome: &Outcome) {
-    println!(
-        "{:<6} {:<8} {:>9} {:>9} {:>9} {:>14}  n (lost)",
-        "probe", "part", "median", "p99", "max", "round trips/min"
-    );
+    say!("{:<6} {:<8} {:>9} {:>9} {:>9} {:>14}  n (lost)", "probe", "part", "median", "p99", "max", "round trips/min");
     for probed in &outcome.probes {
         if let Some(error) = &probed.error {
-            println!("{:<6} {error}", probed.probe);
+            say!("{:<6} {error}", probed.probe);
         }
         for (name, part) in [("before", probed.before), ("loaded", probed.loaded), ("after", probed.after)] {
             if part.sent > 0 {
@@ -110,13 +107,13 @@ fn show(outcome: &Outcome) {
             }
         }
         if let Some(added) = probed.added_by_load_ns {
-            println!("{:<6} the load added {} to the median", probed.probe, time(added));
+            say!("{:<6} the load added {} to the median", probed.probe, time(added));
         }
     }
     if let Some(stream) = &outcome.stream {
         for (way, total) in [("up", stream.up), ("down", stream.down)] {
             if let Some(goodput) = total.and_then(|t| t.goodput_bits_per_second) {
-                println!("load   {way:<8} {}", rate(goodput));
+                say!("load   {way:<8} {}", rate(goodput));
             }
         }
     }
@@ -125,7 +122,7 @@ fn show(outcome: &Outcome) {
 fn row(probe: &str, name: &str, part: &Part) {
     let s = &part.round_trip;
     let per_minute = part.round_trips_per_minute.map_or("-".into(), |r| format!("{r:.0}"));
-    println!(
+    say!(
         "{probe:<6} {name:<8} {:>9} {:>9} {:>9} {per_minute:>14}  {} ({})",
         time(s.p50_ns),
         time(s.p99_ns),

@@ -23,7 +23,7 @@ use crate::exit::BadInput;
 pub struct Args {
     /// By what kind of packet.
     protocol: Protocol,
-    /// HOST for icmp, HOST:PORT for udp and tcp; an IPv6 address with a port as [ADDRESS]:PORT.
+    /// HOST for icmp, HOST:PORT for udp and tcp; an IPv6 address with a port as `[ADDRESS]:PORT`.
     target: String,
     /// End after so many probes; without it, on Ctrl-C.
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use traffic::rr::{Config, Exchange, Outcome};
 use traffic::{Progress, Summary};
 
-use crate::workload::{self, Interrupt, ServerArgs, SocketArgs, time};
+use crate::workload::{self, Interrupt, ServerArgs, SocketArgs, say, time};
 
 /// Request and response over lasting connections, to `serve`
 #[derive(clap::Args)]
@@ -98,7 +98,7 @@ pub fn run_shape(shape: &Shape, connect_each: bool, outstanding: u32) -> anyhow:
     let outcome = workload::or_bad_input(traffic::rr::run(&config, &mut |progress| {
         if let (true, Progress::Transactions { elapsed_ns, done }) = (shows, progress) {
             let rate = (done - before.1) as f64 * 1e9 / (elapsed_ns.saturating_sub(before.0)).max(1) as f64;
-            println!("{:>7}  {done:>10} transactions  {rate:>9.0}/s", time(elapsed_ns));
+            say!("{:>7}  {done:>10} transactions  {rate:>9.0}/s", time(elapsed_ns));
             before = (elapsed_ns, done);
         }
         interrupt.go_on()
@@ -123,7 +123,7 @@ pub fn run_shape(shape: &Shape, connect_each: bool, outstanding: u32) -> anyhow:
 
 /// The usual figures of a distribution on one line.
 pub fn distribution(name: &str, s: &Summary) {
-    println!(
+    say!(
         "{name:<11} min {}  median {}  p90 {}  p99 {}  p99.9 {}  max {}  (n = {})",
         time(s.min_ns),
         time(s.p50_ns),
@@ -136,24 +136,16 @@ pub fn distribution(name: &str, s: &Summary) {
 }
 
 fn show(o: &Outcome) {
-    println!(
-        "rate        {:.1} transactions/s ({} in {})",
-        o.transactions_per_second,
-        o.transactions,
-        time(o.elapsed_ns)
-    );
+    say!("rate        {:.1} transactions/s ({} in {})", o.transactions_per_second, o.transactions, time(o.elapsed_ns));
     distribution("latency", &o.latency);
     if let Some(connect) = &o.connect {
         distribution("handshake", connect);
     }
     if let Some(cpu) = o.cpu_per_transaction_ns {
-        println!("CPU         {} a transaction on this side", time(cpu));
+        say!("CPU         {} a transaction on this side", time(cpu));
     }
     if o.unfinished + o.never_sent + o.failed > 0 {
-        println!(
-            "not counted {} unfinished at the end, {} never sent, {} failed",
-            o.unfinished, o.never_sent, o.failed
-        );
+        say!("not counted {} unfinished at the end, {} never sent, {} failed", o.unfinished, o.never_sent, o.failed);
     }
     for slow in o.slowest.iter().take(3) {
         let parts = [
@@ -164,6 +156,6 @@ fn show(o: &Outcome) {
         ];
         let parts: Vec<String> =
             parts.iter().filter(|p| p.1 > 0).map(|(name, ns)| format!("{name} {}", time(*ns))).collect();
-        println!("slow        {} from port {}: {}", time(slow.latency_ns), slow.local_port, parts.join(", "));
+        say!("slow        {} from port {}: {}", time(slow.latency_ns), slow.local_port, parts.join(", "));
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use traffic::server::{Event, Server, ServerConfig};
 
-use crate::workload::{self, Interrupt, PORT};
+use crate::workload::{self, Interrupt, PORT, say};
 
 /// Answer the workloads of other hosts, and stock iperf3 clients
 #[derive(clap::Args)]
@@ -84,9 +84,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if json {
         workload::json_event("listening", &serde_json::json!({ "address": local, "token": args.token.is_some() }))?;
     } else {
-        println!("listening on {local}, TCP and UDP; Ctrl-C ends");
+        say!("listening on {local}, TCP and UDP; Ctrl-C ends");
         if !local.ip().is_loopback() && args.token.is_none() {
-            println!("anyone who reaches {local} can make this host send and receive: --token restricts that");
+            say!("anyone who reaches {local} can make this host send and receive: --token restricts that");
         }
     }
     while !interrupt.came() {
@@ -96,9 +96,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if json {
         return workload::json_event("stopped", &counts);
     }
-    println!(
+    say!(
         "served {} tests; {} broken off, {} refused; connections: {} turned away, {} silent, {} of another protocol",
-        counts.tests, counts.broken_off, counts.refused, counts.turned_away, counts.silent, counts.garbage
+        counts.tests,
+        counts.broken_off,
+        counts.refused,
+        counts.turned_away,
+        counts.silent,
+        counts.garbage
     );
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use traffic::Progress;
 use traffic::stream::{Config, Direction, Method, Outcome, Pacing, Sample, Total};
 
-use crate::workload::{self, Interrupt, ServerArgs, SocketArgs, amount, rate, time};
+use crate::workload::{self, Interrupt, ServerArgs, SocketArgs, amount, rate, say, time};
 
 /// Send bulk data up, down or both ways, to `serve` or a stock iperf3 server
 #[derive(clap::Args)]
@@ -140,7 +140,7 @@ fn show(samples: &[Sample]) {
             ),
             _ => String::new(),
         };
-        println!("{:>7}  flow {:<3} {way:<4} {:>11}{tcp}{warm_up}", time(s.end_ns), s.flow, rate(s.bits_per_second));
+        say!("{:>7}  flow {:<3} {way:<4} {:>11}{tcp}{warm_up}", time(s.end_ns), s.flow, rate(s.bits_per_second));
     }
 }
 
@@ -151,14 +151,14 @@ fn summary(config: &Config, outcome: &Outcome) {
         }
     }
     let per_gb = |side: Option<f64>| side.map_or("unknown".into(), |s| format!("{s:.3} s/GB"));
-    println!(
+    say!(
         "CPU      client {}, server {}",
         per_gb(outcome.cpu_seconds_per_gigabyte),
         per_gb(outcome.server_cpu_seconds_per_gigabyte)
     );
     if let Some(tcp) = outcome.flows.iter().find_map(|f| f.tcp) {
         let scale = tcp.window_scale.map_or("off".into(), |(ours, theirs)| format!("{ours}/{theirs}"));
-        println!(
+        say!(
             "TCP      {}, MSS {} B, timestamps {}, window scale {scale} (this end/peer)",
             outcome.congestion_control.as_deref().unwrap_or("?"),
             tcp.snd_mss_bytes,
@@ -167,17 +167,20 @@ fn summary(config: &Config, outcome: &Outcome) {
     }
     for flow in &outcome.flows {
         if let Some(z) = flow.zerocopy {
-            println!(
+            say!(
                 "zerocopy flow {}: {} sends, {} completed, {} of them copied by the kernel all the same",
-                flow.flow, z.sends, z.completed, z.copied
+                flow.flow,
+                z.sends,
+                z.completed,
+                z.copied
             );
         }
         if let Some(error) = &flow.error {
-            println!("flow {} ended early: {error}", flow.flow);
+            say!("flow {} ended early: {error}", flow.flow);
         }
     }
     if !outcome.server_is_wirelapse && outcome.interrupted.is_none() {
-        println!("the server is a stock iperf3: socket options beyond its own were set on this end only");
+        say!("the server is a stock iperf3: socket options beyond its own were set on this end only");
     }
 }
 
@@ -185,21 +188,21 @@ fn direction(way: &str, total: &Total, config: &Config, outcome: &Outcome) {
     let flows = if total.flows == 1 { "1 flow".into() } else { format!("{} flows", total.flows) };
     match (total.goodput_bits_per_second, total.received_bytes) {
         (Some(goodput), Some(bytes)) => {
-            println!("{way:<8} {} received ({} by {flows})", rate(goodput), amount(bytes));
+            say!("{way:<8} {} received ({} by {flows})", rate(goodput), amount(bytes));
         }
-        _ => println!(
+        _ => say!(
             "{way:<8} {} sent ({} by {flows}); what arrived is unknown",
             rate(total.sent_bits_per_second),
             amount(total.sent_bytes)
         ),
     }
     if let Some(segments) = total.retransmitted_segments {
-        println!("         {segments} segments retransmitted");
+        say!("         {segments} segments retransmitted");
     }
     if config.udp {
         for flow in outcome.flows.iter().filter(|f| f.client_sends == (way == "up")) {
             if let Some(d) = flow.datagrams {
-                println!(
+                say!(
                     "         flow {}: {} of {} datagrams lost ({:.3} %), {} reordered, {} duplicated, jitter {}",
                     flow.flow,
                     d.lost,

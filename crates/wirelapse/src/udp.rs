@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use traffic::udp::{Config, Direction, Outcome};
 
-use crate::workload::{self, Interrupt, ServerArgs, SocketArgs, amount, rate, time};
+use crate::workload::{self, Interrupt, ServerArgs, SocketArgs, amount, rate, say, time};
 
 /// Datagrams at a rate: loss, order, jitter and one-way delay, to `serve`
 #[derive(clap::Args)]
@@ -64,16 +64,16 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 fn show(o: &Outcome) {
     let d = &o.datagrams;
     let percent = 100.0 * d.lost as f64 / d.expected.max(1) as f64;
-    println!("sent      {} datagrams ({}) in {}", o.sent, amount(o.sent_bytes), time(o.elapsed_ns));
-    println!("received  {} ({}), {}", d.received, amount(o.received_bytes), rate(o.goodput_bits_per_second));
-    println!("lost      {} ({percent:.3} %), {} of them dropped at the receiver's socket", d.lost, d.dropped_at_socket);
-    println!("order     {} reordered, {} duplicated, {} too late to tell", d.reordered, d.duplicated, d.too_late);
-    println!("jitter    {} (RFC 3550)", time(d.jitter_ns));
+    say!("sent      {} datagrams ({}) in {}", o.sent, amount(o.sent_bytes), time(o.elapsed_ns));
+    say!("received  {} ({}), {}", d.received, amount(o.received_bytes), rate(o.goodput_bits_per_second));
+    say!("lost      {} ({percent:.3} %), {} of them dropped at the receiver's socket", d.lost, d.dropped_at_socket);
+    say!("order     {} reordered, {} duplicated, {} too late to tell", d.reordered, d.duplicated, d.too_late);
+    say!("jitter    {} (RFC 3550)", time(d.jitter_ns));
     match &o.one_way_delay {
         Some(delay) => crate::rr::distribution("one-way", delay),
-        None => println!("one-way   unknown: the ends do not share a clock"),
+        None => say!("one-way   unknown: the ends do not share a clock"),
     }
     if o.not_sent > 0 {
-        println!("not sent  {}: this host's queue was full", o.not_sent);
+        say!("not sent  {}: this host's queue was full", o.not_sent);
     }
 }

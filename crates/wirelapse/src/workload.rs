@@ -15,7 +15,7 @@ pub const PORT: u16 = 5201;
 /// Which server, and how to reach it.
 #[derive(clap::Args)]
 pub struct ServerArgs {
-    /// The server, HOST or HOST:PORT ([ADDR]:PORT for IPv6); port 5201 unless given
+    /// The server, HOST or HOST:PORT (`[ADDR]:PORT` for IPv6); port 5201 unless given
     #[arg(value_name = "HOST[:PORT]")]
     pub server: String,
     /// Only IPv4
@@ -267,6 +267,27 @@ pub fn iso_utc(realtime_ns: u64) -> String {
     let year = era * 400 + year_of_era + u64::from(month <= 2);
     let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z")
+}
+
+/// Prints a line for people, as `println!` does, but ends quietly where the reader has closed the pipe (`| head`): it has what
+/// it wanted, and the sockets and threads of a workload end with the process.
+macro_rules! say {
+    ($($text:tt)*) => {
+        $crate::workload::print_line(format_args!($($text)*))
+    };
+}
+pub(crate) use say;
+
+/// What [`say!`] does with the finished text.
+pub fn print_line(text: std::fmt::Arguments<'_>) {
+    use std::io::Write as _;
+    if let Err(error) = writeln!(std::io::stdout(), "{text}") {
+        if error.kind() == std::io::ErrorKind::BrokenPipe {
+            std::process::exit(0);
+        }
+        eprintln!("wirelapse: cannot write to standard output: {error}");
+        std::process::exit(1);
+    }
 }
 
 #[cfg(test)]

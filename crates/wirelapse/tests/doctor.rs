@@ -79,3 +79,20 @@ fn without_root_it_says_what_root_would_add() {
     let page = nobody(&["doctor"]);
     assert!(String::from_utf8_lossy(&page.stdout).contains("Root would add, or try: CAP_BPF"));
 }
+
+#[test]
+fn the_backend_it_names_is_the_one_that_trace_uses() {
+    tier::needs!(Need::Root, Need::Path("/sys/kernel/btf/vmlinux"));
+    let lines = lines(&doctor().output().unwrap());
+    let named: Vec<_> = lines.iter().filter(|l| l["kind"] == "trace").collect();
+    assert_eq!(named.len(), 1);
+    let backend = named[0]["backend"].as_str().unwrap();
+    let capability = if backend == "timestamping" { "bpf_timestamping" } else { "tracepoints_backend" };
+    assert_eq!(state(&lines, capability), "available");
+    assert!(!named[0]["why"].as_str().unwrap().is_empty());
+    let traced =
+        Command::new(env!("CARGO_BIN_EXE_wirelapse")).args(["trace", "--json", "--", "true"]).output().unwrap();
+    let text = String::from_utf8_lossy(&traced.stdout).into_owned();
+    let run: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    assert_eq!((&run["kind"], &run["backend"]), (&"run".into(), &backend.into()), "{text}");
+}

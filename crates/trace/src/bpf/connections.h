@@ -68,7 +68,7 @@ static __always_inline struct slot *slot_open(struct row *row, __u32 number, con
 	if (!drawn())
 		return NULL;
 	clocks_run(row, now);
-	blocked_set(row, blocked_by(tp, 0, false, true, now));
+	blocked_set(row, blocked_by(tp, 0, false, true, STAMPS ? 0 : bytes, now));
 	if (by_process() && !pid_is_target(pid))
 		return NULL;
 	if (tail - row->head >= config.slots) {

@@ -95,7 +95,7 @@ static __always_inline void on_owner(struct bpf_sock *sk, const struct sock *vie
 	/* A listener's children may match by the port of their peer. */
 	if (!listener && !addresses_match(view, false))
 		return;
-	bpf_get_current_comm(fresh.comm, sizeof(fresh.comm));
+	current_comm(fresh.comm);
 	bpf_sk_storage_get(&sockets, sk, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
 }
 
@@ -158,8 +158,8 @@ int pass(struct bpf_iter__tcp *ctx)
 		if (!addresses_match(sk, listener) || !cgroup_matches(sk))
 			return 0;
 		if (sk->sk_socket) {
-			const struct socket_alloc *alloc = VIEW(sk->sk_socket, struct socket_alloc);
-			__u64 inode = alloc->vfs_inode.i_ino;
+			const struct socket_alloc *alloc = (const struct socket_alloc *)sk->sk_socket;
+			__u64 inode = BPF_CORE_READ(alloc, vfs_inode.i_ino);
 			struct owner *owner = bpf_map_lookup_elem(&inodes, &inode);
 
 			if (owner) {

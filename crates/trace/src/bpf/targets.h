@@ -51,22 +51,26 @@ static __always_inline __u32 pid_of(const struct task_struct *task)
 		return task->tgid;
 	pid = task->group_leader->thread_pid;
 	for (__u32 level = 1; level < 33; level++) {
-		const struct upid *upid;
+		const struct upid *upid = &pid->numbers[level];
 
 		if (level > pid->level)
 			break;
-		upid = VIEW(&pid->numbers[level], struct upid);
-		if (upid->ns->ns.inum == config.pid_namespace)
-			return upid->nr;
+		/* Read by copying: the verifier follows no pointer that was moved by a variable. */
+		if (BPF_CORE_READ(upid, ns, ns.inum) == config.pid_namespace)
+			return BPF_CORE_READ(upid, nr);
 	}
 	return 0;
 }
 
+/* From the task itself: sockops programs may ask for the current process's number from 6.10 on, and for its name from 6.15. */
 static __always_inline __u32 current_pid(void)
 {
-	if (!config.pid_namespace)
-		return bpf_get_current_pid_tgid() >> 32;
-	return pid_of(VIEW((void *)bpf_get_current_task(), struct task_struct));
+	return pid_of(bpf_get_current_task_btf());
+}
+
+static __always_inline void current_comm(char to[16])
+{
+	bpf_probe_read_kernel_str(to, 16, bpf_get_current_task_btf()->comm);
 }
 
 /* Whether processes are a criterion. */

@@ -9,43 +9,95 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
+/* What a socket's own callbacks tell beyond the tracepoints: what its ACKs and timeouts have changed. Set again by a helper that
+ * all kernels have, as the socket option is refused before 6.12. */
+static __always_inline void ask_for_callbacks(struct bpf_sock_ops *skops, struct bpf_sock *sk)
+{
+	struct socket_info *info = info_of(sk);
+
+	if (info && info->row != NO_ROW)
+		bpf_sock_ops_cb_flags_set(skops, skops->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_RTT_CB_FLAG |
+							 BPF_SOCK_OPS_RTO_CB_FLAG);
+}
+
 SEC("sockops")
 int following(struct bpf_sock_ops *skops)
 {
 	__u32 op = skops->op;
 	struct bpf_sock *sk = skops->sk;
-	struct bpf_sock_ops_kern *kern;
 	struct socket_info *info;
+	struct tcp_sock *tp;
 	struct row *row;
 
 	if (!sk)
 		return 1;
 	switch (op) {
 	case BPF_SOCK_OPS_RTT_CB:
-	case BPF_SOCK_OPS_RETRANS_CB:
 	case BPF_SOCK_OPS_RTO_CB:
-	case BPF_SOCK_OPS_STATE_CB:
 		info = info_of(sk);
 		if (!info)
 			return 1;
 		row = row_at(info->row);
-		if (!row)
-			return 1;
-		kern = bpf_cast_to_kern_ctx(skops);
-		on_callback(skops, op, info, row, VIEW(kern->sk, struct tcp_sock));
+		tp = bpf_skc_to_tcp_sock(sk);
+		if (row && tp)
+			on_callback(skops, op, info, row, tp);
 		return 1;
 	case BPF_SOCK_OPS_TCP_CONNECT_CB:
 	case BPF_SOCK_OPS_TCP_LISTEN_CB:
-		kern = bpf_cast_to_kern_ctx(skops);
-		on_owner(sk, VIEW(kern->sk, struct sock), op == BPF_SOCK_OPS_TCP_LISTEN_CB);
+		tp = bpf_skc_to_tcp_sock(sk);
+		if (tp)
+			on_owner(sk, sock_of(tp), op == BPF_SOCK_OPS_TCP_LISTEN_CB);
 		return 1;
 	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
 	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
-		kern = bpf_cast_to_kern_ctx(skops);
-		on_established(skops, sk, VIEW(kern->sk, struct tcp_sock), op == BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB);
+		tp = bpf_skc_to_tcp_sock(sk);
+		if (tp)
+			on_established(skops, sk, tp, op == BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB);
+		ask_for_callbacks(skops, sk);
 		return 1;
 	}
 	return 1;
+}
+
+/* The callbacks for these two would leave out the sockets that existed before the trace: kernels before 6.12 let no iterator
+ * ask for callbacks. */
+SEC("tp_btf/inet_sock_set_state")
+int BPF_PROG(state_set, struct sock *sk, int from, int to)
+{
+	struct socket_info *info;
+	struct tcp_sock *tp;
+	struct row *row;
+
+	if (sk->sk_protocol != IPPROTO_TCP)
+		return 0;
+	info = bpf_sk_storage_get(&sockets, sk, NULL, 0);
+	if (!info)
+		return 0;
+	row = row_at(info->row);
+	tp = TCP_SOCK(sk);
+	if (row && tp)
+		state_changed(info, row, tp, from, to, bpf_ktime_get_ns());
+	return 0;
+}
+
+SEC("tp_btf/tcp_retransmit_skb")
+int BPF_PROG(retransmitted, struct sock *sk, struct sk_buff *skb)
+{
+	struct socket_info *info = bpf_sk_storage_get(&sockets, sk, NULL, 0);
+	const struct tcp_skb_cb *cb = VIEW(&skb->cb, struct tcp_skb_cb);
+	struct tcp_sock *tp;
+	struct row *row;
+
+	if (!info)
+		return 0;
+	row = row_at(info->row);
+	tp = TCP_SOCK(sk);
+	if (!row || !tp)
+		return 0;
+	stage_retransmit(row, info->row, cb->seq, cb->end_seq - cb->seq);
+	row->epoch++;
+	waiting_event(row, tp, 0, false, false, bpf_ktime_get_ns());
+	return 0;
 }
 
 /* A call of `left` more bytes stands before copying (once for each packet it fills). Its last byte is known, so all its rounds
@@ -68,13 +120,21 @@ static __always_inline int on_write(struct sock *sk, __u64 left)
 	now = bpf_ktime_get_ns();
 	if (row->window_end && now >= row->window_end)
 		return 0;
-	tp = VIEW(sk, struct tcp_sock);
+	tp = TCP_SOCK(sk);
+	if (!tp)
+		return 0;
 	end = tp->write_seq + left;
 	if (row->head != row->tail && row->last_key == end - 1) {
 		slot = slot_at(number, row->tail - 1);
 		if (slot) {
+			/* The leg begins anew, and so does what is asked of it: the call may have slept since its last round. */
+			clocks_run(row, now);
+			blocked_set(row, blocked_by(tp, 0, false, true, left, now));
+			clocks_copy(slot, row);
+			slot->epoch = ++row->epoch;
+			slot->blocked_in_call += row->blocked_in_call;
+			row->blocked_in_call = 0;
 			slot->record.send = now;
-			slot->blocked_in_call = row->blocked_in_call;
 		}
 		return 0;
 	}
@@ -130,9 +190,9 @@ static __always_inline int on_packet(struct sk_buff *skb, bool driver)
 	struct sock *sk = skb->sk;
 	struct socket_info *info;
 	struct packet packet = {};
-	const struct tcphdr *tcp;
+	struct payload payload;
 	struct row *row;
-	__u32 seq, length, headers, state;
+	__u32 state;
 
 	if (!sk)
 		return 0;
@@ -145,24 +205,22 @@ static __always_inline int on_packet(struct sk_buff *skb, bool driver)
 	row = row_at(info->row);
 	if (!row || row->head == row->tail)
 		return 0;
-	tcp = VIEW(skb->head + skb->transport_header, struct tcphdr);
-	headers = (__u32)(skb->head + skb->transport_header - skb->data) + BPF_CORE_READ_BITFIELD(tcp, doff) * 4;
-	/* Inside a tunnel the transport header is the tunnel's: then the ports are not this socket's. */
-	if (tcp->dest != sk->__sk_common.skc_dport || skb->len <= headers)
+	packet.tp = TCP_SOCK(sk);
+	if (!packet.tp || !payload_of(skb, &payload))
 		return 0;
-	seq = bpf_ntohl(tcp->seq);
-	length = skb->len - headers;
+	/* Inside a tunnel the transport header is the tunnel's: then the ports are not this socket's. */
+	if (payload.destination != sk->__sk_common.skc_dport || payload.first == payload.end)
+		return 0;
 	packet.number = info->row;
-	packet.end = seq + length;
+	packet.end = payload.end;
 	packet.driver = driver;
 	packet.now = bpf_ktime_get_ns();
-	packet.tp = VIEW(sk, struct tcp_sock);
-	if (before(seq, packet.tp->snd_una) && !before(packet.tp->snd_una, packet.end)) {
+	if (before(payload.first, packet.tp->snd_una) && !before(packet.tp->snd_una, packet.end)) {
 		if (row->popped)
 			COUNT(after_ack);
 		return 0;
 	}
-	packet.at = slot_search(packet.number, seq);
+	packet.at = slot_search(packet.number, payload.first);
 	bpf_loop(config.slots, packet_one, &packet, 0);
 	return 0;
 }
@@ -179,24 +237,44 @@ int BPF_PROG(started, struct sk_buff *skb)
 	return on_packet(skb, true);
 }
 
-/* tcp_rcv_established() is about to look at a segment: the ACK in it has come. In later states the RTT callback tells. */
-SEC("tp_btf/tcp_probe")
-int BPF_PROG(received, struct sock *sk, struct sk_buff *skb)
+/* A segment is about to be looked at: the ACK in it has come. */
+static __always_inline int on_arrival(struct sock *sk, struct sk_buff *skb)
 {
 	struct socket_info *info = bpf_sk_storage_get(&sockets, sk, NULL, 0);
 	const struct tcp_sock *tp;
 	struct row *row;
+	__u64 now;
 	__u32 ack;
 
 	if (!info)
 		return 0;
 	row = row_at(info->row);
-	if (!row)
+	tp = TCP_SOCK(sk);
+	if (!row || !tp)
 		return 0;
-	tp = VIEW(sk, struct tcp_sock);
 	ack = VIEW(&skb->cb, struct tcp_skb_cb)->ack_seq;
 	if (before(tp->snd_nxt, ack))
 		return 0;
-	slots_acked_before(row, info->row, ack, bpf_ktime_get_ns());
+	now = bpf_ktime_get_ns();
+	slots_acked_before(row, info->row, ack, now);
+	/* A socket without the RTT callback: what holds its sends back is looked at now, a little before the ACK changes it. */
+	if (!(tp->bpf_sock_ops_cb_flags & BPF_SOCK_OPS_RTT_CB_FLAG)) {
+		row->epoch++;
+		waiting_event(row, tp, 0, false, false, now);
+	}
 	return 0;
+}
+
+/* In tcp_rcv_established(). In later states the RTT callback tells. */
+SEC("tp_btf/tcp_probe")
+int BPF_PROG(received, struct sock *sk, struct sk_buff *skb)
+{
+	return on_arrival(sk, skb);
+}
+
+/* Where kernels before 6.12 give sockets that existed before the trace no RTT callback. */
+SEC("fentry/tcp_rcv_state_process")
+int BPF_PROG(received_late, struct sock *sk, struct sk_buff *skb)
+{
+	return on_arrival(sk, skb);
 }

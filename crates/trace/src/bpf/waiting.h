@@ -35,14 +35,16 @@ static __always_inline __u64 small_queue_limit(const struct sock *sk, __u32 true
 
 /* What would keep the head of the write queue from leaving at this moment; REASON_SENT_AT_ONCE where nothing would.
  * `sending`: the packet with byte `key` is on its way down right now, and TCP has not yet moved past it.
- * `pushing`: TCP is about to push, after a write (the tests of tcp_push() come first). */
-static __always_inline __u32 blocked_by(const struct tcp_sock *tp, __u32 key, bool sending, bool pushing, __u64 now)
+ * `pushing`: TCP is about to push, after a write (the tests of tcp_push() come first).
+ * `coming`: bytes that the write is about to add to the queue; where that is empty, they are its head. */
+static __always_inline __u32 blocked_by(const struct tcp_sock *tp, __u32 key, bool sending, bool pushing, __u32 coming,
+					__u64 now)
 {
 	const struct sock *sk = sock_of(tp);
 	const struct sk_buff *end = (const struct sk_buff *)&sk->sk_write_queue;
 	const struct sk_buff *head = sk->sk_write_queue.next, *tail = sk->sk_write_queue.prev;
 	__u32 next = tp->snd_nxt, flying = in_flight(tp), packets_out = tp->packets_out, cwnd = tp->snd_cwnd;
-	__u32 mss = tp->mss_cache, length, window_end = tp->snd_una + tp->snd_wnd, state, nonagle;
+	__u32 mss = tp->mss_cache, length, truesize, tail_truesize, window_end = tp->snd_una + tp->snd_wnd, state, nonagle;
 	int queued_below = sk->sk_wmem_alloc.refs.counter;
 	bool last;
 
@@ -57,16 +59,28 @@ static __always_inline __u32 blocked_by(const struct tcp_sock *tp, __u32 key, bo
 			head = head->next;
 		}
 	}
-	if (head == end)
+	if (head != end) {
+		length = head->len;
+		truesize = head->truesize;
+		tail_truesize = tail->truesize;
+		last = head == tail;
+	} else if (coming) {
+		length = coming;
+		/* What the kernel will take for it is not known yet: this is the least. */
+		truesize = tail_truesize = sizeof(struct sk_buff) + sizeof(struct skb_shared_info) + length;
+		last = coming < mss;
+	} else {
 		return REASON_SENT_AT_ONCE;
-	length = head->len;
-	last = head == tail;
+	}
 	state = BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state);
 	nonagle = BPF_CORE_READ_BITFIELD(tp, nonagle);
+	/* tcp_skb_entail() takes the push away. */
+	if (head == end)
+		nonagle &= ~TCP_NAGLE_PUSH;
 
 	/* tcp_should_autocork(): the tail is part-filled, something is unacknowledged, and an earlier packet is still below. */
 	if (last && (pushing || (sk->sk_tsq_flags & TSQF_THROTTLED)) && sk->tcp_rtx_queue.rb_node &&
-	    queued_below > (int)tail->truesize && length < mss &&
+	    queued_below > (int)tail_truesize && length < mss &&
 	    sk->__sk_common.skc_net.net->ipv4.sysctl_tcp_autocorking)
 		return REASON_AUTOCORK;
 	/* tcp_pacing_check() */
@@ -94,12 +108,12 @@ static __always_inline __u32 blocked_by(const struct tcp_sock *tp, __u32 key, bo
 			return REASON_CORK;
 	}
 	/* tcp_small_queue_check() */
-	if (sk->tcp_rtx_queue.rb_node && queued_below > (__s64)small_queue_limit(sk, head->truesize))
+	if (sk->tcp_rtx_queue.rb_node && queued_below > (__s64)small_queue_limit(sk, truesize))
 		return REASON_SMALL_QUEUE;
 	/* The head is free to go, and TCP is about to send (after a write, or on an ACK): where will it stop? The nearer window
 	 * ends it, with what tcp_tso_should_defer() then keeps back; paced, every packet waits for its turn. */
 	{
-		__u64 unsent = tp->write_seq - next, by_cwnd = (__u64)(cwnd - flying) * mss;
+		__u64 unsent = (__u64)(tp->write_seq - next) + coming, by_cwnd = (__u64)(cwnd - flying) * mss;
 		__u32 by_window = window_end - next;
 
 		if (by_cwnd < unsent || by_window < unsent)
@@ -156,7 +170,7 @@ static __always_inline void waiting_event(struct row *row, const struct tcp_sock
 		row->blocked = REASON_SMALL_QUEUE;
 	}
 	clocks_run(row, now);
-	blocked_set(row, blocked_by(tp, key, sending, false, now));
+	blocked_set(row, blocked_by(tp, key, sending, false, 0, now));
 }
 
 /* The send leaves TCP: why did it wait? */

@@ -62,6 +62,26 @@ fn a_cork() {
     some_waited(&trace.sends(), WaitReason::Cork, Nanos::from_millis(19));
 }
 
+/// The tracepoint stands before the bytes are in the queue, so what they will meet there has to be foreseen. (On a socket with
+/// `TCP_NODELAY` the first bytes after a pause show that it matters: nothing else tells of the cork before they leave.)
+#[test]
+fn a_cork_on_an_idle_connection_by_tracepoints() {
+    tier::needs!(Need::Root, BTF);
+    let (mut client, server) = pair();
+    let port = server.local_addr().unwrap().port();
+    let mut trace = Trace::start(&traffic::on(traffic::port(port), trace::Backend::Tracepoints));
+    for times in 1..=2 {
+        set(&client, libc::IPPROTO_TCP, libc::TCP_CORK, 1);
+        client.write_all(&[0; 100]).unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+        set(&client, libc::IPPROTO_TCP, libc::TCP_CORK, 0);
+        trace.until(times);
+    }
+    let sends = trace.sends();
+    assert_eq!(sends.len(), 2);
+    assert!(sends.iter().all(|s| waited(s, WaitReason::Cork, Nanos::from_millis(19))), "{sends:?}");
+}
+
 #[test]
 fn msg_more() {
     tier::needs!(Need::Root, BTF);

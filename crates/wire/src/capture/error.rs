@@ -28,6 +28,12 @@ pub enum CaptureError {
         /// The first four bytes.
         magic: [u8; 4],
     },
+    /// Text, but none of its lines is a packet.
+    #[error("neither a capture file nor tcpdump's text: none of its {lines} lines is a packet")]
+    NoPacketInText {
+        /// How many lines there are.
+        lines: u64,
+    },
     /// A version or variant of a known format that is not read.
     #[error("byte {offset}: {what} {value} is not supported")]
     Unsupported {

@@ -215,7 +215,7 @@ pub(super) struct Record {
 }
 
 impl Record {
-    #[inline]
+    #[inline(always)]
     pub(super) fn frame(self, bytes: &[u8], offset: u64, number: u64) -> Frame<'_> {
         Frame {
             number,

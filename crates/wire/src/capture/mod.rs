@@ -14,9 +14,10 @@ pub use pcap::{PcapVariant, write_pcap_header, write_pcap_record};
 pub use pcapng_writer::{PcapngWriter, WriteError};
 pub use window::Packing;
 
-use std::io::Read;
+use std::io::{self, Read};
 
-use window::Window;
+use frame::Record;
+pub(crate) use window::Window;
 
 use crate::tally::{Place, Tally};
 
@@ -29,6 +30,22 @@ pub enum Format {
     Pcapng,
     /// Solaris snoop (RFC 1761).
     Snoop,
+    /// What tcpdump prints; only [`crate::Packets`] reads it.
+    Text,
+}
+
+impl Format {
+    /// The format of a capture that begins with `start`, of which 8 bytes are needed at most.
+    pub(crate) fn of(start: &[u8]) -> Option<Self> {
+        let magic = *start.first_chunk::<4>()?;
+        if magic == pcapng::SECTION_HEADER {
+            Some(Self::Pcapng)
+        } else if start.starts_with(b"snoop\0\0\0") {
+            Some(Self::Snoop)
+        } else {
+            PcapVariant::from_magic(magic).map(Self::Pcap)
+        }
+    }
 }
 
 impl std::fmt::Display for Format {
@@ -39,6 +56,7 @@ impl std::fmt::Display for Format {
             Self::Pcap(_) => "pcap",
             Self::Pcapng => "pcapng",
             Self::Snoop => "snoop",
+            Self::Text => "tcpdump text",
         })
     }
 }
@@ -72,16 +90,10 @@ impl Progress {
 
     /// The stream ended at `offset` where a record should go on or begin: clean only where `left` is 0.
     fn end(&mut self, window: &Window<'_>, left: usize, offset: u64) {
-        let kind = match window.end() {
-            Some(window::End::BadPacking) => Problem::DamagedPacking,
-            Some(window::End::CutPacking) => Problem::CutPacking,
-            _ if left > 0 => Problem::CutRecord,
-            _ => {
-                self.over = true;
-                return;
-            }
-        };
-        self.stop_at_next(kind, offset);
+        match window.packing_problem().or((left > 0).then_some(Problem::CutRecord)) {
+            Some(kind) => self.stop_at_next(kind, offset),
+            None => self.over = true,
+        }
     }
 }
 
@@ -114,18 +126,18 @@ impl<'a> Capture<'a> {
 
     pub(crate) fn open((mut window, packing): (Window<'a>, Packing)) -> Result<Self, CaptureError> {
         let mut progress = Progress { interfaces: Vec::new(), problems: Tally::default(), number: 0, over: false };
-        if !window.has(4)? {
-            return Err(CaptureError::NoCapture { offset: 0, have: window.bytes().len() });
+        // The shortest header of all has 16 bytes.
+        if !window.has(8)? {
+            return Err(CaptureError::NoCapture { offset: 0, have: window.held().len() });
         }
-        let magic = *window.bytes().first_chunk::<4>().unwrap_or(&[0; 4]);
-        let parser = if let Some(variant) = PcapVariant::from_magic(magic) {
-            Parser::Pcap(pcap::Pcap::open(&mut window, &mut progress, variant)?)
-        } else if magic == pcapng::SECTION_HEADER {
-            Parser::Pcapng(pcapng::Pcapng::open(&mut window, &mut progress)?)
-        } else if &magic == b"snoo" {
-            Parser::Snoop(snoop::Snoop::open(&mut window, &mut progress)?)
-        } else {
-            return Err(CaptureError::UnknownMagic { magic });
+        let parser = match Format::of(window.held()) {
+            Some(Format::Pcap(variant)) => Parser::Pcap(pcap::Pcap::open(&mut window, &mut progress, variant)?),
+            Some(Format::Pcapng) => Parser::Pcapng(pcapng::Pcapng::open(&mut window, &mut progress)?),
+            Some(Format::Snoop) => Parser::Snoop(snoop::Snoop::open(&mut window, &mut progress)?),
+            Some(Format::Text) | None => {
+                let magic = *window.held().first_chunk::<4>().unwrap_or(&[0; 4]);
+                return Err(CaptureError::UnknownMagic { magic });
+            }
         };
         Ok(Self { window, packing, parser, progress, given: 0 })
     }
@@ -169,10 +181,32 @@ impl<'a> Capture<'a> {
     ///
     /// # Errors
     /// Only where the reader itself fails.
-    #[inline]
     pub fn next_frame(&mut self) -> Result<Option<Frame<'_>>, CaptureError> {
+        self.pass_given();
+        let Some(record) = self.read_record()? else { return Ok(None) };
+        Ok(Some(record.frame(self.window.held(), self.window.offset(), self.progress.number)))
+    }
+
+    /// The next frame where it is of the commonest format and held whole, otherwise `None`, and [`Capture::next_frame`] is to be
+    /// asked. There is no error in what it gives, so a frame stays in registers on its way.
+    #[inline(always)]
+    pub(crate) fn held_frame(&mut self) -> Option<Frame<'_>> {
+        self.pass_given();
+        let Parser::Pcap(parser) = &self.parser else { return None };
+        let held = self.window.held();
+        let record = parser.whole(held).filter(|_| !self.progress.over)?;
+        self.given = record.length;
+        self.progress.number += 1;
+        Some(record.frame(held, self.window.offset(), self.progress.number))
+    }
+
+    #[inline(always)]
+    fn pass_given(&mut self) {
         self.window.advance(self.given);
         self.given = 0;
+    }
+
+    fn read_record(&mut self) -> io::Result<Option<Record>> {
         if self.progress.over {
             return Ok(None);
         }
@@ -181,9 +215,8 @@ impl<'a> Capture<'a> {
             Parser::Pcapng(parser) => parser.next(&mut self.window, &mut self.progress)?,
             Parser::Snoop(parser) => parser.next(&mut self.window, &mut self.progress)?,
         };
-        let Some(record) = record else { return Ok(None) };
-        self.given = record.length;
-        Ok(Some(record.frame(self.window.bytes(), self.window.offset(), self.progress.number)))
+        self.given = record.as_ref().map_or(0, |record| record.length);
+        Ok(record)
     }
 }
 

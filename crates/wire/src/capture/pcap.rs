@@ -43,6 +43,8 @@ impl PcapVariant {
 pub(super) struct Pcap {
     pub(super) variant: PcapVariant,
     link_type: LinkType,
+    /// Bytes of a record's header.
+    header_length: usize,
 }
 
 impl Pcap {
@@ -52,9 +54,9 @@ impl Pcap {
         variant: PcapVariant,
     ) -> Result<Self, CaptureError> {
         if !window.has(24)? {
-            return Err(CaptureError::NoCapture { offset: 0, have: window.bytes().len() });
+            return Err(CaptureError::NoCapture { offset: 0, have: window.held().len() });
         }
-        let header = window.bytes();
+        let header = window.held();
         let versions = word(header, 4, variant.big_endian);
         let major = if variant.big_endian { versions >> 16 } else { versions & 0xffff };
         if major != 2 {
@@ -69,49 +71,63 @@ impl Pcap {
         interface.fcs_bytes = (network & 0x0400_0000 != 0).then_some(((network >> 28) * 2) as u8);
         progress.interfaces.push(interface);
         window.advance(24);
-        Ok(Self { variant, link_type })
+        let header_length = if variant.modified { 24 } else { 16 };
+        Ok(Self { variant, link_type, header_length })
     }
 
-    #[inline]
-    pub(super) fn next(&mut self, window: &mut Window<'_>, progress: &mut Progress) -> io::Result<Option<Record>> {
-        let header_length = if self.variant.modified { 24 } else { 16 };
-        let offset = window.offset();
-        if !window.has(header_length)? {
-            progress.end(window, window.bytes().len(), offset);
-            return Ok(None);
-        }
-        let header = window.bytes();
-        let big = self.variant.big_endian;
-        let captured = word(header, 8, big);
-        let record = Record {
-            at: moment(word(header, 0, big), word(header, 4, big), self.variant.nanoseconds),
+    /// The record at the start of `held`, where it is there whole and its length can be believed.
+    #[inline(always)]
+    pub(super) fn whole(&self, held: &[u8]) -> Option<Record> {
+        let record = self.record(held)?;
+        (record.captured <= LONGEST_FRAME as usize && record.length <= held.len()).then_some(record)
+    }
+
+    /// As its header says.
+    #[inline(always)]
+    fn record(&self, held: &[u8]) -> Option<Record> {
+        let header = held.first_chunk::<16>()?;
+        let field = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        let fields = [field(0), field(4), field(8), field(12)];
+        let big_endian = self.variant.big_endian;
+        let [seconds, fraction, captured, original] = if big_endian { fields.map(u32::swap_bytes) } else { fields };
+        Some(Record {
+            at: Some(moment(seconds, fraction, self.variant.nanoseconds)),
             interface: 0,
             link_type: self.link_type,
-            original_length: word(header, 12, big).max(captured),
-            start: header_length,
+            original_length: original.max(captured),
+            start: self.header_length,
             captured: captured as usize,
             options: (0, 0),
-            big_endian: big,
-            length: header_length + captured as usize,
-        };
-        if captured > LONGEST_FRAME {
-            progress.stop_at_next(Problem::ImpossibleLength, offset);
-            return Ok(None);
+            big_endian,
+            length: self.header_length + captured as usize,
+        })
+    }
+
+    /// Reads on until a record is there whole, or counts why it never will be.
+    pub(super) fn next(&mut self, window: &mut Window<'_>, progress: &mut Progress) -> io::Result<Option<Record>> {
+        let offset = window.offset();
+        if window.has(self.header_length)?
+            && let Some(record) = self.record(window.held())
+        {
+            if record.captured > LONGEST_FRAME as usize {
+                progress.stop_at_next(Problem::ImpossibleLength, offset);
+                return Ok(None);
+            }
+            if window.has(record.length)? {
+                progress.number += 1;
+                return Ok(Some(record));
+            }
         }
-        if !window.has(record.length)? {
-            progress.end(window, window.bytes().len(), offset);
-            return Ok(None);
-        }
-        progress.number += 1;
-        Ok(Some(record))
+        progress.end(window, window.held().len(), offset);
+        Ok(None)
     }
 }
 
-#[inline]
-fn moment(seconds: u32, fraction: u32, nanoseconds: bool) -> Option<Instant<Realtime>> {
+#[inline(always)]
+fn moment(seconds: u32, fraction: u32, nanoseconds: bool) -> Instant<Realtime> {
     let unit = if nanoseconds { 1 } else { 1_000 };
     // Neither product nor sum can leave 64 bits, whatever the fields hold.
-    Some(Instant::from_nanos(u64::from(seconds) * 1_000_000_000 + u64::from(fraction) * unit))
+    Instant::from_nanos(u64::from(seconds) * 1_000_000_000 + u64::from(fraction) * unit)
 }
 
 /// Writes the header of a pcap file with nanoseconds, least significant byte first.

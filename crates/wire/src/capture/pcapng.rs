@@ -55,23 +55,23 @@ pub(super) fn next_option<'a>(rest: &mut &'a [u8], big_endian: bool) -> Result<O
 impl Pcapng {
     pub(super) fn open(window: &mut Window<'_>, progress: &mut Progress) -> Result<Self, CaptureError> {
         if !window.has(28)? {
-            return Err(CaptureError::NoCapture { offset: 0, have: window.bytes().len() });
+            return Err(CaptureError::NoCapture { offset: 0, have: window.held().len() });
         }
         let mut parser = Self { big_endian: false, first_interface: 0, passed_over: false, unkept: 0 };
-        match parser.byte_order(window.bytes()) {
+        match parser.byte_order(window.held()) {
             Some(big) => parser.big_endian = big,
             None => return Err(CaptureError::Malformed { offset: 8, what: "pcapng's byte-order magic is neither" }),
         }
-        let length = word(window.bytes(), 4, parser.big_endian);
+        let length = word(window.held(), 4, parser.big_endian);
         if length < 28 || !length.is_multiple_of(4) || length > LONGEST_BLOCK {
             return Err(CaptureError::Malformed { offset: 4, what: "impossible length of the section header" });
         }
         if !window.has(length as usize)? {
-            return Err(CaptureError::NoCapture { offset: 0, have: window.bytes().len() });
+            return Err(CaptureError::NoCapture { offset: 0, have: window.held().len() });
         }
-        parser.section(window.bytes(), window.offset(), progress);
+        parser.section(window.held(), window.offset(), progress);
         if parser.passed_over {
-            let value = word(window.bytes(), 12, parser.big_endian).into();
+            let value = word(window.held(), 12, parser.big_endian).into();
             return Err(CaptureError::Unsupported { offset: 12, what: "pcapng version", value });
         }
         window.advance(length as usize);
@@ -106,10 +106,10 @@ impl Pcapng {
         loop {
             let offset = window.offset();
             if !window.has(12)? {
-                progress.end(window, window.bytes().len(), offset);
+                progress.end(window, window.held().len(), offset);
                 return Ok(None);
             }
-            let block = window.bytes();
+            let block = window.held();
             let kind = word(block, 0, self.big_endian);
             if kind == SECTION {
                 match self.byte_order(block) {
@@ -122,7 +122,7 @@ impl Pcapng {
                     }
                 }
             }
-            let length = word(window.bytes(), 4, self.big_endian);
+            let length = word(window.held(), 4, self.big_endian);
             let shortest = match kind {
                 SECTION => 28,
                 INTERFACE => 20,
@@ -139,10 +139,10 @@ impl Pcapng {
                 continue;
             }
             if !window.has(length as usize)? {
-                progress.end(window, window.bytes().len(), offset);
+                progress.end(window, window.held().len(), offset);
                 return Ok(None);
             }
-            let block = &window.bytes()[..length as usize];
+            let block = &window.held()[..length as usize];
             if word(block, block.len() - 4, self.big_endian) != length {
                 if !self.resynchronise(window, progress, Problem::BadBlockLength)? {
                     return Ok(None);
@@ -185,7 +185,7 @@ impl Pcapng {
         progress.over = false;
         window.advance(4);
         while window.has(12)? {
-            let start = window.bytes();
+            let start = window.held();
             let kind = word(start, 0, self.big_endian);
             let big = if kind == SECTION { self.byte_order(start) } else { Some(self.big_endian) };
             if let Some(big) = big
@@ -195,7 +195,7 @@ impl Pcapng {
                 if (12..=LONGEST_BLOCK).contains(&length)
                     && length.is_multiple_of(4)
                     && window.has(length as usize)?
-                    && word(window.bytes(), length as usize - 4, big) == length
+                    && word(window.held(), length as usize - 4, big) == length
                 {
                     return Ok(true);
                 }

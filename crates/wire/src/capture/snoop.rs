@@ -17,12 +17,9 @@ pub(super) struct Snoop {
 impl Snoop {
     pub(super) fn open(window: &mut Window<'_>, progress: &mut Progress) -> Result<Self, CaptureError> {
         if !window.has(16)? {
-            return Err(CaptureError::NoCapture { offset: 0, have: window.bytes().len() });
+            return Err(CaptureError::NoCapture { offset: 0, have: window.held().len() });
         }
-        let header = window.bytes();
-        if &header[..8] != b"snoop\0\0\0" {
-            return Err(CaptureError::Malformed { offset: 0, what: "snoop's name is not followed by zeros" });
-        }
+        let header = window.held();
         match word(header, 8, true) {
             2 => {}
             version => {
@@ -44,10 +41,10 @@ impl Snoop {
     pub(super) fn next(&mut self, window: &mut Window<'_>, progress: &mut Progress) -> io::Result<Option<Record>> {
         let offset = window.offset();
         if !window.has(24)? {
-            progress.end(window, window.bytes().len(), offset);
+            progress.end(window, window.held().len(), offset);
             return Ok(None);
         }
-        let field = |at| word(window.bytes(), at, true);
+        let field = |at| word(window.held(), at, true);
         let (original, captured, length, drops) = (field(0), field(4), field(8), field(12));
         let at = u64::from(field(16)) * 1_000_000_000 + u64::from(field(20)) * 1_000;
         if captured > LONGEST_FRAME || length > LONGEST_FRAME + 1024 {
@@ -59,7 +56,7 @@ impl Snoop {
             return Ok(None);
         }
         if !window.has(24 + captured as usize)? {
-            progress.end(window, window.bytes().len(), offset);
+            progress.end(window, window.held().len(), offset);
             return Ok(None);
         }
         // The padding of the last record may be missing without any loss.
@@ -79,7 +76,7 @@ impl Snoop {
             captured: captured as usize,
             options: (0, 0),
             big_endian: true,
-            length: (length as usize).min(window.bytes().len()),
+            length: (length as usize).min(window.held().len()),
         }))
     }
 }

@@ -1,6 +1,8 @@
 //! The bytes of a capture, unpacked: either all of them at once or a window moving over a stream.
 
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
+
+use super::error::Problem;
 
 /// How a capture was packed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,7 +34,7 @@ impl Packing {
 
 /// What the stream ended with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+enum End {
     /// The end of the file.
     Clean,
     /// The packing was cut short.
@@ -42,9 +44,9 @@ pub(crate) enum End {
 }
 
 /// The most bytes of one record or block that are held at once.
-pub(crate) const MOST_HELD: usize = 16 << 20;
+const MOST_HELD: usize = 16 << 20;
 
-const READ_SIZE: usize = 1 << 20;
+const READ_SIZE: usize = 256 << 10;
 
 /// How much memory the xz decoder may take: the largest preset (`-9`) needs 65 MiB.
 const XZ_MEMORY: u64 = 128 << 20;
@@ -111,8 +113,8 @@ impl<'a> Window<'a> {
     }
 
     /// The bytes held from the current position on.
-    #[inline]
-    pub(crate) fn bytes(&self) -> &[u8] {
+    #[inline(always)]
+    pub(crate) fn held(&self) -> &[u8] {
         match &self.source {
             Source::Whole(all) => &all[self.position..],
             Source::Stream { buffer, filled, .. } => &buffer[self.position..*filled],
@@ -130,7 +132,7 @@ impl<'a> Window<'a> {
     /// `need` is at most [`MOST_HELD`]; more is answered with false.
     #[inline]
     pub(crate) fn has(&mut self, need: usize) -> io::Result<bool> {
-        if self.bytes().len() >= need { Ok(true) } else { self.read_until(need) }
+        if self.held().len() >= need { Ok(true) } else { self.read_until(need) }
     }
 
     #[cold]
@@ -177,13 +179,39 @@ impl<'a> Window<'a> {
     /// Moves past `count` bytes that are held.
     #[inline]
     pub(crate) fn advance(&mut self, count: usize) {
-        debug_assert!(count <= self.bytes().len());
+        debug_assert!(count <= self.held().len());
         self.position += count;
     }
 
-    /// What the stream ended with, once it has.
-    pub(crate) fn end(&self) -> Option<End> {
-        self.end
+    /// What is wrong with the packing, once that is known.
+    pub(crate) fn packing_problem(&self) -> Option<Problem> {
+        match self.end? {
+            End::Clean => None,
+            End::CutPacking => Some(Problem::CutPacking),
+            End::BadPacking => Some(Problem::DamagedPacking),
+        }
+    }
+}
+
+impl Read for Window<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let held = self.fill_buf()?;
+        let count = held.len().min(into.len());
+        into[..count].copy_from_slice(&held[..count]);
+        self.advance(count);
+        Ok(count)
+    }
+}
+
+/// For formats made of lines.
+impl BufRead for Window<'_> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.has(1)?;
+        Ok(self.held())
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.advance(count);
     }
 }
 
@@ -229,9 +257,9 @@ mod tests {
             for (mut window, found) in windows {
                 assert_eq!(found, packing);
                 assert!(window.has(data.len()).unwrap());
-                assert_eq!(window.bytes(), data);
+                assert_eq!(window.held(), data);
                 assert!(!window.has(data.len() + 1).unwrap());
-                assert_eq!(window.end(), Some(End::Clean));
+                assert_eq!(window.end, Some(End::Clean));
             }
         }
     }
@@ -244,7 +272,7 @@ mod tests {
                 let (mut window, _) = Window::over_bytes(&bytes[..cut]).unwrap();
                 let whole = window.has(data.len()).unwrap();
                 assert!(!whole || packing != Packing::None);
-                assert!(data.starts_with(window.bytes()));
+                assert!(data.starts_with(window.held()));
             }
         }
     }

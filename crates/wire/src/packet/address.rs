@@ -16,8 +16,8 @@ pub(super) fn be32(header: &[u8], at: usize) -> u32 {
 
 /// An IPv4 address at `at`.
 #[inline(always)]
-pub(super) fn ipv4_at(header: &[u8], at: usize) -> IpAddr {
-    IpAddr::V4(Ipv4Addr::from_bits(be32(header, at)))
+pub(super) fn ipv4_at(header: &[u8; 20], at: usize) -> Ipv4Addr {
+    Ipv4Addr::new(header[at], header[at + 1], header[at + 2], header[at + 3])
 }
 
 /// An IPv6 address at `at`.

@@ -1,34 +1,47 @@
 //! From a frame to the segment, datagram or message in it, through whatever lies around it.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use model::Instant;
 
+use super::address::ipv4_at;
 use super::ethernet::{Ethernet, VlanTag};
 use super::fragment::Reassembly;
 use super::gre::Gre;
 use super::icmp::Icmp;
 use super::ipv6::Inner;
-use super::span::{Span, Unread};
+use super::span::{Layer, Span, Unread};
 use super::tcp::Tcp;
 use super::udp::Udp;
 use super::vxlan::Vxlan;
 use super::{CookedV1, CookedV2, ether_type, ip_protocol, ipv4, ipv6, loopback, pppoe};
 use crate::capture::{Frame, LinkType};
-use crate::segment::Segment;
+use crate::segment::{Network, Segment};
 
 /// How many tunnels within each other are opened, and how many tags and PPPoE headers within each frame.
 pub const DEEPEST: u8 = 8;
 
-/// What was found in a frame.
+/// What was found in a frame. `S` is a [`Segment`], or a reference to one where frame after frame is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Packet {
+pub enum Packet<S = Segment> {
     /// A TCP segment.
-    Tcp(Segment),
+    Tcp(S),
     /// A UDP datagram that is no tunnel.
     Udp(Udp),
     /// An ICMP or ICMPv6 message.
     Icmp(Icmp),
+}
+
+impl<S> Packet<S> {
+    /// What it is, where the segment is known from elsewhere.
+    #[inline(always)]
+    pub(crate) fn without_segment(self) -> Packet<()> {
+        match self {
+            Self::Tcp(_) => Packet::Tcp(()),
+            Self::Udp(udp) => Packet::Udp(udp),
+            Self::Icmp(icmp) => Packet::Icmp(icmp),
+        }
+    }
 }
 
 /// Reads a frame down to TCP, UDP or ICMP, opening tags, tunnels and fragments. Tunnels count in [`crate::Network::tunnels`].
@@ -37,157 +50,193 @@ pub enum Packet {
 ///
 /// # Errors
 /// [`Unread`], to be counted: what lies in the frame instead, or why it cannot be told.
-#[inline]
 pub fn dissect(frame: &Frame<'_>, reassembly: &mut Reassembly) -> Result<Packet, Unread> {
-    let span = Span { data: frame.data, wire: frame.original_length };
-    // Nearly all captures are of this form, and it needs none of the state below.
-    if frame.link_type == LinkType::ETHERNET
-        && let Some([.., 0x08, 0x00]) = frame.data.first_chunk::<14>()
-    {
-        return network(frame, ether_type::IPV4, span.skip(14), reassembly, 0);
-    }
-    beneath_link(frame, span, reassembly)
+    let mut segment = Segment::blank();
+    Ok(match dissect_into(frame, reassembly, &mut segment)? {
+        Packet::Tcp(_) => Packet::Tcp(segment),
+        Packet::Udp(udp) => Packet::Udp(udp),
+        Packet::Icmp(icmp) => Packet::Icmp(icmp),
+    })
 }
 
-fn beneath_link(frame: &Frame<'_>, span: Span<'_>, reassembly: &mut Reassembly) -> Result<Packet, Unread> {
-    let (kind, rest) = match frame.link_type {
-        LinkType::ETHERNET => return bridged(frame, span, reassembly, 0),
-        LinkType::LINUX_SLL => CookedV1::parse(span).map(|(header, rest)| (header.protocol, rest))?,
-        LinkType::LINUX_SLL2 => CookedV2::parse(span).map(|(header, rest)| (header.protocol, rest))?,
-        LinkType::NULL | LinkType::LOOP => loopback::open(span)?,
-        // 12 and 14 are what some systems write for raw IP instead of 101.
-        LinkType::RAW | LinkType(12 | 14) | LinkType::IPV4 | LinkType::IPV6 => {
-            return versioned(frame, span, reassembly, 0);
-        }
-        LinkType::PPP_ETHER => (ether_type::PPPOE_SESSION, span),
-        other => return Err(Unread::LinkType(other)),
-    };
-    typed(frame, kind, rest, reassembly, 0)
-}
-
-fn bridged(frame: &Frame<'_>, span: Span<'_>, reassembly: &mut Reassembly, tunnels: u8) -> Result<Packet, Unread> {
-    let (ethernet, rest) = Ethernet::parse(span)?;
-    typed(frame, ethernet.ether_type, rest, reassembly, tunnels)
-}
-
-/// Passes tags and PPPoE to IP.
-fn typed(
+/// As [`dissect`], with a segment written over `segment`: what a loop over millions of frames uses, since a
+/// [`Segment`] is too large to be handed from function to function for nothing.
+///
+/// # Errors
+/// Those of [`dissect`]; `segment` then holds nothing of meaning.
+#[inline(always)]
+pub fn dissect_into<'s>(
     frame: &Frame<'_>,
-    mut kind: u16,
-    mut span: Span<'_>,
     reassembly: &mut Reassembly,
-    tunnels: u8,
-) -> Result<Packet, Unread> {
-    for _ in 0..DEEPEST {
-        match kind {
-            ether_type::IPV4 | ether_type::IPV6 => return network(frame, kind, span, reassembly, tunnels),
-            ether_type::PPPOE_SESSION => (kind, span) = pppoe::open(span)?,
-            tag if VlanTag::announced_by(tag) => {
-                let (tag, rest) = VlanTag::parse(span)?;
-                (kind, span) = (tag.ether_type, rest);
-            }
-            other => return Err(Unread::EtherType(other)),
-        }
-    }
-    Err(Unread::Depth)
-}
-
-fn versioned(frame: &Frame<'_>, span: Span<'_>, reassembly: &mut Reassembly, tunnels: u8) -> Result<Packet, Unread> {
-    match span.data.first().map(|byte| byte >> 4) {
-        None => Err(Unread::Truncated(super::Layer::Ipv4)),
-        Some(4) => network(frame, ether_type::IPV4, span, reassembly, tunnels),
-        Some(6) => network(frame, ether_type::IPV6, span, reassembly, tunnels),
-        Some(version) => Err(Unread::IpVersion(version)),
+    segment: &'s mut Segment,
+) -> Result<Packet<&'s Segment>, Unread> {
+    let span = Span { data: frame.data, wire: frame.original_length };
+    match plain_ipv4(frame, span) {
+        Some(carried) => carried.write(frame, segment),
+        None => descend(*frame, span, reassembly, segment),
     }
 }
 
-#[inline]
-fn network(
-    frame: &Frame<'_>,
-    kind: u16,
+/// The long way. It takes the frame by value: a reference to it would force every frame into memory for the sake of the few that
+/// come here.
+#[inline(never)]
+fn descend<'s>(
+    frame: Frame<'_>,
     span: Span<'_>,
     reassembly: &mut Reassembly,
-    tunnels: u8,
-) -> Result<Packet, Unread> {
-    // The version is said twice; where the two differ it is neither.
-    let expected = if kind == ether_type::IPV4 { 4 } else { 6 };
-    if let Some(first) = span.data.first()
-        && first >> 4 != expected
-    {
-        return Err(Unread::IpVersion(first >> 4));
-    }
-    let mut inner = if kind == ether_type::IPV4 { ipv4::open(span)? } else { ipv6::open(span)? };
-    inner.network.tunnels = tunnels;
-    if inner.protocol == ip_protocol::TCP && inner.fragment.is_none() {
-        return segment(frame, &inner);
-    }
-    other_protocol(frame, &inner, reassembly, tunnels)
+    segment: &'s mut Segment,
+) -> Result<Packet<&'s Segment>, Unread> {
+    Descent { frame: &frame, reassembly, segment, tunnels: 0 }.open(span)
 }
 
-#[inline]
-fn segment(frame: &Frame<'_>, inner: &Inner<'_>) -> Result<Packet, Unread> {
-    let tcp = Tcp::parse(inner.payload)?;
-    Ok(Packet::Tcp(Segment {
-        number: frame.number,
-        at: frame.at.unwrap_or(Instant::from_nanos(0)),
-        source: SocketAddr::new(inner.source, tcp.source_port),
-        destination: SocketAddr::new(inner.destination, tcp.destination_port),
-        seq: tcp.seq,
-        ack: tcp.ack,
-        flags: tcp.flags,
-        window: tcp.window,
-        header_bytes: tcp.header_bytes,
-        payload: inner.payload.wire - u32::from(tcp.header_bytes),
-        options: tcp.options,
-        network: inner.network,
-    }))
+/// A segment's place in its packet, with what the headers around it say.
+struct Carried<'a> {
+    source: IpAddr,
+    destination: IpAddr,
+    network: Network,
+    tcp: Span<'a>,
 }
 
-fn other_protocol(
-    frame: &Frame<'_>,
-    inner: &Inner<'_>,
-    reassembly: &mut Reassembly,
-    tunnels: u8,
-) -> Result<Packet, Unread> {
-    if let Some((key, offset, more)) = inner.fragment {
-        let whole = reassembly.add(key, offset, more, inner.payload, frame.at)?;
-        let (network, protocol) = (inner.network, inner.protocol);
-        let put_together = Inner { network, protocol, fragment: None, payload: whole.span(), ..*inner };
-        return other_protocol(frame, &put_together, reassembly, tunnels);
+/// TCP in IPv4 in Ethernet, without tags, IP options, fragments or padding cut off: nearly all packets there are. What is not of
+/// this form, or damaged, is left to [`Descent`].
+#[inline(always)]
+fn plain_ipv4<'a>(frame: &Frame<'_>, span: Span<'a>) -> Option<Carried<'a>> {
+    let (_, rest) = span.data.split_first_chunk::<12>()?;
+    let ([0x08, 0x00], rest) = rest.split_first_chunk::<2>()? else { return None };
+    let (header, data) = rest.split_first_chunk::<20>()?;
+    let total = u32::from(u16::from_be_bytes([header[2], header[3]]));
+    let is_fragment = (header[6] & 0x3f) | header[7] != 0;
+    let is_plain = header[0] == 0x45 && header[9] == ip_protocol::TCP && !is_fragment && total >= 40;
+    if frame.link_type != LinkType::ETHERNET || !is_plain || span.wire < 14 + total {
+        return None;
     }
-    let deeper = tunnels + 1;
-    let may_open = || if deeper > DEEPEST { Err(Unread::Depth) } else { Ok(()) };
-    match inner.protocol {
-        ip_protocol::TCP => segment(frame, inner),
-        ip_protocol::UDP => {
-            let (source, destination, payload) = Udp::open(inner.payload)?;
-            if Vxlan::on_port(destination)
-                && let Ok((_, rest)) = Vxlan::parse(payload)
-            {
-                may_open()?;
-                return bridged(frame, rest, reassembly, deeper);
+    Some(Carried {
+        source: ipv4_at(header, 12).into(),
+        destination: ipv4_at(header, 16).into(),
+        network: ipv4::network(header),
+        tcp: Span { data, wire: u32::MAX }.limit(total - 20),
+    })
+}
+
+impl Carried<'_> {
+    #[inline(always)]
+    fn write<'s>(self, frame: &Frame<'_>, segment: &'s mut Segment) -> Result<Packet<&'s Segment>, Unread> {
+        let (tcp, options) = Tcp::parse(self.tcp)?;
+        segment.number = frame.number;
+        segment.at = frame.at.unwrap_or(Instant::from_nanos(0));
+        segment.source = SocketAddr::new(self.source, tcp.source_port);
+        segment.destination = SocketAddr::new(self.destination, tcp.destination_port);
+        segment.seq = tcp.seq;
+        segment.ack = tcp.ack;
+        segment.flags = tcp.flags;
+        segment.window = tcp.window;
+        segment.header_bytes = tcp.header_bytes;
+        segment.payload = self.tcp.wire - u32::from(tcp.header_bytes);
+        segment.network = self.network;
+        options.read_into(&mut segment.options);
+        Ok(Packet::Tcp(segment))
+    }
+}
+
+/// A frame on its way down, with what it may need there.
+struct Descent<'a, 's> {
+    frame: &'a Frame<'a>,
+    reassembly: &'a mut Reassembly,
+    segment: &'s mut Segment,
+    /// Tunnels opened so far.
+    tunnels: u8,
+}
+
+impl<'s> Descent<'_, 's> {
+    fn open(self, span: Span<'_>) -> Result<Packet<&'s Segment>, Unread> {
+        let (kind, rest) = match self.frame.link_type {
+            LinkType::ETHERNET => return self.bridged(span),
+            LinkType::LINUX_SLL => CookedV1::parse(span).map(|(header, rest)| (header.protocol, rest))?,
+            LinkType::LINUX_SLL2 => CookedV2::parse(span).map(|(header, rest)| (header.protocol, rest))?,
+            LinkType::NULL | LinkType::LOOP => loopback::open(span)?,
+            // 12 and 14 are what some systems write for raw IP instead of 101.
+            LinkType::RAW | LinkType(12 | 14) | LinkType::IPV4 | LinkType::IPV6 => return self.versioned(span),
+            LinkType::PPP_ETHER => (ether_type::PPPOE_SESSION, span),
+            other => return Err(Unread::LinkType(other)),
+        };
+        self.typed(kind, rest)
+    }
+
+    fn bridged(self, span: Span<'_>) -> Result<Packet<&'s Segment>, Unread> {
+        let (ethernet, rest) = Ethernet::parse(span)?;
+        self.typed(ethernet.ether_type, rest)
+    }
+
+    /// Passes tags and PPPoE to IP.
+    fn typed(self, mut kind: u16, mut span: Span<'_>) -> Result<Packet<&'s Segment>, Unread> {
+        for _ in 0..DEEPEST {
+            match kind {
+                ether_type::IPV4 => return self.network(ipv4::open(span)?),
+                ether_type::IPV6 => return self.network(ipv6::open(span)?),
+                ether_type::PPPOE_SESSION => (kind, span) = pppoe::open(span)?,
+                tag if VlanTag::announced_by(tag) => {
+                    let (tag, rest) = VlanTag::parse(span)?;
+                    (kind, span) = (tag.ether_type, rest);
+                }
+                other => return Err(Unread::EtherType(other)),
             }
-            Ok(Packet::Udp(Udp {
-                source: SocketAddr::new(inner.source, source),
-                destination: SocketAddr::new(inner.destination, destination),
-                payload: payload.wire,
-            }))
         }
-        ip_protocol::ICMP | ip_protocol::ICMPV6 => {
-            let v6 = inner.protocol == ip_protocol::ICMPV6;
-            Icmp::parse(inner.payload, inner.source, inner.destination, v6).map(Packet::Icmp)
+        Err(Unread::Depth)
+    }
+
+    /// IP whose version only its own first bits say.
+    fn versioned(self, span: Span<'_>) -> Result<Packet<&'s Segment>, Unread> {
+        match span.header::<1>(Layer::Ipv4)?[0] >> 4 {
+            4 => self.network(ipv4::open(span)?),
+            6 => self.network(ipv6::open(span)?),
+            version => Err(Unread::IpVersion(version)),
         }
-        ip_protocol::IPV4 | ip_protocol::IPV6 => {
-            may_open()?;
-            versioned(frame, inner.payload, reassembly, deeper)
-        }
-        ip_protocol::GRE => {
-            may_open()?;
-            match Gre::parse(inner.payload)? {
-                (Gre { protocol: ether_type::BRIDGED, .. }, rest) => bridged(frame, rest, reassembly, deeper),
-                (Gre { protocol, .. }, rest) => typed(frame, protocol, rest, reassembly, deeper),
+    }
+
+    fn network(self, mut inner: Inner<'_>) -> Result<Packet<&'s Segment>, Unread> {
+        inner.network.tunnels = self.tunnels;
+        let Some((key, offset, more)) = inner.fragment else { return self.transport(&inner) };
+        let whole = self.reassembly.add(key, offset, more, inner.payload, self.frame.at)?;
+        self.transport(&Inner { fragment: None, payload: whole.span(), ..inner })
+    }
+
+    fn transport(self, inner: &Inner<'_>) -> Result<Packet<&'s Segment>, Unread> {
+        match inner.protocol {
+            ip_protocol::TCP => {
+                let Inner { source, destination, network, payload, .. } = *inner;
+                Carried { source, destination, network, tcp: payload }.write(self.frame, self.segment)
             }
+            ip_protocol::UDP => {
+                let (source, destination, payload) = Udp::open(inner.payload)?;
+                if Vxlan::on_port(destination)
+                    && let Ok((_, rest)) = Vxlan::parse(payload)
+                {
+                    return self.deeper()?.bridged(rest);
+                }
+                Ok(Packet::Udp(Udp {
+                    source: SocketAddr::new(inner.source, source),
+                    destination: SocketAddr::new(inner.destination, destination),
+                    payload: payload.wire,
+                }))
+            }
+            ip_protocol::ICMP | ip_protocol::ICMPV6 => {
+                let v6 = inner.protocol == ip_protocol::ICMPV6;
+                Icmp::parse(inner.payload, inner.source, inner.destination, v6).map(Packet::Icmp)
+            }
+            ip_protocol::IPV4 | ip_protocol::IPV6 => self.deeper()?.versioned(inner.payload),
+            ip_protocol::GRE => {
+                let (gre, rest) = Gre::parse(inner.payload)?;
+                match gre.protocol {
+                    ether_type::BRIDGED => self.deeper()?.bridged(rest),
+                    protocol => self.deeper()?.typed(protocol, rest),
+                }
+            }
+            other => Err(Unread::IpProtocol(other)),
         }
-        other => Err(Unread::IpProtocol(other)),
+    }
+
+    fn deeper(mut self) -> Result<Self, Unread> {
+        self.tunnels += 1;
+        if self.tunnels > DEEPEST { Err(Unread::Depth) } else { Ok(self) }
     }
 }

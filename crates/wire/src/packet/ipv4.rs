@@ -70,9 +70,12 @@ pub(super) fn ecn(traffic_class: u8) -> Ecn {
 }
 
 /// Reads a header; what is inside may be a fragment.
-#[inline]
+#[inline(always)]
 pub(super) fn open(span: Span<'_>) -> Result<Inner<'_>, Unread> {
     let header = span.header::<20>(Layer::Ipv4)?;
+    if header[0] >> 4 != 4 {
+        return Err(Unread::IpVersion(header[0] >> 4));
+    }
     let header_bytes = usize::from(header[0] & 15) * 4;
     let total = u32::from(be16(header, 2));
     // A frame captured before segmentation offload split it may have no length at all.
@@ -81,27 +84,32 @@ pub(super) fn open(span: Span<'_>) -> Result<Inner<'_>, Unread> {
         return Err(Unread::Malformed(Layer::Ipv4));
     }
     let fragment_bits = be16(header, 6);
-    let (source, destination): (IpAddr, IpAddr) = (ipv4_at(header, 12), ipv4_at(header, 16));
+    let (source, destination): (IpAddr, IpAddr) = (ipv4_at(header, 12).into(), ipv4_at(header, 16).into());
     let protocol = header[9];
-    let id = be16(header, 4);
     let more = fragment_bits & 0x2000 != 0;
     let offset = u32::from(fragment_bits & 0x1fff) * 8;
     Ok(Inner {
         source,
         destination,
-        network: Network {
-            ttl: header[8],
-            id: Some(id),
-            dont_fragment: fragment_bits & 0x4000 != 0,
-            dscp: header[1] >> 2,
-            ecn: ecn(header[1]),
-            tunnels: 0,
-        },
+        network: network(header),
         protocol,
         fragment: (more || offset != 0)
-            .then(|| (FragmentKey { source, destination, id: id.into(), protocol }, offset, more)),
+            .then(|| (FragmentKey { source, destination, id: be16(header, 4).into(), protocol }, offset, more)),
         payload: span.limit(total).skip(header_bytes),
     })
+}
+
+/// What analysis needs of a header.
+#[inline(always)]
+pub(super) fn network(header: &[u8; 20]) -> Network {
+    Network {
+        ttl: header[8],
+        id: Some(be16(header, 4)),
+        dont_fragment: header[6] & 0x40 != 0,
+        dscp: header[1] >> 2,
+        ecn: ecn(header[1]),
+        tunnels: 0,
+    }
 }
 
 #[cfg(test)]

@@ -60,9 +60,12 @@ impl fmt::Display for Ipv6 {
 }
 
 /// Reads a header and the extension headers up to what is inside, or to a fragment header.
-#[inline]
+#[inline(always)]
 pub(super) fn open(span: Span<'_>) -> Result<Inner<'_>, Unread> {
     let header = span.header::<40>(Layer::Ipv6)?;
+    if header[0] >> 4 != 6 {
+        return Err(Unread::IpVersion(header[0] >> 4));
+    }
     let first = be32(header, 0);
     let traffic_class = (first >> 20) as u8;
     let length = u32::from(be16(header, 4));

@@ -19,7 +19,7 @@ mod vxlan;
 
 pub use checksum::{Checksum, transport_checksum, verify_transport};
 pub use cooked::{CookedV1, CookedV2};
-pub use dissect::{DEEPEST, Packet, dissect};
+pub use dissect::{DEEPEST, Packet, dissect, dissect_into};
 pub use ethernet::{Ethernet, VlanTag};
 pub use fragment::{FragmentLosses, Reassembly};
 pub use gre::Gre;
@@ -27,7 +27,7 @@ pub use icmp::{Icmp, Quoted};
 pub use ipv4::Ipv4;
 pub use ipv6::Ipv6;
 pub use span::{Layer, Span, Unread};
-pub use tcp::Tcp;
+pub use tcp::{OptionList, Tcp};
 pub use udp::Udp;
 pub use vxlan::Vxlan;
 

@@ -8,7 +8,7 @@ use super::address::{be16, be32};
 use super::span::{Layer, Span, Unread};
 use crate::segment::{Flags, TcpOptions};
 
-/// A TCP header.
+/// A TCP header without its options.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tcp {
     /// The sender's port.
@@ -25,39 +25,48 @@ pub struct Tcp {
     pub window: u16,
     /// Bytes of the header, options included.
     pub header_bytes: u8,
-    /// Options.
-    pub options: TcpOptions,
+}
+
+/// A header's list of options, as far as it was captured.
+#[derive(Clone, Copy, Debug)]
+pub struct OptionList<'a> {
+    raw: &'a [u8],
+    cut: bool,
 }
 
 /// The 4 bytes before an aligned timestamp option: NOP, NOP, kind 8, length 10 (RFC 7323, appendix A).
 const ALIGNED_TIMESTAMPS: u32 = 0x0101_080a;
 
 impl Tcp {
-    /// Reads a header and as many of its options as were captured.
+    /// Reads a header; its options, as many as were captured, are given as they lie there.
     ///
     /// # Errors
     /// [`Unread::Truncated`] where fewer than 20 bytes were captured, [`Unread::Malformed`] where the header's length is impossible.
-    #[inline]
-    pub fn parse(span: Span<'_>) -> Result<Self, Unread> {
-        let header = span.header::<20>(Layer::Tcp)?;
-        let offset_and_flags = be16(header, 12);
-        let header_bytes = (header[12] >> 4) * 4;
-        if header_bytes < 20 || u32::from(header_bytes) > span.wire {
+    #[inline(always)]
+    pub fn parse(span: Span<'_>) -> Result<(Self, OptionList<'_>), Unread> {
+        let tcp = Self::fixed(span.header::<20>(Layer::Tcp)?);
+        if tcp.header_bytes < 20 || u32::from(tcp.header_bytes) > span.wire {
             return Err(Unread::Malformed(Layer::Tcp));
         }
-        let length = usize::from(header_bytes);
-        let present = length.min(span.data.len());
-        let raw = &span.data[20..present];
-        Ok(Self {
+        let list = match span.data.get(20..usize::from(tcp.header_bytes)) {
+            Some(raw) => OptionList { raw, cut: false },
+            None => OptionList { raw: &span.data[20..], cut: true },
+        };
+        Ok((tcp, list))
+    }
+
+    /// The fields as they stand, whatever they say.
+    #[inline(always)]
+    fn fixed(header: &[u8; 20]) -> Self {
+        Self {
             source_port: be16(header, 0),
             destination_port: be16(header, 2),
             seq: SeqNumber(be32(header, 4)),
             ack: SeqNumber(be32(header, 8)),
-            flags: Flags::from_bits_truncate(offset_and_flags & 0x01ff),
+            flags: Flags::from_bits_truncate(be16(header, 12) & 0x01ff),
             window: be16(header, 14),
-            header_bytes,
-            options: parse_options(raw, present < length),
-        })
+            header_bytes: (header[12] >> 4) * 4,
+        }
     }
 
     /// Appends the header with a checksum of 0; `options` is the list as it goes on the wire, whose length must be a multiple of 4 up to 40.
@@ -82,53 +91,60 @@ impl fmt::Display for Tcp {
     }
 }
 
-/// Reads a list of options; `cut` says that the capture kept only its beginning.
-#[inline]
-pub(super) fn parse_options(raw: &[u8], cut: bool) -> TcpOptions {
-    if let Ok(aligned) = <&[u8; 12]>::try_from(raw)
-        && be32(aligned, 0) == ALIGNED_TIMESTAMPS
-        && !cut
-    {
-        return TcpOptions {
-            timestamps: Some((Some(be32(aligned, 4)), Some(be32(aligned, 8)))),
-            ..TcpOptions::default()
-        };
+impl OptionList<'_> {
+    /// What the options say.
+    pub fn read(self) -> TcpOptions {
+        let mut options = TcpOptions::default();
+        self.read_into(&mut options);
+        options
     }
-    if raw.is_empty() && !cut {
-        return TcpOptions::default();
-    }
-    parse_list(raw, cut)
-}
 
-fn parse_list(mut raw: &[u8], cut: bool) -> TcpOptions {
-    let mut options = TcpOptions { cut, ..TcpOptions::default() };
-    while let [kind, rest @ ..] = raw {
-        match kind {
-            0 => {
-                // Nothing follows the end of the list, so nothing of it was cut off.
-                options.cut = false;
+    /// The same, over what `options` held before.
+    #[inline(always)]
+    pub(super) fn read_into(self, options: &mut TcpOptions) {
+        options.clear();
+        // What nearly all segments have: none, or aligned timestamps alone.
+        if let Ok(aligned) = <&[u8; 12]>::try_from(self.raw)
+            && be32(aligned, 0) == ALIGNED_TIMESTAMPS
+            && !self.cut
+        {
+            options.timestamps = Some((Some(be32(aligned, 4)), Some(be32(aligned, 8))));
+        } else if self.cut || !self.raw.is_empty() {
+            self.walk(options);
+        }
+    }
+
+    /// Takes up option after option into `options`, which are clear.
+    fn walk(self, options: &mut TcpOptions) {
+        let Self { mut raw, cut } = self;
+        options.cut = cut;
+        while let [kind, rest @ ..] = raw {
+            match kind {
+                0 => {
+                    // Nothing follows the end of the list, so nothing of it was cut off.
+                    options.cut = false;
+                    break;
+                }
+                1 => {
+                    raw = rest;
+                    continue;
+                }
+                _ => {}
+            }
+            let Some(length) = rest.first().map(|n| usize::from(*n)) else {
+                options.malformed |= !cut;
+                break;
+            };
+            if length < 2 || (length > raw.len() && !cut) {
+                options.malformed = true;
                 break;
             }
-            1 => {
-                raw = rest;
-                continue;
-            }
-            _ => {}
+            let whole = length <= raw.len();
+            let value = &raw[2..length.min(raw.len())];
+            one_option(options, *kind, value, length - 2, whole);
+            raw = raw.get(length..).unwrap_or_default();
         }
-        let Some(length) = rest.first().map(|n| usize::from(*n)) else {
-            options.malformed |= !cut;
-            break;
-        };
-        if length < 2 || (length > raw.len() && !cut) {
-            options.malformed = true;
-            break;
-        }
-        let whole = length <= raw.len();
-        let value = &raw[2..length.min(raw.len())];
-        one_option(&mut options, *kind, value, length - 2, whole);
-        raw = raw.get(length..).unwrap_or_default();
     }
-    options
 }
 
 /// Takes up one option of which `value` was captured, `length` bytes long on the wire.
@@ -161,11 +177,17 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn parse_options(raw: &[u8], cut: bool) -> TcpOptions {
+        OptionList { raw, cut }.read()
+    }
+
     #[test]
     fn the_aligned_layout_and_the_list_read_the_same() {
         let raw = [1, 1, 8, 10, 0, 0, 0, 7, 0, 0, 0, 9];
-        assert_eq!(parse_options(&raw, false), parse_list(&raw, false));
-        assert_eq!(parse_options(&raw, false).timestamps, Some((Some(7), Some(9))));
+        let mut walked = TcpOptions::default();
+        OptionList { raw: &raw, cut: false }.walk(&mut walked);
+        assert_eq!(parse_options(&raw, false), walked);
+        assert_eq!(walked.timestamps, Some((Some(7), Some(9))));
     }
 
     #[test]
@@ -213,11 +235,12 @@ mod tests {
             let tcp = Tcp {
                 source_port, destination_port, seq: SeqNumber(seq), ack: SeqNumber(ack),
                 flags: Flags::from_bits_truncate(bits), window, header_bytes: 24,
-                options: TcpOptions { mss: Some(9), ..TcpOptions::default() },
             };
             let mut out = Vec::new();
             tcp.emit(&[2, 4, 0, 9], &mut out);
-            prop_assert_eq!(Tcp::parse(Span::whole(&out)), Ok(tcp));
+            let (read, options) = Tcp::parse(Span::whole(&out)).unwrap();
+            prop_assert_eq!(read, tcp);
+            prop_assert_eq!(options.read(), TcpOptions { mss: Some(9), ..TcpOptions::default() });
         }
     }
 }

@@ -1,0 +1,203 @@
+//! Packets of whatever it is that is read: a capture in any format, packed or not, or tcpdump's text.
+
+use std::io::Read;
+use std::net::IpAddr;
+
+use crate::capture::{Capture, CaptureError, Format, Frame, Interface, Packing, Problem, Window};
+use crate::packet::{Packet, Reassembly, Unread, dissect_into};
+use crate::segment::Segment;
+use crate::tally::{Place, Tally};
+use crate::text::{TextCounts, TextReader};
+
+enum Source<'a> {
+    Capture(Box<Capture<'a>>),
+    Text(Box<TextReader<Window<'a>>>),
+}
+
+/// A file or stream being read down to TCP, UDP and ICMP, with a count of everything else in it.
+///
+/// What it is is told from its first bytes, of which nothing is lost: it works on a pipe as on a file.
+pub struct Packets<'a> {
+    source: Source<'a>,
+    packing: Packing,
+    reassembly: Reassembly,
+    segment: Segment,
+    unread: Tally<Unread>,
+    /// What was wrong with the packing of a text; a capture keeps its own.
+    problems: Tally<Problem>,
+}
+
+impl<'a> Packets<'a> {
+    /// Over bytes that are all there, such as a mapped file.
+    ///
+    /// # Errors
+    /// [`CaptureError`] where this is neither a capture that can be read nor text.
+    pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, CaptureError> {
+        Self::open(Window::over_bytes(bytes)?)
+    }
+
+    /// Over a file or a pipe. A packet is given as soon as its last byte, or its line, is there.
+    ///
+    /// # Errors
+    /// [`CaptureError`] where this is neither a capture that can be read nor text, or where reading fails.
+    pub fn from_reader(reader: impl Read + Send + 'a) -> Result<Self, CaptureError> {
+        Self::open(Window::over_stream(reader)?)
+    }
+
+    fn open((mut window, packing): (Window<'a>, Packing)) -> Result<Self, CaptureError> {
+        // No capture format begins with 4 bytes of text but snoop, whose name zeros follow.
+        let held = if window.has(8)? { 8 } else { window.held().len() };
+        let start = &window.held()[..held];
+        let is_text = held >= 4 && Format::of(start).is_none() && !start.iter().any(|b| matches!(b, 0..=8 | 14..=26));
+        let source = if is_text {
+            Source::Text(Box::new(TextReader::new(window)))
+        } else {
+            Source::Capture(Box::new(Capture::open((window, packing))?))
+        };
+        let (unread, problems) = (Tally::default(), Tally::default());
+        Ok(Self { source, packing, reassembly: Reassembly::new(), segment: Segment::blank(), unread, problems })
+    }
+
+    /// The next packet, or `None` at the end. What is no TCP, UDP or ICMP is counted in [`Packets::unread`] and passed
+    /// over; what a text has of UDP and ICMP is counted in its [`TextCounts`].
+    ///
+    /// # Errors
+    /// Where the reader itself fails, and at the end of a text that had no packet in it.
+    #[inline]
+    pub fn next_packet(&mut self) -> Result<Option<Packet<&Segment>>, CaptureError> {
+        loop {
+            let found = match &mut self.source {
+                Source::Capture(capture) => match capture.held_frame() {
+                    Some(frame) => open(&frame, &mut self.reassembly, &mut self.segment, &mut self.unread),
+                    None => match self.next_of_capture()? {
+                        Some(found) => found,
+                        None => return Ok(None),
+                    },
+                },
+                Source::Text(_) => return self.next_of_text(),
+            };
+            return Ok(Some(match found {
+                None => continue,
+                Some(Packet::Tcp(())) => Packet::Tcp(&self.segment),
+                Some(Packet::Udp(udp)) => Packet::Udp(udp),
+                Some(Packet::Icmp(icmp)) => Packet::Icmp(icmp),
+            }));
+        }
+    }
+
+    /// The next frame of any format, after reading on where it is not held yet.
+    #[inline(never)]
+    fn next_of_capture(&mut self) -> Result<Option<Option<Packet<()>>>, CaptureError> {
+        let Source::Capture(capture) = &mut self.source else { return Ok(None) };
+        let Some(frame) = capture.next_frame()? else { return Ok(None) };
+        Ok(Some(open(&frame, &mut self.reassembly, &mut self.segment, &mut self.unread)))
+    }
+
+    #[cold]
+    fn next_of_text(&mut self) -> Result<Option<Packet<&Segment>>, CaptureError> {
+        let Source::Text(text) = &mut self.source else { return Ok(None) };
+        if let Some(segment) = text.next_segment()? {
+            self.segment = segment;
+            return Ok(Some(Packet::Tcp(&self.segment)));
+        }
+        if let Some(problem) = text.lines().packing_problem()
+            && self.problems.is_empty()
+        {
+            self.problems.add(problem, Place { packet: text.packets(), offset: text.lines().offset() });
+        }
+        let counts = text.counts();
+        if text.packets() == 0 {
+            return Err(CaptureError::NoPacketInText { lines: counts.lines });
+        }
+        Ok(None)
+    }
+
+    /// The format found.
+    pub fn format(&self) -> Format {
+        match &self.source {
+            Source::Capture(capture) => capture.format(),
+            Source::Text(_) => Format::Text,
+        }
+    }
+
+    /// The packing found.
+    pub fn packing(&self) -> Packing {
+        self.packing
+    }
+
+    /// Packets met so far, of every kind.
+    pub fn packets(&self) -> u64 {
+        match &self.source {
+            Source::Capture(capture) => capture.packets(),
+            Source::Text(text) => text.packets(),
+        }
+    }
+
+    /// Bytes of the unpacked stream read so far.
+    pub fn offset(&self) -> u64 {
+        match &self.source {
+            Source::Capture(capture) => capture.offset(),
+            Source::Text(text) => text.lines().offset(),
+        }
+    }
+
+    /// The interfaces met so far; a text has none.
+    pub fn interfaces(&self) -> &[Interface] {
+        match &self.source {
+            Source::Capture(capture) => capture.interfaces(),
+            Source::Text(_) => &[],
+        }
+    }
+
+    /// What was wrong with the file so far, by kind, with packet numbers and byte offsets.
+    pub fn problems(&self) -> &Tally<Problem> {
+        match &self.source {
+            Source::Capture(capture) => capture.problems(),
+            Source::Text(_) => &self.problems,
+        }
+    }
+
+    /// The packets that were not read down to TCP, UDP or ICMP so far, by what they are instead or why. Fragments that were
+    /// held are among them, since the packet they make is given once.
+    pub fn unread(&self) -> &Tally<Unread> {
+        &self.unread
+    }
+
+    /// The fragments under way and what was lost of them.
+    pub fn reassembly(&self) -> &Reassembly {
+        &self.reassembly
+    }
+
+    /// How many lines of a text were of what kind; `None` for a capture.
+    pub fn text_counts(&self) -> Option<TextCounts> {
+        match &self.source {
+            Source::Capture(_) => None,
+            Source::Text(text) => Some(text.counts()),
+        }
+    }
+
+    /// The host's name that a made-up address of a text stands for.
+    pub fn name(&self, address: IpAddr) -> Option<&str> {
+        match &self.source {
+            Source::Capture(_) => None,
+            Source::Text(text) => text.name(address),
+        }
+    }
+}
+
+/// What is in a frame; a segment is in `segment` then. `None` where it was counted in `unread`.
+#[inline(always)]
+fn open(
+    frame: &Frame<'_>,
+    reassembly: &mut Reassembly,
+    segment: &mut Segment,
+    unread: &mut Tally<Unread>,
+) -> Option<Packet<()>> {
+    match dissect_into(frame, reassembly, segment) {
+        Ok(packet) => Some(packet.without_segment()),
+        Err(why) => {
+            unread.add(why, Place { packet: frame.number, offset: frame.offset });
+            None
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! One TCP segment through every link type, tag and tunnel, whole, cut at every byte and in fragments.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use model::{Instant, SeqNumber};
+use wire::packet::{
+    CookedV1, CookedV2, Ethernet, Gre, Icmp, Ipv4, Ipv6, Layer, Tcp, VlanTag, Vxlan, ether_type, ip_protocol,
+};
+use wire::{Flags, Frame, LinkType, Packet, Reassembly, Segment, Unread, dissect};
+
+const PAYLOAD: usize = 40;
+
+fn tcp() -> Vec<u8> {
+    let mut out = Vec::new();
+    Tcp {
+        source_port: 999,
+        destination_port: 80,
+        seq: SeqNumber(7),
+        ack: SeqNumber(8),
+        flags: Flags::ACK | Flags::PSH,
+        window: 500,
+        header_bytes: 32,
+    }
+    .emit(&[1, 1, 8, 10, 0, 0, 0, 3, 0, 0, 0, 4], &mut out);
+    out.resize(out.len() + PAYLOAD, b'x');
+    out
+}
+
+fn ipv4(protocol: u8, payload: &[u8]) -> Vec<u8> {
+    ipv4_fragment(protocol, payload, 0, false)
+}
+
+fn ipv4_fragment(protocol: u8, payload: &[u8], fragment_offset: u16, more_fragments: bool) -> Vec<u8> {
+    let ip = Ipv4 {
+        source: Ipv4Addr::new(10, 0, 0, 1),
+        destination: Ipv4Addr::new(10, 0, 0, 2),
+        protocol,
+        id: 77,
+        dont_fragment: false,
+        more_fragments,
+        fragment_offset,
+        ttl: 64,
+        traffic_class: 0,
+    };
+    let mut out = Vec::new();
+    ip.emit(payload.len(), &mut out);
+    [out, payload.to_vec()].concat()
+}
+
+fn ipv6(next_header: u8, payload: &[u8]) -> Vec<u8> {
+    let ip = Ipv6 {
+        source: Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1),
+        destination: Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2),
+        next_header,
+        hop_limit: 64,
+        traffic_class: 0,
+        flow_label: 0,
+    };
+    let mut out = Vec::new();
+    ip.emit(payload.len(), &mut out);
+    [out, payload.to_vec()].concat()
+}
+
+fn ethernet(ether_type: u16, payload: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    Ethernet { destination: [2; 6], source: [4; 6], ether_type }.emit(&mut out);
+    [out, payload.to_vec()].concat()
+}
+
+fn gre(protocol: u16, sequence: Option<u32>, own: &[u8], payload: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    Gre { protocol, checksum: false, key: None, sequence }.emit(&mut out);
+    ethernet(ether_type::IPV4, &ipv4(ip_protocol::GRE, &[&out[..], own, payload].concat()))
+}
+
+fn vxlan(port: u16, payload: &[u8]) -> Vec<u8> {
+    let length = (16 + payload.len()) as u16;
+    let mut out = [[0x12, 0x34], port.to_be_bytes(), length.to_be_bytes(), [0, 0]].concat();
+    Vxlan { network: 5 }.emit(&mut out);
+    [out, payload.to_vec()].concat()
+}
+
+/// Every way in which the segment can be wrapped: its name, link type, frame, and how many tunnels are in it.
+fn wrapped() -> Vec<(&'static str, LinkType, Vec<u8>, u8)> {
+    let (v4, v6) = (ipv4(6, &tcp()), ipv6(6, &tcp()));
+    let plain = ethernet(ether_type::IPV4, &v4);
+    let cooked_v1 = |protocol| {
+        let mut out = Vec::new();
+        CookedV1 { direction: 4, device_type: 1, protocol }.emit(&mut out);
+        out
+    };
+    let cooked_v2 = |protocol| {
+        let mut out = Vec::new();
+        CookedV2 { protocol, interface: 2, device_type: 1, direction: 4 }.emit(&mut out);
+        out
+    };
+    let tag = |ether_type| {
+        let mut out = Vec::new();
+        VlanTag { control: 5, ether_type }.emit(&mut out);
+        out
+    };
+    let join = |head: &[u8], rest: &[u8]| [head, rest].concat();
+    let pppoe = |ppp: &[u8], rest: &[u8]| {
+        let length = ((ppp.len() + rest.len()) as u16).to_be_bytes();
+        [&[0x11, 0, 0, 1][..], &length, ppp, rest].concat()
+    };
+    // Hop-by-hop, routing, destination options and authentication, one after the other.
+    let mut extended = vec![43, 0, 1, 4, 0, 0, 0, 0, 60, 0, 0, 0, 0, 0, 0, 0, 51, 1, 1, 12];
+    extended.extend([0; 12]);
+    extended.extend([6, 4, 0, 0]);
+    extended.extend([0; 20]);
+    extended.extend(tcp());
+    let mut with_options = v4.clone();
+    with_options[0] = 0x46;
+    with_options[3] += 4;
+    with_options.splice(20..20, [1, 1, 1, 0]);
+    let outer = |protocol, payload: &[u8]| ethernet(ether_type::IPV4, &ipv4(protocol, payload));
+    let twice = ipv4(ip_protocol::IPV4, &ipv6(ip_protocol::IPV4, &v4));
+    vec![
+        ("Ethernet", LinkType::ETHERNET, plain.clone(), 0),
+        ("Ethernet with padding", LinkType::ETHERNET, join(&plain, &[0; 6]), 0),
+        ("IPv4 options", LinkType::ETHERNET, ethernet(ether_type::IPV4, &with_options), 0),
+        ("Ethernet IPv6", LinkType::ETHERNET, ethernet(ether_type::IPV6, &v6), 0),
+        ("IPv6 extensions", LinkType::ETHERNET, ethernet(ether_type::IPV6, &ipv6(0, &extended)), 0),
+        ("802.1Q", LinkType::ETHERNET, ethernet(ether_type::VLAN, &join(&tag(ether_type::IPV6), &v6)), 0),
+        (
+            "QinQ",
+            LinkType::ETHERNET,
+            ethernet(ether_type::SERVICE_VLAN, &[tag(ether_type::VLAN), tag(ether_type::IPV4), v4.clone()].concat()),
+            0,
+        ),
+        ("PPPoE", LinkType::ETHERNET, ethernet(ether_type::PPPOE_SESSION, &pppoe(&[0, 0x21], &v4)), 0),
+        ("PPPoE alone", LinkType::PPP_ETHER, pppoe(&[0x57], &v6), 0),
+        ("cooked v1", LinkType::LINUX_SLL, join(&cooked_v1(ether_type::IPV4), &v4), 0),
+        ("cooked v1 IPv6", LinkType::LINUX_SLL, join(&cooked_v1(ether_type::IPV6), &v6), 0),
+        (
+            "cooked v1 tagged",
+            LinkType::LINUX_SLL,
+            [cooked_v1(ether_type::VLAN), tag(ether_type::IPV4), v4.clone()].concat(),
+            0,
+        ),
+        ("cooked v2", LinkType::LINUX_SLL2, join(&cooked_v2(ether_type::IPV4), &v4), 0),
+        ("cooked v2 IPv6", LinkType::LINUX_SLL2, join(&cooked_v2(ether_type::IPV6), &v6), 0),
+        ("loopback little-endian", LinkType::NULL, join(&[2, 0, 0, 0], &v4), 0),
+        ("loopback big-endian", LinkType::NULL, join(&[0, 0, 0, 2], &v4), 0),
+        ("loopback of macOS", LinkType::NULL, join(&[30, 0, 0, 0], &v6), 0),
+        ("OpenBSD loopback", LinkType::LOOP, join(&[0, 0, 0, 24], &v6), 0),
+        ("raw IPv4", LinkType::RAW, v4.clone(), 0),
+        ("raw IPv6", LinkType::RAW, v6.clone(), 0),
+        ("raw by its old number", LinkType(12), v4.clone(), 0),
+        ("IPv4", LinkType::IPV4, v4.clone(), 0),
+        ("IPv6", LinkType::IPV6, v6.clone(), 0),
+        ("VXLAN", LinkType::ETHERNET, outer(17, &vxlan(4789, &plain)), 1),
+        (
+            "VXLAN on Linux's old port, over IPv6",
+            LinkType::ETHERNET,
+            ethernet(ether_type::IPV6, &ipv6(17, &vxlan(8472, &ethernet(ether_type::IPV6, &v6)))),
+            1,
+        ),
+        ("GRE", LinkType::ETHERNET, gre(ether_type::IPV4, None, &[], &v4), 1),
+        ("GRE IPv6", LinkType::ETHERNET, gre(ether_type::IPV6, Some(1), &[], &v6), 1),
+        ("GRE bridged", LinkType::ETHERNET, gre(ether_type::BRIDGED, None, &[], &plain), 1),
+        ("ERSPAN I", LinkType::ETHERNET, gre(ether_type::ERSPAN_II, None, &[], &plain), 1),
+        ("ERSPAN II", LinkType::ETHERNET, gre(ether_type::ERSPAN_II, Some(9), &[0x10; 8], &plain), 1),
+        ("ERSPAN III", LinkType::ETHERNET, gre(ether_type::ERSPAN_III, Some(9), &[0x20; 12], &plain), 1),
+        ("ERSPAN III for a platform", LinkType::ETHERNET, gre(ether_type::ERSPAN_III, Some(9), &[0x21; 20], &plain), 1),
+        ("IP in IP", LinkType::ETHERNET, outer(4, &v4), 1),
+        ("IPv6 in IPv4", LinkType::ETHERNET, outer(41, &v6), 1),
+        ("IPv4 in IPv6", LinkType::ETHERNET, ethernet(ether_type::IPV6, &ipv6(4, &v4)), 1),
+        ("three deep", LinkType::ETHERNET, outer(4, &twice), 3),
+    ]
+}
+
+fn read(link_type: LinkType, data: &[u8], wire: usize) -> Result<Packet, Unread> {
+    let mut frame = Frame::new(3, Instant::from_nanos(5), link_type, data);
+    frame.original_length = wire as u32;
+    dissect(&frame, &mut Reassembly::new())
+}
+
+fn assert_whole(segment: &Segment, tunnels: u8, what: &str) {
+    assert_eq!((segment.number, segment.at.as_nanos()), (3, 5), "{what}");
+    assert_eq!((segment.source.port(), segment.destination.port()), (999, 80), "{what}");
+    assert_eq!((segment.seq, segment.ack, segment.window), (SeqNumber(7), SeqNumber(8), 500), "{what}");
+    assert_eq!((segment.payload, segment.header_bytes), (PAYLOAD as u32, 32), "{what}");
+    assert_eq!(segment.flags, Flags::ACK | Flags::PSH, "{what}");
+    assert_eq!((segment.network.tunnels, segment.network.ttl), (tunnels, 64), "{what}");
+}
+
+#[test]
+fn the_segment_is_the_same_through_every_wrapping() {
+    for (what, link_type, frame, tunnels) in wrapped() {
+        match read(link_type, &frame, frame.len()) {
+            Ok(Packet::Tcp(segment)) => {
+                assert_whole(&segment, tunnels, what);
+                assert_eq!(segment.options.timestamps, Some((Some(3), Some(4))), "{what}");
+            }
+            other => panic!("{what}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_frame_cut_at_every_byte_gives_the_segment_or_says_which_header_is_cut() {
+    for (what, link_type, frame, tunnels) in wrapped() {
+        let mut given = 0;
+        for cut in 0..frame.len() {
+            match read(link_type, &frame[..cut], frame.len()) {
+                Ok(Packet::Tcp(segment)) => {
+                    assert_whole(&segment, tunnels, what);
+                    given += 1;
+                }
+                Err(Unread::Truncated(_)) => assert_eq!(given, 0, "{what} cut at {cut}"),
+                // The UDP around a VXLAN header that was cut off is a datagram like any other.
+                Ok(Packet::Udp(udp)) => assert!(what.starts_with("VXLAN") && udp.payload > 100, "{what} cut at {cut}"),
+                other => panic!("{what} cut at {cut}: {other:?}"),
+            }
+        }
+        // All of the payload and 12 bytes of options may be missing.
+        assert!(given >= PAYLOAD + 12, "{what}: {given}");
+    }
+}
+
+#[test]
+fn a_frame_that_ends_too_early_on_the_wire_is_malformed_never_a_panic() {
+    for (what, link_type, frame, _) in wrapped() {
+        for end in 0..frame.len() {
+            match read(link_type, &frame[..end], end) {
+                // Length fields that claim more than there is are not believed, so a shorter payload may be seen.
+                Ok(Packet::Tcp(segment)) => {
+                    assert!(segment.payload < PAYLOAD as u32 || end + 6 >= frame.len(), "{what}");
+                }
+                Ok(_) | Err(Unread::Malformed(_)) => {}
+                other => panic!("{what} ended at {end}: {other:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn fragments_of_ipv4_and_ipv6_in_any_order_make_one_segment() {
+    let whole = tcp();
+    let v4 = |at: usize, end: usize| ipv4_fragment(6, &whole[at..end], at as u16, end < whole.len());
+    let v6 = |at: usize, end: usize| {
+        let place = (at as u16 | u16::from(end < whole.len())).to_be_bytes();
+        ipv6(44, &[&[6, 0][..], &place, &[0, 0, 0, 9], &whole[at..end]].concat())
+    };
+    let cuts = [(0, 16), (16, 48), (48, whole.len())];
+    for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0]] {
+        let mut reassembly = Reassembly::new();
+        for (kind, fragments) in [
+            (ether_type::IPV4, order.map(|i| v4(cuts[i].0, cuts[i].1))),
+            (ether_type::IPV6, order.map(|i| v6(cuts[i].0, cuts[i].1))),
+        ] {
+            for (n, fragment) in fragments.iter().enumerate() {
+                let bytes = ethernet(kind, fragment);
+                let frame = Frame::new(3, Instant::from_nanos(5), LinkType::ETHERNET, &bytes);
+                match dissect(&frame, &mut reassembly) {
+                    Ok(Packet::Tcp(segment)) if n == 2 => assert_whole(&segment, 0, "fragments"),
+                    Err(Unread::FragmentHeld) if n < 2 => {}
+                    other => panic!("fragment {n} of {order:?}: {other:?}"),
+                }
+            }
+        }
+        assert_eq!((reassembly.waiting(), reassembly.losses().refused), (0, 0));
+    }
+}
+
+#[test]
+fn what_is_not_tcp_is_named() {
+    let cases = [
+        (ethernet(0x0806, &[0; 28]), "ARP"),
+        (ethernet(100, &[0; 46]), "802.3 frame of length 100"),
+        (ethernet(ether_type::IPV4, &ipv4(50, &[0; 20])), "ESP (encrypted)"),
+        (ethernet(ether_type::IPV4, &ipv6(6, &tcp())), "IP version 6"),
+        (ethernet(ether_type::IPV6, &ipv4(6, &tcp())), "IP version 4"),
+        (gre(0x6559, None, &[], &[0; 20]), "EtherType 0x6559"),
+        (ethernet(ether_type::PPPOE_SESSION, &[0x11, 0, 0, 1, 0, 2, 0xc0, 0x21]), "PPP protocol 0xc021"),
+    ];
+    for (frame, expected) in cases {
+        assert_eq!(read(LinkType::ETHERNET, &frame, frame.len()).unwrap_err().to_string(), expected);
+    }
+    let frame = tcp();
+    assert_eq!(read(LinkType(147), &frame, frame.len()), Err(Unread::LinkType(LinkType(147))));
+    assert_eq!(read(LinkType::RAW, &[], 40), Err(Unread::Truncated(Layer::Ipv4)));
+}
+
+#[test]
+fn tunnels_and_tags_beyond_the_limit_are_refused() {
+    let mut packet = ipv4(6, &tcp());
+    for depth in 1..=9 {
+        packet = ipv4(4, &packet);
+        let got = read(LinkType::RAW, &packet, packet.len());
+        match got {
+            Ok(Packet::Tcp(segment)) if depth <= wire::packet::DEEPEST => assert_eq!(segment.network.tunnels, depth),
+            Err(Unread::Depth) if depth > wire::packet::DEEPEST => {}
+            other => panic!("{depth} deep: {other:?}"),
+        }
+    }
+    let tags = ethernet(ether_type::VLAN, &[0, 1, 0x81, 0].repeat(20));
+    assert_eq!(read(LinkType::ETHERNET, &tags, tags.len()), Err(Unread::Depth));
+}
+
+#[test]
+fn an_icmp_error_within_a_tunnel_names_the_connection_that_it_is_about() {
+    let mut message = vec![3, 4, 0, 0, 0, 0, 0x05, 0x78];
+    message.extend_from_slice(&ipv4(6, &tcp())[..28]);
+    let frame = ethernet(ether_type::IPV4, &ipv4(4, &ipv4(1, &message)));
+    let Ok(Packet::Icmp(Icmp { next_hop_mtu, quoted: Some(quoted), .. })) =
+        read(LinkType::ETHERNET, &frame, frame.len())
+    else {
+        panic!("no ICMP")
+    };
+    assert_eq!((next_hop_mtu, quoted.source.port(), quoted.seq), (Some(1400), 999, Some(SeqNumber(7))));
+}

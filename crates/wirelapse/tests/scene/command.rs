@@ -1,0 +1,57 @@
+//! `wirelapse trace` as its user meets it.
+
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// `wirelapse trace` with these arguments, its output caught.
+pub fn tracing(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wirelapse"));
+    command.arg("trace").args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Waits until this holds, for up to twenty seconds; tells whether it does.
+pub fn wait_for(mut holds: impl FnMut() -> bool) -> bool {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !holds() {
+        if Instant::now() > deadline {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    true
+}
+
+pub fn signal(child: &Child, signal: i32) {
+    // SAFETY: a signal to a child that has not been waited for.
+    assert_eq!(unsafe { libc::kill(child.id().cast_signed(), signal) }, 0);
+}
+
+/// The numbers of kind `what` (`prog_id`, `map_id`, `link_id`) of the BPF objects that a process holds.
+pub fn held_by(pid: u32, what: &str) -> Vec<u32> {
+    let key = format!("{what}:\t");
+    let mut ids: Vec<u32> = fdinfo(pid)
+        .iter()
+        .flat_map(|text| text.lines().filter_map(|l| l.strip_prefix(&key)?.parse().ok()).collect::<Vec<_>>())
+        .collect();
+    ids.sort_unstable();
+    ids.dedup();
+    ids
+}
+
+/// What the kernel tells of each descriptor of a process.
+pub fn fdinfo(pid: u32) -> Vec<String> {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten();
+    entries.filter_map(|entry| std::fs::read_to_string(entry.path()).ok()).collect()
+}
+
+/// Whether the process has attached everything it attaches, and works.
+pub fn is_tracing(pid: u32) -> bool {
+    // The sockops link is the last to be made.
+    let links = |text: &String| text.contains("link_type:\tcgroup");
+    fdinfo(pid).iter().any(links)
+}

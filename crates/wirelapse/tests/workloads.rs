@@ -1,0 +1,99 @@
+//! The workload commands as programs: exit status, signals, and what they print.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use serde_json::Value;
+
+fn wirelapse(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wirelapse"));
+    command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// `serve` on a free port, ended when dropped.
+struct Serve {
+    child: Child,
+    out: BufReader<ChildStdout>,
+    address: String,
+}
+
+impl Serve {
+    fn start() -> Self {
+        let mut child = wirelapse(&["serve", "--listen", "127.0.0.1:0", "--json"]).spawn().unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        out.read_line(&mut line).unwrap();
+        let event: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(event["kind"], "listening");
+        Self { child, out, address: event["address"].as_str().unwrap().to_owned() }
+    }
+}
+
+impl Drop for Serve {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+#[test]
+fn every_workload_ends_in_an_outcome() {
+    let serve = Serve::start();
+    let to = serve.address.as_str();
+    for args in [
+        &["stream", to, "--for", "300ms"][..],
+        &["stream", to, "--for", "300ms", "--both", "--zerocopy"],
+        &["stream", to, "--for", "300ms", "--down", "--sendfile", "--rate", "80M"],
+        &["rr", to, "--for", "300ms", "--rate", "100"],
+        &["crr", to, "--for", "300ms", "--response", "724", "--writes", "2"],
+        &["udp", to, "--for", "300ms"],
+        &["ping-under-load", to, "--before", "300ms", "--for", "500ms", "--after", "300ms", "-P", "1"],
+    ] {
+        let output = wirelapse(args).arg("--json").output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {error}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        let lines: Vec<Value> = text.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+        assert_eq!(lines.last().unwrap()["kind"], "outcome", "{args:?}");
+        // And words for people.
+        assert!(wirelapse(args).output().unwrap().stdout.len() > 50, "{args:?}");
+    }
+}
+
+#[test]
+fn a_port_in_use_and_a_refusal_are_wrong_use() {
+    let serve = Serve::start();
+    for (args, words) in [
+        (&["serve", "--listen", &serve.address][..], "another program has that port"),
+        (&["stream", &serve.address, "--for", "9000h"], "--max-duration"),
+        (&["rr", &serve.address, "--congestion", "nonesuch"], "tcp_available_congestion_control"),
+        (&["stream", "no such host"], "HOST:PORT"),
+    ] {
+        let output = wirelapse(args).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {error}");
+        assert!(error.contains(words), "{args:?}: {error}");
+    }
+}
+
+#[test]
+fn a_signal_ends_the_server_and_its_clients_cleanly() {
+    let mut serve = Serve::start();
+    let client = wirelapse(&["stream", &serve.address, "--for", "60s", "--json"]).spawn().unwrap();
+    let mut line = String::new();
+    while !line.contains("began") {
+        line.clear();
+        assert!(serve.out.read_line(&mut line).unwrap() > 0);
+    }
+    let pid = serve.child.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    let mut rest = String::new();
+    serve.out.read_to_string(&mut rest).unwrap();
+    assert!(serve.child.wait().unwrap().success());
+    assert!(rest.lines().last().unwrap().contains("\"kind\":\"stopped\""), "{rest}");
+    // Its client says why it ended early, and what it had measured.
+    let output = client.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("\"kind\":\"outcome\""));
+}
