@@ -25,7 +25,7 @@ use crate::{Backend, BackendChoice, Config, Error, passes, process};
 
 /// How long [`Tracer::poll`] sleeps where nothing is there to be read: the ring buffer never wakes it, which would cost the
 /// traced programs.
-const NAP: Duration = Duration::from_millis(2);
+const NAP: Duration = Duration::from_millis(5);
 
 /// Records taken from the ring buffer at once, before their events are handed on.
 const BATCH: usize = 4096;

@@ -5,6 +5,11 @@
 #include "waiting.h"
 #include "targets.h"
 
+/* The sockops callbacks that a connection in a window needs; between windows its end is enough. */
+#define CALLS                                                                                              \
+	(BPF_SOCK_OPS_STATE_CB_FLAG | BPF_SOCK_OPS_RETRANS_CB_FLAG | BPF_SOCK_OPS_RTO_CB_FLAG | \
+	 BPF_SOCK_OPS_RTT_CB_FLAG)
+
 static __always_inline __u32 jiffies(void)
 {
 	return bpf_jiffies64();
@@ -240,8 +245,10 @@ static __always_inline struct row *follow(struct socket_info *info, const struct
 	if (info->row != NO_ROW)
 		return NULL;
 	row = row_take(info, tp, cookie, opening, now);
-	if (row)
+	if (row) {
+		row->callbacks = tp->bpf_sock_ops_cb_flags & CALLS;
 		connection_out(row, info, tp);
+	}
 	return row;
 }
 

@@ -10,14 +10,12 @@ static __always_inline struct socket_info *info_of(struct bpf_sock *sk)
 	return bpf_sk_storage_get(&sockets, sk, NULL, 0);
 }
 
-/* Arms or disarms: `context` is the sockops context or, in an iterator, the socket. The other callbacks a socket already has
- * stay, as another tracer may want them; those we need are never taken away, for the same reason. */
-#define SET_ARMED(context, tp, armed)                                                                     \
+/* Arms or disarms, with the other callbacks `wanted`: `context` is the sockops context or, in an iterator, the socket. What was set
+ * before this tracer followed the socket stays. */
+#define SET_ARMED(context, tp, row, stamps, wanted)                                                       \
 	({                                                                                                \
-		int stamp_ = (armed) ? SK_BPF_CB_TX_TIMESTAMPING : 0;                                     \
-		int calls_ = (tp)->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_STATE_CB_FLAG |                   \
-			     BPF_SOCK_OPS_RETRANS_CB_FLAG | BPF_SOCK_OPS_RTO_CB_FLAG |                    \
-			     BPF_SOCK_OPS_RTT_CB_FLAG;                                                    \
+		int stamp_ = (stamps) ? SK_BPF_CB_TX_TIMESTAMPING : 0;                                    \
+		int calls_ = ((tp)->bpf_sock_ops_cb_flags & ~CALLS) | (row)->callbacks | (wanted);        \
 		bpf_setsockopt(context, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &calls_, sizeof(calls_));     \
 		if (STAMPS)                                                                               \
 			bpf_setsockopt(context, SOL_SOCKET, SK_BPF_CB_FLAGS, &stamp_, sizeof(stamp_));    \
@@ -27,13 +25,16 @@ static __always_inline void window_close(struct bpf_sock_ops *skops, struct row 
 {
 	struct control *now_set = control();
 
-	if (!row->window_end || now < row->window_end || !row->armed)
+	bool drained = row->head == row->tail;
+
+	if (!row->window_end || now < row->window_end)
 		return;
 	totals_disarm(row, tp, now);
-	if (now_set && !now_set->shared) {
-		SET_ARMED(skops, tp, false);
-		row->armed = 0;
-	}
+	if (!now_set || now_set->shared || !(row->armed || drained))
+		return;
+	/* The ACKs of what is on its way are still waited for; after that a connection costs nothing until its next window. */
+	SET_ARMED(skops, tp, row, false, drained ? BPF_SOCK_OPS_STATE_CB_FLAG : CALLS);
+	row->armed = 0;
 }
 
 /* The window of a connection that is followed from now on. It is drawn to be in the middle of one with the chance that any moment
@@ -80,7 +81,7 @@ static __always_inline void on_established(struct bpf_sock_ops *skops, struct bp
 	row->armed = row->window_end != WINDOW_CLOSED;
 	if (row->armed)
 		totals_arm(row, tp, now);
-	SET_ARMED(skops, tp, row->armed);
+	SET_ARMED(skops, tp, row, row->armed, row->armed ? CALLS : BPF_SOCK_OPS_STATE_CB_FLAG);
 }
 
 /* A task of the target connects or listens: remember it, as the connection is established in softirq. */
@@ -181,7 +182,7 @@ int pass(struct bpf_iter__tcp *ctx)
 		row->armed = row->window_end != WINDOW_CLOSED;
 		if (row->armed)
 			totals_arm(row, view, now);
-		SET_ARMED(tp, view, row->armed);
+		SET_ARMED(tp, view, row, row->armed, row->armed ? CALLS : BPF_SOCK_OPS_STATE_CB_FLAG);
 		return 0;
 	}
 	if (!info)
@@ -206,13 +207,13 @@ int pass(struct bpf_iter__tcp *ctx)
 		}
 		row->armed = 1;
 		totals_arm(row, view, now);
-		SET_ARMED(tp, view, true);
+		SET_ARMED(tp, view, row, true, CALLS);
 		break;
 	case PASS_CLOSE:
 		totals_disarm(row, view, now);
 		row->window_end = WINDOW_CLOSED;
 		if (row->armed && !now_set->shared) {
-			SET_ARMED(tp, view, false);
+			SET_ARMED(tp, view, row, false, CALLS);
 			row->armed = 0;
 		}
 		break;
@@ -220,13 +221,13 @@ int pass(struct bpf_iter__tcp *ctx)
 		totals_update(row, view, now);
 		/* Another tracer that ended may have disarmed it. */
 		if (row->armed)
-			SET_ARMED(tp, view, true);
+			SET_ARMED(tp, view, row, true, CALLS);
 		break;
 	case PASS_FINISH:
 		if (!STAMPS)
 			slot_trim(row, info->row, view->write_seq);
 		if (!now_set->shared)
-			SET_ARMED(tp, view, false);
+			SET_ARMED(tp, view, row, false, 0);
 		row_release(info, row, view, now, true);
 		break;
 	}

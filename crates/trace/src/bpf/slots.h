@@ -49,7 +49,8 @@ struct row {
 	__u64 armed_position;
 	__u64 acked; /* when followed */
 	__u32 retransmitted; /* when followed */
-	__u16 frozen; /* totals are final: a FIN has taken a sequence number */
+	__u8 callbacks; /* sockops callbacks the socket had when it was followed, of those that are asked for */
+	__u8 frozen; /* totals are final: a FIN has taken a sequence number */
 	__u16 armed; /* the kernel calls back for the socket, though its window may be over */
 	__u64 window_end; /* 0: no end, or WINDOW_CLOSED */
 	struct totals totals;
