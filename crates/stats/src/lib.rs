@@ -1,15 +1,36 @@
 //! Distributions of measured values, and what can honestly be said of them.
 //!
 //! **Does:** keeps a [`Distribution`] of any number of values in bounded memory, gives its quantiles where there are
-//! enough values to carry them, and an interval for each that assumes nothing of the shape of the distribution.
+//! enough values to carry them, and an interval for each that assumes nothing of the shape of the distribution. Says of
+//! an experiment what a setting is worth ([`Comparison`]), with intervals, rank and permutation tests, effects of a
+//! factorial plan ([`effects`]), steps along a swept factor ([`steps`]), drift and outliers, and how two distributions
+//! differ ([`kolmogorov_smirnov`], [`quantile_shift`]).
 //!
 //! **Does not:** know units (the caller's values are nanoseconds, bytes or counts), read a clock, or make a system call.
 //!
 //! **Guarantees:** `n`, `min` and `max` are exact; a quantile is within the distribution's [`Precision`] of the value
-//! with that rank; nothing panics on any value.
+//! with that rank; nothing panics on any value. Whatever draws random numbers takes a seed, and gives the same result for
+//! the same seed on every machine.
 
+mod bootstrap;
+mod difference;
 mod distribution;
+mod drift;
+mod factorial;
 mod interval;
+pub mod permutation;
+mod rank;
+mod sample;
+mod shift;
+mod step;
 
+pub use bootstrap::{Estimate, FEWEST_RESAMPLED, Method, bca, mean_interval, median_interval};
+pub use difference::{Comparison, LEVEL, cliffs_delta, hedges_g, smallest_seen};
 pub use distribution::{Distribution, Precision, Quantile};
+pub use drift::{Trend, outliers, trend};
+pub use factorial::{Cell, Effect, Effects, effects};
 pub use interval::{Ranks, quantile_ranks};
+pub use rank::{holm, mann_whitney, wilcoxon};
+pub use sample::{deviation, mean, median, quantile};
+pub use shift::{KolmogorovSmirnov, kolmogorov_smirnov, quantile_shift};
+pub use step::{Search, Step, steps};

@@ -95,12 +95,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     // Before anything is attached: what cannot be written is found at once.
     let (perfetto, made) = request.open_perfetto()?.unzip();
     let made = made == Some(true);
+    // From here on Ctrl-C ends the trace with its report, however early it comes.
+    stop::listen();
     let mut tracer = start(&request).inspect_err(|_| request.remove_perfetto(made))?;
     if let Some(file) = &perfetto {
         // A pipe or a device has no length to set.
         let _ = file.set_len(0);
     }
-    stop::listen();
 
     let stopped = match request.command.is_empty() {
         true => None,

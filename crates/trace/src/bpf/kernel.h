@@ -135,7 +135,7 @@ enum { TCP_CHRONO_BUSY = 1, TCP_CHRONO_RWND_LIMITED = 2, TCP_CHRONO_SNDBUF_LIMIT
 enum { TSQF_THROTTLED = 1 << 0 };
 enum { SK_PACING_NEEDED = 1 };
 
-/* RFC 9293, section 3.1: a header that is copied off the wire, so not relocated either. */
+/* RFC 9293, section 3.1: a header is copied off the wire as it is, so not relocated. */
 struct tcp_header {
 	__be16 source;
 	__be16 dest;
@@ -303,13 +303,6 @@ struct tcp_skb_cb {
 	__u32 end_seq;
 	__u32 ack_seq;
 };
-struct tcphdr {
-	__be16 source;
-	__be16 dest;
-	__be32 seq;
-	__be32 ack_seq;
-	__u16 doff : 4;
-};
 struct bpf_sock_ops_kern {
 	struct sock *sk;
 	struct sk_buff *skb;
@@ -375,4 +368,30 @@ int bpf_sock_ops_enable_tx_tstamp(struct bpf_sock_ops_kern *skops, __u64 flags) 
 static __always_inline bool before(__u32 a, __u32 b)
 {
 	return (__s32)(a - b) < 0;
+}
+
+/* The payload of a TCP packet on its way down: sequence numbers from `first` up to, not including, `end`. */
+struct payload {
+	__u32 first;
+	__u32 end;
+	__be16 destination; /* port */
+};
+
+/* Reads the TCP header of a packet that has all its headers; false where it cannot be read. */
+static __always_inline bool payload_of(const struct sk_buff *skb, struct payload *payload)
+{
+	const unsigned char *header = skb->head + skb->transport_header;
+	long ahead = header - skb->data;
+	struct tcp_header tcp;
+	__u32 headers;
+
+	if (bpf_probe_read_kernel(&tcp, sizeof(tcp), header))
+		return false;
+	/* Or the compiler takes the difference of the lower halves, which the verifier forbids for pointers. */
+	barrier_var(ahead);
+	headers = (__u32)ahead + (tcp.offset >> 4) * 4;
+	payload->first = bpf_ntohl(tcp.seq);
+	payload->end = payload->first + (skb->len > headers ? skb->len - headers : 0);
+	payload->destination = tcp.dest;
+	return true;
 }

@@ -48,44 +48,30 @@ static __always_inline void on_sendmsg(struct bpf_sock_ops_kern *kern, struct ro
 		bpf_sock_ops_enable_tx_tstamp(kern, 0);
 }
 
-/* The sequence numbers of a packet on its way down. */
-struct range {
-	__u32 first;
-	__u32 end;
-};
-
-static __always_inline struct range range_of(const struct sk_buff *skb)
-{
-	const struct tcphdr *tcp = VIEW(skb->head + skb->transport_header, struct tcphdr);
-	__u32 headers = (__u32)(skb->head + skb->transport_header - skb->data) + BPF_CORE_READ_BITFIELD(tcp, doff) * 4;
-	struct range range = { .first = bpf_ntohl(tcp->seq) };
-
-	range.end = range.first + (skb->len > headers ? skb->len - headers : 0);
-	return range;
-}
-
 /* A tagged packet goes through the stage `op`. Its tag may be of a byte that it does not carry: tcp_grow_skb() (6.10 and later) fills
  * a packet up with bytes of the next one and leaves the tag behind there. And it may carry the last bytes of more sends than the
  * tagged one. So the packet's bytes decide: every send that ends in them is at this stage, and no other. */
 static __always_inline void on_packet(struct bpf_sock_ops_kern *kern, bool driver, struct row *row, __u32 number)
 {
-	struct range range = range_of(kern->skb);
+	struct payload payload;
 	const struct tcp_sock *tp = VIEW(kern->sk, struct tcp_sock);
 	__u32 at = driver ? row->driver_next : row->sched_next;
 	__u64 now = bpf_ktime_get_ns();
 	struct slot *slot;
 	bool found = false;
 
+	if (!payload_of(kern->skb, &payload))
+		return;
 	/* The guess is right but for retransmissions and after packets that had no tag. */
 	slot = slot_at(number, at);
-	if ((__s32)(at - row->head) < 0 || (__s32)(at - row->tail) >= 0 || !slot || before(slot->key, range.first) ||
-	    !before(slot->key, range.end))
-		at = slot_search(number, range.first);
+	if ((__s32)(at - row->head) < 0 || (__s32)(at - row->tail) >= 0 || !slot || before(slot->key, payload.first) ||
+	    !before(slot->key, payload.end))
+		at = slot_search(number, payload.first);
 	for (int i = 0; i < 16; i++) {
 		if ((__s32)(at - row->tail) >= 0)
 			break;
 		slot = slot_at(number, at);
-		if (!slot || !before(slot->key, range.end))
+		if (!slot || !before(slot->key, payload.end))
 			break;
 		found = true;
 		if (driver)
@@ -94,7 +80,7 @@ static __always_inline void on_packet(struct bpf_sock_ops_kern *kern, bool drive
 			slot_sched(row, slot, at, tp, now);
 		at++;
 	}
-	if (!found && row->popped && !before(row->popped_key, range.end - 1))
+	if (!found && row->popped && !before(row->popped_key, payload.end - 1))
 		COUNT(after_ack);
 }
 

@@ -190,11 +190,9 @@ static __always_inline int on_packet(struct sk_buff *skb, bool driver)
 	struct sock *sk = skb->sk;
 	struct socket_info *info;
 	struct packet packet = {};
-	struct tcp_header tcp;
-	const unsigned char *header;
-	long ahead;
+	struct payload payload;
 	struct row *row;
-	__u32 seq, length, headers, state;
+	__u32 state;
 
 	if (!sk)
 		return 0;
@@ -208,28 +206,21 @@ static __always_inline int on_packet(struct sk_buff *skb, bool driver)
 	if (!row || row->head == row->tail)
 		return 0;
 	packet.tp = TCP_SOCK(sk);
-	header = skb->head + skb->transport_header;
-	if (!packet.tp || bpf_probe_read_kernel(&tcp, sizeof(tcp), header))
+	if (!packet.tp || !payload_of(skb, &payload))
 		return 0;
-	ahead = header - skb->data;
-	/* Or the compiler takes the difference of the lower halves, which the verifier forbids for pointers. */
-	barrier_var(ahead);
-	headers = (__u32)ahead + (tcp.offset >> 4) * 4;
 	/* Inside a tunnel the transport header is the tunnel's: then the ports are not this socket's. */
-	if (tcp.dest != sk->__sk_common.skc_dport || skb->len <= headers)
+	if (payload.destination != sk->__sk_common.skc_dport || payload.first == payload.end)
 		return 0;
-	seq = bpf_ntohl(tcp.seq);
-	length = skb->len - headers;
 	packet.number = info->row;
-	packet.end = seq + length;
+	packet.end = payload.end;
 	packet.driver = driver;
 	packet.now = bpf_ktime_get_ns();
-	if (before(seq, packet.tp->snd_una) && !before(packet.tp->snd_una, packet.end)) {
+	if (before(payload.first, packet.tp->snd_una) && !before(packet.tp->snd_una, packet.end)) {
 		if (row->popped)
 			COUNT(after_ack);
 		return 0;
 	}
-	packet.at = slot_search(packet.number, seq);
+	packet.at = slot_search(packet.number, payload.first);
 	bpf_loop(config.slots, packet_one, &packet, 0);
 	return 0;
 }

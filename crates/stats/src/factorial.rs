@@ -1,0 +1,137 @@
+//! Main effects and two-way interactions of a factorial plan that was run in blocks.
+//!
+//! Every effect is a contrast within a block, so what differs between blocks drops out, and the blocks' contrasts are the
+//! sample from which its interval is made.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::bootstrap::{Estimate, mean_interval};
+use crate::{permutation, rank};
+
+/// One run of a plan.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cell {
+    /// Which block it was run in.
+    pub block: u32,
+    /// The level of each factor, counted from 0.
+    pub levels: Vec<usize>,
+    /// What was measured.
+    pub value: f64,
+}
+
+/// A contrast with its interval.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Effect {
+    /// The factor and its level, compared with level 0; two of them are an interaction: by how much the first one's
+    /// effect changes with the second.
+    pub of: Vec<(usize, usize)>,
+    /// In the unit of the values.
+    pub size: Estimate,
+    /// By flipping the signs of whole blocks.
+    pub p: f64,
+    /// The same, corrected by Holm over all effects of the plan.
+    pub holm_p: f64,
+}
+
+/// The effects of a plan, and what they rest on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Effects {
+    /// Main effects first, then interactions.
+    pub effects: Vec<Effect>,
+    /// Blocks in which every combination was measured.
+    pub blocks: usize,
+    /// Blocks left out because some combination is missing.
+    pub incomplete_blocks: usize,
+}
+
+/// Effects of factors with so many `levels` each. A combination measured twice in a block counts with its last value.
+pub fn effects(levels: &[usize], cells: &[Cell], confidence: f64, seed: u64) -> Effects {
+    let combinations: usize = levels.iter().product();
+    let mut blocks: BTreeMap<u32, BTreeMap<&[usize], f64>> = BTreeMap::new();
+    for cell in cells.iter().filter(|c| c.value.is_finite() && c.levels.len() == levels.len()) {
+        blocks.entry(cell.block).or_default().insert(&cell.levels, cell.value);
+    }
+    let all = blocks.len();
+    blocks.retain(|_, cells| cells.len() == combinations);
+    let mut wanted: Vec<Vec<(usize, usize)>> = Vec::new();
+    for (factor, &count) in levels.iter().enumerate() {
+        wanted.extend((1..count).map(|level| vec![(factor, level)]));
+    }
+    for first in 0..levels.len() {
+        for second in first + 1..levels.len() {
+            for i in 1..levels[first] {
+                wanted.extend((1..levels[second]).map(|j| vec![(first, i), (second, j)]));
+            }
+        }
+    }
+    let mut found = Vec::new();
+    for of in wanted {
+        let contrasts: Vec<f64> = blocks.values().map(|cells| contrast(cells, &of)).collect();
+        if let (Some(size), Some(p)) =
+            (mean_interval(&contrasts, confidence, seed), permutation::paired(&contrasts, seed))
+        {
+            found.push(Effect { of, size, p, holm_p: p });
+        }
+    }
+    let corrected = rank::holm(&found.iter().map(|e| e.p).collect::<Vec<_>>());
+    found.iter_mut().zip(corrected).for_each(|(effect, p)| effect.holm_p = p);
+    Effects { effects: found, incomplete_blocks: all - blocks.len(), blocks: blocks.len() }
+}
+
+/// Mean over all other factors of the difference (of differences) between the levels named and level 0.
+fn contrast(cells: &BTreeMap<&[usize], f64>, of: &[(usize, usize)]) -> f64 {
+    let (mut sum, mut corners) = (0.0, 0u32);
+    for (levels, value) in cells {
+        let mut sign = 1.0;
+        let mut at_top = true;
+        let taken = of.iter().all(|&(factor, level)| match levels[factor] {
+            l if l == level => true,
+            0 => {
+                sign = -sign;
+                at_top = false;
+                true
+            }
+            _ => false,
+        });
+        if taken {
+            sum += sign * value;
+            corners += u32::from(at_top);
+        }
+    }
+    sum / f64::from(corners.max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn effects_put_in_are_found() {
+        let mut cells = Vec::new();
+        for block in 0..10 {
+            for a in 0..2usize {
+                for b in 0..3usize {
+                    let wobble = f64::from((block * 7 + a as u32 * 3 + b as u32 * 5) % 4) / 100.0;
+                    let value = f64::from(block)
+                        + 4.0 * a as f64
+                        + 2.0 * f64::from(u8::from(b == 2))
+                        + 1.5 * f64::from(u8::from(a == 1 && b == 2))
+                        + wobble;
+                    cells.push(Cell { block, levels: vec![a, b], value });
+                }
+            }
+        }
+        cells.push(Cell { block: 99, levels: vec![0, 0], value: 1e9 });
+        let e = effects(&[2, 3], &cells, 0.95, 1);
+        assert_eq!((e.blocks, e.incomplete_blocks, e.effects.len()), (10, 1, 5));
+        let size = |of: &[(usize, usize)]| e.effects.iter().find(|e| e.of == of).unwrap();
+        // The interaction is in one of three levels of b, and in one of two of a.
+        assert!((size(&[(0, 1)]).size.value - 4.5).abs() < 0.03, "{e:?}");
+        assert!((size(&[(1, 2)]).size.value - 2.75).abs() < 0.03);
+        assert!((size(&[(0, 1), (1, 2)]).size.value - 1.5).abs() < 0.05);
+        assert!(size(&[(1, 1)]).size.value.abs() < 0.03);
+        assert!(size(&[(0, 1)]).holm_p < 0.05);
+    }
+}

@@ -1,0 +1,195 @@
+//! From trials to figures: what every study's conclusion is made of.
+
+use std::collections::BTreeMap;
+
+use stats::{Comparison, Effects, Estimate};
+
+use crate::plan::Plan;
+use crate::trial::{RESPONSES, Trial};
+
+/// The confidence of every interval.
+pub const CONFIDENCE: f64 = 0.95;
+
+/// The trials of one combination that count.
+pub fn of<'t>(trials: &'t [Trial], part: usize, levels: &[usize]) -> impl Iterator<Item = &'t Trial> {
+    trials.iter().filter(move |t| t.part == part && t.counts() && t.levels == levels)
+}
+
+/// A response of one combination, block by block.
+pub fn by_block(trials: &[Trial], part: usize, levels: &[usize], response: &str) -> BTreeMap<u32, f64> {
+    of(trials, part, levels).filter_map(|t| Some((t.block, t.response(response)?))).collect()
+}
+
+/// The mean of a response with its interval.
+pub fn estimate(trials: &[Trial], part: usize, levels: &[usize], response: &str, seed: u64) -> Option<Estimate> {
+    let values: Vec<f64> = by_block(trials, part, levels, response).into_values().collect();
+    stats::mean_interval(&values, CONFIDENCE, seed)
+}
+
+/// What one combination is worth against another, within the blocks that have both.
+pub fn compare(
+    trials: &[Trial],
+    part: usize,
+    [base, other]: [&[usize]; 2],
+    response: &str,
+    seed: u64,
+) -> Option<Comparison> {
+    let (a, b) = (by_block(trials, part, base, response), by_block(trials, part, other, response));
+    let (a, b): (Vec<f64>, Vec<f64>) = a.iter().filter_map(|(block, a)| Some((*a, *b.get(block)?))).unzip();
+    Comparison::of(&a, &b, seed)
+}
+
+/// Every combination of a plan, in the order of its levels.
+pub fn combinations(plan: &Plan) -> Vec<Vec<usize>> {
+    let mut all: Vec<Vec<usize>> = plan.block(0, 0).into_iter().map(|p| p.levels).collect();
+    all.sort();
+    all
+}
+
+/// Main effects and interactions on the logarithm of the plan's response: an effect of 0.01 is 1 %.
+pub fn effects(part: usize, plan: &Plan, trials: &[Trial], seed: u64) -> Effects {
+    let levels: Vec<usize> = plan.factors.iter().map(|f| f.levels.len()).collect();
+    let cells: Vec<stats::Cell> = trials
+        .iter()
+        .filter(|t| t.part == part && t.counts())
+        .filter_map(|t| {
+            let value = t.response(&plan.response).filter(|v| *v > 0.0)?.ln();
+            Some(stats::Cell { block: t.block, levels: t.levels.clone(), value })
+        })
+        .collect();
+    stats::effects(&levels, &cells, CONFIDENCE, seed)
+}
+
+/// How far the widest interval of a ratio reaches to either side: of each level against the first, or, with one
+/// combination alone, of its mean. `None` where there are too few trials.
+pub fn widest(part: usize, plan: &Plan, trials: &[Trial], seed: u64) -> Option<f64> {
+    if plan.combinations() == 1 {
+        let e = estimate(trials, part, &vec![0; plan.factors.len()], &plan.response, seed)?;
+        return Some(e.half_width() / e.value.abs());
+    }
+    let found = effects(part, plan, trials, seed);
+    let main = found.effects.iter().filter(|e| e.of.len() == 1);
+    let wanted: usize = plan.factors.iter().map(|f| f.levels.len() - 1).sum();
+    let widths: Vec<f64> = main.map(|e| e.size.half_width()).collect();
+    (widths.len() == wanted).then(|| widths.into_iter().fold(0.0, f64::max))
+}
+
+/// What the order of the trials did: the trend of each trial against the mean of its combination, and how many stand
+/// apart.
+pub fn order_notes(part: usize, plan: &Plan, trials: &[Trial]) -> Vec<String> {
+    let mut means: BTreeMap<&[usize], (f64, f64)> = BTreeMap::new();
+    let counted: Vec<&Trial> = trials.iter().filter(|t| t.part == part && t.counts()).collect();
+    for t in &counted {
+        if let Some(v) = t.response(&plan.response) {
+            let (sum, n) = means.entry(&t.levels).or_default();
+            *sum += v;
+            *n += 1.0;
+        }
+    }
+    let relative: Vec<f64> = counted
+        .iter()
+        .filter_map(|t| {
+            let (sum, n) = means.get(t.levels.as_slice()).filter(|(sum, n)| *n > 1.0 && *sum > 0.0)?;
+            Some(t.response(&plan.response)? / (sum / n))
+        })
+        .collect();
+    let mut notes = Vec::new();
+    if let Some(trend) = stats::trend(&relative).filter(|t| t.p < 0.05) {
+        notes.push(format!(
+            "{}: the values drift by {} over the run (Kendall's tau {:.2}, p = {:.3}, n = {}); comparisons are within blocks",
+            plan.name,
+            percent(trend.slope * trend.n as f64),
+            trend.tau,
+            trend.p,
+            trend.n
+        ));
+    }
+    let apart = stats::outliers(&relative).len();
+    if apart > 0 {
+        notes.push(format!(
+            "{}: {apart} of {} trials stand apart from their combination; none was left out for that",
+            plan.name,
+            relative.len()
+        ));
+    }
+    notes
+}
+
+/// A share in percent with its sign, as fine as it needs: `+0.82 %`.
+pub fn percent(share: f64) -> String {
+    let p = share * 100.0;
+    let digits = if p.abs() >= 10.0 {
+        1
+    } else if p.abs() >= 0.095 {
+        2
+    } else {
+        3
+    };
+    format!("{p:+.digits$} %")
+}
+
+/// A ratio with its interval: `+0.82 % [+0.79, +0.86]`.
+pub fn percent_of(e: &Estimate) -> String {
+    let inner = |v: f64| percent(v).trim_end_matches(" %").to_owned();
+    format!("{} [{}, {}]", percent(e.value), inner(e.low), inner(e.high))
+}
+
+/// The unit of a response.
+pub fn unit(response: &str) -> &'static str {
+    RESPONSES.iter().find(|r| r.0 == response).map_or("", |r| r.1)
+}
+
+/// A value in its unit, for people.
+pub fn quantity(response: &str, value: f64) -> String {
+    let scaled = |steps: &[(f64, &str)]| {
+        let (scale, name) =
+            steps.iter().copied().find(|(s, _)| value.abs() >= *s).unwrap_or((1.0, steps[steps.len() - 1].1));
+        format!("{} {name}", four(value / scale))
+    };
+    match unit(response) {
+        "bit/s" => scaled(&[(1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s")]),
+        "ns" => scaled(&[(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")]),
+        "bytes" => scaled(&[(1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")]),
+        "share" => format!("{value:.3}"),
+        unit => format!("{} {unit}", four(value)),
+    }
+}
+
+/// Four figures.
+fn four(value: f64) -> String {
+    let digits = match value.abs() {
+        v if v >= 1_000.0 => 0,
+        v if v >= 100.0 => 1,
+        v if v >= 10.0 => 2,
+        _ => 3,
+    };
+    format!("{value:.digits$}")
+}
+
+/// A mean with its interval and n in its unit, or why there is none.
+pub fn quantity_of(response: &str, e: Option<&Estimate>) -> [String; 3] {
+    match e {
+        Some(e) => [
+            quantity(response, e.value),
+            format!("{} … {}", quantity(response, e.low), quantity(response, e.high)),
+            e.n.to_string(),
+        ],
+        None => ["-".into(), "too few trials".into(), "<2".into()],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_for_people() {
+        assert_eq!(percent(0.008_23), "+0.82 %");
+        assert_eq!(percent(-0.974), "-97.4 %");
+        assert_eq!(percent(0.000_02), "+0.002 %");
+        assert_eq!(quantity("goodput", 941.48e6), "941.5 Mbit/s");
+        assert_eq!(quantity("latency_p50", 40_123_456.0), "40.12 ms");
+        assert_eq!(quantity("transactions", 24.39), "24.39 1/s");
+        assert_eq!(quantity("fairness", 0.98765), "0.988");
+    }
+}

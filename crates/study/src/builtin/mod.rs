@@ -1,0 +1,72 @@
+//! The built-in studies. One file each, and one line in [`ALL`].
+
+mod congestion;
+mod small_messages;
+mod timestamps;
+mod window_scaling;
+
+use crate::conclusion::{self, Conclusion};
+use crate::engine::Study;
+use crate::plan::Plan;
+use crate::trial::Trial;
+
+/// A study that is known by its name.
+#[derive(Clone, Copy, Debug)]
+pub struct Builtin {
+    /// Its name.
+    pub name: &'static str,
+    /// What it asks, in one line.
+    pub about: &'static str,
+    /// Its plans; the quick form asks the same with fewer levels and repetitions.
+    plans: fn(quick: bool) -> Vec<Plan>,
+    /// What it says.
+    conclude: fn(study: &Study, trials: &[Trial], seed: u64) -> Conclusion,
+}
+
+/// All of them.
+pub static ALL: [Builtin; 4] =
+    [timestamps::BUILTIN, small_messages::BUILTIN, window_scaling::BUILTIN, congestion::BUILTIN];
+
+/// The built-in study of that name.
+pub fn find(name: &str) -> Option<&'static Builtin> {
+    ALL.iter().find(|b| b.name == name)
+}
+
+impl Builtin {
+    /// As something to run.
+    pub fn study(&self, quick: bool) -> Study {
+        Study { name: self.name.into(), builtin: true, plans: (self.plans)(quick) }
+    }
+}
+
+/// The conclusion of any study, finished or not.
+pub fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
+    match find(&study.name).filter(|_| study.builtin) {
+        Some(builtin) => (builtin.conclude)(study, trials, seed),
+        None => conclusion::of_plan(study, trials, seed),
+    }
+}
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// Frames looked at in a trial of bulk transfer: more than any of these sends.
+const ALL_FRAMES: u64 = 2_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_builtin_can_be_and_concludes_from_nothing() {
+        for builtin in &ALL {
+            for quick in [true, false] {
+                let study = builtin.study(quick);
+                study.check().unwrap_or_else(|e| panic!("{}: {e}", builtin.name));
+                let said = conclude(&study, &[], 1);
+                assert!(said.compared.is_empty() && !said.text().is_empty());
+            }
+            let minutes = builtin.study(true).forecast_ns() / (60 * SECOND_NS);
+            assert!(minutes < 4, "{} --quick takes {minutes} minutes", builtin.name);
+        }
+    }
+}

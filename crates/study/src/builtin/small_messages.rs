@@ -1,0 +1,208 @@
+//! At which message size does an exchange stall, and whose timer is it?
+//!
+//! Swept over sizes dense around half the largest segment and the whole one, where kernels have had their rules: Linux 2.2
+//! delayed the ACK of segments below half the MSS, and held a FIN until it came.
+
+use std::collections::BTreeMap;
+
+use super::{Builtin, SECOND_NS};
+use crate::analysis::{self, of, quantity};
+use crate::conclusion::{self, Conclusion, Table};
+use crate::engine::Study;
+use crate::plan::{Factor, Plan};
+use crate::predict;
+use crate::trial::Trial;
+
+pub(super) const BUILTIN: Builtin = Builtin {
+    name: "small-messages",
+    about: "transactions a second over message size, write pattern and socket option: where the curve breaks, and why",
+    plans,
+    conclude,
+};
+
+/// The MSS with timestamps over Ethernet is 1,448; half of it is 724.
+const QUICK: [u32; 10] = [10, 100, 723, 724, 1_024, 1_447, 1_448, 2_895, 2_896, 16_384];
+const ALL: [u32; 32] = [
+    1, 10, 32, 64, 100, 200, 400, 600, 700, 720, 722, 723, 724, 725, 728, 800, 1_024, 1_200, 1_400, 1_440, 1_446,
+    1_447, 1_448, 1_449, 1_500, 2_000, 2_895, 2_896, 2_897, 4_096, 16_384, 65_536,
+];
+
+/// The reference's exchanges a second, with Linux 2.2.1.
+const REFERENCE: [(u32, f64); 4] = [(10, 46.51), (723, 47.68), (724, 279.62), (1_024, 300.92)];
+
+fn plans(quick: bool) -> Vec<Plan> {
+    let sizes: &[u32] = if quick { &QUICK } else { &ALL };
+    let plan = |name: &str, factors: Vec<Factor>, fixed: &[(&str, &str)]| Plan {
+        name: name.into(),
+        factors,
+        fixed: fixed.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect(),
+        response: "transactions".into(),
+        repetitions: if quick { 2 } else { 5 },
+        duration_ns: if quick { SECOND_NS / 5 } else { SECOND_NS },
+        warm_up_ns: if quick { SECOND_NS / 5 } else { SECOND_NS / 2 },
+        frames: 1_500,
+    };
+    let options: &[&str] = if quick { &["default", "nodelay"] } else { &["default", "nodelay", "cork", "quickack"] };
+    let few: &[u32] = if quick { &[100, 1_448] } else { &[10, 723, 724, 1_448, 16_384] };
+    let path = [("rate", "100mbit"), ("delay", "500us"), ("request", "4")];
+    vec![
+        plan(
+            "rr through a path (100 Mbit/s, 1 ms round trip)",
+            vec![
+                Factor::new("response_writes", [1, 2]),
+                Factor::new("socket", options),
+                Factor::new("response", sizes.iter().filter(|s| **s > 1)),
+            ],
+            &[&path[..], &[("workload", "rr")]].concat(),
+        ),
+        plan(
+            "crr through a path (100 Mbit/s, 1 ms round trip)",
+            vec![
+                Factor::new("response_writes", [1]),
+                Factor::new("socket", ["default"]),
+                Factor::new("response", sizes),
+            ],
+            &[&path[..], &[("workload", "crr")]].concat(),
+        ),
+        plan(
+            "loopback against the path, IPv4 against IPv6",
+            vec![
+                Factor::new("over", ["path", "loopback"]),
+                Factor::new("family", ["ipv4", "ipv6"]),
+                Factor::new("response", few),
+            ],
+            &[("workload", "rr"), ("request", "4")],
+        ),
+    ]
+}
+
+fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
+    let mut c = Conclusion { study: study.name.clone(), ..Conclusion::default() };
+    for (part, plan) in study.plans.iter().enumerate().take(2) {
+        curves(part, plan, trials, &mut c);
+    }
+    if let Some(plan) = study.plans.get(2) {
+        c.tables.push(conclusion::effects_table(2, plan, trials, seed, &mut c.verdict));
+        c.tables.push(conclusion::table_of(2, plan, trials, &plan.response, seed, |_| None));
+    }
+    let mut beside = Table::new(
+        "beside the reference (Linux 2.2.1, a connection each, exchanges a second)",
+        &["response bytes", "1999", "here", "n"],
+    );
+    if let Some(plan) = study.plans.get(1) {
+        for (size, then) in REFERENCE {
+            let level = plan.factors[2].levels.iter().position(|l| *l == size.to_string());
+            let here = level.and_then(|l| analysis::estimate(trials, 1, &[0, 0, l], &plan.response, seed));
+            let (text, n) = here.map_or(("-".into(), 0), |e| (quantity("transactions", e.value), e.n));
+            beside.rows.push(vec![size.to_string(), quantity("transactions", then), text, n.to_string()]);
+        }
+        let step_near_724 =
+            c.steps.iter().any(|(curve, s)| curve.starts_with("crr") && s.low < 724.0 && s.high >= 724.0);
+        c.notes.push(if step_near_724 {
+            "the step of 1999 at 724 bytes, half the MSS, is there on this kernel too".into()
+        } else {
+            "the step of 1999 at 724 bytes, half the MSS, was not seen with a connection each: later kernels send a FIN \
+             without waiting for the ACK of what went before it"
+                .into()
+        });
+    }
+    c.tables.push(beside);
+    conclusion::account(study, trials, &mut c);
+    c
+}
+
+/// One curve for each combination of write pattern and option: its steps, and for each what the packets say of the slow
+/// side.
+fn curves(part: usize, plan: &Plan, trials: &[Trial], c: &mut Conclusion) {
+    let sizes: Vec<f64> = plan.factors[2].levels.iter().filter_map(|l| l.parse().ok()).collect();
+    let mut head: Vec<String> = vec!["response bytes".into()];
+    let mut columns: Vec<Vec<String>> = vec![plan.factors[2].levels.clone()];
+    for (w, writes) in plan.factors[0].levels.iter().enumerate() {
+        for (o, option) in plan.factors[1].levels.iter().enumerate() {
+            let curve = format!(
+                "{}, {writes} write{}, {option}",
+                plan.name.split(" through").next().unwrap_or(""),
+                if writes == "1" { "" } else { "s" }
+            );
+            let points: Vec<(f64, f64)> = sizes
+                .iter()
+                .enumerate()
+                .flat_map(|(i, size)| {
+                    let values = analysis::by_block(trials, part, &[w, o, i], &plan.response).into_values();
+                    values.map(move |v| (*size, v)).collect::<Vec<_>>()
+                })
+                .collect();
+            // Exchanges of a fifth of a second on a busy machine vary; a stall is a matter of several times.
+            let steps = stats::steps(&points, stats::Search { smallest_ratio: 1.3, ..stats::Search::default() });
+            let stalled = slow(part, plan, trials, [w, o]);
+            if steps.is_empty() {
+                c.verdict.push(format!(
+                    "{curve}: no step of 30 % or more from {} to {} bytes{stalled}",
+                    sizes[0],
+                    sizes[sizes.len() - 1]
+                ));
+            }
+            for step in steps {
+                let (slow_at, direction) = if step.ratio > 1.0 { (step.after, "rises") } else { (step.at, "falls") };
+                let level = sizes.iter().position(|s| *s == slow_at).unwrap_or(0);
+                c.verdict.push(format!(
+                    "{curve}: the rate {direction} by a factor of {:.2} at {} bytes (the break lies above {} and at or below {}); {}",
+                    step.ratio.max(1.0 / step.ratio),
+                    step.at,
+                    step.low,
+                    step.high,
+                    cause(part, trials, &[w, o, level])
+                ));
+                c.steps.push((curve.clone(), step));
+            }
+            head.push(curve);
+            let column = (0..sizes.len()).map(|i| {
+                let values: Vec<f64> =
+                    analysis::by_block(trials, part, &[w, o, i], &plan.response).into_values().collect();
+                stats::median(&values).map_or_else(|| "-".into(), |m| format!("{m:.1} (n = {})", values.len()))
+            });
+            columns.push(column.collect());
+        }
+    }
+    let rows = (0..sizes.len()).map(|i| columns.iter().map(|column| column[i].clone()).collect()).collect();
+    c.tables.push(Table { title: format!("{}: transactions a second, median", plan.name), head, rows });
+}
+
+/// The costliest finding in the packets of a combination's trials.
+fn cause(part: usize, trials: &[Trial], levels: &[usize]) -> String {
+    let mut kinds: BTreeMap<&str, (u64, u64, &str, &[u64])> = BTreeMap::new();
+    let mut frames = 0;
+    for trial in of(trials, part, levels) {
+        frames += trial.evidence.frames;
+        for f in &trial.evidence.findings {
+            let entry = kinds.entry(&f.kind).or_insert((0, 0, &f.text, &f.packets));
+            entry.0 += f.cost_ns;
+            entry.1 += f.count;
+        }
+    }
+    match kinds.into_iter().max_by_key(|k| k.1.0) {
+        Some((kind, (cost, count, text, packets))) if cost > 0 => format!(
+            "on the slow side the packets show {kind}, {count} times for {} together in {frames} frames: {} (packets {packets:?})",
+            quantity("latency_p50", cost as f64),
+            text.trim_end_matches('.')
+        ),
+        _ => format!("the packets of the slow side ({frames} frames) show no cause"),
+    }
+}
+
+/// What to say of a curve without a step: whether all of it is stalled.
+fn slow(part: usize, plan: &Plan, trials: &[Trial], [w, o]: [usize; 2]) -> String {
+    let rates: Vec<f64> = (0..plan.factors[2].levels.len())
+        .flat_map(|i| analysis::by_block(trials, part, &[w, o, i], &plan.response).into_values())
+        .collect();
+    let round_trip_s = plan.setup(&[w, o, 0]).map_or(0.0, |s| s.round_trip_s());
+    let stalled = predict::delayed_ack_exchanges(round_trip_s);
+    match stats::median(&rates) {
+        Some(m) if (m / stalled - 1.0).abs() < 0.15 => format!(
+            "; every exchange waits for a delayed ACK ({m:.1} a second, predicted {stalled:.1}): {}",
+            cause(part, trials, &[w, o, 0])
+        ),
+        Some(m) => format!(", median {m:.1} a second"),
+        None => String::new(),
+    }
+}

@@ -1,0 +1,256 @@
+//! What a study says at its end: verdict first, then the figures, what was checked and what was lost.
+
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+use stats::Comparison;
+
+use crate::analysis::{self, percent, percent_of, quantity, quantity_of};
+use crate::engine::Study;
+use crate::plan::Plan;
+use crate::trial::Trial;
+
+/// A table for people.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Table {
+    /// What it shows.
+    pub title: String,
+    /// Names of the columns.
+    pub head: Vec<String>,
+    /// The rows; as many cells as there are names.
+    pub rows: Vec<Vec<String>>,
+}
+
+/// One comparison that a verdict rests on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Compared {
+    /// In words: what against what.
+    pub what: String,
+    /// Which response.
+    pub response: String,
+    /// The figures.
+    pub comparison: Comparison,
+    /// The p of the permutation test as it counts among all comparisons of the study (Holm).
+    pub holm_p: f64,
+    /// What first principles say, as a ratio less 1.
+    pub predicted: Option<f64>,
+}
+
+/// What a study says.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Conclusion {
+    /// The study.
+    pub study: String,
+    /// One sentence each, the most important first.
+    pub verdict: Vec<String>,
+    /// The comparisons.
+    pub compared: Vec<Compared>,
+    /// The tables.
+    pub tables: Vec<Table>,
+    /// Steps found along a swept factor, with the name of the curve.
+    pub steps: Vec<(String, stats::Step)>,
+    /// What was checked and held.
+    pub checked: Vec<String>,
+    /// What was lost, or did not hold.
+    pub lost: Vec<String>,
+    /// What to know when reading the figures.
+    pub notes: Vec<String>,
+}
+
+impl Table {
+    /// An empty one.
+    pub fn new(title: &str, head: &[&str]) -> Self {
+        Self { title: title.into(), head: head.iter().map(|h| (*h).to_owned()).collect(), rows: Vec::new() }
+    }
+}
+
+impl Compared {
+    /// The sentence that says it: what it is worth, or that no difference was seen and how small a one could have been.
+    pub fn sentence(&self) -> String {
+        let c = &self.comparison;
+        let predicted = self.predicted.map(|p| format!("; predicted {}", percent(p))).unwrap_or_default();
+        if c.seen(self.holm_p) {
+            format!(
+                "{} is worth {} {}{predicted} (n = {} blocks)",
+                self.what,
+                percent_of(&c.ratio),
+                self.response,
+                c.ratio.n
+            )
+        } else {
+            format!(
+                "{}: no difference in {} seen ({}, n = {} blocks); the smallest one this run could have seen is {}{predicted}",
+                self.what,
+                self.response,
+                percent_of(&c.ratio),
+                c.ratio.n,
+                percent(c.smallest_seen)
+            )
+        }
+    }
+}
+
+/// Corrects the comparisons' p for there being several (Holm).
+pub fn correct(compared: &mut [Compared]) {
+    let p: Vec<f64> = compared.iter().map(|c| c.comparison.permutation_p).collect();
+    compared.iter_mut().zip(stats::holm(&p)).for_each(|(c, p)| c.holm_p = p);
+}
+
+/// What every study checks and loses, from its trials.
+pub fn account(study: &Study, trials: &[Trial], conclusion: &mut Conclusion) {
+    let mut held: std::collections::BTreeMap<String, u32> = std::collections::BTreeMap::new();
+    for (part, plan) in study.plans.iter().enumerate() {
+        for trial in trials.iter().filter(|t| t.part == part) {
+            for text in &trial.held {
+                // Figures differ from trial to trial: what was checked is what stands before them.
+                let kind = text.split(" of ").next().unwrap_or(text).split(", ").next().unwrap_or(text);
+                *held
+                    .entry(kind.replace(|c: char| c.is_ascii_digit() && kind.starts_with("TCP headers"), "#"))
+                    .or_default() += 1;
+            }
+            for text in &trial.broken {
+                let place = trial.labels.join(", ");
+                conclusion
+                    .lost
+                    .push(format!("{}, block {}, {place}: {text}; that trial counts nowhere", plan.name, trial.block));
+            }
+            if trial.evidence.dropped > 0 {
+                let (n, frames) = (trial.evidence.dropped, trial.evidence.frames);
+                conclusion.lost.push(format!("{}: {n} frames not seen beside {frames} seen", trial.labels.join(", ")));
+            }
+        }
+        conclusion.notes.extend(analysis::order_notes(part, plan, trials));
+    }
+    conclusion.checked.extend(held.into_iter().map(|(text, n)| format!("{text} (in {n} checks)")));
+    let counted = trials.iter().filter(|t| t.counts()).count();
+    conclusion.checked.push(format!("{counted} of {} trials count", trials.len()));
+}
+
+/// A table of every combination of a plan: mean, interval, n, and what was predicted.
+pub fn table_of(
+    part: usize,
+    plan: &Plan,
+    trials: &[Trial],
+    response: &str,
+    seed: u64,
+    predict: impl Fn(&[usize]) -> Option<f64>,
+) -> Table {
+    let mut head: Vec<&str> = plan.factors.iter().map(|f| f.name.as_str()).collect();
+    head.extend([response, "95 % interval", "n", "predicted"]);
+    let mut table = Table::new(&plan.name, &head);
+    for levels in analysis::combinations(plan) {
+        let mut row = plan.label(&levels);
+        row.extend(quantity_of(response, analysis::estimate(trials, part, &levels, response, seed).as_ref()));
+        row.push(predict(&levels).map_or_else(|| "-".into(), |p| quantity(response, p)));
+        table.rows.push(row);
+    }
+    table
+}
+
+/// The conclusion of a plan from a file: each level against the first, main effects and interactions where there are
+/// several factors.
+pub fn of_plan(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
+    let mut conclusion = Conclusion { study: study.name.clone(), ..Conclusion::default() };
+    for (part, plan) in study.plans.iter().enumerate() {
+        if let [factor] = plan.factors.as_slice() {
+            for level in 1..factor.levels.len() {
+                let what = format!("{} {} against {}", factor.name, factor.levels[level], factor.levels[0]);
+                if let Some(comparison) = analysis::compare(trials, part, [&[0], &[level]], &plan.response, seed) {
+                    let holm_p = comparison.permutation_p;
+                    let response = plan.response.clone();
+                    conclusion.compared.push(Compared { what, response, comparison, holm_p, predicted: None });
+                }
+            }
+        } else if !plan.factors.is_empty() {
+            conclusion.tables.push(effects_table(part, plan, trials, seed, &mut conclusion.verdict));
+        }
+        conclusion.tables.push(table_of(part, plan, trials, &plan.response, seed, |levels| prediction(plan, levels)));
+    }
+    correct(&mut conclusion.compared);
+    let sentences: Vec<String> = conclusion.compared.iter().map(Compared::sentence).collect();
+    conclusion.verdict.splice(0..0, sentences);
+    account(study, trials, &mut conclusion);
+    conclusion
+}
+
+/// Main effects and interactions, those seen first in the verdict.
+pub fn effects_table(part: usize, plan: &Plan, trials: &[Trial], seed: u64, verdict: &mut Vec<String>) -> Table {
+    let found = analysis::effects(part, plan, trials, seed);
+    let title = format!(
+        "effects on {} (n = {} complete blocks, {} incomplete)",
+        plan.response, found.blocks, found.incomplete_blocks
+    );
+    let mut table = Table::new(&title, &["effect", "size", "p (Holm)"]);
+    let mut seen = Vec::new();
+    for effect in &found.effects {
+        let name = |&(factor, level): &(usize, usize)| {
+            let f = &plan.factors[factor];
+            format!("{} {} against {}", f.name, f.levels[level], f.levels[0])
+        };
+        let what = effect.of.iter().map(name).collect::<Vec<_>>().join(" × ");
+        let size = percent_of(&effect.size.map(f64::exp_m1));
+        table.rows.push(vec![what.clone(), size.clone(), format!("{:.4}", effect.holm_p)]);
+        if !effect.size.covers(0.0) && effect.holm_p <= stats::LEVEL {
+            seen.push((
+                effect.size.value.abs(),
+                format!("{what}: {size} {} (n = {} blocks)", plan.response, effect.size.n),
+            ));
+        }
+    }
+    seen.sort_by(|a, b| b.0.total_cmp(&a.0));
+    if seen.is_empty() && !found.effects.is_empty() {
+        let widest = found.effects.iter().map(|e| e.size.half_width()).fold(0.0, f64::max);
+        verdict.push(format!(
+            "{}: no effect on {} seen; intervals reach up to {} to either side (n = {} blocks)",
+            plan.name,
+            plan.response,
+            percent(widest),
+            found.blocks
+        ));
+    }
+    verdict.extend(seen.into_iter().map(|s| s.1));
+    table
+}
+
+/// What first principles say of a combination, where they do: goodput under a rate, a window or loss.
+pub fn prediction(plan: &Plan, levels: &[usize]) -> Option<f64> {
+    let setup = plan.setup(levels).ok()?;
+    (plan.response == "goodput").then(|| crate::predict::goodput(&setup)).flatten()
+}
+
+impl Conclusion {
+    /// As text for a terminal.
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        for sentence in &self.verdict {
+            _ = writeln!(out, "{sentence}.");
+        }
+        for table in &self.tables {
+            _ = writeln!(out, "\n{}", table.title);
+            let width = |i: usize| {
+                table
+                    .rows
+                    .iter()
+                    .map(|r| r[i].chars().count())
+                    .chain([table.head[i].chars().count()])
+                    .max()
+                    .unwrap_or(0)
+            };
+            let widths: Vec<usize> = (0..table.head.len()).map(width).collect();
+            for row in std::iter::once(&table.head).chain(&table.rows) {
+                let cells: Vec<String> = row.iter().zip(&widths).map(|(c, w)| format!("{c:<w$}")).collect();
+                _ = writeln!(out, "  {}", cells.join("  ").trim_end());
+            }
+        }
+        for (title, lines) in [("Checked", &self.checked), ("Lost", &self.lost), ("Notes", &self.notes)] {
+            if !lines.is_empty() {
+                _ = writeln!(out, "\n{title}");
+                lines.iter().for_each(|line| _ = writeln!(out, "  {line}"));
+            }
+        }
+        if self.lost.is_empty() {
+            _ = writeln!(out, "\nLost: nothing");
+        }
+        out
+    }
+}

@@ -1,0 +1,154 @@
+//! Runs a study: block after block of all its plans in turn, until all is done, narrow enough, or the budget is spent.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+use crate::analysis;
+use crate::plan::Plan;
+use crate::trial::{self, Trial};
+
+/// A study: its name and its plans, which are run block by block in turn.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Study {
+    /// The built-in's name, or the plan's.
+    pub name: String,
+    /// Whether it is a built-in one, which has conclusions of its own.
+    pub builtin: bool,
+    /// The plans.
+    pub plans: Vec<Plan>,
+}
+
+/// How long to go on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limits {
+    /// Where all random draws begin.
+    pub seed: u64,
+    /// Go on, beyond the plan's repetitions, until every interval of a ratio reaches no further than this to either side
+    /// (0.01 is 1 %).
+    pub until: Option<f64>,
+    /// Nanoseconds; the trial under way is finished.
+    pub budget_ns: Option<u64>,
+}
+
+/// With `until`, how many times its repetitions a plan goes on at most.
+const MOST_REPETITIONS: u32 = 20;
+
+/// Blocks before an interval is believed to be narrow: fewer can be narrow by chance.
+const FEWEST_BLOCKS: u32 = 5;
+
+/// Why it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ended {
+    /// Everything planned was run.
+    Planned,
+    /// Every interval is narrow enough.
+    Narrow,
+    /// The budget was spent.
+    Budget,
+    /// It was interrupted.
+    Interrupted,
+}
+
+/// Where a study is.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    /// Trials done, those of earlier runs included.
+    pub done: usize,
+    /// Trials planned at present.
+    pub planned: usize,
+    /// What is being run.
+    pub label: String,
+    /// Time left, nanoseconds, by the trials so far.
+    pub left_ns: u64,
+}
+
+impl Study {
+    /// Whether all its plans can be.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] with the first setting that cannot.
+    pub fn check(&self) -> Result<(), Error> {
+        self.plans.iter().try_for_each(Plan::check)
+    }
+
+    /// How long all of it takes, nanoseconds.
+    pub fn forecast_ns(&self) -> u64 {
+        self.plans.iter().fold(0, |sum, p| sum.saturating_add(p.forecast_ns()))
+    }
+}
+
+/// Runs what of `study` is not in `trials` yet, and adds it there. `record` keeps each trial as it comes, `tell` hears
+/// before each, `go_on` is asked about ten times a second.
+///
+/// # Errors
+/// The first of [`trial::run`] or `record`; the trials so far stay in `trials`.
+pub fn run(
+    study: &Study,
+    limits: Limits,
+    trials: &mut Vec<Trial>,
+    record: &mut dyn FnMut(&Trial) -> Result<(), Error>,
+    tell: &mut dyn FnMut(&Progress),
+    go_on: &(dyn Fn() -> bool + Sync),
+) -> Result<Ended, Error> {
+    study.check()?;
+    let began = traffic::monotonic_ns();
+    let mut narrow = vec![false; study.plans.len()];
+    let most =
+        |plan: &Plan| if limits.until.is_some() { plan.repetitions * MOST_REPETITIONS } else { plan.repetitions };
+    let blocks = study.plans.iter().map(most).max().unwrap_or(0);
+    for block in 0..blocks {
+        for (part, plan) in study.plans.iter().enumerate() {
+            if narrow[part] || block >= most(plan) {
+                continue;
+            }
+            for place in plan.block(block, limits.seed.wrapping_add(part as u64)) {
+                let same = |t: &&Trial| (t.part, t.block, &t.levels) == (part, block, &place.levels);
+                if trials.iter().any(|t| same(&t)) {
+                    continue;
+                }
+                let spent = traffic::monotonic_ns().saturating_sub(began);
+                if limits.budget_ns.is_some_and(|budget| spent.saturating_add(plan.trial_ns()) > budget) {
+                    return Ok(Ended::Budget);
+                }
+                if !go_on() {
+                    return Ok(Ended::Interrupted);
+                }
+                tell(&progress(study, block, trials, spent, limits, plan.label(&place.levels).join(", ")));
+                match trial::run(part, plan, &place, limits.seed, go_on)? {
+                    None => return Ok(Ended::Interrupted),
+                    Some(trial) => {
+                        record(&trial)?;
+                        trials.push(trial);
+                    }
+                }
+            }
+            if let Some(until) = limits.until.filter(|_| block + 1 >= FEWEST_BLOCKS) {
+                narrow[part] = analysis::widest(part, plan, trials, limits.seed).is_some_and(|w| w <= until);
+            }
+        }
+        if limits.until.is_some() && narrow.iter().all(|n| *n) {
+            return Ok(Ended::Narrow);
+        }
+    }
+    Ok(Ended::Planned)
+}
+
+fn progress(study: &Study, block: u32, trials: &[Trial], spent: u64, limits: Limits, label: String) -> Progress {
+    let blocks = |p: &Plan| if limits.until.is_some() { p.repetitions.max(block + 1) } else { p.repetitions };
+    let planned: usize = study.plans.iter().map(|p| p.combinations() * blocks(p) as usize).sum();
+    let mut left_ns = 0u64;
+    for (part, plan) in study.plans.iter().enumerate() {
+        let (mut n, mut took) = (0, 0u64);
+        for trial in trials.iter().filter(|t| t.part == part) {
+            n += 1;
+            took = took.saturating_add(trial.took_ns);
+        }
+        let each = took.checked_div(n as u64).unwrap_or_else(|| plan.trial_ns());
+        left_ns += each.saturating_mul((plan.combinations() * blocks(plan) as usize).saturating_sub(n) as u64);
+    }
+    if let Some(budget) = limits.budget_ns {
+        left_ns = left_ns.min(budget.saturating_sub(spent));
+    }
+    Progress { done: trials.len(), planned: planned.max(trials.len()), label, left_ns }
+}

@@ -1,0 +1,167 @@
+//! A plan: what is varied, what is held, what is measured and how often; and the random order of its trials.
+
+use rand::SeedableRng as _;
+use rand::seq::SliceRandom as _;
+use rand_pcg::Pcg64Mcg;
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+use crate::setting::Setup;
+
+/// One thing that is varied.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Factor {
+    /// Which setting.
+    pub name: String,
+    /// Its levels as people write them; the first is what the others are compared with.
+    pub levels: Vec<String>,
+}
+
+impl Factor {
+    /// From anything that reads as text.
+    pub fn new(name: &str, levels: impl IntoIterator<Item = impl ToString>) -> Self {
+        Self { name: name.into(), levels: levels.into_iter().map(|l| l.to_string()).collect() }
+    }
+}
+
+/// One experiment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// What it is called.
+    pub name: String,
+    /// What is varied: every combination is run once in each block.
+    pub factors: Vec<Factor>,
+    /// What is held: name and value.
+    pub fixed: Vec<(String, String)>,
+    /// The response that decides the verdict: `goodput`, `transactions`, `latency_p50`, ….
+    pub response: String,
+    /// Blocks.
+    pub repetitions: u32,
+    /// How long each trial measures, nanoseconds.
+    pub duration_ns: u64,
+    /// What each trial does before that and does not count, nanoseconds. Of a stream, rounded up to whole seconds.
+    pub warm_up_ns: u64,
+    /// Frames that are looked at in each trial, from its first on.
+    pub frames: u64,
+}
+
+/// What making a lab, starting a server and taking both down costs each trial, nanoseconds: for the forecast alone.
+const AROUND_A_TRIAL_NS: u64 = 250_000_000;
+
+/// One trial's place in a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Which block, from 0.
+    pub block: u32,
+    /// Which in the block's order, from 0.
+    pub position: u32,
+    /// The level of each factor, from 0.
+    pub levels: Vec<usize>,
+}
+
+impl Plan {
+    /// How many trials a block has.
+    pub fn combinations(&self) -> usize {
+        self.factors.iter().map(|f| f.levels.len()).product()
+    }
+
+    /// The trials of a block in their random order: the same for the same seed, whatever ran before.
+    pub fn block(&self, block: u32, seed: u64) -> Vec<Place> {
+        let mut all: Vec<Vec<usize>> = vec![Vec::new()];
+        for factor in &self.factors {
+            all = all
+                .into_iter()
+                .flat_map(|levels| (0..factor.levels.len()).map(move |l| levels.iter().copied().chain([l]).collect()))
+                .collect();
+        }
+        let mixed =
+            seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(u64::from(block)).wrapping_mul(0xD134_2543_DE82_EF95);
+        all.shuffle(&mut Pcg64Mcg::seed_from_u64(mixed));
+        (0..).zip(all).map(|(position, levels)| Place { block, position, levels }).collect()
+    }
+
+    /// The setup of a combination.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for a name or value that cannot be.
+    pub fn setup(&self, levels: &[usize]) -> Result<Setup, Error> {
+        let mut setup = Setup::default();
+        for (name, value) in &self.fixed {
+            setup.set(name, value)?;
+        }
+        for (factor, &level) in self.factors.iter().zip(levels) {
+            let text = factor.levels.get(level).map_or("", String::as_str);
+            setup.set(&factor.name, text)?;
+        }
+        Ok(setup)
+    }
+
+    /// Whether every setting can be, before anything is run.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] with the first that cannot.
+    pub fn check(&self) -> Result<(), Error> {
+        let wrong = |text: &str| Err(Error::Setting(format!("{}: {text}", self.name)));
+        if self.repetitions == 0 || self.duration_ns == 0 {
+            return wrong("at least one repetition of more than no time is needed");
+        }
+        if self.combinations() == 0 || self.combinations() > 10_000 {
+            return wrong("1 to 10,000 combinations of levels are needed");
+        }
+        if !crate::trial::RESPONSES.iter().any(|(name, _)| *name == self.response) {
+            let known: Vec<&str> = crate::trial::RESPONSES.iter().map(|r| r.0).collect();
+            return wrong(&format!("no response {:?}: there are {}", self.response, known.join(", ")));
+        }
+        for place in self.block(0, 0) {
+            let setup = self.setup(&place.levels)?;
+            setup.path.check()?;
+            setup.options.validate()?;
+        }
+        Ok(())
+    }
+
+    /// How long one trial takes, nanoseconds, as far as can be told before.
+    pub fn trial_ns(&self) -> u64 {
+        self.duration_ns.saturating_add(self.warm_up_ns).saturating_add(AROUND_A_TRIAL_NS)
+    }
+
+    /// How long all of it takes, nanoseconds.
+    pub fn forecast_ns(&self) -> u64 {
+        self.trial_ns().saturating_mul(self.combinations() as u64).saturating_mul(u64::from(self.repetitions))
+    }
+
+    /// What the levels are called.
+    pub fn label(&self, levels: &[usize]) -> Vec<String> {
+        self.factors.iter().zip(levels).filter_map(|(f, l)| f.levels.get(*l).cloned()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_hold_every_combination_in_an_order_that_the_seed_decides() {
+        let plan = Plan {
+            name: "p".into(),
+            factors: vec![Factor::new("delay", ["1ms", "2ms"]), Factor::new("flows", [1, 2, 4])],
+            fixed: vec![("rate".into(), "1gbit".into())],
+            response: "goodput".into(),
+            repetitions: 2,
+            duration_ns: 1,
+            warm_up_ns: 0,
+            frames: 0,
+        };
+        plan.check().unwrap();
+        let orders: Vec<Vec<Vec<usize>>> =
+            (0..8).map(|b| plan.block(b, 7).into_iter().map(|p| p.levels).collect()).collect();
+        assert_eq!(orders[0], plan.block(0, 7).into_iter().map(|p| p.levels).collect::<Vec<_>>());
+        let mut sorted = orders[0].clone();
+        sorted.sort();
+        assert_eq!(sorted, [[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [1, 2]].map(Vec::from));
+        assert!(orders.iter().any(|o| *o != orders[0]));
+        assert_eq!(plan.setup(&[1, 2]).unwrap().flows, 4);
+        assert!(Plan { response: "speed".into(), ..plan.clone() }.check().is_err());
+        assert!(Plan { factors: vec![Factor::new("delay", ["1"])], ..plan }.check().is_err());
+    }
+}

@@ -1,0 +1,211 @@
+//! Plans in TOML.
+//!
+//! ```toml
+//! name = "delay"             # optional
+//! workload = "stream"        # stream, rr or crr
+//! response = "goodput"
+//! repetitions = 10
+//! duration = "2s"
+//! warm_up = "1s"
+//!
+//! [fixed]                    # held: setting = value
+//! rate = "1gbit"
+//!
+//! [factors]                  # varied: setting = [levels]; the first is what others are compared with
+//! delay = ["0", "5ms"]
+//! "net.ipv4.tcp_timestamps" = [1, 0]
+//! ```
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::Error;
+use crate::plan::{Factor, Plan};
+use crate::setting::{Refused, Setup};
+
+const KEYS: [&str; 8] = ["name", "workload", "response", "repetitions", "duration", "warm_up", "fixed", "factors"];
+
+/// Reads a plan. `file` is its name, for messages.
+///
+/// # Errors
+/// [`Error::Plan`] with line and column: what is wrong there, and what would be right.
+pub fn parse(file: &str, text: &str) -> Result<Plan, Error> {
+    Reader { file, text }.plan()
+}
+
+struct Reader<'a> {
+    file: &'a str,
+    text: &'a str,
+}
+
+impl Reader<'_> {
+    fn wrong(&self, at: Range<usize>, problem: impl Into<String>) -> Error {
+        let before = self.text.get(..at.start).unwrap_or(self.text);
+        let line = before.matches('\n').count() + 1;
+        let column = before.rsplit('\n').next().unwrap_or("").chars().count() + 1;
+        Error::Plan { file: self.file.into(), line, column, problem: problem.into() }
+    }
+
+    fn plan(&self) -> Result<Plan, Error> {
+        let table = DeTable::parse(self.text)
+            .map_err(|e| self.wrong(e.span().unwrap_or(0..0), e.message().to_owned()))?
+            .into_inner();
+        let mut plan = Plan {
+            name: "plan".into(),
+            factors: Vec::new(),
+            fixed: Vec::new(),
+            response: String::new(),
+            repetitions: 10,
+            duration_ns: 2_000_000_000,
+            warm_up_ns: 1_000_000_000,
+            frames: 20_000,
+        };
+        let mut response = None;
+        for (key, value) in self.in_order(&table) {
+            let name: &str = key.get_ref();
+            match name {
+                "fixed" | "factors" => {}
+                "name" => plan.name = self.text_of(value)?,
+                "workload" => {
+                    let text = self.text_of(value)?;
+                    self.set(&mut Setup::default(), ("workload", key.span()), (&text, value.span()))?;
+                    plan.fixed.push(("workload".into(), text));
+                }
+                "response" => response = Some((self.text_of(value)?, value.span())),
+                "repetitions" => {
+                    let text = self.text_of(value)?;
+                    plan.repetitions = text.parse().ok().filter(|n| (1..=10_000).contains(n)).ok_or_else(|| {
+                        self.wrong(value.span(), "repetitions must be a whole number from 1 to 10000")
+                    })?;
+                }
+                "duration" => plan.duration_ns = self.duration("duration", value)?,
+                "warm_up" => plan.warm_up_ns = self.duration("warm_up", value)?,
+                _ => {
+                    let nearest = KEYS.iter().min_by_key(|k| strsim::damerau_levenshtein(k, name)).unwrap_or(&"name");
+                    let problem = format!("there is no key {name:?} in a plan: did you mean `{nearest}`?");
+                    return Err(self.wrong(key.span(), problem));
+                }
+            }
+        }
+        for (key, value) in self.section(&table, "fixed")? {
+            let text = self.text_of(value)?;
+            self.set(&mut Setup::default(), (key.get_ref(), key.span()), (&text, value.span()))?;
+            plan.fixed.push((key.get_ref().to_string(), text));
+        }
+        for (key, value) in self.section(&table, "factors")? {
+            let levels = value
+                .get_ref()
+                .as_array()
+                .filter(|a| !a.is_empty())
+                .ok_or_else(|| self.wrong(value.span(), "a factor has a list of levels, such as [1, 0]"))?;
+            let mut factor = Factor { name: key.get_ref().to_string(), levels: Vec::new() };
+            for level in levels {
+                let text = self.text_of(level)?;
+                self.set(&mut Setup::default(), (&factor.name, key.span()), (&text, level.span()))?;
+                if factor.levels.contains(&text) {
+                    return Err(self.wrong(level.span(), format!("level {text:?} is there twice")));
+                }
+                factor.levels.push(text);
+            }
+            plan.factors.push(factor);
+        }
+        let workload = plan.fixed.iter().find(|(name, _)| name == "workload").map_or("stream", |(_, v)| v.as_str());
+        let (name, span) =
+            response.unwrap_or_else(|| (if workload == "stream" { "goodput" } else { "transactions" }.into(), 0..0));
+        plan.response = name;
+        plan.check().map_err(|e| match e {
+            Error::Setting(problem) => self.wrong(span.clone(), problem),
+            other => self.wrong(0..0, other.to_string()),
+        })?;
+        Ok(plan)
+    }
+
+    /// A table's entries in the order of the file.
+    fn in_order<'t, 'i>(&self, table: &'t DeTable<'i>) -> Vec<(&'t Spanned<Cow<'i, str>>, &'t Spanned<DeValue<'i>>)> {
+        let mut entries: Vec<_> = table.iter().collect();
+        entries.sort_by_key(|(key, _)| key.span().start);
+        entries
+    }
+
+    fn section<'t, 'i>(
+        &self,
+        table: &'t DeTable<'i>,
+        name: &str,
+    ) -> Result<Vec<(&'t Spanned<Cow<'i, str>>, &'t Spanned<DeValue<'i>>)>, Error> {
+        let Some((_, value)) = table.iter().find(|(key, _)| key.get_ref() == name) else { return Ok(Vec::new()) };
+        let inner =
+            value.get_ref().as_table().ok_or_else(|| self.wrong(value.span(), format!("[{name}] must be a table")))?;
+        Ok(self.in_order(inner))
+    }
+
+    fn text_of(&self, value: &Spanned<DeValue<'_>>) -> Result<String, Error> {
+        match value.get_ref() {
+            DeValue::String(text) => Ok(text.to_string()),
+            DeValue::Integer(n) => Ok(n.to_string()),
+            DeValue::Float(n) => Ok(n.to_string()),
+            DeValue::Boolean(b) => Ok(if *b { "on" } else { "off" }.into()),
+            other => {
+                Err(self.wrong(value.span(), format!("text or a number is needed here, not {}", other.type_str())))
+            }
+        }
+    }
+
+    fn duration(&self, what: &'static str, value: &Spanned<DeValue<'_>>) -> Result<u64, Error> {
+        let text = self.text_of(value)?;
+        lab::parse::duration(what, &text).map(|ns| ns.0).map_err(|e| self.wrong(value.span(), e.to_string()))
+    }
+
+    fn set(
+        &self,
+        setup: &mut Setup,
+        (name, name_at): (&str, Range<usize>),
+        (value, value_at): (&str, Range<usize>),
+    ) -> Result<(), Error> {
+        setup.set(name, value).map_err(|refused| match refused {
+            Refused::Name(problem) => self.wrong(name_at, problem),
+            Refused::Value(problem) => self.wrong(value_at, problem),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "workload = \"rr\"\nrepetitions = 4\nduration = \"500ms\"\n\n[fixed]\nrate = \"1gbit\"\n\n[factors]\n\
+                        response = [1, 724]\n\"net.ipv4.tcp_timestamps\" = [1, 0]\n";
+
+    #[test]
+    fn a_plan_is_read_in_the_order_of_the_file() {
+        let plan = parse("p.toml", GOOD).unwrap();
+        assert_eq!(
+            plan.factors.iter().map(|f| f.name.as_str()).collect::<Vec<_>>(),
+            ["response", "net.ipv4.tcp_timestamps"]
+        );
+        assert_eq!((plan.repetitions, plan.duration_ns, plan.response.as_str()), (4, 500_000_000, "transactions"));
+        assert_eq!(plan.factors[0].levels, ["1", "724"]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_place_and_the_nearest_name() {
+        for (from, to, place, advice) in [
+            ("rate =", "rtae =", "p.toml:6:1", "`rate`"),
+            ("response = [1", "respones = [1", "p.toml:9:1", "`response`"),
+            ("repetitions", "repetition", "p.toml:2:1", "`repetitions`"),
+            ("\"1gbit\"", "\"1 horse\"", "p.toml:6:8", "bit"),
+            ("[1, 724]", "[1, 0]", "p.toml:9:16", "whole number"),
+            ("[1, 724]", "[1, 1]", "p.toml:9:16", "twice"),
+            ("[1, 724]", "7", "p.toml:9:12", "list"),
+            ("[fixed]", "[fixed", "p.toml:5:7", ""),
+        ] {
+            let text = GOOD.replacen(from, to, 1);
+            let error = parse("p.toml", &text).unwrap_err();
+            assert!(error.is_wrong_use());
+            let message = error.to_string();
+            assert!(message.starts_with(place) && message.contains(advice), "{message}");
+        }
+    }
+}

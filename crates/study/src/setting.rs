@@ -1,0 +1,302 @@
+//! Everything that can be set for one trial, by name and as people write it.
+
+use std::net::{IpAddr, SocketAddr};
+
+use lab::{Config, Loss, Side, parse};
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+
+/// What a trial runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Workload {
+    /// Bulk transfer.
+    Stream,
+    /// Request and response on one connection.
+    Rr,
+    /// Request and response, a connection each.
+    Crr,
+}
+
+/// One trial, fully set.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setup {
+    /// The path.
+    pub path: Config,
+    /// Through the path, or over loopback of host b.
+    pub loopback: bool,
+    /// Sysctls: which host, name, value.
+    pub sysctls: Vec<(Side, String, String)>,
+    /// Segmentation and receive offloads of both hosts; `None` leaves them.
+    pub offloads: Option<bool>,
+    /// What runs.
+    pub workload: Workload,
+    /// Options of the workload's sockets on both sides.
+    pub options: traffic::SocketOptions,
+    /// IPv6 instead of IPv4.
+    pub ipv6: bool,
+    /// Parallel flows of a stream.
+    pub flows: u32,
+    /// Bytes of one write of a stream.
+    pub write_bytes: u32,
+    /// Shape of request and response.
+    pub exchange: traffic::rr::Exchange,
+    /// A second stream at the same time, with this congestion control.
+    pub rival: Option<String>,
+    /// Threads that do nothing but use the CPU.
+    pub cpu_load: u32,
+}
+
+/// The names of all settings, for messages.
+pub const NAMES: [&str; 28] = [
+    "delay",
+    "jitter",
+    "rate",
+    "loss",
+    "burst_loss",
+    "queue",
+    "ecn",
+    "mtu",
+    "over",
+    "offloads",
+    "workload",
+    "family",
+    "flows",
+    "write",
+    "request",
+    "response",
+    "request_writes",
+    "response_writes",
+    "socket",
+    "congestion",
+    "rival",
+    "send_buffer",
+    "receive_buffer",
+    "notsent_lowat",
+    "mss",
+    "cpu_load",
+    "think",
+    "net.…",
+];
+
+impl Default for Setup {
+    fn default() -> Self {
+        let server = SocketAddr::new(IpAddr::V4(Side::B.ipv4()), 0);
+        Self {
+            path: Config::default(),
+            loopback: false,
+            sysctls: Vec::new(),
+            offloads: None,
+            workload: Workload::Stream,
+            options: traffic::SocketOptions::default(),
+            ipv6: false,
+            flows: 1,
+            write_bytes: 128 << 10,
+            exchange: traffic::rr::Config::new(server).exchange,
+            rival: None,
+            cpu_load: 0,
+        }
+    }
+}
+
+/// Why a setting cannot be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// There is no setting of this name.
+    Name(String),
+    /// It cannot have this value.
+    Value(String),
+}
+
+impl From<Refused> for Error {
+    fn from(refused: Refused) -> Self {
+        let (Refused::Name(text) | Refused::Value(text)) = refused;
+        Self::Setting(text)
+    }
+}
+
+fn number<T: std::str::FromStr>(name: &str, text: &str, least: T, most: T) -> Result<T, Refused>
+where
+    T: PartialOrd + std::fmt::Display,
+{
+    let found = text.trim().parse::<T>().ok().filter(|n| (&least..=&most).contains(&n));
+    found.ok_or_else(|| Refused::Value(format!("{name} {text:?}: must be a whole number from {least} to {most}")))
+}
+
+fn one_of<T: Copy>(name: &str, text: &str, known: &[(&str, T)]) -> Result<T, Refused> {
+    known.iter().find(|(word, _)| *word == text).map(|(_, value)| *value).ok_or_else(|| {
+        let words: Vec<&str> = known.iter().map(|(word, _)| *word).collect();
+        Refused::Value(format!("{name} {text:?}: must be one of {}", words.join(", ")))
+    })
+}
+
+impl Setup {
+    /// Sets one thing. Path settings hold for both directions, or are given as `A_TO_B/B_TO_A`. A name that begins with
+    /// `net.` is a sysctl of both hosts, with `a.` or `b.` before it of one.
+    ///
+    /// # Errors
+    /// [`Refused`], with the nearest name or the values that there are.
+    pub fn set(&mut self, name: &str, text: &str) -> Result<(), Refused> {
+        let wrong = |e: lab::Error| Refused::Value(e.to_string());
+        match name {
+            "delay" => {
+                self.each(parse::both(text, |t| parse::duration("delay", t)).map_err(wrong)?, |d, v| d.delay = v)
+            }
+            "jitter" => {
+                self.each(parse::both(text, |t| parse::duration("jitter", t)).map_err(wrong)?, |d, v| d.jitter = v);
+            }
+            "rate" => self.each(parse::both(text, parse::rate).map_err(wrong)?, |d, v| d.rate = v),
+            "loss" => {
+                let loss = parse::both(text, |t| parse::share("loss", t)).map_err(wrong)?;
+                self.each(loss, |d, p| d.loss = if p > 0.0 { Loss::Independent(p) } else { Loss::None });
+            }
+            "burst_loss" => self.each(parse::both(text, parse::burst_loss).map_err(wrong)?, |d, v| d.loss = v),
+            "queue" => {
+                let depth = parse::both(text, |t| parse::depth("queue", t)).map_err(wrong)?;
+                self.each(depth, |d, v| d.queue = Some(v));
+            }
+            "ecn" => {
+                let depth = parse::both(text, |t| parse::depth("ecn", t)).map_err(wrong)?;
+                self.each(depth, |d, v| d.ecn = Some(v));
+            }
+            "mtu" => self.path.mtu = number(name, text, 1_280, 65_521)?,
+            "over" => self.loopback = one_of(name, text, &[("path", false), ("loopback", true)])?,
+            "offloads" => self.offloads = Some(one_of(name, text, &[("on", true), ("off", false)])?),
+            "workload" => {
+                let known = [("stream", Workload::Stream), ("rr", Workload::Rr), ("crr", Workload::Crr)];
+                self.workload = one_of(name, text, &known)?;
+            }
+            "family" => self.ipv6 = one_of(name, text, &[("ipv4", false), ("ipv6", true)])?,
+            "flows" => self.flows = number(name, text, 1, 128)?,
+            "write" => self.write_bytes = number(name, text, 1, 4 << 20)?,
+            "request" => self.exchange.request_bytes = number(name, text, 1, 4 << 20)?,
+            "response" => self.exchange.response_bytes = number(name, text, 1, 4 << 20)?,
+            "request_writes" => self.exchange.request_writes = number(name, text, 1, 1_000)?,
+            "response_writes" => self.exchange.response_writes = number(name, text, 1, 1_000)?,
+            "think" => self.exchange.think_ns = parse::duration("think", text).map_err(wrong)?.0,
+            "socket" => self.set_socket(text)?,
+            "congestion" => self.options.congestion_control = Some(text.to_owned()),
+            "rival" => self.rival = (text != "none").then(|| text.to_owned()),
+            "send_buffer" => self.options.send_buffer_bytes = Some(number(name, text, 2_048, 64 << 20)?),
+            "receive_buffer" => self.options.receive_buffer_bytes = Some(number(name, text, 2_048, 64 << 20)?),
+            "notsent_lowat" => self.options.notsent_lowat_bytes = Some(number(name, text, 1, u32::MAX)?),
+            "mss" => self.options.mss_bytes = Some(number(name, text, 88, 32_767)?),
+            "cpu_load" => self.cpu_load = number(name, text, 0, 256)?,
+            _ => self.set_sysctl(name, text)?,
+        }
+        Ok(())
+    }
+
+    fn each<T>(&mut self, [ab, ba]: [T; 2], set: impl Fn(&mut lab::Direction, T)) {
+        set(&mut self.path.a_to_b, ab);
+        set(&mut self.path.b_to_a, ba);
+    }
+
+    /// Nagle's rule as it is by default, or one socket option that changes it or the ACKs.
+    fn set_socket(&mut self, text: &str) -> Result<(), Refused> {
+        let o = &mut self.options;
+        (o.nodelay, o.cork, o.quickack) = one_of(
+            "socket",
+            text,
+            &[
+                ("default", (Some(false), None, None)),
+                ("nodelay", (Some(true), None, None)),
+                ("cork", (Some(false), Some(true), None)),
+                ("quickack", (Some(false), None, Some(true))),
+            ],
+        )?;
+        Ok(())
+    }
+
+    fn set_sysctl(&mut self, name: &str, text: &str) -> Result<(), Refused> {
+        let (sides, sysctl): (&[Side], &str) = match name.split_at_checked(2) {
+            Some(("a.", rest)) => (&[Side::A], rest),
+            Some(("b.", rest)) => (&[Side::B], rest),
+            _ => (&Side::ALL, name),
+        };
+        if sysctl.starts_with("net.") {
+            for side in sides {
+                self.sysctls.retain(|(s, n, _)| (s, n.as_str()) != (side, sysctl));
+                self.sysctls.push((*side, sysctl.to_owned(), text.to_owned()));
+            }
+            return Ok(());
+        }
+        let nearest = NAMES
+            .iter()
+            .map(|known| (strsim::damerau_levenshtein(known, name), known))
+            .min_by_key(|(distance, _)| *distance)
+            .filter(|(distance, known)| *distance <= known.len() / 2);
+        let advice = match nearest {
+            Some((_, known)) => format!("did you mean `{known}`?"),
+            None => format!("there are {}", NAMES.join(", ")),
+        };
+        Err(Refused::Name(format!("there is no setting {name:?}: {advice}")))
+    }
+
+    /// Where the workload's server listens.
+    pub fn server_ip(&self) -> IpAddr {
+        match (self.loopback, self.ipv6) {
+            (true, false) => IpAddr::from([127, 0, 0, 1]),
+            (true, true) => std::net::Ipv6Addr::LOCALHOST.into(),
+            (false, false) => Side::B.ipv4().into(),
+            (false, true) => Side::B.ipv6().into(),
+        }
+    }
+
+    /// Round trip of the empty path, seconds.
+    pub fn round_trip_s(&self) -> f64 {
+        if self.loopback { 0.0 } else { (self.path.a_to_b.delay + self.path.b_to_a.delay).as_secs_f64() }
+    }
+
+    /// What a sysctl is set to in a host; `None` where the plan leaves it.
+    pub fn sysctl(&self, side: Side, name: &str) -> Option<&str> {
+        self.sysctls.iter().find(|(s, n, _)| (*s, n.as_str()) == (side, name)).map(|(_, _, v)| v.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_set() {
+        let mut s = Setup::default();
+        for (name, text) in [
+            ("delay", "25ms/5ms"),
+            ("rate", "1gbit"),
+            ("queue", "20ms"),
+            ("loss", "0.5%"),
+            ("net.ipv4.tcp_timestamps", "0"),
+            ("a.net.ipv4.tcp_timestamps", "1"),
+            ("socket", "cork"),
+            ("family", "ipv6"),
+        ] {
+            s.set(name, text).unwrap();
+        }
+        assert!((s.round_trip_s() - 0.03).abs() < 1e-9);
+        assert_eq!(s.sysctl(Side::A, "net.ipv4.tcp_timestamps"), Some("1"));
+        assert_eq!(s.sysctl(Side::B, "net.ipv4.tcp_timestamps"), Some("0"));
+        assert_eq!(s.sysctls.len(), 2);
+        assert_eq!((s.options.cork, s.server_ip()), (Some(true), Side::B.ipv6().into()));
+    }
+
+    #[test]
+    fn wrong_names_and_values_say_what_is_right() {
+        let mut s = Setup::default();
+        assert_eq!(
+            s.set("dealy", "1ms"),
+            Err(Refused::Name("there is no setting \"dealy\": did you mean `delay`?".into()))
+        );
+        for (name, text) in [("delay", "1"), ("family", "ipx"), ("flows", "0"), ("mtu", "100"), ("socket", "x")] {
+            assert!(matches!(s.set(name, text), Err(Refused::Value(_))), "{name} {text}");
+        }
+    }
+
+    #[test]
+    fn every_name_is_known() {
+        for name in NAMES.iter().filter(|n| **n != "net.…") {
+            assert!(!matches!(Setup::default().set(name, "?"), Err(Refused::Name(_))), "{name}");
+        }
+    }
+}

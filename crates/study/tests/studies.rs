@@ -1,0 +1,116 @@
+//! Studies run for real in labs: a difference put in is found, a run goes on where it was, settings are proved.
+
+use std::cell::Cell;
+
+use study::ledger::{self, Ledger, Provenance};
+use study::{Ended, Error, Limits, Study, Trial, builtin, plan_file};
+
+const LIMITS: Limits = Limits { seed: 1, until: None, budget_ns: None };
+
+fn study_of(text: &str) -> Study {
+    let plan = plan_file::parse("plan.toml", text).unwrap();
+    Study { name: plan.name.clone(), builtin: false, plans: vec![plan] }
+}
+
+fn run_all(study: &Study) -> Vec<Trial> {
+    let mut trials = Vec::new();
+    let ended = study::run(study, LIMITS, &mut trials, &mut |_| Ok(()), &mut |_| {}, &|| true).unwrap();
+    assert_eq!(ended, Ended::Planned);
+    trials
+}
+
+#[test]
+fn one_percent_put_in_by_the_lab_is_found_and_covered() {
+    tier::needs!(tier::Need::Root, tier::Need::Path("/dev/net/tun"));
+    let study = study_of(
+        "repetitions = 6\nduration = \"1s\"\nwarm_up = \"1s\"\n[fixed]\ndelay = \"1ms\"\n[factors]\n\
+         rate = [\"50mbit\", \"49.5mbit\"]\n",
+    );
+    let trials = run_all(&study);
+    let counting = trials.iter().filter(|t| t.counts()).count();
+    assert!(counting >= 8, "{:?}", trials.iter().flat_map(|t| &t.broken).collect::<Vec<_>>());
+    let said = builtin::conclude(&study, &trials, 1);
+    let c = said.compared[0].comparison;
+    // A busy machine widens the interval; it may not move it off the truth by more than a fifth of the difference.
+    let near = c.ratio.low - 0.002 <= -0.01 && -0.01 <= c.ratio.high + 0.002;
+    assert!(near, "{}", said.text());
+    assert!(c.ratio.high < 0.0, "{}", said.text());
+}
+
+#[test]
+fn settings_are_proved_by_the_packets() {
+    tier::needs!(tier::Need::Root, tier::Need::Path("/dev/net/tun"));
+    let study = study_of(
+        "repetitions = 1\nduration = \"300ms\"\nwarm_up = \"0\"\n[fixed]\nrate = \"100mbit\"\ndelay = \"2ms\"\n[factors]\n\
+         \"net.ipv4.tcp_timestamps\" = [1, 0]\n\"a.net.ipv4.tcp_window_scaling\" = [1, 0]\n",
+    );
+    for trial in run_all(&study) {
+        let on = |i: usize| trial.labels[i] == "1";
+        let lengths: Vec<u8> = trial.evidence.header_bytes.keys().copied().collect();
+        assert_eq!(lengths, [if on(0) { 32 } else { 20 }], "{trial:?}");
+        assert!(trial.evidence.syns.iter().any(|s| !s.from_server && s.window_scale.is_some() == on(1)));
+        assert!(trial.evidence.syns.iter().any(|s| s.from_server && s.window_scale.is_some() == on(1)));
+        let widest = trial.evidence.windows.iter().map(|w| w.1).max().unwrap();
+        assert!((widest > 65_535) == on(1), "{widest} {:?}", trial.labels);
+        assert!(trial.held.iter().any(|h| h.contains("window scaling")) && trial.response("goodput").unwrap() > 0.0);
+    }
+}
+
+#[test]
+fn a_run_cut_short_goes_on_where_it_was() {
+    tier::needs!(tier::Need::Root, tier::Need::Path("/dev/net/tun"));
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    let study = study_of(
+        "workload = \"rr\"\nrepetitions = 2\nduration = \"100ms\"\nwarm_up = \"50ms\"\n[factors]\nresponse = [10, 100, 1000]\n",
+    );
+    let mut ledger = Ledger::create(&run, Provenance::here(&study, 1, vec!["test".into()])).unwrap();
+    assert!(matches!(Ledger::create(&run, ledger.provenance().clone()), Err(Error::Run { .. })));
+    let seen = Cell::new(0);
+    let mut trials = Vec::new();
+    let mut record = |trial: &Trial| {
+        seen.set(seen.get() + 1);
+        if seen.get() > 3 {
+            return Err(Error::Setting("the disk is full".into()));
+        }
+        ledger.add(trial)
+    };
+    study::run(&study, LIMITS, &mut trials, &mut record, &mut |_| {}, &|| true).unwrap_err();
+    drop(ledger);
+    // As SIGKILL in the middle of a line leaves it.
+    use std::io::Write as _;
+    let mut file = std::fs::File::options().append(true).open(run.join("trials.ndjson")).unwrap();
+    file.write_all(b"{\"part\":0,\"blo").unwrap();
+    drop(file);
+    let (mut ledger, mut trials) = Ledger::resume(&run).unwrap();
+    assert_eq!(trials.len(), 3);
+    let before = trials.clone();
+    let ended = study::run(&study, LIMITS, &mut trials, &mut |t| ledger.add(t), &mut |_| {}, &|| true).unwrap();
+    ledger.conclude(&builtin::conclude(&study, &trials, 1), true).unwrap();
+    let (provenance, kept, _) = ledger::load(&run).unwrap();
+    assert_eq!((ended, kept.len(), provenance.finished), (Ended::Planned, 6, true));
+    assert_eq!(kept[..3], before[..]);
+    let mut places: Vec<_> = kept.iter().map(|t| (t.block, t.levels.clone())).collect();
+    places.sort();
+    places.dedup();
+    assert_eq!(places.len(), 6);
+    assert!(run.join("result.json").exists());
+}
+
+#[test]
+fn a_budget_and_an_interruption_end_it_early() {
+    tier::needs!(tier::Need::Root, tier::Need::Path("/dev/net/tun"));
+    let study = study_of(
+        "workload = \"crr\"\nrepetitions = 50\nduration = \"100ms\"\nwarm_up = \"0\"\n[factors]\nover = [\"path\", \"loopback\"]\n",
+    );
+    let mut trials = Vec::new();
+    let limits = Limits { budget_ns: Some(1), ..LIMITS };
+    let ended = study::run(&study, limits, &mut trials, &mut |_| Ok(()), &mut |_| {}, &|| true).unwrap();
+    assert_eq!((ended, trials.len()), (Ended::Budget, 0));
+    let left = std::sync::atomic::AtomicU32::new(6);
+    let go_on = || left.fetch_update(Relaxed, Relaxed, |n| n.checked_sub(1)).is_ok();
+    use std::sync::atomic::Ordering::Relaxed;
+    let ended = study::run(&study, LIMITS, &mut trials, &mut |_| Ok(()), &mut |_| {}, &go_on).unwrap();
+    assert_eq!(ended, Ended::Interrupted);
+    assert!(trials.iter().all(Trial::counts) && trials.len() < 6, "{trials:?}");
+}
