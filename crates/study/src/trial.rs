@@ -418,7 +418,8 @@ fn promise(path: &PathReport, held: &mut Vec<String>, broken: &mut Vec<String>) 
             && did.busy.0 > 200_000_000
         {
             let asked = rate.bits() as f64;
-            let text = format!("the path {way}: rate asked {asked:.4e} bit/s, {busy:.4e} while busy");
+            let [wanted, was] = [asked, busy].map(|rate| crate::analysis::quantity("goodput", rate));
+            let text = format!("the path {way}: rate asked {wanted}, {was} while busy");
             if (busy / asked - 1.0).abs() < 0.01 { held.push(text) } else { broken.push(text) }
         }
         if let Some(loss) = did.loss.filter(|_| asked.loss.share() > 0.0) {

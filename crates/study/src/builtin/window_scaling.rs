@@ -33,7 +33,11 @@ fn plans(quick: bool) -> Vec<Plan> {
             name: format!("1 Gbit/s, {} each way", delays.join(", ")),
             factors: vec![Factor::new("delay", *delays), Factor::new(SYSCTL, [1, 0])],
             // A queue that holds a round trip: what limits is to be the window, not the queue.
-            fixed: vec![("rate".into(), "1gbit".into()), ("queue".into(), "200ms".into())],
+            fixed: vec![
+                ("rate".into(), "1gbit".into()),
+                ("queue".into(), "200ms".into()),
+                ("congestion".into(), "cubic".into()),
+            ],
             response: "goodput".into(),
             repetitions: if quick { 3 } else { 6 },
             duration_ns: seconds * SECOND_NS,
@@ -66,7 +70,7 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
             if let Some(comparison) = analysis::compare(trials, part, [&[d, 0], &[d, 1]], "goodput", seed) {
                 let predicted = predict(0).zip(predict(1)).map(|(on, off)| off / on - 1.0);
                 let what = format!("Window scaling off at one side, {delay} each way,");
-                let holm_p = comparison.permutation_p;
+                let holm_p = comparison.student_p;
                 c.compared.push(Compared { what, response: "goodput".into(), comparison, holm_p, predicted });
             }
             for (level, name) in [(0, "on"), (1, "off")] {
