@@ -86,6 +86,17 @@ pub(crate) fn student(degrees: usize, share: f64) -> f64 {
     StudentsT::new(0.0, 1.0, degrees.max(1) as f64).map_or(f64::NAN, |t| t.inverse_cdf(share))
 }
 
+/// The two-sided p of Student's test that the mean is zero. `None` below two values.
+pub fn student_p(values: &[f64]) -> Option<f64> {
+    let (middle, spread) = (mean(values)?, deviation(values)?);
+    if spread == 0.0 {
+        return Some(if middle == 0.0 { 1.0 } else { 0.0 });
+    }
+    let t = middle.abs() / spread * (values.len() as f64).sqrt();
+    let law = StudentsT::new(0.0, 1.0, (values.len() - 1) as f64).ok()?;
+    Some((2.0 * law.sf(t)).min(1.0))
+}
+
 /// The mean with its interval. `None` below two values, or with a confidence outside (0, 1), or a value that is not finite.
 pub fn mean_interval(values: &[f64], confidence: f64, seed: u64) -> Option<Estimate> {
     let (value, n) = (mean(values)?, values.len());

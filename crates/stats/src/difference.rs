@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::bootstrap::{Estimate, mean_interval, student};
+use crate::bootstrap::{Estimate, mean_interval, student, student_p};
 use crate::sample::{deviation, mean};
 use crate::{permutation, rank};
 
@@ -24,7 +24,9 @@ pub struct Comparison {
     pub hedges_g: f64,
     /// Cliff's delta: how much oftener a value of b is above one of a than below, −1 to 1.
     pub cliffs_delta: f64,
-    /// Of the logarithms of the ratios, by flipping signs.
+    /// Of the logarithms of the ratios, by Student's test.
+    pub student_p: f64,
+    /// Likewise, by flipping signs.
     pub permutation_p: f64,
     /// Likewise by Wilcoxon's signed ranks; absent where every ratio is 1.
     pub wilcoxon_p: Option<f64>,
@@ -47,18 +49,19 @@ impl Comparison {
             difference: mean_interval(&differences, 1.0 - LEVEL, seed)?,
             hedges_g: hedges_g(a, b)?,
             cliffs_delta: cliffs_delta(a, b)?,
+            student_p: student_p(&logs)?,
             permutation_p: permutation::paired(&logs, seed)?,
             wilcoxon_p: rank::wilcoxon(&logs),
             smallest_seen: smallest_seen(logs.len(), deviation(&logs)?).exp_m1(),
         })
     }
 
-    /// Whether a difference was seen: the interval leaves out zero, and the permutation test, with `p` for its p as it
-    /// counts among all comparisons made (see [`rank::holm`]), agrees. So few blocks that no order of signs can reach
-    /// the level are judged by the interval alone.
+    /// Whether a difference was seen: the interval leaves out zero, `p` (Student's, as it counts among all comparisons
+    /// made; see [`rank::holm`]) is within [`LEVEL`], and the permutation test agrees, where there are blocks enough for
+    /// any order of signs to reach the level.
     pub fn seen(&self, p: f64) -> bool {
         let reachable = 2f64.powi(1 - i32::try_from(self.ratio.n).unwrap_or(i32::MAX)) <= LEVEL;
-        !self.ratio.covers(0.0) && (p <= LEVEL || !reachable)
+        !self.ratio.covers(0.0) && p <= LEVEL && (self.permutation_p <= LEVEL || !reachable)
     }
 }
 
@@ -108,7 +111,9 @@ mod tests {
         // Pooled deviation and 1 − 3/71 by hand in NumPy.
         assert!((c.hedges_g - 7.470_695_392).abs() < 1e-6, "{c:?}");
         assert_eq!(c.permutation_p, 2.0 / 1_024.0);
-        assert!(c.seen(c.permutation_p) && c.smallest_seen < 0.002, "{c:?}");
+        // scipy.stats.ttest_rel of the logarithms.
+        assert!((c.student_p / 5.192_773_984e-8 - 1.0).abs() < 1e-6, "{c:?}");
+        assert!(c.seen(c.student_p) && c.smallest_seen < 0.002, "{c:?}");
         assert_eq!(Comparison::of(&ON, &OFF[1..], 1), None);
         assert_eq!(Comparison::of(&[1.0, 0.0], &[1.0, 1.0], 1), None);
     }
@@ -140,12 +145,12 @@ mod tests {
         let false_ones = (0..100)
             .filter(|&s| {
                 let c = run(0.0, s);
-                c.seen(c.permutation_p)
+                c.seen(c.student_p)
             })
             .count();
         assert!(false_ones <= 5, "{false_ones} of 100 runs without a difference saw one");
         let one_percent: Vec<Comparison> = (0..100).map(|s| run(-0.01, s)).collect();
-        assert_eq!(one_percent.iter().filter(|c| c.seen(c.permutation_p)).count(), 100);
+        assert_eq!(one_percent.iter().filter(|c| c.seen(c.student_p)).count(), 100);
         let covered = one_percent.iter().filter(|c| c.ratio.covers(-0.01)).count();
         assert!(covered >= 90, "{covered} of 100 intervals cover the 1 % put in");
         // The smallest difference that it could have seen is seen about four times in five.
@@ -153,7 +158,7 @@ mod tests {
         let found = (0..200)
             .filter(|&s| {
                 let c = run(smallest, s);
-                c.seen(c.permutation_p)
+                c.seen(c.student_p)
             })
             .count();
         assert!((130..=185).contains(&found), "{found} of 200 at {smallest}");

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::bootstrap::{Estimate, mean_interval};
-use crate::{permutation, rank};
+use crate::bootstrap::{Estimate, mean_interval, student_p};
+use crate::rank;
 
 /// One run of a plan.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,7 +29,7 @@ pub struct Effect {
     pub of: Vec<(usize, usize)>,
     /// In the unit of the values.
     pub size: Estimate,
-    /// By flipping the signs of whole blocks.
+    /// By Student's test over the blocks.
     pub p: f64,
     /// The same, corrected by Holm over all effects of the plan.
     pub holm_p: f64,
@@ -69,9 +69,7 @@ pub fn effects(levels: &[usize], cells: &[Cell], confidence: f64, seed: u64) -> 
     let mut found = Vec::new();
     for of in wanted {
         let contrasts: Vec<f64> = blocks.values().map(|cells| contrast(cells, &of)).collect();
-        if let (Some(size), Some(p)) =
-            (mean_interval(&contrasts, confidence, seed), permutation::paired(&contrasts, seed))
-        {
+        if let (Some(size), Some(p)) = (mean_interval(&contrasts, confidence, seed), student_p(&contrasts)) {
             found.push(Effect { of, size, p, holm_p: p });
         }
     }

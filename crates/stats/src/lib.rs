@@ -24,7 +24,7 @@ mod sample;
 mod shift;
 mod step;
 
-pub use bootstrap::{Estimate, FEWEST_RESAMPLED, Method, bca, mean_interval, median_interval};
+pub use bootstrap::{Estimate, FEWEST_RESAMPLED, Method, bca, mean_interval, median_interval, student_p};
 pub use difference::{Comparison, LEVEL, cliffs_delta, hedges_g, smallest_seen};
 pub use distribution::{Distribution, Precision, Quantile};
 pub use drift::{Trend, outliers, trend};

@@ -127,9 +127,9 @@ mod tests {
 
     #[test]
     fn agrees_with_scipy_and_published_tables() {
-        // Hollander and Wolfe (1973), depression before and after; scipy.stats.wilcoxon(method='exact').
-        let before = [1.83, 0.50, 1.62, 2.48, 1.68, 1.88, 1.55, 3.06, 1.30];
-        let after = [0.878, 0.647, 0.598, 2.05, 1.06, 1.29, 1.06, 3.14, 1.29];
+        // Hollander and Wolfe (1973), depression before and after, in thousandths; scipy.stats.wilcoxon(method='exact').
+        let before = [1_830.0, 500.0, 1_620.0, 2_480.0, 1_680.0, 1_880.0, 1_550.0, 3_060.0, 1_300.0];
+        let after = [878.0, 647.0, 598.0, 2_050.0, 1_060.0, 1_290.0, 1_060.0, 3_140.0, 1_290.0];
         let differences: Vec<f64> = before.iter().zip(&after).map(|(b, a)| b - a).collect();
         near(wilcoxon(&differences), 0.039_062_5);
         // The same book's permeability constants; scipy.stats.mannwhitneyu(method='exact').

@@ -30,7 +30,7 @@ pub struct Compared {
     pub response: String,
     /// The figures.
     pub comparison: Comparison,
-    /// The p of the permutation test as it counts among all comparisons of the study (Holm).
+    /// Student's p as it counts among all comparisons of the study (Holm).
     pub holm_p: f64,
     /// What first principles say, as a ratio less 1.
     pub predicted: Option<f64>,
@@ -92,7 +92,7 @@ impl Compared {
 
 /// Corrects the comparisons' p for there being several (Holm).
 pub fn correct(compared: &mut [Compared]) {
-    let p: Vec<f64> = compared.iter().map(|c| c.comparison.permutation_p).collect();
+    let p: Vec<f64> = compared.iter().map(|c| c.comparison.student_p).collect();
     compared.iter_mut().zip(stats::holm(&p)).for_each(|(c, p)| c.holm_p = p);
 }
 
@@ -103,10 +103,8 @@ pub fn account(study: &Study, trials: &[Trial], conclusion: &mut Conclusion) {
         for trial in trials.iter().filter(|t| t.part == part) {
             for text in &trial.held {
                 // Figures differ from trial to trial: what was checked is what stands before them.
-                let kind = text.split(" of ").next().unwrap_or(text).split(", ").next().unwrap_or(text);
-                *held
-                    .entry(kind.replace(|c: char| c.is_ascii_digit() && kind.starts_with("TCP headers"), "#"))
-                    .or_default() += 1;
+                let kind = text.split(", ").next().unwrap_or(text).split(" on ").next().unwrap_or(text);
+                *held.entry(kind.to_owned()).or_default() += 1;
             }
             for text in &trial.broken {
                 let place = trial.labels.join(", ");
@@ -116,7 +114,8 @@ pub fn account(study: &Study, trials: &[Trial], conclusion: &mut Conclusion) {
             }
             if trial.evidence.dropped > 0 {
                 let (n, frames) = (trial.evidence.dropped, trial.evidence.frames);
-                conclusion.lost.push(format!("{}: {n} frames not seen beside {frames} seen", trial.labels.join(", ")));
+                let place = format!("{}, block {}, {}", plan.name, trial.block, trial.labels.join(", "));
+                conclusion.lost.push(format!("{place}: {n} frames not seen beside {frames} seen"));
             }
         }
         conclusion.notes.extend(analysis::order_notes(part, plan, trials));
@@ -156,7 +155,7 @@ pub fn of_plan(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
             for level in 1..factor.levels.len() {
                 let what = format!("{} {} against {}", factor.name, factor.levels[level], factor.levels[0]);
                 if let Some(comparison) = analysis::compare(trials, part, [&[0], &[level]], &plan.response, seed) {
-                    let holm_p = comparison.permutation_p;
+                    let holm_p = comparison.student_p;
                     let response = plan.response.clone();
                     conclusion.compared.push(Compared { what, response, comparison, holm_p, predicted: None });
                 }

@@ -36,6 +36,9 @@ pub fn parse(file: &str, text: &str) -> Result<Plan, Error> {
     Reader { file, text }.plan()
 }
 
+/// A key and its value, each with its place in the file.
+type Entry<'t, 'i> = (&'t Spanned<Cow<'i, str>>, &'t Spanned<DeValue<'i>>);
+
 struct Reader<'a> {
     file: &'a str,
     text: &'a str,
@@ -124,17 +127,13 @@ impl Reader<'_> {
     }
 
     /// A table's entries in the order of the file.
-    fn in_order<'t, 'i>(&self, table: &'t DeTable<'i>) -> Vec<(&'t Spanned<Cow<'i, str>>, &'t Spanned<DeValue<'i>>)> {
+    fn in_order<'t, 'i>(&self, table: &'t DeTable<'i>) -> Vec<Entry<'t, 'i>> {
         let mut entries: Vec<_> = table.iter().collect();
         entries.sort_by_key(|(key, _)| key.span().start);
         entries
     }
 
-    fn section<'t, 'i>(
-        &self,
-        table: &'t DeTable<'i>,
-        name: &str,
-    ) -> Result<Vec<(&'t Spanned<Cow<'i, str>>, &'t Spanned<DeValue<'i>>)>, Error> {
+    fn section<'t, 'i>(&self, table: &'t DeTable<'i>, name: &str) -> Result<Vec<Entry<'t, 'i>>, Error> {
         let Some((_, value)) = table.iter().find(|(key, _)| key.get_ref() == name) else { return Ok(Vec::new()) };
         let inner =
             value.get_ref().as_table().ok_or_else(|| self.wrong(value.span(), format!("[{name}] must be a table")))?;

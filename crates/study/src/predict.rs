@@ -85,9 +85,9 @@ pub fn goodput(setup: &Setup) -> Option<f64> {
     if loss > 0.0 && round_trip_s > 0.0 {
         match setup.options.congestion_control.as_deref() {
             Some("reno") => bounds.push(mathis(mss, round_trip_s, loss)),
-            None | Some("cubic") => bounds.push(cubic(mss, round_trip_s, loss)),
-            // BBR does not take loss for congestion below 2 %.
-            Some(_) => {}
+            Some("cubic") => bounds.push(cubic(mss, round_trip_s, loss)),
+            // BBR does not take loss for congestion below 2 %, and what the machine's default is is not known here.
+            _ => {}
         }
     }
     bounds.into_iter().reduce(f64::min)

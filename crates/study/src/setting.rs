@@ -116,9 +116,9 @@ impl From<Refused> for Error {
     }
 }
 
-fn number<T: std::str::FromStr>(name: &str, text: &str, least: T, most: T) -> Result<T, Refused>
+fn number<T>(name: &str, text: &str, least: T, most: T) -> Result<T, Refused>
 where
-    T: PartialOrd + std::fmt::Display,
+    T: std::str::FromStr + PartialOrd + std::fmt::Display,
 {
     let found = text.trim().parse::<T>().ok().filter(|n| (&least..=&most).contains(&n));
     found.ok_or_else(|| Refused::Value(format!("{name} {text:?}: must be a whole number from {least} to {most}")))
@@ -141,7 +141,7 @@ impl Setup {
         let wrong = |e: lab::Error| Refused::Value(e.to_string());
         match name {
             "delay" => {
-                self.each(parse::both(text, |t| parse::duration("delay", t)).map_err(wrong)?, |d, v| d.delay = v)
+                self.each(parse::both(text, |t| parse::duration("delay", t)).map_err(wrong)?, |d, v| d.delay = v);
             }
             "jitter" => {
                 self.each(parse::both(text, |t| parse::duration("jitter", t)).map_err(wrong)?, |d, v| d.jitter = v);

@@ -15,6 +15,7 @@ mod probe;
 mod rr;
 mod serve;
 mod stream;
+mod study;
 mod trace;
 mod udp;
 mod workload;
@@ -45,6 +46,7 @@ enum Command {
     Crr(Box<crr::Args>),
     Udp(Box<udp::Args>),
     PingUnderLoad(Box<ping_under_load::Args>),
+    Study(study::Args),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -63,6 +65,7 @@ fn main() -> ExitCode {
         Command::Crr(args) => crr::run(&args),
         Command::Udp(args) => udp::run(&args),
         Command::PingUnderLoad(args) => ping_under_load::run(&args),
+        Command::Study(args) => study::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
     };

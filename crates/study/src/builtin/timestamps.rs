@@ -36,11 +36,11 @@ fn plans(quick: bool) -> Vec<Plan> {
     };
     let (repetitions, seconds) = if quick { (5, 1) } else { (10, 2) };
     vec![
-        plan("at 1 Gbit/s", &[("rate", "1gbit")], repetitions, seconds),
-        plan("at full speed", &[], repetitions, seconds),
+        plan("at 1 Gbit/s", &[("rate", "1gbit"), ("congestion", "cubic")], repetitions, seconds),
+        plan("at full speed", &[("congestion", "cubic")], repetitions, seconds),
         plan(
             "1 % loss, 20 ms round trip, 100 Mbit/s",
-            &[("rate", "100mbit"), ("delay", "10ms"), ("loss", "1%/0%")],
+            &[("rate", "100mbit"), ("delay", "10ms"), ("loss", "1%/0%"), ("congestion", "cubic")],
             repetitions,
             seconds + 2,
         ),
@@ -64,7 +64,7 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
                 let what = format!("Timestamps off {}", plan.name.replace("1 % loss", "with 1 % loss"));
                 // At full speed the processor decides, not the wire.
                 let predicted = (part == 0 && response == "goodput").then_some(framing);
-                let holm_p = comparison.permutation_p;
+                let holm_p = comparison.student_p;
                 c.compared.push(Compared { what, response: response.into(), comparison, holm_p, predicted });
             }
         }

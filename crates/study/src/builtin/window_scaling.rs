@@ -32,8 +32,16 @@ fn plans(quick: bool) -> Vec<Plan> {
         .map(|(delays, seconds, warm_up)| Plan {
             name: format!("1 Gbit/s, {} each way", delays.join(", ")),
             factors: vec![Factor::new("delay", *delays), Factor::new(SYSCTL, [1, 0])],
-            // A queue that holds a round trip: what limits is to be the window, not the queue.
-            fixed: vec![("rate".into(), "1gbit".into()), ("queue".into(), "200ms".into())],
+            // A queue that holds a round trip, and buffers that hold the path: what limits is to be the window's field.
+            fixed: [
+                ("rate", "1gbit"),
+                ("queue", "200ms"),
+                ("congestion", "cubic"),
+                ("net.ipv4.tcp_rmem", "4096 131072 67108864"),
+                ("net.ipv4.tcp_wmem", "4096 16384 67108864"),
+            ]
+            .map(|(n, v)| (n.to_owned(), v.to_owned()))
+            .into(),
             response: "goodput".into(),
             repetitions: if quick { 3 } else { 6 },
             duration_ns: seconds * SECOND_NS,
@@ -54,7 +62,14 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
     );
     let mut memory = Table::new(
         "receive window and memory (largest of each trial, mean over trials)",
-        &["delay each way", "scaling", "window offered", "buffer tuned to", "window 1 s after the start", "n"],
+        &[
+            "delay each way",
+            "scaling",
+            "window offered (packets)",
+            "buffer tuned to (TCP_INFO)",
+            "window 1 s after the start",
+            "n",
+        ],
     );
     let mut series = Table::new(
         "goodput over time, one trial each (Mbit/s, tenths of a second averaged to halves)",
@@ -66,7 +81,7 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
             if let Some(comparison) = analysis::compare(trials, part, [&[d, 0], &[d, 1]], "goodput", seed) {
                 let predicted = predict(0).zip(predict(1)).map(|(on, off)| off / on - 1.0);
                 let what = format!("Window scaling off at one side, {delay} each way,");
-                let holm_p = comparison.permutation_p;
+                let holm_p = comparison.student_p;
                 c.compared.push(Compared { what, response: "goodput".into(), comparison, holm_p, predicted });
             }
             for (level, name) in [(0, "on"), (1, "off")] {
@@ -74,6 +89,11 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
                     analysis::estimate(trials, part, &[d, level], response, seed)
                         .map_or_else(|| "-".into(), |e| quantity(response, e.value))
                 };
+                let offered: Vec<f64> = of(trials, part, &[d, level])
+                    .filter_map(|t| t.evidence.windows.iter().map(|w| w.1).max())
+                    .map(|w| w as f64)
+                    .collect();
+                let offered = stats::mean(&offered).map_or_else(|| "-".into(), |v| quantity("receive_window", v));
                 let after: Vec<f64> = of(trials, part, &[d, level])
                     .filter_map(|t| t.evidence.windows.iter().rfind(|w| w.0 <= SECOND_NS).map(|w| w.1 as f64))
                     .collect();
@@ -82,7 +102,7 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
                 memory.rows.push(vec![
                     delay.clone(),
                     name.into(),
-                    mean("receive_window"),
+                    offered,
                     mean("receive_buffer"),
                     after,
                     n.to_string(),
@@ -119,6 +139,11 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
          queues and hosts, so below 1 ms the prediction is an upper bound",
         quantity("goodput", predict::framing(1e9, 1_500, false, 32))
     ));
+    c.notes.push(
+        "the window offered is read from the packets, scaled as the SYNs agreed: TCP_INFO's tcpi_rcv_wnd is the window \
+         before the kernel cuts it to what the field can hold"
+            .into(),
+    );
     c.notes.push(
         "with scaling on a long path slow start and the growth of buffers take many round trips (net.ipv4.tcp_rmem and \
          tcp_wmem bound them): what is left of them after the warm-up is in the figures"

@@ -1,0 +1,179 @@
+//! `wirelapse study`.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use ::study::ledger::{Ledger, Provenance};
+use ::study::{Conclusion, Ended, Error, Limits, Progress, Study, Trial, builtin, plan_file};
+use anyhow::Context as _;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
+
+use crate::exit::BadInput;
+use crate::workload::{self, Interrupt};
+
+/// What is a setting worth, and how sure is that? A planned experiment in a lab
+///
+/// Runs a built-in study or a plan from a TOML file in randomised blocks, each trial in a lab of its own, and says what
+/// the change is worth with an interval, beside what first principles predict.
+///
+/// Built-in: timestamps, small-messages, window-scaling, congestion.
+#[derive(clap::Args)]
+pub struct Args {
+    /// A built-in study, or a plan in a TOML file
+    #[arg(value_name = "STUDY|PLAN.toml", required_unless_present = "resume")]
+    what: Option<String>,
+    /// Fewer levels, repetitions and seconds
+    #[arg(long)]
+    quick: bool,
+    /// Go on until every interval reaches no further than this to either side, such as 1%
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    until: Option<f64>,
+    /// Spend no more time than this
+    #[arg(long, value_name = "TIME", value_parser = workload::duration)]
+    budget: Option<std::time::Duration>,
+    /// Where the random draws begin: order of trials, losses, resampling
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print the plan and how long it takes, and run nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Keep the trials in this new directory as they come
+    #[arg(short, long, value_name = "RUN", conflicts_with = "resume")]
+    output: Option<PathBuf>,
+    /// Go on with the study that was kept in this directory
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["what", "quick", "seed"])]
+    resume: Option<PathBuf>,
+    /// One JSON object a line: each trial as it comes, then the conclusion
+    #[arg(long)]
+    json: bool,
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let share = ::lab::parse::share("until", text).map_err(|e| e.to_string())?;
+    if share > 0.0 { Ok(share) } else { Err("must be more than nothing, such as 1%".into()) }
+}
+
+/// Wrong use ends in exit status 2, as the house has it.
+fn blame(error: Error) -> anyhow::Error {
+    if error.is_wrong_use() { BadInput(error.to_string()).into() } else { error.into() }
+}
+
+fn chosen(args: &Args, what: &str) -> anyhow::Result<Study> {
+    if let Some(builtin) = builtin::find(what) {
+        return Ok(builtin.study(args.quick));
+    }
+    if !what.ends_with(".toml") && !Path::new(what).exists() {
+        let names: Vec<&str> = builtin::ALL.iter().map(|b| b.name).collect();
+        let problem = format!("there is no study {what:?}: give a plan's file, or one of {}", names.join(", "));
+        return Err(BadInput(problem).into());
+    }
+    let text = std::fs::read_to_string(what).map_err(|e| BadInput(format!("{what}: {e}")))?;
+    let mut plan = plan_file::parse(what, &text).map_err(blame)?;
+    if args.quick {
+        plan.repetitions = plan.repetitions.min(3);
+        plan.duration_ns = plan.duration_ns.min(1_000_000_000);
+    }
+    Ok(Study { name: plan.name.clone(), builtin: false, plans: vec![plan] })
+}
+
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let (study, seed, mut ledger, mut trials) = match &args.resume {
+        Some(directory) => {
+            let (ledger, trials) = Ledger::resume(directory).map_err(blame)?;
+            let Provenance { study, seed, .. } = ledger.provenance().clone();
+            (study, seed, Some(ledger), trials)
+        }
+        None => {
+            let study = chosen(args, args.what.as_deref().unwrap_or_default())?;
+            (study, args.seed, None, Vec::new())
+        }
+    };
+    study.check().map_err(blame)?;
+    if args.dry_run {
+        return dry_run(args, &study, seed);
+    }
+    if let Some(directory) = &args.output {
+        let provenance = Provenance::here(&study, seed, std::env::args().collect());
+        ledger = Some(Ledger::create(directory, provenance).map_err(blame)?);
+    }
+    let interrupt = Interrupt::listen()?;
+    let limits = Limits { seed, until: args.until, budget_ns: args.budget.map(workload::ns) };
+    let bar = bar(args, &study);
+    let mut tell = |p: &Progress| {
+        bar.set_length(p.planned as u64);
+        bar.set_position(p.done as u64);
+        bar.set_message(format!("{}, {} left", p.label, workload::time(p.left_ns)));
+    };
+    let json = args.json;
+    let mut record = |trial: &Trial| {
+        if json {
+            // A reader that went away is told of at the end; what was measured is kept all the same.
+            workload::json_event("trial", trial).ok();
+        }
+        ledger.as_mut().map_or(Ok(()), |l| l.add(trial))
+    };
+    let go_on = || !interrupt.came();
+    let ended = ::study::run(&study, limits, &mut trials, &mut record, &mut tell, &go_on);
+    bar.finish_and_clear();
+    let conclusion = builtin::conclude(&study, &trials, seed);
+    let finished = matches!(ended, Ok(Ended::Planned | Ended::Narrow));
+    if let Some(ledger) = &mut ledger {
+        ledger.conclude(&conclusion, finished).map_err(blame)?;
+    }
+    show(args, &conclusion, ended.as_ref().ok().copied(), trials.len())?;
+    ended.map(|_| ()).map_err(blame).context("the study ended early; what was measured until then is above")
+}
+
+fn bar(args: &Args, study: &Study) -> ProgressBar {
+    if !workload::shows_progress(args.json) {
+        return ProgressBar::hidden();
+    }
+    let planned: usize = study.plans.iter().map(|p| p.combinations() * p.repetitions as usize).sum();
+    let bar = ProgressBar::new(planned as u64);
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len}  {msg}") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+fn show(args: &Args, conclusion: &Conclusion, ended: Option<Ended>, trials: usize) -> anyhow::Result<()> {
+    if args.json {
+        return workload::json_event("conclusion", conclusion);
+    }
+    let mut out = std::io::stdout().lock();
+    write!(out, "{}", conclusion.text())?;
+    match ended {
+        Some(Ended::Budget) => writeln!(out, "\nThe budget was spent after {trials} trials.")?,
+        Some(Ended::Interrupted) => writeln!(out, "\nInterrupted after {trials} trials.")?,
+        Some(Ended::Narrow) => writeln!(out, "\nEvery interval is narrow enough after {trials} trials.")?,
+        Some(Ended::Planned) | None => {}
+    }
+    if let Some(directory) = args.output.as_ref().or(args.resume.as_ref()) {
+        writeln!(out, "Kept in {}.", directory.display())?;
+    }
+    Ok(())
+}
+
+fn dry_run(args: &Args, study: &Study, seed: u64) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        let plan = json!({"kind": "plan", "seed": seed, "forecast_ns": study.forecast_ns(), "study": study});
+        writeln!(out, "{plan}")?;
+        return Ok(());
+    }
+    writeln!(out, "study {}, seed {seed}: about {}", study.name, workload::time(study.forecast_ns()))?;
+    for plan in &study.plans {
+        let (n, blocks) = (plan.combinations(), plan.repetitions);
+        writeln!(out, "\n{}: {blocks} blocks of {n} trials, about {}", plan.name, workload::time(plan.forecast_ns()))?;
+        for factor in &plan.factors {
+            writeln!(out, "  vary   {} = {}", factor.name, factor.levels.join(", "))?;
+        }
+        for (name, value) in &plan.fixed {
+            writeln!(out, "  hold   {name} = {value}")?;
+        }
+        let (warm_up, measured) = (workload::time(plan.warm_up_ns), workload::time(plan.duration_ns));
+        writeln!(out, "  each   {warm_up} of warm-up discarded, then {measured}; verdict on {}", plan.response)?;
+    }
+    Ok(())
+}
