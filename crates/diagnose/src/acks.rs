@@ -20,7 +20,7 @@ pub(crate) struct Habits {
     pub(crate) acks: u64,
     pub(crate) segments: u64,
     /// How much later than the path's own delay the late ones came.
-    pub(crate) late: Distribution,
+    pub(crate) late: Option<Box<Distribution>>,
     /// ACKs of a single segment that came at once.
     pub(crate) at_once: u64,
     run: u32,
@@ -65,7 +65,7 @@ impl Habits {
         }
         self.run = 0;
         if (LATE..=TOO_LATE).contains(&excess) && bytes < 2 * u64::from(mss) {
-            self.late.add(Nanos(excess));
+            self.late.get_or_insert_default().add(Nanos(excess));
             return Promptness::Late(excess);
         }
         Promptness::Unclear

@@ -127,7 +127,7 @@ pub fn compare(a: &Report, b: &Report) -> Parting {
     }
     for (which, report, n) in [("first", a, number(x)), ("second", b, number(y))] {
         for f in report.findings.iter().filter(|f| n.is_some_and(|n| f.packets.contains(&n))) {
-            text.push(format!("in the {which}, this is {}: {}", f.kind, f.text));
+            text.push(format!("in the {which}, this is {}: {}", f.words, f.text));
             text.push(format!("mended: {}", f.worth));
         }
     }

@@ -24,8 +24,6 @@ pub(crate) struct Connection {
     pub(crate) key: Key,
     /// Whether the client stands in the key's lower place.
     pub(crate) client_low: bool,
-    pub(crate) client: SocketAddr,
-    pub(crate) server: SocketAddr,
     pub(crate) first_at: u64,
     pub(crate) last_at: u64,
     pub(crate) first_number: u64,
@@ -43,8 +41,31 @@ pub(crate) struct Connection {
     held_for: (usize, bool),
     /// The limit of the direction's last bulk phase, for the time ACKs need to reach a distant sender.
     bulk: [Limit; 2],
+    /// Answers, by their direction.
+    pub(crate) turns: [Turns; 2],
     pub(crate) book: Book,
     pub(crate) recorder: Option<Box<Recorder>>,
+}
+
+/// Answers that came after the other side's last data: one for each time that the direction of the data turned.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Turns {
+    pub(crate) count: u32,
+    /// Waiting from the question to the answer, in all, ns.
+    pub(crate) total: u64,
+    longest: u64,
+    /// Question and answer of the longest.
+    pub(crate) longest_packets: [u64; 2],
+}
+
+impl Turns {
+    fn add(&mut self, waited: u64, question: u64, answer: u64) {
+        self.count = self.count.saturating_add(1);
+        self.total = self.total.saturating_add(waited);
+        if waited >= self.longest {
+            (self.longest, self.longest_packets) = (waited, [question, answer]);
+        }
+    }
 }
 
 /// The state between two packets.
@@ -77,13 +98,10 @@ impl Connection {
             // Without a handshake, services are where the lower port is, if it is below the ephemeral ranges.
             _ => s.source.port() >= s.destination.port() || s.source.port() >= 32_768,
         };
-        let (client, server) = if from_client { (s.source, s.destination) } else { (s.destination, s.source) };
         let at = s.at.as_nanos();
         Self {
             key,
             client_low: source_low == from_client,
-            client,
-            server,
             first_at: at,
             last_at: at,
             first_number: s.number,
@@ -97,6 +115,7 @@ impl Connection {
             held: 0,
             held_for: (0, false),
             bulk: [Limit::Application; 2],
+            turns: [Turns::default(); 2],
             book: Book::default(),
             recorder,
         }
@@ -119,6 +138,16 @@ impl Connection {
         } else {
             !answers || self.established_at.is_some()
         }
+    }
+
+    /// Who opened it; by the ports where the handshake is not in the capture.
+    pub(crate) fn client(&self) -> SocketAddr {
+        self.key.end(self.client_low)
+    }
+
+    /// Who was called.
+    pub(crate) fn server(&self) -> SocketAddr {
+        self.key.end(!self.client_low)
     }
 
     /// How far the sender of direction `dir` is from the capture, there and back: what the other direction's packets
@@ -158,9 +187,9 @@ impl Connection {
         let (advanced, duplicate_ack) =
             if s.flags.contains(Flags::ACK) { self.take_ack(dir, s, now, peer_lag) } else { (0, false) };
         let data = self.take_data(dir, s, now, lag);
-        if s.flags.contains(Flags::RST) && self.halves[dir].reset.is_none() {
-            self.halves[dir].reset = Some((s.number, now));
-            self.halves[dir].reset_ttl = s.network.ttl;
+        if s.flags.contains(Flags::RST) && self.halves[dir].rare.reset.is_none() {
+            self.halves[dir].rare.reset = Some((s.number, now));
+            self.halves[dir].rare.reset_ttl = s.network.ttl;
         }
         let facts = Facts { data, advanced, duplicate_ack };
         self.share_out(dir, s, elapsed, lag, &facts);
@@ -199,7 +228,7 @@ impl Connection {
         if ack > p.next {
             // The peer has bytes that the capture has not.
             if p.count.packets > 0 {
-                p.count.unseen_bytes += ack - p.next;
+                p.rare.unseen_bytes += ack - p.next;
                 p.open_hole(p.next, ack, 0, None);
             }
             p.reach(ack);
@@ -212,11 +241,11 @@ impl Connection {
             && !s.flags.contains(Flags::SYN);
         let sacks = s.options.sack.as_slice();
         if !sacks.is_empty() {
-            h.count.sack_acks += 1;
+            h.rare.sack_acks += 1;
             take_sack(p, s, ack, now, &mut self.book, 1 - dir);
         }
         if duplicate {
-            h.count.duplicate_acks += 1;
+            h.rare.duplicate_acks += 1;
             p.duplicates += 1;
             if p.suspect_at == 0 {
                 p.suspect_at = now;
@@ -254,7 +283,7 @@ impl Connection {
     fn take_data(&mut self, dir: usize, s: &Segment, now: u64, lag: u64) -> Data {
         let peer_window_zero = self.halves[1 - dir].window == 0 && self.halves[1 - dir].window_known;
         let answers_seen = self.halves[1 - dir].count.packets > 0;
-        let sack_in_use = self.halves.iter().all(|h| h.offered.sack) || self.halves[1 - dir].count.sack_acks > 0;
+        let sack_in_use = self.halves.iter().all(|h| h.offered.sack) || self.halves[1 - dir].rare.sack_acks > 0;
         let established = self.established_at.is_some();
         let h = &mut self.halves[dir];
         let length = u64::from(s.sequence_length());
@@ -263,10 +292,10 @@ impl Connection {
             let behind = h.place(s.seq).wrapping_add(1) == h.next;
             if behind && h.una == h.next && h.next > START + 1 && s.flags.contains(Flags::ACK) && established {
                 return if peer_window_zero {
-                    h.count.window_probes += 1;
+                    h.rare.window_probes += 1;
                     Data::Probe
                 } else {
-                    h.count.keep_alives += 1;
+                    h.rare.keep_alives += 1;
                     Data::KeepAlive
                 };
             }
@@ -314,7 +343,7 @@ impl Connection {
         h.count.resent_bytes += again;
         if again > 0 {
             h.count.resent_packets += 1;
-            h.count.by_class[Class::Unclear as usize] += 1;
+            h.rare.by_class[Class::Unclear as usize] += 1;
         }
         if s.flags.contains(Flags::FIN) && h.fin.is_none() {
             h.fin = Some(s.number);
@@ -331,7 +360,9 @@ impl Connection {
             }
             let h = &mut self.halves[dir];
             let size = if h.limit > 0 { s.payload.min(h.limit) } else { s.payload };
-            h.count.larger_than_mss += u64::from(s.payload > size);
+            if s.payload > size {
+                h.rare.larger_than_mss += 1;
+            }
             if size > h.segment_size {
                 (h.segment_size, h.full_runs) = (size, 0);
             } else if size == h.segment_size && h.last_payload == size && h.last_data_at > h.heard_at {
@@ -346,8 +377,15 @@ impl Connection {
             }
             // A quarter of the RTT without anything is the end of a burst.
             let pause = (h.rtt.base().unwrap_or(0).saturating_add(lag) / 4).max(200_000);
-            h.arrivals.add(now, payload, h.segment_size, pause);
+            if h.count.payload_packets >= 4 {
+                h.bursts.get_or_insert_default().arrivals.add(now, payload, h.segment_size, pause);
+            }
             (h.previous_payload, h.last_payload) = (h.last_payload, s.payload);
+            let (answered_at, question) = (self.halves[1 - dir].last_data_at, self.halves[1 - dir].last_data_number);
+            if answered_at > 0 && answered_at >= self.halves[dir].last_data_at {
+                self.turns[dir].add(now - answered_at.min(now), question, s.number);
+            }
+            let h = &mut self.halves[dir];
             h.last_data_at = now;
             h.last_data_number = s.number;
             self.full_window(dir, s.number, now);
@@ -356,7 +394,7 @@ impl Connection {
             }
         }
         if peer_window_zero && payload == 1 {
-            self.halves[dir].count.window_probes += 1;
+            self.halves[dir].rare.window_probes += 1;
             return Data::Probe;
         }
         Data::New
@@ -382,7 +420,7 @@ impl Connection {
         h.count.unique_bytes += filled;
         h.count.resent_bytes += payload - filled;
         if s.flags.contains(Flags::SYN) {
-            h.count.by_class[Class::Syn as usize] += 1;
+            h.rare.by_class[Class::Syn as usize] += 1;
             h.flight.resend(start, end, now);
             let from = self.first_syn_at.unwrap_or(now);
             let episode =
@@ -397,10 +435,10 @@ impl Connection {
             && (h.una == h.next || peer_window_zero)
         {
             if peer_window_zero {
-                h.count.window_probes += 1;
+                h.rare.window_probes += 1;
                 return Data::Probe;
             }
-            h.count.keep_alives += 1;
+            h.rare.keep_alives += 1;
             return Data::KeepAlive;
         }
         let full_rtt = h.rtt.smoothed().map(|r| r.saturating_add(lag));
@@ -416,12 +454,12 @@ impl Connection {
                 .map(|(opened, this)| (this.wrapping_sub(opened) as i16) < 0);
             let soon = now - hole.at.min(now) < full_rtt.map_or(3_000_000, |r| r.saturating_sub(r / 8));
             if hole.at > 0 && (older == Some(true) || soon && older != Some(false)) || hole.at == 0 && start < START {
-                h.count.out_of_order += 1;
-                h.count.reorder_extent = h.count.reorder_extent.max(h.next - end);
+                h.rare.out_of_order += 1;
+                h.rare.reorder_extent = h.rare.reorder_extent.max(h.next - end);
                 h.sent(start, end, now, s.number, lag);
                 return Data::OutOfOrder;
             }
-            h.count.unseen_original += 1;
+            h.rare.unseen_original += 1;
         }
         let original = h.flight.resend(start, end, now);
         let heard =
@@ -440,7 +478,7 @@ impl Connection {
         };
         let class = if end <= h.una { Class::Unclear } else { resend::classify(&signs) };
         h.count.resent_packets += 1;
-        h.count.by_class[class as usize] += 1;
+        h.rare.by_class[class as usize] += 1;
         let repair =
             Repair { start, end, at: now, number: s.number, class, value: s.options.timestamps.and_then(|t| t.0) };
         h.repairs.get_or_insert_default().add(repair);
@@ -487,9 +525,9 @@ impl Connection {
         if gap < timeout {
             return;
         }
-        h.idle.0 += 1;
-        h.idle.1 = h.idle.1.saturating_add(gap);
-        h.idle.2 = h.idle.2.max(gap);
+        h.rare.idle.0 += 1;
+        h.rare.idle.1 = h.rare.idle.1.saturating_add(gap);
+        h.rare.idle.2 = h.rare.idle.2.max(gap);
         let prior = h.last_peak.max(h.round_peak);
         h.restart = Some(Box::new(Restart {
             at: now,
@@ -537,14 +575,14 @@ impl Connection {
             return;
         }
         let window = h.view.edge.saturating_sub(h.view.una);
-        if h.full_windows == 0 {
-            h.full_least = window;
+        if h.rare.full_windows == 0 {
+            h.rare.full_least = window;
         }
-        h.full_windows += 1;
-        h.full_shrunk += u64::from(window < largest / 2);
-        h.full_least = h.full_least.min(window);
-        h.full_most = h.full_most.max(window);
-        if h.full_windows <= 8 {
+        h.rare.full_windows += 1;
+        h.rare.full_shrunk += u64::from(window < largest / 2);
+        h.rare.full_least = h.rare.full_least.min(window);
+        h.rare.full_most = h.rare.full_most.max(window);
+        if h.rare.full_windows <= 8 {
             self.book.add(
                 Happening::WindowFull,
                 dir,
@@ -724,7 +762,7 @@ fn take_window(h: &mut Half, p: &mut Half, s: &Segment, now: u64, ack: u64) {
     }
     h.max_window = h.max_window.max(h.window);
     if s.window == 0 && !syn {
-        h.count.zero_windows += 1;
+        h.rare.zero_windows += 1;
         if h.zero_since == 0 {
             (h.zero_since, h.zero_number) = (now.max(1), s.number);
         }
@@ -750,16 +788,18 @@ fn advance(p: &mut Half, h: &mut Half, s: &Segment, ack: u64, now: u64, pure: bo
                 }
             }
             let loaded = u64::from(last.flight) >= 4 * u64::from(p.segment_size);
-            p.rtt.take(rtt, now, last.number, last.flight, loaded);
+            p.rtt.take(rtt, now, last.number, last.flight, loaded, late.is_some());
         }
     }
     if p.duplicates > 0 && p.recovery.is_none() {
         // Duplicate ACKs, but no resend was needed: packets changed places beyond the capture.
-        p.count.reordered_beyond += 1;
-        p.count.reorder_extent = p.count.reorder_extent.max(p.sacked.highest().unwrap_or(ack).saturating_sub(p.una));
+        p.rare.reordered_beyond += 1;
+        p.rare.reorder_extent = p.rare.reorder_extent.max(p.sacked.highest().unwrap_or(ack).saturating_sub(p.una));
     }
     let pause = (p.rtt.base().unwrap_or(0) / 4).max(200_000);
-    p.delivered.add(now, advanced, p.segment_size.max(1), pause);
+    if let Some(bursts) = &mut p.bursts {
+        bursts.delivered.add(now, advanced, p.segment_size.max(1), pause);
+    }
     p.una = ack;
     p.una_at = now;
     p.duplicates = 0;
@@ -804,7 +844,7 @@ fn take_sack(p: &mut Half, s: &Segment, ack: u64, now: u64, book: &mut Book, dir
     if double && left < right {
         match p.repairs.as_mut().and_then(|r| r.named(left, right)) {
             Some(repair) => convict(p, repair, s.number, now, book, dir),
-            None => p.count.needless_unmatched += 1,
+            None => p.rare.needless_unmatched += 1,
         }
     }
     for (start, end) in spans.into_iter().skip(usize::from(double)) {
@@ -819,7 +859,7 @@ fn take_sack(p: &mut Half, s: &Segment, ack: u64, now: u64, book: &mut Book, dir
 
 /// A resend was not needed.
 fn convict(p: &mut Half, r: Repair, number: u64, now: u64, book: &mut Book, dir: usize) {
-    p.count.spurious += 1;
+    p.rare.spurious += 1;
     let episode =
         Episode { at: r.at, cost: now - r.at.min(now), packets: [r.number, number, 0], detail: r.class as u64 };
     book.add(Happening::NeedlessRecovery, dir, episode);

@@ -15,14 +15,16 @@ pub struct Distribution {
     count: u64,
     min: u64,
     max: u64,
+    /// The power of two that the first of the buckets stands for.
+    first: u8,
     kept: Kept,
 }
 
 #[derive(Clone, Debug)]
 enum Kept {
     Exact(Vec<u64>),
-    /// By power of two; only those that occur.
-    Buckets(Vec<(u8, Box<[u32; 1 << SUB_BITS]>)>),
+    /// By power of two, from the lowest to the highest that occurs.
+    Buckets(Vec<[u32; 1 << SUB_BITS]>),
 }
 
 impl Default for Kept {
@@ -61,12 +63,12 @@ impl Distribution {
             Kept::Exact(values) => {
                 let mut buckets = Vec::new();
                 for &old in values.iter() {
-                    put(&mut buckets, old);
+                    put(&mut buckets, &mut self.first, old);
                 }
-                put(&mut buckets, v);
+                put(&mut buckets, &mut self.first, v);
                 self.kept = Kept::Buckets(buckets);
             }
-            Kept::Buckets(buckets) => put(buckets, v),
+            Kept::Buckets(buckets) => put(buckets, &mut self.first, v),
         }
     }
 
@@ -98,12 +100,10 @@ impl Distribution {
                 sorted[rank as usize - 1]
             }
             Kept::Buckets(buckets) => {
-                let mut order: Vec<_> = buckets.iter().collect();
-                order.sort_unstable_by_key(|(octave, _)| *octave);
                 let mut left = rank;
-                order
-                    .into_iter()
-                    .flat_map(|(octave, counts)| counts.iter().enumerate().map(move |(i, &n)| (*octave, i, n)))
+                (self.first..)
+                    .zip(buckets)
+                    .flat_map(|(octave, counts)| counts.iter().enumerate().map(move |(i, &n)| (octave, i, n)))
                     .find_map(|(octave, i, n)| match left.checked_sub(u64::from(n)) {
                         Some(rest) if rest > 0 => {
                             left = rest;
@@ -147,20 +147,32 @@ fn middle(octave: u8, sub: usize) -> u64 {
     }
 }
 
-fn put(buckets: &mut Vec<(u8, Box<[u32; 32]>)>, v: u64) {
+#[inline]
+fn put(buckets: &mut Vec<[u32; 32]>, first: &mut u8, v: u64) {
     let (octave, sub) = place(v);
-    let counts = match buckets.iter().position(|(o, _)| *o == octave) {
-        Some(i) => {
-            // The next value is likely to be near this one.
-            buckets.swap(0, i);
-            &mut buckets[0].1
-        }
-        None => {
-            buckets.push((octave, Box::new([0; 32])));
-            &mut buckets.last_mut().expect("just pushed").1
-        }
+    let slot = match octave.checked_sub(*first).and_then(|i| buckets.get_mut(usize::from(i))) {
+        Some(counts) => &mut counts[sub],
+        None => widen(buckets, first, octave, sub),
     };
-    counts[sub] = counts[sub].saturating_add(1);
+    *slot = slot.saturating_add(1);
+}
+
+/// Makes room for an octave beyond those there are. There are at most 60, of 128 bytes.
+#[cold]
+fn widen<'a>(buckets: &'a mut Vec<[u32; 32]>, first: &mut u8, octave: u8, sub: usize) -> &'a mut u32 {
+    if buckets.is_empty() {
+        *first = octave;
+    }
+    let below = first.saturating_sub(octave);
+    if below > 0 {
+        buckets.splice(0..0, std::iter::repeat_n([0; 32], usize::from(below)));
+        *first = octave;
+    }
+    let i = usize::from(octave - *first);
+    if i >= buckets.len() {
+        buckets.resize(i + 1, [0; 32]);
+    }
+    &mut buckets[i][sub]
 }
 
 #[cfg(test)]

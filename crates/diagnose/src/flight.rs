@@ -53,7 +53,13 @@ impl Flight {
                 let (segments, resends) = (back.segments.saturating_add(1), back.resends.max(sent.resends));
                 *back = Sent { start: back.start, segments, resends, ..sent };
             }
-            _ => self.list.push_back(sent),
+            _ => {
+                if self.list.capacity() == 0 {
+                    // What a dialogue has in flight; a transfer grows it soon enough.
+                    self.list.reserve_exact(2);
+                }
+                self.list.push_back(sent);
+            }
         }
     }
 

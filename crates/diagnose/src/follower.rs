@@ -137,7 +137,7 @@ impl Follower {
         let mut totals = self.totals;
         for c in &self.connections {
             totals.backwards += c.backwards;
-            totals.capture_copies += c.halves.iter().map(|h| h.count.capture_copies).sum::<u64>();
+            totals.capture_copies += c.halves.iter().map(|h| h.rare.capture_copies).sum::<u64>();
         }
         totals
     }
@@ -150,5 +150,16 @@ impl Follower {
     /// The reports on all connections, one made at a time.
     pub fn reports(&self) -> impl Iterator<Item = Report> {
         self.connections.iter().enumerate().map(|(i, c)| report::make(i + 1, c))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_leaves_room_for_its_lists_below_two_kibibytes() {
+        // Beside it: two lists of two segments in flight (80 bytes each) and two of RTT samples, with the allocator's overhead.
+        assert!(size_of::<Connection>() <= 1_640, "{} bytes", size_of::<Connection>());
     }
 }

@@ -8,6 +8,7 @@ pub(crate) struct Key {
     low: u128,
     high: u128,
     ports: u32,
+    v4: bool,
 }
 
 /// IPv4 addresses stand where IPv6 keeps mapped ones, so that one comparison serves both families.
@@ -23,10 +24,17 @@ impl Key {
     pub(crate) fn new(a: &SocketAddr, b: &SocketAddr) -> (Self, bool) {
         let (ia, ib, pa, pb) = (number(a.ip()), number(b.ip()), u32::from(a.port()), u32::from(b.port()));
         if (ia, pa) <= (ib, pb) {
-            (Self { low: ia, high: ib, ports: pa << 16 | pb }, true)
+            (Self { low: ia, high: ib, ports: pa << 16 | pb, v4: a.is_ipv4() }, true)
         } else {
-            (Self { low: ib, high: ia, ports: pb << 16 | pa }, false)
+            (Self { low: ib, high: ia, ports: pb << 16 | pa, v4: a.is_ipv4() }, false)
         }
+    }
+
+    /// One of the endpoints.
+    pub(crate) fn end(&self, low: bool) -> SocketAddr {
+        let (number, port) = if low { (self.low, self.ports >> 16) } else { (self.high, self.ports & 0xffff) };
+        let ip = if self.v4 { IpAddr::V4((number as u32).into()) } else { IpAddr::V6(number.into()) };
+        SocketAddr::new(ip, port as u16)
     }
 
     /// A hash whose outcome cannot be steered by who chooses addresses and ports without knowing the seed: each
@@ -55,6 +63,7 @@ mod tests {
             let b: SocketAddr = "10.1.0.1:80".parse().unwrap();
             let ((there, low), (back, high)) = (Key::new(&a, &b), Key::new(&b, &a));
             assert_eq!(there, back);
+            assert_eq!((there.end(low), there.end(!low)), (a, b));
             assert_ne!(low, high);
             seen.insert(there.hash([1, 2]) >> 44);
         }

@@ -21,6 +21,7 @@ mod follower;
 mod half;
 mod key;
 mod ranges;
+mod rare;
 mod record;
 mod report;
 mod resend;

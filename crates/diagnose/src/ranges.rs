@@ -13,10 +13,13 @@ pub(crate) struct Range {
 
 /// Disjoint ranges in ascending order. At most `LIMIT`; what exceeds it is forgotten from the low end.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Ranges {
+pub(crate) struct Ranges(Option<Box<Held>>);
+
+#[derive(Clone, Debug, Default)]
+struct Held {
     list: Vec<Range>,
     /// How many were forgotten for want of room.
-    pub(crate) forgotten: u32,
+    forgotten: u32,
 }
 
 /// 64 ranges of 40 bytes; a path that keeps more than 64 separate holes open at a time is beyond repair anyway.
@@ -24,11 +27,11 @@ const LIMIT: usize = 64;
 
 impl Ranges {
     pub(crate) fn is_empty(&self) -> bool {
-        self.list.is_empty()
+        self.0.as_ref().is_none_or(|h| h.list.is_empty())
     }
 
     pub(crate) fn highest(&self) -> Option<u64> {
-        self.list.last().map(|r| r.end)
+        self.0.as_ref()?.list.last().map(|r| r.end)
     }
 
     /// Adds a range, joined with those it meets; returns how many bytes of it are new.
@@ -36,41 +39,43 @@ impl Ranges {
         if range.end <= range.start {
             return 0;
         }
-        let first = self.list.partition_point(|r| r.end < range.start);
-        let last = self.list.partition_point(|r| r.start <= range.end);
+        let held = self.0.get_or_insert_default();
+        let first = held.list.partition_point(|r| r.end < range.start);
+        let last = held.list.partition_point(|r| r.start <= range.end);
         let known: u64 =
-            self.list[first..last].iter().map(|r| r.end.min(range.end).saturating_sub(r.start.max(range.start))).sum();
+            held.list[first..last].iter().map(|r| r.end.min(range.end).saturating_sub(r.start.max(range.start))).sum();
         let mut joined = range;
-        if let (Some(a), Some(b)) = (self.list[first..last].first(), self.list[first..last].last()) {
+        if let (Some(a), Some(b)) = (held.list[first..last].first(), held.list[first..last].last()) {
             joined.start = joined.start.min(a.start);
             joined.end = joined.end.max(b.end);
         }
-        self.list.splice(first..last, [joined]);
-        if self.list.len() > LIMIT {
-            self.list.remove(0);
-            self.forgotten = self.forgotten.saturating_add(1);
+        held.list.splice(first..last, [joined]);
+        if held.list.len() > LIMIT {
+            held.list.remove(0);
+            held.forgotten = held.forgotten.saturating_add(1);
         }
         range.end - range.start - known
     }
 
     /// Takes `[start, end)` away; returns how many bytes were there, and the first range that was touched.
     pub(crate) fn remove(&mut self, start: u64, end: u64) -> (u64, Option<Range>) {
-        let first = self.list.partition_point(|r| r.end <= start);
-        let last = self.list.partition_point(|r| r.start < end);
+        let Some(held) = &mut self.0 else { return (0, None) };
+        let first = held.list.partition_point(|r| r.end <= start);
+        let last = held.list.partition_point(|r| r.start < end);
         if first >= last {
             return (0, None);
         }
-        let (a, b) = (self.list[first], self.list[last - 1]);
+        let (a, b) = (held.list[first], held.list[last - 1]);
         let taken =
-            self.list[first..last].iter().map(|r| r.end.min(end).saturating_sub(r.start.max(start))).sum::<u64>();
+            held.list[first..last].iter().map(|r| r.end.min(end).saturating_sub(r.start.max(start))).sum::<u64>();
         let rest = [Range { end: start, ..a }, Range { start: end, ..b }].into_iter().filter(|r| r.end > r.start);
-        self.list.splice(first..last, rest.collect::<Vec<_>>());
+        held.list.splice(first..last, rest.collect::<Vec<_>>());
         (taken, Some(a))
     }
 
     /// Forgets everything below `position`.
     pub(crate) fn trim(&mut self, position: u64) {
-        if self.list.first().is_some_and(|r| r.start < position) {
+        if self.0.as_ref().and_then(|h| h.list.first()).is_some_and(|r| r.start < position) {
             self.remove(0, position);
         }
     }
@@ -80,6 +85,12 @@ impl Ranges {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    impl Ranges {
+        fn list(&self) -> &[Range] {
+            self.0.as_ref().map_or(&[], |h| &h.list)
+        }
+    }
 
     fn range(start: u64, end: u64) -> Range {
         Range { start, end, at: 0, id: None }
@@ -98,8 +109,8 @@ mod tests {
                     let gone = span.filter(|b| bytes.remove(b)).count() as u64;
                     prop_assert_eq!(ranges.remove(start, start + len).0, gone);
                 }
-                prop_assert_eq!(ranges.list.iter().map(|r| r.end - r.start).sum::<u64>(), bytes.len() as u64);
-                prop_assert!(ranges.list.windows(2).all(|w| w[0].end <= w[1].start));
+                prop_assert_eq!(ranges.list().iter().map(|r| r.end - r.start).sum::<u64>(), bytes.len() as u64);
+                prop_assert!(ranges.list().windows(2).all(|w| w[0].end <= w[1].start));
             }
         }
     }
@@ -110,6 +121,6 @@ mod tests {
         for n in 0..LIMIT as u64 + 3 {
             ranges.insert(range(n * 10, n * 10 + 5));
         }
-        assert_eq!((ranges.list.len(), ranges.forgotten), (LIMIT, 3));
+        assert_eq!((ranges.list().len(), ranges.0.as_ref().unwrap().forgotten), (LIMIT, 3));
     }
 }

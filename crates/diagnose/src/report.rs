@@ -221,7 +221,7 @@ pub(crate) fn make(number: usize, c: &Connection) -> Report {
     let limits = case.budgets[0].plus(&case.budgets[1]);
     let duration = case.duration;
     let [client, server] = &c.halves;
-    let reset = client.reset.is_some() || server.reset.is_some();
+    let reset = client.rare.reset.is_some() || server.rare.reset.is_some();
     let ending = match (client.fin.is_some(), server.fin.is_some()) {
         _ if reset => "reset",
         (true, true) => "closed",
@@ -231,8 +231,8 @@ pub(crate) fn make(number: usize, c: &Connection) -> Report {
     Report {
         kind: "connection",
         number,
-        client: c.client,
-        server: c.server,
+        client: c.client(),
+        server: c.server(),
         start_ns: c.first_at,
         duration_ns: duration,
         verdict: verdict(c, duration, &limits, &findings),
@@ -264,20 +264,32 @@ fn verdict(c: &Connection, duration: Nanos, limits: &Budget, findings: &[Finding
         return never.map_or("no handshake was completed".into(), |f| f.text.clone());
     }
     let largest = limits.largest();
-    let share = limits.of(largest).0 as f64 * 100.0 / duration.0.max(1) as f64;
-    let costly =
-        findings.iter().find(|f| f.cost_ns.0 > 0 && f.kind != "sender_application" && f.cost_ns.0 >= duration.0 / 20);
+    let idle = limits.of(Limit::Application).0;
+    let rest = duration.0.saturating_sub(idle);
+    // What the application left is judged by itself: a user notices 100 ms, however long the connection lay idle.
+    let noticeable = (duration.0 / 20).min((rest / 10 * 3).max(100_000_000));
+    let costly = findings.iter().find(|f| f.cost_ns.0 >= noticeable.max(1) && f.kind != "sender_application");
+    let share = share_of(limits.of(largest).0, duration.0);
     let limited = if duration.0 == 0 {
         "over within one tick of the capture's clock".to_owned()
     } else if largest == Limit::Application && costly.is_none() {
-        format!("application {share:.0} % of {duration}: TCP held nothing up that mattered")
+        format!("the application {share} of {duration}: TCP held nothing up that mattered")
     } else {
-        format!("{} {share:.0} % of {duration}", largest.words())
+        format!("{} {share} of {duration}", largest.words())
     };
     match costly {
-        Some(f) => format!("{limited}; {}: {}", f.kind, f.text),
+        Some(f) if f.cost_ns.0 < duration.0 / 20 => {
+            format!("{limited}; of the other {}, {} took {}: {}", Nanos(rest), f.words, f.cost_ns, f.text)
+        }
+        Some(f) => format!("{limited}; {}: {}", f.words, f.text),
         None => format!("{limited} ({bytes} bytes)"),
     }
+}
+
+/// A share that is not rounded to all or nothing where it is not.
+fn share_of(part: u64, whole: u64) -> String {
+    let share = part as f64 * 100.0 / whole.max(1) as f64;
+    if part < whole && share > 99.0 { format!("{:.1} %", share.min(99.9)) } else { format!("{share:.0} %") }
 }
 
 fn option(c: &Connection, offered: fn(&Half) -> bool) -> OptionState {
@@ -313,14 +325,14 @@ fn direction(halves: &[Half; 2], dir: usize) -> Direction {
     let (h, p) = (&halves[dir], &halves[1 - dir]);
     let c = &h.count;
     let in_use = scale(h, p);
-    let by = |class: Class| c.by_class[class as usize];
+    let by = |class: Class| h.rare.by_class[class as usize];
     Direction {
         packets: c.packets,
         payload_packets: c.payload_packets,
         unique_bytes: c.unique_bytes,
         resent_bytes: c.resent_bytes,
         resent_packets: c.resent_packets,
-        spurious_resends: c.spurious,
+        spurious_resends: h.rare.spurious,
         resends: Resends {
             timeout: by(Class::Timeout),
             fast: by(Class::Fast),
@@ -329,19 +341,19 @@ fn direction(halves: &[Half; 2], dir: usize) -> Direction {
             syn: by(Class::Syn),
             unclear: by(Class::Unclear),
         },
-        lost_before_capture: c.unseen_original,
-        out_of_order_packets: c.out_of_order,
-        reordered_beyond: c.reordered_beyond,
-        reorder_extent_bytes: c.reorder_extent,
+        lost_before_capture: h.rare.unseen_original,
+        out_of_order_packets: h.rare.out_of_order,
+        reordered_beyond: h.rare.reordered_beyond,
+        reorder_extent_bytes: h.rare.reorder_extent,
         pure_acks: c.pure_acks,
-        duplicate_acks: c.duplicate_acks,
-        sack_acks: c.sack_acks,
-        zero_window_packets: c.zero_windows,
-        keep_alives: c.keep_alives,
-        window_probes: c.window_probes,
-        larger_than_mss: c.larger_than_mss,
-        capture_copies: c.capture_copies,
-        unseen_bytes: c.unseen_bytes,
+        duplicate_acks: h.rare.duplicate_acks,
+        sack_acks: h.rare.sack_acks,
+        zero_window_packets: h.rare.zero_windows,
+        keep_alives: h.rare.keep_alives,
+        window_probes: h.rare.window_probes,
+        larger_than_mss: h.rare.larger_than_mss,
+        capture_copies: h.rare.capture_copies,
+        unseen_bytes: h.rare.unseen_bytes,
         mss: h.offered.mss,
         segment_bytes: h.segment_size,
         segment_limit: segment_limit(halves, dir),
@@ -352,10 +364,8 @@ fn direction(halves: &[Half; 2], dir: usize) -> Direction {
         timestamps: h.offered.timestamps,
         mptcp: h.offered.mptcp,
         fast_open: h.offered.fast_open,
-        ce_marks: c.ce_marks,
-        header_bytes: HeaderBytes(
-            h.headers.iter().enumerate().filter(|(_, n)| **n > 0).map(|(i, n)| (i as u8 * 4, *n)).collect(),
-        ),
+        ce_marks: h.rare.ce_marks,
+        header_bytes: HeaderBytes(h.headers.with(&h.rare)),
         max_window: h.max_window,
         max_in_flight: h.peak,
         rtt: h.rtt.samples.summary(),
@@ -364,14 +374,14 @@ fn direction(halves: &[Half; 2], dir: usize) -> Direction {
         acknowledging: Acknowledging {
             acks: h.habits.acks,
             segments: h.habits.segments,
-            delayed: h.habits.late.summary(),
+            delayed: h.habits.late.as_ref().map(|d| d.summary()).unwrap_or_default(),
             at_once: h.habits.at_once,
             quick_ack_phases: h.habits.phases,
             longest_quick_ack_phase: h.habits.longest_phase,
         },
-        idle_times: h.idle.0,
-        idle_ns: Nanos(h.idle.1),
-        longest_idle_ns: Nanos(h.idle.2),
-        window_full_packets: h.full_windows,
+        idle_times: h.rare.idle.0,
+        idle_ns: Nanos(h.rare.idle.1),
+        longest_idle_ns: Nanos(h.rare.idle.2),
+        window_full_packets: h.rare.full_windows,
     }
 }

@@ -137,9 +137,10 @@ impl Rtt {
         }
     }
 
-    /// A data–ACK pair that Karn's rule allows; `loaded` where the sender had four or more segments in flight.
+    /// A data–ACK pair that Karn's rule allows; `loaded` where the sender had four or more segments in flight, `held_back`
+    /// where the ACK was a delayed one.
     #[inline]
-    pub(crate) fn take(&mut self, rtt: u64, at: u64, number: u64, flight: u32, loaded: bool) {
+    pub(crate) fn take(&mut self, rtt: u64, at: u64, number: u64, flight: u32, loaded: bool, held_back: bool) {
         self.samples.add(Nanos(rtt));
         self.base = self.base.min(rtt);
         // RFC 6298, section 2: gains 1/8 and 1/4.
@@ -160,7 +161,8 @@ impl Rtt {
             self.block_min = [NONE, self.block_min[0]];
             self.detail.get_or_insert_default();
         }
-        if let Some(d) = &mut self.detail {
+        // An ACK that the receiver held back says nothing of queues, nor of the path.
+        if let Some(d) = self.detail.as_mut().filter(|_| !held_back) {
             d.with_flight.add(f64::from(flight), rtt as f64);
             d.series(rtt, at, number);
         }
@@ -213,7 +215,7 @@ mod tests {
     fn the_slow_series_is_bounded_and_keeps_the_minimum() {
         let mut rtt = Rtt::default();
         for n in 0..100_000u64 {
-            rtt.take(1_000_000 + (n * 7919) % 1_000, n, n, 1, false);
+            rtt.take(1_000_000 + (n * 7919) % 1_000, n, n, 1, false, false);
         }
         let detail = rtt.detail.unwrap();
         assert!(detail.blocks.len() <= BLOCKS + 1);
@@ -225,7 +227,7 @@ mod tests {
     fn a_handshake_makes_a_late_first_ack_stand_out() {
         let mut rtt = Rtt::default();
         rtt.take_handshake(1_000);
-        rtt.take(40_000_000, 0, 1, 1, false);
+        rtt.take(40_000_000, 0, 1, 1, false, true);
         assert_eq!(rtt.recent(), Some(1_000));
     }
 }

@@ -101,6 +101,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             }
             Err(error) => return Err(error),
         };
+        if readable > 0 && !args.json {
+            println!();
+        }
         readable += 1;
         reading.warn();
         show(args, &name, &follower, &reading)?;
@@ -131,14 +134,19 @@ fn show(args: &Args, name: &str, follower: &Follower, reading: &Reading) -> anyh
         }
         line(&mut out, &reading.json(name, follower))?;
     } else if args.dump {
+        if args.files.len() > 1 {
+            writeln!(out, "{name}:")?;
+        }
         let numbers = args.connection.map_or(1..=follower.len().min(100), |n| n..=n);
         for n in numbers {
             dump::print(&mut out, &chosen(n)?, reading)?;
         }
     } else if let Some(n) = args.connection {
-        story::tell(&mut out, &chosen(n)?)?;
+        writeln!(out, "{name}:")?;
+        story::tell(&mut out, &chosen(n)?, reading)?;
     } else if args.story {
-        follower.reports().try_for_each(|r| story::tell(&mut out, &r))?;
+        writeln!(out, "{name}:")?;
+        follower.reports().try_for_each(|r| story::tell(&mut out, &r, reading))?;
     } else {
         table::print(&mut out, name, follower, reading, args.rows)?;
     }
@@ -161,7 +169,7 @@ fn comments(reports: impl Iterator<Item = Report>) -> BTreeMap<u64, Vec<String>>
                 comments
                     .entry(packet)
                     .or_default()
-                    .push(format!("wirelapse, connection {}: {}: {}", report.number, f.kind, f.text));
+                    .push(format!("wirelapse, connection {}: {}: {}", report.number, f.words, f.text));
             }
         }
     }

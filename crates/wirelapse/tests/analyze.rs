@@ -1,5 +1,7 @@
 //! `analyze` and `compare` on the reference texts and on real captures, against tcptrace where it is installed.
 
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -48,7 +50,7 @@ fn the_dumps_of_1999() {
         "in the second (number 16), where it came at once",
         "724 bytes were acknowledged at once",
         "724 is half the 1448-byte segment",
-        "nagle_delayed_ack",
+        "Nagle's rule against a delayed ACK",
         "a delayed ACK, packet 6",
         "Nagle's rule let the FIN (packet 7) go only then",
     ] {
@@ -124,6 +126,18 @@ fn every_connection_has_the_documented_keys() {
     }
 }
 
+const CAPTURES: [&str; 9] = [
+    "R_rto_rto001.trace",
+    "S_mime_mime-stream-depth_input.pcap",
+    "S_tcp-fastopen-07_tcp_fastopen_segmentation.pcap",
+    "T_dsack.dmp",
+    "T_zwnd.dmp",
+    "Z_ftp_cwd-navigation.pcap",
+    "Z_http_206_example_a.pcap",
+    "Z_http_get-to-ssh-server.pcap",
+    "Z_ssh_ssh.pcap",
+];
+
 /// What tcptrace prints of each connection: key, value there, value back.
 fn tcptrace(file: &Path) -> Vec<Vec<(String, String, String)>> {
     let out = Command::new("tcptrace").args(["-l", "-n"]).arg(file).output().expect("tcptrace runs");
@@ -160,17 +174,7 @@ fn counts_agree_with_tcptrace() {
     tier::needs!(tier::Need::Program("tcptrace"));
     let mut compared = 0;
     let mut wrong = Vec::new();
-    for file in [
-        "R_rto_rto001.trace",
-        "S_mime_mime-stream-depth_input.pcap",
-        "S_tcp-fastopen-07_tcp_fastopen_segmentation.pcap",
-        "T_dsack.dmp",
-        "T_zwnd.dmp",
-        "Z_ftp_cwd-navigation.pcap",
-        "Z_http_206_example_a.pcap",
-        "Z_http_get-to-ssh-server.pcap",
-        "Z_ssh_ssh.pcap",
-    ] {
+    for file in CAPTURES {
         let path = shared_file!("captures", file);
         let ours = json(&["analyze", "--json", path.to_str().unwrap()]);
         let ours: Vec<&Value> = ours.iter().filter(|l| l["kind"] == "connection").collect();
@@ -199,6 +203,89 @@ fn counts_agree_with_tcptrace() {
     }
     assert!(compared > 200, "{compared}");
     assert!(wrong.is_empty(), "{} of {compared} differ:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// One direction as tshark's fields give it: packets, payload bytes, and what its SYN offers.
+#[derive(Debug, Default, PartialEq)]
+struct Side {
+    packets: u64,
+    payload: u64,
+    scale: Option<u64>,
+    sack: bool,
+    stamps: bool,
+}
+
+/// By stream and sender's `address port`, in the order of streams.
+fn tshark(file: &Path) -> BTreeMap<u64, BTreeMap<String, Side>> {
+    const FIELDS: [&str; 9] = [
+        "tcp.stream",
+        "ip.src",
+        "ipv6.src",
+        "tcp.srcport",
+        "tcp.len",
+        "tcp.flags.syn",
+        "tcp.options.wscale.shift",
+        "tcp.options.sack_perm",
+        "tcp.options.timestamp.tsval",
+    ];
+    let mut command = Command::new("tshark");
+    command.args(["-n", "-Y", "tcp and not icmp and not icmpv6", "-T", "fields", "-r"]).arg(file);
+    FIELDS.iter().for_each(|f| {
+        command.args(["-e", f]);
+    });
+    let out = command.output().expect("tshark runs");
+    let mut streams: BTreeMap<u64, BTreeMap<String, Side>> = BTreeMap::new();
+    for line in String::from_utf8_lossy(&out.stdout).lines() {
+        let f: Vec<&str> = line.split('\t').collect();
+        let Ok(stream) = f[0].parse() else { continue };
+        let address: IpAddr = (if f[1].is_empty() { f[2] } else { f[1] }).parse().expect("an address");
+        let port: u16 = f[3].parse().expect("a port");
+        let side = streams.entry(stream).or_default().entry(SocketAddr::new(address, port).to_string()).or_default();
+        side.packets += 1;
+        side.payload += f[4].parse::<u64>().unwrap_or(0);
+        if matches!(f[5], "1" | "True") {
+            side.scale = f[6].parse().ok();
+            (side.sack, side.stamps) = (!f[7].is_empty(), !f[8].is_empty());
+        }
+    }
+    streams
+}
+
+#[test]
+fn counts_and_options_agree_with_tshark() {
+    tier::needs!(tier::Need::Program("tshark"));
+    let (mut compared, mut wrong) = (0, Vec::new());
+    for file in CAPTURES {
+        let path = shared_file!("captures", file);
+        let ours = json(&["analyze", "--json", path.to_str().unwrap()]);
+        let ours: Vec<&Value> = ours.iter().filter(|l| l["kind"] == "connection").collect();
+        let theirs = tshark(&path);
+        if ours.len() != theirs.len() {
+            wrong.push(format!("{file}: {} connections against {}", ours.len(), theirs.len()));
+            continue;
+        }
+        for (c, stream) in ours.iter().zip(theirs.values()) {
+            for (end, side) in [("client", "to_server"), ("server", "to_client")] {
+                let d = &c[side];
+                let number = |key: &str| d[key].as_u64().unwrap_or(0);
+                let our = Side {
+                    packets: number("packets") + number("capture_copies"),
+                    payload: number("unique_bytes") + number("resent_bytes"),
+                    scale: d["window_scale"].as_u64(),
+                    sack: d["sack_permitted"] == true,
+                    stamps: d["timestamps"] == true,
+                };
+                let empty = Side::default();
+                let their = stream.get(c[end].as_str().unwrap()).unwrap_or(&empty);
+                compared += 5;
+                if our != *their {
+                    wrong.push(format!("{file} #{} {side}: {our:?} against tshark's {their:?}", c["number"]));
+                }
+            }
+        }
+    }
+    assert!(compared > 300, "{compared}");
+    assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 
 /// Where a figure differs from tcptrace's, and why. `c` is our direction, `off` theirs less ours.

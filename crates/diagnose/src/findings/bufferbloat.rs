@@ -6,6 +6,7 @@ use crate::budget::Limit;
 pub(super) const RULE: Rule = Rule {
     kind: Kind {
         name: "bufferbloat",
+        words: "a queue that is too long",
         rule: "over 32 samples or more the RTT goes with the bytes in flight (r of 0.6 or more) and its 90th percentile is at least twice the minimum and 30 ms above it",
     },
     find,

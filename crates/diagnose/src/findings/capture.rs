@@ -5,6 +5,7 @@ use super::{Case, Drawn, Kind, Rule};
 pub(super) const RULE: Rule = Rule {
     kind: Kind {
         name: "capture_incomplete",
+        words: "a capture with gaps",
         rule: "bytes were acknowledged that no packet of the capture carries, though the direction is in it",
     },
     find,
@@ -12,7 +13,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn find(case: &Case<'_>, _: usize) -> Option<Drawn> {
-    let bytes = case.c.halves.iter().map(|h| h.count.unseen_bytes).sum::<u64>();
+    let bytes = case.c.halves.iter().map(|h| h.rare.unseen_bytes).sum::<u64>();
     if bytes == 0 {
         return None;
     }

@@ -6,6 +6,7 @@ use crate::budget::Limit;
 pub(super) const RULE: Rule = Rule {
     kind: Kind {
         name: "congestion_window",
+        words: "the congestion window",
         rule: "at least 25 % of the time the sender waited with full segments out, no receive window full and no queue standing, after slow start",
     },
     find,

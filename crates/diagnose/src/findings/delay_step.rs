@@ -5,6 +5,7 @@ use super::{Case, Drawn, Kind, Rule};
 pub(super) const RULE: Rule = Rule {
     kind: Kind {
         name: "path_delay_step",
+        words: "a change of the path's delay",
         rule: "the smallest RTT of every block of 16 samples or more lies on one level before a moment and on another after it, at least 2 ms and 20 % apart, three blocks or more on each side",
     },
     find,

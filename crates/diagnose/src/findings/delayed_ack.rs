@@ -6,6 +6,7 @@ use crate::episode::Happening;
 pub(super) const RULE: Rule = Rule {
     kind: Kind {
         name: "delayed_ack_stall",
+        words: "waiting for a delayed ACK",
         rule: "an ACK of less than two full segments came 10 ms or more later than the path takes, and a full segment left right after it",
     },
     find,

@@ -6,6 +6,7 @@ use crate::episode::Happening;
 pub(super) const RULE: Rule = Rule {
     kind: Kind {
         name: "slow_start_after_idle",
+        words: "slow start after a pause",
         rule: "after a pause longer than the retransmission timeout the first flight had at most 12 segments and half of what was usual, and the window filled up over the next rounds",
     },
     find,

@@ -5,7 +5,7 @@ use crate::episode::Happening;
 use crate::resend::Class;
 
 pub(super) const RULE: Rule = Rule {
-    kind: Kind { name: "loss", rule: "segments were sent again, and not all of them needlessly" },
+    kind: Kind { name: "loss", words: "loss", rule: "segments were sent again, and not all of them needlessly" },
     find,
     once: false,
 };
@@ -13,19 +13,23 @@ pub(super) const RULE: Rule = Rule {
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     let h = case.sender(dir);
     let count = &h.count;
-    let needed = count.resent_packets.saturating_sub(u64::from(count.spurious));
+    let needed = count.resent_packets.saturating_sub(u64::from(h.rare.spurious));
     if needed == 0 {
         return None;
     }
     let recoveries = case.c.book.of(Happening::Recovery, dir);
     let cost = case.time(dir, crate::Limit::LossRecovery);
+    if cost == model::Nanos::ZERO && needed == u64::from(h.rare.by_class[Class::Unclear as usize]) {
+        // Bytes that came again, such as a window probe's, while nothing was being repaired.
+        return None;
+    }
     let classes: Vec<String> = Class::ALL
         .into_iter()
-        .filter(|c| *c != Class::Syn && count.by_class[*c as usize] > 0)
-        .map(|c| format!("{} {}", count.by_class[c as usize], c.words()))
+        .filter(|c| *c != Class::Syn && h.rare.by_class[*c as usize] > 0)
+        .map(|c| format!("{} {}", h.rare.by_class[c as usize], c.words()))
         .collect();
     let slowest = recoveries.and_then(|e| e.costliest());
-    let timeouts = count.by_class[Class::Timeout as usize];
+    let timeouts = h.rare.by_class[Class::Timeout as usize];
     let rate = needed as f64 / count.payload_packets.max(1) as f64;
     Some(Drawn {
         packets: recoveries.map(|e| e.packets()).unwrap_or_default(),
@@ -38,13 +42,17 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
             case.receiver_name(dir),
             rate * 100.0,
             classes.join(", "),
-            if count.spurious > 0 { format!(", {} more needlessly", count.spurious) } else { String::new() },
+            if h.rare.spurious > 0 { format!(", {} more needlessly", h.rare.spurious) } else { String::new() },
             slowest.map_or(String::new(), |e| format!(
-                "; the slowest recovery took {} (packet {}, by {}, {} recoveries)",
+                "; the slowest recovery took {} (packet {}, by {}; {})",
                 model::Nanos(e.cost),
                 e.packets[1],
                 Class::ALL.get(e.detail as usize).map_or("", |c| c.words()),
-                recoveries.map_or(0, |r| r.count)
+                recoveries.map_or(String::new(), |r| if r.count == 1 {
+                    "1 recovery".into()
+                } else {
+                    format!("{} recoveries", r.count)
+                })
             )),
         ),
         worth: format!(

@@ -15,7 +15,9 @@ mod capture;
 mod congestion_window;
 mod delay_step;
 mod delayed_ack;
+mod dialogue;
 mod idle_restart;
+mod intermediary;
 mod loss;
 mod mtu;
 mod nagle;
@@ -32,7 +34,7 @@ mod window_scaling;
 mod zero_window;
 
 /// All rules, in the order in which findings of equal cost are given.
-static RULES: [Rule; 20] = [
+static RULES: [Rule; 22] = [
     window_scaling::RULE,
     nagle::RULE,
     delayed_ack::RULE,
@@ -50,6 +52,8 @@ static RULES: [Rule; 20] = [
     tiny_segments::RULE,
     reset::RULE,
     delay_step::RULE,
+    dialogue::RULE,
+    intermediary::RULE,
     timestamps::RULE,
     sender_application::RULE,
     capture::RULE,
@@ -60,6 +64,8 @@ static RULES: [Rule; 20] = [
 pub struct Kind {
     /// The word, such as `nagle_delayed_ack`.
     pub name: &'static str,
+    /// The same for people.
+    pub words: &'static str,
     /// When it is drawn.
     pub rule: &'static str,
 }
@@ -88,6 +94,9 @@ struct Drawn {
 pub struct Finding {
     /// The kind's word.
     pub kind: &'static str,
+    /// The kind in words for people.
+    #[serde(skip)]
+    pub words: &'static str,
     /// The direction of the data concerned; `None` where it is the whole connection.
     pub direction: Option<&'static str>,
     /// The packets that it rests on, the most telling first; at most 24.
@@ -164,7 +173,8 @@ impl<'a> Case<'a> {
     /// The fastest that bytes were seen to get through in a burst: what the path can do at least.
     fn burst_rate(&self, dir: usize) -> Option<Rate> {
         let h = self.sender(dir);
-        let best = match (h.arrivals.best, h.delivered.best) {
+        let bursts = h.bursts.as_ref()?;
+        let best = match (bursts.arrivals.best, bursts.delivered.best) {
             (0, _) | (_, 0) => return None,
             (a, b) => a.min(b),
         };
@@ -213,6 +223,7 @@ pub(crate) fn draw(case: &Case<'_>) -> Vec<Finding> {
                 drawn.packets.truncate(24);
                 Some(Finding {
                     kind: rule.kind.name,
+                    words: rule.kind.words,
                     direction: (!rule.once).then_some(["to_server", "to_client"][dir]),
                     packets: drawn.packets,
                     at_ns: drawn.at,

@@ -6,6 +6,7 @@ use crate::episode::Happening;
 pub(super) const RULE: Rule = Rule {
     kind: Kind {
         name: "mtu_black_hole",
+        words: "a path that swallows large packets",
         rule: "the same full-sized segment was sent again on a timeout twice or more, nothing of that size was ever acknowledged, and smaller packets were",
     },
     find,

@@ -6,6 +6,7 @@ use crate::episode::Happening;
 pub(super) const RULE: Rule = Rule {
     kind: Kind {
         name: "nagle_delayed_ack",
+        words: "Nagle's rule against a delayed ACK",
         rule: "an ACK of less than two full segments came 10 ms or more later than the path takes, and a part-filled segment or FIN left right after it",
     },
     find,

@@ -7,6 +7,7 @@ use crate::episode::Happening;
 pub(super) const RULE: Rule = Rule {
     kind: Kind {
         name: "receive_window",
+        words: "the receive window",
         rule: "at least 10 % of the time the receive window was full, it had not shrunk by then, and scaling is not what is missing",
     },
     find,
@@ -16,9 +17,9 @@ pub(super) const RULE: Rule = Rule {
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     let (h, share) = (case.sender(dir), case.share(dir, Limit::ReceiveWindow));
     if share < 0.10
-        || h.full_windows == 0
-        || h.full_shrunk * 4 > h.full_windows
-        || case.receiver(dir).count.zero_windows > 0
+        || h.rare.full_windows == 0
+        || h.rare.full_shrunk * 4 > h.rare.full_windows
+        || case.receiver(dir).rare.zero_windows > 0
     {
         return None;
     }
@@ -28,7 +29,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     let rtt = case.rtt(dir)?;
     let cost = case.time(dir, Limit::ReceiveWindow);
     let full = case.c.book.of(Happening::WindowFull, dir)?;
-    let ceiling = Rate(h.full_most as f64 * 8.0 / rtt.as_secs_f64().max(1e-6));
+    let ceiling = Rate(h.rare.full_most as f64 * 8.0 / rtt.as_secs_f64().max(1e-6));
     let now = case.rate(dir);
     let worth = match case.burst_rate(dir).filter(|b| b.0 > now.0) {
         Some(burst) => format!(
@@ -40,12 +41,12 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     Some(Drawn {
         packets: full.packets(),
         at: full.first_at(),
-        count: h.full_windows,
+        count: h.rare.full_windows,
         cost,
         text: format!(
             "the {}'s receive window of {} bytes was full for {cost} ({}): over an RTT of {rtt} it lets no more than {ceiling} through",
             case.receiver_name(dir),
-            h.full_most,
+            h.rare.full_most,
             percent(share)
         ),
         worth,

@@ -7,6 +7,7 @@ use crate::episode::Happening;
 pub(super) const RULE: Rule = Rule {
     kind: Kind {
         name: "receiver_application",
+        words: "a slow reader",
         rule: "at least 10 % of the time the receive window was full, and for a quarter of these moments it had shrunk below half of its largest, or to zero",
     },
     find,
@@ -16,7 +17,7 @@ pub(super) const RULE: Rule = Rule {
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     let (h, share) = (case.sender(dir), case.share(dir, Limit::ReceiveWindow));
     let largest = case.receiver(dir).max_window;
-    let shrank = h.full_shrunk * 4 > h.full_windows || case.receiver(dir).count.zero_windows > 0;
+    let shrank = h.rare.full_shrunk * 4 > h.rare.full_windows || case.receiver(dir).rare.zero_windows > 0;
     if share < 0.10 || !shrank {
         return None;
     }
@@ -25,12 +26,12 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     Some(Drawn {
         packets: full.map(|e| e.packets()).unwrap_or_default(),
         at: full.map_or(case.c.first_at, |e| e.first_at()),
-        count: h.full_windows,
+        count: h.rare.full_windows,
         cost,
         text: format!(
             "the {}'s application reads more slowly than data comes: its window shrank from {largest} bytes to {} while the sender stood at its edge for {cost} ({})",
             case.receiver_name(dir),
-            if case.receiver(dir).count.zero_windows > 0 { 0 } else { h.full_least },
+            if case.receiver(dir).rare.zero_windows > 0 { 0 } else { h.rare.full_least },
             percent(share)
         ),
         worth: format!("up to {} of the time, if the {} keeps up", percent(share), case.receiver_name(dir)),

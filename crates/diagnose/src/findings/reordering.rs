@@ -5,7 +5,11 @@ use crate::episode::Happening;
 use crate::resend::Class;
 
 pub(super) const RULE: Rule = Rule {
-    kind: Kind { name: "reordering_taken_for_loss", rule: "a fast retransmission was not needed by DSACK or Eifel" },
+    kind: Kind {
+        name: "reordering_taken_for_loss",
+        words: "reordering taken for loss",
+        rule: "a fast retransmission was not needed by DSACK or Eifel",
+    },
     find,
     once: false,
 };
@@ -30,7 +34,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
             "{} retransmissions to the {} were needless: the originals arrived late, not never (packets changed places by up to {} bytes); each cut the window",
             needless.count,
             case.receiver_name(dir),
-            h.count.reorder_extent.max(u64::from(h.segment_size))
+            h.rare.reorder_extent.max(u64::from(h.segment_size))
         ),
         worth: format!(
             "a path that keeps order, or a sender with RACK's adaptive window, keeps its rate; {} in recoveries",

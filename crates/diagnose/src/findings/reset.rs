@@ -3,7 +3,7 @@
 use super::{Case, Drawn, Kind, Rule};
 
 pub(super) const RULE: Rule = Rule {
-    kind: Kind { name: "reset", rule: "a RST ended the connection before both sides had closed it" },
+    kind: Kind { name: "reset", words: "a reset", rule: "a RST ended the connection before both sides had closed it" },
     find,
     once: false,
 };
@@ -13,21 +13,21 @@ const LONG_IDLE: u64 = 60_000_000_000;
 
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     let (h, p) = (case.sender(dir), case.receiver(dir));
-    let (number, at) = h.reset?;
-    if p.reset.is_some_and(|(_, first)| first < at) || (h.fin.is_some() && p.fin.is_some() && !p.outstanding()) {
+    let (number, at) = h.rare.reset?;
+    if p.rare.reset.is_some_and(|(_, first)| first < at) || (h.fin.is_some() && p.fin.is_some() && !p.outstanding()) {
         return None;
     }
     let who = case.sender_name(dir);
     let last = h.last_data_at.max(p.last_data_at);
-    let hops = h.ttl.abs_diff(h.reset_ttl);
+    let hops = h.ttl.abs_diff(h.rare.reset_ttl);
     let text = if h.count.packets == 1 && case.c.established_at.is_none() {
         format!(
             "the {who} refused the connection: it answered the SYN with a RST; nothing listens there, or a firewall rejects"
         )
-    } else if h.reset_ttl != 0 && h.ttl != 0 && hops > 2 {
+    } else if h.rare.reset_ttl != 0 && h.ttl != 0 && hops > 2 {
         format!(
             "a RST in the {who}'s name ended it, but its TTL ({}) is not the {who}'s ({}): a box on the way sent it",
-            h.reset_ttl, h.ttl
+            h.rare.reset_ttl, h.ttl
         )
     } else if case.c.established_at.is_none() {
         format!("the {who} broke the handshake off with a RST")
@@ -50,7 +50,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     Some(Drawn {
         packets: vec![number],
         at,
-        count: u64::from(h.count.resets),
+        count: u64::from(h.rare.resets),
         cost: model::Nanos::ZERO,
         text: format!("{text} (packet {number})"),
         worth: "what is lost is what was still unacknowledged then".into(),

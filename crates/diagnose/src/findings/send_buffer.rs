@@ -9,6 +9,7 @@ pub(super) const FLAT_ROUNDS: u32 = 10;
 pub(super) const RULE: Rule = Rule {
     kind: Kind {
         name: "send_buffer",
+        words: "the send buffer",
         rule: "the bytes in flight peaked at the same level for ten rounds or more, below the receive window and with no queue standing, for at least 25 % of the time",
     },
     find,

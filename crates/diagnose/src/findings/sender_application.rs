@@ -6,6 +6,7 @@ use crate::budget::Limit;
 pub(super) const RULE: Rule = Rule {
     kind: Kind {
         name: "sender_application",
+        words: "the application",
         rule: "more than half of the duration, and 100 ms at least, nothing stood ready to be sent",
     },
     find,
@@ -19,8 +20,11 @@ fn find(case: &Case<'_>, _: usize) -> Option<Drawn> {
     if share <= 0.5 || cost.0 < 100_000_000 {
         return None;
     }
-    let (count, longest) =
-        (case.c.halves[0].idle.0 + case.c.halves[1].idle.0, case.c.halves[0].idle.2.max(case.c.halves[1].idle.2));
+    let (count, longest) = (
+        case.c.halves[0].rare.idle.0 + case.c.halves[1].rare.idle.0,
+        case.c.halves[0].rare.idle.2.max(case.c.halves[1].rare.idle.2),
+    );
+    let trips: u64 = [0, 1].iter().filter_map(|&d| (super::dialogue::RULE.find)(case, d)).map(|f| f.cost.0).sum();
     Some(Drawn {
         packets: case.c.halves.iter().map(|h| h.last_data_number).filter(|n| *n > 0).collect(),
         at: case.c.first_at,
@@ -31,6 +35,13 @@ fn find(case: &Case<'_>, _: usize) -> Option<Drawn> {
             percent(share),
             if longest > 0 { format!(", the longest pause {}", model::Nanos(longest)) } else { String::new() }
         ),
-        worth: "nothing that the network or TCP can mend".into(),
+        worth: if trips == 0 {
+            "nothing that the network or TCP can mend".into()
+        } else {
+            format!(
+                "the {} of round trips in it are the dialogue's; the rest neither the network nor TCP can mend",
+                model::Nanos(trips)
+            )
+        },
     })
 }

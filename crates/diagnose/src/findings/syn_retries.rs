@@ -3,8 +3,15 @@
 use super::{Case, Drawn, Kind, Rule, times};
 use crate::episode::Happening;
 
-pub(super) const RULE: Rule =
-    Rule { kind: Kind { name: "syn_retries", rule: "a SYN or SYN-ACK was sent more than once" }, find, once: false };
+pub(super) const RULE: Rule = Rule {
+    kind: Kind {
+        name: "syn_retries",
+        words: "SYNs without an answer",
+        rule: "a SYN or SYN-ACK was sent more than once",
+    },
+    find,
+    once: false,
+};
 
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     let retries = case.c.book.of(Happening::SynRetry, dir)?;

@@ -6,6 +6,7 @@ use crate::budget::Limit;
 pub(super) const RULE: Rule = Rule {
     kind: Kind {
         name: "timestamps",
+        words: "time stamps",
         rule: "missing: the stream went once round the sequence space, or timeouts could not be judged for want of them; priced: 10 MB or more went at the path's rate with them on",
     },
     find,
@@ -43,7 +44,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
         _ => "server",
     };
     let wrapped = h.count.unique_bytes > u64::from(u32::MAX);
-    let blind = h.count.by_class[crate::Class::Timeout as usize] >= 3;
+    let blind = h.rare.by_class[crate::Class::Timeout as usize] >= 3;
     if !wrapped && !blind {
         return None;
     }

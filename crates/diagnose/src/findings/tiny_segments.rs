@@ -5,6 +5,7 @@ use super::{Case, Drawn, Kind, Rule, percent};
 pub(super) const RULE: Rule = Rule {
     kind: Kind {
         name: "tiny_segments",
+        words: "tiny segments",
         rule: "100 data packets or more, of which 80 % carry less than a quarter of a segment, and half of those follow one another without an answer between",
     },
     find,

@@ -9,7 +9,8 @@ use crate::episode::Happening;
 pub(super) const RULE: Rule = Rule {
     kind: Kind {
         name: "window_scaling_missing",
-        rule: "a side left the window scale option out, and the sender filled the unscaled window",
+        words: "no window scaling",
+        rule: "a side left the window scale option out, and the sender filled the unscaled window ten times or for 5 % of the time, zero windows not counted",
     },
     find,
     once: false,
@@ -31,10 +32,15 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     };
     let (h, rtt) = (case.sender(dir), case.rtt(dir)?);
     // A receiver whose window is far below the ceiling would not gain by a scale.
-    if h.full_windows == 0 || h.full_most < CEILING / 2 {
+    if h.rare.full_windows == 0 || h.rare.full_most < CEILING / 2 {
         return None;
     }
-    let held = case.time(dir, Limit::ReceiveWindow);
+    // A closed window is the reader's doing, and would be with scaling too.
+    let closed = case.c.book.of(Happening::ZeroWindow, 1 - dir).map_or(Nanos::ZERO, |e| e.total);
+    let held = case.time(dir, Limit::ReceiveWindow).saturating_sub(closed);
+    if h.rare.full_windows < 10 && held.0 < case.duration.0 / 20 {
+        return None;
+    }
     let ceiling = Rate(CEILING as f64 * 8.0 / rtt.as_secs_f64().max(1e-6));
     let mut packets = vec![case.c.first_number];
     packets.extend(case.c.book.of(Happening::WindowFull, dir).map(|e| e.packets()).unwrap_or_default());
@@ -53,15 +59,15 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     Some(Drawn {
         packets,
         at: case.c.first_at,
-        count: h.full_windows,
+        count: h.rare.full_windows,
         cost: held,
         text: format!(
-            "window scaling is off because the {} left it out ({}; or a box on the way took it out): the window cannot pass 65,535 bytes, so over an RTT of {} no more than {ceiling} can flow; the sender filled the window {} times and waited {held} for it ({})",
+            "window scaling is off because the {} left it out ({}; or a box on the way took it out): the window cannot pass 65,535 bytes, so over an RTT of {} no more than {ceiling} can flow; the sender filled the window {} times and waited {held} for it ({}), closed windows not counted",
             culprit.0,
             culprit.1,
             Nanos(rtt.0),
-            h.full_windows,
-            percent(case.share(dir, Limit::ReceiveWindow)),
+            h.rare.full_windows,
+            percent(held.0 as f64 / case.duration.0.max(1) as f64),
         ),
         worth,
     })

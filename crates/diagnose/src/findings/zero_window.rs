@@ -3,14 +3,17 @@
 use super::{Case, Drawn, Kind, Rule, times};
 use crate::episode::Happening;
 
-pub(super) const RULE: Rule =
-    Rule { kind: Kind { name: "zero_window", rule: "the receiver advertised a window of zero" }, find, once: false };
+pub(super) const RULE: Rule = Rule {
+    kind: Kind { name: "zero_window", words: "a closed window", rule: "the receiver advertised a window of zero" },
+    find,
+    once: false,
+};
 
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     let receiver = case.receiver(dir);
     let closed = case.c.book.of(Happening::ZeroWindow, 1 - dir);
     // One that never opened again counts to the end of the connection.
-    let open_end = if receiver.zero_since > 0 && receiver.reset.is_none() {
+    let open_end = if receiver.zero_since > 0 && receiver.rare.reset.is_none() {
         case.c.last_at.saturating_sub(receiver.zero_since)
     } else {
         0

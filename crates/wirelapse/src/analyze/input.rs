@@ -52,6 +52,25 @@ impl Source {
     }
 }
 
+/// The bytes of a capture that can be read in place: a regular file, not packed, not text.
+///
+/// A file that another program cuts short meanwhile ends the process with SIGBUS; one that grows is read to the size that
+/// it had at the start.
+fn mapped(source: &Source) -> Option<memmap2::Mmap> {
+    let Source::File(path) = source else { return None };
+    let file = File::open(path).ok()?;
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    // SAFETY: the map is only read, and as bytes, of which every value is valid; other programs that write to the file
+    // change what is read, as they would with `read`.
+    let map = unsafe { memmap2::Mmap::map(&file) }.ok()?;
+    // Told in advance, the kernel maps what lies ahead in large steps.
+    let _ = map.advise(memmap2::Advice::Sequential);
+    let packed = wire::capture::Packing::detect(&map) != wire::capture::Packing::None;
+    (!packed && !is_text(&map[..map.len().min(1 << 16)])).then_some(map)
+}
+
 /// What was read beside the segments.
 #[derive(Debug, Default)]
 pub struct Reading {
@@ -74,12 +93,20 @@ pub struct Reading {
 ///
 /// # Errors
 /// Where nothing can be read; damage further on is counted in the [`Reading`].
-pub fn read(source: &Source, mut take: impl FnMut(&Segment)) -> anyhow::Result<Reading> {
+pub fn read(source: &Source, take: impl FnMut(&Segment)) -> anyhow::Result<Reading> {
+    if let Some(map) = mapped(source) {
+        let capture = Capture::from_bytes(&map).map_err(|e| source.bad(&e))?;
+        return read_capture(source, capture, take);
+    }
     let mut bytes = source.open()?;
     if is_text(bytes.fill_buf().map_err(|e| BadInput(format!("{}: {e}", source.name())))?) {
         return read_text(source, bytes, take);
     }
-    let mut capture = Capture::from_reader(bytes).map_err(|e| source.bad(&e))?;
+    let capture = Capture::from_reader(bytes).map_err(|e| source.bad(&e))?;
+    read_capture(source, capture, take)
+}
+
+fn read_capture(source: &Source, mut capture: Capture<'_>, mut take: impl FnMut(&Segment)) -> anyhow::Result<Reading> {
     let mut reading = Reading { name: source.name(), format: capture.format().to_string(), ..Reading::default() };
     let mut reassembly = Reassembly::new();
     loop {

@@ -1,5 +1,6 @@
 //! Capturing on an interface through libpcap.
 
+use std::os::fd::AsRawFd as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -19,11 +20,22 @@ extern "C" fn stop(_: libc::c_int) {
 /// Headers with all their options, tunnels included, fit in this; payload is not looked at.
 const SNAP_LENGTH: i32 = 256;
 
+/// Waits for a packet, a signal, or the end of the time, and looks up every 100 ms at the latest: the ring hands on a
+/// block that is not full only when its own timeout is over.
+fn wait(fd: libc::c_int, left: Option<Duration>) {
+    let most = left.map_or(100, |l| l.as_millis().min(100) as libc::c_int).max(1);
+    let mut ready = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    // SAFETY: `ready` is one valid entry that outlives the call. An error or a signal only ends the wait early.
+    unsafe { libc::poll(&raw mut ready, 1, most) };
+}
+
 /// Captures until Ctrl-C or until `limit` is over.
 pub fn capture(interface: &str, limit: Option<Duration>, follower: &mut Follower) -> anyhow::Result<Reading> {
     let opened = pcap::Capture::from_device(interface).and_then(|c| {
         c.snaplen(SNAP_LENGTH).promisc(false).timeout(100).buffer_size(16 << 20).precision(pcap::Precision::Nano).open()
     });
+    // libpcap waits for the first packet even with a timeout, so it must not be the one that waits.
+    let opened = opened.and_then(pcap::Capture::setnonblock);
     let mut capture = match opened {
         Ok(capture) => capture,
         Err(e @ (pcap::Error::PcapError(_) | pcap::Error::InvalidString)) => {
@@ -42,8 +54,10 @@ pub fn capture(interface: &str, limit: Option<Duration>, follower: &mut Follower
     while !STOP.load(Ordering::Relaxed) && limit.is_none_or(|l| started.elapsed() < l) {
         let packet = match capture.next_packet() {
             Ok(packet) => packet,
-            Err(pcap::Error::TimeoutExpired) => continue,
-            Err(pcap::Error::NoMorePackets) => break,
+            Err(pcap::Error::TimeoutExpired | pcap::Error::NoMorePackets) => {
+                wait(capture.as_raw_fd(), limit.map(|l| l.saturating_sub(started.elapsed())));
+                continue;
+            }
             Err(_) if STOP.load(Ordering::Relaxed) => break,
             Err(e) => return Err(e).context(format!("cannot read packets from {interface}")),
         };

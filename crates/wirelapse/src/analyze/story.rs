@@ -5,6 +5,9 @@ use std::io::{self, Write};
 use diagnose::{Direction, Limit, OptionState, Report, Summary};
 use model::Nanos;
 
+use super::Reading;
+use super::table::{grouped, wrapped};
+
 fn summary(s: &Summary) -> String {
     match (s.min_ns, s.median_ns, s.p99_ns, s.max_ns) {
         (Some(min), Some(median), Some(p99), Some(max)) => {
@@ -28,21 +31,28 @@ fn direction(out: &mut impl Write, title: &str, d: &Direction) -> io::Result<()>
     writeln!(
         out,
         "    {} packets, {} with payload: {} bytes, and {} bytes again in {} packets",
-        d.packets, d.payload_packets, d.unique_bytes, d.resent_bytes, d.resent_packets
+        grouped(d.packets),
+        grouped(d.payload_packets),
+        grouped(d.unique_bytes),
+        grouped(d.resent_bytes),
+        grouped(d.resent_packets)
     )?;
     let r = &d.resends;
     if d.resent_packets > 0 || r.syn > 0 {
-        writeln!(
+        wrapped(
             out,
-            "    sent again by timeout {}, fast retransmit {}, SACK recovery {}, tail-loss probe {}, SYN {}, unclear {}; {} needlessly, {} lost before the capture",
-            r.timeout,
-            r.fast,
-            r.sack_recovery,
-            r.tail_loss_probe,
-            r.syn,
-            r.unclear,
-            d.spurious_resends,
-            d.lost_before_capture
+            4,
+            &format!(
+                "sent again by timeout {}, fast retransmit {}, SACK recovery {}, tail-loss probe {}, SYN {}, unclear {}; {} needlessly, {} lost before the capture",
+                r.timeout,
+                r.fast,
+                r.sack_recovery,
+                r.tail_loss_probe,
+                r.syn,
+                r.unclear,
+                d.spurious_resends,
+                d.lost_before_capture
+            ),
         )?;
     }
     if d.out_of_order_packets > 0 || d.reordered_beyond > 0 {
@@ -61,8 +71,10 @@ fn direction(out: &mut impl Write, title: &str, d: &Direction) -> io::Result<()>
     };
     writeln!(
         out,
-        "    window at most {} bytes ({scale}), in flight at most {} bytes, segments of {} bytes",
-        d.max_window, d.max_in_flight, d.segment_bytes
+        "    window at most {} bytes ({scale})\n    in flight at most {} bytes, segments of {} bytes",
+        grouped(d.max_window),
+        grouped(d.max_in_flight.into()),
+        grouped(d.segment_bytes.into())
     )?;
     writeln!(out, "    RTT: {}", summary(&d.rtt))?;
     if d.rtt_timestamps.samples > 0 {
@@ -70,19 +82,22 @@ fn direction(out: &mut impl Write, title: &str, d: &Direction) -> io::Result<()>
     }
     let a = &d.acknowledging;
     if a.acks > 0 {
-        writeln!(
+        wrapped(
             out,
-            "    acknowledges every {:.1} segments ({} ACKs), {} at once, quick-ACK phases {} (longest {} ACKs), duplicate ACKs {}, with SACK {}",
-            a.segments as f64 / a.acks as f64,
-            a.acks,
-            a.at_once,
-            a.quick_ack_phases,
-            a.longest_quick_ack_phase,
-            d.duplicate_acks,
-            d.sack_acks
+            4,
+            &format!(
+                "acknowledges every {:.1} segments ({} ACKs), {} at once, quick-ACK phases {} (longest {} ACKs), duplicate ACKs {}, with SACK {}",
+                a.segments as f64 / a.acks as f64,
+                a.acks,
+                a.at_once,
+                a.quick_ack_phases,
+                a.longest_quick_ack_phase,
+                d.duplicate_acks,
+                d.sack_acks
+            ),
         )?;
         if a.delayed.samples > 0 {
-            writeln!(out, "    delayed ACKs, later than the path by: {}", summary(&a.delayed))?;
+            wrapped(out, 4, &format!("delayed ACKs, later than the path by: {}", summary(&a.delayed)))?;
         }
     }
     if d.zero_window_packets + u64::from(d.window_probes) + u64::from(d.keep_alives) > 0 {
@@ -98,21 +113,23 @@ fn direction(out: &mut impl Write, title: &str, d: &Direction) -> io::Result<()>
     Ok(())
 }
 
-pub fn tell(out: &mut impl Write, r: &Report) -> anyhow::Result<()> {
+pub fn tell(out: &mut impl Write, r: &Report, reading: &Reading) -> anyhow::Result<()> {
     writeln!(
         out,
         "connection {}: {} > {}, {}, {}",
         r.number,
-        r.client,
-        r.server,
+        reading.endpoint(r.client),
+        reading.endpoint(r.server),
         r.duration_ns,
         r.ending.replace('_', " ")
     )?;
-    writeln!(out, "  {}", r.verdict)?;
+    wrapped(out, 2, &r.verdict)?;
     writeln!(out, "  captured {}", r.vantage)?;
     let options =
         [("window scaling", &r.window_scaling), ("SACK", &r.sack), ("time stamps", &r.timestamps), ("ECN", &r.ecn)];
-    writeln!(out, "  {}", options.map(|(name, o)| option(name, o)).join("; "))?;
+    for (name, o) in options {
+        writeln!(out, "  {}", option(name, o))?;
+    }
     if r.to_server.mptcp || r.to_client.mptcp {
         writeln!(out, "  MPTCP offered by {}", if r.to_server.mptcp { "the client" } else { "the server" })?;
     }
@@ -142,9 +159,14 @@ pub fn tell(out: &mut impl Write, r: &Report) -> anyhow::Result<()> {
     direction(out, "client to server", &r.to_server)?;
     direction(out, "server to client", &r.to_client)?;
     for f in &r.findings {
-        writeln!(out, "  {} (cost {}, packets {:?})", f.kind, f.cost_ns, f.packets)?;
-        writeln!(out, "    {}", f.text)?;
-        writeln!(out, "    worth: {}", f.worth)?;
+        let packets: Vec<String> = f.packets.iter().map(u64::to_string).collect();
+        let cost = if f.cost_ns == Nanos::ZERO { String::new() } else { format!(", {}", f.cost_ns) };
+        writeln!(out, "  finding: {}{cost}", f.words)?;
+        wrapped(out, 4, &f.text)?;
+        wrapped(out, 4, &format!("worth: {}", f.worth))?;
+        if !packets.is_empty() {
+            wrapped(out, 4, &format!("packets: {}", packets.join(", ")))?;
+        }
     }
     if r.records_left_out > 0 {
         writeln!(out, "  {} packets found no room for the plot or dump", r.records_left_out)?;

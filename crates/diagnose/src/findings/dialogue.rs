@@ -1,0 +1,51 @@
+//! A dialogue: request and answer by turns, each of which costs the path's round trip.
+
+use model::Nanos;
+
+use super::{Case, Drawn, Kind, Rule, percent, times};
+use crate::connection::TO_CLIENT;
+
+pub(super) const RULE: Rule = Rule {
+    kind: Kind {
+        name: "round_trips",
+        words: "a dialogue of many round trips",
+        rule: "five answers or more, each waited for, of which the handshake's round trip (5 ms or more) makes at least 30 % of the duration",
+    },
+    find,
+    once: false,
+};
+
+/// `dir` is the direction of the answers.
+fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
+    let turns = case.c.turns[dir];
+    let asked = case.receiver(dir);
+    let path = if asked.rtt.handshake != u64::MAX { asked.rtt.handshake } else { asked.rtt.base()? };
+    let mean = turns.total / u64::from(turns.count.max(1));
+    // What an answer takes beyond the path is its maker's thinking, and no round trip.
+    let trips = path.min(mean).saturating_mul(turns.count.into());
+    if turns.count < 5 || path < 5_000_000 || trips.saturating_mul(10) < case.duration.0.saturating_mul(3) {
+        return None;
+    }
+    let who = case.sender_name(dir);
+    Some(Drawn {
+        packets: turns.longest_packets.into_iter().filter(|n| *n > 0).collect(),
+        at: case.c.first_at,
+        count: turns.count.into(),
+        cost: Nanos(trips),
+        text: format!(
+            "{} the {} waited for the {who} to answer, {} each on average, of which the path alone takes {}: {} of the {} went into round trips ({})",
+            times(turns.count.into()),
+            case.receiver_name(dir),
+            Nanos(mean),
+            Nanos(path.min(mean)),
+            Nanos(trips),
+            case.duration,
+            percent(trips as f64 / case.duration.0.max(1) as f64),
+        ),
+        worth: format!(
+            "every turn saved, by pipelining or by asking for more at once, saves {}; bandwidth and windows change nothing here{}",
+            Nanos(path.min(mean)),
+            if dir == TO_CLIENT { ", a server closer by does" } else { "" }
+        ),
+    })
+}

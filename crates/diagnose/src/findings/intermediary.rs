@@ -1,0 +1,39 @@
+//! Something on the way acknowledges in the name of the other end: a proxy, a NAT that ends TCP, an accelerator.
+
+use model::Nanos;
+
+use super::{Case, Drawn, Kind, Rule};
+
+pub(super) const RULE: Rule = Rule {
+    kind: Kind {
+        name: "intermediary",
+        words: "something on the way answers for the other end",
+        rule: "the handshake took at least 10 ms more than, and 8 times as long as, the median of ten or more data acknowledgments",
+    },
+    find,
+    once: false,
+};
+
+fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
+    let h = case.sender(dir);
+    let handshake = Some(h.rtt.handshake).filter(|t| *t != u64::MAX)?;
+    let usual = h.rtt.samples.quantile(0.5)?.0;
+    if h.rtt.samples.count() < 10 || handshake < usual.saturating_add(10_000_000) || handshake / 8 < usual {
+        return None;
+    }
+    Some(Drawn {
+        packets: vec![case.c.first_number],
+        at: case.c.first_at,
+        count: 1,
+        cost: Nanos::ZERO,
+        text: format!(
+            "the {}'s side took {} to complete the handshake, but acknowledges data after {} (median of {}): a proxy or NAT near the capture seems to end the connection, so windows, options and ACKs seen here are its own and not the {}'s",
+            case.receiver_name(dir),
+            Nanos(handshake),
+            Nanos(usual),
+            h.rtt.samples.count(),
+            case.receiver_name(dir),
+        ),
+        worth: "capture beyond it as well: what limits the other half of the path does not show here".into(),
+    })
+}

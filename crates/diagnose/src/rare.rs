@@ -1,0 +1,144 @@
+//! What most directions of most connections never have: kept apart, so that the others are small.
+
+use std::ops::{Deref, DerefMut};
+
+use crate::resend::Class;
+
+/// Counters of what is rare. The names that differ from the report's are explained there.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Counters {
+    /// Retransmissions by class.
+    pub(crate) by_class: [u32; Class::COUNT],
+    pub(crate) spurious: u32,
+    /// DSACKs that name nothing that was seen to be sent again.
+    pub(crate) needless_unmatched: u32,
+    pub(crate) unseen_original: u32,
+    pub(crate) out_of_order: u32,
+    pub(crate) reorder_extent: u64,
+    pub(crate) reordered_beyond: u32,
+    pub(crate) keep_alives: u32,
+    pub(crate) window_probes: u32,
+    pub(crate) resets: u32,
+    pub(crate) ce_marks: u32,
+    pub(crate) ece: u32,
+    pub(crate) duplicate_acks: u64,
+    pub(crate) sack_acks: u64,
+    pub(crate) zero_windows: u64,
+    pub(crate) capture_copies: u64,
+    pub(crate) unseen_bytes: u64,
+    pub(crate) larger_than_mss: u64,
+    /// TCP header lengths by 4 bytes, beyond the first three.
+    pub(crate) headers: [u32; 16],
+    /// Pauses: how many, their sum and the longest, ns.
+    pub(crate) idle: (u32, u64, u64),
+    /// The first RST: packet number and time.
+    pub(crate) reset: Option<(u64, u64)>,
+    pub(crate) reset_ttl: u8,
+    /// Windows at the moments when they were full: how many, smallest and largest.
+    pub(crate) full_windows: u64,
+    /// Of them, those at less than half of the largest window that had been advertised until then.
+    pub(crate) full_shrunk: u64,
+    pub(crate) full_least: u64,
+    pub(crate) full_most: u64,
+}
+
+static NOTHING: Counters = Counters {
+    by_class: [0; Class::COUNT],
+    spurious: 0,
+    needless_unmatched: 0,
+    unseen_original: 0,
+    out_of_order: 0,
+    reorder_extent: 0,
+    reordered_beyond: 0,
+    keep_alives: 0,
+    window_probes: 0,
+    resets: 0,
+    ce_marks: 0,
+    ece: 0,
+    duplicate_acks: 0,
+    sack_acks: 0,
+    zero_windows: 0,
+    capture_copies: 0,
+    unseen_bytes: 0,
+    larger_than_mss: 0,
+    headers: [0; 16],
+    idle: (0, 0, 0),
+    reset: None,
+    reset_ttl: 0,
+    full_windows: 0,
+    full_shrunk: 0,
+    full_least: 0,
+    full_most: 0,
+};
+
+/// The counters, of which there are some from the first write on; reading alone takes no memory.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rare(Option<Box<Counters>>);
+
+impl Deref for Rare {
+    type Target = Counters;
+
+    fn deref(&self) -> &Counters {
+        self.0.as_deref().unwrap_or(&NOTHING)
+    }
+}
+
+impl DerefMut for Rare {
+    fn deref_mut(&mut self) -> &mut Counters {
+        self.0.get_or_insert_default()
+    }
+}
+
+/// TCP header lengths: most directions have one or two.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Headers {
+    words: [u8; 3],
+    counts: [u32; 3],
+}
+
+impl Headers {
+    /// Counts a header; false where it belongs among the rare ones.
+    #[inline]
+    pub(crate) fn add(&mut self, bytes: u8) -> bool {
+        let words = bytes >> 2;
+        for (slot, count) in self.words.iter_mut().zip(&mut self.counts) {
+            if *slot == words || *count == 0 {
+                *slot = words;
+                *count = count.saturating_add(1);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Lengths in bytes with their counts, ascending.
+    pub(crate) fn with(&self, rare: &Rare) -> Vec<(u8, u32)> {
+        let mut all: Vec<(u8, u32)> = self.words.into_iter().zip(self.counts).filter(|c| c.1 > 0).collect();
+        all.extend((0u8..).zip(rare.headers).filter(|c| c.1 > 0));
+        all.sort_unstable();
+        all.into_iter().map(|(words, count)| (words * 4, count)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_header_lengths_than_slots_are_all_counted() {
+        let (mut headers, mut rare) = (Headers::default(), Rare::default());
+        for bytes in [40, 32, 32, 44, 52, 52, 60, 32] {
+            if !headers.add(bytes) {
+                rare.headers[usize::from(bytes >> 2)] += 1;
+            }
+        }
+        assert_eq!(headers.with(&rare), [(32, 3), (40, 1), (44, 1), (52, 2), (60, 1)]);
+    }
+
+    #[test]
+    fn reading_takes_no_memory() {
+        let rare = Rare::default();
+        assert_eq!(rare.spurious, 0);
+        assert!(rare.0.is_none());
+    }
+}
