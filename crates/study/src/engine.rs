@@ -82,7 +82,7 @@ impl Study {
 /// before each, `go_on` is asked about ten times a second.
 ///
 /// # Errors
-/// The first of [`trial::run`] or `record`; the trials so far stay in `trials`.
+/// The first of `trial::run` or `record`; the trials so far stay in `trials`.
 pub fn run(
     study: &Study,
     limits: Limits,

@@ -136,7 +136,7 @@ impl Setup {
     /// `net.` is a sysctl of both hosts, with `a.` or `b.` before it of one.
     ///
     /// # Errors
-    /// [`Refused`], with the nearest name or the values that there are.
+    /// `Refused`, with the nearest name or the values that there are.
     pub fn set(&mut self, name: &str, text: &str) -> Result<(), Refused> {
         let wrong = |e: lab::Error| Refused::Value(e.to_string());
         match name {
