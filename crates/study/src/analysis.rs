@@ -23,7 +23,13 @@ pub fn by_block(trials: &[Trial], part: usize, levels: &[usize], response: &str)
 /// The mean of a response with its interval.
 pub fn estimate(trials: &[Trial], part: usize, levels: &[usize], response: &str, seed: u64) -> Option<Estimate> {
     let values: Vec<f64> = by_block(trials, part, levels, response).into_values().collect();
-    stats::mean_interval(&values, CONFIDENCE, seed)
+    // No response is below zero, and no share above one: what an interval says beyond that says nothing.
+    let most = if unit(response) == "share" { 1.0 } else { f64::INFINITY };
+    stats::mean_interval(&values, CONFIDENCE, seed).map(|e| Estimate {
+        low: e.low.max(0.0),
+        high: e.high.min(most),
+        ..e
+    })
 }
 
 /// What one combination is worth against another, within the blocks that have both.

@@ -415,12 +415,12 @@ fn promise(path: &PathReport, held: &mut Vec<String>, broken: &mut Vec<String>) 
             if off <= (asked.delay.0 / 20).max(500_000) { held.push(text) } else { broken.push(text) }
         }
         if let (Some(rate), Some(busy)) = (asked.rate, did.busy_rate)
-            && did.busy.0 > 200_000_000
+            && did.busy.0 as f64 > 0.5 * path.up.0 as f64
         {
             let asked = rate.bits() as f64;
             let [wanted, was] = [asked, busy].map(|rate| crate::analysis::quantity("goodput", rate));
             let text = format!("the path {way}: rate asked {wanted}, {was} while busy");
-            // Where the rate is not what limits, busy periods are short, and a late wake-up at their ends counts for more.
+            // A path that is idle now and then has many ends of busy periods, and a late wake-up at each counts.
             let saturated = did.busy.0 as f64 > 0.8 * path.up.0 as f64;
             if (busy / asked - 1.0).abs() < if saturated { 0.01 } else { 0.03 } {
                 held.push(text);

@@ -25,7 +25,7 @@ fn available() -> Vec<String> {
 
 fn plans(quick: bool) -> Vec<Plan> {
     let names = available();
-    let (repetitions, seconds) = if quick { (2, 2) } else { (6, 8) };
+    let (repetitions, seconds) = if quick { (3, 1) } else { (6, 8) };
     let plan = |name: &str, factors: Vec<Factor>, fixed: &[(&str, &str)], response: &str| Plan {
         name: name.into(),
         factors,
