@@ -4,8 +4,7 @@
 //! `overhead [SECONDS] [--check]`: how long to measure each size (default 60); `--check` exits with status 1 where a bar is missed.
 //! Build with `--release`; run alone on the machine.
 //!
-//! A block is every way once, in random order, a slice of 80 ms each, all on one connection: two
-//! connections differ by more than tracing costs. A tracer that ends leaves the connection as it found it. The writer
+//! A block is every way once, in random order, a slice of 80 ms each, all on one connection. A tracer that ends leaves the connection as it found it. The writer
 //! has one CPU; the reader and the tracer's poller share the other: there the poller takes time from the reader, which has some to
 //! spare, and not from the sends that are timed. The congestion control is cubic, which does not pace. "No tracer" is there twice
 //! (A/A): the interval of the second against the first has to hold 0. Tracers start before a slice and end after it, outside of
