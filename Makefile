@@ -3,7 +3,7 @@
 # Where rustup puts cargo, for shells that have not been told.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help setup demo test check bench
+.PHONY: help setup demo test check bench fuzz
 
 # The list of commands
 help:
@@ -11,6 +11,7 @@ help:
 	@echo 'make test    everything: checks, tests, tests in other kernels             (root or sudo)'
 	@echo 'make check   formatting, lints, documentation, licences, purity'
 	@echo 'make bench   what tracing costs, measured on this machine                  (root or sudo)'
+	@echo 'make fuzz    every parser of foreign bytes, three minutes each (needs nightly Rust and cargo-fuzz)'
 	@echo 'make setup   install what the above need from Debian; each does so itself'
 
 setup:
@@ -32,3 +33,10 @@ check:
 bench:
 	@setup/install build bench
 	@bench/run
+
+# New inputs stay in fuzz/corpus, which the tests replay.
+fuzz:
+	@setup/install build
+	@for target in capture frame text; do \
+	    nice cargo +nightly fuzz run -O $$target -- -max_total_time=180 -max_len=4096 -rss_limit_mb=800 || exit 1; \
+	done
