@@ -260,6 +260,7 @@ struct tcp_sock {
 	__u32 snd_sml;
 	__u32 pushed_seq;
 	__u32 mss_cache;
+	__u16 gso_segs;
 	__u32 packets_out;
 	__u32 sacked_out;
 	__u32 lost_out;

@@ -33,6 +33,15 @@ static __always_inline __u64 small_queue_limit(const struct sock *sk, __u32 true
 	return limit;
 }
 
+/* The part of tcp_should_autocork() that asks for the packet alone: there is room in it, up to a size goal of several segments
+ * with GSO. */
+static __always_inline bool may_autocork(const struct tcp_sock *tp, __u32 length)
+{
+	__u32 segments = tp->gso_segs ? tp->gso_segs : 1;
+
+	return length < segments * tp->mss_cache && sock_of(tp)->__sk_common.skc_net.net->ipv4.sysctl_tcp_autocorking;
+}
+
 /* What would keep the head of the write queue from leaving at this moment; REASON_SENT_AT_ONCE where nothing would.
  * `sending`: the packet with byte `key` is on its way down right now, and TCP has not yet moved past it.
  * `pushing`: TCP is about to push, after a write (the tests of tcp_push() come first).
@@ -80,8 +89,7 @@ static __always_inline __u32 blocked_by(const struct tcp_sock *tp, __u32 key, bo
 
 	/* tcp_should_autocork(): the tail is part-filled, something is unacknowledged, and an earlier packet is still below. */
 	if (last && (pushing || (sk->sk_tsq_flags & TSQF_THROTTLED)) && sk->tcp_rtx_queue.rb_node &&
-	    queued_below > (int)tail_truesize && length < mss &&
-	    sk->__sk_common.skc_net.net->ipv4.sysctl_tcp_autocorking)
+	    queued_below > (int)tail_truesize && may_autocork(tp, length))
 		return REASON_AUTOCORK;
 	/* tcp_pacing_check() */
 	if (sk->sk_pacing_status == SK_PACING_NEEDED && tp->tcp_wstamp_ns > now)
@@ -166,8 +174,12 @@ static __always_inline void waiting_event(struct row *row, const struct tcp_sock
 	} else if (row->blocked == REASON_SENT_AT_ONCE && sending && same_epoch && !sk->sk_lock.owned &&
 		   sk->sk_pacing_status != SK_PACING_NEEDED && sk->tcp_rtx_queue.rb_node) {
 		/* No call, no ACK and no pacing timer made this packet leave: a packet of the socket left the qdisc (tcp_wfree()),
-		 * and the bytes were free to go but for that. */
-		row->blocked = REASON_SMALL_QUEUE;
+		 * and the bytes were free to go but for that. The last packet, with room left in it, was autocorked; a full one, or
+		 * one with more behind it, met the limit. */
+		const struct sk_buff *head = sk->sk_write_queue.next;
+
+		row->blocked = head == sk->sk_write_queue.prev && may_autocork(tp, head->len) ? REASON_AUTOCORK :
+												REASON_SMALL_QUEUE;
 	}
 	clocks_run(row, now);
 	blocked_set(row, blocked_by(tp, key, sending, false, 0, now));
