@@ -335,25 +335,14 @@ mod tests {
     fn the_slowest_are_kept_in_order_and_warm_up_is_not_counted() {
         let config = Config { interval_ns: 1_000_000_000, ..Config::new("127.0.0.1:1".parse().unwrap()) };
         let mut g = Gathered::new(0, &config, 1_000_000_000);
-        let none = Slow {
-            connection: 0,
-            local_port: 0,
-            at_monotonic_ns: 0,
-            at_realtime_ns: 0,
-            latency_ns: 0,
-            queued_ns: 0,
-            connect_ns: 0,
-            first_byte_ns: 0,
-            rest_ns: 0,
-        };
-        g.done(999_999_999, 1_000_000_100, || none);
+        g.done(999_999_999, 1_000_000_100, || connections::NO_SLOW);
         for i in 0..100u64 {
-            g.done(1_000_000_000 + i, 1_000_000_000 + i + (i * 37 % 100 + 1) * 1_000, || none);
+            g.done(1_000_000_000 + i, 1_000_000_000 + i + (i * 37 % 100 + 1) * 1_000, || connections::NO_SLOW);
         }
         assert_eq!(g.all.n(), 100);
         let kept: Vec<u64> = g.slowest.iter().map(|s| s.latency_ns).collect();
         assert_eq!(kept, (91..=100).rev().map(|i| i * 1_000).collect::<Vec<_>>());
-        g.done(4_500_000_000, 4_500_000_001, || none);
+        g.done(4_500_000_000, 4_500_000_001, || connections::NO_SLOW);
         assert_eq!(g.series.iter().map(|i| i.latency.n).collect::<Vec<_>>(), [100, 0, 0]);
     }
 }
