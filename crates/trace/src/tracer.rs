@@ -1,6 +1,5 @@
 //! The tracer: from a [`Config`] to a stream of events.
 
-use std::collections::VecDeque;
 use std::fs::File;
 use std::os::fd::AsRawFd as _;
 use std::path::Path;
@@ -8,10 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant as WallInstant};
 
 use libbpf_rs::{Link, MapCore as _, MapFlags, MapHandle, Object, RingBuffer, RingBufferBuilder};
-use model::{Conversion, Coverage, Event, Instant, Leg, Lost, Monotonic, Nanos, Realtime, Sampling};
+use model::{Conversion, Coverage, Event, Instant, Lost, Monotonic, Nanos, Realtime, Sampling};
 
 use crate::aim::{Processes, aim, set_addresses};
 use crate::decode::{self, Record};
+use crate::inbox::{Inbox, add};
 use crate::layout::{CONFIG_WINDOWS, Pass, Plain, RawConfig, RawControl, RawLost, RawRow, RawSlot, WINDOW_NS};
 use crate::object::{self, Sizes};
 use crate::passes::Passes;
@@ -32,46 +32,6 @@ pub struct Summary {
     pub lost: Lost,
     /// What share was really seen.
     pub coverage: Coverage,
-}
-
-#[derive(Default)]
-struct Inbox {
-    events: VecDeque<Event>,
-    failed: Option<crate::DecodeError>,
-    disorder: u64,
-    sends: u64,
-    /// Sends that were given up here, as no iterator showed their socket.
-    unfinished: u64,
-    closed: Coverage,
-}
-
-impl Inbox {
-    fn give_up(&mut self, send: model::Send) {
-        self.unfinished += 1;
-        self.take(Record::Send(send));
-    }
-
-    fn take(&mut self, record: Record) {
-        match record {
-            Record::Connection(connection) => self.events.push_back(Event::Connection(connection)),
-            Record::Send(send) => {
-                self.disorder += Leg::PARTS.into_iter().filter(|&leg| send.leg(leg).is_err()).count() as u64;
-                self.sends += 1;
-                self.events.push_back(Event::Send(send));
-            }
-            Record::Closed(connection, totals) => {
-                add(&mut self.closed, &totals);
-                self.events.push_back(Event::Closed { connection, totals });
-            }
-        }
-    }
-}
-
-fn add(coverage: &mut Coverage, totals: &model::ConnectionTotals) {
-    coverage.followed += totals.followed;
-    coverage.armed += totals.armed;
-    coverage.bytes_written += totals.bytes_written;
-    coverage.bytes_armed += totals.bytes_armed;
 }
 
 /// Traces TCP sends. What it holds in the kernel goes with it, whatever way it ends.
@@ -372,24 +332,24 @@ impl Tracer {
             }
         }
         let bytes: Vec<u8> = sum.iter().flat_map(|n| n.to_ne_bytes()).collect();
-        let (disorder, unfinished) = {
-            let inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
-            (inbox.disorder, inbox.unfinished)
-        };
+        let inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(raw) = RawLost::from_bytes(&bytes) else { return Lost::default() };
         Lost {
             ring_buffer: raw.ring_buffer,
             slots_full: raw.slots_full,
             connections_full: raw.connections_full,
             merged: raw.merged,
-            unfinished: raw.unfinished + unfinished,
+            unfinished: raw.unfinished + inbox.unfinished,
             closed_unacked: raw.closed_unacked,
-            no_sched: raw.no_sched,
-            no_driver: raw.no_driver,
+            no_sched: raw.no_sched + inbox.no_sched,
+            no_driver: raw.no_driver + inbox.no_driver,
             no_ack: raw.no_ack,
             after_ack: raw.after_ack,
             repeated: raw.repeated,
-            disorder,
+            inferred: inbox.inferred,
+            nic_late: raw.nic_late,
+            nic_unread: inbox.nic_unread,
+            disorder: inbox.disorder,
             unstamped: raw.unstamped,
             over_rate: raw.over_rate,
         }
