@@ -25,6 +25,7 @@ mod process;
 mod sampling;
 mod target;
 mod tracer;
+pub mod watch;
 
 pub use config::{Backend, BackendChoice, Config};
 pub use decode::{DecodeError, Record, decode};

@@ -117,7 +117,7 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
 }
 
 /// The length of a jiffy: the coarse clock advances by one.
-fn tick() -> Nanos {
+pub(crate) fn tick() -> Nanos {
     let mut length = libc::timespec { tv_sec: 0, tv_nsec: 4_000_000 };
     // SAFETY: clock_getres writes one timespec.
     unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &raw mut length) };
