@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use libbpf_cargo::SkeletonBuilder;
 
 /// `src/bpf/NAME.bpf.c` each.
-const PROGRAMS: &[&str] = &["timestamping", "tracepoints", "capabilities"];
+const PROGRAMS: &[&str] = &["timestamping", "tracepoints", "capabilities", "baselines"];
 
 fn main() {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));

@@ -63,6 +63,14 @@ pub enum Error {
         /// Why not tracepoints.
         tracepoints: String,
     },
+    /// A program that the cost of tracing is held against does not load.
+    #[error("the program {program} does not load on this kernel: {reason}")]
+    Baseline {
+        /// Its name.
+        program: &'static str,
+        /// What the kernel said.
+        reason: String,
+    },
     /// The kernel refused a BPF operation.
     #[error("{what}: {source}")]
     Bpf {
