@@ -168,12 +168,14 @@ shared! {
         cgroup_level: i32,
     }
 
-    struct RawControl: 24 {
+    struct RawControl: 32 {
         window: u64,
         pass: u32,
         shared: u32,
         by_process: u32,
         every: u32,
+        foreign: u32,
+        pad: u32,
     }
 
     /// A slot of the arena (`bpf/slots.h`); only the record matters here.

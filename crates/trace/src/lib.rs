@@ -12,16 +12,21 @@
 //! outside the target are never armed.
 
 mod aim;
+pub mod baselines;
 pub mod capabilities;
+mod cgroup;
+mod clock;
 pub mod command;
 mod config;
 mod decode;
 mod error;
+mod inbox;
 mod layout;
 mod namespace;
 mod object;
 mod passes;
 mod process;
+mod programs;
 mod sampling;
 mod target;
 mod tracer;

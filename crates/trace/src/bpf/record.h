@@ -171,8 +171,10 @@ struct control {
 	__u32 shared; /* another tracer is at work on this machine: leave sockets armed */
 	__u32 by_process; /* processes are a criterion, though they were named only after the start */
 	__u32 every; /* one in so many connections is in a window when it begins; 1: all, without end; 0: none */
+	__u32 foreign; /* a sockops program that is no tracer's is loaded: callbacks that a socket had may be its */
+	__u32 pad;
 };
-_Static_assert(sizeof(struct control) == 24, "control");
+_Static_assert(sizeof(struct control) == 32, "control");
 
 /* A prefix of the longest-prefix-match trie of peers. */
 struct prefix {
