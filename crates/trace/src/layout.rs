@@ -102,7 +102,7 @@ shared! {
         pad: [u8; 3],
     }
 
-    struct RawSend: 176 {
+    struct RawSend: 192 {
         kind: u32,
         pid: u32,
         cookie: u64,
@@ -121,7 +121,12 @@ shared! {
         comm: [u8; 16],
         retransmissions: u16,
         reason: u8,
-        pad: [u8; 5],
+        pad: u8,
+        sched_span: u32,
+        driver_span: u32,
+        nic_interface: u32,
+        nic_network: u32,
+        pad2: u32,
     }
 
     struct RawTotals: 48 {
@@ -179,7 +184,7 @@ shared! {
     }
 
     /// A slot of the arena (`bpf/slots.h`); only the record matters here.
-    struct RawSlot: 240 {
+    struct RawSlot: 256 {
         key: u32,
         epoch: u32,
         blocked_in_call: u64,
@@ -189,7 +194,7 @@ shared! {
     }
 
     /// A row of the arena (`bpf/slots.h`).
-    struct RawRow: 264 {
+    struct RawRow: 288 {
         cookie: u64,
         head: u32,
         tail: u32,
@@ -216,6 +221,10 @@ shared! {
         frozen: u8,
         armed: u16,
         window_end: u64,
+        sched_last: u64,
+        driver_last: u64,
+        driver_end: u32,
+        pad: u32,
         totals: RawTotals,
     }
 }

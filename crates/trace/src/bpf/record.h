@@ -86,9 +86,15 @@ struct send_record {
 	char comm[16];
 	__u16 retransmissions;
 	__u8 reason;
-	__u8 pad[5];
+	__u8 pad;
+	/* Not 0: no stamp was made, but the stage was passed between `sched` (or `driver`) and so many ns later. */
+	__u32 sched_span;
+	__u32 driver_span;
+	__u32 nic_interface; /* the number of the interface that stamped `nic`, in the network namespace with this inode number */
+	__u32 nic_network;
+	__u32 pad2;
 };
-_Static_assert(sizeof(struct send_record) == 176, "send_record");
+_Static_assert(sizeof(struct send_record) == 192, "send_record");
 
 struct totals {
 	__u64 followed;
