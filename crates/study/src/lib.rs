@@ -19,8 +19,10 @@ pub mod ledger;
 mod offload;
 mod plan;
 pub mod plan_file;
+pub mod plan_text;
 pub mod predict;
 mod setting;
+mod tables;
 mod trial;
 mod watch;
 
