@@ -39,6 +39,8 @@ macro_rules! shared {
     )*};
 }
 
+pub(crate) use shared;
+
 pub(crate) const RECORD_CONNECTION: u32 = 1;
 pub(crate) const RECORD_SEND: u32 = 2;
 pub(crate) const RECORD_CLOSED: u32 = 3;
@@ -48,6 +50,8 @@ pub(crate) const CONFIG_PORTS: u32 = 1 << 2;
 pub(crate) const CONFIG_PEERS: u32 = 1 << 3;
 pub(crate) const CONFIG_CGROUP: u32 = 1 << 4;
 pub(crate) const CONFIG_WINDOWS: u32 = 1 << 5;
+pub(crate) const CONFIG_AT_CONNECT: u32 = 1 << 6;
+pub(crate) const CONFIG_AT_CLOSE: u32 = 1 << 7;
 
 /// How long a sampling window is, ns.
 pub(crate) const WINDOW_NS: u64 = 10_000_000;
@@ -60,6 +64,7 @@ pub(crate) enum Pass {
     Close = 2,
     Totals = 3,
     Finish = 4,
+    Look = 5,
 }
 
 shared! {
@@ -169,12 +174,14 @@ shared! {
         cgroup_level: i32,
     }
 
-    struct RawControl: 24 {
+    struct RawControl: 32 {
         window: u64,
         pass: u32,
         shared: u32,
         by_process: u32,
         every: u32,
+        foreign: u32,
+        pad: u32,
     }
 
     /// A slot of the arena (`bpf/slots.h`); only the record matters here.

@@ -12,7 +12,10 @@
 //! outside the target are never armed.
 
 mod aim;
+pub mod baselines;
 pub mod capabilities;
+mod cgroup;
+mod clock;
 pub mod command;
 mod config;
 mod decode;
@@ -24,9 +27,11 @@ mod nic;
 mod object;
 mod passes;
 mod process;
+mod programs;
 mod sampling;
 mod target;
 mod tracer;
+pub mod watch;
 
 pub use config::{Backend, BackendChoice, Config};
 pub use decode::{DecodeError, Record, decode};

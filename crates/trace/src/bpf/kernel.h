@@ -241,6 +241,7 @@ struct sock {
 	struct socket *sk_socket;
 	struct sock_cgroup_data sk_cgrp_data;
 	__u16 sk_protocol;
+	__u32 sk_bpf_cb_flags; /* 6.15 and later */
 };
 struct tcp_congestion_ops {
 	char name[16];

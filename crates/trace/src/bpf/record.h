@@ -143,6 +143,8 @@ enum config_flags {
 	CONFIG_PEERS = 1 << 3,
 	CONFIG_CGROUP = 1 << 4,
 	CONFIG_WINDOWS = 1 << 5,
+	CONFIG_AT_CONNECT = 1 << 6, /* the watch: tell of connections that are established, that end */
+	CONFIG_AT_CLOSE = 1 << 7,
 };
 
 /* Fixed when the programs are loaded. */
@@ -166,6 +168,7 @@ enum pass {
 	PASS_CLOSE = 2, /* close the windows, whatever their time */
 	PASS_TOTALS = 3, /* bring the totals in the rows up to date */
 	PASS_FINISH = 4, /* flush, say goodbye, disarm */
+	PASS_LOOK = 5, /* the watch: give the fields of each connection */
 };
 
 /* Changed while running. */
@@ -175,8 +178,10 @@ struct control {
 	__u32 shared; /* another tracer is at work on this machine: leave sockets armed */
 	__u32 by_process; /* processes are a criterion, though they were named only after the start */
 	__u32 every; /* one in so many connections is in a window when it begins; 1: all, without end; 0: none */
+	__u32 foreign; /* a sockops program that is no tracer's is loaded: callbacks that a socket had may be its */
+	__u32 pad;
 };
-_Static_assert(sizeof(struct control) == 24, "control");
+_Static_assert(sizeof(struct control) == 32, "control");
 
 /* A prefix of the longest-prefix-match trie of peers. */
 struct prefix {
