@@ -10,6 +10,8 @@ use crate::{Capability, Group, State};
 
 const SIOCETHTOOL: u64 = 0x8946;
 const ETHTOOL_GET_TS_INFO: u32 = 0x41;
+/// `<linux/sockios.h>`.
+const SIOCGHWTSTAMP: u64 = 0x89b1;
 
 /// `SOF_TIMESTAMPING_*` of `<linux/net_tstamp.h>`.
 const TX_HARDWARE: u32 = 1 << 0;
@@ -31,6 +33,15 @@ struct TimestampInfo {
     rx_reserved: [u32; 3],
 }
 
+/// `struct hwtstamp_config` of `<linux/net_tstamp.h>`.
+#[repr(C)]
+#[derive(Default)]
+struct HardwareConfig {
+    flags: i32,
+    tx_type: i32,
+    rx_filter: i32,
+}
+
 /// An interface and the timestamps its driver says it gives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
@@ -46,10 +57,12 @@ pub struct Interface {
     pub hardware_rx: bool,
     /// The number of the NIC's clock, `/dev/ptpN`.
     pub clock: Option<u32>,
+    /// Whether the NIC is set to stamp what is sent; `None` where it does not tell.
+    pub transmit_on: Option<bool>,
 }
 
 impl Interface {
-    fn new(name: String, info: &TimestampInfo) -> Self {
+    fn new(name: String, info: &TimestampInfo, transmit_on: Option<bool>) -> Self {
         let has = |flag| info.so_timestamping & flag != 0;
         Self {
             name,
@@ -60,6 +73,7 @@ impl Interface {
             hardware_tx: has(TX_HARDWARE) && has(RAW_HARDWARE) && info.tx_types & !1 != 0,
             hardware_rx: has(RX_HARDWARE) && has(RAW_HARDWARE) && info.rx_filters & !1 != 0,
             clock: u32::try_from(info.phc_index).ok(),
+            transmit_on,
         }
     }
 
@@ -75,11 +89,30 @@ impl Interface {
     fn hardware(&self) -> State {
         let clock = self.clock.map_or_else(String::new, |number| format!(", clock /dev/ptp{number}"));
         match (self.hardware_tx, self.hardware_rx) {
-            (true, true) => State::Available(format!("sent and received{clock}")),
-            (true, false) => State::Available(format!("sent only{clock}")),
+            (true, true) => State::Available(format!("sent and received{clock}{}", self.transmit())),
+            (true, false) => State::Available(format!("sent only{clock}{}", self.transmit())),
             (false, true) => State::Available(format!("received only{clock}")),
             (false, false) => State::Missing("the driver gives none".into()),
         }
+    }
+}
+
+impl Interface {
+    /// What the NIC is set to; one setting for the whole machine.
+    fn transmit(&self) -> String {
+        match self.transmit_on {
+            Some(true) => "; on for what is sent".into(),
+            Some(false) => format!(
+                "; off for what is sent: `hwstamp_ctl -i {} -t 1` (package linuxptp) switches it on, unless a PTP daemon uses it",
+                self.name
+            ),
+            None => String::new(),
+        }
+    }
+
+    /// Whether the NIC could stamp what is sent, and is not set to.
+    pub fn transmit_is_off(&self) -> bool {
+        self.hardware_tx && self.transmit_on == Some(false)
     }
 }
 
@@ -110,13 +143,29 @@ pub fn interfaces() -> io::Result<Vec<Interface>> {
         .map(|name| {
             let info =
                 ask(asking.as_raw_fd(), &name).unwrap_or(TimestampInfo { phc_index: -1, ..TimestampInfo::default() });
-            Interface::new(name, &info)
+            let on = configured(asking.as_raw_fd(), &name).ok().map(|config| config.tx_type != 0);
+            Interface::new(name, &info, on)
         })
         .collect())
 }
 
 fn ask(socket: libc::c_int, name: &str) -> io::Result<TimestampInfo> {
     let mut info = TimestampInfo { cmd: ETHTOOL_GET_TS_INFO, phc_index: -1, ..TimestampInfo::default() };
+    // SAFETY: SIOCETHTOOL with this command fills a TimestampInfo.
+    unsafe { by_name(socket, SIOCETHTOOL, name, &mut info) }.map(|()| info)
+}
+
+fn configured(socket: libc::c_int, name: &str) -> io::Result<HardwareConfig> {
+    let mut config = HardwareConfig::default();
+    // SAFETY: SIOCGHWTSTAMP fills a HardwareConfig.
+    unsafe { by_name(socket, SIOCGHWTSTAMP, name, &mut config) }.map(|()| config)
+}
+
+/// Asks an interface.
+///
+/// # Safety
+/// The request reads and writes one `T` where the interface request points.
+unsafe fn by_name<T>(socket: libc::c_int, what: u64, name: &str, answer: &mut T) -> io::Result<()> {
     // SAFETY: all zero bytes are a valid ifreq.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     let bytes = CString::new(name)?.into_bytes_with_nul();
@@ -126,12 +175,12 @@ fn ask(socket: libc::c_int, name: &str) -> io::Result<TimestampInfo> {
     for (to, from) in request.ifr_name.iter_mut().zip(bytes) {
         *to = from as libc::c_char;
     }
-    request.ifr_ifru.ifru_data = (&raw mut info).cast::<c_void>().cast();
-    // SAFETY: SIOCETHTOOL reads the request and fills the structure it points to, which `info` is; both outlive the call.
-    if unsafe { libc::ioctl(socket, SIOCETHTOOL as _, &raw mut request) } < 0 {
+    request.ifr_ifru.ifru_data = std::ptr::from_mut(answer).cast::<c_void>().cast();
+    // SAFETY: the request reads the name and fills what it points to, which the caller vouches for; both outlive the call.
+    if unsafe { libc::ioctl(socket, what as _, &raw mut request) } < 0 {
         return Err(io::Error::last_os_error());
     }
-    Ok(info)
+    Ok(())
 }
 
 /// The PTP hardware clocks: `ptp0: igb`, ….
@@ -192,15 +241,22 @@ mod tests {
             rx_filters: 1,
             ..TimestampInfo::default()
         };
-        let off = Interface::new("x".into(), &info);
+        let off = Interface::new("x".into(), &info, None);
         assert!(!off.hardware_tx && !off.hardware_rx && off.software_tx && off.software_rx);
         assert!(matches!(off.hardware(), State::Missing(_)));
         info.tx_types = 3;
         info.rx_filters = 3;
         assert_eq!(
-            Interface::new("x".into(), &info).hardware(),
+            Interface::new("x".into(), &info, None).hardware(),
             State::Available("sent and received, clock /dev/ptp3".into())
         );
+        let said = |on| match Interface::new("x".into(), &info, Some(on)).hardware() {
+            State::Available(text) => text,
+            other => panic!("{other:?}"),
+        };
+        assert!(said(true).ends_with("; on for what is sent"));
+        assert!(said(false).contains("hwstamp_ctl -i x -t 1"));
+        assert!(Interface::new("x".into(), &info, Some(false)).transmit_is_off() && !off.transmit_is_off());
     }
 
     #[test]

@@ -120,7 +120,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         coverage: model::Coverage::default(),
         lost: tracer.lost(),
         lasted: machine::monotonic().since(begun).unwrap_or(Nanos::ZERO),
-        no_nic: None,
+        no_nic: machine::no_nic(),
     };
     let mut ended = None;
     let mut watch = Watch::new(&request);

@@ -34,6 +34,18 @@ pub fn provenance(request: &Request, tracer: &Tracer) -> Provenance {
     }
 }
 
+/// Why no packet has a stamp of the NIC, where that is because one here is not set to give any.
+pub fn no_nic() -> Option<String> {
+    let interfaces = ::machine::interfaces().ok()?;
+    let off: Vec<&str> = interfaces.iter().filter(|i| i.transmit_is_off()).map(|i| i.name.as_str()).collect();
+    (!off.is_empty()).then(|| {
+        format!(
+            "hardware stamps of what is sent are switched off on {} (`wirelapse doctor` says how to switch them on)",
+            off.join(", ")
+        )
+    })
+}
+
 /// Kernel release and hardware name.
 fn names() -> (String, String) {
     // SAFETY: utsname is plain character arrays; all zeros is a value of it.
