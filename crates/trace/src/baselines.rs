@@ -95,7 +95,7 @@ fn load(program: Option<&'static str>) -> Result<Object, Error> {
         let name = each.name().to_string_lossy().into_owned();
         each.set_autoload(name == "flags" || Some(name.as_str()) == program);
     }
-    object::load(object).map_err(|reason| Error::Baseline { program: program.unwrap_or("flags"), reason })
+    object::load(object).map_err(|reason| Error::Refused { what: program.unwrap_or("flags"), reason })
 }
 
 /// The callbacks of each TCP connection of the caller's network namespace with this local or remote port, in no order.

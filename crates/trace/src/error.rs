@@ -63,11 +63,11 @@ pub enum Error {
         /// Why not tracepoints.
         tracepoints: String,
     },
-    /// A program that the cost of tracing is held against does not load.
-    #[error("the program {program} does not load on this kernel: {reason}")]
-    Baseline {
-        /// Its name.
-        program: &'static str,
+    /// This kernel does not run the programs of a probe.
+    #[error("{what}: the programs do not load on this kernel: {reason}\n`wirelapse doctor` tells more")]
+    Refused {
+        /// Which probe.
+        what: &'static str,
         /// What the kernel said.
         reason: String,
     },

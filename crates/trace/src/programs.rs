@@ -1,14 +1,14 @@
 //! Loading the programs of either backend, with the configuration that is fixed for them.
 
 use std::fs::File;
-use std::os::unix::fs::MetadataExt as _;
 
 use libbpf_rs::Object;
 use model::Sampling;
 
-use crate::layout::{CONFIG_CGROUP, CONFIG_PEERS, CONFIG_PIDS, CONFIG_PORTS, CONFIG_WINDOWS, RawConfig};
+use crate::aim::aim;
+use crate::layout::{CONFIG_WINDOWS, RawConfig};
 use crate::object::{self, Sizes};
-use crate::{Backend, Config, Error, cgroup, namespace};
+use crate::{Backend, Config, Error};
 
 /// The programs of BPF timestamping, loaded.
 pub(crate) fn load_timestamping(raw: &RawConfig, sizes: Sizes) -> Result<Object, Error> {
@@ -69,41 +69,15 @@ pub(crate) fn try_tracepoints(config: &Config) -> Result<(), String> {
 
 /// The target's cgroup, and what the programs are told.
 pub(crate) fn raw_config(config: &Config, sizes: Sizes) -> Result<(File, RawConfig), Error> {
-    let target = &config.target;
-    let path = match &target.cgroup {
-        Some(path) => path.clone(),
-        None => cgroup::mount()?,
-    };
-    let cgroup = cgroup::open(&path)?;
-    let mut flags = 0;
-    let mut set = |flag: u32, on: bool| flags |= if on { flag } else { 0 };
-    set(CONFIG_PIDS, target.by_process());
-    set(CONFIG_PORTS, !target.ports.is_empty());
-    set(CONFIG_PEERS, !target.peers.is_empty());
-    set(CONFIG_CGROUP, target.cgroup.is_some());
+    let (cgroup, mut raw) = aim(&config.target)?;
     let windows = matches!(config.sampling, Sampling::Windows(_))
         || (config.sampling == Sampling::Every && config.max_rate.is_some());
-    set(CONFIG_WINDOWS, windows);
-    let inode = cgroup.metadata().map_err(Error::system("cannot read the cgroup"))?.ino();
-    let level = match &target.cgroup {
-        Some(_) => {
-            let mount = cgroup::mount()?;
-            let canonical = path.canonicalize().map_err(|source| Error::Cgroup { path: path.clone(), source })?;
-            canonical.strip_prefix(&mount).map_or(0, |below| below.components().count() as i32)
-        }
-        None => 0,
+    raw.flags |= if windows { CONFIG_WINDOWS } else { 0 };
+    raw.slots = sizes.slots;
+    raw.draw_below = match config.sampling {
+        Sampling::Draws(ratio) if ratio.0.get() > 1 => u32::MAX / ratio.0.get(),
+        _ => 0,
     };
-    let raw = RawConfig {
-        cgroup_id: inode,
-        flags,
-        slots: sizes.slots,
-        draw_below: match config.sampling {
-            Sampling::Draws(ratio) if ratio.0.get() > 1 => u32::MAX / ratio.0.get(),
-            _ => 0,
-        },
-        max_rate: config.max_rate.map_or(0, std::num::NonZeroU32::get),
-        pid_namespace: namespace::own_pid_namespace(),
-        cgroup_level: level,
-    };
+    raw.max_rate = config.max_rate.map_or(0, std::num::NonZeroU32::get);
     Ok((cgroup, raw))
 }

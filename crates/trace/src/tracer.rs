@@ -9,13 +9,14 @@ use std::time::{Duration, Instant as WallInstant};
 use libbpf_rs::{Link, MapCore as _, MapFlags, MapHandle, Object, RingBuffer, RingBufferBuilder};
 use model::{Conversion, Coverage, Event, Lost, Monotonic, Nanos, Realtime, Sampling};
 
+use crate::aim::{Processes, set_addresses};
 use crate::decode::{self, Record};
 use crate::inbox::{self, Inbox};
 use crate::layout::{Pass, Plain, RawControl, RawLost, RawRow, RawSlot, WINDOW_NS};
 use crate::object::{self, Sizes};
 use crate::passes::Passes;
 use crate::sampling::Sampler;
-use crate::{Backend, BackendChoice, Config, Error, clock, process, programs};
+use crate::{Backend, BackendChoice, Config, Error, clock, programs};
 
 /// How long [`Tracer::poll`] sleeps where nothing is there to be read: the ring buffer never wakes it, which would cost the
 /// traced programs.
@@ -56,8 +57,7 @@ pub struct Tracer {
     free_rows: MapHandle,
     slots: MapHandle,
     losses: MapHandle,
-    pids: MapHandle,
-    inodes: MapHandle,
+    processes: Processes,
     object: Object,
     hold: Hold,
     config: Config,
@@ -188,17 +188,7 @@ impl Tracer {
         for number in 0..sizes.rows {
             free.update(&[], &number.to_ne_bytes(), MapFlags::ANY).map_err(Error::bpf("cannot fill the free list"))?;
         }
-        let one = [1u8];
-        let ports = object::map(&object, "ports")?;
-        for port in &config.target.ports {
-            ports.update(&port.to_ne_bytes(), &one, MapFlags::ANY).map_err(Error::bpf("cannot set a target port"))?;
-        }
-        let peers = object::map(&object, "peers")?;
-        for peer in &config.target.peers {
-            let (bits, address) = peer.mapped();
-            let key: Vec<u8> = bits.to_ne_bytes().into_iter().chain(address).collect();
-            peers.update(&key, &one, MapFlags::ANY).map_err(Error::bpf("cannot set a target peer"))?;
-        }
+        set_addresses(&object, &config.target)?;
         let inbox = Arc::new(Mutex::new(Inbox::default()));
         let tick = clock::tick();
         let ring = {
@@ -240,8 +230,7 @@ impl Tracer {
             free_rows: free,
             slots: object::map(&object, "slots")?,
             losses: object::map(&object, "losses")?,
-            pids: object::map(&object, "pids")?,
-            inodes: object::map(&object, "inodes")?,
+            processes: Processes::new(&object, config.target.by_process())?,
             object,
             hold,
             config: config.clone(),
@@ -254,50 +243,11 @@ impl Tracer {
     /// Picks up what is there when the programs are attached.
     fn begin(&mut self) -> Result<(), Error> {
         self.passes().find_networks()?;
-        for pid in self.config.target.pids.clone() {
-            self.add_process(pid)?;
-        }
-        if !self.config.target.by_process() {
-            // Owners of the sockets that are found: all processes.
-            for pid in process::all() {
-                self.add_inodes(pid)?;
-            }
-        }
+        self.processes.begin(&self.config.target.pids)?;
         self.passes().pass(Pass::Follow)?;
         if let Some(every) = windows_every(&self.config) {
             let seed = clock::monotonic() ^ (u64::from(std::process::id()) << 32);
             self.sampler = Some(Sampler::start(Arc::clone(&self.passes), every, seed)?);
-        }
-        Ok(())
-    }
-
-    fn add_process(&mut self, pid: u32) -> Result<(), Error> {
-        for member in process::with_descendants(pid) {
-            self.pids
-                .update(&member.to_ne_bytes(), &[1], MapFlags::ANY)
-                .map_err(Error::bpf("cannot set a target process"))?;
-            match self.add_inodes(member) {
-                Err(Error::NoSuchProcess { .. }) if member != pid => {}
-                done => done?,
-            }
-        }
-        Ok(())
-    }
-
-    fn add_inodes(&self, pid: u32) -> Result<(), Error> {
-        let inodes = match process::socket_inodes(pid) {
-            Err(Error::NoSuchProcess { .. }) if !self.config.target.by_process() => return Ok(()),
-            inodes => inodes?,
-        };
-        if inodes.is_empty() {
-            return Ok(());
-        }
-        let mut owner = [0u8; 20];
-        owner[..4].copy_from_slice(&pid.to_ne_bytes());
-        owner[4..].copy_from_slice(&process::comm(pid));
-        for inode in inodes {
-            // A full map leaves a socket without its owner's name, or unfound: there is room for 131,072.
-            let _ = self.inodes.update(&inode.to_ne_bytes(), &owner, MapFlags::ANY);
         }
         Ok(())
     }
@@ -312,7 +262,7 @@ impl Tracer {
             passes.control.by_process = 1;
             passes.write()?;
         }
-        self.add_process(pid)?;
+        self.processes.add(pid)?;
         let mut passes = self.passes();
         passes.find_networks()?;
         passes.pass(Pass::Follow)
