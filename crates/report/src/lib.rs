@@ -13,6 +13,7 @@ mod aggregate;
 mod canvas;
 pub mod document;
 pub mod html;
+pub mod field;
 mod json;
 pub mod live;
 pub mod ndjson;

@@ -17,6 +17,7 @@ mod engine;
 mod error;
 pub mod ledger;
 mod offload;
+pub mod overhead;
 mod plan;
 pub mod plan_file;
 pub mod plan_text;

@@ -11,19 +11,26 @@
 //! everything the kernel holds is held by file descriptors, so that nothing outlives the process, however it ends. Sockets
 //! outside the target are never armed.
 
+mod aim;
+pub mod baselines;
 pub mod capabilities;
+mod cgroup;
+mod clock;
 pub mod command;
 mod config;
 mod decode;
 mod error;
+mod inbox;
 mod layout;
 mod namespace;
 mod object;
 mod passes;
 mod process;
+mod programs;
 mod sampling;
 mod target;
 mod tracer;
+pub mod watch;
 
 pub use config::{Backend, BackendChoice, Config};
 pub use decode::{DecodeError, Record, decode};

@@ -8,8 +8,7 @@
  * Who writes: SENDMSG, SCHED and ACK run while the socket is locked (by the task or by softirq), so one at a time. SND runs
  * from the qdisc, perhaps on another CPU; it writes only the `driver` and `nic` stamps of a slot whose key it has compared. */
 #pragma once
-#include "kernel.h"
-#include "record.h"
+#include "settings.h"
 
 /* A clock in a slot counts 256 ns: 32 bits of it reach 18 minutes. */
 #define CLOCK_SHIFT 8
@@ -22,7 +21,7 @@ struct slot {
 	__u32 changes; /* the row's, when `clocks` was copied */
 	struct send_record record;
 };
-_Static_assert(sizeof(struct slot) == 240, "slot");
+_Static_assert(sizeof(struct slot) == 256, "slot");
 
 struct row {
 	__u64 cookie; /* 0: free */
@@ -53,6 +52,11 @@ struct row {
 	__u8 frozen; /* totals are final: a FIN has taken a sequence number */
 	__u16 armed; /* the kernel calls back for the socket, though its window may be over */
 	__u64 window_end; /* 0: no end, or WINDOW_CLOSED */
+	/* The last tagged packet of new data: when it went to the qdisc, and to the driver, and where its bytes ended there. */
+	__u64 sched_last;
+	__u64 driver_last;
+	__u32 driver_end;
+	__u32 pad;
 	struct totals totals;
 };
 
@@ -107,13 +111,6 @@ struct {
 	__uint(max_entries, 1);
 } losses SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__type(key, __u32);
-	__type(value, struct control);
-	__uint(max_entries, 1);
-} controls SEC(".maps");
-
 /* The `max_rate` second: when it began, and how many sends were recorded in it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -121,8 +118,6 @@ struct {
 	__type(value, __u64[2]);
 	__uint(max_entries, 1);
 } rate SEC(".maps");
-
-const volatile struct config config SEC(".rodata.config");
 
 static __always_inline struct lost *lost(void)
 {
@@ -139,13 +134,6 @@ static __always_inline struct lost *lost(void)
 			__sync_fetch_and_add(&l_->field, (by)); \
 	} while (0)
 #define COUNT(field) COUNT_BY(field, 1)
-
-static __always_inline struct control *control(void)
-{
-	__u32 zero = 0;
-
-	return bpf_map_lookup_elem(&controls, &zero);
-}
 
 static __always_inline struct row *row_at(__u32 number)
 {
@@ -442,4 +430,4 @@ static __always_inline void row_release(struct socket_info *info, struct row *ro
 	row->cookie = 0;
 	bpf_map_push_elem(&free_rows, &number, BPF_ANY);
 }
-_Static_assert(sizeof(struct row) == 264, "row");
+_Static_assert(sizeof(struct row) == 288, "row");
