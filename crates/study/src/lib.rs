@@ -27,7 +27,7 @@ mod tables;
 mod trial;
 mod watch;
 
-pub use conclusion::{Compared, Conclusion, Table, of_plan};
+pub use conclusion::{Compared, Conclusion, Table, of_plan, prediction};
 pub use engine::{Ended, Limits, Progress, Study, run};
 pub use error::Error;
 pub use plan::{Factor, Place, Plan};
