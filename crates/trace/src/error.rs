@@ -63,6 +63,14 @@ pub enum Error {
         /// Why not tracepoints.
         tracepoints: String,
     },
+    /// This kernel does not run the programs of a probe.
+    #[error("{what} does not work on this kernel: {reason}\n`wirelapse doctor` tells more")]
+    Refused {
+        /// Which probe.
+        what: &'static str,
+        /// What the kernel said.
+        reason: String,
+    },
     /// The kernel refused a BPF operation.
     #[error("{what}: {source}")]
     Bpf {

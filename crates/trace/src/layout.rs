@@ -39,6 +39,8 @@ macro_rules! shared {
     )*};
 }
 
+pub(crate) use shared;
+
 pub(crate) const RECORD_CONNECTION: u32 = 1;
 pub(crate) const RECORD_SEND: u32 = 2;
 pub(crate) const RECORD_CLOSED: u32 = 3;
@@ -48,6 +50,8 @@ pub(crate) const CONFIG_PORTS: u32 = 1 << 2;
 pub(crate) const CONFIG_PEERS: u32 = 1 << 3;
 pub(crate) const CONFIG_CGROUP: u32 = 1 << 4;
 pub(crate) const CONFIG_WINDOWS: u32 = 1 << 5;
+pub(crate) const CONFIG_AT_CONNECT: u32 = 1 << 6;
+pub(crate) const CONFIG_AT_CLOSE: u32 = 1 << 7;
 
 /// How long a sampling window is, ns.
 pub(crate) const WINDOW_NS: u64 = 10_000_000;
@@ -60,6 +64,7 @@ pub(crate) enum Pass {
     Close = 2,
     Totals = 3,
     Finish = 4,
+    Look = 5,
 }
 
 shared! {

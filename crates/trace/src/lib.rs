@@ -11,6 +11,7 @@
 //! everything the kernel holds is held by file descriptors, so that nothing outlives the process, however it ends. Sockets
 //! outside the target are never armed.
 
+mod aim;
 pub mod capabilities;
 pub mod command;
 mod config;
@@ -24,6 +25,7 @@ mod process;
 mod sampling;
 mod target;
 mod tracer;
+pub mod watch;
 
 pub use config::{Backend, BackendChoice, Config};
 pub use decode::{DecodeError, Record, decode};

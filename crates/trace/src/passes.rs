@@ -41,21 +41,23 @@ impl Passes {
 
     /// One pass over the sockets of every network namespace.
     pub(crate) fn pass(&mut self, pass: Pass) -> Result<(), Error> {
+        self.read(pass).map(drop)
+    }
+
+    /// The same, giving all that the program wrote.
+    pub(crate) fn read(&mut self, pass: Pass) -> Result<Vec<u8>, Error> {
         self.control.pass = pass as u32;
         self.write()?;
         let sockets = &self.sockets;
+        let mut written = Vec::new();
         for network in &self.networks {
+            let bytes = &mut written;
             network.within(|| {
                 let mut iter = Iter::new(sockets).map_err(Error::bpf("cannot iterate over the sockets"))?;
-                let mut bytes = [0u8; 64];
-                while std::io::Read::read(&mut iter, &mut bytes)
-                    .map_err(Error::system("cannot iterate over the sockets"))?
-                    > 0
-                {}
-                Ok(())
+                std::io::Read::read_to_end(&mut iter, bytes).map_err(Error::system("cannot iterate over the sockets"))
             })?;
         }
-        Ok(())
+        Ok(written)
     }
 
     /// Opens a window of `length` ns on every followed connection; `u64::MAX` is one without an end.

@@ -1,10 +1,10 @@
 //! `wirelapse trace`.
 
-mod machine;
+pub mod machine;
 mod outputs;
-mod request;
-mod screen;
-mod stop;
+pub mod request;
+pub mod screen;
+pub mod stop;
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command};
@@ -110,7 +110,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let provenance = machine::provenance(&request, &tracer);
     let begun = machine::monotonic();
     let mut outputs = Outputs::open(&request, provenance, perfetto)?;
-    let mut screen = request.live.then(screen::Screen::open).flatten();
+    let mut screen = request.live.then(|| screen::Screen::open(report::live::ROWS)).flatten();
     let mut child = stopped.map(|s| release(s, &request).inspect_err(|_| request.discard(made))).transpose()?;
 
     let facts = |tracer: &Tracer| Facts {
@@ -137,7 +137,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             && drawn.elapsed() >= REDRAW
         {
             drawn = Instant::now();
-            screen.draw(outputs.summary(), &facts(&tracer));
+            let facts = facts(&tracer);
+            screen.draw(|canvas, rows| report::view::live(canvas, outputs.summary(), &facts, rows));
         }
     }
 

@@ -136,6 +136,8 @@ enum config_flags {
 	CONFIG_PEERS = 1 << 3,
 	CONFIG_CGROUP = 1 << 4,
 	CONFIG_WINDOWS = 1 << 5,
+	CONFIG_AT_CONNECT = 1 << 6, /* the watch: tell of connections that are established, that end */
+	CONFIG_AT_CLOSE = 1 << 7,
 };
 
 /* Fixed when the programs are loaded. */
@@ -159,6 +161,7 @@ enum pass {
 	PASS_CLOSE = 2, /* close the windows, whatever their time */
 	PASS_TOTALS = 3, /* bring the totals in the rows up to date */
 	PASS_FINISH = 4, /* flush, say goodbye, disarm */
+	PASS_LOOK = 5, /* the watch: give the fields of each connection */
 };
 
 /* Changed while running. */
