@@ -273,6 +273,23 @@ impl Remote {
             .map_err(Error::system(format!("enter host {} of lab {:?}", side.name(), self.name)))
     }
 
+    /// The inode number of the network namespace of one of its hosts, as `/proc/PID/ns/net` shows it.
+    ///
+    /// # Errors
+    /// [`Error::System`] where its owner does not answer, or the host is not to be seen from the caller's pid namespace.
+    pub fn network(&self, side: Side) -> Result<u64, Error> {
+        let stream = self.ask(&format!("enter {}\n", side.name()))?;
+        receive_descriptor(&stream)
+            .and_then(|holder| {
+                // The holder lives as long as its lab, so the number stays its own while the lab is there.
+                let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", holder.as_raw_fd()))?;
+                let pid = info.lines().find_map(|line| line.strip_prefix("Pid:")?.trim().parse::<u32>().ok());
+                let pid = pid.filter(|&pid| pid > 0).ok_or(io::ErrorKind::NotFound)?;
+                std::fs::metadata(format!("/proc/{pid}/ns/net")).map(|m| m.ino())
+            })
+            .map_err(Error::system(format!("look at host {} of lab {:?}", side.name(), self.name)))
+    }
+
     /// Takes it down and waits until it is gone.
     ///
     /// # Errors

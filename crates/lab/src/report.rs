@@ -9,7 +9,8 @@ use crate::histogram::{Distribution, Histogram};
 /// The fewest segments that give a rate.
 pub const BUSY_SEGMENTS: u64 = 100;
 
-/// The shortest busy time that gives a rate: a delivery that is 0.1 ms late at either end is 1 % of it.
+/// The shortest busy period that counts for the rate: a delivery that is 0.1 ms late at either end is 1 % of it. Shorter ones are left
+/// out, however many they are: the last delivery of each is late by what the first one cost its host, and that would be their figure.
 pub const BUSY_TIME: Nanos = Nanos::from_millis(10);
 
 /// A path's account of itself, to be kept with every result that was measured over it.
@@ -54,10 +55,10 @@ pub struct Achieved {
     pub transit: Option<Distribution>,
     /// How much later than intended each delivery was.
     pub lateness: Option<Distribution>,
-    /// Bits a second on the wire over the busy periods, by the clock at delivery. `None` below [`BUSY_SEGMENTS`] segments
-    /// or [`BUSY_TIME`]: deliveries come off a timer, and over less time its lateness would be the figure.
+    /// Bits a second on the wire over the busy periods of at least [`BUSY_TIME`] each, by the clock at delivery. `None` below
+    /// [`BUSY_SEGMENTS`] segments in them.
     pub busy_rate: Option<f64>,
-    /// Segments that `busy_rate` is over: those of each busy period after its first delivery.
+    /// Segments that `busy_rate` is over: those of each such period after its first delivery.
     pub busy_segments: u64,
     /// How long those busy periods were together, from each one's first delivery to its last.
     #[serde(rename = "busy_ns")]
@@ -104,12 +105,30 @@ pub(crate) struct Tally {
     delay: Histogram,
     transit: Histogram,
     lateness: Histogram,
-    /// When the last delivery was, and how many wire bytes busy periods have delivered since their first.
+    /// When the last delivery was.
     last_out: Option<u64>,
-    busy_bytes: u64,
-    busy_segments: u64,
-    busy_ns: u64,
+    /// The busy period that is not over, and all those before it that were long enough.
+    period: Busy,
+    busy: Busy,
     highest_order: u64,
+}
+
+/// What busy periods delivered after their first delivery.
+#[derive(Clone, Copy, Debug, Default)]
+struct Busy {
+    bytes: u64,
+    segments: u64,
+    ns: u64,
+}
+
+impl Busy {
+    /// With a period more, where that is long enough to tell a rate.
+    fn and(self, period: Self) -> Self {
+        if period.ns < BUSY_TIME.0 {
+            return self;
+        }
+        Self { bytes: self.bytes + period.bytes, segments: self.segments + period.segments, ns: self.ns + period.ns }
+    }
 }
 
 /// One delivery, for the tally. Times are nanoseconds on the path's clock.
@@ -141,26 +160,27 @@ impl Tally {
             self.achieved.reordered += n;
         }
         self.highest_order = self.highest_order.max(d.order);
-        if let Some(last) = self.last_out
-            && !d.found_idle
-        {
-            self.busy_bytes += d.wire_bytes + d.lost_before;
-            self.busy_segments += n;
-            self.busy_ns += d.out.saturating_sub(last);
+        match self.last_out {
+            Some(last) if !d.found_idle => {
+                self.period.bytes += d.wire_bytes + d.lost_before;
+                self.period.segments += n;
+                self.period.ns += d.out.saturating_sub(last);
+            }
+            _ => self.busy = self.busy.and(std::mem::take(&mut self.period)),
         }
         self.last_out = Some(d.out);
     }
 
     pub(crate) fn achieved(&self, in_flight: u64, missed_frames: u64) -> Achieved {
         let sent = self.achieved.lost + self.achieved.delivered;
+        let busy = self.busy.and(self.period);
         Achieved {
             delay: self.delay.distribution(),
             transit: self.transit.distribution(),
             lateness: self.lateness.distribution(),
-            busy_rate: (self.busy_segments >= BUSY_SEGMENTS && self.busy_ns >= BUSY_TIME.0)
-                .then(|| self.busy_bytes as f64 * 8e9 / self.busy_ns as f64),
-            busy_segments: self.busy_segments,
-            busy: Nanos(self.busy_ns),
+            busy_rate: (busy.segments >= BUSY_SEGMENTS).then(|| busy.bytes as f64 * 8e9 / busy.ns as f64),
+            busy_segments: busy.segments,
+            busy: Nanos(busy.ns),
             loss: (sent > 0).then(|| self.achieved.lost as f64 / sent as f64),
             in_flight,
             missed_frames,
@@ -176,8 +196,14 @@ mod tests {
     /// One busy period of `n` segments, delivered `apart` nanoseconds from each other.
     fn stream(n: u64, wire_bytes: u64, apart: u64) -> Achieved {
         let mut tally = Tally::default();
+        period(&mut tally, 1_000_000, n, wire_bytes, apart);
+        tally.achieved(0, 0)
+    }
+
+    /// A busy period that begins at `at`.
+    fn period(tally: &mut Tally, at: u64, n: u64, wire_bytes: u64, apart: u64) {
         for i in 0..n {
-            let out = 1_000_000 + i * apart;
+            let out = at + i * apart;
             tally.delivered(&Delivery {
                 order: i,
                 entered: 0,
@@ -190,7 +216,6 @@ mod tests {
                 found_idle: i == 0,
             });
         }
-        tally.achieved(0, 0)
     }
 
     #[test]
@@ -201,10 +226,28 @@ mod tests {
     }
 
     #[test]
+    fn short_busy_periods_of_an_idle_path_do_not_lower_its_rate() {
+        // 500 exchanges of two segments on 200 Mbit/s, the second of each 20 µs late: summed up they would give 150 Mbit/s.
+        let mut tally = Tally::default();
+        for i in 0..500 {
+            period(&mut tally, i * 20_000_000, 2, 1_519, 60_760 + 20_000);
+        }
+        assert_eq!(tally.achieved(0, 0).busy_rate, None);
+        // A stream among them gives the rate.
+        period(&mut tally, 20_000_000_000, 1_001, 1_519, 60_760);
+        for i in 0..500 {
+            period(&mut tally, 30_000_000_000 + i * 20_000_000, 2, 1_519, 60_760 + 20_000);
+        }
+        let a = tally.achieved(0, 0);
+        assert_eq!((a.busy_segments, a.busy), (1_000, Nanos(60_760_000)));
+        assert!((a.busy_rate.unwrap() - 200e6).abs() < 1.0, "{a:?}");
+    }
+
+    #[test]
     fn a_few_acks_that_met_on_the_wire_give_no_rate() {
         // Two of 90 bytes within 66 µs: too few, and too short a time.
         let few = stream(3, 90, 33_000);
-        assert_eq!((few.busy_segments, few.busy_rate), (2, None));
+        assert_eq!((few.busy_segments, few.busy_rate), (0, None));
         // Many, but over less time than a late timer matters in.
         assert_eq!(stream(200, 90, 3_600).busy_rate, None);
         // Long enough, but few.

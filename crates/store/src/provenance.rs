@@ -94,7 +94,8 @@ pub struct Provenance {
     pub clock: ClockReading,
     /// When tracing began, `CLOCK_MONOTONIC`.
     pub start_ns: u64,
-    /// What the path of a lab reported of itself, where there was one.
+    /// What the path of the lab that the traced program lives in reported of itself, with the lab's name in `lab`. `None` where no
+    /// traced process was seen in a lab that has a name.
     pub path: Option<serde_json::Value>,
 }
 

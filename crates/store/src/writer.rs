@@ -61,6 +61,11 @@ impl Writer {
         Ok(writer)
     }
 
+    /// Sets what the path of a lab says of itself, known at the end as a rule: it stands in `run.json` from [`Self::finish`] on.
+    pub fn set_path(&mut self, path: Option<serde_json::Value>) {
+        self.provenance.path = path;
+    }
+
     /// Adds what a tracer told.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! `wirelapse trace`.
 
+mod lab_path;
 pub mod machine;
 mod outputs;
 pub mod request;
@@ -17,6 +18,7 @@ use trace::command::Stopped;
 use trace::{Error, IpNet, Tracer};
 
 use crate::exit::BadInput;
+use lab_path::Networks;
 pub use machine::{colour_wanted, unicode};
 use outputs::Outputs;
 use request::{Backend, Request};
@@ -114,6 +116,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut screen = request.live.then(|| screen::Screen::open(report::live::ROWS)).flatten();
     let mut child = stopped.map(|s| release(s, &request).inspect_err(|_| request.discard(made))).transpose()?;
 
+    let mut networks =
+        Networks::new(request.config.target.pids.iter().copied().chain(child.as_ref().map(Child::id)).collect());
+    let no_nic = machine::no_nic();
     let facts = |tracer: &Tracer| Facts {
         target: request.words.clone(),
         backend: tracer.backend().to_string(),
@@ -121,7 +126,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         coverage: model::Coverage::default(),
         lost: tracer.lost(),
         lasted: machine::monotonic().since(begun).unwrap_or(Nanos::ZERO),
-        no_nic: machine::no_nic(),
+        no_nic: no_nic.clone(),
     };
     let mut ended = None;
     let mut watch = Watch::new(&request);
@@ -134,6 +139,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             .context("the trace cannot go on")
             .and_then(|()| outputs.turn(machine::monotonic()))
             .err();
+        if request.run.is_some() {
+            networks.look();
+        }
         if let Some(screen) = &mut screen
             && drawn.elapsed() >= REDRAW
         {
@@ -156,7 +164,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         }
         std::thread::sleep(TURN);
     }
-    outputs.finish(&request, &facts)?;
+    outputs.finish(&request, &facts, &networks)?;
     if let Some(name) = request.command.first() {
         let name = std::path::Path::new(name).display();
         request.tell(&match ended {

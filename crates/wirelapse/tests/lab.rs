@@ -215,3 +215,101 @@ fn values_that_cannot_be_are_named_and_end_in_status_2() {
         assert!(said.contains(word), "{args:?}: {said}");
     }
 }
+
+#[test]
+fn without_the_tun_device_it_says_what_is_missing() {
+    tier::needs!(tier::Need::Root, tier::Need::Path("/dev/net/tun"), tier::Need::Program("unshare"));
+    // A mount namespace in which an empty file system hides it.
+    let script = "mount -t tmpfs none /dev/net && exec \"$0\" lab up --name \"$1\" --delay 1ms --backend built-in";
+    let out = Command::new("unshare")
+        .args(["--mount", "sh", "-c", script, env!("CARGO_BIN_EXE_wirelapse"), &name("hidden")])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let said = text(&out.stderr);
+    assert_eq!(out.status.code(), Some(2), "{out:?}");
+    assert!(said.contains("/dev/net/tun") && said.contains("modprobe tun"), "{said}");
+}
+
+#[test]
+fn eight_labs_at_once_do_not_disturb_one_another() {
+    tier::needs!(tier::Need::Root, tier::Need::Path("/dev/net/tun"), tier::Need::Program("ping"));
+    let labs: Vec<(String, Process)> = (1..=8u64)
+        .map(|i| {
+            let name = name(&format!("eight{i}"));
+            let owner = up(&name, &["--delay", &format!("{i}ms"), "--seed", "1"]);
+            (name, owner)
+        })
+        .collect();
+    let pings: Vec<_> = labs
+        .iter()
+        .map(|(name, _)| {
+            let mut ping =
+                wirelapse(&["exec", &format!("{name}:a"), "--", "ping", "-c", "20", "-i", "0.02", "10.77.0.2"]);
+            ping.stdout(Stdio::piped()).spawn().unwrap()
+        })
+        .collect();
+    for ((name, mut owner), (ping, delay)) in labs.into_iter().zip(pings.into_iter().zip(1..)) {
+        let said = text(&ping.wait_with_output().unwrap().stdout);
+        assert!(said.contains(" 0% packet loss"), "{said}");
+        // The shortest of 20 round trips: no shorter than its own lab's path, and nearer to that than to the next lab's but one.
+        let shortest = said.split("min/avg/max/mdev = ").nth(1).and_then(|t| t.split('/').next()).unwrap();
+        let shortest: f64 = shortest.parse().unwrap();
+        let truth = 2.0 * f64::from(delay);
+        assert!((truth..truth + 3.0).contains(&shortest), "{name}: {shortest} ms over {truth} ms");
+        assert!(output(&["down", &name]).status.success());
+        assert!(owner.wait().unwrap().success());
+    }
+}
+
+/// `run.json` of a trace of some requests, made by this command line with the run's place in it.
+fn path_of_a_run(command: impl FnOnce(&std::path::Path) -> Command) -> serde_json::Value {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("run");
+    let out = command(&run).stdin(Stdio::null()).output().unwrap();
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let text = std::fs::read_to_string(run.join("run.json")).unwrap();
+    let mut file: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(file["state"], "finished");
+    file["path"].take()
+}
+
+#[test]
+fn a_run_tells_the_path_of_the_lab_that_its_program_lives_in() {
+    tier::needs!(tier::Need::Root, tier::Need::Path("/dev/net/tun"), tier::Need::Path("/sys/kernel/btf/vmlinux"));
+    const WIRELAPSE: &str = env!("CARGO_BIN_EXE_wirelapse");
+    let lab = name("path");
+    let mut owner = up(&lab, &["--delay", "3ms/4ms"]);
+    let (a, b) = (format!("{lab}:a"), format!("{lab}:b"));
+    let mut serve = wirelapse(&["exec", &b, "--", WIRELAPSE, "serve", "--listen", "10.77.0.2:5201", "--json"]);
+    let mut serve = Process(serve.stdout(Stdio::piped()).spawn().unwrap());
+    let mut said = String::new();
+    BufReader::new(serve.stdout.as_mut().unwrap()).read_line(&mut said).unwrap();
+    let requests = [WIRELAPSE, "rr", "10.77.0.2:5201", "--for", "1500ms"];
+
+    let from_outside = path_of_a_run(|run| {
+        let mut trace = Command::new(WIRELAPSE);
+        trace.args(["trace", "-o", run.to_str().unwrap(), "--", WIRELAPSE, "lab", "exec", &a, "--"]).args(requests);
+        trace
+    });
+    let from_inside = path_of_a_run(|run| {
+        let mut trace = wirelapse(&["exec", &a, "--", WIRELAPSE, "trace", "-o", run.to_str().unwrap(), "--"]);
+        trace.args(requests);
+        trace
+    });
+    for path in [from_outside, from_inside] {
+        assert_eq!(path["lab"], lab.as_str(), "{path}");
+        for (way, asked) in [("a_to_b", 3_000_000), ("b_to_a", 4_000_000)] {
+            assert_eq!(path[way]["asked"]["delay_ns"], asked, "{path}");
+            assert!(path[way]["achieved"]["delivered"].as_u64().unwrap() > 20, "{path}");
+        }
+    }
+    let elsewhere = path_of_a_run(|run| {
+        let mut trace = Command::new(WIRELAPSE);
+        trace.args(["trace", "-o", run.to_str().unwrap(), "--", "true"]);
+        trace
+    });
+    assert!(elsewhere.is_null(), "{elsewhere}");
+    assert!(output(&["down", &lab]).status.success());
+    assert!(owner.wait().unwrap().success());
+}

@@ -11,6 +11,7 @@ use report::view::Facts;
 use report::{Canvas, Limits, Summary, view};
 use store::{Provenance, Writer};
 
+use super::lab_path::Networks;
 use super::request::Request;
 use super::{machine, screen};
 use crate::exit::BadInput;
@@ -95,7 +96,10 @@ impl Outputs {
     }
 
     /// Ends the files and shows the report.
-    pub fn finish(mut self, request: &Request, facts: &Facts) -> anyhow::Result<()> {
+    pub fn finish(mut self, request: &Request, facts: &Facts, networks: &Networks) -> anyhow::Result<()> {
+        if let Some(run) = &mut self.run {
+            run.set_path(networks.path());
+        }
         // The report is what was gathered, so it is shown even where a file could not be ended.
         let files = self.finish_files(request, facts);
         if let Some(lines) = self.lines.take() {
