@@ -157,3 +157,47 @@ pub fn in_namespace<T: std::marker::Send + 'static>(
     .join()
     .unwrap()
 }
+
+/// Runs `work` with a connection between two network namespaces: the client is in the caller's thread's own, and what the server sends
+/// passes a `tbf` with these arguments. Both namespaces go with their threads.
+pub fn with_slow_acks<T: std::marker::Send + 'static>(
+    tbf: &str,
+    work: impl FnOnce(TcpStream, TcpStream) -> T + std::marker::Send + 'static,
+) -> T {
+    let run = |words: String| {
+        let mut words = words.split(' ');
+        let status = std::process::Command::new(words.next().unwrap()).args(words).status().unwrap();
+        assert!(status.success());
+    };
+    let tbf = tbf.to_owned();
+    in_namespace(None, move || {
+        let (told, thread) = std::sync::mpsc::channel();
+        let (wired, go) = std::sync::mpsc::channel::<()>();
+        let (listening, ready) = std::sync::mpsc::channel::<()>();
+        let server = std::thread::spawn(move || {
+            // SAFETY: unshare changes this thread alone, and gettid takes nothing.
+            told.send(unsafe { (libc::unshare(libc::CLONE_NEWNET), libc::gettid()) }).unwrap();
+            go.recv().unwrap();
+            run("ip addr add 192.0.2.2/24 dev far".into());
+            run("ip link set far up".into());
+            run(format!("tc qdisc add dev far root tbf {tbf}"));
+            let listener = TcpListener::bind("192.0.2.2:4444").unwrap();
+            listening.send(()).unwrap();
+            let (server, _) = listener.accept().unwrap();
+            unpaced(&server);
+            server
+        });
+        let (unshared, thread) = thread.recv().unwrap();
+        assert_eq!(unshared, 0);
+        run(format!("ip link add near type veth peer name far netns {thread}"));
+        run("ip addr add 192.0.2.1/24 dev near".into());
+        run("ip link set near up".into());
+        wired.send(()).unwrap();
+        ready.recv().unwrap();
+        let client = TcpStream::connect("192.0.2.2:4444").unwrap();
+        unpaced(&client);
+        client.set_nodelay(true).unwrap();
+        let server = server.join().unwrap();
+        work(client, server)
+    })
+}
