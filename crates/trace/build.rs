@@ -4,14 +4,16 @@ use std::path::PathBuf;
 
 use libbpf_cargo::SkeletonBuilder;
 
-/// `src/bpf/NAME.bpf.c` each.
-const PROGRAMS: &[&str] = &["timestamping", "tracepoints", "capabilities"];
+/// Folder and name: `src/FOLDER/NAME.bpf.c` each.
+const PROGRAMS: &[(&str, &str)] =
+    &[("bpf", "timestamping"), ("bpf", "tracepoints"), ("bpf", "capabilities"), ("receive", "receive")];
 
 fn main() {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     println!("cargo::rerun-if-changed=src/bpf");
-    for program in PROGRAMS {
-        let source = format!("src/bpf/{program}.bpf.c");
+    for (folder, program) in PROGRAMS {
+        println!("cargo::rerun-if-changed=src/{folder}");
+        let source = format!("src/{folder}/{program}.bpf.c");
         let object = out.join(format!("{program}.bpf.o"));
         let built =
             SkeletonBuilder::new().source(&source).obj(&object).clang_args(["-Wall", "-Werror", "-mcpu=v3"]).build();

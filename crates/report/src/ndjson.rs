@@ -55,6 +55,7 @@ impl<W: Write> Ndjson<W> {
         match event {
             Event::Connection(connection) => self.connection(connection),
             Event::Send(send) => self.send(send),
+            Event::Receive(_) | Event::Request(_) => Ok(()),
             Event::Closed { connection, totals } => self.closed(*connection, totals),
         }
     }

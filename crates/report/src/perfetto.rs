@@ -84,6 +84,7 @@ impl<W: Write> Perfetto<W> {
         match event {
             Event::Connection(connection) => self.connection(connection),
             Event::Send(send) => self.send(send),
+            Event::Receive(_) | Event::Request(_) => Ok(()),
             Event::Closed { connection, .. } => {
                 self.connections.remove(connection);
                 Ok(())

@@ -76,6 +76,7 @@ impl Summary {
         match event {
             Event::Connection(connection) => self.open(connection),
             Event::Send(send) => self.send(send),
+            Event::Receive(_) | Event::Request(_) => {}
             Event::Closed { connection, totals } => {
                 if let Some(c) = self.connections.get_mut(connection) {
                     c.totals = Some(*totals);

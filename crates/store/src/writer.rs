@@ -66,6 +66,7 @@ impl Writer {
         match event {
             Event::Connection(connection) => self.connections.push(connection),
             Event::Send(send) => self.sends.push(send),
+            Event::Receive(_) | Event::Request(_) => Ok(()),
             Event::Closed { connection, totals } => {
                 self.totals.push(&ClosedConnection { connection: *connection, totals: *totals })
             }

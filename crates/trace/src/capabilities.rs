@@ -92,6 +92,21 @@ pub fn all() -> Vec<Capability> {
         instead: "BPF timestamping",
         state: tried(tracer::try_tracepoints(&config)),
     });
+    let received = tracer::try_receive(&config);
+    list.push(Capability {
+        name: "receive_stages",
+        purpose: "driver_rx, tcp_rx and read of received bytes (--receive): tracepoints that run for every TCP socket of the \
+                  machine and return at once where it is not traced, and receive stamps for every packet of the machine, \
+                  a reading of the clock each",
+        instead: "nothing: --receive and --requests need it",
+        state: tried(received.clone().map(drop)),
+    });
+    list.push(Capability {
+        name: "receive_ready",
+        purpose: "when a socket became readable (Linux 6.3): a tracepoint that runs for every socket of the machine",
+        instead: "the legs socket and wakeup are one, from tcp_rx to read",
+        state: tried(received.and_then(|no_ready| no_ready.map_or(Ok(()), Err))),
+    });
     list
 }
 

@@ -3,13 +3,14 @@
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use model::{
-    Comm, Congestion, Connection, ConnectionId, ConnectionTotals, Instant, Merged, Nanos, Opening, Owner, Send,
-    SenderState, SeqNumber, Stamps, Wait, WaitReason,
+    Comm, Congestion, Connection, ConnectionId, ConnectionTotals, Instant, Merged, Nanos, Opening, Owner, Receive,
+    Send, SenderState, SeqNumber, Stamps, Wait, WaitReason,
 };
 
 use crate::layout::{
     Plain, RECORD_CLOSED, RECORD_CONNECTION, RECORD_SEND, RawClosed, RawConnection, RawSend, RawState, RawTotals,
 };
+use crate::receive::{self, RECORD_RECEIVE};
 
 /// A record of the kernel part.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +19,8 @@ pub enum Record {
     Connection(Connection),
     /// A send is finished.
     Send(Send),
+    /// Received bytes were read, or will not be.
+    Receive(Receive),
     /// A connection is followed no more.
     Closed(ConnectionId, ConnectionTotals),
 }
@@ -59,6 +62,7 @@ pub fn decode(bytes: &[u8], tick: Nanos) -> Result<Record, DecodeError> {
             let closed: RawClosed = raw(bytes)?;
             Ok(Record::Closed(ConnectionId(closed.cookie), totals(&closed.totals)))
         }
+        RECORD_RECEIVE => Ok(Record::Receive(receive::receive(&raw(bytes)?))),
         other => Err(DecodeError::Unsupported(other)),
     }
 }

@@ -63,6 +63,12 @@ pub enum Error {
         /// Why not tracepoints.
         tracepoints: String,
     },
+    /// The receiving side cannot be observed on this kernel.
+    #[error("received bytes cannot be followed on this kernel: {reason}; `wirelapse doctor` tells more")]
+    Receive {
+        /// What the kernel lacks, or what it said.
+        reason: String,
+    },
     /// The kernel refused a BPF operation.
     #[error("{what}: {source}")]
     Bpf {

@@ -35,9 +35,11 @@ macro_rules! shared {
         };
 
         // SAFETY: repr(C), of integers, arrays of them and other Plain structures only, without padding (asserted).
-        unsafe impl Plain for $name {}
+        unsafe impl $crate::layout::Plain for $name {}
     )*};
 }
+
+pub(crate) use shared;
 
 pub(crate) const RECORD_CONNECTION: u32 = 1;
 pub(crate) const RECORD_SEND: u32 = 2;

@@ -17,6 +17,9 @@ pub(crate) const TRACEPOINTS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/
 /// One program of each type, to be tried.
 pub(crate) const CAPABILITIES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/capabilities.bpf.o"));
 
+/// The receiving side.
+pub(crate) const RECEIVE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/receive.bpf.o"));
+
 /// How large the maps are to be.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {

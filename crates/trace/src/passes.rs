@@ -18,13 +18,15 @@ pub(crate) struct Passes {
     sockets: Link,
     controls: MapHandle,
     pub(crate) control: RawControl,
+    /// An iterator of another probe, which runs after each pass that picks up connections.
+    pub(crate) after_follow: Option<Link>,
     networks: Vec<Network>,
     networks_read: Option<Instant>,
 }
 
 impl Passes {
     pub(crate) fn new(sockets: Link, controls: MapHandle, control: RawControl) -> Self {
-        Self { sockets, controls, control, networks: Vec::new(), networks_read: None }
+        Self { sockets, controls, control, after_follow: None, networks: Vec::new(), networks_read: None }
     }
 
     /// Tells the programs what is set.
@@ -43,7 +45,12 @@ impl Passes {
     pub(crate) fn pass(&mut self, pass: Pass) -> Result<(), Error> {
         self.control.pass = pass as u32;
         self.write()?;
-        let sockets = &self.sockets;
+        self.walk(&self.sockets)?;
+        self.after_follow.as_ref().filter(|_| pass == Pass::Follow).map_or(Ok(()), |also| self.walk(also))
+    }
+
+    /// Runs an iterator over the sockets of every network namespace.
+    fn walk(&self, sockets: &Link) -> Result<(), Error> {
         for network in &self.networks {
             network.within(|| {
                 let mut iter = Iter::new(sockets).map_err(Error::bpf("cannot iterate over the sockets"))?;

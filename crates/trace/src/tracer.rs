@@ -8,15 +8,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant as WallInstant};
 
 use libbpf_rs::{Link, MapCore as _, MapFlags, MapHandle, Object, RingBuffer, RingBufferBuilder};
-use model::{Conversion, Coverage, Event, Instant, Leg, Lost, Monotonic, Nanos, Realtime, Sampling};
+use model::{Conversion, Coverage, Event, Instant, Leg, Lost, Monotonic, Nanos, Realtime, ReceiveLeg, Sampling};
 
 use crate::aim::{Processes, aim, set_addresses};
 use crate::decode::{self, Record};
 use crate::layout::{CONFIG_WINDOWS, Pass, Plain, RawConfig, RawControl, RawLost, RawRow, RawSlot, WINDOW_NS};
 use crate::object::{self, Sizes};
 use crate::passes::Passes;
+use crate::receive::Receiving;
 use crate::sampling::Sampler;
-use crate::{Backend, BackendChoice, Config, Error, passes};
+use crate::{Backend, BackendChoice, Config, Error, passes, receive};
 
 /// How long [`Tracer::poll`] sleeps where nothing is there to be read: the ring buffer never wakes it, which would cost the
 /// traced programs.
@@ -39,6 +40,7 @@ struct Inbox {
     events: VecDeque<Event>,
     failed: Option<crate::DecodeError>,
     disorder: u64,
+    receive_disorder: u64,
     sends: u64,
     /// Sends that were given up here, as no iterator showed their socket.
     unfinished: u64,
@@ -58,6 +60,11 @@ impl Inbox {
                 self.disorder += Leg::PARTS.into_iter().filter(|&leg| send.leg(leg).is_err()).count() as u64;
                 self.sends += 1;
                 self.events.push_back(Event::Send(send));
+            }
+            Record::Receive(receive) => {
+                self.receive_disorder +=
+                    ReceiveLeg::PARTS.into_iter().filter(|&leg| receive.leg(leg).is_err()).count() as u64;
+                self.events.push_back(Event::Receive(receive));
             }
             Record::Closed(connection, totals) => {
                 add(&mut self.closed, &totals);
@@ -80,6 +87,7 @@ pub struct Tracer {
     links: Vec<Link>,
     // Before what it makes passes with.
     sampler: Option<Sampler>,
+    receiving: Option<Receiving>,
     passes: Arc<Mutex<Passes>>,
     ring: RingBuffer<'static>,
     inbox: Arc<Mutex<Inbox>>,
@@ -197,6 +205,12 @@ impl Tracer {
             .attach_cgroup(cgroup.as_raw_fd())
             .map_err(Error::bpf("cannot attach to the cgroup"))?;
         tracer.links.push(link);
+        if config.receive {
+            let (_, raw) = raw_config(config, sizes)?;
+            let (receiving, pick_up) = Receiving::start(&tracer.object, &raw, sizes, config.arrivals_per_connection)?;
+            tracer.receiving = Some(receiving);
+            tracer.passes().after_follow = Some(pick_up);
+        }
         tracer.begin()?;
         Ok(tracer)
     }
@@ -239,6 +253,7 @@ impl Tracer {
         Ok(Self {
             links: Vec::new(),
             sampler: None,
+            receiving: None,
             passes: Arc::new(Mutex::new(passes)),
             ring,
             inbox,
@@ -285,6 +300,11 @@ impl Tracer {
 
     fn passes(&self) -> MutexGuard<'_, Passes> {
         self.passes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How received bytes are observed; `None` where they are not.
+    pub fn receiving(&self) -> Option<&Receiving> {
+        self.receiving.as_ref()
     }
 
     /// Which backend is at work.
@@ -372,9 +392,9 @@ impl Tracer {
             }
         }
         let bytes: Vec<u8> = sum.iter().flat_map(|n| n.to_ne_bytes()).collect();
-        let (disorder, unfinished) = {
+        let (disorder, receive_disorder, unfinished) = {
             let inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
-            (inbox.disorder, inbox.unfinished)
+            (inbox.disorder, inbox.receive_disorder, inbox.unfinished)
         };
         let Some(raw) = RawLost::from_bytes(&bytes) else { return Lost::default() };
         Lost {
@@ -392,6 +412,8 @@ impl Tracer {
             disorder,
             unstamped: raw.unstamped,
             over_rate: raw.over_rate,
+            receive_disorder,
+            ..self.receiving.as_ref().map(Receiving::lost).unwrap_or_default()
         }
     }
 
@@ -423,6 +445,7 @@ impl Tracer {
         rows * (size_of::<RawRow>() as u64 + 4)
             + rows * u64::from(self.sizes.slots) * size_of::<RawSlot>() as u64
             + u64::from(self.sizes.ring)
+            + self.receiving.as_ref().map_or(0, Receiving::memory)
             + on_demand
     }
 
@@ -446,6 +469,9 @@ impl Tracer {
     pub fn finish(mut self, sink: &mut dyn FnMut(Event)) -> Result<Summary, Error> {
         self.links.clear();
         self.sampler = None;
+        if let Some(receiving) = &mut self.receiving {
+            receiving.stop();
+        }
         {
             let mut passes = self.passes();
             passes.control.shared = u32::from(passes::others_at_work());
@@ -460,8 +486,11 @@ impl Tracer {
         Ok(Summary { lost, coverage })
     }
 
-    /// Rows whose socket no iterator showed any more.
+    /// Rows whose socket no iterator showed any more, and received bytes that are not read yet.
     fn give_up_rest(&mut self, sink: &mut dyn FnMut(Event)) -> Result<(), Error> {
+        for receive in self.receiving.as_mut().map(Receiving::unread).unwrap_or_default() {
+            self.inbox.lock().unwrap_or_else(PoisonError::into_inner).take(Record::Receive(receive));
+        }
         for (number, row) in self.rows_in_use() {
             let mut at = row.head;
             while at != row.tail {
@@ -542,6 +571,13 @@ pub(crate) fn try_tracepoints(config: &Config) -> Result<(), String> {
     let sizes = try_sizes(config);
     let (_, raw) = raw_config(config, sizes).map_err(|error| error.to_string())?;
     load_tracepoints(&raw, sizes).map(drop).map_err(reason)
+}
+
+/// Whether the receiving side's programs load here; gives why there is no `ready` stage, where there is none.
+pub(crate) fn try_receive(config: &Config) -> Result<Option<String>, String> {
+    let sizes = try_sizes(config);
+    let (_, raw) = raw_config(config, sizes).map_err(|error| error.to_string())?;
+    receive::try_load(&raw, sizes)
 }
 
 fn raw_config(config: &Config, sizes: Sizes) -> Result<(File, RawConfig), Error> {

@@ -4,6 +4,7 @@ mod backends;
 mod counting;
 mod exchange;
 mod faults;
+mod receives;
 mod stamps;
 mod targets;
 mod traffic;
