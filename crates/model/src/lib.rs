@@ -11,10 +11,12 @@
 
 mod clock;
 mod connection;
+mod datagram;
 mod event;
 mod lost;
 mod nanos;
 mod owner;
+mod packet;
 mod receive;
 mod request;
 mod sampling;
@@ -25,10 +27,12 @@ mod wait;
 
 pub use clock::{Clock, Conversion, Instant, Mac, Monotonic, Realtime, Source, Tai, Timestamp};
 pub use connection::{Connection, ConnectionId, ConnectionTotals, Opening};
+pub use datagram::{Datagram, DatagramLeg, DatagramStamps};
 pub use event::Event;
 pub use lost::Lost;
 pub use nanos::Nanos;
 pub use owner::{Comm, Owner};
+pub use packet::{Direction, DropReason, Dropped, Packet, TcpFlags};
 pub use receive::{Arrival, Receive, ReceiveLeg, ReceiveStage};
 pub use request::{Basis, Message, Moments, Part, Parts, Peer, Request, Role};
 pub use sampling::{Coverage, ParseSamplingError, Ratio, Sampling};

@@ -56,6 +56,7 @@ impl<W: Write> Ndjson<W> {
             Event::Connection(connection) => self.connection(connection),
             Event::Send(send) => self.send(send),
             Event::Receive(_) | Event::Request(_) => Ok(()),
+            Event::Packet(_) | Event::Datagram(_) => Ok(()),
             Event::Closed { connection, totals } => self.closed(*connection, totals),
         }
     }

@@ -85,6 +85,7 @@ impl<W: Write> Perfetto<W> {
             Event::Connection(connection) => self.connection(connection),
             Event::Send(send) => self.send(send),
             Event::Receive(_) | Event::Request(_) => Ok(()),
+            Event::Packet(_) | Event::Datagram(_) => Ok(()),
             Event::Closed { connection, .. } => {
                 self.connections.remove(connection);
                 Ok(())

@@ -77,6 +77,7 @@ impl Summary {
             Event::Connection(connection) => self.open(connection),
             Event::Send(send) => self.send(send),
             Event::Receive(_) | Event::Request(_) => {}
+            Event::Packet(_) | Event::Datagram(_) => {}
             Event::Closed { connection, totals } => {
                 if let Some(c) = self.connections.get_mut(connection) {
                     c.totals = Some(*totals);

@@ -67,6 +67,7 @@ impl Writer {
             Event::Connection(connection) => self.connections.push(connection),
             Event::Send(send) => self.sends.push(send),
             Event::Receive(_) | Event::Request(_) => Ok(()),
+            Event::Packet(_) | Event::Datagram(_) => Ok(()),
             Event::Closed { connection, totals } => {
                 self.totals.push(&ClosedConnection { connection: *connection, totals: *totals })
             }

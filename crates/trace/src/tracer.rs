@@ -14,6 +14,7 @@ use crate::aim::{Processes, aim, set_addresses};
 use crate::decode::{self, Record};
 use crate::layout::{CONFIG_WINDOWS, Pass, Plain, RawConfig, RawControl, RawLost, RawRow, RawSlot, WINDOW_NS};
 use crate::object::{self, Sizes};
+use crate::packets::{self, Assembly, Packets, Wanted};
 use crate::passes::Passes;
 use crate::receive::Receiving;
 use crate::sampling::Sampler;
@@ -45,9 +46,15 @@ struct Inbox {
     /// Sends that were given up here, as no iterator showed their socket.
     unfinished: u64,
     closed: Coverage,
+    assembly: Option<Assembly>,
 }
 
 impl Inbox {
+    /// Takes a record of the probe of packets.
+    fn part(&mut self, bytes: &[u8]) -> Result<(), crate::DecodeError> {
+        self.assembly.as_mut().map_or(Ok(()), |assembly| assembly.take(bytes, &mut self.events))
+    }
+
     fn give_up(&mut self, send: model::Send) {
         self.unfinished += 1;
         self.take(Record::Send(send));
@@ -88,6 +95,7 @@ pub struct Tracer {
     // Before what it makes passes with.
     sampler: Option<Sampler>,
     receiving: Option<Receiving>,
+    packets: Option<Packets>,
     passes: Arc<Mutex<Passes>>,
     ring: RingBuffer<'static>,
     inbox: Arc<Mutex<Inbox>>,
@@ -211,6 +219,13 @@ impl Tracer {
             tracer.receiving = Some(receiving);
             tracer.passes().after_follow = Some(pick_up);
         }
+        if config.packets || config.udp {
+            let (_, raw) = raw_config(config, sizes)?;
+            let wanted = Wanted { tcp: config.packets, udp: config.udp };
+            let (packets, assembly) = Packets::start(&tracer.object, &raw, sizes, cgroup, wanted)?;
+            tracer.inbox.lock().unwrap_or_else(PoisonError::into_inner).assembly = Some(assembly);
+            tracer.packets = Some(packets);
+        }
         tracer.begin()?;
         Ok(tracer)
     }
@@ -231,9 +246,12 @@ impl Tracer {
             builder
                 .add(&records, move |bytes: &[u8]| {
                     let mut inbox = inbox.lock().unwrap_or_else(PoisonError::into_inner);
-                    match decode::decode(bytes, tick) {
-                        Ok(record) => inbox.take(record),
-                        Err(error) => inbox.failed = Some(error),
+                    let taken = match packets::is_part(bytes) {
+                        true => inbox.part(bytes),
+                        false => decode::decode(bytes, tick).map(|record| inbox.take(record)),
+                    };
+                    if let Err(error) = taken {
+                        inbox.failed = Some(error);
                     }
                     0
                 })
@@ -254,6 +272,7 @@ impl Tracer {
             links: Vec::new(),
             sampler: None,
             receiving: None,
+            packets: None,
             passes: Arc::new(Mutex::new(passes)),
             ring,
             inbox,
@@ -275,6 +294,7 @@ impl Tracer {
         self.passes().find_networks()?;
         self.processes.begin(&self.config.target.pids)?;
         self.passes().pass(Pass::Follow)?;
+        self.packets.as_ref().map_or(Ok(()), Packets::pick_up)?;
         if let Some(every) = windows_every(&self.config) {
             let seed = monotonic() ^ (u64::from(std::process::id()) << 32);
             self.sampler = Some(Sampler::start(Arc::clone(&self.passes), every, seed)?);
@@ -295,7 +315,9 @@ impl Tracer {
         self.processes.add(pid)?;
         let mut passes = self.passes();
         passes.find_networks()?;
-        passes.pass(Pass::Follow)
+        passes.pass(Pass::Follow)?;
+        drop(passes);
+        self.packets.as_ref().map_or(Ok(()), Packets::pick_up)
     }
 
     fn passes(&self) -> MutexGuard<'_, Passes> {
@@ -305,6 +327,11 @@ impl Tracer {
     /// How received bytes are observed; `None` where they are not.
     pub fn receiving(&self) -> Option<&Receiving> {
         self.receiving.as_ref()
+    }
+
+    /// How packets and datagrams are observed; `None` where they are not.
+    pub fn packets(&self) -> Option<&Packets> {
+        self.packets.as_ref()
     }
 
     /// Which backend is at work.
@@ -392,9 +419,10 @@ impl Tracer {
             }
         }
         let bytes: Vec<u8> = sum.iter().flat_map(|n| n.to_ne_bytes()).collect();
-        let (disorder, receive_disorder, unfinished) = {
+        let (disorder, receive_disorder, unfinished, joined) = {
             let inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
-            (inbox.disorder, inbox.receive_disorder, inbox.unfinished)
+            let joined = inbox.assembly.as_ref().map(Assembly::lost).unwrap_or_default();
+            (inbox.disorder, inbox.receive_disorder, inbox.unfinished, joined)
         };
         let Some(raw) = RawLost::from_bytes(&bytes) else { return Lost::default() };
         Lost {
@@ -414,6 +442,8 @@ impl Tracer {
             over_rate: raw.over_rate,
             receive_disorder,
             ..self.receiving.as_ref().map(Receiving::lost).unwrap_or_default()
+                + self.packets.as_ref().map(Packets::lost).unwrap_or_default()
+                + joined
         }
     }
 
@@ -446,6 +476,7 @@ impl Tracer {
             + rows * u64::from(self.sizes.slots) * size_of::<RawSlot>() as u64
             + u64::from(self.sizes.ring)
             + self.receiving.as_ref().map_or(0, Receiving::memory)
+            + self.packets.as_ref().map_or(0, |_| Packets::memory())
             + on_demand
     }
 
@@ -471,6 +502,9 @@ impl Tracer {
         self.sampler = None;
         if let Some(receiving) = &mut self.receiving {
             receiving.stop();
+        }
+        if let Some(packets) = &mut self.packets {
+            packets.stop();
         }
         {
             let mut passes = self.passes();
@@ -505,6 +539,11 @@ impl Tracer {
             let id = model::ConnectionId(row.cookie);
             let totals = decode::totals(&row.totals);
             self.inbox.lock().unwrap_or_else(PoisonError::into_inner).take(Record::Closed(id, totals));
+        }
+        if let Some(packets) = &mut self.packets {
+            let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+            let Inbox { assembly, events, .. } = &mut *inbox;
+            assembly.as_mut().map_or(Ok(()), |assembly| packets.give_up_rest(assembly, events))?;
         }
         self.deliver(sink)?;
         Ok(())
@@ -578,6 +617,13 @@ pub(crate) fn try_receive(config: &Config) -> Result<Option<String>, String> {
     let sizes = try_sizes(config);
     let (_, raw) = raw_config(config, sizes).map_err(|error| error.to_string())?;
     receive::try_load(&raw, sizes)
+}
+
+/// Whether the programs for packets or datagrams load here; gives what they do without.
+pub(crate) fn try_packets(config: &Config, wanted: Wanted) -> Result<Vec<String>, String> {
+    let sizes = try_sizes(config);
+    let (_, raw) = raw_config(config, sizes).map_err(|error| error.to_string())?;
+    packets::try_load(&raw, sizes, wanted)
 }
 
 fn raw_config(config: &Config, sizes: Sizes) -> Result<(File, RawConfig), Error> {

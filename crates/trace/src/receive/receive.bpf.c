@@ -10,6 +10,7 @@
  * All of them run while the socket is locked, so a row has one writer at a time. */
 #include "../bpf/kernel.h"
 #define STAMPS 0
+#include "../bpf/slots.h"
 #include "../bpf/targets.h"
 #include "receive_record.h"
 
