@@ -88,6 +88,7 @@ struct bpf_sock_addr {
 	} __attribute__((aligned(8)));
 };
 
+enum { BPF_SOCK_OPS_TIMEOUT_INIT = 1 };
 enum { IPPROTO_UDP = 17, IPPROTO_FRAGMENT = 44, SOCK_DGRAM = 2 };
 enum { BPF_MAP_TYPE_LRU_HASH = 9 };
 /* include/linux/socket.h */
@@ -406,6 +407,13 @@ static __always_inline bool at_home(const struct sk_buff *skb, const struct sock
 	return BPF_CORE_READ(view, dev, nd_net.net) == BPF_CORE_READ(sk, __sk_common.skc_net.net);
 }
 
+/* By reading: a packet's pointer to its socket is none that the helper takes. The cookie is there: it was asked for when the socket
+ * was picked up, or before its first packet. */
+static __always_inline __u64 cookie_of(const struct sock *sk)
+{
+	return BPF_CORE_READ(sk, __sk_common.skc_cookie.counter);
+}
+
 static __always_inline struct in_hand *in_hand(void)
 {
 	__u32 zero = 0;
@@ -511,7 +519,7 @@ static __always_inline bool leaves(struct packet_record *record, struct sk_buff 
 	} else {
 		return false;
 	}
-	record->cookie = bpf_get_socket_cookie(sk);
+	record->cookie = cookie_of(sk);
 	record->frame_bytes = skb->len;
 	record->segments = segments_of(skb);
 	return true;
@@ -705,6 +713,13 @@ int stream_called(struct bpf_sock_ops *skops)
 	__u64 key;
 	__u8 one = 1;
 
+	switch (skops->op) {
+	case BPF_SOCK_OPS_TIMEOUT_INIT:
+	case BPF_SOCK_OPS_TCP_CONNECT_CB:
+		/* Of a request, before its SYN-ACK; the child inherits its cookie. Of a client's socket, before its SYN. */
+		bpf_get_socket_cookie(skops);
+		return 1;
+	}
 	if (!sk)
 		return 1;
 	if (skops->op == BPF_SOCK_OPS_TCP_LISTEN_CB) {
@@ -761,6 +776,7 @@ int udp_made(struct bpf_sock *sk)
 		return 1;
 	current_comm(fresh.comm);
 	bpf_sk_storage_get(&udp_sockets, sk, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
+	bpf_get_socket_cookie(sk);
 	return 1;
 }
 
@@ -798,6 +814,7 @@ int find_udp(struct bpf_iter__udp *ctx)
 	if (by_process() && !fresh.pid)
 		return 0;
 	bpf_sk_storage_get(&udp_sockets, udp, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
+	bpf_get_socket_cookie(udp);
 	return 0;
 }
 
@@ -1062,7 +1079,7 @@ static __always_inline int arrival_dropped(struct sk_buff *skb, struct sock *sk,
 		return 0;
 	ends_set(&record, &headers, false);
 	record.number = NO_NUMBER;
-	record.cookie = bpf_get_socket_cookie(sk);
+	record.cookie = cookie_of(sk);
 	record.marks = MARK_DROPPED | MARK_RECEIVED;
 	record.dropped_at = now;
 	record.drop_reason = reason;
