@@ -11,6 +11,7 @@
 //! everything the kernel holds is held by file descriptors, so that nothing outlives the process, however it ends. Sockets
 //! outside the target are never armed.
 
+mod aim;
 pub mod capabilities;
 pub mod command;
 mod config;

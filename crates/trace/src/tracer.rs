@@ -1,28 +1,23 @@
 //! The tracer: from a [`Config`] to a stream of events.
 
 use std::collections::VecDeque;
-use std::ffi::CString;
 use std::fs::File;
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant as WallInstant};
 
 use libbpf_rs::{Link, MapCore as _, MapFlags, MapHandle, Object, RingBuffer, RingBufferBuilder};
 use model::{Conversion, Coverage, Event, Instant, Leg, Lost, Monotonic, Nanos, Realtime, ReceiveLeg, Sampling};
 
+use crate::aim::{Processes, aim, set_addresses};
 use crate::decode::{self, Record};
-use crate::layout::{
-    CONFIG_CGROUP, CONFIG_PEERS, CONFIG_PIDS, CONFIG_PORTS, CONFIG_WINDOWS, Pass, Plain, RawConfig, RawControl,
-    RawLost, RawRow, RawSlot, WINDOW_NS,
-};
-use crate::namespace;
+use crate::layout::{CONFIG_WINDOWS, Pass, Plain, RawConfig, RawControl, RawLost, RawRow, RawSlot, WINDOW_NS};
 use crate::object::{self, Sizes};
 use crate::passes::Passes;
 use crate::receive::Receiving;
 use crate::sampling::Sampler;
-use crate::{Backend, BackendChoice, Config, Error, passes, process, receive};
+use crate::{Backend, BackendChoice, Config, Error, passes, receive};
 
 /// How long [`Tracer::poll`] sleeps where nothing is there to be read: the ring buffer never wakes it, which would cost the
 /// traced programs.
@@ -99,8 +94,7 @@ pub struct Tracer {
     rows: MapHandle,
     slots: MapHandle,
     losses: MapHandle,
-    pids: MapHandle,
-    inodes: MapHandle,
+    processes: Processes,
     object: Object,
     backend: Backend,
     config: Config,
@@ -136,37 +130,6 @@ fn tick() -> Nanos {
     // SAFETY: clock_getres writes one timespec.
     unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &raw mut length) };
     Nanos(length.tv_nsec as u64)
-}
-
-/// Where cgroup v2 is mounted.
-fn cgroup_mount() -> Result<PathBuf, Error> {
-    let mounts =
-        std::fs::read_to_string("/proc/self/mounts").map_err(Error::system("cannot read /proc/self/mounts"))?;
-    mounts
-        .lines()
-        .map(|line| line.split(' ').collect::<Vec<_>>())
-        .find(|fields| fields.get(2) == Some(&"cgroup2"))
-        // The kernel writes a space in a path as \040.
-        .map(|fields| PathBuf::from(fields[1].replace("\\040", " ")))
-        .ok_or(Error::NoCgroupMount)
-}
-
-/// Opens a folder of the cgroup v2 hierarchy.
-fn open_cgroup(path: &Path) -> Result<File, Error> {
-    let fail = |source| Error::Cgroup { path: path.into(), source };
-    let folder = std::fs::OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY).open(path).map_err(fail)?;
-    let text =
-        CString::new(path.as_os_str().as_encoded_bytes()).map_err(|_| fail(std::io::ErrorKind::InvalidInput.into()))?;
-    // SAFETY: statfs is plain data; all zeros is a value of it.
-    let mut info: libc::statfs = unsafe { std::mem::zeroed() };
-    // SAFETY: the path ends in a zero byte, and statfs writes one structure.
-    if unsafe { libc::statfs(text.as_ptr(), &raw mut info) } != 0 {
-        return Err(fail(std::io::Error::last_os_error()));
-    }
-    if info.f_type != libc::CGROUP2_SUPER_MAGIC {
-        return Err(fail(std::io::Error::other("it is in another file system")));
-    }
-    Ok(folder)
 }
 
 /// `value`, where it lies between `least` and `most`.
@@ -258,17 +221,7 @@ impl Tracer {
         for number in 0..sizes.rows {
             free.update(&[], &number.to_ne_bytes(), MapFlags::ANY).map_err(Error::bpf("cannot fill the free list"))?;
         }
-        let one = [1u8];
-        let ports = object::map(&object, "ports")?;
-        for port in &config.target.ports {
-            ports.update(&port.to_ne_bytes(), &one, MapFlags::ANY).map_err(Error::bpf("cannot set a target port"))?;
-        }
-        let peers = object::map(&object, "peers")?;
-        for peer in &config.target.peers {
-            let (bits, address) = peer.mapped();
-            let key: Vec<u8> = bits.to_ne_bytes().into_iter().chain(address).collect();
-            peers.update(&key, &one, MapFlags::ANY).map_err(Error::bpf("cannot set a target peer"))?;
-        }
+        set_addresses(&object, &config.target)?;
         let inbox = Arc::new(Mutex::new(Inbox::default()));
         let tick = tick();
         let ring = {
@@ -307,8 +260,7 @@ impl Tracer {
             rows: object::map(&object, "rows")?,
             slots: object::map(&object, "slots")?,
             losses: object::map(&object, "losses")?,
-            pids: object::map(&object, "pids")?,
-            inodes: object::map(&object, "inodes")?,
+            processes: Processes::new(&object, config.target.by_process())?,
             object,
             backend,
             config: config.clone(),
@@ -321,50 +273,11 @@ impl Tracer {
     /// Picks up what is there when the programs are attached.
     fn begin(&mut self) -> Result<(), Error> {
         self.passes().find_networks()?;
-        for pid in self.config.target.pids.clone() {
-            self.add_process(pid)?;
-        }
-        if !self.config.target.by_process() {
-            // Owners of the sockets that are found: all processes.
-            for pid in process::all() {
-                self.add_inodes(pid)?;
-            }
-        }
+        self.processes.begin(&self.config.target.pids)?;
         self.passes().pass(Pass::Follow)?;
         if let Some(every) = windows_every(&self.config) {
             let seed = monotonic() ^ (u64::from(std::process::id()) << 32);
             self.sampler = Some(Sampler::start(Arc::clone(&self.passes), every, seed)?);
-        }
-        Ok(())
-    }
-
-    fn add_process(&mut self, pid: u32) -> Result<(), Error> {
-        for member in process::with_descendants(pid) {
-            self.pids
-                .update(&member.to_ne_bytes(), &[1], MapFlags::ANY)
-                .map_err(Error::bpf("cannot set a target process"))?;
-            match self.add_inodes(member) {
-                Err(Error::NoSuchProcess { .. }) if member != pid => {}
-                done => done?,
-            }
-        }
-        Ok(())
-    }
-
-    fn add_inodes(&self, pid: u32) -> Result<(), Error> {
-        let inodes = match process::socket_inodes(pid) {
-            Err(Error::NoSuchProcess { .. }) if !self.config.target.by_process() => return Ok(()),
-            inodes => inodes?,
-        };
-        if inodes.is_empty() {
-            return Ok(());
-        }
-        let mut owner = [0u8; 20];
-        owner[..4].copy_from_slice(&pid.to_ne_bytes());
-        owner[4..].copy_from_slice(&process::comm(pid));
-        for inode in inodes {
-            // A full map leaves a socket without its owner's name, or unfound: there is room for 131,072.
-            let _ = self.inodes.update(&inode.to_ne_bytes(), &owner, MapFlags::ANY);
         }
         Ok(())
     }
@@ -379,7 +292,7 @@ impl Tracer {
             passes.control.by_process = 1;
             passes.write()?;
         }
-        self.add_process(pid)?;
+        self.processes.add(pid)?;
         let mut passes = self.passes();
         passes.find_networks()?;
         passes.pass(Pass::Follow)
@@ -668,41 +581,15 @@ pub(crate) fn try_receive(config: &Config) -> Result<Option<String>, String> {
 }
 
 fn raw_config(config: &Config, sizes: Sizes) -> Result<(File, RawConfig), Error> {
-    let target = &config.target;
-    let path = match &target.cgroup {
-        Some(path) => path.clone(),
-        None => cgroup_mount()?,
-    };
-    let cgroup = open_cgroup(&path)?;
-    let mut flags = 0;
-    let mut set = |flag: u32, on: bool| flags |= if on { flag } else { 0 };
-    set(CONFIG_PIDS, target.by_process());
-    set(CONFIG_PORTS, !target.ports.is_empty());
-    set(CONFIG_PEERS, !target.peers.is_empty());
-    set(CONFIG_CGROUP, target.cgroup.is_some());
+    let (cgroup, mut raw) = aim(&config.target)?;
     let windows = matches!(config.sampling, Sampling::Windows(_))
         || (config.sampling == Sampling::Every && config.max_rate.is_some());
-    set(CONFIG_WINDOWS, windows);
-    let inode = cgroup.metadata().map_err(Error::system("cannot read the cgroup"))?.ino();
-    let level = match &target.cgroup {
-        Some(_) => {
-            let mount = cgroup_mount()?;
-            let canonical = path.canonicalize().map_err(|source| Error::Cgroup { path: path.clone(), source })?;
-            canonical.strip_prefix(&mount).map_or(0, |below| below.components().count() as i32)
-        }
-        None => 0,
+    raw.flags |= if windows { CONFIG_WINDOWS } else { 0 };
+    raw.slots = sizes.slots;
+    raw.draw_below = match config.sampling {
+        Sampling::Draws(ratio) if ratio.0.get() > 1 => u32::MAX / ratio.0.get(),
+        _ => 0,
     };
-    let raw = RawConfig {
-        cgroup_id: inode,
-        flags,
-        slots: sizes.slots,
-        draw_below: match config.sampling {
-            Sampling::Draws(ratio) if ratio.0.get() > 1 => u32::MAX / ratio.0.get(),
-            _ => 0,
-        },
-        max_rate: config.max_rate.map_or(0, std::num::NonZeroU32::get),
-        pid_namespace: namespace::own_pid_namespace(),
-        cgroup_level: level,
-    };
+    raw.max_rate = config.max_rate.map_or(0, std::num::NonZeroU32::get);
     Ok((cgroup, raw))
 }

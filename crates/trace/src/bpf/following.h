@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* How sockets come to be followed, and cease to be: sockops callbacks, the socket iterator, and fork. Both backends.
+/* How sockets come to be followed, and cease to be: sockops callbacks and the socket iterator. Both backends.
  * STAMPS says whether the kernel's timestamp callbacks are asked for. */
 #pragma once
 #include "connections.h"
@@ -231,33 +231,5 @@ int pass(struct bpf_iter__tcp *ctx)
 		row_release(info, row, view, now, true);
 		break;
 	}
-	return 0;
-}
-
-/* Children of target processes are target processes. */
-SEC("tp_btf/sched_process_fork")
-int BPF_PROG(forked, struct task_struct *parent, struct task_struct *child)
-{
-	__u32 pid = pid_of(parent);
-	__u8 one = 1;
-
-	if (!pid || !pid_is_target(pid))
-		return 0;
-	pid = pid_of(child);
-	if (pid)
-		bpf_map_update_elem(&pids, &pid, &one, BPF_ANY);
-	return 0;
-}
-
-SEC("tp_btf/sched_process_exit")
-int BPF_PROG(exited, struct task_struct *task)
-{
-	__u32 pid;
-
-	if (task->signal->live.counter > 0)
-		return 0;
-	pid = pid_of(task);
-	if (pid)
-		bpf_map_delete_elem(&pids, &pid);
 	return 0;
 }

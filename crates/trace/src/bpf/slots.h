@@ -8,8 +8,7 @@
  * Who writes: SENDMSG, SCHED and ACK run while the socket is locked (by the task or by softirq), so one at a time. SND runs
  * from the qdisc, perhaps on another CPU; it writes only the `driver` and `nic` stamps of a slot whose key it has compared. */
 #pragma once
-#include "kernel.h"
-#include "record.h"
+#include "settings.h"
 
 /* A clock in a slot counts 256 ns: 32 bits of it reach 18 minutes. */
 #define CLOCK_SHIFT 8
@@ -107,13 +106,6 @@ struct {
 	__uint(max_entries, 1);
 } losses SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__type(key, __u32);
-	__type(value, struct control);
-	__uint(max_entries, 1);
-} controls SEC(".maps");
-
 /* The `max_rate` second: when it began, and how many sends were recorded in it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -121,8 +113,6 @@ struct {
 	__type(value, __u64[2]);
 	__uint(max_entries, 1);
 } rate SEC(".maps");
-
-const volatile struct config config SEC(".rodata.config");
 
 static __always_inline struct lost *lost(void)
 {
@@ -139,13 +129,6 @@ static __always_inline struct lost *lost(void)
 			__sync_fetch_and_add(&l_->field, (by)); \
 	} while (0)
 #define COUNT(field) COUNT_BY(field, 1)
-
-static __always_inline struct control *control(void)
-{
-	__u32 zero = 0;
-
-	return bpf_map_lookup_elem(&controls, &zero);
-}
 
 static __always_inline struct row *row_at(__u32 number)
 {

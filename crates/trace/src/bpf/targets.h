@@ -1,16 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Which sockets are in the target. Criteria of different kinds are ANDed, several of one kind ORed. */
 #pragma once
-#include "slots.h"
-
-/* Target processes, by number in the tracer's pid namespace. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__type(key, __u32);
-	__type(value, __u8);
-	__uint(max_entries, 16384);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-} pids SEC(".maps");
+#include "processes.h"
 
 struct owner {
 	__u32 pid;
@@ -42,37 +33,6 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 } peers SEC(".maps");
 
-/* The process of a task in the tracer's pid namespace; 0 where it is not visible from there. */
-static __always_inline __u32 pid_of(const struct task_struct *task)
-{
-	const struct pid *pid;
-
-	if (!config.pid_namespace)
-		return task->tgid;
-	pid = task->group_leader->thread_pid;
-	for (__u32 level = 1; level < 33; level++) {
-		const struct upid *upid = &pid->numbers[level];
-
-		if (level > pid->level)
-			break;
-		/* Read by copying: the verifier follows no pointer that was moved by a variable. */
-		if (BPF_CORE_READ(upid, ns, ns.inum) == config.pid_namespace)
-			return BPF_CORE_READ(upid, nr);
-	}
-	return 0;
-}
-
-/* From the task itself: sockops programs may ask for the current process's number from 6.10 on, and for its name from 6.15. */
-static __always_inline __u32 current_pid(void)
-{
-	return pid_of(bpf_get_current_task_btf());
-}
-
-static __always_inline void current_comm(char to[16])
-{
-	bpf_probe_read_kernel_str(to, 16, bpf_get_current_task_btf()->comm);
-}
-
 /* Whether processes are a criterion. */
 static __always_inline bool by_process(void)
 {
@@ -82,11 +42,6 @@ static __always_inline bool by_process(void)
 		return true;
 	now_set = control();
 	return now_set && now_set->by_process;
-}
-
-static __always_inline bool pid_is_target(__u32 pid)
-{
-	return bpf_map_lookup_elem(&pids, &pid) != NULL;
 }
 
 /* An address as 16 bytes, IPv4 as IPv4-mapped IPv6. */

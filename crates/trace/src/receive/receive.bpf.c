@@ -10,7 +10,8 @@
  * All of them run while the socket is locked, so a row has one writer at a time. */
 #include "../bpf/kernel.h"
 #define STAMPS 0
-#include "../bpf/targets.h"
+#include "../bpf/slots.h"
+#include "../bpf/processes.h"
 #include "receive_record.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";

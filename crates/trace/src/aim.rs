@@ -1,0 +1,153 @@
+//! Aiming the BPF programs at a [`Target`]: what of it they are told before they are loaded, and the maps they look it up in.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use libbpf_rs::{MapCore as _, MapFlags, MapHandle, Object};
+
+use crate::layout::{CONFIG_CGROUP, CONFIG_PEERS, CONFIG_PIDS, CONFIG_PORTS, RawConfig};
+use crate::{Error, Target, namespace, object, process};
+
+/// Where cgroup v2 is mounted.
+fn cgroup_mount() -> Result<PathBuf, Error> {
+    let mounts =
+        std::fs::read_to_string("/proc/self/mounts").map_err(Error::system("cannot read /proc/self/mounts"))?;
+    mounts
+        .lines()
+        .map(|line| line.split(' ').collect::<Vec<_>>())
+        .find(|fields| fields.get(2) == Some(&"cgroup2"))
+        // The kernel writes a space in a path as \040.
+        .map(|fields| PathBuf::from(fields[1].replace("\\040", " ")))
+        .ok_or(Error::NoCgroupMount)
+}
+
+/// Opens a folder of the cgroup v2 hierarchy.
+fn open_cgroup(path: &Path) -> Result<File, Error> {
+    let fail = |source| Error::Cgroup { path: path.into(), source };
+    let folder = std::fs::OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY).open(path).map_err(fail)?;
+    let text =
+        CString::new(path.as_os_str().as_encoded_bytes()).map_err(|_| fail(std::io::ErrorKind::InvalidInput.into()))?;
+    // SAFETY: statfs is plain data; all zeros is a value of it.
+    let mut info: libc::statfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the path ends in a zero byte, and statfs writes one structure.
+    if unsafe { libc::statfs(text.as_ptr(), &raw mut info) } != 0 {
+        return Err(fail(std::io::Error::last_os_error()));
+    }
+    if info.f_type != libc::CGROUP2_SUPER_MAGIC {
+        return Err(fail(std::io::Error::other("it is in another file system")));
+    }
+    Ok(folder)
+}
+
+/// The part of the configuration that says what the target is, and its cgroup, held open: where none is named, the root of
+/// the hierarchy.
+pub(crate) fn aim(target: &Target) -> Result<(File, RawConfig), Error> {
+    let path = match &target.cgroup {
+        Some(path) => path.clone(),
+        None => cgroup_mount()?,
+    };
+    let cgroup = open_cgroup(&path)?;
+    let mut flags = 0;
+    let mut set = |flag: u32, on: bool| flags |= if on { flag } else { 0 };
+    set(CONFIG_PIDS, target.by_process());
+    set(CONFIG_PORTS, !target.ports.is_empty());
+    set(CONFIG_PEERS, !target.peers.is_empty());
+    set(CONFIG_CGROUP, target.cgroup.is_some());
+    let inode = cgroup.metadata().map_err(Error::system("cannot read the cgroup"))?.ino();
+    let level = match &target.cgroup {
+        Some(_) => {
+            let mount = cgroup_mount()?;
+            let canonical = path.canonicalize().map_err(|source| Error::Cgroup { path: path.clone(), source })?;
+            canonical.strip_prefix(&mount).map_or(0, |below| below.components().count() as i32)
+        }
+        None => 0,
+    };
+    let raw = RawConfig {
+        cgroup_id: inode,
+        flags,
+        slots: 0,
+        draw_below: 0,
+        max_rate: 0,
+        pid_namespace: namespace::own_pid_namespace(),
+        cgroup_level: level,
+    };
+    Ok((cgroup, raw))
+}
+
+/// Fills the maps of target ports and peers.
+pub(crate) fn set_addresses(object: &Object, target: &Target) -> Result<(), Error> {
+    let one = [1u8];
+    let ports = object::map(object, "ports")?;
+    for port in &target.ports {
+        ports.update(&port.to_ne_bytes(), &one, MapFlags::ANY).map_err(Error::bpf("cannot set a target port"))?;
+    }
+    let peers = object::map(object, "peers")?;
+    for peer in &target.peers {
+        let (bits, address) = peer.mapped();
+        let key: Vec<u8> = bits.to_ne_bytes().into_iter().chain(address).collect();
+        peers.update(&key, &one, MapFlags::ANY).map_err(Error::bpf("cannot set a target peer"))?;
+    }
+    Ok(())
+}
+
+/// The target's processes and the sockets they hold, as the programs look them up.
+#[derive(Debug)]
+pub(crate) struct Processes {
+    pids: MapHandle,
+    inodes: MapHandle,
+    by_process: bool,
+}
+
+impl Processes {
+    /// The maps of a loaded object. `by_process`: whether processes are a criterion ([`Target::by_process`]).
+    pub(crate) fn new(object: &Object, by_process: bool) -> Result<Self, Error> {
+        Ok(Self { pids: object::map(object, "pids")?, inodes: object::map(object, "inodes")?, by_process })
+    }
+
+    /// Adds the processes that the target names; where it names none, the owners of all sockets that are there.
+    pub(crate) fn begin(&self, pids: &[u32]) -> Result<(), Error> {
+        for &pid in pids {
+            self.add(pid)?;
+        }
+        if !self.by_process {
+            for pid in process::all() {
+                self.add_inodes(pid)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a process, its descendants and their sockets.
+    pub(crate) fn add(&self, pid: u32) -> Result<(), Error> {
+        for member in process::with_descendants(pid) {
+            self.pids
+                .update(&member.to_ne_bytes(), &[1], MapFlags::ANY)
+                .map_err(Error::bpf("cannot set a target process"))?;
+            match self.add_inodes(member) {
+                Err(Error::NoSuchProcess { .. }) if member != pid => {}
+                done => done?,
+            }
+        }
+        Ok(())
+    }
+
+    fn add_inodes(&self, pid: u32) -> Result<(), Error> {
+        let inodes = match process::socket_inodes(pid) {
+            Err(Error::NoSuchProcess { .. }) if !self.by_process => return Ok(()),
+            inodes => inodes?,
+        };
+        if inodes.is_empty() {
+            return Ok(());
+        }
+        let mut owner = [0u8; 20];
+        owner[..4].copy_from_slice(&pid.to_ne_bytes());
+        owner[4..].copy_from_slice(&process::comm(pid));
+        for inode in inodes {
+            // A full map leaves a socket without its owner's name, or unfound: there is room for 131,072.
+            let _ = self.inodes.update(&inode.to_ne_bytes(), &owner, MapFlags::ANY);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Which processes are in the target: those named, and all they start. */
+#pragma once
+#include "settings.h"
+
+/* Target processes, by number in the tracer's pid namespace. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, __u32);
+	__type(value, __u8);
+	__uint(max_entries, 16384);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+} pids SEC(".maps");
+
+/* The process of a task in the tracer's pid namespace; 0 where it is not visible from there. */
+static __always_inline __u32 pid_of(const struct task_struct *task)
+{
+	const struct pid *pid;
+
+	if (!config.pid_namespace)
+		return task->tgid;
+	pid = task->group_leader->thread_pid;
+	for (__u32 level = 1; level < 33; level++) {
+		const struct upid *upid = &pid->numbers[level];
+
+		if (level > pid->level)
+			break;
+		/* Read by copying: the verifier follows no pointer that was moved by a variable. */
+		if (BPF_CORE_READ(upid, ns, ns.inum) == config.pid_namespace)
+			return BPF_CORE_READ(upid, nr);
+	}
+	return 0;
+}
+
+/* From the task itself: sockops programs may ask for the current process's number from 6.10 on, and for its name from 6.15. */
+static __always_inline __u32 current_pid(void)
+{
+	return pid_of(bpf_get_current_task_btf());
+}
+
+static __always_inline void current_comm(char to[16])
+{
+	bpf_probe_read_kernel_str(to, 16, bpf_get_current_task_btf()->comm);
+}
+
+static __always_inline bool pid_is_target(__u32 pid)
+{
+	return bpf_map_lookup_elem(&pids, &pid) != NULL;
+}
+
+/* Children of target processes are target processes. */
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(forked, struct task_struct *parent, struct task_struct *child)
+{
+	__u32 pid = pid_of(parent);
+	__u8 one = 1;
+
+	if (!pid || !pid_is_target(pid))
+		return 0;
+	pid = pid_of(child);
+	if (pid)
+		bpf_map_update_elem(&pids, &pid, &one, BPF_ANY);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(exited, struct task_struct *task)
+{
+	__u32 pid;
+
+	if (task->signal->live.counter > 0)
+		return 0;
+	pid = pid_of(task);
+	if (pid)
+		bpf_map_delete_elem(&pids, &pid);
+	return 0;
+}
