@@ -15,6 +15,8 @@ mod error;
 mod part;
 mod provenance;
 mod reader;
+mod receives;
+mod requests;
 mod sends;
 mod totals;
 mod writer;
@@ -38,5 +40,9 @@ pub fn tables() -> impl Iterator<Item = (&'static str, &'static str, Kind, bool)
     ) -> impl Iterator<Item = (&'static str, &'static str, Kind, bool)> {
         columns.iter().map(move |c| (table, c.name, c.kind, c.nullable))
     }
-    of("connections", connections::COLUMNS).chain(of("sends", sends::COLUMNS)).chain(of("totals", totals::COLUMNS))
+    of("connections", connections::COLUMNS)
+        .chain(of("sends", sends::COLUMNS))
+        .chain(of("receives", receives::COLUMNS))
+        .chain(of("requests", requests::COLUMNS))
+        .chain(of("totals", totals::COLUMNS))
 }

@@ -138,6 +138,12 @@ pub struct Rows {
     pub connections: u64,
     /// Sends.
     pub sends: u64,
+    /// Receives; none in a run of an earlier version.
+    #[serde(default)]
+    pub receives: u64,
+    /// Requests; likewise.
+    #[serde(default)]
+    pub requests: u64,
     /// Connections with their totals.
     pub totals: u64,
 }
