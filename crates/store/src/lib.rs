@@ -23,7 +23,7 @@ mod writer;
 
 pub use column::{Cell, Column, Kind};
 pub use error::Error;
-pub use provenance::{ClockReading, Provenance, Rows, SamplingAsked, SamplingMethod, Seen, State};
+pub use provenance::{ClockReading, Provenance, Receiving, Rows, SamplingAsked, SamplingMethod, Seen, State};
 pub use reader::{ClosedConnection, Run};
 pub use writer::Writer;
 
