@@ -10,6 +10,11 @@ use crate::{Canvas, Summary};
 /// Rows that the table takes of the terminal.
 pub const ROWS: u16 = 18;
 
+/// What the legs of receives take beside them, and then the parts of requests.
+pub const ROWS_OF_RECEIVES: u16 = 6;
+/// As [`ROWS_OF_RECEIVES`].
+pub const ROWS_OF_REQUESTS: u16 = 10;
+
 /// Draws the figures so far into the whole of the frame.
 pub fn draw(frame: &mut Frame<'_>, unicode: bool, colour: bool, summary: &Summary, facts: &Facts) {
     let area = frame.area();

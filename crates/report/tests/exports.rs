@@ -29,6 +29,7 @@ fn provenance() -> Provenance {
         max_rate: None,
         clock: CLOCK,
         start_ns: 1_000_000_000,
+        receiving: None,
         path: None,
     }
 }

@@ -15,13 +15,15 @@ mod error;
 mod part;
 mod provenance;
 mod reader;
+mod receives;
+mod requests;
 mod sends;
 mod totals;
 mod writer;
 
 pub use column::{Cell, Column, Kind};
 pub use error::Error;
-pub use provenance::{ClockReading, Provenance, Rows, SamplingAsked, SamplingMethod, Seen, State};
+pub use provenance::{ClockReading, Provenance, Receiving, Rows, SamplingAsked, SamplingMethod, Seen, State};
 pub use reader::{ClosedConnection, Run};
 pub use writer::Writer;
 
@@ -38,5 +40,9 @@ pub fn tables() -> impl Iterator<Item = (&'static str, &'static str, Kind, bool)
     ) -> impl Iterator<Item = (&'static str, &'static str, Kind, bool)> {
         columns.iter().map(move |c| (table, c.name, c.kind, c.nullable))
     }
-    of("connections", connections::COLUMNS).chain(of("sends", sends::COLUMNS)).chain(of("totals", totals::COLUMNS))
+    of("connections", connections::COLUMNS)
+        .chain(of("sends", sends::COLUMNS))
+        .chain(of("receives", receives::COLUMNS))
+        .chain(of("requests", requests::COLUMNS))
+        .chain(of("totals", totals::COLUMNS))
 }

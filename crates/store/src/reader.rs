@@ -6,7 +6,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-use model::{Connection, ConnectionId, ConnectionTotals, Coverage, Lost, Send};
+use model::{Connection, ConnectionId, ConnectionTotals, Coverage, Lost, Receive, Request, Send};
 use parquet::column::reader::ColumnReader;
 use parquet::data_type::ByteArray;
 use parquet::file::metadata::ColumnChunkMetaData;
@@ -14,7 +14,10 @@ use parquet::file::reader::{FileReader as _, RowGroupReader, SerializedFileReade
 
 use crate::column::{Column, Kind};
 use crate::provenance::{Provenance, Rows, RunFile, State};
-use crate::{Error, SCHEMA, connections, sends, totals};
+use crate::{Error, SCHEMA, connections, receives, requests, sends, totals};
+
+/// Tables that came after the first version of the layout.
+const LATER: [&str; 2] = ["receives", "requests"];
 
 /// A connection with what the kernel counted on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +108,22 @@ impl Run {
         self.table("sends", sends::COLUMNS, sends::read, each)
     }
 
+    /// Passes every receive to `each`; none where received bytes were not followed.
+    ///
+    /// # Errors
+    /// As [`Run::connections`].
+    pub fn receives(&self, each: impl FnMut(Receive)) -> Result<(), Error> {
+        self.table("receives", receives::COLUMNS, receives::read, each)
+    }
+
+    /// Passes every request to `each`; none where requests were not asked for.
+    ///
+    /// # Errors
+    /// As [`Run::connections`].
+    pub fn requests(&self, each: impl FnMut(Request)) -> Result<(), Error> {
+        self.table("requests", requests::COLUMNS, requests::read, each)
+    }
+
     /// Passes the totals of every connection that was followed to its end, or to the run's.
     ///
     /// # Errors
@@ -122,7 +141,11 @@ impl Run {
             parts.sort();
             Ok(parts)
         };
-        list().map_err(|source| Error::Read { path: dir.clone(), why: source })
+        match list() {
+            // A run of an earlier version, or of a trace that was not asked for it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && LATER.contains(&table) => Ok(Vec::new()),
+            listed => listed.map_err(|source| Error::Read { path: dir.clone(), why: source }),
+        }
     }
 
     fn table<T>(

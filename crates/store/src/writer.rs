@@ -4,11 +4,11 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use model::{Connection, Coverage, Event, Instant, Lost, Monotonic, Nanos, Send};
+use model::{Connection, Coverage, Event, Instant, Lost, Monotonic, Nanos, Receive, Request, Send};
 
 use crate::part::{Failed, Table, due};
 use crate::provenance::{Provenance, Rows, RunFile, State};
-use crate::{ClosedConnection, Error, SCHEMA, connections, sends, totals};
+use crate::{ClosedConnection, Error, SCHEMA, connections, receives, requests, sends, totals};
 
 /// A run directory that is being written.
 ///
@@ -18,6 +18,8 @@ pub struct Writer {
     provenance: Provenance,
     connections: Table<Connection>,
     sends: Table<Send>,
+    receives: Table<Receive>,
+    requests: Table<Request>,
     totals: Table<ClosedConnection>,
     start: Nanos,
     closed: Nanos,
@@ -38,6 +40,8 @@ impl Writer {
         let writer = Self {
             connections: Table::create(path, "connections", connections::COLUMNS).map_err(failed)?,
             sends: Table::create(path, "sends", sends::COLUMNS).map_err(failed)?,
+            receives: Table::create(path, "receives", receives::COLUMNS).map_err(failed)?,
+            requests: Table::create(path, "requests", requests::COLUMNS).map_err(failed)?,
             totals: Table::create(path, "totals", totals::COLUMNS).map_err(failed)?,
             path: path.to_owned(),
             provenance,
@@ -66,7 +70,8 @@ impl Writer {
         match event {
             Event::Connection(connection) => self.connections.push(connection),
             Event::Send(send) => self.sends.push(send),
-            Event::Receive(_) | Event::Request(_) => Ok(()),
+            Event::Receive(receive) => self.receives.push(receive),
+            Event::Request(request) => self.requests.push(request),
             Event::Packet(_) | Event::Datagram(_) => Ok(()),
             Event::Closed { connection, totals } => {
                 self.totals.push(&ClosedConnection { connection: *connection, totals: *totals })
@@ -93,6 +98,8 @@ impl Writer {
     fn close_parts(&mut self) -> Result<(), Failed> {
         self.connections.close_part()?;
         self.sends.close_part()?;
+        self.receives.close_part()?;
+        self.requests.close_part()?;
         self.totals.close_part()
     }
 
@@ -102,8 +109,13 @@ impl Writer {
     /// As [`Writer::event`].
     pub fn finish(mut self, end: Instant<Monotonic>, lost: Lost, coverage: Coverage) -> Result<Rows, Error> {
         self.close_parts().map_err(|f| self.failed(f))?;
-        let rows =
-            Rows { connections: self.connections.finished, sends: self.sends.finished, totals: self.totals.finished };
+        let rows = Rows {
+            connections: self.connections.finished,
+            sends: self.sends.finished,
+            receives: self.receives.finished,
+            requests: self.requests.finished,
+            totals: self.totals.finished,
+        };
         self.write_run_file(&RunFile {
             schema: SCHEMA,
             state: State::Finished,

@@ -20,7 +20,7 @@ use crate::exit::BadInput;
 use outputs::Outputs;
 use request::{Backend, Request};
 
-/// Time every TCP send of running programs at each stage from send() to the peer's ACK
+/// Time every TCP send of running programs at each stage from send() to the peer's ACK, and what they receive
 ///
 /// Criteria of different kinds must all hold; of one kind, any. The report comes when the trace ends: after --for, when
 /// CMD ends, or at Ctrl-C. CMD's own output is left alone and the report follows it; with --json, CMD's standard output
@@ -55,6 +55,12 @@ pub struct Args {
     /// Show this many of the slowest sends
     #[arg(long, value_name = "N", default_value_t = 5)]
     slowest: usize,
+    /// Time received bytes as well, from the stack to the program that reads them
+    #[arg(long)]
+    receive: bool,
+    /// Show requests with their answers, and which part of the time the programs, the kernels and the network took; implies --receive
+    #[arg(long)]
+    requests: bool,
     /// End after this time: 10s, 500ms, 5m
     #[arg(long = "for", value_name = "TIME", value_parser = request::duration)]
     duration: Option<Duration>,
@@ -110,7 +116,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let provenance = machine::provenance(&request, &tracer);
     let begun = machine::monotonic();
     let mut outputs = Outputs::open(&request, provenance, perfetto)?;
-    let mut screen = request.live.then(screen::Screen::open).flatten();
+    let mut screen = request.live.then(|| screen::Screen::open(&request)).flatten();
     let mut child = stopped.map(|s| release(s, &request).inspect_err(|_| request.discard(made))).transpose()?;
 
     let facts = |tracer: &Tracer| Facts {
@@ -121,6 +127,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         lost: tracer.lost(),
         lasted: machine::monotonic().since(begun).unwrap_or(Nanos::ZERO),
         no_nic: None,
+        receiving: tracer.receiving().map(machine::remarks).unwrap_or_default(),
     };
     let mut ended = None;
     let mut watch = Watch::new(&request);
@@ -143,7 +150,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 
     let mut facts = facts(&tracer);
     let last = tracer.finish(&mut |event| outputs.event(&event)).context("the end of the trace cannot be had")?;
-    facts.lost = last.lost;
+    outputs.end_requests();
+    facts.lost = last.lost + outputs.lost();
     facts.coverage = last.coverage;
     drop(screen);
     // The report comes after CMD's own output, so it waits for the rest of that; an interrupt ends the wait.

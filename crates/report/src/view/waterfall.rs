@@ -65,7 +65,7 @@ fn legs(canvas: &Canvas, out: &mut String, send: &Send, total: Nanos, bar: usize
 }
 
 /// A bar from `from` for `length`, of a whole that is `columns` wide. Whatever took any time shows at least a sliver.
-fn stroke(from: Nanos, length: Nanos, whole: Nanos, columns: usize, unicode: bool) -> String {
+pub(super) fn stroke(from: Nanos, length: Nanos, whole: Nanos, columns: usize, unicode: bool) -> String {
     let scale = columns as f64 * 8.0 / whole.0.max(1) as f64;
     let (start, end) = (from.0 as f64 * scale, (from.0.saturating_add(length.0)) as f64 * scale);
     let start = ((start / 8.0).floor() as usize).min(columns - 1);

@@ -3,8 +3,9 @@
 use std::net::{IpAddr, SocketAddr};
 
 use model::{
-    Comm, Congestion, Connection, ConnectionId, ConnectionTotals, Instant, Merged, Nanos, Opening, Owner, Send,
-    SenderState, SeqNumber, Source, Stamps, Timestamp, Wait, WaitReason,
+    Arrival, Basis, Comm, Congestion, Connection, ConnectionId, ConnectionTotals, Instant, Merged, Message, Moments,
+    Nanos, Opening, Owner, Parts, Peer, Receive, Request, Role, Send, SenderState, SeqNumber, Source, Stamps,
+    Timestamp, Wait, WaitReason,
 };
 use proptest::prelude::*;
 
@@ -52,6 +53,79 @@ fn state() -> impl Strategy<Value = SenderState> {
             busy: Nanos(t[1]),
             receive_window_limited: Nanos(t[2]),
             send_buffer_limited: Nanos(t[3]),
+        },
+    )
+}
+
+fn moment() -> impl Strategy<Value = Option<Instant<model::Monotonic>>> {
+    prop::option::of(number().prop_map(Instant::from_nanos))
+}
+
+pub fn receive() -> impl Strategy<Value = Receive> {
+    let stamps = prop::array::uniform4(moment());
+    (number(), owner(), prop::array::uniform5(any::<u32>()), any::<u16>(), stamps, any::<bool>()).prop_map(
+        |(connection, reader, n, segments, t, out_of_order)| Receive {
+            connection: ConnectionId(connection),
+            reader,
+            first_seq: SeqNumber(n[0]),
+            bytes: n[1],
+            segments,
+            stamps: Arrival { driver_rx: t[0], tcp_rx: t[1], ready: t[2], read: t[3] },
+            out_of_order,
+            queued: n[2],
+            buffer: n[3],
+            buffer_used: n[4],
+        },
+    )
+}
+
+fn message() -> impl Strategy<Value = Message> {
+    (any::<u32>(), number(), any::<u32>()).prop_map(|(first, bytes, pieces)| Message {
+        first_seq: SeqNumber(first),
+        bytes,
+        pieces,
+    })
+}
+
+fn parts() -> impl Strategy<Value = Option<Parts>> {
+    let time = || number().prop_map(Nanos);
+    let maybe = || prop::option::of(number().prop_map(Nanos));
+    let peer = prop::option::of((time(), time()).prop_map(|(receive, send)| Peer { receive, send }));
+    prop::option::of((time(), time(), maybe(), maybe(), peer, time()).prop_map(
+        |(application, kernel, network, peer_application, peer, transfer)| Parts {
+            application,
+            kernel,
+            network,
+            peer_application,
+            peer,
+            transfer,
+        },
+    ))
+}
+
+pub fn request() -> impl Strategy<Value = Request> {
+    let bases = prop::sample::select(vec![Basis::OwnAck, Basis::LeastRoundTrip, Basis::BothEnds, Basis::Server]);
+    let role = prop::sample::select(Role::ALL.to_vec());
+    (number(), role, owner(), message(), message(), prop::array::uniform9(moment()), parts(), bases).prop_map(
+        |(connection, role, owner, request, answer, t, parts, basis)| Request {
+            connection: ConnectionId(connection),
+            role,
+            owner,
+            request,
+            answer,
+            moments: Moments {
+                sent: t[0],
+                first_left: t[1],
+                written: t[2],
+                left: t[3],
+                acked: t[4],
+                arrived: t[5],
+                last_arrived: t[6],
+                ready: t[7],
+                read: t[8],
+            },
+            parts,
+            basis,
         },
     )
 }

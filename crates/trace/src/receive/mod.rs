@@ -190,7 +190,8 @@ fn load(sends: Option<&Object>, raw: &RawConfig, sizes: Sizes, slots: u32) -> Re
             done.map_err(Error::bpf("cannot set up a map of the receiving side"))?;
         }
         for mut program in object.progs_mut() {
-            let wanted = with_ready || program.name() != READY;
+            let name = program.name().to_string_lossy().into_owned();
+            let wanted = NEEDED.contains(&name.as_str()) || with_ready && name == READY;
             program.set_autoload(wanted);
         }
         match object::load(object) {

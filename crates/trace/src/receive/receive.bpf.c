@@ -11,7 +11,7 @@
 #include "../bpf/kernel.h"
 #define STAMPS 0
 #include "../bpf/slots.h"
-#include "../bpf/targets.h"
+#include "../bpf/processes.h"
 #include "receive_record.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";

@@ -31,6 +31,8 @@ pub struct Request {
     pub command: Vec<std::ffi::OsString>,
     pub duration: Option<Duration>,
     pub slowest: usize,
+    /// Whether requests are told beside what they are made of.
+    pub requests: bool,
     pub live: bool,
     pub json: bool,
     pub run: Option<PathBuf>,
@@ -76,10 +78,18 @@ impl Request {
         let terminal = io::IsTerminal::is_terminal(&io::stdout());
         Ok(Self {
             words: words(&target, &args.command),
-            config: Config { target, sampling, max_rate: args.max_rate, backend, ..Config::default() },
+            config: Config {
+                target,
+                sampling,
+                max_rate: args.max_rate,
+                backend,
+                receive: args.receive || args.requests,
+                ..Config::default()
+            },
             command: args.command.clone(),
             duration: args.duration,
             slowest: args.slowest,
+            requests: args.requests,
             live: terminal && !args.no_live && !args.json && (args.live || args.command.is_empty()),
             json: args.json,
             run: args.output.clone(),

@@ -8,6 +8,7 @@ use report::Summary;
 use report::view::Facts;
 
 use super::machine;
+use super::request::Request;
 
 pub struct Screen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
@@ -22,8 +23,12 @@ pub fn width() -> Option<usize> {
 
 impl Screen {
     /// `None` where the terminal cannot do it: tracing goes on without a table.
-    pub fn open() -> Option<Self> {
-        let options = TerminalOptions { viewport: Viewport::Inline(report::live::ROWS) };
+    pub fn open(request: &Request) -> Option<Self> {
+        let more = |on: bool, rows: u16| if on { rows } else { 0 };
+        let rows = report::live::ROWS
+            + more(request.config.receive, report::live::ROWS_OF_RECEIVES)
+            + more(request.requests, report::live::ROWS_OF_REQUESTS);
+        let options = TerminalOptions { viewport: Viewport::Inline(rows) };
         let terminal = Terminal::with_options(CrosstermBackend::new(io::stdout()), options).ok()?;
         Some(Self { terminal, unicode: machine::unicode(), colour: machine::colour_wanted() })
     }
