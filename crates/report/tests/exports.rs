@@ -30,6 +30,7 @@ fn provenance() -> Provenance {
         clock: CLOCK,
         start_ns: 1_000_000_000,
         receiving: None,
+        packets: None,
         path: None,
     }
 }

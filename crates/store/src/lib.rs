@@ -11,7 +11,9 @@
 
 mod column;
 mod connections;
+mod datagrams;
 mod error;
+mod packets;
 mod part;
 mod provenance;
 mod reader;
@@ -23,7 +25,9 @@ mod writer;
 
 pub use column::{Cell, Column, Kind};
 pub use error::Error;
-pub use provenance::{ClockReading, Provenance, Receiving, Rows, SamplingAsked, SamplingMethod, Seen, State};
+pub use provenance::{
+    ClockReading, Observing, Provenance, Receiving, Rows, SamplingAsked, SamplingMethod, Seen, State,
+};
 pub use reader::{ClosedConnection, Run};
 pub use writer::Writer;
 
@@ -44,5 +48,7 @@ pub fn tables() -> impl Iterator<Item = (&'static str, &'static str, Kind, bool)
         .chain(of("sends", sends::COLUMNS))
         .chain(of("receives", receives::COLUMNS))
         .chain(of("requests", requests::COLUMNS))
+        .chain(of("packets", packets::COLUMNS))
+        .chain(of("datagrams", datagrams::COLUMNS))
         .chain(of("totals", totals::COLUMNS))
 }

@@ -6,7 +6,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-use model::{Connection, ConnectionId, ConnectionTotals, Coverage, Lost, Receive, Request, Send};
+use model::{Connection, ConnectionId, ConnectionTotals, Coverage, Datagram, Lost, Packet, Receive, Request, Send};
 use parquet::column::reader::ColumnReader;
 use parquet::data_type::ByteArray;
 use parquet::file::metadata::ColumnChunkMetaData;
@@ -14,10 +14,10 @@ use parquet::file::reader::{FileReader as _, RowGroupReader, SerializedFileReade
 
 use crate::column::{Column, Kind};
 use crate::provenance::{Provenance, Rows, RunFile, State};
-use crate::{Error, SCHEMA, connections, receives, requests, sends, totals};
+use crate::{Error, SCHEMA, connections, datagrams, packets, receives, requests, sends, totals};
 
 /// Tables that came after the first version of the layout.
-const LATER: [&str; 2] = ["receives", "requests"];
+const LATER: [&str; 4] = ["receives", "requests", "packets", "datagrams"];
 
 /// A connection with what the kernel counted on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,6 +122,22 @@ impl Run {
     /// As [`Run::connections`].
     pub fn requests(&self, each: impl FnMut(Request)) -> Result<(), Error> {
         self.table("requests", requests::COLUMNS, requests::read, each)
+    }
+
+    /// Passes every packet of TCP to `each`; none where packets were not asked for.
+    ///
+    /// # Errors
+    /// As [`Run::connections`].
+    pub fn packets(&self, each: impl FnMut(Packet)) -> Result<(), Error> {
+        self.table("packets", packets::COLUMNS, packets::read, each)
+    }
+
+    /// Passes every datagram of UDP to `each`; none where UDP was not asked for.
+    ///
+    /// # Errors
+    /// As [`Run::connections`].
+    pub fn datagrams(&self, each: impl FnMut(Datagram)) -> Result<(), Error> {
+        self.table("datagrams", datagrams::COLUMNS, datagrams::read, each)
     }
 
     /// Passes the totals of every connection that was followed to its end, or to the run's.

@@ -4,11 +4,11 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use model::{Connection, Coverage, Event, Instant, Lost, Monotonic, Nanos, Receive, Request, Send};
+use model::{Connection, Coverage, Datagram, Event, Instant, Lost, Monotonic, Nanos, Packet, Receive, Request, Send};
 
 use crate::part::{Failed, Table, due};
 use crate::provenance::{Provenance, Rows, RunFile, State};
-use crate::{ClosedConnection, Error, SCHEMA, connections, receives, requests, sends, totals};
+use crate::{ClosedConnection, Error, SCHEMA, connections, datagrams, packets, receives, requests, sends, totals};
 
 /// A run directory that is being written.
 ///
@@ -20,6 +20,8 @@ pub struct Writer {
     sends: Table<Send>,
     receives: Table<Receive>,
     requests: Table<Request>,
+    packets: Table<Packet>,
+    datagrams: Table<Datagram>,
     totals: Table<ClosedConnection>,
     start: Nanos,
     closed: Nanos,
@@ -42,6 +44,8 @@ impl Writer {
             sends: Table::create(path, "sends", sends::COLUMNS).map_err(failed)?,
             receives: Table::create(path, "receives", receives::COLUMNS).map_err(failed)?,
             requests: Table::create(path, "requests", requests::COLUMNS).map_err(failed)?,
+            packets: Table::create(path, "packets", packets::COLUMNS).map_err(failed)?,
+            datagrams: Table::create(path, "datagrams", datagrams::COLUMNS).map_err(failed)?,
             totals: Table::create(path, "totals", totals::COLUMNS).map_err(failed)?,
             path: path.to_owned(),
             provenance,
@@ -72,7 +76,8 @@ impl Writer {
             Event::Send(send) => self.sends.push(send),
             Event::Receive(receive) => self.receives.push(receive),
             Event::Request(request) => self.requests.push(request),
-            Event::Packet(_) | Event::Datagram(_) => Ok(()),
+            Event::Packet(packet) => self.packets.push(packet),
+            Event::Datagram(datagram) => self.datagrams.push(datagram),
             Event::Closed { connection, totals } => {
                 self.totals.push(&ClosedConnection { connection: *connection, totals: *totals })
             }
@@ -100,6 +105,8 @@ impl Writer {
         self.sends.close_part()?;
         self.receives.close_part()?;
         self.requests.close_part()?;
+        self.packets.close_part()?;
+        self.datagrams.close_part()?;
         self.totals.close_part()
     }
 
@@ -114,6 +121,8 @@ impl Writer {
             sends: self.sends.finished,
             receives: self.receives.finished,
             requests: self.requests.finished,
+            packets: self.packets.finished,
+            datagrams: self.datagrams.finished,
             totals: self.totals.finished,
         };
         self.write_run_file(&RunFile {

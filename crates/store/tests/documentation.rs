@@ -3,7 +3,7 @@
 #[test]
 fn every_column_is_documented() {
     let doc = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/runs.md")).unwrap();
-    for table in ["connections", "sends", "receives", "requests", "totals"] {
+    for table in ["connections", "sends", "receives", "requests", "packets", "datagrams", "totals"] {
         let section = doc.split(&format!("\n### `{table}`")).nth(1).unwrap_or_else(|| panic!("no section {table}"));
         let section = section.split("\n### ").next().unwrap();
         let documented: Vec<(String, bool)> = section

@@ -43,6 +43,12 @@ pub struct Args {
     /// Trace every TCP connection of this machine
     #[arg(long, group = "criteria")]
     all: bool,
+    /// Tell of every packet: through the packet scheduler, the driver, retransmission and ACK, and of drops with the kernel's reason
+    #[arg(long)]
+    every_packet: bool,
+    /// Follow the target's UDP sockets too, datagram by datagram, both ways
+    #[arg(long)]
+    udp: bool,
     /// Look at one part in N: of the time of each connection, in short windows
     #[arg(long, value_name = "1/N", default_value = "1/1")]
     sample: Ratio,
@@ -128,6 +134,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         lasted: machine::monotonic().since(begun).unwrap_or(Nanos::ZERO),
         no_nic: None,
         receiving: tracer.receiving().map(machine::remarks).unwrap_or_default(),
+        packets: tracer.packets().map(machine::packet_remarks).unwrap_or_default(),
     };
     let mut ended = None;
     let mut watch = Watch::new(&request);

@@ -130,6 +130,7 @@ pub struct Packets {
     on_way: MapHandle,
     arriving: MapHandle,
     missing: Vec<String>,
+    wanted: Wanted,
     unfinished: u64,
     _stamps: Option<OwnedFd>,
     _object: Object,
@@ -179,6 +180,7 @@ impl Packets {
             on_way: object::map(&object, "on_way")?,
             arriving: object::map(&object, "arriving")?,
             missing,
+            wanted,
             unfinished: 0,
             _stamps: stamps,
             _object: object,
@@ -202,6 +204,17 @@ impl Packets {
     /// What cannot be seen here, each with its reason; empty where everything can.
     pub fn missing(&self) -> &[String] {
         &self.missing
+    }
+
+    /// What reaches beyond the target while the probe is at work, and what it costs there.
+    pub fn host_wide(&self) -> Vec<&'static str> {
+        let all = "the tracepoints net_dev_queue, net_dev_start_xmit, net_dev_xmit and kfree_skb run for every packet and drop of \
+                   this machine, and return at the first look where the packet's socket is not traced";
+        let tcp = "tcp_probe and inet_sock_set_state run for all TCP sockets, likewise";
+        let udp = "sk_data_ready and sock_recv_length run for all sockets, programs of the target's cgroup (without --cgroup: of \
+                   the whole machine) for all packets received and all sockets made, and the kernel stamps every packet \
+                   received, a reading of the clock each";
+        [(true, all), (self.wanted.tcp, tcp), (self.wanted.udp, udp)].into_iter().filter(|w| w.0).map(|w| w.1).collect()
     }
 
     /// Detaches everything; what was gathered stays to be read.

@@ -112,7 +112,7 @@ impl Requests {
                     self.forget(each);
                 }
             }
-            Event::Request(_) => {}
+            Event::Request(_) | Event::Packet(_) | Event::Datagram(_) => {}
         }
     }
 
