@@ -60,8 +60,9 @@ counters! {
     repeated: "stages repeated by a retransmission or a second qdisc",
     /// Legs whose later stage bore the earlier time.
     disorder: "legs whose stages came in an impossible order",
-    /// Sends that left the write queue before the kernel could stamp them (before commit 838eb9687691).
-    unstamped: "sends gone from the write queue before the kernel could stamp them",
+    /// Sends that left the write queue before the kernel could stamp them (before commit 838eb9687691). A lower bound: the kernel says
+    /// nothing of such a send, so it shows only in that bytes were written, and several between two callbacks count as one.
+    unstamped: "sends, at least, gone from the write queue before the kernel could stamp them",
     /// Sends passed over because of `--max-rate`.
     over_rate: "sends passed over by --max-rate",
     /// Receives that found the ring buffer full.
