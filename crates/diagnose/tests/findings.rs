@@ -153,9 +153,9 @@ fn loss_by_fast_retransmit_and_by_timeout() {
     let r = report.to_client.resends;
     assert_eq!((r.fast, r.sack_recovery, r.timeout, report.to_client.resent_packets), (2, 1, 0, 3), "{}", f.text);
 
-    // The last segment of all: nothing follows that could bring a SACK.
-    let tail = bulk(Bulk { segments: 200, lost: vec![199], ..Bulk::default() });
-    assert_eq!(tail.to_client.resends.timeout, 1, "{:?}", tail.to_client.resends);
+    // The last segments of all: nothing follows that could bring a SACK.
+    let tail = bulk(Bulk { segments: 200, lost: vec![198, 199], ..Bulk::default() });
+    assert_eq!(tail.to_client.resends.timeout, 2, "{:?}", tail.to_client.resends);
     assert!(tail.limits.of(Limit::LossRecovery) >= Nanos(200 * MS), "{:?}", tail.limits);
     assert!(has(&bulk(Bulk::default()), "loss").is_none());
 }
