@@ -2,6 +2,7 @@
 //! miss that must not, what the time went into, why each segment was sent again, and what other programs count.
 
 mod bench;
+mod classes;
 mod endings;
 mod paths;
 mod waits;
