@@ -888,7 +888,11 @@ fn round(p: &mut Half) {
         // A level is left by growth of more than a segment, which congestion avoidance makes in two rounds; a round may
         // fall short of it, because writes and acknowledgments do not come in step.
         let level = p.flat_level;
-        if peak / 4 > size && peak <= level.saturating_add(size) && peak >= level / 2 {
+        let window = p.view.edge.saturating_sub(p.view.una);
+        if u64::from(peak) + u64::from(size) > window && p.view.edge > START {
+            // At the edge of the receiver's window the level is the receiver's.
+            (p.flat_rounds, p.flat_level) = (0, 0);
+        } else if peak / 4 > size && peak <= level.saturating_add(size) && peak >= level / 2 {
             p.flat_rounds = p.flat_rounds.saturating_add(1);
         } else {
             (p.flat_rounds, p.flat_level) = (0, peak);

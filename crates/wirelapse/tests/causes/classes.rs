@@ -315,7 +315,7 @@ fn classes_agree_with_the_kernel_that_resent() {
                 4,
                 QUESTION,
                 questions,
-            ))
+            ));
         },
     ]);
     let truth = truth.finish();
