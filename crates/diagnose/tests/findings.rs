@@ -380,6 +380,27 @@ fn timestamps_missing_or_priced() {
 }
 
 #[test]
+fn a_sequence_space_gone_round_without_time_stamps() {
+    let run = |stamps: bool| {
+        let mut s = Script::new();
+        s.client.stamps = stamps;
+        let mut t = s.open(0, MS);
+        // Frames as offload leaves them: 44 segments each.
+        while s.server.next < (1 << 32) + 200_000 {
+            s.data(t, By::Server, 44 * 1460);
+            s.ack(t + MS, By::Client);
+            t += MS + 20 * US;
+        }
+        s.report()
+    };
+    let wrapped = run(false);
+    assert!(has(&wrapped, "timestamps").is_some_and(|f| f.text.contains("wrapped")), "{:?}", wrapped.findings);
+    assert!(wrapped.to_client.unique_bytes > 1 << 32, "a wrap loses no byte: {:?}", wrapped.to_client);
+    assert_eq!((wrapped.to_client.resent_bytes, wrapped.to_client.unseen_bytes), (0, 0));
+    assert!(has(&run(true), "timestamps").is_none());
+}
+
+#[test]
 fn an_incomplete_capture_says_so() {
     let mut s = Script::new();
     let t = s.open(0, MS);

@@ -5,6 +5,7 @@ mod agreement;
 mod bench;
 mod classes;
 mod endings;
+mod live;
 mod paths;
 mod waits;
 mod windows;
