@@ -45,6 +45,8 @@ pub(crate) struct Connection {
     pub(crate) turns: [Turns; 2],
     pub(crate) book: Book,
     pub(crate) recorder: Option<Box<Recorder>>,
+    /// Another connection came on this pair of endpoints when there was no room for one more.
+    pub(crate) followed_by_uncounted: bool,
 }
 
 /// Answers that came after the other side's last data: one for each time that the direction of the data turned.
@@ -126,6 +128,7 @@ impl Connection {
             turns: [Turns::default(); 2],
             book: Book::default(),
             recorder,
+            followed_by_uncounted: false,
         }
     }
 

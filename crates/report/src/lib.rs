@@ -11,19 +11,32 @@
 
 mod aggregate;
 mod canvas;
+pub mod document;
 pub mod field;
+pub mod html;
 mod json;
 pub mod live;
+mod longest;
 pub mod ndjson;
+mod packets;
+pub mod page;
 pub mod perfetto;
+pub mod plot;
 mod protobuf;
 mod quantity;
+mod receives;
+mod requests;
 mod slowest;
 mod summary;
 mod table;
+pub mod terminal;
 pub mod view;
 
 pub use aggregate::{Aggregate, LegStats, WaitStats};
 pub use canvas::{Canvas, Ink};
+pub use longest::Longest;
+pub use packets::{Datagrams, Drops, Packets};
+pub use receives::{Receives, SlowReceive};
+pub use requests::{BASES, Requests, RoleRequests, SlowRequest};
 pub use slowest::{Slow, Slowest};
 pub use summary::{ConnectionSummary, Limits, Others, Summary};
