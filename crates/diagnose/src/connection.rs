@@ -263,8 +263,11 @@ impl Connection {
                 p.suspect_at = now;
             }
         }
-        p.heard_at = now;
         let advanced = ack.saturating_sub(p.una);
+        // Data of the peer's own that repeats an old ACK tells the sender nothing, and brings no resend about.
+        if pure || advanced > 0 || !sacks.is_empty() {
+            p.heard_at = now;
+        }
         if advanced > 0 {
             if suspected && p.recovery.is_none() {
                 // Duplicate ACKs or SACK blocks, but no resend was needed: packets changed places beyond the capture.
@@ -346,6 +349,7 @@ impl Connection {
                     tail: false,
                     alone: false,
                     again: false,
+                    stuck: false,
                     recovery: None,
                     sack_in_use,
                     answers_seen,
@@ -482,8 +486,13 @@ impl Connection {
             h.rare.unseen_original += 1;
         }
         let original = h.flight.resend(start, end, now);
-        let heard =
-            h.heard_at.max(original.map_or(0, |o| o.at)).max(if original.is_none() { h.last_data_at } else { 0 });
+        // An ACK reaches the sender, and what it brings about comes here, `lag` later.
+        let heard = if h.heard_at > 0 { h.heard_at.saturating_add(lag) } else { 0 };
+        let heard = heard.max(original.map_or(h.last_data_at, |o| o.at)).min(now);
+        let again = original.is_some_and(|o| o.resends > 0);
+        let timeout = h.timeout(lag) / 8 * 7;
+        let overdue = |since: u64| since > 0 && now - since.min(now) >= timeout;
+        let sack_in_use = signs.sack_in_use;
         signs = Signs {
             quiet: now - heard.min(now),
             rtt: full_rtt,
@@ -492,11 +501,18 @@ impl Connection {
             sacked_above: h.sacked.highest().is_some_and(|top| top > end),
             tail: end == h.next && start > h.una,
             alone: end == h.next && start == h.una,
-            again: original.is_some_and(|o| o.resends > 0),
+            again,
+            stuck: start == h.una && (again && overdue(h.una_at) || overdue(h.suspect_at)),
             recovery: h.recovery.as_ref().map(|r| r.class),
             ..signs
         };
-        let class = if end <= h.una { Class::Unclear } else { resend::classify(&signs) };
+        let class = if end <= h.una {
+            let last =
+                h.repairs.as_ref().and_then(|r| r.last()).filter(|r| now - r.at.min(now) <= full_rtt.unwrap_or(0));
+            resend::belated(last.map(|r| r.class), sack_in_use)
+        } else {
+            resend::classify(&signs)
+        };
         h.count.resent_packets += 1;
         h.rare.by_class[class as usize] += 1;
         let repair =
@@ -875,7 +891,11 @@ fn round(p: &mut Half) {
         // A level is left by growth of more than a segment, which congestion avoidance makes in two rounds; a round may
         // fall short of it, because writes and acknowledgments do not come in step.
         let level = p.flat_level;
-        if peak / 4 > size && peak <= level.saturating_add(size) && peak >= level / 2 {
+        let window = p.view.edge.saturating_sub(p.view.una);
+        if u64::from(peak) + u64::from(size) > window && p.view.edge > START {
+            // At the edge of the receiver's window the level is the receiver's.
+            (p.flat_rounds, p.flat_level) = (0, 0);
+        } else if peak / 4 > size && peak <= level.saturating_add(size) && peak >= level / 2 {
             p.flat_rounds = p.flat_rounds.saturating_add(1);
         } else {
             (p.flat_rounds, p.flat_level) = (0, peak);

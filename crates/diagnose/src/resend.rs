@@ -84,6 +84,11 @@ impl Repairs {
         self.list.push_back(repair);
     }
 
+    /// The latest, if it has not been found needless.
+    pub(crate) fn last(&self) -> Option<&Repair> {
+        self.list.back()
+    }
+
     /// A DSACK names `[start, end)` as received twice (RFC 3708): the resend that did it.
     pub(crate) fn named(&mut self, start: u64, end: u64) -> Option<Repair> {
         let i = self.list.iter().position(|r| r.start < end && start < r.end)?;
@@ -136,6 +141,8 @@ pub(crate) struct Signs {
     pub(crate) alone: bool,
     /// It was sent again before.
     pub(crate) again: bool,
+    /// It is the first that is unacknowledged, and that or the first sign of its loss is as old as the retransmission timer.
+    pub(crate) stuck: bool,
     pub(crate) recovery: Option<Class>,
     pub(crate) sack_in_use: bool,
     /// The peer's ACKs are in the capture at all.
@@ -154,10 +161,18 @@ pub(crate) fn classify(s: &Signs) -> Class {
     let rtt = s.rtt.unwrap_or(100_000_000);
     let timer = rtt.saturating_add(rtt / 2).max(rtt.saturating_add(s.variation.saturating_mul(2))).max(10_000_000);
     let by_timer = s.quiet >= timer;
-    // Linux lets the retransmission timer run for an RTT and 200 ms at least, and sends a probe after two RTTs.
-    let before_timeout = s.quiet < rtt.saturating_add(190_000_000);
+    // Linux lets the retransmission timer run for an RTT and 200 ms at least, and sends a probe after two RTTs. Where but
+    // one segment is out, the probe gives a delayed ACK another 200 ms (section 7.2), or comes when the timer would; a
+    // sender that knows no probes looks the same then, but those that use SACK and do not are the older ones.
+    let before_timeout = if s.alone && s.sack_in_use {
+        s.quiet < rtt.saturating_mul(2).saturating_add(250_000_000)
+    } else {
+        s.quiet < rtt.saturating_add(190_000_000)
+    };
     match s.recovery {
         Some(Class::Timeout) => Class::Timeout,
+        // ACKs still come, but an earlier repair was lost: they do not set the timer back.
+        _ if s.stuck => Class::Timeout,
         _ if by_timer && (s.tail || s.alone) && !s.again && before_timeout && s.recovery.is_none() => {
             Class::TailLossProbe
         }
@@ -165,6 +180,16 @@ pub(crate) fn classify(s: &Signs) -> Class {
         Some(Class::Fast | Class::SackRecovery) if s.sack_in_use => Class::SackRecovery,
         Some(Class::Fast | Class::SackRecovery) => Class::Fast,
         _ if s.sacked_above || s.duplicates > 0 => Class::Fast,
+        _ => Class::Unclear,
+    }
+}
+
+/// The class of a segment that was sent again although its acknowledgment had passed the capture: its sender had not got
+/// that yet, and went on with what it was at in its `last` resend, less than an RTT before.
+pub(crate) fn belated(last: Option<Class>, sack_in_use: bool) -> Class {
+    match last {
+        Some(Class::Fast | Class::SackRecovery) if sack_in_use => Class::SackRecovery,
+        Some(class @ (Class::Timeout | Class::Fast)) => class,
         _ => Class::Unclear,
     }
 }
@@ -183,6 +208,7 @@ mod tests {
             tail: false,
             alone: false,
             again: false,
+            stuck: false,
             recovery: None,
             sack_in_use: true,
             answers_seen: true,
@@ -196,7 +222,11 @@ mod tests {
             (Signs { quiet: 260 * ms, ..signs() }, Class::Timeout),
             (Signs { quiet: 260 * ms, duplicates: 5, sacked_above: true, ..signs() }, Class::Timeout),
             (Signs { quiet: 110 * ms, tail: true, ..signs() }, Class::TailLossProbe),
+            (Signs { quiet: 260 * ms, alone: true, ..signs() }, Class::TailLossProbe),
+            (Signs { quiet: 260 * ms, alone: true, sack_in_use: false, ..signs() }, Class::Timeout),
+            (Signs { quiet: 360 * ms, alone: true, ..signs() }, Class::Timeout),
             (Signs { quiet: 110 * ms, tail: true, again: true, ..signs() }, Class::Timeout),
+            (Signs { duplicates: 3, again: true, stuck: true, ..signs() }, Class::Timeout),
             (Signs { duplicates: 3, ..signs() }, Class::Fast),
             (Signs { sacked_above: true, recovery: Some(Class::Fast), ..signs() }, Class::SackRecovery),
             (Signs { recovery: Some(Class::Fast), sack_in_use: false, ..signs() }, Class::Fast),

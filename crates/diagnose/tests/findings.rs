@@ -153,9 +153,9 @@ fn loss_by_fast_retransmit_and_by_timeout() {
     let r = report.to_client.resends;
     assert_eq!((r.fast, r.sack_recovery, r.timeout, report.to_client.resent_packets), (2, 1, 0, 3), "{}", f.text);
 
-    // The last segment of all: nothing follows that could bring a SACK.
-    let tail = bulk(Bulk { segments: 200, lost: vec![199], ..Bulk::default() });
-    assert_eq!(tail.to_client.resends.timeout, 1, "{:?}", tail.to_client.resends);
+    // The last segments of all: nothing follows that could bring a SACK.
+    let tail = bulk(Bulk { segments: 200, lost: vec![198, 199], ..Bulk::default() });
+    assert_eq!(tail.to_client.resends.timeout, 2, "{:?}", tail.to_client.resends);
     assert!(tail.limits.of(Limit::LossRecovery) >= Nanos(200 * MS), "{:?}", tail.limits);
     assert!(has(&bulk(Bulk::default()), "loss").is_none());
 }
@@ -377,6 +377,27 @@ fn timestamps_missing_or_priced() {
     let priced = bulk(Bulk { segments: 8_000, segment_time: 500 * US, window_limit: 200, ..Bulk::default() });
     assert!(has(&priced, "timestamps").is_some_and(|f| f.text.contains("1448 of 1538")), "{:?}", priced.limits);
     assert!(has(&bulk(Bulk { window_limit: 40, ..Bulk::default() }), "timestamps").is_none());
+}
+
+#[test]
+fn a_sequence_space_gone_round_without_time_stamps() {
+    let run = |stamps: bool| {
+        let mut s = Script::new();
+        s.client.stamps = stamps;
+        let mut t = s.open(0, MS);
+        // Frames as offload leaves them: 44 segments each.
+        while s.server.next < (1 << 32) + 200_000 {
+            s.data(t, By::Server, 44 * 1460);
+            s.ack(t + MS, By::Client);
+            t += MS + 20 * US;
+        }
+        s.report()
+    };
+    let wrapped = run(false);
+    assert!(has(&wrapped, "timestamps").is_some_and(|f| f.text.contains("wrapped")), "{:?}", wrapped.findings);
+    assert!(wrapped.to_client.unique_bytes > 1 << 32, "a wrap loses no byte: {:?}", wrapped.to_client);
+    assert_eq!((wrapped.to_client.resent_bytes, wrapped.to_client.unseen_bytes), (0, 0));
+    assert!(has(&run(true), "timestamps").is_none());
 }
 
 #[test]

@@ -62,6 +62,15 @@ fn direction(out: &mut impl Write, title: &str, d: &Direction) -> io::Result<()>
             d.out_of_order_packets, d.reordered_beyond, d.reorder_extent_bytes
         )?;
     }
+    let rare = [
+        (d.larger_than_mss, "packets are larger than the MSS: offload left them whole (TSO, GRO)"),
+        (d.capture_copies, "copies made by the capture itself are left out"),
+        (d.unseen_bytes, "bytes were acknowledged that the capture does not hold"),
+        (d.ce_marks.into(), "packets are marked \"congestion experienced\""),
+    ];
+    for (n, what) in rare.into_iter().filter(|r| r.0 > 0) {
+        writeln!(out, "    {} {what}", grouped(n))?;
+    }
     let headers: Vec<String> = d.header_bytes.0.iter().map(|(length, n)| format!("{n} of {length} B")).collect();
     writeln!(out, "    headers: {}", headers.join(", "))?;
     let scale = match (d.window_scale_in_use, d.window_scale_inferred) {
@@ -76,7 +85,8 @@ fn direction(out: &mut impl Write, title: &str, d: &Direction) -> io::Result<()>
         grouped(d.max_in_flight.into()),
         grouped(d.segment_bytes.into())
     )?;
-    writeln!(out, "    RTT: {}", summary(&d.rtt))?;
+    let handshake = d.handshake_rtt_ns.map_or(String::new(), |rtt| format!("; handshake {rtt}"));
+    writeln!(out, "    RTT: {}{handshake}", summary(&d.rtt))?;
     if d.rtt_timestamps.samples > 0 {
         writeln!(out, "    RTT by time stamps: {}", summary(&d.rtt_timestamps))?;
     }

@@ -138,6 +138,7 @@ fn a_dialogue_of_round_trips() {
             let turns = seen.must("round_trips");
             assert_eq!(turns.count, 20);
             assert!(turns.cost_ns >= Nanos::from_millis(20 * 20), "{turns:?}");
+            seen.mostly(Limit::Application, 0.6);
         },
         &|| {
             // As many questions and answers, asked all at once.
