@@ -5,8 +5,13 @@ use std::path::PathBuf;
 use libbpf_cargo::SkeletonBuilder;
 
 /// The sources, `src/FOLDER/NAME.bpf.c` each.
-const PROGRAMS: &[(&str, &str)] =
-    &[("bpf", "timestamping"), ("bpf", "tracepoints"), ("bpf", "capabilities"), ("watch", "watch")];
+const PROGRAMS: &[(&str, &str)] = &[
+    ("bpf", "timestamping"),
+    ("bpf", "tracepoints"),
+    ("bpf", "capabilities"),
+    ("bpf", "baselines"),
+    ("watch", "watch"),
+];
 
 fn main() {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));

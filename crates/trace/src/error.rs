@@ -64,7 +64,7 @@ pub enum Error {
         tracepoints: String,
     },
     /// This kernel does not run the programs of a probe.
-    #[error("{what} does not work on this kernel: {reason}\n`wirelapse doctor` tells more")]
+    #[error("{what}: the programs do not load on this kernel: {reason}\n`wirelapse doctor` tells more")]
     Refused {
         /// Which probe.
         what: &'static str,

@@ -102,7 +102,7 @@ shared! {
         pad: [u8; 3],
     }
 
-    struct RawSend: 176 {
+    struct RawSend: 192 {
         kind: u32,
         pid: u32,
         cookie: u64,
@@ -121,7 +121,12 @@ shared! {
         comm: [u8; 16],
         retransmissions: u16,
         reason: u8,
-        pad: [u8; 5],
+        pad: u8,
+        sched_span: u32,
+        driver_span: u32,
+        nic_interface: u32,
+        nic_network: u32,
+        pad2: u32,
     }
 
     struct RawTotals: 48 {
@@ -141,7 +146,7 @@ shared! {
         totals: RawTotals,
     }
 
-    struct RawLost: 112 {
+    struct RawLost: 120 {
         ring_buffer: u64,
         slots_full: u64,
         connections_full: u64,
@@ -156,6 +161,7 @@ shared! {
         unstamped: u64,
         over_rate: u64,
         connection_records: u64,
+        nic_late: u64,
     }
 
     struct RawConfig: 32 {
@@ -168,16 +174,18 @@ shared! {
         cgroup_level: i32,
     }
 
-    struct RawControl: 24 {
+    struct RawControl: 32 {
         window: u64,
         pass: u32,
         shared: u32,
         by_process: u32,
         every: u32,
+        foreign: u32,
+        pad: u32,
     }
 
     /// A slot of the arena (`bpf/slots.h`); only the record matters here.
-    struct RawSlot: 240 {
+    struct RawSlot: 256 {
         key: u32,
         epoch: u32,
         blocked_in_call: u64,
@@ -187,7 +195,7 @@ shared! {
     }
 
     /// A row of the arena (`bpf/slots.h`).
-    struct RawRow: 264 {
+    struct RawRow: 288 {
         cookie: u64,
         head: u32,
         tail: u32,
@@ -214,6 +222,10 @@ shared! {
         frozen: u8,
         armed: u16,
         window_end: u64,
+        sched_last: u64,
+        driver_last: u64,
+        driver_end: u32,
+        pad: u32,
         totals: RawTotals,
     }
 }

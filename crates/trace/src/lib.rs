@@ -12,16 +12,22 @@
 //! outside the target are never armed.
 
 mod aim;
+pub mod baselines;
 pub mod capabilities;
+mod cgroup;
+mod clock;
 pub mod command;
 mod config;
 mod decode;
 mod error;
+mod inbox;
 mod layout;
 mod namespace;
+mod nic;
 mod object;
 mod passes;
 mod process;
+mod programs;
 mod sampling;
 mod target;
 mod tracer;
@@ -30,5 +36,6 @@ pub mod watch;
 pub use config::{Backend, BackendChoice, Config};
 pub use decode::{DecodeError, Record, decode};
 pub use error::Error;
+pub use nic::NicStamp;
 pub use target::{IpNet, ParseIpNetError, Target};
 pub use tracer::{Summary, Tracer};

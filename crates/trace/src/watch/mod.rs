@@ -17,8 +17,7 @@ use crate::aim::{Processes, aim, set_addresses};
 use crate::layout::{CONFIG_AT_CLOSE, CONFIG_AT_CONNECT, Pass, Plain as _, RawControl};
 use crate::object;
 use crate::passes::Passes;
-use crate::tracer::tick;
-use crate::{Error, Target};
+use crate::{Error, Target, clock};
 
 const WATCH: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/watch.bpf.o"));
 
@@ -65,7 +64,7 @@ impl Watcher {
         let object = object::load(open).map_err(|reason| Error::Refused { what: "watch", reason })?;
         set_addresses(&object, target)?;
 
-        let tick = tick();
+        let tick = clock::tick();
         let readings = Arc::new(Mutex::new(Vec::new()));
         let inbox = Arc::clone(&readings);
         let mut builder = RingBufferBuilder::new();
@@ -78,8 +77,8 @@ impl Watcher {
             .map_err(Error::bpf("cannot read the ring buffer"))?;
         let ring = builder.build().map_err(Error::bpf("cannot read the ring buffer"))?;
 
-        let control = RawControl { window: 0, pass: 0, shared: 0, by_process: 0, every: 1 };
-        let mut passes = Passes::new(object::attach(&object, "look")?, object::map(&object, "controls")?, control);
+        let control = RawControl { window: 0, pass: 0, shared: 0, by_process: 0, every: 1, foreign: 0, pad: 0 };
+        let mut passes = Passes::new(object::attach(&object, "look")?, object::map(&object, "controls")?, control, 0);
         let mut links = Vec::new();
         for program in ["forked", "exited", "state_set"] {
             links.push(object::attach(&object, program)?);
@@ -108,7 +107,7 @@ impl Watcher {
         if self.every {
             self.passes.find_networks()?;
             let bytes = self.passes.read(Pass::Look)?;
-            let tick = tick();
+            let tick = clock::tick();
             return Ok(bytes.chunks_exact(sample::SIZE).filter_map(|bytes| sample::reading(bytes, tick)).collect());
         }
         match self.ring.poll(timeout) {
