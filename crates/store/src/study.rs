@@ -142,6 +142,11 @@ pub(crate) const TRIALS: &[Column<Trial>] = &[
     Column::or_null(RESPONSES[10].1, Kind::Real, |t| measured(t, RESPONSES[10].0)),
     Column::or_null(RESPONSES[11].1, Kind::Real, |t| measured(t, RESPONSES[11].0)),
     Column::or_null(RESPONSES[12].1, Kind::Real, |t| measured(t, RESPONSES[12].0)),
+    Column::or_null(RESPONSES[13].1, Kind::Real, |t| measured(t, RESPONSES[13].0)),
+    Column::or_null(RESPONSES[14].1, Kind::Real, |t| measured(t, RESPONSES[14].0)),
+    Column::or_null(RESPONSES[15].1, Kind::Real, |t| measured(t, RESPONSES[15].0)),
+    Column::or_null(RESPONSES[16].1, Kind::Real, |t| measured(t, RESPONSES[16].0)),
+    Column::or_null(RESPONSES[17].1, Kind::Real, |t| measured(t, RESPONSES[17].0)),
 ];
 
 pub(crate) const FACTORS: &[Column<Factor>] = &[
