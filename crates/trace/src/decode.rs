@@ -4,13 +4,14 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use model::{
     Comm, Congestion, Connection, ConnectionId, ConnectionTotals, Instant, Merged, Monotonic, Nanos, Opening, Owner,
-    Send, SenderState, SeqNumber, Stamps, Wait, WaitReason,
+    Receive, Send, SenderState, SeqNumber, Stamps, Wait, WaitReason,
 };
 
 use crate::NicStamp;
 use crate::layout::{
     Plain, RECORD_CLOSED, RECORD_CONNECTION, RECORD_SEND, RawClosed, RawConnection, RawSend, RawState, RawTotals,
 };
+use crate::receive::{self, RECORD_RECEIVE};
 
 /// A record of the kernel part.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +20,8 @@ pub enum Record {
     Connection(Connection),
     /// A send is finished. A NIC's stamp of it is still by the NIC's clock.
     Send(Send, Option<NicStamp>),
+    /// Received bytes were read, or will not be.
+    Receive(Receive),
     /// A connection is followed no more.
     Closed(ConnectionId, ConnectionTotals),
 }
@@ -63,11 +66,12 @@ pub fn decode(bytes: &[u8], tick: Nanos) -> Result<Record, DecodeError> {
             let closed: RawClosed = raw(bytes)?;
             Ok(Record::Closed(ConnectionId(closed.cookie), totals(&closed.totals)))
         }
+        RECORD_RECEIVE => Ok(Record::Receive(receive::receive(&raw(bytes)?))),
         other => Err(DecodeError::Unsupported(other)),
     }
 }
 
-fn raw<T: Plain>(bytes: &[u8]) -> Result<T, DecodeError> {
+pub(crate) fn raw<T: Plain>(bytes: &[u8]) -> Result<T, DecodeError> {
     T::from_bytes(bytes).ok_or(DecodeError::Truncated { have: bytes.len(), need: size_of::<T>() })
 }
 
@@ -89,7 +93,7 @@ fn connection(raw: &RawConnection) -> Result<Connection, DecodeError> {
 }
 
 /// An address of 16 bytes, where IPv4 is IPv4-mapped.
-fn address(bytes: [u8; 16], port: u16) -> SocketAddr {
+pub(crate) fn address(bytes: [u8; 16], port: u16) -> SocketAddr {
     SocketAddr::new(IpAddr::V6(Ipv6Addr::from(bytes)).to_canonical(), port)
 }
 

@@ -2,11 +2,12 @@
 
 use std::collections::VecDeque;
 
-use model::{Coverage, Event, Instant, Leg, Monotonic, Nanos, Send, Timestamp};
+use model::{Coverage, Event, Instant, Leg, Monotonic, Nanos, ReceiveLeg, Send, Timestamp};
 
 use crate::DecodeError;
 use crate::decode::Record;
 use crate::nic::{NicClocks, NicStamp};
+use crate::packets::Assembly;
 
 /// A stamp that was found between two others stands where its error is at most this part of the send's whole time. A wider one says
 /// too little of the legs that it would divide.
@@ -17,6 +18,7 @@ pub(crate) struct Inbox {
     pub events: VecDeque<Event>,
     pub failed: Option<DecodeError>,
     pub disorder: u64,
+    pub receive_disorder: u64,
     pub sends: u64,
     /// Sends that were given up here, as no iterator showed their socket.
     pub unfinished: u64,
@@ -29,9 +31,16 @@ pub(crate) struct Inbox {
     pub nic_unread: u64,
     pub closed: Coverage,
     nics: NicClocks,
+    /// Where packets and datagrams are followed.
+    pub assembly: Option<Assembly>,
 }
 
 impl Inbox {
+    /// Takes a record of the probe of packets.
+    pub fn part(&mut self, bytes: &[u8]) -> Result<(), DecodeError> {
+        self.assembly.as_mut().map_or(Ok(()), |assembly| assembly.take(bytes, &mut self.events))
+    }
+
     pub fn give_up(&mut self, send: Send) {
         self.unfinished += 1;
         self.take(Record::Send(send, None));
@@ -48,6 +57,11 @@ impl Inbox {
                 self.disorder += Leg::PARTS.into_iter().filter(|&leg| send.leg(leg).is_err()).count() as u64;
                 self.sends += 1;
                 self.events.push_back(Event::Send(send));
+            }
+            Record::Receive(receive) => {
+                self.receive_disorder +=
+                    ReceiveLeg::PARTS.into_iter().filter(|&leg| receive.leg(leg).is_err()).count() as u64;
+                self.events.push_back(Event::Receive(receive));
             }
             Record::Closed(connection, totals) => {
                 add(&mut self.closed, &totals);

@@ -35,7 +35,7 @@ macro_rules! shared {
         };
 
         // SAFETY: repr(C), of integers, arrays of them and other Plain structures only, without padding (asserted).
-        unsafe impl Plain for $name {}
+        unsafe impl $crate::layout::Plain for $name {}
     )*};
 }
 

@@ -87,7 +87,7 @@ fn missing(send: &Send) -> Option<&'static str> {
 }
 
 /// A bar from `from` for `length`, of a whole that is `columns` wide. Whatever took any time shows at least a sliver.
-fn stroke(from: Nanos, length: Nanos, whole: Nanos, columns: usize, unicode: bool) -> String {
+pub(super) fn stroke(from: Nanos, length: Nanos, whole: Nanos, columns: usize, unicode: bool) -> String {
     let scale = columns as f64 * 8.0 / whole.0.max(1) as f64;
     let (start, end) = (from.0 as f64 * scale, (from.0.saturating_add(length.0)) as f64 * scale);
     let start = ((start / 8.0).floor() as usize).min(columns - 1);
