@@ -90,18 +90,23 @@ pub struct Comparison {
 }
 
 /// The columns of `trials` that hold what was measured: the name of the response, and of its column.
-pub const RESPONSES: [(&str, &str); 13] = [
+pub const RESPONSES: [(&str, &str); 18] = [
     ("goodput", "goodput_bits_per_second"),
+    ("goodput_down", "goodput_down_bits_per_second"),
     ("transactions", "transactions_per_second"),
     ("latency_p50", "latency_p50_ns"),
     ("latency_p99", "latency_p99_ns"),
     ("round_trip", "round_trip_ns"),
+    ("min_round_trip", "min_round_trip_ns"),
     ("queueing", "queueing_ns"),
     ("retransmitted", "retransmitted_segments"),
     ("fairness", "fairness_share"),
     ("rival_share", "rival_share"),
     ("receive_window", "receive_window_bytes"),
+    ("receive_space", "receive_space_bytes"),
     ("receive_buffer", "receive_buffer_bytes"),
+    ("receive_used", "receive_used_bytes"),
+    ("send_buffer", "send_buffer_bytes"),
     ("rtt_deviation", "rtt_deviation_ns"),
     ("cpu_per_gigabyte", "cpu_seconds_per_gigabyte"),
 ];
@@ -137,6 +142,11 @@ pub(crate) const TRIALS: &[Column<Trial>] = &[
     Column::or_null(RESPONSES[10].1, Kind::Real, |t| measured(t, RESPONSES[10].0)),
     Column::or_null(RESPONSES[11].1, Kind::Real, |t| measured(t, RESPONSES[11].0)),
     Column::or_null(RESPONSES[12].1, Kind::Real, |t| measured(t, RESPONSES[12].0)),
+    Column::or_null(RESPONSES[13].1, Kind::Real, |t| measured(t, RESPONSES[13].0)),
+    Column::or_null(RESPONSES[14].1, Kind::Real, |t| measured(t, RESPONSES[14].0)),
+    Column::or_null(RESPONSES[15].1, Kind::Real, |t| measured(t, RESPONSES[15].0)),
+    Column::or_null(RESPONSES[16].1, Kind::Real, |t| measured(t, RESPONSES[16].0)),
+    Column::or_null(RESPONSES[17].1, Kind::Real, |t| measured(t, RESPONSES[17].0)),
 ];
 
 pub(crate) const FACTORS: &[Column<Factor>] = &[

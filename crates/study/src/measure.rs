@@ -1,11 +1,10 @@
 //! The workload of a trial, and what of its outcome are the trial's responses and series.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::ops::ControlFlow;
 
 use traffic::stream::Direction;
-use traffic::{load, rr, stream};
+use traffic::{Target, load, rr, stream};
 
 use crate::Error;
 use crate::ground::Stage;
@@ -56,7 +55,6 @@ pub(crate) fn run(
         }
         Workload::PingUnderLoad => {
             let config = load::Config {
-                token: stage.token.clone(),
                 direction: setup.direction.unwrap_or(Direction::Both),
                 flows: setup.flows,
                 before_ns: plan.warm_up_ns,
@@ -64,8 +62,7 @@ pub(crate) fn run(
                 after_ns: plan.warm_up_ns,
                 probe_interval_ns: TENTH_NS,
                 interval_ns: TENTH_NS,
-                options: setup.options.clone(),
-                ..load::Config::new(stage.server)
+                ..load::Config::new(target(stage, setup))
             };
             let outcome = stage.run(|| load::run(&config, &mut { progress }))??;
             gone(outcome.interrupted.as_ref(), go_on)?;
@@ -73,13 +70,11 @@ pub(crate) fn run(
         }
         Workload::Rr | Workload::Crr => {
             let config = rr::Config {
-                token: stage.token.clone(),
                 connect_each: setup.workload == Workload::Crr,
                 exchange: setup.exchange,
                 duration_ns: plan.duration_ns,
                 warm_up_ns: plan.warm_up_ns,
-                options: setup.options.clone(),
-                ..rr::Config::new(stage.server)
+                ..rr::Config::new(target(stage, setup))
             };
             let outcome = stage.run(|| rr::run(&config, &mut { progress }))??;
             gone(outcome.interrupted.as_ref(), go_on)?;
@@ -97,18 +92,22 @@ fn gone(interrupted: Option<&String>, go_on: &(dyn Fn() -> bool + Sync)) -> Resu
     }
 }
 
+fn target(stage: &Stage, setup: &Setup) -> Target {
+    let (server, token, options) = (stage.server, stage.token.clone(), setup.options.clone());
+    Target { server, token, local: None, options }
+}
+
 fn stream_config(stage: &Stage, setup: &Setup, plan: &Plan, congestion: Option<String>) -> stream::Config {
-    let server: SocketAddr = stage.server;
+    let mut target = target(stage, setup);
+    target.options.congestion_control = congestion;
     stream::Config {
-        token: stage.token.clone(),
         direction: setup.direction.unwrap_or(Direction::Up),
         flows: setup.flows,
         duration_ns: plan.duration_ns,
         warm_up_s: plan.warm_up_ns.div_ceil(1_000_000_000),
         write_bytes: setup.write_bytes,
         interval_ns: TENTH_NS,
-        options: traffic::SocketOptions { congestion_control: congestion, ..setup.options.clone() },
-        ..stream::Config::new(server)
+        ..stream::Config::new(target)
     }
 }
 

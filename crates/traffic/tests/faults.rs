@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use traffic::stream::{Config, run};
-use traffic::{Bounded, Error, Limits, Refusal, Server, ServerConfig, rr};
+use traffic::{Bounded, Error, Limits, Refusal, Server, ServerConfig, Target, rr};
 
 fn server(limits: Limits, token: Option<&str>) -> Server {
     let config =
@@ -24,7 +24,8 @@ fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
 
 /// The server still does its work.
 fn still_serves(server: &Server, token: Option<&str>) {
-    let c = Config { bytes: Some(1_000_000), token: token.map(Into::into), ..Config::new(server.local_addr()) };
+    let target = Target { token: token.map(Into::into), ..Target::new(server.local_addr()) };
+    let c = Config { bytes: Some(1_000_000), ..Config::new(target) };
     let outcome = run(&c, &mut |_| ControlFlow::Continue(())).unwrap();
     assert_eq!(outcome.up.unwrap().received_bytes, Some(1_000_000));
 }
@@ -86,9 +87,10 @@ fn a_token_is_wanted_of_everyone() {
     let server = server(Limits::default(), Some("right"));
     let to = server.local_addr();
     for token in [None, Some("wrong".to_owned())] {
-        let c = Config { token: token.clone(), ..Config::new(to) };
+        let target = Target { token, ..Target::new(to) };
+        let c = Config::new(target.clone());
         assert_eq!(refused(run(&c, &mut |_| ControlFlow::Continue(()))), Refusal::Token);
-        let c = rr::Config { token, ..rr::Config::new(to) };
+        let c = rr::Config::new(target);
         assert_eq!(refused(rr::run(&c, &mut |_| ControlFlow::Continue(()))), Refusal::Token);
     }
     assert_eq!(ask_as_iperf3(to, r#"{"tcp":true,"time":1,"parallel":1}"#)[0], 0xfe);

@@ -42,8 +42,10 @@ fn a_stock_client_is_served_up_down_and_both_ways_over_ipv4_and_ipv6() {
                 assert!(bits(&report, key) > 1e6, "{address} {extra:?} {key}: {report}");
             }
             let (sent, received) = (bytes(&report, "sum_sent"), bytes(&report, "sum_received"));
-            // What was in flight or unread at the end may be missing, and nothing may be there twice.
-            assert!(received <= sent && received * 2 > sent, "{extra:?}: {received} of {sent}");
+            // What was in flight or unread at the end may be missing, and nothing may be there twice. A warm-up ends at
+            // each side by its own clock: what a busy machine carries between the two is counted by one side alone.
+            let most = if extra.contains(&"-O") { sent.saturating_mul(2) } else { sent };
+            assert!(received <= most && received.saturating_mul(2) > sent, "{extra:?}: {received} of {sent}");
         }
         iperf3_program::wait_for("seven tests to end", || server.counts().tests == 7);
         assert_eq!(server.counts().broken_off, 0);

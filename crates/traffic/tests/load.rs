@@ -58,6 +58,18 @@ fn every_probe_falls_into_its_part_and_flent_opens_the_file() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     assert!(text.contains("Ping (ms) avg") && text.contains("TCP upload sum"), "{text}");
+    // Its plots need matplotlib, which Debian's package brings along.
+    let output = Command::new("flent")
+        .env("HOME", dir.path())
+        .current_dir(dir.path())
+        .args(["-i", "rrul_be-2026.flent.gz", "-f", "plot", "-p", "all_scaled", "-o", "plot.svg"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let plot = std::fs::read_to_string(dir.path().join("plot.svg")).unwrap_or_default();
+    assert!(output.status.success() && plot.contains("<svg"), "{said}");
+    // The lines themselves, not an empty frame: matplotlib names each line2d.
+    assert!(plot.matches("line2d").count() > 10, "{said}");
 }
 
 #[test]

@@ -37,8 +37,8 @@ fn transactions_are_counted_alike_by_both_ends() {
                 response_writes: 3,
                 think_ns: 0,
             };
-            let options = traffic::SocketOptions { nodelay: Some(true), ..Default::default() };
-            let c = rr::Config { connect_each, connections, outstanding, exchange, options, ..quick(&server) };
+            let mut c = rr::Config { connect_each, connections, outstanding, exchange, ..quick(&server) };
+            c.target.options.nodelay = Some(true);
             let o = rr::run(&c, &mut go_on).unwrap();
             server.stop();
             assert_eq!((o.interrupted.as_deref(), o.failed), (None, 0));
@@ -127,7 +127,7 @@ fn datagrams_add_up_in_both_directions() {
 
 #[test]
 fn wrong_configurations_are_told_before_anything_is_sent() {
-    let nobody = "127.0.0.1:1".parse().unwrap();
+    let nobody: std::net::SocketAddr = "127.0.0.1:1".parse().unwrap();
     let rr = rr::Config::new(nobody);
     for wrong in [
         rr::Config { connections: 0, ..rr.clone() },

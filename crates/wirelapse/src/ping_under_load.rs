@@ -3,16 +3,17 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use traffic::load::{Config, Flent, Outcome, Part};
+use traffic::load::{Config, Flent, Outcome, Part, Quantity, Values};
 use traffic::stream::Direction;
 
-use crate::workload::{self, Interrupt, ServerArgs, SocketArgs, rate, say, time};
+use crate::workload::{self, Interrupt, TargetArgs, rate, say, time};
 
 /// Latency before, during and after a load: what the queues of a path add
 #[derive(clap::Args)]
+#[command(mut_arg("server", |server| server.required(false).required_unless_present("read")))]
 pub struct Args {
     #[command(flatten)]
-    server: ServerArgs,
+    target: TargetArgs,
     /// Load only this way
     #[arg(long, value_enum, default_value_t = Load::Both)]
     load: Load,
@@ -34,8 +35,9 @@ pub struct Args {
     /// Write the run for flent
     #[arg(long, value_name = "FILE.flent.gz")]
     flent: Option<PathBuf>,
-    #[command(flatten)]
-    options: SocketArgs,
+    /// Measure nothing: report on this data file of flent, its own or one of ours
+    #[arg(long, value_name = "FILE.flent.gz", conflicts_with_all = ["server", "flent"])]
+    read: Option<PathBuf>,
     /// One JSON object a line: each kind of probe with every round trip, then the load
     #[arg(long)]
     json: bool,
@@ -49,9 +51,10 @@ enum Load {
 }
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
+    if let Some(path) = &args.read {
+        return read(path, args.json);
+    }
     let config = Config {
-        token: args.server.token.clone(),
-        local: args.server.bind,
         direction: match args.load {
             Load::Up => Direction::Up,
             Load::Down => Direction::Down,
@@ -62,8 +65,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         load_ns: workload::ns(args.duration),
         after_ns: workload::ns(args.after),
         probe_interval_ns: workload::ns(args.probe_interval),
-        options: args.options.options(),
-        ..Config::new(args.server.address()?)
+        ..Config::new(args.target.target()?)
     };
     let interrupt = Interrupt::listen()?;
     let outcome = workload::or_bad_input(traffic::load::run(&config, &mut |_| interrupt.go_on()))?;
@@ -93,6 +95,69 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         Some(why) => anyhow::bail!("{why}; what was measured until then is above"),
         None => Ok(()),
     }
+}
+
+/// Reports on a data file of flent.
+fn read(path: &std::path::Path, json: bool) -> anyhow::Result<()> {
+    let flent = workload::or_bad_input(Flent::read(path))?;
+    let series = flent.read_series();
+    if json {
+        workload::json_event("flent", &serde_json::json!({ "metadata": flent.metadata }))?;
+        for s in &series {
+            let part = |values: Option<&Values>| values.map(|v| in_units(s.quantity, v));
+            workload::json_event(
+                "series",
+                &serde_json::json!({
+                    "name": s.name,
+                    "quantity": s.quantity,
+                    "before": part(s.before.as_ref()),
+                    "loaded": part(Some(&s.loaded)),
+                    "after": part(s.after.as_ref()),
+                }),
+            )?;
+        }
+        return Ok(());
+    }
+    let text = |key: &str| flent.metadata.get(key).and_then(|v| v.as_str()).unwrap_or("-").to_owned();
+    say!("{}: {} to {}, {}", text("NAME"), text("TITLE"), text("HOST"), text("TIME"));
+    let width = series.iter().map(|s| s.name.chars().count()).max().unwrap_or(0).max(6);
+    say!("{:<width$} {:<7} {:>11} {:>11} {:>11} {:>11}  n (missing)", "series", "part", "median", "mean", "p99", "max");
+    for s in &series {
+        for (part, values) in [("before", s.before), ("loaded", Some(s.loaded)), ("after", s.after)] {
+            let Some(v) = values.filter(|v| v.n + v.missing > 0) else { continue };
+            let cells = [v.median, v.mean, v.p99, v.max].map(|value| match s.quantity {
+                _ if v.n == 0 => "-".to_owned(),
+                Quantity::Time => time(value.max(0.0) as u64),
+                Quantity::Rate => rate(value),
+                Quantity::Other => format!("{value:.3}"),
+            });
+            let [median, mean, p99, max] = cells;
+            say!("{:<width$} {part:<7} {median:>11} {mean:>11} {p99:>11} {max:>11}  {} ({})", s.name, v.n, v.missing);
+        }
+        if let (Quantity::Time, Some(before)) = (s.quantity, s.before.filter(|v| v.n > 0 && s.loaded.n > 0)) {
+            let added = (s.loaded.median - before.median).max(0.0) as u64;
+            let a_minute = 60e9 / s.loaded.median.max(1.0);
+            say!("{:<width$} the load added {} to the median: {a_minute:.0} round trips a minute", s.name, time(added));
+        }
+    }
+    Ok(())
+}
+
+/// The values with their unit in each key, times as whole nanoseconds.
+fn in_units(quantity: Quantity, v: &Values) -> serde_json::Value {
+    let mut object = serde_json::Map::from_iter([("n".into(), v.n.into()), ("missing".into(), v.missing.into())]);
+    if v.n > 0 {
+        for (name, value) in
+            [("min", v.min), ("median", v.median), ("mean", v.mean), ("p90", v.p90), ("p99", v.p99), ("max", v.max)]
+        {
+            match quantity {
+                Quantity::Time => object.insert(format!("{name}_ns"), (value.round().max(0.0) as u64).into()),
+                Quantity::Rate => object.insert(format!("{name}_bits_per_second"), value.into()),
+                Quantity::Other => object.insert(name.into(), value.into()),
+            };
+        }
+    }
+    object.into()
 }
 
 fn show(outcome: &Outcome) {

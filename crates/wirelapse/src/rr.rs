@@ -5,7 +5,7 @@ use std::time::Duration;
 use traffic::rr::{Config, Exchange, Outcome};
 use traffic::{Progress, Summary};
 
-use crate::workload::{self, Interrupt, ServerArgs, SocketArgs, say, time};
+use crate::workload::{self, Interrupt, MeasureArgs, TargetArgs, say, time};
 
 /// Request and response over lasting connections, to `serve`
 #[derive(clap::Args)]
@@ -21,7 +21,7 @@ pub struct Args {
 #[derive(clap::Args)]
 pub struct Shape {
     #[command(flatten)]
-    server: ServerArgs,
+    target: TargetArgs,
     /// Bytes of a request
     #[arg(short = 'q', long, value_name = "BYTES", value_parser = workload::bytes32, default_value = "1")]
     request: u32,
@@ -46,20 +46,11 @@ pub struct Shape {
     /// Transactions a second in all, at fixed moments (open loop); each when the one before is done unless given
     #[arg(long, value_name = "N")]
     rate: Option<f64>,
-    /// How long
-    #[arg(short = 't', long = "for", value_name = "TIME", value_parser = workload::duration, default_value = "10s")]
-    duration: Duration,
+    #[command(flatten)]
+    measure: MeasureArgs,
     /// Done before that and not counted
     #[arg(long, value_name = "TIME", value_parser = workload::duration, default_value = "0")]
     warm_up: Duration,
-    /// Width of the series
-    #[arg(short = 'i', long, value_name = "TIME", value_parser = workload::duration, default_value = "1s")]
-    interval: Duration,
-    /// Bind this side to a CPU
-    #[arg(long, value_name = "N")]
-    cpu: Option<usize>,
-    #[command(flatten)]
-    options: SocketArgs,
     /// One JSON object a line: each interval, each slow transaction, then the outcome
     #[arg(long)]
     json: bool,
@@ -72,8 +63,6 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 /// Carries out the transactions and shows them.
 pub fn run_shape(shape: &Shape, connect_each: bool, outstanding: u32) -> anyhow::Result<()> {
     let config = Config {
-        token: shape.server.token.clone(),
-        local: shape.server.bind,
         connect_each,
         exchange: Exchange {
             request_bytes: shape.request,
@@ -85,12 +74,11 @@ pub fn run_shape(shape: &Shape, connect_each: bool, outstanding: u32) -> anyhow:
         connections: shape.connections,
         outstanding,
         rate_per_second: shape.rate,
-        duration_ns: workload::ns(shape.duration),
+        duration_ns: shape.measure.duration_ns(),
         warm_up_ns: workload::ns(shape.warm_up),
-        interval_ns: workload::ns(shape.interval),
-        cpu: shape.cpu,
-        options: shape.options.options(),
-        ..Config::new(shape.server.address()?)
+        interval_ns: shape.measure.interval_ns(),
+        cpu: shape.measure.cpu,
+        ..Config::new(shape.target.target()?)
     };
     let interrupt = Interrupt::listen()?;
     let shows = workload::shows_progress(shape.json);

@@ -1,18 +1,17 @@
 //! `wirelapse stream`.
 
 use std::ops::ControlFlow;
-use std::time::Duration;
 
 use traffic::Progress;
 use traffic::stream::{Config, Direction, Method, Outcome, Pacing, Sample, Total};
 
-use crate::workload::{self, Interrupt, ServerArgs, SocketArgs, amount, rate, say, time};
+use crate::workload::{self, Interrupt, MeasureArgs, TargetArgs, amount, rate, say, time};
 
 /// Send bulk data up, down or both ways, to `serve` or a stock iperf3 server
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    server: ServerArgs,
+    target: TargetArgs,
     /// The server sends
     #[arg(short = 'R', long, conflicts_with = "both")]
     down: bool,
@@ -22,9 +21,8 @@ pub struct Args {
     /// Parallel flows in each direction
     #[arg(short = 'P', long, value_name = "N", default_value_t = 1)]
     flows: u32,
-    /// How long
-    #[arg(short = 't', long = "for", value_name = "TIME", value_parser = workload::duration, default_value = "10s")]
-    duration: Duration,
+    #[command(flatten)]
+    measure: MeasureArgs,
     /// End after so many bytes (of all flows of a direction together) instead of by time
     #[arg(short = 'n', long, value_name = "BYTES", value_parser = workload::bytes, conflicts_with = "duration")]
     bytes: Option<u64>,
@@ -49,17 +47,9 @@ pub struct Args {
     /// Send with sendfile
     #[arg(long)]
     sendfile: bool,
-    /// Width of the series
-    #[arg(short = 'i', long, value_name = "TIME", value_parser = workload::duration, default_value = "1s")]
-    interval: Duration,
-    /// Bind this side's flows to a CPU
-    #[arg(long, value_name = "N")]
-    cpu: Option<usize>,
     /// Bind the server's flows to a CPU (`serve` only)
     #[arg(long, value_name = "N")]
     server_cpu: Option<usize>,
-    #[command(flatten)]
-    options: SocketArgs,
     /// One JSON object a line: each interval, then the outcome
     #[arg(long)]
     json: bool,
@@ -70,8 +60,6 @@ pub struct Args {
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let config = Config {
-        token: args.server.token.clone(),
-        local: args.server.bind,
         direction: match (args.down, args.both) {
             (true, _) => Direction::Down,
             (_, true) => Direction::Both,
@@ -79,7 +67,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         },
         udp: args.udp,
         flows: args.flows,
-        duration_ns: workload::ns(args.duration),
+        duration_ns: args.measure.duration_ns(),
         bytes: args.bytes,
         warm_up_s: args.warm_up,
         write_bytes: args.write_size.unwrap_or(if args.udp { 1448 } else { 128 << 10 }),
@@ -90,11 +78,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             (_, true) => Method::Sendfile,
             _ => Method::Write,
         },
-        interval_ns: workload::ns(args.interval),
-        cpu: args.cpu,
+        interval_ns: args.measure.interval_ns(),
+        cpu: args.measure.cpu,
         server_cpu: args.server_cpu,
-        options: args.options.options(),
-        ..Config::new(args.server.address()?)
+        ..Config::new(args.target.target()?)
     };
     let interrupt = Interrupt::listen()?;
     let quiet = args.json_iperf3 || !workload::shows_progress(args.json);

@@ -148,12 +148,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     };
     let conclusion = builtin::conclude(&study, &trials, seed);
     let finished = matches!(ended, Ok(Ended::Planned | Ended::Narrow));
-    if let Some(ledger) = &mut ledger {
-        ledger.conclude(&trials, &conclusion, finished).map_err(blame)?;
-    }
+    // What was measured is shown, whatever becomes of the disk.
+    let keep = |ledger: &mut Ledger| ledger.conclude(&trials, &conclusion, finished);
+    let kept = ledger.as_mut().map_or(Ok(()), keep).map_err(blame);
     show(args, &conclusion, ended.as_ref().ok().copied(), trials.len())?;
     put_back?;
-    ended.map(|_| ()).map_err(blame).context("the study ended early; what was measured until then is above")
+    ended.map(|_| ()).map_err(blame).context("the study ended early; what was measured until then is above")?;
+    kept
 }
 
 fn bar(args: &Args, study: &Study) -> ProgressBar {

@@ -1,16 +1,14 @@
 //! `wirelapse udp`.
 
-use std::time::Duration;
-
 use traffic::udp::{Config, Direction, Outcome};
 
-use crate::workload::{self, Interrupt, ServerArgs, SocketArgs, amount, rate, say, time};
+use crate::workload::{self, Interrupt, MeasureArgs, TargetArgs, amount, rate, say, time};
 
 /// Datagrams at a rate: loss, order, jitter and one-way delay, to `serve`
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    server: ServerArgs,
+    target: TargetArgs,
     /// The server sends
     #[arg(short = 'R', long)]
     down: bool,
@@ -20,17 +18,8 @@ pub struct Args {
     /// Bits of datagrams a second, 0 for as fast as it goes
     #[arg(short = 'b', long, value_name = "RATE", value_parser = workload::bit_rate, default_value = "10M")]
     rate: u64,
-    /// How long
-    #[arg(short = 't', long = "for", value_name = "TIME", value_parser = workload::duration, default_value = "10s")]
-    duration: Duration,
-    /// Width of the series
-    #[arg(short = 'i', long, value_name = "TIME", value_parser = workload::duration, default_value = "1s")]
-    interval: Duration,
-    /// Bind this side to a CPU
-    #[arg(long, value_name = "N")]
-    cpu: Option<usize>,
     #[command(flatten)]
-    options: SocketArgs,
+    measure: MeasureArgs,
     /// One JSON object a line: each interval, then the outcome
     #[arg(long)]
     json: bool,
@@ -38,16 +27,13 @@ pub struct Args {
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let config = Config {
-        token: args.server.token.clone(),
-        local: args.server.bind,
         direction: if args.down { Direction::Down } else { Direction::Up },
         datagram_bytes: args.size,
         bits_per_second: args.rate,
-        duration_ns: workload::ns(args.duration),
-        interval_ns: workload::ns(args.interval),
-        cpu: args.cpu,
-        options: args.options.options(),
-        ..Config::new(args.server.address()?)
+        duration_ns: args.measure.duration_ns(),
+        interval_ns: args.measure.interval_ns(),
+        cpu: args.measure.cpu,
+        ..Config::new(args.target.target()?)
     };
     let interrupt = Interrupt::listen()?;
     let outcome = workload::or_bad_input(traffic::udp::run(&config, &mut |_| interrupt.go_on()))?;

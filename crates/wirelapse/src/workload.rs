@@ -14,10 +14,11 @@ pub const PORT: u16 = 5201;
 
 /// Which server, and how to reach it.
 #[derive(clap::Args)]
-pub struct ServerArgs {
+pub struct TargetArgs {
     /// The server, HOST or HOST:PORT (`[ADDR]:PORT` for IPv6); port 5201 unless given
-    #[arg(value_name = "HOST[:PORT]")]
-    pub server: String,
+    // Absent only where a command makes it optional.
+    #[arg(value_name = "HOST[:PORT]", required = true)]
+    server: Option<String>,
     /// Only IPv4
     #[arg(short = '4', long, conflicts_with = "ipv6")]
     ipv4: bool,
@@ -26,20 +27,58 @@ pub struct ServerArgs {
     ipv6: bool,
     /// Connect from this address
     #[arg(long, value_name = "ADDR")]
-    pub bind: Option<IpAddr>,
+    bind: Option<IpAddr>,
     /// The server's token
     #[arg(long, env = "WIRELAPSE_TOKEN", hide_env_values = true)]
-    pub token: Option<String>,
+    token: Option<String>,
+    #[command(flatten)]
+    options: SocketArgs,
 }
 
-impl ServerArgs {
+impl TargetArgs {
+    /// As the library takes it.
+    pub fn target(&self) -> anyhow::Result<traffic::Target> {
+        Ok(traffic::Target {
+            server: self.address()?,
+            token: self.token.clone(),
+            local: self.bind,
+            options: self.options.options(),
+        })
+    }
+
     /// The address to connect to.
-    pub fn address(&self) -> anyhow::Result<SocketAddr> {
-        let all = addresses(&self.server)?;
-        let name = &self.server;
+    fn address(&self) -> anyhow::Result<SocketAddr> {
+        let name = self.server.as_deref().ok_or_else(|| BadInput("a server is needed".into()))?;
+        let all = addresses(name)?;
         let wanted = all.into_iter().find(|a| !(self.ipv4 && a.is_ipv6() || self.ipv6 && a.is_ipv4()));
         let family = if self.ipv4 { "IPv4" } else { "IPv6" };
         Ok(wanted.ok_or_else(|| BadInput(format!("{name} has no {family} address")))?)
+    }
+}
+
+/// How long, how fine, and where: the same for `stream`, `rr`, `crr` and `udp`.
+#[derive(clap::Args)]
+pub struct MeasureArgs {
+    /// How long
+    #[arg(short = 't', long = "for", value_name = "TIME", value_parser = duration, default_value = "10s")]
+    duration: Duration,
+    /// Width of the series
+    #[arg(short = 'i', long, value_name = "TIME", value_parser = duration, default_value = "1s")]
+    interval: Duration,
+    /// Bind this side's threads to a CPU
+    #[arg(long, value_name = "N")]
+    pub cpu: Option<usize>,
+}
+
+impl MeasureArgs {
+    /// Nanoseconds to measure.
+    pub fn duration_ns(&self) -> u64 {
+        ns(self.duration)
+    }
+
+    /// Nanoseconds of an interval.
+    pub fn interval_ns(&self) -> u64 {
+        ns(self.interval)
     }
 }
 
@@ -59,7 +98,7 @@ pub fn addresses(name: &str) -> anyhow::Result<Vec<SocketAddr>> {
 /// Socket options, on both ends of every connection of the workload.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Socket options (both ends)")]
-pub struct SocketArgs {
+struct SocketArgs {
     /// TCP_NODELAY: small segments leave at once
     #[arg(long, value_name = "on|off", value_parser = on_off, num_args = 0..=1, default_missing_value = "on", require_equals = true)]
     nodelay: Option<bool>,
@@ -91,7 +130,7 @@ pub struct SocketArgs {
 
 impl SocketArgs {
     /// As the library takes them.
-    pub fn options(&self) -> traffic::SocketOptions {
+    fn options(&self) -> traffic::SocketOptions {
         traffic::SocketOptions {
             nodelay: self.nodelay,
             cork: self.cork,

@@ -61,3 +61,110 @@ fn a_killed_study_is_finished_by_resume() {
     let again = wirelapse(&[plan, "-o", run_text]).output().unwrap();
     assert_eq!(again.status.code(), Some(2), "a directory that exists is never written into");
 }
+
+/// The processes below `pid`, and theirs.
+fn below(pid: u32) -> Vec<u32> {
+    let mut all = vec![pid];
+    let mut next = 0;
+    while let Some(pid) = all.get(next).copied() {
+        next += 1;
+        for task in std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
+            let children = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+            all.extend(children.split_whitespace().filter_map(|c| c.parse::<u32>().ok()));
+        }
+    }
+    all.split_off(1)
+}
+
+#[test]
+fn killed_at_any_moment_it_leaves_nothing_but_its_trials() {
+    tier::needs!(tier::Need::Root, tier::Need::Path("/dev/net/tun"));
+    let folder = tempfile::tempdir().unwrap();
+    let (plan, run) = (folder.path().join("plan.toml"), folder.path().join("run"));
+    std::fs::write(&plan, PLAN).unwrap();
+    let (plan, run_text) = (plan.to_str().unwrap(), run.to_str().unwrap());
+    let begin = |run_text: &str| {
+        let args = if run.join("run.json").exists() { vec!["--resume", run_text] } else { vec![plan, "-o", run_text] };
+        wirelapse(&args)
+    };
+    // Moments that fall into starting up, bringing a lab up, a trial, taking a lab down and writing.
+    for after_ms in [0, 3, 10, 30, 60, 100, 140, 170, 210, 260, 330] {
+        // A directory without run.json is what a start that was killed at its first moment left.
+        if run.exists() && !run.join("run.json").exists() {
+            std::fs::remove_dir_all(&run).unwrap();
+        }
+        let mut child = begin(run_text).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(after_ms));
+        let family = below(child.id());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        // The lab's processes hold its namespaces: when they are gone, so are those.
+        let patience = Instant::now();
+        while family.iter().any(|pid| std::fs::metadata(format!("/proc/{pid}")).is_ok()) {
+            assert!(patience.elapsed() < Duration::from_secs(60), "{family:?} stay after {after_ms} ms");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+    let ended = begin(run_text).output().unwrap();
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    let text = std::fs::read_to_string(run.join("trials.ndjson")).unwrap();
+    let mut places: Vec<String> = text
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
+        .map(|trial| format!("{} {}", trial["block"], trial["levels"]))
+        .collect();
+    assert_eq!(places.len(), 8);
+    places.sort();
+    places.dedup();
+    assert_eq!(places.len(), 8, "a trial was run twice: {places:?}");
+}
+
+#[test]
+fn a_full_disk_is_told_and_what_was_measured_is_shown() {
+    tier::needs!(tier::Need::Root, tier::Need::Path("/dev/net/tun"), tier::Need::Program("unshare"));
+    let folder = tempfile::tempdir().unwrap();
+    let plan = folder.path().join("plan.toml");
+    std::fs::write(&plan, PLAN).unwrap();
+    let disk = folder.path().join("disk");
+    std::fs::create_dir(&disk).unwrap();
+    // A disk of 24 KiB in a mount namespace of its own: room for run.json and a few trials.
+    let script = "mount -t tmpfs -o size=24k none \"$1\" && exec \"$2\" study \"$3\" -o \"$1/run\"";
+    let ended = Command::new("unshare")
+        .args(["--mount", "sh", "-c", script, "sh"])
+        .args([disk.as_os_str(), env!("CARGO_BIN_EXE_wirelapse").as_ref(), plan.as_os_str()])
+        .output()
+        .unwrap();
+    let (said, why) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+    assert_eq!(ended.status.code(), Some(1), "{said}{why}");
+    assert!(why.contains("No space left") && why.contains("trials.ndjson"), "{why}");
+    assert!(said.contains("trials count"), "{said}");
+}
+
+#[test]
+fn two_studies_at_once_do_not_meet() {
+    tier::needs!(tier::Need::Root, tier::Need::Path("/dev/net/tun"));
+    let folder = tempfile::tempdir().unwrap();
+    let plan = folder.path().join("plan.toml");
+    std::fs::write(&plan, PLAN.replace("delay = \"1ms\"", "delay = \"1ms\"\n\"net.ipv4.tcp_timestamps\" = 0")).unwrap();
+    let other = folder.path().join("other.toml");
+    std::fs::write(&other, PLAN.replace("delay = \"1ms\"", "delay = \"1ms\"\n\"net.ipv4.tcp_timestamps\" = 1"))
+        .unwrap();
+    let started: Vec<_> = [&plan, &other]
+        .map(|p| wirelapse(&[p.to_str().unwrap(), "--json"]).stdout(Stdio::piped()).spawn().unwrap())
+        .into();
+    for (child, bytes) in started.into_iter().zip(["20", "32"]) {
+        let ended = child.wait_with_output().unwrap();
+        let text = String::from_utf8(ended.stdout).unwrap();
+        let trials: Vec<serde_json::Value> = text
+            .lines()
+            .map(|l| serde_json::from_str(l).unwrap())
+            .filter(|e: &serde_json::Value| e["kind"] == "trial")
+            .collect();
+        assert!(ended.status.success() && trials.len() == 8, "{text}");
+        // Each has its own hosts, and so its own sysctls.
+        for trial in trials {
+            let lengths: Vec<&String> = trial["evidence"]["header_bytes"].as_object().unwrap().keys().collect();
+            assert_eq!(lengths, [bytes], "{trial}");
+        }
+    }
+}

@@ -62,6 +62,41 @@ fn every_workload_ends_in_an_outcome() {
 }
 
 #[test]
+fn flent_files_are_written_and_reported_on() {
+    let serve = Serve::start();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("run.flent.gz");
+    let path = file.to_str().unwrap();
+    let short = ["--before", "300ms", "--for", "1s", "--after", "300ms", "--probe-interval", "20ms", "-P", "1"];
+    let run = wirelapse(&["ping-under-load", &serve.address, "--flent", path]).args(short).output().unwrap();
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let read = wirelapse(&["ping-under-load", "--read", path, "--json"]).output().unwrap();
+    assert!(read.status.success(), "{}", String::from_utf8_lossy(&read.stderr));
+    let text = String::from_utf8(read.stdout).unwrap();
+    let events: Vec<Value> = text.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    assert_eq!((events[0]["kind"].as_str(), events[0]["metadata"]["NAME"].as_str()), (Some("flent"), Some("rrul_be")));
+    let series = |name: &str| events.iter().find(|e| e["name"] == name).unwrap_or_else(|| panic!("no {name}: {text}"));
+    let ping = series("Ping (ms) avg");
+    for part in ["before", "loaded", "after"] {
+        assert!(ping[part]["n"].as_u64() > Some(3) && ping[part]["median_ns"].as_u64() > Some(0), "{ping}");
+    }
+    let up = series("TCP upload sum");
+    assert!(up["before"].is_null() && up["loaded"]["mean_bits_per_second"].as_f64() > Some(1e6), "{up}");
+    let people = wirelapse(&["ping-under-load", "--read", path]).output().unwrap();
+    let people = String::from_utf8(people.stdout).unwrap();
+    assert!(people.contains("the load added") && people.contains("TCP upload sum"), "{people}");
+    // Neither a server nor a file, both, and a file that is none.
+    std::fs::write(&file, b"\x1f\x8bno gzip").unwrap();
+    for args in [
+        &["ping-under-load"][..],
+        &["ping-under-load", "127.0.0.1", "--read", path],
+        &["ping-under-load", "--read", path],
+    ] {
+        assert_eq!(wirelapse(args).output().unwrap().status.code(), Some(2), "{args:?}");
+    }
+}
+
+#[test]
 fn a_port_in_use_and_a_refusal_are_wrong_use() {
     let serve = Serve::start();
     for (args, words) in [

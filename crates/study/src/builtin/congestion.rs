@@ -27,38 +27,39 @@ fn available() -> Vec<String> {
 
 fn plans(quick: bool) -> Vec<Plan> {
     let names = available();
-    let (repetitions, seconds) = if quick { (3, 1) } else { (6, 8) };
-    let plan = |name: &str, factors: Vec<Factor>, fixed: &[(&str, &str)], response: &str| Plan {
+    let plan = |name: &str, factors: Vec<Factor>, fixed: &[(&str, &str)], response: &str, (blocks, seconds)| Plan {
         name: name.into(),
         factors,
         fixed: fixed.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect(),
         response: response.into(),
-        repetitions,
-        duration_ns: seconds * SECOND_NS,
+        repetitions: if quick { 3 } else { blocks },
+        duration_ns: if quick { 1 } else { seconds } * SECOND_NS,
         warm_up_ns: if quick { 1 } else { 2 } * SECOND_NS,
         frames: 2_000,
     };
     let (delays, losses, queues): (&[&str], &[&str], &[&str]) = if quick {
         (&["10ms"], &["0%", "1%/0%"], &["20ms"])
     } else {
-        (&["5ms", "25ms", "100ms"], &["0%", "0.1%/0%", "1%/0%"], &["10ms", "100ms"])
+        (&["5ms", "50ms"], &["0%", "0.1%/0%", "1%/0%"], &["10ms", "100ms"])
     };
     let mut single = vec![Factor::new("congestion", &names)];
     single.extend([("delay", delays), ("loss", losses), ("queue", queues)].map(|(n, l)| Factor::new(n, l)));
     let path = [("rate", "100mbit"), ("delay", "10ms"), ("queue", "40ms")];
     vec![
-        plan("one flow, 100 Mbit/s", single, &[("rate", "100mbit")], "goodput"),
+        plan("one flow, 100 Mbit/s", single, &[("rate", "100mbit")], "goodput", (3, 3)),
         plan(
             "two flows of a kind, 100 Mbit/s, 20 ms round trip, 40 ms queue",
             vec![Factor::new("congestion", &names)],
             &[&path[..], &[("flows", "2")]].concat(),
             "fairness",
+            (4, 5),
         ),
         plan(
             "one flow against one of another kind, same path",
             vec![Factor::new("congestion", &names), Factor::new("rival", &names)],
             &path,
             "rival_share",
+            (4, 4),
         ),
     ]
 }

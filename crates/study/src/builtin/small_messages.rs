@@ -23,11 +23,14 @@ pub(super) const BUILTIN: Builtin = Builtin {
 };
 
 /// The MSS with timestamps over Ethernet is 1,448; half of it is 724.
-const QUICK: [u32; 10] = [10, 100, 723, 724, 1_024, 1_447, 1_448, 2_895, 2_896, 16_384];
+const QUICK: [u32; 8] = [10, 723, 724, 1_024, 1_447, 1_448, 2_896, 16_384];
 const ALL: [u32; 32] = [
     1, 10, 32, 64, 100, 200, 400, 600, 700, 720, 722, 723, 724, 725, 728, 800, 1_024, 1_200, 1_400, 1_440, 1_446,
     1_447, 1_448, 1_449, 1_500, 2_000, 2_895, 2_896, 2_897, 4_096, 16_384, 65_536,
 ];
+
+/// Exchanges of a fraction of a second vary on a busy machine; a stall is a matter of several times.
+const SMALLEST: f64 = 1.3;
 
 /// The reference's exchanges a second, with Linux 2.2.1.
 const REFERENCE: [(u32, f64); 4] = [(10, 46.51), (723, 47.68), (724, 279.62), (1_024, 300.92)];
@@ -39,9 +42,10 @@ fn plans(quick: bool) -> Vec<Plan> {
         factors,
         fixed: fixed.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect(),
         response: "transactions".into(),
-        repetitions: if quick { 2 } else { 5 },
-        duration_ns: if quick { SECOND_NS * 2 / 5 } else { SECOND_NS },
-        warm_up_ns: if quick { SECOND_NS / 5 } else { SECOND_NS / 2 },
+        repetitions: if quick { 3 } else { 4 },
+        // Nine exchanges that each wait for a delayed ACK: a step of several times is seen in fewer.
+        duration_ns: SECOND_NS * 2 / 5,
+        warm_up_ns: SECOND_NS / 10,
         frames: 1_500,
     };
     let options: &[&str] = if quick { &["default", "nodelay"] } else { &["default", "nodelay", "cork", "quickack"] };
@@ -116,7 +120,9 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
             "the step of 1999 at 724 bytes, half the MSS, is there on this kernel too".into()
         } else {
             "the step of 1999 at 724 bytes, half the MSS, was not seen with a connection each: later kernels send a FIN \
-             without waiting for the ACK of what went before it"
+             without waiting for the ACK of what went before it (Nagle's rule held it in 2.2), so no exchange waits for the \
+             20 ms that the client delayed its ACK of a segment below half the MSS. A response in two writes still waits for \
+             a delayed ACK, of 40 ms today (TCP_DELACK_MIN), unless TCP_NODELAY is set or its last segment is full"
                 .into()
         });
     }
@@ -146,8 +152,20 @@ fn curves(part: usize, plan: &Plan, trials: &[Trial], c: &mut Conclusion) {
                     values.map(move |v| (*size, v)).collect::<Vec<_>>()
                 })
                 .collect();
-            // Exchanges of a fifth of a second on a busy machine vary; a stall is a matter of several times.
-            let steps = stats::steps(&points, stats::Search { smallest_ratio: 1.3, ..stats::Search::default() });
+            let mut steps =
+                stats::steps(&points, stats::Search { smallest_ratio: SMALLEST, ..stats::Search::default() });
+            // The search fits slopes to either side, which few sizes leave to chance: what counts is what was measured
+            // at the two sizes next to the break.
+            let at = |size: f64| {
+                let values: Vec<f64> = points.iter().filter(|p| p.0 == size).map(|p| p.1).collect();
+                stats::median(&values).filter(|m| *m > 0.0)
+            };
+            steps.retain_mut(|step| {
+                let Some((before, beyond)) = at(step.after).zip(at(step.at)) else { return false };
+                let agrees = (step.ratio > 1.0) == (beyond > before);
+                step.ratio = beyond / before;
+                agrees && step.ratio.max(1.0 / step.ratio) >= SMALLEST
+            });
             let stalled = slow(part, plan, trials, [w, o]);
             if steps.is_empty() {
                 c.verdict.push(format!(
@@ -182,13 +200,16 @@ fn curves(part: usize, plan: &Plan, trials: &[Trial], c: &mut Conclusion) {
     c.tables.push(Table { title: format!("{}: transactions a second, median", plan.name), head, rows });
 }
 
+/// What any exchange shows where one side waits for the other, which is no cause of a break.
+const OF_EVERY_EXCHANGE: [&str; 3] = ["sender_application", "receiver_application", "round_trips"];
+
 /// The costliest finding in the packets of a combination's trials.
 fn cause(part: usize, trials: &[Trial], levels: &[usize]) -> String {
     let mut kinds: BTreeMap<&str, (u64, u64, &str, &[u64])> = BTreeMap::new();
     let mut frames = 0;
     for trial in of(trials, part, levels) {
         frames += trial.evidence.frames;
-        for f in &trial.evidence.findings {
+        for f in trial.evidence.findings.iter().filter(|f| !OF_EVERY_EXCHANGE.contains(&f.kind.as_str())) {
             let entry = kinds.entry(&f.kind).or_insert((0, 0, &f.text, &f.packets));
             entry.0 += f.cost_ns;
             entry.1 += f.count;

@@ -98,7 +98,7 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
         };
         for response in responses {
             if let Some(comparison) = analysis::compare(trials, part, [&[0], &[1]], response, seed) {
-                let what = format!("Timestamps off, {},", plan.name);
+                let what = format!("Timestamps off ({})", plan.name);
                 // At full speed the processor decides, not the wire.
                 let predicted = (part == 0 && *response == "goodput").then_some(framing);
                 let holm_p = comparison.student_p;
@@ -108,6 +108,7 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
     }
     conclusion::correct(&mut c.compared);
     c.verdict = c.compared.iter().map(Compared::sentence).collect();
+    c.verdict.extend(lost_with_them(trials));
     for (part, plan) in study.plans.iter().enumerate().filter(|(part, _)| *part != LOADED) {
         c.tables.push(table_of(part, plan, trials, "goodput", seed, |levels| conclusion::prediction(plan, levels)));
         c.charts.extend(conclusion::goodput_chart(part, plan, trials));
@@ -206,6 +207,18 @@ fn headers(study: &Study, trials: &[Trial]) -> Vec<Table> {
         }
     }
     tables
+}
+
+/// What their absence lost on the lossy path, in a sentence.
+fn lost_with_them(trials: &[Trial]) -> Option<String> {
+    let sum = |f: &dyn Fn(&Trial) -> u64| of(trials, LOSSY, &[1]).map(f).sum::<u64>();
+    let (unsampled, all) = (sum(&|t| t.evidence.unsampled_acks), sum(&|t| t.evidence.advancing_acks));
+    (all > 0).then(|| {
+        format!(
+            "Without them {unsampled} of {all} ACKs under 1 % loss gave no sample of the round trip, since they covered \
+             retransmitted data, and no segment was protected against wrapped sequence numbers"
+        )
+    })
 }
 
 /// What the ACKs of the lossy path could and could not be used for, and what the kernel counted.

@@ -48,7 +48,7 @@ pub fn report(config: &Config, outcome: &Outcome) -> Value {
             })).collect::<Vec<_>>(),
             "version": concat!("wirelapse ", env!("CARGO_PKG_VERSION")),
             "timestamp": { "timesecs": outcome.started_realtime_ns / 1_000_000_000 },
-            "connecting_to": { "host": config.server.ip(), "port": config.server.port() },
+            "connecting_to": { "host": config.target.server.ip(), "port": config.target.server.port() },
             "cookie": outcome.cookie,
             "target_bitrate": config.pace_bits_per_second.unwrap_or(0),
             "test_start": {
@@ -60,7 +60,7 @@ pub fn report(config: &Config, outcome: &Outcome) -> Value {
                 "bytes": config.bytes.unwrap_or(0),
                 "blocks": 0,
                 "reverse": u8::from(config.direction == Direction::Down),
-                "tos": config.options.dscp.map_or(0, |d| d << 2),
+                "tos": config.target.options.dscp.map_or(0, |d| d << 2),
                 "target_bitrate": config.pace_bits_per_second.unwrap_or(0),
             },
         },

@@ -6,8 +6,8 @@
 
 mod flent;
 mod probe;
+mod reading;
 
-use std::net::{IpAddr, SocketAddr};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -17,21 +17,19 @@ use serde::{Deserialize, Serialize};
 use crate::clock;
 use crate::error::Error;
 use crate::histogram::{Latencies, Summary};
-use crate::options::SocketOptions;
 use crate::progress::Progress;
 use crate::stream;
+use crate::target::Target;
 
 pub use flent::Flent;
+pub use reading::{Quantity, Series, Values};
 
 /// Latency under load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Config {
-    /// The server: `wirelapse serve`.
-    pub server: SocketAddr,
-    /// Its token, where it wants one.
-    pub token: Option<String>,
-    /// The address to connect from.
-    pub local: Option<IpAddr>,
+    /// The server, and how it is reached.
+    #[serde(flatten)]
+    pub target: Target,
     /// Which ways are loaded.
     pub direction: stream::Direction,
     /// Streams in each of them.
@@ -46,17 +44,13 @@ pub struct Config {
     pub probe_interval_ns: u64,
     /// Width of the streams' series.
     pub interval_ns: u64,
-    /// Options of the streams and the TCP probe.
-    pub options: SocketOptions,
 }
 
 impl Config {
     /// Five seconds without load, ten with four streams each way, five without; a probe of each kind every 0.1 s.
-    pub fn new(server: SocketAddr) -> Self {
+    pub fn new(target: impl Into<Target>) -> Self {
         Self {
-            server,
-            token: None,
-            local: None,
+            target: target.into(),
             direction: stream::Direction::Both,
             flows: 4,
             before_ns: 5_000_000_000,
@@ -64,7 +58,6 @@ impl Config {
             after_ns: 5_000_000_000,
             probe_interval_ns: 100_000_000,
             interval_ns: 200_000_000,
-            options: SocketOptions::default(),
         }
     }
 }
@@ -150,14 +143,11 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
         let mut broke = wait(start_ns, start_ns.saturating_add(config.before_ns), progress);
         let load_started_ns = clock::monotonic_ns() - start_ns;
         let streams = stream::Config {
-            token: config.token.clone(),
-            local: config.local,
             direction: config.direction,
             flows: config.flows,
             duration_ns: config.load_ns,
             interval_ns: config.interval_ns,
-            options: config.options.clone(),
-            ..stream::Config::new(config.server)
+            ..stream::Config::new(config.target.clone())
         };
         let load = if broke { None } else { Some(stream::run(&streams, progress)) };
         let load_ended_ns = clock::monotonic_ns() - start_ns;

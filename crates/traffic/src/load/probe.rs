@@ -35,17 +35,18 @@ pub(super) struct Kind {
 /// Opens all kinds. A server that refuses is an error; ICMP that the kernel does not allow is not.
 pub(super) fn open(config: &Config, duration_ns: u64) -> Result<Vec<Kind>, Error> {
     let request = |workload| Request {
-        token: config.token.clone(),
-        options: config.options.clone(),
+        token: config.target.token.clone(),
+        options: config.target.options.clone(),
         duration_ns: duration_ns.saturating_add(10_000_000_000),
         workload,
     };
     let exchange = Exchange { request_bytes: 1, response_bytes: 1, request_writes: 1, response_writes: 1, think_ns: 0 };
-    let (stream, _) = own::ask(config.server, config.local, &config.options, &request(Workload::Rr(exchange)))?;
+    let (stream, _) =
+        own::ask(config.target.server, config.target.local, &config.target.options, &request(Workload::Rr(exchange)))?;
     stream.set_nodelay(true).map_err(Error::io("opening the TCP probe"))?;
     let echo = request(Workload::Echo { datagram_bytes: 64 });
-    let udp = crate::udp::open(config.server, config.local, &config.options, &echo)?;
-    let icmp = Icmp::open(config.server).map(|p| Box::new(p) as Box<dyn Probe>);
+    let udp = crate::udp::open(config.target.server, config.target.local, &config.target.options, &echo)?;
+    let icmp = Icmp::open(config.target.server).map(|p| Box::new(p) as Box<dyn Probe>);
     Ok(vec![
         Kind { name: "tcp", probe: Ok(Box::new(Tcp { stream, answered: 0 })) },
         Kind { name: "udp", probe: Ok(Box::new(Udp { _control: udp.control, socket: udp.socket.into() })) },

@@ -22,8 +22,8 @@ use crate::tcp_info::TcpInfo;
 pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>) -> Result<Outcome, Error> {
     config.check()?;
     let request = Request {
-        token: config.token.clone(),
-        options: config.options.clone(),
+        token: config.target.token.clone(),
+        options: config.target.options.clone(),
         duration_ns: config.warm_up_ns.saturating_add(config.duration_ns),
         workload: if config.connect_each {
             Workload::Crr { exchange: config.exchange, at_once: config.connections }
@@ -35,7 +35,7 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
     let mut streams = Vec::with_capacity(asked as usize);
     let mut port = 0;
     for _ in 0..asked {
-        let (stream, ready) = own::ask(config.server, config.local, &config.options, &request)?;
+        let (stream, ready) = own::ask(config.target.server, config.target.local, &config.target.options, &request)?;
         port = ready.port;
         streams.push(stream);
     }
@@ -44,7 +44,7 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
     let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
     let end_ns = start_ns.saturating_add(config.duration_ns);
     let job = Job { config, start_ns, end_ns, stop: &stop, done: &done };
-    let to = SocketAddr::new(config.server.ip(), port);
+    let to = SocketAddr::new(config.target.server.ip(), port);
     let (mut broke, mut failure) = (false, None);
     let threads: Vec<_> = std::thread::scope(|scope| {
         let mut handles = Vec::with_capacity(config.connections as usize);

@@ -79,8 +79,8 @@ pub(super) fn closed(job: &Job<'_>, stream: &TcpStream, gathered: &mut Gathered)
     let cuts = cuts(exchange.request_bytes, exchange.request_writes);
     let response = exchange.response_bytes as usize;
     let mut buffer = vec![0u8; response];
-    let cork = job.config.options.cork == Some(true);
-    let quickack = job.config.options.quickack;
+    let cork = job.config.target.options.cork == Some(true);
+    let quickack = job.config.target.options.quickack;
     let mut reader = stream;
     let mut done = 0u64;
     let mut now = clock::monotonic_ns();
@@ -166,7 +166,7 @@ pub(super) fn pipelined(
     let cuts = cuts(exchange.request_bytes, exchange.request_writes);
     let response = exchange.response_bytes as usize;
     let mut buffer = vec![0u8; response.clamp(16 << 10, 256 << 10)];
-    let cork = config.options.cork == Some(true);
+    let cork = config.target.options.cork == Some(true);
     let outstanding = config.outstanding as usize;
     // Meant and sent, oldest first.
     let mut under_way: VecDeque<(u64, u64)> = VecDeque::with_capacity(outstanding);
@@ -215,7 +215,7 @@ pub(super) fn pipelined(
             Err(e) => return Err(e),
         };
         let now = clock::monotonic_ns();
-        if let Some(on) = config.options.quickack {
+        if let Some(on) = config.target.options.quickack {
             options::quickack(stream, on);
         }
         if have == 0 {
@@ -253,7 +253,7 @@ pub(super) fn connect_each(
     let cuts = cuts(exchange.request_bytes, exchange.request_writes);
     let response = exchange.response_bytes as usize;
     let mut buffer = vec![0u8; response.clamp(4096, 256 << 10)];
-    let cork = config.options.cork == Some(true);
+    let cork = config.target.options.cork == Some(true);
     let mut left = Left::default();
     let mut now = clock::monotonic_ns();
     'next: while !job.over(now) {
@@ -271,7 +271,7 @@ pub(super) fn connect_each(
             }
         };
         let began = now;
-        let socket = match options::connect(to, &config.options, config.local, Duration::from_secs(5)) {
+        let socket = match options::connect(to, &config.target.options, config.target.local, Duration::from_secs(5)) {
             Ok(socket) => socket,
             Err(error) => {
                 left.failed += 1;
@@ -302,7 +302,7 @@ pub(super) fn connect_each(
                         first = clock::monotonic_ns();
                     }
                     have += n;
-                    if let Some(on) = config.options.quickack {
+                    if let Some(on) = config.target.options.quickack {
                         options::quickack(&stream, on);
                     }
                 }

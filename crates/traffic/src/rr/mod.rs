@@ -8,14 +8,12 @@ mod client;
 mod connections;
 pub(crate) mod server;
 
-use std::net::{IpAddr, SocketAddr};
-
 use serde::{Deserialize, Serialize};
 
 use crate::clock::CpuTime;
 use crate::error::Error;
 use crate::histogram::{Latencies, Summary};
-use crate::options::SocketOptions;
+use crate::target::Target;
 use crate::tcp_info::TcpInfo;
 
 pub use client::run;
@@ -38,12 +36,9 @@ pub struct Exchange {
 /// Request and response.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Config {
-    /// The server: `wirelapse serve`.
-    pub server: SocketAddr,
-    /// Its token, where it wants one.
-    pub token: Option<String>,
-    /// The address to connect from.
-    pub local: Option<IpAddr>,
+    /// The server, and how it is reached.
+    #[serde(flatten)]
+    pub target: Target,
     /// A connection for each transaction (`crr`) instead of lasting ones (`rr`).
     pub connect_each: bool,
     /// The shape of a transaction.
@@ -62,17 +57,13 @@ pub struct Config {
     pub interval_ns: u64,
     /// CPU for this side's threads.
     pub cpu: Option<usize>,
-    /// Options of the sockets, on both sides.
-    pub options: SocketOptions,
 }
 
 impl Config {
     /// Ten seconds of one byte each way over one connection, closed loop, `TCP_NODELAY`.
-    pub fn new(server: SocketAddr) -> Self {
+    pub fn new(target: impl Into<Target>) -> Self {
         Self {
-            server,
-            token: None,
-            local: None,
+            target: target.into(),
             connect_each: false,
             exchange: Exchange {
                 request_bytes: 1,
@@ -88,12 +79,11 @@ impl Config {
             warm_up_ns: 0,
             interval_ns: 1_000_000_000,
             cpu: None,
-            options: SocketOptions::default(),
         }
     }
 
     pub(crate) fn check(&self) -> Result<(), Error> {
-        self.options.validate()?;
+        self.target.options.validate()?;
         self.exchange.check().map_err(Error::Config)?;
         let wrong = |text: &str| Err(Error::Config(text.into()));
         match self {
@@ -333,7 +323,8 @@ mod tests {
 
     #[test]
     fn the_slowest_are_kept_in_order_and_warm_up_is_not_counted() {
-        let config = Config { interval_ns: 1_000_000_000, ..Config::new("127.0.0.1:1".parse().unwrap()) };
+        let config =
+            Config { interval_ns: 1_000_000_000, ..Config::new(std::net::SocketAddr::from(([127, 0, 0, 1], 1))) };
         let mut g = Gathered::new(0, &config, 1_000_000_000);
         g.done(999_999_999, 1_000_000_100, || connections::NO_SLOW);
         for i in 0..100u64 {

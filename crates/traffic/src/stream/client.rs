@@ -50,7 +50,7 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
         pacing: config.pacing,
         bytes: shares(config.bytes, config.flows.into()).collect(),
         cpu: config.cpu,
-        quickack: config.options.quickack,
+        quickack: config.target.options.quickack,
     };
     let mut group = Group::start(flows, &plan, config.warm_up_s > 0)?;
     let interrupted = watch(config, &mut control, &mut group, progress);
@@ -127,7 +127,7 @@ fn carried(config: &Config, group: &Group) -> bool {
 }
 
 fn check(config: &Config) -> Result<(), Error> {
-    config.options.validate()?;
+    config.target.options.validate()?;
     check_write_bytes(config.udp, config.write_bytes)?;
     let wrong = |text: &str| Err(Error::Config(text.into()));
     match config {
@@ -145,7 +145,7 @@ fn check(config: &Config) -> Result<(), Error> {
 }
 
 fn parameters(config: &Config) -> Parameters {
-    let o = &config.options;
+    let o = &config.target.options;
     let paced_by_kernel = !config.udp && config.pacing == Pacing::Kernel;
     Parameters {
         tcp: !config.udp,
@@ -171,7 +171,7 @@ fn parameters(config: &Config) -> Parameters {
         udp_counters_64bit: Some(1),
         client_version: Some("3.12".into()),
         wirelapse: Some(WirelapseRequest {
-            token: config.token.clone(),
+            token: config.target.token.clone(),
             options: o.clone(),
             method: config.method,
             cpu: config.server_cpu,
@@ -193,11 +193,11 @@ struct Control {
 impl Control {
     fn open(config: &Config) -> Result<Self, Error> {
         let nodelay = SocketOptions { nodelay: Some(true), ..SocketOptions::default() };
-        let socket = options::connect(config.server, &nodelay, config.local, Duration::from_secs(10))?;
+        let socket = options::connect(config.target.server, &nodelay, config.target.local, Duration::from_secs(10))?;
         let cookie = Cookie::random();
         let mut stream = TcpStream::from(socket);
         stream.write_all(cookie.as_bytes()).map_err(Error::io("sending the cookie"))?;
-        Ok(Self { stream, peer: config.server, cookie, never: AtomicBool::new(false) })
+        Ok(Self { stream, peer: config.target.server, cookie, never: AtomicBool::new(false) })
     }
 
     fn state(&self, during: &'static str) -> Result<State, Error> {
@@ -261,22 +261,29 @@ impl Control {
     }
 
     fn open_tcp(&self, config: &Config) -> Result<socket2::Socket, Error> {
-        let socket = options::connect(config.server, &config.options, config.local, Duration::from_secs(10))?;
+        let socket = options::connect(
+            config.target.server,
+            &config.target.options,
+            config.target.local,
+            Duration::from_secs(10),
+        )?;
         (&socket).write_all(self.cookie.as_bytes()).map_err(Error::io("sending a flow's cookie"))?;
-        if config.options.cork == Some(true) {
+        if config.target.options.cork == Some(true) {
             options::cork(&socket, true);
         }
         Ok(socket)
     }
 
     fn open_udp(&self, config: &Config) -> Result<socket2::Socket, Error> {
-        let unspecified = if config.server.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
-        let local = config.local.map_or_else(|| unspecified.parse().ok(), |ip| Some(SocketAddr::new(ip, 0)));
-        let local = local.unwrap_or(config.server);
+        let unspecified = if config.target.server.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+        let local = config.target.local.map_or_else(|| unspecified.parse().ok(), |ip| Some(SocketAddr::new(ip, 0)));
+        let local = local.unwrap_or(config.target.server);
         let socket = UdpSocket::bind(local).map_err(|source| Error::Listen { address: local, source })?;
         let socket = socket2::Socket::from(socket);
-        config.options.apply_before_connect(&socket, config.server.ip())?;
-        socket.connect(&config.server.into()).map_err(|source| Error::Connect { peer: config.server, source })?;
+        config.target.options.apply_before_connect(&socket, config.target.server.ip())?;
+        socket
+            .connect(&config.target.server.into())
+            .map_err(|source| Error::Connect { peer: config.target.server, source })?;
         // Asking once more is left to a server that lost the first: a stock one would take it for another flow.
         socket.send(&UDP_HELLO).map_err(Error::io("opening a UDP flow"))?;
         socket.set_read_timeout(Some(Duration::from_secs(5))).map_err(Error::io("opening a UDP flow"))?;
@@ -344,7 +351,9 @@ fn outcome(
 ) -> Outcome {
     let mut flows = Vec::with_capacity(ended.flows.len());
     for flow in &ended.flows {
-        let Some((local, remote)) = flow.addresses().or(Some((config.server, config.server))) else { continue };
+        let Some((local, remote)) = flow.addresses().or(Some((config.target.server, config.target.server))) else {
+            continue;
+        };
         let theirs = answer.as_ref().and_then(|a| a.streams.iter().find(|s| s.id == flow.flow.id));
         let ours = (flow.bytes, ended.measured_ns);
         let there = theirs.map(|t| (t.bytes, (t.end_time - t.start_time).max(0.0)));

@@ -6,13 +6,13 @@ mod flow;
 mod group;
 mod zerocopy;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
 use crate::clock::CpuTime;
-use crate::options::SocketOptions;
 use crate::socket_memory::SocketMemory;
+use crate::target::Target;
 use crate::tcp_info::TcpInfo;
 use crate::udp::Datagrams;
 
@@ -61,12 +61,9 @@ pub enum Pacing {
 /// A bulk transfer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Config {
-    /// The server: `wirelapse serve` or `iperf3 -s`.
-    pub server: SocketAddr,
-    /// The server's token, where it wants one.
-    pub token: Option<String>,
-    /// The address to connect from.
-    pub local: Option<IpAddr>,
+    /// The server, and how it is reached.
+    #[serde(flatten)]
+    pub target: Target,
     /// Who sends.
     pub direction: Direction,
     /// Datagrams instead of TCP.
@@ -93,17 +90,13 @@ pub struct Config {
     pub cpu: Option<usize>,
     /// CPU for the server's.
     pub server_cpu: Option<usize>,
-    /// Options of the flows' sockets, on both sides.
-    pub options: SocketOptions,
 }
 
 impl Config {
     /// Ten seconds up over one TCP flow, with iperf3's write size.
-    pub fn new(server: SocketAddr) -> Self {
+    pub fn new(target: impl Into<Target>) -> Self {
         Self {
-            server,
-            token: None,
-            local: None,
+            target: target.into(),
             direction: Direction::Up,
             udp: false,
             flows: 1,
@@ -117,7 +110,6 @@ impl Config {
             interval_ns: 1_000_000_000,
             cpu: None,
             server_cpu: None,
-            options: SocketOptions::default(),
         }
     }
 }

@@ -70,7 +70,7 @@ pub(crate) fn wait_for_last(round_trip_ns: u64) {
 /// [`Error::Config`] before anything is sent; [`Error::Connect`], [`Error::Refused`], [`Error::Busy`] and [`Error::Gone`]
 /// until datagrams flow, and [`Error::Gone`] where the server does not tell its side at the end.
 pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>) -> Result<Outcome, Error> {
-    config.options.validate()?;
+    config.target.options.validate()?;
     if !(Header::BYTES as u32..=65_507).contains(&config.datagram_bytes) {
         return Err(Error::Config(format!(
             "a datagram has {} to 65507 bytes, not {}",
@@ -83,12 +83,12 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
     }
     let down = config.direction == Direction::Down;
     let opened = open(
-        config.server,
-        config.local,
-        &config.options,
+        config.target.server,
+        config.target.local,
+        &config.target.options,
         &Request {
-            token: config.token.clone(),
-            options: config.options.clone(),
+            token: config.target.token.clone(),
+            options: config.target.options.clone(),
             duration_ns: config.duration_ns,
             workload: Workload::Udp(UdpRequest {
                 down,
@@ -155,14 +155,14 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
     let never = AtomicBool::new(false);
     let deadline = clock::monotonic_ns() + STEP_NS;
     let theirs: Report = wire::read_json(&opened.control, REPORT_LIMIT, "the server's report", deadline, &never)
-        .map_err(|e| e.into_error(config.server, "telling its side at the end"))?;
+        .map_err(|e| e.into_error(config.target.server, "telling its side at the end"))?;
     let (sent, sender_cpu, mut received, receiver_cpu) = match (mine, theirs) {
         (Report::Sent(s, sc), Report::Received(r, rc)) | (Report::Received(r, rc), Report::Sent(s, sc)) => {
             (s, sc, r, rc)
         }
         _ => {
             return Err(Error::Wire {
-                peer: config.server,
+                peer: config.target.server,
                 source: crate::WireError::Malformed {
                     what: "the server's report",
                     why: "it is of the same side".into(),

@@ -9,13 +9,11 @@ mod flow;
 mod sequence;
 pub(crate) mod server;
 
-use std::net::{IpAddr, SocketAddr};
-
 use serde::{Deserialize, Serialize};
 
 use crate::clock::CpuTime;
 use crate::histogram::Summary;
-use crate::options::SocketOptions;
+use crate::target::Target;
 
 pub(crate) use client::open;
 pub use client::run;
@@ -36,12 +34,9 @@ pub enum Direction {
 /// Datagrams at a rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Config {
-    /// The server: `wirelapse serve`.
-    pub server: SocketAddr,
-    /// Its token, where it wants one.
-    pub token: Option<String>,
-    /// The address to send from.
-    pub local: Option<IpAddr>,
+    /// The server, and how it is reached.
+    #[serde(flatten)]
+    pub target: Target,
     /// Who sends.
     pub direction: Direction,
     /// Bytes of each datagram, 24 or more.
@@ -54,24 +49,19 @@ pub struct Config {
     pub interval_ns: u64,
     /// CPU for this side's thread.
     pub cpu: Option<usize>,
-    /// Options of the sockets, on both sides; those of TCP are not set.
-    pub options: SocketOptions,
 }
 
 impl Config {
     /// Ten seconds up at 10 Mbit/s in datagrams of 1,200 bytes.
-    pub fn new(server: SocketAddr) -> Self {
+    pub fn new(target: impl Into<Target>) -> Self {
         Self {
-            server,
-            token: None,
-            local: None,
+            target: target.into(),
             direction: Direction::Up,
             datagram_bytes: 1200,
             bits_per_second: 10_000_000,
             duration_ns: 10_000_000_000,
             interval_ns: 1_000_000_000,
             cpu: None,
-            options: SocketOptions::default(),
         }
     }
 }

@@ -1,0 +1,107 @@
+//! Every workload over a path whose delay and rate are known: what it says is held against them.
+
+use std::net::{IpAddr, SocketAddr};
+use std::ops::ControlFlow;
+
+use lab::{BitRate, Config, Direction, Lab, Side};
+use model::Nanos;
+use traffic::{Progress, Server, ServerConfig, Target, load, rr, stream, udp};
+
+const DELAY_NS: u64 = 5_000_000;
+
+fn go_on(_: Progress<'_>) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
+/// 5 ms each way at a rate, with a server in host b.
+fn hosts(mbit: u32, ipv6: bool) -> (Lab, Server, Target) {
+    let way = Direction { rate: Some(BitRate::mbit(mbit)), delay: Nanos(DELAY_NS), ..Direction::default() };
+    let lab = Lab::up(&Config { a_to_b: way.clone(), b_to_a: way, ..Config::default() }).unwrap();
+    let ip = if ipv6 { IpAddr::V6(Side::B.ipv6()) } else { IpAddr::V4(Side::B.ipv4()) };
+    let server = lab.host(Side::B).run(|| Server::start(ServerConfig::new(SocketAddr::new(ip, 0)))).unwrap().unwrap();
+    let target = Target::new(server.local_addr());
+    (lab, server, target)
+}
+
+#[test]
+fn bulk_transfer_carries_what_the_wire_can_and_no_more() {
+    tier::needs!(tier::Need::Root, tier::Need::Path("/dev/net/tun"));
+    for (mbit, ipv6, direction) in [
+        (1_000, false, stream::Direction::Up),
+        (1_000, true, stream::Direction::Down),
+        (100, false, stream::Direction::Both),
+    ] {
+        let (lab, server, mut target) = hosts(mbit, ipv6);
+        target.options.congestion_control = Some("reno".into());
+        let config = stream::Config {
+            direction,
+            duration_ns: 1_500_000_000,
+            warm_up_s: 1,
+            interval_ns: 100_000_000,
+            ..stream::Config::new(target)
+        };
+        let outcome = lab.host(Side::A).run(|| stream::run(&config, &mut go_on)).unwrap().unwrap();
+        server.stop();
+        assert_eq!(outcome.interrupted, None);
+        // Payload of full segments with timestamps over what Ethernet charges for each.
+        let wire = f64::from(mbit) * 1e6 * (1_500.0 - if ipv6 { 72.0 } else { 52.0 }) / 1_538.0;
+        for total in [outcome.up, outcome.down].into_iter().flatten() {
+            let goodput = total.goodput_bits_per_second.unwrap();
+            // The queue's content at the end of the warm-up, and of the test, is the error either way.
+            assert!(goodput < 1.05 * wire && goodput > 0.3 * wire, "{goodput} of {wire}, {direction:?}");
+        }
+        assert_eq!(outcome.congestion_control.as_deref(), Some("reno"));
+        assert_eq!(outcome.server_congestion_control.as_deref(), Some("reno"));
+        for sample in outcome.series.iter().chain(&outcome.server_series).filter(|s| s.end_ns > 500_000_000) {
+            let (tcp, memory) = (sample.tcp.unwrap(), sample.memory.unwrap());
+            assert!(!sample.sends || tcp.min_rtt_ns >= 2 * DELAY_NS, "{sample:?}");
+            assert!(memory.receive_buffer_bytes > 0 && memory.send_buffer_bytes > 0, "{sample:?}");
+        }
+    }
+}
+
+#[test]
+fn exchanges_and_datagrams_take_as_long_as_the_path() {
+    tier::needs!(tier::Need::Root, tier::Need::Path("/dev/net/tun"));
+    let (lab, server, target) = hosts(100, false);
+    let a = lab.host(Side::A);
+    for (connect_each, round_trips) in [(false, 1), (true, 2)] {
+        let mut config = rr::Config { connect_each, duration_ns: 500_000_000, ..rr::Config::new(target.clone()) };
+        config.target.options.nodelay = Some(true);
+        config.target.options.dscp = Some(46);
+        let outcome = a.run(|| rr::run(&config, &mut go_on)).unwrap().unwrap();
+        let least = round_trips * 2 * DELAY_NS;
+        assert!(outcome.transactions > 3 && outcome.latency.min_ns >= least, "{:?}", outcome.latency);
+        assert!(outcome.transactions_per_second <= 1e9 / least as f64 * 1.01, "{}", outcome.transactions_per_second);
+    }
+    for direction in [udp::Direction::Up, udp::Direction::Down] {
+        let config = udp::Config { direction, duration_ns: 500_000_000, ..udp::Config::new(target.clone()) };
+        let outcome = a.run(|| udp::run(&config, &mut go_on)).unwrap().unwrap();
+        assert_eq!((outcome.datagrams.lost, outcome.datagrams.received), (0, outcome.sent), "{:?}", outcome.datagrams);
+        let delay = outcome.one_way_delay.expect("both ends have one clock");
+        assert!(delay.min_ns >= DELAY_NS && delay.p50_ns < 20 * DELAY_NS, "{delay:?}");
+    }
+    server.stop();
+}
+
+#[test]
+fn a_load_fills_the_queue_and_the_probes_see_it() {
+    tier::needs!(tier::Need::Root, tier::Need::Path("/dev/net/tun"));
+    let (lab, server, target) = hosts(20, false);
+    let config = load::Config {
+        before_ns: 500_000_000,
+        load_ns: 3_000_000_000,
+        after_ns: 500_000_000,
+        flows: 1,
+        probe_interval_ns: 20_000_000,
+        ..load::Config::new(target)
+    };
+    let outcome = lab.host(Side::A).run(|| load::run(&config, &mut go_on)).unwrap().unwrap();
+    server.stop();
+    for probed in &outcome.probes {
+        assert_eq!(probed.error, None, "{}", probed.probe);
+        assert!(probed.before.round_trip.min_ns >= 2 * DELAY_NS, "{:?}", probed.before);
+        // The lab's queue holds far more than a round trip: the load's own segments stand before the probe's.
+        assert!(probed.loaded.round_trip.p50_ns > probed.before.round_trip.p50_ns + DELAY_NS, "{probed:?}");
+    }
+}
