@@ -982,7 +982,8 @@ int udp_taken(struct __sk_buff *ctx)
 	record.pid = info->pid;
 	__builtin_memcpy(record.comm, info->comm, sizeof(record.comm));
 	record.frame_bytes = NO_NUMBER;
-	key = 1ull << 63 | bpf_get_smp_processor_id();
+	/* No address: of kernel memory, the upper 16 bits are all set. */
+	key = 1ull << 62 | bpf_get_smp_processor_id();
 	if (bpf_ksym_exists(bpf_cast_to_kern_ctx)) {
 		const struct sock___packets *socket = CAST(sk, struct sock___packets);
 
@@ -1155,8 +1156,8 @@ arriving_only:
 	if (wanted.udp) {
 		record = bpf_map_lookup_elem(&arriving, &key);
 		here = bpf_map_lookup_elem(&arriving_here, &zero);
-		if (!record && here && *here >> 63 && receiver) {
-			/* Where the context cannot be cast, the packet at work here is it. */
+		if (!record && here && *here >> 62 == 1) {
+			/* Where the context cannot be cast, the packet that this CPU is queueing is it. */
 			here_key = *here;
 			record = bpf_map_lookup_elem(&arriving, &here_key);
 			key = here_key;
