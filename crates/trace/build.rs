@@ -9,6 +9,8 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("bpf", "timestamping"),
     ("bpf", "tracepoints"),
     ("bpf", "capabilities"),
+    ("bpf", "baselines"),
+    ("watch", "watch"),
     ("receive", "receive"),
     ("packets", "packets"),
 ];

@@ -13,6 +13,7 @@ mod clock;
 mod connection;
 mod datagram;
 mod event;
+mod field;
 mod lost;
 mod nanos;
 mod owner;
@@ -29,6 +30,7 @@ pub use clock::{Clock, Conversion, Instant, Mac, Monotonic, Realtime, Source, Ta
 pub use connection::{Connection, ConnectionId, ConnectionTotals, Opening};
 pub use datagram::{Datagram, DatagramLeg, DatagramStamps};
 pub use event::Event;
+pub use field::{Field, Moment, Reading, Scale, Unit};
 pub use lost::Lost;
 pub use nanos::Nanos;
 pub use owner::{Comm, Owner};

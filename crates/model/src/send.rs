@@ -27,7 +27,8 @@ pub struct Send {
 
 /// When a byte passed each stage; `None` where the stage gave no stamp.
 ///
-/// A stage that repeats (a retransmission, a second qdisc) keeps its first time.
+/// A stage that repeats (a retransmission, a second qdisc) keeps its first time. A time with an error is the earliest at which the
+/// stage can have been passed, or for the NIC's the one its clock showed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamps {
     /// In the write queue.
@@ -36,6 +37,11 @@ pub struct Stamps {
     pub sched: Option<Instant<Monotonic>>,
     /// To the driver.
     pub driver: Option<Instant<Monotonic>>,
+    /// The bound on the error of `sched`, to either side: zero for a stamp of this very packet; more where its packet gave none and
+    /// the time was found between two that are known.
+    pub sched_error: Nanos,
+    /// The same of `driver`.
+    pub driver_error: Nanos,
     /// On the wire, by the NIC, converted to this clock with the error that carries.
     pub nic: Option<Timestamp<Monotonic>>,
     /// Acknowledged.
@@ -146,6 +152,19 @@ impl Send {
         }
     }
 
+    /// The bound on the error of a leg, to either side: of the stamps at both of its ends together. Zero where both are stamps of the
+    /// packet itself by the kernel.
+    pub fn leg_error(&self, leg: Leg) -> Nanos {
+        let nic = self.stamps.nic.map(|nic| nic.error);
+        match leg {
+            Leg::Tcp => self.stamps.sched_error,
+            Leg::Qdisc => self.stamps.sched_error + self.stamps.driver_error,
+            Leg::Nic => self.stamps.driver_error + nic.unwrap_or_default(),
+            Leg::Network => nic.unwrap_or(self.stamps.driver_error),
+            Leg::Total => Nanos::ZERO,
+        }
+    }
+
     /// How long the first of the merged bytes waited in TCP: no shorter than the `tcp` leg.
     pub fn oldest_tcp_wait(&self) -> Option<Nanos> {
         self.stamps.sched?.since(self.merged.oldest?).ok()
@@ -155,7 +174,15 @@ impl Send {
 impl Stamps {
     /// A send that was just made.
     pub const fn sent_at(send: Instant<Monotonic>) -> Self {
-        Self { send, sched: None, driver: None, nic: None, ack: None }
+        Self {
+            send,
+            sched: None,
+            driver: None,
+            sched_error: Nanos::ZERO,
+            driver_error: Nanos::ZERO,
+            nic: None,
+            ack: None,
+        }
     }
 
     /// When the byte passed `stage`.
@@ -208,7 +235,7 @@ mod tests {
     proptest! {
         #[test]
         fn legs_add_up_to_the_total_or_say_why_not(t in prop::array::uniform4(0u64..1_000)) {
-            let s = send(Stamps { sched: Some(at(t[1])), driver: Some(at(t[2])), nic: None, ack: Some(at(t[3])), send: at(t[0]) });
+            let s = send(Stamps { sched: Some(at(t[1])), driver: Some(at(t[2])), ack: Some(at(t[3])), ..Stamps::sent_at(at(t[0])) });
             let parts: Result<Vec<_>, _> = Leg::PARTS.into_iter().map(|l| s.leg(l)).collect();
             if let Ok(parts) = parts {
                 let sum: Nanos = parts.into_iter().flatten().sum();

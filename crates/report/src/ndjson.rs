@@ -109,6 +109,8 @@ impl<W: Write> Ndjson<W> {
                         o.number("n", stats.times.n());
                         o.number("missing", stats.missing);
                         o.number("disorder", stats.disorder);
+                        o.number("inferred", stats.inferred);
+                        o.number("error_ns", stats.error.0);
                         o.number("sum_ns", stats.times.sum());
                         o.number_or_null("min_ns", stats.times.min());
                         for (key, quantile) in QUANTILES {
@@ -222,6 +224,8 @@ impl<W: Write> Ndjson<W> {
             for (key, leg) in LEGS {
                 o.number_or_null(key, s.leg(leg).ok().flatten().map(|n| n.0));
             }
+            o.number_or_null("sched_error_ns", s.stamps.sched.map(|_| s.stamps.sched_error.0));
+            o.number_or_null("driver_error_ns", s.stamps.driver.map(|_| s.stamps.driver_error.0));
             o.number_or_null("nic_error_ns", s.stamps.nic.map(|t| t.error.0));
             match s.wait {
                 Some(wait) => {

@@ -11,7 +11,7 @@ use crate::LegStats;
 pub type Drops = BTreeMap<(&'static str, DropReason), u64>;
 
 fn no_times() -> LegStats {
-    LegStats { times: Distribution::new(Precision::Fine), missing: 0, disorder: 0 }
+    LegStats::new(Precision::Fine)
 }
 
 fn count(drops: &mut Drops, direction: Direction, dropped: &Dropped) {

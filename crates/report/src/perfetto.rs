@@ -401,6 +401,13 @@ fn annotate(event: &mut Message, send: &Send) {
         ("retransmissions", send.retransmissions.into()),
     ];
     self::numbers(event, &numbers);
+    let errors = [
+        ("sched error (ns)", send.stamps.sched_error.0),
+        ("driver error (ns)", send.stamps.driver_error.0),
+        ("nic error (ns)", send.stamps.nic.map_or(0, |nic| nic.error.0)),
+    ];
+    let errors: Vec<_> = errors.into_iter().filter(|e| e.1 > 0).collect();
+    self::numbers(event, &errors);
     let mut words = vec![("congestion", congestion(state.congestion))];
     if let Some(wait) = send.wait {
         words.push(("waited for", wait.reason.name()));

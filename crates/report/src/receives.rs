@@ -41,7 +41,7 @@ pub struct Receives {
 impl Receives {
     /// Nothing yet; keeps this many of the slowest.
     pub fn new(slowest: usize) -> Self {
-        let leg = |_| LegStats { times: Distribution::new(Precision::Fine), missing: 0, disorder: 0 };
+        let leg = |_| LegStats::new(Precision::Fine);
         Self {
             receives: 0,
             bytes: 0,

@@ -6,7 +6,7 @@ use model::{Comm, ConnectionId, Datagram, DatagramLeg, DatagramStamps, Direction
 
 use crate::column::{Cell, Column, Kind};
 use crate::packets::{at, direction, dropped, end, moment, owned, reason};
-use crate::reader::{Bad, Row};
+use crate::row::{Bad, Row};
 
 /// `send`, `sched`, `driver`; nothing of one that was received.
 fn sent(datagram: &Datagram) -> [Option<Instant<Monotonic>>; 3] {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use model::{ConnectionId, Direction, DropReason, Dropped, Instant, Monotonic, Nanos, Packet, SeqNumber, TcpFlags};
 
 use crate::column::{Cell, Column, Kind};
-use crate::reader::{Bad, Row};
+use crate::row::{Bad, Row};
 
 pub(crate) fn moment(at: Option<Instant<Monotonic>>) -> Cell<'static> {
     at.map(Instant::as_nanos).into()

@@ -7,7 +7,7 @@ use std::path::Path;
 use libbpf_rs::ObjectBuilder;
 
 use crate::packets::Wanted;
-use crate::{Config, object, tracer};
+use crate::{Config, object, programs};
 
 /// Whether the machine has something.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,15 +85,15 @@ pub fn all() -> Vec<Capability> {
         name: "bpf_timestamping",
         purpose: "calls back at each stage of a send, for armed sockets alone (Linux 6.15)",
         instead: "the tracepoints backend",
-        state: tried(tracer::try_timestamping(&config)),
+        state: tried(programs::try_timestamping(&config)),
     });
     list.push(Capability {
         name: "tracepoints_backend",
         purpose: "times sends where BPF timestamping is missing",
         instead: "BPF timestamping",
-        state: tried(tracer::try_tracepoints(&config)),
+        state: tried(programs::try_tracepoints(&config)),
     });
-    let received = tracer::try_receive(&config);
+    let received = programs::try_receive(&config);
     list.push(Capability {
         name: "receive_stages",
         purpose: "driver_rx, tcp_rx and read of received bytes (--receive): tracepoints that run for every TCP socket of the \
@@ -114,8 +114,8 @@ pub fn all() -> Vec<Capability> {
 
 /// Packets and datagrams, and what each kernel lacks of them.
 fn packets(config: &Config, tried: &dyn Fn(Result<(), String>) -> State, list: &mut Vec<Capability>) {
-    let segments = tracer::try_packets(config, Wanted { tcp: true, udp: false });
-    let datagrams = tracer::try_packets(config, Wanted { tcp: false, udp: true });
+    let segments = programs::try_packets(config, Wanted { tcp: true, udp: false });
+    let datagrams = programs::try_packets(config, Wanted { tcp: false, udp: true });
     let without = |of: &Result<Vec<String>, String>, what: &str| {
         of.clone().and_then(|missing| missing.into_iter().find(|reason| reason.starts_with(what)).map_or(Ok(()), Err))
     };

@@ -63,6 +63,14 @@ pub enum Error {
         /// Why not tracepoints.
         tracepoints: String,
     },
+    /// This kernel does not run the programs of a probe.
+    #[error("{what}: the programs do not load on this kernel: {reason}\n`wirelapse doctor` tells more")]
+    Refused {
+        /// Which probe.
+        what: &'static str,
+        /// What the kernel said.
+        reason: String,
+    },
     /// The receiving side cannot be observed on this kernel.
     #[error("received bytes cannot be followed on this kernel: {reason}; `wirelapse doctor` tells more")]
     Receive {

@@ -13,26 +13,34 @@
 //! outside the target are never armed.
 
 mod aim;
+pub mod baselines;
 pub mod capabilities;
+mod cgroup;
+mod clock;
 pub mod command;
 mod config;
 mod decode;
 mod error;
+mod inbox;
 mod layout;
 mod namespace;
+mod nic;
 mod object;
 mod packets;
 mod passes;
 mod process;
+mod programs;
 mod receive;
 mod requests;
 mod sampling;
 mod target;
 mod tracer;
+pub mod watch;
 
 pub use config::{Backend, BackendChoice, Config};
 pub use decode::{DecodeError, Record, decode};
 pub use error::Error;
+pub use nic::NicStamp;
 pub use packets::Packets;
 pub use receive::Receiving;
 pub use requests::Requests;

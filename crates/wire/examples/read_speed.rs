@@ -5,15 +5,16 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use wire::generate::{Traffic, write_traffic};
-use wire::{Capture, Packet, Packets};
+use wire::generate::{Pattern, Traffic, write_traffic};
+use wire::{Capture, Packet, Packets, Part};
 
 fn main() {
     let mut numbers = std::env::args().skip(1).map(|a| a.parse::<u64>().expect("a number"));
     let packets = numbers.next().unwrap_or(2_000_000);
     let connections = numbers.next().unwrap_or(1_000) as u32;
     let mut file = Vec::new();
-    write_traffic(&mut file, &Traffic { packets, connections, seed: 1, loss_one_in: 100 }).expect("memory");
+    write_traffic(&mut file, &Traffic { pattern: Pattern::Download, packets, connections, seed: 1, loss_one_in: 100 })
+        .expect("memory");
     measure("frames only, in memory", packets, || {
         let (mut capture, mut bytes) = (Capture::from_bytes(&file).expect("a capture"), 0u64);
         while let Some(frame) = capture.next_frame().expect("memory") {
@@ -22,6 +23,10 @@ fn main() {
         bytes
     });
     measure("segments, in memory", packets, || payload(Packets::from_bytes(&file).expect("a capture")));
+    measure("segments of every other connection, in memory", packets, || {
+        let part = Part::shares(2, 1).next().expect("two");
+        payload(Packets::from_bytes(&file).expect("a capture").only(part))
+    });
     measure("segments, streamed", packets, || payload(Packets::from_reader(&file[..]).expect("a capture")));
 }
 

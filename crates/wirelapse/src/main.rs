@@ -8,16 +8,19 @@ mod completions;
 mod crr;
 mod doctor;
 mod exit;
+mod font;
 mod lab;
 mod man;
 mod ping_under_load;
 mod probe;
+mod report;
 mod rr;
 mod serve;
 mod stream;
 mod study;
 mod trace;
 mod udp;
+mod watch;
 mod workload;
 
 use std::process::ExitCode;
@@ -36,9 +39,11 @@ struct Cli {
 enum Command {
     Doctor(doctor::Args),
     Trace(trace::Args),
+    Watch(watch::Args),
     Probe(probe::Args),
     Analyze(analyze::Args),
     Compare(compare::Args),
+    Report(report::Args),
     Lab(lab::Args),
     Study(study::Args),
     Serve(serve::Args),
@@ -55,9 +60,11 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Doctor(args) => doctor::run(&args),
         Command::Trace(args) => trace::run(&args),
+        Command::Watch(args) => watch::run(&args),
         Command::Probe(args) => probe::run(&args),
         Command::Analyze(args) => analyze::run(&args),
         Command::Compare(args) => compare::run(&args),
+        Command::Report(args) => report::run(&args),
         Command::Lab(args) => lab::run(&args),
         Command::Study(args) => study::run(&args),
         Command::Serve(args) => serve::run(&args),

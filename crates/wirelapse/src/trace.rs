@@ -1,10 +1,10 @@
 //! `wirelapse trace`.
 
-mod machine;
+pub mod machine;
 mod outputs;
-mod request;
-mod screen;
-mod stop;
+pub mod request;
+pub mod screen;
+pub mod stop;
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command};
@@ -17,6 +17,7 @@ use trace::command::Stopped;
 use trace::{Error, IpNet, Tracer};
 
 use crate::exit::BadInput;
+pub use machine::{colour_wanted, unicode};
 use outputs::Outputs;
 use request::{Backend, Request};
 
@@ -122,7 +123,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let provenance = machine::provenance(&request, &tracer);
     let begun = machine::monotonic();
     let mut outputs = Outputs::open(&request, provenance, perfetto)?;
-    let mut screen = request.live.then(|| screen::Screen::open(&request)).flatten();
+    let more = |on: bool, rows: u16| if on { rows } else { 0 };
+    let rows = report::live::ROWS
+        + more(request.config.receive, report::live::ROWS_OF_RECEIVES)
+        + more(request.requests, report::live::ROWS_OF_REQUESTS);
+    let mut screen = request.live.then(|| screen::Screen::open(rows)).flatten();
     let mut child = stopped.map(|s| release(s, &request).inspect_err(|_| request.discard(made))).transpose()?;
 
     let facts = |tracer: &Tracer| Facts {
@@ -151,7 +156,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             && drawn.elapsed() >= REDRAW
         {
             drawn = Instant::now();
-            screen.draw(outputs.summary(), &facts(&tracer));
+            let facts = facts(&tracer);
+            screen.draw(|canvas, rows| report::view::live(canvas, outputs.summary(), &facts, rows));
         }
     }
 

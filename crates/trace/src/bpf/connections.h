@@ -102,6 +102,8 @@ static __always_inline struct slot *slot_open(struct row *row, __u32 number, con
 	slot->record.merged = 0;
 	slot->record.merged_bytes = 0;
 	slot->record.retransmissions = 0;
+	slot->record.sched_span = 0;
+	slot->record.driver_span = 0;
 	slot->record.reason = REASON_UNKNOWN;
 	bpf_get_current_comm(slot->record.comm, sizeof(slot->record.comm));
 	state_read(&slot->record.state, tp);
@@ -170,15 +172,6 @@ static __always_inline void stage_driver(struct row *row, __u32 number, __u32 ke
 	slot = slot_at(number, at);
 	if (slot)
 		slot_driver(row, slot, at, now);
-}
-
-static __always_inline void stage_nic(struct row *row, __u32 number, __u32 key, __u64 at_nic)
-{
-	__u32 at = slot_find(row, number, key, row->driver_next - 1);
-	struct slot *slot = slot_at(number, at);
-
-	if (at != row->tail && slot && !slot->record.nic)
-		slot->record.nic = at_nic;
 }
 
 /* A packet of `segments` segments from `seq` on was sent again. */

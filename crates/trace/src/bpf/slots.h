@@ -22,7 +22,7 @@ struct slot {
 	__u32 changes; /* the row's, when `clocks` was copied */
 	struct send_record record;
 };
-_Static_assert(sizeof(struct slot) == 240, "slot");
+_Static_assert(sizeof(struct slot) == 256, "slot");
 
 struct row {
 	__u64 cookie; /* 0: free */
@@ -53,6 +53,11 @@ struct row {
 	__u8 frozen; /* totals are final: a FIN has taken a sequence number */
 	__u16 armed; /* the kernel calls back for the socket, though its window may be over */
 	__u64 window_end; /* 0: no end, or WINDOW_CLOSED */
+	/* The last tagged packet of new data: when it went to the qdisc, and to the driver, and where its bytes ended there. */
+	__u64 sched_last;
+	__u64 driver_last;
+	__u32 driver_end;
+	__u32 pad;
 	struct totals totals;
 };
 
@@ -195,9 +200,33 @@ static __always_inline void record_out(struct slot *slot)
 		COUNT(ring_buffer);
 }
 
+/* A stage that gave no stamp was passed after the last packet before that gave one, and before the ACK: bytes keep their order. */
+static __always_inline void slot_bound(const struct row *row, struct slot *slot)
+{
+	__u64 from = slot->record.send, until = slot->record.ack;
+
+	if (!slot->record.sched) {
+		if (from < row->sched_last)
+			from = row->sched_last;
+		if (from >= until || until - from > 0xffffffffu)
+			return;
+		slot->record.sched = from;
+		slot->record.sched_span = until - from;
+	}
+	from = slot->record.sched;
+	if (from < row->driver_last)
+		from = row->driver_last;
+	if (from >= until || until - from > 0xffffffffu)
+		return;
+	slot->record.driver = from;
+	slot->record.driver_span = until - from;
+}
+
 /* Hands on the oldest send. */
 static __always_inline void slot_pop(struct row *row, struct slot *slot)
 {
+	if (!slot->record.driver)
+		slot_bound(row, slot);
 	if (!slot->record.sched)
 		COUNT(no_sched);
 	if (!slot->record.driver)
@@ -406,4 +435,4 @@ static __always_inline void row_release(struct socket_info *info, struct row *ro
 	row->cookie = 0;
 	bpf_map_push_elem(&free_rows, &number, BPF_ANY);
 }
-_Static_assert(sizeof(struct row) == 264, "row");
+_Static_assert(sizeof(struct row) == 288, "row");

@@ -16,9 +16,6 @@ const volatile struct packet_config wanted SEC(".rodata.wanted");
 
 /* The kernel's types that only this probe reads; relocated like those of kernel.h. */
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-struct net_device {
-	possible_net_t nd_net;
-};
 struct sk_buff___packets {
 	struct net_device *dev;
 	int skb_iif;
