@@ -29,7 +29,7 @@ fn add(stats: &mut LegStats, time: Result<Option<model::Nanos>, model::Disorder>
 /// The figures of packets of TCP.
 #[derive(Clone, Debug)]
 pub struct Packets {
-    /// Packets that were sent, dropped ones among them.
+    /// Packets that entered the packet scheduler, dropped ones among them.
     pub packets: u64,
     /// Segments that they became on the wire.
     pub segments: u64,
@@ -77,7 +77,8 @@ impl Packets {
         if let Some(dropped) = &packet.dropped {
             count(&mut self.drops, packet.direction, dropped);
         }
-        if packet.direction == Direction::Received {
+        // Received, dropped before the packet scheduler, or a segment of a packet that was cut up and counted before.
+        if packet.sched.is_none() {
             return;
         }
         let segments = u64::from(packet.segments);

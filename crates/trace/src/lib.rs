@@ -2,9 +2,10 @@
 //!
 //! **Does:** follows the TCP connections of a [`Target`] (those that exist and those to come), joins the stages of each send in
 //! the kernel and gives one [`model::Event::Send`] a send, with the connection's state and the reason why its bytes waited.
-//! Two backends: BPF timestamping (Linux 6.15 and later), and tracepoints.
+//! Two backends: BPF timestamping (Linux 6.15 and later), and tracepoints. Where asked, every packet of these connections
+//! ([`model::Event::Packet`]) and every datagram of UDP sockets of the target ([`model::Event::Datagram`]), with drops and their reason.
 //!
-//! **Does not:** touch the traced programs or their packets, follow UDP, or show anything: views and files are made elsewhere.
+//! **Does not:** touch the traced programs or their packets, or show anything: views and files are made elsewhere.
 //!
 //! **Guarantees:** every send seen is delivered or in exactly one counter of [`model::Lost`] (merged sends are in the
 //! counter and in the record of the send they were merged into); memory is fixed when tracing starts ([`Tracer::memory_bound`]);

@@ -56,11 +56,12 @@ enum For {
 }
 
 /// Programs that have to load.
-const NEEDED: [(&str, For, At); 14] = [
+const NEEDED: [(&str, For, At); 15] = [
     ("packet_queued", For::Both, At::Section),
     ("packet_started", For::Both, At::Section),
     ("packet_driven", For::Both, At::Section),
     ("packet_again", For::Tcp, At::Section),
+    ("answer_again", For::Tcp, At::Section),
     ("ack_came", For::Tcp, At::Section),
     ("stream_changed", For::Tcp, At::Section),
     ("stream_called", For::Tcp, At::Cgroup),
@@ -270,7 +271,7 @@ impl Packets {
     /// The bytes of kernel memory that its maps can take.
     pub(crate) const fn memory() -> u64 {
         // Entries with their keys and the table's own 64 bytes.
-        16_384 * (128 + 16 + 64) + 4096 * (128 + 8 + 64) + 16_384 * (16 + 8 + 64) + 4096 * 64
+        16_384 * (128 + 16 + 64) + 4096 * (128 + 8 + 64) + 16_384 * (16 + 8 + 64) + 4096 * (64 + 64)
     }
 }
 

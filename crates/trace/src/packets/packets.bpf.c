@@ -125,10 +125,10 @@ struct udp_header {
 
 /* What is kept of a TCP socket whose packets are seen. */
 struct stream {
-	__u32 highest; /* sequence number after the last one that was ever sent */
+	__u32 highest; /* sequence number after its SYN */
 	__u32 acked;
 	__u32 number;
-	__u8 known;
+	__u8 known; /* `highest` is set */
 	__u8 acks; /* `acked` is set */
 	__u16 pad;
 };
@@ -162,6 +162,14 @@ struct {
 	__uint(max_entries, 4096);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 } listeners SEC(".maps");
+
+/* Requests that a SYN-ACK was sent for, by cookie: another one is a retransmission. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__type(key, __u64);
+	__type(value, __u8);
+	__uint(max_entries, 4096);
+} answered SEC(".maps");
 
 /* On the way from the packet scheduler to the driver, by the skb's address; or, for a GSO packet of TCP, which may be cut up on that
  * way, by its socket and sequence number. */
@@ -432,7 +440,7 @@ static __always_inline bool stream_of(struct sock *sk, struct stream **stream)
 static __always_inline bool segment_leaves(struct packet_record *record, const struct sk_buff *skb, struct sock *sk,
 					   bool counted)
 {
-	__u32 state = sk->__sk_common.skc_state, end;
+	__u32 end, next;
 	struct headers headers;
 	struct stream *stream = NULL;
 	struct tcp_sock *tp;
@@ -443,17 +451,21 @@ static __always_inline bool segment_leaves(struct packet_record *record, const s
 	if (headers.source_port != sk->__sk_common.skc_num || headers.destination_port != bpf_ntohs(sk->__sk_common.skc_dport))
 		return false;
 	end = headers.first_seq + headers.bytes + !!(headers.flags & TCP_FLAG_SYN) + !!(headers.flags & TCP_FLAG_FIN);
-	if (!stream->known) {
-		tp = TCP_SOCK(sk);
-		stream->highest = state == TCP_SYN_SENT || state == TCP_SYN_RECV || !tp ? headers.first_seq : tp->snd_nxt;
+	tp = TCP_SOCK(sk);
+	if (!tp)
+		return false;
+	/* What the packet scheduler itself refuses TCP sends anew without calling that a retransmission: snd_nxt has not moved. A SYN may
+	 * have waited for its neighbour's address, and finds it moved the first time. */
+	next = tp->snd_nxt;
+	if (headers.flags & TCP_FLAG_SYN) {
+		next = stream->known ? stream->highest : headers.first_seq;
 		stream->known = 1;
+		stream->highest = end;
 	}
 	record->kind = RECORD_PACKET;
 	ends_set(record, &headers, true);
-	if (end != headers.first_seq && before(headers.first_seq, stream->highest))
+	if (end != headers.first_seq && before(headers.first_seq, next))
 		record->marks |= MARK_RETRANSMISSION;
-	if (counted && before(stream->highest, end))
-		stream->highest = end;
 	record->number = counted ? __sync_fetch_and_add(&stream->number, 1) : NO_NUMBER;
 	return true;
 }
@@ -463,7 +475,9 @@ static __always_inline bool answer_leaves(struct packet_record *record, const st
 {
 	const struct sock_common___packets *request = (const void *)&sk->__sk_common;
 	__u64 listener = (__u64)BPF_CORE_READ(request, skc_listener);
+	__u64 cookie = cookie_of(sk);
 	struct headers headers;
+	__u8 one = 1;
 
 	if (!bpf_map_lookup_elem(&listeners, &listener) || !headers_of(skb, IPPROTO_TCP, &headers))
 		return false;
@@ -472,6 +486,8 @@ static __always_inline bool answer_leaves(struct packet_record *record, const st
 	record->kind = RECORD_PACKET;
 	ends_set(record, &headers, true);
 	record->number = NO_NUMBER;
+	if (bpf_map_update_elem(&answered, &cookie, &one, BPF_NOEXIST))
+		record->marks |= MARK_RETRANSMISSION;
 	return true;
 }
 
@@ -641,6 +657,16 @@ int BPF_PROG(packet_again, struct sock *sk, struct sk_buff *skb)
 {
 	if (full_socket(sk->__sk_common.skc_state) && bpf_sk_storage_get(&streams, sk, NULL, 0))
 		COUNT_BY(retransmitted_segments, segments_of(skb));
+	return 0;
+}
+
+SEC("tp_btf/tcp_retransmit_synack")
+int BPF_PROG(answer_again, struct sock *listener)
+{
+	__u64 key = (__u64)listener;
+
+	if (bpf_map_lookup_elem(&listeners, &key))
+		COUNT(retransmitted_segments);
 	return 0;
 }
 
@@ -953,7 +979,8 @@ int udp_taken(struct __sk_buff *ctx)
 	record.pid = info->pid;
 	__builtin_memcpy(record.comm, info->comm, sizeof(record.comm));
 	record.frame_bytes = NO_NUMBER;
-	key = 1ull << 63 | bpf_get_smp_processor_id();
+	/* No address: of kernel memory, the upper 16 bits are all set. */
+	key = 1ull << 62 | bpf_get_smp_processor_id();
 	if (bpf_ksym_exists(bpf_cast_to_kern_ctx)) {
 		const struct sock___packets *socket = CAST(sk, struct sock___packets);
 
@@ -1108,20 +1135,26 @@ static __always_inline int on_drop(struct sk_buff *skb, __u32 reason, struct soc
 		}
 		record = find(&way, skb, sk);
 		if (record) {
-			record->marks |= MARK_DROPPED;
-			record->dropped_at = now;
-			record->drop_reason = reason;
+			bool whole = record->segments == segments_of(skb);
+
+			if (whole) {
+				record->marks |= MARK_DROPPED;
+				record->dropped_at = now;
+				record->drop_reason = reason;
+			}
 			packet_out(record);
 			bpf_map_delete_elem(&on_way, &way);
-			return 0;
+			if (whole)
+				return 0;
+			/* The first segment of a packet that was cut up: dropped by itself, while the others go on. */
 		}
 	}
 arriving_only:
 	if (wanted.udp) {
 		record = bpf_map_lookup_elem(&arriving, &key);
 		here = bpf_map_lookup_elem(&arriving_here, &zero);
-		if (!record && here && *here >> 63 && receiver) {
-			/* Where the context cannot be cast, the packet at work here is it. */
+		if (!record && here && *here >> 62 == 1) {
+			/* Where the context cannot be cast, the packet that this CPU is queueing is it. */
 			here_key = *here;
 			record = bpf_map_lookup_elem(&arriving, &here_key);
 			key = here_key;

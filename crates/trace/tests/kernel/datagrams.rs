@@ -164,8 +164,8 @@ fn a_reader_that_sleeps_shows_it_in_the_socket_leg_alone() {
         let (events, _) = trace.finish();
         for datagram in datagrams(&events, Direction::Received) {
             let (softirq, socket) = (datagram.leg(DatagramLeg::Softirq), datagram.leg(DatagramLeg::Socket));
-            assert!(socket.unwrap().unwrap().0 >= 30_000_000);
-            assert!(softirq.unwrap().unwrap().0 < 30_000_000);
+            let (softirq, socket) = (softirq.unwrap().unwrap(), socket.unwrap().unwrap());
+            assert!(socket.0 >= 30_000_000 && softirq < socket, "{datagram:?}");
         }
     });
 }
@@ -194,5 +194,88 @@ fn what_was_waiting_before_the_trace_does_not_shift_the_reads() {
         assert_eq!(told[0], (200, None));
         assert!(told[1].0 == 300 && told[1].1.unwrap().0 >= 20_000_000, "{told:?}");
         assert_eq!(summary.lost.datagram_no_read, 1);
+    });
+}
+
+fn option(socket: &UdpSocket, option: i32, value: i32) {
+    // SAFETY: the option is an int, and its size is given.
+    let done = unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_UDP, option, (&raw const value).cast(), 4) };
+    assert_eq!(done, 0);
+}
+
+#[test]
+fn segments_of_gso_and_gro_are_counted() {
+    tier::needs!(tier::Need::Root);
+    in_namespace(None, || {
+        let (plain, coalescing) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
+        option(&coalescing, libc::UDP_GRO, 1);
+        let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+        option(&client, libc::UDP_SEGMENT, 500);
+        let trace = Trace::start(&udp(port(client.local_addr().unwrap().port())));
+        for to in [&plain, &coalescing] {
+            client.send_to(&[1; 4_700], to.local_addr().unwrap()).unwrap();
+        }
+        for _ in 0..10 {
+            plain.recv(&mut [0; 5000]).unwrap();
+        }
+        assert_eq!(coalescing.recv(&mut [0; 5000]).unwrap(), 4_700);
+        let (events, _) = trace.finish();
+        let told = |direction, at: &UdpSocket| -> Vec<(u32, u32)> {
+            let port = at.local_addr().unwrap().port();
+            let all = datagrams(&events, direction).into_iter();
+            all.filter(|d| d.local.port() == port).map(|d| (d.bytes, d.segments)).collect()
+        };
+        assert_eq!(told(Direction::Sent, &client), [(4_700, 10), (4_700, 10)]);
+        let mut cut = vec![(500, 1); 9];
+        cut.push((200, 1));
+        assert_eq!(told(Direction::Received, &plain), cut);
+        assert_eq!(told(Direction::Received, &coalescing), [(4_700, 10)]);
+    });
+}
+
+#[test]
+fn under_load_every_datagram_is_told_of_or_counted_as_lost() {
+    tier::needs!(tier::Need::Root);
+    const SENT: usize = 100_000;
+    in_namespace(None, || {
+        let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+        buffer(&server, 4 << 20);
+        let at = server.local_addr().unwrap();
+        // A ring buffer that is too small: losses have to occur, and to be counted.
+        let mut trace = Trace::start(&Config { ring_bytes: 1 << 20, ..udp(port(at.port())) });
+        server.set_read_timeout(Some(std::time::Duration::from_millis(500))).unwrap();
+        let reader = std::thread::spawn(move || {
+            let mut n = 0;
+            while server.recv(&mut [0; 100]).is_ok() {
+                n += 1;
+            }
+            n
+        });
+        let senders: Vec<_> = (0..2)
+            .map(|_| {
+                std::thread::spawn(move || {
+                    let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+                    for _ in 0..SENT / 2 {
+                        client.send_to(&[1; 64], at).unwrap();
+                    }
+                })
+            })
+            .collect();
+        while senders.iter().any(|s| !s.is_finished()) {
+            trace.poll();
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        let read: usize = reader.join().unwrap();
+        let (events, summary) = trace.finish();
+        let (sent, received) = (datagrams(&events, Direction::Sent), datagrams(&events, Direction::Received));
+        let lost = summary.lost;
+        assert_eq!(lost.packet_no_room, 0);
+        assert_eq!((sent.len() + received.len()) as u64 + lost.datagram_ring_buffer, 2 * SENT as u64);
+        let dropped = received.iter().filter(|d| d.dropped.is_some()).count();
+        let timed =
+            received.iter().filter(|d| matches!(d.stamps, DatagramStamps::Received { read: Some(_), .. })).count();
+        // Each arrival without a reading is in its counter, too.
+        assert_eq!((received.len() - dropped - timed) as u64, lost.datagram_no_read);
+        assert!(read >= timed && timed > 0);
     });
 }
