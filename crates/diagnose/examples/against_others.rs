@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use wire::generate::{Traffic, write_traffic};
+use wire::generate::{Pattern, Traffic, write_traffic};
 
 /// Removes the capture however the run ends.
 struct Removed(PathBuf);
@@ -55,7 +55,7 @@ fn main() {
     let (packets, rounds, with_tshark) = (number(2_000_000), number(7), number(3));
     let path = std::env::temp_dir().join(format!("wirelapse-against-others-{}.pcap", std::process::id()));
     let _removed = Removed(path.clone());
-    let traffic = Traffic { packets, connections: 1_000, seed: 1, loss_one_in: 100 };
+    let traffic = Traffic { pattern: Pattern::Download, packets, connections: 1_000, seed: 1, loss_one_in: 100 };
     write_traffic(&mut BufWriter::new(File::create(&path).expect("a file")), &traffic).expect("room for it");
     let file = path.to_str().expect("a plain path");
     let (mut ours, mut tcptrace, mut tshark) = (Vec::new(), Vec::new(), Vec::new());

@@ -6,7 +6,7 @@
 use std::time::Instant;
 
 use diagnose::{Follower, Options};
-use wire::generate::{Traffic, write_traffic};
+use wire::generate::{Pattern, Traffic, write_traffic};
 use wire::{Capture, Packet, Reassembly, dissect};
 
 /// Resident memory in KiB, where `/proc` tells.
@@ -21,7 +21,8 @@ fn main() {
     let packets = numbers.next().unwrap_or(2_000_000);
     let connections = numbers.next().unwrap_or(1_000) as u32;
     let mut file = Vec::new();
-    write_traffic(&mut file, &Traffic { packets, connections, seed: 1, loss_one_in: 100 }).expect("memory");
+    write_traffic(&mut file, &Traffic { pattern: Pattern::Download, packets, connections, seed: 1, loss_one_in: 100 })
+        .expect("memory");
     let (mut times, mut grown) = (Vec::new(), 0);
     for pass in 0..5 {
         let (before, start) = (resident(), Instant::now());

@@ -45,6 +45,9 @@ pub struct Direction {
     /// ECN-capable segments that find more than this waiting are marked "congestion experienced" (RFC 3168).
     /// Only with a rate.
     pub ecn: Option<Depth>,
+    /// IP packets of more bytes than this vanish without a word, as before a link of a smaller MTU whose ICMP messages a
+    /// filter keeps back (RFC 2923, section 2.1). They count among the lost.
+    pub black_hole: Option<u32>,
 }
 
 /// How many full-sized segments the queue holds where nothing else is asked for.
@@ -205,13 +208,14 @@ fn value(what: &'static str, value: impl ToString, problem: &str) -> Error {
 impl Direction {
     /// Whether the direction leaves every frame as and when it comes.
     pub fn is_plain(&self) -> bool {
-        let Self { delay, jitter, rate, loss, reorder, duplicate, queue: _, ecn: _ } = self;
+        let Self { delay, jitter, rate, loss, reorder, duplicate, queue: _, ecn: _, black_hole } = self;
         *delay == Nanos::ZERO
             && *jitter == Nanos::ZERO
             && rate.is_none()
             && *loss == Loss::None
             && reorder.is_none()
             && *duplicate == 0.0
+            && black_hole.is_none()
     }
 
     pub(crate) fn check(&self, mtu: u32) -> Result<(), Error> {
@@ -252,6 +256,9 @@ impl Direction {
             if depth.is_some() && self.rate.is_none() {
                 return Err(value(what, "", "needs a rate: without one nothing ever waits"));
             }
+        }
+        if let Some(largest) = self.black_hole.filter(|n| *n < SMALLEST_ON_WIRE - ETHERNET_OVERHEAD) {
+            return Err(value("black hole", largest, "lets not even the smallest packet of 46 bytes through"));
         }
         let full = u64::from(mtu + ETHERNET_OVERHEAD);
         match self.queue {

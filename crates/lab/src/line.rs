@@ -138,7 +138,7 @@ impl Line {
                 (self.wire_free.saturating_add(u64::from(self.wire_free_part > 0)), marked)
             }
         };
-        if lost {
+        if lost || self.asked.black_hole.is_some_and(|largest| on_wire > largest + ETHERNET_OVERHEAD) {
             return Fate::Lost { sent };
         }
         let delay = (self.asked.delay.0 as i64).saturating_add(jitter).max(0) as u64;

@@ -48,6 +48,8 @@ pub(crate) fn impossible(asked: &Direction) -> Option<&'static str> {
         Some("netem cannot hold segments back by a given time; the built-in backend can")
     } else if asked.ecn.is_some() {
         Some("netem has no marking threshold; the built-in backend has")
+    } else if asked.black_hole.is_some() {
+        Some("netem cannot drop packets by their size; the built-in backend can")
     } else {
         None
     }
@@ -326,6 +328,7 @@ mod tests {
         assert!(impossible(&jitter).is_some());
         let ecn = Direction { rate: Some(BitRate::mbit(1)), ecn: Some(Depth::Bytes(1)), ..Direction::default() };
         assert!(impossible(&ecn).is_some());
+        assert!(impossible(&Direction { black_hole: Some(1_400), ..Direction::default() }).is_some());
         assert_eq!(impossible(&Direction { delay: Nanos(9), ..Direction::default() }), None);
     }
 }

@@ -142,6 +142,18 @@ pub fn depth(what: &'static str, text: &str) -> Result<Depth, Error> {
     duration(what, text).map(Depth::Time).map_err(|_| wrong(what, text, problem))
 }
 
+/// Above what size packets vanish, in bytes; `none` for nowhere.
+///
+/// # Errors
+/// [`Error::Value`].
+pub fn black_hole(text: &str) -> Result<Option<u32>, Error> {
+    if text.trim() == "none" {
+        return Ok(None);
+    }
+    let problem = "must be the bytes of the largest IP packet that gets through, such as 1400; or none";
+    text.trim().parse().map(Some).map_err(|_| wrong("black hole", text, problem))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,6 +170,8 @@ mod tests {
         assert_eq!(share("loss", "0.5%").unwrap(), 0.005);
         assert_eq!(depth("queue", "64KiB").unwrap(), Depth::Bytes(65_536));
         assert_eq!(depth("queue", "20ms").unwrap(), Depth::Time(Nanos::from_millis(20)));
+        assert_eq!(both("1400/none", black_hole).unwrap(), [Some(1_400), None]);
+        assert!(black_hole("-5").is_err() && black_hole("1400B").is_err());
         assert_eq!(reorder("1%@2ms").unwrap(), Reorder { share: 0.01, by: Nanos::from_millis(2) });
         assert!((burst_loss("1%x8").unwrap().share() - 0.01).abs() < 1e-12);
         assert!((burst_loss("1%,25%,100%,0%").unwrap().share() - 0.01 / 0.26).abs() < 1e-12);

@@ -164,6 +164,7 @@ fn streams_survive_everything_a_path_does_and_the_account_balances() {
         duplicate: 0.02,
         queue: Some(lab::Depth::Bytes(100_000)),
         ecn: None,
+        black_hole: None,
     };
     let lab = Lab::up(&Config { seed: 11, ..Config::symmetric(asked) }).unwrap();
     for to in [IpAddr::V4(Side::B.ipv4()), IpAddr::V6(Side::B.ipv6())] {

@@ -33,6 +33,7 @@ fn directions() -> impl Strategy<Value = Direction> {
             reorder,
             duplicate,
             ecn: None,
+            black_hole: None,
         },
     )
 }
@@ -227,4 +228,14 @@ fn a_change_holds_from_the_next_segment_on() {
     let second = line.offer(0, 1_250, false);
     assert_eq!((sent(&first), sent(&second)), (Some(1_000_000), Some(1_100_000)));
     assert!(matches!(second, Fate::Arrives(a) if a.at == 1_100_007));
+}
+
+#[test]
+fn packets_above_the_black_holes_size_vanish_and_no_others() {
+    let asked = Direction { black_hole: Some(1_400), ..Direction::default() };
+    let mut line = Line::new(asked, 1_500, 1);
+    for (packet, passes) in [(40, true), (1_399, true), (1_400, true), (1_401, false), (1_500, false)] {
+        let on_wire = (packet + lab::ETHERNET_OVERHEAD).max(lab::SMALLEST_ON_WIRE);
+        assert_eq!(matches!(line.offer(0, on_wire, false), Fate::Arrives(_)), passes, "{packet} bytes");
+    }
 }

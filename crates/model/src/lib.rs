@@ -12,6 +12,7 @@
 mod clock;
 mod connection;
 mod event;
+mod field;
 mod lost;
 mod nanos;
 mod owner;
@@ -26,6 +27,7 @@ mod wait;
 pub use clock::{Clock, Conversion, Instant, Mac, Monotonic, Realtime, Source, Tai, Timestamp};
 pub use connection::{Connection, ConnectionId, ConnectionTotals, Opening};
 pub use event::Event;
+pub use field::{Field, Moment, Reading, Scale, Unit};
 pub use lost::Lost;
 pub use nanos::Nanos;
 pub use owner::{Comm, Owner};

@@ -36,6 +36,11 @@ pub struct Stamps {
     pub sched: Option<Instant<Monotonic>>,
     /// To the driver.
     pub driver: Option<Instant<Monotonic>>,
+    /// The bound on the error of `sched`, to either side: zero for a stamp of this very packet; more where its packet gave none and
+    /// the time was found between two that are known.
+    pub sched_error: Nanos,
+    /// The same of `driver`.
+    pub driver_error: Nanos,
     /// On the wire, by the NIC, converted to this clock with the error that carries.
     pub nic: Option<Timestamp<Monotonic>>,
     /// Acknowledged.
@@ -155,7 +160,15 @@ impl Send {
 impl Stamps {
     /// A send that was just made.
     pub const fn sent_at(send: Instant<Monotonic>) -> Self {
-        Self { send, sched: None, driver: None, nic: None, ack: None }
+        Self {
+            send,
+            sched: None,
+            driver: None,
+            sched_error: Nanos::ZERO,
+            driver_error: Nanos::ZERO,
+            nic: None,
+            ack: None,
+        }
     }
 
     /// When the byte passed `stage`.
@@ -208,7 +221,7 @@ mod tests {
     proptest! {
         #[test]
         fn legs_add_up_to_the_total_or_say_why_not(t in prop::array::uniform4(0u64..1_000)) {
-            let s = send(Stamps { sched: Some(at(t[1])), driver: Some(at(t[2])), nic: None, ack: Some(at(t[3])), send: at(t[0]) });
+            let s = send(Stamps { sched: Some(at(t[1])), driver: Some(at(t[2])), ack: Some(at(t[3])), ..Stamps::sent_at(at(t[0])) });
             let parts: Result<Vec<_>, _> = Leg::PARTS.into_iter().map(|l| s.leg(l)).collect();
             if let Ok(parts) = parts {
                 let sum: Nanos = parts.into_iter().flatten().sum();

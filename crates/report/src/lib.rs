@@ -11,6 +11,7 @@
 
 mod aggregate;
 mod canvas;
+pub mod field;
 mod json;
 pub mod live;
 mod longest;

@@ -1,13 +1,10 @@
-//! The table while a trace goes on, as a drawing for a `ratatui` frame.
+//! What a command shows while it goes on, as a drawing for a `ratatui` frame.
 
 use ratatui::Frame;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span, Text};
 
-use crate::view::{self, Facts};
-use crate::{Canvas, Summary};
-
-/// Rows that the table takes of the terminal.
+/// Rows that the table of a trace takes of the terminal.
 pub const ROWS: u16 = 18;
 
 /// What the legs of receives take beside them, and then the parts of requests.
@@ -15,12 +12,9 @@ pub const ROWS_OF_RECEIVES: u16 = 6;
 /// As [`ROWS_OF_RECEIVES`].
 pub const ROWS_OF_REQUESTS: u16 = 10;
 
-/// Draws the figures so far into the whole of the frame.
-pub fn draw(frame: &mut Frame<'_>, unicode: bool, colour: bool, summary: &Summary, facts: &Facts) {
-    let area = frame.area();
-    let canvas = Canvas { width: area.width.into(), colour, unicode };
-    let text = view::live(&canvas, summary, facts, area.height.into());
-    frame.render_widget(styled(&text), area);
+/// Shows text that a [`Canvas`] was drawn on, in the whole of the frame.
+pub fn text(frame: &mut Frame<'_>, text: &str) {
+    frame.render_widget(styled(text), frame.area());
 }
 
 /// The text with its inks as styles: only what [`Canvas`] itself writes has to be understood.

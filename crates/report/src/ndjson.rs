@@ -216,6 +216,8 @@ impl<W: Write> Ndjson<W> {
             for (key, leg) in LEGS {
                 o.number_or_null(key, s.leg(leg).ok().flatten().map(|n| n.0));
             }
+            o.number_or_null("sched_error_ns", s.stamps.sched.map(|_| s.stamps.sched_error.0));
+            o.number_or_null("driver_error_ns", s.stamps.driver.map(|_| s.stamps.driver_error.0));
             o.number_or_null("nic_error_ns", s.stamps.nic.map(|t| t.error.0));
             match s.wait {
                 Some(wait) => {

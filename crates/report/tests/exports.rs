@@ -292,11 +292,11 @@ proptest! {
         let at = |ns: Option<u64>| ns.map(Instant::from_nanos);
         let events: Vec<Event> = stamps.iter().map(|s| Event::Send(Send {
             stamps: Stamps {
-                send: Instant::from_nanos(s[0].unwrap_or(500)),
                 sched: at(s[1]),
                 driver: at(s[2]),
                 nic: at(s[3]).map(|at| Timestamp { at, source: Source::Nic, error: Nanos(7) }),
                 ack: at(s[4]),
+                ..Stamps::sent_at(Instant::from_nanos(s[0].unwrap_or(500)))
             },
             wait: None,
             ..base

@@ -141,7 +141,9 @@ fn the_live_table_fits_its_rows() {
         let backend = ratatui::backend::TestBackend::new(width, report::live::ROWS);
         let mut terminal = ratatui::Terminal::new(backend).unwrap();
         let lost = Lost { merged: 1, ..Lost::default() };
-        terminal.draw(|frame| report::live::draw(frame, true, true, &s, &Facts { lost, ..facts() })).unwrap();
+        let canvas = Canvas { width: width.into(), colour: true, unicode: true };
+        let text = view::live(&canvas, &s, &Facts { lost, ..facts() }, report::live::ROWS.into());
+        terminal.draw(|frame| report::live::text(frame, &text)).unwrap();
         let drawn = terminal.backend().to_string();
         for part in ["wirelapse trace · port 80", "network", "more", "1 loss so far"] {
             assert!(drawn.contains(part), "no {part:?} in\n{drawn}");

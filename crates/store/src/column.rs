@@ -20,6 +20,8 @@ pub enum Kind {
     Id,
     /// UTF-8 text.
     Text,
+    /// A real number, Parquet `DOUBLE`.
+    Real,
 }
 
 /// One value on its way into a column.
@@ -31,6 +33,21 @@ pub enum Cell<'a> {
     Number(u64),
     /// For [`Kind::Text`].
     Text(Cow<'a, str>),
+    /// For [`Kind::Real`].
+    Real(f64),
+}
+
+impl<'a> From<&'a str> for Cell<'a> {
+    fn from(text: &'a str) -> Self {
+        Self::Text(Cow::Borrowed(text))
+    }
+}
+
+/// What is not a number is none.
+impl From<Option<f64>> for Cell<'_> {
+    fn from(value: Option<f64>) -> Self {
+        value.filter(|v| v.is_finite()).map_or(Self::Null, Self::Real)
+    }
 }
 
 impl From<Option<u64>> for Cell<'_> {
@@ -70,6 +87,7 @@ pub(crate) fn schema<T>(table: &str, columns: &[Column<T>]) -> parquet::errors::
                 Kind::Int | Kind::Time => (Physical::INT64, None),
                 Kind::Id => (Physical::INT64, Some(LogicalType::integer(64, false))),
                 Kind::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+                Kind::Real => (Physical::DOUBLE, None),
             };
             let repetition = if column.nullable { Repetition::OPTIONAL } else { Repetition::REQUIRED };
             Type::primitive_type_builder(column.name, physical)
@@ -110,6 +128,7 @@ pub(crate) struct Buffer {
 pub(crate) enum Values {
     Numbers(Vec<i64>),
     Texts(Vec<ByteArray>),
+    Reals(Vec<f64>),
 }
 
 impl Buffer {
@@ -117,6 +136,7 @@ impl Buffer {
         let values = match kind {
             Kind::Int | Kind::Time | Kind::Id => Values::Numbers(Vec::new()),
             Kind::Text => Values::Texts(Vec::new()),
+            Kind::Real => Values::Reals(Vec::new()),
         };
         Self { values, levels: Vec::new() }
     }
@@ -140,6 +160,10 @@ impl Buffer {
                 Cell::Text(text) => ByteArray::from(text.into_owned().into_bytes()),
                 _ => ByteArray::from(Vec::new()),
             }),
+            Values::Reals(reals) => reals.push(match cell {
+                Cell::Real(value) => value,
+                _ => f64::NAN,
+            }),
         }
     }
 
@@ -148,6 +172,7 @@ impl Buffer {
         match &mut self.values {
             Values::Numbers(numbers) => numbers.clear(),
             Values::Texts(texts) => texts.clear(),
+            Values::Reals(reals) => reals.clear(),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use model::{Comm, Connection, ConnectionId, Instant, Opening, Owner};
 
 use crate::column::{Cell, Column, Kind};
-use crate::reader::{Bad, Row};
+use crate::row::{Bad, Row};
 
 fn owned(text: String) -> Cell<'static> {
     Cell::Text(Cow::Owned(text))

@@ -33,6 +33,17 @@ pub enum Error {
         /// Why.
         why: io::Error,
     },
+    /// A run that is written at once could not be written.
+    #[error(
+        "cannot write {}: {why}{}", path.display(),
+        if why.kind() == io::ErrorKind::StorageFull { ": free some space, or name another disk" } else { "" }
+    )]
+    Keep {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        why: io::Error,
+    },
     /// Reading failed.
     #[error("cannot read {}: {why}", path.display())]
     Read {
@@ -42,8 +53,26 @@ pub enum Error {
         why: io::Error,
     },
     /// The directory is not a run.
-    #[error("{} is not a run: it has no run.json; name a directory that `wirelapse trace -o` made", .0.display())]
+    #[error("{} is not a run: it has no run.json; name a directory that `wirelapse trace -o`, `study -o` or `analyze -o` made", .0.display())]
     NotARun(PathBuf),
+    /// The run is of another kind than what is asked of it.
+    #[error("{} is {found}, and {wanted} is needed here", path.display())]
+    OtherKind {
+        /// The run.
+        path: PathBuf,
+        /// What it is.
+        found: crate::RunKind,
+        /// What is needed.
+        wanted: crate::RunKind,
+    },
+    /// A table of the run is not there.
+    #[error("{} has no table {table}: it was not copied whole, or an earlier version wrote it", run.display())]
+    NoTable {
+        /// The run.
+        run: PathBuf,
+        /// Which.
+        table: String,
+    },
     /// A file ends too early.
     #[error("{} is cut short: {detail}; it was not written by a finished run, or was not copied whole", path.display())]
     Truncated {

@@ -1,7 +1,8 @@
 //! Runs on disk: a directory with `run.json` and Parquet tables.
 //!
 //! **Does:** writes what a tracer tells while it tells it ([`Writer`]), in parts that are whole files each, and reads it
-//! back ([`Run`]). `docs/runs.md` describes the layout, every column and every key.
+//! back ([`Run`]); keeps the figures of a study ([`study`]) and the connections of a capture ([`capture`]) in the same
+//! layout. `docs/runs.md` describes that layout, every column and every key.
 //!
 //! **Does not:** interpret anything, read a clock, or print. The caller passes the events and the time.
 //!
@@ -9,6 +10,7 @@
 //! renamed. A writer that is killed leaves all finished parts readable; a disk that fills up does too, and the error
 //! says so. A directory that exists is never written into.
 
+pub mod capture;
 mod column;
 mod connections;
 mod error;
@@ -17,14 +19,19 @@ mod provenance;
 mod reader;
 mod receives;
 mod requests;
+mod row;
+mod run_file;
 mod sends;
+pub mod study;
 mod totals;
 mod writer;
 
 pub use column::{Cell, Column, Kind};
 pub use error::Error;
 pub use provenance::{ClockReading, Provenance, Receiving, Rows, SamplingAsked, SamplingMethod, Seen, State};
-pub use reader::{ClosedConnection, Run};
+pub use reader::Run;
+pub use run_file::{RunKind, kind};
+pub use totals::ClosedConnection;
 pub use writer::Writer;
 
 /// The version of the layout, in `run.json` as `schema` and in each Parquet file's metadata as `wirelapse.schema`.
@@ -45,4 +52,10 @@ pub fn tables() -> impl Iterator<Item = (&'static str, &'static str, Kind, bool)
         .chain(of("receives", receives::COLUMNS))
         .chain(of("requests", requests::COLUMNS))
         .chain(of("totals", totals::COLUMNS))
+        .chain(of("trials", study::TRIALS))
+        .chain(of("factors", study::FACTORS))
+        .chain(of("series", study::SERIES))
+        .chain(of("comparisons", study::COMPARISONS))
+        .chain(of("conversations", capture::CONVERSATIONS))
+        .chain(of("findings", capture::FINDINGS))
 }

@@ -12,6 +12,7 @@ use parquet::file::properties::WriterPropertiesPtr;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::TypePtr;
 
+use crate::Error;
 use crate::column::{Buffer, Column, Values, properties, schema};
 
 /// Rows that are held in memory before they are written out as a row group. A row of the widest table takes about
@@ -38,6 +39,12 @@ struct OpenPart {
     rows: u64,
 }
 
+impl From<Failed> for Error {
+    fn from(failed: Failed) -> Self {
+        Self::Keep { path: failed.path, why: failed.source }
+    }
+}
+
 /// A failure to write, with the file.
 pub(crate) struct Failed {
     pub path: PathBuf,
@@ -47,8 +54,15 @@ pub(crate) struct Failed {
 impl<T> Table<T> {
     pub fn create(run: &Path, name: &str, columns: &'static [Column<T>]) -> Result<Self, Failed> {
         let dir = run.join(format!("{name}.parquet"));
+        fs::create_dir(&dir).map_err(|source| Failed { path: dir.clone(), source })?;
+        Self::open(run, name, columns)
+    }
+
+    /// One that may be there already: its first part is written again.
+    fn open(run: &Path, name: &str, columns: &'static [Column<T>]) -> Result<Self, Failed> {
+        let dir = run.join(format!("{name}.parquet"));
         let failed = |source| Failed { path: dir.clone(), source };
-        fs::create_dir(&dir).map_err(failed)?;
+        fs::create_dir_all(&dir).map_err(failed)?;
         let schema = schema(name, columns).map_err(|e| failed(io::Error::other(e)))?;
         Ok(Self {
             schema,
@@ -105,6 +119,7 @@ impl<T> Table<T> {
             match (column.untyped(), &buffer.values) {
                 (ColumnWriter::Int64ColumnWriter(w), Values::Numbers(v)) => w.write_batch(v, levels, None),
                 (ColumnWriter::ByteArrayColumnWriter(w), Values::Texts(v)) => w.write_batch(v, levels, None),
+                (ColumnWriter::DoubleColumnWriter(w), Values::Reals(v)) => w.write_batch(v, levels, None),
                 _ => return Err(io::Error::other(format!("column {} has another type", declared.name))),
             }
             .map_err(plain)?;
@@ -142,6 +157,13 @@ impl<T> Table<T> {
         let _ = fs::remove_file(&path);
         Failed { path, source }
     }
+}
+
+/// Writes a table as a whole, in one part; a part of an earlier writing gives way to it.
+pub(crate) fn write_whole<T>(run: &Path, name: &str, columns: &'static [Column<T>], rows: &[T]) -> Result<(), Failed> {
+    let mut table = Table::open(run, name, columns)?;
+    rows.iter().try_for_each(|row| table.push(row))?;
+    table.close_part()
 }
 
 /// When the parts of a run are closed, by age: every ten seconds, and in a long run whenever another hundredth of its

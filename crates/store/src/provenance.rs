@@ -3,6 +3,8 @@
 use model::{Conversion, Coverage, Lost, Monotonic, Nanos, Ratio, Realtime, Sampling};
 use serde::{Deserialize, Serialize};
 
+use crate::run_file::RunKind;
+
 /// Whether a run came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -166,6 +168,8 @@ pub struct Rows {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RunFile {
     pub schema: u32,
+    #[serde(default)]
+    pub kind: RunKind,
     pub state: State,
     #[serde(flatten)]
     pub provenance: Provenance,

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use model::{Arrival, Comm, ConnectionId, Instant, Monotonic, Owner, Receive, ReceiveLeg, SeqNumber};
 
 use crate::column::{Cell, Column, Kind};
-use crate::reader::{Bad, Row};
+use crate::row::{Bad, Row};
 
 fn moment(at: Option<Instant<Monotonic>>) -> Cell<'static> {
     at.map(Instant::as_nanos).into()

@@ -8,7 +8,7 @@ use model::{
 };
 
 use crate::column::{Cell, Column, Kind};
-use crate::reader::{Bad, Row};
+use crate::row::{Bad, Row};
 
 fn moment(at: Option<Instant<Monotonic>>) -> Cell<'static> {
     at.map(Instant::as_nanos).into()

@@ -8,7 +8,7 @@ use model::{
 };
 
 use crate::column::{Cell, Column, Kind};
-use crate::reader::{Bad, Row};
+use crate::row::{Bad, Row};
 
 fn moment(at: Option<Instant<Monotonic>>) -> Cell<'static> {
     at.map(Instant::as_nanos).into()
@@ -28,6 +28,8 @@ pub(crate) const COLUMNS: &[Column<Send>] = &[
     Column::new("at_ns", Kind::Time, |s| Cell::Number(s.stamps.send.as_nanos())),
     Column::or_null("sched_at_ns", Kind::Time, |s| moment(s.stamps.sched)),
     Column::or_null("driver_at_ns", Kind::Time, |s| moment(s.stamps.driver)),
+    Column::or_null("sched_error_ns", Kind::Time, |s| s.stamps.sched.map(|_| s.stamps.sched_error.0).into()),
+    Column::or_null("driver_error_ns", Kind::Time, |s| s.stamps.driver.map(|_| s.stamps.driver_error.0).into()),
     Column::or_null("nic_at_ns", Kind::Time, |s| moment(s.stamps.nic.map(|t| t.at))),
     Column::or_null("nic_error_ns", Kind::Time, |s| s.stamps.nic.map(|t| t.error.0).into()),
     Column::or_null("ack_at_ns", Kind::Time, |s| moment(s.stamps.ack)),
@@ -97,6 +99,8 @@ pub(crate) fn read(row: Row<'_>) -> Result<Send, Bad> {
             send: Instant::from_nanos(row.number("at_ns")?),
             sched: at("sched_at_ns")?,
             driver: at("driver_at_ns")?,
+            sched_error: Nanos(row.number_or_null("sched_error_ns")?.unwrap_or(0)),
+            driver_error: Nanos(row.number_or_null("driver_error_ns")?.unwrap_or(0)),
             nic: match row.number_or_null("nic_at_ns")? {
                 None => None,
                 Some(at) => Some(Timestamp {

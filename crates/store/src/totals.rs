@@ -5,9 +5,17 @@
 
 use model::{ConnectionId, ConnectionTotals, Nanos};
 
-use crate::ClosedConnection;
 use crate::column::{Cell, Column, Kind};
-use crate::reader::{Bad, Row};
+use crate::row::{Bad, Row};
+
+/// A connection with what the kernel counted on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClosedConnection {
+    /// Which.
+    pub connection: ConnectionId,
+    /// What the kernel counted.
+    pub totals: ConnectionTotals,
+}
 
 pub(crate) const COLUMNS: &[Column<ClosedConnection>] = &[
     Column::new("connection_id", Kind::Id, |c| Cell::Number(c.connection.0)),

@@ -1,14 +1,16 @@
 //! Writes a run directory while a trace goes on.
 
-use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use model::{Connection, Coverage, Event, Instant, Lost, Monotonic, Nanos, Receive, Request, Send};
 
 use crate::part::{Failed, Table, due};
 use crate::provenance::{Provenance, Rows, RunFile, State};
-use crate::{ClosedConnection, Error, SCHEMA, connections, receives, requests, sends, totals};
+use crate::run_file::RunKind;
+use crate::totals::ClosedConnection;
+use crate::{Error, SCHEMA, connections, receives, requests, run_file, sends, totals};
 
 /// A run directory that is being written.
 ///
@@ -51,6 +53,7 @@ impl Writer {
         writer
             .write_run_file(&RunFile {
                 schema: SCHEMA,
+                kind: RunKind::Trace,
                 state: State::Unfinished,
                 provenance: writer.provenance.clone(),
                 end_ns: None,
@@ -117,6 +120,7 @@ impl Writer {
         };
         self.write_run_file(&RunFile {
             schema: SCHEMA,
+            kind: RunKind::Trace,
             state: State::Finished,
             provenance: self.provenance.clone(),
             end_ns: Some(end.as_nanos()),
@@ -133,19 +137,6 @@ impl Writer {
     }
 
     fn write_run_file(&self, run: &RunFile) -> Result<(), Failed> {
-        let path = self.path.join("run.json");
-        let hidden = self.path.join(".run.json.unfinished");
-        let write = || {
-            let mut text = serde_json::to_vec_pretty(run).map_err(io::Error::other)?;
-            text.push(b'\n');
-            let mut file = File::create(&hidden)?;
-            file.write_all(&text)?;
-            file.sync_data()?;
-            fs::rename(&hidden, &path)
-        };
-        write().map_err(|source| {
-            let _ = fs::remove_file(&hidden);
-            Failed { path: path.clone(), source }
-        })
+        run_file::put(&self.path, run)
     }
 }

@@ -37,6 +37,9 @@ pub enum Error {
         /// The kernel's answer.
         source: std::io::Error,
     },
+    /// The tables of a run.
+    #[error(transparent)]
+    Store(#[from] store::Error),
     /// The lab.
     #[error(transparent)]
     Lab(#[from] lab::Error),
@@ -60,7 +63,7 @@ impl Error {
             Self::Plan { .. } | Self::Setting(_) | Self::Run { .. } => true,
             Self::Lab(e) => e.is_wrong_use(),
             Self::Traffic(e) => e.is_wrong_use(),
-            Self::File { .. } | Self::System { .. } => false,
+            Self::File { .. } | Self::Store(_) | Self::System { .. } => false,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! A study on disk: `run.json` (what, how, on what) and `trials.ndjson`, one trial a line, each written whole and synced
-//! before the next begins, so that a study that was killed goes on where it was.
+//! before the next begins, so that a study that was killed goes on where it was. At the end come `result.json` and the tables
+//! of `store`.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -20,10 +21,10 @@ pub const SCHEMA: u32 = 1;
 pub struct Provenance {
     /// Version of the layout.
     pub schema: u32,
-    /// `study`, so that whoever finds the directory knows.
-    pub kind: String,
+    /// Which kind of run it is.
+    pub kind: store::RunKind,
     /// Whether it came to its end.
-    pub finished: bool,
+    pub state: store::State,
     /// The version of Wirelapse.
     pub version: String,
     /// The command line, word by word.
@@ -57,8 +58,8 @@ impl Provenance {
         };
         Self {
             schema: SCHEMA,
-            kind: "study".into(),
-            finished: false,
+            kind: store::RunKind::Study,
+            state: store::State::Unfinished,
             version: env!("CARGO_PKG_VERSION").into(),
             command_line,
             kernel: text(&name.release),
@@ -150,13 +151,14 @@ impl Ledger {
         self.trials.write_all(&line).and_then(|()| self.trials.sync_data()).map_err(failed(&path))
     }
 
-    /// Writes `result.json`, and in `run.json` whether the study came to its end.
+    /// Writes `result.json` and the tables, and in `run.json` whether the study came to its end.
     ///
     /// # Errors
-    /// [`Error::File`].
-    pub fn conclude(&mut self, conclusion: &Conclusion, finished: bool) -> Result<(), Error> {
+    /// [`Error::File`] and [`Error::Store`].
+    pub fn conclude(&mut self, trials: &[Trial], conclusion: &Conclusion, finished: bool) -> Result<(), Error> {
         put(&self.directory.join("result.json"), &json(conclusion))?;
-        self.provenance.finished = finished;
+        crate::tables::of(&self.provenance.study, trials, conclusion).write(&self.directory)?;
+        self.provenance.state = if finished { store::State::Finished } else { store::State::Unfinished };
         put(&self.directory.join("run.json"), &json(&self.provenance))
     }
 }

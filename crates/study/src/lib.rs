@@ -17,10 +17,13 @@ mod engine;
 mod error;
 pub mod ledger;
 mod offload;
+pub mod overhead;
 mod plan;
 pub mod plan_file;
+pub mod plan_text;
 pub mod predict;
 mod setting;
+mod tables;
 mod trial;
 mod watch;
 

@@ -86,9 +86,9 @@ fn a_run_cut_short_goes_on_where_it_was() {
     assert_eq!(trials.len(), 3);
     let before = trials.clone();
     let ended = study::run(&study, LIMITS, &mut trials, &mut |t| ledger.add(t), &mut |_| {}, &|| true).unwrap();
-    ledger.conclude(&builtin::conclude(&study, &trials, 1), true).unwrap();
+    ledger.conclude(&trials, &builtin::conclude(&study, &trials, 1), true).unwrap();
     let (provenance, kept, _) = ledger::load(&run).unwrap();
-    assert_eq!((ended, kept.len(), provenance.finished), (Ended::Planned, 6, true));
+    assert_eq!((ended, kept.len(), provenance.state), (Ended::Planned, 6, store::State::Finished));
     assert_eq!(kept[..3], before[..]);
     let mut places: Vec<_> = kept.iter().map(|t| (t.block, t.levels.clone())).collect();
     places.sort();

@@ -1,54 +1,21 @@
 //! Aiming the BPF programs at a [`Target`]: what of it they are told before they are loaded, and the maps they look it up in.
 
-use std::ffi::CString;
 use std::fs::File;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::MetadataExt as _;
 
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle, Object};
 
 use crate::layout::{CONFIG_CGROUP, CONFIG_PEERS, CONFIG_PIDS, CONFIG_PORTS, RawConfig};
-use crate::{Error, Target, namespace, object, process};
-
-/// Where cgroup v2 is mounted.
-fn cgroup_mount() -> Result<PathBuf, Error> {
-    let mounts =
-        std::fs::read_to_string("/proc/self/mounts").map_err(Error::system("cannot read /proc/self/mounts"))?;
-    mounts
-        .lines()
-        .map(|line| line.split(' ').collect::<Vec<_>>())
-        .find(|fields| fields.get(2) == Some(&"cgroup2"))
-        // The kernel writes a space in a path as \040.
-        .map(|fields| PathBuf::from(fields[1].replace("\\040", " ")))
-        .ok_or(Error::NoCgroupMount)
-}
-
-/// Opens a folder of the cgroup v2 hierarchy.
-fn open_cgroup(path: &Path) -> Result<File, Error> {
-    let fail = |source| Error::Cgroup { path: path.into(), source };
-    let folder = std::fs::OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY).open(path).map_err(fail)?;
-    let text =
-        CString::new(path.as_os_str().as_encoded_bytes()).map_err(|_| fail(std::io::ErrorKind::InvalidInput.into()))?;
-    // SAFETY: statfs is plain data; all zeros is a value of it.
-    let mut info: libc::statfs = unsafe { std::mem::zeroed() };
-    // SAFETY: the path ends in a zero byte, and statfs writes one structure.
-    if unsafe { libc::statfs(text.as_ptr(), &raw mut info) } != 0 {
-        return Err(fail(std::io::Error::last_os_error()));
-    }
-    if info.f_type != libc::CGROUP2_SUPER_MAGIC {
-        return Err(fail(std::io::Error::other("it is in another file system")));
-    }
-    Ok(folder)
-}
+use crate::{Error, Target, cgroup, namespace, object, process};
 
 /// The part of the configuration that says what the target is, and its cgroup, held open: where none is named, the root of
 /// the hierarchy.
 pub(crate) fn aim(target: &Target) -> Result<(File, RawConfig), Error> {
     let path = match &target.cgroup {
         Some(path) => path.clone(),
-        None => cgroup_mount()?,
+        None => cgroup::mount()?,
     };
-    let cgroup = open_cgroup(&path)?;
+    let cgroup = cgroup::open(&path)?;
     let mut flags = 0;
     let mut set = |flag: u32, on: bool| flags |= if on { flag } else { 0 };
     set(CONFIG_PIDS, target.by_process());
@@ -58,7 +25,7 @@ pub(crate) fn aim(target: &Target) -> Result<(File, RawConfig), Error> {
     let inode = cgroup.metadata().map_err(Error::system("cannot read the cgroup"))?.ino();
     let level = match &target.cgroup {
         Some(_) => {
-            let mount = cgroup_mount()?;
+            let mount = cgroup::mount()?;
             let canonical = path.canonicalize().map_err(|source| Error::Cgroup { path: path.clone(), source })?;
             canonical.strip_prefix(&mount).map_or(0, |below| below.components().count() as i32)
         }

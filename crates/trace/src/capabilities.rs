@@ -6,7 +6,7 @@ use std::path::Path;
 
 use libbpf_rs::ObjectBuilder;
 
-use crate::{Config, object, tracer};
+use crate::{Config, object, programs};
 
 /// Whether the machine has something.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,15 +84,15 @@ pub fn all() -> Vec<Capability> {
         name: "bpf_timestamping",
         purpose: "calls back at each stage of a send, for armed sockets alone (Linux 6.15)",
         instead: "the tracepoints backend",
-        state: tried(tracer::try_timestamping(&config)),
+        state: tried(programs::try_timestamping(&config)),
     });
     list.push(Capability {
         name: "tracepoints_backend",
         purpose: "times sends where BPF timestamping is missing",
         instead: "BPF timestamping",
-        state: tried(tracer::try_tracepoints(&config)),
+        state: tried(programs::try_tracepoints(&config)),
     });
-    let received = tracer::try_receive(&config);
+    let received = programs::try_receive(&config);
     list.push(Capability {
         name: "receive_stages",
         purpose: "driver_rx, tcp_rx and read of received bytes (--receive): tracepoints that run for every TCP socket of the \

@@ -3,8 +3,8 @@
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use model::{
-    Comm, Congestion, Connection, ConnectionId, ConnectionTotals, Instant, Merged, Nanos, Opening, Owner, Receive,
-    Send, SenderState, SeqNumber, Stamps, Wait, WaitReason,
+    Comm, Congestion, Connection, ConnectionId, ConnectionTotals, Instant, Merged, Monotonic, Nanos, Opening, Owner,
+    Receive, Send, SenderState, SeqNumber, Stamps, Wait, WaitReason,
 };
 
 use crate::layout::{
@@ -93,10 +93,27 @@ fn address(bytes: [u8; 16], port: u16) -> SocketAddr {
     SocketAddr::new(IpAddr::V6(Ipv6Addr::from(bytes)).to_canonical(), port)
 }
 
+/// A stamp (zero where there is none), or the middle of the time in which the stage was passed, with the bound on its error.
+fn between(from: u64, span: u32) -> (Option<Instant<Monotonic>>, Nanos) {
+    let half = u64::from(span).div_ceil(2);
+    match from {
+        0 => (None, Nanos::ZERO),
+        from => (Some(Instant::from_nanos(from.saturating_add(half))), Nanos(half)),
+    }
+}
+
 pub(crate) fn send(raw: &RawSend, tick: Nanos) -> Result<Send, DecodeError> {
     let stamp = |at: u64| (at != 0).then(|| Instant::from_nanos(at));
     let reason = WaitReason::from_number(raw.reason)
         .ok_or(DecodeError::Malformed { field: "reason", value: raw.reason.into() })?;
+    let (sched, sched_error) = between(raw.sched, raw.sched_span);
+    let (driver, driver_error) = between(raw.driver, raw.driver_span);
+    let tcp = sched.and_then(|at: Instant<Monotonic>| at.since(Instant::from_nanos(raw.send)).ok());
+    // The clocks of the reasons were read when the next stamp came, after the send had left.
+    let by_reason = match tcp {
+        Some(leg) if sched_error > Nanos::ZERO && reason != WaitReason::SendBuffer => Nanos(raw.waited).min(leg),
+        _ => Nanos(raw.waited),
+    };
     Ok(Send {
         connection: ConnectionId(raw.cookie),
         owner: Owner { pid: raw.pid, comm: Comm(raw.comm) },
@@ -104,14 +121,16 @@ pub(crate) fn send(raw: &RawSend, tick: Nanos) -> Result<Send, DecodeError> {
         bytes: raw.bytes,
         stamps: Stamps {
             send: Instant::from_nanos(raw.send),
-            sched: stamp(raw.sched),
-            driver: stamp(raw.driver),
+            sched,
+            driver,
+            sched_error,
+            driver_error,
             nic: None,
             ack: stamp(raw.ack),
         },
         merged: Merged { sends: raw.merged, bytes: raw.merged_bytes, oldest: stamp(raw.oldest) },
         state: state(&raw.state, tick)?,
-        wait: (raw.sched != 0).then_some(Wait { reason, by_reason: Nanos(raw.waited) }),
+        wait: (raw.sched != 0).then_some(Wait { reason, by_reason }),
         retransmissions: raw.retransmissions,
     })
 }
@@ -157,7 +176,7 @@ mod tests {
     const TICK: Nanos = Nanos::from_millis(4);
 
     fn a_send() -> RawSend {
-        let mut bytes = [0u8; 176];
+        let mut bytes = [0u8; 192];
         bytes[0] = 2;
         RawSend::from_bytes(&bytes).unwrap()
     }
@@ -195,7 +214,7 @@ mod tests {
     fn truncated_malformed_and_unsupported_are_told_apart() {
         assert_eq!(decode(&[2, 0], TICK), Err(DecodeError::Truncated { have: 2, need: 4 }));
         let mut raw = a_send();
-        assert_eq!(decode(&raw.as_bytes()[..175], TICK), Err(DecodeError::Truncated { have: 175, need: 176 }));
+        assert_eq!(decode(&raw.as_bytes()[..191], TICK), Err(DecodeError::Truncated { have: 191, need: 192 }));
         raw.reason = 11;
         assert_eq!(decode(raw.as_bytes(), TICK), Err(DecodeError::Malformed { field: "reason", value: 11 }));
         raw.kind = 9;

@@ -69,6 +69,14 @@ pub enum Error {
         /// What the kernel lacks, or what it said.
         reason: String,
     },
+    /// This kernel does not run the programs of a probe.
+    #[error("{what}: the programs do not load on this kernel: {reason}\n`wirelapse doctor` tells more")]
+    Refused {
+        /// Which probe.
+        what: &'static str,
+        /// What the kernel said.
+        reason: String,
+    },
     /// The kernel refused a BPF operation.
     #[error("{what}: {source}")]
     Bpf {

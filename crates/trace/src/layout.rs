@@ -50,6 +50,8 @@ pub(crate) const CONFIG_PORTS: u32 = 1 << 2;
 pub(crate) const CONFIG_PEERS: u32 = 1 << 3;
 pub(crate) const CONFIG_CGROUP: u32 = 1 << 4;
 pub(crate) const CONFIG_WINDOWS: u32 = 1 << 5;
+pub(crate) const CONFIG_AT_CONNECT: u32 = 1 << 6;
+pub(crate) const CONFIG_AT_CLOSE: u32 = 1 << 7;
 
 /// How long a sampling window is, ns.
 pub(crate) const WINDOW_NS: u64 = 10_000_000;
@@ -62,6 +64,7 @@ pub(crate) enum Pass {
     Close = 2,
     Totals = 3,
     Finish = 4,
+    Look = 5,
 }
 
 shared! {
@@ -99,7 +102,7 @@ shared! {
         pad: [u8; 3],
     }
 
-    struct RawSend: 176 {
+    struct RawSend: 192 {
         kind: u32,
         pid: u32,
         cookie: u64,
@@ -118,7 +121,12 @@ shared! {
         comm: [u8; 16],
         retransmissions: u16,
         reason: u8,
-        pad: [u8; 5],
+        pad: u8,
+        sched_span: u32,
+        driver_span: u32,
+        nic_interface: u32,
+        nic_network: u32,
+        pad2: u32,
     }
 
     struct RawTotals: 48 {
@@ -165,16 +173,18 @@ shared! {
         cgroup_level: i32,
     }
 
-    struct RawControl: 24 {
+    struct RawControl: 32 {
         window: u64,
         pass: u32,
         shared: u32,
         by_process: u32,
         every: u32,
+        foreign: u32,
+        pad: u32,
     }
 
     /// A slot of the arena (`bpf/slots.h`); only the record matters here.
-    struct RawSlot: 240 {
+    struct RawSlot: 256 {
         key: u32,
         epoch: u32,
         blocked_in_call: u64,
@@ -184,7 +194,7 @@ shared! {
     }
 
     /// A row of the arena (`bpf/slots.h`).
-    struct RawRow: 264 {
+    struct RawRow: 288 {
         cookie: u64,
         head: u32,
         tail: u32,
@@ -211,6 +221,10 @@ shared! {
         frozen: u8,
         armed: u16,
         window_end: u64,
+        sched_last: u64,
+        driver_last: u64,
+        driver_end: u32,
+        pad: u32,
         totals: RawTotals,
     }
 }

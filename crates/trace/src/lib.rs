@@ -12,21 +12,27 @@
 //! outside the target are never armed.
 
 mod aim;
+pub mod baselines;
 pub mod capabilities;
+mod cgroup;
+mod clock;
 pub mod command;
 mod config;
 mod decode;
 mod error;
+mod inbox;
 mod layout;
 mod namespace;
 mod object;
 mod passes;
 mod process;
+mod programs;
 mod receive;
 mod requests;
 mod sampling;
 mod target;
 mod tracer;
+pub mod watch;
 
 pub use config::{Backend, BackendChoice, Config};
 pub use decode::{DecodeError, Record, decode};

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::ffi::OsStr;
+use std::os::fd::AsFd as _;
 
 use libbpf_rs::{Link, MapCore as _, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject, PrintLevel, ProgramMut};
 
@@ -13,6 +14,9 @@ pub(crate) const TIMESTAMPING: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "
 
 /// The object of the tracepoints backend.
 pub(crate) const TRACEPOINTS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tracepoints.bpf.o"));
+
+/// What the cost of tracing is held against.
+pub(crate) const BASELINES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/baselines.bpf.o"));
 
 /// One program of each type, to be tried.
 pub(crate) const CAPABILITIES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/capabilities.bpf.o"));
@@ -120,6 +124,11 @@ pub(crate) fn program<'a>(object: &'a Object, name: &'static str) -> Result<Prog
         what: name,
         source: libbpf_rs::Error::from(std::io::Error::from_raw_os_error(libc::ENOENT)),
     })
+}
+
+/// The kernel's number of a loaded program.
+pub(crate) fn program_id(object: &Object, name: &'static str) -> Result<u32, Error> {
+    libbpf_rs::Program::id_from_fd(program(object, name)?.as_fd()).map_err(Error::bpf(name))
 }
 
 /// Attaches a program by its section name.

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use libbpf_rs::{Iter, Link, MapHandle};
+use libbpf_rs::query::{LinkInfoIter, ProgInfoIter};
+use libbpf_rs::{Iter, Link, MapHandle, ProgramType};
 
 use crate::Error;
 use crate::layout::{Pass, RawControl};
@@ -22,11 +23,20 @@ pub(crate) struct Passes {
     pub(crate) after_follow: Option<Link>,
     networks: Vec<Network>,
     networks_read: Option<Instant>,
+    /// The tracer's own program of socket operations; 0 where it has none.
+    own: u32,
 }
 
 impl Passes {
-    pub(crate) fn new(sockets: Link, controls: MapHandle, control: RawControl) -> Self {
-        Self { sockets, controls, control, after_follow: None, networks: Vec::new(), networks_read: None }
+    pub(crate) fn new(sockets: Link, controls: MapHandle, control: RawControl, own: u32) -> Self {
+        Self { sockets, controls, control, after_follow: None, networks: Vec::new(), networks_read: None, own }
+    }
+
+    /// Sees who else is at work on the sockets of this machine. The next pass tells the programs.
+    pub(crate) fn look_around(&mut self) {
+        let found = neighbours(self.own);
+        self.control.shared = u32::from(found.tracers);
+        self.control.foreign = u32::from(found.foreign);
     }
 
     /// Tells the programs what is set.
@@ -43,43 +53,63 @@ impl Passes {
 
     /// One pass over the sockets of every network namespace.
     pub(crate) fn pass(&mut self, pass: Pass) -> Result<(), Error> {
-        self.control.pass = pass as u32;
-        self.write()?;
-        self.walk(&self.sockets)?;
-        self.after_follow.as_ref().filter(|_| pass == Pass::Follow).map_or(Ok(()), |also| self.walk(also))
+        self.read(pass).map(drop)
     }
 
-    /// Runs an iterator over the sockets of every network namespace.
-    fn walk(&self, sockets: &Link) -> Result<(), Error> {
+    /// The same, giving all that the program wrote.
+    pub(crate) fn read(&mut self, pass: Pass) -> Result<Vec<u8>, Error> {
+        self.control.pass = pass as u32;
+        self.write()?;
+        let written = self.walk(&self.sockets)?;
+        self.after_follow.as_ref().filter(|_| pass == Pass::Follow).map_or(Ok(written), |also| self.walk(also))
+    }
+
+    /// Runs an iterator over the sockets of every network namespace, giving all that it wrote.
+    fn walk(&self, sockets: &Link) -> Result<Vec<u8>, Error> {
+        let mut written = Vec::new();
         for network in &self.networks {
+            let bytes = &mut written;
             network.within(|| {
                 let mut iter = Iter::new(sockets).map_err(Error::bpf("cannot iterate over the sockets"))?;
-                let mut bytes = [0u8; 64];
-                while std::io::Read::read(&mut iter, &mut bytes)
-                    .map_err(Error::system("cannot iterate over the sockets"))?
-                    > 0
-                {}
-                Ok(())
+                std::io::Read::read_to_end(&mut iter, bytes).map_err(Error::system("cannot iterate over the sockets"))
             })?;
         }
-        Ok(())
+        Ok(written)
     }
 
     /// Opens a window of `length` ns on every followed connection; `u64::MAX` is one without an end.
     pub(crate) fn open(&mut self, length: u64) -> Result<(), Error> {
         if self.networks_read.is_none_or(|read| read.elapsed() > NETWORKS_LAST) {
             self.find_networks()?;
-            self.control.shared = u32::from(others_at_work());
+            self.look_around();
         }
         self.control.window = length;
         self.pass(Pass::Open)
     }
 }
 
-/// Whether another tracer's program is loaded on this machine: it wants the sockets to stay armed.
-pub(crate) fn others_at_work() -> bool {
-    libbpf_rs::query::ProgInfoIter::default()
-        .filter(|program| program.name.as_encoded_bytes() == b"timestamping")
-        .count()
-        > 1
+/// The names of this crate's programs of socket operations.
+const OWN: [&[u8]; 3] = [b"timestamping", b"following", b"callback_floor"];
+
+/// Who else wants callbacks of sockets on this machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Neighbours {
+    /// Another tracer is attached: it wants the sockets to stay armed.
+    tracers: bool,
+    /// A program of socket operations that is no tracer's is loaded: callbacks that a socket has may be its.
+    foreign: bool,
+}
+
+fn neighbours(own: u32) -> Neighbours {
+    let mut found = Neighbours::default();
+    let mut tracers = Vec::new();
+    for program in ProgInfoIter::default().filter(|program| program.ty == ProgramType::SockOps && program.id != own) {
+        if OWN.contains(&program.name.as_encoded_bytes()) {
+            tracers.push(program.id);
+        } else {
+            found.foreign = true;
+        }
+    }
+    found.tracers = !tracers.is_empty() && LinkInfoIter::default().any(|link| tracers.contains(&link.prog_id));
+    found
 }

@@ -1,6 +1,5 @@
 //! The tracer: from a [`Config`] to a stream of events.
 
-use std::collections::VecDeque;
 use std::fs::File;
 use std::os::fd::AsRawFd as _;
 use std::path::Path;
@@ -8,16 +7,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant as WallInstant};
 
 use libbpf_rs::{Link, MapCore as _, MapFlags, MapHandle, Object, RingBuffer, RingBufferBuilder};
-use model::{Conversion, Coverage, Event, Instant, Leg, Lost, Monotonic, Nanos, Realtime, ReceiveLeg, Sampling};
+use model::{Conversion, Coverage, Event, Lost, Monotonic, Nanos, Realtime, Sampling};
 
-use crate::aim::{Processes, aim, set_addresses};
+use crate::aim::{Processes, set_addresses};
 use crate::decode::{self, Record};
-use crate::layout::{CONFIG_WINDOWS, Pass, Plain, RawConfig, RawControl, RawLost, RawRow, RawSlot, WINDOW_NS};
+use crate::inbox::{self, Inbox};
+use crate::layout::{Pass, Plain, RawControl, RawLost, RawRow, RawSlot, WINDOW_NS};
 use crate::object::{self, Sizes};
 use crate::passes::Passes;
 use crate::receive::Receiving;
 use crate::sampling::Sampler;
-use crate::{Backend, BackendChoice, Config, Error, passes, receive};
+use crate::{Backend, BackendChoice, Config, Error, clock, programs};
 
 /// How long [`Tracer::poll`] sleeps where nothing is there to be read: the ring buffer never wakes it, which would cost the
 /// traced programs.
@@ -35,50 +35,14 @@ pub struct Summary {
     pub coverage: Coverage,
 }
 
-#[derive(Default)]
-struct Inbox {
-    events: VecDeque<Event>,
-    failed: Option<crate::DecodeError>,
-    disorder: u64,
-    receive_disorder: u64,
-    sends: u64,
-    /// Sends that were given up here, as no iterator showed their socket.
-    unfinished: u64,
-    closed: Coverage,
-}
-
-impl Inbox {
-    fn give_up(&mut self, send: model::Send) {
-        self.unfinished += 1;
-        self.take(Record::Send(send));
-    }
-
-    fn take(&mut self, record: Record) {
-        match record {
-            Record::Connection(connection) => self.events.push_back(Event::Connection(connection)),
-            Record::Send(send) => {
-                self.disorder += Leg::PARTS.into_iter().filter(|&leg| send.leg(leg).is_err()).count() as u64;
-                self.sends += 1;
-                self.events.push_back(Event::Send(send));
-            }
-            Record::Receive(receive) => {
-                self.receive_disorder +=
-                    ReceiveLeg::PARTS.into_iter().filter(|&leg| receive.leg(leg).is_err()).count() as u64;
-                self.events.push_back(Event::Receive(receive));
-            }
-            Record::Closed(connection, totals) => {
-                add(&mut self.closed, &totals);
-                self.events.push_back(Event::Closed { connection, totals });
-            }
-        }
-    }
-}
-
-fn add(coverage: &mut Coverage, totals: &model::ConnectionTotals) {
-    coverage.followed += totals.followed;
-    coverage.armed += totals.armed;
-    coverage.bytes_written += totals.bytes_written;
-    coverage.bytes_armed += totals.bytes_armed;
+/// What of a backend is attached, and where.
+struct Hold {
+    backend: Backend,
+    cgroup: File,
+    /// The program of socket operations.
+    sockops: &'static str,
+    /// The programs on tracepoints.
+    stages: Vec<&'static str>,
 }
 
 /// Traces TCP sends. What it holds in the kernel goes with it, whatever way it ends.
@@ -88,15 +52,18 @@ pub struct Tracer {
     // Before what it makes passes with.
     sampler: Option<Sampler>,
     receiving: Option<Receiving>,
+    /// What was lost of received bytes before the last [`Tracer::suspend`].
+    receive_lost: Lost,
     passes: Arc<Mutex<Passes>>,
     ring: RingBuffer<'static>,
     inbox: Arc<Mutex<Inbox>>,
     rows: MapHandle,
+    free_rows: MapHandle,
     slots: MapHandle,
     losses: MapHandle,
     processes: Processes,
     object: Object,
-    backend: Backend,
+    hold: Hold,
     config: Config,
     sizes: Sizes,
     rate_checked: (u64, u64),
@@ -111,25 +78,6 @@ fn windows_every(config: &Config) -> Option<u32> {
         Sampling::Every if config.max_rate.is_some() => Some(1),
         _ => None,
     }
-}
-
-fn monotonic() -> u64 {
-    clock_ns(libc::CLOCK_MONOTONIC)
-}
-
-fn clock_ns(clock: libc::clockid_t) -> u64 {
-    let mut at = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: clock_gettime writes one timespec; the clock is one that every kernel has.
-    unsafe { libc::clock_gettime(clock, &raw mut at) };
-    at.tv_sec as u64 * 1_000_000_000 + at.tv_nsec as u64
-}
-
-/// The length of a jiffy: the coarse clock advances by one.
-fn tick() -> Nanos {
-    let mut length = libc::timespec { tv_sec: 0, tv_nsec: 4_000_000 };
-    // SAFETY: clock_getres writes one timespec.
-    unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &raw mut length) };
-    Nanos(length.tv_nsec as u64)
 }
 
 /// `value`, where it lies between `least` and `most`.
@@ -167,7 +115,9 @@ impl Tracer {
             BackendChoice::Auto => Self::timestamping(config, sizes).or_else(|first| match first {
                 Error::Backend { reason: timestamping, .. } => {
                     Self::tracepoints(config, sizes).map_err(|second| match second {
-                        Error::Backend { .. } => Error::NoBackend { timestamping, tracepoints: reason(second) },
+                        Error::Backend { .. } => {
+                            Error::NoBackend { timestamping, tracepoints: programs::reason(second) }
+                        }
                         other => other,
                     })
                 }
@@ -177,53 +127,90 @@ impl Tracer {
     }
 
     fn timestamping(config: &Config, sizes: Sizes) -> Result<Self, Error> {
-        let (cgroup, raw) = raw_config(config, sizes)?;
-        let object = load_timestamping(&raw, sizes)?;
-        Self::attached(object, config, sizes, Backend::Timestamping, &cgroup, "timestamping", &[])
+        let (cgroup, raw) = programs::raw_config(config, sizes)?;
+        let object = programs::load_timestamping(&raw, sizes)?;
+        let hold = Hold { backend: Backend::Timestamping, cgroup, sockops: "timestamping", stages: Vec::new() };
+        Self::attached(object, config, sizes, hold)
     }
 
     fn tracepoints(config: &Config, sizes: Sizes) -> Result<Self, Error> {
-        let (cgroup, raw) = raw_config(config, sizes)?;
-        let (object, stages) = load_tracepoints(&raw, sizes)?;
-        Self::attached(object, config, sizes, Backend::Tracepoints, &cgroup, "following", &stages)
+        let (cgroup, raw) = programs::raw_config(config, sizes)?;
+        let (object, stages) = programs::load_tracepoints(&raw, sizes)?;
+        let hold = Hold { backend: Backend::Tracepoints, cgroup, sockops: "following", stages };
+        Self::attached(object, config, sizes, hold)
     }
 
-    fn attached(
-        object: Object,
-        config: &Config,
-        sizes: Sizes,
-        backend: Backend,
-        cgroup: &File,
-        sockops: &'static str,
-        stages: &[&'static str],
-    ) -> Result<Self, Error> {
-        let mut tracer = Self::prepare(object, config, sizes, backend)?;
-        for program in ["forked", "exited"].iter().chain(stages) {
-            tracer.links.push(object::attach(&tracer.object, program)?);
-        }
-        let link = object::program(&tracer.object, sockops)?
-            .attach_cgroup(cgroup.as_raw_fd())
-            .map_err(Error::bpf("cannot attach to the cgroup"))?;
-        tracer.links.push(link);
-        if config.receive {
-            let (_, raw) = raw_config(config, sizes)?;
-            let (receiving, pick_up) = Receiving::start(&tracer.object, &raw, sizes, config.arrivals_per_connection)?;
-            tracer.receiving = Some(receiving);
-            tracer.passes().after_follow = Some(pick_up);
-        }
-        tracer.begin()?;
+    fn attached(object: Object, config: &Config, sizes: Sizes, hold: Hold) -> Result<Self, Error> {
+        let mut tracer = Self::prepare(object, config, sizes, hold)?;
+        tracer.attach()?;
         Ok(tracer)
     }
 
+    fn attach(&mut self) -> Result<(), Error> {
+        self.passes().look_around();
+        self.passes().write()?;
+        for program in ["forked", "exited"].iter().chain(&self.hold.stages) {
+            self.links.push(object::attach(&self.object, program)?);
+        }
+        let link = object::program(&self.object, self.hold.sockops)?
+            .attach_cgroup(self.hold.cgroup.as_raw_fd())
+            .map_err(Error::bpf("cannot attach to the cgroup"))?;
+        self.links.push(link);
+        if self.config.receive {
+            let (_, raw) = programs::raw_config(&self.config, self.sizes)?;
+            let slots = self.config.arrivals_per_connection;
+            let (receiving, pick_up) = Receiving::start(&self.object, &raw, self.sizes, slots)?;
+            self.receiving = Some(receiving);
+            self.passes().after_follow = Some(pick_up);
+        }
+        self.begin()
+    }
+
+    /// Takes up again after [`Tracer::suspend`], as at the start: with the connections that are there now.
+    ///
+    /// # Errors
+    /// [`Error`] where the kernel refuses.
+    pub fn resume(&mut self) -> Result<(), Error> {
+        if self.links.is_empty() { self.attach() } else { Ok(()) }
+    }
+
+    /// Leaves every socket as it was before and detaches everything, but keeps the programs loaded: nothing is traced, and
+    /// nothing costs anything, until [`Tracer::resume`]. Sends that are on their way are handed on without an ACK.
+    ///
+    /// # Errors
+    /// [`Error`] where the kernel part could not be asked.
+    pub fn suspend(&mut self, sink: &mut dyn FnMut(Event)) -> Result<(), Error> {
+        self.links.clear();
+        self.sampler = None;
+        let mut receiving = self.receiving.take();
+        receiving.as_mut().map(Receiving::stop);
+        {
+            let mut passes = self.passes();
+            passes.after_follow = None;
+            passes.look_around();
+            passes.find_networks()?;
+        }
+        self.deliver(sink)?;
+        if let Some(mut receiving) = receiving {
+            for receive in receiving.unread() {
+                self.inbox.lock().unwrap_or_else(PoisonError::into_inner).take(Record::Receive(receive));
+            }
+            self.receive_lost += receiving.lost();
+        }
+        self.passes().pass(Pass::Finish)?;
+        self.deliver(sink)?;
+        self.give_up_rest(sink)
+    }
+
     /// Everything but the attaching.
-    fn prepare(object: Object, config: &Config, sizes: Sizes, backend: Backend) -> Result<Self, Error> {
+    fn prepare(object: Object, config: &Config, sizes: Sizes, hold: Hold) -> Result<Self, Error> {
         let free = object::map(&object, "free_rows")?;
         for number in 0..sizes.rows {
             free.update(&[], &number.to_ne_bytes(), MapFlags::ANY).map_err(Error::bpf("cannot fill the free list"))?;
         }
         set_addresses(&object, &config.target)?;
         let inbox = Arc::new(Mutex::new(Inbox::default()));
-        let tick = tick();
+        let tick = clock::tick();
         let ring = {
             let records = object::map(&object, "records")?;
             let inbox = Arc::clone(&inbox);
@@ -240,7 +227,7 @@ impl Tracer {
                 .map_err(Error::bpf("cannot read the ring buffer"))?;
             builder.build().map_err(Error::bpf("cannot read the ring buffer"))?
         };
-        let now = monotonic();
+        let now = clock::monotonic();
         let sampled = windows_every(config);
         let control = RawControl {
             window: WINDOW_NS,
@@ -248,21 +235,26 @@ impl Tracer {
             shared: 0,
             by_process: 0,
             every: sampled.unwrap_or(1),
+            foreign: 0,
+            pad: 0,
         };
-        let passes = Passes::new(object::attach(&object, "pass")?, object::map(&object, "controls")?, control);
+        let own = object::program_id(&object, hold.sockops)?;
+        let passes = Passes::new(object::attach(&object, "pass")?, object::map(&object, "controls")?, control, own);
         Ok(Self {
             links: Vec::new(),
             sampler: None,
             receiving: None,
+            receive_lost: Lost::default(),
             passes: Arc::new(Mutex::new(passes)),
             ring,
             inbox,
             rows: object::map(&object, "rows")?,
+            free_rows: free,
             slots: object::map(&object, "slots")?,
             losses: object::map(&object, "losses")?,
             processes: Processes::new(&object, config.target.by_process())?,
             object,
-            backend,
+            hold,
             config: config.clone(),
             sizes,
             rate_checked: (now, 0),
@@ -276,7 +268,7 @@ impl Tracer {
         self.processes.begin(&self.config.target.pids)?;
         self.passes().pass(Pass::Follow)?;
         if let Some(every) = windows_every(&self.config) {
-            let seed = monotonic() ^ (u64::from(std::process::id()) << 32);
+            let seed = clock::monotonic() ^ (u64::from(std::process::id()) << 32);
             self.sampler = Some(Sampler::start(Arc::clone(&self.passes), every, seed)?);
         }
         Ok(())
@@ -309,7 +301,7 @@ impl Tracer {
 
     /// Which backend is at work.
     pub fn backend(&self) -> Backend {
-        self.backend
+        self.hold.backend
     }
 
     /// Hands on the events that have come, and waits for the first ones for up to `timeout`.
@@ -356,7 +348,7 @@ impl Tracer {
     /// Holds the rate of records below what was asked for, by making windows rarer.
     fn adapt(&mut self) {
         let (Some(most), Some(sampler)) = (self.config.max_rate, &mut self.sampler) else { return };
-        let now = monotonic();
+        let now = clock::monotonic();
         let since = now.saturating_sub(self.rate_checked.0);
         if since < 500_000_000 {
             return;
@@ -396,6 +388,7 @@ impl Tracer {
             let inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
             (inbox.disorder, inbox.receive_disorder, inbox.unfinished)
         };
+        let receiving = self.receiving.as_ref().map(Receiving::lost).unwrap_or_default();
         let Some(raw) = RawLost::from_bytes(&bytes) else { return Lost::default() };
         Lost {
             ring_buffer: raw.ring_buffer,
@@ -413,7 +406,7 @@ impl Tracer {
             unstamped: raw.unstamped,
             over_rate: raw.over_rate,
             receive_disorder,
-            ..self.receiving.as_ref().map(Receiving::lost).unwrap_or_default()
+            ..self.receive_lost + receiving
         }
     }
 
@@ -423,7 +416,7 @@ impl Tracer {
         let _ = self.passes().pass(Pass::Totals);
         let mut coverage = self.inbox.lock().unwrap_or_else(PoisonError::into_inner).closed;
         for row in self.rows_in_use() {
-            add(&mut coverage, &decode::totals(&row.1.totals));
+            inbox::add(&mut coverage, &decode::totals(&row.1.totals));
         }
         coverage
     }
@@ -435,6 +428,11 @@ impl Tracer {
                 RawRow::from_bytes(&bytes).filter(|row| row.cookie != 0).map(|row| (number, row))
             })
             .collect()
+    }
+
+    /// How to read a moment of the trace on the wall clock: the best of a few readings.
+    pub fn clock(&self) -> Conversion<Monotonic, Realtime> {
+        clock::to_wall()
     }
 
     /// The bytes of kernel memory that all maps together can take; none of it grows while tracing.
@@ -449,48 +447,29 @@ impl Tracer {
             + on_demand
     }
 
-    /// How to read a moment of the trace on the wall clock: the best of a few readings.
-    pub fn clock(&self) -> Conversion<Monotonic, Realtime> {
-        (0..9)
-            .filter_map(|_| {
-                let before = Instant::<Monotonic>::from_nanos(monotonic());
-                let real = Instant::<Realtime>::from_nanos(clock_ns(libc::CLOCK_REALTIME));
-                Conversion::from_bracket(before, real, Instant::from_nanos(monotonic())).ok()
-            })
-            .min_by_key(|conversion| conversion.error)
-            .unwrap_or_else(|| Conversion::new(0, Nanos(u64::MAX)))
-    }
-
     /// Ends the trace: hands on what is still on its way, without an ACK, disarms the sockets (unless another tracer of this
     /// machine is at work on them) and detaches everything.
     ///
     /// # Errors
     /// [`Error`] where the kernel part could not be asked for the last time.
     pub fn finish(mut self, sink: &mut dyn FnMut(Event)) -> Result<Summary, Error> {
-        self.links.clear();
-        self.sampler = None;
-        if let Some(receiving) = &mut self.receiving {
-            receiving.stop();
-        }
-        {
-            let mut passes = self.passes();
-            passes.control.shared = u32::from(passes::others_at_work());
-            passes.find_networks()?;
-        }
-        self.deliver(sink)?;
-        self.passes().pass(Pass::Finish)?;
-        self.deliver(sink)?;
-        self.give_up_rest(sink)?;
+        self.suspend(sink)?;
         let lost = self.lost();
         let coverage = self.inbox.lock().unwrap_or_else(PoisonError::into_inner).closed;
         Ok(Summary { lost, coverage })
     }
 
-    /// Rows whose socket no iterator showed any more, and received bytes that are not read yet.
+    /// Gives a row back that the kernel part does not give back itself any more.
+    fn free(&self, number: u32) -> Result<(), Error> {
+        let nothing = [0u8; size_of::<RawRow>()];
+        self.rows
+            .update(&number.to_ne_bytes(), &nothing, MapFlags::ANY)
+            .and_then(|()| self.free_rows.update(&[], &number.to_ne_bytes(), MapFlags::ANY))
+            .map_err(Error::bpf("cannot free a row"))
+    }
+
+    /// Rows whose socket no iterator showed any more.
     fn give_up_rest(&mut self, sink: &mut dyn FnMut(Event)) -> Result<(), Error> {
-        for receive in self.receiving.as_mut().map(Receiving::unread).unwrap_or_default() {
-            self.inbox.lock().unwrap_or_else(PoisonError::into_inner).take(Record::Receive(receive));
-        }
         for (number, row) in self.rows_in_use() {
             let mut at = row.head;
             while at != row.tail {
@@ -504,6 +483,7 @@ impl Tracer {
             }
             let id = model::ConnectionId(row.cookie);
             let totals = decode::totals(&row.totals);
+            self.free(number)?;
             self.inbox.lock().unwrap_or_else(PoisonError::into_inner).take(Record::Closed(id, totals));
         }
         self.deliver(sink)?;
@@ -513,83 +493,9 @@ impl Tracer {
 
 impl std::fmt::Debug for Tracer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tracer").field("backend", &self.backend).field("config", &self.config).finish_non_exhaustive()
+        f.debug_struct("Tracer")
+            .field("backend", &self.hold.backend)
+            .field("config", &self.config)
+            .finish_non_exhaustive()
     }
-}
-
-fn load_timestamping(raw: &RawConfig, sizes: Sizes) -> Result<Object, Error> {
-    object::load(object::open(object::TIMESTAMPING, "wirelapse", raw, sizes)?)
-        .map_err(|reason| Error::Backend { backend: Backend::Timestamping, reason })
-}
-
-/// The programs of the tracepoints backend that every kernel runs.
-const STAGES: [&str; 5] = ["queued", "started", "received", "state_set", "retransmitted"];
-
-/// What gives the `send` stage, the best first, with what goes along with it: fentry where the kernel has no tracepoint (before
-/// 6.16), and then the ACKs of closing sockets too, for which some of those kernels give no callback.
-const WRITES: [&[&str]; 2] = [&["written_round"], &["written_call", "received_late"]];
-
-/// The loaded object, and all its programs that are to be attached.
-fn load_tracepoints(raw: &RawConfig, sizes: Sizes) -> Result<(Object, Vec<&'static str>), Error> {
-    let mut reasons = Vec::new();
-    for write in WRITES {
-        let mut object = object::open(object::TRACEPOINTS, "wirelapse", raw, sizes)?;
-        for mut program in object.progs_mut() {
-            let name = program.name().to_string_lossy().into_owned();
-            let others = WRITES.iter().filter(|other| **other != write).any(|other| other.contains(&name.as_str()));
-            program.set_autoload(!others);
-        }
-        match object::load(object) {
-            Ok(object) => return Ok((object, STAGES.iter().chain(write).copied().collect())),
-            Err(reason) => reasons.push(reason),
-        }
-    }
-    Err(Error::Backend { backend: Backend::Tracepoints, reason: reasons.join("; ") })
-}
-
-/// The reason alone, without the sentence that names the backend.
-fn reason(error: Error) -> String {
-    match error {
-        Error::Backend { reason, .. } => reason,
-        other => other.to_string(),
-    }
-}
-
-fn try_sizes(config: &Config) -> Sizes {
-    Sizes { rows: config.max_connections, slots: config.slots_per_connection, ring: config.ring_bytes }
-}
-
-/// Whether the programs of the BPF timestamping backend load here.
-pub(crate) fn try_timestamping(config: &Config) -> Result<(), String> {
-    let sizes = try_sizes(config);
-    let (_, raw) = raw_config(config, sizes).map_err(|error| error.to_string())?;
-    load_timestamping(&raw, sizes).map(drop).map_err(reason)
-}
-
-/// Whether the programs of the tracepoints backend load here.
-pub(crate) fn try_tracepoints(config: &Config) -> Result<(), String> {
-    let sizes = try_sizes(config);
-    let (_, raw) = raw_config(config, sizes).map_err(|error| error.to_string())?;
-    load_tracepoints(&raw, sizes).map(drop).map_err(reason)
-}
-
-/// Whether the receiving side's programs load here; gives why there is no `ready` stage, where there is none.
-pub(crate) fn try_receive(config: &Config) -> Result<Option<String>, String> {
-    let sizes = try_sizes(config);
-    let (_, raw) = raw_config(config, sizes).map_err(|error| error.to_string())?;
-    receive::try_load(&raw, sizes)
-}
-
-fn raw_config(config: &Config, sizes: Sizes) -> Result<(File, RawConfig), Error> {
-    let (cgroup, mut raw) = aim(&config.target)?;
-    let windows = matches!(config.sampling, Sampling::Windows(_))
-        || (config.sampling == Sampling::Every && config.max_rate.is_some());
-    raw.flags |= if windows { CONFIG_WINDOWS } else { 0 };
-    raw.slots = sizes.slots;
-    raw.draw_below = match config.sampling {
-        Sampling::Draws(ratio) if ratio.0.get() > 1 => u32::MAX / ratio.0.get(),
-        _ => 0,
-    };
-    raw.max_rate = config.max_rate.map_or(0, std::num::NonZeroU32::get);
-    Ok((cgroup, raw))
 }

@@ -5,7 +5,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use wire::generate::{Traffic, write_traffic};
+use wire::generate::{Pattern, Traffic, write_traffic};
 use wire::{Capture, Packet, Packets};
 
 fn main() {
@@ -13,7 +13,8 @@ fn main() {
     let packets = numbers.next().unwrap_or(2_000_000);
     let connections = numbers.next().unwrap_or(1_000) as u32;
     let mut file = Vec::new();
-    write_traffic(&mut file, &Traffic { packets, connections, seed: 1, loss_one_in: 100 }).expect("memory");
+    write_traffic(&mut file, &Traffic { pattern: Pattern::Download, packets, connections, seed: 1, loss_one_in: 100 })
+        .expect("memory");
     measure("frames only, in memory", packets, || {
         let (mut capture, mut bytes) = (Capture::from_bytes(&file).expect("a capture"), 0u64);
         while let Some(frame) = capture.next_frame().expect("memory") {

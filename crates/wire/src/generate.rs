@@ -10,12 +10,40 @@ use crate::capture::{write_pcap_header, write_pcap_record};
 use crate::packet::{Ethernet, Ipv4, Tcp, ether_type, ip_protocol, transport_checksum};
 use crate::segment::Flags;
 
+/// What the connections of a capture do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pattern {
+    /// The server sends full segments, the client acknowledges every other one.
+    Download,
+    /// Both sides send full segments that acknowledge each other.
+    BothWays,
+    /// A question of up to 639 bytes, an answer of the same size, an ACK.
+    Messages,
+    /// A question, a few full segments, and both sides close; then comes another connection in its place.
+    Short,
+    /// Each connection has one of the four, by turns.
+    Mixed,
+}
+
+impl Pattern {
+    /// All, with the words that a command line has for them.
+    pub const ALL: [(&str, Self); 5] = [
+        ("download", Self::Download),
+        ("both-ways", Self::BothWays),
+        ("messages", Self::Messages),
+        ("short", Self::Short),
+        ("mixed", Self::Mixed),
+    ];
+}
+
 /// What to generate.
 #[derive(Clone, Copy, Debug)]
 pub struct Traffic {
+    /// What the connections do.
+    pub pattern: Pattern,
     /// Packets in all.
     pub packets: u64,
-    /// Connections, at most 2²⁴ and each of at least 3 packets; they run at the same time, turn by turn.
+    /// Connections at the same time, turn by turn; at most 2²⁴, and each of at least 3 packets.
     pub connections: u32,
     /// Decides which segments are lost, and where sequence numbers begin.
     pub seed: u64,
@@ -23,20 +51,100 @@ pub struct Traffic {
     pub loss_one_in: u32,
 }
 
+/// One side of a connection.
 #[derive(Clone, Copy, Default)]
-struct Flow {
-    step: u32,
-    client_seq: u32,
-    server_seq: u32,
-    acked: u32,
-    lost: Option<u32>,
+struct End {
+    /// Sequence number of what it sends next.
+    seq: u32,
+    /// Its packets so far: the IPv4 identification.
+    sent: u16,
+    /// The latest time-stamp value that it has received.
+    echo: u32,
+    /// What was lost of its data: first sequence number, length, and whether the peer's ACK has told it.
+    hole: Option<(u32, u32, bool)>,
 }
 
-const SEGMENT: u32 = 1448;
-const KEPT: usize = 96;
+#[derive(Clone, Copy)]
+struct Flow {
+    /// Which of all connections it is; endpoints follow from it.
+    number: u32,
+    pattern: Pattern,
+    /// Most have time stamps and SACK, one in four goes without each.
+    stamped: bool,
+    sack: bool,
+    step: u32,
+    /// The client's and the server's.
+    ends: [End; 2],
+}
 
-/// Writes a pcap file with nanoseconds: handshakes, data from the server in full segments of which 96 bytes are kept, an ACK for every
-/// two, SACK and resent segments for what is lost. Checksums are right as far as the kept bytes go with a payload of zeros.
+/// A packet's part in the connection.
+struct Turn {
+    from_client: bool,
+    payload: u32,
+    flags: Flags,
+}
+
+/// Of each frame this much is kept, which is more than the longest headers.
+const KEPT: usize = 96;
+const MSS: u32 = 1460;
+/// Data segments of the shortest of the short connections, and how many more others have.
+const SHORT: (u32, u32) = (2, 8);
+
+impl Flow {
+    fn new(number: u32, pattern: Pattern, random: &mut u64) -> Self {
+        let pattern = match pattern {
+            Pattern::Mixed => Pattern::ALL[(number % 4) as usize].1,
+            pattern => pattern,
+        };
+        let end = |random: &mut u64| End { seq: next(random) as u32, ..End::default() };
+        let ends = [end(random), end(random)];
+        // Of the single pattern, connection 0 has both.
+        let (stamped, sack) = (number / 4 % 4 != 3, number / 16 % 4 != 3);
+        Self { number, pattern, stamped, sack, step: 0, ends }
+    }
+
+    /// Full segments between question and closing.
+    fn length(&self) -> u32 {
+        SHORT.0 + self.number % SHORT.1
+    }
+
+    fn segment(&self) -> u32 {
+        if self.stamped { MSS - 12 } else { MSS }
+    }
+
+    fn is_over(&self) -> bool {
+        // Handshake, question, an ACK for every segment, and three packets to close.
+        self.pattern == Pattern::Short && self.step >= 4 + 2 * self.length() + 3
+    }
+
+    fn turn(&self, random: &mut u64) -> Turn {
+        let turn = |from_client, payload| {
+            let push = if payload > 0 { Flags::PSH } else { Flags::empty() };
+            Turn { from_client, payload, flags: Flags::ACK | push }
+        };
+        let message = |random: &mut u64| 40 + (next(random) % 600) as u32;
+        match (self.step, self.pattern) {
+            (0, _) => Turn { from_client: true, payload: 0, flags: Flags::SYN },
+            (1, _) => Turn { from_client: false, payload: 0, flags: Flags::SYN | Flags::ACK },
+            (2, _) => turn(true, 0),
+            (step, Pattern::Download | Pattern::Mixed) if step % 3 == 2 => turn(true, 0),
+            (_, Pattern::Download | Pattern::Mixed) => turn(false, self.segment()),
+            (step, Pattern::BothWays) => turn(step % 2 == 0, self.segment()),
+            (step, Pattern::Messages) if step % 3 == 2 => turn(true, 0),
+            (step, Pattern::Messages) => turn(step % 3 == 0, message(random)),
+            (3, Pattern::Short) => turn(true, message(random)),
+            (step, Pattern::Short) => match step - 4 {
+                at if at < 2 * self.length() => turn(at % 2 == 1, if at % 2 == 1 { 0 } else { self.segment() }),
+                at if at == 2 * self.length() => Turn { flags: Flags::FIN | Flags::ACK, ..turn(false, 0) },
+                at if at == 2 * self.length() + 1 => Turn { flags: Flags::FIN | Flags::ACK, ..turn(true, 0) },
+                _ => turn(false, 0),
+            },
+        }
+    }
+}
+
+/// Writes a pcap file with nanoseconds: handshakes, then what the pattern says, with SACK, duplicate ACKs and resent segments for
+/// what is lost. 96 bytes of each frame are kept; checksums are those of a payload of zeros.
 ///
 /// # Errors
 /// Those of `out`.
@@ -44,16 +152,19 @@ pub fn write_traffic(out: &mut impl Write, traffic: &Traffic) -> io::Result<()> 
     write_pcap_header(out, LinkType::ETHERNET)?;
     let connections = traffic.connections.clamp(1, 1 << 24);
     let mut random = traffic.seed | 1;
-    let mut flows: Vec<Flow> = (0..connections)
-        .map(|_| Flow { client_seq: next(&mut random) as u32, server_seq: next(&mut random) as u32, ..Flow::default() })
-        .collect();
+    let mut flows: Vec<Flow> = (0..connections).map(|n| Flow::new(n, traffic.pattern, &mut random)).collect();
+    let mut opened = connections;
     let mut frame = Vec::with_capacity(2_048);
     let start = 1_700_000_000_000_000_000;
     for n in 0..traffic.packets {
         // Runs of 8 packets of one connection, as bursts are.
         let index = ((n / 8) % u64::from(connections)) as usize;
         let at = Instant::from_nanos(start + n * 1_200 + (next(&mut random) & 0xff));
-        packet(&mut frame, &mut flows[index], index as u32, traffic, &mut random, (n * 1_200 / 1_000_000) as u32);
+        if flows[index].is_over() {
+            flows[index] = Flow { pattern: Pattern::Short, ..Flow::new(opened, Pattern::Short, &mut random) };
+            opened += 1;
+        }
+        packet(&mut frame, &mut flows[index], traffic.loss_one_in, &mut random, (n * 1_200 / 1_000_000) as u32);
         write_pcap_record(out, at, frame.len() as u32, &frame[..frame.len().min(KEPT)])?;
     }
     Ok(())
@@ -67,55 +178,59 @@ fn next(state: &mut u64) -> u64 {
     state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16
 }
 
-fn packet(frame: &mut Vec<u8>, flow: &mut Flow, index: u32, traffic: &Traffic, random: &mut u64, ms: u32) {
-    let client = (Ipv4Addr::from_bits(0x0a00_0000 | (index >> 8)), 20_000 + (index & 0xff) as u16);
-    let server = (Ipv4Addr::new(192, 0, 2, 1), 443);
-    let stamps = |value: u32| -> Vec<u8> { [&[1, 1, 8, 10][..], &value.to_be_bytes(), &ms.to_be_bytes()].concat() };
-    let syn = |scale| [&[2, 4, 5, 0xb4, 4, 2, 8, 10][..], &ms.to_be_bytes(), &[0; 4], &[1, 3, 3, scale]].concat();
-    let step = flow.step;
+fn packet(frame: &mut Vec<u8>, flow: &mut Flow, loss_one_in: u32, random: &mut u64, ms: u32) {
+    let Turn { from_client, mut payload, flags } = flow.turn(random);
     flow.step += 1;
-    let (from_client, seq, ack, flags, options, payload) = match step {
-        0 => (true, flow.client_seq, 0, Flags::SYN, syn(7), 0),
-        1 => (false, flow.server_seq, flow.client_seq.wrapping_add(1), Flags::SYN | Flags::ACK, syn(9), 0),
-        2 => {
-            flow.client_seq = flow.client_seq.wrapping_add(1);
-            flow.server_seq = flow.server_seq.wrapping_add(1);
-            flow.acked = flow.server_seq;
-            (true, flow.client_seq, flow.server_seq, Flags::ACK, stamps(ms), 0)
-        }
-        _ if step % 3 == 2 => {
-            let mut options = stamps(ms);
-            match flow.lost {
-                Some(hole) => {
-                    flow.acked = hole;
-                    options.extend_from_slice(&[1, 1, 5, 10]);
-                    options.extend_from_slice(&hole.wrapping_add(SEGMENT).to_be_bytes());
-                    options.extend_from_slice(&flow.server_seq.to_be_bytes());
-                }
-                None => flow.acked = flow.server_seq,
+    let (stamped, sack) = (flow.stamped, flow.sack);
+    let [a, b] = &mut flow.ends;
+    let (sender, peer) = if from_client { (a, b) } else { (b, a) };
+    let mut seq = sender.seq;
+    if payload > 0 {
+        if let Some((hole, length, true)) = sender.hole {
+            (seq, payload, sender.hole) = (hole, length, None);
+        } else {
+            let lost = loss_one_in > 0 && next(random).is_multiple_of(u64::from(loss_one_in));
+            if lost && sender.hole.is_none() {
+                sender.hole = Some((seq, payload, false));
+                seq = seq.wrapping_add(payload);
             }
-            (true, flow.client_seq, flow.acked, Flags::ACK, options, 0)
+            sender.seq = seq.wrapping_add(payload);
         }
-        _ => {
-            let resend = flow.lost.filter(|_| step.is_multiple_of(3) && flow.acked == flow.lost.unwrap_or(0));
-            let seq = if let Some(hole) = resend {
-                flow.lost = None;
-                hole
-            } else {
-                if flow.lost.is_none()
-                    && traffic.loss_one_in > 0
-                    && next(random).is_multiple_of(u64::from(traffic.loss_one_in))
-                {
-                    flow.lost = Some(flow.server_seq);
-                    flow.server_seq = flow.server_seq.wrapping_add(SEGMENT);
-                }
-                let seq = flow.server_seq;
-                flow.server_seq = seq.wrapping_add(SEGMENT);
-                seq
-            };
-            (false, seq, flow.client_seq, Flags::ACK | Flags::PSH, stamps(ms), SEGMENT as usize)
+    }
+    if flags.intersects(Flags::SYN | Flags::FIN) {
+        sender.seq = sender.seq.wrapping_add(1);
+    }
+    let stamps = |echo: u32| [&[8, 10][..], &ms.to_be_bytes(), &echo.to_be_bytes()].concat();
+    let mut options = Vec::with_capacity(40);
+    if flags.contains(Flags::SYN) {
+        options.extend_from_slice(&[2, 4, (MSS >> 8) as u8, MSS as u8]);
+        options.extend_from_slice(if sack { &[4, 2] } else { &[1, 1] });
+        if stamped {
+            options.extend(stamps(sender.echo));
+        } else {
+            options.extend_from_slice(&[1, 1]);
         }
-    };
+        options.extend_from_slice(&[1, 3, 3, if from_client { 7 } else { 9 }]);
+        options.resize(options.len().next_multiple_of(4), 0);
+    } else if stamped {
+        options.extend_from_slice(&[1, 1]);
+        options.extend(stamps(sender.echo));
+    }
+    let mut ack = if flags.contains(Flags::ACK) { peer.seq } else { 0 };
+    if let Some((hole, length, told)) = &mut peer.hole {
+        (ack, *told) = (*hole, true);
+        if sack {
+            options.extend_from_slice(&[1, 1, 5, 10]);
+            options.extend_from_slice(&hole.wrapping_add(*length).to_be_bytes());
+            options.extend_from_slice(&peer.seq.to_be_bytes());
+        }
+    }
+    peer.echo = ms;
+    let id = sender.sent;
+    sender.sent = sender.sent.wrapping_add(1);
+    let number = flow.number;
+    let client = (Ipv4Addr::from_bits(0x0a00_0000 | (number >> 8)), 20_000 + (number & 0xff) as u16);
+    let server = (Ipv4Addr::new(192, 0, 2, 1), 443);
     let ((source, source_port), (destination, destination_port)) =
         if from_client { (client, server) } else { (server, client) };
     frame.clear();
@@ -124,14 +239,14 @@ fn packet(frame: &mut Vec<u8>, flow: &mut Flow, index: u32, traffic: &Traffic, r
         source,
         destination,
         protocol: ip_protocol::TCP,
-        id: step as u16,
+        id,
         dont_fragment: true,
         more_fragments: false,
         fragment_offset: 0,
         ttl: 64,
         traffic_class: 0,
     };
-    ip.emit(20 + options.len() + payload, frame);
+    ip.emit(20 + options.len() + payload as usize, frame);
     let tcp = Tcp {
         source_port,
         destination_port,
@@ -143,7 +258,7 @@ fn packet(frame: &mut Vec<u8>, flow: &mut Flow, index: u32, traffic: &Traffic, r
     };
     let start = frame.len();
     tcp.emit(&options, frame);
-    frame.resize(frame.len() + payload, 0);
+    frame.resize(frame.len() + payload as usize, 0);
     let sum = transport_checksum(source.into(), destination.into(), ip_protocol::TCP, &frame[start..]);
     frame[start + 16..start + 18].copy_from_slice(&sum.to_be_bytes());
 }
@@ -155,22 +270,31 @@ mod tests {
     use crate::{Capture, Packet, Reassembly, dissect};
 
     #[test]
-    fn every_packet_is_read_back_with_right_lengths() {
-        let mut out = Vec::new();
-        write_traffic(&mut out, &Traffic { packets: 5_000, connections: 20, seed: 3, loss_one_in: 50 }).unwrap();
-        let mut capture = Capture::from_bytes(&out).unwrap();
-        let (mut reassembly, mut sacks, mut data, mut checked) = (Reassembly::new(), 0, 0, 0);
-        while let Some(frame) = capture.next_frame().unwrap() {
-            let Ok(Packet::Tcp(s)) = dissect(&frame, &mut reassembly) else { panic!("packet {}", frame.number) };
-            assert!(s.payload == 0 || s.payload == SEGMENT);
-            sacks += s.options.sack.as_slice().len();
-            data += u32::from(s.payload > 0);
-            if frame.data.len() == frame.original_length as usize {
-                assert!(verify_transport(s.source.ip(), s.destination.ip(), 6, &frame.data[34..]));
-                checked += 1;
+    fn every_packet_of_every_pattern_is_read_back_with_right_lengths() {
+        for (name, pattern) in Pattern::ALL {
+            let mut out = Vec::new();
+            write_traffic(&mut out, &Traffic { pattern, packets: 5_000, connections: 64, seed: 3, loss_one_in: 50 })
+                .unwrap();
+            let mut capture = Capture::from_bytes(&out).unwrap();
+            let (mut reassembly, mut sacks, mut data, mut checked) = (Reassembly::new(), 0, 0, 0);
+            let mut syns = 0;
+            while let Some(frame) = capture.next_frame().unwrap() {
+                let Ok(Packet::Tcp(s)) = dissect(&frame, &mut reassembly) else { panic!("packet {}", frame.number) };
+                assert!(s.payload <= MSS && !s.options.malformed, "{s:?}");
+                sacks += s.options.sack.as_slice().len();
+                data += u32::from(s.payload > 0);
+                syns += u32::from(s.flags == Flags::SYN);
+                if frame.data.len() == frame.original_length as usize {
+                    assert!(verify_transport(s.source.ip(), s.destination.ip(), 6, &frame.data[34..]));
+                    checked += 1;
+                }
             }
+            assert_eq!((capture.packets(), capture.problems().total()), (5_000, 0));
+            assert!(
+                sacks > 10 && data > 1_500 && (checked > 1_000 || pattern == Pattern::BothWays),
+                "{name}: {sacks} {data} {checked}"
+            );
+            assert_eq!(syns > 64, matches!(pattern, Pattern::Short | Pattern::Mixed), "{name}: {syns}");
         }
-        assert_eq!((capture.packets(), capture.problems().total()), (5_000, 0));
-        assert!(sacks > 10 && data > 2_500 && checked > 1_000, "{sacks} {data} {checked}");
     }
 }

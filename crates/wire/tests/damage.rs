@@ -5,13 +5,14 @@ use std::net::Ipv4Addr;
 use model::Instant;
 use proptest::prelude::*;
 use wire::capture::{Format, Interface, PcapngWriter, Problem, Resolution};
-use wire::generate::{Traffic, write_traffic};
+use wire::generate::{Pattern, Traffic, write_traffic};
 use wire::packet::{Ethernet, Gre, Ipv4, Udp, VlanTag, Vxlan, ether_type};
 use wire::{Capture, Frame, LinkType, Packet, Reassembly, TextReader, dissect};
 
 fn pcap(packets: u64) -> Vec<u8> {
     let mut out = Vec::new();
-    write_traffic(&mut out, &Traffic { packets, connections: 2, seed: 5, loss_one_in: 9 }).expect("memory");
+    write_traffic(&mut out, &Traffic { pattern: Pattern::Download, packets, connections: 2, seed: 5, loss_one_in: 9 })
+        .expect("memory");
     out
 }
 

@@ -68,6 +68,9 @@ struct Up {
     /// Mark ECN-capable segments that find more than this waiting: 30KB, 1ms
     #[arg(long, value_name = "BYTES|TIME[/…]", allow_hyphen_values = true)]
     ecn: Option<String>,
+    /// IP packets of more bytes than this vanish without a word, as where ICMP is filtered before a smaller MTU: 1400
+    #[arg(long, value_name = "BYTES[/BYTES]", default_value = "none", allow_hyphen_values = true)]
+    black_hole: String,
     /// Largest IP packet, 1280 to 65521 bytes
     #[arg(long, value_name = "BYTES", default_value_t = 1_500)]
     mtu: u32,
@@ -155,6 +158,7 @@ fn config(up: &Up) -> Result<Config, ::lab::Error> {
     let reorder = up.reorder.as_deref().map(|t| parse::both(t, parse::reorder)).transpose()?;
     let queue = up.queue.as_deref().map(|t| parse::both(t, |t| parse::depth("queue", t))).transpose()?;
     let ecn = up.ecn.as_deref().map(|t| parse::both(t, |t| parse::depth("ecn", t))).transpose()?;
+    let black_hole = parse::both(&up.black_hole, parse::black_hole)?;
     let direction = |i: usize| Direction {
         delay: delay[i],
         jitter: jitter[i],
@@ -165,6 +169,7 @@ fn config(up: &Up) -> Result<Config, ::lab::Error> {
         // A queue or threshold for both directions means those that have a rate.
         queue: queue.map(|q| q[i]).filter(|_| rate[i].is_some() || rate == [None; 2]),
         ecn: ecn.map(|e| e[i]).filter(|_| rate[i].is_some() || rate == [None; 2]),
+        black_hole: black_hole[i],
     };
     let backend = match up.backend {
         Backend::Auto => Choice::Auto,
@@ -259,6 +264,7 @@ fn words(asked: &Direction) -> String {
     };
     parts.extend(asked.queue.map(|q| format!("queue {}", depth(q))));
     parts.extend(asked.ecn.map(|e| format!("ECN marks above {}", depth(e))));
+    parts.extend(asked.black_hole.map(|n| format!("packets above {n} B vanish")));
     parts.join(", ")
 }
 

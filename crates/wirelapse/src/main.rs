@@ -18,6 +18,7 @@ mod stream;
 mod study;
 mod trace;
 mod udp;
+mod watch;
 mod workload;
 
 use std::process::ExitCode;
@@ -36,6 +37,7 @@ struct Cli {
 enum Command {
     Doctor(doctor::Args),
     Trace(trace::Args),
+    Watch(watch::Args),
     Probe(probe::Args),
     Analyze(analyze::Args),
     Compare(compare::Args),
@@ -55,6 +57,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Doctor(args) => doctor::run(&args),
         Command::Trace(args) => trace::run(&args),
+        Command::Watch(args) => watch::run(&args),
         Command::Probe(args) => probe::run(&args),
         Command::Analyze(args) => analyze::run(&args),
         Command::Compare(args) => compare::run(&args),

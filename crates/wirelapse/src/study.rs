@@ -119,7 +119,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let conclusion = builtin::conclude(&study, &trials, seed);
     let finished = matches!(ended, Ok(Ended::Planned | Ended::Narrow));
     if let Some(ledger) = &mut ledger {
-        ledger.conclude(&conclusion, finished).map_err(blame)?;
+        ledger.conclude(&trials, &conclusion, finished).map_err(blame)?;
     }
     show(args, &conclusion, ended.as_ref().ok().copied(), trials.len())?;
     ended.map(|_| ()).map_err(blame).context("the study ended early; what was measured until then is above")

@@ -1,10 +1,10 @@
 //! `wirelapse trace`.
 
-mod machine;
+pub mod machine;
 mod outputs;
-mod request;
-mod screen;
-mod stop;
+pub mod request;
+pub mod screen;
+pub mod stop;
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command};
@@ -20,7 +20,7 @@ use crate::exit::BadInput;
 use outputs::Outputs;
 use request::{Backend, Request};
 
-/// Time every TCP send of running programs at each stage from send() to the peer's ACK, and what they receive
+/// Time every TCP send of running programs at each stage from send() to the peer's ACK
 ///
 /// Criteria of different kinds must all hold; of one kind, any. The report comes when the trace ends: after --for, when
 /// CMD ends, or at Ctrl-C. CMD's own output is left alone and the report follows it; with --json, CMD's standard output
@@ -58,7 +58,8 @@ pub struct Args {
     /// Time received bytes as well, from the stack to the program that reads them
     #[arg(long)]
     receive: bool,
-    /// Show requests with their answers, and which part of the time the programs, the kernels and the network took; implies --receive
+    /// Show requests with their answers, and which part of the time the programs, the kernels and the network took; implies
+    /// --receive
     #[arg(long)]
     requests: bool,
     /// End after this time: 10s, 500ms, 5m
@@ -116,7 +117,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let provenance = machine::provenance(&request, &tracer);
     let begun = machine::monotonic();
     let mut outputs = Outputs::open(&request, provenance, perfetto)?;
-    let mut screen = request.live.then(|| screen::Screen::open(&request)).flatten();
+    let mut screen = request.live.then(|| screen::Screen::open(request.rows())).flatten();
     let mut child = stopped.map(|s| release(s, &request).inspect_err(|_| request.discard(made))).transpose()?;
 
     let facts = |tracer: &Tracer| Facts {
@@ -144,7 +145,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             && drawn.elapsed() >= REDRAW
         {
             drawn = Instant::now();
-            screen.draw(outputs.summary(), &facts(&tracer));
+            let facts = facts(&tracer);
+            screen.draw(|canvas, rows| report::view::live(canvas, outputs.summary(), &facts, rows));
         }
     }
 

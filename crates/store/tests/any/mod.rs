@@ -20,8 +20,8 @@ fn owner() -> impl Strategy<Value = Owner> {
 
 fn stamps() -> impl Strategy<Value = Stamps> {
     let one = || prop::option::of(number().prop_map(Instant::from_nanos));
-    (number(), one(), one(), prop::option::of((number(), number())), one()).prop_map(
-        |(send, sched, driver, nic, ack)| Stamps {
+    (number(), one(), one(), prop::option::of((number(), number())), one(), number(), number()).prop_map(
+        |(send, sched, driver, nic, ack, sched_error, driver_error)| Stamps {
             send: Instant::from_nanos(send),
             sched,
             driver,
@@ -31,6 +31,9 @@ fn stamps() -> impl Strategy<Value = Stamps> {
                 error: Nanos(error),
             }),
             ack,
+            // There is an error only where there is a stamp.
+            sched_error: sched.map_or(Nanos::ZERO, |_| Nanos(sched_error)),
+            driver_error: driver.map_or(Nanos::ZERO, |_| Nanos(driver_error)),
         },
     )
 }

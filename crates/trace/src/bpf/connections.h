@@ -102,6 +102,8 @@ static __always_inline struct slot *slot_open(struct row *row, __u32 number, con
 	slot->record.merged = 0;
 	slot->record.merged_bytes = 0;
 	slot->record.retransmissions = 0;
+	slot->record.sched_span = 0;
+	slot->record.driver_span = 0;
 	slot->record.reason = REASON_UNKNOWN;
 	bpf_get_current_comm(slot->record.comm, sizeof(slot->record.comm));
 	state_read(&slot->record.state, tp);

@@ -10,15 +10,23 @@ static __always_inline struct socket_info *info_of(struct bpf_sock *sk)
 	return bpf_sk_storage_get(&sockets, sk, NULL, 0);
 }
 
-/* Arms or disarms, with the other callbacks `wanted`: `context` is the sockops context or, in an iterator, the socket. What was set
- * before this tracer followed the socket stays. */
-#define SET_ARMED(context, tp, row, stamps, wanted)                                                       \
-	({                                                                                                \
-		int stamp_ = (stamps) ? SK_BPF_CB_TX_TIMESTAMPING : 0;                                    \
-		int calls_ = ((tp)->bpf_sock_ops_cb_flags & ~CALLS) | (row)->callbacks | (wanted);        \
-		bpf_setsockopt(context, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &calls_, sizeof(calls_));     \
-		if (STAMPS)                                                                               \
-			bpf_setsockopt(context, SOL_SOCKET, SK_BPF_CB_FLAGS, &stamp_, sizeof(stamp_));    \
+/* Arms or disarms, with the other callbacks `wanted`: `context` is the sockops context or, in an iterator, the socket. What a program
+ * that is no tracer's may have asked for before this tracer followed the socket stays, and so does what another tracer asks for. What
+ * a tracer that was killed left behind does not. */
+#define SET_ARMED(context, tp, row, stamps, wanted)                                                            \
+	({                                                                                                     \
+		const struct control *set_ = control();                                                        \
+		bool shared_ = set_ && set_->shared;                                                           \
+		int stamp_ = (stamps) ? SK_BPF_CB_TX_TIMESTAMPING : 0;                                         \
+		int had_ = (tp)->bpf_sock_ops_cb_flags;                                                        \
+		int calls_ = (had_ & ~CALLS) | (wanted);                                                       \
+		if (shared_)                                                                                   \
+			calls_ |= had_;                                                                        \
+		if (!set_ || set_->foreign)                                                                    \
+			calls_ |= (row)->callbacks;                                                            \
+		bpf_setsockopt(context, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &calls_, sizeof(calls_));          \
+		if (STAMPS && (stamp_ || !shared_))                                                            \
+			bpf_setsockopt(context, SOL_SOCKET, SK_BPF_CB_FLAGS, &stamp_, sizeof(stamp_));         \
 	})
 
 static __always_inline void window_close(struct bpf_sock_ops *skops, struct row *row, const struct tcp_sock *tp, __u64 now)

@@ -133,7 +133,8 @@ enum { TCP_CA_Open, TCP_CA_Disorder, TCP_CA_CWR, TCP_CA_Recovery, TCP_CA_Loss };
 enum { TCP_CHRONO_BUSY = 1, TCP_CHRONO_RWND_LIMITED = 2, TCP_CHRONO_SNDBUF_LIMITED = 3 };
 /* include/linux/tcp.h: bit 0 of sk_tsq_flags; include/net/sock.h */
 enum { TSQF_THROTTLED = 1 << 0 };
-enum { SK_PACING_NEEDED = 1 };
+enum { SK_PACING_NEEDED = 1, SK_PACING_FQ = 2 };
+enum { TCPCB_EVER_RETRANS = 0x80 };
 
 /* RFC 9293, section 3.1: a header is copied off the wire as it is, so not relocated. */
 struct tcp_header {
@@ -195,7 +196,10 @@ struct sk_buff_head {
 	struct sk_buff *next;
 	struct sk_buff *prev;
 };
-struct rb_node;
+struct rb_node {
+	struct rb_node *rb_right;
+	struct rb_node *rb_left;
+};
 struct rb_root {
 	struct rb_node *rb_node;
 };
@@ -237,6 +241,7 @@ struct sock {
 	struct socket *sk_socket;
 	struct sock_cgroup_data sk_cgrp_data;
 	__u16 sk_protocol;
+	__u32 sk_bpf_cb_flags; /* 6.15 and later */
 };
 struct tcp_congestion_ops {
 	char name[16];
@@ -277,6 +282,9 @@ struct tcp_sock {
 };
 struct sk_buff {
 	struct sk_buff *next;
+	struct rb_node rbnode; /* in a union with `next`, as is `dev` */
+	struct net_device *dev;
+	__u64 skb_mstamp_ns;
 	struct sock *sk;
 	unsigned int len;
 	unsigned int data_len;
@@ -302,7 +310,12 @@ struct skb_shared_info {
 struct tcp_skb_cb {
 	__u32 seq;
 	__u32 end_seq;
+	__u8 sacked;
 	__u32 ack_seq;
+};
+struct net_device {
+	int ifindex;
+	possible_net_t nd_net;
 };
 struct bpf_sock_ops_kern {
 	struct sock *sk;

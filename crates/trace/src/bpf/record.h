@@ -86,9 +86,15 @@ struct send_record {
 	char comm[16];
 	__u16 retransmissions;
 	__u8 reason;
-	__u8 pad[5];
+	__u8 pad;
+	/* Not 0: no stamp was made, but the stage was passed between `sched` (or `driver`) and so many ns later. */
+	__u32 sched_span;
+	__u32 driver_span;
+	__u32 nic_interface; /* the number of the interface that stamped `nic`, in the network namespace with this inode number */
+	__u32 nic_network;
+	__u32 pad2;
 };
-_Static_assert(sizeof(struct send_record) == 176, "send_record");
+_Static_assert(sizeof(struct send_record) == 192, "send_record");
 
 struct totals {
 	__u64 followed;
@@ -136,6 +142,8 @@ enum config_flags {
 	CONFIG_PEERS = 1 << 3,
 	CONFIG_CGROUP = 1 << 4,
 	CONFIG_WINDOWS = 1 << 5,
+	CONFIG_AT_CONNECT = 1 << 6, /* the watch: tell of connections that are established, that end */
+	CONFIG_AT_CLOSE = 1 << 7,
 };
 
 /* Fixed when the programs are loaded. */
@@ -159,6 +167,7 @@ enum pass {
 	PASS_CLOSE = 2, /* close the windows, whatever their time */
 	PASS_TOTALS = 3, /* bring the totals in the rows up to date */
 	PASS_FINISH = 4, /* flush, say goodbye, disarm */
+	PASS_LOOK = 5, /* the watch: give the fields of each connection */
 };
 
 /* Changed while running. */
@@ -168,8 +177,10 @@ struct control {
 	__u32 shared; /* another tracer is at work on this machine: leave sockets armed */
 	__u32 by_process; /* processes are a criterion, though they were named only after the start */
 	__u32 every; /* one in so many connections is in a window when it begins; 1: all, without end; 0: none */
+	__u32 foreign; /* a sockops program that is no tracer's is loaded: callbacks that a socket had may be its */
+	__u32 pad;
 };
-_Static_assert(sizeof(struct control) == 24, "control");
+_Static_assert(sizeof(struct control) == 32, "control");
 
 /* A prefix of the longest-prefix-match trie of peers. */
 struct prefix {

@@ -21,7 +21,7 @@ struct slot {
 	__u32 changes; /* the row's, when `clocks` was copied */
 	struct send_record record;
 };
-_Static_assert(sizeof(struct slot) == 240, "slot");
+_Static_assert(sizeof(struct slot) == 256, "slot");
 
 struct row {
 	__u64 cookie; /* 0: free */
@@ -52,6 +52,11 @@ struct row {
 	__u8 frozen; /* totals are final: a FIN has taken a sequence number */
 	__u16 armed; /* the kernel calls back for the socket, though its window may be over */
 	__u64 window_end; /* 0: no end, or WINDOW_CLOSED */
+	/* The last tagged packet of new data: when it went to the qdisc, and to the driver, and where its bytes ended there. */
+	__u64 sched_last;
+	__u64 driver_last;
+	__u32 driver_end;
+	__u32 pad;
 	struct totals totals;
 };
 
@@ -425,4 +430,4 @@ static __always_inline void row_release(struct socket_info *info, struct row *ro
 	row->cookie = 0;
 	bpf_map_push_elem(&free_rows, &number, BPF_ANY);
 }
-_Static_assert(sizeof(struct row) == 264, "row");
+_Static_assert(sizeof(struct row) == 288, "row");

@@ -48,6 +48,114 @@ static __always_inline void on_sendmsg(struct bpf_sock_ops_kern *kern, struct ro
 		bpf_sock_ops_enable_tx_tstamp(kern, 0);
 }
 
+/* When TCP began to send the packet that holds byte `key`, by the packet's own mark in the retransmission queue; 0 where that does not
+ * tell. The mark is the time of tcp_write_xmit()'s call, so the packet left no earlier. With the fq qdisc it is when the packet may leave
+ * there, and on a packet that was sent again it is when that was. */
+static __noinline __u64 left_after(const struct tcp_sock *tp, __u32 key)
+{
+	const struct sock *sk = sock_of(tp);
+	const struct rb_node *node = sk->tcp_rtx_queue.rb_node;
+
+	if (sk->sk_pacing_status == SK_PACING_FQ)
+		return 0;
+	/* A red-black tree of 2^16 packets is no deeper than 32. */
+	for (int i = 0; i < 32 && node; i++) {
+		const struct sk_buff *skb = VIEW((void *)node - bpf_core_field_offset(struct sk_buff, rbnode), struct sk_buff);
+		const struct tcp_skb_cb *cb = VIEW(&skb->cb, struct tcp_skb_cb);
+
+		if (before(key, cb->seq))
+			node = skb->rbnode.rb_left;
+		else if (!before(key, cb->end_seq))
+			node = skb->rbnode.rb_right;
+		else
+			return cb->sacked & TCPCB_EVER_RETRANS ? 0 : skb->skb_mstamp_ns;
+	}
+	return 0;
+}
+
+struct between {
+	const struct tcp_sock *tp;
+	__u64 now;
+	__u32 number;
+	__u32 at;
+	__u32 until;
+};
+
+static long sched_one(__u32 i, void *context)
+{
+	struct between *between = context;
+	struct row *row = row_at(between->number);
+	struct slot *slot;
+	__u64 from, mark, now = between->now;
+
+	if (!row || (__s32)(between->at - between->until) >= 0)
+		return 1;
+	slot = slot_at(between->number, between->at++);
+	if (!slot || slot->record.sched)
+		return 0;
+	mark = left_after(between->tp, slot->key);
+	from = slot->record.send;
+	if (from < row->sched_last)
+		from = row->sched_last;
+	if (from < mark && mark < now)
+		from = mark;
+	if (from >= now || now - from > 0xffffffffu)
+		return 0;
+	slot->record.sched = from;
+	slot->record.sched_span = now - from;
+	/* The mark is of the very call that wrote the bytes, or of a later one. */
+	waiting_decide(slot, row, mark && from - slot->record.send < 5000);
+	return 0;
+}
+
+/* The sends before `until` have left TCP in packets without a tag, all of them after the last packet that had one: bytes leave in
+ * order. `now` is when the next tagged packet of new data leaves. */
+static __always_inline void sched_between(struct row *row, __u32 number, const struct tcp_sock *tp, __u32 until, __u64 now)
+{
+	struct between between = { .tp = tp, .now = now, .number = number, .at = row->sched_next, .until = until };
+
+	if ((__s32)(between.at - row->head) < 0)
+		between.at = row->head;
+	if ((__s32)(between.at - until) >= 0)
+		return;
+	clocks_run(row, now);
+	bpf_loop(config.slots, sched_one, &between, 0);
+	row->sched_next = until;
+}
+
+static long driver_one(__u32 i, void *context)
+{
+	struct between *between = context;
+	struct row *row = row_at(between->number);
+	struct slot *slot;
+	__u64 from, now = between->now;
+
+	if (!row || (__s32)(between->at - between->until) >= 0)
+		return 1;
+	slot = slot_at(between->number, between->at++);
+	if (!slot || slot->record.driver || !slot->record.sched)
+		return 0;
+	from = slot->record.sched;
+	if (from < row->driver_last)
+		from = row->driver_last;
+	if (from >= now || now - from > 0xffffffffu)
+		return 0;
+	slot->record.driver = from;
+	slot->record.driver_span = now - from;
+	return 0;
+}
+
+/* The same of the driver. What a qdisc or GSO cuts up has one tag for all its segments, so the others come by here as well. */
+static __always_inline void driver_between(struct row *row, __u32 number, __u32 until, __u64 now)
+{
+	struct between between = { .now = now, .number = number, .at = row->driver_next, .until = until };
+
+	if ((__s32)(between.at - row->head) < 0)
+		between.at = row->head;
+	if ((__s32)(between.at - until) < 0)
+		bpf_loop(config.slots, driver_one, &between, 0);
+}
+
 /* A tagged packet goes through the stage `op`. Its tag may be of a byte that it does not carry: tcp_grow_skb() (6.10 and later) fills
  * a packet up with bytes of the next one and leaves the tag behind there. And it may carry the last bytes of more sends than the
  * tagged one. So the packet's bytes decide: every send that ends in them is at this stage, and no other. */
@@ -67,6 +175,18 @@ static __always_inline void on_packet(struct bpf_sock_ops_kern *kern, bool drive
 	if ((__s32)(at - row->head) < 0 || (__s32)(at - row->tail) >= 0 || !slot || before(slot->key, payload.first) ||
 	    !before(slot->key, payload.end))
 		at = slot_search(number, payload.first);
+	if (driver ? !row->driver_last || !before(payload.first, row->driver_end) : payload.first == tp->snd_nxt) {
+		if (driver) {
+			if ((__s32)(at - row->driver_next) > 0)
+				driver_between(row, number, at, now);
+			row->driver_last = now;
+			row->driver_end = payload.end;
+		} else {
+			if ((__s32)(at - row->sched_next) > 0)
+				sched_between(row, number, tp, at, now);
+			row->sched_last = now;
+		}
+	}
 	for (int i = 0; i < 16; i++) {
 		if ((__s32)(at - row->tail) >= 0)
 			break;

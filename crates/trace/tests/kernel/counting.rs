@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use model::{Ratio, Sampling};
 use tier::Need;
+use trace::baselines::{Callbacks, callbacks};
 use trace::{Config, Target};
 
 use crate::traffic::{self, Trace, accept_one, accounted, pair, sends};
@@ -317,4 +318,47 @@ fn a_rate_limit_that_is_not_reached_changes_nothing() {
     let (events, summary) = trace.finish();
     assert_eq!((sends(&events).len(), summary.lost.over_rate), (100, 0));
     assert_eq!(summary.coverage.bytes_armed, summary.coverage.bytes_written);
+}
+
+#[test]
+fn a_suspended_tracer_leaves_the_sockets_as_they_were_and_takes_up_again() {
+    tier::needs!(Need::Root, BTF);
+    let (mut client, mut server) = pair();
+    let port = server.local_addr().unwrap().port();
+    let mut exchange = |n: usize| {
+        for _ in 0..n {
+            client.write_all(b"more").unwrap();
+            server.read_exact(&mut [0; 4]).unwrap();
+        }
+    };
+    let mut trace = Trace::start(&traffic::port(port));
+    for round in 0..3 {
+        exchange(20);
+        assert!(callbacks(port).unwrap().iter().any(|c| c.socket != 0 && c.operations != 0));
+        trace.tracer.suspend(&mut |event| trace.events.push(event)).unwrap();
+        assert_eq!(trace.sends().len(), 20 * (round + 1));
+        exchange(20);
+        trace.tracer.resume().unwrap();
+    }
+    let (events, summary) = trace.finish();
+    assert_eq!(sends(&events).len(), 60);
+    assert_eq!((summary.coverage.bytes_armed, summary.coverage.bytes_written), (240, 240));
+}
+
+#[test]
+fn what_a_tracer_that_was_killed_left_on_a_socket_is_taken_away_by_the_next() {
+    tier::needs!(Need::Root, BTF);
+    let (_client, server) = pair();
+    let port = server.local_addr().unwrap().port();
+    // A tracer that is dropped rather than finished leaves its sockets armed, as a killed one does.
+    drop(Trace::start(&traffic::port(port)));
+    assert!(callbacks(port).unwrap().iter().all(|c| c.socket != 0 && c.operations != 0));
+    // Tracers of other tests may be at work at the same time: then the sockets stay armed.
+    for _ in 0..200 {
+        Trace::start(&traffic::port(port)).finish();
+        if callbacks(port).unwrap() == [Callbacks::default(); 2] {
+            return;
+        }
+    }
+    panic!("{:?}", callbacks(port));
 }

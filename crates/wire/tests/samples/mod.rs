@@ -1,7 +1,7 @@
 //! Small captures built byte by byte, so that each format is read from what its specification says and not from our own writer.
 
 use wire::capture::PcapVariant;
-use wire::generate::{Traffic, write_traffic};
+use wire::generate::{Pattern, Traffic, write_traffic};
 use wire::{Capture, CaptureError};
 
 /// What a format must give back of a frame: time in ns, length on the wire, bytes kept.
@@ -10,7 +10,11 @@ pub type Kept = (Option<u64>, u32, Vec<u8>);
 /// Six packets: a handshake, data of which 96 bytes are kept, and an ACK.
 pub fn frames() -> Vec<Kept> {
     let mut file = Vec::new();
-    write_traffic(&mut file, &Traffic { packets: 6, connections: 1, seed: 5, loss_one_in: 0 }).expect("memory");
+    write_traffic(
+        &mut file,
+        &Traffic { pattern: Pattern::Download, packets: 6, connections: 1, seed: 5, loss_one_in: 0 },
+    )
+    .expect("memory");
     read(Capture::from_bytes(&file)).0
 }
 

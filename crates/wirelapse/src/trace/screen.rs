@@ -1,14 +1,12 @@
-//! The table on the terminal while tracing: a few rows below the prompt, which go away when the report comes.
+//! What is on the terminal while a command goes on: a few rows below the prompt, which go away when the report comes.
 
 use std::io::{self, Stdout};
 
 use ratatui::backend::{Backend as _, ClearType, CrosstermBackend};
 use ratatui::{Terminal, TerminalOptions, Viewport};
-use report::Summary;
-use report::view::Facts;
+use report::Canvas;
 
 use super::machine;
-use super::request::Request;
 
 pub struct Screen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
@@ -22,21 +20,21 @@ pub fn width() -> Option<usize> {
 }
 
 impl Screen {
-    /// `None` where the terminal cannot do it: tracing goes on without a table.
-    pub fn open(request: &Request) -> Option<Self> {
-        let more = |on: bool, rows: u16| if on { rows } else { 0 };
-        let rows = report::live::ROWS
-            + more(request.config.receive, report::live::ROWS_OF_RECEIVES)
-            + more(request.requests, report::live::ROWS_OF_REQUESTS);
+    /// `None` where the terminal cannot do it: the command goes on without.
+    pub fn open(rows: u16) -> Option<Self> {
         let options = TerminalOptions { viewport: Viewport::Inline(rows) };
         let terminal = Terminal::with_options(CrosstermBackend::new(io::stdout()), options).ok()?;
         Some(Self { terminal, unicode: machine::unicode(), colour: machine::colour_wanted() })
     }
 
-    /// Draws the figures so far. A terminal that went away is no reason to end the trace.
-    pub fn draw(&mut self, summary: &Summary, facts: &Facts) {
+    /// Draws the text that is made for a canvas and a number of rows. A terminal that went away is no reason to end.
+    pub fn draw(&mut self, text: impl FnOnce(&Canvas, usize) -> String) {
         let (unicode, colour) = (self.unicode, self.colour);
-        let _ = self.terminal.draw(|frame| report::live::draw(frame, unicode, colour, summary, facts));
+        let _ = self.terminal.draw(|frame| {
+            let area = frame.area();
+            let canvas = Canvas { width: area.width.into(), colour, unicode };
+            report::live::text(frame, &text(&canvas, area.height.into()));
+        });
     }
 }
 

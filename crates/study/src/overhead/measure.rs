@@ -1,0 +1,185 @@
+//! Running the measurement: slices in pairs, in random order, in blocks.
+
+use std::time::{Duration, Instant};
+
+use rand::seq::SliceRandom as _;
+use rand::{RngExt as _, SeedableRng as _};
+use rand_pcg::Pcg64Mcg;
+use trace::baselines::{Callbacks, callbacks};
+use traffic::pin_this_thread;
+
+use super::load::{Connection, Cpus, Load, Slice, own_network};
+use super::observer::{Nobody, Observer, traced};
+use super::outcome::{Missing, Outcome, Table};
+use super::stamps::Stamps;
+use super::ways::{self, Way};
+use crate::Error;
+
+/// What to measure, and for how long.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Under which loads.
+    pub loads: Vec<Load>,
+    /// Which ways, beside nothing. Nothing again is always among them.
+    pub ways: Vec<&'static Way>,
+    /// How long a slice is, without its warm-up.
+    pub slice: Duration,
+    /// How long the load runs before each slice, observed alike, and is not counted.
+    pub warm_up: Duration,
+    /// How long each load is measured.
+    pub length: Duration,
+    /// Where the random draws begin.
+    pub seed: u64,
+    /// The CPUs to run on.
+    pub cpus: Cpus,
+}
+
+impl Plan {
+    /// Every way there is, under sends of 1, 16 and 128 KiB and under request and response; the quick form, few seconds of each.
+    pub fn whole(quick: bool, seed: u64) -> Self {
+        let loads = vec![Load::Stream(1 << 10), Load::Stream(16 << 10), Load::Stream(128 << 10), Load::Exchange];
+        let (slice, length) = if quick { (10, 3) } else { (30, 120) };
+        Self {
+            loads,
+            ways: ways::ALL.iter().collect(),
+            slice: Duration::from_millis(slice),
+            warm_up: Duration::from_millis(slice / 3),
+            length: Duration::from_secs(length),
+            seed,
+            cpus: Cpus { sender: 0, others: 1 },
+        }
+    }
+
+    /// The ways and loads that the bars are about.
+    pub fn of_bars(length: Duration, seed: u64) -> Self {
+        let loads = vec![Load::Stream(1 << 10), Load::Stream(16 << 10)];
+        Self { loads, ways: ways::with_bars(), length, ..Self::whole(false, seed) }
+    }
+
+    /// How long it all takes, about.
+    pub fn forecast(&self) -> Duration {
+        self.length * self.loads.len() as u32
+    }
+}
+
+/// One slice of a way, and the one of nothing beside it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pair {
+    pub way: Slice,
+    pub nothing: Slice,
+}
+
+/// How far a measurement is.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    /// The load that is measured.
+    pub load: Load,
+    /// What share of the whole is done.
+    pub share: f64,
+}
+
+/// Pairs of a way whose cost comes in few slices, in each block.
+const PAIRS_OF_RARE: usize = 4;
+
+/// Measures. Stops early where `go_on` says so, with what there is until then. Needs root.
+///
+/// # Errors
+/// [`Error::System`] where the machine refuses what every way needs. A way that this machine cannot run is no error: the outcome
+/// names it, and why.
+pub fn run(
+    plan: &Plan,
+    tell: &mut (dyn FnMut(&Progress) + Send),
+    go_on: &(dyn Fn() -> bool + Sync),
+) -> Result<Outcome, Error> {
+    let mut outcome = Outcome::new(plan);
+    for (number, &load) in plan.loads.iter().enumerate() {
+        let mut told = |share: f64| {
+            let share = (number as f64 + share) / plan.loads.len() as f64;
+            tell(&Progress { load, share });
+        };
+        if !go_on() {
+            break;
+        }
+        // A thread of its own, as the network namespace is the thread's and goes with it.
+        let table = std::thread::scope(|scope| {
+            let work = scope.spawn(|| one_load(plan, load, &mut told, go_on));
+            work.join().unwrap_or_else(|_| {
+                Err(Error::System { step: "measure", source: std::io::Error::other("the measuring thread failed") })
+            })
+        })?;
+        outcome.tables.push(table);
+    }
+    Ok(outcome)
+}
+
+struct Place<'a> {
+    plan: &'a Plan,
+    connection: Connection,
+}
+
+impl Place<'_> {
+    fn slice(&mut self, observer: &mut dyn Observer, stamps: Stamps) -> Result<Slice, Error> {
+        observer.begin()?;
+        let slice = self
+            .connection
+            .slice(self.plan.warm_up, stamps)
+            .and_then(|_| self.connection.slice(self.plan.slice, stamps));
+        observer.end()?;
+        slice
+    }
+
+    fn pair(&mut self, way: &Way, observer: &mut dyn Observer, way_first: bool) -> Result<Pair, Error> {
+        if way_first {
+            let way = self.slice(observer, way.stamps)?;
+            Ok(Pair { way, nothing: self.slice(&mut Nobody, Stamps::None)? })
+        } else {
+            let nothing = self.slice(&mut Nobody, Stamps::None)?;
+            Ok(Pair { way: self.slice(observer, way.stamps)?, nothing })
+        }
+    }
+}
+
+fn one_load(plan: &Plan, load: Load, tell: &mut dyn FnMut(f64), go_on: &dyn Fn() -> bool) -> Result<Table, Error> {
+    own_network()?;
+    let connection = Connection::open(load, plan.cpus)?;
+    let port = connection.port();
+    let mut place = Place { plan, connection };
+    let (mut there, mut missing) = (Vec::new(), Vec::new());
+    for &way in plan.ways.iter().filter(|way| way.key != ways::NOTHING && way.suits(load)) {
+        match (way.open)(port, plan.cpus) {
+            Ok(observer) => there.push((way, observer, Vec::new())),
+            Err(error) => missing.push(Missing { key: way.key, name: way.name, reason: error.to_string() }),
+        }
+    }
+    // Whatever was started inherits no binding from here: each binds itself.
+    pin_this_thread(plan.cpus.sender)?;
+    place.connection.slice(Duration::from_millis(300).min(plan.slice * 10), Stamps::None)?;
+
+    let mut random = Pcg64Mcg::seed_from_u64(plan.seed);
+    let begin = Instant::now();
+    let mut blocks = 0;
+    let mut order: Vec<usize> = (0..there.len())
+        .flat_map(|at| std::iter::repeat_n(at, if there[at].0.rare { PAIRS_OF_RARE } else { 1 }))
+        .collect();
+    while (blocks == 0 || begin.elapsed() < plan.length) && go_on() {
+        order.shuffle(&mut random);
+        let mut block: Vec<Vec<Pair>> = vec![Vec::new(); there.len()];
+        for &at in &order {
+            let (way, observer, _) = &mut there[at];
+            block[at].push(place.pair(way, observer.as_mut(), random.random())?);
+        }
+        for ((_, _, pairs), of_block) in there.iter_mut().zip(block) {
+            pairs.push(of_block);
+        }
+        blocks += 1;
+        tell((begin.elapsed().as_secs_f64() / plan.length.as_secs_f64()).min(1.0));
+    }
+    let pairs = there.into_iter().map(|(way, _, pairs)| (way, pairs)).collect();
+    // A way that left callbacks behind would have been paid for by all the others.
+    let left = callbacks(port).map_err(traced)?;
+    if left.iter().any(|&callbacks| callbacks != Callbacks::default()) {
+        let source = std::io::Error::other(format!("its callbacks are {left:?}"));
+        return Err(Error::System { step: "leave the connection as it was: another tracer may be at work", source });
+    }
+    Ok(Table::of(load, pairs, missing, plan.seed))
+}

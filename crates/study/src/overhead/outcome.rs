@@ -1,0 +1,261 @@
+//! What a measurement of cost shows: a table a load, each figure with its interval, and whether the bars hold.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+use stats::Estimate;
+
+use super::load::Load;
+use super::measure::{Pair, Plan};
+use super::ways::{self, Way};
+
+const CONFIDENCE: f64 = 0.95;
+
+/// Nothing against nothing may reach no further than this to either side, per cent: beyond, no verdict is given.
+pub const TRUSTED: f64 = 1.0;
+
+/// Everything that was measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcome {
+    /// How long a slice was, ns.
+    pub slice_ns: u64,
+    /// Where the random draws began.
+    pub seed: u64,
+    /// One a load.
+    pub tables: Vec<Table>,
+}
+
+/// The ways under one load.
+#[derive(Clone, Debug, Serialize)]
+pub struct Table {
+    /// The load's stable name.
+    pub load: String,
+    /// The load, for people.
+    #[serde(skip)]
+    pub name: String,
+    /// How many blocks there were.
+    pub blocks: usize,
+    /// Sends or exchanges a second without anything, the middle of all slices.
+    pub rate: f64,
+    /// CPU time of the sender for each, ns, the same.
+    pub cpu_ns: f64,
+    /// 99th percentile of the round trip, ns, the same; of exchanges only.
+    pub p99_ns: Option<f64>,
+    /// One a way.
+    pub rows: Vec<Row>,
+    /// Every send less the floor, in points of the rate without anything.
+    pub above_floor: Option<Estimate>,
+    /// Ways that this machine cannot run.
+    pub missing: Vec<Missing>,
+    /// What the measurement says on each bar.
+    pub verdicts: Vec<Verdict>,
+}
+
+/// A way's cost.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// The way's stable name.
+    pub key: &'static str,
+    /// The way, for people.
+    pub name: &'static str,
+    /// Change of the rate, per cent.
+    pub rate: Option<Estimate>,
+    /// Change of the sender's CPU time for each send or exchange, per cent.
+    pub cpu: Option<Estimate>,
+    /// The same, ns.
+    pub cpu_ns: Option<Estimate>,
+    /// Change of the 99th percentile of the round trip, per cent; of exchanges only.
+    pub p99: Option<Estimate>,
+    /// Whether the figures are means rather than medians: the way's cost comes in few slices.
+    pub mean: bool,
+    /// What the reference reports.
+    pub reference: Option<&'static str>,
+}
+
+/// A way that this machine cannot run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Missing {
+    /// The way's stable name.
+    pub key: &'static str,
+    /// The way, for people.
+    pub name: &'static str,
+    /// Why.
+    pub reason: String,
+}
+
+/// Whether a bar holds.
+#[derive(Clone, Debug, Serialize)]
+pub struct Verdict {
+    /// What is asked.
+    pub bar: &'static str,
+    /// `None` where the run cannot tell.
+    pub holds: Option<bool>,
+    /// The same in words.
+    pub text: String,
+}
+
+fn percent(ratio: f64) -> f64 {
+    100.0 * (ratio - 1.0)
+}
+
+/// Where the way's cost comes in few slices, the mean tells it.
+fn estimate(values: &[f64], rare: bool, seed: u64) -> Option<Estimate> {
+    if rare {
+        return stats::mean_interval(values, CONFIDENCE, seed);
+    }
+    if values.len() < stats::FEWEST_RESAMPLED {
+        return stats::median_interval(values, CONFIDENCE);
+    }
+    stats::bca(values, |v| stats::median(v).unwrap_or(f64::NAN), CONFIDENCE, seed)
+}
+
+fn of_pairs(blocks: &[Vec<Pair>], value: impl Fn(&Pair) -> f64) -> Vec<f64> {
+    blocks.iter().flatten().map(value).filter(|v| v.is_finite()).collect()
+}
+
+impl Row {
+    fn of(way: &Way, blocks: &[Vec<Pair>], seed: u64) -> Self {
+        let estimate = |value: fn(&Pair) -> f64| estimate(&of_pairs(blocks, value), way.rare, seed);
+        let p99 = |p: &Pair| match (p.way.p99_ns, p.nothing.p99_ns) {
+            (Some(way), Some(nothing)) => percent(way / nothing),
+            _ => f64::NAN,
+        };
+        Self {
+            key: way.key,
+            name: way.name,
+            rate: estimate(|p| percent(p.way.rate / p.nothing.rate)),
+            cpu: estimate(|p| percent(p.way.cpu_ns / p.nothing.cpu_ns)),
+            cpu_ns: estimate(|p| p.way.cpu_ns - p.nothing.cpu_ns),
+            p99: estimate(p99),
+            mean: way.rare,
+            reference: way.reference,
+        }
+    }
+}
+
+impl Table {
+    pub(super) fn of(load: Load, pairs: Vec<(&Way, Vec<Vec<Pair>>)>, missing: Vec<Missing>, seed: u64) -> Self {
+        let nothing = |value: fn(&Pair) -> f64| {
+            let all: Vec<f64> = pairs.iter().flat_map(|(_, blocks)| of_pairs(blocks, value)).collect();
+            stats::median(&all)
+        };
+        let changes = |key: &str| -> Option<Vec<f64>> {
+            let (_, blocks) = pairs.iter().find(|(way, _)| way.key == key)?;
+            Some(blocks.iter().filter_map(|b| b.first()).map(|p| percent(p.way.rate / p.nothing.rate)).collect())
+        };
+        let above_floor = changes(ways::EVERY).zip(changes(ways::FLOOR)).and_then(|(every, floor)| {
+            let points: Vec<f64> = every.iter().zip(&floor).map(|(every, floor)| every - floor).collect();
+            estimate(&points, false, seed)
+        });
+        let mut table = Self {
+            load: load.key(),
+            name: load.name(),
+            blocks: pairs.first().map_or(0, |(_, blocks)| blocks.len()),
+            rate: nothing(|p| p.nothing.rate).unwrap_or(f64::NAN),
+            cpu_ns: nothing(|p| p.nothing.cpu_ns).unwrap_or(f64::NAN),
+            p99_ns: nothing(|p| p.nothing.p99_ns.unwrap_or(f64::NAN)),
+            rows: pairs.iter().map(|(way, blocks)| Row::of(way, blocks, seed)).collect(),
+            above_floor,
+            missing,
+            verdicts: Vec::new(),
+        };
+        table.verdicts = table.judge();
+        table
+    }
+
+    /// The change of the rate by that way.
+    pub fn rate_of(&self, key: &str) -> Option<Estimate> {
+        self.rows.iter().find(|row| row.key == key)?.rate
+    }
+
+    fn judge(&self) -> Vec<Verdict> {
+        let noise = self.rate_of(ways::AGAIN);
+        let reach = noise.map_or(f64::INFINITY, |n| n.low.abs().max(n.high.abs()));
+        let bar =
+            |bar: &'static str, of: Option<Estimate>, holds: fn(Estimate) -> bool, fails: fn(Estimate) -> bool| {
+                let of = of?;
+                let figure = format!("{:+.2} ({:+.2} to {:+.2})", of.value, of.low, of.high);
+                let (holds, text) = match () {
+                    () if reach > TRUSTED => {
+                        (None, format!("too noisy here: nothing against nothing reaches ±{reach:.2} %"))
+                    }
+                    () if holds(of) => (Some(true), format!("holds: {figure}")),
+                    () if fails(of) => (Some(false), format!("does not hold: {figure}")),
+                    () => (None, format!("cannot be told by this run: {figure}")),
+                };
+                Some(Verdict { bar, holds, text })
+            };
+        let within = |of: Estimate| of.low >= -1.0 && of.high <= 1.0;
+        [
+            bar("other flows lose nothing: within ±1 %", self.rate_of(ways::UNMATCHED), within, |of| of.high < -1.0),
+            bar(
+                "sampled 1/100 loses at most 1.5 %",
+                self.rate_of(ways::SAMPLED),
+                |of| of.value >= -1.5,
+                |of| of.high < -1.5,
+            ),
+            bar(
+                "every send is within 2 points of the floor",
+                self.above_floor,
+                |of| of.value >= -2.0,
+                |of| of.high < -2.0,
+            ),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+
+    fn text(&self, out: &mut String) -> std::fmt::Result {
+        let p99 = self.p99_ns.map_or(String::new(), |ns| format!(", p99 {:.1} µs", ns / 1e3));
+        writeln!(
+            out,
+            "{}: {:.0} a second, {:.0} ns of the sender's CPU each{p99} without anything (medians); {} blocks",
+            self.name, self.rate, self.cpu_ns, self.blocks
+        )?;
+        let last = if self.p99_ns.is_some() { format!("{:>27}", "p99") } else { String::new() };
+        writeln!(out, "  {:<44}{:>27}{:>27}{:>11}{last}", "", "rate", "CPU each", "ns each")?;
+        for row in &self.rows {
+            let change = |e: Option<Estimate>| match e {
+                Some(e) => format!("{:+7.2} % {:>17}", e.value, format!("({:+.2} to {:+.2})", e.low, e.high)),
+                None => "too few slices".into(),
+            };
+            let ns = row.cpu_ns.map_or(String::new(), |e| format!("{:+.0} ns", e.value));
+            let p99 = if self.p99_ns.is_some() { format!("{:>27}", change(row.p99)) } else { String::new() };
+            let beside = row.reference.map_or(String::new(), |r| format!("   reference {r}"));
+            let (rate, cpu) = (change(row.rate), change(row.cpu));
+            writeln!(out, "  {:<44}{rate:>27}{cpu:>27}{ns:>11}{p99}{beside}", row.name)?;
+        }
+        if let Some(e) = self.above_floor {
+            writeln!(out, "  every send, less the floor: {:+.2} points ({:+.2} to {:+.2})", e.value, e.low, e.high)?;
+        }
+        for missing in &self.missing {
+            writeln!(out, "  not here: {}: {}", missing.name, missing.reason)?;
+        }
+        for verdict in &self.verdicts {
+            writeln!(out, "  {}: {}", verdict.bar, verdict.text)?;
+        }
+        Ok(())
+    }
+}
+
+impl Outcome {
+    pub(super) fn new(plan: &Plan) -> Self {
+        Self { slice_ns: plan.slice.as_nanos() as u64, seed: plan.seed, tables: Vec::new() }
+    }
+
+    /// The tables, for people.
+    pub fn text(&self) -> String {
+        let mut out = format!(
+            "What observing costs: change against nothing in the slice beside it ({} ms each), with 95 % intervals.\n\
+             Medians over the slices; of sampling, whose windows come in few slices, means.\n",
+            self.slice_ns / 1_000_000
+        );
+        for table in &self.tables {
+            out.push('\n');
+            // Writing to a string cannot fail.
+            let _ = table.text(&mut out);
+        }
+        out
+    }
+}

@@ -1,0 +1,126 @@
+//! The ways of observing that are compared: one entry each.
+
+use std::num::NonZeroU32;
+
+use model::{Ratio, Sampling};
+use trace::baselines::Baseline;
+use trace::{BackendChoice, Config, Target};
+
+use super::load::{Cpus, Load};
+use super::observer::{Nobody, Observer, Tcpdump, Watching, baseline};
+use super::stamps::Stamps;
+use crate::Error;
+
+/// A way of observing a connection.
+#[derive(Clone, Copy)]
+pub struct Way {
+    /// A stable name for files.
+    pub key: &'static str,
+    /// What it is, for people.
+    pub name: &'static str,
+    /// What the reference reports for it, where it does.
+    pub reference: Option<&'static str>,
+    /// Whether its cost comes in few slices and much at a time, so that the mean tells it and the middle does not.
+    pub(super) rare: bool,
+    /// What it makes the sender do.
+    pub(super) stamps: Stamps,
+    /// Loads it for the connection with this port. An error says why this machine cannot.
+    pub(super) open: fn(port: u16, cpus: Cpus) -> Result<Box<dyn Observer>, Error>,
+}
+
+impl std::fmt::Debug for Way {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.key)
+    }
+}
+
+impl Way {
+    const fn new(
+        key: &'static str,
+        name: &'static str,
+        open: fn(u16, Cpus) -> Result<Box<dyn Observer>, Error>,
+    ) -> Self {
+        Self { key, name, reference: None, rare: false, stamps: Stamps::None, open }
+    }
+
+    const fn rare(self) -> Self {
+        Self { rare: true, ..self }
+    }
+
+    const fn stamps(self, stamps: Stamps) -> Self {
+        Self { stamps, ..self }
+    }
+
+    const fn reference(self, reference: &'static str) -> Self {
+        Self { reference: Some(reference), ..self }
+    }
+
+    /// Whether it can be told of this load.
+    pub(super) fn suits(&self, _: Load) -> bool {
+        true
+    }
+}
+
+fn tracer(port: u16, sampling: Sampling, backend: BackendChoice) -> Config {
+    let target = Target { ports: vec![port], ..Target::default() };
+    Config { target, sampling, backend, max_connections: 64, ..Config::default() }
+}
+
+fn windows(every: u32) -> Sampling {
+    Sampling::Windows(NonZeroU32::new(every).map_or(Ratio::ALL, Ratio))
+}
+
+const STAMPS: BackendChoice = BackendChoice::Timestamping;
+
+/// The keys of the ways that the verdicts are about.
+pub const NOTHING: &str = "nothing";
+/// The same again: what noise there is.
+pub const AGAIN: &str = "again";
+/// A tracer that looks at other flows.
+pub const UNMATCHED: &str = "unmatched";
+/// One hundredth of the time.
+pub const SAMPLED: &str = "sampled_100";
+/// An armed socket whose callback returns at once.
+pub const FLOOR: &str = "floor";
+/// Every send.
+pub const EVERY: &str = "every";
+
+/// All of them. A further way of tracing is one more entry.
+pub static ALL: [Way; 15] = [
+    Way::new(NOTHING, "nothing", |_, _| Ok(Box::new(Nobody))),
+    Way::new(AGAIN, "nothing, again (A/A)", |_, _| Ok(Box::new(Nobody))),
+    // No connection can have port 0.
+    Way::new(UNMATCHED, "tracer on, other flows", |_, c| Watching::start(tracer(0, Sampling::Every, STAMPS), c.others)),
+    Way::new("sampled_1000", "sampled 1/1000", |p, c| Watching::start(tracer(p, windows(1000), STAMPS), c.others))
+        .rare(),
+    Way::new(SAMPLED, "sampled 1/100", |p, c| Watching::start(tracer(p, windows(100), STAMPS), c.others)).rare(),
+    Way::new(FLOOR, "floor: armed, callback returns at once", |p, _| baseline(Baseline::Floor, p)),
+    Way::new(EVERY, "every send", |p, c| Watching::start(tracer(p, Sampling::Every, STAMPS), c.others)),
+    Way::new("every_tracepoints", "every send, by tracepoints", |p, c| {
+        Watching::start(tracer(p, Sampling::Every, BackendChoice::Tracepoints), c.others)
+    }),
+    Way::new("tp_empty", "empty program, tp_btf/tcp_sendmsg_locked", |p, _| baseline(Baseline::Tracepoint, p)),
+    Way::new("tp_addresses", "reads addresses, tp_btf/tcp_sendmsg_locked", |p, _| {
+        baseline(Baseline::TracepointAddresses, p)
+    }),
+    Way::new("fentry_empty", "empty program, fentry/tcp_sendmsg", |p, _| baseline(Baseline::Fentry, p))
+        .reference("-4.6 %"),
+    Way::new("fentry_addresses", "reads addresses, fentry/tcp_sendmsg", |p, _| baseline(Baseline::FentryAddresses, p))
+        .reference("-7.1 %"),
+    Way::new("so_timestamping", "SO_TIMESTAMPING, recvmsg after each send", |_, _| Ok(Box::new(Nobody)))
+        .stamps(Stamps::Plain)
+        .reference("-20 %"),
+    Way::new("so_timestamping_batched", "SO_TIMESTAMPING, our library, batches of 32", |_, _| Ok(Box::new(Nobody)))
+        .stamps(Stamps::Batched(32)),
+    Way::new("tcpdump", "tcpdump -i lo -w /dev/null", |_, c| Tcpdump::find(c.others)),
+];
+
+/// The way of that key.
+pub fn find(key: &str) -> Option<&'static Way> {
+    ALL.iter().find(|way| way.key == key)
+}
+
+/// The ways that the bars are about: nothing, other flows, sampled, the floor and every send.
+pub fn with_bars() -> Vec<&'static Way> {
+    [NOTHING, AGAIN, UNMATCHED, SAMPLED, FLOOR, EVERY].iter().filter_map(|key| find(key)).collect()
+}

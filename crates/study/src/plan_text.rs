@@ -1,0 +1,63 @@
+//! A plan as the TOML that it could have been read from.
+
+use std::fmt::Write as _;
+
+use crate::plan::Plan;
+
+/// A TOML basic string.
+fn quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            c if c.is_control() => _ = write!(out, "\\u{:04X}", u32::from(c)),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+fn time(ns: u64) -> String {
+    let unit = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")].into_iter().find(|u| ns.is_multiple_of(u.0));
+    let (size, name) = unit.unwrap_or((1, "ns"));
+    quoted(&format!("{}{name}", ns / size))
+}
+
+/// The plan's TOML. How many frames are looked at is no key of a plan and stands there as a comment.
+pub fn text(plan: &Plan) -> String {
+    let mut out = String::new();
+    let mut line = |text: String| _ = writeln!(out, "{text}");
+    line(format!("name = {}", quoted(&plan.name)));
+    line(format!("response = {}", quoted(&plan.response)));
+    line(format!("repetitions = {}", plan.repetitions));
+    line(format!("duration = {}", time(plan.duration_ns)));
+    line(format!("warm_up = {}", time(plan.warm_up_ns)));
+    line(format!("# frames looked at in each trial: {}", plan.frames));
+    line("\n[fixed]".into());
+    for (name, value) in &plan.fixed {
+        line(format!("{} = {}", quoted(name), quoted(value)));
+    }
+    line("\n[factors]".into());
+    for factor in &plan.factors {
+        let levels: Vec<String> = factor.levels.iter().map(|l| quoted(l)).collect();
+        line(format!("{} = [{}]", quoted(&factor.name), levels.join(", ")));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_builtin_plan_reads_back_from_its_text() {
+        for builtin in &crate::builtin::ALL {
+            for plan in builtin.study(false).plans {
+                let read = crate::plan_file::parse("p.toml", &text(&plan)).unwrap();
+                assert_eq!(Plan { frames: plan.frames, ..read }, plan);
+            }
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! What the cost of tracing is held against: programs that observe nothing, each the least of its kind.
+//!
+//! They are attached for a measurement of cost and for nothing else; `study overhead` is built on them.
+
+use std::os::fd::AsRawFd as _;
+
+use libbpf_rs::{Iter, Link, Object, ObjectBuilder};
+
+use crate::layout::Plain;
+use crate::{Error, cgroup, object};
+
+/// A program that observes nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Baseline {
+    /// An armed socket whose callback returns at once: what the kernel takes for itself before any tracer by timestamp
+    /// callbacks has done anything.
+    Floor,
+    /// An empty program on the tracepoint that each send of the machine passes (Linux 6.16).
+    Tracepoint,
+    /// The same, reading the process, the addresses and the port, as a filter would.
+    TracepointAddresses,
+    /// An empty program at the entry of `tcp_sendmsg()`.
+    Fentry,
+    /// The same, reading the process, the addresses and the port.
+    FentryAddresses,
+}
+
+impl Baseline {
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::Floor, Self::Tracepoint, Self::TracepointAddresses, Self::Fentry, Self::FentryAddresses];
+
+    /// The program's name in `bpf/baselines.bpf.c`.
+    const fn program(self) -> &'static str {
+        match self {
+            Self::Floor => "callback_floor",
+            Self::Tracepoint => "tracepoint_empty",
+            Self::TracepointAddresses => "tracepoint_addresses",
+            Self::Fentry => "fentry_empty",
+            Self::FentryAddresses => "fentry_addresses",
+        }
+    }
+}
+
+/// The callbacks that a socket is armed with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Callbacks {
+    /// `bpf_sock_ops_cb_flags`: `BPF_SOCK_OPS_*_CB_FLAG`.
+    pub operations: u8,
+    /// `sk_bpf_cb_flags`: `SK_BPF_CB_*`; 1 is timestamps.
+    pub socket: u8,
+}
+
+const NOTHING: u32 = 0;
+const ARM: u32 = 1;
+const DISARM: u32 = 2;
+
+fn changed(object: &Object, port: u16, change: u32) -> Result<Vec<Callbacks>, Error> {
+    let iterate = Error::bpf("cannot iterate over the sockets");
+    let tasks = object::map(object, "tasks")?;
+    object::write_only(&tasks, &Task { port: port.into(), change })?;
+    let link = object::attach(object, "flags")?;
+    let mut bytes = Vec::new();
+    let mut iter = Iter::new(&link).map_err(iterate)?;
+    std::io::Read::read_to_end(&mut iter, &mut bytes).map_err(Error::system("cannot iterate over the sockets"))?;
+    Ok(bytes.chunks_exact(2).map(|pair| Callbacks { operations: pair[0], socket: pair[1] }).collect())
+}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Task {
+    port: u32,
+    change: u32,
+}
+
+// SAFETY: repr(C), two integers of the same size, so without padding.
+unsafe impl Plain for Task {}
+
+fn load(program: Option<&'static str>) -> Result<Object, Error> {
+    object::quiet();
+    let mut object = ObjectBuilder::default()
+        .name("wirelapse")
+        .and_then(|builder| builder.open_memory(object::BASELINES))
+        .map_err(Error::bpf("cannot open the BPF object"))?;
+    for mut each in object.progs_mut() {
+        let name = each.name().to_string_lossy().into_owned();
+        each.set_autoload(name == "flags" || Some(name.as_str()) == program);
+    }
+    object::load(object).map_err(|reason| Error::Refused { what: program.unwrap_or("flags"), reason })
+}
+
+/// The callbacks of each TCP connection of the caller's network namespace with this local or remote port, in no order.
+///
+/// # Errors
+/// [`Error::Baseline`] where the kernel has no BPF timestamping; [`Error`] where it refuses otherwise.
+pub fn callbacks(port: u16) -> Result<Vec<Callbacks>, Error> {
+    changed(&load(None)?, port, NOTHING)
+}
+
+/// A baseline, loaded; it costs nothing until it is attached.
+pub struct Loaded {
+    // Goes first: nothing runs any more when the maps go.
+    link: Option<Link>,
+    object: Object,
+    baseline: Baseline,
+    port: u16,
+}
+
+impl Loaded {
+    /// Loads it. `port` is the local or remote port of the connections that [`Baseline::Floor`] arms, in the network namespace of
+    /// whoever attaches it.
+    ///
+    /// # Errors
+    /// [`Error::Baseline`] where this kernel does not load it, with the reason.
+    pub fn load(baseline: Baseline, port: u16) -> Result<Self, Error> {
+        Ok(Self { link: None, object: load(Some(baseline.program()))?, baseline, port })
+    }
+
+    /// Attaches it, and arms the connections where it is the floor.
+    ///
+    /// # Errors
+    /// [`Error`] where the kernel refuses.
+    pub fn attach(&mut self) -> Result<(), Error> {
+        let name = self.baseline.program();
+        self.link = Some(if self.baseline == Baseline::Floor {
+            let cgroup = cgroup::open(&cgroup::mount()?)?;
+            let link =
+                object::program(&self.object, name)?.attach_cgroup(cgroup.as_raw_fd()).map_err(Error::bpf(name))?;
+            changed(&self.object, self.port, ARM)?;
+            link
+        } else {
+            object::attach(&self.object, name)?
+        });
+        Ok(())
+    }
+
+    /// Takes both back.
+    ///
+    /// # Errors
+    /// [`Error`] where the kernel refuses.
+    pub fn detach(&mut self) -> Result<(), Error> {
+        if self.link.take().is_some() && self.baseline == Baseline::Floor {
+            changed(&self.object, self.port, DISARM)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        // Where the kernel refuses, the sockets stay armed for nobody: nothing more can be done about it here.
+        let _ = self.detach();
+    }
+}
+
+impl std::fmt::Debug for Loaded {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Loaded")
+            .field("baseline", &self.baseline)
+            .field("attached", &self.link.is_some())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,132 @@
+//! Fields of live TCP connections: looked at when each is established, when it ends, or every so often.
+//!
+//! Connections are read, never changed: no callback is set on any socket. Two means, both for the whole machine: the tracepoint
+//! `inet_sock_set_state`, which runs when a connection changes its state and for no packet, and an iterator over the
+//! sockets. The target is sorted out in the kernel.
+
+mod sample;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use libbpf_rs::{Link, MapCore as _, MapFlags, MapHandle, Object, ObjectBuilder, RingBuffer, RingBufferBuilder};
+
+use model::{Moment, Reading};
+
+use crate::aim::{Processes, aim, set_addresses};
+use crate::layout::{CONFIG_AT_CLOSE, CONFIG_AT_CONNECT, Pass, Plain as _, RawControl};
+use crate::object;
+use crate::passes::Passes;
+use crate::{Error, Target, clock};
+
+const WATCH: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/watch.bpf.o"));
+
+/// Watches the connections of a target. What it holds in the kernel goes with it, whatever way it ends.
+pub struct Watcher {
+    // Links go first: nothing runs any more when the maps go.
+    _links: Vec<Link>,
+    passes: Passes,
+    ring: RingBuffer<'static>,
+    readings: Arc<Mutex<Vec<Reading>>>,
+    lost: MapHandle,
+    every: bool,
+    _object: Object,
+}
+
+impl Watcher {
+    /// Loads the programs and learns whose the existing connections are.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchProcess`] and [`Error::Cgroup`] where the target is wrong, [`Error::NeedsRoot`] without privileges, and
+    /// [`Error::Refused`] where this kernel does not run the programs.
+    pub fn start(target: &Target, moment: Moment) -> Result<Self, Error> {
+        // SAFETY: geteuid takes nothing and cannot fail.
+        if unsafe { libc::geteuid() } != 0 {
+            return Err(Error::NeedsRoot);
+        }
+        // Its cgroup need not stay open: the programs know it by its number.
+        let (_, mut raw) = aim(target)?;
+        raw.flags |= match moment {
+            Moment::Every => 0,
+            Moment::Connect => CONFIG_AT_CONNECT,
+            Moment::Close => CONFIG_AT_CLOSE,
+        };
+        object::quiet();
+        let mut open = ObjectBuilder::default()
+            .name("wirelapse")
+            .and_then(|builder| builder.open_memory(WATCH))
+            .map_err(Error::bpf("cannot open the BPF object"))?;
+        for mut map in open.maps_mut() {
+            if map.name() == ".rodata.config" {
+                map.set_initial_value(raw.as_bytes()).map_err(Error::bpf("cannot configure the BPF programs"))?;
+            }
+        }
+        let object = object::load(open).map_err(|reason| Error::Refused { what: "watch", reason })?;
+        set_addresses(&object, target)?;
+
+        let tick = clock::tick();
+        let readings = Arc::new(Mutex::new(Vec::new()));
+        let inbox = Arc::clone(&readings);
+        let mut builder = RingBufferBuilder::new();
+        let records = object::map(&object, "records")?;
+        builder
+            .add(&records, move |bytes: &[u8]| {
+                inbox.lock().unwrap_or_else(PoisonError::into_inner).extend(sample::reading(bytes, tick));
+                0
+            })
+            .map_err(Error::bpf("cannot read the ring buffer"))?;
+        let ring = builder.build().map_err(Error::bpf("cannot read the ring buffer"))?;
+
+        let control = RawControl { window: 0, pass: 0, shared: 0, by_process: 0, every: 1, foreign: 0, pad: 0 };
+        let mut passes = Passes::new(object::attach(&object, "look")?, object::map(&object, "controls")?, control, 0);
+        let mut links = Vec::new();
+        for program in ["forked", "exited", "state_set"] {
+            links.push(object::attach(&object, program)?);
+        }
+        // After the programs are attached, so that no connection falls between.
+        Processes::new(&object, target.by_process())?.begin(&target.pids)?;
+        passes.find_networks()?;
+        passes.pass(Pass::Follow)?;
+        Ok(Self {
+            _links: links,
+            passes,
+            ring,
+            readings,
+            lost: object::map(&object, "lost")?,
+            every: moment == Moment::Every,
+            _object: object,
+        })
+    }
+
+    /// With [`Moment::Every`], looks at all connections of the target now; else hands on what has come, waiting for the
+    /// first for up to `timeout`.
+    ///
+    /// # Errors
+    /// [`Error`] where the kernel part can no longer be worked with.
+    pub fn look(&mut self, timeout: Duration) -> Result<Vec<Reading>, Error> {
+        if self.every {
+            self.passes.find_networks()?;
+            let bytes = self.passes.read(Pass::Look)?;
+            let tick = clock::tick();
+            return Ok(bytes.chunks_exact(sample::SIZE).filter_map(|bytes| sample::reading(bytes, tick)).collect());
+        }
+        match self.ring.poll(timeout) {
+            // A signal ends the wait: the caller looks why.
+            Err(error) if error.kind() == libbpf_rs::ErrorKind::Interrupted => {}
+            done => done.map_err(Error::bpf("cannot read the ring buffer"))?,
+        }
+        Ok(std::mem::take(&mut *self.readings.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    /// Readings that were lost because the ring buffer was full.
+    pub fn lost(&self) -> u64 {
+        let value = self.lost.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok().flatten();
+        value.and_then(|bytes| Some(u64::from_ne_bytes(bytes.try_into().ok()?))).unwrap_or_default()
+    }
+}
+
+impl std::fmt::Debug for Watcher {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Watcher").field("every", &self.every).finish_non_exhaustive()
+    }
+}
