@@ -11,12 +11,16 @@
 
 mod aggregate;
 mod canvas;
+pub mod document;
 pub mod field;
+pub mod html;
 mod json;
 pub mod live;
 mod longest;
 pub mod ndjson;
+pub mod page;
 pub mod perfetto;
+pub mod plot;
 mod protobuf;
 mod quantity;
 mod receives;
@@ -24,6 +28,7 @@ mod requests;
 mod slowest;
 mod summary;
 mod table;
+pub mod terminal;
 pub mod view;
 
 pub use aggregate::{Aggregate, LegStats, WaitStats};

@@ -338,7 +338,13 @@ fn annotate(event: &mut Message, send: &Send) {
         ("merged bytes", send.merged.bytes.into()),
         ("retransmissions", send.retransmissions.into()),
     ];
+    let errors = [
+        ("sched error (ns)", send.stamps.sched_error.0),
+        ("driver error (ns)", send.stamps.driver_error.0),
+        ("nic error (ns)", send.stamps.nic.map_or(0, |nic| nic.error.0)),
+    ];
     self::numbers(event, &numbers);
+    errors.into_iter().filter(|e| e.1 > 0).for_each(|error| self::numbers(event, &[error]));
     let mut words = vec![("congestion", congestion(state.congestion))];
     if let Some(wait) = send.wait {
         words.push(("waited for", wait.reason.name()));

@@ -89,7 +89,7 @@ impl Passes {
 }
 
 /// The names of this crate's programs of socket operations.
-const OWN: [&[u8]; 3] = [b"timestamping", b"following", b"callback_floor"];
+const OWN: [&[u8]; 4] = [b"timestamping", b"following", b"callback_floor", b"callback_tagged"];
 
 /// Who else wants callbacks of sockets on this machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -17,6 +17,7 @@ use trace::command::Stopped;
 use trace::{Error, IpNet, Tracer};
 
 use crate::exit::BadInput;
+pub use machine::{colour_wanted, unicode};
 use outputs::Outputs;
 use request::{Backend, Request};
 

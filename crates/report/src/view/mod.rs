@@ -12,6 +12,9 @@ mod words;
 
 use model::{Coverage, Leg, Lost, Nanos, Sampling};
 
+pub(crate) use losses::seen;
+pub(crate) use words::paragraphs;
+
 use crate::canvas::Ink;
 use crate::{Canvas, Summary, quantity};
 
@@ -55,7 +58,7 @@ pub fn report(canvas: &Canvas, summary: &Summary, facts: &Facts) -> String {
     }
     requests::draw(canvas, &mut out, summary.requests());
     canvas.heading(&mut out, "In words");
-    for paragraph in words::paragraphs(summary, facts) {
+    for paragraph in paragraphs(summary, facts) {
         canvas.paragraph(&mut out, &paragraph, 0);
     }
     losses::draw(canvas, &mut out, &facts.lost, &facts.coverage, facts.sampling);
