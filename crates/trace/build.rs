@@ -10,8 +10,9 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("bpf", "tracepoints"),
     ("bpf", "capabilities"),
     ("bpf", "baselines"),
-    ("receive", "receive"),
     ("watch", "watch"),
+    ("receive", "receive"),
+    ("packets", "packets"),
 ];
 
 fn main() {

@@ -1,6 +1,6 @@
 //! What a tracer tells, one after the other.
 
-use crate::{Connection, ConnectionId, ConnectionTotals, Receive, Request, Send};
+use crate::{Connection, ConnectionId, ConnectionTotals, Datagram, Packet, Receive, Request, Send};
 
 /// One thing that a tracer saw.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +14,10 @@ pub enum Event {
     Receive(Receive),
     /// A request and its answer are over.
     Request(Box<Request>),
+    /// A packet of TCP is done with: acknowledged, dropped, or given up.
+    Packet(Box<Packet>),
+    /// A datagram of UDP is done with: handed to the driver, read, dropped, or given up.
+    Datagram(Box<Datagram>),
     /// A connection is followed no more.
     Closed {
         /// Which.

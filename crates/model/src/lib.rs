@@ -11,11 +11,13 @@
 
 mod clock;
 mod connection;
+mod datagram;
 mod event;
 mod field;
 mod lost;
 mod nanos;
 mod owner;
+mod packet;
 mod receive;
 mod request;
 mod sampling;
@@ -26,11 +28,13 @@ mod wait;
 
 pub use clock::{Clock, Conversion, Instant, Mac, Monotonic, Realtime, Source, Tai, Timestamp};
 pub use connection::{Connection, ConnectionId, ConnectionTotals, Opening};
+pub use datagram::{Datagram, DatagramLeg, DatagramStamps};
 pub use event::Event;
 pub use field::{Field, Moment, Reading, Scale, Unit};
 pub use lost::Lost;
 pub use nanos::Nanos;
 pub use owner::{Comm, Owner};
+pub use packet::{Direction, DropReason, Dropped, Packet, TcpFlags};
 pub use receive::{Arrival, Receive, ReceiveLeg, ReceiveStage};
 pub use request::{Basis, Message, Moments, Part, Parts, Peer, Request, Role};
 pub use sampling::{Coverage, ParseSamplingError, Ratio, Sampling};

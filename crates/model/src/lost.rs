@@ -96,6 +96,24 @@ counters! {
     request_incomplete: "requests without parts, as a stamp of theirs is missing or out of order",
     /// Receives at a client before its first request, or answers at a server to none.
     request_unsolicited: "sends and receives that belong to no request",
+    /// Packets of TCP whose record found the ring buffer full.
+    packet_ring_buffer: "packets whose record found the ring buffer full",
+    /// Packets and datagrams that found no room to be followed through the packet scheduler.
+    packet_no_room: "packets and datagrams that found no room on their way to the driver",
+    /// ACKs whose record found the ring buffer full: what they acknowledged shows a later time, or none.
+    packet_acks: "ACKs whose record found the ring buffer full",
+    /// Packets that no ACK was seen for when tracing ended, or that were too many to wait for it.
+    packet_unacked: "packets without an ack stamp that had one coming",
+    /// Packets and datagrams that were still in the packet scheduler when tracing ended.
+    packet_unfinished: "packets and datagrams not yet with the driver when tracing ended",
+    /// Stages of packets and datagrams in an impossible order.
+    packet_disorder: "legs of packets and datagrams whose stages came in an impossible order",
+    /// Datagrams whose record found the ring buffer full.
+    datagram_ring_buffer: "datagrams whose record found the ring buffer full",
+    /// Reads of datagrams whose record found the ring buffer full: those datagrams show no `read`.
+    datagram_reads: "reads of datagrams whose record found the ring buffer full",
+    /// Received datagrams without a `read` stamp, though they were not dropped.
+    datagram_no_read: "datagrams whose reading was not seen",
 }
 
 impl AddAssign for Lost {

@@ -32,6 +32,7 @@ fn main() {
         clock: ClockReading { realtime_offset_ns: 0, realtime_offset_error_ns: 0 },
         start_ns: 0,
         receiving: None,
+        packets: None,
         path: None,
     };
     let events = synthetic::trace(100, 5_000);

@@ -18,6 +18,13 @@ pub struct LegStats {
     pub error: Nanos,
 }
 
+impl LegStats {
+    /// No times yet.
+    pub(crate) const fn new(precision: Precision) -> Self {
+        Self { times: Distribution::new(precision), missing: 0, disorder: 0, inferred: 0, error: Nanos::ZERO }
+    }
+}
+
 /// Whether a stamp at an end of the leg was found between two others.
 fn inferred(send: &Send, leg: Leg) -> bool {
     let (sched, driver) = (send.stamps.sched_error > Nanos::ZERO, send.stamps.driver_error > Nanos::ZERO);
@@ -70,13 +77,7 @@ impl Aggregate {
             merged_bytes: 0,
             retransmitted: 0,
             unacknowledged: 0,
-            legs: Leg::ALL.map(|_| LegStats {
-                times: Distribution::new(precision),
-                missing: 0,
-                disorder: 0,
-                inferred: 0,
-                error: Nanos::ZERO,
-            }),
+            legs: Leg::ALL.map(|_| LegStats::new(precision)),
             waits: Default::default(),
             nic_error: Nanos::ZERO,
         }

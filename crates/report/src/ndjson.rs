@@ -1,5 +1,6 @@
 //! One JSON object a line. `docs/json.md` describes every key.
 
+mod packets;
 mod receiving;
 
 use std::collections::{HashMap, VecDeque};
@@ -50,6 +51,7 @@ impl<W: Write> Ndjson<W> {
             o.raw("sampling", &serde_json::to_string(&run.sampling).unwrap_or_else(|_| "null".into()));
             o.number_or_null("max_rate", run.max_rate);
             o.raw("receiving", &serde_json::to_string(&run.receiving).unwrap_or_else(|_| "null".into()));
+            o.raw("packets", &serde_json::to_string(&run.packets).unwrap_or_else(|_| "null".into()));
             o.word("clock", "monotonic");
             o.number("realtime_offset_ns", run.clock.realtime_offset_ns);
             o.number("realtime_offset_error_ns", run.clock.realtime_offset_error_ns);
@@ -69,6 +71,8 @@ impl<W: Write> Ndjson<W> {
             Event::Send(send) => self.send(send),
             Event::Receive(r) => self.with_ends(r.connection, "receive", |o, ends| receiving::receive(o, r, ends)),
             Event::Request(r) => self.with_ends(r.connection, "request", |o, ends| receiving::request(o, r, ends)),
+            Event::Packet(p) => self.line("packet", |o| packets::packet(o, p)),
+            Event::Datagram(d) => self.line("datagram", |o| packets::datagram(o, d)),
             Event::Closed { connection, totals } => self.closed(*connection, totals),
         }
     }
@@ -127,6 +131,8 @@ impl<W: Write> Ndjson<W> {
             });
             o.object("receives", |o| receiving::receives(o, summary.receives()));
             o.object("requests", |o| receiving::requests(o, summary.requests()));
+            o.object("packets", |o| packets::packets(o, summary.packets()));
+            o.object("datagrams", |o| packets::datagrams(o, summary.datagrams()));
             o.object("coverage", |o| {
                 o.number("followed_ns", coverage.followed.0);
                 o.number("armed_ns", coverage.armed.0);

@@ -11,8 +11,8 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 
 use model::{
-    Connection, ConnectionId, Event, Instant, Leg, Monotonic, Owner, Part, Receive, ReceiveLeg, ReceiveStage, Request,
-    Role, Send, Stage,
+    Connection, ConnectionId, Datagram, DatagramStamps, Direction, Dropped, Event, Instant, Leg, Monotonic, Owner,
+    Packet, Part, Receive, ReceiveLeg, ReceiveStage, Request, Role, Send, Stage,
 };
 use store::ClockReading;
 
@@ -90,6 +90,8 @@ impl<W: Write> Perfetto<W> {
             Event::Send(send) => self.send(send),
             Event::Receive(receive) => self.receive(receive),
             Event::Request(request) => self.request(request),
+            Event::Packet(packet) => self.one_packet(packet),
+            Event::Datagram(datagram) => self.datagram(datagram),
             Event::Closed { connection, .. } => {
                 self.connections.remove(connection);
                 Ok(())
@@ -184,6 +186,66 @@ impl<W: Write> Perfetto<W> {
             track.lanes.push(Lane { id, name, busy_until: end });
         }
         Ok(id)
+    }
+
+    fn one_packet(&mut self, packet: &Packet) -> io::Result<()> {
+        let dropped = packet.dropped.as_ref();
+        let stamps = [packet.sched, packet.driver, packet.ack, dropped.map(|d| d.at)].into_iter().flatten();
+        let (Some(start), Some(last)) = (stamps.clone().min(), stamps.max()) else { return Ok(()) };
+        let lane = self.lane(packet.connection, Owner::default(), "packets", start, last)?;
+        let again = if packet.retransmission { "again " } else { "" };
+        let title = format!("{again}{} {}", packet.flags, quantity::bytes(packet.bytes.into()));
+        self.slice(lane, SLICE_BEGIN, start, |event| {
+            event.bytes(23, title.as_bytes());
+            numbers(
+                event,
+                &[
+                    ("bytes", packet.bytes.into()),
+                    ("first_seq", packet.first_seq.0.into()),
+                    ("segments", packet.segments.into()),
+                    ("frame (bytes)", packet.frame_bytes.into()),
+                    ("gap (ns)", packet.gap.map_or(0, |gap| gap.0)),
+                ],
+            );
+            why_dropped(event, dropped);
+        })?;
+        let legs = [("qdisc", packet.sched, packet.driver), ("network", packet.driver, packet.ack)];
+        self.inner(lane, start, legs.into_iter().filter_map(|(name, from, to)| Some((name, from?, to?))))?;
+        self.slice(lane, SLICE_END, last, |_| ())
+    }
+
+    fn datagram(&mut self, datagram: &Datagram) -> io::Result<()> {
+        let dropped = datagram.dropped.as_ref();
+        let (stamps, names) = match datagram.stamps {
+            DatagramStamps::Sent { send, sched, driver } => ([send, sched, driver, None], ["udp", "qdisc", ""]),
+            DatagramStamps::Received { driver_rx, udp_rx, ready, read } => {
+                ([driver_rx, udp_rx, ready, read], ["softirq", "softirq", "socket"])
+            }
+        };
+        let moments = stamps.into_iter().chain([dropped.map(|d| d.at)]).flatten();
+        let (Some(start), Some(last)) = (moments.clone().min(), moments.max()) else { return Ok(()) };
+        if !self.connections.contains_key(&datagram.socket) {
+            let process = self.process(datagram.owner)?;
+            let name = format!("UDP {} ({})", datagram.local, datagram.socket);
+            let id = self.track(Some(process), |track| {
+                track.bytes(2, name.as_bytes());
+            })?;
+            self.connections.insert(datagram.socket, Track { id, lanes: Vec::new() });
+        }
+        let lane = self.lane(datagram.socket, datagram.owner, "datagrams", start, last)?;
+        let arrow = match datagram.direction() {
+            Direction::Sent => "→",
+            Direction::Received => "←",
+        };
+        let title = format!("{arrow} {} {}", datagram.remote, quantity::bytes(datagram.bytes.into()));
+        self.slice(lane, SLICE_BEGIN, start, |event| {
+            event.bytes(23, title.as_bytes());
+            numbers(event, &[("bytes", datagram.bytes.into()), ("segments", datagram.segments.into())]);
+            why_dropped(event, dropped);
+        })?;
+        let legs = names.into_iter().zip(stamps.windows(2)).filter_map(|(name, pair)| Some((name, pair[0]?, pair[1]?)));
+        self.inner(lane, start, legs)?;
+        self.slice(lane, SLICE_END, last, |_| ())
     }
 
     fn receive(&mut self, receive: &Receive) -> io::Result<()> {
@@ -338,13 +400,14 @@ fn annotate(event: &mut Message, send: &Send) {
         ("merged bytes", send.merged.bytes.into()),
         ("retransmissions", send.retransmissions.into()),
     ];
+    self::numbers(event, &numbers);
     let errors = [
         ("sched error (ns)", send.stamps.sched_error.0),
         ("driver error (ns)", send.stamps.driver_error.0),
         ("nic error (ns)", send.stamps.nic.map_or(0, |nic| nic.error.0)),
     ];
-    self::numbers(event, &numbers);
-    errors.into_iter().filter(|e| e.1 > 0).for_each(|error| self::numbers(event, &[error]));
+    let errors: Vec<_> = errors.into_iter().filter(|e| e.1 > 0).collect();
+    self::numbers(event, &errors);
     let mut words = vec![("congestion", congestion(state.congestion))];
     if let Some(wait) = send.wait {
         words.push(("waited for", wait.reason.name()));
@@ -358,6 +421,14 @@ fn annotate(event: &mut Message, send: &Send) {
     for (name, value) in words {
         event.message(4, |a| {
             a.bytes(6, value.as_bytes()).bytes(10, name.as_bytes());
+        });
+    }
+}
+
+fn why_dropped(event: &mut Message, dropped: Option<&Dropped>) {
+    if let Some(dropped) = dropped {
+        event.message(4, |a| {
+            a.bytes(6, dropped.reason.0.as_bytes()).bytes(10, b"dropped");
         });
     }
 }

@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
-use model::{Instant, Monotonic, Nanos, Receive, ReceiveLeg};
-use stats::{Distribution, Precision};
+use model::{Instant, Monotonic, Receive, ReceiveLeg};
+use stats::Precision;
 
 use crate::{LegStats, Longest};
 
@@ -41,13 +41,7 @@ pub struct Receives {
 impl Receives {
     /// Nothing yet; keeps this many of the slowest.
     pub fn new(slowest: usize) -> Self {
-        let leg = |_| LegStats {
-            times: Distribution::new(Precision::Fine),
-            missing: 0,
-            disorder: 0,
-            inferred: 0,
-            error: Nanos::ZERO,
-        };
+        let leg = |_| LegStats::new(Precision::Fine);
         Self {
             receives: 0,
             bytes: 0,

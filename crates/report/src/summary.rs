@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use model::{Connection, ConnectionId, ConnectionTotals, Event, Instant, Monotonic, Owner, Send};
 use stats::Precision;
 
-use crate::{Aggregate, Receives, Requests, Slowest};
+use crate::{Aggregate, Datagrams, Packets, Receives, Requests, Slowest};
 
 /// How much is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +57,8 @@ pub struct Summary {
     requests: Requests,
     events: u64,
     first: Option<Instant<Monotonic>>,
+    packets: Packets,
+    datagrams: Datagrams,
 }
 
 impl Summary {
@@ -72,6 +74,8 @@ impl Summary {
             requests: Requests::new(limits.slowest),
             events: 0,
             first: None,
+            packets: Packets::default(),
+            datagrams: Datagrams::default(),
         }
     }
 
@@ -90,6 +94,8 @@ impl Summary {
                 let ends = self.ends(request.connection);
                 self.requests.add(request, ends);
             }
+            Event::Packet(packet) => self.packets.add(packet),
+            Event::Datagram(datagram) => self.datagrams.add(datagram),
             Event::Closed { connection, totals } => {
                 if let Some(c) = self.connections.get_mut(connection) {
                     c.totals = Some(*totals);
@@ -152,6 +158,16 @@ impl Summary {
                 self.slowest.offer(send, || None);
             }
         }
+    }
+
+    /// The packets of TCP.
+    pub fn packets(&self) -> &Packets {
+        &self.packets
+    }
+
+    /// The datagrams of UDP.
+    pub fn datagrams(&self) -> &Datagrams {
+        &self.datagrams
     }
 
     /// All sends together.

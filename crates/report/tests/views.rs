@@ -19,6 +19,7 @@ fn facts() -> Facts {
         lasted: Nanos::from_secs(12),
         no_nic: None,
         receiving: Vec::new(),
+        packets: Vec::new(),
     }
 }
 

@@ -97,8 +97,20 @@ pub struct Provenance {
     /// How received bytes were observed; null where they were not followed.
     #[serde(default)]
     pub receiving: Option<Receiving>,
+    /// How packets and datagrams were observed; null where they were not.
+    #[serde(default)]
+    pub packets: Option<Observing>,
     /// What the path of a lab reported of itself, where there was one.
     pub path: Option<serde_json::Value>,
+}
+
+/// How packets and datagrams were observed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Observing {
+    /// What could not be seen, each with its reason.
+    pub missing: Vec<String>,
+    /// What reached beyond the target while the trace ran, and what it costs there.
+    pub host_wide: Vec<String>,
 }
 
 /// How received bytes were observed.
@@ -160,6 +172,12 @@ pub struct Rows {
     /// Requests; likewise.
     #[serde(default)]
     pub requests: u64,
+    /// Packets of TCP; likewise.
+    #[serde(default)]
+    pub packets: u64,
+    /// Datagrams of UDP; likewise.
+    #[serde(default)]
+    pub datagrams: u64,
     /// Connections with their totals.
     pub totals: u64,
 }

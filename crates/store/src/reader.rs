@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use model::{Connection, Coverage, Lost, Receive, Request, Send};
+use model::{Connection, Coverage, Datagram, Lost, Packet, Receive, Request, Send};
 
 use crate::column::Column;
 use crate::provenance::{Provenance, Rows, RunFile, State};
 use crate::row::{self, Bad, Row};
 use crate::run_file::RunKind;
 use crate::totals::ClosedConnection;
-use crate::{Error, connections, receives, requests, run_file, sends, totals};
+use crate::{Error, connections, datagrams, packets, receives, requests, run_file, sends, totals};
 
 /// A run that was opened for reading.
 #[derive(Debug)]
@@ -79,7 +79,7 @@ impl Run {
     /// # Errors
     /// As [`Run::connections`].
     pub fn receives(&self, each: impl FnMut(Receive)) -> Result<(), Error> {
-        none_of_old(self.table("receives", receives::COLUMNS, receives::read, each))
+        optional(self.table("receives", receives::COLUMNS, receives::read, each))
     }
 
     /// Passes every request to `each`; none where requests were not asked for.
@@ -87,7 +87,23 @@ impl Run {
     /// # Errors
     /// As [`Run::connections`].
     pub fn requests(&self, each: impl FnMut(Request)) -> Result<(), Error> {
-        none_of_old(self.table("requests", requests::COLUMNS, requests::read, each))
+        optional(self.table("requests", requests::COLUMNS, requests::read, each))
+    }
+
+    /// Passes every packet of TCP to `each`; none where packets were not asked for.
+    ///
+    /// # Errors
+    /// As [`Run::connections`].
+    pub fn packets(&self, each: impl FnMut(Packet)) -> Result<(), Error> {
+        optional(self.table("packets", packets::COLUMNS, packets::read, each))
+    }
+
+    /// Passes every datagram of UDP to `each`; none where UDP was not asked for.
+    ///
+    /// # Errors
+    /// As [`Run::connections`].
+    pub fn datagrams(&self, each: impl FnMut(Datagram)) -> Result<(), Error> {
+        optional(self.table("datagrams", datagrams::COLUMNS, datagrams::read, each))
     }
 
     /// Passes the totals of every connection that was followed to its end, or to the run's.
@@ -109,8 +125,8 @@ impl Run {
     }
 }
 
-/// A run of a version before this table has none of its rows.
-fn none_of_old(read: Result<(), Error>) -> Result<(), Error> {
+/// A table that an earlier version did not write has no rows.
+fn optional(read: Result<(), Error>) -> Result<(), Error> {
     match read {
         Err(Error::NoTable { .. }) => Ok(()),
         read => read,

@@ -4,13 +4,13 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use model::{Connection, Coverage, Event, Instant, Lost, Monotonic, Nanos, Receive, Request, Send};
+use model::{Connection, Coverage, Datagram, Event, Instant, Lost, Monotonic, Nanos, Packet, Receive, Request, Send};
 
 use crate::part::{Failed, Table, due};
 use crate::provenance::{Provenance, Rows, RunFile, State};
 use crate::run_file::RunKind;
 use crate::totals::ClosedConnection;
-use crate::{Error, SCHEMA, connections, receives, requests, run_file, sends, totals};
+use crate::{Error, SCHEMA, connections, datagrams, packets, receives, requests, run_file, sends, totals};
 
 /// A run directory that is being written.
 ///
@@ -22,6 +22,8 @@ pub struct Writer {
     sends: Table<Send>,
     receives: Table<Receive>,
     requests: Table<Request>,
+    packets: Table<Packet>,
+    datagrams: Table<Datagram>,
     totals: Table<ClosedConnection>,
     start: Nanos,
     closed: Nanos,
@@ -44,6 +46,8 @@ impl Writer {
             sends: Table::create(path, "sends", sends::COLUMNS).map_err(failed)?,
             receives: Table::create(path, "receives", receives::COLUMNS).map_err(failed)?,
             requests: Table::create(path, "requests", requests::COLUMNS).map_err(failed)?,
+            packets: Table::create(path, "packets", packets::COLUMNS).map_err(failed)?,
+            datagrams: Table::create(path, "datagrams", datagrams::COLUMNS).map_err(failed)?,
             totals: Table::create(path, "totals", totals::COLUMNS).map_err(failed)?,
             path: path.to_owned(),
             provenance,
@@ -75,6 +79,8 @@ impl Writer {
             Event::Send(send) => self.sends.push(send),
             Event::Receive(receive) => self.receives.push(receive),
             Event::Request(request) => self.requests.push(request),
+            Event::Packet(packet) => self.packets.push(packet),
+            Event::Datagram(datagram) => self.datagrams.push(datagram),
             Event::Closed { connection, totals } => {
                 self.totals.push(&ClosedConnection { connection: *connection, totals: *totals })
             }
@@ -102,6 +108,8 @@ impl Writer {
         self.sends.close_part()?;
         self.receives.close_part()?;
         self.requests.close_part()?;
+        self.packets.close_part()?;
+        self.datagrams.close_part()?;
         self.totals.close_part()
     }
 
@@ -116,6 +124,8 @@ impl Writer {
             sends: self.sends.finished,
             receives: self.receives.finished,
             requests: self.requests.finished,
+            packets: self.packets.finished,
+            datagrams: self.datagrams.finished,
             totals: self.totals.finished,
         };
         self.write_run_file(&RunFile {

@@ -71,7 +71,7 @@ pub fn decode(bytes: &[u8], tick: Nanos) -> Result<Record, DecodeError> {
     }
 }
 
-fn raw<T: Plain>(bytes: &[u8]) -> Result<T, DecodeError> {
+pub(crate) fn raw<T: Plain>(bytes: &[u8]) -> Result<T, DecodeError> {
     T::from_bytes(bytes).ok_or(DecodeError::Truncated { have: bytes.len(), need: size_of::<T>() })
 }
 
@@ -93,7 +93,7 @@ fn connection(raw: &RawConnection) -> Result<Connection, DecodeError> {
 }
 
 /// An address of 16 bytes, where IPv4 is IPv4-mapped.
-fn address(bytes: [u8; 16], port: u16) -> SocketAddr {
+pub(crate) fn address(bytes: [u8; 16], port: u16) -> SocketAddr {
     SocketAddr::new(IpAddr::V6(Ipv6Addr::from(bytes)).to_canonical(), port)
 }
 

@@ -63,18 +63,24 @@ pub enum Error {
         /// Why not tracepoints.
         tracepoints: String,
     },
-    /// The receiving side cannot be observed on this kernel.
-    #[error("received bytes cannot be followed on this kernel: {reason}; `wirelapse doctor` tells more")]
-    Receive {
-        /// What the kernel lacks, or what it said.
-        reason: String,
-    },
     /// This kernel does not run the programs of a probe.
     #[error("{what}: the programs do not load on this kernel: {reason}\n`wirelapse doctor` tells more")]
     Refused {
         /// Which probe.
         what: &'static str,
         /// What the kernel said.
+        reason: String,
+    },
+    /// The receiving side cannot be observed on this kernel.
+    #[error("received bytes cannot be followed on this kernel: {reason}; `wirelapse doctor` tells more")]
+    Receive {
+        /// What the kernel lacks, or what it said.
+        reason: String,
+    },
+    /// Packets and datagrams cannot be observed on this kernel.
+    #[error("packets cannot be followed on this kernel: {reason}; `wirelapse doctor` tells more")]
+    Packets {
+        /// What the kernel lacks, or what it said.
         reason: String,
     },
     /// The kernel refused a BPF operation.

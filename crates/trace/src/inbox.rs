@@ -7,6 +7,7 @@ use model::{Coverage, Event, Instant, Leg, Monotonic, Nanos, ReceiveLeg, Send, T
 use crate::DecodeError;
 use crate::decode::Record;
 use crate::nic::{NicClocks, NicStamp};
+use crate::packets::Assembly;
 
 /// A stamp that was found between two others stands where its error is at most this part of the send's whole time. A wider one says
 /// too little of the legs that it would divide.
@@ -30,9 +31,16 @@ pub(crate) struct Inbox {
     pub nic_unread: u64,
     pub closed: Coverage,
     nics: NicClocks,
+    /// Where packets and datagrams are followed.
+    pub assembly: Option<Assembly>,
 }
 
 impl Inbox {
+    /// Takes a record of the probe of packets.
+    pub fn part(&mut self, bytes: &[u8]) -> Result<(), DecodeError> {
+        self.assembly.as_mut().map_or(Ok(()), |assembly| assembly.take(bytes, &mut self.events))
+    }
+
     pub fn give_up(&mut self, send: Send) {
         self.unfinished += 1;
         self.take(Record::Send(send, None));

@@ -24,6 +24,9 @@ pub(crate) const CAPABILITIES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "
 /// The receiving side.
 pub(crate) const RECEIVE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/receive.bpf.o"));
 
+/// Every packet, and UDP.
+pub(crate) const PACKETS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/packets.bpf.o"));
+
 /// How large the maps are to be.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {

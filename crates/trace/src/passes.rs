@@ -61,10 +61,13 @@ impl Passes {
         self.control.pass = pass as u32;
         self.write()?;
         let written = self.walk(&self.sockets)?;
-        self.after_follow.as_ref().filter(|_| pass == Pass::Follow).map_or(Ok(written), |also| self.walk(also))
+        if let Some(also) = self.after_follow.as_ref().filter(|_| pass == Pass::Follow) {
+            self.walk(also)?;
+        }
+        Ok(written)
     }
 
-    /// Runs an iterator over the sockets of every network namespace, giving all that it wrote.
+    /// Runs an iterator over the sockets of every network namespace; gives what it wrote.
     fn walk(&self, sockets: &Link) -> Result<Vec<u8>, Error> {
         let mut written = Vec::new();
         for network in &self.networks {

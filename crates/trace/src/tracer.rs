@@ -14,6 +14,7 @@ use crate::decode::{self, Record};
 use crate::inbox::{self, Inbox};
 use crate::layout::{Pass, Plain, RawControl, RawLost, RawRow, RawSlot, WINDOW_NS};
 use crate::object::{self, Sizes};
+use crate::packets::{self, Assembly, Packets, Wanted};
 use crate::passes::Passes;
 use crate::receive::Receiving;
 use crate::sampling::Sampler;
@@ -52,8 +53,9 @@ pub struct Tracer {
     // Before what it makes passes with.
     sampler: Option<Sampler>,
     receiving: Option<Receiving>,
-    /// What was lost of received bytes before the last [`Tracer::suspend`].
+    /// What was lost of received bytes before the last [`Tracer::resume`].
     receive_lost: Lost,
+    packets: Option<Packets>,
     passes: Arc<Mutex<Passes>>,
     ring: RingBuffer<'static>,
     inbox: Arc<Mutex<Inbox>>,
@@ -158,10 +160,19 @@ impl Tracer {
         self.links.push(link);
         if self.config.receive {
             let (_, raw) = programs::raw_config(&self.config, self.sizes)?;
-            let slots = self.config.arrivals_per_connection;
-            let (receiving, pick_up) = Receiving::start(&self.object, &raw, self.sizes, slots)?;
-            self.receiving = Some(receiving);
+            let (receiving, pick_up) =
+                Receiving::start(&self.object, &raw, self.sizes, self.config.arrivals_per_connection)?;
+            if let Some(before) = self.receiving.replace(receiving) {
+                self.receive_lost += before.lost();
+            }
             self.passes().after_follow = Some(pick_up);
+        }
+        if self.config.packets || self.config.udp {
+            let (_, raw) = programs::raw_config(&self.config, self.sizes)?;
+            let wanted = Wanted { tcp: self.config.packets, udp: self.config.udp };
+            let (packets, assembly) = Packets::start(&self.object, &raw, self.sizes, &self.hold.cgroup, wanted)?;
+            self.inbox.lock().unwrap_or_else(PoisonError::into_inner).assembly = Some(assembly);
+            self.packets = Some(packets);
         }
         self.begin()
     }
@@ -182,21 +193,18 @@ impl Tracer {
     pub fn suspend(&mut self, sink: &mut dyn FnMut(Event)) -> Result<(), Error> {
         self.links.clear();
         self.sampler = None;
-        let mut receiving = self.receiving.take();
-        receiving.as_mut().map(Receiving::stop);
+        if let Some(receiving) = &mut self.receiving {
+            receiving.stop();
+        }
+        if let Some(packets) = &mut self.packets {
+            packets.stop();
+        }
         {
             let mut passes = self.passes();
-            passes.after_follow = None;
             passes.look_around();
             passes.find_networks()?;
         }
         self.deliver(sink)?;
-        if let Some(mut receiving) = receiving {
-            for receive in receiving.unread() {
-                self.inbox.lock().unwrap_or_else(PoisonError::into_inner).take(Record::Receive(receive));
-            }
-            self.receive_lost += receiving.lost();
-        }
         self.passes().pass(Pass::Finish)?;
         self.deliver(sink)?;
         self.give_up_rest(sink)
@@ -218,9 +226,12 @@ impl Tracer {
             builder
                 .add(&records, move |bytes: &[u8]| {
                     let mut inbox = inbox.lock().unwrap_or_else(PoisonError::into_inner);
-                    match decode::decode(bytes, tick) {
-                        Ok(record) => inbox.take(record),
-                        Err(error) => inbox.failed = Some(error),
+                    let taken = match packets::is_part(bytes) {
+                        true => inbox.part(bytes),
+                        false => decode::decode(bytes, tick).map(|record| inbox.take(record)),
+                    };
+                    if let Err(error) = taken {
+                        inbox.failed = Some(error);
                     }
                     0
                 })
@@ -245,6 +256,7 @@ impl Tracer {
             sampler: None,
             receiving: None,
             receive_lost: Lost::default(),
+            packets: None,
             passes: Arc::new(Mutex::new(passes)),
             ring,
             inbox,
@@ -267,6 +279,7 @@ impl Tracer {
         self.passes().find_networks()?;
         self.processes.begin(&self.config.target.pids)?;
         self.passes().pass(Pass::Follow)?;
+        self.packets.as_ref().map_or(Ok(()), Packets::pick_up)?;
         if let Some(every) = windows_every(&self.config) {
             let seed = clock::monotonic() ^ (u64::from(std::process::id()) << 32);
             self.sampler = Some(Sampler::start(Arc::clone(&self.passes), every, seed)?);
@@ -287,7 +300,9 @@ impl Tracer {
         self.processes.add(pid)?;
         let mut passes = self.passes();
         passes.find_networks()?;
-        passes.pass(Pass::Follow)
+        passes.pass(Pass::Follow)?;
+        drop(passes);
+        self.packets.as_ref().map_or(Ok(()), Packets::pick_up)
     }
 
     fn passes(&self) -> MutexGuard<'_, Passes> {
@@ -297,6 +312,11 @@ impl Tracer {
     /// How received bytes are observed; `None` where they are not.
     pub fn receiving(&self) -> Option<&Receiving> {
         self.receiving.as_ref()
+    }
+
+    /// How packets and datagrams are observed; `None` where they are not.
+    pub fn packets(&self) -> Option<&Packets> {
+        self.packets.as_ref()
     }
 
     /// Which backend is at work.
@@ -385,7 +405,7 @@ impl Tracer {
         }
         let bytes: Vec<u8> = sum.iter().flat_map(|n| n.to_ne_bytes()).collect();
         let inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
-        let receiving = self.receiving.as_ref().map(Receiving::lost).unwrap_or_default();
+        let joined = inbox.assembly.as_ref().map(Assembly::lost).unwrap_or_default();
         let Some(raw) = RawLost::from_bytes(&bytes) else { return Lost::default() };
         Lost {
             ring_buffer: raw.ring_buffer,
@@ -406,7 +426,10 @@ impl Tracer {
             unstamped: raw.unstamped,
             over_rate: raw.over_rate,
             receive_disorder: inbox.receive_disorder,
-            ..self.receive_lost + receiving
+            ..self.receive_lost
+                + self.receiving.as_ref().map(Receiving::lost).unwrap_or_default()
+                + self.packets.as_ref().map(Packets::lost).unwrap_or_default()
+                + joined
         }
     }
 
@@ -444,6 +467,7 @@ impl Tracer {
             + rows * u64::from(self.sizes.slots) * size_of::<RawSlot>() as u64
             + u64::from(self.sizes.ring)
             + self.receiving.as_ref().map_or(0, Receiving::memory)
+            + self.packets.as_ref().map_or(0, |_| Packets::memory())
             + on_demand
     }
 
@@ -468,8 +492,11 @@ impl Tracer {
             .map_err(Error::bpf("cannot free a row"))
     }
 
-    /// Rows whose socket no iterator showed any more.
+    /// Rows whose socket no iterator showed any more, and received bytes that are not read yet.
     fn give_up_rest(&mut self, sink: &mut dyn FnMut(Event)) -> Result<(), Error> {
+        for receive in self.receiving.as_mut().map(Receiving::unread).unwrap_or_default() {
+            self.inbox.lock().unwrap_or_else(PoisonError::into_inner).take(Record::Receive(receive));
+        }
         for (number, row) in self.rows_in_use() {
             let mut at = row.head;
             while at != row.tail {
@@ -485,6 +512,11 @@ impl Tracer {
             let totals = decode::totals(&row.totals);
             self.free(number)?;
             self.inbox.lock().unwrap_or_else(PoisonError::into_inner).take(Record::Closed(id, totals));
+        }
+        if let Some(packets) = &mut self.packets {
+            let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+            let Inbox { assembly, events, .. } = &mut *inbox;
+            assembly.as_mut().map_or(Ok(()), |assembly| packets.give_up_rest(assembly, events))?;
         }
         self.deliver(sink)?;
         Ok(())

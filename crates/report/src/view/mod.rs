@@ -4,6 +4,7 @@ mod connections;
 mod distribution;
 mod legs;
 mod losses;
+mod packets;
 mod received;
 mod requests;
 mod times;
@@ -37,6 +38,8 @@ pub struct Facts {
     pub no_nic: Option<String>,
     /// What has to be said of how received bytes were observed.
     pub receiving: Vec<String>,
+    /// What has to be known of how packets and datagrams were observed.
+    pub packets: Vec<String>,
 }
 
 /// How many connections the report lists.
@@ -57,6 +60,7 @@ pub fn report(canvas: &Canvas, summary: &Summary, facts: &Facts) -> String {
         received::draw(canvas, &mut out, summary.receives(), &facts.receiving);
     }
     requests::draw(canvas, &mut out, summary.requests());
+    packets::draw(canvas, &mut out, summary.packets(), summary.datagrams(), &facts.packets);
     canvas.heading(&mut out, "In words");
     for paragraph in paragraphs(summary, facts) {
         canvas.paragraph(&mut out, &paragraph, 0);

@@ -3,9 +3,9 @@
 use std::net::{IpAddr, SocketAddr};
 
 use model::{
-    Arrival, Basis, Comm, Congestion, Connection, ConnectionId, ConnectionTotals, Instant, Merged, Message, Moments,
-    Nanos, Opening, Owner, Parts, Peer, Receive, Request, Role, Send, SenderState, SeqNumber, Source, Stamps,
-    Timestamp, Wait, WaitReason,
+    Arrival, Basis, Comm, Congestion, Connection, ConnectionId, ConnectionTotals, Datagram, DatagramStamps, Direction,
+    DropReason, Dropped, Instant, Merged, Message, Moments, Monotonic, Nanos, Opening, Owner, Packet, Parts, Peer,
+    Receive, Request, Role, Send, SenderState, SeqNumber, Source, Stamps, TcpFlags, Timestamp, Wait, WaitReason,
 };
 use proptest::prelude::*;
 
@@ -60,7 +60,7 @@ fn state() -> impl Strategy<Value = SenderState> {
     )
 }
 
-fn moment() -> impl Strategy<Value = Option<Instant<model::Monotonic>>> {
+fn moment() -> impl Strategy<Value = Option<Instant<Monotonic>>> {
     prop::option::of(number().prop_map(Instant::from_nanos))
 }
 
@@ -183,4 +183,63 @@ pub fn closed() -> impl Strategy<Value = (ConnectionId, ConnectionTotals)> {
         };
         (ConnectionId(id), totals)
     })
+}
+
+fn ends() -> impl Strategy<Value = (SocketAddr, SocketAddr)> {
+    any::<((IpAddr, u16), (IpAddr, u16))>().prop_map(|(local, remote)| (local.into(), remote.into()))
+}
+
+fn moments<const N: usize>() -> impl Strategy<Value = [Option<Instant<Monotonic>>; N]> {
+    prop::array::uniform(prop::option::of(number().prop_map(Instant::from_nanos)))
+}
+
+fn dropped() -> impl Strategy<Value = Option<Dropped>> {
+    prop::option::of(
+        ("[A-Z_]{1,12}", number())
+            .prop_map(|(reason, at)| Dropped { at: Instant::from_nanos(at), reason: DropReason(reason.into()) }),
+    )
+}
+
+pub fn packet() -> impl Strategy<Value = Packet> {
+    let numbers = any::<(u64, u32, u32, u32, u32, u8, bool, bool)>();
+    (numbers, ends(), moments::<3>(), prop::option::of(number()), dropped()).prop_map(
+        |((id, seq, bytes, frame_bytes, segments, flags, retransmission, sent), (local, remote), at, gap, dropped)| {
+            Packet {
+                connection: ConnectionId(id),
+                local,
+                remote,
+                direction: if sent { Direction::Sent } else { Direction::Received },
+                first_seq: SeqNumber(seq),
+                bytes,
+                frame_bytes,
+                segments,
+                flags: TcpFlags(flags),
+                retransmission,
+                sched: at[0],
+                driver: at[1],
+                ack: at[2],
+                gap: gap.map(Nanos),
+                dropped,
+            }
+        },
+    )
+}
+
+pub fn datagram() -> impl Strategy<Value = Datagram> {
+    let stamps = (any::<bool>(), moments::<4>()).prop_map(|(sent, at)| match sent {
+        true => DatagramStamps::Sent { send: at[0], sched: at[1], driver: at[2] },
+        false => DatagramStamps::Received { driver_rx: at[0], udp_rx: at[1], ready: at[2], read: at[3] },
+    });
+    (any::<(u64, u32, u32)>(), owner(), ends(), stamps, dropped()).prop_map(
+        |((id, bytes, segments), owner, (local, remote), stamps, dropped)| Datagram {
+            socket: ConnectionId(id),
+            owner,
+            local,
+            remote,
+            bytes,
+            segments,
+            stamps,
+            dropped,
+        },
+    )
 }

@@ -239,14 +239,14 @@ fn clock(clock: libc::clockid_t) -> i128 {
 }
 
 /// TAI − REALTIME: whole seconds, so the time between the two readings rounds away.
-fn tai_offset() -> i64 {
+pub(crate) fn tai_offset() -> i64 {
     let apart = clock(libc::CLOCK_TAI) - clock(libc::CLOCK_REALTIME);
     let seconds = (apart + 500_000_000).div_euclid(1_000_000_000);
     i64::try_from(seconds * 1_000_000_000).unwrap_or(0)
 }
 
 /// A socket that has the kernel stamp the packets it receives, for as long as it is open.
-fn receive_stamps() -> Result<OwnedFd, std::io::Error> {
+pub(crate) fn receive_stamps() -> Result<OwnedFd, std::io::Error> {
     // SAFETY: socket() takes three numbers and gives a new descriptor or -1.
     let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
     if fd < 0 {

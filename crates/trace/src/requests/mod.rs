@@ -121,7 +121,7 @@ impl Requests {
                     self.forget(each);
                 }
             }
-            Event::Request(_) => {}
+            Event::Request(_) | Event::Packet(_) | Event::Datagram(_) => {}
         }
     }
 

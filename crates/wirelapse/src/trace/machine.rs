@@ -31,6 +31,7 @@ pub fn provenance(request: &Request, tracer: &Tracer) -> Provenance {
         clock: tracer.clock().into(),
         start_ns: monotonic().as_nanos(),
         receiving: tracer.receiving().map(receiving),
+        packets: tracer.packets().map(observing),
         path: None,
     }
 }
@@ -58,6 +59,22 @@ pub fn remarks(by: &Receiving) -> Vec<String> {
     if let Some(why) = all.no_ready {
         remarks.push(format!("— ready: {why}. So wakeup is from tcp_rx to read, and socket is within it."));
     }
+    remarks.push(format!("Beyond the target: {}.", all.host_wide.join("; ")));
+    remarks
+}
+
+/// How packets and datagrams are observed, and what that does to programs outside the target.
+fn observing(by: &trace::Packets) -> store::Observing {
+    store::Observing {
+        missing: by.missing().to_vec(),
+        host_wide: by.host_wide().into_iter().map(str::to_owned).collect(),
+    }
+}
+
+/// The same for people: a remark each.
+pub fn packet_remarks(by: &trace::Packets) -> Vec<String> {
+    let all = observing(by);
+    let mut remarks: Vec<String> = all.missing.iter().map(|what| format!("— not seen: {what}.")).collect();
     remarks.push(format!("Beyond the target: {}.", all.host_wide.join("; ")));
     remarks
 }

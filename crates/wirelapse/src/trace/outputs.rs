@@ -163,7 +163,10 @@ impl Outputs {
             let rows = run.finish(machine::monotonic(), facts.lost, facts.coverage)?;
             let connections = rows.connections;
             let of = |n: u64, things: &str| if n > 0 { format!("{n} {things}, ") } else { String::new() };
-            let more = of(rows.receives, "receives") + &of(rows.requests, "requests");
+            let more = of(rows.receives, "receives")
+                + &of(rows.requests, "requests")
+                + &of(rows.packets, "packets")
+                + &of(rows.datagrams, "datagrams");
             written.push(format!("Run {}: {} sends, {more}{connections} connections.", path.display(), rows.sends));
         }
         if let (Some(perfetto), Some(path)) = (self.perfetto.take(), &request.perfetto) {
