@@ -71,6 +71,8 @@ counters! {
     receive_slots_full: "received segments that came while all slots of their connection were taken",
     /// Connections whose received bytes found no room to be followed in.
     receive_connections_full: "connections whose received bytes found no room to be followed in",
+    /// Runs of a program of the receiving side that the kernel left out, as the same program was at work on that processor already.
+    receive_left_out: "runs of the receiving side's programs that the kernel left out",
     /// Received bytes that sampling passed over.
     receive_unsampled_bytes: "received bytes that sampling passed over",
     /// Bytes that were read though their arrival was not seen: they lay there when tracing began, or were passed over.

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use model::{Instant, Monotonic, Receive, ReceiveLeg};
-use stats::{Distribution, Precision};
+use stats::Precision;
 
 use crate::{LegStats, Longest};
 

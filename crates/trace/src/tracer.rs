@@ -53,6 +53,8 @@ pub struct Tracer {
     // Before what it makes passes with.
     sampler: Option<Sampler>,
     receiving: Option<Receiving>,
+    /// What was lost of received bytes before the last [`Tracer::resume`].
+    receive_lost: Lost,
     packets: Option<Packets>,
     passes: Arc<Mutex<Passes>>,
     ring: RingBuffer<'static>,
@@ -160,7 +162,9 @@ impl Tracer {
             let (_, raw) = programs::raw_config(&self.config, self.sizes)?;
             let (receiving, pick_up) =
                 Receiving::start(&self.object, &raw, self.sizes, self.config.arrivals_per_connection)?;
-            self.receiving = Some(receiving);
+            if let Some(before) = self.receiving.replace(receiving) {
+                self.receive_lost += before.lost();
+            }
             self.passes().after_follow = Some(pick_up);
         }
         if self.config.packets || self.config.udp {
@@ -251,6 +255,7 @@ impl Tracer {
             links: Vec::new(),
             sampler: None,
             receiving: None,
+            receive_lost: Lost::default(),
             packets: None,
             passes: Arc::new(Mutex::new(passes)),
             ring,
@@ -421,7 +426,8 @@ impl Tracer {
             unstamped: raw.unstamped,
             over_rate: raw.over_rate,
             receive_disorder: inbox.receive_disorder,
-            ..self.receiving.as_ref().map(Receiving::lost).unwrap_or_default()
+            ..self.receive_lost
+                + self.receiving.as_ref().map(Receiving::lost).unwrap_or_default()
                 + self.packets.as_ref().map(Packets::lost).unwrap_or_default()
                 + joined
         }

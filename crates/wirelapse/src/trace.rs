@@ -125,11 +125,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let provenance = machine::provenance(&request, &tracer);
     let begun = machine::monotonic();
     let mut outputs = Outputs::open(&request, provenance, perfetto)?;
-    let more = |on: bool, rows: u16| if on { rows } else { 0 };
-    let rows = report::live::ROWS
-        + more(request.config.receive, report::live::ROWS_OF_RECEIVES)
-        + more(request.requests, report::live::ROWS_OF_REQUESTS);
-    let mut screen = request.live.then(|| screen::Screen::open(rows)).flatten();
+    let mut screen = request.live.then(|| screen::Screen::open(request.rows())).flatten();
     let mut child = stopped.map(|s| release(s, &request).inspect_err(|_| request.discard(made))).transpose()?;
 
     let mut networks =

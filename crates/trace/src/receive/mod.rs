@@ -36,6 +36,7 @@ const OWN: [&str; 5] = ["receive_rows", "free_receive_rows", "arrivals", "receiv
 #[derive(Debug)]
 pub struct Receiving {
     links: Vec<Link>,
+    programs: Vec<u32>,
     rows: MapHandle,
     arrivals: MapHandle,
     losses: MapHandle,
@@ -69,13 +70,15 @@ impl Receiving {
             Ok(socket) => (Some(socket), None),
             Err(error) => (None, Some(format!("the kernel takes no receive stamps: {error}"))),
         };
-        let mut links = Vec::new();
+        let (mut links, mut programs) = (Vec::new(), Vec::new());
         for program in NEEDED.into_iter().filter(|&p| p != "pick_up").chain(no_ready.is_none().then_some(READY)) {
             links.push(object::attach(&object, program)?);
+            programs.push(object::program_id(&object, program)?);
         }
         let pick_up = object::attach(&object, "pick_up")?;
         let receiving = Self {
             links,
+            programs,
             rows: object::map(&object, "receive_rows")?,
             arrivals: object::map(&object, "arrivals")?,
             losses: object::map(&object, "receive_losses")?,
@@ -127,6 +130,7 @@ impl Receiving {
             receive_ring_buffer: raw.ring_buffer,
             receive_slots_full: raw.slots_full,
             receive_connections_full: raw.connections_full,
+            receive_left_out: self.left_out(),
             receive_unsampled_bytes: raw.unsampled_bytes,
             receive_unseen_bytes: raw.unseen_bytes,
             receive_never_read: raw.never_read,
@@ -138,6 +142,13 @@ impl Receiving {
             receive_no_ready: raw.no_ready,
             ..Lost::default()
         }
+    }
+
+    /// Runs that the kernel left out: it lets a program not begin on a processor where it has begun already, be it interrupted or
+    /// preempted. What came then shows as unseen when it is read.
+    fn left_out(&self) -> u64 {
+        let all = libbpf_rs::query::ProgInfoIter::default();
+        all.filter(|program| self.programs.contains(&program.id)).map(|program| program.recursion_misses).sum()
     }
 
     /// What lies in the sockets unread; to be asked once, after [`Receiving::stop`].

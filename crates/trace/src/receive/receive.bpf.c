@@ -235,113 +235,153 @@ static long find_one(__u32 i, void *context)
 	return 0;
 }
 
-/* Bytes [first, end) come in; those that are there already are left out. */
-static __always_inline void arrive(struct receive_row *row, __u32 number, const struct tcp_sock *tp, struct arrival *new)
+/* Before which arrival a new one goes. Not static, as the next ones: the verifier then looks at each once and by itself. */
+__noinline __u32 place_of(__u32 number, __u32 first)
 {
-	__u32 next = rcv_nxt(tp), first = new->first;
-	struct place place = { .number = number, .at = row->tail };
-	struct arrival *slot;
+	struct place place = { .number = number, .first = first };
+	struct receive_row *row = receive_row_at(number);
 
-	if (before(new->first, next)) {
-		new->first = next;
-		first = next;
-	}
-	if (!before(first, new->end)) {
-		COUNT_RECEIVE(duplicate, 1);
-		return;
-	}
-	if (first != next) {
-		new->flags |= ARRIVAL_OUT_OF_ORDER;
-		COUNT_RECEIVE(out_of_order, 1);
-	}
-	new->queued = next - copied_seq(tp);
+	if (!row)
+		return 0;
+	place.at = row->tail;
+	bpf_loop(receive.slots, find_one, &place, 0);
+	return place.at;
+}
+
+/* Moves every arrival after the new one up by a place. */
+__noinline int make_room(__u32 number, __u32 first)
+{
+	struct place place = { .number = number, .first = first };
+	struct receive_row *row = receive_row_at(number);
+
+	if (!row)
+		return 0;
+	place.at = row->tail;
+	bpf_loop(receive.slots, shift_one, &place, 0);
+	return 0;
+}
+
+/* What came in one frame, while it is put among what is there. */
+struct coming {
+	struct arrival new;
+	__u32 number;
+	__u32 next; /* rcv_nxt */
+	__u32 added; /* pieces */
+};
+
+/* The next piece of it: up to what is there already, or past that. */
+__noinline int put_piece(struct coming *coming)
+{
+	struct receive_row *row;
+	struct arrival *slot;
+	__u32 first, end, at;
+
+	if (!coming)
+		return 1;
+	row = receive_row_at(coming->number);
+	first = coming->new.first;
+	end = coming->new.end;
+	if (!row || !before(first, end))
+		return 1;
+	at = row->tail;
 	if (row->head != row->tail && before(first, row->arrived)) {
-		/* Between others, or once more. */
-		place.first = first;
-		bpf_loop(receive.slots, find_one, &place, 0);
-		slot = arrival_at(number, place.at);
-		if (slot && place.at != row->tail && slot->first == first) {
-			/* It came before, and TCP has not kept it if it was the next one: then this is the one that counts. */
-			COUNT_RECEIVE(duplicate, 1);
-			if (first == next && !(slot->flags & ARRIVAL_OUT_OF_ORDER)) {
-				slot->tcp_rx = new->tcp_rx;
-				slot->driver_rx = new->driver_rx;
+		at = place_of(coming->number, first);
+		slot = arrival_at(coming->number, at - 1);
+		if (slot && at != row->head && before(first, slot->end)) {
+			coming->new.first = slot->end;
+			return 0;
+		}
+		slot = arrival_at(coming->number, at);
+		if (slot && at != row->tail && slot->first == first) {
+			/* It came before. If it was the next one, TCP has not kept it: then this is the one that counts. */
+			if (first == coming->next && !(slot->flags & ARRIVAL_OUT_OF_ORDER)) {
+				slot->tcp_rx = coming->new.tcp_rx;
+				slot->driver_rx = coming->new.driver_rx;
 			}
-			if (!before(slot->end, new->end))
-				return;
-			new->first = slot->end;
-			first = new->first;
-			place.at++;
-			slot = arrival_at(number, place.at);
+			coming->new.first = slot->end;
+			return 0;
 		}
-		if (slot && place.at != row->tail && before(slot->first, new->end))
-			new->end = slot->first;
-		slot = arrival_at(number, place.at - 1);
-		if (slot && place.at != row->head && before(first, slot->end)) {
-			new->first = slot->end;
-			first = new->first;
-		}
-		if (!before(first, new->end))
-			return;
+		if (slot && at != row->tail && before(slot->first, end))
+			end = slot->first;
 	}
+	coming->added++;
+	coming->new.first = end;
+	if (before(row->arrived, end))
+		row->arrived = end;
 	if (row->tail - row->head >= receive.slots) {
 		COUNT_RECEIVE(slots_full, 1);
-		row->passed_over += new->end - first;
-		if (before(row->arrived, new->end))
-			row->arrived = new->end;
-		return;
+		row->passed_over += end - first;
+		return 0;
 	}
-	if (place.at != row->tail) {
-		place.first = first;
-		place.at = row->tail;
-		bpf_loop(receive.slots, shift_one, &place, 0);
-	}
-	slot = arrival_at(number, place.at);
+	if (at != row->tail)
+		make_room(coming->number, first);
+	slot = arrival_at(coming->number, at);
 	if (!slot)
-		return;
-	*slot = *new;
+		return 1;
+	*slot = coming->new;
+	slot->first = first;
+	slot->end = end;
 	row->tail++;
-	if (before(row->arrived, new->end))
-		row->arrived = new->end;
+	return 0;
+}
+
+static long put_one(__u32 i, void *context)
+{
+	return put_piece(context) ? 1 : 0;
+}
+
+/* Bytes come in; those that are there already are left out. */
+static __always_inline void arrive(struct coming *coming, const struct tcp_sock *tp)
+{
+	coming->next = rcv_nxt(tp);
+	if (before(coming->new.first, coming->next))
+		coming->new.first = coming->next;
+	else if (coming->new.first != coming->next)
+		coming->new.flags |= ARRIVAL_OUT_OF_ORDER;
+	coming->new.queued = coming->next - copied_seq(tp);
+	bpf_loop(2 * receive.slots, put_one, coming, 0);
+	if (!coming->added)
+		COUNT_RECEIVE(duplicate, 1);
+	else if (coming->new.flags & ARRIVAL_OUT_OF_ORDER)
+		COUNT_RECEIVE(out_of_order, coming->added);
 }
 
 SEC("tp_btf/tcp_probe")
 int BPF_PROG(segment_taken, struct sock *sk, struct sk_buff *skb)
 {
 	const struct tcp_skb_cb *cb = VIEW(&skb->cb, struct tcp_skb_cb);
-	struct arrival new = {};
-	struct receive_row *row;
+	struct coming coming = {};
+	struct arrival *new = &coming.new;
+	struct receive_row *row = row_of(sk, &coming.number);
 	struct tcp_header header;
 	struct tcp_sock *tp;
-	__u32 number;
 	__u64 now;
 
-	row = row_of(sk, &number);
 	if (!row)
 		return 0;
 	tp = TCP_SOCK(sk);
 	if (!tp || bpf_probe_read_kernel(&header, sizeof(header), skb->head + skb->transport_header))
 		return 0;
-	new.first = cb->seq;
+	new->first = cb->seq;
 	/* SYN and FIN take a sequence number each; a SYN does not come here with data. */
-	new.end = cb->end_seq - (header.flags & TCP_FLAG_FIN ? 1 : 0) - (header.flags & TCP_FLAG_SYN ? 1 : 0);
-	if (!before(new.first, new.end))
+	new->end = cb->end_seq - (header.flags & TCP_FLAG_FIN ? 1 : 0) - (header.flags & TCP_FLAG_SYN ? 1 : 0);
+	if (!before(new->first, new->end))
 		return 0;
 	now = bpf_ktime_get_ns();
 	if (!sampled(row, now)) {
-		__u32 from = before(row->arrived, new.first) ? new.first : row->arrived;
+		__u32 from = before(row->arrived, new->first) ? new->first : row->arrived;
 
-		if (before(from, new.end)) {
-			COUNT_RECEIVE(unsampled_bytes, new.end - from);
-			row->passed_over += new.end - from;
-			row->arrived = new.end;
+		if (before(from, new->end)) {
+			COUNT_RECEIVE(unsampled_bytes, new->end - from);
+			row->passed_over += new->end - from;
+			row->arrived = new->end;
 		}
 		return 0;
 	}
-	new.tcp_rx = now;
-	new.driver_rx = received_at(skb, now);
-	new.segments = segments_of(skb, new.end - new.first);
-	arrive(row, number, tp, &new);
+	new->tcp_rx = now;
+	new->driver_rx = received_at(skb, now);
+	new->segments = segments_of(skb, new->end - new->first);
+	arrive(&coming, tp);
 	return 0;
 }
 

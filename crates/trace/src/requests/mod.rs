@@ -31,7 +31,8 @@ const CLOSED: usize = 1024;
 #[derive(Debug)]
 struct Side {
     ends: (SocketAddr, SocketAddr),
-    role: Role,
+    /// Not known before the first event where it is `None`.
+    role: Option<Role>,
     least: Option<Nanos>,
     open: Option<Exchange>,
     /// By the ends of request and answer.
@@ -48,14 +49,20 @@ pub struct Requests {
     unsolicited: u64,
 }
 
-/// Who asks: whoever connected. Of a connection that was found, the end with the lower port is taken for the server, as ports
-/// of clients are drawn from the upper range.
-fn role(connection: &Connection) -> Role {
+/// Linux draws the ports of clients from here on, where nobody has set it otherwise (net.ipv4.ip_local_port_range).
+const CLIENT_PORTS: u16 = 32_768;
+
+/// Who asks: whoever connected. Of a connection that was found, the end whose port is below those of clients is the server; where
+/// that does not tell, the end that is first seen to send is the client.
+fn role(connection: &Connection) -> Option<Role> {
+    let local = connection.local.port() >= CLIENT_PORTS;
+    let remote = connection.remote.port() >= CLIENT_PORTS;
     match connection.opening {
-        Opening::Connected => Role::Client,
-        Opening::Accepted => Role::Server,
-        Opening::Found if connection.local.port() < connection.remote.port() => Role::Server,
-        Opening::Found => Role::Client,
+        Opening::Connected => Some(Role::Client),
+        Opening::Accepted => Some(Role::Server),
+        Opening::Found if local == remote => None,
+        Opening::Found if local => Some(Role::Client),
+        Opening::Found => Some(Role::Server),
     }
 }
 
@@ -70,7 +77,8 @@ impl Requests {
                     return;
                 };
                 let began = send.merged.oldest.unwrap_or(send.stamps.send);
-                let next = side.role == Role::Client
+                let role = *side.role.get_or_insert(Role::Client);
+                let next = role == Role::Client
                     && side.open.as_ref().is_some_and(|e| {
                         e.received.pieces > 0 && e.moments.arrived.is_none_or(|arrived| began >= arrived)
                     });
@@ -81,7 +89,7 @@ impl Requests {
                 if let Some(now) = exchange::round_trip(send) {
                     side.least = Some(side.least.map_or(now, |least| least.min(now)));
                 }
-                match (&mut side.open, side.role) {
+                match (&mut side.open, role) {
                     (Some(open), _) => open.add_send(send),
                     (None, Role::Client) => side.open.insert(Exchange::default()).add_send(send),
                     (None, Role::Server) => self.unsolicited += 1,
@@ -92,7 +100,8 @@ impl Requests {
                     self.unsolicited += 1;
                     return;
                 };
-                let next = side.role == Role::Server
+                let role = *side.role.get_or_insert(Role::Server);
+                let next = role == Role::Server
                     && side.open.as_ref().is_some_and(|e| {
                         e.sent.pieces > 0 && e.moments.sent.is_none_or(|sent| receive.stamps.arrived() >= Some(sent))
                     });
@@ -100,7 +109,7 @@ impl Requests {
                     self.end(receive.connection, each);
                 }
                 let Some(side) = self.sides.get_mut(&receive.connection) else { return };
-                match (&mut side.open, side.role) {
+                match (&mut side.open, role) {
                     (Some(open), _) => open.add_receive(receive),
                     (None, Role::Server) => side.open.insert(Exchange::default()).add_receive(receive),
                     (None, Role::Client) => self.unsolicited += 1,
@@ -168,7 +177,7 @@ impl Requests {
     fn end(&mut self, id: ConnectionId, each: &mut dyn FnMut(Request)) {
         let Some(side) = self.sides.get_mut(&id) else { return };
         let Some(exchange) = side.open.take() else { return };
-        let (role, least, ends) = (side.role, side.least, side.ends);
+        let (role, least, ends) = (side.role.unwrap_or(Role::Client), side.least, side.ends);
         let (request, answer) = match role {
             Role::Client => (exchange.sent, exchange.received),
             Role::Server => (exchange.received, exchange.sent),

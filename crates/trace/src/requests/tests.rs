@@ -209,7 +209,7 @@ fn what_belongs_to_no_request_is_counted_and_what_lacks_stamps_has_no_parts() {
 }
 
 #[test]
-fn found_connections_have_their_server_at_the_lower_port() {
+fn found_connections_have_their_server_at_the_port_that_is_no_clients() {
     let [at_server, answered] = server_end();
     let (requests, _) = run(&[connection(SERVER, Opening::Found), at_server, answered]);
     assert_eq!(requests[0].role, Role::Server);
@@ -229,4 +229,17 @@ fn a_connection_that_is_over_gives_its_last_request_a_second_later() {
     assert!(out.is_empty());
     requests.tick(at(1_200), &mut |r| out.push(r));
     assert_eq!((out.len(), out[0].answer.bytes), (1, 100));
+}
+
+#[test]
+fn where_ports_do_not_tell_whoever_sends_first_asks() {
+    let [sent, received] = client_end(11);
+    let Event::Connection(found) = connection(CLIENT, Opening::Found) else { panic!() };
+    let ambiguous = Connection { remote: "192.0.2.2:50000".parse().unwrap(), ..found };
+    let (requests, lost) = run(&[Event::Connection(ambiguous.clone()), sent, received]);
+    assert_eq!((requests[0].role, requests[0].request.bytes, lost), (Role::Client, 10, Lost::default()));
+    let events =
+        [Event::Connection(ambiguous), receive(CLIENT, 900, 10, [6, 8, 9]), send(CLIENT, 100, 100, [30, 31, 45])];
+    let (requests, _) = run(&events);
+    assert_eq!((requests[0].role, requests[0].answer.bytes), (Role::Server, 100));
 }

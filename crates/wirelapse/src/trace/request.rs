@@ -107,6 +107,14 @@ impl Request {
         })
     }
 
+    /// Rows of the terminal that the table takes while tracing.
+    pub fn rows(&self) -> u16 {
+        let more = |on: bool, rows: u16| if on { rows } else { 0 };
+        report::live::ROWS
+            + more(self.config.receive, report::live::ROWS_OF_RECEIVES)
+            + more(self.requests, report::live::ROWS_OF_REQUESTS)
+    }
+
     /// The file for `--perfetto`, found writable before anything is attached. One that exists is emptied only when the
     /// trace has begun; the flag tells whether it was made here.
     pub fn open_perfetto(&self) -> anyhow::Result<Option<(File, bool)>> {

@@ -1,0 +1,202 @@
+//! Where the time of a request went, held against what is known: the lab's delay, a server that computes for 20 ms, and a
+//! client that does not come to read for 30 ms.
+
+mod scene;
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use lab::Lab;
+use model::{Basis, Event, Part, Request, Role};
+use scene::command::{held_by, is_tracing, signal, tracing, wait_for};
+use scene::path::{join, listen};
+use scene::{BTF, IP, TUN, median, ms, turn};
+use tier::Need;
+use trace::{Config, Requests, Target, Tracer};
+
+const TIMES: usize = 15;
+const COMPUTES: Duration = Duration::from_millis(20);
+const SLEEPS: Duration = Duration::from_millis(30);
+
+/// Requests of 64 bytes; the server computes before each answer of 3,000, and the client sleeps before it reads.
+fn converse(client: &mut TcpStream, server: &mut TcpStream) {
+    client.set_nodelay(true).unwrap();
+    server.set_nodelay(true).unwrap();
+    let mut far = server.try_clone().unwrap();
+    let answering = std::thread::spawn(move || {
+        for _ in 0..TIMES {
+            far.read_exact(&mut [0; 64]).unwrap();
+            std::thread::sleep(COMPUTES);
+            far.write_all(&[0; 3_000]).unwrap();
+        }
+    });
+    for _ in 0..TIMES {
+        client.write_all(&[0; 64]).unwrap();
+        // The answer is in the socket when it can be peeked at.
+        while client.peek(&mut [0; 3_000]).unwrap() < 3_000 {}
+        std::thread::sleep(SLEEPS);
+        client.read_exact(&mut [0; 3_000]).unwrap();
+    }
+    answering.join().unwrap();
+}
+
+/// The requests of a conversation over a path of 5 ms each way; seen from both ends, or from the client's alone.
+fn requests(lab: &Lab, v6: bool, both: bool) -> Vec<Request> {
+    let (mut client, mut server) = join(lab, &listen(lab, v6));
+    let port = server.local_addr().unwrap().port();
+    let peers = if both { Vec::new() } else { vec![client.peer_addr().unwrap().ip().into()] };
+    let target = Target { ports: vec![port], peers, ..Target::default() };
+    let config = Config { target, receive: true, max_connections: 64, ..Config::default() };
+    let mut tracer = Tracer::start(&config).unwrap();
+    let mut events = Vec::new();
+    converse(&mut client, &mut server);
+    let read = |events: &[Event]| -> u64 {
+        events.iter().map(|e| if let Event::Receive(r) = e { r.bytes.into() } else { 0_u64 }).sum()
+    };
+    let all = TIMES as u64 * if both { 3_064 } else { 3_000 };
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while read(&events) < all && Instant::now() < deadline {
+        tracer.poll(Duration::from_millis(20), &mut |event| events.push(event)).unwrap();
+    }
+    tracer.finish(&mut |event| events.push(event)).unwrap();
+    assert_eq!(read(&events), all, "as many bytes as were read");
+    let mut requests = Requests::default();
+    let mut found = Vec::new();
+    events.iter().for_each(|event| requests.event(event, &mut |request| found.push(request)));
+    requests.finish(&mut |request| found.push(request));
+    found
+}
+
+fn part(of: &[&Request], part: Part) -> u64 {
+    median(of.iter().map(|r| r.parts.as_ref().and_then(|p| p.get(part)).unwrap_or_default().0))
+}
+
+fn of(requests: &[Request], role: Role) -> Vec<&Request> {
+    let own: Vec<_> = requests.iter().filter(|r| r.role == role).collect();
+    for r in &own {
+        let parts = r.parts.unwrap_or_else(|| panic!("no parts: {r:?}"));
+        assert_eq!(Some(parts.sum()), r.whole(), "the parts add up to the whole: {r:?}");
+        assert_eq!((r.request.bytes, r.answer.bytes), (64, 3_000));
+    }
+    own
+}
+
+const MILLI: u64 = 1_000_000;
+
+/// What holds of a client's requests however much of the peer was seen.
+fn as_known(client: &[&Request]) {
+    assert_eq!(client.len(), TIMES);
+    let of = |p| part(client, p);
+    for p in Part::ALL {
+        eprintln!("{p}: {} ms", ms(of(p)));
+    }
+    assert!((30 * MILLI..34 * MILLI).contains(&of(Part::Application)), "a reader that sleeps is the application");
+    assert!((20 * MILLI..24 * MILLI).contains(&of(Part::PeerApplication)), "a peer that computes is the peer's");
+    assert!((10 * MILLI..13 * MILLI).contains(&of(Part::Network)), "the path's delay is the network");
+    assert!(of(Part::Kernel) < 2 * MILLI);
+}
+
+#[test]
+fn both_ends_give_each_its_share() {
+    tier::needs!(Need::Root, BTF, TUN, IP);
+    let _turn = turn();
+    let found = requests(&scene::path::lab(5), false, true);
+    let client = of(&found, Role::Client);
+    as_known(&client);
+    assert!(client.iter().all(|r| r.basis == Basis::BothEnds), "{client:?}");
+    for p in [Part::PeerReceive, Part::PeerSend] {
+        assert!(part(&client, p) < 2 * MILLI, "{p}");
+    }
+    let server = of(&found, Role::Server);
+    assert_eq!(server.len(), TIMES);
+    assert!((20 * MILLI..24 * MILLI).contains(&part(&server, Part::Application)));
+    assert!(server.iter().all(|r| r.parts.unwrap().network.is_none()));
+}
+
+#[test]
+fn both_ends_give_each_its_share_over_ipv6() {
+    tier::needs!(Need::Root, BTF, TUN, IP);
+    let _turn = turn();
+    as_known(&of(&requests(&scene::path::lab(5), true, true), Role::Client));
+}
+
+#[test]
+fn the_clients_end_alone_tells_the_network_from_the_peer() {
+    tier::needs!(Need::Root, BTF, TUN, IP);
+    let _turn = turn();
+    let found = requests(&scene::path::lab(5), false, false);
+    let client = of(&found, Role::Client);
+    assert_eq!(client.len(), found.len());
+    as_known(&client);
+    assert!(client.iter().all(|r| r.basis != Basis::BothEnds && r.parts.unwrap().peer.is_none()));
+}
+
+#[test]
+fn a_killed_trace_of_requests_leaves_nothing_in_the_kernel() {
+    tier::needs!(Need::Root, BTF);
+    let mut trace = tracing(&["--requests", "--json", "--port", "9"]);
+    let mut child = trace.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let pid = child.id();
+    assert!(wait_for(|| is_tracing(pid)), "it does not trace");
+    let programs = || libbpf_programs(pid);
+    assert!(wait_for(|| programs().len() > 5), "{:?}", programs());
+    let held = programs();
+    signal(&child, libc::SIGKILL);
+    child.wait().unwrap();
+    assert!(wait_for(|| held.iter().all(|id| !exists(*id))), "of {held:?} some are left");
+}
+
+/// The programs that a process holds by their own descriptors or by links.
+fn libbpf_programs(pid: u32) -> Vec<u32> {
+    held_by(pid, "prog_id")
+}
+
+/// Whether a program of this number is loaded.
+fn exists(id: u32) -> bool {
+    // BPF_PROG_GET_FD_BY_ID with the number as the attribute's first field (include/uapi/linux/bpf.h).
+    const GET_FD_BY_ID: libc::c_int = 13;
+    let mut attributes = [0_u32; 32];
+    attributes[0] = id;
+    // SAFETY: the kernel reads the attributes, which are as long as is said, and gives a descriptor or -1.
+    let fd = unsafe { libc::syscall(libc::SYS_bpf, GET_FD_BY_ID, attributes.as_ptr(), size_of_val(&attributes)) };
+    if fd >= 0 {
+        // SAFETY: the descriptor was just made and nobody else has it.
+        unsafe { libc::close(fd as libc::c_int) };
+    }
+    fd >= 0
+}
+
+#[test]
+fn shares_are_shown_and_lines_are_written() {
+    tier::needs!(Need::Root, BTF, Need::Program("python3"));
+    let script = "import socket,threading\n\
+                  s=socket.create_server(('127.0.0.1',0))\n\
+                  def serve():\n c,_=s.accept()\n while c.recv(100): c.sendall(b'y'*10)\n\
+                  threading.Thread(target=serve,daemon=True).start()\n\
+                  c=socket.create_connection(s.getsockname())\n\
+                  for _ in range(12):\n c.sendall(b'x'*5)\n c.recv(100)\n";
+    let out = tracing(&["--requests", "--", "python3", "-c", script]).output().unwrap();
+    let text = scene::command::text(&out.stdout);
+    assert!(out.status.success(), "{}", scene::command::text(&out.stderr));
+    for part in
+        ["12 requests seen from the client", "12 requests seen from the server", "peer_application", "Received:"]
+    {
+        assert!(text.contains(part), "no {part:?} in\n{text}");
+    }
+    assert!(text.contains("by stamps at both ends"), "{text}");
+    let out = tracing(&["--requests", "--json", "--", "python3", "-c", script]).output().unwrap();
+    let lines: Vec<serde_json::Value> =
+        scene::command::text(&out.stdout).lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    let of = |kind: &str| lines.iter().filter(|l| l["kind"] == kind).collect::<Vec<_>>();
+    assert_eq!((of("request").len(), of("receive").len()), (24, 24));
+    for line in of("request") {
+        let parts = ["application", "kernel", "network", "peer_receive", "peer_application", "peer_send", "transfer"];
+        let sum: u64 = parts.iter().filter_map(|p| line[format!("{p}_ns")].as_u64()).sum();
+        assert_eq!(Some(sum), line["whole_ns"].as_u64(), "{line}");
+    }
+    let bytes: u64 = of("receive").iter().filter_map(|l| l["bytes"].as_u64()).sum();
+    assert_eq!(bytes, 12 * 15);
+    assert!(lines[0]["receiving"]["host_wide"].as_array().is_some_and(|a| a.len() == 2), "{}", lines[0]);
+}
