@@ -12,8 +12,8 @@
 mod aggregate;
 mod canvas;
 pub mod document;
-pub mod html;
 pub mod field;
+pub mod html;
 mod json;
 pub mod live;
 pub mod ndjson;

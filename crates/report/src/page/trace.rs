@@ -136,7 +136,7 @@ pub fn document(name: &str, run: &Run) -> Result<Document, Error> {
     losses(&mut lost, run.lost(), &facts);
     let mut sections = vec![legs, time, slow, connections, lost, environment(run)];
     sections.retain(|s| !s.blocks.is_empty());
-    let verdict = view::paragraphs(&summary, &facts);
+    let verdict = view::sentences(&summary, &facts);
     Ok(Document { title: format!("Trace {name}"), about, verdict, warnings, sections })
 }
 

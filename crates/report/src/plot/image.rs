@@ -145,7 +145,7 @@ impl Frame {
         let room = if named { 360.0 } else { 110.0 };
         let ticks = plot.y.ticks(6);
         let longest = ticks.iter().map(|t| text_width(&t.1, LETTER)).fold(0.0, f64::max).min(room);
-        let title = if plot.y.label.is_empty() { 12.0 } else { 34.0 };
+        let title = if plot.y.label.is_empty() || named { 12.0 } else { 34.0 };
         Self {
             left: longest + title + 10.0,
             right: f64::from(width) - 24.0,
@@ -224,7 +224,9 @@ impl Frame {
         rule((left, bottom), (right, bottom), FAINT.into())?;
         let lowest = area.dim_in_pixel().1 as i32 - 18;
         write(&plot.x.label, letters(LETTER, INK, HPos::Center, VPos::Center), i32::midpoint(left, right), lowest)?;
-        if !plot.y.label.is_empty() {
+        if self.downwards {
+            write(&plot.y.label, letters(LETTER, INK, HPos::Left, VPos::Bottom), 14, top - 4)?;
+        } else if !plot.y.label.is_empty() {
             let style = ("sans-serif", LETTER).into_font().transform(FontTransform::Rotate270).color(&INK);
             let style = style.pos(Pos::new(HPos::Center, VPos::Center)).into_text_style(area);
             area.draw(&Text::new(plot.y.label.clone(), (14, i32::midpoint(top, bottom)), style))?;
@@ -295,7 +297,7 @@ impl Frame {
                     }
                     path.push(to);
                 }
-                let thin = name.is_empty();
+                let thin = name.is_empty() && *hue == Hue::NEUTRAL;
                 let ink = colour(*hue).mix(if thin { 0.45 } else { 1.0 });
                 self.stroke(area, &path, ink.stroke_width(if thin { 1 } else { 2 }), *dashed)
             }

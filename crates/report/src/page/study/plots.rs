@@ -411,7 +411,20 @@ impl View<'_> {
             let mut slots: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
             let trials: Vec<&Trial> =
                 analysis::of(self.trials, self.part, levels).filter(|t| !t.series.is_empty()).collect();
-            for point in trials.iter().flat_map(|t| &t.series) {
+            // An interval that was cut short at the end is mostly the lateness of its timer.
+            let whole = |t: &&'_ Trial| {
+                let before = [0].into_iter().chain(t.series.iter().map(|p| p.at_ns));
+                let points: Vec<Point> = t
+                    .series
+                    .iter()
+                    .zip(before)
+                    .filter(|(p, b)| p.at_ns.saturating_sub(*b) > 60_000_000)
+                    .map(|(p, _)| *p)
+                    .collect();
+                points
+            };
+            for point in trials.iter().flat_map(whole) {
+                let point = &point;
                 let value = of(point);
                 // Zero says that the kernel did not tell.
                 if value > 0.0 || what == "goodput" {
