@@ -162,7 +162,6 @@ fn interval(value: f64, mut differences: Vec<f64>, confidence: f64, n: usize) ->
 mod tests {
     use super::*;
     use crate::Precision;
-    use rand::RngExt as _;
 
     /// Forty stretches of 50 values, each stretch at a level of its own.
     fn run(rng: &mut rand_pcg::Pcg64Mcg, base: f64) -> Vec<Distribution> {

@@ -43,10 +43,11 @@
       this.reset.hidden = true;
       this.reset.addEventListener('click', () => this.zoom(plot.x.reach, plot.y.reach));
       this.width = 0;
-      new ResizeObserver(() => {
+      // Drawing changes the height, so it waits until the observer is done.
+      new ResizeObserver(() => requestAnimationFrame(() => {
         const width = Math.round(this.box.clientWidth);
         if (width > 0 && width !== this.width) { this.width = width; this.draw(); }
-      }).observe(this.box);
+      })).observe(this.box);
     }
 
     legend(figure) {
@@ -119,7 +120,11 @@
       const named = plot.y.scale.kind === 'names';
       const H = named ? Math.min(110 + 30 * Math.max(2, plot.y.scale.names.length), 1900) : Math.max(280, Math.min(380, W * 0.62));
       const yWords = this.tickWords(plot.y, this.scale(plot.y, this.reach.y, [0, 1]));
-      const cut = (text, room) => text.length * 6.6 <= room ? text : text.slice(0, Math.max(3, Math.floor(room / 6.6) - 1)) + '…';
+      // Names that begin alike differ at their ends, so what is cut is the middle.
+      const cut = (text, room) => {
+        const keep = Math.max(4, Math.floor(room / 6.6) - 1);
+        return text.length <= keep + 1 ? text : text.slice(0, Math.ceil(keep * 0.45)) + '…' + text.slice(text.length - Math.floor(keep * 0.55));
+      };
       const room = named ? W * 0.38 : 90;
       const yScaleTicks = this.ticks(plot.y, this.scale(plot.y, this.reach.y, [H, 0]), named ? 999 : 6);
       const longest = Math.max(0, ...yScaleTicks.map(t => cut(yWords(t), room).length * 6.6));

@@ -155,7 +155,9 @@ fn block(out: &mut String, block: &Block, wide: bool, number: &mut usize) {
 
 /// Whether a cell is a figure, which is set to the right.
 fn is_figure(cell: &str) -> bool {
-    cell.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '−' | '-' | '+' | '—' | '<' | '>'))
+    // A sentence can begin with a number too.
+    cell.chars().count() <= 28
+        && cell.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '−' | '-' | '+' | '—' | '<' | '>'))
 }
 
 fn table(out: &mut String, table: &Table) {

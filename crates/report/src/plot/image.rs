@@ -44,7 +44,7 @@ const TITLE: u32 = 64;
 const LETTER: f64 = 13.0;
 
 /// Okabe and Ito's colours as they read on white paper; the same as the page's.
-const PALETTE: [RGBColor; 7] = [
+const PALETTE: [RGBColor; 8] = [
     RGBColor(0x00, 0x72, 0xb2),
     RGBColor(0xd5, 0x5e, 0x00),
     RGBColor(0x00, 0x7a, 0x5a),
@@ -52,6 +52,7 @@ const PALETTE: [RGBColor; 7] = [
     RGBColor(0x3f, 0x9b, 0xd0),
     RGBColor(0xb5, 0x56, 0x8a),
     RGBColor(0x4a, 0x52, 0x5c),
+    RGBColor(0x7a, 0x5c, 0xc4),
 ];
 const FAINT: RGBColor = RGBColor(0x5b, 0x64, 0x70);
 const GRID: RGBColor = RGBColor(0xe3, 0xe6, 0xea);
@@ -114,7 +115,10 @@ fn cut(text: &str, room: f64) -> String {
     if text.chars().count() <= letters {
         return text.to_owned();
     }
-    text.chars().take(letters.saturating_sub(1)).chain(['…']).collect()
+    // Names that begin alike differ at their ends, so what is cut is the middle.
+    let (front, n) = ((letters * 45).div_ceil(100), text.chars().count());
+    let back = letters.saturating_sub(front + 1);
+    text.chars().take(front).chain(['…']).chain(text.chars().skip(n - back)).collect()
 }
 
 /// Broken at spaces into lines of at most so many pixels; what two lines do not hold is cut.

@@ -74,12 +74,13 @@ pub(super) fn compared(said: &Conclusion) -> Option<Plot> {
     let names = shown.iter().map(|c| format!("{}: {}", c.what.trim_end_matches(','), c.response)).collect();
     let fewest = shown.iter().map(|c| c.comparison.ratio.n).min()?;
     let most = shown.iter().map(|c| c.comparison.ratio.n).max()?;
+    let n = if fewest == most { most.to_string() } else { format!("{fewest} to {most}") };
     let left = said.compared.len() - shown.len();
     let note = if left > 0 { format!(" The first {EFFECTS}; {left} more are not drawn.") } else { String::new() };
     Plot::new(
         "effects",
         "Effects with their 95 % intervals",
-        format!("Ratio within blocks, less 1; n = {fewest} to {most} blocks. Where an interval crosses the line at zero, no difference was seen.{note}"),
+        format!("Ratio within blocks, less 1; n = {n} blocks. Where an interval crosses the line at zero, no difference was seen.{note}"),
         (Axis::linear("change of the response", Unit::Share), Axis::names("", names)),
         vec![
             Layer::Rule { name: "no difference".into(), upright: true, value: 0.0 },
