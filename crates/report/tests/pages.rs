@@ -85,7 +85,7 @@ const CANVAS: Canvas = Canvas { width: 100, colour: false, unicode: false };
 fn a_page_stays_small_however_many_sends_and_escapes_their_names() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run");
-    written(&path, 200_000, [2_000, 500, 10_000_000], true);
+    written(&path, 60_000, [2_000, 500, 10_000_000], true);
     let document = page_of(&path);
     assert!(document.warnings.is_empty() && document.verdict[0].contains("network"), "{:?}", document.verdict);
     let page = html::page(std::slice::from_ref(&document), "test");
@@ -134,7 +134,7 @@ fn compared(a: [u64; 3], b: [u64; 3], n: u64) -> comparison::Comparison {
     let (a, b) = (side("A", a), side("B", b));
     let found = comparison::compare(&a, &b);
     let text = comparison::text(&CANVAS, &found, &a, &b);
-    assert!(text.contains("Which leg explains it"), "{text}");
+    assert_eq!(text.contains("Which leg explains it"), n > 0, "{text}");
     found
 }
 

@@ -311,7 +311,7 @@ fn waterfalls(summary: &Summary) -> Option<Plot> {
         "waterfalls",
         "Where the slowest sends lost their time",
         format!(
-            "The {} of {} that took longest from send to ACK, each leg after the one before it.",
+            "The {} that took longest from send to ACK, of n = {}; each leg after the one before it.",
             quantity::counted(slowest.len() as u64, "send"),
             quantity::count(summary.total().leg(Leg::Total).times.n())
         ),

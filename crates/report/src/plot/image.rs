@@ -101,6 +101,8 @@ struct Frame {
     right: f64,
     top: f64,
     bottom: f64,
+    /// Room for the words of the vertical axis.
+    words: f64,
     /// A first name at the top rather than the bottom.
     downwards: bool,
 }
@@ -146,7 +148,7 @@ impl Frame {
     fn around(plot: &Plot) -> Self {
         let (width, height) = size(plot);
         let named = matches!(plot.y.scale, Scale::Names { .. });
-        let room = if named { 360.0 } else { 110.0 };
+        let room = if named { 430.0 } else { 110.0 };
         let ticks = plot.y.ticks(6);
         let longest = ticks.iter().map(|t| text_width(&t.1, LETTER)).fold(0.0, f64::max).min(room);
         let title = if plot.y.label.is_empty() || named { 12.0 } else { 34.0 };
@@ -155,6 +157,7 @@ impl Frame {
             right: f64::from(width) - 24.0,
             top: f64::from(TITLE) + 28.0,
             bottom: f64::from(height) - if Self::slanted(plot, width) { 110.0 } else { 52.0 },
+            words: longest + 1.0,
             downwards: named,
         }
     }
@@ -222,7 +225,7 @@ impl Frame {
                 rule((left, y), (right, y), GRID.into())?;
             }
             rule((left - 5, y), (left, y), FAINT.into())?;
-            write(&cut(&words, self.left - 30.0), letters(LETTER, FAINT, HPos::Right, VPos::Center), left - 9, y)?;
+            write(&cut(&words, self.words), letters(LETTER, FAINT, HPos::Right, VPos::Center), left - 9, y)?;
         }
         rule((left, top), (left, bottom), FAINT.into())?;
         rule((left, bottom), (right, bottom), FAINT.into())?;

@@ -25,6 +25,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
                 format!("{argument} is no run, and a run compares only with another: give two runs, or two captures");
             return Err(BadInput(problem).into());
         }
+    }
+    for argument in [&args.first, second] {
         let kind = store::kind(Path::new(argument)).map_err(blame)?;
         if kind != RunKind::Trace {
             let problem = format!(
