@@ -56,13 +56,14 @@ impl Ink {
             Self::Nic => "32",
             Self::Network => "36",
             // The hues of legs are their inks.
-            Self::Hue(hue) => match hue % 7 {
+            Self::Hue(hue) => match hue % 8 {
                 0 => "34",
                 1 => "36",
                 2 => "32",
                 3 => "35",
                 4 => "33",
                 5 => "31",
+                7 => "95",
                 _ => "39",
             },
         }

@@ -31,7 +31,7 @@ pub enum Block {
     /// What has to be known before the figures are believed.
     Warning(String),
     /// A plot.
-    Plot(Plot),
+    Plot(Box<Plot>),
     /// A table.
     Table(Table),
     /// Text as it is in a file.
@@ -65,7 +65,7 @@ impl Section {
 
     /// Adds a plot where there is one.
     pub fn plot(&mut self, plot: Option<Plot>) {
-        self.blocks.extend(plot.map(Block::Plot));
+        self.blocks.extend(plot.map(|p| Block::Plot(Box::new(p))));
     }
 
     /// Adds a table where it has rows.
@@ -95,7 +95,7 @@ impl Document {
     /// All plots, in order.
     pub fn plots(&self) -> impl Iterator<Item = &Plot> {
         self.sections.iter().flat_map(|s| &s.blocks).filter_map(|b| match b {
-            Block::Plot(plot) => Some(plot),
+            Block::Plot(plot) => Some(plot.as_ref()),
             _ => None,
         })
     }

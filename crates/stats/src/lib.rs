@@ -23,6 +23,7 @@ mod rank;
 mod sample;
 mod shift;
 mod step;
+mod stretch;
 
 pub use bootstrap::{Estimate, FEWEST_RESAMPLED, Method, bca, mean_interval, median_interval, student_p};
 pub use difference::{Comparison, LEVEL, cliffs_delta, hedges_g, smallest_seen};
@@ -34,3 +35,4 @@ pub use rank::{holm, mann_whitney, wilcoxon};
 pub use sample::{deviation, mean, median, quantile};
 pub use shift::{KolmogorovSmirnov, kolmogorov_smirnov, quantile_shift};
 pub use step::{Search, Step, steps};
+pub use stretch::{FEWEST_BEYOND, FEWEST_STRETCHES, Shifted, mean_shift, shifts};

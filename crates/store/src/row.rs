@@ -107,6 +107,8 @@ enum Loaded {
     Numbers(Vec<Option<u64>>),
     Texts(Vec<Option<ByteArray>>),
     Reals(Vec<Option<f64>>),
+    /// The file is of an earlier version, which had no such column; it may be null, so it is.
+    Absent,
 }
 
 /// The known columns of a row group by name. Columns that a later version added are passed over.
@@ -157,6 +159,9 @@ fn load<T>(
         };
         loaded.insert(column.name, values);
     }
+    for column in declared.iter().filter(|c| c.nullable) {
+        loaded.entry(column.name).or_insert(Loaded::Absent);
+    }
     Ok(loaded)
 }
 
@@ -183,6 +188,7 @@ impl<'a> Row<'a> {
             Some(Loaded::Numbers(values)) => {
                 values.get(self.row).copied().ok_or_else(|| self.bad(column, "ends too early"))
             }
+            Some(Loaded::Absent) => Ok(None),
             _ => Err(self.bad(column, "is not there, or is not a number")),
         }
     }
@@ -202,6 +208,7 @@ impl<'a> Row<'a> {
                 Some(None) => Ok(None),
                 Some(Some(text)) => text.as_utf8().map(Some).map_err(|_| self.bad(column, "is not UTF-8")),
             },
+            Some(Loaded::Absent) => Ok(None),
             _ => Err(self.bad(column, "is not there, or is not text")),
         }
     }
@@ -215,11 +222,44 @@ impl<'a> Row<'a> {
             Some(Loaded::Reals(values)) => {
                 values.get(self.row).copied().ok_or_else(|| self.bad(column, "ends too early"))
             }
+            Some(Loaded::Absent) => Ok(None),
             _ => Err(self.bad(column, "is not there, or is not a real number")),
         }
     }
 
     pub fn owned(self, column: &str) -> Result<String, Bad> {
         self.text(column).map(str::to_owned)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::column::Cell;
+    use crate::part::write_whole;
+
+    const EARLIER: &[Column<u64>] = &[Column::new("n", Kind::Int, |n| Cell::Number(*n))];
+    const LATER: &[Column<u64>] = &[
+        Column::new("n", Kind::Int, |n| Cell::Number(*n)),
+        Column::or_null("text", Kind::Text, |_| Cell::Null),
+        Column::or_null("time_ns", Kind::Time, |_| Cell::Null),
+        Column::or_null("real", Kind::Real, |_| Cell::Null),
+    ];
+    const NEEDED: &[Column<u64>] = &[Column::new("other", Kind::Int, |n| Cell::Number(*n))];
+
+    #[test]
+    fn columns_that_came_later_are_null_where_they_may_be() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(write_whole(dir.path(), "t", EARLIER, &[7, 8]).is_ok());
+        let mut found = Vec::new();
+        let read = |row: Row<'_>| {
+            assert_eq!((row.text_or_null("text")?, row.number_or_null("time_ns")?), (None, None));
+            assert_eq!(row.real_or_null("real")?, None);
+            row.number("n")
+        };
+        table(dir.path(), "t", LATER, read, |n| found.push(n)).unwrap();
+        assert_eq!(found, [7, 8]);
+        let error = table(dir.path(), "t", NEEDED, |row| row.number("other"), |_: u64| ()).unwrap_err();
+        assert!(error.to_string().contains("column other is not there"), "{error}");
     }
 }

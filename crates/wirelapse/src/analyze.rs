@@ -3,6 +3,7 @@
 mod annotate;
 mod dump;
 mod input;
+mod keep;
 mod live;
 mod parallel;
 mod plot;
@@ -53,6 +54,9 @@ pub struct Args {
     /// Plot time and sequence, window and flight of one connection to an SVG or PNG file
     #[arg(long, value_name = "OUT.svg", requires = "connection")]
     plot: Option<PathBuf>,
+    /// Write a run directory as well: the connections and what was found as Parquet tables, for `report` and for queries
+    #[arg(short, long, value_name = "RUN")]
+    output: Option<PathBuf>,
     /// Rows of the table
     #[arg(long, default_value_t = 50, value_name = "N")]
     rows: usize,
@@ -89,6 +93,15 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         (None, false) => Keep::Nothing,
     };
     let options = Options { seed: seed(), connections: args.max_connections, keep };
+    if let Some(run) = &args.output {
+        // Before a long capture is read: what cannot be written is found at once.
+        if run.symlink_metadata().is_ok() {
+            return Err(BadInput(store::Error::Exists(run.clone()).to_string()).into());
+        }
+        if args.interface.is_none() && args.files.len() != 1 {
+            return Err(BadInput("--output takes one capture at a time".into()).into());
+        }
+    }
     if let Some(interface) = &args.interface {
         let mut follower = Follower::new(options);
         let limit =
@@ -170,6 +183,9 @@ fn show(args: &Args, name: &str, follower: &Follower, reading: &Reading) -> anyh
         table::print(&mut out, name, follower, reading, args.rows, args.threads())?;
     }
     out.flush()?;
+    if let Some(run) = &args.output {
+        keep::write(run, name, follower, reading)?;
+    }
     Ok(())
 }
 

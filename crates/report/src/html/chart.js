@@ -43,10 +43,11 @@
       this.reset.hidden = true;
       this.reset.addEventListener('click', () => this.zoom(plot.x.reach, plot.y.reach));
       this.width = 0;
-      new ResizeObserver(() => {
+      // Drawing changes the height, so it waits until the observer is done.
+      new ResizeObserver(() => requestAnimationFrame(() => {
         const width = Math.round(this.box.clientWidth);
         if (width > 0 && width !== this.width) { this.width = width; this.draw(); }
-      }).observe(this.box);
+      })).observe(this.box);
     }
 
     legend(figure) {
@@ -119,11 +120,15 @@
       const named = plot.y.scale.kind === 'names';
       const H = named ? Math.min(110 + 30 * Math.max(2, plot.y.scale.names.length), 1900) : Math.max(280, Math.min(380, W * 0.62));
       const yWords = this.tickWords(plot.y, this.scale(plot.y, this.reach.y, [0, 1]));
-      const cut = (text, room) => text.length * 6.6 <= room ? text : text.slice(0, Math.max(3, Math.floor(room / 6.6) - 1)) + '…';
+      // Names that begin alike differ at their ends, so what is cut is the middle.
+      const cut = (text, room) => {
+        const keep = Math.max(4, Math.floor(room / 6.6) - 1);
+        return text.length <= keep + 1 ? text : text.slice(0, Math.ceil(keep * 0.45)) + '…' + text.slice(text.length - Math.floor(keep * 0.55));
+      };
       const room = named ? W * 0.38 : 90;
       const yScaleTicks = this.ticks(plot.y, this.scale(plot.y, this.reach.y, [H, 0]), named ? 999 : 6);
       const longest = Math.max(0, ...yScaleTicks.map(t => cut(yWords(t), room).length * 6.6));
-      const M = { top: 8, right: 16, bottom: 46, left: Math.min(room, longest) + (plot.y.label ? 32 : 16) };
+      const M = { top: named && plot.y.label ? 26 : 8, right: 16, bottom: 46, left: Math.min(room, longest) + (plot.y.label && !named ? 32 : 16) };
       const names = plot.x.scale.kind === 'names' ? plot.x.scale.names : null;
       const each = (W - M.left - M.right) / Math.max(1, names ? names.length : 1);
       const slanted = names && Math.max(...names.map(n => n.length)) * 6.8 > each;
@@ -132,7 +137,7 @@
       const svg = node(box, 'svg', { viewBox: `0 0 ${W} ${h}`, role: 'img', 'aria-label': plot.title + '. ' + plot.caption });
       const x = this.x = this.scale(plot.x, this.reach.x, [M.left, W - M.right]);
       const y = this.y = this.scale(plot.y, this.reach.y, named ? [M.top, h - M.bottom] : [h - M.bottom, M.top]);
-      const xTicks = this.ticks(plot.x, x, names ? (slanted ? Math.floor((W - M.left) / 18) : 999) : Math.max(2, Math.floor((W - M.left) / 95)));
+      const xTicks = this.ticks(plot.x, x, names ? (slanted ? Math.floor((W - M.left) / 18) : 999) : Math.max(2, Math.floor((W - M.left) / 80)));
       const clip = 'clip-' + plot.id + '-' + (Chart.count = (Chart.count || 0) + 1);
       node(node(svg, 'clipPath', { id: clip }), 'rect', { x: M.left, y: M.top, width: W - M.left - M.right, height: h - M.top - M.bottom });
       if (!named) for (const t of yScaleTicks) node(svg, 'line', { class: 'grid-line', x1: M.left, x2: W - M.right, y1: y(t), y2: y(t) });
@@ -148,7 +153,8 @@
         if (short !== full) { this.textContent = short; node(this, 'title').textContent = full; }
       });
       node(svg, 'text', { class: 'label', x: (M.left + W - M.right) / 2, y: h - 8, 'text-anchor': 'middle' }).textContent = plot.x.label;
-      if (plot.y.label) node(svg, 'text', { class: 'label', transform: `translate(12,${(h - M.bottom + M.top) / 2}) rotate(-90)`, 'text-anchor': 'middle' }).textContent = plot.y.label;
+      if (plot.y.label && named) node(svg, 'text', { class: 'label', x: 4, y: 14 }).textContent = plot.y.label;
+      else if (plot.y.label) node(svg, 'text', { class: 'label', transform: `translate(12,${(h - M.bottom + M.top) / 2}) rotate(-90)`, 'text-anchor': 'middle' }).textContent = plot.y.label;
       const stage = node(svg, 'g', { 'clip-path': `url(#${clip})` });
       this.spots = [];
       for (const layer of plot.layers) if (!this.hidden.has(layer.name)) this.layer(stage, layer, M, W, h);
@@ -171,7 +177,7 @@
           before = py.toFixed(1);
           at(px, px, py, py, pair(p, layer.name));
         }
-        node(stage, 'path', { d: path || 'M0,0', fill: 'none', stroke: hue, 'stroke-width': layer.hue === 6 && !layer.name ? 1 : 2, 'stroke-opacity': layer.name ? 1 : .45, 'stroke-linejoin': 'round', 'stroke-dasharray': layer.dashed ? '6 4' : 'none' });
+        node(stage, 'path', { d: path || 'M0,0', fill: 'none', stroke: hue, 'stroke-width': layer.hue === 6 && !layer.name ? 1 : 2, 'stroke-opacity': layer.hue === 6 && !layer.name ? .45 : 1, 'stroke-linejoin': 'round', 'stroke-dasharray': layer.dashed ? '6 4' : 'none' });
         if (layer.points.length === 1) node(stage, 'circle', { cx: x(floor(layer.points[0][0])), cy: y(layer.points[0][1]), r: 3, fill: hue });
       } else if (layer.kind === 'dots') {
         for (const p of layer.points) {

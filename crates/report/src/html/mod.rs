@@ -96,14 +96,31 @@ fn article(document: &Document, index: usize, several: bool, number: &mut usize)
     }
     for (s, section) in document.sections.iter().enumerate() {
         _ = writeln!(out, "<section id=\"s{index}-{s}\">\n<h2>{}</h2>\n<div class=\"grid\">", escaped(&section.title));
-        section.blocks.iter().for_each(|b| block(&mut out, b, number));
+        let wide = widths(&section.blocks);
+        section.blocks.iter().zip(wide).for_each(|(b, wide)| block(&mut out, b, wide, number));
         out.push_str("</div>\n</section>\n");
     }
     out.push_str("</article>\n");
     out
 }
 
-fn block(out: &mut String, block: &Block, number: &mut usize) {
+/// Which blocks take the whole width: all but plots without names that have a neighbour of their kind to stand beside.
+fn widths(blocks: &[Block]) -> Vec<bool> {
+    let narrow = |b: &Block| match b {
+        Block::Plot(p) => ![&p.x, &p.y].iter().any(|axis| matches!(axis.scale, Scale::Names { .. })),
+        _ => false,
+    };
+    let mut wide: Vec<bool> = blocks.iter().map(|b| !narrow(b)).collect();
+    let mut i = 0;
+    while i < blocks.len() {
+        let paired = !wide[i] && wide.get(i + 1) == Some(&false);
+        wide[i] |= !paired;
+        i += if paired { 2 } else { 1 };
+    }
+    wide
+}
+
+fn block(out: &mut String, block: &Block, wide: bool, number: &mut usize) {
     match block {
         Block::Words(text) => _ = writeln!(out, "<p>{}</p>", escaped(text)),
         Block::Warning(text) => _ = writeln!(out, "<p class=\"warning\">{}</p>", escaped(text)),
@@ -117,7 +134,6 @@ fn block(out: &mut String, block: &Block, number: &mut usize) {
         }
         Block::Table(t) => table(out, t),
         Block::Plot(plot) => {
-            let wide = matches!(plot.y.scale, Scale::Names { .. }) || matches!(plot.x.scale, Scale::Names { .. });
             let class = if wide { " class=\"wide\"" } else { "" };
             _ = writeln!(out, "<figure{class} data-plot=\"{number}\">");
             _ = writeln!(
@@ -139,7 +155,9 @@ fn block(out: &mut String, block: &Block, number: &mut usize) {
 
 /// Whether a cell is a figure, which is set to the right.
 fn is_figure(cell: &str) -> bool {
-    cell.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '−' | '-' | '+' | '—' | '<' | '>'))
+    // A sentence can begin with a number too.
+    cell.chars().count() <= 28
+        && cell.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '−' | '-' | '+' | '—' | '<' | '>'))
 }
 
 fn table(out: &mut String, table: &Table) {

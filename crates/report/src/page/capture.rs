@@ -49,6 +49,7 @@ pub fn document(name: &str, run: &Run, state: State) -> Document {
         (_, Some(f)) => vec![format!("What cost most, on connection {}: {}.", f.number, f.text.trim_end_matches('.'))],
     };
     verdict.extend(costliest.iter().filter(|f| !f.worth.is_empty()).take(1).map(|f| f.worth.clone()));
+    let verdict: Vec<String> = verdict.iter().map(|v| sentence(v)).collect();
     let mut limits = Section::new("What limited the connections");
     limits.plot(budgets(run));
     let mut found = Section::new("Findings");
@@ -97,6 +98,13 @@ pub fn document(name: &str, run: &Run, state: State) -> Document {
     Document { title: format!("Capture {name}"), about, verdict, warnings, sections }
 }
 
+/// With a capital and a full stop.
+fn sentence(text: &str) -> String {
+    let mut letters = text.trim_end_matches('.').chars();
+    let first = letters.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
+    format!("{first}{}.", letters.as_str())
+}
+
 fn longest(run: &Run) -> Vec<&store::capture::Conversation> {
     let mut all: Vec<_> = run.conversations.iter().collect();
     all.sort_by_key(|c| (std::cmp::Reverse(c.duration_ns), c.number));
@@ -126,7 +134,7 @@ fn budgets(run: &Run) -> Option<Plot> {
         .into_iter()
         .zip(WORDS)
         .enumerate()
-        .map(|(i, (items, name))| Layer::Spans { name: name.into(), hue: Hue((i % 7) as u8), items })
+        .map(|(i, (items, name))| Layer::Spans { name: name.into(), hue: Hue(((i + 6) % 8) as u8), items })
         .collect();
     Plot::new(
         "limits",

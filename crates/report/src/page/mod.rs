@@ -1,6 +1,7 @@
 //! What is said of each kind of run, as documents. One file each.
 
 pub mod capture;
+pub mod comparison;
 pub mod study;
 pub mod trace;
 

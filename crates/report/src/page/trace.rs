@@ -138,7 +138,7 @@ pub fn document(name: &str, run: &Run) -> Result<Document, Error> {
     losses(&mut lost, run.lost(), &facts);
     let mut sections = vec![legs, time, slow, connections, lost, environment(run)];
     sections.retain(|s| !s.blocks.is_empty());
-    let verdict = view::paragraphs(&summary, &facts);
+    let verdict = view::sentences(&summary, &facts);
     Ok(Document { title: format!("Trace {name}"), about, verdict, warnings, sections })
 }
 
@@ -313,7 +313,7 @@ fn waterfalls(summary: &Summary) -> Option<Plot> {
         "waterfalls",
         "Where the slowest sends lost their time",
         format!(
-            "The {} of {} that took longest from send to ACK, each leg after the one before it.",
+            "The {} that took longest from send to ACK, of n = {}; each leg after the one before it.",
             quantity::counted(slowest.len() as u64, "send"),
             quantity::count(summary.total().leg(Leg::Total).times.n())
         ),

@@ -44,7 +44,7 @@ const TITLE: u32 = 64;
 const LETTER: f64 = 13.0;
 
 /// Okabe and Ito's colours as they read on white paper; the same as the page's.
-const PALETTE: [RGBColor; 7] = [
+const PALETTE: [RGBColor; 8] = [
     RGBColor(0x00, 0x72, 0xb2),
     RGBColor(0xd5, 0x5e, 0x00),
     RGBColor(0x00, 0x7a, 0x5a),
@@ -52,6 +52,7 @@ const PALETTE: [RGBColor; 7] = [
     RGBColor(0x3f, 0x9b, 0xd0),
     RGBColor(0xb5, 0x56, 0x8a),
     RGBColor(0x4a, 0x52, 0x5c),
+    RGBColor(0x7a, 0x5c, 0xc4),
 ];
 const FAINT: RGBColor = RGBColor(0x5b, 0x64, 0x70);
 const GRID: RGBColor = RGBColor(0xe3, 0xe6, 0xea);
@@ -100,6 +101,8 @@ struct Frame {
     right: f64,
     top: f64,
     bottom: f64,
+    /// Room for the words of the vertical axis.
+    words: f64,
     /// A first name at the top rather than the bottom.
     downwards: bool,
 }
@@ -114,7 +117,10 @@ fn cut(text: &str, room: f64) -> String {
     if text.chars().count() <= letters {
         return text.to_owned();
     }
-    text.chars().take(letters.saturating_sub(1)).chain(['…']).collect()
+    // Names that begin alike differ at their ends, so what is cut is the middle.
+    let (front, n) = ((letters * 45).div_ceil(100), text.chars().count());
+    let back = letters.saturating_sub(front + 1);
+    text.chars().take(front).chain(['…']).chain(text.chars().skip(n - back)).collect()
 }
 
 /// Broken at spaces into lines of at most so many pixels; what two lines do not hold is cut.
@@ -142,15 +148,16 @@ impl Frame {
     fn around(plot: &Plot) -> Self {
         let (width, height) = size(plot);
         let named = matches!(plot.y.scale, Scale::Names { .. });
-        let room = if named { 360.0 } else { 110.0 };
+        let room = if named { 430.0 } else { 110.0 };
         let ticks = plot.y.ticks(6);
         let longest = ticks.iter().map(|t| text_width(&t.1, LETTER)).fold(0.0, f64::max).min(room);
-        let title = if plot.y.label.is_empty() { 12.0 } else { 34.0 };
+        let title = if plot.y.label.is_empty() || named { 12.0 } else { 34.0 };
         Self {
             left: longest + title + 10.0,
             right: f64::from(width) - 24.0,
             top: f64::from(TITLE) + 28.0,
             bottom: f64::from(height) - if Self::slanted(plot, width) { 110.0 } else { 52.0 },
+            words: longest + 1.0,
             downwards: named,
         }
     }
@@ -218,13 +225,15 @@ impl Frame {
                 rule((left, y), (right, y), GRID.into())?;
             }
             rule((left - 5, y), (left, y), FAINT.into())?;
-            write(&cut(&words, self.left - 30.0), letters(LETTER, FAINT, HPos::Right, VPos::Center), left - 9, y)?;
+            write(&cut(&words, self.words), letters(LETTER, FAINT, HPos::Right, VPos::Center), left - 9, y)?;
         }
         rule((left, top), (left, bottom), FAINT.into())?;
         rule((left, bottom), (right, bottom), FAINT.into())?;
         let lowest = area.dim_in_pixel().1 as i32 - 18;
         write(&plot.x.label, letters(LETTER, INK, HPos::Center, VPos::Center), i32::midpoint(left, right), lowest)?;
-        if !plot.y.label.is_empty() {
+        if self.downwards {
+            write(&plot.y.label, letters(LETTER, INK, HPos::Left, VPos::Bottom), 14, top - 4)?;
+        } else if !plot.y.label.is_empty() {
             let style = ("sans-serif", LETTER).into_font().transform(FontTransform::Rotate270).color(&INK);
             let style = style.pos(Pos::new(HPos::Center, VPos::Center)).into_text_style(area);
             area.draw(&Text::new(plot.y.label.clone(), (14, i32::midpoint(top, bottom)), style))?;
@@ -295,7 +304,7 @@ impl Frame {
                     }
                     path.push(to);
                 }
-                let thin = name.is_empty();
+                let thin = name.is_empty() && *hue == Hue::NEUTRAL;
                 let ink = colour(*hue).mix(if thin { 0.45 } else { 1.0 });
                 self.stroke(area, &path, ink.stroke_width(if thin { 1 } else { 2 }), *dashed)
             }

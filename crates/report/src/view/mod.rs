@@ -14,7 +14,8 @@ mod words;
 use model::{Coverage, Leg, Lost, Nanos, Sampling};
 
 pub(crate) use losses::seen;
-pub(crate) use words::paragraphs;
+use words::paragraphs;
+pub(crate) use words::sentences;
 
 use crate::canvas::Ink;
 use crate::{Canvas, Summary, quantity};

@@ -10,6 +10,11 @@ use crate::{Aggregate, Summary, quantity};
 const FEW: u64 = 30;
 
 pub(crate) fn paragraphs(summary: &Summary, facts: &Facts) -> Vec<String> {
+    vec![sentences(summary, facts).join(" ")]
+}
+
+/// One sentence each, the most important first.
+pub(crate) fn sentences(summary: &Summary, facts: &Facts) -> Vec<String> {
     let total = summary.total();
     if total.leg(Leg::Total).times.n() == 0 {
         return vec![nothing(summary, facts)];
@@ -17,7 +22,7 @@ pub(crate) fn paragraphs(summary: &Summary, facts: &Facts) -> Vec<String> {
     let mut sentences = dominant(total, facts);
     sentences.extend(waiting(total));
     sentences.extend(exceptions(total, facts));
-    vec![sentences.join(" ")]
+    sentences
 }
 
 /// A figure and its unit do not part at the end of a line.

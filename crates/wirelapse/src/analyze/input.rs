@@ -281,6 +281,16 @@ impl Reading {
         }
     }
 
+    /// What was lost or could not be read, in words, with how often.
+    pub fn unread(&self) -> Vec<String> {
+        let problems = self.problems.iter().map(|(what, place, n)| format!("{place}: {what} (n = {n})"));
+        let unread = self.unread.iter().map(|(why, c)| {
+            let place = c.first.first().copied().unwrap_or_default();
+            format!("{place}: {why} (n = {})", c.count)
+        });
+        problems.chain(unread).collect()
+    }
+
     /// The line on the capture.
     pub fn json(&self, file: &str, follower: &Follower) -> serde_json::Value {
         let entry = |what: String, place: Place, count: u64| serde_json::json!({"what": what, "count": count, "first_packet": place.packet, "first_byte": place.offset});

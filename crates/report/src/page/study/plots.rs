@@ -74,12 +74,13 @@ pub(super) fn compared(said: &Conclusion) -> Option<Plot> {
     let names = shown.iter().map(|c| format!("{}: {}", c.what.trim_end_matches(','), c.response)).collect();
     let fewest = shown.iter().map(|c| c.comparison.ratio.n).min()?;
     let most = shown.iter().map(|c| c.comparison.ratio.n).max()?;
+    let n = if fewest == most { most.to_string() } else { format!("{fewest} to {most}") };
     let left = said.compared.len() - shown.len();
     let note = if left > 0 { format!(" The first {EFFECTS}; {left} more are not drawn.") } else { String::new() };
     Plot::new(
         "effects",
         "Effects with their 95 % intervals",
-        format!("Ratio within blocks, less 1; n = {fewest} to {most} blocks. Where an interval crosses the line at zero, no difference was seen.{note}"),
+        format!("Ratio within blocks, less 1; n = {n} blocks. Where an interval crosses the line at zero, no difference was seen.{note}"),
         (Axis::linear("change of the response", Unit::Share), Axis::names("", names)),
         vec![
             Layer::Rule { name: "no difference".into(), upright: true, value: 0.0 },
@@ -411,7 +412,20 @@ impl View<'_> {
             let mut slots: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
             let trials: Vec<&Trial> =
                 analysis::of(self.trials, self.part, levels).filter(|t| !t.series.is_empty()).collect();
-            for point in trials.iter().flat_map(|t| &t.series) {
+            // An interval that was cut short at the end is mostly the lateness of its timer.
+            let whole = |t: &&'_ Trial| {
+                let before = [0].into_iter().chain(t.series.iter().map(|p| p.at_ns));
+                let points: Vec<Point> = t
+                    .series
+                    .iter()
+                    .zip(before)
+                    .filter(|(p, b)| p.at_ns.saturating_sub(*b) > 60_000_000)
+                    .map(|(p, _)| *p)
+                    .collect();
+                points
+            };
+            for point in trials.iter().flat_map(whole) {
+                let point = &point;
                 let value = of(point);
                 // Zero says that the kernel did not tell.
                 if value > 0.0 || what == "goodput" {

@@ -98,6 +98,9 @@ fn range<T: PartialOrd + Copy>(values: impl Iterator<Item = T>, words: impl Fn(T
     }
 }
 
+/// One direction's account of a path's.
+type Way = fn(&PathReport) -> &DirectionReport;
+
 /// What the path was asked for, beside what it was.
 pub(super) fn path(plans: &[Plan], trials: &[Trial]) -> Section {
     let mut section = Section::new("The path, and whether it kept its promise");
@@ -115,7 +118,7 @@ pub(super) fn path(plans: &[Plan], trials: &[Trial]) -> Section {
         "trials",
     ];
     let mut table = Table::new("By combination, by the path's own account; ranges are over trials", &head);
-    let ways: [(&str, fn(&PathReport) -> &DirectionReport); 2] = [("a to b", |p| &p.a_to_b), ("b to a", |p| &p.b_to_a)];
+    let ways: [(&str, Way); 2] = [("a to b", |p| &p.a_to_b), ("b to a", |p| &p.b_to_a)];
     let rate = |bits: f64| analysis::quantity("goodput", bits);
     for (part, plan) in plans.iter().enumerate() {
         for levels in analysis::combinations(plan) {

@@ -1,0 +1,198 @@
+//! Pages and comparisons of runs that were written for the purpose.
+
+use std::path::Path;
+
+use model::{
+    Comm, Connection, ConnectionId, Coverage, Event, Instant, Lost, Merged, Opening, Owner, Send, SenderState,
+    SeqNumber, Stamps,
+};
+use report::document::Document;
+use report::page::{comparison, trace};
+use report::plot::image::{self, Letters};
+use report::{Canvas, html, terminal};
+use store::{ClockReading, Provenance, Run, SamplingAsked, SamplingMethod, Writer};
+
+fn provenance() -> Provenance {
+    Provenance {
+        version: "0.0.0".into(),
+        command_line: vec!["wirelapse".into(), "trace".into(), "it's".into()],
+        kernel: "6.18.0".into(),
+        machine: "x86_64".into(),
+        cpus: 2,
+        backend: "timestamping".into(),
+        target: "port 80".into(),
+        sampling: SamplingAsked { method: SamplingMethod::Every, one_in: 1 },
+        max_rate: None,
+        clock: ClockReading { realtime_offset_ns: 0, realtime_offset_error_ns: 0 },
+        start_ns: 1_000_000_000,
+        path: None,
+    }
+}
+
+/// The nth send: its legs in nanoseconds, varied a little by a fixed rule.
+fn send(i: u64, [tcp, qdisc, network]: [u64; 3]) -> Send {
+    let vary = |ns: u64, k: u64| ns + (i.wrapping_mul(k) >> 7) % (ns / 10 + 1);
+    let at = 1_000_000_000 + i * 1_000_000;
+    let sched = at + vary(tcp, 0x9e37_79b9);
+    let driver = sched + vary(qdisc, 0x85eb_ca6b);
+    let ack = driver + vary(network, 0xc2b2_ae35);
+    let t = Instant::from_nanos;
+    Send {
+        connection: ConnectionId(1 + i % 2),
+        owner: Owner { pid: 7, comm: Comm::from("<b>\"&</b>") },
+        first_seq: SeqNumber(0),
+        bytes: 100,
+        stamps: Stamps { sched: Some(t(sched)), driver: Some(t(driver)), ack: Some(t(ack)), ..Stamps::sent_at(t(at)) },
+        merged: Merged::default(),
+        state: SenderState::default(),
+        wait: None,
+        retransmissions: 0,
+    }
+}
+
+fn written(path: &Path, n: u64, legs: [u64; 3], finished: bool) {
+    let mut writer = Writer::create(path, provenance()).unwrap();
+    for (id, remote) in [(1, "192.0.2.1:80"), (2, "192.0.2.2:80")] {
+        let connection = Connection {
+            id: ConnectionId(id),
+            local: "10.0.0.1:40000".parse().unwrap(),
+            remote: remote.parse().unwrap(),
+            owner: Owner { pid: 7, comm: Comm::from("</script>") },
+            opening: Opening::Connected,
+            since: Instant::from_nanos(1),
+            congestion_control: "<i>cubic".into(),
+        };
+        writer.event(&Event::Connection(connection)).unwrap();
+    }
+    (0..n).for_each(|i| writer.event(&Event::Send(send(i, legs))).unwrap());
+    if finished {
+        writer
+            .finish(Instant::from_nanos(2_000_000_000 + n * 1_000_000), Lost::default(), Coverage::default())
+            .unwrap();
+    } else {
+        writer.tick(Instant::from_nanos(u64::MAX / 2)).unwrap();
+        std::mem::forget(writer);
+    }
+}
+
+fn page_of(path: &Path) -> Document {
+    trace::document("run", &Run::open(path).unwrap()).unwrap()
+}
+
+const CANVAS: Canvas = Canvas { width: 100, colour: false, unicode: false };
+
+#[test]
+fn a_page_stays_small_however_many_sends_and_escapes_their_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run");
+    written(&path, 60_000, [2_000, 500, 10_000_000], true);
+    let document = page_of(&path);
+    assert!(document.warnings.is_empty() && document.verdict[0].contains("network"), "{:?}", document.verdict);
+    let page = html::page(std::slice::from_ref(&document), "test");
+    assert!(page.len() < 1_500_000, "{} bytes", page.len());
+    assert_eq!(page.matches("</script").count(), 3);
+    assert!(!page.contains("<b>\"") && !page.contains("<i>cubic") && page.contains("&lt;i&gt;cubic"));
+    assert!(document.plots().count() >= 6);
+    for plot in document.plots() {
+        assert!(plot.caption.contains("n = ") || plot.caption.contains("n stands"), "{}", plot.caption);
+        assert!(!plot.x.label.is_empty(), "{}", plot.title);
+    }
+    let text = terminal::text(&CANVAS, &[document]);
+    assert!(text.is_ascii() && text.contains("How long each leg took"), "{text}");
+}
+
+#[test]
+fn runs_that_are_cut_short_empty_or_not_whole_are_told_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    written(&at("killed"), 1_000, [1_000, 500, 1_000_000], false);
+    let killed = page_of(&at("killed"));
+    assert!(killed.warnings[0].contains("never finished") && killed.plots().count() > 3, "{:?}", killed.warnings);
+    written(&at("empty"), 0, [1, 1, 1], true);
+    let empty = page_of(&at("empty"));
+    assert_eq!(empty.plots().count(), 0);
+    assert!(empty.verdict[0].contains("nothing was written"), "{:?}", empty.verdict);
+    written(&at("partial"), 100, [1_000, 500, 1_000_000], true);
+    for table in ["connections", "totals"] {
+        std::fs::remove_dir_all(at("partial").join(format!("{table}.parquet"))).unwrap();
+    }
+    let partial = page_of(&at("partial"));
+    assert!(partial.warnings.iter().any(|w| w.contains("no table connections")), "{:?}", partial.warnings);
+    assert!(partial.plots().count() > 3);
+    std::fs::remove_dir_all(at("partial").join("sends.parquet")).unwrap();
+    let none = page_of(&at("partial"));
+    assert!(none.warnings.iter().any(|w| w.contains("run.json speaks of 100 sends")), "{:?}", none.warnings);
+    html::page(&[killed, empty, partial, none], "test");
+}
+
+fn compared(a: [u64; 3], b: [u64; 3], n: u64) -> comparison::Comparison {
+    let dir = tempfile::tempdir().unwrap();
+    let side = |name: &str, legs| {
+        written(&dir.path().join(name), n, legs, true);
+        comparison::read(name, &Run::open(&dir.path().join(name)).unwrap()).unwrap()
+    };
+    let (a, b) = (side("A", a), side("B", b));
+    let found = comparison::compare(&a, &b);
+    let text = comparison::text(&CANVAS, &found, &a, &b);
+    assert_eq!(text.contains("Which leg explains it"), n > 0, "{text}");
+    found
+}
+
+#[test]
+fn the_leg_that_differs_explains_the_difference_and_shares_add_up() {
+    let base = [20_000, 5_000, 10_000_000];
+    for (leg, other) in [("network", [20_000, 5_000, 16_000_000]), ("tcp", [6_000_000, 5_000, 10_000_000])] {
+        let c = compared(base, other, 3_000);
+        let share = |name: &str| c.explained.iter().find(|e| e.leg == name).unwrap().share.unwrap();
+        assert!(share(leg) > 0.98, "{leg}: {:?}", c.explained);
+        let sum: f64 = c.explained.iter().filter_map(|e| e.share).sum();
+        assert!((sum - 1.0).abs() < 1e-9, "{sum}");
+        let total = c.total.as_ref().unwrap().difference_ns.unwrap();
+        // The rule that varies the legs adds a twentieth at the mean.
+        let truth = other.iter().sum::<u64>() as f64 - base.iter().sum::<u64>() as f64;
+        assert!((total.value / (truth * 1.05) - 1.0).abs() < 0.02, "{total:?}");
+        assert!(c.verdict[0].contains("B is slower than A"), "{:?}", c.verdict);
+        assert!(c.verdict[1].contains(&format!("The {leg} leg explains")), "{:?}", c.verdict);
+        let peers: f64 = c.peers.iter().filter_map(|p| p.share).sum();
+        assert!(c.peers.len() == 2 && (peers - 1.0).abs() < 0.02, "{:?}", c.peers);
+        assert!(c.verdict.iter().any(|v| v.starts_with("90 % of sends under")), "{:?}", c.verdict);
+    }
+}
+
+#[test]
+fn a_run_compared_with_itself_shows_no_difference_and_the_smallest_it_could_have_shown() {
+    let same = [20_000, 5_000, 10_000_000];
+    let c = compared(same, same, 3_000);
+    assert!(c.legs.iter().all(|l| l.moved.iter().all(|m| !m.seen)), "{:?}", c.legs);
+    assert!(c.verdict[0].starts_with("No difference") && c.verdict[0].contains("smallest shift"), "{:?}", c.verdict);
+    assert!(c.explained.iter().all(|e| e.share.is_none()));
+    let few = compared(same, same, 5);
+    assert!(few.verdict[0].starts_with("There is too little"), "{:?}", few.verdict);
+    let none = compared(same, same, 0);
+    assert!(none.verdict[0].starts_with("There is nothing to compare"), "{:?}", none.verdict);
+}
+
+#[test]
+fn the_same_plots_come_as_svg_and_png() {
+    const FONT: &str = "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf";
+    tier::needs!(tier::Need::Path(FONT));
+    let dir = tempfile::tempdir().unwrap();
+    written(&dir.path().join("run"), 2_000, [20_000, 5_000, 10_000_000], true);
+    let letters = Letters::new(std::fs::read(FONT).unwrap()).unwrap();
+    let document = page_of(&dir.path().join("run"));
+    for plot in document.plots() {
+        let svg = image::svg(plot, letters).unwrap();
+        assert!(
+            svg.starts_with("<svg") && svg.contains(&plot.x.label) && svg.trim_end().ends_with("</svg>"),
+            "{}",
+            plot.id
+        );
+        let words: Vec<&str> = plot.title.split(' ').collect();
+        assert!(svg.contains(words[0]), "{}", plot.title);
+        let png = dir.path().join(format!("{}.png", plot.id));
+        image::png(plot, &png, letters).unwrap();
+        assert!(std::fs::read(png).unwrap().starts_with(b"\x89PNG"));
+    }
+    let plot = document.plots().next().unwrap();
+    assert!(image::png(plot, &dir.path().join("no/such/dir/p.png"), letters).is_err());
+}

@@ -1,0 +1,77 @@
+//! Two traces side by side.
+
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use ::report::page::comparison::{self, Side};
+use store::RunKind;
+
+use super::Args;
+use crate::exit::BadInput;
+use crate::report::{blame, canvas, name, write_page};
+
+/// Whether an argument names a run rather than a capture.
+pub(super) fn is_run(argument: &str) -> bool {
+    Path::new(argument).is_dir()
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    let Some(second) = &args.second else {
+        return Err(BadInput(format!("{} is compared with what? give a second run", args.first)).into());
+    };
+    for argument in [&args.first, second] {
+        if !is_run(argument) {
+            let problem =
+                format!("{argument} is no run, and a run compares only with another: give two runs, or two captures");
+            return Err(BadInput(problem).into());
+        }
+    }
+    for argument in [&args.first, second] {
+        let kind = store::kind(Path::new(argument)).map_err(blame)?;
+        if kind != RunKind::Trace {
+            let problem = format!(
+                "{argument} is the run of {kind}, and only traces are compared: `wirelapse report {} {second}` puts both on one page",
+                args.first
+            );
+            return Err(BadInput(problem).into());
+        }
+    }
+    let mut names = [name(Path::new(&args.first)), name(Path::new(second))];
+    if names[0] == names[1] {
+        names = if args.first == *second {
+            ["A", "B"].map(|side| format!("{} ({side})", names[0]))
+        } else {
+            [args.first.clone(), second.clone()]
+        };
+    }
+    if let Some(html) = &args.html
+        && !args.force
+        && html.symlink_metadata().is_ok()
+    {
+        let problem = format!("{} exists: name another file, or add --force to write over it", html.display());
+        return Err(BadInput(problem).into());
+    }
+    let (a, b) = (read(&args.first, &names[0])?, read(second, &names[1])?);
+    let compared = comparison::compare(&a, &b);
+    let mut out = io::stdout().lock();
+    if args.json {
+        let mut value = serde_json::to_value(&compared)?;
+        value["kind"] = "run_comparison".into();
+        writeln!(out, "{value}")?;
+    } else {
+        out.write_all(comparison::text(&canvas(), &compared, &a, &b).as_bytes())?;
+    }
+    if let Some(html) = &args.html {
+        write_page(html, &[comparison::document(&compared, &a, &b)], args.force)?;
+        if !args.json {
+            writeln!(out, "\nPage: {}", html.display())?;
+        }
+    }
+    out.flush()?;
+    Ok(())
+}
+
+fn read(path: &str, name: &str) -> anyhow::Result<Side> {
+    let run = store::Run::open(Path::new(path)).map_err(blame)?;
+    comparison::read(name, &run).map_err(blame)
+}
