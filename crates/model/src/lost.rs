@@ -7,6 +7,8 @@ macro_rules! counters {
         /// What was lost, and what has no stamp of its own. Every counter is exact, and every send is either delivered as a
         /// [`crate::Send`] or in one of these.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+        // What an older run does not have was not counted there.
+        #[serde(default)]
         pub struct Lost {
             $($(#[$doc])* pub $field: u64,)*
         }
@@ -56,6 +58,8 @@ counters! {
     unstamped: "sends gone from the write queue before the kernel could stamp them",
     /// Sends passed over because of `--max-rate`.
     over_rate: "sends passed over by --max-rate",
+    /// Sampling windows that were never opened, as the machine was too busy: the share that was seen is smaller for it.
+    windows_missed: "sampling windows that were not opened, as the machine was too busy",
 }
 
 impl AddAssign for Lost {

@@ -160,7 +160,15 @@ impl Send {
 impl Stamps {
     /// A send that was just made.
     pub const fn sent_at(send: Instant<Monotonic>) -> Self {
-        Self { send, sched: None, driver: None, sched_error: Nanos::ZERO, driver_error: Nanos::ZERO, nic: None, ack: None }
+        Self {
+            send,
+            sched: None,
+            driver: None,
+            sched_error: Nanos::ZERO,
+            driver_error: Nanos::ZERO,
+            nic: None,
+            ack: None,
+        }
     }
 
     /// When the byte passed `stage`.

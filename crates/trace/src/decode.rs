@@ -3,8 +3,8 @@
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use model::{
-    Comm, Congestion, Connection, ConnectionId, ConnectionTotals, Instant, Merged, Monotonic, Nanos, Opening, Owner, Send,
-    SenderState, SeqNumber, Stamps, Wait, WaitReason,
+    Comm, Congestion, Connection, ConnectionId, ConnectionTotals, Instant, Merged, Monotonic, Nanos, Opening, Owner,
+    Send, SenderState, SeqNumber, Stamps, Wait, WaitReason,
 };
 
 use crate::layout::{

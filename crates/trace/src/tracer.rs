@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::os::fd::AsRawFd as _;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant as WallInstant};
 
@@ -50,6 +51,7 @@ pub struct Tracer {
     links: Vec<Link>,
     // Before what it makes passes with.
     sampler: Option<Sampler>,
+    windows_missed: Arc<AtomicU64>,
     passes: Arc<Mutex<Passes>>,
     ring: RingBuffer<'static>,
     inbox: Arc<Mutex<Inbox>>,
@@ -223,6 +225,7 @@ impl Tracer {
         Ok(Self {
             links: Vec::new(),
             sampler: None,
+            windows_missed: Arc::default(),
             passes: Arc::new(Mutex::new(passes)),
             ring,
             inbox,
@@ -247,7 +250,8 @@ impl Tracer {
         self.passes().pass(Pass::Follow)?;
         if let Some(every) = windows_every(&self.config) {
             let seed = clock::monotonic() ^ (u64::from(std::process::id()) << 32);
-            self.sampler = Some(Sampler::start(Arc::clone(&self.passes), every, seed)?);
+            self.sampler =
+                Some(Sampler::start(Arc::clone(&self.passes), every, seed, Arc::clone(&self.windows_missed))?);
         }
         Ok(())
     }
@@ -377,6 +381,7 @@ impl Tracer {
             disorder,
             unstamped: raw.unstamped,
             over_rate: raw.over_rate,
+            windows_missed: self.windows_missed.load(Ordering::Relaxed),
         }
     }
 

@@ -1,5 +1,7 @@
 //! `wirelapse study`.
 
+mod overhead;
+
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -17,7 +19,7 @@ use crate::workload::{self, Interrupt};
 /// Runs a built-in study or a plan from a TOML file in randomised blocks, each trial in a lab of its own, and says what
 /// the change is worth with an interval, beside what first principles predict.
 ///
-/// Built-in: timestamps, small-messages, window-scaling, congestion.
+/// Built-in: timestamps, small-messages, window-scaling, congestion, and overhead: what observing costs, on this machine.
 #[derive(clap::Args)]
 pub struct Args {
     /// A built-in study, or a plan in a TOML file
@@ -64,7 +66,7 @@ fn chosen(args: &Args, what: &str) -> anyhow::Result<Study> {
         return Ok(builtin.study(args.quick));
     }
     if !what.ends_with(".toml") && !Path::new(what).exists() {
-        let names: Vec<&str> = builtin::ALL.iter().map(|b| b.name).collect();
+        let names: Vec<&str> = builtin::ALL.iter().map(|b| b.name).chain([overhead::NAME]).collect();
         let problem = format!("there is no study {what:?}: give a plan's file, or one of {}", names.join(", "));
         return Err(BadInput(problem).into());
     }
@@ -78,6 +80,9 @@ fn chosen(args: &Args, what: &str) -> anyhow::Result<Study> {
 }
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
+    if args.what.as_deref() == Some(overhead::NAME) {
+        return overhead::run(args);
+    }
     let (study, seed, mut ledger, mut trials) = match &args.resume {
         Some(directory) => {
             let (ledger, trials) = Ledger::resume(directory).map_err(blame)?;

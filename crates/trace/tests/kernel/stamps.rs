@@ -119,13 +119,36 @@ fn probe_nonblocking() {
             let mut exact = Vec::new();
             for s in &sends {
                 let Some(t) = points.iter().find(|t| t.last_seq() == s.last_seq()) else { continue };
-                let (a, e, b) = if driver { (s.stamps.driver, s.stamps.driver_error, t.stamps.driver) } else { (s.stamps.sched, s.stamps.sched_error, t.stamps.sched) };
+                let (a, e, b) = if driver {
+                    (s.stamps.driver, s.stamps.driver_error, t.stamps.driver)
+                } else {
+                    (s.stamps.sched, s.stamps.sched_error, t.stamps.sched)
+                };
                 let (Some(a), Some(b)) = (a, b) else { continue };
                 let off = a.as_nanos() as i64 - b.as_nanos() as i64;
-                if e.0 > 0 { errors.push(e.0); if off.unsigned_abs() > e.0 { outside.push((off, e.0)); } } else { exact.push(off.abs()); }
+                if e.0 > 0 {
+                    errors.push(e.0);
+                    if off.unsigned_abs() > e.0 {
+                        outside.push((off, e.0));
+                    }
+                } else {
+                    exact.push(off.abs());
+                }
             }
-            errors.sort(); exact.sort(); outside.sort();
-            println!("driver {driver}: {} inferred, median error {:?} max {:?}, outside {} {:?}; exact {} median off {:?} max {:?}", errors.len(), errors.get(errors.len()/2), errors.last(), outside.len(), &outside[..outside.len().min(6)], exact.len(), exact.get(exact.len()/2), exact.last());
+            errors.sort();
+            exact.sort();
+            outside.sort();
+            println!(
+                "driver {driver}: {} inferred, median error {:?} max {:?}, outside {} {:?}; exact {} median off {:?} max {:?}",
+                errors.len(),
+                errors.get(errors.len() / 2),
+                errors.last(),
+                outside.len(),
+                &outside[..outside.len().min(6)],
+                exact.len(),
+                exact.get(exact.len() / 2),
+                exact.last()
+            );
         }
     }
 }

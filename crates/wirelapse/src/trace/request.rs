@@ -76,7 +76,14 @@ impl Request {
         let terminal = io::IsTerminal::is_terminal(&io::stdout());
         Ok(Self {
             words: words(&target, &args.command),
-            config: Config { target, sampling, max_rate: args.max_rate, backend, ..Config::default() },
+            config: Config {
+                target,
+                sampling,
+                max_rate: args.max_rate,
+                backend,
+                max_connections: args.max_connections,
+                ..Config::default()
+            },
             command: args.command.clone(),
             duration: args.duration,
             slowest: args.slowest,
