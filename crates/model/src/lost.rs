@@ -46,6 +46,12 @@ counters! {
     no_sched: "acknowledged sends without a sched stamp",
     /// Acknowledged sends without a `driver` stamp.
     no_driver: "acknowledged sends without a driver stamp",
+    /// Sends with a `sched` or `driver` stamp that was found between two others, because their packet gave none: its error is told.
+    inferred: "sends with a stage timed between the packets around theirs, which had no stamp itself",
+    /// Stamps of a NIC that came when the send's record had been handed on.
+    nic_late: "NIC stamps that came after the send was acknowledged and handed on",
+    /// Stamps of a NIC whose clock could not be read, or was set meanwhile.
+    nic_unread: "NIC stamps by a clock that could not be read, or that was set meanwhile",
     /// Sends whose `ack` stamp never came, though later bytes were acknowledged.
     no_ack: "sends without an ack stamp, though later bytes were acknowledged",
     /// Stages that came after the send's ACK: a retransmission that was not needed.

@@ -30,6 +30,8 @@ pub enum Ink {
     Nic,
     /// The `network` leg.
     Network,
+    /// A series of a plot, by its [`crate::plot::Hue`].
+    Hue(u8),
 }
 
 impl Ink {
@@ -53,6 +55,16 @@ impl Ink {
             Self::Qdisc => "35",
             Self::Nic => "32",
             Self::Network => "36",
+            // The hues of legs are their inks.
+            Self::Hue(hue) => match hue % 7 {
+                0 => "34",
+                1 => "36",
+                2 => "32",
+                3 => "35",
+                4 => "33",
+                5 => "31",
+                _ => "39",
+            },
         }
     }
 }
@@ -65,12 +77,15 @@ impl Canvas {
 
     /// The text in characters that this canvas has.
     pub(crate) fn plain(&self, text: &str) -> String {
+        // A name out of a run must not steer the terminal.
+        let steers = |c: char| c.is_control() && c != '\n';
         if self.unicode {
-            return text.to_owned();
+            return text.chars().map(|c| if steers(c) { '\u{fffd}' } else { c }).collect();
         }
         text.chars()
             .map(|c| {
                 match c {
+                    c if steers(c) => "?",
                     'µ' => "u",
                     '—' | '–' | '−' => "-",
                     '…' => "..",
@@ -162,6 +177,8 @@ mod tests {
         let text = canvas.plain("12 µs — a → b … ☃");
         assert!(text.is_ascii(), "{text}");
         assert_eq!(text, "12 us - a -> b .. ?");
+        assert_eq!(canvas.plain("a\x1b[2Jb"), "a?[2Jb");
+        assert_eq!(Canvas { unicode: true, ..canvas }.plain("a\x1b[2J"), "a\u{fffd}[2J");
     }
 
     #[test]

@@ -11,16 +11,21 @@
 
 mod aggregate;
 mod canvas;
+pub mod document;
 pub mod field;
+pub mod html;
 mod json;
 pub mod live;
 pub mod ndjson;
+pub mod page;
 pub mod perfetto;
+pub mod plot;
 mod protobuf;
 mod quantity;
 mod slowest;
 mod summary;
 mod table;
+pub mod terminal;
 pub mod view;
 
 pub use aggregate::{Aggregate, LegStats, WaitStats};

@@ -91,6 +91,8 @@ impl<W: Write> Ndjson<W> {
                         o.number("n", stats.times.n());
                         o.number("missing", stats.missing);
                         o.number("disorder", stats.disorder);
+                        o.number("inferred", stats.inferred);
+                        o.number("error_ns", stats.error.0);
                         o.number("sum_ns", stats.times.sum());
                         o.number_or_null("min_ns", stats.times.min());
                         for (key, quantile) in QUANTILES {

@@ -243,7 +243,12 @@ fn annotate(event: &mut Message, send: &Send) {
         ("merged bytes", send.merged.bytes.into()),
         ("retransmissions", send.retransmissions.into()),
     ];
-    for (name, value) in numbers {
+    let errors = [
+        ("sched error (ns)", send.stamps.sched_error.0),
+        ("driver error (ns)", send.stamps.driver_error.0),
+        ("nic error (ns)", send.stamps.nic.map_or(0, |nic| nic.error.0)),
+    ];
+    for (name, value) in numbers.into_iter().chain(errors.into_iter().filter(|e| e.1 > 0)) {
         event.message(4, |a| {
             a.number(3, value).bytes(10, name.as_bytes());
         });

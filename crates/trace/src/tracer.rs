@@ -361,24 +361,24 @@ impl Tracer {
             }
         }
         let bytes: Vec<u8> = sum.iter().flat_map(|n| n.to_ne_bytes()).collect();
-        let (disorder, unfinished) = {
-            let inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
-            (inbox.disorder, inbox.unfinished)
-        };
+        let inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(raw) = RawLost::from_bytes(&bytes) else { return Lost::default() };
         Lost {
             ring_buffer: raw.ring_buffer,
             slots_full: raw.slots_full,
             connections_full: raw.connections_full,
             merged: raw.merged,
-            unfinished: raw.unfinished + unfinished,
+            unfinished: raw.unfinished + inbox.unfinished,
             closed_unacked: raw.closed_unacked,
-            no_sched: raw.no_sched,
-            no_driver: raw.no_driver,
+            no_sched: raw.no_sched + inbox.no_sched,
+            no_driver: raw.no_driver + inbox.no_driver,
             no_ack: raw.no_ack,
             after_ack: raw.after_ack,
             repeated: raw.repeated,
-            disorder,
+            inferred: inbox.inferred,
+            nic_late: raw.nic_late,
+            nic_unread: inbox.nic_unread,
+            disorder: inbox.disorder,
             unstamped: raw.unstamped,
             over_rate: raw.over_rate,
             windows_missed: self.windows_missed.load(Ordering::Relaxed),

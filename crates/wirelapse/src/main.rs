@@ -8,10 +8,12 @@ mod completions;
 mod crr;
 mod doctor;
 mod exit;
+mod font;
 mod lab;
 mod man;
 mod ping_under_load;
 mod probe;
+mod report;
 mod rr;
 mod serve;
 mod stream;
@@ -41,6 +43,7 @@ enum Command {
     Probe(probe::Args),
     Analyze(analyze::Args),
     Compare(compare::Args),
+    Report(report::Args),
     Lab(lab::Args),
     Study(study::Args),
     Serve(serve::Args),
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
         Command::Probe(args) => probe::run(&args),
         Command::Analyze(args) => analyze::run(&args),
         Command::Compare(args) => compare::run(&args),
+        Command::Report(args) => report::run(&args),
         Command::Lab(args) => lab::run(&args),
         Command::Study(args) => study::run(&args),
         Command::Serve(args) => serve::run(&args),

@@ -18,6 +18,7 @@ use trace::{Error, IpNet, Tracer};
 
 use crate::exit::BadInput;
 use crate::workload;
+pub use machine::{colour_wanted, unicode};
 use outputs::Outputs;
 use request::{Backend, Request};
 

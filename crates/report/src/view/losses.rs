@@ -21,7 +21,7 @@ pub(super) fn draw(canvas: &Canvas, out: &mut String, lost: &Lost, coverage: &Co
 }
 
 /// The share that was really seen, by time and by TCP's own count of bytes.
-fn seen(coverage: &Coverage, sampling: Sampling) -> String {
+pub(crate) fn seen(coverage: &Coverage, sampling: Sampling) -> String {
     let time = quantity::share(coverage.armed.0.into(), coverage.followed.0.into());
     let bytes = quantity::share(coverage.bytes_armed.into(), coverage.bytes_written.into());
     let asked = super::sampling(sampling);

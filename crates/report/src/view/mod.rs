@@ -9,6 +9,9 @@ mod words;
 
 use model::{Coverage, Leg, Lost, Nanos, Sampling};
 
+pub(crate) use losses::seen;
+pub(crate) use words::paragraphs;
+
 use crate::canvas::Ink;
 use crate::{Canvas, Summary, quantity};
 
@@ -46,7 +49,7 @@ pub fn report(canvas: &Canvas, summary: &Summary, facts: &Facts) -> String {
         waterfall::draw(canvas, &mut out, summary);
     }
     canvas.heading(&mut out, "In words");
-    for paragraph in words::paragraphs(summary, facts) {
+    for paragraph in paragraphs(summary, facts) {
         canvas.paragraph(&mut out, &paragraph, 0);
     }
     losses::draw(canvas, &mut out, &facts.lost, &facts.coverage, facts.sampling);

@@ -9,7 +9,7 @@ use crate::{Aggregate, Summary, quantity};
 /// Fewer acknowledged sends than this show what happened to them, and say little of what is usual.
 const FEW: u64 = 30;
 
-pub(super) fn paragraphs(summary: &Summary, facts: &Facts) -> Vec<String> {
+pub(crate) fn paragraphs(summary: &Summary, facts: &Facts) -> Vec<String> {
     let total = summary.total();
     if total.leg(Leg::Total).times.n() == 0 {
         return vec![nothing(summary, facts)];

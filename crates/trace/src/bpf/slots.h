@@ -219,9 +219,33 @@ static __always_inline void record_out(struct slot *slot)
 		COUNT(ring_buffer);
 }
 
+/* A stage that gave no stamp was passed after the last packet before that gave one, and before the ACK: bytes keep their order. */
+static __always_inline void slot_bound(const struct row *row, struct slot *slot)
+{
+	__u64 from = slot->record.send, until = slot->record.ack;
+
+	if (!slot->record.sched) {
+		if (from < row->sched_last)
+			from = row->sched_last;
+		if (from >= until || until - from > 0xffffffffu)
+			return;
+		slot->record.sched = from;
+		slot->record.sched_span = until - from;
+	}
+	from = slot->record.sched;
+	if (from < row->driver_last)
+		from = row->driver_last;
+	if (from >= until || until - from > 0xffffffffu)
+		return;
+	slot->record.driver = from;
+	slot->record.driver_span = until - from;
+}
+
 /* Hands on the oldest send. */
 static __always_inline void slot_pop(struct row *row, struct slot *slot)
 {
+	if (!slot->record.driver)
+		slot_bound(row, slot);
 	if (!slot->record.sched)
 		COUNT(no_sched);
 	if (!slot->record.driver)

@@ -12,13 +12,6 @@ use crate::exit::BadInput;
 const POINTS: usize = 4_000;
 const SIZE: (u32, u32) = (1400, 1000);
 
-/// Where common systems keep a font that letters can be drawn with.
-const FONTS: [&str; 3] = [
-    "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf",
-    "/usr/share/fonts/dejavu-sans-fonts/DejaVuSans.ttf",
-    "/usr/share/fonts/TTF/DejaVuSans.ttf",
-];
-
 type Points = Vec<(f64, f64)>;
 
 /// What is plotted, in seconds and bytes.
@@ -37,8 +30,7 @@ pub fn write(report: &Report, path: &Path) -> anyhow::Result<()> {
         return Err(BadInput(format!("connection {} has no packets to plot", report.number)).into());
     }
     // An SVG names its font, but the lengths of words decide where they are put.
-    let font = FONTS.iter().find_map(|f| std::fs::read(f).ok());
-    let font = font.ok_or_else(|| BadInput("a plot needs the font DejaVu Sans (package fonts-dejavu-core)".into()))?;
+    let font = crate::font::read()?;
     // The process ends after the plot; the registry wants the font for as long as it lives.
     plotters::style::register_font("sans-serif", FontStyle::Normal, font.leak())
         .map_err(|_| BadInput("the font DejaVu Sans cannot be read (package fonts-dejavu-core)".into()))?;

@@ -15,9 +15,9 @@ use crate::workload::{self, Interrupt};
 pub const NAME: &str = "overhead";
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    if args.until.is_some() || args.output.is_some() {
-        let problem = "study overhead has no trials to keep or to go on with: leave --until and --output out, or save what --json \
-                       prints";
+    if args.until.is_some() || args.output.is_some() || args.host.is_some() {
+        let problem = "study overhead measures this machine and keeps no trials: leave --until, --output and --host out, and save \
+                       what --json prints";
         return Err(BadInput(problem.into()).into());
     }
     let mut plan = Plan::whole(args.quick, args.seed).map_err(blame)?;

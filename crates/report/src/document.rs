@@ -1,0 +1,102 @@
+//! A report as a document: what it says first, then sections of words, plots and tables. The renderers draw it: [`crate::html`]
+//! as one file, [`crate::terminal`] as text.
+
+use crate::plot::Plot;
+
+/// A table of words and figures.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Table {
+    /// What it shows.
+    pub title: String,
+    /// Names of the columns.
+    pub head: Vec<String>,
+    /// The rows; as many cells as there are names.
+    pub rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// One of this head without rows.
+    pub fn new(title: impl Into<String>, head: &[&str]) -> Self {
+        Self { title: title.into(), head: head.iter().map(|h| (*h).to_owned()).collect(), rows: Vec::new() }
+    }
+}
+
+/// A piece of a section.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Block {
+    /// A paragraph.
+    Words(String),
+    /// Sentences that stand side by side.
+    List(Vec<String>),
+    /// What has to be known before the figures are believed.
+    Warning(String),
+    /// A plot.
+    Plot(Plot),
+    /// A table.
+    Table(Table),
+    /// Text as it is in a file.
+    Code {
+        /// What it is.
+        title: String,
+        /// The text.
+        text: String,
+    },
+}
+
+/// Blocks under a heading.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Section {
+    /// The heading.
+    pub title: String,
+    /// What is under it.
+    pub blocks: Vec<Block>,
+}
+
+impl Section {
+    /// One with this heading.
+    pub fn new(title: impl Into<String>) -> Self {
+        Self { title: title.into(), blocks: Vec::new() }
+    }
+
+    /// Adds words.
+    pub fn say(&mut self, text: impl Into<String>) {
+        self.blocks.push(Block::Words(text.into()));
+    }
+
+    /// Adds a plot where there is one.
+    pub fn plot(&mut self, plot: Option<Plot>) {
+        self.blocks.extend(plot.map(Block::Plot));
+    }
+
+    /// Adds a table where it has rows.
+    pub fn table(&mut self, table: Table) {
+        if !table.rows.is_empty() {
+            self.blocks.push(Block::Table(table));
+        }
+    }
+}
+
+/// What is said of one run, or of a comparison.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Document {
+    /// Its heading.
+    pub title: String,
+    /// What it is about, in one line.
+    pub about: String,
+    /// The verdict: one sentence each, the most important first.
+    pub verdict: Vec<String>,
+    /// What has to be known before the verdict is believed.
+    pub warnings: Vec<String>,
+    /// The rest.
+    pub sections: Vec<Section>,
+}
+
+impl Document {
+    /// All plots, in order.
+    pub fn plots(&self) -> impl Iterator<Item = &Plot> {
+        self.sections.iter().flat_map(|s| &s.blocks).filter_map(|b| match b {
+            Block::Plot(plot) => Some(plot),
+            _ => None,
+        })
+    }
+}

@@ -1,0 +1,259 @@
+'use strict';
+// Draws the plots of the page from their descriptions, with D3's scales, axes and brush.
+(() => {
+  const plots = JSON.parse(document.getElementById('plots').textContent);
+  const UNITS = {
+    time: [[1e9, 's'], [1e6, 'ms'], [1e3, 'µs'], [1, 'ns']],
+    rate: [[1e9, 'Gbit/s'], [1e6, 'Mbit/s'], [1e3, 'kbit/s'], [1, 'bit/s']],
+    bytes: [[1e9, 'GB'], [1e6, 'MB'], [1e3, 'kB'], [1, 'B']],
+  };
+  const digits = v => {
+    if (v === 0) return '0';
+    const a = Math.abs(v);
+    return v.toLocaleString('en', { maximumFractionDigits: a >= 100 ? 1 : a >= 1 ? 3 : Math.min(12, 3 - Math.floor(Math.log10(a))) }).replace('-', '−');
+  };
+  const words = (v, unit, size = Math.abs(v)) => {
+    if (unit === 'share') return digits(v * 100) + ' %';
+    if (!UNITS[unit]) return digits(v);
+    const [scale, name] = UNITS[unit].find(u => size >= u[0] * 0.999) || UNITS[unit][UNITS[unit].length - 1];
+    return digits(v / scale) + ' ' + name;
+  };
+  const colour = hue => `var(--h${hue})`;
+  const node = (parent, name, attributes = {}) => {
+    const made = document.createElementNS('http://www.w3.org/2000/svg', name);
+    for (const key in attributes) made.setAttribute(key, attributes[key]);
+    return parent.appendChild(made);
+  };
+  const element = (parent, name, className, text) => {
+    const made = document.createElement(name);
+    if (className) made.className = className;
+    if (text !== undefined) made.textContent = text;
+    return parent.appendChild(made);
+  };
+
+  class Chart {
+    constructor(figure, plot) {
+      this.plot = plot;
+      this.box = figure.querySelector('.chart');
+      this.hidden = new Set();
+      this.reach = { x: plot.x.reach, y: plot.y.reach };
+      this.legend(figure);
+      this.tip = element(this.box, 'div', 'tip');
+      this.reset = element(this.box, 'button', 'reset', 'Show all');
+      this.reset.hidden = true;
+      this.reset.addEventListener('click', () => this.zoom(plot.x.reach, plot.y.reach));
+      this.width = 0;
+      new ResizeObserver(() => {
+        const width = Math.round(this.box.clientWidth);
+        if (width > 0 && width !== this.width) { this.width = width; this.draw(); }
+      }).observe(this.box);
+    }
+
+    legend(figure) {
+      const keys = new Map();
+      for (const layer of this.plot.layers)
+        if (layer.name && layer.kind !== 'heat' && !keys.has(layer.name)) keys.set(layer.name, layer);
+      if (keys.size < 2 && ![...keys.values()].some(l => l.kind === 'rule' || l.dashed)) return;
+      const list = document.createElement('ul');
+      list.className = 'legend';
+      this.box.before(list);
+      for (const [name, layer] of keys) {
+        const button = element(element(list, 'li'), 'button');
+        button.type = 'button';
+        button.setAttribute('aria-pressed', 'true');
+        const key = node(button, 'svg', { viewBox: '0 0 22 10', 'aria-hidden': 'true' });
+        const hue = colour(layer.kind === 'rule' ? 6 : layer.hue);
+        if (layer.kind === 'line' || layer.kind === 'rule')
+          node(key, 'line', { x1: 0, x2: 22, y1: 5, y2: 5, stroke: hue, 'stroke-width': 2.5, 'stroke-dasharray': layer.dashed || layer.kind === 'rule' ? '5 3' : 'none' });
+        else if (layer.kind === 'dots' || layer.kind === 'intervals') node(key, 'circle', { cx: 11, cy: 5, r: 4, fill: hue });
+        else node(key, 'rect', { x: 2, y: 0, width: 18, height: 10, fill: hue });
+        button.append(name);
+        button.addEventListener('click', () => {
+          const off = this.hidden.delete(name) ? false : (this.hidden.add(name), true);
+          button.setAttribute('aria-pressed', String(!off));
+          this.draw();
+        });
+      }
+    }
+
+    zoom(x, y) {
+      this.reach = { x, y };
+      this.reset.hidden = x === this.plot.x.reach && y === this.plot.y.reach;
+      this.draw();
+    }
+
+    scale(axis, reach, range) {
+      const made = (axis.scale.kind === 'log' ? d3.scaleLog() : d3.scaleLinear()).domain(reach).range(range);
+      if (axis.scale.kind === 'log') made.clamp(false);
+      return made;
+    }
+
+    ticks(axis, scale, about) {
+      if (axis.scale.kind === 'names') {
+        const all = axis.scale.names.map((_, i) => i), [a, b] = scale.domain();
+        const inside = all.filter(i => i >= Math.min(a, b) && i <= Math.max(a, b));
+        const every = Math.max(1, Math.ceil(inside.length / Math.max(1, about)));
+        return inside.filter((_, i) => i % every === 0);
+      }
+      if (axis.scale.kind === 'linear') return scale.ticks(about);
+      const [low, high] = scale.domain(), decades = Math.log10(high / low);
+      const steps = decades <= 1.2 ? [1, 1.5, 2, 3, 5, 7] : decades <= 2.5 ? [1, 2, 5] : [1];
+      const every = steps.length > 1 ? 1 : Math.max(1, Math.ceil(decades / about));
+      const found = [];
+      for (let p = Math.floor(Math.log10(low)); p <= Math.ceil(Math.log10(high)); p++)
+        if (((p % every) + every) % every === 0) for (const s of steps) found.push(s * 10 ** p);
+      const inside = found.filter(v => v >= low && v <= high);
+      return inside.length > 1 ? inside : scale.ticks(about);
+    }
+
+    tickWords(axis, scale) {
+      if (axis.scale.kind === 'names') return i => axis.scale.names[i] ?? '';
+      const reach = scale.domain(), largest = Math.max(...reach.map(Math.abs));
+      return axis.scale.kind === 'log' ? v => words(v, axis.unit) : v => words(v, axis.unit, largest);
+    }
+
+    draw() {
+      const { plot, box } = this, W = this.width;
+      box.querySelector('svg')?.remove();
+      this.tip.style.visibility = 'hidden';
+      const named = plot.y.scale.kind === 'names';
+      const H = named ? Math.min(110 + 30 * Math.max(2, plot.y.scale.names.length), 1900) : Math.max(280, Math.min(380, W * 0.62));
+      const yWords = this.tickWords(plot.y, this.scale(plot.y, this.reach.y, [0, 1]));
+      const cut = (text, room) => text.length * 6.6 <= room ? text : text.slice(0, Math.max(3, Math.floor(room / 6.6) - 1)) + '…';
+      const room = named ? W * 0.38 : 90;
+      const yScaleTicks = this.ticks(plot.y, this.scale(plot.y, this.reach.y, [H, 0]), named ? 999 : 6);
+      const longest = Math.max(0, ...yScaleTicks.map(t => cut(yWords(t), room).length * 6.6));
+      const M = { top: 8, right: 16, bottom: 46, left: Math.min(room, longest) + (plot.y.label ? 32 : 16) };
+      const names = plot.x.scale.kind === 'names' ? plot.x.scale.names : null;
+      const each = (W - M.left - M.right) / Math.max(1, names ? names.length : 1);
+      const slanted = names && Math.max(...names.map(n => n.length)) * 6.8 > each;
+      if (slanted) M.bottom = 46 + Math.min(90, Math.max(...names.map(n => n.length)) * 4.6);
+      const h = H + (slanted ? M.bottom - 46 : 0);
+      const svg = node(box, 'svg', { viewBox: `0 0 ${W} ${h}`, role: 'img', 'aria-label': plot.title + '. ' + plot.caption });
+      const x = this.x = this.scale(plot.x, this.reach.x, [M.left, W - M.right]);
+      const y = this.y = this.scale(plot.y, this.reach.y, named ? [M.top, h - M.bottom] : [h - M.bottom, M.top]);
+      const xTicks = this.ticks(plot.x, x, names ? (slanted ? Math.floor((W - M.left) / 18) : 999) : Math.max(2, Math.floor((W - M.left) / 95)));
+      const clip = 'clip-' + plot.id + '-' + (Chart.count = (Chart.count || 0) + 1);
+      node(node(svg, 'clipPath', { id: clip }), 'rect', { x: M.left, y: M.top, width: W - M.left - M.right, height: h - M.top - M.bottom });
+      if (!named) for (const t of yScaleTicks) node(svg, 'line', { class: 'grid-line', x1: M.left, x2: W - M.right, y1: y(t), y2: y(t) });
+      if (!names) for (const t of xTicks) node(svg, 'line', { class: 'grid-line', x1: x(t), x2: x(t), y1: M.top, y2: h - M.bottom });
+      const bottom = d3.select(node(svg, 'g', { transform: `translate(0,${h - M.bottom})` }))
+        .call(d3.axisBottom(x).tickValues(xTicks).tickFormat(this.tickWords(plot.x, x)).tickSizeOuter(0));
+      if (slanted) bottom.selectAll('text').attr('transform', 'rotate(-35)').style('text-anchor', 'end').attr('dx', '-.4em').attr('dy', '.5em')
+        .each(function () { this.textContent = cut(this.textContent, 150); });
+      const left = d3.select(node(svg, 'g', { transform: `translate(${M.left},0)` }))
+        .call(d3.axisLeft(y).tickValues(yScaleTicks).tickFormat(yWords).tickSizeOuter(0));
+      left.selectAll('text').each(function () {
+        const full = this.textContent, short = cut(full, room);
+        if (short !== full) { this.textContent = short; node(this, 'title').textContent = full; }
+      });
+      node(svg, 'text', { class: 'label', x: (M.left + W - M.right) / 2, y: h - 8, 'text-anchor': 'middle' }).textContent = plot.x.label;
+      if (plot.y.label) node(svg, 'text', { class: 'label', transform: `translate(12,${(h - M.bottom + M.top) / 2}) rotate(-90)`, 'text-anchor': 'middle' }).textContent = plot.y.label;
+      const stage = node(svg, 'g', { 'clip-path': `url(#${clip})` });
+      this.spots = [];
+      for (const layer of plot.layers) if (!this.hidden.has(layer.name)) this.layer(stage, layer, M, W, h);
+      this.interact(svg, M, W, h, named);
+    }
+
+    layer(stage, layer, M, W, h) {
+      const { x, y, plot } = this, hue = colour(layer.hue ?? 6);
+      const at = (x1, x2, y1, y2, label) => this.spots.push({ x1, x2, y1, y2, label });
+      const floor = v => plot.x.scale.kind === 'log' ? Math.max(v, this.reach.x[0] / 1e6) : v;
+      const row = Math.max(3, Math.min(20, Math.abs(y(1) - y(0)) * 0.62));
+      const pair = (p, name) => `${name ? name + '\n' : ''}${this.name(plot.x, p[0])}: ${this.name(plot.y, p[1])}`;
+      if (layer.kind === 'line') {
+        const low = plot.y.scale.kind === 'log' ? this.reach.y[0] / 1e3 : -Infinity;
+        let path = '', before = null;
+        for (const p of layer.points) {
+          const px = x(floor(p[0])), py = y(Math.max(p[1], low));
+          if (!isFinite(px) || !isFinite(py)) continue;
+          path += before === null ? `M${px.toFixed(1)},${py.toFixed(1)}` : layer.step ? `L${px.toFixed(1)},${before}L${px.toFixed(1)},${py.toFixed(1)}` : `L${px.toFixed(1)},${py.toFixed(1)}`;
+          before = py.toFixed(1);
+          at(px, px, py, py, pair(p, layer.name));
+        }
+        node(stage, 'path', { d: path || 'M0,0', fill: 'none', stroke: hue, 'stroke-width': layer.hue === 6 && !layer.name ? 1 : 2, 'stroke-opacity': layer.name ? 1 : .45, 'stroke-linejoin': 'round', 'stroke-dasharray': layer.dashed ? '6 4' : 'none' });
+        if (layer.points.length === 1) node(stage, 'circle', { cx: x(floor(layer.points[0][0])), cy: y(layer.points[0][1]), r: 3, fill: hue });
+      } else if (layer.kind === 'dots') {
+        for (const p of layer.points) {
+          const px = x(floor(p[0])), py = y(p[1]);
+          node(stage, 'circle', { cx: px, cy: py, r: 3.2, fill: hue, 'fill-opacity': .75 });
+          at(px, px, py, py, pair(p, layer.name));
+        }
+      } else if (layer.kind === 'intervals') {
+        for (const i of layer.items) {
+          const across = plot.y.scale.kind === 'names';
+          const [a, b, c] = [i.low, i.value, i.high].map(v => across ? x(floor(v)) : y(v));
+          const o = across ? y(i.at) : x(i.at);
+          const line = (u1, u2, v1, v2, w) => node(stage, 'line', across ? { x1: u1, x2: u2, y1: v1, y2: v2, stroke: hue, 'stroke-width': w } : { x1: v1, x2: v2, y1: u1, y2: u2, stroke: hue, 'stroke-width': w });
+          line(a, c, o, o, 2.5); line(a, a, o - 5, o + 5, 2); line(c, c, o - 5, o + 5, 2);
+          node(stage, 'circle', across ? { cx: b, cy: o, r: 4.5, fill: hue } : { cx: o, cy: b, r: 4.5, fill: hue });
+          const [p, q] = [Math.min(a, c), Math.max(a, c)];
+          across ? at(p, q, o - 5, o + 5, i.label) : at(o - 5, o + 5, p, q, i.label);
+        }
+      } else if (layer.kind === 'boxes') {
+        for (const b of layer.items) {
+          const [p0, p1, p2, p3, p4] = b.figures.map(v => x(floor(v))), o = y(b.at), r = row / 2;
+          node(stage, 'line', { x1: p0, x2: p4, y1: o, y2: o, stroke: hue, 'stroke-width': 1.5 });
+          for (const p of [p0, p4]) node(stage, 'line', { x1: p, x2: p, y1: o - r / 2, y2: o + r / 2, stroke: hue, 'stroke-width': 1.5 });
+          node(stage, 'rect', { x: p1, y: o - r, width: Math.max(1.5, p3 - p1), height: row, fill: hue, 'fill-opacity': .3, stroke: hue, 'stroke-width': 1.5 });
+          node(stage, 'line', { x1: p2, x2: p2, y1: o - r, y2: o + r, stroke: hue, 'stroke-width': 3 });
+          at(p0, p4, o - r, o + r, b.label);
+        }
+      } else if (layer.kind === 'spans') {
+        for (const s of layer.items) {
+          const [a, b] = [x(floor(s.from)), x(floor(s.to))].sort((m, n) => m - n), o = y(s.at);
+          node(stage, 'rect', { x: a, y: o - row / 2, width: Math.max(1, b - a), height: row, fill: hue });
+          at(a, b, o - row / 2, o + row / 2, s.label);
+        }
+      } else if (layer.kind === 'heat') {
+        for (const c of layer.cells) {
+          const [a, b] = c.x.map(v => x(floor(v))).sort((m, n) => m - n), [t, u] = c.y.map(v => y(v)).sort((m, n) => m - n);
+          node(stage, 'rect', { x: a, y: t, width: Math.max(.8, b - a), height: Math.max(.8, u - t), fill: `rgba(var(--heat), ${(0.12 + 0.88 * c.shade).toFixed(3)})`, 'shape-rendering': 'crispEdges' });
+          at(a, b, t, u, c.label);
+        }
+      } else if (layer.kind === 'rule') {
+        const v = layer.upright ? x(layer.value) : y(layer.value);
+        node(stage, 'line', layer.upright ? { x1: v, x2: v, y1: M.top, y2: h - M.bottom, stroke: colour(6), 'stroke-width': 1.5, 'stroke-dasharray': '5 3' } : { x1: M.left, x2: W - M.right, y1: v, y2: v, stroke: colour(6), 'stroke-width': 1.5, 'stroke-dasharray': '5 3' });
+      }
+    }
+
+    name(axis, v) { return axis.scale.kind === 'names' ? axis.scale.names[Math.round(v)] ?? '' : words(v, axis.unit); }
+
+    interact(svg, M, W, h, named) {
+      const { plot } = this;
+      const extent = [[M.left, M.top], [W - M.right, h - M.bottom]];
+      const flat = plot.x.scale.kind === 'names';
+      const brush = (named ? d3.brushX() : flat ? d3.brushY() : d3.brush()).extent(extent);
+      const overlay = d3.select(node(svg, 'g', { class: 'overlay' })).call(brush);
+      brush.on('end', () => {
+        const s = d3.event.selection;
+        if (!s) return;
+        overlay.call(brush.move, null);
+        const [[a, b], [c, d]] = named ? [[s[0], M.top], [s[1], h - M.bottom]] : flat ? [[M.left, s[0]], [W - M.right, s[1]]] : s;
+        if (c - a < 6 || d - b < 6) return;
+        this.zoom(flat ? this.reach.x : [this.x.invert(a), this.x.invert(c)], named ? this.reach.y : [this.y.invert(d), this.y.invert(b)]);
+      });
+      const root = overlay.node();
+      root.addEventListener('dblclick', () => this.zoom(plot.x.reach, plot.y.reach));
+      root.addEventListener('pointermove', event => {
+        const frame = svg.getBoundingClientRect(), k = W / frame.width;
+        const px = (event.clientX - frame.left) * k, py = (event.clientY - frame.top) * k;
+        let best = null, least = 28;
+        for (const s of this.spots) {
+          const d = Math.hypot(Math.max(s.x1 - px, 0, px - s.x2), Math.max(s.y1 - py, 0, py - s.y2));
+          if (d < least || d === least && d === 0) { best = s; least = d; }
+        }
+        if (!best) { this.tip.style.visibility = 'hidden'; return; }
+        this.tip.textContent = best.label;
+        const tip = this.tip.getBoundingClientRect();
+        this.tip.style.left = Math.max(0, Math.min(px / k + 14, frame.width - tip.width)) + 'px';
+        this.tip.style.top = Math.max(0, py / k - tip.height - 12) + 'px';
+        this.tip.style.visibility = 'visible';
+      });
+      root.addEventListener('pointerleave', () => { this.tip.style.visibility = 'hidden'; });
+    }
+  }
+
+  for (const figure of document.querySelectorAll('figure[data-plot]')) new Chart(figure, plots[Number(figure.dataset.plot)]);
+  document.documentElement.dataset.plots = String(plots.length);
+})();

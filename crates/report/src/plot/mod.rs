@@ -1,0 +1,297 @@
+//! A plot as a description: axes, layers and the words around them. The renderers draw the same description: [`crate::html`]
+//! for browsers, [`image`] as SVG and PNG, [`text`] for terminals.
+
+pub mod image;
+mod scale;
+pub mod text;
+
+use serde::Serialize;
+
+pub use scale::{Axis, Scale, Unit};
+
+/// A colour by its role in the plot: an index into a palette that people with any kind of colour vision tell apart
+/// (Okabe and Ito 2008). Every renderer has it for light paper, browsers also for dark.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct Hue(pub u8);
+
+impl Hue {
+    /// Lines that are there to compare with: predictions, references, grids of blocks.
+    pub const NEUTRAL: Self = Self(6);
+
+    /// The hue of a leg, the same in every plot.
+    pub const fn of(leg: model::Leg) -> Self {
+        Self(match leg {
+            model::Leg::Tcp => 0,
+            model::Leg::Qdisc => 3,
+            model::Leg::Nic => 2,
+            model::Leg::Network => 1,
+            model::Leg::Total => 6,
+        })
+    }
+
+    /// The hue of the nth of several series.
+    pub const fn nth(n: usize) -> Self {
+        Self((n % 6) as u8)
+    }
+}
+
+/// A mark at one place: an interval around a value.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Interval {
+    /// Its place on the axis of names, or on the other axis.
+    pub at: f64,
+    /// Lower end.
+    pub low: f64,
+    /// The value.
+    pub value: f64,
+    /// Upper end.
+    pub high: f64,
+    /// What it says when pointed at.
+    pub label: String,
+}
+
+/// Five figures of a sample.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Boxed {
+    /// Its row.
+    pub at: f64,
+    /// Whiskers, ends of the box, and the middle: rising.
+    pub figures: [f64; 5],
+    /// What it says when pointed at.
+    pub label: String,
+}
+
+/// A bar along the horizontal axis.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Span {
+    /// Its row.
+    pub at: f64,
+    /// Where it begins.
+    pub from: f64,
+    /// Where it ends.
+    pub to: f64,
+    /// What it says when pointed at.
+    pub label: String,
+}
+
+/// A cell of a heat map.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Cell {
+    /// Left and right.
+    pub x: [f64; 2],
+    /// Bottom and top.
+    pub y: [f64; 2],
+    /// How dark, 0 to 1.
+    pub shade: f64,
+    /// What it says when pointed at.
+    pub label: String,
+}
+
+/// What is drawn. Later layers lie above earlier ones.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Layer {
+    /// Points joined by a line.
+    Line {
+        /// Its name in the legend; empty for none.
+        name: String,
+        /// Its colour.
+        hue: Hue,
+        /// The points, x rising.
+        points: Vec<[f64; 2]>,
+        /// Whether it keeps its height until the next point.
+        step: bool,
+        /// Whether it is dashed.
+        dashed: bool,
+    },
+    /// Points by themselves.
+    Dots {
+        /// Its name in the legend; empty for none.
+        name: String,
+        /// Its colour.
+        hue: Hue,
+        /// The points.
+        points: Vec<[f64; 2]>,
+    },
+    /// Values with intervals: along x where y has names, otherwise along y.
+    Intervals {
+        /// Its name in the legend; empty for none.
+        name: String,
+        /// Its colour.
+        hue: Hue,
+        /// The intervals.
+        items: Vec<Interval>,
+    },
+    /// Boxes with whiskers, along x.
+    Boxes {
+        /// Its name in the legend; empty for none.
+        name: String,
+        /// Its colour.
+        hue: Hue,
+        /// The boxes.
+        items: Vec<Boxed>,
+    },
+    /// Bars along x.
+    Spans {
+        /// Its name in the legend; empty for none.
+        name: String,
+        /// Its colour.
+        hue: Hue,
+        /// The bars.
+        items: Vec<Span>,
+    },
+    /// A heat map.
+    Heat {
+        /// What darkness says.
+        name: String,
+        /// The cells.
+        cells: Vec<Cell>,
+    },
+    /// A line across the plot at a value.
+    Rule {
+        /// What it is.
+        name: String,
+        /// Whether it stands upright, at a value of x.
+        upright: bool,
+        /// The value.
+        value: f64,
+    },
+}
+
+impl Layer {
+    /// A plain line.
+    pub fn line(name: impl Into<String>, hue: Hue, points: Vec<[f64; 2]>) -> Self {
+        Self::Line { name: name.into(), hue, points, step: false, dashed: false }
+    }
+
+    /// A name, and the colour of its key, where it has a place in the legend.
+    pub fn key(&self) -> Option<(&str, Hue, bool)> {
+        let (name, hue, dashed) = match self {
+            Self::Line { name, hue, dashed, .. } => (name, *hue, *dashed),
+            Self::Dots { name, hue, .. }
+            | Self::Intervals { name, hue, .. }
+            | Self::Boxes { name, hue, .. }
+            | Self::Spans { name, hue, .. } => (name, *hue, false),
+            Self::Heat { .. } => return None,
+            Self::Rule { name, .. } => (name, Hue::NEUTRAL, true),
+        };
+        (!name.is_empty()).then_some((name.as_str(), hue, dashed))
+    }
+
+    /// Whether there is nothing to draw.
+    pub fn is_empty(&self) -> bool {
+        match self {
+            Self::Line { points, .. } | Self::Dots { points, .. } => points.is_empty(),
+            Self::Intervals { items, .. } => items.is_empty(),
+            Self::Boxes { items, .. } => items.is_empty(),
+            Self::Spans { items, .. } => items.is_empty(),
+            Self::Heat { cells, .. } => cells.is_empty(),
+            Self::Rule { .. } => false,
+        }
+    }
+
+    /// Every position on both axes.
+    fn each(&self, upright_intervals: bool, mut see: impl FnMut(Option<f64>, Option<f64>)) {
+        match self {
+            Self::Line { points, .. } | Self::Dots { points, .. } => {
+                points.iter().for_each(|p| see(Some(p[0]), Some(p[1])));
+            }
+            Self::Intervals { items, .. } => {
+                for i in items {
+                    for end in [i.low, i.high, i.value] {
+                        if upright_intervals { see(Some(i.at), Some(end)) } else { see(Some(end), Some(i.at)) }
+                    }
+                }
+            }
+            Self::Boxes { items, .. } => {
+                items.iter().for_each(|b| b.figures.iter().for_each(|f| see(Some(*f), Some(b.at))));
+            }
+            Self::Spans { items, .. } => {
+                for s in items {
+                    see(Some(s.from), Some(s.at));
+                    see(Some(s.to), Some(s.at));
+                }
+            }
+            Self::Heat { cells, .. } => {
+                for c in cells {
+                    see(Some(c.x[0]), Some(c.y[0]));
+                    see(Some(c.x[1]), Some(c.y[1]));
+                }
+            }
+            Self::Rule { upright: true, value, .. } => see(Some(*value), None),
+            Self::Rule { value, .. } => see(None, Some(*value)),
+        }
+    }
+}
+
+/// A plot.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Plot {
+    /// Its name in a file's name: letters, digits and dashes.
+    pub id: String,
+    /// What it shows.
+    pub title: String,
+    /// How to read it, with n, and what was left out.
+    pub caption: String,
+    /// Along the bottom.
+    pub x: Axis,
+    /// Along the left.
+    pub y: Axis,
+    /// What is drawn.
+    pub layers: Vec<Layer>,
+    /// The same in figures, for whoever cannot see it.
+    #[serde(skip)]
+    pub table: Option<crate::document::Table>,
+}
+
+impl Plot {
+    /// A plot of these layers, the empty ones left out; `None` where nothing is left. Axes are laid over what is drawn.
+    pub fn new(
+        id: &str,
+        title: impl Into<String>,
+        caption: impl Into<String>,
+        (x, y): (Axis, Axis),
+        mut layers: Vec<Layer>,
+    ) -> Option<Self> {
+        layers.retain(|l| !l.is_empty());
+        if layers.iter().all(|l| matches!(l, Layer::Rule { .. })) {
+            return None;
+        }
+        let upright = !matches!(y.scale, Scale::Names { .. });
+        let (mut xs, mut ys) = (scale::Reach::default(), scale::Reach::default());
+        for layer in &layers {
+            layer.each(upright, |x, y| {
+                x.into_iter().for_each(|x| xs.see(x));
+                y.into_iter().for_each(|y| ys.see(y));
+            });
+        }
+        let (x, y) = (x.over(xs), y.over(ys));
+        Some(Self { id: id.into(), title: title.into(), caption: caption.into(), x, y, layers, table: None })
+    }
+
+    /// With the same in figures.
+    #[must_use]
+    pub fn with_table(mut self, table: crate::document::Table) -> Self {
+        self.table = Some(table);
+        self
+    }
+
+    /// How high it is drawn, in pixels, for a plot of ordinary width.
+    pub fn height(&self) -> u32 {
+        match &self.y.scale {
+            Scale::Names { names } => 110 + 30 * u32::try_from(names.len()).unwrap_or(60).clamp(2, 60),
+            _ => 380,
+        }
+    }
+}
+
+/// Five significant figures: what no screen shows more of, and no file needs to hold.
+pub(crate) fn tidy(value: f64) -> f64 {
+    if value == 0.0 || !value.is_finite() {
+        return value;
+    }
+    let scale = 10f64.powi(4 - value.abs().log10().floor() as i32);
+    let rounded = (value * scale).round() / scale;
+    if rounded.is_finite() { rounded } else { value }
+}

@@ -1,0 +1,250 @@
+//! Axes: their units, their reach, and their ticks.
+
+use serde::Serialize;
+
+/// What the numbers of an axis are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// Plain numbers.
+    Plain,
+    /// Nanoseconds; shown as ns, µs, ms or s.
+    Time,
+    /// Bits a second.
+    Rate,
+    /// Bytes.
+    Bytes,
+    /// Shares of 1; shown in percent.
+    Share,
+}
+
+/// How an axis is divided.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Scale {
+    /// Evenly.
+    Linear,
+    /// Evenly in the logarithm. What is not above zero lies at the lower end.
+    Log,
+    /// One place for each name, the first on top or to the left.
+    Names {
+        /// The names.
+        names: Vec<String>,
+    },
+}
+
+/// An axis.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Axis {
+    /// What it shows; renderers add no unit of their own to it.
+    pub label: String,
+    /// The unit of its numbers.
+    pub unit: Unit,
+    /// How it is divided.
+    pub scale: Scale,
+    /// From where to where.
+    pub reach: [f64; 2],
+    #[serde(skip)]
+    with: Option<f64>,
+}
+
+/// Smallest and largest of what is drawn.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reach {
+    low: f64,
+    least_positive: f64,
+    high: f64,
+}
+
+impl Default for Reach {
+    fn default() -> Self {
+        Self { low: f64::INFINITY, least_positive: f64::INFINITY, high: f64::NEG_INFINITY }
+    }
+}
+
+impl Reach {
+    pub fn see(&mut self, value: f64) {
+        if value.is_finite() {
+            self.low = self.low.min(value);
+            self.high = self.high.max(value);
+            if value > 0.0 {
+                self.least_positive = self.least_positive.min(value);
+            }
+        }
+    }
+}
+
+impl Axis {
+    fn of(label: impl Into<String>, unit: Unit, scale: Scale) -> Self {
+        Self { label: label.into(), unit, scale, reach: [0.0, 1.0], with: None }
+    }
+
+    /// A linear axis.
+    pub fn linear(label: impl Into<String>, unit: Unit) -> Self {
+        Self::of(label, unit, Scale::Linear)
+    }
+
+    /// A logarithmic axis.
+    pub fn log(label: impl Into<String>, unit: Unit) -> Self {
+        Self::of(label, unit, Scale::Log)
+    }
+
+    /// An axis of names.
+    pub fn names(label: impl Into<String>, names: Vec<String>) -> Self {
+        Self::of(label, Unit::Plain, Scale::Names { names })
+    }
+
+    /// One that reaches to this value whatever is drawn: zero, for bars.
+    #[must_use]
+    pub fn reaching(mut self, value: f64) -> Self {
+        self.with = Some(value);
+        self
+    }
+
+    /// Laid over what is drawn.
+    pub(super) fn over(mut self, mut seen: Reach) -> Self {
+        self.with.into_iter().for_each(|v| seen.see(v));
+        self.reach = match &self.scale {
+            Scale::Names { names } => [-0.5, names.len() as f64 - 0.5],
+            Scale::Log => {
+                let low = if seen.least_positive.is_finite() { seen.least_positive } else { 1.0 };
+                let high = seen.high.max(low);
+                // A little air, and never a single point.
+                if high / low < 1.5 { [low / 2.0, high * 2.0] } else { [low / 1.08, high * 1.08] }
+            }
+            Scale::Linear if !seen.low.is_finite() => [0.0, 1.0],
+            Scale::Linear => {
+                let span = seen.high - seen.low;
+                let air = if span > 0.0 { span * 0.04 } else { seen.high.abs().max(1.0) * 0.05 };
+                let edge = |value: f64, air: f64| if self.with == Some(value) { value } else { value + air };
+                [edge(seen.low, -air), edge(seen.high, air)]
+            }
+        };
+        self
+    }
+
+    /// Where a value lies, 0 at the beginning of the axis and 1 at its end; beyond where it is beyond.
+    pub fn place(&self, value: f64) -> f64 {
+        let [low, high] = self.reach;
+        match self.scale {
+            Scale::Log => {
+                let (low, high) = (low.ln(), high.ln());
+                if value > 0.0 { (value.ln() - low) / (high - low) } else { 0.0 }
+            }
+            _ => (value - low) / (high - low),
+        }
+    }
+
+    /// Places of ticks with their words, some `about` of them.
+    pub fn ticks(&self, about: usize) -> Vec<(f64, String)> {
+        match &self.scale {
+            Scale::Names { names } => (0u32..).zip(names).map(|(i, n)| (f64::from(i), n.clone())).collect(),
+            Scale::Log => self.log_ticks(about),
+            Scale::Linear => self.linear_ticks(about),
+        }
+    }
+
+    fn linear_ticks(&self, about: usize) -> Vec<(f64, String)> {
+        let [low, high] = self.reach;
+        let wanted = (high - low) / about.max(1) as f64;
+        let power = 10f64.powf(wanted.log10().floor());
+        let step = [1.0, 2.0, 5.0, 10.0].into_iter().map(|m| m * power).find(|s| *s >= wanted * 0.999);
+        let Some(step) = step.filter(|s| s.is_finite() && *s > 0.0) else { return Vec::new() };
+        let first = (low / step).ceil();
+        (0..=about * 4)
+            .map(|i| (first + i as f64) * step)
+            .take_while(|v| *v <= high + step * 1e-9)
+            // Zero is zero and not what rounding left of it.
+            .map(|v| if v.abs() < step * 1e-9 { 0.0 } else { v })
+            .map(|v| (v, self.words(v, step)))
+            .collect()
+    }
+
+    fn log_ticks(&self, about: usize) -> Vec<(f64, String)> {
+        let [low, high] = self.reach;
+        let decades = (high / low).log10();
+        let steps: &[f64] = if decades <= 1.2 {
+            &[1.0, 1.5, 2.0, 3.0, 5.0, 7.0]
+        } else if decades <= 2.5 {
+            &[1.0, 2.0, 5.0]
+        } else {
+            &[1.0]
+        };
+        let every = (decades / about.max(1) as f64).ceil().max(1.0) as i32;
+        let (from, to) = (low.log10().floor() as i32, high.log10().ceil() as i32);
+        (from..=to)
+            .filter(|p| steps.len() > 1 || p.rem_euclid(every) == 0)
+            .flat_map(|p| steps.iter().map(move |s| s * 10f64.powi(p)))
+            .filter(|v| (low..=high).contains(v))
+            .map(|v| (v, self.words(v, v)))
+            .collect()
+    }
+
+    /// A value in the axis' unit, as fine as `step` asks for.
+    pub fn words(&self, value: f64, step: f64) -> String {
+        let by = |steps: &[(f64, &str)]| {
+            let size = value.abs().max(step.abs());
+            let (scale, unit) =
+                steps.iter().copied().find(|(s, _)| size >= *s * 0.999).unwrap_or(steps[steps.len() - 1]);
+            format!("{} {unit}", number(value / scale, step / scale))
+        };
+        match self.unit {
+            Unit::Plain => number(value, step),
+            Unit::Time => by(&[(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")]),
+            Unit::Rate => by(&[(1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s")]),
+            Unit::Bytes => by(&[(1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")]),
+            Unit::Share => format!("{} %", number(value * 100.0, step * 100.0)),
+        }
+    }
+}
+
+/// With as many decimals as `step` has.
+fn number(value: f64, step: f64) -> String {
+    let decimals = (0..6).find(|d| {
+        let scaled = step * 10f64.powi(*d);
+        (scaled - scaled.round()).abs() < 1e-6 * scaled.abs().max(1e-12)
+    });
+    let text = format!("{value:.*}", decimals.unwrap_or(6) as usize);
+    let (whole, rest) = text.split_once('.').map_or((text.as_str(), None), |(w, r)| (w, Some(r)));
+    let digits = whole.trim_start_matches('-');
+    let grouped = digits.parse::<u64>().map_or_else(|_| digits.to_owned(), crate::quantity::count);
+    let sign = if whole.starts_with('-') && value != 0.0 { "−" } else { "" };
+    rest.map_or_else(|| format!("{sign}{grouped}"), |rest| format!("{sign}{grouped}.{rest}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn words(axis: &Axis, about: usize) -> Vec<String> {
+        axis.ticks(about).into_iter().map(|t| t.1).collect()
+    }
+
+    #[test]
+    fn ticks_are_round_and_bear_their_unit() {
+        let over = |axis: Axis, low: f64, high: f64| Axis { reach: [low, high], ..axis };
+        let time = over(Axis::log("t", Unit::Time), 900.0, 2.5e8);
+        assert_eq!(words(&time, 6), ["1 µs", "10 µs", "100 µs", "1 ms", "10 ms", "100 ms"]);
+        let near = over(Axis::log("t", Unit::Time), 9e6, 2.2e7);
+        assert_eq!(words(&near, 6), ["10 ms", "15 ms", "20 ms"]);
+        let rate = over(Axis::linear("r", Unit::Rate), 0.0, 9.5e8);
+        assert_eq!(words(&rate, 5), ["0 Mbit/s", "200 Mbit/s", "400 Mbit/s", "600 Mbit/s", "800 Mbit/s"]);
+        let share = over(Axis::linear("s", Unit::Share), -0.012, 0.009);
+        assert_eq!(words(&share, 4), ["−1.0 %", "−0.5 %", "0.0 %", "0.5 %"]);
+        let names = Axis::names("n", vec!["a".into(), "b".into()]).over(Reach::default());
+        assert_eq!((names.reach, names.place(0.0), words(&names, 1).len()), ([-0.5, 1.5], 0.25, 2));
+    }
+
+    proptest! {
+        #[test]
+        fn no_value_breaks_an_axis(values in prop::collection::vec(prop::num::f64::ANY, 0..6), log: bool) {
+            let axis = if log { Axis::log("a", Unit::Time) } else { Axis::linear("a", Unit::Rate) };
+            let mut seen = Reach::default();
+            values.iter().for_each(|v| seen.see(*v));
+            let axis = axis.over(seen);
+            prop_assert!(axis.reach[0] < axis.reach[1] || axis.reach[1].is_infinite() || axis.reach[0].abs() > 1e15, "{:?}", axis.reach);
+            prop_assert!(axis.ticks(6).len() < 100);
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! Plots in the characters of a terminal.
+
+use unicode_width::UnicodeWidthStr as _;
+
+use super::{Axis, Hue, Layer, Plot, Scale};
+use crate::canvas::{Canvas, Ink};
+
+/// Rows of a plot without names.
+const HEIGHT: usize = 14;
+/// Columns for the words of the vertical axis, at most.
+const WORDS: usize = 30;
+/// What marks a series where there is no colour to tell it by.
+const MARKS: [char; 6] = ['*', '+', 'o', 'x', '#', '%'];
+
+/// Characters with their inks. Lines are drawn finer than characters, in dots of two by four to each.
+struct Grid {
+    columns: usize,
+    rows: usize,
+    cells: Vec<(char, Option<Ink>)>,
+    dots: Vec<(u8, Option<Ink>)>,
+}
+
+impl Grid {
+    fn new(columns: usize, rows: usize) -> Self {
+        let n = columns * rows;
+        Self { columns, rows, cells: vec![(' ', None); n], dots: vec![(0, None); n] }
+    }
+
+    fn put(&mut self, column: usize, row: usize, c: char, ink: Ink) {
+        if column < self.columns && row < self.rows {
+            self.cells[row * self.columns + column] = (c, Some(ink));
+        }
+    }
+
+    /// A dot at this place of a grid of twice the columns and four times the rows.
+    fn dot(&mut self, x: usize, y: usize, ink: Ink) {
+        const BITS: [[u8; 4]; 2] = [[0x01, 0x02, 0x04, 0x40], [0x08, 0x10, 0x20, 0x80]];
+        let (column, row) = (x / 2, y / 4);
+        if column < self.columns && row < self.rows {
+            let cell = &mut self.dots[row * self.columns + column];
+            *cell = (cell.0 | BITS[x % 2][y % 4], Some(ink));
+        }
+    }
+
+    fn row(&self, row: usize, canvas: &Canvas) -> String {
+        let mut line = String::new();
+        let from = row * self.columns;
+        for (cell, dots) in self.cells[from..from + self.columns].iter().zip(&self.dots[from..]) {
+            let (c, ink) = match (cell.0, dots.0) {
+                (' ', 0) => (' ', None),
+                (' ', bits) => (char::from_u32(0x2800 + u32::from(bits)).unwrap_or('.'), dots.1),
+                _ => *cell,
+            };
+            match ink {
+                Some(ink) => line.push_str(&canvas.paint(ink, c.encode_utf8(&mut [0; 4]))),
+                None => line.push(c),
+            }
+        }
+        line
+    }
+}
+
+/// Draws the plot with its title and its caption.
+pub fn draw(canvas: &Canvas, out: &mut String, plot: &Plot) {
+    out.push('\n');
+    out.push_str(&canvas.paint(Ink::Strong, &canvas.cut(&plot.title, canvas.width)));
+    out.push('\n');
+    let named = matches!(plot.y.scale, Scale::Names { .. });
+    let ticks = plot.y.ticks(if named { usize::MAX } else { 4 });
+    let label = ticks.iter().map(|t| canvas.plain(&t.1).width()).max().unwrap_or(0).min(WORDS.min(canvas.width / 3));
+    let columns = canvas.width.clamp(40, 120).saturating_sub(label + 2).max(16);
+    let rows = if named { ticks.len() } else { HEIGHT };
+    let mut grid = Grid::new(columns, rows);
+    let fine = canvas.colour && canvas.unicode;
+    for (i, layer) in plot.layers.iter().enumerate() {
+        Drawing { grid: &mut grid, plot, named, fine, unicode: canvas.unicode }.layer(layer, MARKS[i % MARKS.len()]);
+    }
+    legend(canvas, out, plot, fine);
+    if !plot.y.label.is_empty() && !named {
+        out.push_str(&canvas.paint(Ink::Faint, &canvas.cut(&plot.y.label, canvas.width)));
+        out.push('\n');
+    }
+    for row in 0..rows {
+        let words = ticks.iter().find(|t| row_of(&plot.y, t.0, rows, named) == row).map_or("", |t| &t.1);
+        let words = canvas.cut(words, label);
+        let fill = " ".repeat(label.saturating_sub(words.width()));
+        let bar = if canvas.unicode { '│' } else { '|' };
+        let line = format!("{}{} {}", canvas.paint(Ink::Faint, &format!("{fill}{words}")), bar, grid.row(row, canvas));
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+    axis(canvas, out, &plot.x, label + 2, columns);
+    let mut text = String::new();
+    canvas.paragraph(&mut text, &plot.caption, 0);
+    for line in text.lines() {
+        out.push_str(&canvas.paint(Ink::Faint, line));
+        out.push('\n');
+    }
+}
+
+fn legend(canvas: &Canvas, out: &mut String, plot: &Plot, fine: bool) {
+    let mut keys: Vec<String> = Vec::new();
+    let mut seen: Vec<&str> = Vec::new();
+    for (i, layer) in plot.layers.iter().enumerate() {
+        let Some((name, hue, _)) = layer.key().filter(|k| !seen.contains(&k.0)) else { continue };
+        seen.push(name);
+        let mark = match layer {
+            Layer::Line { .. } | Layer::Dots { .. } if !fine => MARKS[i % MARKS.len()].to_string(),
+            Layer::Rule { .. } => ":".into(),
+            _ if canvas.unicode => "■".into(),
+            _ => "#".into(),
+        };
+        keys.push(format!("{} {}", canvas.paint(Ink::Hue(hue.0), &mark), canvas.plain(name)));
+    }
+    if keys.len() > 1 {
+        out.push_str(&keys.join("   "));
+        out.push('\n');
+    }
+}
+
+fn row_of(axis: &Axis, value: f64, rows: usize, named: bool) -> usize {
+    let place = axis.place(value).clamp(0.0, 1.0);
+    let down = if named { place } else { 1.0 - place };
+    ((down * rows as f64) as usize).min(rows.saturating_sub(1))
+}
+
+fn axis(canvas: &Canvas, out: &mut String, axis: &Axis, indent: usize, columns: usize) {
+    let (line, tick) = if canvas.unicode { ('─', '┴') } else { ('-', '+') };
+    let mut rule = vec![line; columns];
+    let mut words = String::new();
+    for (value, text) in axis.ticks(columns / 14) {
+        let at = ((axis.place(value) * columns as f64) as usize).min(columns - 1);
+        let text = canvas.plain(&text);
+        let start = at.saturating_sub(text.width() / 2).min(columns.saturating_sub(text.width()));
+        let used = words.width();
+        if start >= used + usize::from(used > 0) {
+            rule[at] = tick;
+            words.push_str(&" ".repeat(start - used));
+            words.push_str(&text);
+        }
+    }
+    let pad = " ".repeat(indent);
+    let label = canvas.cut(&axis.label, columns);
+    for line in [rule.into_iter().collect::<String>(), words, label] {
+        if !line.trim().is_empty() {
+            out.push_str(&canvas.paint(Ink::Faint, &format!("{pad}{line}")));
+            out.push('\n');
+        }
+    }
+}
+
+struct Drawing<'a> {
+    grid: &'a mut Grid,
+    plot: &'a Plot,
+    named: bool,
+    fine: bool,
+    unicode: bool,
+}
+
+impl Drawing<'_> {
+    fn across(&self, value: f64, columns: usize) -> usize {
+        ((self.plot.x.place(value).clamp(0.0, 1.0) * columns as f64) as usize).min(columns.saturating_sub(1))
+    }
+
+    fn column(&self, value: f64) -> usize {
+        self.across(value, self.grid.columns)
+    }
+
+    fn row(&self, value: f64) -> usize {
+        row_of(&self.plot.y, value, self.grid.rows, self.named)
+    }
+
+    fn layer(&mut self, layer: &Layer, mark: char) {
+        let fancy = self.unicode;
+        let glyph = |unicode: char, ascii: char| if fancy { unicode } else { ascii };
+        let (bar, low_end, high_end, dot, dash) =
+            (glyph('█', '#'), glyph('├', '|'), glyph('┤', '|'), glyph('●', 'o'), glyph('─', '-'));
+        match layer {
+            Layer::Line { hue, points, step, .. } => self.line(points, *step, Ink::Hue(hue.0), mark),
+            Layer::Dots { hue, points, .. } => {
+                for p in points {
+                    let (column, row) = (self.column(p[0]), self.row(p[1]));
+                    self.grid.put(column, row, if self.fine { '•' } else { mark }, Ink::Hue(hue.0));
+                }
+            }
+            Layer::Intervals { hue, items, .. } => {
+                for i in items {
+                    let ink = Ink::Hue(hue.0);
+                    if self.named {
+                        let row = self.row(i.at);
+                        self.stroke(i.low, i.high, row, [low_end, dash, high_end], ink);
+                        self.grid.put(self.column(i.value), row, dot, ink);
+                    } else {
+                        let column = self.column(i.at);
+                        for row in self.row(i.high)..=self.row(i.low) {
+                            self.grid.put(column, row, glyph('│', '|'), ink);
+                        }
+                        self.grid.put(column, self.row(i.value), dot, ink);
+                    }
+                }
+            }
+            Layer::Boxes { hue, items, .. } => {
+                for b in items {
+                    let (row, ink) = (self.row(b.at), Ink::Hue(hue.0));
+                    self.stroke(b.figures[0], b.figures[4], row, [low_end, dash, high_end], ink);
+                    self.stroke(b.figures[1], b.figures[3], row, [glyph('▒', '='); 3], ink);
+                    self.grid.put(self.column(b.figures[2]), row, bar, ink);
+                }
+            }
+            Layer::Spans { hue, items, .. } => {
+                for s in items {
+                    let row = self.row(s.at);
+                    self.stroke(s.from, s.to, row, [bar; 3], Ink::Hue(hue.0));
+                }
+            }
+            Layer::Heat { cells, .. } => self.heat(cells),
+            Layer::Rule { upright: true, value, .. } => {
+                let column = self.column(*value);
+                for row in 0..self.grid.rows {
+                    if self.grid.cells[row * self.grid.columns + column].0 == ' ' {
+                        self.grid.put(column, row, glyph('┊', ':'), Ink::Faint);
+                    }
+                }
+            }
+            Layer::Rule { value, .. } => {
+                let row = self.row(*value);
+                for column in (0..self.grid.columns).step_by(2) {
+                    self.grid.put(column, row, glyph('╌', '-'), Ink::Faint);
+                }
+            }
+        }
+    }
+
+    fn stroke(&mut self, from: f64, to: f64, row: usize, [first, middle, last]: [char; 3], ink: Ink) {
+        let (from, to) = (self.column(from), self.column(to));
+        for column in from..=to {
+            let c = if column == to {
+                last
+            } else if column == from {
+                first
+            } else {
+                middle
+            };
+            self.grid.put(column, row, c, ink);
+        }
+    }
+
+    fn line(&mut self, points: &[[f64; 2]], step: bool, ink: Ink, mark: char) {
+        let (wide, high) = if self.fine { (2, 4) } else { (1, 1) };
+        let (columns, rows) = (self.grid.columns * wide, self.grid.rows * high);
+        let at = |d: &Self, p: &[f64; 2]| (d.across(p[0], columns), row_of(&d.plot.y, p[1], rows, d.named));
+        let put = |grid: &mut Grid, x: usize, y: usize| {
+            if wide == 2 { grid.dot(x, y, ink) } else { grid.put(x, y, mark, ink) }
+        };
+        let mut before: Option<(usize, usize)> = None;
+        for p in points.iter().filter(|p| p[0].is_finite() && p[1].is_finite()) {
+            let to = at(self, p);
+            if let Some((x, y)) = before {
+                let corner = if step { vec![(to.0, y), to] } else { vec![to] };
+                let (mut x, mut y) = (x, y);
+                for (u, v) in corner {
+                    let steps = u.abs_diff(x).max(v.abs_diff(y)).max(1);
+                    for i in 1..=steps {
+                        let between = |a: usize, b: usize| {
+                            (a as f64 + (b as f64 - a as f64) * i as f64 / steps as f64).round() as usize
+                        };
+                        put(self.grid, between(x, u), between(y, v));
+                    }
+                    (x, y) = (u, v);
+                }
+            }
+            put(self.grid, to.0, to.1);
+            before = Some(to);
+        }
+    }
+
+    /// The darkest of the cells that share a character decides it.
+    fn heat(&mut self, cells: &[super::Cell]) {
+        let shades: [char; 5] =
+            if self.unicode { ['·', '░', '▒', '▓', '█'] } else { ['.', ':', '+', '*', '#'] };
+        let mut darkest = vec![-1.0f64; self.grid.columns * self.grid.rows];
+        for c in cells {
+            let columns = self.column(c.x[0])..=self.column(c.x[0].max(c.x[1] - (c.x[1] - c.x[0]) * 1e-6));
+            let (a, b) = (self.row(c.y[0]), self.row(c.y[1] - (c.y[1] - c.y[0]) * 1e-6));
+            for row in a.min(b)..=a.max(b) {
+                for column in columns.clone() {
+                    let shade = &mut darkest[row * self.grid.columns + column];
+                    *shade = shade.max(c.shade);
+                }
+            }
+        }
+        for (i, shade) in darkest.into_iter().enumerate().filter(|s| s.1 >= 0.0) {
+            let c = shades[((shade * 5.0) as usize).min(4)];
+            self.grid.put(i % self.grid.columns, i / self.grid.columns, c, Ink::Hue(Hue(0).0));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plot::{Cell, Interval, Span, Unit};
+
+    fn drawn(plot: &Plot, canvas: Canvas) -> String {
+        let mut out = String::new();
+        draw(&canvas, &mut out, plot);
+        out
+    }
+
+    const ASCII: Canvas = Canvas { width: 60, colour: false, unicode: false };
+
+    #[test]
+    fn a_rising_line_rises_and_bears_its_ticks() {
+        let line = Layer::line("a", Hue(0), (1..=100).map(|i| [f64::from(i) * 1e4, f64::from(i) / 100.0]).collect());
+        let other = Layer::line("b", Hue(1), vec![[1e4, 0.1], [1e6, 0.1]]);
+        let axes = (Axis::log("time", Unit::Time), Axis::linear("share", Unit::Share));
+        let plot = Plot::new("p", "title", "n = 100 sends", axes, vec![line, other]).unwrap();
+        let text = drawn(&plot, ASCII);
+        assert!(text.is_ascii(), "{text}");
+        for word in ["title", "* a", "+ b", "100 us", "1 ms", "100 %", "0 %", "n = 100 sends", "time"] {
+            assert!(text.contains(word), "{word}: {text}");
+        }
+        let rows: Vec<usize> = text.lines().filter(|l| l.contains('|')).filter_map(|l| l.rfind('*')).collect();
+        assert!(rows.len() > 8 && rows.is_sorted_by(|a, b| a >= b), "{rows:?}\n{text}");
+        let fine = drawn(&plot, Canvas { width: 80, colour: true, unicode: true });
+        assert!(fine.chars().any(|c| ('\u{2801}'..='\u{28ff}').contains(&c)), "{fine}");
+        assert!(text.lines().all(|l| l.width() <= 60), "{text}");
+    }
+
+    #[test]
+    fn rows_of_names_hold_bars_intervals_and_rules() {
+        let spans = vec![Span { at: 0.0, from: 0.0, to: 5.0, label: String::new() }];
+        let items = vec![Interval { at: 1.0, low: 2.0, value: 4.0, high: 6.0, label: String::new() }];
+        let layers = vec![
+            Layer::Spans { name: "s".into(), hue: Hue(0), items: spans },
+            Layer::Intervals { name: "i".into(), hue: Hue(1), items },
+            Layer::Rule { name: "zero".into(), upright: true, value: 10.0 },
+        ];
+        let axes = (Axis::linear("x", Unit::Plain), Axis::names("", vec!["first".into(), "second".into()]));
+        let text = drawn(&Plot::new("p", "t", "c", axes, layers).unwrap(), ASCII);
+        let row = |name: &str| text.lines().find(|l| l.trim_start().starts_with(name)).unwrap().to_owned();
+        assert!(row("first").contains("#####"), "{text}");
+        assert!(
+            row("second").contains("|---") && row("second").contains('o') && row("second").ends_with(':'),
+            "{text}"
+        );
+        let cells = vec![Cell { x: [0.0, 1.0], y: [0.0, 1.0], shade: 1.0, label: String::new() }];
+        let axes = (Axis::linear("x", Unit::Plain), Axis::linear("y", Unit::Plain));
+        let heat = Plot::new("h", "t", "c", axes, vec![Layer::Heat { name: "n".into(), cells }]).unwrap();
+        assert!(drawn(&heat, ASCII).contains("###"));
+    }
+}

@@ -1,0 +1,160 @@
+//! `wirelapse report`.
+
+use std::ffi::OsStr;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use ::report::document::Document;
+use ::report::plot::image::{self, Letters};
+use ::report::{Canvas, html, page, terminal};
+use anyhow::Context as _;
+use store::RunKind;
+
+use crate::exit::BadInput;
+use crate::trace;
+
+/// Show what runs say: on the terminal, as one HTML file, or as images
+///
+/// A run is a directory that `trace -o`, `study -o` or `analyze -o` made. The HTML file needs nothing else: no network, no second
+/// file. With none of --html, --png and --svg the report goes to the terminal.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Run directories, shown one after the other
+    #[arg(required = true, value_name = "RUN")]
+    runs: Vec<PathBuf>,
+    /// Write one self-contained HTML file
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Write each plot as a PNG file into this directory
+    #[arg(long, value_name = "DIR")]
+    png: Option<PathBuf>,
+    /// Write each plot as an SVG file into this directory
+    #[arg(long, value_name = "DIR")]
+    svg: Option<PathBuf>,
+    /// Open the HTML file in a browser
+    #[arg(long, requires = "html")]
+    open: bool,
+    /// Write over files that exist
+    #[arg(long)]
+    force: bool,
+}
+
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let refuse = |path: &Path| {
+        let exists = !args.force && path.symlink_metadata().is_ok();
+        exists
+            .then(|| BadInput(format!("{} exists: name another file, or add --force to write over it", path.display())))
+    };
+    // Before any run is read: what cannot be written is found at once.
+    args.html.as_deref().and_then(refuse).map_or(Ok(()), Err)?;
+    let documents = args.runs.iter().map(|run| document(run)).collect::<anyhow::Result<Vec<_>>>()?;
+    let mut written = Vec::new();
+    if let Some(path) = &args.html {
+        write_page(path, &documents, args.force)?;
+        written.push(path.clone());
+    }
+    if args.png.is_some() || args.svg.is_some() {
+        let letters = Letters::new(crate::font::read()?)?;
+        for (run, document) in args.runs.iter().zip(&documents) {
+            let prefix = if args.runs.len() > 1 { format!("{}-", name(run)) } else { String::new() };
+            for (dir, kind) in [(&args.svg, "svg"), (&args.png, "png")] {
+                let Some(dir) = dir else { continue };
+                std::fs::create_dir_all(dir).with_context(|| format!("cannot make the directory {}", dir.display()))?;
+                for plot in document.plots() {
+                    let path = dir.join(format!("{prefix}{}.{kind}", plot.id));
+                    refuse(&path).map_or(Ok(()), Err)?;
+                    let hidden = dir.join(format!(".unfinished-{prefix}{}.{kind}", plot.id));
+                    let drawn = match kind {
+                        "svg" => image::svg(plot, letters)
+                            .map_err(anyhow::Error::from)
+                            .and_then(|text| Ok(std::fs::write(&hidden, text)?)),
+                        _ => image::png(plot, &hidden, letters).map_err(anyhow::Error::from),
+                    };
+                    finish(&hidden, &path, drawn)?;
+                    written.push(path);
+                }
+            }
+        }
+    }
+    let mut out = io::stdout().lock();
+    if written.is_empty() && args.png.is_none() && args.svg.is_none() {
+        out.write_all(terminal::text(&canvas(), &documents).as_bytes())?;
+    }
+    for path in &written {
+        let bytes = path.metadata().map_or(0, |m| m.len());
+        writeln!(out, "{}: {:.1} kB", path.display(), bytes as f64 / 1e3)?;
+    }
+    out.flush()?;
+    if let (true, Some(path)) = (args.open, &args.html) {
+        open(path)?;
+    }
+    Ok(())
+}
+
+/// The paper of the terminal: its width, or 100 columns in a pipe.
+pub fn canvas() -> Canvas {
+    let terminal = io::IsTerminal::is_terminal(&io::stdout());
+    let width = ratatui::crossterm::terminal::size().ok().filter(|_| terminal).map(|s| usize::from(s.0));
+    Canvas { width: width.unwrap_or(100), colour: terminal && trace::colour_wanted(), unicode: trace::unicode() }
+}
+
+/// Writes a page: under a hidden name first, so that it is whole or not there.
+pub fn write_page(path: &Path, documents: &[Document], force: bool) -> anyhow::Result<()> {
+    if !force && path.symlink_metadata().is_ok() {
+        let problem = format!("{} exists: name another file, or add --force to write over it", path.display());
+        return Err(BadInput(problem).into());
+    }
+    let Some(file) = path.file_name() else {
+        return Err(BadInput(format!("{} is no name for a file", path.display())).into());
+    };
+    let mut hidden = OsStr::new(".unfinished-").to_owned();
+    hidden.push(file);
+    let hidden = path.with_file_name(hidden);
+    let made_by = format!("Made by wirelapse {}.", env!("CARGO_PKG_VERSION"));
+    let written = std::fs::write(&hidden, html::page(documents, &made_by)).map_err(anyhow::Error::from);
+    finish(&hidden, path, written)
+}
+
+/// Gives the hidden file its name, or takes away what is left of it.
+fn finish(hidden: &Path, path: &Path, written: anyhow::Result<()>) -> anyhow::Result<()> {
+    written.and_then(|()| Ok(std::fs::rename(hidden, path)?)).map_err(|error| {
+        let _ = std::fs::remove_file(hidden);
+        error.context(format!("cannot write {}", path.display()))
+    })
+}
+
+/// What a run is called: its directory's own name.
+pub fn name(run: &Path) -> String {
+    let whole = run.canonicalize().ok();
+    let last = whole.as_deref().unwrap_or(run).file_name().unwrap_or(run.as_os_str());
+    last.to_string_lossy().into_owned()
+}
+
+/// A run that cannot be read is bad input.
+pub fn blame(error: store::Error) -> anyhow::Error {
+    BadInput(error.to_string()).into()
+}
+
+fn document(run: &Path) -> anyhow::Result<Document> {
+    let name = name(run);
+    match store::kind(run).map_err(blame)? {
+        RunKind::Trace => {
+            let run = store::Run::open(run).map_err(blame)?;
+            page::trace::document(&name, &run).map_err(blame)
+        }
+        RunKind::Study => {
+            let (provenance, trials, _) = ::study::ledger::load(run).map_err(|e| BadInput(e.to_string()))?;
+            Ok(page::study::document(&name, &provenance, &trials))
+        }
+        RunKind::Capture => {
+            let (run, state) = store::capture::Run::read(run).map_err(blame)?;
+            Ok(page::capture::document(&name, &run, state))
+        }
+    }
+}
+
+/// Hands the file to the desktop's own opener.
+fn open(path: &Path) -> anyhow::Result<()> {
+    let opened = std::process::Command::new("xdg-open").arg(path).stdout(std::process::Stdio::null()).spawn();
+    opened.map(|_| ()).with_context(|| format!("cannot start xdg-open: open {} yourself", path.display()))
+}
