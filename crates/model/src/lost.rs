@@ -65,6 +65,8 @@ counters! {
     unstamped: "sends, at least, gone from the write queue before the kernel could stamp them",
     /// Sends passed over because of `--max-rate`.
     over_rate: "sends passed over by --max-rate",
+    /// Sampling windows that were never opened, as the machine was too busy: the share that was seen is smaller for it.
+    windows_missed: "sampling windows that were not opened, as the machine was too busy",
     /// Receives that found the ring buffer full.
     receive_ring_buffer: "receives that found the ring buffer full",
     /// Received segments that came while every slot of their connection was taken.

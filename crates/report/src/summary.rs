@@ -18,6 +18,16 @@ pub struct Limits {
     pub slowest: usize,
 }
 
+/// The most that the figures of one connection take, bytes: four legs and their distributions, at the finest.
+const CONNECTION: u64 = 290 << 10;
+
+impl Limits {
+    /// The bytes that a summary within these limits takes at the very most.
+    pub const fn memory_bound(&self) -> u64 {
+        self.connections as u64 * CONNECTION
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self { connections: 500, slowest: 5 }

@@ -25,6 +25,8 @@ fn provenance() -> Provenance {
         max_rate: None,
         clock: ClockReading { realtime_offset_ns: 0, realtime_offset_error_ns: 0 },
         start_ns: 1_000_000_000,
+        receiving: None,
+        packets: None,
         path: None,
     }
 }

@@ -17,7 +17,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     let sizes = after("--size").iter().map(|size| size.parse().map(Load::Stream)).collect::<Result<Vec<_>, _>>()?;
     let ways =
         after("--way").iter().map(|key| find(key).ok_or(format!("no way {key:?}"))).collect::<Result<Vec<_>, _>>()?;
-    let mut plan = Plan::of_bars(Duration::from_secs(seconds), u64::from(std::process::id()));
+    let mut plan = Plan::of_bars(Duration::from_secs(seconds), u64::from(std::process::id()))?;
     if !sizes.is_empty() {
         plan.loads = sizes;
     }

@@ -6,6 +6,7 @@
 //! kernel part closes it. A connection that begins between passes draws its own window (`window_draw()` in
 //! `bpf/following.h`).
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -50,10 +51,14 @@ impl Windows {
     }
 
     /// It was opened at `now`: on to the next period. A window that opens late keeps its length, and those of periods that were
-    /// missed follow at once, so the share stays right; behind by more than four periods the rest is given up.
-    pub(crate) fn opened(&mut self, now: u64) {
-        self.period_start = (self.period_start + self.period()).max(now.saturating_sub(4 * self.period()));
+    /// missed follow at once, so the share stays right; behind by more than four periods the rest is given up. Tells how many windows
+    /// that are.
+    pub(crate) fn opened(&mut self, now: u64) -> u64 {
+        let (next, least) = (self.period_start + self.period(), now.saturating_sub(4 * self.period()));
+        let missed = least.saturating_sub(next).div_ceil(self.period());
+        self.period_start = next + missed * self.period();
         self.draw();
+        missed
     }
 }
 
@@ -68,7 +73,13 @@ pub(crate) struct Sampler {
 
 impl Sampler {
     /// Begins with one window in `every` window lengths; 1 is one window without an end, which the kernel part has open already.
-    pub(crate) fn start(passes: Arc<Mutex<Passes>>, every: u32, seed: u64) -> Result<Self, Error> {
+    /// Windows that are given up are added to `missed`.
+    pub(crate) fn start(
+        passes: Arc<Mutex<Passes>>,
+        every: u32,
+        seed: u64,
+        missed: Arc<AtomicU64>,
+    ) -> Result<Self, Error> {
         let failed = Arc::new(Mutex::new(None));
         let (change, changes) = mpsc::channel();
         let thread = std::thread::Builder::new()
@@ -76,7 +87,7 @@ impl Sampler {
             .spawn({
                 let failed = Arc::clone(&failed);
                 move || {
-                    if let Err(error) = run(&passes, every, seed, &changes) {
+                    if let Err(error) = run(&passes, every, seed, &changes, &missed) {
                         *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
                     }
                 }
@@ -111,7 +122,13 @@ impl Drop for Sampler {
     }
 }
 
-fn run(passes: &Mutex<Passes>, every: u32, seed: u64, changes: &mpsc::Receiver<u32>) -> Result<(), Error> {
+fn run(
+    passes: &Mutex<Passes>,
+    every: u32,
+    seed: u64,
+    changes: &mpsc::Receiver<u32>,
+    missed: &AtomicU64,
+) -> Result<(), Error> {
     let start = Instant::now();
     let now = || start.elapsed().as_nanos() as u64;
     let lock = || passes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -122,7 +139,7 @@ fn run(passes: &Mutex<Passes>, every: u32, seed: u64, changes: &mpsc::Receiver<u
             Err(RecvTimeoutError::Disconnected) => return Ok(()),
             Err(RecvTimeoutError::Timeout) => {
                 if let Some(windows) = &mut windows {
-                    windows.opened(now());
+                    missed.fetch_add(windows.opened(now()), Ordering::Relaxed);
                     lock().open(WINDOW_NS)?;
                 }
             }
@@ -152,16 +169,17 @@ mod tests {
         #[test]
         fn the_share_is_the_one_asked_for(every in 2u32..200, seed: u64, late in 0u64..3 * WINDOW_NS) {
             let mut windows = Windows::new(every, 0, seed);
-            let (mut now, mut opened) = (0, 0u64);
+            let (mut now, mut opened, mut missed) = (0, 0u64, 0u64);
             let periods = 50;
             while now < periods * u64::from(every) * WINDOW_NS {
                 now = now.max(windows.next()) + late;
-                windows.opened(now);
+                missed += windows.opened(now);
                 opened += 1;
             }
-            // One more or less for where the last period is cut; lateness beyond a period is given up only after four.
-            let least = if late > u64::from(every) * WINDOW_NS { 0 } else { periods - 1 };
-            prop_assert!((least..=periods + 2).contains(&opened), "{opened} windows in {periods} periods");
+            // One more or less for where the last period is cut; what is given up is told.
+            prop_assert!((periods - 1..=periods + 2).contains(&(opened + missed)), "{opened} and {missed} in {periods} periods");
+            // Lateness of less than a period is always made up for.
+            prop_assert!(missed == 0 || late > u64::from(every) * WINDOW_NS);
         }
 
         #[test]

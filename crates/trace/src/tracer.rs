@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::os::fd::AsRawFd as _;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant as WallInstant};
 
@@ -56,6 +57,7 @@ pub struct Tracer {
     /// What was lost of received bytes before the last [`Tracer::resume`].
     receive_lost: Lost,
     packets: Option<Packets>,
+    windows_missed: Arc<AtomicU64>,
     passes: Arc<Mutex<Passes>>,
     ring: RingBuffer<'static>,
     inbox: Arc<Mutex<Inbox>>,
@@ -257,6 +259,7 @@ impl Tracer {
             receiving: None,
             receive_lost: Lost::default(),
             packets: None,
+            windows_missed: Arc::default(),
             passes: Arc::new(Mutex::new(passes)),
             ring,
             inbox,
@@ -282,7 +285,8 @@ impl Tracer {
         self.packets.as_ref().map_or(Ok(()), Packets::pick_up)?;
         if let Some(every) = windows_every(&self.config) {
             let seed = clock::monotonic() ^ (u64::from(std::process::id()) << 32);
-            self.sampler = Some(Sampler::start(Arc::clone(&self.passes), every, seed)?);
+            self.sampler =
+                Some(Sampler::start(Arc::clone(&self.passes), every, seed, Arc::clone(&self.windows_missed))?);
         }
         Ok(())
     }
@@ -425,6 +429,7 @@ impl Tracer {
             disorder: inbox.disorder,
             unstamped: raw.unstamped,
             over_rate: raw.over_rate,
+            windows_missed: self.windows_missed.load(Ordering::Relaxed),
             receive_disorder: inbox.receive_disorder,
             ..self.receive_lost
                 + self.receiving.as_ref().map(Receiving::lost).unwrap_or_default()

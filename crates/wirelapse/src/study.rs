@@ -1,5 +1,7 @@
 //! `wirelapse study`.
 
+mod overhead;
+
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -20,7 +22,7 @@ use crate::workload::{self, Interrupt};
 /// With --host the trials run from this host to a `wirelapse serve` on another one: what only the lab can set (delay, rate,
 /// loss, …) is refused then, and this host's sysctls are changed with --on-this-host alone, and put back however it ends.
 ///
-/// Built-in: timestamps, small-messages, window-scaling, congestion.
+/// Built-in: timestamps, small-messages, window-scaling, congestion, and overhead: what observing costs, on this machine.
 #[derive(clap::Args)]
 pub struct Args {
     /// A built-in study, or a plan in a TOML file
@@ -79,7 +81,7 @@ fn chosen(args: &Args, what: &str) -> anyhow::Result<Study> {
         });
     }
     if !what.ends_with(".toml") && !Path::new(what).exists() {
-        let names: Vec<&str> = builtin::ALL.iter().map(|b| b.name).collect();
+        let names: Vec<&str> = builtin::ALL.iter().map(|b| b.name).chain([overhead::NAME]).collect();
         let problem = format!("there is no study {what:?}: give a plan's file, or one of {}", names.join(", "));
         return Err(BadInput(problem).into());
     }
@@ -103,6 +105,9 @@ fn ground(args: &Args, study: &Study) -> anyhow::Result<Ground> {
 }
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
+    if args.what.as_deref() == Some(overhead::NAME) {
+        return overhead::run(args);
+    }
     let (study, seed, mut ledger, mut trials) = match &args.resume {
         Some(directory) => {
             let (ledger, trials) = Ledger::resume(directory).map_err(blame)?;

@@ -18,6 +18,7 @@ use trace::command::Stopped;
 use trace::{Error, IpNet, Tracer};
 
 use crate::exit::BadInput;
+use crate::workload;
 use lab_path::Networks;
 pub use machine::{colour_wanted, unicode};
 use outputs::Outputs;
@@ -61,6 +62,9 @@ pub struct Args {
     /// Record at most this many sends a second
     #[arg(long, value_name = "N/s", value_parser = request::rate)]
     max_rate: Option<std::num::NonZeroU32>,
+    /// Follow at most this many connections at once: each takes 65 KiB of kernel memory from the beginning
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    max_connections: u32,
     /// Show this many of the slowest sends
     #[arg(long, value_name = "N", default_value_t = 5)]
     slowest: usize,
@@ -166,6 +170,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
 
     let mut facts = facts(&tracer);
+    let kernel_bound = tracer.memory_bound();
     let last = tracer.finish(&mut |event| outputs.event(&event)).context("the end of the trace cannot be had")?;
     outputs.end_requests();
     facts.lost = last.lost + outputs.lost();
@@ -180,6 +185,16 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         std::thread::sleep(TURN);
     }
     outputs.finish(&request, &facts, &networks)?;
+    if !request.json {
+        let (kernel, own) = (kernel_bound, report::Limits::default().memory_bound());
+        request.tell(&format!(
+            "Memory: at most {} however long a trace takes: {} in the kernel for {} connections, and {} for their figures here.",
+            workload::amount(kernel + own),
+            workload::amount(kernel),
+            args.max_connections,
+            workload::amount(own)
+        ))?;
+    }
     if let Some(name) = request.command.first() {
         let name = std::path::Path::new(name).display();
         request.tell(&match ended {

@@ -54,6 +54,27 @@ pub struct Cpus {
     pub others: usize,
 }
 
+impl Cpus {
+    /// The first two that this thread may run on.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] where there is one alone.
+    pub fn choose() -> Result<Self, Error> {
+        // SAFETY: a zeroed set is an empty one.
+        let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+        // SAFETY: the pointer is to a live set of the given size.
+        if unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) } != 0 {
+            return Err(step("ask which CPUs there are")(std::io::Error::last_os_error()));
+        }
+        // SAFETY: the numbers are below the size of the set.
+        let mut allowed = (0..libc::CPU_SETSIZE as usize).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) });
+        match (allowed.next(), allowed.next()) {
+            (Some(sender), Some(others)) => Ok(Self { sender, others }),
+            _ => Err(Error::Setting("what observing costs is measured on two CPUs, and here is only one".into())),
+        }
+    }
+}
+
 /// What one slice of time showed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Slice {

@@ -36,24 +36,35 @@ pub struct Plan {
 
 impl Plan {
     /// Every way there is, under sends of 1, 16 and 128 KiB and under request and response; the quick form, few seconds of each.
-    pub fn whole(quick: bool, seed: u64) -> Self {
+    ///
+    /// # Errors
+    /// [`Error::Setting`] where there are not two CPUs to run on.
+    pub fn whole(quick: bool, seed: u64) -> Result<Self, Error> {
         let loads = vec![Load::Stream(1 << 10), Load::Stream(16 << 10), Load::Stream(128 << 10), Load::Exchange];
-        let (slice, length) = if quick { (10, 3) } else { (30, 120) };
-        Self {
+        let (slice, length) = if quick { (10, 4) } else { (30, 120) };
+        Ok(Self {
             loads,
             ways: ways::ALL.iter().collect(),
             slice: Duration::from_millis(slice),
             warm_up: Duration::from_millis(slice / 3),
             length: Duration::from_secs(length),
             seed,
-            cpus: Cpus { sender: 0, others: 1 },
-        }
+            cpus: Cpus::choose()?,
+        })
     }
 
     /// The ways and loads that the bars are about.
-    pub fn of_bars(length: Duration, seed: u64) -> Self {
+    ///
+    /// # Errors
+    /// As of [`Plan::whole`].
+    pub fn of_bars(length: Duration, seed: u64) -> Result<Self, Error> {
         let loads = vec![Load::Stream(1 << 10), Load::Stream(16 << 10)];
-        Self { loads, ways: ways::with_bars(), length, ..Self::whole(false, seed) }
+        Ok(Self { loads, ways: ways::with_bars(), length, ..Self::whole(false, seed)? })
+    }
+
+    /// Takes no longer than this, about.
+    pub fn spend(&mut self, budget: Duration) {
+        self.length = self.length.min(budget / self.loads.len().max(1) as u32);
     }
 
     /// How long it all takes, about.
@@ -91,6 +102,12 @@ pub fn run(
     tell: &mut (dyn FnMut(&Progress) + Send),
     go_on: &(dyn Fn() -> bool + Sync),
 ) -> Result<Outcome, Error> {
+    // SAFETY: geteuid takes nothing and cannot fail.
+    if unsafe { libc::geteuid() } != 0 {
+        return Err(Error::Setting(
+            "study overhead needs root, for BPF and a network namespace: run it with sudo".into(),
+        ));
+    }
     let mut outcome = Outcome::new(plan);
     for (number, &load) in plan.loads.iter().enumerate() {
         let mut told = |share: f64| {

@@ -111,7 +111,8 @@ static __always_inline void on_owner(struct bpf_sock *sk, const struct sock *vie
 static __always_inline void on_callback(struct bpf_sock_ops *skops, __u32 op, struct socket_info *info, struct row *row,
 					const struct tcp_sock *tp)
 {
-	__u64 now = bpf_ktime_get_ns();
+	/* A round-trip sample is taken of a segment that has just come in. */
+	__u64 now = STAMPS && op == BPF_SOCK_OPS_RTT_CB ? taken_up(tp) : bpf_ktime_get_ns();
 
 	if (op == BPF_SOCK_OPS_STATE_CB) {
 		state_changed(info, row, tp, skops->args[0], skops->args[1], now);

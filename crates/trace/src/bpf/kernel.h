@@ -274,6 +274,7 @@ struct tcp_sock {
 	__u32 total_retrans;
 	__u64 bytes_acked;
 	__u64 tcp_wstamp_ns;
+	__u64 tcp_clock_cache;
 	__u8 nonagle : 4;
 	__u32 chrono_start;
 	__u32 chrono_stat[3];

@@ -249,7 +249,7 @@ static __always_inline void on_stage(struct bpf_sock_ops_kern *kern, __u32 op, s
 		on_nic(skb, row, number, shared->hwtstamps.hwtstamp);
 		break;
 	case BPF_SOCK_OPS_TSTAMP_ACK_CB:
-		slots_acked(row, number, key, bpf_ktime_get_ns());
+		slots_acked(row, number, key, taken_up(VIEW(kern->sk, struct tcp_sock)));
 		break;
 	}
 }

@@ -17,6 +17,13 @@ static __always_inline struct sock *sock_of(const struct tcp_sock *tp)
 	return (struct sock *)&tp->inet_conn.icsk_inet.sk;
 }
 
+/* When TCP took up the segment that it works on, by the clock of bpf_ktime_get_ns(): tcp_mstamp_refresh() reads it for every segment
+ * that comes in. Reading the clock is the dearest thing that a callback does, and here it has just been read. */
+static __always_inline __u64 taken_up(const struct tcp_sock *tp)
+{
+	return tp->tcp_clock_cache;
+}
+
 /* tcp_small_queue_check(): the bytes that may wait below TCP. */
 static __always_inline __u64 small_queue_limit(const struct sock *sk, __u32 truesize)
 {

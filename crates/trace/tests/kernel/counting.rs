@@ -207,17 +207,20 @@ fn windows_cover_the_share_that_was_asked_for_on_each_connection() {
     }
     let (events, summary) = trace.finish();
     let coverage = summary.coverage;
-    // 80 windows in 4 s; a machine that is far too busy misses some.
+    // 80 windows of 10 ms in 4 s. What a machine that is far too busy gave up is counted; at the end up to four may be owing.
+    let each = coverage.followed.as_secs_f64()
+        / events.iter().filter(|e| matches!(e, model::Event::Closed { .. })).count() as f64;
+    let given_up = summary.lost.windows_missed as f64 * 0.01 / each;
     let by_time = coverage.armed.as_secs_f64() / coverage.followed.as_secs_f64();
     let by_bytes = coverage.bytes_armed as f64 / coverage.bytes_written as f64;
-    assert!((0.1..0.26).contains(&by_time), "{by_time}");
-    assert!((0.1..0.28).contains(&by_bytes), "{by_bytes}");
+    assert!((0.175..0.22).contains(&(by_time + given_up)), "{by_time} and {given_up}");
+    assert!((0.15 - given_up..0.25).contains(&by_bytes), "{by_bytes}");
     for event in &events {
         if let model::Event::Closed { totals, .. } = event
             && totals.bytes_written > 0
         {
             let share = totals.bytes_armed as f64 / totals.bytes_written as f64;
-            assert!((0.08..0.32).contains(&share), "{share} of one connection");
+            assert!((0.12 - given_up..0.28).contains(&share), "{share} of one connection");
         }
     }
     // What is recorded is what was written while armed, to the byte.

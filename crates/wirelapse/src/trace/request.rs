@@ -94,6 +94,7 @@ impl Request {
                 receive: args.receive || args.requests,
                 packets: args.every_packet,
                 udp: args.udp,
+                max_connections: args.max_connections,
                 ..Config::default()
             },
             command: args.command.clone(),
