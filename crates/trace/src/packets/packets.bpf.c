@@ -291,9 +291,10 @@ static __always_inline bool headers_of(const struct sk_buff *skb, __u32 protocol
 	struct ipv4_header v4;
 	bool first_fragment = false;
 
+	/* Older verifiers let nothing be read that was not written, though no branch does so. */
+	__builtin_memset(to, 0, sizeof(*to));
 	if (bpf_probe_read_kernel(&v4, sizeof(v4), (void *)ip))
 		return false;
-	to->later_fragment = 0;
 	if (v4.version_length >> 4 == 4) {
 		if (v4.protocol != protocol)
 			return false;
@@ -327,7 +328,7 @@ static __always_inline bool headers_of(const struct sk_buff *skb, __u32 protocol
 		}
 	}
 	if (to->later_fragment)
-		return true;
+		return protocol == IPPROTO_UDP;
 	if (protocol == IPPROTO_TCP) {
 		struct tcp_header tcp;
 
