@@ -63,7 +63,8 @@ pub fn delayed_ack_exchanges(round_trip_s: f64) -> f64 {
     1.0 / (DELAYED_ACK_S + round_trip_s)
 }
 
-/// The goodput of one stream from a to b, bits a second: the least of framing, window (where scaling is off) and loss.
+/// The goodput of one stream from a to b, bits a second: the least of framing, window (65,535 bytes where scaling
+/// is off, the receive buffer's bound where the plan sets it) and loss.
 /// `None` where nothing bounds it. Says nothing of short transfers, several flows or reordering.
 pub fn goodput(setup: &Setup) -> Option<f64> {
     goodput_over(setup, setup.round_trip_s()?)
@@ -84,6 +85,12 @@ pub fn goodput_over(setup: &Setup, round_trip_s: f64) -> Option<f64> {
     }
     if off("net.ipv4.tcp_window_scaling") && round_trip_s > 0.0 {
         bounds.push(window(UNSCALED_WINDOW_BYTES, round_trip_s));
+    }
+    // No window is larger than the buffer that it promises room in: the third number is the most it grows to.
+    let most =
+        setup.sysctl(Side::B, "net.ipv4.tcp_rmem").and_then(|v| v.split_whitespace().nth(2)?.parse::<f64>().ok());
+    if let Some(bytes) = most.filter(|b| *b > 0.0 && round_trip_s > 0.0) {
+        bounds.push(window(bytes, round_trip_s));
     }
     let loss = way.loss.share();
     if loss > 0.0 && round_trip_s > 0.0 {
@@ -115,6 +122,17 @@ mod tests {
         assert!((window(UNSCALED_WINDOW_BYTES, 0.025_392) / 1e6 - 20.65).abs() < 0.01);
         assert!(window(UNSCALED_WINDOW_BYTES, 0.000_388) > 1e9);
         assert!((delayed_ack_exchanges(0.001) - 24.39).abs() < 0.01);
+    }
+
+    #[test]
+    fn the_receive_buffer_bounds_the_window() {
+        let mut setup = Setup::default();
+        for (name, value) in [("rate", "1gbit"), ("delay", "500ms"), ("net.ipv4.tcp_rmem", "4096 131072 67108864")] {
+            setup.set(name, value).unwrap();
+        }
+        assert!((goodput(&setup).unwrap() - 67_108_864.0 * 8.0).abs() < 1.0);
+        setup.set("delay", "10ms").unwrap();
+        assert!((goodput(&setup).unwrap() / 1e6 - 941.5).abs() < 0.1);
     }
 
     #[test]

@@ -192,8 +192,8 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
     c.tables.extend([beside, memory]);
     c.verdict.extend(cost(study, trials, seed));
     c.notes.push(format!(
-        "prediction: the lesser of {} (framing) and 65,535 bytes a round trip; the round trip is the path's own, without \
-         queues and hosts, so below 1 ms the prediction is an upper bound",
+        "prediction: the least of {} (framing), the receive buffer's bound and, with scaling off, 65,535 bytes a round \
+         trip; it leaves out slow start; the round trip is the path's own, without queues and hosts, so below 1 ms the prediction is an upper bound",
         quantity("goodput", predict::framing(1e9, 1_500, false, 32))
     ));
     c.notes.push(
