@@ -37,6 +37,6 @@ bench:
 # New inputs stay in fuzz/corpus, which the tests replay.
 fuzz:
 	@setup/install build
-	@for target in capture frame text; do \
+	@for target in capture frame text control attribute; do \
 	    nice cargo +nightly fuzz run -O $$target -- -max_total_time=180 -max_len=4096 -rss_limit_mb=800 || exit 1; \
 	done

@@ -11,6 +11,8 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("bpf", "capabilities"),
     ("bpf", "baselines"),
     ("watch", "watch"),
+    ("receive", "receive"),
+    ("packets", "packets"),
 ];
 
 fn main() {

@@ -70,6 +70,13 @@ impl Budget {
         *share = share.saturating_add(time);
     }
 
+    /// Gives time of one limit to another; no more than there is.
+    pub(crate) fn shift(&mut self, from: Limit, to: Limit, time: u64) {
+        let time = time.min(self.0[from as usize]);
+        self.0[from as usize] -= time;
+        self.add(to, time);
+    }
+
     /// A limit's time.
     pub fn of(&self, limit: Limit) -> Nanos {
         Nanos(self.0[limit as usize])

@@ -45,6 +45,8 @@ pub(crate) struct Connection {
     pub(crate) turns: [Turns; 2],
     pub(crate) book: Book,
     pub(crate) recorder: Option<Box<Recorder>>,
+    /// Another connection came on this pair of endpoints when there was no room for one more.
+    pub(crate) followed_by_uncounted: bool,
 }
 
 /// Answers that came after the other side's last data: one for each time that the direction of the data turned.
@@ -88,6 +90,14 @@ pub(crate) struct Facts {
     pub(crate) data: Data,
     pub(crate) advanced: u64,
     pub(crate) duplicate_ack: bool,
+    /// The late ACK that had held it back.
+    pub(crate) released: Option<Late>,
+}
+
+/// New data that comes within this time of an ACK at the capture was released by it: 2 ms for the sender to act, beside
+/// the way there and back.
+fn at_once(lag: u64) -> u64 {
+    lag.saturating_add(lag / 4 + 2_000_000)
 }
 
 impl Connection {
@@ -118,6 +128,7 @@ impl Connection {
             turns: [Turns::default(); 2],
             book: Book::default(),
             recorder,
+            followed_by_uncounted: false,
         }
     }
 
@@ -186,12 +197,14 @@ impl Connection {
         }
         let (advanced, duplicate_ack) =
             if s.flags.contains(Flags::ACK) { self.take_ack(dir, s, now, peer_lag) } else { (0, false) };
+        let late = self.halves[dir].late.as_deref().copied().filter(|l| now - l.at <= at_once(lag));
         let data = self.take_data(dir, s, now, lag);
         if s.flags.contains(Flags::RST) && self.halves[dir].rare.reset.is_none() {
             self.halves[dir].rare.reset = Some((s.number, now));
             self.halves[dir].rare.reset_ttl = s.network.ttl;
         }
-        let facts = Facts { data, advanced, duplicate_ack };
+        let released = late.filter(|_| data == Data::New);
+        let facts = Facts { data, advanced, duplicate_ack, released };
         self.share_out(dir, s, elapsed, lag, &facts);
         self.last_at = now;
         self.state = self.limit_now();
@@ -228,7 +241,6 @@ impl Connection {
         if ack > p.next {
             // The peer has bytes that the capture has not.
             if p.count.packets > 0 {
-                p.rare.unseen_bytes += ack - p.next;
                 p.open_hole(p.next, ack, 0, None);
             }
             p.reach(ack);
@@ -239,7 +251,7 @@ impl Connection {
             && h.window == old_window
             && h.window > 0
             && !s.flags.contains(Flags::SYN);
-        let sacks = s.options.sack.as_slice();
+        let (suspected, sacks) = (p.suspect_at > 0, s.options.sack.as_slice());
         if !sacks.is_empty() {
             h.rare.sack_acks += 1;
             take_sack(p, s, ack, now, &mut self.book, 1 - dir);
@@ -254,6 +266,12 @@ impl Connection {
         p.heard_at = now;
         let advanced = ack.saturating_sub(p.una);
         if advanced > 0 {
+            if suspected && p.recovery.is_none() {
+                // Duplicate ACKs or SACK blocks, but no resend was needed: packets changed places beyond the capture.
+                p.rare.reordered_beyond += 1;
+                let extent = p.sacked.highest().unwrap_or(ack).saturating_sub(p.una);
+                p.rare.reorder_extent = p.rare.reorder_extent.max(extent);
+            }
             let late = advance(p, h, s, ack, now, pure, advanced);
             if p.next == ack {
                 p.late = late.map(Box::new);
@@ -272,6 +290,8 @@ impl Connection {
                 };
                 self.book.add(Happening::Recovery, 1 - dir, episode);
                 p.recovery = None;
+                // The window that it leaves is another one: what was in flight before says nothing of it.
+                (p.round_end, p.round_peak, p.flat_rounds, p.flat_level) = (p.next, 0, 0, 0);
             }
             follow_restart(p, now, lag, &mut self.book, 1 - dir);
         }
@@ -496,18 +516,19 @@ impl Connection {
                 number: s.number,
                 original: original.map_or(0, |o| o.number),
             }));
+            (h.flat_rounds, h.flat_level) = (0, 0);
             if class != Class::TailLossProbe {
                 h.past_slow_start = class != Class::Timeout;
                 h.threshold = h.in_flight() / 2;
             }
         }
-        if class == Class::Timeout && s.payload > 536 && s.payload > h.largest_acked && s.payload + 64 > h.segment_size
-        {
+        let one = if h.limit > 0 { s.payload.min(h.limit) } else { s.payload };
+        if class == Class::Timeout && one > 536 && one > h.largest_acked && one + 64 > h.segment_size {
             let episode = Episode {
                 at: now,
                 cost: now - heard.min(now),
                 packets: [original.map_or(0, |o| o.number), s.number, 0],
-                detail: u64::from(s.payload),
+                detail: u64::from(one),
             };
             self.book.add(Happening::LargeResend, dir, episode);
         }
@@ -548,8 +569,7 @@ impl Connection {
         }
         let h = &mut self.halves[dir];
         let Some(late) = h.late.take() else { return };
-        // 2 ms for the sender to act, beside the way there and back.
-        if now - late.at > lag.saturating_add(lag / 4 + 2_000_000) {
+        if now - late.at > at_once(lag) {
             return;
         }
         let full = h.is_full(s.payload);
@@ -619,17 +639,22 @@ impl Connection {
             return (State::Known(Limit::ReceiveWindow), dir);
         }
         let size = h.segment_size;
-        if !h.is_full(h.last_payload) || h.fin.is_some() {
-            return (State::Waiting, dir);
-        }
-        if p.window_known && h.view.edge > START && h.view.edge < h.next + u64::from(size) && h.in_flight() > size {
+        // The last segment up to the window's edge is part-filled more often than not, so the edge is looked at first.
+        let at_edge = p.window_known && h.view.edge > START && h.view.edge < h.next + u64::from(size);
+        if at_edge && h.in_flight() > size && h.fin.is_none() {
             return (State::Known(Limit::ReceiveWindow), dir);
         }
         // Both parts of the path under load against both at rest. 1 ms and a quarter: what scheduling adds on a LAN.
         let rest = h.rtt.base().unwrap_or(0).saturating_add(p.rtt.base().unwrap_or(0));
         let load =
             h.rtt.loaded().or(h.rtt.base()).unwrap_or(0).saturating_add(p.rtt.loaded().or(p.rtt.base()).unwrap_or(0));
-        let limit = if load > rest.saturating_add(rest / 4 + 1_000_000) {
+        let queued = load > rest.saturating_add(rest / 4 + 1_000_000);
+        if !h.is_full(h.last_payload) || h.fin.is_some() {
+            // The last of the data has been sent, but the bottleneck is still at work on what stands in its queue.
+            let draining = queued && h.in_flight() / 4 >= size.max(1);
+            return (if draining { State::Known(Limit::PathRate) } else { State::Waiting }, dir);
+        }
+        let limit = if queued {
             Limit::PathRate
         } else if h.past_slow_start {
             Limit::CongestionWindow
@@ -645,6 +670,9 @@ impl Connection {
         let resent = matches!(facts.data, Data::Resent(c) if c != Class::Syn);
         let new = facts.data == Data::New;
         let handed_over = std::mem::take(&mut self.held);
+        if let Some(Late { excess, charged: Some((limit, time)), .. }) = facts.released {
+            self.budgets[dir].shift(limit, Limit::AckWaiting, excess.min(time));
+        }
         let budget = &mut self.budgets[of];
         if resent && dir == of {
             budget.add(Limit::LossRecovery, elapsed.saturating_add(handed_over));
@@ -659,7 +687,11 @@ impl Connection {
                     && dir == of
                     && elapsed > path
                     && matches!(limit, Limit::SlowStart | Limit::CongestionWindow | Limit::PathRate);
-                budget.add(if by_itself { Limit::Application } else { limit }, elapsed);
+                let limit = if by_itself { Limit::Application } else { limit };
+                budget.add(limit, elapsed);
+                if let Some(late) = self.halves[of].late.as_mut().filter(|l| l.ack == s.number) {
+                    late.charged = Some((limit, elapsed));
+                }
                 if limit != Limit::Application {
                     self.bulk[of] = limit;
                 }
@@ -675,21 +707,32 @@ impl Connection {
                 self.budgets[dir].add(bulk, travel);
                 self.budgets[dir].add(Limit::Application, elapsed - travel);
             }
-            State::Waiting
+            State::Waiting | State::Answered
                 if dir != of
                     && s.payload == 0
                     && facts.advanced > 0
                     && !s.flags.intersects(Flags::SYN | Flags::FIN | Flags::RST) =>
             {
-                // A pure ACK: what comes next tells whether data stood waiting for it.
+                // A pure ACK: what comes after the last of them tells whether data stood waiting for it.
                 self.held = elapsed.saturating_add(handed_over);
                 self.held_for = (of, false);
             }
             State::Waiting => budget.add(Limit::Application, elapsed.saturating_add(handed_over)),
             State::Answered => {
-                let waited = new && dir == of && elapsed <= lag.saturating_add(lag / 4 + 2_000_000);
-                budget.add(if waited { Limit::AckWaiting } else { Limit::Application }, handed_over);
-                budget.add(if waited { Limit::AckWaiting } else { Limit::Application }, elapsed);
+                let h = &self.halves[of];
+                let waited = new && dir == of && elapsed <= at_once(lag);
+                // Nagle's rule holds back no full segment: one that follows the ACK of a whole flight had no room in
+                // the sender's window or buffer, and waited for the ACK's own delay only where that was late.
+                let no_room = waited && h.is_full(s.payload) && h.last_peak.max(h.round_peak) / 4 >= h.segment_size;
+                let late = facts.released.map_or(0, |l| l.excess).min(handed_over);
+                match (waited, no_room) {
+                    (true, true) => {
+                        budget.add(Limit::AckWaiting, late);
+                        budget.add(Limit::CongestionWindow, handed_over - late + elapsed);
+                    }
+                    (true, false) => budget.add(Limit::AckWaiting, handed_over + elapsed),
+                    (false, _) => budget.add(Limit::Application, handed_over + elapsed),
+                }
             }
             State::Suspect => {
                 // Until a resend (loss) or an advance (reordering) decides.
@@ -784,17 +827,19 @@ fn advance(p: &mut Half, h: &mut Half, s: &Segment, ack: u64, now: u64, pure: bo
             if pure {
                 let promptness = h.habits.take(acked.segments, advanced, p.full_size(), Some(rtt), base);
                 if let Promptness::Late(excess) = promptness {
-                    late = Some(Late { data: last.number, sent_at: last.at, ack: s.number, at: now, excess });
+                    late = Some(Late {
+                        data: last.number,
+                        sent_at: last.at,
+                        ack: s.number,
+                        at: now,
+                        excess,
+                        charged: None,
+                    });
                 }
             }
             let loaded = u64::from(last.flight) >= 4 * u64::from(p.segment_size);
             p.rtt.take(rtt, now, last.number, last.flight, loaded, late.is_some());
         }
-    }
-    if p.duplicates > 0 && p.recovery.is_none() {
-        // Duplicate ACKs, but no resend was needed: packets changed places beyond the capture.
-        p.rare.reordered_beyond += 1;
-        p.rare.reorder_extent = p.rare.reorder_extent.max(p.sacked.highest().unwrap_or(ack).saturating_sub(p.una));
     }
     let pause = (p.rtt.base().unwrap_or(0) / 4).max(200_000);
     if let Some(bursts) = &mut p.bursts {
@@ -804,8 +849,12 @@ fn advance(p: &mut Half, h: &mut Half, s: &Segment, ack: u64, now: u64, pure: bo
     p.una_at = now;
     p.duplicates = 0;
     p.suspect_at = 0;
-    p.largest_acked =
-        p.largest_acked.max(u32::try_from(advanced).unwrap_or(u32::MAX).min(p.last_payload.max(p.previous_payload)));
+    // What one packet on the wire carried: of a frame that offload left whole, that is known only where it is a multiple.
+    let carried = match p.last_payload.max(p.previous_payload) {
+        whole if p.limit > 0 && whole > p.limit => u32::from(whole.is_multiple_of(p.limit)) * p.limit,
+        one => one,
+    };
+    p.largest_acked = p.largest_acked.max(u32::try_from(advanced).unwrap_or(u32::MAX).min(carried));
     p.sacked.trim(ack);
     if ack >= p.round_end {
         round(p);
@@ -822,13 +871,24 @@ fn round(p: &mut Half) {
         return;
     }
     let size = p.segment_size.max(1);
-    if p.is_full(p.last_payload) && p.recovery.is_none() {
-        p.flat_rounds = if last / 4 > size && peak.abs_diff(last) <= size { p.flat_rounds + 1 } else { 0 };
-        p.most_flat_rounds = p.most_flat_rounds.max(p.flat_rounds);
-        // Slow start doubles each round (half that with delayed ACKs); two rounds of less are no slow start.
-        if p.flat_rounds >= 2 || (p.threshold > 0 && peak >= p.threshold) {
+    if p.recovery.is_none() {
+        // A level is left by growth of more than a segment, which congestion avoidance makes in two rounds; a round may
+        // fall short of it, because writes and acknowledgments do not come in step.
+        let level = p.flat_level;
+        if peak / 4 > size && peak <= level.saturating_add(size) && peak >= level / 2 {
+            p.flat_rounds = p.flat_rounds.saturating_add(1);
+        } else {
+            (p.flat_rounds, p.flat_level) = (0, peak);
+        }
+        if p.flat_rounds > p.rare.most_flat.0.max(2) {
+            p.rare.most_flat = (p.flat_rounds, p.flat_level);
+        }
+        // Slow start doubles each round (half that with delayed ACKs); two rounds of a segment or less are no slow start.
+        let steady = last / 4 > size && peak.abs_diff(last) <= size;
+        if p.is_full(p.last_payload) && (steady && p.steady || p.threshold > 0 && peak >= p.threshold) {
             p.past_slow_start = true;
         }
+        p.steady = steady;
     }
     p.last_peak = peak;
     p.round_peak = 0;

@@ -52,6 +52,17 @@ pub struct Totals {
     pub backwards: u64,
 }
 
+impl Totals {
+    fn add(&mut self, other: &Self) {
+        let Self { segments, payload_bytes, beyond_limit, capture_copies, backwards } = other;
+        self.segments += segments;
+        self.payload_bytes += payload_bytes;
+        self.beyond_limit += beyond_limit;
+        self.capture_copies += capture_copies;
+        self.backwards += backwards;
+    }
+}
+
 /// Follows every connection of a capture.
 #[derive(Debug)]
 pub struct Follower {
@@ -85,11 +96,19 @@ impl Follower {
         };
         if let Some(i) = i {
             let c = &mut self.connections[i];
+            if c.followed_by_uncounted {
+                self.totals.beyond_limit += 1;
+                return;
+            }
             let dir = if low == c.client_low { TO_SERVER } else { TO_CLIENT };
             if !c.is_reused_by(dir, s) {
                 self.last = i;
                 c.take(dir, s);
                 return;
+            }
+            if self.is_full() {
+                // What comes on this pair of endpoints belongs to the connection that there is no room for.
+                self.connections[i].followed_by_uncounted = true;
             }
         }
         self.open(key, low, s);
@@ -98,7 +117,7 @@ impl Follower {
     #[cold]
     fn open(&mut self, key: Key, low: bool, s: &Segment) {
         let index = self.connections.len();
-        if index >= self.options.connections.min(u32::MAX as usize) {
+        if self.is_full() {
             self.totals.beyond_limit += 1;
             return;
         }
@@ -120,6 +139,34 @@ impl Follower {
             }
         }
         self.last = index;
+    }
+
+    fn is_full(&self) -> bool {
+        self.connections.len() >= self.options.connections.min(u32::MAX as usize)
+    }
+
+    /// Joins two followers that saw different connections of one capture, which packet numbers tell the order of. The
+    /// outcome is as if one had seen all, unless either came to its limit.
+    #[must_use]
+    pub fn join(mut self, other: Self) -> Self {
+        self.options.connections = self.options.connections.saturating_add(other.options.connections);
+        self.totals.add(&other.totals);
+        self.connections.extend(other.connections);
+        // Both are in order, which is what this sort finds and merges.
+        self.connections.sort_by_key(|c| c.first_number);
+        let (connections, seed) = (&self.connections, self.options.seed);
+        self.table.clear();
+        for (index, c) in connections.iter().enumerate() {
+            let hash = c.key.hash(seed);
+            match self.table.find_mut(hash, |&i| connections[i as usize].key == c.key) {
+                Some(slot) => *slot = index as u32,
+                None => {
+                    self.table.insert_unique(hash, index as u32, |&i| connections[i as usize].key.hash(seed));
+                }
+            }
+        }
+        self.last = usize::MAX;
+        self
     }
 
     /// How many connections there are.

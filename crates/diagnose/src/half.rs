@@ -6,6 +6,7 @@ use model::SeqNumber;
 use wire::{Ecn, Flags, Segment};
 
 use crate::acks::Habits;
+use crate::budget::Limit;
 use crate::flight::{Flight, Sent};
 use crate::ranges::{Range, Ranges};
 use crate::rare::{Headers, Rare};
@@ -14,6 +15,10 @@ use crate::rtt::Rtt;
 
 /// Where stream positions begin, so that a packet from before the first one seen has a position too.
 pub(crate) const START: u64 = 1 << 40;
+
+/// Every IPv4 path carries 576 bytes (RFC 791), which leaves so much to a segment whose headers are as long as can be
+/// expected; runs of smaller ones are what the application wrote.
+const SMALLEST_FULL: u32 = 512;
 
 /// What a segment's payload was to its direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,6 +172,8 @@ pub(crate) struct Late {
     pub(crate) ack: u64,
     pub(crate) at: u64,
     pub(crate) excess: u64,
+    /// The limit to which the time up to the ACK was given, and how much it was.
+    pub(crate) charged: Option<(Limit, u64)>,
 }
 
 /// One direction.
@@ -226,8 +233,11 @@ pub(crate) struct Half {
     pub(crate) round_end: u64,
     pub(crate) round_peak: u32,
     pub(crate) last_peak: u32,
-    pub(crate) flat_rounds: u32,
-    pub(crate) most_flat_rounds: u32,
+    /// Rounds in a row whose flight peaked on one level, and that level.
+    pub(crate) flat_rounds: u16,
+    pub(crate) flat_level: u32,
+    /// The last round's flight peaked within a segment of the one's before.
+    pub(crate) steady: bool,
     pub(crate) past_slow_start: bool,
     pub(crate) threshold: u32,
     /// How fast data passed the capture in bursts, and how fast it was acknowledged.
@@ -336,7 +346,9 @@ impl Half {
     pub(crate) fn full_size(&self) -> u32 {
         if self.limit == 0 {
             self.segment_size.max(536)
-        } else if self.segment_size.saturating_mul(8) >= self.limit.saturating_mul(7) || self.full_runs >= 8 {
+        } else if self.segment_size.saturating_mul(8) >= self.limit.saturating_mul(7)
+            || self.full_runs >= 8 && self.segment_size >= SMALLEST_FULL
+        {
             self.segment_size
         } else {
             self.limit
@@ -371,6 +383,11 @@ impl Half {
         self.peak = self.peak.max(flight);
         self.round_peak = self.round_peak.max(flight);
         self.flight.push(Sent { start, end, at: now, number, flight, segments: 1, resends: 0 });
+    }
+
+    /// Bytes that the peer acknowledged and no packet of the capture brought.
+    pub(crate) fn unseen_bytes(&self) -> u64 {
+        self.holes.bytes_in(START, self.una) + self.holes.forgotten()
     }
 
     /// A gap `[start, end)` appeared.

@@ -1,5 +1,7 @@
 //! Ranges of a stream in bounded memory: what was never seen, and what the receiver reported as received.
 
+use crate::half::START;
+
 /// A half-open range of stream positions with what opened it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Range {
@@ -18,8 +20,8 @@ pub(crate) struct Ranges(Option<Box<Held>>);
 #[derive(Clone, Debug, Default)]
 struct Held {
     list: Vec<Range>,
-    /// How many were forgotten for want of room.
-    forgotten: u32,
+    /// Bytes from the stream's start on that were forgotten for want of room.
+    forgotten: u64,
 }
 
 /// 64 ranges of 40 bytes; a path that keeps more than 64 separate holes open at a time is beyond repair anyway.
@@ -51,8 +53,8 @@ impl Ranges {
         }
         held.list.splice(first..last, [joined]);
         if held.list.len() > LIMIT {
-            held.list.remove(0);
-            held.forgotten = held.forgotten.saturating_add(1);
+            let lowest = held.list.remove(0);
+            held.forgotten += lowest.end.saturating_sub(lowest.start.max(START));
         }
         range.end - range.start - known
     }
@@ -71,6 +73,17 @@ impl Ranges {
         let rest = [Range { end: start, ..a }, Range { start: end, ..b }].into_iter().filter(|r| r.end > r.start);
         held.list.splice(first..last, rest.collect::<Vec<_>>());
         (taken, Some(a))
+    }
+
+    /// Bytes of the ranges that lie in `[start, end)`.
+    pub(crate) fn bytes_in(&self, start: u64, end: u64) -> u64 {
+        let all = self.0.iter().flat_map(|h| &h.list);
+        all.map(|r| r.end.min(end).saturating_sub(r.start.max(start))).sum()
+    }
+
+    /// Bytes that were forgotten for want of room.
+    pub(crate) fn forgotten(&self) -> u64 {
+        self.0.as_ref().map_or(0, |h| h.forgotten)
     }
 
     /// Forgets everything below `position`.
@@ -110,6 +123,7 @@ mod tests {
                     prop_assert_eq!(ranges.remove(start, start + len).0, gone);
                 }
                 prop_assert_eq!(ranges.list().iter().map(|r| r.end - r.start).sum::<u64>(), bytes.len() as u64);
+                prop_assert_eq!(ranges.bytes_in(7, 31), bytes.range(7..31).count() as u64);
                 prop_assert!(ranges.list().windows(2).all(|w| w[0].end <= w[1].start));
             }
         }
@@ -119,8 +133,9 @@ mod tests {
     fn what_does_not_fit_is_counted() {
         let mut ranges = Ranges::default();
         for n in 0..LIMIT as u64 + 3 {
-            ranges.insert(range(n * 10, n * 10 + 5));
+            ranges.insert(range(START + n * 10 - 2, START + n * 10 + 5));
         }
-        assert_eq!((ranges.list().len(), ranges.0.as_ref().unwrap().forgotten), (LIMIT, 3));
+        // Two bytes of the first lie before the stream's start.
+        assert_eq!((ranges.list().len(), ranges.forgotten()), (LIMIT, 7 * 3 - 2));
     }
 }

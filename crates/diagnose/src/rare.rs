@@ -25,7 +25,6 @@ pub(crate) struct Counters {
     pub(crate) sack_acks: u64,
     pub(crate) zero_windows: u64,
     pub(crate) capture_copies: u64,
-    pub(crate) unseen_bytes: u64,
     pub(crate) larger_than_mss: u64,
     /// TCP header lengths by 4 bytes, beyond the first three.
     pub(crate) headers: [u32; 16],
@@ -40,6 +39,8 @@ pub(crate) struct Counters {
     pub(crate) full_shrunk: u64,
     pub(crate) full_least: u64,
     pub(crate) full_most: u64,
+    /// The longest run of rounds whose flight peaked on one level, three at least, and that level.
+    pub(crate) most_flat: (u16, u32),
 }
 
 static NOTHING: Counters = Counters {
@@ -59,7 +60,6 @@ static NOTHING: Counters = Counters {
     sack_acks: 0,
     zero_windows: 0,
     capture_copies: 0,
-    unseen_bytes: 0,
     larger_than_mss: 0,
     headers: [0; 16],
     idle: (0, 0, 0),
@@ -69,6 +69,7 @@ static NOTHING: Counters = Counters {
     full_shrunk: 0,
     full_least: 0,
     full_most: 0,
+    most_flat: (0, 0),
 };
 
 /// The counters, of which there are some from the first write on; reading alone takes no memory.

@@ -353,7 +353,7 @@ fn direction(halves: &[Half; 2], dir: usize) -> Direction {
         window_probes: h.rare.window_probes,
         larger_than_mss: h.rare.larger_than_mss,
         capture_copies: h.rare.capture_copies,
-        unseen_bytes: h.rare.unseen_bytes,
+        unseen_bytes: h.unseen_bytes(),
         mss: h.offered.mss,
         segment_bytes: h.segment_size,
         segment_limit: segment_limit(halves, dir),

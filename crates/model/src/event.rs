@@ -1,6 +1,6 @@
 //! What a tracer tells, one after the other.
 
-use crate::{Connection, ConnectionId, ConnectionTotals, Send};
+use crate::{Connection, ConnectionId, ConnectionTotals, Datagram, Packet, Receive, Request, Send};
 
 /// One thing that a tracer saw.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,6 +9,15 @@ pub enum Event {
     Connection(Connection),
     /// A send is finished: acknowledged, or given up (then without an `ack` stamp).
     Send(Send),
+    /// Received bytes were read, or never will be. They may come after the end of their connection, which a program may
+    /// read from for as long as it holds the socket.
+    Receive(Receive),
+    /// A request and its answer are over.
+    Request(Box<Request>),
+    /// A packet of TCP is done with: acknowledged, dropped, or given up.
+    Packet(Box<Packet>),
+    /// A datagram of UDP is done with: handed to the driver, read, dropped, or given up.
+    Datagram(Box<Datagram>),
     /// A connection is followed no more.
     Closed {
         /// Which.

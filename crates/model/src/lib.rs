@@ -11,11 +11,15 @@
 
 mod clock;
 mod connection;
+mod datagram;
 mod event;
 mod field;
 mod lost;
 mod nanos;
 mod owner;
+mod packet;
+mod receive;
+mod request;
 mod sampling;
 mod send;
 mod sequence;
@@ -24,11 +28,15 @@ mod wait;
 
 pub use clock::{Clock, Conversion, Instant, Mac, Monotonic, Realtime, Source, Tai, Timestamp};
 pub use connection::{Connection, ConnectionId, ConnectionTotals, Opening};
+pub use datagram::{Datagram, DatagramLeg, DatagramStamps};
 pub use event::Event;
 pub use field::{Field, Moment, Reading, Scale, Unit};
 pub use lost::Lost;
 pub use nanos::Nanos;
 pub use owner::{Comm, Owner};
+pub use packet::{Direction, DropReason, Dropped, Packet, TcpFlags};
+pub use receive::{Arrival, Receive, ReceiveLeg, ReceiveStage};
+pub use request::{Basis, Message, Moments, Part, Parts, Peer, Request, Role};
 pub use sampling::{Coverage, ParseSamplingError, Ratio, Sampling};
 pub use send::{Congestion, Merged, Send, SenderState, Stamps};
 pub use sequence::{SeqNumber, StreamOffset};

@@ -7,6 +7,8 @@ macro_rules! counters {
         /// What was lost, and what has no stamp of its own. Every counter is exact, and every send is either delivered as a
         /// [`crate::Send`] or in one of these.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+        // A run of an earlier version has no counter of what it did not count.
+        #[serde(default)]
         pub struct Lost {
             $($(#[$doc])* pub $field: u64,)*
         }
@@ -44,6 +46,12 @@ counters! {
     no_sched: "acknowledged sends without a sched stamp",
     /// Acknowledged sends without a `driver` stamp.
     no_driver: "acknowledged sends without a driver stamp",
+    /// Sends with a `sched` or `driver` stamp that was found between two others, because their packet gave none: its error is told.
+    inferred: "sends with a stage timed between the packets around theirs, which had no stamp itself",
+    /// Stamps of a NIC that came when the send's record had been handed on.
+    nic_late: "NIC stamps that came after the send was acknowledged and handed on",
+    /// Stamps of a NIC whose clock could not be read, or was set meanwhile.
+    nic_unread: "NIC stamps by a clock that could not be read, or that was set meanwhile",
     /// Sends whose `ack` stamp never came, though later bytes were acknowledged.
     no_ack: "sends without an ack stamp, though later bytes were acknowledged",
     /// Stages that came after the send's ACK: a retransmission that was not needed.
@@ -56,6 +64,54 @@ counters! {
     unstamped: "sends gone from the write queue before the kernel could stamp them",
     /// Sends passed over because of `--max-rate`.
     over_rate: "sends passed over by --max-rate",
+    /// Receives that found the ring buffer full.
+    receive_ring_buffer: "receives that found the ring buffer full",
+    /// Received segments that came while every slot of their connection was taken.
+    receive_slots_full: "received segments that came while all slots of their connection were taken",
+    /// Connections whose received bytes found no room to be followed in.
+    receive_connections_full: "connections whose received bytes found no room to be followed in",
+    /// Received bytes that sampling passed over.
+    receive_unsampled_bytes: "received bytes that sampling passed over",
+    /// Bytes that were read though their arrival was not seen: they lay there when tracing began, or were passed over.
+    receive_unseen_bytes: "bytes read whose arrival was not seen",
+    /// Received segments that were not read when their socket was closed.
+    receive_never_read: "received segments that the application never read",
+    /// Received segments that were not yet read when tracing ended.
+    receive_unfinished: "received segments not yet read when tracing ended",
+    /// Segments that came before bytes that precede them; they are delivered as receives all the same.
+    receive_out_of_order: "segments received before bytes that precede them",
+    /// Segments whose bytes had all been received before.
+    receive_duplicate: "segments received whose bytes were there already",
+    /// Receives without a `driver_rx` stamp.
+    receive_no_driver_rx: "receives without a driver_rx stamp",
+    /// Receives without a `tcp_rx` stamp.
+    receive_no_tcp_rx: "receives without a tcp_rx stamp",
+    /// Receives that were read without a `ready` stamp.
+    receive_no_ready: "receives without a ready stamp",
+    /// Legs of receives whose later stage bore the earlier time.
+    receive_disorder: "legs of receives whose stages came in an impossible order",
+    /// Requests with a stage that has no stamp, or with stamps in an impossible order: they have no parts.
+    request_incomplete: "requests without parts, as a stamp of theirs is missing or out of order",
+    /// Receives at a client before its first request, or answers at a server to none.
+    request_unsolicited: "sends and receives that belong to no request",
+    /// Packets of TCP whose record found the ring buffer full.
+    packet_ring_buffer: "packets whose record found the ring buffer full",
+    /// Packets and datagrams that found no room to be followed through the packet scheduler.
+    packet_no_room: "packets and datagrams that found no room on their way to the driver",
+    /// ACKs whose record found the ring buffer full: what they acknowledged shows a later time, or none.
+    packet_acks: "ACKs whose record found the ring buffer full",
+    /// Packets that no ACK was seen for when tracing ended, or that were too many to wait for it.
+    packet_unacked: "packets without an ack stamp that had one coming",
+    /// Packets and datagrams that were still in the packet scheduler when tracing ended.
+    packet_unfinished: "packets and datagrams not yet with the driver when tracing ended",
+    /// Stages of packets and datagrams in an impossible order.
+    packet_disorder: "legs of packets and datagrams whose stages came in an impossible order",
+    /// Datagrams whose record found the ring buffer full.
+    datagram_ring_buffer: "datagrams whose record found the ring buffer full",
+    /// Reads of datagrams whose record found the ring buffer full: those datagrams show no `read`.
+    datagram_reads: "reads of datagrams whose record found the ring buffer full",
+    /// Received datagrams without a `read` stamp, though they were not dropped.
+    datagram_no_read: "datagrams whose reading was not seen",
 }
 
 impl AddAssign for Lost {

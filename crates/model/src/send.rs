@@ -27,7 +27,8 @@ pub struct Send {
 
 /// When a byte passed each stage; `None` where the stage gave no stamp.
 ///
-/// A stage that repeats (a retransmission, a second qdisc) keeps its first time.
+/// A stage that repeats (a retransmission, a second qdisc) keeps its first time. A time with an error is the earliest at which the
+/// stage can have been passed, or for the NIC's the one its clock showed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamps {
     /// In the write queue.
@@ -148,6 +149,19 @@ impl Send {
             Leg::Network if self.stamps.nic.is_some() => between(Stage::Nic, Stage::Ack),
             Leg::Network => between(Stage::Driver, Stage::Ack),
             Leg::Total => between(Stage::Send, Stage::Ack),
+        }
+    }
+
+    /// The bound on the error of a leg, to either side: of the stamps at both of its ends together. Zero where both are stamps of the
+    /// packet itself by the kernel.
+    pub fn leg_error(&self, leg: Leg) -> Nanos {
+        let nic = self.stamps.nic.map(|nic| nic.error);
+        match leg {
+            Leg::Tcp => self.stamps.sched_error,
+            Leg::Qdisc => self.stamps.sched_error + self.stamps.driver_error,
+            Leg::Nic => self.stamps.driver_error + nic.unwrap_or_default(),
+            Leg::Network => nic.unwrap_or(self.stamps.driver_error),
+            Leg::Total => Nanos::ZERO,
         }
     }
 

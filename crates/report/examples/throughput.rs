@@ -31,6 +31,8 @@ fn main() {
         max_rate: None,
         clock: ClockReading { realtime_offset_ns: 0, realtime_offset_error_ns: 0 },
         start_ns: 0,
+        receiving: None,
+        packets: None,
         path: None,
     };
     let events = synthetic::trace(100, 5_000);

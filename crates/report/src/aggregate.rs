@@ -12,6 +12,29 @@ pub struct LegStats {
     pub missing: u64,
     /// Sends whose stages of this leg came in an impossible order.
     pub disorder: u64,
+    /// Of those in `times`, the ones with a `sched` or `driver` stamp that was found between two others.
+    pub inferred: u64,
+    /// The largest bound on the error of a time in `times`, to either side: of inferred stamps and of the NIC's.
+    pub error: Nanos,
+}
+
+impl LegStats {
+    /// No times yet.
+    pub(crate) const fn new(precision: Precision) -> Self {
+        Self { times: Distribution::new(precision), missing: 0, disorder: 0, inferred: 0, error: Nanos::ZERO }
+    }
+}
+
+/// Whether a stamp at an end of the leg was found between two others.
+fn inferred(send: &Send, leg: Leg) -> bool {
+    let (sched, driver) = (send.stamps.sched_error > Nanos::ZERO, send.stamps.driver_error > Nanos::ZERO);
+    match leg {
+        Leg::Tcp => sched,
+        Leg::Qdisc => sched || driver,
+        Leg::Nic => driver,
+        Leg::Network => driver && send.stamps.nic.is_none(),
+        Leg::Total => false,
+    }
 }
 
 /// How often, and for how long, sends waited in TCP for one reason.
@@ -54,7 +77,7 @@ impl Aggregate {
             merged_bytes: 0,
             retransmitted: 0,
             unacknowledged: 0,
-            legs: Leg::ALL.map(|_| LegStats { times: Distribution::new(precision), missing: 0, disorder: 0 }),
+            legs: Leg::ALL.map(|_| LegStats::new(precision)),
             waits: Default::default(),
             nic_error: Nanos::ZERO,
         }
@@ -70,7 +93,11 @@ impl Aggregate {
         self.unacknowledged += u64::from(send.stamps.ack.is_none());
         for (leg, stats) in Leg::ALL.into_iter().zip(&mut self.legs) {
             match send.leg(leg) {
-                Ok(Some(time)) => stats.times.record(time.0),
+                Ok(Some(time)) => {
+                    stats.times.record(time.0);
+                    stats.inferred += u64::from(inferred(send, leg));
+                    stats.error = stats.error.max(send.leg_error(leg));
+                }
                 Ok(None) => stats.missing += 1,
                 Err(_) => stats.disorder += 1,
             }
@@ -97,6 +124,8 @@ impl Aggregate {
             mine.times.merge(&theirs.times);
             mine.missing += theirs.missing;
             mine.disorder += theirs.disorder;
+            mine.inferred += theirs.inferred;
+            mine.error = mine.error.max(theirs.error);
         }
         for (mine, theirs) in self.waits.iter_mut().zip(&other.waits) {
             mine.sends += theirs.sends;

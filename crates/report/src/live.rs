@@ -7,6 +7,11 @@ use ratatui::text::{Line, Span, Text};
 /// Rows that the table of a trace takes of the terminal.
 pub const ROWS: u16 = 18;
 
+/// What the legs of receives take beside them, and then the parts of requests.
+pub const ROWS_OF_RECEIVES: u16 = 6;
+/// As [`ROWS_OF_RECEIVES`].
+pub const ROWS_OF_REQUESTS: u16 = 10;
+
 /// Shows text that a [`Canvas`] was drawn on, in the whole of the frame.
 pub fn text(frame: &mut Frame<'_>, text: &str) {
     frame.render_widget(styled(text), frame.area());

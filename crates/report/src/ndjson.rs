@@ -1,6 +1,9 @@
 //! One JSON object a line. `docs/json.md` describes every key.
 
-use std::collections::HashMap;
+mod packets;
+mod receiving;
+
+use std::collections::{HashMap, VecDeque};
 use std::io::{self, Write};
 
 use model::{Congestion, Connection, ConnectionId, ConnectionTotals, Coverage, Event, Leg, Lost, Opening, Send};
@@ -15,8 +18,16 @@ pub struct Ndjson<W> {
     out: W,
     lines: Vec<u8>,
     /// The ends of each open connection as text, since every send repeats them.
-    ends: HashMap<ConnectionId, (String, String)>,
+    ends: HashMap<ConnectionId, Ends>,
+    /// Those whose connection is over. A program may still read from it, so they are kept for a while.
+    closed: VecDeque<ConnectionId>,
 }
+
+/// The local and the remote end, as text.
+type Ends = (String, String);
+
+/// How many connections that are over keep their ends.
+const CLOSED: usize = 4096;
 
 /// When to pass lines on: large enough that a write costs little for each line.
 const BLOCK: usize = 64 << 10;
@@ -27,7 +38,8 @@ impl<W: Write> Ndjson<W> {
     /// # Errors
     /// What `out` says.
     pub fn begin(out: W, run: &Provenance) -> io::Result<Self> {
-        let mut this = Self { out, lines: Vec::with_capacity(2 * BLOCK), ends: HashMap::new() };
+        let mut this =
+            Self { out, lines: Vec::with_capacity(2 * BLOCK), ends: HashMap::new(), closed: VecDeque::new() };
         this.line("run", |o| {
             o.text("version", &run.version);
             o.raw("command_line", &serde_json::to_string(&run.command_line).unwrap_or_else(|_| "null".into()));
@@ -38,6 +50,8 @@ impl<W: Write> Ndjson<W> {
             o.text("target", &run.target);
             o.raw("sampling", &serde_json::to_string(&run.sampling).unwrap_or_else(|_| "null".into()));
             o.number_or_null("max_rate", run.max_rate);
+            o.raw("receiving", &serde_json::to_string(&run.receiving).unwrap_or_else(|_| "null".into()));
+            o.raw("packets", &serde_json::to_string(&run.packets).unwrap_or_else(|_| "null".into()));
             o.word("clock", "monotonic");
             o.number("realtime_offset_ns", run.clock.realtime_offset_ns);
             o.number("realtime_offset_error_ns", run.clock.realtime_offset_error_ns);
@@ -55,6 +69,10 @@ impl<W: Write> Ndjson<W> {
         match event {
             Event::Connection(connection) => self.connection(connection),
             Event::Send(send) => self.send(send),
+            Event::Receive(r) => self.with_ends(r.connection, "receive", |o, ends| receiving::receive(o, r, ends)),
+            Event::Request(r) => self.with_ends(r.connection, "request", |o, ends| receiving::request(o, r, ends)),
+            Event::Packet(p) => self.line("packet", |o| packets::packet(o, p)),
+            Event::Datagram(d) => self.line("datagram", |o| packets::datagram(o, d)),
             Event::Closed { connection, totals } => self.closed(*connection, totals),
         }
     }
@@ -91,6 +109,8 @@ impl<W: Write> Ndjson<W> {
                         o.number("n", stats.times.n());
                         o.number("missing", stats.missing);
                         o.number("disorder", stats.disorder);
+                        o.number("inferred", stats.inferred);
+                        o.number("error_ns", stats.error.0);
                         o.number("sum_ns", stats.times.sum());
                         o.number_or_null("min_ns", stats.times.min());
                         for (key, quantile) in QUANTILES {
@@ -109,6 +129,10 @@ impl<W: Write> Ndjson<W> {
                     });
                 }
             });
+            o.object("receives", |o| receiving::receives(o, summary.receives()));
+            o.object("requests", |o| receiving::requests(o, summary.requests()));
+            o.object("packets", |o| packets::packets(o, summary.packets()));
+            o.object("datagrams", |o| packets::datagrams(o, summary.datagrams()));
             o.object("coverage", |o| {
                 o.number("followed_ns", coverage.followed.0);
                 o.number("armed_ns", coverage.armed.0);
@@ -146,7 +170,12 @@ impl<W: Write> Ndjson<W> {
     }
 
     fn closed(&mut self, id: ConnectionId, totals: &ConnectionTotals) -> io::Result<()> {
-        self.ends.remove(&id);
+        self.closed.push_back(id);
+        if self.closed.len() > CLOSED
+            && let Some(first) = self.closed.pop_front()
+        {
+            self.ends.remove(&first);
+        }
         self.line("closed", |o| {
             o.number("connection", id.0);
             o.number("followed_ns", totals.followed.0);
@@ -156,6 +185,19 @@ impl<W: Write> Ndjson<W> {
             o.number("bytes_acked", totals.bytes_acked);
             o.number("segments_retransmitted", totals.segments_retransmitted);
         })
+    }
+
+    fn with_ends(
+        &mut self,
+        id: ConnectionId,
+        kind: &str,
+        fill: impl FnOnce(&mut Object<'_>, Option<&Ends>),
+    ) -> io::Result<()> {
+        // Taken out for the time of the line, because the line borrows the buffer beside it.
+        let ends = std::mem::take(&mut self.ends);
+        let written = self.line(kind, |o| fill(o, ends.get(&id)));
+        self.ends = ends;
+        written
     }
 
     fn send(&mut self, s: &Send) -> io::Result<()> {

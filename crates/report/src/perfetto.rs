@@ -10,7 +10,10 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use model::{Connection, ConnectionId, Event, Instant, Leg, Monotonic, Owner, Send, Stage};
+use model::{
+    Connection, ConnectionId, Datagram, DatagramStamps, Direction, Dropped, Event, Instant, Leg, Monotonic, Owner,
+    Packet, Part, Receive, ReceiveLeg, ReceiveStage, Request, Role, Send, Stage,
+};
 use store::ClockReading;
 
 use crate::ndjson::congestion;
@@ -50,6 +53,7 @@ struct Track {
 
 struct Lane {
     id: u64,
+    name: &'static str,
     busy_until: Instant<Monotonic>,
 }
 
@@ -84,6 +88,10 @@ impl<W: Write> Perfetto<W> {
         match event {
             Event::Connection(connection) => self.connection(connection),
             Event::Send(send) => self.send(send),
+            Event::Receive(receive) => self.receive(receive),
+            Event::Request(request) => self.request(request),
+            Event::Packet(packet) => self.one_packet(packet),
+            Event::Datagram(datagram) => self.datagram(datagram),
             Event::Closed { connection, .. } => {
                 self.connections.remove(connection);
                 Ok(())
@@ -148,53 +156,193 @@ impl<W: Write> Perfetto<W> {
         Ok(())
     }
 
-    /// The lane for a send, made where none is free.
-    fn lane(&mut self, send: &Send, end: Instant<Monotonic>) -> io::Result<u64> {
-        if !self.connections.contains_key(&send.connection) {
-            let process = self.process(send.owner)?;
-            let name = format!("connection {}", send.connection);
+    /// The lane of this name that is free from `start` on, made where there is none, and taken until `end`.
+    fn lane(
+        &mut self,
+        connection: ConnectionId,
+        owner: Owner,
+        name: &'static str,
+        start: Instant<Monotonic>,
+        end: Instant<Monotonic>,
+    ) -> io::Result<u64> {
+        if !self.connections.contains_key(&connection) {
+            let process = self.process(owner)?;
+            let title = format!("connection {connection}");
             let id = self.track(Some(process), |track| {
-                track.bytes(2, name.as_bytes());
+                track.bytes(2, title.as_bytes());
             })?;
-            self.connections.insert(send.connection, Track { id, lanes: Vec::new() });
+            self.connections.insert(connection, Track { id, lanes: Vec::new() });
         }
-        let Some(track) = self.connections.get_mut(&send.connection) else { return Ok(0) };
-        if let Some(lane) = track.lanes.iter_mut().find(|lane| lane.busy_until <= send.stamps.send) {
+        let Some(track) = self.connections.get_mut(&connection) else { return Ok(0) };
+        if let Some(lane) = track.lanes.iter_mut().find(|lane| lane.name == name && lane.busy_until <= start) {
             lane.busy_until = end;
             return Ok(lane.id);
         }
         let parent = track.id;
         let id = self.track(Some(parent), |track| {
-            track.bytes(2, b"sends");
+            track.bytes(2, name.as_bytes());
         })?;
-        if let Some(track) = self.connections.get_mut(&send.connection) {
-            track.lanes.push(Lane { id, busy_until: end });
+        if let Some(track) = self.connections.get_mut(&connection) {
+            track.lanes.push(Lane { id, name, busy_until: end });
         }
         Ok(id)
+    }
+
+    fn one_packet(&mut self, packet: &Packet) -> io::Result<()> {
+        let dropped = packet.dropped.as_ref();
+        let stamps = [packet.sched, packet.driver, packet.ack, dropped.map(|d| d.at)].into_iter().flatten();
+        let (Some(start), Some(last)) = (stamps.clone().min(), stamps.max()) else { return Ok(()) };
+        let lane = self.lane(packet.connection, Owner::default(), "packets", start, last)?;
+        let again = if packet.retransmission { "again " } else { "" };
+        let title = format!("{again}{} {}", packet.flags, quantity::bytes(packet.bytes.into()));
+        self.slice(lane, SLICE_BEGIN, start, |event| {
+            event.bytes(23, title.as_bytes());
+            numbers(
+                event,
+                &[
+                    ("bytes", packet.bytes.into()),
+                    ("first_seq", packet.first_seq.0.into()),
+                    ("segments", packet.segments.into()),
+                    ("frame (bytes)", packet.frame_bytes.into()),
+                    ("gap (ns)", packet.gap.map_or(0, |gap| gap.0)),
+                ],
+            );
+            why_dropped(event, dropped);
+        })?;
+        let legs = [("qdisc", packet.sched, packet.driver), ("network", packet.driver, packet.ack)];
+        self.inner(lane, start, legs.into_iter().filter_map(|(name, from, to)| Some((name, from?, to?))))?;
+        self.slice(lane, SLICE_END, last, |_| ())
+    }
+
+    fn datagram(&mut self, datagram: &Datagram) -> io::Result<()> {
+        let dropped = datagram.dropped.as_ref();
+        let (stamps, names) = match datagram.stamps {
+            DatagramStamps::Sent { send, sched, driver } => ([send, sched, driver, None], ["udp", "qdisc", ""]),
+            DatagramStamps::Received { driver_rx, udp_rx, ready, read } => {
+                ([driver_rx, udp_rx, ready, read], ["softirq", "softirq", "socket"])
+            }
+        };
+        let moments = stamps.into_iter().chain([dropped.map(|d| d.at)]).flatten();
+        let (Some(start), Some(last)) = (moments.clone().min(), moments.max()) else { return Ok(()) };
+        if !self.connections.contains_key(&datagram.socket) {
+            let process = self.process(datagram.owner)?;
+            let name = format!("UDP {} ({})", datagram.local, datagram.socket);
+            let id = self.track(Some(process), |track| {
+                track.bytes(2, name.as_bytes());
+            })?;
+            self.connections.insert(datagram.socket, Track { id, lanes: Vec::new() });
+        }
+        let lane = self.lane(datagram.socket, datagram.owner, "datagrams", start, last)?;
+        let arrow = match datagram.direction() {
+            Direction::Sent => "→",
+            Direction::Received => "←",
+        };
+        let title = format!("{arrow} {} {}", datagram.remote, quantity::bytes(datagram.bytes.into()));
+        self.slice(lane, SLICE_BEGIN, start, |event| {
+            event.bytes(23, title.as_bytes());
+            numbers(event, &[("bytes", datagram.bytes.into()), ("segments", datagram.segments.into())]);
+            why_dropped(event, dropped);
+        })?;
+        let legs = names.into_iter().zip(stamps.windows(2)).filter_map(|(name, pair)| Some((name, pair[0]?, pair[1]?)));
+        self.inner(lane, start, legs)?;
+        self.slice(lane, SLICE_END, last, |_| ())
+    }
+
+    fn receive(&mut self, receive: &Receive) -> io::Result<()> {
+        let stamps = ReceiveStage::ALL.into_iter().filter_map(|stage| receive.stamps.at(stage));
+        let (Some(start), Some(last)) = (stamps.clone().min(), stamps.max()) else { return Ok(()) };
+        let lane = self.lane(receive.connection, receive.reader, "receives", start, last)?;
+        let title = format!("receive {}", quantity::bytes(receive.bytes.into()));
+        self.slice(lane, SLICE_BEGIN, start, |event| {
+            event.bytes(23, title.as_bytes());
+            numbers(
+                event,
+                &[
+                    ("bytes", receive.bytes.into()),
+                    ("first_seq", receive.first_seq.0.into()),
+                    ("segments", receive.segments.into()),
+                    ("queued (bytes)", receive.queued.into()),
+                    ("out of order", receive.out_of_order.into()),
+                ],
+            );
+        })?;
+        let legs = ReceiveLeg::PARTS.into_iter().filter_map(|leg| {
+            let (from, to) = receive.span(leg)?;
+            Some((leg.name(), from, to))
+        });
+        self.inner(lane, start, legs)?;
+        self.slice(lane, SLICE_END, last, |_| ())
+    }
+
+    fn request(&mut self, request: &Request) -> io::Result<()> {
+        let (Some(start), Some(last)) = (request.began(), request.ended()) else { return Ok(()) };
+        if last < start {
+            return Ok(());
+        }
+        let lane = self.lane(request.connection, request.owner, "requests", start, last)?;
+        let title = format!("request {}", quantity::bytes(request.request.bytes));
+        self.slice(lane, SLICE_BEGIN, start, |event| {
+            event.bytes(23, title.as_bytes());
+            let mut all = vec![("request (bytes)", request.request.bytes), ("answer (bytes)", request.answer.bytes)];
+            all.extend(Part::ALL.into_iter().filter_map(|p| Some((p.name(), request.parts.as_ref()?.get(p)?.0))));
+            numbers(event, &all);
+        })?;
+        let m = &request.moments;
+        let steps = match request.role {
+            Role::Client => [
+                ("writing", m.sent, m.written),
+                ("sending", m.written, m.left),
+                ("network and peer", m.left, m.arrived),
+                ("transfer", m.arrived, m.last_arrived),
+                ("receiving", m.last_arrived, m.ready),
+                ("reading", m.ready, m.read),
+            ],
+            Role::Server => [
+                ("transfer", m.arrived, m.last_arrived),
+                ("receiving", m.last_arrived, m.ready),
+                ("reading", m.ready, m.read),
+                ("working", m.read, m.sent),
+                ("writing", m.sent, m.written),
+                ("sending", m.written, m.left),
+            ],
+        };
+        self.inner(lane, start, steps.into_iter().filter_map(|(name, from, to)| Some((name, from?, to?))))?;
+        self.slice(lane, SLICE_END, last, |_| ())
+    }
+
+    /// Slices within one that began at `start`. They follow each other; one that is in an impossible order, or that would overlap
+    /// the one before, is left out: its stamps are in the other outputs.
+    fn inner(
+        &mut self,
+        lane: u64,
+        start: Instant<Monotonic>,
+        slices: impl Iterator<Item = (&'static str, Instant<Monotonic>, Instant<Monotonic>)>,
+    ) -> io::Result<()> {
+        let mut at = start;
+        for (name, from, to) in slices {
+            if from < at || to < from {
+                continue;
+            }
+            self.slice(lane, SLICE_BEGIN, from, |event| {
+                event.bytes(23, name.as_bytes());
+            })?;
+            self.slice(lane, SLICE_END, to, |_| ())?;
+            at = to;
+        }
+        Ok(())
     }
 
     fn send(&mut self, send: &Send) -> io::Result<()> {
         let start = send.stamps.send;
         let last = Stage::ALL.into_iter().filter_map(|stage| send.stamps.at(stage)).max().unwrap_or(start);
-        let lane = self.lane(send, last)?;
+        let lane = self.lane(send.connection, send.owner, "sends", start, last)?;
         let title = format!("send {}", quantity::bytes(send.bytes.into()));
         self.slice(lane, SLICE_BEGIN, start, |event| {
             event.bytes(23, title.as_bytes());
             annotate(event, send);
         })?;
-        // Legs follow each other; one whose stages are in an impossible order, or that would overlap the one before
-        // (a NIC stamp converted from another clock can), is left out: its stamps are in the other outputs.
-        let mut at = start;
-        for (leg, from, to) in spans(send) {
-            if from < at || to < from {
-                continue;
-            }
-            self.slice(lane, SLICE_BEGIN, from, |event| {
-                event.bytes(23, leg.name().as_bytes());
-            })?;
-            self.slice(lane, SLICE_END, to, |_| ())?;
-            at = to;
-        }
+        // A NIC stamp converted from another clock can lie within the leg before it.
+        self.inner(lane, start, spans(send).map(|(leg, from, to)| (leg.name(), from, to)))?;
         self.slice(lane, SLICE_END, last, |_| ())
     }
 
@@ -228,7 +376,16 @@ fn spans(send: &Send) -> impl Iterator<Item = (Leg, Instant<Monotonic>, Instant<
     .filter_map(|(leg, from, to)| Some((leg, send.stamps.at(from)?, send.stamps.at(to)?)))
 }
 
-/// What Perfetto shows as arguments of the slice.
+/// Figures that Perfetto shows as arguments of the slice.
+fn numbers(event: &mut Message, numbers: &[(&str, u64)]) {
+    for (name, value) in numbers {
+        event.message(4, |a| {
+            a.number(3, *value).bytes(10, name.as_bytes());
+        });
+    }
+}
+
+/// What Perfetto shows as arguments of the slice of a send.
 fn annotate(event: &mut Message, send: &Send) {
     let state = &send.state;
     let numbers = [
@@ -243,11 +400,14 @@ fn annotate(event: &mut Message, send: &Send) {
         ("merged bytes", send.merged.bytes.into()),
         ("retransmissions", send.retransmissions.into()),
     ];
-    for (name, value) in numbers {
-        event.message(4, |a| {
-            a.number(3, value).bytes(10, name.as_bytes());
-        });
-    }
+    self::numbers(event, &numbers);
+    let errors = [
+        ("sched error (ns)", send.stamps.sched_error.0),
+        ("driver error (ns)", send.stamps.driver_error.0),
+        ("nic error (ns)", send.stamps.nic.map_or(0, |nic| nic.error.0)),
+    ];
+    let errors: Vec<_> = errors.into_iter().filter(|e| e.1 > 0).collect();
+    self::numbers(event, &errors);
     let mut words = vec![("congestion", congestion(state.congestion))];
     if let Some(wait) = send.wait {
         words.push(("waited for", wait.reason.name()));
@@ -261,6 +421,14 @@ fn annotate(event: &mut Message, send: &Send) {
     for (name, value) in words {
         event.message(4, |a| {
             a.bytes(6, value.as_bytes()).bytes(10, name.as_bytes());
+        });
+    }
+}
+
+fn why_dropped(event: &mut Message, dropped: Option<&Dropped>) {
+    if let Some(dropped) = dropped {
+        event.message(4, |a| {
+            a.bytes(6, dropped.reason.0.as_bytes()).bytes(10, b"dropped");
         });
     }
 }

@@ -1,11 +1,12 @@
 //! Everything that was told, in bounded memory.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 
-use model::{Connection, ConnectionId, ConnectionTotals, Event, Instant, Monotonic, Send};
+use model::{Connection, ConnectionId, ConnectionTotals, Event, Instant, Monotonic, Owner, Send};
 use stats::Precision;
 
-use crate::{Aggregate, Slowest};
+use crate::{Aggregate, Datagrams, Packets, Receives, Requests, Slowest};
 
 /// How much is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,8 +53,12 @@ pub struct Summary {
     connections: HashMap<ConnectionId, ConnectionSummary>,
     others: Others,
     slowest: Slowest,
+    receives: Receives,
+    requests: Requests,
     events: u64,
     first: Option<Instant<Monotonic>>,
+    packets: Packets,
+    datagrams: Datagrams,
 }
 
 impl Summary {
@@ -65,8 +70,12 @@ impl Summary {
             connections: HashMap::new(),
             others: Others { connections: 0, sends: Aggregate::new(Precision::Coarse) },
             slowest: Slowest::new(limits.slowest),
+            receives: Receives::new(limits.slowest),
+            requests: Requests::new(limits.slowest),
             events: 0,
             first: None,
+            packets: Packets::default(),
+            datagrams: Datagrams::default(),
         }
     }
 
@@ -76,11 +85,35 @@ impl Summary {
         match event {
             Event::Connection(connection) => self.open(connection),
             Event::Send(send) => self.send(send),
+            Event::Receive(receive) => {
+                let ends = self.ends(receive.connection);
+                self.receives.add(receive, ends);
+                self.own_up(receive.connection, receive.reader);
+            }
+            Event::Request(request) => {
+                let ends = self.ends(request.connection);
+                self.requests.add(request, ends);
+            }
+            Event::Packet(packet) => self.packets.add(packet),
+            Event::Datagram(datagram) => self.datagrams.add(datagram),
             Event::Closed { connection, totals } => {
                 if let Some(c) = self.connections.get_mut(connection) {
                     c.totals = Some(*totals);
                 }
             }
+        }
+    }
+
+    fn ends(&self, id: ConnectionId) -> Option<(SocketAddr, SocketAddr)> {
+        self.connections.get(&id).map(|c| (c.connection.local, c.connection.remote))
+    }
+
+    /// A connection picked up in softirq has no owner until somebody writes to it or reads from it.
+    fn own_up(&mut self, id: ConnectionId, owner: Owner) {
+        if let Some(c) = self.connections.get_mut(&id)
+            && c.connection.owner.pid == 0
+        {
+            c.connection.owner = owner;
         }
     }
 
@@ -113,7 +146,7 @@ impl Summary {
             Some(c) => {
                 c.sends.add(send);
                 c.last = self.events;
-                // A connection picked up in softirq has no owner until one of its sends names it.
+                // As in `own_up`.
                 if c.connection.owner.pid == 0 {
                     c.connection.owner = send.owner;
                 }
@@ -125,6 +158,16 @@ impl Summary {
                 self.slowest.offer(send, || None);
             }
         }
+    }
+
+    /// The packets of TCP.
+    pub fn packets(&self) -> &Packets {
+        &self.packets
+    }
+
+    /// The datagrams of UDP.
+    pub fn datagrams(&self) -> &Datagrams {
+        &self.datagrams
     }
 
     /// All sends together.
@@ -152,6 +195,16 @@ impl Summary {
     /// The slowest sends.
     pub fn slowest(&self) -> &Slowest {
         &self.slowest
+    }
+
+    /// What was received.
+    pub fn receives(&self) -> &Receives {
+        &self.receives
+    }
+
+    /// Requests and answers.
+    pub fn requests(&self) -> &Requests {
+        &self.requests
     }
 
     /// When the first send was made.

@@ -26,6 +26,8 @@ fn provenance() -> Provenance {
         clock: ClockReading { realtime_offset_ns: 0, realtime_offset_error_ns: 0 },
         start_ns: 1_000_000_000,
         path: None,
+        receiving: None,
+        packets: None,
     }
 }
 

@@ -18,6 +18,8 @@ fn facts() -> Facts {
         lost: Lost::default(),
         lasted: Nanos::from_secs(12),
         no_nic: None,
+        receiving: Vec::new(),
+        packets: Vec::new(),
     }
 }
 

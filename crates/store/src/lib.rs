@@ -13,10 +13,14 @@
 pub mod capture;
 mod column;
 mod connections;
+mod datagrams;
 mod error;
+mod packets;
 mod part;
 mod provenance;
 mod reader;
+mod receives;
+mod requests;
 mod row;
 mod run_file;
 mod sends;
@@ -26,7 +30,9 @@ mod writer;
 
 pub use column::{Cell, Column, Kind};
 pub use error::Error;
-pub use provenance::{ClockReading, Provenance, Rows, SamplingAsked, SamplingMethod, Seen, State};
+pub use provenance::{
+    ClockReading, Observing, Provenance, Receiving, Rows, SamplingAsked, SamplingMethod, Seen, State,
+};
 pub use reader::Run;
 pub use run_file::{RunKind, kind};
 pub use totals::ClosedConnection;
@@ -47,6 +53,10 @@ pub fn tables() -> impl Iterator<Item = (&'static str, &'static str, Kind, bool)
     }
     of("connections", connections::COLUMNS)
         .chain(of("sends", sends::COLUMNS))
+        .chain(of("receives", receives::COLUMNS))
+        .chain(of("requests", requests::COLUMNS))
+        .chain(of("packets", packets::COLUMNS))
+        .chain(of("datagrams", datagrams::COLUMNS))
         .chain(of("totals", totals::COLUMNS))
         .chain(of("trials", study::TRIALS))
         .chain(of("factors", study::FACTORS))

@@ -94,8 +94,34 @@ pub struct Provenance {
     pub clock: ClockReading,
     /// When tracing began, `CLOCK_MONOTONIC`.
     pub start_ns: u64,
+    /// How received bytes were observed; null where they were not followed.
+    #[serde(default)]
+    pub receiving: Option<Receiving>,
+    /// How packets and datagrams were observed; null where they were not.
+    #[serde(default)]
+    pub packets: Option<Observing>,
     /// What the path of a lab reported of itself, where there was one.
     pub path: Option<serde_json::Value>,
+}
+
+/// How packets and datagrams were observed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Observing {
+    /// What could not be seen, each with its reason.
+    pub missing: Vec<String>,
+    /// What reached beyond the target while the trace ran, and what it costs there.
+    pub host_wide: Vec<String>,
+}
+
+/// How received bytes were observed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Receiving {
+    /// Why there is no `driver_rx` stage; null where there is.
+    pub no_driver_rx: Option<String>,
+    /// Why there is no `ready` stage; null where there is.
+    pub no_ready: Option<String>,
+    /// What reached beyond the target while the trace ran, and what it costs there.
+    pub host_wide: Vec<String>,
 }
 
 /// How much of the traffic was seen, in the form of `run.json`.
@@ -140,6 +166,18 @@ pub struct Rows {
     pub connections: u64,
     /// Sends.
     pub sends: u64,
+    /// Receives; none in a run of an earlier version.
+    #[serde(default)]
+    pub receives: u64,
+    /// Requests; likewise.
+    #[serde(default)]
+    pub requests: u64,
+    /// Packets of TCP; likewise.
+    #[serde(default)]
+    pub packets: u64,
+    /// Datagrams of UDP; likewise.
+    #[serde(default)]
+    pub datagrams: u64,
     /// Connections with their totals.
     pub totals: u64,
 }

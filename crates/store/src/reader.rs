@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use model::{Connection, Coverage, Lost, Send};
+use model::{Connection, Coverage, Datagram, Lost, Packet, Receive, Request, Send};
 
 use crate::column::Column;
 use crate::provenance::{Provenance, Rows, RunFile, State};
 use crate::row::{self, Bad, Row};
 use crate::run_file::RunKind;
 use crate::totals::ClosedConnection;
-use crate::{Error, connections, run_file, sends, totals};
+use crate::{Error, connections, datagrams, packets, receives, requests, run_file, sends, totals};
 
 /// A run that was opened for reading.
 #[derive(Debug)]
@@ -74,6 +74,38 @@ impl Run {
         self.table("sends", sends::COLUMNS, sends::read, each)
     }
 
+    /// Passes every receive to `each`; none where received bytes were not followed.
+    ///
+    /// # Errors
+    /// As [`Run::connections`].
+    pub fn receives(&self, each: impl FnMut(Receive)) -> Result<(), Error> {
+        optional(self.table("receives", receives::COLUMNS, receives::read, each))
+    }
+
+    /// Passes every request to `each`; none where requests were not asked for.
+    ///
+    /// # Errors
+    /// As [`Run::connections`].
+    pub fn requests(&self, each: impl FnMut(Request)) -> Result<(), Error> {
+        optional(self.table("requests", requests::COLUMNS, requests::read, each))
+    }
+
+    /// Passes every packet of TCP to `each`; none where packets were not asked for.
+    ///
+    /// # Errors
+    /// As [`Run::connections`].
+    pub fn packets(&self, each: impl FnMut(Packet)) -> Result<(), Error> {
+        optional(self.table("packets", packets::COLUMNS, packets::read, each))
+    }
+
+    /// Passes every datagram of UDP to `each`; none where UDP was not asked for.
+    ///
+    /// # Errors
+    /// As [`Run::connections`].
+    pub fn datagrams(&self, each: impl FnMut(Datagram)) -> Result<(), Error> {
+        optional(self.table("datagrams", datagrams::COLUMNS, datagrams::read, each))
+    }
+
     /// Passes the totals of every connection that was followed to its end, or to the run's.
     ///
     /// # Errors
@@ -90,5 +122,13 @@ impl Run {
         each: impl FnMut(T),
     ) -> Result<(), Error> {
         row::table(&self.path, name, columns, read, each)
+    }
+}
+
+/// A table that an earlier version did not write has no rows.
+fn optional(read: Result<(), Error>) -> Result<(), Error> {
+    match read {
+        Err(Error::NoTable { .. }) => Ok(()),
+        read => read,
     }
 }

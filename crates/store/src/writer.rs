@@ -4,13 +4,13 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use model::{Connection, Coverage, Event, Instant, Lost, Monotonic, Nanos, Send};
+use model::{Connection, Coverage, Datagram, Event, Instant, Lost, Monotonic, Nanos, Packet, Receive, Request, Send};
 
 use crate::part::{Failed, Table, due};
 use crate::provenance::{Provenance, Rows, RunFile, State};
 use crate::run_file::RunKind;
 use crate::totals::ClosedConnection;
-use crate::{Error, SCHEMA, connections, run_file, sends, totals};
+use crate::{Error, SCHEMA, connections, datagrams, packets, receives, requests, run_file, sends, totals};
 
 /// A run directory that is being written.
 ///
@@ -20,6 +20,10 @@ pub struct Writer {
     provenance: Provenance,
     connections: Table<Connection>,
     sends: Table<Send>,
+    receives: Table<Receive>,
+    requests: Table<Request>,
+    packets: Table<Packet>,
+    datagrams: Table<Datagram>,
     totals: Table<ClosedConnection>,
     start: Nanos,
     closed: Nanos,
@@ -40,6 +44,10 @@ impl Writer {
         let writer = Self {
             connections: Table::create(path, "connections", connections::COLUMNS).map_err(failed)?,
             sends: Table::create(path, "sends", sends::COLUMNS).map_err(failed)?,
+            receives: Table::create(path, "receives", receives::COLUMNS).map_err(failed)?,
+            requests: Table::create(path, "requests", requests::COLUMNS).map_err(failed)?,
+            packets: Table::create(path, "packets", packets::COLUMNS).map_err(failed)?,
+            datagrams: Table::create(path, "datagrams", datagrams::COLUMNS).map_err(failed)?,
             totals: Table::create(path, "totals", totals::COLUMNS).map_err(failed)?,
             path: path.to_owned(),
             provenance,
@@ -69,6 +77,10 @@ impl Writer {
         match event {
             Event::Connection(connection) => self.connections.push(connection),
             Event::Send(send) => self.sends.push(send),
+            Event::Receive(receive) => self.receives.push(receive),
+            Event::Request(request) => self.requests.push(request),
+            Event::Packet(packet) => self.packets.push(packet),
+            Event::Datagram(datagram) => self.datagrams.push(datagram),
             Event::Closed { connection, totals } => {
                 self.totals.push(&ClosedConnection { connection: *connection, totals: *totals })
             }
@@ -94,6 +106,10 @@ impl Writer {
     fn close_parts(&mut self) -> Result<(), Failed> {
         self.connections.close_part()?;
         self.sends.close_part()?;
+        self.receives.close_part()?;
+        self.requests.close_part()?;
+        self.packets.close_part()?;
+        self.datagrams.close_part()?;
         self.totals.close_part()
     }
 
@@ -103,8 +119,15 @@ impl Writer {
     /// As [`Writer::event`].
     pub fn finish(mut self, end: Instant<Monotonic>, lost: Lost, coverage: Coverage) -> Result<Rows, Error> {
         self.close_parts().map_err(|f| self.failed(f))?;
-        let rows =
-            Rows { connections: self.connections.finished, sends: self.sends.finished, totals: self.totals.finished };
+        let rows = Rows {
+            connections: self.connections.finished,
+            sends: self.sends.finished,
+            receives: self.receives.finished,
+            requests: self.requests.finished,
+            packets: self.packets.finished,
+            datagrams: self.datagrams.finished,
+            totals: self.totals.finished,
+        };
         self.write_run_file(&RunFile {
             schema: SCHEMA,
             kind: RunKind::Trace,

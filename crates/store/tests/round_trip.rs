@@ -6,7 +6,7 @@ mod synthetic;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use any::{closed, connection, send};
+use any::{closed, connection, datagram, packet, receive, request, send};
 use model::{Coverage, Event, Instant, Lost, Nanos};
 use proptest::prelude::*;
 use store::{Error, Run, State, Writer};
@@ -23,6 +23,10 @@ fn read_all(run: &Run) -> Vec<Event> {
     let mut events = Vec::new();
     run.connections(|c| events.push(Event::Connection(c))).unwrap();
     run.sends(|s| events.push(Event::Send(s))).unwrap();
+    run.receives(|r| events.push(Event::Receive(r))).unwrap();
+    run.requests(|r| events.push(Event::Request(Box::new(r)))).unwrap();
+    run.packets(|p| events.push(Event::Packet(Box::new(p)))).unwrap();
+    run.datagrams(|d| events.push(Event::Datagram(Box::new(d)))).unwrap();
     run.totals(|c| events.push(Event::Closed { connection: c.connection, totals: c.totals })).unwrap();
     events
 }
@@ -33,6 +37,10 @@ proptest! {
     fn what_is_written_reads_back_equal(
         connections in prop::collection::vec(connection(), 0..5),
         sends in prop::collection::vec(send(), 0..80),
+        receives in prop::collection::vec(receive(), 0..20),
+        requests in prop::collection::vec(request(), 0..20),
+        packets in prop::collection::vec(packet(), 0..20),
+        datagrams in prop::collection::vec(datagram(), 0..20),
         ends in prop::collection::vec(closed(), 0..5),
         cut in 0usize..80,
     ) {
@@ -41,6 +49,10 @@ proptest! {
         let mut writer = Writer::create(&path, provenance()).unwrap();
         let events: Vec<Event> = connections.into_iter().map(Event::Connection)
             .chain(sends.into_iter().map(Event::Send))
+            .chain(receives.into_iter().map(Event::Receive))
+            .chain(requests.into_iter().map(|r| Event::Request(Box::new(r))))
+            .chain(packets.into_iter().map(|p| Event::Packet(Box::new(p))))
+            .chain(datagrams.into_iter().map(|d| Event::Datagram(Box::new(d))))
             .chain(ends.into_iter().map(|(connection, totals)| Event::Closed { connection, totals }))
             .collect();
         for (i, event) in events.iter().enumerate() {
@@ -55,7 +67,7 @@ proptest! {
         prop_assert_eq!(read_all(&run), events.clone());
         prop_assert_eq!(run.provenance(), &provenance());
         prop_assert_eq!((run.state(), run.lost(), run.coverage(), run.end_ns()), (State::Finished, Some(lost), Some(coverage), Some(99)));
-        prop_assert_eq!(rows.connections + rows.sends + rows.totals, events.len() as u64);
+        prop_assert_eq!(rows.connections + rows.sends + rows.receives + rows.requests + rows.packets + rows.datagrams + rows.totals, events.len() as u64);
     }
 }
 

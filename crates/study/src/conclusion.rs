@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use stats::Comparison;
 
 use crate::analysis::{self, percent, percent_of, quantity, quantity_of};
+use crate::chart::{Chart, Line};
 use crate::engine::Study;
 use crate::plan::Plan;
 use crate::trial::Trial;
@@ -47,6 +48,9 @@ pub struct Conclusion {
     pub compared: Vec<Compared>,
     /// The tables.
     pub tables: Vec<Table>,
+    /// Series over time.
+    #[serde(default)]
+    pub charts: Vec<Chart>,
     /// Steps found along a swept factor, with the name of the curve.
     pub steps: Vec<(String, stats::Step)>,
     /// What was checked and held.
@@ -112,6 +116,12 @@ pub fn account(study: &Study, trials: &[Trial], conclusion: &mut Conclusion) {
                     .lost
                     .push(format!("{}, block {}, {place}: {text}; that trial counts nowhere", plan.name, trial.block));
             }
+            if let Some(why) = &trial.evidence.refused {
+                let text = format!("no packet was looked at, so nothing is proved by packets ({why})");
+                if !conclusion.lost.contains(&text) {
+                    conclusion.lost.push(text);
+                }
+            }
             if trial.evidence.dropped > 0 {
                 let (n, frames) = (trial.evidence.dropped, trial.evidence.frames);
                 let place = format!("{}, block {}, {}", plan.name, trial.block, trial.labels.join(", "));
@@ -163,7 +173,20 @@ pub fn of_plan(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
         } else if !plan.factors.is_empty() {
             conclusion.tables.push(effects_table(part, plan, trials, seed, &mut conclusion.verdict));
         }
-        conclusion.tables.push(table_of(part, plan, trials, &plan.response, seed, |levels| prediction(plan, levels)));
+        let predict = |levels: &[usize]| match study.host {
+            None => prediction(plan, levels),
+            Some(_) => prediction_over_measured(part, plan, trials, levels),
+        };
+        conclusion.tables.push(table_of(part, plan, trials, &plan.response, seed, predict));
+        conclusion.charts.extend(goodput_chart(part, plan, trials));
+        conclusion.charts.extend(ping_charts(part, plan, trials));
+    }
+    if study.host.is_some() {
+        conclusion.notes.push(
+            "between real hosts the path is not known: a prediction takes the shortest round trip that was measured, and \
+             queueing is the round trip above that"
+                .into(),
+        );
     }
     correct(&mut conclusion.compared);
     let sentences: Vec<String> = conclusion.compared.iter().map(Compared::sentence).collect();
@@ -217,6 +240,76 @@ pub fn prediction(plan: &Plan, levels: &[usize]) -> Option<f64> {
     (plan.response == "goodput").then(|| crate::predict::goodput(&setup)).flatten()
 }
 
+/// The same between real hosts: the shortest round trip of the combination's trials stands for the path's.
+fn prediction_over_measured(part: usize, plan: &Plan, trials: &[Trial], levels: &[usize]) -> Option<f64> {
+    let mut setup = plan.setup(levels).ok().filter(|_| plan.response == "goodput")?;
+    setup.keep_to_this_host();
+    let least = analysis::of(trials, part, levels).filter_map(|t| t.response("min_round_trip")).reduce(f64::min)?;
+    crate::predict::goodput_over(&setup, least / 1e9)
+}
+
+/// Width of the slots that trials are averaged in.
+const SLOT_NS: u64 = 100_000_000;
+
+/// More combinations than this make no chart that a person could read.
+const LINES: usize = 12;
+
+/// Goodput over time, a line for each combination; `None` where the plan has no such series, or too many of them.
+pub fn goodput_chart(part: usize, plan: &Plan, trials: &[Trial]) -> Option<Chart> {
+    let combinations = analysis::combinations(plan);
+    let lines: Vec<Line> = combinations
+        .iter()
+        .map(|levels| {
+            let points = |t: &Trial| t.series.iter().map(|p| (p.at_ns, p.bits_per_second)).collect();
+            Line::mean(&named(plan, levels), SLOT_NS, analysis::of(trials, part, levels).map(points))
+        })
+        .filter(|l| l.n > 0)
+        .collect();
+    // Under probes each way has a chart of its own.
+    let plain = trials.iter().filter(|t| t.part == part).all(|t| t.pings.is_empty());
+    let title = format!("{}: goodput over time", plan.name);
+    ((1..=LINES).contains(&lines.len()) && plain).then(|| Chart { title, response: "goodput".into(), lines })
+}
+
+/// Download, upload and ping over time, a line for each combination; empty where the plan has no probes.
+pub fn ping_charts(part: usize, plan: &Plan, trials: &[Trial]) -> Vec<Chart> {
+    let counted = || trials.iter().filter(|t| t.part == part && t.counts());
+    if counted().all(|t| t.pings.is_empty()) || plan.combinations() > LINES {
+        return Vec::new();
+    }
+    let chart = |name: &str, response: &str, of: &dyn Fn(&Trial) -> Vec<(u64, f64)>| Chart {
+        title: format!("{}: {name} over time", plan.name),
+        response: response.into(),
+        lines: analysis::combinations(plan)
+            .iter()
+            .map(|levels| Line::mean(&named(plan, levels), SLOT_NS, analysis::of(trials, part, levels).map(of)))
+            .collect(),
+    };
+    let ping = |probe: &'static str| {
+        move |t: &Trial| -> Vec<(u64, f64)> {
+            let pings = t.pings.iter().filter(|p| p.probe == probe);
+            pings.filter_map(|p| Some((p.at_ns, p.round_trip_ns? as f64))).collect()
+        }
+    };
+    let mut charts = vec![
+        chart("download", "goodput", &|t| t.series.iter().map(|p| (p.at_ns, p.down_bits_per_second)).collect()),
+        chart("upload", "goodput", &|t| t.series.iter().map(|p| (p.at_ns, p.bits_per_second)).collect()),
+    ];
+    for probe in ["icmp", "udp", "tcp"] {
+        charts.push(chart(&format!("ping ({probe})"), "latency_p50", &ping(probe)));
+    }
+    charts.retain(|c| c.lines.iter().any(|l| !l.values.is_empty()));
+    charts
+}
+
+/// A combination in words: each factor that varies with its level.
+fn named(plan: &Plan, levels: &[usize]) -> String {
+    let short = |name: &str| name.rsplit('.').next().unwrap_or(name).to_owned();
+    let varied = plan.factors.iter().zip(plan.label(levels)).filter(|(f, _)| f.levels.len() > 1);
+    let words: Vec<String> = varied.map(|(f, level)| format!("{} {level}", short(&f.name))).collect();
+    words.join(", ")
+}
+
 impl Conclusion {
     /// As text for a terminal.
     pub fn text(&self) -> String {
@@ -240,6 +333,9 @@ impl Conclusion {
                 let cells: Vec<String> = row.iter().zip(&widths).map(|(c, w)| format!("{c:<w$}")).collect();
                 _ = writeln!(out, "  {}", cells.join("  ").trim_end());
             }
+        }
+        for chart in &self.charts {
+            _ = write!(out, "\n{}", chart.text());
         }
         for (title, lines) in [("Checked", &self.checked), ("Lost", &self.lost), ("Notes", &self.notes)] {
             if !lines.is_empty() {

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 use crate::analysis;
+use crate::ground::Ground;
 use crate::plan::Plan;
 use crate::trial::{self, Trial};
 
@@ -16,6 +17,9 @@ pub struct Study {
     pub builtin: bool,
     /// The plans.
     pub plans: Vec<Plan>,
+    /// The server's name where it is between real hosts, and whether this host's sysctls are changed for it.
+    #[serde(default)]
+    pub host: Option<(String, bool)>,
 }
 
 /// How long to go on.
@@ -69,7 +73,24 @@ impl Study {
     /// # Errors
     /// [`Error::Setting`] with the first setting that cannot.
     pub fn check(&self) -> Result<(), Error> {
-        self.plans.iter().try_for_each(Plan::check)
+        self.plans.iter().try_for_each(Plan::check)?;
+        match &self.host {
+            Some((_, sysctls)) => self.plans.iter().try_for_each(|p| p.check_for_real_hosts(*sysctls)),
+            None => Ok(()),
+        }
+    }
+
+    /// The sysctls of this host that it changes; none in a lab.
+    pub fn sysctls_of_this_host(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for plan in self.plans.iter().filter(|_| self.host.is_some()) {
+            for name in plan.settings().map(|n| n.strip_prefix("a.").unwrap_or(n)).filter(|n| n.starts_with("net.")) {
+                if !names.iter().any(|known| known == name) {
+                    names.push(name.to_owned());
+                }
+            }
+        }
+        names
     }
 
     /// How long all of it takes, nanoseconds.
@@ -85,6 +106,7 @@ impl Study {
 /// The first of `trial::run` or `record`; the trials so far stay in `trials`.
 pub fn run(
     study: &Study,
+    ground: &Ground,
     limits: Limits,
     trials: &mut Vec<Trial>,
     record: &mut dyn FnMut(&Trial) -> Result<(), Error>,
@@ -115,7 +137,7 @@ pub fn run(
                     return Ok(Ended::Interrupted);
                 }
                 tell(&progress(study, block, trials, spent, limits, plan.label(&place.levels).join(", ")));
-                match trial::run(part, plan, &place, limits.seed, go_on)? {
+                match trial::run(part, plan, &place, limits.seed, ground, go_on)? {
                     None => return Ok(Ended::Interrupted),
                     Some(trial) => {
                         record(&trial)?;

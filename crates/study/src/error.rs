@@ -40,6 +40,17 @@ pub enum Error {
     /// The tables of a run.
     #[error(transparent)]
     Store(#[from] store::Error),
+    /// A sysctl of this host cannot be read or set.
+    #[error("cannot set {name} of this host: {source}; it takes root, and a name and value that this kernel knows")]
+    Sysctl {
+        /// Its name.
+        name: String,
+        /// The kernel's answer.
+        source: std::io::Error,
+    },
+    /// The server went away in the middle of a trial.
+    #[error("{0}: start it again there, and go on with --resume where the study was kept")]
+    Gone(String),
     /// The lab.
     #[error(transparent)]
     Lab(#[from] lab::Error),
@@ -63,7 +74,7 @@ impl Error {
             Self::Plan { .. } | Self::Setting(_) | Self::Run { .. } => true,
             Self::Lab(e) => e.is_wrong_use(),
             Self::Traffic(e) => e.is_wrong_use(),
-            Self::File { .. } | Self::Store(_) | Self::System { .. } => false,
+            Self::File { .. } | Self::Store(_) | Self::System { .. } | Self::Sysctl { .. } | Self::Gone(_) => false,
         }
     }
 }

@@ -1,36 +1,46 @@
 //! Planned experiments: change one thing, hold the rest, repeat in random order, and say what the change is worth.
 //!
 //! **Does:** reads a plan ([`plan_file`]) or takes a built-in one ([`builtin`]), runs its trials in randomised blocks, each
-//! in a lab of its own, checks from the packets that every setting took and from the path that it kept its promise,
+//! in a lab of its own or between this host and a server on another ([`Ground`]), checks from the packets that every setting took and from the path that it kept its promise,
 //! keeps each trial as it comes ([`ledger`]), predicts from first principles ([`predict`]), and concludes with intervals.
 //!
-//! **Does not:** touch the machine it runs on: settings are those of the lab's hosts. Nor print, or decide the format.
+//! **Does not:** touch the machine it runs on, unless it is given [`ThisHost`]: settings are those of the lab's hosts.
+//! Nor print, or decide the format.
 //!
 //! **Guarantees:** the same seed gives the same order of trials and the same analysis. A trial whose setting did not take,
 //! or whose path broke its promise, counts nowhere and is told. Killed in any way, nothing of a study stays but its
-//! finished trials, with which it can be resumed.
+//! finished trials, with which it can be resumed; a real host's sysctls are put back by a process that outlives it.
 
 pub mod analysis;
 pub mod builtin;
+mod chart;
 mod conclusion;
+mod counters;
 mod engine;
 mod error;
+mod ground;
 pub mod ledger;
+mod measure;
 mod offload;
 pub mod overhead;
 mod plan;
 pub mod plan_file;
 pub mod plan_text;
 pub mod predict;
+mod proof;
 mod setting;
 mod tables;
+mod this_host;
 mod trial;
 mod watch;
 
+pub use chart::{Chart, Line};
 pub use conclusion::{Compared, Conclusion, Table, of_plan, prediction};
 pub use engine::{Ended, Limits, Progress, Study, run};
 pub use error::Error;
+pub use ground::{Ground, Peer};
 pub use plan::{Factor, Place, Plan};
 pub use setting::{NAMES, Setup, Workload};
-pub use trial::{Point, RESPONSES, Trial};
+pub use this_host::ThisHost;
+pub use trial::{Ping, Point, RESPONSES, Trial};
 pub use watch::{Evidence, Found, SynOptions};

@@ -48,6 +48,10 @@ pub struct Plan {
 /// What making a lab, starting a server and taking both down costs each trial, nanoseconds: for the forecast alone.
 const AROUND_A_TRIAL_NS: u64 = 250_000_000;
 
+/// Settings of the path and of hosts that are the lab's.
+const NEED_THE_LAB: [&str; 10] =
+    ["delay", "jitter", "rate", "loss", "burst_loss", "queue", "ecn", "mtu", "over", "offloads"];
+
 /// One trial's place in a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
@@ -118,6 +122,32 @@ impl Plan {
             setup.options.validate()?;
         }
         Ok(())
+    }
+
+    /// The names of everything that it sets, varied or held.
+    pub fn settings(&self) -> impl Iterator<Item = &str> {
+        self.factors.iter().map(|f| f.name.as_str()).chain(self.fixed.iter().map(|f| f.0.as_str()))
+    }
+
+    /// Whether it can be run between real hosts, with sysctls of this one changed or not.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] naming what needs the lab, is the server's own, or must be allowed.
+    pub fn check_for_real_hosts(&self, sysctls: bool) -> Result<(), Error> {
+        let named = |is: &dyn Fn(&str) -> bool| {
+            let names: Vec<&str> = self.settings().filter(|n| is(n)).collect();
+            (!names.is_empty()).then(|| names.join(", "))
+        };
+        let problem = if let Some(names) = named(&|n| NEED_THE_LAB.contains(&n)) {
+            format!("only the lab can set {names}: run it without --host, or take that out of the plan")
+        } else if let Some(names) = named(&|n| n.starts_with("b.net.")) {
+            format!("{names} belongs to the server's host: set it there before the study, and take it out of the plan")
+        } else if let Some(names) = named(&|n| n.starts_with("net.") || n.starts_with("a.net.")).filter(|_| !sysctls) {
+            format!("{names} is a sysctl of this host: allow it with --on-this-host (it is put back at the end)")
+        } else {
+            return Ok(());
+        };
+        Err(Error::Setting(format!("{}: {problem}", self.name)))
     }
 
     /// How long one trial takes, nanoseconds, as far as can be told before.

@@ -66,14 +66,18 @@ pub fn delayed_ack_exchanges(round_trip_s: f64) -> f64 {
 /// The goodput of one stream from a to b, bits a second: the least of framing, window (where scaling is off) and loss.
 /// `None` where nothing bounds it. Says nothing of short transfers, several flows or reordering.
 pub fn goodput(setup: &Setup) -> Option<f64> {
+    goodput_over(setup, setup.round_trip_s()?)
+}
+
+/// The same over a round trip that was measured: between real hosts.
+pub fn goodput_over(setup: &Setup, round_trip_s: f64) -> Option<f64> {
     let off = |name: &str| Side::ALL.iter().any(|side| setup.sysctl(*side, name) == Some("0"));
     if setup.loopback || setup.rival.is_some() {
         return None;
     }
     let header = if off("net.ipv4.tcp_timestamps") { 20 } else { 32 };
-    let (v6, way) = (setup.ipv6, &setup.path.a_to_b);
+    let (v6, way) = (setup.ipv6 == Some(true), &setup.path.a_to_b);
     let mss = segment_bytes(setup.path.mtu, v6, header);
-    let round_trip_s = setup.round_trip_s();
     let mut bounds = Vec::new();
     if let Some(rate) = way.rate {
         bounds.push(framing(rate.bits() as f64, setup.path.mtu, v6, header));

@@ -17,6 +17,8 @@ pub enum Workload {
     Rr,
     /// Request and response, a connection each.
     Crr,
+    /// Bulk transfer with probes before, beside and after it.
+    PingUnderLoad,
 }
 
 /// One trial, fully set.
@@ -34,8 +36,12 @@ pub struct Setup {
     pub workload: Workload,
     /// Options of the workload's sockets on both sides.
     pub options: traffic::SocketOptions,
-    /// IPv6 instead of IPv4.
-    pub ipv6: bool,
+    /// IPv6 or IPv4; where it is not said, IPv4 in the lab and the server's first address between real hosts.
+    pub ipv6: Option<bool>,
+    /// Which way bytes of a bulk transfer go; up, and both ways under probes, where it is not said.
+    pub direction: Option<traffic::stream::Direction>,
+    /// Between real hosts, whose path is as it is and not known.
+    pub real: bool,
     /// Parallel flows of a stream.
     pub flows: u32,
     /// Bytes of one write of a stream.
@@ -49,7 +55,7 @@ pub struct Setup {
 }
 
 /// The names of all settings, for messages.
-pub const NAMES: [&str; 28] = [
+pub const NAMES: [&str; 29] = [
     "delay",
     "jitter",
     "rate",
@@ -61,6 +67,7 @@ pub const NAMES: [&str; 28] = [
     "over",
     "offloads",
     "workload",
+    "direction",
     "family",
     "flows",
     "write",
@@ -90,7 +97,9 @@ impl Default for Setup {
             offloads: None,
             workload: Workload::Stream,
             options: traffic::SocketOptions::default(),
-            ipv6: false,
+            ipv6: None,
+            direction: None,
+            real: false,
             flows: 1,
             write_bytes: 128 << 10,
             exchange: traffic::rr::Config::new(server).exchange,
@@ -164,10 +173,19 @@ impl Setup {
             "over" => self.loopback = one_of(name, text, &[("path", false), ("loopback", true)])?,
             "offloads" => self.offloads = Some(one_of(name, text, &[("on", true), ("off", false)])?),
             "workload" => {
-                let known = [("stream", Workload::Stream), ("rr", Workload::Rr), ("crr", Workload::Crr)];
+                let known = [
+                    ("stream", Workload::Stream),
+                    ("rr", Workload::Rr),
+                    ("crr", Workload::Crr),
+                    ("ping-under-load", Workload::PingUnderLoad),
+                ];
                 self.workload = one_of(name, text, &known)?;
             }
-            "family" => self.ipv6 = one_of(name, text, &[("ipv4", false), ("ipv6", true)])?,
+            "direction" => {
+                use traffic::stream::Direction::{Both, Down, Up};
+                self.direction = Some(one_of(name, text, &[("up", Up), ("down", Down), ("both", Both)])?);
+            }
+            "family" => self.ipv6 = Some(one_of(name, text, &[("ipv4", false), ("ipv6", true)])?),
             "flows" => self.flows = number(name, text, 1, 128)?,
             "write" => self.write_bytes = number(name, text, 1, 4 << 20)?,
             "request" => self.exchange.request_bytes = number(name, text, 1, 4 << 20)?,
@@ -236,7 +254,7 @@ impl Setup {
 
     /// Where the workload's server listens.
     pub fn server_ip(&self) -> IpAddr {
-        match (self.loopback, self.ipv6) {
+        match (self.loopback, self.ipv6 == Some(true)) {
             (true, false) => IpAddr::from([127, 0, 0, 1]),
             (true, true) => std::net::Ipv6Addr::LOCALHOST.into(),
             (false, false) => Side::B.ipv4().into(),
@@ -244,9 +262,16 @@ impl Setup {
         }
     }
 
-    /// Round trip of the empty path, seconds.
-    pub fn round_trip_s(&self) -> f64 {
-        if self.loopback { 0.0 } else { (self.path.a_to_b.delay + self.path.b_to_a.delay).as_secs_f64() }
+    /// Round trip of the empty path, seconds; `None` between real hosts, where nobody knows it before.
+    pub fn round_trip_s(&self) -> Option<f64> {
+        let path = || (self.path.a_to_b.delay + self.path.b_to_a.delay).as_secs_f64();
+        (!self.real).then(|| if self.loopback { 0.0 } else { path() })
+    }
+
+    /// Between real hosts: the sysctls are this host's (`a`), since the server's are not ours to set.
+    pub fn keep_to_this_host(&mut self) {
+        self.real = true;
+        self.sysctls.retain(|(side, ..)| *side == Side::A);
     }
 
     /// What a sysctl is set to in a host; `None` where the plan leaves it.
@@ -274,7 +299,7 @@ mod tests {
         ] {
             s.set(name, text).unwrap();
         }
-        assert!((s.round_trip_s() - 0.03).abs() < 1e-9);
+        assert!((s.round_trip_s().unwrap() - 0.03).abs() < 1e-9);
         assert_eq!(s.sysctl(Side::A, "net.ipv4.tcp_timestamps"), Some("1"));
         assert_eq!(s.sysctl(Side::B, "net.ipv4.tcp_timestamps"), Some("0"));
         assert_eq!(s.sysctls.len(), 2);

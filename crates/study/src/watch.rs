@@ -6,17 +6,16 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use diagnose::{Follower, Options};
-use model::Instant;
+use model::{Instant, SeqNumber};
 use serde::{Deserialize, Serialize};
 use wire::{Flags, Frame, LinkType, Packet, Reassembly, Segment};
-
-use crate::Error;
 
 /// Bytes kept of each frame: all headers that the lab's hosts make.
 const SNAP: usize = 160;
@@ -40,6 +39,9 @@ pub struct SynOptions {
     /// How many SYNs.
     pub count: u64,
 }
+
+/// Frames with payload whose header lengths are kept apart: as many samples as the reference has.
+pub const FIRST: u64 = 256;
 
 /// What was found in the connections of a trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -65,8 +67,29 @@ pub struct Evidence {
     pub dropped: u64,
     /// Frames that could not be read as TCP, UDP or ICMP.
     pub unread: u64,
+    /// Why no packet was looked at, where that was so.
+    #[serde(default)]
+    pub refused: Option<String>,
     /// TCP header bytes of frames with payload, and how many had so many.
     pub header_bytes: BTreeMap<u8, u64>,
+    /// The same of the first [`FIRST`] such frames.
+    #[serde(default)]
+    pub first_header_bytes: BTreeMap<u8, u64>,
+    /// Frames with payload that bear a timestamp.
+    #[serde(default)]
+    pub stamped_segments: u64,
+    /// ACKs from the server that acknowledge data not acknowledged before.
+    #[serde(default)]
+    pub advancing_acks: u64,
+    /// Of these, those that echo a timestamp.
+    #[serde(default)]
+    pub stamped_acks: u64,
+    /// Of the advancing ones, those that cover data sent more than once.
+    #[serde(default)]
+    pub ambiguous_acks: u64,
+    /// Of those, the ones without a timestamp: no round trip can be told from them.
+    #[serde(default)]
+    pub unsampled_acks: u64,
     /// SYNs.
     pub syns: Vec<SynOptions>,
     /// The largest window that the server offered in each tenth of a second that had an ACK, bytes: time since the first
@@ -79,27 +102,28 @@ pub struct Evidence {
 /// A capture under way.
 pub(crate) struct Watch {
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<Evidence>,
+    thread: Result<JoinHandle<Evidence>, String>,
 }
 
 impl Watch {
-    /// Watches `interface` of the network namespace of the calling thread, for at most `frames`.
-    pub(crate) fn start(interface: &std::ffi::CStr, frames: u64, server_port: u16) -> Result<Self, Error> {
-        let socket =
-            open(interface).map_err(|source| Error::System { step: "watch the packets of a trial", source })?;
+    /// Watches `interface` of the network namespace of the calling thread for at most `frames` to and from `server`.
+    pub(crate) fn start(interface: &std::ffi::CStr, frames: u64, server: SocketAddr) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let seen = stop.clone();
-        let thread = std::thread::Builder::new()
-            .name("study-watch".into())
-            .spawn(move || watch(&socket, frames, &seen, server_port))
-            .map_err(|source| Error::System { step: "start a thread for the packets", source })?;
-        Ok(Self { stop, thread })
+        let thread = open(interface).and_then(|socket| {
+            let watch = move || watch(&socket, frames, &seen, server);
+            std::thread::Builder::new().name("study-watch".into()).spawn(watch)
+        });
+        Self { stop, thread: thread.map_err(|e| format!("packets of {}: {e}", interface.to_string_lossy())) }
     }
 
     /// Ends it and gives what it saw.
     pub(crate) fn end(self) -> Evidence {
         self.stop.store(true, Ordering::Relaxed);
-        self.thread.join().unwrap_or_default()
+        match self.thread {
+            Ok(thread) => thread.join().unwrap_or_default(),
+            Err(why) => Evidence { refused: Some(why), ..Evidence::default() },
+        }
     }
 }
 
@@ -141,6 +165,7 @@ struct Received {
     length: u32,
     at: u64,
     outgoing: bool,
+    link: LinkType,
 }
 
 fn receive(socket: &OwnedFd, data: &mut [u8; SNAP]) -> io::Result<Option<Received>> {
@@ -178,11 +203,14 @@ fn receive(socket: &OwnedFd, data: &mut [u8; SNAP]) -> io::Result<Option<Receive
         }
         let outgoing = from.sll_pkttype == libc::PACKET_OUTGOING;
         let length = length as usize;
-        Ok(Some(Received { kept: length.min(SNAP), length: length as u32, at, outgoing }))
+        // What has a header of its own is Ethernet or loopback; tunnels hand IP packets over bare.
+        let ethernet = matches!(from.sll_hatype, libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK);
+        let link = if ethernet { LinkType::ETHERNET } else { LinkType::RAW };
+        Ok(Some(Received { kept: length.min(SNAP), length: length as u32, at, outgoing, link }))
     }
 }
 
-fn watch(socket: &OwnedFd, most: u64, stop: &AtomicBool, server_port: u16) -> Evidence {
+fn watch(socket: &OwnedFd, most: u64, stop: &AtomicBool, server: SocketAddr) -> Evidence {
     let mut evidence = Evidence::default();
     let mut follower = Follower::new(Options { connections: CONNECTIONS, ..Options::default() });
     let mut reassembly = Reassembly::new();
@@ -196,23 +224,27 @@ fn watch(socket: &OwnedFd, most: u64, stop: &AtomicBool, server_port: u16) -> Ev
             Err(_) => break,
         };
         // On loopback every frame is seen twice, going out and coming in.
-        let loopback = data[..12] == [0; 12];
+        let loopback = frame.link == LinkType::ETHERNET && data[..12] == [0; 12];
         if loopback && frame.outgoing {
             continue;
         }
-        evidence.frames += 1;
         let kept = &data[..frame.kept];
-        let mut seen = Frame::new(evidence.frames, Instant::from_nanos(frame.at), LinkType::ETHERNET, kept);
+        let mut seen = Frame::new(evidence.frames + 1, Instant::from_nanos(frame.at), frame.link, kept);
         // The length that the filter left is not the one on the wire, which the IP header tells.
         seen.original_length = frame.length.max(u32::from(u16::MAX));
         match wire::dissect(&seen, &mut reassembly) {
             Ok(Packet::Tcp(s)) => {
-                gathering.take(&s, server_port, &mut evidence);
+                // A real host has other traffic than the trial's.
+                if ![s.source.ip(), s.destination.ip()].contains(&server.ip()) {
+                    continue;
+                }
+                gathering.take(&s, server.port(), &mut evidence);
                 follower.take(&s);
             }
             Ok(_) => {}
             Err(_) => evidence.unread += 1,
         }
+        evidence.frames += 1;
     }
     evidence.dropped = dropped(socket);
     gathering.finish(&mut evidence);
@@ -242,7 +274,21 @@ struct Gathering {
     first: Option<u64>,
     /// Tenth of a second since the first frame, and the largest window field in it.
     windows: BTreeMap<u64, u16>,
+    /// By the client's address: what it sent.
+    sent: BTreeMap<SocketAddr, Sent>,
 }
+
+/// What a client sent on one connection.
+#[derive(Default)]
+struct Sent {
+    next: Option<SeqNumber>,
+    acknowledged: Option<SeqNumber>,
+    /// Where that begins which was sent again and is not acknowledged yet.
+    again: Vec<SeqNumber>,
+}
+
+/// Retransmissions that are kept of one connection.
+const RANGES: usize = 10_000;
 
 const TENTH_NS: u64 = 100_000_000;
 
@@ -266,11 +312,62 @@ impl Gathering {
             return;
         }
         if s.payload > 0 {
+            let seen: u64 = evidence.first_header_bytes.values().sum();
+            if seen < FIRST {
+                *evidence.first_header_bytes.entry(s.header_bytes).or_default() += 1;
+            }
             *evidence.header_bytes.entry(s.header_bytes).or_default() += 1;
+            evidence.stamped_segments += u64::from(s.options.timestamps.is_some());
         }
+        self.acknowledge(s, server_port, evidence);
         if s.source.port() == server_port && s.payload == 0 && !s.flags.contains(Flags::RST) {
             let window = self.windows.entry(at.saturating_sub(first) / TENTH_NS).or_default();
             *window = (*window).max(s.window);
+        }
+    }
+
+    /// Follows what the client sent, once or again, until it is acknowledged.
+    fn acknowledge(&mut self, s: &Segment, server_port: u16, evidence: &mut Evidence) {
+        let to_server = s.destination.port() == server_port;
+        let client = if to_server { s.source } else { s.destination };
+        if self.sent.len() >= CONNECTIONS && !self.sent.contains_key(&client) {
+            return;
+        }
+        let state = self.sent.entry(client).or_default();
+        if to_server {
+            let end = s.seq.add(s.payload);
+            if s.payload == 0 {
+                return;
+            }
+            match state.next {
+                // What goes below the highest byte sent so far goes out again.
+                Some(next) if end.distance_from(next) <= 0 => {
+                    if state.again.len() < RANGES {
+                        state.again.push(s.seq);
+                    }
+                }
+                _ => state.next = Some(end),
+            }
+            return;
+        }
+        if state.next.is_none() || !s.flags.contains(Flags::ACK) {
+            return;
+        }
+        let ack = s.ack;
+        if state.acknowledged.is_some_and(|before| ack.distance_from(before) <= 0) {
+            return;
+        }
+        if state.acknowledged.replace(ack).is_none() {
+            // The first one seen says where counting begins.
+            return;
+        }
+        evidence.advancing_acks += 1;
+        evidence.stamped_acks += u64::from(s.options.timestamps.is_some());
+        let before = state.again.len();
+        state.again.retain(|from| !from.is_before(ack));
+        if state.again.len() < before {
+            evidence.ambiguous_acks += 1;
+            evidence.unsampled_acks += u64::from(s.options.timestamps.is_none());
         }
     }
 

@@ -3,18 +3,18 @@
 use std::cell::Cell;
 
 use study::ledger::{self, Ledger, Provenance};
-use study::{Ended, Error, Limits, Study, Trial, builtin, plan_file};
+use study::{Ended, Error, Ground, Limits, Study, Trial, builtin, plan_file};
 
 const LIMITS: Limits = Limits { seed: 1, until: None, budget_ns: None };
 
 fn study_of(text: &str) -> Study {
     let plan = plan_file::parse("plan.toml", text).unwrap();
-    Study { name: plan.name.clone(), builtin: false, plans: vec![plan] }
+    Study { name: plan.name.clone(), builtin: false, plans: vec![plan], host: None }
 }
 
 fn run_all(study: &Study) -> Vec<Trial> {
     let mut trials = Vec::new();
-    let ended = study::run(study, LIMITS, &mut trials, &mut |_| Ok(()), &mut |_| {}, &|| true).unwrap();
+    let ended = study::run(study, &Ground::Lab, LIMITS, &mut trials, &mut |_| Ok(()), &mut |_| {}, &|| true).unwrap();
     assert_eq!(ended, Ended::Planned);
     trials
 }
@@ -75,7 +75,7 @@ fn a_run_cut_short_goes_on_where_it_was() {
         }
         ledger.add(trial)
     };
-    study::run(&study, LIMITS, &mut trials, &mut record, &mut |_| {}, &|| true).unwrap_err();
+    study::run(&study, &Ground::Lab, LIMITS, &mut trials, &mut record, &mut |_| {}, &|| true).unwrap_err();
     drop(ledger);
     // As SIGKILL in the middle of a line leaves it.
     use std::io::Write as _;
@@ -85,7 +85,8 @@ fn a_run_cut_short_goes_on_where_it_was() {
     let (mut ledger, mut trials) = Ledger::resume(&run).unwrap();
     assert_eq!(trials.len(), 3);
     let before = trials.clone();
-    let ended = study::run(&study, LIMITS, &mut trials, &mut |t| ledger.add(t), &mut |_| {}, &|| true).unwrap();
+    let ended =
+        study::run(&study, &Ground::Lab, LIMITS, &mut trials, &mut |t| ledger.add(t), &mut |_| {}, &|| true).unwrap();
     ledger.conclude(&trials, &builtin::conclude(&study, &trials, 1), true).unwrap();
     let (provenance, kept, _) = ledger::load(&run).unwrap();
     assert_eq!((ended, kept.len(), provenance.state), (Ended::Planned, 6, store::State::Finished));
@@ -105,12 +106,12 @@ fn a_budget_and_an_interruption_end_it_early() {
     );
     let mut trials = Vec::new();
     let limits = Limits { budget_ns: Some(1), ..LIMITS };
-    let ended = study::run(&study, limits, &mut trials, &mut |_| Ok(()), &mut |_| {}, &|| true).unwrap();
+    let ended = study::run(&study, &Ground::Lab, limits, &mut trials, &mut |_| Ok(()), &mut |_| {}, &|| true).unwrap();
     assert_eq!((ended, trials.len()), (Ended::Budget, 0));
     let left = std::sync::atomic::AtomicU32::new(6);
     let go_on = || left.fetch_update(Relaxed, Relaxed, |n| n.checked_sub(1)).is_ok();
     use std::sync::atomic::Ordering::Relaxed;
-    let ended = study::run(&study, LIMITS, &mut trials, &mut |_| Ok(()), &mut |_| {}, &go_on).unwrap();
+    let ended = study::run(&study, &Ground::Lab, LIMITS, &mut trials, &mut |_| Ok(()), &mut |_| {}, &go_on).unwrap();
     assert_eq!(ended, Ended::Interrupted);
     assert!(trials.iter().all(Trial::counts) && trials.len() < 6, "{trials:?}");
 }

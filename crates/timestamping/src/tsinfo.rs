@@ -109,6 +109,20 @@ fn message_body(bytes: &[u8]) -> Result<Result<&[u8], i32>, ParseError> {
     Ok(Ok(&message[20..]))
 }
 
+impl TimestampingInfo {
+    /// Reads a netlink message of generic netlink's family `ethtool` that answers `ETHTOOL_MSG_TSINFO_GET`
+    /// (Documentation/netlink/specs/ethtool.yaml); the inner result is the error number that it bears instead. Pure.
+    ///
+    /// # Errors
+    /// [`ParseError`] where the message or an attribute of it is cut short or malformed.
+    pub fn from_netlink(message: &[u8]) -> Result<Result<Self, i32>, ParseError> {
+        match message_body(message)? {
+            Ok(attributes) => parse(attributes).map(Ok),
+            Err(errno) => Ok(Err(errno)),
+        }
+    }
+}
+
 /// Reads the attributes of an `ETHTOOL_MSG_TSINFO_GET_REPLY`. Pure.
 fn parse(reply: &[u8]) -> Result<TimestampingInfo, ParseError> {
     let (mut sets, mut phc, mut counts) = ([0u32; 3], None, None);

@@ -15,6 +15,9 @@ pub enum Baseline {
     /// An armed socket whose callback returns at once: what the kernel takes for itself before any tracer by timestamp
     /// callbacks has done anything.
     Floor,
+    /// The same, and every send is tagged: what the kernel takes for itself where every send is to be timed, its callbacks for
+    /// each stage of each packet included.
+    Tagged,
     /// An empty program on the tracepoint that each send of the machine passes (Linux 6.16).
     Tracepoint,
     /// The same, reading the process, the addresses and the port, as a filter would.
@@ -27,13 +30,19 @@ pub enum Baseline {
 
 impl Baseline {
     /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::Floor, Self::Tracepoint, Self::TracepointAddresses, Self::Fentry, Self::FentryAddresses];
+    pub const ALL: [Self; 6] =
+        [Self::Floor, Self::Tagged, Self::Tracepoint, Self::TracepointAddresses, Self::Fentry, Self::FentryAddresses];
+
+    /// Whether it works by callbacks of armed sockets.
+    const fn arms(self) -> bool {
+        matches!(self, Self::Floor | Self::Tagged)
+    }
 
     /// The program's name in `bpf/baselines.bpf.c`.
     const fn program(self) -> &'static str {
         match self {
             Self::Floor => "callback_floor",
+            Self::Tagged => "callback_tagged",
             Self::Tracepoint => "tracepoint_empty",
             Self::TracepointAddresses => "tracepoint_addresses",
             Self::Fentry => "fentry_empty",
@@ -107,7 +116,7 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Loads it. `port` is the local or remote port of the connections that [`Baseline::Floor`] arms, in the network namespace of
+    /// Loads it. `port` is the local or remote port of the connections that [`Baseline::Floor`] and [`Baseline::Tagged`] arm, in the network namespace of
     /// whoever attaches it.
     ///
     /// # Errors
@@ -122,7 +131,7 @@ impl Loaded {
     /// [`Error`] where the kernel refuses.
     pub fn attach(&mut self) -> Result<(), Error> {
         let name = self.baseline.program();
-        self.link = Some(if self.baseline == Baseline::Floor {
+        self.link = Some(if self.baseline.arms() {
             let cgroup = cgroup::open(&cgroup::mount()?)?;
             let link =
                 object::program(&self.object, name)?.attach_cgroup(cgroup.as_raw_fd()).map_err(Error::bpf(name))?;
@@ -139,7 +148,7 @@ impl Loaded {
     /// # Errors
     /// [`Error`] where the kernel refuses.
     pub fn detach(&mut self) -> Result<(), Error> {
-        if self.link.take().is_some() && self.baseline == Baseline::Floor {
+        if self.link.take().is_some() && self.baseline.arms() {
             changed(&self.object, self.port, DISARM)?;
         }
         Ok(())

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use libbpf_rs::ObjectBuilder;
 
+use crate::packets::Wanted;
 use crate::{Config, object, programs};
 
 /// Whether the machine has something.
@@ -92,7 +93,75 @@ pub fn all() -> Vec<Capability> {
         instead: "BPF timestamping",
         state: tried(programs::try_tracepoints(&config)),
     });
+    let received = programs::try_receive(&config);
+    list.push(Capability {
+        name: "receive_stages",
+        purpose: "driver_rx, tcp_rx and read of received bytes (--receive): tracepoints that run for every TCP socket of the \
+                  machine and return at once where it is not traced, and receive stamps for every packet of the machine, \
+                  a reading of the clock each",
+        instead: "nothing: --receive and --requests need it",
+        state: tried(received.clone().map(drop)),
+    });
+    list.push(Capability {
+        name: "receive_ready",
+        purpose: "when a socket became readable (Linux 6.3): a tracepoint that runs for every socket of the machine",
+        instead: "the legs socket and wakeup are one, from tcp_rx to read",
+        state: tried(received.and_then(|no_ready| no_ready.map_or(Ok(()), Err))),
+    });
+    packets(&config, &tried, &mut list);
     list
+}
+
+/// Packets and datagrams, and what each kernel lacks of them.
+fn packets(config: &Config, tried: &dyn Fn(Result<(), String>) -> State, list: &mut Vec<Capability>) {
+    let segments = programs::try_packets(config, Wanted { tcp: true, udp: false });
+    let datagrams = programs::try_packets(config, Wanted { tcp: false, udp: true });
+    let without = |of: &Result<Vec<String>, String>, what: &str| {
+        of.clone().and_then(|missing| missing.into_iter().find(|reason| reason.starts_with(what)).map_or(Ok(()), Err))
+    };
+    let entries = [
+        (
+            "every_packet",
+            "each packet of a TCP connection (--every-packet): the tracepoints net_dev_queue, net_dev_start_xmit and \
+             net_dev_xmit run for all packets of the machine, tcp_probe for all its TCP segments received, and return at the \
+             first look where the socket is not traced",
+            "nothing: --every-packet needs it",
+            segments.clone().map(drop),
+        ),
+        (
+            "drop_reasons",
+            "where and why packets are dropped (Linux 5.17): the tracepoint kfree_skb runs for every drop of the machine",
+            "drops are not seen",
+            without(&segments, "drops"),
+        ),
+        (
+            "udp",
+            "each datagram of UDP sockets (--udp): the tracepoints of every_packet, programs of the target's cgroup (without \
+             --cgroup, of the whole machine) for every packet received and every UDP socket made, and receive stamps for all \
+             packets of the machine, a reading of the clock each",
+            "nothing: --udp needs it",
+            datagrams.clone().map(drop),
+        ),
+        (
+            "udp_read",
+            "when a datagram was ready and read (Linux 6.3): the tracepoints sk_data_ready and sock_recv_length run for all \
+             sockets of the machine",
+            "fexit programs on UDP alone, where the kernel lets them load",
+            without(&datagrams, "stages ready"),
+        ),
+        (
+            "udp_send_connected",
+            "when a connected UDP socket was written to: fentry programs on all UDP sends of the machine",
+            "stage send for unconnected sockets alone, by programs of the cgroup",
+            without(&datagrams, "stage send"),
+        ),
+    ];
+    list.extend(entries.map(|(name, purpose, instead, outcome)| Capability {
+        name,
+        purpose,
+        instead,
+        state: tried(outcome),
+    }));
 }
 
 /// Loads one program of the object, and lets it go again.

@@ -59,6 +59,14 @@ pub struct Config {
     pub slots_per_connection: u32,
     /// How many connections can be followed at once, 1 to 65,536.
     pub max_connections: u32,
+    /// Whether received bytes are followed too.
+    pub receive: bool,
+    /// How many received segments of one connection can wait to be read and be told apart, as `slots_per_connection`.
+    pub arrivals_per_connection: u32,
+    /// Whether every packet of the followed connections is told of, whatever the sampling of sends.
+    pub packets: bool,
+    /// Whether the datagrams of UDP sockets of the target are told of, likewise.
+    pub udp: bool,
     /// Size of the ring buffer in bytes; rounded up to a power of two of at least a page.
     pub ring_bytes: u32,
 }
@@ -73,6 +81,10 @@ impl Default for Config {
             backend: BackendChoice::Auto,
             slots_per_connection: 256,
             max_connections: 1024,
+            receive: false,
+            arrivals_per_connection: 512,
+            packets: false,
+            udp: false,
             ring_bytes: 16 << 20,
         }
     }

@@ -4,20 +4,24 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use model::{
     Comm, Congestion, Connection, ConnectionId, ConnectionTotals, Instant, Merged, Monotonic, Nanos, Opening, Owner,
-    Send, SenderState, SeqNumber, Stamps, Wait, WaitReason,
+    Receive, Send, SenderState, SeqNumber, Stamps, Wait, WaitReason,
 };
 
+use crate::NicStamp;
 use crate::layout::{
     Plain, RECORD_CLOSED, RECORD_CONNECTION, RECORD_SEND, RawClosed, RawConnection, RawSend, RawState, RawTotals,
 };
+use crate::receive::{self, RECORD_RECEIVE};
 
 /// A record of the kernel part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
     /// A connection is followed from here on.
     Connection(Connection),
-    /// A send is finished.
-    Send(Send),
+    /// A send is finished. A NIC's stamp of it is still by the NIC's clock.
+    Send(Send, Option<NicStamp>),
+    /// Received bytes were read, or will not be.
+    Receive(Receive),
     /// A connection is followed no more.
     Closed(ConnectionId, ConnectionTotals),
 }
@@ -54,16 +58,20 @@ pub fn decode(bytes: &[u8], tick: Nanos) -> Result<Record, DecodeError> {
     let kind = bytes.first_chunk().ok_or(DecodeError::Truncated { have: bytes.len(), need: 4 })?;
     match u32::from_ne_bytes(*kind) {
         RECORD_CONNECTION => connection(&raw::<RawConnection>(bytes)?).map(Record::Connection),
-        RECORD_SEND => send(&raw::<RawSend>(bytes)?, tick).map(Record::Send),
+        RECORD_SEND => {
+            let raw: RawSend = raw(bytes)?;
+            Ok(Record::Send(send(&raw, tick)?, nic(&raw)))
+        }
         RECORD_CLOSED => {
             let closed: RawClosed = raw(bytes)?;
             Ok(Record::Closed(ConnectionId(closed.cookie), totals(&closed.totals)))
         }
+        RECORD_RECEIVE => Ok(Record::Receive(receive::receive(&raw(bytes)?))),
         other => Err(DecodeError::Unsupported(other)),
     }
 }
 
-fn raw<T: Plain>(bytes: &[u8]) -> Result<T, DecodeError> {
+pub(crate) fn raw<T: Plain>(bytes: &[u8]) -> Result<T, DecodeError> {
     T::from_bytes(bytes).ok_or(DecodeError::Truncated { have: bytes.len(), need: size_of::<T>() })
 }
 
@@ -85,16 +93,24 @@ fn connection(raw: &RawConnection) -> Result<Connection, DecodeError> {
 }
 
 /// An address of 16 bytes, where IPv4 is IPv4-mapped.
-fn address(bytes: [u8; 16], port: u16) -> SocketAddr {
+pub(crate) fn address(bytes: [u8; 16], port: u16) -> SocketAddr {
     SocketAddr::new(IpAddr::V6(Ipv6Addr::from(bytes)).to_canonical(), port)
 }
 
-/// A stamp (zero where there is none), or the middle of the time in which the stage was passed, with the bound on its error.
+fn nic(raw: &RawSend) -> Option<NicStamp> {
+    (raw.nic != 0).then(|| NicStamp {
+        at: Instant::from_nanos(raw.nic),
+        interface: raw.nic_interface,
+        network: raw.nic_network,
+    })
+}
+
+/// A stamp (zero where there is none); or the earliest moment at which the stage was passed, with the time within which it was as the
+/// bound on its error. The earliest is nearest as a rule: the packet left in the call that is known to have begun then.
 fn between(from: u64, span: u32) -> (Option<Instant<Monotonic>>, Nanos) {
-    let half = u64::from(span).div_ceil(2);
     match from {
         0 => (None, Nanos::ZERO),
-        from => (Some(Instant::from_nanos(from.saturating_add(half))), Nanos(half)),
+        from => (Some(Instant::from_nanos(from)), Nanos(span.into())),
     }
 }
 
@@ -189,12 +205,26 @@ mod tests {
         raw.waited = 40;
         raw.state.srtt_us_8 = 80;
         raw.state.busy = 2;
-        let Record::Send(send) = decode(raw.as_bytes(), TICK).unwrap() else { panic!("not a send") };
+        let Record::Send(send, nic) = decode(raw.as_bytes(), TICK).unwrap() else { panic!("not a send") };
+        assert_eq!(nic, None);
         assert_eq!(send.last_seq(), SeqNumber(1));
         assert_eq!(send.stamps.driver, None);
         assert_eq!(send.leg(model::Leg::Total), Ok(Some(Nanos(800))));
         assert_eq!(send.wait, Some(Wait { reason: WaitReason::Cork, by_reason: Nanos(40) }));
         assert_eq!((send.state.srtt, send.state.busy), (Nanos(10_000), Nanos::from_millis(8)));
+    }
+
+    #[test]
+    fn a_stage_between_two_stamps_bears_its_bound_and_a_reason_no_longer_than_its_leg() {
+        let mut raw = a_send();
+        (raw.send, raw.sched, raw.sched_span, raw.driver, raw.driver_span) = (100, 150, 21, 190, 0);
+        (raw.reason, raw.waited) = (WaitReason::Cork as u8, 70);
+        (raw.nic, raw.nic_interface, raw.nic_network) = (9, 2, 4_026_531_840);
+        let Record::Send(send, nic) = decode(raw.as_bytes(), TICK).unwrap() else { panic!("not a send") };
+        assert_eq!((send.stamps.sched, send.stamps.sched_error), (Some(Instant::from_nanos(150)), Nanos(21)));
+        assert_eq!((send.stamps.driver, send.stamps.driver_error), (Some(Instant::from_nanos(190)), Nanos::ZERO));
+        assert_eq!(send.wait, Some(Wait { reason: WaitReason::Cork, by_reason: Nanos(50) }));
+        assert_eq!(nic, Some(NicStamp { at: Instant::from_nanos(9), interface: 2, network: 4_026_531_840 }));
     }
 
     #[test]
@@ -219,7 +249,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_input_panics(kind in 0u32..5, mut bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn no_input_panics(kind in 0u32..5, mut bytes in prop::collection::vec(any::<u8>(), 0..220)) {
             if let Some(start) = bytes.first_chunk_mut() {
                 *start = kind.to_ne_bytes();
             }

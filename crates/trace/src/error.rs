@@ -71,6 +71,18 @@ pub enum Error {
         /// What the kernel said.
         reason: String,
     },
+    /// The receiving side cannot be observed on this kernel.
+    #[error("received bytes cannot be followed on this kernel: {reason}; `wirelapse doctor` tells more")]
+    Receive {
+        /// What the kernel lacks, or what it said.
+        reason: String,
+    },
+    /// Packets and datagrams cannot be observed on this kernel.
+    #[error("packets cannot be followed on this kernel: {reason}; `wirelapse doctor` tells more")]
+    Packets {
+        /// What the kernel lacks, or what it said.
+        reason: String,
+    },
     /// The kernel refused a BPF operation.
     #[error("{what}: {source}")]
     Bpf {

@@ -35,7 +35,7 @@ macro_rules! shared {
         };
 
         // SAFETY: repr(C), of integers, arrays of them and other Plain structures only, without padding (asserted).
-        unsafe impl Plain for $name {}
+        unsafe impl $crate::layout::Plain for $name {}
     )*};
 }
 
@@ -146,7 +146,7 @@ shared! {
         totals: RawTotals,
     }
 
-    struct RawLost: 112 {
+    struct RawLost: 120 {
         ring_buffer: u64,
         slots_full: u64,
         connections_full: u64,
@@ -161,6 +161,7 @@ shared! {
         unstamped: u64,
         over_rate: u64,
         connection_records: u64,
+        nic_late: u64,
     }
 
     struct RawConfig: 32 {

@@ -53,6 +53,11 @@ pub(crate) fn all_networks() -> Result<Vec<Network>, Error> {
 }
 
 impl Network {
+    /// Its inode number: how the kernel part names it.
+    pub(crate) fn inode(&self) -> Option<u64> {
+        self.file.metadata().ok().map(|m| m.ino())
+    }
+
     /// Runs `work` in this network namespace: in a thread of its own, unless it is the caller's.
     pub(crate) fn within<T: Send>(&self, work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
         if self.own {

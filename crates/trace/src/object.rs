@@ -21,6 +21,12 @@ pub(crate) const BASELINES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ba
 /// One program of each type, to be tried.
 pub(crate) const CAPABILITIES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/capabilities.bpf.o"));
 
+/// The receiving side.
+pub(crate) const RECEIVE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/receive.bpf.o"));
+
+/// Every packet, and UDP.
+pub(crate) const PACKETS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/packets.bpf.o"));
+
 /// How large the maps are to be.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {

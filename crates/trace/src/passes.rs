@@ -19,6 +19,8 @@ pub(crate) struct Passes {
     sockets: Link,
     controls: MapHandle,
     pub(crate) control: RawControl,
+    /// An iterator of another probe, which runs after each pass that picks up connections.
+    pub(crate) after_follow: Option<Link>,
     networks: Vec<Network>,
     networks_read: Option<Instant>,
     /// The tracer's own program of socket operations; 0 where it has none.
@@ -27,7 +29,7 @@ pub(crate) struct Passes {
 
 impl Passes {
     pub(crate) fn new(sockets: Link, controls: MapHandle, control: RawControl, own: u32) -> Self {
-        Self { sockets, controls, control, networks: Vec::new(), networks_read: None, own }
+        Self { sockets, controls, control, after_follow: None, networks: Vec::new(), networks_read: None, own }
     }
 
     /// Sees who else is at work on the sockets of this machine. The next pass tells the programs.
@@ -58,7 +60,15 @@ impl Passes {
     pub(crate) fn read(&mut self, pass: Pass) -> Result<Vec<u8>, Error> {
         self.control.pass = pass as u32;
         self.write()?;
-        let sockets = &self.sockets;
+        let written = self.walk(&self.sockets)?;
+        if let Some(also) = self.after_follow.as_ref().filter(|_| pass == Pass::Follow) {
+            self.walk(also)?;
+        }
+        Ok(written)
+    }
+
+    /// Runs an iterator over the sockets of every network namespace; gives what it wrote.
+    fn walk(&self, sockets: &Link) -> Result<Vec<u8>, Error> {
         let mut written = Vec::new();
         for network in &self.networks {
             let bytes = &mut written;
@@ -82,7 +92,7 @@ impl Passes {
 }
 
 /// The names of this crate's programs of socket operations.
-const OWN: [&[u8]; 3] = [b"timestamping", b"following", b"callback_floor"];
+const OWN: [&[u8]; 4] = [b"timestamping", b"following", b"callback_floor", b"callback_tagged"];
 
 /// Who else wants callbacks of sockets on this machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -8,7 +8,8 @@ use model::Sampling;
 use crate::aim::aim;
 use crate::layout::{CONFIG_WINDOWS, RawConfig};
 use crate::object::{self, Sizes};
-use crate::{Backend, Config, Error};
+use crate::packets::Wanted;
+use crate::{Backend, Config, Error, packets, receive};
 
 /// The programs of BPF timestamping, loaded.
 pub(crate) fn load_timestamping(raw: &RawConfig, sizes: Sizes) -> Result<Object, Error> {
@@ -65,6 +66,20 @@ pub(crate) fn try_tracepoints(config: &Config) -> Result<(), String> {
     let sizes = try_sizes(config);
     let (_, raw) = raw_config(config, sizes).map_err(|error| error.to_string())?;
     load_tracepoints(&raw, sizes).map(drop).map_err(reason)
+}
+
+/// Whether the receiving side's programs load here; gives why there is no `ready` stage, where there is none.
+pub(crate) fn try_receive(config: &Config) -> Result<Option<String>, String> {
+    let sizes = try_sizes(config);
+    let (_, raw) = raw_config(config, sizes).map_err(|error| error.to_string())?;
+    receive::try_load(&raw, sizes)
+}
+
+/// Whether the programs for packets or datagrams load here; gives what they do without.
+pub(crate) fn try_packets(config: &Config, wanted: Wanted) -> Result<Vec<String>, String> {
+    let sizes = try_sizes(config);
+    let (_, raw) = raw_config(config, sizes).map_err(|error| error.to_string())?;
+    packets::try_load(&raw, sizes, wanted)
 }
 
 /// The target's cgroup, and what the programs are told.

@@ -14,7 +14,9 @@ use crate::decode::{self, Record};
 use crate::inbox::{self, Inbox};
 use crate::layout::{Pass, Plain, RawControl, RawLost, RawRow, RawSlot, WINDOW_NS};
 use crate::object::{self, Sizes};
+use crate::packets::{self, Assembly, Packets, Wanted};
 use crate::passes::Passes;
+use crate::receive::Receiving;
 use crate::sampling::Sampler;
 use crate::{Backend, BackendChoice, Config, Error, clock, programs};
 
@@ -50,6 +52,8 @@ pub struct Tracer {
     links: Vec<Link>,
     // Before what it makes passes with.
     sampler: Option<Sampler>,
+    receiving: Option<Receiving>,
+    packets: Option<Packets>,
     passes: Arc<Mutex<Passes>>,
     ring: RingBuffer<'static>,
     inbox: Arc<Mutex<Inbox>>,
@@ -152,6 +156,20 @@ impl Tracer {
             .attach_cgroup(self.hold.cgroup.as_raw_fd())
             .map_err(Error::bpf("cannot attach to the cgroup"))?;
         self.links.push(link);
+        if self.config.receive {
+            let (_, raw) = programs::raw_config(&self.config, self.sizes)?;
+            let (receiving, pick_up) =
+                Receiving::start(&self.object, &raw, self.sizes, self.config.arrivals_per_connection)?;
+            self.receiving = Some(receiving);
+            self.passes().after_follow = Some(pick_up);
+        }
+        if self.config.packets || self.config.udp {
+            let (_, raw) = programs::raw_config(&self.config, self.sizes)?;
+            let wanted = Wanted { tcp: self.config.packets, udp: self.config.udp };
+            let (packets, assembly) = Packets::start(&self.object, &raw, self.sizes, &self.hold.cgroup, wanted)?;
+            self.inbox.lock().unwrap_or_else(PoisonError::into_inner).assembly = Some(assembly);
+            self.packets = Some(packets);
+        }
         self.begin()
     }
 
@@ -171,6 +189,12 @@ impl Tracer {
     pub fn suspend(&mut self, sink: &mut dyn FnMut(Event)) -> Result<(), Error> {
         self.links.clear();
         self.sampler = None;
+        if let Some(receiving) = &mut self.receiving {
+            receiving.stop();
+        }
+        if let Some(packets) = &mut self.packets {
+            packets.stop();
+        }
         {
             let mut passes = self.passes();
             passes.look_around();
@@ -198,9 +222,12 @@ impl Tracer {
             builder
                 .add(&records, move |bytes: &[u8]| {
                     let mut inbox = inbox.lock().unwrap_or_else(PoisonError::into_inner);
-                    match decode::decode(bytes, tick) {
-                        Ok(record) => inbox.take(record),
-                        Err(error) => inbox.failed = Some(error),
+                    let taken = match packets::is_part(bytes) {
+                        true => inbox.part(bytes),
+                        false => decode::decode(bytes, tick).map(|record| inbox.take(record)),
+                    };
+                    if let Err(error) = taken {
+                        inbox.failed = Some(error);
                     }
                     0
                 })
@@ -223,6 +250,8 @@ impl Tracer {
         Ok(Self {
             links: Vec::new(),
             sampler: None,
+            receiving: None,
+            packets: None,
             passes: Arc::new(Mutex::new(passes)),
             ring,
             inbox,
@@ -245,6 +274,7 @@ impl Tracer {
         self.passes().find_networks()?;
         self.processes.begin(&self.config.target.pids)?;
         self.passes().pass(Pass::Follow)?;
+        self.packets.as_ref().map_or(Ok(()), Packets::pick_up)?;
         if let Some(every) = windows_every(&self.config) {
             let seed = clock::monotonic() ^ (u64::from(std::process::id()) << 32);
             self.sampler = Some(Sampler::start(Arc::clone(&self.passes), every, seed)?);
@@ -265,11 +295,23 @@ impl Tracer {
         self.processes.add(pid)?;
         let mut passes = self.passes();
         passes.find_networks()?;
-        passes.pass(Pass::Follow)
+        passes.pass(Pass::Follow)?;
+        drop(passes);
+        self.packets.as_ref().map_or(Ok(()), Packets::pick_up)
     }
 
     fn passes(&self) -> MutexGuard<'_, Passes> {
         self.passes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How received bytes are observed; `None` where they are not.
+    pub fn receiving(&self) -> Option<&Receiving> {
+        self.receiving.as_ref()
+    }
+
+    /// How packets and datagrams are observed; `None` where they are not.
+    pub fn packets(&self) -> Option<&Packets> {
+        self.packets.as_ref()
     }
 
     /// Which backend is at work.
@@ -357,26 +399,31 @@ impl Tracer {
             }
         }
         let bytes: Vec<u8> = sum.iter().flat_map(|n| n.to_ne_bytes()).collect();
-        let (disorder, unfinished) = {
-            let inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
-            (inbox.disorder, inbox.unfinished)
-        };
+        let inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+        let joined = inbox.assembly.as_ref().map(Assembly::lost).unwrap_or_default();
         let Some(raw) = RawLost::from_bytes(&bytes) else { return Lost::default() };
         Lost {
             ring_buffer: raw.ring_buffer,
             slots_full: raw.slots_full,
             connections_full: raw.connections_full,
             merged: raw.merged,
-            unfinished: raw.unfinished + unfinished,
+            unfinished: raw.unfinished + inbox.unfinished,
             closed_unacked: raw.closed_unacked,
-            no_sched: raw.no_sched,
-            no_driver: raw.no_driver,
+            no_sched: raw.no_sched + inbox.no_sched,
+            no_driver: raw.no_driver + inbox.no_driver,
             no_ack: raw.no_ack,
             after_ack: raw.after_ack,
             repeated: raw.repeated,
-            disorder,
+            inferred: inbox.inferred,
+            nic_late: raw.nic_late,
+            nic_unread: inbox.nic_unread,
+            disorder: inbox.disorder,
             unstamped: raw.unstamped,
             over_rate: raw.over_rate,
+            receive_disorder: inbox.receive_disorder,
+            ..self.receiving.as_ref().map(Receiving::lost).unwrap_or_default()
+                + self.packets.as_ref().map(Packets::lost).unwrap_or_default()
+                + joined
         }
     }
 
@@ -413,6 +460,8 @@ impl Tracer {
         rows * (size_of::<RawRow>() as u64 + 4)
             + rows * u64::from(self.sizes.slots) * size_of::<RawSlot>() as u64
             + u64::from(self.sizes.ring)
+            + self.receiving.as_ref().map_or(0, Receiving::memory)
+            + self.packets.as_ref().map_or(0, |_| Packets::memory())
             + on_demand
     }
 
@@ -437,8 +486,11 @@ impl Tracer {
             .map_err(Error::bpf("cannot free a row"))
     }
 
-    /// Rows whose socket no iterator showed any more.
+    /// Rows whose socket no iterator showed any more, and received bytes that are not read yet.
     fn give_up_rest(&mut self, sink: &mut dyn FnMut(Event)) -> Result<(), Error> {
+        for receive in self.receiving.as_mut().map(Receiving::unread).unwrap_or_default() {
+            self.inbox.lock().unwrap_or_else(PoisonError::into_inner).take(Record::Receive(receive));
+        }
         for (number, row) in self.rows_in_use() {
             let mut at = row.head;
             while at != row.tail {
@@ -454,6 +506,11 @@ impl Tracer {
             let totals = decode::totals(&row.totals);
             self.free(number)?;
             self.inbox.lock().unwrap_or_else(PoisonError::into_inner).take(Record::Closed(id, totals));
+        }
+        if let Some(packets) = &mut self.packets {
+            let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+            let Inbox { assembly, events, .. } = &mut *inbox;
+            assembly.as_mut().map_or(Ok(()), |assembly| packets.give_up_rest(assembly, events))?;
         }
         self.deliver(sink)?;
         Ok(())

@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use wire::generate::{Pattern, Traffic, write_traffic};
-use wire::{Capture, Packet, Packets};
+use wire::{Capture, Packet, Packets, Part};
 
 fn main() {
     let mut numbers = std::env::args().skip(1).map(|a| a.parse::<u64>().expect("a number"));
@@ -23,6 +23,10 @@ fn main() {
         bytes
     });
     measure("segments, in memory", packets, || payload(Packets::from_bytes(&file).expect("a capture")));
+    measure("segments of every other connection, in memory", packets, || {
+        let part = Part::shares(2, 1).next().expect("two");
+        payload(Packets::from_bytes(&file).expect("a capture").only(part))
+    });
     measure("segments, streamed", packets, || payload(Packets::from_reader(&file[..]).expect("a capture")));
 }
 

@@ -4,7 +4,8 @@ use std::io::Read;
 use std::net::IpAddr;
 
 use crate::capture::{Capture, CaptureError, Format, Frame, Interface, Packing, Problem, Window};
-use crate::packet::{Packet, Reassembly, Unread, dissect_into};
+use crate::packet::{Packet, Reassembly, Unread, dissect_part};
+use crate::part::Part;
 use crate::segment::Segment;
 use crate::tally::{Place, Tally};
 use crate::text::{TextCounts, TextReader};
@@ -20,6 +21,7 @@ enum Source<'a> {
 pub struct Packets<'a> {
     source: Source<'a>,
     packing: Packing,
+    part: Part,
     reassembly: Reassembly,
     segment: Segment,
     unread: Tally<Unread>,
@@ -55,7 +57,16 @@ impl<'a> Packets<'a> {
             Source::Capture(Box::new(Capture::open((window, packing))?))
         };
         let (unread, problems) = (Tally::default(), Tally::default());
-        Ok(Self { source, packing, reassembly: Reassembly::new(), segment: Segment::blank(), unread, problems })
+        let (part, segment) = (Part::WHOLE, Segment::blank());
+        Ok(Self { source, packing, part, reassembly: Reassembly::new(), segment, unread, problems })
+    }
+
+    /// Gives only the segments of one part from here on. Packets of every other kind are still given, and counts and problems are
+    /// those of the whole: each of several readers finds the same.
+    #[must_use]
+    pub fn only(mut self, part: Part) -> Self {
+        self.part = part;
+        self
     }
 
     /// The next packet, or `None` at the end. What is no TCP, UDP or ICMP is counted in [`Packets::unread`] and passed
@@ -68,7 +79,7 @@ impl<'a> Packets<'a> {
         loop {
             let found = match &mut self.source {
                 Source::Capture(capture) => match capture.held_frame() {
-                    Some(frame) => open(&frame, &mut self.reassembly, &mut self.segment, &mut self.unread),
+                    Some(frame) => open(&frame, &mut self.reassembly, &mut self.segment, &mut self.unread, &self.part),
                     None => match self.next_of_capture()? {
                         Some(found) => found,
                         None => return Ok(None),
@@ -90,13 +101,16 @@ impl<'a> Packets<'a> {
     fn next_of_capture(&mut self) -> Result<Option<Option<Packet<()>>>, CaptureError> {
         let Source::Capture(capture) = &mut self.source else { return Ok(None) };
         let Some(frame) = capture.next_frame()? else { return Ok(None) };
-        Ok(Some(open(&frame, &mut self.reassembly, &mut self.segment, &mut self.unread)))
+        Ok(Some(open(&frame, &mut self.reassembly, &mut self.segment, &mut self.unread, &self.part)))
     }
 
     #[cold]
     fn next_of_text(&mut self) -> Result<Option<Packet<&Segment>>, CaptureError> {
         let Source::Text(text) = &mut self.source else { return Ok(None) };
-        if let Some(segment) = text.next_segment()? {
+        while let Some(segment) = text.next_segment()? {
+            if !self.part.has(segment.source, segment.destination) {
+                continue;
+            }
             self.segment = segment;
             return Ok(Some(Packet::Tcp(&self.segment)));
         }
@@ -185,16 +199,17 @@ impl<'a> Packets<'a> {
     }
 }
 
-/// What is in a frame; a segment is in `segment` then. `None` where it was counted in `unread`.
+/// What is in a frame; a segment is in `segment` then. `None` where it was counted in `unread` or is of another part.
 #[inline(always)]
 fn open(
     frame: &Frame<'_>,
     reassembly: &mut Reassembly,
     segment: &mut Segment,
     unread: &mut Tally<Unread>,
+    part: &Part,
 ) -> Option<Packet<()>> {
-    match dissect_into(frame, reassembly, segment) {
-        Ok(packet) => Some(packet.without_segment()),
+    match dissect_part(frame, reassembly, segment, part) {
+        Ok(packet) => packet.map(Packet::without_segment),
         Err(why) => {
             unread.add(why, Place { packet: frame.number, offset: frame.offset });
             None

@@ -5,6 +5,7 @@ mod dump;
 mod input;
 mod keep;
 mod live;
+mod parallel;
 mod plot;
 mod story;
 mod table;
@@ -18,7 +19,7 @@ use anyhow::Context as _;
 use diagnose::{Follower, Keep, Options, Report};
 
 use crate::exit::BadInput;
-pub use input::{Reading, Source, read};
+pub use input::{Reading, Source, follow};
 
 /// What limited each TCP connection of a capture, and why
 ///
@@ -62,6 +63,17 @@ pub struct Args {
     /// Connections followed at most; packets of further ones are counted
     #[arg(long, default_value_t = 2_000_000, value_name = "N")]
     max_connections: usize,
+    /// Threads that read and follow; the outcome is the same with any number [default: the processor's cores, at most 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
+    threads: Option<u8>,
+}
+
+impl Args {
+    fn threads(&self) -> usize {
+        // Each reads the whole file, so that a fifth would save little.
+        let cores = || std::thread::available_parallelism().map_or(1, |n| n.get().min(4));
+        self.threads.map_or_else(cores, usize::from)
+    }
 }
 
 /// Packets of one connection that are kept for a story, a dump or a plot. A longer one is told to this point, and says so.
@@ -104,9 +116,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     for path in &args.files {
         let name = path.display().to_string();
         let source = Source::from_argument(path);
-        let mut follower = Follower::new(options);
-        let reading = match read(&source, |segment| follower.take(segment)) {
-            Ok(reading) => reading,
+        let (follower, reading) = match follow(&source, options, args.threads()) {
+            Ok(followed) => followed,
             // With several files, one that cannot be read does not keep the others from being read.
             Err(error) if args.files.len() > 1 => {
                 eprintln!("wirelapse: {error:#}");
@@ -143,7 +154,15 @@ fn show(args: &Args, name: &str, follower: &Follower, reading: &Reading) -> anyh
     if args.json {
         match args.connection {
             Some(n) => line(&mut out, &chosen(n)?)?,
-            None => follower.reports().try_for_each(|r| line(&mut out, &r))?,
+            None => parallel::in_order(
+                follower,
+                args.threads(),
+                |reports| {
+                    let mut lines = Vec::new();
+                    reports.map(|r| line(&mut lines, &r)).collect::<anyhow::Result<()>>().map(|()| lines)
+                },
+                |lines: anyhow::Result<Vec<u8>>| Ok(out.write_all(&lines?)?),
+            )?,
         }
         line(&mut out, &reading.json(name, follower))?;
     } else if args.dump {
@@ -161,7 +180,7 @@ fn show(args: &Args, name: &str, follower: &Follower, reading: &Reading) -> anyh
         writeln!(out, "{name}:")?;
         follower.reports().try_for_each(|r| story::tell(&mut out, &r, reading))?;
     } else {
-        table::print(&mut out, name, follower, reading, args.rows)?;
+        table::print(&mut out, name, follower, reading, args.rows, args.threads())?;
     }
     out.flush()?;
     if let Some(run) = &args.output {

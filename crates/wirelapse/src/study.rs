@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use ::study::ledger::{Ledger, Provenance};
-use ::study::{Conclusion, Ended, Error, Limits, Progress, Study, Trial, builtin, plan_file};
+use ::study::{Conclusion, Ended, Error, Ground, Limits, Peer, Progress, Study, ThisHost, Trial, builtin, plan_file};
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
@@ -16,6 +16,9 @@ use crate::workload::{self, Interrupt};
 ///
 /// Runs a built-in study or a plan from a TOML file in randomised blocks, each trial in a lab of its own, and says what
 /// the change is worth with an interval, beside what first principles predict.
+///
+/// With --host the trials run from this host to a `wirelapse serve` on another one: what only the lab can set (delay, rate,
+/// loss, …) is refused then, and this host's sysctls are changed with --on-this-host alone, and put back however it ends.
 ///
 /// Built-in: timestamps, small-messages, window-scaling, congestion.
 #[derive(clap::Args)]
@@ -38,6 +41,15 @@ pub struct Args {
     /// Print the plan and how long it takes, and run nothing
     #[arg(long)]
     dry_run: bool,
+    /// Between this host and a `wirelapse serve` there, instead of in a lab; port 5201 unless given
+    #[arg(long, value_name = "HOST[:PORT]", conflicts_with = "resume")]
+    host: Option<String>,
+    /// With --host: the plan may change sysctls (net.…) of this host; they are put back at the end, and after SIGKILL too
+    #[arg(long, requires = "host")]
+    on_this_host: bool,
+    /// With --host: the server's token
+    #[arg(long, env = "WIRELAPSE_TOKEN", hide_env_values = true)]
+    token: Option<String>,
     /// Keep the trials in this new directory as they come
     #[arg(short, long, value_name = "RUN", conflicts_with = "resume")]
     output: Option<PathBuf>,
@@ -61,7 +73,10 @@ fn blame(error: Error) -> anyhow::Error {
 
 fn chosen(args: &Args, what: &str) -> anyhow::Result<Study> {
     if let Some(builtin) = builtin::find(what) {
-        return Ok(builtin.study(args.quick));
+        return Ok(match &args.host {
+            Some(host) => builtin.study_between_hosts(args.quick, host, args.on_this_host),
+            None => builtin.study(args.quick),
+        });
     }
     if !what.ends_with(".toml") && !Path::new(what).exists() {
         let names: Vec<&str> = builtin::ALL.iter().map(|b| b.name).collect();
@@ -74,7 +89,17 @@ fn chosen(args: &Args, what: &str) -> anyhow::Result<Study> {
         plan.repetitions = plan.repetitions.min(3);
         plan.duration_ns = plan.duration_ns.min(1_000_000_000);
     }
-    Ok(Study { name: plan.name.clone(), builtin: false, plans: vec![plan] })
+    let host = args.host.clone().map(|host| (host, args.on_this_host));
+    Ok(Study { name: plan.name.clone(), builtin: false, plans: vec![plan], host })
+}
+
+/// Where the study's trials run. Takes this host's sysctls where the study changes them.
+fn ground(args: &Args, study: &Study) -> anyhow::Result<Ground> {
+    let Some((host, _)) = &study.host else { return Ok(Ground::Lab) };
+    let addresses = workload::addresses(host)?;
+    let names = study.sysctls_of_this_host();
+    let this_host = if names.is_empty() { None } else { Some(ThisHost::take(&names).map_err(blame)?) };
+    Ok(Ground::Peer(Peer { addresses, token: args.token.clone(), this_host }))
 }
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
@@ -93,11 +118,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.dry_run {
         return dry_run(args, &study, seed);
     }
+    let interrupt = Interrupt::listen()?;
+    let ground = ground(args, &study)?;
     if let Some(directory) = &args.output {
         let provenance = Provenance::here(&study, seed, std::env::args().collect());
         ledger = Some(Ledger::create(directory, provenance).map_err(blame)?);
     }
-    let interrupt = Interrupt::listen()?;
     let limits = Limits { seed, until: args.until, budget_ns: args.budget.map(workload::ns) };
     let bar = bar(args, &study);
     let mut tell = |p: &Progress| {
@@ -114,14 +140,19 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         ledger.as_mut().map_or(Ok(()), |l| l.add(trial))
     };
     let go_on = || !interrupt.came();
-    let ended = ::study::run(&study, limits, &mut trials, &mut record, &mut tell, &go_on);
+    let ended = ::study::run(&study, &ground, limits, &mut trials, &mut record, &mut tell, &go_on);
     bar.finish_and_clear();
+    let put_back = match ground {
+        Ground::Peer(Peer { this_host: Some(host), .. }) => host.give_back().map_err(blame),
+        _ => Ok(()),
+    };
     let conclusion = builtin::conclude(&study, &trials, seed);
     let finished = matches!(ended, Ok(Ended::Planned | Ended::Narrow));
     if let Some(ledger) = &mut ledger {
         ledger.conclude(&trials, &conclusion, finished).map_err(blame)?;
     }
     show(args, &conclusion, ended.as_ref().ok().copied(), trials.len())?;
+    put_back?;
     ended.map(|_| ()).map_err(blame).context("the study ended early; what was measured until then is above")
 }
 
@@ -162,7 +193,11 @@ fn dry_run(args: &Args, study: &Study, seed: u64) -> anyhow::Result<()> {
         writeln!(out, "{plan}")?;
         return Ok(());
     }
-    writeln!(out, "study {}, seed {seed}: about {}", study.name, workload::time(study.forecast_ns()))?;
+    let place = study.host.as_ref().map(|(host, _)| format!(" between this host and {host}")).unwrap_or_default();
+    writeln!(out, "study {}{place}, seed {seed}: about {}", study.name, workload::time(study.forecast_ns()))?;
+    for name in study.sysctls_of_this_host() {
+        writeln!(out, "  {name} of this host is changed, and put back")?;
+    }
     for plan in &study.plans {
         let (n, blocks) = (plan.combinations(), plan.repetitions);
         writeln!(out, "\n{}: {blocks} blocks of {n} trials, about {}", plan.name, workload::time(plan.forecast_ns()))?;

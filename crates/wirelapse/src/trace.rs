@@ -21,7 +21,7 @@ pub use machine::{colour_wanted, unicode};
 use outputs::Outputs;
 use request::{Backend, Request};
 
-/// Time every TCP send of running programs at each stage from send() to the peer's ACK
+/// Time every TCP send of running programs at each stage from send() to the peer's ACK, and what they receive
 ///
 /// Criteria of different kinds must all hold; of one kind, any. The report comes when the trace ends: after --for, when
 /// CMD ends, or at Ctrl-C. CMD's own output is left alone and the report follows it; with --json, CMD's standard output
@@ -44,6 +44,12 @@ pub struct Args {
     /// Trace every TCP connection of this machine
     #[arg(long, group = "criteria")]
     all: bool,
+    /// Tell of every packet: through the packet scheduler, the driver, retransmission and ACK, and of drops with the kernel's reason
+    #[arg(long)]
+    every_packet: bool,
+    /// Follow the target's UDP sockets too, datagram by datagram, both ways
+    #[arg(long)]
+    udp: bool,
     /// Look at one part in N: of the time of each connection, in short windows
     #[arg(long, value_name = "1/N", default_value = "1/1")]
     sample: Ratio,
@@ -56,6 +62,12 @@ pub struct Args {
     /// Show this many of the slowest sends
     #[arg(long, value_name = "N", default_value_t = 5)]
     slowest: usize,
+    /// Time received bytes as well, from the stack to the program that reads them
+    #[arg(long)]
+    receive: bool,
+    /// Show requests with their answers, and which part of the time the programs, the kernels and the network took; implies --receive
+    #[arg(long)]
+    requests: bool,
     /// End after this time: 10s, 500ms, 5m
     #[arg(long = "for", value_name = "TIME", value_parser = request::duration)]
     duration: Option<Duration>,
@@ -111,7 +123,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let provenance = machine::provenance(&request, &tracer);
     let begun = machine::monotonic();
     let mut outputs = Outputs::open(&request, provenance, perfetto)?;
-    let mut screen = request.live.then(|| screen::Screen::open(report::live::ROWS)).flatten();
+    let more = |on: bool, rows: u16| if on { rows } else { 0 };
+    let rows = report::live::ROWS
+        + more(request.config.receive, report::live::ROWS_OF_RECEIVES)
+        + more(request.requests, report::live::ROWS_OF_REQUESTS);
+    let mut screen = request.live.then(|| screen::Screen::open(rows)).flatten();
     let mut child = stopped.map(|s| release(s, &request).inspect_err(|_| request.discard(made))).transpose()?;
 
     let facts = |tracer: &Tracer| Facts {
@@ -122,6 +138,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         lost: tracer.lost(),
         lasted: machine::monotonic().since(begun).unwrap_or(Nanos::ZERO),
         no_nic: None,
+        receiving: tracer.receiving().map(machine::remarks).unwrap_or_default(),
+        packets: tracer.packets().map(machine::packet_remarks).unwrap_or_default(),
     };
     let mut ended = None;
     let mut watch = Watch::new(&request);
@@ -145,7 +163,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 
     let mut facts = facts(&tracer);
     let last = tracer.finish(&mut |event| outputs.event(&event)).context("the end of the trace cannot be had")?;
-    facts.lost = last.lost;
+    outputs.end_requests();
+    facts.lost = last.lost + outputs.lost();
     facts.coverage = last.coverage;
     drop(screen);
     // The report comes after CMD's own output, so it waits for the rest of that; an interrupt ends the wait.

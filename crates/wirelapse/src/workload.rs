@@ -35,20 +35,25 @@ pub struct ServerArgs {
 impl ServerArgs {
     /// The address to connect to.
     pub fn address(&self) -> anyhow::Result<SocketAddr> {
-        let name = self.server.as_str();
-        let with_port = |host: &str| (host.trim_matches(['[', ']']), PORT).to_socket_addrs().map(Vec::from_iter);
-        let all = if name.parse::<IpAddr>().is_ok() || name.ends_with(']') {
-            with_port(name)
-        } else if name.contains(':') {
-            name.to_socket_addrs().map(Vec::from_iter)
-        } else {
-            with_port(name)
-        };
-        let all = all.map_err(|e| BadInput(format!("{name}: {e}; give HOST, HOST:PORT or [ADDR]:PORT")))?;
+        let all = addresses(&self.server)?;
+        let name = &self.server;
         let wanted = all.into_iter().find(|a| !(self.ipv4 && a.is_ipv6() || self.ipv6 && a.is_ipv4()));
         let family = if self.ipv4 { "IPv4" } else { "IPv6" };
         Ok(wanted.ok_or_else(|| BadInput(format!("{name} has no {family} address")))?)
     }
+}
+
+/// Every address of a server, HOST or HOST:PORT (`[ADDR]:PORT` for IPv6).
+pub fn addresses(name: &str) -> anyhow::Result<Vec<SocketAddr>> {
+    let with_port = |host: &str| (host.trim_matches(['[', ']']), PORT).to_socket_addrs().map(Vec::from_iter);
+    let all = if name.parse::<IpAddr>().is_ok() || name.ends_with(']') {
+        with_port(name)
+    } else if name.contains(':') {
+        name.to_socket_addrs().map(Vec::from_iter)
+    } else {
+        with_port(name)
+    };
+    Ok(all.map_err(|e| BadInput(format!("{name}: {e}; give HOST, HOST:PORT or [ADDR]:PORT")))?)
 }
 
 /// Socket options, on both ends of every connection of the workload.

@@ -13,7 +13,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn find(case: &Case<'_>, _: usize) -> Option<Drawn> {
-    let bytes = case.c.halves.iter().map(|h| h.rare.unseen_bytes).sum::<u64>();
+    let bytes = case.c.halves.iter().map(|h| h.unseen_bytes()).sum::<u64>();
     if bytes == 0 {
         return None;
     }

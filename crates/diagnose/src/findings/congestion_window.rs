@@ -15,7 +15,7 @@ pub(super) const RULE: Rule = Rule {
 
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     let (h, share) = (case.sender(dir), case.share(dir, Limit::CongestionWindow));
-    if share < 0.25 || h.most_flat_rounds >= super::send_buffer::FLAT_ROUNDS || h.count.payload_packets < 20 {
+    if share < 0.25 || h.rare.most_flat.0 >= super::send_buffer::FLAT_ROUNDS || h.count.payload_packets < 20 {
         return None;
     }
     let cost = case.time(dir, Limit::CongestionWindow);

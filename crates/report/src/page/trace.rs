@@ -97,6 +97,8 @@ pub fn read(run: &Run) -> Result<Trace, Error> {
         lost: run.lost().unwrap_or_default(),
         lasted: Nanos(run.end_ns().unwrap_or(last).saturating_sub(p.start_ns)),
         no_nic: None,
+        receiving: Vec::new(),
+        packets: Vec::new(),
     };
     Ok(Trace { summary, facts, warnings, timeline })
 }

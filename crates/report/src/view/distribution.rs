@@ -1,6 +1,7 @@
 //! A histogram of each leg over one logarithmic axis of time.
 
 use model::{Leg, Nanos};
+use stats::Distribution;
 
 use crate::canvas::Ink;
 use crate::{Aggregate, Canvas};
@@ -11,26 +12,32 @@ const LABEL: usize = 9;
 
 /// Draws the histograms; height is linear in the count and as high as the leg's fullest bin.
 pub(super) fn draw(canvas: &Canvas, out: &mut String, total: &Aggregate) {
-    let legs: Vec<Leg> = Leg::ALL.into_iter().filter(|&leg| total.leg(leg).times.n() > 0).collect();
-    let least = legs.iter().filter_map(|&leg| total.leg(leg).times.min()).min();
-    let most = legs.iter().filter_map(|&leg| total.leg(leg).times.max()).max();
+    let legs: Vec<_> = Leg::ALL
+        .into_iter()
+        .filter(|&leg| total.leg(leg).times.n() > 0)
+        .map(|leg| (leg.name(), Ink::of(leg), &total.leg(leg).times))
+        .collect();
+    chart(canvas, out, "How long each leg took (time on a logarithmic axis, sends upwards)", &legs);
+}
+
+/// A histogram for each of these distributions, over one axis; nothing where there is none.
+pub(super) fn chart(canvas: &Canvas, out: &mut String, title: &str, of: &[(&str, Ink, &Distribution)]) {
+    let least = of.iter().filter_map(|(_, _, times)| times.min()).min();
+    let most = of.iter().filter_map(|(_, _, times)| times.max()).max();
     let (Some(least), Some(most)) = (least, most) else { return };
-    canvas.heading(out, "How long each leg took (time on a logarithmic axis, sends upwards)");
+    canvas.heading(out, title);
     let columns = canvas.width.clamp(40, 120) - LABEL;
     let axis = Axis::over(least, most, columns);
-    for leg in legs {
+    for (name, ink, times) in of {
         let mut bins = vec![0_u64; columns];
-        for (value, n) in total.leg(leg).times.values() {
+        for (value, n) in times.values() {
             bins[axis.column(value)] += n;
         }
         for row in (0..HEIGHT).rev() {
-            let label = if row == 0 { leg.name() } else { "" };
+            let label = if row == 0 { name } else { "" };
             let bars: String = bars(&bins, row, canvas.unicode);
-            let line = format!(
-                "{}{}",
-                canvas.paint(Ink::of(leg), &format!("{label:<LABEL$}")),
-                canvas.paint(Ink::of(leg), bars.trim_end())
-            );
+            let line =
+                format!("{}{}", canvas.paint(*ink, &format!("{label:<LABEL$}")), canvas.paint(*ink, bars.trim_end()));
             let line = line.trim_end();
             // The upper half of a leg that nothing reaches would only be a gap.
             if !line.is_empty() {

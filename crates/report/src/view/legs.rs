@@ -66,6 +66,17 @@ fn notes(total: &Aggregate, facts: &Facts) -> Vec<String> {
             notes.push(format!("{DASH} {leg}: no send has the stamps at both of its ends."));
         }
     }
+    let inferred: Vec<String> = [Leg::Tcp, Leg::Qdisc, Leg::Network]
+        .into_iter()
+        .filter(|&leg| total.leg(leg).inferred > 0)
+        .map(|leg| {
+            let stats = total.leg(leg);
+            format!("{} of {leg} (to within {} at worst)", quantity::count(stats.inferred), stats.error)
+        })
+        .collect();
+    if !inferred.is_empty() {
+        notes.push(format!("Timed between the packets around, as their own gave no stamp: {}.", inferred.join(", ")));
+    }
     let n = total.leg(Leg::Total).times.n();
     let held: Vec<String> = Quantile::SHOWN
         .into_iter()

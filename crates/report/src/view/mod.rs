@@ -4,6 +4,10 @@ mod connections;
 mod distribution;
 mod legs;
 mod losses;
+mod packets;
+mod received;
+mod requests;
+mod times;
 mod waterfall;
 mod words;
 
@@ -33,6 +37,10 @@ pub struct Facts {
     pub lasted: Nanos,
     /// Why there is no NIC stamp, where that is known.
     pub no_nic: Option<String>,
+    /// What has to be said of how received bytes were observed.
+    pub receiving: Vec<String>,
+    /// What has to be known of how packets and datagrams were observed.
+    pub packets: Vec<String>,
 }
 
 /// How many connections the report lists.
@@ -49,6 +57,11 @@ pub fn report(canvas: &Canvas, summary: &Summary, facts: &Facts) -> String {
         connections::table(canvas, &mut out, summary, CONNECTIONS_SHOWN);
         waterfall::draw(canvas, &mut out, summary);
     }
+    if summary.receives().receives > 0 {
+        received::draw(canvas, &mut out, summary.receives(), &facts.receiving);
+    }
+    requests::draw(canvas, &mut out, summary.requests());
+    packets::draw(canvas, &mut out, summary.packets(), summary.datagrams(), &facts.packets);
     canvas.heading(&mut out, "In words");
     for paragraph in paragraphs(summary, facts) {
         canvas.paragraph(&mut out, &paragraph, 0);
@@ -62,6 +75,8 @@ pub fn live(canvas: &Canvas, summary: &Summary, facts: &Facts, rows: usize) -> S
     let mut out = String::new();
     headline(canvas, &mut out, summary, facts);
     legs::rows(canvas, &mut out, summary.total());
+    received::rows(canvas, &mut out, summary.receives());
+    requests::rows(canvas, &mut out, summary.requests());
     // A blank line, a heading, a head, a row for the rest, and the losses.
     let left = rows.saturating_sub(out.lines().count() + 5);
     connections::table(canvas, &mut out, summary, left);

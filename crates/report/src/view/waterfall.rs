@@ -51,7 +51,11 @@ fn legs(canvas: &Canvas, out: &mut String, send: &Send, total: Nanos, bar: usize
         let Ok(Some(time)) = send.leg(leg) else { continue };
         let drawn = stroke(done, time, total, bar, canvas.unicode);
         done += time;
-        let why = if leg == Leg::Tcp { waited(send) } else { String::new() };
+        let mut why = if leg == Leg::Tcp { waited(send) } else { String::new() };
+        let error = send.leg_error(leg);
+        if error > Nanos::ZERO {
+            why = format!("±{error}{}{why}", if why.is_empty() { "" } else { ", " });
+        }
         let line = format!(
             "   {} {} {}  {}",
             canvas.paint(Ink::of(leg), &format!("{leg:<8}")),
@@ -62,10 +66,28 @@ fn legs(canvas: &Canvas, out: &mut String, send: &Send, total: Nanos, bar: usize
         out.push_str(line.trim_end());
         out.push('\n');
     }
+    if let Some(why) = missing(send) {
+        canvas.paragraph(out, why, 3);
+    }
+}
+
+/// Why legs are not there.
+fn missing(send: &Send) -> Option<&'static str> {
+    match (send.stamps.sched, send.stamps.driver) {
+        (None, _) => Some(
+            "No legs: the packet with its last byte gave no stamp, because TCP had moved the byte from another packet, and no packet near \
+             it was stamped.",
+        ),
+        (_, None) => Some(
+            "No qdisc and no network leg: the packet with its last byte gave no stamp at the driver (cut up on the way, its tag was in \
+             another piece), and no packet near it was stamped.",
+        ),
+        _ => None,
+    }
 }
 
 /// A bar from `from` for `length`, of a whole that is `columns` wide. Whatever took any time shows at least a sliver.
-fn stroke(from: Nanos, length: Nanos, whole: Nanos, columns: usize, unicode: bool) -> String {
+pub(super) fn stroke(from: Nanos, length: Nanos, whole: Nanos, columns: usize, unicode: bool) -> String {
     let scale = columns as f64 * 8.0 / whole.0.max(1) as f64;
     let (start, end) = (from.0 as f64 * scale, (from.0.saturating_add(length.0)) as f64 * scale);
     let start = ((start / 8.0).floor() as usize).min(columns - 1);

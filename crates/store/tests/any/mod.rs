@@ -3,8 +3,9 @@
 use std::net::{IpAddr, SocketAddr};
 
 use model::{
-    Comm, Congestion, Connection, ConnectionId, ConnectionTotals, Instant, Merged, Nanos, Opening, Owner, Send,
-    SenderState, SeqNumber, Source, Stamps, Timestamp, Wait, WaitReason,
+    Arrival, Basis, Comm, Congestion, Connection, ConnectionId, ConnectionTotals, Datagram, DatagramStamps, Direction,
+    DropReason, Dropped, Instant, Merged, Message, Moments, Monotonic, Nanos, Opening, Owner, Packet, Parts, Peer,
+    Receive, Request, Role, Send, SenderState, SeqNumber, Source, Stamps, TcpFlags, Timestamp, Wait, WaitReason,
 };
 use proptest::prelude::*;
 
@@ -59,6 +60,79 @@ fn state() -> impl Strategy<Value = SenderState> {
     )
 }
 
+fn moment() -> impl Strategy<Value = Option<Instant<Monotonic>>> {
+    prop::option::of(number().prop_map(Instant::from_nanos))
+}
+
+pub fn receive() -> impl Strategy<Value = Receive> {
+    let stamps = prop::array::uniform4(moment());
+    (number(), owner(), prop::array::uniform5(any::<u32>()), any::<u16>(), stamps, any::<bool>()).prop_map(
+        |(connection, reader, n, segments, t, out_of_order)| Receive {
+            connection: ConnectionId(connection),
+            reader,
+            first_seq: SeqNumber(n[0]),
+            bytes: n[1],
+            segments,
+            stamps: Arrival { driver_rx: t[0], tcp_rx: t[1], ready: t[2], read: t[3] },
+            out_of_order,
+            queued: n[2],
+            buffer: n[3],
+            buffer_used: n[4],
+        },
+    )
+}
+
+fn message() -> impl Strategy<Value = Message> {
+    (any::<u32>(), number(), any::<u32>()).prop_map(|(first, bytes, pieces)| Message {
+        first_seq: SeqNumber(first),
+        bytes,
+        pieces,
+    })
+}
+
+fn parts() -> impl Strategy<Value = Option<Parts>> {
+    let time = || number().prop_map(Nanos);
+    let maybe = || prop::option::of(number().prop_map(Nanos));
+    let peer = prop::option::of((time(), time()).prop_map(|(receive, send)| Peer { receive, send }));
+    prop::option::of((time(), time(), maybe(), maybe(), peer, time()).prop_map(
+        |(application, kernel, network, peer_application, peer, transfer)| Parts {
+            application,
+            kernel,
+            network,
+            peer_application,
+            peer,
+            transfer,
+        },
+    ))
+}
+
+pub fn request() -> impl Strategy<Value = Request> {
+    let bases = prop::sample::select(vec![Basis::OwnAck, Basis::LeastRoundTrip, Basis::BothEnds, Basis::Server]);
+    let role = prop::sample::select(Role::ALL.to_vec());
+    (number(), role, owner(), message(), message(), prop::array::uniform9(moment()), parts(), bases).prop_map(
+        |(connection, role, owner, request, answer, t, parts, basis)| Request {
+            connection: ConnectionId(connection),
+            role,
+            owner,
+            request,
+            answer,
+            moments: Moments {
+                sent: t[0],
+                first_left: t[1],
+                written: t[2],
+                left: t[3],
+                acked: t[4],
+                arrived: t[5],
+                last_arrived: t[6],
+                ready: t[7],
+                read: t[8],
+            },
+            parts,
+            basis,
+        },
+    )
+}
+
 pub fn send() -> impl Strategy<Value = Send> {
     let merged = (any::<u32>(), any::<u32>(), prop::option::of(number().prop_map(Instant::from_nanos)))
         .prop_map(|(sends, bytes, oldest)| Merged { sends, bytes, oldest });
@@ -109,4 +183,63 @@ pub fn closed() -> impl Strategy<Value = (ConnectionId, ConnectionTotals)> {
         };
         (ConnectionId(id), totals)
     })
+}
+
+fn ends() -> impl Strategy<Value = (SocketAddr, SocketAddr)> {
+    any::<((IpAddr, u16), (IpAddr, u16))>().prop_map(|(local, remote)| (local.into(), remote.into()))
+}
+
+fn moments<const N: usize>() -> impl Strategy<Value = [Option<Instant<Monotonic>>; N]> {
+    prop::array::uniform(prop::option::of(number().prop_map(Instant::from_nanos)))
+}
+
+fn dropped() -> impl Strategy<Value = Option<Dropped>> {
+    prop::option::of(
+        ("[A-Z_]{1,12}", number())
+            .prop_map(|(reason, at)| Dropped { at: Instant::from_nanos(at), reason: DropReason(reason.into()) }),
+    )
+}
+
+pub fn packet() -> impl Strategy<Value = Packet> {
+    let numbers = any::<(u64, u32, u32, u32, u32, u8, bool, bool)>();
+    (numbers, ends(), moments::<3>(), prop::option::of(number()), dropped()).prop_map(
+        |((id, seq, bytes, frame_bytes, segments, flags, retransmission, sent), (local, remote), at, gap, dropped)| {
+            Packet {
+                connection: ConnectionId(id),
+                local,
+                remote,
+                direction: if sent { Direction::Sent } else { Direction::Received },
+                first_seq: SeqNumber(seq),
+                bytes,
+                frame_bytes,
+                segments,
+                flags: TcpFlags(flags),
+                retransmission,
+                sched: at[0],
+                driver: at[1],
+                ack: at[2],
+                gap: gap.map(Nanos),
+                dropped,
+            }
+        },
+    )
+}
+
+pub fn datagram() -> impl Strategy<Value = Datagram> {
+    let stamps = (any::<bool>(), moments::<4>()).prop_map(|(sent, at)| match sent {
+        true => DatagramStamps::Sent { send: at[0], sched: at[1], driver: at[2] },
+        false => DatagramStamps::Received { driver_rx: at[0], udp_rx: at[1], ready: at[2], read: at[3] },
+    });
+    (any::<(u64, u32, u32)>(), owner(), ends(), stamps, dropped()).prop_map(
+        |((id, bytes, segments), owner, (local, remote), stamps, dropped)| Datagram {
+            socket: ConnectionId(id),
+            owner,
+            local,
+            remote,
+            bytes,
+            segments,
+            stamps,
+            dropped,
+        },
+    )
 }

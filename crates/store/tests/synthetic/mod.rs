@@ -18,6 +18,8 @@ pub fn provenance() -> Provenance {
         max_rate: None,
         clock: ClockReading { realtime_offset_ns: 1_700_000_000_000_000_000, realtime_offset_error_ns: 120 },
         start_ns: 1_000_000_000,
+        receiving: Some(store::Receiving { no_ready: Some("no tracepoint".into()), ..store::Receiving::default() }),
+        packets: Some(store::Observing { missing: vec!["drops".into()], ..store::Observing::default() }),
         path: Some(serde_json::json!({ "delay_ns": 10_000_000 })),
     }
 }

@@ -13,6 +13,8 @@ pub(super) const BUILTIN: Builtin = Builtin {
     about: "every congestion control that the kernel has, over delay, loss and queue: goodput, queueing delay, fairness",
     plans,
     conclude,
+    between_hosts,
+    concludes_between_hosts: false,
 };
 
 /// The congestion controls that this kernel has loaded; the ones that are always built in where the list cannot be read.
@@ -59,6 +61,21 @@ fn plans(quick: bool) -> Vec<Plan> {
             "rival_share",
         ),
     ]
+}
+
+/// The same questions of a path that is as it is.
+fn between_hosts(quick: bool) -> Vec<Plan> {
+    let mut plans = plans(quick);
+    for plan in &mut plans {
+        plan.factors.retain(|f| ["congestion", "rival"].contains(&f.name.as_str()));
+        plan.fixed.retain(|(name, _)| name == "flows");
+    }
+    for (plan, name) in
+        plans.iter_mut().zip(["one flow", "two flows of a kind", "one flow against one of another kind"])
+    {
+        plan.name = name.into();
+    }
+    plans
 }
 
 fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {

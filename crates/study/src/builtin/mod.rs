@@ -21,6 +21,10 @@ pub struct Builtin {
     plans: fn(quick: bool) -> Vec<Plan>,
     /// What it says.
     conclude: fn(study: &Study, trials: &[Trial], seed: u64) -> Conclusion,
+    /// Its plans between real hosts, without what only the lab can set.
+    between_hosts: fn(quick: bool) -> Vec<Plan>,
+    /// Whether `conclude` is for those too; what any plan concludes with is used otherwise.
+    concludes_between_hosts: bool,
 }
 
 /// All of them.
@@ -35,13 +39,20 @@ pub fn find(name: &str) -> Option<&'static Builtin> {
 impl Builtin {
     /// As something to run.
     pub fn study(&self, quick: bool) -> Study {
-        Study { name: self.name.into(), builtin: true, plans: (self.plans)(quick) }
+        Study { name: self.name.into(), builtin: true, plans: (self.plans)(quick), host: None }
+    }
+
+    /// As something to run between this host and the server at `host`, with sysctls of this host changed or not.
+    pub fn study_between_hosts(&self, quick: bool, host: &str, sysctls: bool) -> Study {
+        let plans = (self.between_hosts)(quick);
+        Study { name: self.name.into(), builtin: true, plans, host: Some((host.into(), sysctls)) }
     }
 }
 
 /// The conclusion of any study, finished or not.
 pub fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
-    match find(&study.name).filter(|_| study.builtin) {
+    let special = |b: &&Builtin| study.builtin && (study.host.is_none() || b.concludes_between_hosts);
+    match find(&study.name).filter(special) {
         Some(builtin) => (builtin.conclude)(study, trials, seed),
         None => conclusion::of_plan(study, trials, seed),
     }
@@ -64,6 +75,14 @@ mod tests {
                 study.check().unwrap_or_else(|e| panic!("{}: {e}", builtin.name));
                 let said = conclude(&study, &[], 1);
                 assert!(said.compared.is_empty() && !said.text().is_empty());
+            }
+            for quick in [true, false] {
+                let study = builtin.study_between_hosts(quick, "192.0.2.1", true);
+                study.check().unwrap_or_else(|e| panic!("{}: {e}", builtin.name));
+                assert!(!conclude(&study, &[], 1).text().is_empty());
+                let needs = !study.sysctls_of_this_host().is_empty();
+                let refused = Study { host: Some(("192.0.2.1".into(), false)), ..study }.check().is_err();
+                assert_eq!(needs, refused, "{}", builtin.name);
             }
             let minutes = builtin.study(true).forecast_ns() / (60 * SECOND_NS);
             assert!(minutes < 4, "{} --quick takes {minutes} minutes", builtin.name);

@@ -18,6 +18,8 @@ pub(super) const BUILTIN: Builtin = Builtin {
     about: "transactions a second over message size, write pattern and socket option: where the curve breaks, and why",
     plans,
     conclude,
+    between_hosts,
+    concludes_between_hosts: true,
 };
 
 /// The MSS with timestamps over Ethernet is 1,448; half of it is 724.
@@ -74,6 +76,18 @@ fn plans(quick: bool) -> Vec<Plan> {
             &[("workload", "rr"), ("request", "4")],
         ),
     ]
+}
+
+/// The same sweeps over a path that is as it is.
+fn between_hosts(quick: bool) -> Vec<Plan> {
+    let ours = ["rate", "delay", "mtu", "over", "family"];
+    let mut plans = plans(quick);
+    plans.truncate(2);
+    for plan in &mut plans {
+        plan.fixed.retain(|(name, _)| !ours.contains(&name.as_str()));
+        plan.name = plan.name.replace(" a path (100 Mbit/s, 1 ms round trip)", " the real path");
+    }
+    plans
 }
 
 fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
@@ -195,7 +209,7 @@ fn slow(part: usize, plan: &Plan, trials: &[Trial], [w, o]: [usize; 2]) -> Strin
     let rates: Vec<f64> = (0..plan.factors[2].levels.len())
         .flat_map(|i| analysis::by_block(trials, part, &[w, o, i], &plan.response).into_values())
         .collect();
-    let round_trip_s = plan.setup(&[w, o, 0]).map_or(0.0, |s| s.round_trip_s());
+    let round_trip_s = plan.setup(&[w, o, 0]).ok().and_then(|s| s.round_trip_s()).unwrap_or(0.0);
     let stalled = predict::delayed_ack_exchanges(round_trip_s);
     match stats::median(&rates) {
         Some(m) if (m / stalled - 1.0).abs() < 0.15 => format!(

@@ -5,6 +5,7 @@
 
 use super::{Builtin, SECOND_NS};
 use crate::analysis::{self, of, quantity};
+use crate::chart::{Chart, Line};
 use crate::conclusion::{self, Compared, Conclusion, Table, table_of};
 use crate::engine::Study;
 use crate::plan::{Factor, Plan};
@@ -16,6 +17,8 @@ pub(super) const BUILTIN: Builtin = Builtin {
     about: "what window scaling is worth at round trips from 0.38 ms to 1 s on a 1 Gbit/s path, and the memory it takes",
     plans,
     conclude,
+    between_hosts,
+    concludes_between_hosts: false,
 };
 
 const SYSCTL: &str = "a.net.ipv4.tcp_window_scaling";
@@ -51,8 +54,68 @@ fn plans(quick: bool) -> Vec<Plan> {
         .collect()
 }
 
+/// Off at this side, over the path that there is.
+fn between_hosts(quick: bool) -> Vec<Plan> {
+    let (repetitions, seconds) = if quick { (3, 2) } else { (10, 5) };
+    vec![Plan {
+        name: "window scaling over the real path".into(),
+        factors: vec![Factor::new(SYSCTL, [1, 0])],
+        fixed: Vec::new(),
+        response: "goodput".into(),
+        repetitions,
+        duration_ns: seconds * SECOND_NS,
+        warm_up_ns: SECOND_NS,
+        frames: 100_000,
+    }]
+}
+
 /// The reference's results: delay each way that stands for its round trip, Mbit/s with scaling and without.
 const REFERENCE: [(&str, f64, f64); 2] = [("190us", 912.0, 784.0), ("12.7ms", 734.0, 19.8)];
+
+/// For each delay, goodput and receive window over time, with scaling and without.
+fn charts(part: usize, plan: &Plan, trials: &[Trial]) -> Vec<Chart> {
+    let mut charts = Vec::new();
+    for (d, delay) in plan.factors[0].levels.iter().enumerate() {
+        let line = |name: &str, level: usize, points: &dyn Fn(&Trial) -> Vec<(u64, f64)>| {
+            Line::mean(name, SECOND_NS / 10, of(trials, part, &[d, level]).map(points))
+        };
+        let goodput = |t: &Trial| t.series.iter().map(|p| (p.at_ns, p.bits_per_second)).collect();
+        let window = |t: &Trial| t.evidence.windows.iter().map(|w| (w.0, w.1 as f64)).collect();
+        let buffer = |t: &Trial| t.series.iter().map(|p| (p.at_ns, p.receive_buffer_bytes as f64)).collect();
+        let both = |points: &dyn Fn(&Trial) -> Vec<(u64, f64)>| [line("on", 0, points), line("off", 1, points)].into();
+        for (name, response, lines) in [
+            ("goodput", "goodput", both(&goodput)),
+            ("receive window (packets)", "receive_window", both(&window)),
+            ("receive buffer (skmem rb)", "receive_buffer", both(&buffer)),
+        ] {
+            let lines: Vec<Line> = lines;
+            if lines.iter().any(|l| l.n > 0) {
+                charts.push(Chart {
+                    title: format!("{name} over time, {delay} each way, scaling on and off"),
+                    response: response.into(),
+                    lines,
+                });
+            }
+        }
+    }
+    charts
+}
+
+/// What scaling takes of memory at the longest delay that was measured.
+fn cost(study: &Study, trials: &[Trial], seed: u64) -> Option<String> {
+    let (part, plan) = study.plans.iter().enumerate().next_back()?;
+    let d = plan.factors[0].levels.len() - 1;
+    let estimate = |response: &str, level: usize| analysis::estimate(trials, part, &[d, level], response, seed);
+    let (on, off) = (estimate("receive_buffer", 0)?, estimate("receive_buffer", 1)?);
+    Some(format!(
+        "At {} each way scaling lets the receive buffer grow to {}, against {} without ({:.0} times; n = {})",
+        plan.factors[0].levels[d],
+        quantity("receive_buffer", on.value),
+        quantity("receive_buffer", off.value),
+        on.value / off.value,
+        on.n
+    ))
+}
 
 fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
     let mut c = Conclusion { study: study.name.clone(), ..Conclusion::default() };
@@ -61,19 +124,18 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
         &["round trip", "scaling", "reference", "here", "predicted"],
     );
     let mut memory = Table::new(
-        "receive window and memory (largest of each trial, mean over trials)",
+        "receive window and memory (the largest of each trial, mean over trials)",
         &[
             "delay each way",
             "scaling",
             "window offered (packets)",
-            "buffer tuned to (TCP_INFO)",
-            "window 1 s after the start",
+            "1 s after the start",
+            "receive buffer (skmem rb)",
+            "unread in it (skmem r)",
+            "TCP_INFO rcv_space",
+            "send buffer (skmem tb)",
             "n",
         ],
-    );
-    let mut series = Table::new(
-        "goodput over time, one trial each (Mbit/s, tenths of a second averaged to halves)",
-        &["delay each way", "scaling", "series"],
     );
     for (part, plan) in study.plans.iter().enumerate() {
         for (d, delay) in plan.factors[0].levels.iter().enumerate() {
@@ -103,22 +165,15 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
                     delay.clone(),
                     name.into(),
                     offered,
-                    mean("receive_buffer"),
                     after,
+                    mean("receive_buffer"),
+                    mean("receive_used"),
+                    mean("receive_space"),
+                    mean("send_buffer"),
                     n.to_string(),
                 ]);
-                if let Some(trial) = of(trials, part, &[d, level]).next() {
-                    let halves: Vec<String> = trial
-                        .series
-                        .chunks(5)
-                        .take(16)
-                        .map(|h| h.iter().map(|p| p.bits_per_second).sum::<f64>() / h.len() as f64 / 1e6)
-                        .map(|v| format!("{v:.0}"))
-                        .collect();
-                    series.rows.push(vec![delay.clone(), name.into(), halves.join(" ")]);
-                }
                 if let Some((_, on, off)) = REFERENCE.iter().find(|r| r.0 == delay) {
-                    let round_trip = plan.setup(&[d, level]).map_or(0.0, |s| s.round_trip_s());
+                    let round_trip = plan.setup(&[d, level]).ok().and_then(|s| s.round_trip_s()).unwrap_or(0.0);
                     beside.rows.push(vec![
                         quantity("round_trip", round_trip * 1e9),
                         name.into(),
@@ -130,10 +185,12 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
             }
         }
         c.tables.push(table_of(part, plan, trials, "goodput", seed, |levels| conclusion::prediction(plan, levels)));
+        c.charts.extend(charts(part, plan, trials));
     }
     conclusion::correct(&mut c.compared);
     c.verdict = c.compared.iter().map(Compared::sentence).collect();
-    c.tables.extend([beside, memory, series]);
+    c.tables.extend([beside, memory]);
+    c.verdict.extend(cost(study, trials, seed));
     c.notes.push(format!(
         "prediction: the lesser of {} (framing) and 65,535 bytes a round trip; the round trip is the path's own, without \
          queues and hosts, so below 1 ms the prediction is an upper bound",

@@ -124,7 +124,8 @@ impl Connection {
         let (mut server, _) = listener.accept().map_err(step("accept over loopback"))?;
         for socket in [&client, &server] {
             unpaced(socket)?;
-            socket.set_nodelay(true).map_err(step("set TCP_NODELAY"))?;
+            // A stream leaves Nagle's rule on, as most do: its small sends then share packets.
+            socket.set_nodelay(load == Load::Exchange).map_err(step("set TCP_NODELAY"))?;
         }
         // Room for the stamps of the ways that ask for some; the same in all.
         timestamping::reserve_stamps(&client, 4096).map_err(super::stamps::error)?;

@@ -82,11 +82,13 @@ pub const UNMATCHED: &str = "unmatched";
 pub const SAMPLED: &str = "sampled_100";
 /// An armed socket whose callback returns at once.
 pub const FLOOR: &str = "floor";
+/// An armed socket whose sends are all tagged, and whose callbacks return at once.
+pub const TAGGED: &str = "tagged";
 /// Every send.
 pub const EVERY: &str = "every";
 
 /// All of them. A further way of tracing is one more entry.
-pub static ALL: [Way; 15] = [
+pub static ALL: [Way; 16] = [
     Way::new(NOTHING, "nothing", |_, _| Ok(Box::new(Nobody))),
     Way::new(AGAIN, "nothing, again (A/A)", |_, _| Ok(Box::new(Nobody))),
     // No connection can have port 0.
@@ -95,6 +97,7 @@ pub static ALL: [Way; 15] = [
         .rare(),
     Way::new(SAMPLED, "sampled 1/100", |p, c| Watching::start(tracer(p, windows(100), STAMPS), c.others)).rare(),
     Way::new(FLOOR, "floor: armed, callback returns at once", |p, _| baseline(Baseline::Floor, p)),
+    Way::new(TAGGED, "floor of stamps: tagged, callbacks return", |p, _| baseline(Baseline::Tagged, p)),
     Way::new(EVERY, "every send", |p, c| Watching::start(tracer(p, Sampling::Every, STAMPS), c.others)),
     Way::new("every_tracepoints", "every send, by tracepoints", |p, c| {
         Watching::start(tracer(p, Sampling::Every, BackendChoice::Tracepoints), c.others)
@@ -122,5 +125,5 @@ pub fn find(key: &str) -> Option<&'static Way> {
 
 /// The ways that the bars are about: nothing, other flows, sampled, the floor and every send.
 pub fn with_bars() -> Vec<&'static Way> {
-    [NOTHING, AGAIN, UNMATCHED, SAMPLED, FLOOR, EVERY].iter().filter_map(|key| find(key)).collect()
+    [NOTHING, AGAIN, UNMATCHED, SAMPLED, FLOOR, TAGGED, EVERY].iter().filter_map(|key| find(key)).collect()
 }

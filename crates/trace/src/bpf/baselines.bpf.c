@@ -57,6 +57,15 @@ int callback_floor(struct bpf_sock_ops *skops)
 	return 1;
 }
 
+/* The floor of timing every send: it asks for the stamps of each, and the callbacks that bring them return at once. */
+SEC("sockops")
+int callback_tagged(struct bpf_sock_ops *skops)
+{
+	if (skops->op == BPF_SOCK_OPS_TSTAMP_SENDMSG_CB)
+		bpf_sock_ops_enable_tx_tstamp(bpf_cast_to_kern_ctx(skops), 0);
+	return 1;
+}
+
 struct flow {
 	__u64 task;
 	__be32 source;

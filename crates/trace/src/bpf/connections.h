@@ -174,15 +174,6 @@ static __always_inline void stage_driver(struct row *row, __u32 number, __u32 ke
 		slot_driver(row, slot, at, now);
 }
 
-static __always_inline void stage_nic(struct row *row, __u32 number, __u32 key, __u64 at_nic)
-{
-	__u32 at = slot_find(row, number, key, row->driver_next - 1);
-	struct slot *slot = slot_at(number, at);
-
-	if (at != row->tail && slot && !slot->record.nic)
-		slot->record.nic = at_nic;
-}
-
 /* A packet of `segments` segments from `seq` on was sent again. */
 static __always_inline void stage_retransmit(struct row *row, __u32 number, __u32 seq, __u32 bytes)
 {

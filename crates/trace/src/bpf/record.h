@@ -132,8 +132,9 @@ struct lost {
 	__u64 over_rate;
 	/* Connections whose opening or closing record found the ring buffer full. */
 	__u64 connection_records;
+	__u64 nic_late;
 };
-_Static_assert(sizeof(struct lost) == 112, "lost");
+_Static_assert(sizeof(struct lost) == 120, "lost");
 
 enum config_flags {
 	CONFIG_ALL = 1 << 0,

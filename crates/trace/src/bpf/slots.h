@@ -9,6 +9,7 @@
  * from the qdisc, perhaps on another CPU; it writes only the `driver` and `nic` stamps of a slot whose key it has compared. */
 #pragma once
 #include "settings.h"
+#include "sockets.h"
 
 /* A clock in a slot counts 256 ns: 32 bits of it reach 18 minutes. */
 #define CLOCK_SHIFT 8
@@ -83,26 +84,6 @@ struct {
 	__type(value, __u32);
 	__uint(max_entries, 1);
 } free_rows SEC(".maps");
-
-/* What is known of a socket. Copied from a listener to its children. */
-struct socket_info {
-	__u32 row; /* NO_ROW: not followed */
-	__u32 pid; /* its owner, in the tracer's pid namespace */
-	char comm[16];
-};
-#define NO_ROW 0xffffffffu
-
-struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC | BPF_F_CLONE);
-	__type(key, int);
-	__type(value, struct socket_info);
-} sockets SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 4096);
-} records SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -219,9 +200,33 @@ static __always_inline void record_out(struct slot *slot)
 		COUNT(ring_buffer);
 }
 
+/* A stage that gave no stamp was passed after the last packet before that gave one, and before the ACK: bytes keep their order. */
+static __always_inline void slot_bound(const struct row *row, struct slot *slot)
+{
+	__u64 from = slot->record.send, until = slot->record.ack;
+
+	if (!slot->record.sched) {
+		if (from < row->sched_last)
+			from = row->sched_last;
+		if (from >= until || until - from > 0xffffffffu)
+			return;
+		slot->record.sched = from;
+		slot->record.sched_span = until - from;
+	}
+	from = slot->record.sched;
+	if (from < row->driver_last)
+		from = row->driver_last;
+	if (from >= until || until - from > 0xffffffffu)
+		return;
+	slot->record.driver = from;
+	slot->record.driver_span = until - from;
+}
+
 /* Hands on the oldest send. */
 static __always_inline void slot_pop(struct row *row, struct slot *slot)
 {
+	if (!slot->record.driver)
+		slot_bound(row, slot);
 	if (!slot->record.sched)
 		COUNT(no_sched);
 	if (!slot->record.driver)

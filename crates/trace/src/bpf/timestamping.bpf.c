@@ -204,6 +204,35 @@ static __always_inline void on_packet(struct bpf_sock_ops_kern *kern, bool drive
 		COUNT(after_ack);
 }
 
+/* The NIC has put the packet on the wire, at `at` by its own clock. */
+static __always_inline void on_nic(const struct sk_buff *skb, struct row *row, __u32 number, __u64 at)
+{
+	const struct net_device *dev = skb->dev;
+	struct payload payload;
+	struct slot *slot;
+	bool found = false;
+	__u32 next;
+
+	if (!payload_of(skb, &payload))
+		return;
+	next = slot_search(number, payload.first);
+	for (int i = 0; i < 16; i++, next++) {
+		if ((__s32)(next - row->tail) >= 0)
+			break;
+		slot = slot_at(number, next);
+		if (!slot || !before(slot->key, payload.end))
+			break;
+		found = true;
+		if (slot->record.nic)
+			continue;
+		slot->record.nic_interface = dev->ifindex;
+		slot->record.nic_network = dev->nd_net.net->ns.inum;
+		slot->record.nic = at;
+	}
+	if (!found && row->popped && !before(row->popped_key, payload.end - 1))
+		COUNT(nic_late);
+}
+
 /* SCHED, SND and ACK: the packet bears the key. */
 static __always_inline void on_stage(struct bpf_sock_ops_kern *kern, __u32 op, struct row *row, __u32 number)
 {
@@ -217,7 +246,7 @@ static __always_inline void on_stage(struct bpf_sock_ops_kern *kern, __u32 op, s
 		on_packet(kern, op == BPF_SOCK_OPS_TSTAMP_SND_SW_CB, row, number);
 		break;
 	case BPF_SOCK_OPS_TSTAMP_SND_HW_CB:
-		stage_nic(row, number, key, shared->hwtstamps.hwtstamp);
+		on_nic(skb, row, number, shared->hwtstamps.hwtstamp);
 		break;
 	case BPF_SOCK_OPS_TSTAMP_ACK_CB:
 		slots_acked(row, number, key, bpf_ktime_get_ns());

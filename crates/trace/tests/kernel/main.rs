@@ -2,8 +2,11 @@
 
 mod backends;
 mod counting;
+mod datagrams;
 mod exchange;
 mod faults;
+mod packets;
+mod receives;
 mod stamps;
 mod targets;
 mod traffic;

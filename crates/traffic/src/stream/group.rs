@@ -10,6 +10,7 @@ use super::{Flow, Plan, Sample};
 use crate::clock::{self, CpuTime};
 use crate::error::Error;
 use crate::iperf3::FlowResult;
+use crate::socket_memory::SocketMemory;
 use crate::tcp_info::{self, TcpInfo};
 
 struct Running {
@@ -114,6 +115,7 @@ impl Group {
                 retransmitted_segments: count.retransmitted.saturating_sub(running.before.retransmitted),
                 datagrams: count.datagrams - running.before.datagrams,
                 tcp,
+                memory: SocketMemory::of(&running.flow.socket),
             });
             running.before = count;
         }

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::CpuTime;
 use crate::options::SocketOptions;
+use crate::socket_memory::SocketMemory;
 use crate::tcp_info::TcpInfo;
 use crate::udp::Datagrams;
 
@@ -145,6 +146,9 @@ pub struct Sample {
     /// The connection at the end of the interval.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub tcp: Option<TcpInfo>,
+    /// The memory of its socket then.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub memory: Option<SocketMemory>,
 }
 
 /// One flow at its end, seen from the client's side where not said otherwise.

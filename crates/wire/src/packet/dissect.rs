@@ -16,6 +16,7 @@ use super::udp::Udp;
 use super::vxlan::Vxlan;
 use super::{CookedV1, CookedV2, ether_type, ip_protocol, ipv4, ipv6, loopback, pppoe};
 use crate::capture::{Frame, LinkType};
+use crate::part::Part;
 use crate::segment::{Network, Segment};
 
 /// How many tunnels within each other are opened, and how many tags and PPPoE headers within each frame.
@@ -75,6 +76,35 @@ pub fn dissect_into<'s>(
         Some(carried) => carried.write(frame, segment),
         None => descend(*frame, span, reassembly, segment),
     }
+}
+
+/// As [`dissect_into`], but `None` for a segment of another part, most of which is then not looked at. What is damaged is
+/// told of whatever part it may be.
+///
+/// # Errors
+/// Those of [`dissect`].
+#[inline(always)]
+pub(crate) fn dissect_part<'s>(
+    frame: &Frame<'_>,
+    reassembly: &mut Reassembly,
+    segment: &'s mut Segment,
+    part: &Part,
+) -> Result<Option<Packet<&'s Segment>>, Unread> {
+    let span = Span { data: frame.data, wire: frame.original_length };
+    if let Some(carried) = plain_ipv4(frame, span) {
+        if !part.is_whole() {
+            let (tcp, _) = Tcp::parse(carried.tcp)?;
+            let source = SocketAddr::new(carried.source, tcp.source_port);
+            if !part.has(source, SocketAddr::new(carried.destination, tcp.destination_port)) {
+                return Ok(None);
+            }
+        }
+        return carried.write(frame, segment).map(Some);
+    }
+    Ok(match descend(*frame, span, reassembly, segment)? {
+        Packet::Tcp(s) if !part.has(s.source, s.destination) => None,
+        packet => Some(packet),
+    })
 }
 
 /// The long way. It takes the frame by value: a reference to it would force every frame into memory for the sake of the few that

@@ -19,6 +19,7 @@ mod vxlan;
 
 pub use checksum::{Checksum, transport_checksum, verify_transport};
 pub use cooked::{CookedV1, CookedV2};
+pub(crate) use dissect::dissect_part;
 pub use dissect::{DEEPEST, Packet, dissect, dissect_into};
 pub use ethernet::{Ethernet, VlanTag};
 pub use fragment::{FragmentLosses, Reassembly};

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-use diagnose::Follower;
-use wire::capture::Interface;
-use wire::{Capture, CaptureError, Packet, Place, Reassembly, Segment, Tally, TextReader, Unread};
+use diagnose::{Follower, Keep, Options};
+use wire::capture::{Format, Interface, Packing};
+use wire::{Capture, CaptureError, Packet, Packets, Part, Place, Tally, Unread};
 
 use crate::exit::BadInput;
 
@@ -34,17 +35,24 @@ impl Source {
         }
     }
 
-    fn open(&self) -> anyhow::Result<BufReader<Box<dyn Read + Send>>> {
-        let bytes: Box<dyn Read + Send> = match self {
-            Self::Stdin => Box::new(io::stdin()),
-            Self::File(path) => Box::new(File::open(path).map_err(|e| BadInput(format!("{}: {e}", self.name())))?),
-        };
-        Ok(BufReader::with_capacity(1 << 16, bytes))
+    fn open(&self) -> anyhow::Result<Opened> {
+        let Self::File(path) = self else { return Ok(Opened::Stream(Box::new(io::stdin()))) };
+        let bad = |e: io::Error| BadInput(format!("{}: {e}", self.name()));
+        let file = File::open(path).map_err(bad)?;
+        let kind = file.metadata().map_err(bad)?;
+        if kind.is_dir() {
+            return Err(BadInput(format!("{}: this is a directory; name the captures in it", self.name())).into());
+        }
+        Ok(if kind.is_file() { Opened::File(file, kind.len()) } else { Opened::Stream(Box::new(file)) })
     }
 
     /// Opens it as a capture.
     pub fn capture(&self) -> anyhow::Result<Capture<'static>> {
-        Capture::from_reader(self.open()?).map_err(|e| self.bad(&e))
+        let capture = match self.open()? {
+            Opened::File(file, _) => Capture::from_reader(file),
+            Opened::Stream(stream) => Capture::from_reader(stream),
+        };
+        capture.map_err(|e| self.bad(&e))
     }
 
     fn bad(&self, error: &CaptureError) -> anyhow::Error {
@@ -52,23 +60,29 @@ impl Source {
     }
 }
 
-/// The bytes of a capture that can be read in place: a regular file, not packed, not text.
+enum Opened {
+    /// A regular file with its size.
+    File(File, u64),
+    /// A pipe, a terminal, a device.
+    Stream(Box<dyn Read + Send>),
+}
+
+/// A reader of its own over a file that several threads read, up to the size that it had at first.
 ///
-/// A file that another program cuts short meanwhile ends the process with SIGBUS; one that grows is read to the size that
-/// it had at the start.
-fn mapped(source: &Source) -> Option<memmap2::Mmap> {
-    let Source::File(path) = source else { return None };
-    let file = File::open(path).ok()?;
-    if !file.metadata().ok()?.is_file() {
-        return None;
+/// Not a map of the file: reading a map beyond the end of a file that somebody cuts short meanwhile ends the process.
+struct Position<'a> {
+    file: &'a File,
+    at: u64,
+    end: u64,
+}
+
+impl Read for Position<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.end - self.at).unwrap_or(usize::MAX).min(into.len());
+        let count = self.file.read_at(&mut into[..left], self.at)?;
+        self.at += count as u64;
+        Ok(count)
     }
-    // SAFETY: the map is only read, and as bytes, of which every value is valid; other programs that write to the file
-    // change what is read, as they would with `read`.
-    let map = unsafe { memmap2::Mmap::map(&file) }.ok()?;
-    // Told in advance, the kernel maps what lies ahead in large steps.
-    let _ = map.advise(memmap2::Advice::Sequential);
-    let packed = wire::capture::Packing::detect(&map) != wire::capture::Packing::None;
-    (!packed && !is_text(&map[..map.len().min(1 << 16)])).then_some(map)
 }
 
 /// What was read beside the segments.
@@ -89,88 +103,140 @@ pub struct Reading {
     names: BTreeMap<IpAddr, String>,
 }
 
-/// Reads every segment of `source`.
+/// Below this a second thread takes longer to start than it saves.
+const SHARED_FROM: u64 = 1 << 20;
+
+/// Follows the connections of `source`, with so many threads where it is a plain file. The outcome does not depend on how many.
 ///
 /// # Errors
 /// Where nothing can be read; damage further on is counted in the [`Reading`].
-pub fn read(source: &Source, take: impl FnMut(&Segment)) -> anyhow::Result<Reading> {
-    if let Some(map) = mapped(source) {
-        let capture = Capture::from_bytes(&map).map_err(|e| source.bad(&e))?;
-        return read_capture(source, capture, take);
-    }
-    let mut bytes = source.open()?;
-    if is_text(bytes.fill_buf().map_err(|e| BadInput(format!("{}: {e}", source.name())))?) {
-        return read_text(source, bytes, take);
-    }
-    let capture = Capture::from_reader(bytes).map_err(|e| source.bad(&e))?;
-    read_capture(source, capture, take)
-}
-
-fn read_capture(source: &Source, mut capture: Capture<'_>, mut take: impl FnMut(&Segment)) -> anyhow::Result<Reading> {
-    let mut reading = Reading { name: source.name(), format: capture.format().to_string(), ..Reading::default() };
-    let mut reassembly = Reassembly::new();
-    loop {
-        let frame = match capture.next_frame() {
-            Ok(Some(frame)) => frame,
-            Ok(None) => break,
-            Err(error) if reading.packets == 0 => return Err(source.bad(&error)),
-            Err(error) => {
-                let place = Place { packet: reading.packets, offset: capture.offset() };
-                reading.problems.push((error.to_string(), place, 1));
-                break;
+pub fn follow(source: &Source, options: Options, threads: usize) -> anyhow::Result<(Follower, Reading)> {
+    match source.open()? {
+        Opened::Stream(stream) => alone(source, Packets::from_reader(stream), options),
+        Opened::File(file, end) => {
+            let read = || Packets::from_reader(Position { file: &file, at: 0, end });
+            if threads > 1
+                && end >= SHARED_FROM
+                && options.keep == Keep::Nothing
+                && let Some(shared) = shared(source, read, options, threads)?
+            {
+                return Ok(shared);
             }
-        };
-        reading.packets += 1;
-        match wire::dissect(&frame, &mut reassembly) {
-            Ok(Packet::Tcp(segment)) => take(&segment),
-            Ok(_) => reading.other += 1,
-            Err(Unread::FragmentHeld) => {}
-            Err(why) => reading.unread.add(why, Place { packet: frame.number, offset: frame.offset }),
+            alone(source, read(), options)
         }
     }
-    for (problem, count) in capture.problems().iter() {
+}
+
+fn alone(
+    source: &Source,
+    packets: Result<Packets<'_>, CaptureError>,
+    options: Options,
+) -> anyhow::Result<(Follower, Reading)> {
+    let mut follower = Follower::new(options);
+    let reading = read_packets(source, packets.map_err(|e| source.bad(&e))?, &mut follower)?;
+    Ok((follower, reading))
+}
+
+/// Each thread reads the whole file and follows its own part of the connections: to look at a packet and pass over it is much
+/// cheaper than to hand it to another core. `None` where the file has to be read by one thread: where unpacking it or reading it
+/// as text is most of the work, and where there are more connections than may be followed, so that their order decides which are.
+fn shared<'a>(
+    source: &Source,
+    read: impl Fn() -> Result<Packets<'a>, CaptureError> + Sync,
+    options: Options,
+    threads: usize,
+) -> anyhow::Result<Option<(Follower, Reading)>> {
+    let first = read().map_err(|e| source.bad(&e))?;
+    if first.packing() != Packing::None || first.format() == Format::Text {
+        return Ok(None);
+    }
+    let options = Options { connections: options.connections.div_ceil(threads), ..options };
+    let one = |part: Part| {
+        let packets = read().map_err(|e| source.bad(&e))?.only(part);
+        let mut follower = Follower::new(options);
+        read_packets(source, packets, &mut follower).map(|reading| (follower, reading))
+    };
+    let mut parts = Part::shares(threads as u32, options.seed[0]);
+    let Some(own) = parts.next() else { return Ok(None) };
+    let outcomes: Vec<anyhow::Result<(Follower, Reading)>> = std::thread::scope(|scope| {
+        let others: Vec<_> = parts.map(|part| scope.spawn(move || one(part))).collect();
+        let own = one(own);
+        let joined = others.into_iter().map(|t| t.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        std::iter::once(own).chain(joined).collect()
+    });
+    let mut all: Option<(Follower, Reading)> = None;
+    for outcome in outcomes {
+        let (follower, reading) = outcome?;
+        if follower.totals().beyond_limit > 0 {
+            return Ok(None);
+        }
+        all = Some(match all {
+            None => (follower, reading),
+            Some((joined, mut before)) => {
+                if (before.packets, before.other) != (reading.packets, reading.other) {
+                    let place = Place { packet: before.packets.min(reading.packets), offset: 0 };
+                    before.problems.push(("the file changed while it was read".into(), place, 1));
+                }
+                (joined.join(follower), before)
+            }
+        });
+    }
+    Ok(all)
+}
+
+fn read_packets(source: &Source, mut packets: Packets<'_>, follower: &mut Follower) -> anyhow::Result<Reading> {
+    let mut reading = Reading { name: source.name(), format: packets.format().to_string(), ..Reading::default() };
+    let is_text = packets.format() == Format::Text;
+    let failed = loop {
+        match packets.next_packet() {
+            Ok(Some(Packet::Tcp(segment))) => {
+                follower.take(segment);
+                if is_text {
+                    let addresses = [segment.source.ip(), segment.destination.ip()];
+                    for address in addresses.into_iter().filter(|a| !reading.names.contains_key(a)).collect::<Vec<_>>()
+                    {
+                        if let Some(name) = packets.name(address) {
+                            reading.names.insert(address, name.to_owned());
+                        }
+                    }
+                }
+            }
+            Ok(Some(_)) => reading.other += 1,
+            Ok(None) => break None,
+            Err(error) => break Some(error),
+        }
+    };
+    if let Some(error) = failed {
+        if packets.packets() == 0 {
+            return Err(source.bad(&error));
+        }
+        let place = Place { packet: packets.packets(), offset: packets.offset() };
+        reading.problems.push((error.to_string(), place, 1));
+    }
+    reading.packets = packets.packets();
+    if let Some(text) = packets.text_counts() {
+        reading.other = text.other_packets;
+        if text.beyond_limits > 0 {
+            let what = "segments of too many hosts or connections".into();
+            reading.problems.push((what, Place::default(), text.beyond_limits));
+        }
+    }
+    for (problem, count) in packets.problems().iter() {
         reading.problems.push((problem.to_string(), count.first.first().copied().unwrap_or_default(), count.count));
     }
-    reading.interfaces = capture.interfaces().to_vec();
-    Ok(reading)
-}
-
-/// All capture formats and packings have bytes in their first few that no text has.
-fn is_text(start: &[u8]) -> bool {
-    let whole = match std::str::from_utf8(start) {
-        Ok(_) => true,
-        // Cut in mid-character by the buffer's end.
-        Err(e) => e.error_len().is_none() && e.valid_up_to() > 0,
-    };
-    whole && !start.is_empty() && !start.contains(&0)
-}
-
-fn read_text(source: &Source, bytes: impl BufRead, mut take: impl FnMut(&Segment)) -> anyhow::Result<Reading> {
-    let mut reading = Reading { name: source.name(), format: "tcpdump text".into(), ..Reading::default() };
-    let mut text = TextReader::new(bytes);
-    while let Some(segment) = text.next_segment().map_err(|e| BadInput(format!("{}: {e}", source.name())))? {
-        take(&segment);
-        for address in [segment.source.ip(), segment.destination.ip()] {
-            if !reading.names.contains_key(&address)
-                && let Some(name) = text.name(address)
-            {
-                reading.names.insert(address, name.to_owned());
-            }
+    let (lost, waiting) = (packets.reassembly().losses(), packets.reassembly().waiting() as u64);
+    for (what, count) in [
+        ("IP packets whose fragments did not all come within 60 s", lost.expired),
+        ("IP packets in fragments given up to make room for newer ones", lost.displaced),
+        ("fragments that overlap others", lost.overlapping),
+        ("IP packets of which fragments are missing at the end", waiting),
+    ] {
+        if count > 0 {
+            reading.problems.push((what.into(), Place { packet: reading.packets, offset: packets.offset() }, count));
         }
     }
-    let counts = text.counts();
-    if counts.segments == 0 {
-        let what = "neither a capture nor text with a TCP packet of tcpdump's in it";
-        return Err(BadInput(format!("{}: {what} ({} lines read)", source.name(), counts.lines)).into());
-    }
-    (reading.packets, reading.other) = (counts.segments + counts.other_packets, counts.other_packets);
-    if counts.beyond_limits > 0 {
-        reading.problems.push((
-            "segments of too many hosts or connections".into(),
-            Place::default(),
-            counts.beyond_limits,
-        ));
-    }
+    reading.unread = packets.unread().clone();
+    reading.interfaces = packets.interfaces().to_vec();
     Ok(reading)
 }
 
@@ -208,7 +274,8 @@ impl Reading {
             eprintln!("wirelapse: warning: {}: {place}: {problem} ({count} in all)", self.name);
         }
         // What is well-formed and merely not TCP (ARP, say) is counted in the output and needs no warning.
-        for (why, count) in self.unread.iter().filter(|(why, _)| why.class() != Some(wire::Class::Unsupported)) {
+        let damaged = |why: Unread| why != Unread::FragmentHeld && why.class() != Some(wire::Class::Unsupported);
+        for (why, count) in self.unread.iter().filter(|(why, _)| damaged(*why)) {
             let place = count.first.first().copied().unwrap_or_default();
             eprintln!("wirelapse: warning: {}: {place}: {why} ({} in all)", self.name, count.count);
         }
@@ -230,6 +297,8 @@ impl Reading {
         let unread: Vec<_> = self
             .unread
             .iter()
+            // Held fragments are part of a packet that is given when it is whole.
+            .filter(|(why, _)| *why != Unread::FragmentHeld)
             .map(|(why, c)| entry(why.to_string(), c.first.first().copied().unwrap_or_default(), c.count))
             .collect();
         let problems: Vec<_> =

@@ -2,9 +2,9 @@
 
 use std::io::Write;
 
-use diagnose::Follower;
+use diagnose::{Follower, Report};
 
-use super::Reading;
+use super::{Reading, parallel};
 
 /// What a terminal has at least.
 const WIDTH: usize = 80;
@@ -61,6 +61,7 @@ pub fn print(
     follower: &Follower,
     reading: &Reading,
     rows: usize,
+    threads: usize,
 ) -> anyhow::Result<()> {
     let totals = follower.totals();
     wrapped(
@@ -84,14 +85,20 @@ pub fn print(
         return Ok(());
     }
     // The cost decides, then the size; only numbers are sorted, the reports are made again for the rows shown.
-    let mut order: Vec<(u64, u64, usize)> = follower
-        .reports()
-        .map(|r| {
-            let cost =
-                r.findings.iter().filter(|f| f.kind != "sender_application").map(|f| f.cost_ns.0).max().unwrap_or(0);
-            (cost, r.to_server.unique_bytes + r.to_client.unique_bytes, r.number)
-        })
-        .collect();
+    let mut order: Vec<(u64, u64, usize)> = Vec::with_capacity(follower.len());
+    let rank = |r: Report| {
+        let cost = r.findings.iter().filter(|f| f.kind != "sender_application").map(|f| f.cost_ns.0).max().unwrap_or(0);
+        (cost, r.to_server.unique_bytes + r.to_client.unique_bytes, r.number)
+    };
+    parallel::in_order(
+        follower,
+        threads,
+        |reports| reports.map(rank).collect::<Vec<_>>(),
+        |ranks| {
+            order.extend(ranks);
+            Ok(())
+        },
+    )?;
     order.sort_unstable_by_key(|&(cost, bytes, n)| (std::cmp::Reverse((cost, bytes)), n));
     writeln!(out, "{:>5}  {:<ENDS$}{:>9} {:>9} {:>8}", "no.", "client > server", "there", "back", "time")?;
     for &(_, _, n) in order.iter().take(rows) {

@@ -3,10 +3,10 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use diagnose::{Follower, Keep, Options, Record, Report};
+use diagnose::{Keep, Options, Record, Report};
 
 use super::Args;
-use crate::analyze::{Reading, Source, read, seed};
+use crate::analyze::{Reading, Source, follow, seed};
 use crate::exit::BadInput;
 
 /// Packets kept of each connection; they part long before that or not at all.
@@ -16,9 +16,8 @@ const PACKETS_KEPT: usize = 500_000;
 const CONTEXT: usize = 12;
 
 fn load(file: &Path, number: usize) -> anyhow::Result<(Report, Reading)> {
-    let mut follower =
-        Follower::new(Options { seed: seed(), keep: Keep::Connection(number, PACKETS_KEPT), ..Options::default() });
-    let reading = read(&Source::from_argument(file), |s| follower.take(s))?;
+    let options = Options { seed: seed(), keep: Keep::Connection(number, PACKETS_KEPT), ..Options::default() };
+    let (follower, reading) = follow(&Source::from_argument(file), options, 1)?;
     reading.warn();
     match follower.report(number) {
         Some(report) => Ok((report, reading)),

@@ -4,7 +4,7 @@ use std::ffi::CStr;
 
 use model::{Instant, Monotonic};
 use store::Provenance;
-use trace::Tracer;
+use trace::{Receiving, Tracer};
 
 use super::request::Request;
 
@@ -30,8 +30,53 @@ pub fn provenance(request: &Request, tracer: &Tracer) -> Provenance {
         max_rate: request.config.max_rate.map(|rate| rate.get().into()),
         clock: tracer.clock().into(),
         start_ns: monotonic().as_nanos(),
+        receiving: tracer.receiving().map(receiving),
+        packets: tracer.packets().map(observing),
         path: None,
     }
+}
+
+/// How received bytes are observed, and what that does to programs outside the target.
+fn receiving(by: &Receiving) -> store::Receiving {
+    let tracepoints = "the tracepoints of the TCP receive path run for every TCP socket of this machine, and sk_data_ready for every \
+                       socket; they return at the first look where the socket is not traced";
+    let stamps = "the kernel stamps every packet that this machine receives, a reading of the clock each (driver_rx)";
+    let host_wide = [Some(tracepoints), by.no_driver_rx().is_none().then_some(stamps)];
+    store::Receiving {
+        no_driver_rx: by.no_driver_rx().map(str::to_owned),
+        no_ready: by.no_ready().map(str::to_owned),
+        host_wide: host_wide.into_iter().flatten().map(str::to_owned).collect(),
+    }
+}
+
+/// The same for people: a remark each.
+pub fn remarks(by: &Receiving) -> Vec<String> {
+    let all = receiving(by);
+    let mut remarks = Vec::new();
+    if let Some(why) = all.no_driver_rx {
+        remarks.push(format!("— driver_rx: {why}. So there is no softirq, and what follows begins at tcp_rx."));
+    }
+    if let Some(why) = all.no_ready {
+        remarks.push(format!("— ready: {why}. So wakeup is from tcp_rx to read, and socket is within it."));
+    }
+    remarks.push(format!("Beyond the target: {}.", all.host_wide.join("; ")));
+    remarks
+}
+
+/// How packets and datagrams are observed, and what that does to programs outside the target.
+fn observing(by: &trace::Packets) -> store::Observing {
+    store::Observing {
+        missing: by.missing().to_vec(),
+        host_wide: by.host_wide().into_iter().map(str::to_owned).collect(),
+    }
+}
+
+/// The same for people: a remark each.
+pub fn packet_remarks(by: &trace::Packets) -> Vec<String> {
+    let all = observing(by);
+    let mut remarks: Vec<String> = all.missing.iter().map(|what| format!("— not seen: {what}.")).collect();
+    remarks.push(format!("Beyond the target: {}.", all.host_wide.join("; ")));
+    remarks
 }
 
 /// Kernel release and hardware name.

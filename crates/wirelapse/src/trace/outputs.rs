@@ -4,12 +4,13 @@ use std::fs::File;
 use std::io::{self, BufWriter, Stdout, Write as _};
 
 use anyhow::Context as _;
-use model::{Event, Instant, Monotonic};
+use model::{Event, Instant, Lost, Monotonic};
 use report::ndjson::Ndjson;
 use report::perfetto::Perfetto;
 use report::view::Facts;
 use report::{Canvas, Limits, Summary, view};
 use store::{Provenance, Writer};
+use trace::Requests;
 
 use super::request::Request;
 use super::{machine, screen};
@@ -20,6 +21,7 @@ pub struct Outputs {
     lines: Option<Ndjson<Stdout>>,
     perfetto: Option<Perfetto<BufWriter<File>>>,
     run: Option<Writer>,
+    requests: Option<Requests>,
     /// The first thing that went wrong; an event sink cannot return it.
     failed: Option<anyhow::Error>,
 }
@@ -41,7 +43,14 @@ impl Outputs {
                 },
             )?;
         let limits = Limits { slowest: request.slowest, ..Limits::default() };
-        Ok(Self { summary: Summary::new(limits), lines, perfetto, run, failed: None })
+        Ok(Self {
+            summary: Summary::new(limits),
+            lines,
+            perfetto,
+            run,
+            requests: request.requests.then(Requests::default),
+            failed: None,
+        })
     }
 
     pub fn summary(&self) -> &Summary {
@@ -49,6 +58,33 @@ impl Outputs {
     }
 
     pub fn event(&mut self, event: &Event) {
+        self.take(event);
+        let mut ended = Vec::new();
+        if let Some(requests) = &mut self.requests {
+            requests.event(event, &mut |request| ended.push(request));
+        }
+        self.take_requests(ended);
+    }
+
+    /// Ends the requests that are still open.
+    pub fn end_requests(&mut self) {
+        let mut ended = Vec::new();
+        if let Some(requests) = &mut self.requests {
+            requests.finish(&mut |request| ended.push(request));
+        }
+        self.take_requests(ended);
+    }
+
+    /// Requests that could not be told whole.
+    pub fn lost(&self) -> Lost {
+        self.requests.as_ref().map(Requests::lost).unwrap_or_default()
+    }
+
+    fn take_requests(&mut self, requests: Vec<model::Request>) {
+        requests.into_iter().for_each(|request| self.take(&Event::Request(Box::new(request))));
+    }
+
+    fn take(&mut self, event: &Event) {
         self.summary.event(event);
         if self.failed.is_none()
             && let Err(error) = self.write(event)
@@ -79,6 +115,11 @@ impl Outputs {
 
     /// After each turn: passes lines on, closes parts that are due, and says what went wrong.
     pub fn turn(&mut self, now: Instant<Monotonic>) -> anyhow::Result<()> {
+        let mut ended = Vec::new();
+        if let Some(requests) = &mut self.requests {
+            requests.tick(now, &mut |request| ended.push(request));
+        }
+        self.take_requests(ended);
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
@@ -121,7 +162,12 @@ impl Outputs {
         if let (Some(run), Some(path)) = (self.run.take(), &request.run) {
             let rows = run.finish(machine::monotonic(), facts.lost, facts.coverage)?;
             let connections = rows.connections;
-            written.push(format!("Run {}: {} sends, {connections} connections.", path.display(), rows.sends));
+            let of = |n: u64, things: &str| if n > 0 { format!("{n} {things}, ") } else { String::new() };
+            let more = of(rows.receives, "receives")
+                + &of(rows.requests, "requests")
+                + &of(rows.packets, "packets")
+                + &of(rows.datagrams, "datagrams");
+            written.push(format!("Run {}: {} sends, {more}{connections} connections.", path.display(), rows.sends));
         }
         if let (Some(perfetto), Some(path)) = (self.perfetto.take(), &request.perfetto) {
             perfetto.finish().with_context(|| unwritable(request))?;

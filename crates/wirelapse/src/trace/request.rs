@@ -31,6 +31,8 @@ pub struct Request {
     pub command: Vec<std::ffi::OsString>,
     pub duration: Option<Duration>,
     pub slowest: usize,
+    /// Whether requests are told beside what they are made of.
+    pub requests: bool,
     pub live: bool,
     pub json: bool,
     pub run: Option<PathBuf>,
@@ -55,6 +57,14 @@ impl Request {
         if args.draw && args.sample == Ratio::ALL {
             return Err(bad("--draw needs --sample 1/N to say how many sends to draw"));
         }
+        let whole = [(args.every_packet, "--every-packet"), (args.udp, "--udp")].into_iter().find(|w| w.0);
+        if let Some((_, option)) = whole
+            && (args.sample != Ratio::ALL || args.max_rate.is_some())
+        {
+            return Err(bad(format!(
+                "{option} tells of all there is and takes no sample: leave out --sample and --max-rate, or {option}"
+            )));
+        }
         for pid in &args.pid {
             if !Path::new(&format!("/proc/{pid}")).exists() {
                 return Err(bad(format!("there is no process {pid}: look it up with ps or pgrep")));
@@ -76,10 +86,20 @@ impl Request {
         let terminal = io::IsTerminal::is_terminal(&io::stdout());
         Ok(Self {
             words: words(&target, &args.command),
-            config: Config { target, sampling, max_rate: args.max_rate, backend, ..Config::default() },
+            config: Config {
+                target,
+                sampling,
+                max_rate: args.max_rate,
+                backend,
+                receive: args.receive || args.requests,
+                packets: args.every_packet,
+                udp: args.udp,
+                ..Config::default()
+            },
             command: args.command.clone(),
             duration: args.duration,
             slowest: args.slowest,
+            requests: args.requests,
             live: terminal && !args.no_live && !args.json && (args.live || args.command.is_empty()),
             json: args.json,
             run: args.output.clone(),

@@ -1,0 +1,184 @@
+//! Packets of TCP, one by one, and packets that were dropped.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use crate::{ConnectionId, Disorder, Instant, Monotonic, Nanos, SeqNumber};
+
+/// Which way a packet or datagram went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// From this host.
+    Sent,
+    /// To this host.
+    Received,
+}
+
+impl Direction {
+    /// The word used in output.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sent => "sent",
+            Self::Received => "received",
+        }
+    }
+}
+
+/// Why the kernel threw a packet away: the name in its own `enum skb_drop_reason`, without `SKB_DROP_REASON_`
+/// (`SOCKET_RCVBUFF`, `QDISC_DROP`, …), or the number where it names none.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DropReason(pub Arc<str>);
+
+impl fmt::Display for DropReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+/// That a packet was thrown away.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dropped {
+    /// When.
+    pub at: Instant<Monotonic>,
+    /// Why.
+    pub reason: DropReason,
+}
+
+/// The flags of a TCP header (RFC 9293, section 3.1): CWR, ECE, URG, ACK, PSH, RST, SYN, FIN from the highest bit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct TcpFlags(pub u8);
+
+impl TcpFlags {
+    const NAMES: [(u8, char); 8] =
+        [(0x02, 'S'), (0x10, 'A'), (0x08, 'P'), (0x01, 'F'), (0x04, 'R'), (0x20, 'U'), (0x40, 'E'), (0x80, 'C')];
+
+    /// Whether the packet opens its sender's side.
+    pub const fn syn(self) -> bool {
+        self.0 & 0x02 != 0
+    }
+
+    /// Whether the packet ends its sender's side.
+    pub const fn fin(self) -> bool {
+        self.0 & 0x01 != 0
+    }
+}
+
+impl fmt::Display for TcpFlags {
+    /// A letter for each flag: `SA`, `PA`, `FA`, …
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text: String =
+            Self::NAMES.into_iter().filter(|(bit, _)| self.0 & bit != 0).map(|(_, letter)| letter).collect();
+        f.pad(&text)
+    }
+}
+
+/// A packet of a followed TCP connection: one `skb`, which on its way through the stack may be several segments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// Its connection; that of a SYN is told only later.
+    pub connection: ConnectionId,
+    /// This host's end.
+    pub local: SocketAddr,
+    /// The peer's end.
+    pub remote: SocketAddr,
+    /// Which way it went. Received packets are told of only where they were dropped.
+    pub direction: Direction,
+    /// Sequence number of its first byte.
+    pub first_seq: SeqNumber,
+    /// Its payload in bytes.
+    pub bytes: u32,
+    /// Its length with all headers as it entered the packet scheduler, in bytes; headers of a GSO packet once.
+    pub frame_bytes: u32,
+    /// Segments that it becomes on the wire: more than one for a GSO packet.
+    pub segments: u32,
+    /// The TCP flags.
+    pub flags: TcpFlags,
+    /// Whether all of its sequence numbers had been sent before.
+    pub retransmission: bool,
+    /// When it entered the packet scheduler; `None` where it was dropped before, or received.
+    pub sched: Option<Instant<Monotonic>>,
+    /// When it, or its first segment, was handed to the driver.
+    pub driver: Option<Instant<Monotonic>>,
+    /// When its last byte was acknowledged, by whichever copy it came; `None` for packets without sequence numbers of
+    /// their own, and where no ACK was seen.
+    pub ack: Option<Instant<Monotonic>>,
+    /// The time since the connection's packet before it was handed to the driver; `None` for the first, and where one
+    /// of the two was not seen.
+    pub gap: Option<Nanos>,
+    /// Where it was thrown away on this host.
+    pub dropped: Option<Dropped>,
+}
+
+impl Packet {
+    /// The time from `sched` to `driver`; `Ok(None)` where one of the two is missing.
+    ///
+    /// # Errors
+    /// [`Disorder`] where the later stage bears the earlier time.
+    pub fn qdisc(&self) -> Result<Option<Nanos>, Disorder> {
+        between(self.sched, self.driver)
+    }
+
+    /// The time from `driver` to `ack`, likewise.
+    ///
+    /// # Errors
+    /// [`Disorder`], likewise.
+    pub fn network(&self) -> Result<Option<Nanos>, Disorder> {
+        between(self.driver, self.ack)
+    }
+
+    /// The sequence number after its last byte; SYN and FIN take one each (RFC 9293, section 3.4).
+    pub fn end_seq(&self) -> SeqNumber {
+        let controls = u32::from(self.flags.syn()) + u32::from(self.flags.fin());
+        SeqNumber(self.first_seq.0.wrapping_add(self.bytes).wrapping_add(controls))
+    }
+
+    /// All it takes on the wire, in bytes: each segment bears the headers.
+    pub fn wire_bytes(&self) -> u64 {
+        let headers = u64::from(self.frame_bytes.saturating_sub(self.bytes));
+        u64::from(self.bytes) + headers * u64::from(self.segments.max(1))
+    }
+}
+
+pub(crate) fn between(
+    from: Option<Instant<Monotonic>>,
+    to: Option<Instant<Monotonic>>,
+) -> Result<Option<Nanos>, Disorder> {
+    match (from, to) {
+        (Some(from), Some(to)) => to.since(from).map(Some),
+        _ => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_and_sequence_numbers_count_headers_and_controls() {
+        let end = "127.0.0.1:1".parse().unwrap();
+        let mut packet = Packet {
+            connection: ConnectionId(1),
+            local: end,
+            remote: end,
+            direction: Direction::Sent,
+            first_seq: SeqNumber(u32::MAX),
+            bytes: 3000,
+            frame_bytes: 3066,
+            segments: 3,
+            flags: TcpFlags(0x19),
+            retransmission: false,
+            sched: Some(Instant::from_nanos(5)),
+            driver: Some(Instant::from_nanos(9)),
+            ack: None,
+            gap: None,
+            dropped: None,
+        };
+        assert_eq!((packet.end_seq(), packet.wire_bytes()), (SeqNumber(3000), 3000 + 3 * 66));
+        assert_eq!((packet.qdisc(), packet.network()), (Ok(Some(Nanos(4))), Ok(None)));
+        assert_eq!(packet.flags.to_string(), "APF");
+        packet.ack = Some(Instant::from_nanos(8));
+        assert_eq!(packet.network(), Err(Disorder { by: Nanos(1) }));
+    }
+}

@@ -1,0 +1,203 @@
+//! Bytes that came in: one received segment (or GRO frame) with its byte range and its stages.
+
+use std::fmt;
+
+use crate::{ConnectionId, Disorder, Instant, Monotonic, Nanos, Owner, SeqNumber};
+
+/// A place on the receiving side where a timestamp is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReceiveStage {
+    /// The stack received the packet from the driver.
+    DriverRx,
+    /// TCP took it up for its socket.
+    TcpRx,
+    /// The socket became readable with it.
+    Ready,
+    /// The application copied its last byte out.
+    Read,
+}
+
+impl ReceiveStage {
+    /// All of them, in the order a byte passes them.
+    pub const ALL: [Self; 4] = [Self::DriverRx, Self::TcpRx, Self::Ready, Self::Read];
+
+    /// The word used in output.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::DriverRx => "driver_rx",
+            Self::TcpRx => "tcp_rx",
+            Self::Ready => "ready",
+            Self::Read => "read",
+        }
+    }
+}
+
+impl fmt::Display for ReceiveStage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// The time between two stages of a receive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReceiveLeg {
+    /// `driver_rx` → `tcp_rx`: from the driver through IP to TCP, and the wait while the socket was locked.
+    Softirq,
+    /// `tcp_rx` → `ready`: in TCP, until all bytes before it were there too.
+    Socket,
+    /// `ready` (or `tcp_rx`, where there is no `ready`) → `read`: until the application had copied it.
+    Wakeup,
+    /// From the first stage that there is to `read`.
+    Total,
+}
+
+impl ReceiveLeg {
+    /// All legs, in the order a byte passes them; the total last.
+    pub const ALL: [Self; 4] = [Self::Softirq, Self::Socket, Self::Wakeup, Self::Total];
+
+    /// The legs that add up to the total.
+    pub const PARTS: [Self; 3] = [Self::Softirq, Self::Socket, Self::Wakeup];
+
+    /// The word used in output.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Softirq => "softirq",
+            Self::Socket => "socket",
+            Self::Wakeup => "wakeup",
+            Self::Total => "total",
+        }
+    }
+}
+
+impl fmt::Display for ReceiveLeg {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// When received bytes passed each stage; `None` where the stage gave no stamp.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Arrival {
+    /// Received by the stack: the kernel's own receive stamp of the packet, read on this clock when TCP took it up.
+    pub driver_rx: Option<Instant<Monotonic>>,
+    /// Taken up by TCP.
+    pub tcp_rx: Option<Instant<Monotonic>>,
+    /// Readable.
+    pub ready: Option<Instant<Monotonic>>,
+    /// Copied by the application; `None` where it never was.
+    pub read: Option<Instant<Monotonic>>,
+}
+
+impl Arrival {
+    /// When the bytes passed `stage`.
+    pub const fn at(&self, stage: ReceiveStage) -> Option<Instant<Monotonic>> {
+        match stage {
+            ReceiveStage::DriverRx => self.driver_rx,
+            ReceiveStage::TcpRx => self.tcp_rx,
+            ReceiveStage::Ready => self.ready,
+            ReceiveStage::Read => self.read,
+        }
+    }
+
+    /// When the bytes had reached this host, by the first stage that there is.
+    pub fn arrived(&self) -> Option<Instant<Monotonic>> {
+        self.driver_rx.or(self.tcp_rx).or(self.ready)
+    }
+}
+
+/// New bytes that came in one segment, or in one frame of segments that GRO had put together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Receive {
+    /// The connection they came on.
+    pub connection: ConnectionId,
+    /// Who read the last of them; pid 0 where nobody did.
+    pub reader: Owner,
+    /// The sequence number of the first byte.
+    pub first_seq: SeqNumber,
+    /// How many bytes; what had come before is not among them.
+    pub bytes: u32,
+    /// Segments on the wire that the frame was made of.
+    pub segments: u16,
+    /// When they passed each stage.
+    pub stamps: Arrival,
+    /// Whether bytes before them were still missing when they came.
+    pub out_of_order: bool,
+    /// Bytes that lay in the socket unread when they came.
+    pub queued: u32,
+    /// Size of the receive buffer, bytes of memory (not of payload), when they were read.
+    pub buffer: u32,
+    /// Memory of it in use then.
+    pub buffer_used: u32,
+}
+
+impl Receive {
+    /// The sequence number of the last byte.
+    pub fn last_seq(&self) -> SeqNumber {
+        self.first_seq.add(self.bytes.wrapping_sub(1))
+    }
+
+    /// The two stages of a leg, by their moments, where both are there.
+    pub fn span(&self, leg: ReceiveLeg) -> Option<(Instant<Monotonic>, Instant<Monotonic>)> {
+        let s = &self.stamps;
+        match leg {
+            ReceiveLeg::Softirq => s.driver_rx.zip(s.tcp_rx),
+            ReceiveLeg::Socket => s.tcp_rx.zip(s.ready),
+            ReceiveLeg::Wakeup => s.ready.or(s.tcp_rx).zip(s.read),
+            ReceiveLeg::Total => s.arrived().zip(s.read),
+        }
+    }
+
+    /// How long a leg took: `Ok(None)` where a stage of it gave no stamp.
+    ///
+    /// # Errors
+    /// [`Disorder`] where the later stage bears the earlier time.
+    pub fn leg(&self, leg: ReceiveLeg) -> Result<Option<Nanos>, Disorder> {
+        self.span(leg).map_or(Ok(None), |(from, to)| to.since(from).map(Some))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn receive(stamps: Arrival) -> Receive {
+        Receive {
+            connection: ConnectionId(1),
+            reader: Owner::default(),
+            first_seq: SeqNumber(u32::MAX),
+            bytes: 2,
+            segments: 1,
+            stamps,
+            out_of_order: false,
+            queued: 0,
+            buffer: 0,
+            buffer_used: 0,
+        }
+    }
+
+    #[test]
+    fn a_byte_range_goes_over_the_wrap() {
+        assert_eq!(receive(Arrival::default()).last_seq(), SeqNumber(0));
+    }
+
+    proptest! {
+        #[test]
+        fn the_legs_that_are_there_add_up(t in prop::array::uniform4(0u64..1_000), there in prop::array::uniform2(any::<bool>())) {
+            let at = |i: usize| Some(Instant::from_nanos(t[i]));
+            let r = receive(Arrival {
+                driver_rx: at(0).filter(|_| there[0]),
+                tcp_rx: at(1),
+                ready: at(2).filter(|_| there[1]),
+                read: at(3),
+            });
+            let parts: Result<Vec<_>, _> = ReceiveLeg::PARTS.into_iter().map(|l| r.leg(l)).collect();
+            if let Ok(parts) = parts {
+                let sum: Nanos = parts.into_iter().flatten().sum();
+                prop_assert_eq!(r.leg(ReceiveLeg::Total), Ok(Some(sum)));
+            }
+        }
+    }
+}

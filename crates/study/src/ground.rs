@@ -1,0 +1,192 @@
+//! Where a trial runs: in a lab of its own, or between this host and a server on another one.
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+
+use lab::{Lab, PathReport, Side};
+use traffic::{Server, ServerConfig};
+
+use crate::setting::Setup;
+use crate::this_host::ThisHost;
+use crate::{Error, offload};
+
+/// Where the trials of a study run.
+#[derive(Debug)]
+pub enum Ground {
+    /// Each in a lab of its own.
+    Lab,
+    /// From this host to a server that somebody has started on another.
+    Peer(Peer),
+}
+
+/// A `wirelapse serve` on another host.
+#[derive(Debug)]
+pub struct Peer {
+    /// All addresses that its name has; the first that a trial's address family allows is used.
+    pub addresses: Vec<SocketAddr>,
+    /// Its token, where it wants one.
+    pub token: Option<String>,
+    /// This host's sysctls, where the study may change them.
+    pub this_host: Option<ThisHost>,
+}
+
+/// The two ends of one trial, ready.
+pub(crate) struct Stage {
+    /// Where the server listens.
+    pub server: SocketAddr,
+    /// Its token.
+    pub token: Option<String>,
+    /// The client's device that leads there.
+    pub interface: CString,
+    /// The lab with the client's side and the server in it, where the trial has one.
+    own: Option<(Lab, Side, Server)>,
+}
+
+impl Stage {
+    /// Makes the ends as `setup` wants them, and adds to `held` what was checked.
+    pub fn up(setup: &Setup, ground: &Ground, held: &mut Vec<String>) -> Result<Self, Error> {
+        match ground {
+            Ground::Lab => Self::in_lab(setup, held),
+            Ground::Peer(peer) => Self::to_peer(setup, peer, held),
+        }
+    }
+
+    fn in_lab(setup: &Setup, held: &mut Vec<String>) -> Result<Self, Error> {
+        let lab = Lab::up(&setup.path)?;
+        for (side, name, value) in &setup.sysctls {
+            lab.host(*side).set_sysctl(name, value)?;
+            let read = lab.host(*side).sysctl(name)?;
+            took(name, value, &read, &format!("host {}", side.name()))?;
+            held.push(format!("{}.{name} reads {read}", side.name()));
+        }
+        if let Some(on) = setup.offloads {
+            for side in Side::ALL {
+                lab.host(side)
+                    .run(|| offload::set(c"eth0", on))?
+                    .map_err(|source| Error::System { step: "set the offloads of a host", source })?;
+            }
+        }
+        let listen = SocketAddr::new(setup.server_ip(), 0);
+        let server = lab.host(Side::B).run(|| Server::start(ServerConfig::new(listen)))??;
+        let (client, interface) = if setup.loopback { (Side::B, c"lo") } else { (Side::A, c"eth0") };
+        Ok(Self {
+            server: server.local_addr(),
+            token: None,
+            interface: interface.to_owned(),
+            own: Some((lab, client, server)),
+        })
+    }
+
+    fn to_peer(setup: &Setup, peer: &Peer, held: &mut Vec<String>) -> Result<Self, Error> {
+        let wanted = |a: &&SocketAddr| setup.ipv6.is_none_or(|v6| a.is_ipv6() == v6);
+        let server = *peer.addresses.iter().find(wanted).ok_or_else(|| {
+            let family = if setup.ipv6 == Some(true) { "IPv6" } else { "IPv4" };
+            Error::Setting(format!("the server has no {family} address: leave `family` out, or give another --host"))
+        })?;
+        for (side, name, value) in &setup.sysctls {
+            // What is asked of both hosts is set on this one: the other is not ours.
+            if let (Side::A, Some(host)) = (side, &peer.this_host) {
+                let read = host.set(name, value)?;
+                took(name, value, &read, "this host")?;
+                held.push(format!("this host's {name} reads {read}"));
+            }
+        }
+        let interface = interface_to(server)
+            .map_err(|source| Error::System { step: "find the device that leads to the server", source })?;
+        Ok(Self { server, token: peer.token.clone(), interface, own: None })
+    }
+
+    /// Runs `task` where the client is.
+    pub fn run<T: Send>(&self, task: impl FnOnce() -> T + Send) -> Result<T, Error> {
+        match &self.own {
+            Some((lab, client, _)) => Ok(lab.host(*client).run(task)?),
+            None => Ok(task()),
+        }
+    }
+
+    /// Ends it; gives what the path says of itself, where it is the lab's.
+    pub fn end(self, loopback: bool) -> Option<PathReport> {
+        let (lab, _, server) = self.own?;
+        server.stop();
+        (!loopback).then(|| lab.path().report())
+    }
+}
+
+fn took(name: &str, value: &str, read: &str, place: &str) -> Result<(), Error> {
+    if read.split_whitespace().eq(value.split_whitespace()) {
+        return Ok(());
+    }
+    Err(Error::Setting(format!("{name} was set to {value} in {place} and reads {read}")))
+}
+
+/// The device whose address this host uses towards `peer`.
+fn interface_to(peer: SocketAddr) -> io::Result<CString> {
+    let any: SocketAddr = if peer.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" }.parse().map_err(io::Error::other)?;
+    let socket = UdpSocket::bind(any)?;
+    socket.connect(peer)?;
+    let own = socket.local_addr()?.ip();
+    // What goes to an address of this host itself goes over loopback, whatever device bears it.
+    if own.is_loopback() || own == peer.ip() {
+        return Ok(c"lo".to_owned());
+    }
+    let mut list: *mut libc::ifaddrs = std::ptr::null_mut();
+    // SAFETY: the kernel's list is walked as it was given, null-checked, and freed once.
+    unsafe {
+        if libc::getifaddrs(&raw mut list) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let mut found = None;
+        let mut entry = list;
+        while let Some(e) = entry.as_ref() {
+            if address(e.ifa_addr) == Some(own) {
+                found = Some(CStr::from_ptr(e.ifa_name).to_owned());
+                break;
+            }
+            entry = e.ifa_next;
+        }
+        libc::freeifaddrs(list);
+        found.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("no device has {own}")))
+    }
+}
+
+/// The IP address in a `sockaddr`.
+///
+/// # Safety
+/// Null, or a live `sockaddr` as long as its family says.
+unsafe fn address(at: *const libc::sockaddr) -> Option<IpAddr> {
+    // SAFETY: the caller's promise; the family is read before the rest.
+    unsafe {
+        match i32::from(at.as_ref()?.sa_family) {
+            libc::AF_INET => {
+                let v4 = at.cast::<libc::sockaddr_in>().read_unaligned();
+                Some(IpAddr::from(v4.sin_addr.s_addr.to_ne_bytes()))
+            }
+            libc::AF_INET6 => {
+                let v6 = at.cast::<libc::sockaddr_in6>().read_unaligned();
+                Some(IpAddr::from(v6.sin6_addr.s6_addr))
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_way_to_oneself_is_loopback() {
+        assert_eq!(interface_to("127.0.0.1:9".parse().unwrap()).unwrap().as_c_str(), c"lo");
+    }
+
+    #[test]
+    fn the_device_towards_a_peer_is_found() {
+        tier::needs!(tier::Need::Root, tier::Need::Path("/dev/net/tun"));
+        let lab = Lab::up(&lab::Config::default()).unwrap();
+        for peer in [IpAddr::V4(Side::B.ipv4()), IpAddr::V6(Side::B.ipv6())] {
+            let found = lab.host(Side::A).run(|| interface_to(SocketAddr::new(peer, 9))).unwrap().unwrap();
+            assert_eq!(found.as_c_str(), c"eth0", "{peer}");
+        }
+    }
+}

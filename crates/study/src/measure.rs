@@ -1,0 +1,267 @@
+//! The workload of a trial, and what of its outcome are the trial's responses and series.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::ops::ControlFlow;
+
+use traffic::stream::Direction;
+use traffic::{load, rr, stream};
+
+use crate::Error;
+use crate::ground::Stage;
+use crate::plan::Plan;
+use crate::setting::{Setup, Workload};
+use crate::trial::{Ping, Point};
+
+/// Width of every series.
+const TENTH_NS: u64 = 100_000_000;
+
+/// What a workload gave.
+#[derive(Debug, Default)]
+pub(crate) struct Measured {
+    pub responses: BTreeMap<String, f64>,
+    pub series: Vec<Point>,
+    pub pings: Vec<Ping>,
+    pub congestion: Option<String>,
+    pub broken: Vec<String>,
+}
+
+/// Runs it; `None` where `go_on` ended it.
+pub(crate) fn run(
+    stage: &Stage,
+    setup: &Setup,
+    plan: &Plan,
+    go_on: &(dyn Fn() -> bool + Sync),
+) -> Result<Option<Measured>, Error> {
+    let progress = |_: traffic::Progress<'_>| if go_on() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
+    let measured = match setup.workload {
+        Workload::Stream => {
+            let config = stream_config(stage, setup, plan, setup.options.congestion_control.clone());
+            let rival = setup.rival.clone().map(|name| stream_config(stage, setup, plan, Some(name)));
+            let (own, other) = stage.run(|| {
+                std::thread::scope(|scope| {
+                    let other = rival.as_ref().map(|c| scope.spawn(move || stream::run(c, &mut { progress })));
+                    let own = stream::run(&config, &mut { progress });
+                    (own, other.map(|o| o.join()))
+                })
+            })?;
+            let other = match other {
+                None => None,
+                Some(Ok(outcome)) => Some(outcome?),
+                Some(Err(panic)) => std::panic::resume_unwind(panic),
+            };
+            let own = own?;
+            gone([Some(&own), other.as_ref()].into_iter().flatten().find_map(|o| o.interrupted.as_ref()), go_on)?;
+            of_stream(&own, other.as_ref(), setup)
+        }
+        Workload::PingUnderLoad => {
+            let config = load::Config {
+                token: stage.token.clone(),
+                direction: setup.direction.unwrap_or(Direction::Both),
+                flows: setup.flows,
+                before_ns: plan.warm_up_ns,
+                load_ns: plan.duration_ns,
+                after_ns: plan.warm_up_ns,
+                probe_interval_ns: TENTH_NS,
+                interval_ns: TENTH_NS,
+                options: setup.options.clone(),
+                ..load::Config::new(stage.server)
+            };
+            let outcome = stage.run(|| load::run(&config, &mut { progress }))??;
+            gone(outcome.interrupted.as_ref(), go_on)?;
+            of_load(&outcome, setup)
+        }
+        Workload::Rr | Workload::Crr => {
+            let config = rr::Config {
+                token: stage.token.clone(),
+                connect_each: setup.workload == Workload::Crr,
+                exchange: setup.exchange,
+                duration_ns: plan.duration_ns,
+                warm_up_ns: plan.warm_up_ns,
+                options: setup.options.clone(),
+                ..rr::Config::new(stage.server)
+            };
+            let outcome = stage.run(|| rr::run(&config, &mut { progress }))??;
+            gone(outcome.interrupted.as_ref(), go_on)?;
+            of_exchanges(&outcome)
+        }
+    };
+    Ok(go_on().then_some(measured))
+}
+
+/// A workload that ended early, and not because it was told to, has lost its server: the study can go no further.
+fn gone(interrupted: Option<&String>, go_on: &(dyn Fn() -> bool + Sync)) -> Result<(), Error> {
+    match interrupted {
+        Some(why) if go_on() => Err(Error::Gone(why.clone())),
+        _ => Ok(()),
+    }
+}
+
+fn stream_config(stage: &Stage, setup: &Setup, plan: &Plan, congestion: Option<String>) -> stream::Config {
+    let server: SocketAddr = stage.server;
+    stream::Config {
+        token: stage.token.clone(),
+        direction: setup.direction.unwrap_or(Direction::Up),
+        flows: setup.flows,
+        duration_ns: plan.duration_ns,
+        warm_up_s: plan.warm_up_ns.div_ceil(1_000_000_000),
+        write_bytes: setup.write_bytes,
+        interval_ns: TENTH_NS,
+        options: traffic::SocketOptions { congestion_control: congestion, ..setup.options.clone() },
+        ..stream::Config::new(server)
+    }
+}
+
+/// Jain's index (1984): 1 where all have the same, 1/n where one has all.
+fn fairness(shares: &[f64]) -> Option<f64> {
+    let (sum, squares) = shares.iter().fold((0.0, 0.0), |(s, q), x| (s + x, q + x * x));
+    (squares > 0.0).then(|| sum * sum / (shares.len() as f64 * squares))
+}
+
+fn goodput_of(outcome: &stream::Outcome) -> Option<f64> {
+    outcome.up.or(outcome.down)?.goodput_bits_per_second
+}
+
+fn of_stream(own: &stream::Outcome, rival: Option<&stream::Outcome>, setup: &Setup) -> Measured {
+    let mut m = Measured { congestion: own.congestion_control.clone(), ..Measured::default() };
+    let mut put = |name: &str, value: Option<f64>| {
+        if let Some(value) = value.filter(|v| v.is_finite()) {
+            m.responses.insert(name.into(), value);
+        }
+    };
+    let goodput = goodput_of(own);
+    put("goodput", goodput);
+    if own.up.is_some() {
+        put("goodput_down", own.down.and_then(|t| t.goodput_bits_per_second));
+    }
+    put("retransmitted", own.up.or(own.down).and_then(|t| t.retransmitted_segments).map(|n| n as f64));
+    // The sender's view, whichever end sends.
+    let sent = || own.series.iter().chain(&own.server_series).filter(|s| !s.warm_up && s.sends);
+    let samples = || sent().filter_map(|s| s.tcp);
+    let middle = |values: Vec<f64>| stats::median(&values);
+    let srtt = middle(samples().map(|t| t.srtt_ns as f64).collect());
+    let least = samples().map(|t| t.min_rtt_ns).filter(|ns| *ns > 0).min().map(|ns| ns as f64);
+    put("round_trip", srtt);
+    put("min_round_trip", least);
+    // Between real hosts nobody knows the empty path but its own shortest round trip.
+    let empty = setup.round_trip_s().map(|s| s * 1e9).or(least);
+    put("queueing", srtt.zip(empty).map(|(s, e)| (s - e).max(0.0)));
+    put("rtt_deviation", middle(samples().map(|t| t.rttvar_ns as f64).collect()));
+    let received = || own.series.iter().chain(&own.server_series).filter(|s| !s.sends);
+    let most = |values: &mut dyn Iterator<Item = u32>| values.max().map(f64::from);
+    put("receive_window", most(&mut received().filter_map(|s| s.tcp).map(|t| t.rcv_wnd_bytes)));
+    put("receive_space", most(&mut received().filter_map(|s| s.tcp).map(|t| t.rcv_space_bytes)));
+    put("receive_buffer", most(&mut received().filter_map(|s| s.memory).map(|m| m.receive_buffer_bytes)));
+    put("receive_used", most(&mut received().filter_map(|s| s.memory).map(|m| m.receive_used_bytes)));
+    put("send_buffer", most(&mut sent().filter_map(|s| s.memory).map(|m| m.send_buffer_bytes)));
+    put("cpu_per_gigabyte", own.cpu_seconds_per_gigabyte);
+    if own.flows.len() > 1 && own.up.is_none_or(|_| own.down.is_none()) {
+        let each: Vec<f64> = own.flows.iter().filter_map(|f| f.received_bytes).map(|b| b as f64).collect();
+        put("fairness", fairness(&each));
+    }
+    if let (Some(mine), Some(theirs)) = (goodput, rival.and_then(goodput_of)) {
+        put("rival_share", Some(theirs / (mine + theirs)));
+        put("fairness", fairness(&[mine, theirs]));
+    }
+    for outcome in [Some(own), rival].into_iter().flatten() {
+        m.broken.extend(outcome.flows.iter().filter_map(|f| f.error.clone()));
+    }
+    m.series = series(own, 0);
+    if !m.responses.contains_key("goodput") {
+        m.broken.push("the server never said what it received".into());
+    }
+    m
+}
+
+fn of_load(outcome: &load::Outcome, setup: &Setup) -> Measured {
+    let mut m = outcome.stream.as_ref().map(|s| of_stream(s, None, setup)).unwrap_or_default();
+    if let Some(streams) = &outcome.stream {
+        m.series = series(streams, outcome.load_started_ns);
+    }
+    for probed in &outcome.probes {
+        // ICMP may be closed to this user; the request over TCP is what a program would see.
+        match &probed.error {
+            Some(why) if probed.probe == "tcp" => m.broken.push(format!("the probe over TCP failed: {why}")),
+            _ => {}
+        }
+        if probed.probe == "tcp" && probed.loaded.round_trip.n > 0 {
+            let s = &probed.loaded.round_trip;
+            m.responses.insert("latency_p50".into(), s.p50_ns as f64);
+            m.responses.insert("latency_p99".into(), s.p99_ns as f64);
+        }
+        m.pings.extend(probed.rounds.iter().map(|r| Ping {
+            probe: probed.probe.into(),
+            at_ns: r.at_ns,
+            round_trip_ns: r.round_trip_ns,
+        }));
+    }
+    m
+}
+
+/// What all flows received in each tenth of a second from `from_ns` on, with the senders' view of the connection.
+fn series(outcome: &stream::Outcome, from_ns: u64) -> Vec<Point> {
+    let mut points: BTreeMap<u64, Point> = BTreeMap::new();
+    let both = outcome.up.is_some() && outcome.down.is_some();
+    let received = |at_server: bool| {
+        let samples = if at_server { &outcome.server_series } else { &outcome.series };
+        samples.iter().filter(|s| !s.sends).map(move |s| (at_server, s))
+    };
+    for (at_server, s) in received(true).chain(received(false)) {
+        let point = points.entry(s.end_ns / TENTH_NS).or_insert(Point {
+            at_ns: from_ns.saturating_add(s.end_ns),
+            bits_per_second: 0.0,
+            down_bits_per_second: 0.0,
+            srtt_ns: 0,
+            cwnd_bytes: 0,
+            receive_window_bytes: 0,
+            receive_used_bytes: 0,
+            receive_buffer_bytes: 0,
+            warm_up: s.warm_up,
+        });
+        if both && !at_server {
+            point.down_bits_per_second += s.bits_per_second;
+            continue;
+        }
+        point.bits_per_second += s.bits_per_second;
+        point.receive_window_bytes = point.receive_window_bytes.max(s.tcp.map_or(0, |t| t.rcv_wnd_bytes.into()));
+        if let Some(memory) = s.memory {
+            point.receive_used_bytes = point.receive_used_bytes.max(memory.receive_used_bytes.into());
+            point.receive_buffer_bytes = point.receive_buffer_bytes.max(memory.receive_buffer_bytes.into());
+        }
+    }
+    let sent = outcome.series.iter().chain(outcome.server_series.iter().filter(|_| !both)).filter(|s| s.sends);
+    for s in sent {
+        if let (Some(point), Some(tcp)) = (points.get_mut(&(s.end_ns / TENTH_NS)), s.tcp) {
+            point.srtt_ns = tcp.srtt_ns;
+            point.cwnd_bytes = point.cwnd_bytes.max(tcp.snd_cwnd_bytes());
+        }
+    }
+    points.into_values().collect()
+}
+
+fn of_exchanges(outcome: &rr::Outcome) -> Measured {
+    let mut m = Measured::default();
+    let mut put = |name: &str, value: f64| m.responses.insert(name.into(), value);
+    put("transactions", outcome.transactions_per_second);
+    put("latency_p50", outcome.latency.p50_ns as f64);
+    put("latency_p99", outcome.latency.p99_ns as f64);
+    if outcome.transactions == 0 {
+        m.broken.push("no exchange was finished in the time given".into());
+    }
+    if outcome.failed > 0 {
+        m.broken.push(format!("{} connections failed", outcome.failed));
+    }
+    m
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jain() {
+        assert_eq!(fairness(&[1.0, 1.0]), Some(1.0));
+        assert_eq!(fairness(&[1.0, 0.0]), Some(0.5));
+        assert_eq!(fairness(&[0.0]), None);
+    }
+}

@@ -1,0 +1,130 @@
+//! Whether a trial was what it was meant to be: its settings by the packets, its path by its own report.
+
+use lab::{PathReport, Side};
+
+use crate::setting::Setup;
+use crate::watch::Evidence;
+
+/// Whether the settings took, by the packets.
+pub(crate) fn prove(
+    setup: &Setup,
+    evidence: &Evidence,
+    congestion: Option<&str>,
+    held: &mut Vec<String>,
+    broken: &mut Vec<String>,
+) {
+    let mut check =
+        |holds: bool, what: String| if holds { held.push(what) } else { broken.push(format!("not so: {what}")) };
+    let both = |name: &str| {
+        let ends = if setup.loopback { [Side::B, Side::B] } else { Side::ALL };
+        ends.map(|side| setup.sysctl(side, name))
+    };
+    if evidence.syns.is_empty() {
+        if evidence.frames > 0 || setup.sysctls.iter().any(|s| s.1.contains("tcp_timestamps")) {
+            check(false, format!("the SYNs of {} frames seen show the options", evidence.frames));
+        }
+        return;
+    }
+    let scaling = both("net.ipv4.tcp_window_scaling");
+    if scaling.iter().any(Option::is_some) {
+        let asked = scaling.iter().all(|v| v.is_none_or(|v| v != "0"));
+        let in_use = [false, true]
+            .iter()
+            .all(|&server| evidence.syns.iter().any(|s| s.from_server == server && s.window_scale.is_some()));
+        check(in_use == asked, format!("the SYNs negotiate window scaling: {}", if asked { "yes" } else { "no" }));
+    }
+    let timestamps = both("net.ipv4.tcp_timestamps");
+    if timestamps.iter().any(Option::is_some) {
+        let asked = timestamps.iter().all(|v| v.is_none_or(|v| v != "0"));
+        let bytes = if asked { 32 } else { 20 };
+        let segments: u64 = evidence.header_bytes.values().sum();
+        let so: u64 = evidence
+            .header_bytes
+            .iter()
+            .filter(|(length, _)| if asked { **length >= 32 } else { **length < 32 })
+            .map(|(_, n)| n)
+            .sum();
+        check(
+            segments > 0 && so == segments,
+            format!("TCP headers of {bytes} bytes on {so} of {segments} data frames"),
+        );
+    }
+    if let Some(name) = &setup.options.congestion_control {
+        let found = congestion.unwrap_or("unknown");
+        check(found == name, format!("the connection uses {name} (the kernel says {found})"));
+    }
+}
+
+/// Whether the path was what it was asked to be.
+pub(crate) fn promise(path: &PathReport, held: &mut Vec<String>, broken: &mut Vec<String>) {
+    for (way, direction) in [("a to b", &path.a_to_b), ("b to a", &path.b_to_a)] {
+        let (asked, Some(did)) = (&direction.asked, &direction.achieved) else { continue };
+        for (count, what) in [
+            (did.dropped_memory, "segments dropped for want of memory"),
+            (did.refused, "segments refused by the receiving host"),
+            (did.missed_frames, "frames missed because the path did not read in time"),
+        ] {
+            if count > 0 {
+                broken.push(format!("the path {way}: {count} {what}"));
+            }
+        }
+        if let Some(delay) = did.delay.filter(|d| d.n >= 10 && asked.jitter.0 == 0 && asked.reorder.is_none()) {
+            let off = delay.p50.0.abs_diff(asked.delay.0);
+            let text = format!("the path {way}: delay asked {}, median {} of n = {}", asked.delay, delay.p50, delay.n);
+            // A twentieth, or what waking a thread on a busy machine takes.
+            if off <= (asked.delay.0 / 20).max(500_000) { held.push(text) } else { broken.push(text) }
+        }
+        if let (Some(rate), Some(busy)) = (asked.rate, did.busy_rate)
+            && did.busy.0 as f64 > 0.5 * path.up.0 as f64
+        {
+            let asked = rate.bits() as f64;
+            let [wanted, was] = [asked, busy].map(|rate| crate::analysis::quantity("goodput", rate));
+            let text = format!("the path {way}: rate asked {wanted}, {was} while busy");
+            // A path that is idle now and then has many ends of busy periods, and a late wake-up at each counts.
+            let saturated = did.busy.0 as f64 > 0.8 * path.up.0 as f64;
+            if (busy / asked - 1.0).abs() < if saturated { 0.01 } else { 0.03 } {
+                held.push(text);
+            } else {
+                broken.push(text);
+            }
+        }
+        if let Some(loss) = did.loss.filter(|_| asked.loss.share() > 0.0) {
+            let (share, n) = (asked.loss.share(), (did.lost + did.delivered) as f64);
+            let text = format!("the path {way}: loss asked {share}, {loss:.6} of n = {n}");
+            // Bursts vary more than independent losses, by their length.
+            let reach = 5.0 * (share * (1.0 - share) / n * 10.0).sqrt();
+            if (loss - share).abs() <= reach { held.push(text) } else { broken.push(text) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_that_did_not_take_is_told() {
+        let mut setup = Setup::default();
+        setup.set("net.ipv4.tcp_timestamps", "0").unwrap();
+        let mut evidence = Evidence { frames: 10, ..Evidence::default() };
+        let outcome = |evidence: &Evidence| {
+            let (mut held, mut broken) = (Vec::new(), Vec::new());
+            prove(&setup, evidence, None, &mut held, &mut broken);
+            (held.len(), broken.len())
+        };
+        assert_eq!(outcome(&evidence), (0, 1));
+        let syn = crate::watch::SynOptions {
+            from_server: false,
+            window_scale: Some(7),
+            timestamps: false,
+            sack: true,
+            mss: Some(1_460),
+            count: 1,
+        };
+        evidence.syns.push(syn);
+        evidence.header_bytes.insert(20, 9);
+        assert_eq!(outcome(&evidence), (1, 0));
+        evidence.header_bytes.insert(32, 1);
+        assert_eq!(outcome(&evidence), (0, 1));
+    }
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Which sockets of TCP are followed, and where records go: what the sending side shares with the other probes. */
+#pragma once
+#include "settings.h"
+
+/* What is known of a socket. Copied from a listener to its children. */
+struct socket_info {
+	__u32 row; /* NO_ROW: not followed */
+	__u32 pid; /* its owner, in the tracer's pid namespace */
+	char comm[16];
+};
+#define NO_ROW 0xffffffffu
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC | BPF_F_CLONE);
+	__type(key, int);
+	__type(value, struct socket_info);
+} sockets SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} records SEC(".maps");

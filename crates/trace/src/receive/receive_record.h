@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* What the receiving side hands to user space: the twin of src/receive/record.rs. Sizes are asserted on both sides. */
+#pragma once
+
+#define RECORD_RECEIVE 32
+
+enum arrival_flags {
+	ARRIVAL_OUT_OF_ORDER = 1 << 0,
+};
+
+/* Bytes that came and were not yet read. */
+struct arrival {
+	__u64 driver_rx;
+	__u64 tcp_rx;
+	__u64 ready;
+	__u32 first;
+	__u32 end; /* after the last byte */
+	__u32 queued; /* bytes unread in the socket when they came */
+	__u16 segments;
+	__u8 flags;
+	__u8 pad;
+};
+_Static_assert(sizeof(struct arrival) == 40, "arrival");
+
+/* The arrivals of one connection: a queue in order of sequence number. */
+struct receive_row {
+	__u64 cookie; /* 0: free */
+	__u32 head;
+	__u32 tail;
+	__u32 ready_next; /* the first that has no `ready` stamp, or a guess below it */
+	__u32 arrived; /* after the last byte that is in the queue or was passed over */
+	__u32 accounted; /* bytes before this one were delivered, or counted */
+	__u32 passed_over; /* bytes that were not recorded and whose reading must not be counted as unseen */
+	__u32 followed; /* number of the sending side's row */
+	__u32 pad;
+};
+_Static_assert(sizeof(struct receive_row) == 40, "receive_row");
+
+struct receive_record {
+	__u32 kind;
+	__u32 pid;
+	__u64 cookie;
+	__u64 read; /* 0: never */
+	struct arrival arrival;
+	__u32 buffer;
+	__u32 buffer_used;
+	char comm[16];
+};
+_Static_assert(sizeof(struct receive_record) == 88, "receive_record");
+
+/* One per CPU; user space adds them up. */
+struct receive_lost {
+	__u64 ring_buffer;
+	__u64 slots_full;
+	__u64 connections_full;
+	__u64 unsampled_bytes;
+	__u64 unseen_bytes;
+	__u64 never_read;
+	__u64 out_of_order;
+	__u64 duplicate;
+	__u64 no_driver_rx;
+	__u64 no_tcp_rx;
+	__u64 no_ready;
+};
+_Static_assert(sizeof(struct receive_lost) == 88, "receive_lost");
+
+/* Fixed when the programs are loaded. */
+struct receive_config {
+	__s64 tai_offset; /* TAI − REALTIME, ns */
+	__u32 slots; /* per connection; a power of two */
+	__u32 pad;
+};
+_Static_assert(sizeof(struct receive_config) == 16, "receive_config");

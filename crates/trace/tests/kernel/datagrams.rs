@@ -1,0 +1,198 @@
+//! Datagrams of UDP, checked against what was sent and read, and against the kernel's own counters.
+
+use std::net::UdpSocket;
+use std::os::fd::AsRawFd as _;
+
+use model::{Datagram, DatagramLeg, DatagramStamps, Direction, Event};
+use trace::Config;
+
+use crate::traffic::{Trace, in_namespace, port};
+
+fn datagrams(events: &[Event], direction: Direction) -> Vec<Datagram> {
+    events
+        .iter()
+        .filter_map(|e| match e {
+            Event::Datagram(d) if d.direction() == direction => Some((**d).clone()),
+            _ => None,
+        })
+        .collect()
+}
+
+fn udp(config: Config) -> Config {
+    Config { udp: true, ..config }
+}
+
+/// A counter of `/proc/net/snmp` in this thread's network namespace.
+fn snmp(name: &str) -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/net/snmp").unwrap();
+    let mut lines = text.lines().filter(|l| l.starts_with("Udp:"));
+    let (head, values) = (lines.next().unwrap(), lines.next().unwrap());
+    let at = head.split(' ').position(|h| h == name).unwrap();
+    values.split(' ').nth(at).unwrap().parse().unwrap()
+}
+
+/// Datagrams that the socket itself dropped, from `/proc/net/udp`.
+fn socket_drops(port: u16) -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/net/udp").unwrap();
+    let wanted = format!(":{port:04X}");
+    let line = text.lines().find(|l| l.split_ascii_whitespace().nth(1).is_some_and(|a| a.ends_with(&wanted))).unwrap();
+    line.split_ascii_whitespace().last().unwrap().parse().unwrap()
+}
+
+fn buffer(socket: &UdpSocket, bytes: i32) {
+    // SAFETY: the option is an int, and its size is given.
+    let done = unsafe {
+        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, (&raw const bytes).cast(), 4)
+    };
+    assert_eq!(done, 0);
+}
+
+fn each_datagram_has_its_stages(address: &'static str) {
+    in_namespace(None, move || {
+        let existing = UdpSocket::bind(address).unwrap();
+        let at = existing.local_addr().unwrap();
+        let mut trace = Trace::start(&udp(port(at.port())));
+        let clients: Vec<_> = (0..5).map(|_| UdpSocket::bind(address).unwrap()).collect();
+        clients[4].connect(at).unwrap();
+        let mut answer = [0; 2000];
+        for round in 0..20usize {
+            for (index, client) in clients.iter().enumerate() {
+                let bytes = vec![1; 1 + round * 7 + index];
+                match index {
+                    4 => client.send(&bytes).unwrap(),
+                    _ => client.send_to(&bytes, at).unwrap(),
+                };
+                let (n, from) = existing.recv_from(&mut answer).unwrap();
+                assert_eq!(n, bytes.len());
+                existing.send_to(&answer[..n], from).unwrap();
+                assert_eq!(client.recv(&mut answer).unwrap(), n);
+            }
+        }
+        trace.poll();
+        let (events, summary) = trace.finish();
+        let (sent, received) = (datagrams(&events, Direction::Sent), datagrams(&events, Direction::Received));
+        assert_eq!((sent.len(), received.len()), (200, 200));
+        assert_eq!(summary.lost.datagram_ring_buffer + summary.lost.datagram_no_read + summary.lost.packet_disorder, 0);
+        for (index, client) in clients.iter().enumerate() {
+            let port = client.local_addr().unwrap().port();
+            let mut bytes: Vec<_> = sent.iter().filter(|d| d.local.port() == port).map(|d| d.bytes as usize).collect();
+            bytes.sort_unstable();
+            assert_eq!(bytes, (0..20).map(|round| 1 + round * 7 + index).collect::<Vec<_>>());
+            assert_eq!(received.iter().filter(|d| d.local.port() == port && d.remote == at).count(), 20);
+            assert_eq!(received.iter().filter(|d| d.remote.port() == port && d.local == at).count(), 20);
+        }
+        for datagram in &sent {
+            assert!(datagram.leg(DatagramLeg::Qdisc).unwrap().is_some());
+            let connected = clients[4].local_addr().unwrap() == datagram.local;
+            assert!(connected || datagram.leg(DatagramLeg::Udp).unwrap().is_some(), "{datagram:?}");
+            assert_eq!((datagram.segments, &datagram.dropped), (1, &None));
+        }
+        for datagram in &received {
+            let DatagramStamps::Received { driver_rx, udp_rx, ready, read } = datagram.stamps else { unreachable!() };
+            let stamps = [udp_rx.unwrap(), ready.unwrap(), read.unwrap()];
+            assert!(stamps.is_sorted(), "{datagram:?}");
+            // On another clock, and read with an error of some hundred nanoseconds.
+            assert!(driver_rx.unwrap().as_nanos() < stamps[0].as_nanos() + 100_000);
+            assert_eq!(datagram.owner.pid, std::process::id());
+        }
+    });
+}
+
+#[test]
+fn each_datagram_of_an_unconnected_server_and_its_clients_has_its_stages() {
+    tier::needs!(tier::Need::Root);
+    each_datagram_has_its_stages("127.0.0.1:0");
+}
+
+#[test]
+fn each_datagram_has_its_stages_over_ipv6() {
+    tier::needs!(tier::Need::Root);
+    each_datagram_has_its_stages("[::1]:0");
+}
+
+#[test]
+fn drops_at_a_full_socket_are_those_that_the_kernel_counts() {
+    tier::needs!(tier::Need::Root);
+    in_namespace(None, || {
+        let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+        buffer(&server, 20_000);
+        let at = server.local_addr().unwrap();
+        let trace = Trace::start(&udp(port(at.port())));
+        let (errors, in_datagrams) = (snmp("RcvbufErrors"), snmp("InDatagrams"));
+        let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+        for _ in 0..500 {
+            client.send_to(&[1; 1000], at).unwrap();
+        }
+        server.set_nonblocking(true).unwrap();
+        let mut reads = 0;
+        while server.recv(&mut [0; 2000]).is_ok() {
+            reads += 1;
+        }
+        let (events, summary) = trace.finish();
+        let received = datagrams(&events, Direction::Received);
+        let dropped: Vec<_> = received.iter().filter_map(|d| d.dropped.as_ref()).collect();
+        assert!(dropped.iter().all(|d| d.reason.to_string() == "SOCKET_RCVBUFF"), "{dropped:?}");
+        assert!(!dropped.is_empty() && reads > 0);
+        assert_eq!(dropped.len() as u64, snmp("RcvbufErrors") - errors);
+        assert_eq!(dropped.len() as u64, socket_drops(at.port()));
+        assert_eq!((received.len() - dropped.len()) as u64, snmp("InDatagrams") - in_datagrams);
+        assert_eq!((received.len(), received.len() - dropped.len()), (500, reads));
+        assert!(
+            received
+                .iter()
+                .filter(|d| d.dropped.is_none())
+                .all(|d| matches!(d.stamps, DatagramStamps::Received { read: Some(_), .. }))
+        );
+        assert_eq!(datagrams(&events, Direction::Sent).len(), 500);
+        assert_eq!(summary.lost.datagram_no_read, 0);
+    });
+}
+
+#[test]
+fn a_reader_that_sleeps_shows_it_in_the_socket_leg_alone() {
+    tier::needs!(tier::Need::Root);
+    in_namespace(None, || {
+        let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let at = server.local_addr().unwrap();
+        let trace = Trace::start(&udp(port(at.port())));
+        let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+        for _ in 0..5 {
+            client.send_to(&[1; 100], at).unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(30));
+            server.recv(&mut [0; 100]).unwrap();
+        }
+        let (events, _) = trace.finish();
+        for datagram in datagrams(&events, Direction::Received) {
+            let (softirq, socket) = (datagram.leg(DatagramLeg::Softirq), datagram.leg(DatagramLeg::Socket));
+            assert!(socket.unwrap().unwrap().0 >= 30_000_000);
+            assert!(softirq.unwrap().unwrap().0 < 30_000_000);
+        }
+    });
+}
+
+#[test]
+fn what_was_waiting_before_the_trace_does_not_shift_the_reads() {
+    tier::needs!(tier::Need::Root);
+    in_namespace(None, || {
+        let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let at = server.local_addr().unwrap();
+        let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+        for _ in 0..3 {
+            client.send_to(&[1; 100], at).unwrap();
+        }
+        let trace = Trace::start(&udp(port(at.port())));
+        client.send_to(&[1; 200], at).unwrap();
+        for _ in 0..4 {
+            server.recv(&mut [0; 200]).unwrap();
+        }
+        client.send_to(&[1; 300], at).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        server.recv(&mut [0; 300]).unwrap();
+        let (events, summary) = trace.finish();
+        let received = datagrams(&events, Direction::Received);
+        let told: Vec<_> = received.iter().map(|d| (d.bytes, d.leg(DatagramLeg::Socket).unwrap())).collect();
+        assert_eq!(told[0], (200, None));
+        assert!(told[1].0 == 300 && told[1].1.unwrap().0 >= 20_000_000, "{told:?}");
+        assert_eq!(summary.lost.datagram_no_read, 1);
+    });
+}

@@ -1,0 +1,89 @@
+//! Connections shared out among several readers of one capture.
+
+use std::net::{IpAddr, SocketAddr};
+
+/// Some of a capture's connections, chosen by their endpoints: readers that are given all [`Part::shares`] of one
+/// count see each segment once, and both directions of a connection are seen by the same reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    index: u32,
+    of: u32,
+    seed: u64,
+}
+
+impl Part {
+    /// Everything.
+    pub const WHOLE: Self = Self { index: 0, of: 1, seed: 0 };
+
+    /// `of` parts of about the same size (one where `of` is 0). Which connection falls into which follows from the seed, so that
+    /// nobody who does not know it can put all into one.
+    pub fn shares(of: u32, seed: u64) -> impl Iterator<Item = Self> {
+        let of = of.max(1);
+        (0..of).map(move |index| Self { index, of, seed })
+    }
+
+    /// Whether this is everything.
+    #[inline(always)]
+    pub fn is_whole(&self) -> bool {
+        self.of == 1
+    }
+
+    /// Whether the connection between two endpoints is in it, whichever is named first.
+    #[inline(always)]
+    pub fn has(&self, a: SocketAddr, b: SocketAddr) -> bool {
+        if self.is_whole() {
+            return true;
+        }
+        // The sum does not change with the order. A sum with a seed, multiplied by an odd number, spreads over the upper bits.
+        let both = number(a).wrapping_add(number(b));
+        let spread = (both ^ self.seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        // The upper 32 bits as a fraction of one, in `of` parts (Lemire, "Fast random integer generation in an interval").
+        (((spread >> 32) * u64::from(self.of)) >> 32) as u32 == self.index
+    }
+}
+
+#[inline(always)]
+fn number(end: SocketAddr) -> u64 {
+    let port = u64::from(end.port()) << 40;
+    match end.ip() {
+        IpAddr::V4(ip) => u64::from(ip.to_bits()) ^ port,
+        IpAddr::V6(ip) => {
+            let bits = ip.to_bits();
+            // Other odd multipliers for each half keep what is only moved from one to the other apart.
+            ((bits >> 64) as u64).wrapping_mul(0xd6e8_feb8_6659_fd93)
+                ^ (bits as u64).wrapping_mul(0xa076_1d64_78bd_642f)
+                ^ port
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn each_connection_is_in_one_part_both_ways(a: u128, b: u128, ports: (u16, u16), seed: u64, of in 1u32..9, v4: bool) {
+            let ip = |n: u128| if v4 { IpAddr::V4((n as u32).into()) } else { IpAddr::V6(n.into()) };
+            let (a, b) = (SocketAddr::new(ip(a), ports.0), SocketAddr::new(ip(b), ports.1));
+            prop_assert_eq!(Part::shares(of, seed).filter(|p| p.has(a, b)).count(), 1);
+            prop_assert!(Part::shares(of, seed).all(|p| p.has(a, b) == p.has(b, a)));
+        }
+    }
+
+    #[test]
+    fn parts_are_of_about_the_same_size() {
+        for (seed, of) in [(1, 2), (0x1234_5678_9abc_def0, 2), (7, 3), (99, 4)] {
+            let mut sizes = vec![0u32; of as usize];
+            for n in 0..4_096u32 {
+                let client = SocketAddr::from(([10, 0, (n >> 8) as u8, 1], 20_000 + (n & 255) as u16));
+                let server = SocketAddr::from(([192, 0, 2, 1], 443));
+                let i = Part::shares(of, seed).position(|p| p.has(client, server)).unwrap();
+                sizes[i] += 1;
+            }
+            let fair = 4_096 / of;
+            assert!(sizes.iter().all(|s| s.abs_diff(fair) < fair / 4), "{seed}: {sizes:?}");
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! Connections over a lab path, captured by tcpdump and analysed.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use diagnose::{Finding, Follower, Keep, Limit, Options, Report};
+use lab::{BitRate, Config, Depth, Direction, Lab, Side};
+use model::Nanos;
+use wire::{Capture, Packet, Reassembly, Segment, dissect};
+
+/// What every test here needs.
+#[macro_export]
+macro_rules! in_the_lab {
+    () => {
+        tier::needs!(tier::Need::Root, tier::Need::Path("/dev/net/tun"), tier::Need::Program("tcpdump"))
+    };
+}
+
+/// A direction with `ms` of delay and nothing else.
+pub fn delayed(ms: u64) -> Direction {
+    Direction { delay: Nanos::from_millis(ms), ..Direction::default() }
+}
+
+/// A direction with a rate and a queue of so much time.
+pub fn shaped(ms: u64, mbit: u32, queue_ms: u64) -> Direction {
+    Direction { rate: Some(BitRate::mbit(mbit)), queue: Some(Depth::Time(Nanos::from_millis(queue_ms))), ..delayed(ms) }
+}
+
+/// A lab whose path delays each way by `ms`.
+pub fn path(ms: u64) -> Lab {
+    uneven(delayed(ms), ms)
+}
+
+/// A lab with this way from a to b, and a plain one of `ms` back.
+pub fn uneven(there: Direction, ms: u64) -> Lab {
+    lab(&Config { a_to_b: there, ..Config::symmetric(delayed(ms)) })
+}
+
+/// A lab whose hosts use Reno, whatever the machine's default is: every kernel lets a namespace choose it.
+pub fn lab(config: &Config) -> Lab {
+    let lab = Lab::up(config).unwrap();
+    Side::ALL.into_iter().for_each(|side| sysctls(&lab, side, &[("tcp_congestion_control", "reno")]));
+    lab
+}
+
+pub fn sysctls(lab: &Lab, side: Side, settings: &[(&str, &str)]) {
+    for (name, value) in settings {
+        lab.host(side).set_sysctl(&format!("net.ipv4.{name}"), value).unwrap();
+    }
+}
+
+/// Runs a program inside a host; gives what it prints.
+pub fn inside(lab: &Lab, side: Side, program: &str, args: &str) -> String {
+    let mut command = lab.host(side).command(program).unwrap();
+    let out = command.args(args.split_whitespace()).output().unwrap();
+    assert!(out.status.success(), "{program} {args}: {}", String::from_utf8_lossy(&out.stderr));
+    String::from_utf8(out.stdout).unwrap()
+}
+
+/// tcpdump in a host.
+pub struct Dump {
+    child: Child,
+    file: tempfile::NamedTempFile,
+    said: Option<JoinHandle<String>>,
+}
+
+impl Dump {
+    pub fn start(lab: &Lab, side: Side) -> Self {
+        let file = tempfile::Builder::new().suffix(".pcap").tempfile().unwrap();
+        let mut command = lab.host(side).command("tcpdump").unwrap();
+        command.args(["-Z", "root", "-U", "--immediate-mode", "-s", "128", "-B", "8192", "-i", lab::INTERFACE]);
+        command.args(["--time-stamp-precision=nano", "-w"]).arg(file.path()).arg("tcp");
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut said = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        while !line.contains("listening on") {
+            line.clear();
+            assert!(said.read_line(&mut line).unwrap() > 0, "tcpdump ended before it listened");
+        }
+        let said = thread::spawn(move || {
+            let mut rest = String::new();
+            let _ = said.read_to_string(&mut rest);
+            rest
+        });
+        Self { child, file, said: Some(said) }
+    }
+
+    /// Ends it once nothing more comes, and vouches that no packet is missing.
+    pub fn finish(mut self) -> tempfile::NamedTempFile {
+        let size = |file: &tempfile::NamedTempFile| file.as_file().metadata().unwrap().len();
+        let until = Instant::now() + Duration::from_secs(10);
+        let mut before = 0;
+        while size(&self.file) != before && Instant::now() < until {
+            before = size(&self.file);
+            thread::sleep(Duration::from_millis(150));
+        }
+        // The supervisor between hands the signal on.
+        // SAFETY: a signal to a child that has not been waited for.
+        unsafe { libc::kill(self.child.id().cast_signed(), libc::SIGINT) };
+        assert!(self.child.wait().unwrap().success());
+        let said = self.said.take().map(|s| s.join().unwrap()).unwrap_or_default();
+        let count = |what: &str| -> u64 {
+            let line = said.lines().find(|l| l.ends_with(what)).unwrap_or_else(|| panic!("{what}: {said}"));
+            line.split(' ').next().unwrap().parse().unwrap()
+        };
+        let (captured, received) = (count("captured"), count("received by filter"));
+        assert_eq!((captured, count("dropped by kernel")), (received, 0), "tcpdump lost packets: {said}");
+        let empty = tempfile::NamedTempFile::new().unwrap();
+        std::mem::replace(&mut self.file, empty)
+    }
+}
+
+impl Drop for Dump {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The segments of a capture.
+pub fn segments(file: &Path) -> Vec<Segment> {
+    let bytes = std::fs::read(file).unwrap();
+    let mut capture = Capture::from_bytes(&bytes).unwrap();
+    let (mut reassembly, mut all) = (Reassembly::new(), Vec::new());
+    while let Some(frame) = capture.next_frame().unwrap() {
+        if let Ok(Packet::Tcp(segment)) = dissect(&frame, &mut reassembly) {
+            all.push(segment);
+        }
+    }
+    all
+}
+
+/// The connections of a capture.
+pub fn analysed<'a>(segments: impl IntoIterator<Item = &'a Segment>) -> Vec<Report> {
+    let keep = Keep::First(1_000, 200_000);
+    let mut follower = Follower::new(Options { keep, ..Options::default() });
+    segments.into_iter().for_each(|s| follower.take(s));
+    let reports: Vec<Report> = follower.reports().collect();
+    for r in &reports {
+        assert_eq!(r.limits.total(), r.duration_ns, "the shares add up: {:?}", r.limits);
+    }
+    reports
+}
+
+/// A connection that was captured, and what is said of it.
+pub struct Seen {
+    pub file: tempfile::NamedTempFile,
+    pub report: Report,
+}
+
+/// One side's part in a connection.
+pub trait Part: FnOnce(TcpStream) + Send {}
+impl<T: FnOnce(TcpStream) + Send> Part for T {}
+
+/// Runs `client` in host a against `server` in host b, with tcpdump in `at`.
+pub fn captured_at(lab: &Lab, at: Side, client: impl Part, server: impl Part) -> Seen {
+    let dump = Dump::start(lab, at);
+    join(lab, lab.host(Side::B).ipv4().into(), client, server);
+    Seen::of(dump.finish())
+}
+
+/// The same with tcpdump at the client, which sends most in these tests.
+pub fn captured(lab: &Lab, client: impl Part, server: impl Part) -> Seen {
+    captured_at(lab, Side::A, client, server)
+}
+
+/// A connection from host a to `address` of host b, without a capture of its own.
+pub fn join(lab: &Lab, address: IpAddr, client: impl Part, server: impl Part) {
+    let listener = lab.host(Side::B).run(|| TcpListener::bind(SocketAddr::new(address, 0)).unwrap()).unwrap();
+    let address = listener.local_addr().unwrap();
+    let patient = |stream: TcpStream| {
+        // A test that goes wrong ends.
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        stream.set_write_timeout(Some(Duration::from_secs(30))).unwrap();
+        stream
+    };
+    thread::scope(|scope| {
+        let served = scope.spawn(|| server(patient(listener.accept().unwrap().0)));
+        client(patient(lab.host(Side::A).run(|| TcpStream::connect(address).unwrap()).unwrap()));
+        served.join().unwrap();
+    });
+}
+
+impl Seen {
+    pub fn of(file: tempfile::NamedTempFile) -> Self {
+        let report = analysed(&segments(file.path())).into_iter().next().expect("a connection");
+        Self { file, report }
+    }
+
+    pub fn find(&self, kind: &str) -> Option<&Finding> {
+        assert!(diagnose::kinds().any(|k| k.name == kind), "there is no finding {kind}");
+        self.report.findings.iter().find(|f| f.kind == kind)
+    }
+
+    /// The finding, which must be there with its evidence.
+    #[track_caller]
+    pub fn must(&self, kind: &str) -> &Finding {
+        let finding = self.find(kind).unwrap_or_else(|| panic!("no {kind}\n{}", self.account()));
+        let all = self.report.records.iter().map(|r| r.segment.number).collect::<Vec<_>>();
+        assert!(finding.packets.iter().all(|n| all.contains(n)), "{finding:?} rests on packets of others");
+        assert!(kind == "capture_incomplete" || !finding.packets.is_empty(), "{finding:?} rests on nothing");
+        finding
+    }
+
+    #[track_caller]
+    pub fn must_not(&self, kinds: &[&str]) {
+        for kind in kinds {
+            assert!(self.find(kind).is_none(), "{kind} is drawn\n{}", self.account());
+        }
+    }
+
+    /// This limit has the largest share, and at least so much of the duration.
+    #[track_caller]
+    pub fn mostly(&self, limit: Limit, least: f64) {
+        let share = self.share(limit);
+        assert!(self.report.limits.largest() == limit && share >= least, "{limit:?} {share:.2}\n{}", self.account());
+    }
+
+    pub fn share(&self, limit: Limit) -> f64 {
+        self.report.limits.of(limit).0 as f64 / self.report.duration_ns.0.max(1) as f64
+    }
+
+    /// For messages. Where the environment names a folder in `KEEP_CAPTURES`, the capture is copied there to be looked at.
+    pub fn account(&self) -> String {
+        if let Some(folder) = std::env::var_os("KEEP_CAPTURES") {
+            let name = thread::current().name().unwrap_or("?").replace([':', ' '], "_") + ".pcap";
+            std::fs::copy(self.file.path(), Path::new(&folder).join(name)).unwrap();
+        }
+        let r = &self.report;
+        let findings: Vec<String> =
+            r.findings.iter().map(|f| format!("{} ×{} {}: {}", f.kind, f.count, f.cost_ns, f.text)).collect();
+        let shares = Limit::ALL.map(|l| format!("{l:?} {:.2}", self.share(l)));
+        let direction = |d: &diagnose::Direction| {
+            let (flight, window, rtt) = (d.max_in_flight, d.max_window, d.rtt.median_ns);
+            format!("{} packets, {:?}, flight {flight}, window {window}, RTT {rtt:?}", d.packets, d.resends)
+        };
+        format!(
+            "{}, {}\n{}\n{}\nto server {}\nto client {}",
+            r.duration_ns,
+            r.verdict,
+            shares.join(", "),
+            findings.join("\n"),
+            direction(&r.to_server),
+            direction(&r.to_client)
+        )
+    }
+}
+
+/// Writes so many bytes as fast as they go, then closes.
+pub fn send(bytes: usize) -> impl Part {
+    move |mut stream| give(&mut stream, bytes)
+}
+
+pub fn give(stream: &mut TcpStream, bytes: usize) {
+    let chunk = vec![0; 64 << 10];
+    let mut left = bytes;
+    while left > 0 {
+        let n = left.min(chunk.len());
+        stream.write_all(&chunk[..n]).unwrap();
+        left -= n;
+    }
+}
+
+/// Reads to the end.
+pub fn drain(mut stream: TcpStream) {
+    let mut buffer = vec![0; 256 << 10];
+    while stream.read(&mut buffer).unwrap_or(0) > 0 {}
+}
+
+/// Asks `turns` times with `ask` bytes, in one write each, and waits for `answer` bytes.
+pub fn ask(turns: usize, ask: usize, answer: usize) -> impl Part {
+    move |mut stream| {
+        stream.set_nodelay(true).unwrap();
+        for _ in 0..turns {
+            stream.write_all(&vec![1; ask]).unwrap();
+            stream.read_exact(&mut vec![0; answer]).unwrap();
+        }
+    }
+}
+
+/// Answers every `ask` bytes with `answer`.
+pub fn answer(ask: usize, answer: usize) -> impl Part {
+    move |mut stream| {
+        stream.set_nodelay(true).unwrap();
+        let mut question = vec![0; ask];
+        while stream.read_exact(&mut question).is_ok() {
+            if stream.write_all(&vec![2; answer]).is_err() {
+                break;
+            }
+        }
+    }
+}
+
+pub fn pause(ms: u64) {
+    thread::sleep(Duration::from_millis(ms));
+}
+
+/// Runs all at once, each on a thread of its own: they mostly wait.
+pub fn at_once(scenes: &[&(dyn Fn() + Sync)]) {
+    let name = thread::current().name().unwrap_or("?").to_owned();
+    thread::scope(|scope| {
+        let running: Vec<_> = scenes
+            .iter()
+            .enumerate()
+            .map(|(i, scene)| thread::Builder::new().name(format!("{name} {}", i + 1)).spawn_scoped(scope, scene))
+            .collect();
+        for scene in running {
+            if let Err(panic) = scene.unwrap().join() {
+                std::panic::resume_unwind(panic);
+            }
+        }
+    });
+}
