@@ -28,6 +28,8 @@ fn provenance() -> Provenance {
         receiving: None,
         packets: None,
         path: None,
+        receiving: None,
+        packets: None,
     }
 }
 
