@@ -28,8 +28,6 @@ fn provenance() -> Provenance {
         receiving: None,
         packets: None,
         path: None,
-        receiving: None,
-        packets: None,
     }
 }
 
