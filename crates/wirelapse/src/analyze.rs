@@ -146,7 +146,10 @@ fn show(args: &Args, name: &str, follower: &Follower, reading: &Reading) -> anyh
                 args.threads(),
                 |reports| {
                     let mut lines = Vec::new();
-                    reports.map(|r| line(&mut lines, &r)).collect::<anyhow::Result<()>>().map(|()| lines)
+                    for report in reports {
+                        line(&mut lines, &report)?;
+                    }
+                    Ok(lines)
                 },
                 |lines: anyhow::Result<Vec<u8>>| Ok(out.write_all(&lines?)?),
             )?,
