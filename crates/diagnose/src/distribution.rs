@@ -15,16 +15,27 @@ pub struct Distribution {
     count: u64,
     min: u64,
     max: u64,
-    /// The power of two that the first of the buckets stands for.
-    first: u8,
     kept: Kept,
 }
 
 #[derive(Clone, Debug)]
 enum Kept {
     Exact(Vec<u64>),
+    Buckets(Box<Buckets>),
+}
+
+/// Values waiting to be put into buckets. Each bucket is likely to be far away in memory: going for many at once takes
+/// little longer than going for one.
+const PENDING: usize = 16;
+
+#[derive(Clone, Debug, Default)]
+struct Buckets {
+    pending: [u32; PENDING],
+    waiting: u8,
+    /// The power of two that the first of the buckets stands for.
+    first: u8,
     /// By power of two, from the lowest to the highest that occurs.
-    Buckets(Vec<[u32; 1 << SUB_BITS]>),
+    counts: Vec<[u32; 1 << SUB_BITS]>,
 }
 
 impl Default for Kept {
@@ -61,14 +72,12 @@ impl Distribution {
         match &mut self.kept {
             Kept::Exact(values) if values.len() < EXACT => values.push(v),
             Kept::Exact(values) => {
-                let mut buckets = Vec::new();
-                for &old in values.iter() {
-                    put(&mut buckets, &mut self.first, old);
-                }
-                put(&mut buckets, &mut self.first, v);
-                self.kept = Kept::Buckets(buckets);
+                let mut buckets = Buckets::default();
+                values.iter().for_each(|old| buckets.put(*old));
+                buckets.put(v);
+                self.kept = Kept::Buckets(Box::new(buckets));
             }
-            Kept::Buckets(buckets) => put(buckets, &mut self.first, v),
+            Kept::Buckets(buckets) => buckets.add(v),
         }
     }
 
@@ -99,21 +108,7 @@ impl Distribution {
                 sorted.sort_unstable();
                 sorted[rank as usize - 1]
             }
-            Kept::Buckets(buckets) => {
-                let mut left = rank;
-                (self.first..)
-                    .zip(buckets)
-                    .flat_map(|(octave, counts)| counts.iter().enumerate().map(move |(i, &n)| (octave, i, n)))
-                    .find_map(|(octave, i, n)| match left.checked_sub(u64::from(n)) {
-                        Some(rest) if rest > 0 => {
-                            left = rest;
-                            None
-                        }
-                        _ if n == 0 => None,
-                        _ => Some(middle(octave, i)),
-                    })
-                    .unwrap_or(self.max)
-            }
+            Kept::Buckets(buckets) => buckets.at_rank(rank).unwrap_or(self.max),
         };
         Some(Nanos(value.clamp(self.min, self.max)))
     }
@@ -147,32 +142,83 @@ fn middle(octave: u8, sub: usize) -> u64 {
     }
 }
 
-#[inline]
-fn put(buckets: &mut Vec<[u32; 32]>, first: &mut u8, v: u64) {
-    let (octave, sub) = place(v);
-    let slot = match octave.checked_sub(*first).and_then(|i| buckets.get_mut(usize::from(i))) {
-        Some(counts) => &mut counts[sub],
-        None => widen(buckets, first, octave, sub),
-    };
-    *slot = slot.saturating_add(1);
-}
+impl Buckets {
+    #[inline]
+    fn add(&mut self, v: u64) {
+        // 4.3 s and more is rare enough to be put where it belongs at once.
+        let Ok(short) = u32::try_from(v) else { return self.put(v) };
+        self.pending[usize::from(self.waiting) % PENDING] = short;
+        self.waiting += 1;
+        if usize::from(self.waiting) == PENDING {
+            self.settle();
+        }
+    }
 
-/// Makes room for an octave beyond those there are. There are at most 60, of 128 bytes.
-#[cold]
-fn widen<'a>(buckets: &'a mut Vec<[u32; 32]>, first: &mut u8, octave: u8, sub: usize) -> &'a mut u32 {
-    if buckets.is_empty() {
-        *first = octave;
+    #[inline(never)]
+    fn settle(&mut self) {
+        let pending = self.pending;
+        let waiting = usize::from(std::mem::take(&mut self.waiting));
+        pending[..waiting.min(PENDING)].iter().for_each(|v| self.put(u64::from(*v)));
     }
-    let below = first.saturating_sub(octave);
-    if below > 0 {
-        buckets.splice(0..0, std::iter::repeat_n([0; 32], usize::from(below)));
-        *first = octave;
+
+    /// The middle of the bucket that the value of this rank, from 1, lies in.
+    fn at_rank(&self, rank: u64) -> Option<u64> {
+        let pending = self.pending[..usize::from(self.waiting).min(PENDING)].iter().map(|v| place(u64::from(*v)));
+        let (mut low, mut high) = (self.first, self.first + (self.counts.len() as u8).saturating_sub(1));
+        for (octave, _) in pending.clone() {
+            (low, high) = (low.min(octave), high.max(octave));
+        }
+        let mut left = rank;
+        for octave in low..=high {
+            let mut counts = octave
+                .checked_sub(self.first)
+                .and_then(|i| self.counts.get(usize::from(i)))
+                .copied()
+                .unwrap_or([0; 32]);
+            pending.clone().filter(|p| p.0 == octave).for_each(|p| counts[p.1] = counts[p.1].saturating_add(1));
+            let all = counts.iter().map(|n| u64::from(*n)).sum::<u64>();
+            if left > all {
+                left -= all;
+                continue;
+            }
+            for (sub, n) in counts.into_iter().enumerate() {
+                match left.checked_sub(u64::from(n)) {
+                    Some(rest) if rest > 0 => left = rest,
+                    _ if n == 0 => {}
+                    _ => return Some(middle(octave, sub)),
+                }
+            }
+        }
+        None
     }
-    let i = usize::from(octave - *first);
-    if i >= buckets.len() {
-        buckets.resize(i + 1, [0; 32]);
+
+    #[inline]
+    fn put(&mut self, v: u64) {
+        let (octave, sub) = place(v);
+        let slot = match octave.checked_sub(self.first).and_then(|i| self.counts.get_mut(usize::from(i))) {
+            Some(counts) => &mut counts[sub],
+            None => self.widen(octave, sub),
+        };
+        *slot = slot.saturating_add(1);
     }
-    &mut buckets[i][sub]
+
+    /// Makes room for an octave beyond those there are. There are at most 60, of 128 bytes.
+    #[cold]
+    fn widen(&mut self, octave: u8, sub: usize) -> &mut u32 {
+        if self.counts.is_empty() {
+            self.first = octave;
+        }
+        let below = self.first.saturating_sub(octave);
+        if below > 0 {
+            self.counts.splice(0..0, std::iter::repeat_n([0; 32], usize::from(below)));
+            self.first = octave;
+        }
+        let i = usize::from(octave - self.first);
+        if i >= self.counts.len() {
+            self.counts.resize(i + 1, [0; 32]);
+        }
+        &mut self.counts[i][sub]
+    }
 }
 
 #[cfg(test)]

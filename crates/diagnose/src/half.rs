@@ -342,7 +342,7 @@ impl Half {
 
     /// The payload of a full segment: the largest seen, unless that is so far below what the handshake allows that the
     /// application may just never have written more at a time. A path with a smaller MTU shows by runs of one size.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn full_size(&self) -> u32 {
         if self.limit == 0 {
             self.segment_size.max(536)
@@ -356,7 +356,7 @@ impl Half {
     }
 
     /// Whether a packet with this payload was full, so that its sender may well have had more.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn is_full(&self, payload: u32) -> bool {
         let full = self.full_size();
         // What offload left whole is full where it is a multiple.
@@ -376,7 +376,7 @@ impl Half {
     }
 
     /// Records new data `[start, end)`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn sent(&mut self, start: u64, end: u64, now: u64, number: u64, lag: u64) {
         self.view.catch_up(now, lag);
         let flight = u32::try_from(end.saturating_sub(self.view.una)).unwrap_or(u32::MAX);

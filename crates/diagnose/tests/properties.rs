@@ -184,3 +184,58 @@ fn a_reused_port_pair_is_another_connection() {
     assert_eq!(follower.len(), 1);
     assert!(follower.report(1).unwrap().simultaneous_open);
 }
+
+/// Reports as they would be printed, with the totals.
+fn told(follower: &Follower) -> (Vec<String>, diagnose::Totals) {
+    (follower.reports().map(|r| serde_json::to_string(&r).unwrap()).collect(), follower.totals())
+}
+
+#[test]
+fn followers_of_parts_joined_say_what_one_says() {
+    use wire::generate::{Pattern, Traffic, write_traffic};
+    use wire::{Packet, Packets, Part};
+    for (name, pattern) in Pattern::ALL {
+        let mut file = Vec::new();
+        let traffic = Traffic { pattern, packets: 12_000, connections: 60, seed: 9, loss_one_in: 30 };
+        write_traffic(&mut file, &traffic).unwrap();
+        let follow = |part| {
+            let (mut packets, mut follower) =
+                (Packets::from_bytes(&file).unwrap().only(part), Follower::new(Options::default()));
+            while let Some(packet) = packets.next_packet().unwrap() {
+                let Packet::Tcp(segment) = packet else { panic!("only TCP") };
+                follower.take(segment);
+            }
+            follower
+        };
+        let whole = follow(Part::WHOLE);
+        for of in [2, 5] {
+            let joined = Part::shares(of, 77).map(follow).reduce(Follower::join).unwrap();
+            assert!(joined.len() >= 60 && told(&joined) == told(&whole), "{name} in {of} parts");
+        }
+    }
+}
+
+proptest! {
+    /// The same of segments of any kind, with the joined follower going on afterwards as the whole one does.
+    #[test]
+    fn joining_is_the_same_as_having_seen_all(mut segments in prop::collection::vec(segment(), 1..120), cut in 0usize..120) {
+        let mut at = 0u64;
+        for (n, s) in (1..).zip(&mut segments) {
+            at = at.saturating_add(s.at.as_nanos());
+            (s.number, s.at) = (n, Instant::from_nanos(at));
+        }
+        let (before, after) = segments.split_at(cut.min(segments.len()));
+        let mut whole = Follower::new(Options::default());
+        segments.iter().for_each(|s| whole.take(s));
+        let mut joined = wire::Part::shares(3, 5)
+            .map(|part| {
+                let mut follower = Follower::new(Options::default());
+                before.iter().filter(|s| part.has(s.source, s.destination)).for_each(|s| follower.take(s));
+                follower
+            })
+            .reduce(Follower::join)
+            .unwrap();
+        after.iter().for_each(|s| joined.take(s));
+        prop_assert_eq!(told(&joined), told(&whole));
+    }
+}

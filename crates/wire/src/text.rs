@@ -167,6 +167,9 @@ impl<R: BufRead> TextReader<R> {
         }
         self.number += 1;
         let at = self.moment(time);
+        let mut header = header;
+        // Where the IP header is not printed in front, as -v does today, the bit stands at the end, as it did in 1999.
+        header.network.dont_fragment |= rest.contains(" (DF)");
         let Some(parsed) = line::tcp(rest) else {
             self.counts.other_packets += 1;
             return None;

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use diagnose::{Mark, Report};
 use plotters::coord::Shift;
+use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 
 use crate::exit::BadInput;
@@ -75,6 +76,75 @@ fn series(report: &Report, to_server: bool) -> Series {
     s
 }
 
+type Chart<'a, B> = ChartContext<'a, B, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+
+const GREY: RGBColor = RGBColor(120, 120, 120);
+
+/// An empty chart of seconds up to `end` and bytes up to `height`.
+fn chart<'a, B: DrawingBackend + 'a>(
+    area: &DrawingArea<B, Shift>,
+    caption: &str,
+    bytes: &str,
+    (end, height): (f64, f64),
+) -> anyhow::Result<Chart<'a, B>>
+where
+    B::ErrorType: 'static,
+{
+    let mut chart = ChartBuilder::on(area)
+        .margin(10)
+        .x_label_area_size(30)
+        .y_label_area_size(90)
+        .caption(caption, ("sans-serif", 16))
+        .build_cartesian_2d(0.0..end, 0.0..height)?;
+    chart.configure_mesh().x_desc("seconds").y_desc(bytes).light_line_style(WHITE).draw()?;
+    Ok(chart)
+}
+
+fn line<B: DrawingBackend>(
+    chart: &mut Chart<'_, B>,
+    points: Points,
+    colour: RGBColor,
+    label: &str,
+) -> anyhow::Result<()>
+where
+    B::ErrorType: 'static,
+{
+    chart
+        .draw_series(LineSeries::new(points, colour))?
+        .label(label)
+        .legend(move |(x, y)| PathElement::new([(x, y), (x + 15, y)], colour));
+    Ok(())
+}
+
+fn dots<B: DrawingBackend>(
+    chart: &mut Chart<'_, B>,
+    points: &Points,
+    (size, colour): (u32, RGBColor),
+    label: &str,
+) -> anyhow::Result<()>
+where
+    B::ErrorType: 'static,
+{
+    chart
+        .draw_series(points.iter().map(|p| Circle::new(*p, size, colour.filled())))?
+        .label(label)
+        .legend(move |(x, y)| Circle::new((x + 7, y), 3, colour.filled()));
+    Ok(())
+}
+
+fn legend<'a, B: DrawingBackend + 'a>(chart: &mut Chart<'a, B>) -> anyhow::Result<()>
+where
+    B::ErrorType: 'static,
+{
+    chart
+        .configure_series_labels()
+        .background_style(WHITE.mix(0.8))
+        .border_style(BLACK)
+        .position(SeriesLabelPosition::UpperLeft)
+        .draw()?;
+    Ok(())
+}
+
 fn draw<B: DrawingBackend>(root: &DrawingArea<B, Shift>, report: &Report) -> anyhow::Result<()>
 where
     B::ErrorType: 'static,
@@ -95,59 +165,19 @@ where
 
     // The window's edge would dwarf a short transfer, so the scale follows the data.
     let height = top(&[&s.data, &s.resent, &s.acks]);
-    let mut chart = ChartBuilder::on(&upper)
-        .margin(10)
-        .x_label_area_size(30)
-        .y_label_area_size(90)
-        .caption("bytes over time", ("sans-serif", 16))
-        .build_cartesian_2d(0.0..end, 0.0..height)?;
-    chart.configure_mesh().x_desc("seconds").y_desc("position in the stream, bytes").light_line_style(WHITE).draw()?;
+    let mut above = chart(&upper, "bytes over time", "position in the stream, bytes", (end, height))?;
     let edge: Points = s.edge.iter().copied().filter(|p| p.1 <= height).collect();
-    chart
-        .draw_series(LineSeries::new(edge, RGBColor(120, 120, 120)))?
-        .label("window's edge")
-        .legend(|(x, y)| PathElement::new([(x, y), (x + 15, y)], RGBColor(120, 120, 120)));
-    chart
-        .draw_series(LineSeries::new(s.acks, GREEN))?
-        .label("acknowledged")
-        .legend(|(x, y)| PathElement::new([(x, y), (x + 15, y)], GREEN));
-    chart
-        .draw_series(s.data.iter().map(|p| Circle::new(*p, 1, BLUE.filled())))?
-        .label("data")
-        .legend(|(x, y)| Circle::new((x + 7, y), 3, BLUE.filled()));
-    chart
-        .draw_series(s.resent.iter().map(|p| Circle::new(*p, 3, RED.filled())))?
-        .label("sent again")
-        .legend(|(x, y)| Circle::new((x + 7, y), 3, RED.filled()));
-    chart
-        .configure_series_labels()
-        .background_style(WHITE.mix(0.8))
-        .border_style(BLACK)
-        .position(SeriesLabelPosition::UpperLeft)
-        .draw()?;
+    line(&mut above, edge, GREY, "window's edge")?;
+    line(&mut above, s.acks, GREEN, "acknowledged")?;
+    dots(&mut above, &s.data, (1, BLUE), "data")?;
+    dots(&mut above, &s.resent, (3, RED), "sent again")?;
+    legend(&mut above)?;
 
     let height = top(&[&s.flight, &s.window]);
-    let mut chart = ChartBuilder::on(&lower)
-        .margin(10)
-        .x_label_area_size(30)
-        .y_label_area_size(90)
-        .caption("window and flight", ("sans-serif", 16))
-        .build_cartesian_2d(0.0..end, 0.0..height)?;
-    chart.configure_mesh().x_desc("seconds").y_desc("bytes").light_line_style(WHITE).draw()?;
-    chart
-        .draw_series(LineSeries::new(s.window, RGBColor(120, 120, 120)))?
-        .label("receive window")
-        .legend(|(x, y)| PathElement::new([(x, y), (x + 15, y)], RGBColor(120, 120, 120)));
-    chart
-        .draw_series(LineSeries::new(s.flight, BLUE))?
-        .label("in flight")
-        .legend(|(x, y)| PathElement::new([(x, y), (x + 15, y)], BLUE));
-    chart
-        .configure_series_labels()
-        .background_style(WHITE.mix(0.8))
-        .border_style(BLACK)
-        .position(SeriesLabelPosition::UpperLeft)
-        .draw()?;
+    let mut below = chart(&lower, "window and flight", "bytes", (end, height))?;
+    line(&mut below, s.window, GREY, "receive window")?;
+    line(&mut below, s.flight, BLUE, "in flight")?;
+    legend(&mut below)?;
     root.present()?;
     Ok(())
 }

@@ -1,0 +1,273 @@
+//! What an ACK says: of its sender's window, and of what became of the peer's data.
+
+use model::SeqNumber;
+use wire::{Flags, Segment};
+
+use super::{Connection, scale};
+use crate::acks::Promptness;
+use crate::episode::{Book, Episode, Happening};
+use crate::half::{Half, Late, START};
+use crate::ranges::Range;
+use crate::resend::Repair;
+
+impl Connection {
+    #[inline]
+    pub(super) fn take_ack(&mut self, dir: usize, s: &Segment, now: u64, lag: u64) -> (u64, bool) {
+        let (left, right) = self.halves.split_at_mut(1);
+        // `h` sent this ACK; `p` sent the data that it acknowledges, and is `lag` away from the capture.
+        let (h, p) = if dir == 0 { (&mut left[0], &mut right[0]) } else { (&mut right[0], &mut left[0]) };
+        if s.flags.contains(Flags::RST) {
+            return (0, false);
+        }
+        p.begin(s.ack);
+        let ack = p.place(s.ack);
+        let old_window = h.window;
+        take_window(h, p, s, now, ack);
+        if h.zero_since > 0 && h.window > 0 {
+            let cost = now - h.zero_since;
+            let episode = Episode { at: h.zero_since, cost, packets: [h.zero_number, s.number, 0], detail: 0 };
+            self.book.add(Happening::ZeroWindow, dir, episode);
+            h.zero_since = 0;
+        }
+        let pure = s.payload == 0 && !s.flags.intersects(Flags::SYN | Flags::FIN);
+        if pure {
+            h.count.pure_acks += 1;
+        }
+        if let Some((_, Some(echo))) = s.options.timestamps {
+            p.rtt.value_echoed(echo, now);
+        }
+        if ack > p.next {
+            // The peer has bytes that the capture has not.
+            if p.count.packets > 0 {
+                p.open_hole(p.next, ack, 0, None);
+            }
+            p.reach(ack);
+        }
+        let duplicate = pure
+            && ack == p.una
+            && p.next > ack
+            && h.window == old_window
+            && h.window > 0
+            && !s.flags.contains(Flags::SYN);
+        let (suspected, sacks) = (p.suspect_at > 0, s.options.sack.as_slice());
+        if !sacks.is_empty() {
+            h.rare.sack_acks += 1;
+            take_sack(p, s, ack, now, &mut self.book, 1 - dir);
+        }
+        if duplicate {
+            h.rare.duplicate_acks += 1;
+            p.duplicates += 1;
+            if p.suspect_at == 0 {
+                p.suspect_at = now;
+            }
+        }
+        let advanced = ack.saturating_sub(p.una);
+        // Data of the peer's own that repeats an old ACK tells the sender nothing, and brings no resend about.
+        if pure || advanced > 0 || !sacks.is_empty() {
+            p.heard_at = now;
+        }
+        if advanced > 0 {
+            if suspected && p.recovery.is_none() {
+                // Duplicate ACKs or SACK blocks, but no resend was needed: packets changed places beyond the capture.
+                p.rare.reordered_beyond += 1;
+                let extent = p.sacked.highest().unwrap_or(ack).saturating_sub(p.una);
+                p.rare.reorder_extent = p.rare.reorder_extent.max(extent);
+            }
+            let late = advance(p, h, s, ack, now, pure, advanced);
+            if p.next == ack {
+                p.late = late.map(Box::new);
+            }
+            // An echo of 0 says that the side has none (RFC 7323, section 3.2).
+            let echo = s.options.timestamps.and_then(|t| t.1).filter(|e| *e != 0);
+            if let Some(needless) = p.repairs.as_mut().and_then(|r| r.covered(ack, echo)) {
+                convict(p, needless, s.number, now, &mut self.book, 1 - dir);
+            }
+            if let Some(r) = p.recovery.as_deref().copied().filter(|r| ack >= r.point) {
+                let episode = Episode {
+                    at: r.began,
+                    cost: now - r.began.min(now),
+                    packets: [r.original, r.number, s.number],
+                    detail: r.class as u64,
+                };
+                self.book.add(Happening::Recovery, 1 - dir, episode);
+                p.recovery = None;
+                // The window that it leaves is another one: what was in flight before says nothing of it.
+                (p.round_end, p.round_peak, p.flat_rounds, p.flat_level) = (p.next, 0, 0, 0);
+            }
+            follow_restart(p, now, lag, &mut self.book, 1 - dir);
+        }
+        let edge = ack.saturating_add(h.window);
+        p.acknowledged_to(now, edge, lag);
+        (advanced, duplicate)
+    }
+}
+
+#[inline]
+fn take_window(h: &mut Half, p: &mut Half, s: &Segment, now: u64, ack: u64) {
+    let syn = s.flags.contains(Flags::SYN);
+    let known = if syn { Some(0) } else { scale(h, p) };
+    h.window_known = known.is_some();
+    h.window = u64::from(s.window) << known.unwrap_or(h.least_scale);
+    if known.is_none() && p.next > p.una.max(ack) && h.window > 0 && p.count.packets > 8 {
+        // Nobody sends beyond the window, so what is out tells what the window must at least have been.
+        while p.next - p.una.max(ack) > h.window + u64::from(p.segment_size) && h.least_scale < 14 {
+            h.least_scale += 1;
+            h.window <<= 1;
+        }
+    }
+    h.max_window = h.max_window.max(h.window);
+    if s.window == 0 && !syn {
+        h.rare.zero_windows += 1;
+        if h.zero_since == 0 {
+            (h.zero_since, h.zero_number) = (now.max(1), s.number);
+        }
+    }
+}
+
+/// The peer acknowledged up to `ack`.
+fn advance(p: &mut Half, h: &mut Half, s: &Segment, ack: u64, now: u64, pure: bool, advanced: u64) -> Option<Late> {
+    let acked = p.flight.acknowledge(ack);
+    let clean = !acked.resent && p.duplicates == 0 && p.sacked.is_empty();
+    let mut late = None;
+    let handshake = p.una <= START && p.offered.seen;
+    if let Some(last) = acked.last.filter(|_| clean) {
+        let rtt = now - last.at.min(now);
+        if handshake && last.end == START + 1 {
+            p.rtt.take_handshake(rtt);
+        } else if !handshake || pure {
+            let base = p.rtt.recent();
+            if pure {
+                let promptness = h.habits.take(acked.segments, advanced, p.full_size(), Some(rtt), base);
+                if let Promptness::Late(excess) = promptness {
+                    late = Some(Late {
+                        data: last.number,
+                        sent_at: last.at,
+                        ack: s.number,
+                        at: now,
+                        excess,
+                        charged: None,
+                    });
+                }
+            }
+            let loaded = u64::from(last.flight) >= 4 * u64::from(p.segment_size);
+            p.rtt.take(rtt, now, last.number, last.flight, loaded, late.is_some());
+        }
+    }
+    let pause = (p.rtt.base().unwrap_or(0) / 4).max(200_000);
+    if let Some(bursts) = &mut p.bursts {
+        bursts.delivered.add(now, advanced, p.segment_size.max(1), pause);
+    }
+    p.una = ack;
+    p.una_at = now;
+    p.duplicates = 0;
+    p.suspect_at = 0;
+    // What one packet on the wire carried: of a frame that offload left whole, that is known only where it is a multiple.
+    let carried = match p.last_payload.max(p.previous_payload) {
+        whole if p.limit > 0 && whole > p.limit => u32::from(whole.is_multiple_of(p.limit)) * p.limit,
+        one => one,
+    };
+    p.largest_acked = p.largest_acked.max(u32::try_from(advanced).unwrap_or(u32::MAX).min(carried));
+    p.sacked.trim(ack);
+    if ack >= p.round_end {
+        round(p);
+    }
+    late
+}
+
+/// A round of one RTT is over.
+fn round(p: &mut Half) {
+    let (peak, last) = (p.round_peak, p.last_peak);
+    p.round_end = p.next;
+    if peak == 0 {
+        // Nothing was sent in it.
+        return;
+    }
+    let size = p.segment_size.max(1);
+    if p.recovery.is_none() {
+        // A level is left by growth of more than a segment, which congestion avoidance makes in two rounds; a round may
+        // fall short of it, because writes and acknowledgments do not come in step.
+        let level = p.flat_level;
+        let window = p.view.edge.saturating_sub(p.view.una);
+        if u64::from(peak) + u64::from(size) > window && p.view.edge > START {
+            // At the edge of the receiver's window the level is the receiver's.
+            (p.flat_rounds, p.flat_level) = (0, 0);
+        } else if peak / 4 > size && peak <= level.saturating_add(size) && peak >= level / 2 {
+            p.flat_rounds = p.flat_rounds.saturating_add(1);
+        } else {
+            (p.flat_rounds, p.flat_level) = (0, peak);
+        }
+        if p.flat_rounds > p.rare.most_flat.0.max(2) {
+            p.rare.most_flat = (p.flat_rounds, p.flat_level);
+        }
+        // Slow start doubles each round (half that with delayed ACKs); two rounds of a segment or less are no slow start.
+        let steady = last / 4 > size && peak.abs_diff(last) <= size;
+        if p.is_full(p.last_payload) && (steady && p.steady || p.threshold > 0 && peak >= p.threshold) {
+            p.past_slow_start = true;
+        }
+        p.steady = steady;
+    }
+    p.last_peak = peak;
+    p.round_peak = 0;
+}
+
+fn take_sack(p: &mut Half, s: &Segment, ack: u64, now: u64, book: &mut Book, dir: usize) {
+    let blocks = s.options.sack.as_slice();
+    let place = |n: SeqNumber| p.place(n);
+    let (left, right) = (place(blocks[0].0), place(blocks[0].1));
+    let inside = blocks.get(1).is_some_and(|b| place(b.0) <= left && right <= place(b.1));
+    let spans: [(u64, u64); 4] = std::array::from_fn(|i| blocks.get(i).map_or((0, 0), |b| (place(b.0), place(b.1))));
+    let double = right <= ack || inside;
+    if double && left < right {
+        match p.repairs.as_mut().and_then(|r| r.named(left, right)) {
+            Some(repair) => convict(p, repair, s.number, now, book, dir),
+            None => p.rare.needless_unmatched += 1,
+        }
+    }
+    for (start, end) in spans.into_iter().skip(usize::from(double)) {
+        if start > ack && end > start && end <= p.next {
+            p.sacked.insert(Range { start, end, at: now, id: None });
+            if p.suspect_at == 0 {
+                p.suspect_at = now;
+            }
+        }
+    }
+}
+
+/// A resend was not needed.
+fn convict(p: &mut Half, r: Repair, number: u64, now: u64, book: &mut Book, dir: usize) {
+    p.rare.spurious += 1;
+    let episode =
+        Episode { at: r.at, cost: now - r.at.min(now), packets: [r.number, number, 0], detail: r.class as u64 };
+    book.add(Happening::NeedlessRecovery, dir, episode);
+}
+
+/// After a pause: how many rounds it takes to come back to the former window.
+fn follow_restart(p: &mut Half, now: u64, lag: u64, book: &mut Book, dir: usize) {
+    let (size, peak, next, una, more) =
+        (p.segment_size.max(1), p.round_peak.max(p.last_peak), p.next, p.una, p.is_full(p.last_payload));
+    let Some(r) = p.restart.as_deref_mut() else { return };
+    if una <= r.from || una < r.round_end {
+        return;
+    }
+    if r.first == 0 {
+        r.first = u32::try_from(next.saturating_sub(r.from)).unwrap_or(u32::MAX);
+        // RFC 5681, section 4.1: the restart window is the initial window, ten segments since RFC 6928.
+        if r.first > size.saturating_mul(12) || r.prior < r.first.saturating_mul(2) || !more {
+            p.restart = None;
+            return;
+        }
+    } else {
+        r.rounds += 1;
+    }
+    r.round_end = next;
+    let done = r.rounds > 0 && peak >= r.prior - r.prior / 5;
+    if done || !more || r.rounds > 30 {
+        let rtt = p.rtt.smoothed().unwrap_or(0).saturating_add(lag);
+        if r.rounds > 0 {
+            let cost = u64::from(r.rounds).saturating_mul(rtt).min(now - r.at.min(now));
+            let detail = u64::from(r.prior) << 32 | u64::from(r.first);
+            book.add(Happening::IdleRestart, dir, Episode { at: r.at, cost, packets: [r.number, 0, 0], detail });
+        }
+        p.restart = None;
+    }
+}

@@ -1,0 +1,185 @@
+//! What limits a connection at each moment, and whose time it was when the next packet tells.
+
+use wire::{Flags, Segment};
+
+use super::{Connection, Facts, TO_SERVER, at_once};
+use crate::budget::{Budget, Limit};
+use crate::half::{Data, Late, START};
+use crate::resend::Class;
+
+/// The state between two packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Known(Limit),
+    /// Everything was acknowledged.
+    Quiet,
+    /// Data is out, and the last of it was a part-filled segment: the application had no more, or Nagle's rule held it.
+    Waiting,
+    /// The same after a pure ACK has come.
+    Answered,
+    /// Duplicate ACKs: a loss or reordering.
+    Suspect,
+}
+
+impl Connection {
+    #[inline]
+    pub(super) fn limit_now(&self) -> (State, usize) {
+        if self.established_at.is_none() {
+            return (State::Known(Limit::Handshake), TO_SERVER);
+        }
+        let out = |d: usize| self.halves[d].next.saturating_sub(self.halves[d].una);
+        let dir = if out(1) >= out(0) { 1 } else { 0 };
+        let h = &self.halves[dir];
+        let p = &self.halves[1 - dir];
+        if out(dir) == 0 {
+            // A closed window with everything acknowledged: the sender would go on if it could.
+            for d in [1, 0] {
+                let closed = &self.halves[1 - d];
+                if closed.zero_since > 0 && self.halves[d].fin.is_none() {
+                    return (State::Known(Limit::ReceiveWindow), d);
+                }
+            }
+            return (State::Quiet, dir);
+        }
+        if h.recovery.is_some() {
+            return (State::Known(Limit::LossRecovery), dir);
+        }
+        if h.duplicates > 0 || !h.sacked.is_empty() {
+            return (State::Suspect, dir);
+        }
+        if p.zero_since > 0 {
+            return (State::Known(Limit::ReceiveWindow), dir);
+        }
+        let size = h.segment_size;
+        // The last segment up to the window's edge is part-filled more often than not, so the edge is looked at first.
+        let at_edge = p.window_known && h.view.edge > START && h.view.edge < h.next + u64::from(size);
+        if at_edge && h.in_flight() > size && h.fin.is_none() {
+            return (State::Known(Limit::ReceiveWindow), dir);
+        }
+        // Both parts of the path under load against both at rest. 1 ms and a quarter: what scheduling adds on a LAN.
+        let rest = h.rtt.base().unwrap_or(0).saturating_add(p.rtt.base().unwrap_or(0));
+        let load =
+            h.rtt.loaded().or(h.rtt.base()).unwrap_or(0).saturating_add(p.rtt.loaded().or(p.rtt.base()).unwrap_or(0));
+        let queued = load > rest.saturating_add(rest / 4 + 1_000_000);
+        if !h.is_full(h.last_payload) || h.fin.is_some() {
+            // The last of the data has been sent, but the bottleneck is still at work on what stands in its queue.
+            let draining = queued && h.in_flight() / 4 >= size.max(1);
+            return (if draining { State::Known(Limit::PathRate) } else { State::Waiting }, dir);
+        }
+        let limit = if queued {
+            Limit::PathRate
+        } else if h.past_slow_start {
+            Limit::CongestionWindow
+        } else {
+            Limit::SlowStart
+        };
+        (State::Known(limit), dir)
+    }
+
+    /// Gives the time since the last packet to what limited it, in the light of the packet that ended it.
+    #[inline]
+    pub(super) fn share_out(&mut self, dir: usize, s: &Segment, elapsed: u64, lag: u64, facts: &Facts) {
+        let (state, of) = self.state;
+        let resent = matches!(facts.data, Data::Resent(c) if c != Class::Syn);
+        let new = facts.data == Data::New;
+        let handed_over = std::mem::take(&mut self.held);
+        if let Some(Late { excess, charged: Some((limit, time)), .. }) = facts.released {
+            self.budgets[dir].shift(limit, Limit::AckWaiting, excess.min(time));
+        }
+        let budget = &mut self.budgets[of];
+        if resent && dir == of {
+            budget.add(Limit::LossRecovery, elapsed.saturating_add(handed_over));
+            return;
+        }
+        match state {
+            State::Known(Limit::Handshake) => self.budgets[TO_SERVER].add(Limit::Handshake, elapsed),
+            State::Known(limit) => {
+                let path = self.halves[of].rtt.smoothed().unwrap_or(0).saturating_add(lag).max(2_000_000);
+                // New data after more than an RTT in which nothing happened: nothing but the application released it.
+                let by_itself = new
+                    && dir == of
+                    && elapsed > path
+                    && matches!(limit, Limit::SlowStart | Limit::CongestionWindow | Limit::PathRate);
+                let limit = if by_itself { Limit::Application } else { limit };
+                budget.add(limit, elapsed);
+                if let Some(late) = self.halves[of].late.as_mut().filter(|l| l.ack == s.number) {
+                    late.charged = Some((limit, elapsed));
+                }
+                if limit != Limit::Application {
+                    self.bulk[of] = limit;
+                }
+            }
+            State::Quiet => {
+                // The last ACK needs `lag` to reach the sender and for the data it releases to come here.
+                let travel = if new && s.payload > 0 { elapsed.min(lag) } else { 0 };
+                let bulk = if self.halves[dir].is_full(self.halves[dir].previous_payload) {
+                    self.bulk[dir]
+                } else {
+                    Limit::Application
+                };
+                self.budgets[dir].add(bulk, travel);
+                self.budgets[dir].add(Limit::Application, elapsed - travel);
+            }
+            State::Waiting | State::Answered
+                if dir != of
+                    && s.payload == 0
+                    && facts.advanced > 0
+                    && !s.flags.intersects(Flags::SYN | Flags::FIN | Flags::RST) =>
+            {
+                // A pure ACK: what comes after the last of them tells whether data stood waiting for it.
+                self.held = elapsed.saturating_add(handed_over);
+                self.held_for = (of, false);
+            }
+            State::Waiting => budget.add(Limit::Application, elapsed.saturating_add(handed_over)),
+            State::Answered => {
+                let h = &self.halves[of];
+                let waited = new && dir == of && elapsed <= at_once(lag);
+                // Nagle's rule holds back no full segment: one that follows the ACK of a whole flight had no room in
+                // the sender's window or buffer, and waited for the ACK's own delay only where that was late.
+                let no_room = waited && h.is_full(s.payload) && h.last_peak.max(h.round_peak) / 4 >= h.segment_size;
+                let late = facts.released.map_or(0, |l| l.excess).min(handed_over);
+                match (waited, no_room) {
+                    (true, true) => {
+                        budget.add(Limit::AckWaiting, late);
+                        budget.add(Limit::CongestionWindow, handed_over - late + elapsed);
+                    }
+                    (true, false) => budget.add(Limit::AckWaiting, handed_over + elapsed),
+                    (false, _) => budget.add(Limit::Application, handed_over + elapsed),
+                }
+            }
+            State::Suspect => {
+                // Until a resend (loss) or an advance (reordering) decides.
+                let all = elapsed.saturating_add(handed_over);
+                if dir != of && facts.advanced > 0 {
+                    budget.add(self.bulk[of], all);
+                } else {
+                    self.held = all;
+                    self.held_for = (of, true);
+                }
+            }
+        }
+    }
+
+    /// The budgets with the time in them that no packet will decide any more.
+    pub(crate) fn settled(&self) -> [Budget; 2] {
+        let mut budgets = self.budgets;
+        let (of, suspect) = self.held_for;
+        budgets[of].add(if suspect { Limit::LossRecovery } else { Limit::Application }, self.held);
+        budgets
+    }
+
+    /// Held time needs a state that asks the next packet about it; where there is none, it is decided at once.
+    #[inline]
+    pub(super) fn note_held(&mut self) {
+        let (of, suspect) = self.held_for;
+        match self.state.0 {
+            _ if self.held == 0 => {}
+            State::Suspect if suspect && self.state.1 == of => {}
+            State::Quiet | State::Waiting if !suspect => self.state = (State::Answered, of),
+            _ => {
+                self.budgets = self.settled();
+                self.held = 0;
+            }
+        }
+    }
+}
