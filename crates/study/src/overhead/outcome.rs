@@ -176,6 +176,7 @@ impl Table {
                 let of = of?;
                 let figure = format!("{:+.2} ({:+.2} to {:+.2})", of.value, of.low, of.high);
                 let (holds, text) = match () {
+                    () if noise.is_none() => (None, "too few slices of nothing against nothing to tell".into()),
                     () if reach > TRUSTED => {
                         (None, format!("too noisy here: nothing against nothing reaches ±{reach:.2} %"))
                     }
@@ -221,7 +222,7 @@ impl Table {
                 None => "too few slices".into(),
             };
             let ns = row.cpu_ns.map_or(String::new(), |e| format!("{:+.0} ns", e.value));
-            let p99 = if self.p99_ns.is_some() { format!("{:>27}", change(row.p99)) } else { String::new() };
+            let p99 = if self.p99_ns.is_some() { format!(" {:>26}", change(row.p99)) } else { String::new() };
             let beside = row.reference.map_or(String::new(), |r| format!("   reference {r}"));
             let (rate, cpu) = (change(row.rate), change(row.cpu));
             writeln!(out, "  {:<44}{rate:>27}{cpu:>27}{ns:>11}{p99}{beside}", row.name)?;
