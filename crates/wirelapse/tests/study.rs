@@ -168,3 +168,47 @@ fn two_studies_at_once_do_not_meet() {
         }
     }
 }
+
+#[test]
+fn the_quick_study_of_overhead_tells_of_every_way() {
+    tier::needs!(tier::Need::Root, tier::Need::Path("/sys/kernel/btf/vmlinux"));
+    let ended = wirelapse(&["overhead", "--quick", "--json", "--budget", "4s"]).output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    // Another tracer of this machine may hold the connection armed: the study then says that it cannot be trusted.
+    if ended.status.code() == Some(1) && said.contains("another tracer may be at work") {
+        tier::skip("the_quick_study_of_overhead_tells_of_every_way", said.trim());
+        return;
+    }
+    assert!(ended.status.success(), "{said}");
+    let told: serde_json::Value = serde_json::from_slice(&ended.stdout).unwrap();
+    let loads: Vec<_> = told["tables"].as_array().unwrap().iter().map(|t| t["load"].as_str().unwrap()).collect();
+    assert_eq!(loads, ["send_1024", "send_16384", "send_131072", "rr"]);
+    for table in told["tables"].as_array().unwrap() {
+        let keys = |of: &str| -> Vec<String> {
+            table[of].as_array().unwrap().iter().map(|row| row["key"].as_str().unwrap().to_owned()).collect()
+        };
+        assert!(table["rate"].as_f64().unwrap() > 0.0 && table["cpu_ns"].as_f64().unwrap() > 0.0);
+        let mut all = [keys("rows"), keys("missing")].concat();
+        all.sort_unstable();
+        all.dedup();
+        let mut expected: Vec<&str> =
+            ::study::overhead::ALL.iter().map(|way| way.key).filter(|k| *k != "nothing").collect();
+        expected.sort_unstable();
+        assert_eq!(all, expected);
+        assert!(keys("rows").contains(&"so_timestamping".to_owned()), "{:?}", table["missing"]);
+        let rr = table["load"] == "rr";
+        assert_eq!(table["p99_ns"].as_f64().is_some(), rr);
+        // What no run of seconds can tell is not told.
+        for verdict in table["verdicts"].as_array().unwrap() {
+            assert!(verdict["holds"].is_boolean() || verdict["holds"].is_null());
+        }
+    }
+}
+
+#[test]
+fn the_study_of_overhead_has_a_dry_run_and_refuses_what_it_cannot_do() {
+    let ended = wirelapse(&["overhead", "--dry-run"]).output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stdout).into_owned();
+    assert!(ended.status.success() && said.contains("about") && said.contains("every send"), "{said}");
+    assert_eq!(wirelapse(&["overhead", "--until", "1%"]).output().unwrap().status.code(), Some(2));
+}

@@ -176,6 +176,7 @@ impl Table {
                 let of = of?;
                 let figure = format!("{:+.2} ({:+.2} to {:+.2})", of.value, of.low, of.high);
                 let (holds, text) = match () {
+                    () if noise.is_none() => (None, "too few slices of nothing against nothing to tell".into()),
                     () if reach > TRUSTED => {
                         (None, format!("too noisy here: nothing against nothing reaches ±{reach:.2} %"))
                     }
@@ -221,7 +222,7 @@ impl Table {
                 None => "too few slices".into(),
             };
             let ns = row.cpu_ns.map_or(String::new(), |e| format!("{:+.0} ns", e.value));
-            let p99 = if self.p99_ns.is_some() { format!("{:>27}", change(row.p99)) } else { String::new() };
+            let p99 = if self.p99_ns.is_some() { format!(" {:>26}", change(row.p99)) } else { String::new() };
             let beside = row.reference.map_or(String::new(), |r| format!("   reference {r}"));
             let (rate, cpu) = (change(row.rate), change(row.cpu));
             writeln!(out, "  {:<44}{rate:>27}{cpu:>27}{ns:>11}{p99}{beside}", row.name)?;
@@ -257,5 +258,61 @@ impl Outcome {
             let _ = table.text(&mut out);
         }
         out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::overhead::Slice;
+    use crate::overhead::ways::find;
+
+    /// Pairs whose way has the rate of nothing times `factor`, with a spread of so many per cent.
+    fn pairs(key: &str, factor: f64, spread: f64) -> (&'static Way, Vec<Vec<Pair>>) {
+        let slice = |rate: f64| Slice { rate, cpu_ns: 1e9 / rate, p99_ns: None };
+        let pair = |i: usize| {
+            let off = spread / 100.0 * (i as f64 - 14.5) / 14.5;
+            Pair { way: slice(1e6 * factor * (1.0 + off)), nothing: slice(1e6) }
+        };
+        (find(key).unwrap(), (0..30).map(|i| vec![pair(i)]).collect())
+    }
+
+    fn table(noise: f64, unmatched: f64, every: f64) -> Table {
+        let pairs = vec![
+            pairs(ways::AGAIN, 1.0, noise),
+            pairs(ways::UNMATCHED, unmatched, 0.5),
+            pairs(ways::SAMPLED, 0.995, 0.5),
+            pairs(ways::FLOOR, 0.95, 0.5),
+            pairs(ways::EVERY, every, 0.5),
+        ];
+        Table::of(Load::Stream(1024), pairs, Vec::new(), 1)
+    }
+
+    fn verdicts(table: &Table) -> Vec<Option<bool>> {
+        table.verdicts.iter().map(|v| v.holds).collect()
+    }
+
+    #[test]
+    fn bars_hold_and_are_missed_by_the_figures() {
+        assert_eq!(verdicts(&table(0.5, 1.0, 0.94)), [Some(true); 3]);
+        assert_eq!(verdicts(&table(0.5, 0.97, 0.90)), [Some(false), Some(true), Some(false)]);
+        let above = table(0.5, 1.0, 0.90).above_floor.unwrap();
+        assert!(above.covers(-5.0) && above.half_width() < 0.5, "{above:?}");
+    }
+
+    #[test]
+    fn a_noisy_machine_gives_no_verdict() {
+        let table = table(20.0, 1.0, 0.94);
+        assert_eq!(verdicts(&table), [None; 3]);
+        assert!(table.verdicts[0].text.starts_with("too noisy here: nothing against nothing reaches ±"));
+    }
+
+    #[test]
+    fn the_text_has_every_way_and_the_reference() {
+        let mut text = String::new();
+        let mut table = table(0.5, 1.0, 0.94);
+        table.rows.push(Row::of(find("fentry_empty").unwrap(), &pairs("fentry_empty", 0.95, 0.1).1, 1));
+        table.text(&mut text).unwrap();
+        assert!(text.contains("1 KiB sends") && text.contains("reference -4.6 %") && text.contains("points"), "{text}");
     }
 }
