@@ -176,8 +176,10 @@ mod tests {
                 missed += windows.opened(now);
                 opened += 1;
             }
-            // One more or less for where the last period is cut; what is given up is told.
-            prop_assert!((periods - 1..=periods + 2).contains(&(opened + missed)), "{opened} and {missed} in {periods} periods");
+            // One more or less for where the last period is cut; what is given up is told. A thread that is late by more than a period
+            // each time may have the windows of four still before it.
+            let before_it = if late > u64::from(every) * WINDOW_NS { 4 } else { 0 };
+            prop_assert!((periods - 1 - before_it..=periods + 2).contains(&(opened + missed)), "{opened} and {missed} in {periods} periods");
             // Lateness of less than a period is always made up for.
             prop_assert!(missed == 0 || late > u64::from(every) * WINDOW_NS);
         }

@@ -148,7 +148,8 @@ impl Axis {
         let [low, high] = self.reach;
         let wanted = (high - low) / about.max(1) as f64;
         let power = 10f64.powf(wanted.log10().floor());
-        let step = [1.0, 2.0, 5.0, 10.0].into_iter().map(|m| m * power).find(|s| *s >= wanted * 0.999);
+        // A third more ticks than asked for rather than half of them.
+        let step = [1.0, 2.0, 5.0, 10.0].into_iter().map(|m| m * power).find(|s| *s >= wanted * 0.75);
         let Some(step) = step.filter(|s| s.is_finite() && *s > 0.0) else { return Vec::new() };
         let first = (low / step).ceil();
         (0..=about * 4)
