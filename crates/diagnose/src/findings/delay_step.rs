@@ -20,12 +20,16 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     if blocks.len() < 2 * SIDE {
         return None;
     }
-    let span = |part: &[crate::rtt::Block]| {
-        let mins = part.iter().map(|b| b.min);
-        (mins.clone().min().unwrap_or(0), mins.max().unwrap_or(0))
+    // Least and largest of all blocks up to each, and from each on.
+    let wider = |span: &mut (u64, u64), block: &crate::rtt::Block| {
+        *span = (span.0.min(block.min), span.1.max(block.min));
+        Some(*span)
     };
+    let before: Vec<_> = blocks.iter().scan((u64::MAX, 0), wider).collect();
+    let mut after: Vec<_> = blocks.iter().rev().scan((u64::MAX, 0), wider).collect();
+    after.reverse();
     let (at, before, after) = (SIDE..=blocks.len() - SIDE)
-        .map(|i| (i, span(&blocks[..i]), span(&blocks[i..])))
+        .map(|i| (i, before[i - 1], after[i]))
         .filter(|(_, b, a)| {
             let step = b.0.abs_diff(a.0);
             // The levels must not overlap, and each must be flat to a quarter of the step: a queue that fills is a slope.
