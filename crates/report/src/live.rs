@@ -12,12 +12,12 @@ pub const ROWS_OF_RECEIVES: u16 = 6;
 /// As [`ROWS_OF_RECEIVES`].
 pub const ROWS_OF_REQUESTS: u16 = 10;
 
-/// Shows text that a [`Canvas`] was drawn on, in the whole of the frame.
+/// Shows text that a [`crate::Canvas`] was drawn on, in the whole of the frame.
 pub fn text(frame: &mut Frame<'_>, text: &str) {
     frame.render_widget(styled(text), frame.area());
 }
 
-/// The text with its inks as styles: only what [`Canvas`] itself writes has to be understood.
+/// The text with its inks as styles: only what [`crate::Canvas`] itself writes has to be understood.
 fn styled(text: &str) -> Text<'static> {
     text.lines()
         .map(|line| {

@@ -72,7 +72,7 @@ pub struct Evidence {
     pub refused: Option<String>,
     /// TCP header bytes of frames with payload, and how many had so many.
     pub header_bytes: BTreeMap<u8, u64>,
-    /// The same of the first [`FIRST`] such frames.
+    /// The same of the first `FIRST` such frames.
     #[serde(default)]
     pub first_header_bytes: BTreeMap<u8, u64>,
     /// Frames with payload that bear a timestamp.

@@ -101,7 +101,7 @@ fn load(program: Option<&'static str>) -> Result<Object, Error> {
 /// The callbacks of each TCP connection of the caller's network namespace with this local or remote port, in no order.
 ///
 /// # Errors
-/// [`Error::Baseline`] where the kernel has no BPF timestamping; [`Error`] where it refuses otherwise.
+/// [`Error::Refused`] where the kernel has no BPF timestamping; [`Error`] where it refuses otherwise.
 pub fn callbacks(port: u16) -> Result<Vec<Callbacks>, Error> {
     changed(&load(None)?, port, NOTHING)
 }
@@ -120,7 +120,7 @@ impl Loaded {
     /// whoever attaches it.
     ///
     /// # Errors
-    /// [`Error::Baseline`] where this kernel does not load it, with the reason.
+    /// [`Error::Refused`] where this kernel does not load it, with the reason.
     pub fn load(baseline: Baseline, port: u16) -> Result<Self, Error> {
         Ok(Self { link: None, object: load(Some(baseline.program()))?, baseline, port })
     }
