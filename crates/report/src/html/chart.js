@@ -43,11 +43,14 @@
       this.reset.hidden = true;
       this.reset.addEventListener('click', () => this.zoom(plot.x.reach, plot.y.reach));
       this.width = 0;
+      this.fit();
       // Drawing changes the height, so it waits until the observer is done.
-      new ResizeObserver(() => requestAnimationFrame(() => {
-        const width = Math.round(this.box.clientWidth);
-        if (width > 0 && width !== this.width) { this.width = width; this.draw(); }
-      })).observe(this.box);
+      new ResizeObserver(() => requestAnimationFrame(() => this.fit())).observe(this.box);
+    }
+
+    fit() {
+      const width = Math.round(this.box.clientWidth);
+      if (width > 0 && width !== this.width) { this.width = width; this.draw(); }
     }
 
     legend(figure) {
