@@ -88,7 +88,7 @@ pub const TAGGED: &str = "tagged";
 pub const EVERY: &str = "every";
 
 /// All of them. A further way of tracing is one more entry.
-pub static ALL: [Way; 16] = [
+pub static ALL: [Way; 18] = [
     Way::new(NOTHING, "nothing", |_, _| Ok(Box::new(Nobody))),
     Way::new(AGAIN, "nothing, again (A/A)", |_, _| Ok(Box::new(Nobody))),
     // No connection can have port 0.
@@ -101,6 +101,12 @@ pub static ALL: [Way; 16] = [
     Way::new(EVERY, "every send", |p, c| Watching::start(tracer(p, Sampling::Every, STAMPS), c.others)),
     Way::new("every_tracepoints", "every send, by tracepoints", |p, c| {
         Watching::start(tracer(p, Sampling::Every, BackendChoice::Tracepoints), c.others)
+    }),
+    Way::new("receive", "every send, --receive", |p, c| {
+        Watching::start(Config { receive: true, ..tracer(p, Sampling::Every, STAMPS) }, c.others)
+    }),
+    Way::new("every_packet", "every send, --every-packet", |p, c| {
+        Watching::start(Config { packets: true, ..tracer(p, Sampling::Every, STAMPS) }, c.others)
     }),
     Way::new("tp_empty", "empty program, tp_btf/tcp_sendmsg_locked", |p, _| baseline(Baseline::Tracepoint, p)),
     Way::new("tp_addresses", "reads addresses, tp_btf/tcp_sendmsg_locked", |p, _| {
