@@ -2,9 +2,7 @@
 //!
 //! They are attached for a measurement of cost and for nothing else; `study overhead` is built on them.
 
-use std::os::fd::AsRawFd as _;
-
-use libbpf_rs::{Iter, Link, Object, ObjectBuilder};
+use libbpf_rs::{Link, Object, ObjectBuilder};
 
 use crate::layout::Plain;
 use crate::{Error, cgroup, object};
@@ -65,13 +63,10 @@ const ARM: u32 = 1;
 const DISARM: u32 = 2;
 
 fn changed(object: &Object, port: u16, change: u32) -> Result<Vec<Callbacks>, Error> {
-    let iterate = Error::bpf("cannot iterate over the sockets");
     let tasks = object::map(object, "tasks")?;
     object::write_only(&tasks, &Task { port: port.into(), change })?;
     let link = object::attach(object, "flags")?;
-    let mut bytes = Vec::new();
-    let mut iter = Iter::new(&link).map_err(iterate)?;
-    std::io::Read::read_to_end(&mut iter, &mut bytes).map_err(Error::system("cannot iterate over the sockets"))?;
+    let bytes = object::iterate(&link)?;
     Ok(bytes.chunks_exact(2).map(|pair| Callbacks { operations: pair[0], socket: pair[1] }).collect())
 }
 
@@ -132,9 +127,7 @@ impl Loaded {
     pub fn attach(&mut self) -> Result<(), Error> {
         let name = self.baseline.program();
         self.link = Some(if self.baseline.arms() {
-            let cgroup = cgroup::open(&cgroup::mount()?)?;
-            let link =
-                object::program(&self.object, name)?.attach_cgroup(cgroup.as_raw_fd()).map_err(Error::bpf(name))?;
+            let link = object::attach_cgroup(&self.object, name, &cgroup::open(&cgroup::mount()?)?)?;
             changed(&self.object, self.port, ARM)?;
             link
         } else {

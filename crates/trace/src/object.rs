@@ -2,9 +2,14 @@
 
 use std::cell::RefCell;
 use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Read as _;
 use std::os::fd::AsFd as _;
+use std::os::fd::AsRawFd as _;
 
-use libbpf_rs::{Link, MapCore as _, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject, PrintLevel, ProgramMut};
+use libbpf_rs::{
+    Iter, Link, MapCore as _, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject, PrintLevel, ProgramMut,
+};
 
 use crate::Error;
 use crate::layout::{Plain, RawConfig};
@@ -137,6 +142,42 @@ pub(crate) fn program_id(object: &Object, name: &'static str) -> Result<u32, Err
 /// Attaches a program by its section name.
 pub(crate) fn attach(object: &Object, name: &'static str) -> Result<Link, Error> {
     program(object, name)?.attach().map_err(Error::bpf(name))
+}
+
+/// Attaches a program to a cgroup.
+pub(crate) fn attach_cgroup(object: &Object, name: &'static str, cgroup: &File) -> Result<Link, Error> {
+    program(object, name)?.attach_cgroup(cgroup.as_raw_fd()).map_err(Error::bpf("cannot attach to the cgroup"))
+}
+
+/// Runs an iterator over the sockets of the caller's network namespace; gives what it wrote.
+pub(crate) fn iterate(iterator: &Link) -> Result<Vec<u8>, Error> {
+    let mut written = Vec::new();
+    let mut iter = Iter::new(iterator).map_err(Error::bpf("cannot iterate over the sockets"))?;
+    iter.read_to_end(&mut written).map_err(Error::system("cannot iterate over the sockets"))?;
+    Ok(written)
+}
+
+/// The only entry of a per-CPU array of counters, each summed over the CPUs; `None` where it cannot be read. `T` is of 64-bit
+/// counters only.
+pub(crate) fn sum_per_cpu<T: Plain>(map: &MapHandle) -> Option<T> {
+    let per_cpu = map.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY).ok().flatten()?;
+    let mut sum = vec![0u64; size_of::<T>() / 8];
+    for cpu in per_cpu {
+        for (total, part) in sum.iter_mut().zip(cpu.chunks_exact(8)) {
+            *total += u64::from_ne_bytes(part.try_into().unwrap_or_default());
+        }
+    }
+    let bytes: Vec<u8> = sum.iter().flat_map(|n| n.to_ne_bytes()).collect();
+    T::from_bytes(&bytes)
+}
+
+/// Fills a queue of free rows with their numbers; gives it.
+pub(crate) fn free_list(object: &Object, name: &'static str, rows: u32) -> Result<MapHandle, Error> {
+    let free = map(object, name)?;
+    for number in 0..rows {
+        free.update(&[], &number.to_ne_bytes(), MapFlags::ANY).map_err(Error::bpf("cannot fill the free list"))?;
+    }
+    Ok(free)
 }
 
 /// Writes the only entry of an array map.

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use libbpf_rs::query::{LinkInfoIter, ProgInfoIter};
-use libbpf_rs::{Iter, Link, MapHandle, ProgramType};
+use libbpf_rs::{Link, MapHandle, ProgramType};
 
 use crate::Error;
 use crate::layout::{Pass, RawControl};
@@ -71,11 +71,7 @@ impl Passes {
     fn walk(&self, sockets: &Link) -> Result<Vec<u8>, Error> {
         let mut written = Vec::new();
         for network in &self.networks {
-            let bytes = &mut written;
-            network.within(|| {
-                let mut iter = Iter::new(sockets).map_err(Error::bpf("cannot iterate over the sockets"))?;
-                std::io::Read::read_to_end(&mut iter, bytes).map_err(Error::system("cannot iterate over the sockets"))
-            })?;
+            written.extend(network.within(|| object::iterate(sockets))?);
         }
         Ok(written)
     }

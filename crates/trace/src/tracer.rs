@@ -1,7 +1,6 @@
 //! The tracer: from a [`Config`] to a stream of events.
 
 use std::fs::File;
-use std::os::fd::AsRawFd as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +12,7 @@ use model::{Conversion, Coverage, Event, Lost, Monotonic, Nanos, Realtime, Sampl
 use crate::aim::{Processes, set_addresses};
 use crate::decode::{self, Record};
 use crate::inbox::{self, Inbox};
-use crate::layout::{Pass, Plain, RawControl, RawLost, RawRow, RawSlot, WINDOW_NS};
+use crate::layout::{Pass, Plain, RawConfig, RawControl, RawLost, RawRow, RawSlot, WINDOW_NS};
 use crate::object::{self, Sizes};
 use crate::packets::{self, Assembly, Packets, Wanted};
 use crate::passes::Passes;
@@ -41,6 +40,7 @@ pub struct Summary {
 struct Hold {
     backend: Backend,
     cgroup: File,
+    raw: RawConfig,
     /// The program of socket operations.
     sockops: &'static str,
     /// The programs on tracepoints.
@@ -133,14 +133,14 @@ impl Tracer {
     fn timestamping(config: &Config, sizes: Sizes) -> Result<Self, Error> {
         let (cgroup, raw) = programs::raw_config(config, sizes)?;
         let object = programs::load_timestamping(&raw, sizes)?;
-        let hold = Hold { backend: Backend::Timestamping, cgroup, sockops: "timestamping", stages: Vec::new() };
+        let hold = Hold { backend: Backend::Timestamping, cgroup, raw, sockops: "timestamping", stages: Vec::new() };
         Self::attached(object, config, sizes, hold)
     }
 
     fn tracepoints(config: &Config, sizes: Sizes) -> Result<Self, Error> {
         let (cgroup, raw) = programs::raw_config(config, sizes)?;
         let (object, stages) = programs::load_tracepoints(&raw, sizes)?;
-        let hold = Hold { backend: Backend::Tracepoints, cgroup, sockops: "following", stages };
+        let hold = Hold { backend: Backend::Tracepoints, cgroup, raw, sockops: "following", stages };
         Self::attached(object, config, sizes, hold)
     }
 
@@ -156,23 +156,20 @@ impl Tracer {
         for program in ["forked", "exited"].iter().chain(&self.hold.stages) {
             self.links.push(object::attach(&self.object, program)?);
         }
-        let link = object::program(&self.object, self.hold.sockops)?
-            .attach_cgroup(self.hold.cgroup.as_raw_fd())
-            .map_err(Error::bpf("cannot attach to the cgroup"))?;
+        let link = object::attach_cgroup(&self.object, self.hold.sockops, &self.hold.cgroup)?;
         self.links.push(link);
         if self.config.receive {
-            let (_, raw) = programs::raw_config(&self.config, self.sizes)?;
             let (receiving, pick_up) =
-                Receiving::start(&self.object, &raw, self.sizes, self.config.arrivals_per_connection)?;
+                Receiving::start(&self.object, &self.hold.raw, self.sizes, self.config.arrivals_per_connection)?;
             if let Some(before) = self.receiving.replace(receiving) {
                 self.receive_lost += before.lost();
             }
             self.passes().after_follow = Some(pick_up);
         }
         if self.config.packets || self.config.udp {
-            let (_, raw) = programs::raw_config(&self.config, self.sizes)?;
             let wanted = Wanted { tcp: self.config.packets, udp: self.config.udp };
-            let (packets, assembly) = Packets::start(&self.object, &raw, self.sizes, &self.hold.cgroup, wanted)?;
+            let (packets, assembly) =
+                Packets::start(&self.object, &self.hold.raw, self.sizes, &self.hold.cgroup, wanted)?;
             self.inbox.lock().unwrap_or_else(PoisonError::into_inner).assembly = Some(assembly);
             self.packets = Some(packets);
         }
@@ -214,10 +211,7 @@ impl Tracer {
 
     /// Everything but the attaching.
     fn prepare(object: Object, config: &Config, sizes: Sizes, hold: Hold) -> Result<Self, Error> {
-        let free = object::map(&object, "free_rows")?;
-        for number in 0..sizes.rows {
-            free.update(&[], &number.to_ne_bytes(), MapFlags::ANY).map_err(Error::bpf("cannot fill the free list"))?;
-        }
+        let free = object::free_list(&object, "free_rows", sizes.rows)?;
         set_addresses(&object, &config.target)?;
         let inbox = Arc::new(Mutex::new(Inbox::default()));
         let tick = clock::tick();
@@ -399,18 +393,9 @@ impl Tracer {
 
     /// What was lost up to now.
     pub fn lost(&self) -> Lost {
-        let mut sum = [0u64; size_of::<RawLost>() / 8];
-        if let Ok(Some(per_cpu)) = self.losses.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY) {
-            for cpu in per_cpu {
-                for (total, part) in sum.iter_mut().zip(cpu.chunks_exact(8)) {
-                    *total += u64::from_ne_bytes(part.try_into().unwrap_or_default());
-                }
-            }
-        }
-        let bytes: Vec<u8> = sum.iter().flat_map(|n| n.to_ne_bytes()).collect();
+        let Some(raw) = object::sum_per_cpu::<RawLost>(&self.losses) else { return Lost::default() };
         let inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
         let joined = inbox.assembly.as_ref().map(Assembly::lost).unwrap_or_default();
-        let Some(raw) = RawLost::from_bytes(&bytes) else { return Lost::default() };
         Lost {
             ring_buffer: raw.ring_buffer,
             slots_full: raw.slots_full,
@@ -460,7 +445,7 @@ impl Tracer {
 
     /// How to read a moment of the trace on the wall clock: the best of a few readings.
     pub fn clock(&self) -> Conversion<Monotonic, Realtime> {
-        clock::to_wall()
+        timestamping::conversion()
     }
 
     /// The bytes of kernel memory that all maps together can take; none of it grows while tracing.

@@ -18,10 +18,9 @@ mod record;
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::Read as _;
-use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, OwnedFd};
 
-use libbpf_rs::{Iter, Link, MapCore as _, MapFlags, MapHandle, Object};
+use libbpf_rs::{Link, MapCore as _, MapFlags, MapHandle, Object};
 use model::{Event, Lost};
 
 pub(crate) use assembly::Assembly;
@@ -167,11 +166,7 @@ impl Packets {
             match at {
                 At::Section => links.push(object::attach(&object, program)?),
                 At::Passes => passes.push(object::attach(&object, program)?),
-                At::Cgroup => links.push(
-                    object::program(&object, program)?
-                        .attach_cgroup(cgroup.as_raw_fd())
-                        .map_err(Error::bpf("cannot attach to the cgroup"))?,
-                ),
+                At::Cgroup => links.push(object::attach_cgroup(&object, program, cgroup)?),
             }
         }
         let packets = Self {
@@ -193,10 +188,7 @@ impl Packets {
     pub(crate) fn pick_up(&self) -> Result<(), Error> {
         for network in namespace::all_networks()? {
             for pass in &self.passes {
-                network.within(|| {
-                    let mut iter = Iter::new(pass).map_err(Error::bpf("cannot iterate over the sockets"))?;
-                    iter.read_to_end(&mut Vec::new()).map_err(Error::system("cannot iterate over the sockets"))
-                })?;
+                network.within(|| object::iterate(pass))?;
             }
         }
         Ok(())
@@ -236,21 +228,9 @@ impl Packets {
         Ok(())
     }
 
-    fn counted(&self) -> Option<RawPacketLost> {
-        let per_cpu = self.losses.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY).ok().flatten()?;
-        let mut sum = [0u64; size_of::<RawPacketLost>() / 8];
-        for cpu in per_cpu {
-            for (total, part) in sum.iter_mut().zip(cpu.chunks_exact(8)) {
-                *total += u64::from_ne_bytes(part.try_into().unwrap_or_default());
-            }
-        }
-        let bytes: Vec<u8> = sum.iter().flat_map(|n| n.to_ne_bytes()).collect();
-        RawPacketLost::from_bytes(&bytes)
-    }
-
     /// What the kernel part lost.
     pub(crate) fn lost(&self) -> Lost {
-        let Some(raw) = self.counted() else { return Lost::default() };
+        let Some(raw) = object::sum_per_cpu::<RawPacketLost>(&self.losses) else { return Lost::default() };
         Lost {
             packet_ring_buffer: raw.packet_ring_buffer,
             packet_no_room: raw.no_room,
@@ -265,7 +245,7 @@ impl Packets {
     /// Segments that TCP sent again on the followed connections, by its own tracepoint: what the marks of the packets can be
     /// held against.
     pub fn retransmitted_segments(&self) -> u64 {
-        self.counted().map_or(0, |raw| raw.retransmitted_segments)
+        object::sum_per_cpu(&self.losses).map_or(0, |raw: RawPacketLost| raw.retransmitted_segments)
     }
 
     /// The bytes of kernel memory that its maps can take.

@@ -62,10 +62,7 @@ impl Receiving {
         }
         let slots = slots.next_power_of_two().max(16);
         let (object, no_ready) = load(Some(sends), raw, sizes, slots)?;
-        let free = object::map(&object, "free_receive_rows")?;
-        for number in 0..sizes.rows {
-            free.update(&[], &number.to_ne_bytes(), MapFlags::ANY).map_err(Error::bpf("cannot fill the free list"))?;
-        }
+        object::free_list(&object, "free_receive_rows", sizes.rows)?;
         let (stamps, no_driver_rx) = match receive_stamps() {
             Ok(socket) => (Some(socket), None),
             Err(error) => (None, Some(format!("the kernel takes no receive stamps: {error}"))),
@@ -116,16 +113,7 @@ impl Receiving {
 
     /// The counters of this probe; all others are zero.
     pub(crate) fn lost(&self) -> Lost {
-        let mut sum = [0u64; size_of::<RawReceiveLost>() / 8];
-        if let Ok(Some(per_cpu)) = self.losses.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY) {
-            for cpu in per_cpu {
-                for (total, part) in sum.iter_mut().zip(cpu.chunks_exact(8)) {
-                    *total += u64::from_ne_bytes(part.try_into().unwrap_or_default());
-                }
-            }
-        }
-        let bytes: Vec<u8> = sum.iter().flat_map(|n| n.to_ne_bytes()).collect();
-        let Some(raw) = RawReceiveLost::from_bytes(&bytes) else { return Lost::default() };
+        let Some(raw) = object::sum_per_cpu::<RawReceiveLost>(&self.losses) else { return Lost::default() };
         Lost {
             receive_ring_buffer: raw.ring_buffer,
             receive_slots_full: raw.slots_full,

@@ -9,13 +9,13 @@ mod sample;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use libbpf_rs::{Link, MapCore as _, MapFlags, MapHandle, Object, ObjectBuilder, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Link, MapCore as _, MapFlags, MapHandle, Object, RingBuffer, RingBufferBuilder};
 
 use model::{Moment, Reading};
 
 use crate::aim::{Processes, aim, set_addresses};
-use crate::layout::{CONFIG_AT_CLOSE, CONFIG_AT_CONNECT, Pass, Plain as _, RawControl};
-use crate::object;
+use crate::layout::{CONFIG_AT_CLOSE, CONFIG_AT_CONNECT, Pass, RawControl};
+use crate::object::{self, Sizes};
 use crate::passes::Passes;
 use crate::{Error, Target, clock};
 
@@ -52,15 +52,9 @@ impl Watcher {
             Moment::Close => CONFIG_AT_CLOSE,
         };
         object::quiet();
-        let mut open = ObjectBuilder::default()
-            .name("wirelapse")
-            .and_then(|builder| builder.open_memory(WATCH))
-            .map_err(Error::bpf("cannot open the BPF object"))?;
-        for mut map in open.maps_mut() {
-            if map.name() == ".rodata.config" {
-                map.set_initial_value(raw.as_bytes()).map_err(Error::bpf("cannot configure the BPF programs"))?;
-            }
-        }
+        // It has no arena.
+        let sizes = Sizes { rows: 0, slots: 0, ring: 1 << 20 };
+        let open = object::open(WATCH, "wirelapse", &raw, sizes)?;
         let object = object::load(open).map_err(|reason| Error::Refused { what: "watch", reason })?;
         set_addresses(&object, target)?;
 

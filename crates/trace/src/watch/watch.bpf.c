@@ -36,22 +36,17 @@ struct tcp_sock___watch {
 
 #pragma clang attribute pop
 
-struct owner_info {
-	__u32 pid; /* in the watcher's pid namespace */
-	char comm[16];
-};
-
 /* Who opened a socket. Copied from a listener to its children. */
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC | BPF_F_CLONE);
 	__type(key, int);
-	__type(value, struct owner_info);
+	__type(value, struct owner);
 } owners SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 20);
+	__uint(max_entries, 4096);
 } records SEC(".maps");
 
 /* Samples that found the ring buffer full. */
@@ -62,7 +57,7 @@ struct {
 	__uint(max_entries, 1);
 } lost SEC(".maps");
 
-static __always_inline void fill(struct sample_record *record, const struct tcp_sock *tp, const struct owner_info *owner,
+static __always_inline void fill(struct sample_record *record, const struct tcp_sock *tp, const struct owner *owner,
 				 __u64 cookie, __u8 moment)
 {
 	const struct sock *sk = (const struct sock *)tp;
@@ -102,7 +97,7 @@ SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(state_set, const struct sock *sk, int from, int to)
 {
 	struct sample_record record = {};
-	struct owner_info *owner;
+	struct owner *owner;
 	struct tcp_sock *tp;
 	__u8 moment;
 
@@ -110,7 +105,7 @@ int BPF_PROG(state_set, const struct sock *sk, int from, int to)
 		return 0;
 	/* The task that connects or listens makes these two changes itself; the others may come in softirq. */
 	if (to == TCP_SYN_SENT || to == TCP_LISTEN) {
-		struct owner_info fresh = { .pid = current_pid() };
+		struct owner fresh = { .pid = current_pid() };
 
 		if (by_process() && !pid_is_target(fresh.pid))
 			return 0;
@@ -150,7 +145,7 @@ int look(struct bpf_iter__tcp *ctx)
 	struct sock_common *common = ctx->sk_common;
 	struct control *now_set = control();
 	struct sample_record record = {};
-	struct owner_info *known;
+	struct owner *known;
 	const struct sock *sk;
 	struct tcp_sock *tp;
 	__u8 state;
@@ -164,7 +159,6 @@ int look(struct bpf_iter__tcp *ctx)
 	state = sk->__sk_common.skc_state;
 	known = bpf_sk_storage_get(&owners, tp, NULL, 0);
 	if (now_set->pass == PASS_FOLLOW) {
-		struct owner_info fresh = {};
 		struct socket_alloc *alloc;
 		struct owner *owner;
 		__u64 inode;
@@ -176,9 +170,7 @@ int look(struct bpf_iter__tcp *ctx)
 		owner = bpf_map_lookup_elem(&inodes, &inode);
 		if (!owner)
 			return 0;
-		fresh.pid = owner->pid;
-		__builtin_memcpy(fresh.comm, owner->comm, sizeof(fresh.comm));
-		bpf_sk_storage_get(&owners, tp, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
+		bpf_sk_storage_get(&owners, tp, owner, BPF_SK_STORAGE_GET_F_CREATE);
 		return 0;
 	}
 	if (state == TCP_LISTEN || state == TCP_CLOSE || state == TCP_SYN_SENT || state == TCP_SYN_RECV)
