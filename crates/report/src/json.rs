@@ -34,6 +34,10 @@ impl<'a> Object<'a> {
         }
     }
 
+    pub fn flag(&mut self, key: &str, value: bool) {
+        self.raw(key, if value { "true" } else { "false" });
+    }
+
     /// Text without a character that needs escaping: names that this program itself defines, addresses.
     pub fn word(&mut self, key: &str, word: &str) {
         self.key(key);

@@ -6,8 +6,11 @@ mod receiving;
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, Write};
 
-use model::{Congestion, Connection, ConnectionId, ConnectionTotals, Coverage, Event, Leg, Lost, Opening, Send};
-use stats::Quantile;
+use model::{
+    Congestion, Connection, ConnectionId, ConnectionTotals, Coverage, Event, Instant, Leg, Lost, Monotonic, Opening,
+    Send,
+};
+use stats::{Distribution, Quantile};
 use store::Provenance;
 
 use crate::Summary;
@@ -112,11 +115,7 @@ impl<W: Write> Ndjson<W> {
                         o.number("inferred", stats.inferred);
                         o.number("error_ns", stats.error.0);
                         o.number("sum_ns", stats.times.sum());
-                        o.number_or_null("min_ns", stats.times.min());
-                        for (key, quantile) in QUANTILES {
-                            o.number_or_null(key, stats.times.quantile(quantile));
-                        }
-                        o.number_or_null("max_ns", stats.times.max());
+                        spread(o, &stats.times);
                     });
                 }
             });
@@ -201,23 +200,11 @@ impl<W: Write> Ndjson<W> {
     }
 
     fn send(&mut self, s: &Send) -> io::Result<()> {
-        // Taken out for the time of the line, because the line borrows the buffer beside it.
-        let ends = std::mem::take(&mut self.ends);
-        let known = ends.get(&s.connection);
-        let written = self.line("send", |o| {
+        self.with_ends(s.connection, "send", |o, known| {
             o.number("connection", s.connection.0);
             o.number("pid", s.owner.pid);
             o.text("comm", &s.owner.comm.to_string());
-            match known {
-                Some((local, remote)) => {
-                    o.word("local", local);
-                    o.word("remote", remote);
-                }
-                None => {
-                    o.raw("local", "null");
-                    o.raw("remote", "null");
-                }
-            }
+            addresses(o, known);
             o.number("first_seq", s.first_seq.0);
             o.number("bytes", s.bytes);
             o.number("at_ns", s.stamps.send.as_nanos());
@@ -256,9 +243,7 @@ impl<W: Write> Ndjson<W> {
             o.number("merged_bytes", s.merged.bytes);
             o.number_or_null("oldest_tcp_ns", s.oldest_tcp_wait().map(|n| n.0));
             o.number("retransmissions", s.retransmissions);
-        });
-        self.ends = ends;
-        written
+        })
     }
 }
 
@@ -272,6 +257,32 @@ const LEGS: [(&str, Leg); 5] = [
 
 const QUANTILES: [(&str, Quantile); 4] =
     [("p50_ns", Quantile::P50), ("p90_ns", Quantile::P90), ("p99_ns", Quantile::P99), ("p99_9_ns", Quantile::P999)];
+
+/// The least, the quantiles and the most of some times.
+fn spread(o: &mut Object<'_>, times: &Distribution) {
+    o.number_or_null("min_ns", times.min());
+    for (key, quantile) in QUANTILES {
+        o.number_or_null(key, times.quantile(quantile));
+    }
+    o.number_or_null("max_ns", times.max());
+}
+
+fn moment(o: &mut Object<'_>, key: &str, at: Option<Instant<Monotonic>>) {
+    o.number_or_null(key, at.map(Instant::as_nanos));
+}
+
+fn addresses(o: &mut Object<'_>, ends: Option<&Ends>) {
+    match ends {
+        Some((local, remote)) => {
+            o.word("local", local);
+            o.word("remote", remote);
+        }
+        None => {
+            o.raw("local", "null");
+            o.raw("remote", "null");
+        }
+    }
+}
 
 const fn opening(opening: Opening) -> &'static str {
     match opening {

@@ -1,19 +1,11 @@
 //! The lines of packets and datagrams, and what the summary says of them.
 
-use model::{Datagram, DatagramLeg, DatagramStamps, Dropped, Instant, Monotonic, Packet};
+use model::{Datagram, DatagramLeg, DatagramStamps, Dropped, Packet};
 use stats::Distribution;
 
-use super::QUANTILES;
+use super::{moment, spread};
 use crate::json::Object;
 use crate::packets::{Datagrams, Drops, Packets};
-
-fn moment(o: &mut Object<'_>, key: &str, at: Option<Instant<Monotonic>>) {
-    o.number_or_null(key, at.map(Instant::as_nanos));
-}
-
-fn flag(o: &mut Object<'_>, key: &str, value: bool) {
-    o.raw(key, if value { "true" } else { "false" });
-}
 
 fn dropped(o: &mut Object<'_>, dropped: Option<&Dropped>) {
     match dropped {
@@ -34,7 +26,7 @@ pub(super) fn packet(o: &mut Object<'_>, p: &Packet) {
     o.number("segments", p.segments);
     o.number("wire_bytes", p.wire_bytes());
     o.word("flags", &p.flags.to_string());
-    flag(o, "retransmission", p.retransmission);
+    o.flag("retransmission", p.retransmission);
     moment(o, "sched_at_ns", p.sched);
     moment(o, "driver_at_ns", p.driver);
     moment(o, "ack_at_ns", p.ack);
@@ -80,11 +72,7 @@ pub(super) fn datagram(o: &mut Object<'_>, d: &Datagram) {
 fn times(o: &mut Object<'_>, key: &str, times: &Distribution) {
     o.object(key, |o| {
         o.number("n", times.n());
-        o.number_or_null("min_ns", times.min());
-        for (key, quantile) in QUANTILES {
-            o.number_or_null(key, times.quantile(quantile));
-        }
-        o.number_or_null("max_ns", times.max());
+        spread(o, times);
     });
 }
 

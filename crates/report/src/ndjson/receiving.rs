@@ -1,9 +1,9 @@
 //! The lines of receives and requests, and what the summary says of them.
 
-use model::{Instant, Monotonic, Part, Receive, ReceiveLeg, ReceiveStage, Request, Role};
+use model::{Part, Receive, ReceiveLeg, ReceiveStage, Request, Role};
 use stats::Distribution;
 
-use super::{Ends, QUANTILES};
+use super::{Ends, addresses, moment, spread};
 use crate::LegStats;
 use crate::json::Object;
 use crate::{BASES, Receives, Requests};
@@ -32,23 +32,6 @@ const PARTS: [(&str, Part); 7] = [
     ("transfer_ns", Part::Transfer),
 ];
 
-fn moment(o: &mut Object<'_>, key: &str, at: Option<Instant<Monotonic>>) {
-    o.number_or_null(key, at.map(Instant::as_nanos));
-}
-
-fn addresses(o: &mut Object<'_>, ends: Option<&Ends>) {
-    match ends {
-        Some((local, remote)) => {
-            o.word("local", local);
-            o.word("remote", remote);
-        }
-        None => {
-            o.raw("local", "null");
-            o.raw("remote", "null");
-        }
-    }
-}
-
 pub(super) fn receive(o: &mut Object<'_>, r: &Receive, ends: Option<&Ends>) {
     o.number("connection", r.connection.0);
     o.number("pid", r.reader.pid);
@@ -63,7 +46,7 @@ pub(super) fn receive(o: &mut Object<'_>, r: &Receive, ends: Option<&Ends>) {
     for (key, leg) in LEGS {
         o.number_or_null(key, r.leg(leg).ok().flatten().map(|n| n.0));
     }
-    o.raw("out_of_order", if r.out_of_order { "true" } else { "false" });
+    o.flag("out_of_order", r.out_of_order);
     o.number("queued", r.queued);
     o.number("receive_buffer", r.buffer);
     o.number("receive_buffer_used", r.buffer_used);
@@ -100,11 +83,7 @@ pub(super) fn request(o: &mut Object<'_>, r: &Request, ends: Option<&Ends>) {
 
 fn times(o: &mut Object<'_>, times: &Distribution) {
     o.number("sum_ns", times.sum());
-    o.number_or_null("min_ns", times.min());
-    for (key, quantile) in QUANTILES {
-        o.number_or_null(key, times.quantile(quantile));
-    }
-    o.number_or_null("max_ns", times.max());
+    spread(o, times);
 }
 
 fn leg(o: &mut Object<'_>, stats: &LegStats) {
