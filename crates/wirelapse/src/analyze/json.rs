@@ -272,11 +272,10 @@ impl ser::SerializeStruct for Object<'_, '_> {
     type Ok = ();
     type Error = Error;
 
-    #[inline]
+    // Where each name is known, so that copying it is a store or two instead of a call.
+    #[inline(always)]
     fn serialize_field<T: Serialize + ?Sized>(&mut self, key: &'static str, value: &T) -> Result<(), Error> {
         let out = &mut *self.0.out;
-        // Room for the name and a figure at once.
-        out.reserve(key.len() + 24);
         out.push(b'"');
         out.extend_from_slice(key.as_bytes());
         out.extend_from_slice(b"\":");
