@@ -114,6 +114,8 @@ fn every_received_byte_has_all_stages_in_order_beside_tracepoints() {
 fn a_bulk_reader_gets_as_many_bytes_as_are_told_and_as_the_sender_wrote() {
     tier::needs!(Need::Root, BTF);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    // A segment of loopback's own size would hold a whole write: smaller ones, so that a frame has several.
+    traffic::set(&listener, libc::IPPROTO_TCP, libc::TCP_MAXSEG, 16_000);
     let port = listener.local_addr().unwrap().port();
     let mut trace = Trace::start(&receiving(port));
     let (mut client, server) = traffic::accept_one(&listener);
