@@ -19,17 +19,6 @@ impl Hue {
     /// Lines that are there to compare with: predictions, references, grids of blocks.
     pub const NEUTRAL: Self = Self(6);
 
-    /// The hue of a leg, the same in every plot.
-    pub const fn of(leg: model::Leg) -> Self {
-        Self(match leg {
-            model::Leg::Tcp => 0,
-            model::Leg::Qdisc => 3,
-            model::Leg::Nic => 2,
-            model::Leg::Network => 1,
-            model::Leg::Total => 6,
-        })
-    }
-
     /// The hue of the nth of several series.
     pub const fn nth(n: usize) -> Self {
         Self((n % 6) as u8)

@@ -3,7 +3,9 @@
 use model::{Leg, Nanos, Sampling, WaitReason};
 use stats::{Distribution, Quantile};
 
+use super::others::words_of;
 use super::{Facts, meaning};
+use crate::family::Family;
 use crate::{Aggregate, Summary, quantity};
 
 /// Fewer acknowledged sends than this show what happened to them, and say little of what is usual.
@@ -13,20 +15,26 @@ pub(crate) fn paragraphs(summary: &Summary, facts: &Facts) -> Vec<String> {
     vec![sentences(summary, facts).join(" ")]
 }
 
-/// One sentence each, the most important first.
+/// One sentence each, the most important first: requests tell of the whole way, so they come before its parts.
 pub(crate) fn sentences(summary: &Summary, facts: &Facts) -> Vec<String> {
+    let first = [Family::AtClient, Family::AtServer];
+    let others = Family::ALL.into_iter().filter(|family| *family != Family::Sends && !first.contains(family));
+    let mut sentences: Vec<String> = first.into_iter().flat_map(|family| words_of(summary, family)).collect();
+    let then: Vec<String> = others.flat_map(|family| words_of(summary, family)).collect();
     let total = summary.total();
-    if total.leg(Leg::Total).times.n() == 0 {
-        return vec![nothing(summary, facts)];
+    if total.leg(Leg::Total).times.n() > 0 {
+        sentences.extend(dominant(total, facts));
+        sentences.extend(waiting(total));
+        sentences.extend(exceptions(total, facts));
+    } else if total.sends > 0 || sentences.len() + then.len() == 0 {
+        sentences.push(nothing(summary, facts));
     }
-    let mut sentences = dominant(total, facts);
-    sentences.extend(waiting(total));
-    sentences.extend(exceptions(total, facts));
+    sentences.extend(then);
     sentences
 }
 
 /// A figure and its unit do not part at the end of a line.
-fn whole(text: impl ToString) -> String {
+pub(super) fn whole(text: impl ToString) -> String {
     text.to_string().replace(' ', "\u{a0}")
 }
 
