@@ -7,8 +7,8 @@ mod synthetic;
 use std::path::Path;
 use std::process::Command;
 
-use model::{ConnectionId, Coverage, Event, Instant, Leg, Lost, Send, Stamps};
-use store::Writer;
+use model::{ConnectionId, Coverage, Event, Instant, Leg, Lost, Nanos, Send, Stamps};
+use store::{Writer, study};
 
 const CHECK: &str = r"
 import glob, json, sys
@@ -32,16 +32,104 @@ else:
 print(json.dumps([int(r) if not isinstance(r, str) else r for r in rows] + [joined]))
 ";
 
-fn check(reader: &str, modules: &str) {
-    tier::needs!(tier::Need::Program("python3"));
+const CHECK_STUDY: &str = r"
+import json, sys
+reader, run = sys.argv[1], sys.argv[2]
+def parts(table): return f'{run}/{table}.parquet/*.parquet'
+if reader == 'duckdb':
+    import duckdb
+    one = lambda query: duckdb.sql(query).fetchall()[0]
+    rows = one(f'''SELECT count(*), sum(goodput_bits_per_second)::BIGINT, count(latency_p50_ns), count(broken)
+        FROM '{parts('trials')}' ''')
+    series = one(f'''SELECT count(*), sum(goodput_down_bits_per_second)::BIGINT, max(receive_buffer_bytes)
+        FROM '{parts('series')}' JOIN '{parts('factors')}' USING (trial) WHERE level = '5ms' ''')
+    pings = one(f'''SELECT count(*), count(round_trip_ns), min(probe) FROM '{parts('pings')}' ''')
+    compared = one(f'''SELECT count(*), max(what) FROM '{parts('comparisons')}' ''')
+else:
+    if reader == 'pandas':
+        import pandas
+        read = lambda table: pandas.read_parquet(f'{run}/{table}.parquet')
+        join = lambda a, b: a.merge(b, on='trial')
+        pick = lambda table, which: table[which]
+    else:
+        import polars
+        read = lambda table: polars.read_parquet(parts(table))
+        join = lambda a, b: a.join(b, on='trial')
+        pick = lambda table, which: table.filter(which)
+    t, p, c, f = read('trials'), read('pings'), read('comparisons'), read('factors')
+    rows = (len(t), t['goodput_bits_per_second'].sum(), t['latency_p50_ns'].count(), t['broken'].count())
+    s = join(read('series'), pick(f, f['level'] == '5ms'))
+    series = (len(s), s['goodput_down_bits_per_second'].sum(), s['receive_buffer_bytes'].max())
+    pings = (len(p), p['round_trip_ns'].count(), p['probe'].min())
+    compared = (len(c), c['what'].max())
+print(json.dumps([r if isinstance(r, str) else int(r) for r in (*rows, *series, *pings, *compared)]))
+";
+
+/// The Python that has the modules; tells of the skip where there is none.
+fn python(reader: &str, modules: &str) -> Option<&'static Path> {
     let own = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/python/bin/python"));
     let python = if own.exists() { own } else { Path::new("python3") };
     let has = Command::new(python).args(["-c", &format!("import {modules}")]).output().unwrap();
     if !has.status.success() {
         tier::skip(&format!("{}::{reader}", module_path!()), &format!("needs the Python modules {modules}"));
-        return;
+        return None;
     }
+    Some(python)
+}
 
+fn answer(python: &Path, script: &str, reader: &str, run: &Path) -> serde_json::Value {
+    let got = Command::new(python).args(["-c", script, reader]).arg(run).output().unwrap();
+    assert!(got.status.success(), "{}", String::from_utf8_lossy(&got.stderr));
+    serde_json::from_slice(&got.stdout).unwrap()
+}
+
+/// The tables of a study that was killed after two parts: every other trial at 5 ms, each with a series and probes.
+fn check_study(reader: &str, modules: &str) {
+    tier::needs!(tier::Need::Program("python3"));
+    let Some(python) = python(reader, modules) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = study::Writer::open(dir.path(), Nanos(0)).unwrap();
+    let trial = |number: u64| study::Rows {
+        trial: study::Trial {
+            trial: number,
+            plan: "p".into(),
+            broken: (number == 3).then(|| "missed".into()),
+            responses: [("goodput".to_owned(), 1e6 * number as f64)].into(),
+            ..study::Trial::default()
+        },
+        factors: vec![study::Factor {
+            trial: number,
+            factor: "delay".into(),
+            level: if number % 2 == 0 { "0" } else { "5ms" }.into(),
+        }],
+        series: (0..10)
+            .map(|i| study::Point {
+                trial: number,
+                at_ns: i,
+                goodput_down_bits_per_second: (i > 0).then_some(100.0),
+                receive_buffer_bytes: Some(number * 10 + i),
+                ..study::Point::default()
+            })
+            .collect(),
+        pings: [("udp", Some(5)), ("icmp", None)]
+            .map(|(probe, round_trip_ns)| study::Ping { trial: number, probe: probe.into(), at_ns: 1, round_trip_ns })
+            .into(),
+    };
+    // Parts are closed with the trials that end at 10 and 20 s; the last one is lost.
+    for number in 0..6 {
+        writer.add(&trial(number), Nanos::from_secs(5 * number)).unwrap();
+    }
+    drop(writer);
+    assert_eq!(std::fs::read_dir(dir.path().join("trials.parquet")).unwrap().count(), 2, "two parts");
+    let compared = study::Comparison { what: "delay 5ms against 0".into(), ..study::Comparison::default() };
+    study::write_comparisons(dir.path(), &[compared]).unwrap();
+    let want = serde_json::json!([5, 10_000_000, 0, 1, 20, 1_800, 39, 10, 5, "icmp", 1, "delay 5ms against 0"]);
+    assert_eq!(answer(python, CHECK_STUDY, reader, dir.path()), want, "{reader}");
+}
+
+fn check(reader: &str, modules: &str) {
+    tier::needs!(tier::Need::Program("python3"));
+    let Some(python) = python(reader, modules) else { return };
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run");
     let start = synthetic::provenance().start_ns;
@@ -84,23 +172,23 @@ fn check(reader: &str, modules: &str) {
         0,
         sends.len()
     ]);
-    let got = Command::new(python).args(["-c", CHECK, reader]).arg(&path).output().unwrap();
-    assert!(got.status.success(), "{}", String::from_utf8_lossy(&got.stderr));
-    let got: serde_json::Value = serde_json::from_slice(&got.stdout).unwrap();
-    assert_eq!(got, want, "{reader}");
+    assert_eq!(answer(python, CHECK, reader, &path), want, "{reader}");
 }
 
 #[test]
 fn duckdb_reads_the_tables() {
     check("duckdb", "duckdb");
+    check_study("duckdb", "duckdb");
 }
 
 #[test]
 fn pandas_reads_the_tables() {
     check("pandas", "pandas, pyarrow");
+    check_study("pandas", "pandas, pyarrow");
 }
 
 #[test]
 fn polars_reads_the_tables() {
     check("polars", "polars");
+    check_study("polars", "polars");
 }

@@ -9,6 +9,7 @@ use crate::analysis::{self, percent, percent_of, quantity, quantity_of};
 use crate::chart::{Chart, Line};
 use crate::engine::Study;
 use crate::plan::Plan;
+use crate::setting::Workload;
 use crate::trial::Trial;
 
 /// A table for people.
@@ -199,8 +200,8 @@ pub fn of_plan(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
 pub fn effects_table(part: usize, plan: &Plan, trials: &[Trial], seed: u64, verdict: &mut Vec<String>) -> Table {
     let found = analysis::effects(part, plan, trials, seed);
     let title = format!(
-        "effects on {} (n = {} complete blocks, {} incomplete)",
-        plan.response, found.blocks, found.incomplete_blocks
+        "{}: effects on {} (n = {} complete blocks, {} incomplete)",
+        plan.name, plan.response, found.blocks, found.incomplete_blocks
     );
     let mut table = Table::new(&title, &["effect", "size", "p (Holm)"]);
     let mut seen = Vec::new();
@@ -215,7 +216,7 @@ pub fn effects_table(part: usize, plan: &Plan, trials: &[Trial], seed: u64, verd
         if !effect.size.covers(0.0) && effect.holm_p <= stats::LEVEL {
             seen.push((
                 effect.size.value.abs(),
-                format!("{what}: {size} {} (n = {} blocks)", plan.response, effect.size.n),
+                format!("{}: {what}: {size} {} (n = {} blocks)", plan.name, plan.response, effect.size.n),
             ));
         }
     }
@@ -234,10 +235,14 @@ pub fn effects_table(part: usize, plan: &Plan, trials: &[Trial], seed: u64, verd
     table
 }
 
-/// What first principles say of a combination, where they do: goodput under a rate, a window or loss.
+/// What first principles say of a combination, where they do: goodput under a rate, a window or loss; exchanges over a path.
 pub fn prediction(plan: &Plan, levels: &[usize]) -> Option<f64> {
     let setup = plan.setup(levels).ok()?;
-    (plan.response == "goodput").then(|| crate::predict::goodput(&setup)).flatten()
+    match (plan.response.as_str(), setup.workload) {
+        ("goodput", Workload::Stream) => crate::predict::goodput(&setup),
+        ("transactions", Workload::Rr | Workload::Crr) => crate::predict::exchanges(&setup),
+        _ => None,
+    }
 }
 
 /// The same between real hosts: the shortest round trip of the combination's trials stands for the path's.

@@ -291,9 +291,12 @@ impl Connection {
         if self.halves[dir].limit == 0 {
             self.halves[dir].limit = segment_limit(&self.halves, dir).unwrap_or(0);
         }
+        // What the peer sent behind its ACK: the application may have had nothing to send until that came.
+        let question = self.halves[1 - dir].last_data_at;
         let h = &mut self.halves[dir];
         let Some(late) = h.late.take() else { return };
-        if now - late.at > at_once(lag) {
+        let answers = question > late.at && now - question.min(now) >= lag - lag / 4;
+        if answers || now - late.at > at_once(lag) {
             return;
         }
         let full = h.is_full(s.payload);

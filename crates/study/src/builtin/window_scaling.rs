@@ -137,6 +137,10 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
             "n",
         ],
     );
+    let mut ceiling = Table::new(
+        "scaling off: 65,535 bytes a round trip, by the round trip that TCP measured under this load",
+        &["delay each way", "round trip (srtt)", "65,535 B a round trip", "goodput", "of that", "n"],
+    );
     for (part, plan) in study.plans.iter().enumerate() {
         for (d, delay) in plan.factors[0].levels.iter().enumerate() {
             let predict = |level: usize| conclusion::prediction(plan, &[d, level]);
@@ -145,6 +149,18 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
                 let what = format!("Window scaling off at one side ({delay} each way)");
                 let holm_p = comparison.student_p;
                 c.compared.push(Compared { what, response: "goodput".into(), comparison, holm_p, predicted });
+            }
+            let off = |response: &str| analysis::estimate(trials, part, &[d, 1], response, seed);
+            if let (Some(round_trip), Some(goodput)) = (off("round_trip"), off("goodput")) {
+                let most = predict::window(predict::UNSCALED_WINDOW_BYTES, round_trip.value / 1e9);
+                ceiling.rows.push(vec![
+                    delay.clone(),
+                    quantity("round_trip", round_trip.value),
+                    quantity("goodput", most),
+                    quantity("goodput", goodput.value),
+                    format!("{:.1} %", goodput.value / most * 100.0),
+                    goodput.n.to_string(),
+                ]);
             }
             for (level, name) in [(0, "on"), (1, "off")] {
                 let mean = |response: &str| {
@@ -189,7 +205,7 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
     }
     conclusion::correct(&mut c.compared);
     c.verdict = c.compared.iter().map(Compared::sentence).collect();
-    c.tables.extend([beside, memory]);
+    c.tables.extend([beside, ceiling, memory]);
     c.verdict.extend(cost(study, trials, seed));
     c.notes.push(format!(
         "prediction: the least of {} (framing), the receive buffer's bound and, with scaling off, 65,535 bytes a round \
