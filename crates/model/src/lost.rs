@@ -77,8 +77,11 @@ counters! {
     receive_left_out: "runs of the receiving side's programs that the kernel left out",
     /// Received bytes that sampling passed over.
     receive_unsampled_bytes: "received bytes that sampling passed over",
-    /// Bytes that were read though their arrival was not seen: they lay there when tracing began, or were passed over.
-    receive_unseen_bytes: "bytes read whose arrival was not seen",
+    /// Bytes that were read and had come before tracing began.
+    receive_unseen_bytes: "bytes read that had come before tracing began",
+    /// Bytes whose arrival the kernel did not tell of, because it left the programs out. They are delivered as receives that have no
+    /// stage but `read`; where nobody read them, they are counted here alone.
+    receive_untold_bytes: "received bytes of whose arrival the kernel did not tell",
     /// Received segments that were not read when their socket was closed.
     receive_never_read: "received segments that the application never read",
     /// Received segments that were not yet read when tracing ended.

@@ -135,6 +135,12 @@ fn packets(config: &Config, tried: &dyn Fn(Result<(), String>) -> State, list: &
             without(&segments, "drops"),
         ),
         (
+            "received_drops",
+            "for which socket a dropped packet was (Linux 6.11): received packets of TCP and UDP that the kernel throws away",
+            "drops of received datagrams that UDP had taken for their socket, a full one's among them",
+            without(&segments, "drops").and_then(|()| without(&segments, "received drops")),
+        ),
+        (
             "udp",
             "each datagram of UDP sockets (--udp): the tracepoints of every_packet, programs of the target's cgroup (without \
              --cgroup, of the whole machine) for every packet received and every UDP socket made, and receive stamps for all \
@@ -151,7 +157,8 @@ fn packets(config: &Config, tried: &dyn Fn(Result<(), String>) -> State, list: &
         ),
         (
             "udp_send_connected",
-            "when a connected UDP socket was written to: fentry programs on all UDP sends of the machine",
+            "when a connected UDP socket was written to: fentry programs on all UDP sends of the machine, or, where those do not \
+             load, the tracepoint sys_enter, which runs for every system call of the machine",
             "stage send for unconnected sockets alone, by programs of the cgroup",
             without(&datagrams, "stage send"),
         ),

@@ -272,9 +272,12 @@ impl Connection {
     #[inline]
     pub(super) fn released(&mut self, dir: usize, s: &Segment, now: u64, lag: u64) {
         self.find_limit(dir);
+        // What the peer sent behind its ACK: the application may have had nothing to send until that came.
+        let question = self.halves[1 - dir].last_data_at;
         let h = &mut self.halves[dir];
         let Some(late) = h.late.take() else { return };
-        if now - late.at > at_once(lag) {
+        let answers = question > late.at && now - question.min(now) >= lag - lag / 4;
+        if answers || now - late.at > at_once(lag) {
             return;
         }
         let full = h.is_full(s.payload);

@@ -73,32 +73,70 @@ const NEEDED: [(&str, For, At); 15] = [
     ("find_udp", For::Udp, At::Passes),
 ];
 
-/// What can be had in more than one way, the best first; an empty way is to do without.
-struct Choice {
-    of: For,
-    ways: &'static [&'static [&'static str]],
-    /// What is not seen in the last way; `None` where the last way is as good, or all that there is.
+/// One way to have something.
+struct Way {
+    /// Its programs; none is to do without.
+    programs: &'static [&'static str],
+    /// What is not seen this way.
     without: Option<&'static str>,
 }
+
+impl Way {
+    const fn whole(programs: &'static [&'static str]) -> Self {
+        Self { programs, without: None }
+    }
+
+    const fn lacking(programs: &'static [&'static str], without: &'static str) -> Self {
+        Self { programs, without: Some(without) }
+    }
+}
+
+/// What can be had in more than one way, the best first.
+struct Choice {
+    of: For,
+    ways: &'static [Way],
+}
+
+/// The program that sees system calls begin.
+const CALLS: &str = "call_begins";
 
 const CHOICES: [Choice; 3] = [
     Choice {
         of: For::Both,
-        ways: &[&["packet_dropped"], &["packet_dropped_before_6_11"], &[]],
-        without: Some("drops: the tracepoint kfree_skb gives no reason on this kernel (Linux 5.17 brought it)"),
+        ways: &[
+            Way::whole(&["packet_dropped"]),
+            Way::lacking(
+                &["packet_dropped_before_6_11"],
+                "received drops: this kernel's kfree_skb does not tell for which socket a packet was (Linux 6.11 brought that). \
+                 Seen are datagrams that UDP had taken for their socket, a full one's among them; a received packet of TCP that \
+                 is dropped is mostly not seen",
+            ),
+            Way::lacking(&[], "drops: the tracepoint kfree_skb gives no reason on this kernel (Linux 5.17 brought it)"),
+        ],
     },
     Choice {
         of: For::Udp,
-        ways: &[&["udp_ready", "udp_read"], &["udp_enqueued", "udp_read_v4", "udp_read_v6"], &[]],
-        without: Some(
-            "stages ready and read of datagrams: this kernel has no tracepoints sk_data_ready and sock_recv_length \
-             (Linux 6.3 brought them) and lets no fexit program load",
-        ),
+        ways: &[
+            Way::whole(&["udp_ready", "udp_read"]),
+            Way::whole(&["udp_enqueued", "udp_read_v4", "udp_read_v6"]),
+            Way::lacking(
+                &[],
+                "stages ready and read of datagrams: this kernel has no tracepoints sk_data_ready and sock_recv_length \
+                 (Linux 6.3 brought them) and lets no fexit program load",
+            ),
+        ],
     },
     Choice {
         of: For::Udp,
-        ways: &[&["sends_any_v4", "sends_any_v6"], &[]],
-        without: Some("stage send of datagrams of connected sockets: this kernel lets no fentry program load"),
+        ways: &[
+            Way::whole(&["sends_any_v4", "sends_any_v6"]),
+            Way::whole(&[CALLS]),
+            Way::lacking(
+                &[],
+                "stage send of datagrams of connected sockets: this kernel lets no fentry program load and has no tracepoint \
+                 sys_enter",
+            ),
+        ],
     },
 ];
 
@@ -131,6 +169,8 @@ pub struct Packets {
     arriving: MapHandle,
     missing: Vec<String>,
     wanted: Wanted,
+    /// System calls are seen to begin.
+    calls: bool,
     unfinished: u64,
     _stamps: Option<OwnedFd>,
     _object: Object,
@@ -161,6 +201,7 @@ impl Packets {
             missing.push("names of drop reasons: the kernel's type information has no enum skb_drop_reason".into());
             Reasons::default()
         });
+        let calls = attach.iter().any(|(program, _)| *program == CALLS);
         let (mut links, mut passes) = (Vec::new(), Vec::new());
         for (program, at) in attach {
             match at {
@@ -177,6 +218,7 @@ impl Packets {
             arriving: object::map(&object, "arriving")?,
             missing,
             wanted,
+            calls,
             unfinished: 0,
             _stamps: stamps,
             _object: object,
@@ -207,7 +249,14 @@ impl Packets {
         let udp = "sk_data_ready and sock_recv_length run for all sockets, programs of the target's cgroup (without --cgroup: of \
                    the whole machine) for all packets received and all sockets made, and the kernel stamps every packet \
                    received, a reading of the clock each";
-        [(true, all), (self.wanted.tcp, tcp), (self.wanted.udp, udp)].into_iter().filter(|w| w.0).map(|w| w.1).collect()
+        let calls = "the tracepoint sys_enter, which times the send of connected UDP sockets where fentry is not to be had, runs for \
+                     every system call of this machine, and returns at the first look where it does not send or its process is \
+                     not traced";
+        [(true, all), (self.wanted.tcp, tcp), (self.wanted.udp, udp), (self.calls, calls)]
+            .into_iter()
+            .filter(|w| w.0)
+            .map(|w| w.1)
+            .collect()
     }
 
     /// Detaches everything; what was gathered stays to be read.
@@ -217,10 +266,16 @@ impl Packets {
 
     /// Hands on what had not come to the driver, or to its socket's queue, when everything was detached.
     pub(crate) fn give_up_rest(&mut self, assembly: &mut Assembly, out: &mut VecDeque<Event>) -> Result<(), Error> {
-        for map in [&self.on_way, &self.arriving] {
-            for key in map.keys().collect::<Vec<_>>() {
-                let Ok(Some(bytes)) = map.lookup(&key, MapFlags::ANY) else { continue };
-                assembly.take(&bytes, out)?;
+        for key in self.on_way.keys().collect::<Vec<_>>() {
+            let Ok(Some(bytes)) = self.on_way.lookup(&key, MapFlags::ANY) else { continue };
+            assembly.take(&bytes, out)?;
+            self.unfinished += 1;
+        }
+        for cpu in self.arriving.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY).ok().flatten().unwrap_or_default() {
+            if let Some((skb, record)) = cpu.split_first_chunk::<8>()
+                && u64::from_ne_bytes(*skb) != 0
+            {
+                assembly.take(record, out)?;
                 self.unfinished += 1;
             }
         }
@@ -251,7 +306,7 @@ impl Packets {
     /// The bytes of kernel memory that its maps can take.
     pub(crate) const fn memory() -> u64 {
         // Entries with their keys and the table's own 64 bytes.
-        16_384 * (128 + 16 + 64) + 4096 * (128 + 8 + 64) + 16_384 * (16 + 8 + 64) + 4096 * (64 + 64)
+        16_384 * (128 + 16 + 64) + 16_384 * (32 + 8 + 64) + 4096 * (64 + 64)
     }
 }
 
@@ -263,7 +318,7 @@ fn load(sends: Option<&Object>, raw: &RawConfig, sizes: Sizes, wanted: Wanted) -
             NEEDED.iter().filter(|(_, of, _)| wanted.includes(*of)).map(|&(name, _, at)| (name, at)).collect();
         for (choice, &way) in CHOICES.iter().zip(&way) {
             if wanted.includes(choice.of) {
-                attach.extend(choice.ways[way].iter().map(|&name| (name, At::Section)));
+                attach.extend(choice.ways[way].programs.iter().map(|&name| (name, At::Section)));
             }
         }
         let mut object = object::open(object::PACKETS, "wirelapse_pk", raw, sizes)?;
@@ -291,8 +346,8 @@ fn load(sends: Option<&Object>, raw: &RawConfig, sizes: Sizes, wanted: Wanted) -
                 let missing = CHOICES
                     .iter()
                     .zip(&way)
-                    .filter(|(choice, way)| wanted.includes(choice.of) && **way + 1 == choice.ways.len())
-                    .filter_map(|(choice, _)| choice.without.map(str::to_owned))
+                    .filter(|(choice, _)| wanted.includes(choice.of))
+                    .filter_map(|(choice, way)| choice.ways[*way].without.map(str::to_owned))
                     .collect();
                 return Ok(Loaded { object, attach, missing });
             }
@@ -300,7 +355,7 @@ fn load(sends: Option<&Object>, raw: &RawConfig, sizes: Sizes, wanted: Wanted) -
         };
         // The reason names the program that does not load: where there is another way to what it gives, that is next.
         let next = CHOICES.iter().zip(&mut way).find(|(choice, way)| {
-            choice.ways[**way].iter().any(|&name| names(&reason, name)) && **way + 1 < choice.ways.len()
+            choice.ways[**way].programs.iter().any(|&name| names(&reason, name)) && **way + 1 < choice.ways.len()
         });
         match next {
             Some((_, way)) => *way += 1,

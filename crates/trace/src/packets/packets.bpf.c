@@ -28,8 +28,42 @@ struct sk_backlog {
 	atomic_t rmem_alloc;
 };
 struct sock___packets {
+	void *sk_bpf_storage; /* 5.2 */
 	struct sk_backlog sk_backlog;
 };
+struct skb_frag___packets {
+	__u64 first_word;
+};
+struct skb_shared_info___packets {
+	__u8 nr_frags;
+	struct skb_frag___packets frags[1];
+};
+struct file___packets {
+	void *private_data;
+};
+struct fdtable___packets {
+	unsigned int max_fds;
+	struct file___packets **fd;
+};
+struct files_struct___packets {
+	struct fdtable___packets *fdt;
+};
+struct task_struct___packets {
+	struct files_struct___packets *files;
+};
+struct socket___packets {
+	struct sock *sk;
+};
+#ifdef __TARGET_ARCH_arm64
+struct user_pt_regs___packets {
+	__u64 regs[31];
+};
+#else
+struct pt_regs___packets {
+	unsigned long di;
+	unsigned long dx;
+};
+#endif
 struct udp_sock {
 	struct inet_sock inet;
 };
@@ -94,6 +128,13 @@ enum { MSG_PEEK = 2, MSG_ERRQUEUE = 0x2000 };
 enum { NETDEV_TX_BUSY = 0x10 };
 /* include/uapi/linux/tcp.h */
 enum { TCP_FLAG_FIN = 1, TCP_FLAG_SYN = 2 };
+
+/* skb_frag_t: the same sizes and places whether it is bio_vec (before 6.9) or skb_frag, so not relocated. */
+struct fragment {
+	__u64 page;
+	__u32 length;
+	__u32 offset;
+};
 
 /* Headers as they are on the wire: RFC 791, RFC 8200, RFC 768. */
 struct ipv4_header {
@@ -171,11 +212,11 @@ struct {
 	__uint(max_entries, 4096);
 } answered SEC(".maps");
 
-/* On the way from the packet scheduler to the driver, by the skb's address; or, for a GSO packet of TCP, which may be cut up on that
- * way, by its socket and sequence number. */
+/* On the way from the packet scheduler to the driver, by the skb's address; or, for a GSO packet, which may be cut up on that way, by
+ * what its first segment shares with it: of TCP its socket and sequence number, of UDP where its payload begins in memory. */
 struct way {
 	__u64 what;
-	__u64 seq; /* above bit 32: set for a GSO packet */
+	__u64 seq; /* above bit 32: 1 for a GSO packet of TCP, 2 for one of UDP */
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -197,26 +238,27 @@ struct {
 	__uint(max_entries, 1);
 } hands SEC(".maps");
 
-/* Datagrams that UDP has taken for a socket and that are not in its queue yet, by the skb's address. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__type(key, __u64);
-	__type(value, struct packet_record);
-	__uint(max_entries, 4096);
-} arriving SEC(".maps");
-
-/* The one among them that this CPU is working on. */
+/* The datagram that UDP has taken for a socket on this CPU and that is not in the socket's queue yet. */
+struct arriving {
+	__u64 skb; /* 0: none; ARRIVING_UNKNOWN where its address cannot be had */
+	struct packet_record record;
+};
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__type(key, __u32);
-	__type(value, __u64);
+	__type(value, struct arriving);
 	__uint(max_entries, 1);
-} arriving_here SEC(".maps");
+} arriving SEC(".maps");
+/* No address: of kernel memory, the upper 16 bits are all set. */
+#define ARRIVING_UNKNOWN (1ull << 62)
 
 /* Calls that send a datagram, by thread. */
 struct sending {
 	__u64 at;
-	__u64 sk;
+	__u64 cookie; /* of its socket, where the call has come to UDP */
+	__u64 sk; /* its address, where the system call is what is seen */
+	__u32 left; /* datagrams that the call may still send */
+	__u32 pad;
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -405,6 +447,23 @@ static __always_inline bool full_socket(__u32 state)
 	return state != TCP_TIME_WAIT && state != TCP_NEW_SYN_RECV;
 }
 
+/* Whether anybody keeps anything in the storage of this socket: where not, it is not followed, and this one load says so. Not for
+ * what is no full socket: that has no such field. */
+static __always_inline bool has_storage(const struct sock *sk)
+{
+	return ((const struct sock___packets *)sk)->sk_bpf_storage != NULL;
+}
+
+/* Whether a packet of this socket, as it stands in the skb, may be one that is followed. */
+static __always_inline bool may_be_followed(const struct sock *sk)
+{
+	__u32 state = sk->__sk_common.skc_state;
+
+	if (state == TCP_NEW_SYN_RECV)
+		return wanted.tcp;
+	return state != TCP_TIME_WAIT && has_storage(sk) && ipv4_or_6(sk);
+}
+
 /* The packet's device is in its socket's network namespace: beyond, the packet is somebody else's. */
 static __always_inline bool at_home(const struct sk_buff *skb, const struct sock *sk)
 {
@@ -539,14 +598,31 @@ static __always_inline bool leaves(struct packet_record *record, struct sk_buff 
 	return true;
 }
 
+/* Where the payload begins that is not in the linear part. Nothing else on the way has it there. */
+static __always_inline bool frags_of(struct way *way, const struct sk_buff *skb)
+{
+	const struct skb_shared_info___packets *shared = (const void *)shared_of(skb);
+	struct fragment first;
+
+	if (!BPF_CORE_READ(shared, nr_frags) || bpf_core_read(&first, sizeof(first), &shared->frags))
+		return false;
+	way->what = first.page;
+	way->seq = 2ull << 32 | first.offset;
+	return true;
+}
+
 static __always_inline void way_of(struct way *way, const struct sk_buff *skb, const struct sock *sk,
 				   const struct packet_record *record)
 {
 	way->what = (__u64)skb;
 	way->seq = 0;
-	if (record->kind == RECORD_PACKET && record->segments > 1) {
+	if (record->segments <= 1)
+		return;
+	if (record->kind == RECORD_PACKET) {
 		way->what = (__u64)sk;
 		way->seq = 1ull << 32 | record->first_seq;
+	} else {
+		frags_of(way, skb);
 	}
 }
 
@@ -561,7 +637,7 @@ int BPF_PROG(packet_queued, struct sk_buff *skb)
 	struct way way;
 	__u64 thread;
 
-	if (!sk || !ipv4_or_6(sk) || !at_home(skb, sk))
+	if (!sk || !may_be_followed(sk) || !at_home(skb, sk))
 		return 0;
 	hand = in_hand();
 	if (hand && hand->skb == (__u64)skb) {
@@ -575,9 +651,9 @@ int BPF_PROG(packet_queued, struct sk_buff *skb)
 	if (record.kind == RECORD_DATAGRAM) {
 		thread = bpf_get_current_pid_tgid();
 		call = bpf_map_lookup_elem(&sendings, &thread);
-		if (call && call->sk == record.cookie) {
+		if (call && (call->cookie == record.cookie || call->sk == (__u64)sk) && call->left) {
 			record.first = call->at;
-			bpf_map_delete_elem(&sendings, &thread);
+			call->left--;
 		}
 	}
 	way_of(&way, skb, sk, &record);
@@ -598,8 +674,12 @@ static __always_inline struct packet_record *find(struct way *way, const struct 
 	way->what = (__u64)skb;
 	way->seq = 0;
 	found = bpf_map_lookup_elem(&on_way, way);
-	if (found || !full_socket(sk->__sk_common.skc_state) || sk->sk_protocol != IPPROTO_TCP)
+	if (found || !full_socket(sk->__sk_common.skc_state))
 		return found;
+	if (sk->sk_protocol == IPPROTO_UDP)
+		return wanted.udp && frags_of(way, skb) ? bpf_map_lookup_elem(&on_way, way) : NULL;
+	if (sk->sk_protocol != IPPROTO_TCP || !wanted.tcp)
+		return NULL;
 	if (!bpf_sk_storage_get(&streams, (struct sock *)sk, NULL, 0) || !headers_of(skb, IPPROTO_TCP, &headers))
 		return NULL;
 	way->what = (__u64)sk;
@@ -615,7 +695,7 @@ int BPF_PROG(packet_started, struct sk_buff *skb)
 	struct in_hand *hand;
 	struct way way;
 
-	if (!sk || !ipv4_or_6(sk))
+	if (!sk || !may_be_followed(sk))
 		return 0;
 	hand = in_hand();
 	if (!hand || hand->skb)
@@ -693,7 +773,7 @@ int BPF_PROG(ack_came, struct sock *sk, struct sk_buff *skb)
 	const struct tcp_sock *tp;
 	__u32 ack;
 
-	if (!bpf_sk_storage_get(&streams, sk, NULL, 0))
+	if (!has_storage(sk) || !bpf_sk_storage_get(&streams, sk, NULL, 0))
 		return 0;
 	tp = TCP_SOCK(sk);
 	if (!tp)
@@ -844,12 +924,12 @@ int find_udp(struct bpf_iter__udp *ctx)
 
 static __always_inline void sending_begins(__u64 cookie)
 {
-	struct sending call = { .at = bpf_ktime_get_ns(), .sk = cookie };
+	struct sending call = { .at = bpf_ktime_get_ns(), .cookie = cookie, .left = 1 };
 	__u64 thread = bpf_get_current_pid_tgid();
 	struct sending *there = bpf_map_lookup_elem(&sendings, &thread);
 
 	/* Where both hooks are there, the first one's time stands. Another call's is old. */
-	if (there && there->sk == cookie && call.at - there->at < 1000000)
+	if (there && there->left && there->cookie == cookie && call.at - there->at < 1000000)
 		return;
 	bpf_map_update_elem(&sendings, &thread, &call, BPF_ANY);
 }
@@ -892,6 +972,58 @@ int BPF_PROG(sends_any_v6, struct sock *sk)
 	return 0;
 }
 
+/* Numbers of system calls that send by one socket: write, writev, sendto, sendmsg, sendmmsg. */
+#ifdef __TARGET_ARCH_arm64
+enum { CALL_WRITE = 64, CALL_WRITEV = 66, CALL_SENDTO = 206, CALL_SENDMSG = 211, CALL_SENDMMSG = 269 };
+#else
+enum { CALL_WRITE = 1, CALL_WRITEV = 20, CALL_SENDTO = 44, CALL_SENDMSG = 46, CALL_SENDMMSG = 307 };
+#endif
+
+/* Where functions cannot be watched: the system call begins in which a datagram is sent. What it is about is found by the
+ * descriptor: the socket whose packet comes out must be that one. */
+SEC("tp_btf/sys_enter")
+int BPF_PROG(call_begins, struct pt_regs *regs, long id)
+{
+	const struct task_struct___packets *task;
+	const struct fdtable___packets *table;
+	const struct file___packets *file = NULL;
+	const struct file___packets **files;
+	const struct socket___packets *socket;
+	struct sending call = { .left = 1 };
+	__u64 thread, fd, datagrams = 1;
+
+	if (id != CALL_SENDTO && id != CALL_SENDMSG && id != CALL_SENDMMSG && id != CALL_WRITE && id != CALL_WRITEV)
+		return 0;
+	if (by_process() && !pid_is_target(current_pid()))
+		return 0;
+#ifdef __TARGET_ARCH_arm64
+	fd = BPF_CORE_READ((const struct user_pt_regs___packets *)regs, regs[0]);
+	datagrams = BPF_CORE_READ((const struct user_pt_regs___packets *)regs, regs[2]);
+#else
+	fd = BPF_CORE_READ((const struct pt_regs___packets *)regs, di);
+	datagrams = BPF_CORE_READ((const struct pt_regs___packets *)regs, dx);
+#endif
+	task = (const void *)bpf_get_current_task_btf();
+	table = BPF_CORE_READ(task, files, fdt);
+	fd = (__u32)fd;
+	if (fd >= BPF_CORE_READ(table, max_fds))
+		return 0;
+	files = (const struct file___packets **)BPF_CORE_READ(table, fd);
+	if (bpf_probe_read_kernel(&file, sizeof(file), files + fd) || !file)
+		return 0;
+	/* Of what is no socket this is anything: only an address that is compared. */
+	socket = BPF_CORE_READ(file, private_data);
+	call.sk = (__u64)BPF_CORE_READ(socket, sk);
+	if (!call.sk)
+		return 0;
+	if (id == CALL_SENDMMSG)
+		call.left = (__u32)datagrams;
+	call.at = bpf_ktime_get_ns();
+	thread = bpf_get_current_pid_tgid();
+	bpf_map_update_elem(&sendings, &thread, &call, BPF_ANY);
+	return 0;
+}
+
 /* The kernel's receive stamp of a packet is on CLOCK_REALTIME; its age is read against the one clock of that family that programs
  * may read. 0 where there is none. */
 static __always_inline __u64 stack_took(__u64 stamp, __u64 now)
@@ -908,18 +1040,12 @@ static __always_inline __u64 stack_took(__u64 stamp, __u64 now)
 }
 
 /* One arrival that did not come to its socket's queue on this CPU: queued by another, on whose books it has no number. */
-static __always_inline void arrival_flush(__u64 *here)
+static __always_inline void arrival_flush(struct arriving *here)
 {
-	struct packet_record *left;
-
-	if (!*here)
+	if (!here->skb)
 		return;
-	left = bpf_map_lookup_elem(&arriving, here);
-	if (left) {
-		packet_out(left);
-		bpf_map_delete_elem(&arriving, here);
-	}
-	*here = 0;
+	packet_out(&here->record);
+	here->skb = 0;
 }
 
 /* UDP has taken a packet for a socket, and will queue it next. Runs for packets to sockets of the cgroup alone. */
@@ -927,12 +1053,13 @@ SEC("cgroup_skb/ingress")
 int udp_taken(struct __sk_buff *ctx)
 {
 	struct bpf_sock *sk = ctx->sk;
-	struct packet_record record = {};
+	struct packet_record *record;
+	struct arriving *here;
 	struct udp_info *info;
 	struct udp_header udp;
 	struct ipv4_header v4;
 	__u32 zero = 0, at;
-	__u64 key, now, *here;
+	__u64 now;
 
 	if (!sk)
 		return 1;
@@ -940,23 +1067,27 @@ int udp_taken(struct __sk_buff *ctx)
 	if (!sk || sk->protocol != IPPROTO_UDP)
 		return 1;
 	info = bpf_sk_storage_get(&udp_sockets, sk, NULL, 0);
-	here = bpf_map_lookup_elem(&arriving_here, &zero);
-	if (!info || !here)
+	if (!info)
+		return 1;
+	here = bpf_map_lookup_elem(&arriving, &zero);
+	if (!here)
 		return 1;
 	now = bpf_ktime_get_ns();
 	if (bpf_skb_load_bytes(ctx, 0, &v4, sizeof(v4)))
 		return 1;
+	arrival_flush(here);
+	record = &here->record;
 	if (v4.version_length >> 4 == 4) {
-		mapped(record.local, v4.destination);
-		mapped(record.remote, v4.source);
+		mapped(record->local, v4.destination);
+		mapped(record->remote, v4.source);
 		at = (v4.version_length & 15) * 4;
 	} else {
 		struct ipv6_header v6;
 
 		if (bpf_skb_load_bytes(ctx, 0, &v6, sizeof(v6)))
 			return 1;
-		__builtin_memcpy(record.local, v6.destination, 16);
-		__builtin_memcpy(record.remote, v6.source, 16);
+		__builtin_memcpy(record->local, v6.destination, 16);
+		__builtin_memcpy(record->remote, v6.source, 16);
 		at = sizeof(v6);
 		if (v6.next != IPPROTO_UDP && bpf_ksym_exists(bpf_cast_to_kern_ctx)) {
 			const struct sk_buff *skb = CAST(bpf_cast_to_kern_ctx(ctx), struct sk_buff);
@@ -966,34 +1097,30 @@ int udp_taken(struct __sk_buff *ctx)
 	}
 	if (bpf_skb_load_bytes(ctx, at, &udp, sizeof(udp)))
 		return 1;
-	record.local_port = bpf_ntohs(udp.destination);
-	record.remote_port = bpf_ntohs(udp.source);
-	if (!ends_match(record.local_port, record.remote_port, record.remote))
+	record->local_port = bpf_ntohs(udp.destination);
+	record->remote_port = bpf_ntohs(udp.source);
+	if (!ends_match(record->local_port, record->remote_port, record->remote))
 		return 1;
-	record.kind = RECORD_ARRIVAL;
-	record.number = NO_NUMBER;
-	record.cookie = bpf_get_socket_cookie(ctx);
-	record.first = stack_took(ctx->tstamp, now);
-	record.second = now;
-	record.bytes = ctx->len > at + sizeof(udp) ? ctx->len - at - sizeof(udp) : 0;
-	record.segments = ctx->gso_segs ? ctx->gso_segs : 1;
-	record.pid = info->pid;
-	__builtin_memcpy(record.comm, info->comm, sizeof(record.comm));
-	record.frame_bytes = NO_NUMBER;
-	/* No address: of kernel memory, the upper 16 bits are all set. */
-	key = 1ull << 62 | bpf_get_smp_processor_id();
+	record->kind = RECORD_ARRIVAL;
+	record->number = NO_NUMBER;
+	record->cookie = bpf_get_socket_cookie(ctx);
+	record->first = stack_took(ctx->tstamp, now);
+	record->second = now;
+	record->third = 0;
+	record->dropped_at = 0;
+	record->drop_reason = 0;
+	record->marks = 0;
+	record->bytes = ctx->len > at + sizeof(udp) ? ctx->len - at - sizeof(udp) : 0;
+	record->segments = ctx->gso_segs ? ctx->gso_segs : 1;
+	record->pid = info->pid;
+	__builtin_memcpy(record->comm, info->comm, sizeof(record->comm));
+	record->frame_bytes = NO_NUMBER;
+	here->skb = ARRIVING_UNKNOWN;
 	if (bpf_ksym_exists(bpf_cast_to_kern_ctx)) {
 		const struct sock___packets *socket = CAST(sk, struct sock___packets);
 
-		key = (__u64)bpf_cast_to_kern_ctx(ctx);
-		record.frame_bytes = socket->sk_backlog.rmem_alloc.counter;
-	}
-	arrival_flush(here);
-	*here = key;
-	if (bpf_map_update_elem(&arriving, &key, &record, BPF_ANY)) {
-		COUNT(no_room);
-		*here = 0;
-		packet_out(&record);
+		here->skb = (__u64)bpf_cast_to_kern_ctx(ctx);
+		record->frame_bytes = socket->sk_backlog.rmem_alloc.counter;
 	}
 	return 1;
 }
@@ -1001,26 +1128,25 @@ int udp_taken(struct __sk_buff *ctx)
 /* The socket's queue has got one more. */
 static __always_inline int arrived(struct sock *sk)
 {
-	struct udp_info *info = bpf_sk_storage_get(&udp_sockets, sk, NULL, 0);
-	struct packet_record *record;
+	struct udp_info *info;
+	struct arriving *here;
 	__u32 zero = 0, number;
-	__u64 *here;
 
+	if (!has_storage(sk))
+		return 0;
+	info = bpf_sk_storage_get(&udp_sockets, sk, NULL, 0);
 	if (!info)
 		return 0;
-	here = bpf_map_lookup_elem(&arriving_here, &zero);
+	here = bpf_map_lookup_elem(&arriving, &zero);
 	if (!here)
 		return 0;
-	record = *here ? bpf_map_lookup_elem(&arriving, here) : NULL;
 	/* Counted whether it has a record or not: another CPU may have begun it. One that does not match ports or peers has none. */
 	number = __sync_fetch_and_add(&info->received, 1);
-	if (!record || record->cookie != bpf_get_socket_cookie(sk))
+	if (!here->skb || here->record.cookie != cookie_of(sk))
 		return 0;
-	record->number = number;
-	record->third = bpf_ktime_get_ns();
-	packet_out(record);
-	bpf_map_delete_elem(&arriving, here);
-	*here = 0;
+	here->record.number = number;
+	here->record.third = bpf_ktime_get_ns();
+	arrival_flush(here);
 	return 0;
 }
 
@@ -1043,7 +1169,7 @@ static __always_inline int was_read(struct sock *sk, int outcome, int flags)
 {
 	struct udp_info *info;
 
-	if (outcome < 0 || flags & (MSG_PEEK | MSG_ERRQUEUE))
+	if (outcome < 0 || flags & (MSG_PEEK | MSG_ERRQUEUE) || !has_storage(sk))
 		return 0;
 	info = bpf_sk_storage_get(&udp_sockets, sk, NULL, 0);
 	if (!info)
@@ -1082,7 +1208,7 @@ static __always_inline int arrival_dropped(struct sk_buff *skb, struct sock *sk,
 	struct packet_record record = {};
 	struct headers headers;
 
-	if (!ipv4_or_6(sk) || !full_socket(sk->__sk_common.skc_state))
+	if (!full_socket(sk->__sk_common.skc_state) || !has_storage(sk) || !ipv4_or_6(sk))
 		return 0;
 	if (sk->sk_protocol == IPPROTO_TCP && wanted.tcp) {
 		if (!bpf_sk_storage_get(&sockets, sk, NULL, 0) || !headers_of(skb, IPPROTO_TCP, &headers))
@@ -1116,9 +1242,10 @@ static __always_inline int arrival_dropped(struct sk_buff *skb, struct sock *sk,
 
 static __always_inline int on_drop(struct sk_buff *skb, __u32 reason, struct sock *receiver)
 {
-	__u64 now, key = (__u64)skb, here_key, *here;
 	struct packet_record fresh = {}, *record;
+	__u64 now, key = (__u64)skb;
 	struct sock *sk = skb->sk;
+	struct arriving *here;
 	struct in_hand *hand;
 	__u32 zero = 0;
 	struct way way;
@@ -1126,7 +1253,7 @@ static __always_inline int on_drop(struct sk_buff *skb, __u32 reason, struct soc
 	if (!sk && !receiver)
 		goto arriving_only;
 	now = bpf_ktime_get_ns();
-	if (sk && ipv4_or_6(sk)) {
+	if (sk && may_be_followed(sk)) {
 		hand = in_hand();
 		if (hand && hand->skb == key) {
 			hand->record.marks |= MARK_DROPPED;
@@ -1152,29 +1279,20 @@ static __always_inline int on_drop(struct sk_buff *skb, __u32 reason, struct soc
 	}
 arriving_only:
 	if (wanted.udp) {
-		record = bpf_map_lookup_elem(&arriving, &key);
-		here = bpf_map_lookup_elem(&arriving_here, &zero);
-		if (!record && here && *here >> 62 == 1) {
-			/* Where the context cannot be cast, the packet that this CPU is queueing is it. */
-			here_key = *here;
-			record = bpf_map_lookup_elem(&arriving, &here_key);
-			key = here_key;
-		}
-		if (record) {
-			record->marks |= MARK_DROPPED | MARK_RECEIVED;
-			record->dropped_at = bpf_ktime_get_ns();
-			record->drop_reason = reason;
-			packet_out(record);
-			bpf_map_delete_elem(&arriving, &key);
-			if (here && *here == key)
-				*here = 0;
+		here = bpf_map_lookup_elem(&arriving, &zero);
+		/* Where the context cannot be cast, the packet that this CPU is queueing is it. */
+		if (here && (here->skb == key || here->skb == ARRIVING_UNKNOWN)) {
+			here->record.marks |= MARK_DROPPED | MARK_RECEIVED;
+			here->record.dropped_at = bpf_ktime_get_ns();
+			here->record.drop_reason = reason;
+			arrival_flush(here);
 			return 0;
 		}
 	}
 	now = bpf_ktime_get_ns();
 	if (receiver)
 		return arrival_dropped(skb, receiver, reason, now);
-	if (!sk || !ipv4_or_6(sk))
+	if (!sk || !may_be_followed(sk))
 		return 0;
 	/* Thrown away before the packet scheduler, after the driver, or on the way in where the socket was known early. */
 	if (leaves(&fresh, skb, sk, false)) {

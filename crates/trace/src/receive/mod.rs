@@ -121,6 +121,7 @@ impl Receiving {
             receive_left_out: self.left_out(),
             receive_unsampled_bytes: raw.unsampled_bytes,
             receive_unseen_bytes: raw.unseen_bytes,
+            receive_untold_bytes: raw.untold_bytes,
             receive_never_read: raw.never_read,
             receive_unfinished: self.unfinished,
             receive_out_of_order: raw.out_of_order,
@@ -133,7 +134,7 @@ impl Receiving {
     }
 
     /// Runs that the kernel left out: it lets a program not begin on a processor where it has begun already, be it interrupted or
-    /// preempted. What came then shows as unseen when it is read.
+    /// preempted. What came then shows as untold when it is read.
     fn left_out(&self) -> u64 {
         let all = libbpf_rs::query::ProgInfoIter::default();
         all.filter(|program| self.programs.contains(&program.id)).map(|program| program.recursion_misses).sum()

@@ -28,6 +28,7 @@ struct sock_common___receive {
 	unsigned long skc_flags;
 };
 struct sock___receive {
+	void *sk_bpf_storage; /* 5.2 */
 	int sk_rcvbuf;
 	struct {
 		atomic_t rmem_alloc;
@@ -123,13 +124,17 @@ static __always_inline bool finished(struct sock *sk)
 /* The row of a followed socket, taken where it has none yet. */
 static __always_inline struct receive_row *row_of(struct sock *sk, __u32 *number)
 {
-	__u32 *known = bpf_sk_storage_get(&receivers, sk, NULL, 0);
 	struct socket_info *info;
 	struct receive_row *row;
 	struct row *followed;
 	struct tcp_sock *tp;
+	__u32 *known;
 	__u32 fresh;
 
+	/* One load: nobody keeps anything in the storage of this socket, so it is not followed. */
+	if (!((struct sock___receive *)sk)->sk_bpf_storage)
+		return NULL;
+	known = bpf_sk_storage_get(&receivers, sk, NULL, 0);
 	if (known) {
 		*number = *known;
 		return receive_row_at(*number);
@@ -159,6 +164,7 @@ static __always_inline struct receive_row *row_of(struct sock *sk, __u32 *number
 	row->accounted = copied_seq(tp);
 	/* What is unread in a connection that was found came before the trace; in a new one it came without tcp_probe. */
 	row->arrived = followed->opening == OPENING_FOUND ? rcv_nxt(tp) : row->accounted;
+	row->before = row->arrived;
 	row->passed_over = 0;
 	row->followed = info->row;
 	row->cookie = followed->cookie;
@@ -331,7 +337,7 @@ static long put_one(__u32 i, void *context)
 }
 
 /* Bytes come in; those that are there already are left out. */
-static __always_inline void arrive(struct coming *coming, const struct tcp_sock *tp)
+static __always_inline void arrive(struct coming *coming, struct receive_row *row, const struct tcp_sock *tp)
 {
 	coming->next = rcv_nxt(tp);
 	if (before(coming->new.first, coming->next))
@@ -339,7 +345,20 @@ static __always_inline void arrive(struct coming *coming, const struct tcp_sock 
 	else if (coming->new.first != coming->next)
 		coming->new.flags |= ARRIVAL_OUT_OF_ORDER;
 	coming->new.queued = coming->next - copied_seq(tp);
-	bpf_loop(2 * receive.slots, put_one, coming, 0);
+	/* The common case is the next bytes, behind all that are there. */
+	if (before(row->arrived, coming->new.end) && !before(coming->new.first, row->arrived) &&
+	    row->tail - row->head < receive.slots && before(coming->new.first, coming->new.end)) {
+		struct arrival *slot = arrival_at(coming->number, row->tail);
+
+		if (slot) {
+			*slot = coming->new;
+			row->tail++;
+			row->arrived = coming->new.end;
+			coming->added = 1;
+		}
+	} else {
+		bpf_loop(2 * receive.slots, put_one, coming, 0);
+	}
 	if (!coming->added)
 		COUNT_RECEIVE(duplicate, 1);
 	else if (coming->new.flags & ARRIVAL_OUT_OF_ORDER)
@@ -381,13 +400,14 @@ int BPF_PROG(segment_taken, struct sock *sk, struct sk_buff *skb)
 	new->tcp_rx = now;
 	new->driver_rx = received_at(skb, now);
 	new->segments = segments_of(skb, new->end - new->first);
-	arrive(&coming, tp);
+	arrive(&coming, row, tp);
 	return 0;
 }
 
 struct walk {
 	__u32 number;
 	__u32 until; /* sequence number */
+	__u32 held; /* after the last byte that TCP has in order */
 	__u64 now;
 	__u32 pid;
 	__u32 buffer;
@@ -449,21 +469,60 @@ int BPF_PROG(made_ready, struct sock *sk)
 	return 0;
 }
 
-/* Bytes before `seq` have been read. */
-static __always_inline void account(struct receive_row *row, __u32 seq)
+/* Hands a record to user space. */
+static __always_inline void receive_out(const struct receive_record *record)
 {
-	__u32 gap = seq - row->accounted;
+	if (!record->arrival.driver_rx)
+		COUNT_RECEIVE(no_driver_rx, 1);
+	if (!record->arrival.tcp_rx)
+		COUNT_RECEIVE(no_tcp_rx, 1);
+	if (record->read && !record->arrival.ready)
+		COUNT_RECEIVE(no_ready, 1);
+	if (bpf_ringbuf_output(&records, (void *)record, sizeof(*record), BPF_RB_NO_WAKEUP))
+		COUNT_RECEIVE(ring_buffer, 1);
+}
 
-	if (!before(row->accounted, seq))
+/* Bytes before `seq` are done with. Those that are in no arrival lay there before the trace, were passed over and counted then, or the
+ * kernel ran no program when they came: it leaves one out where it is at work on that processor already. */
+static __always_inline void account(struct receive_row *row, struct receive_record *record, __u32 seq)
+{
+	__u32 first = row->accounted;
+
+	if (!before(first, seq))
 		return;
 	row->accounted = seq;
-	if (gap <= row->passed_over) {
-		row->passed_over -= gap;
+	if (before(first, row->before)) {
+		__u32 end = before(seq, row->before) ? seq : row->before;
+
+		COUNT_RECEIVE(unseen_bytes, end - first);
+		first = end;
+	}
+	if (seq - first <= row->passed_over) {
+		row->passed_over -= seq - first;
 		return;
 	}
-	gap -= row->passed_over;
+	first += row->passed_over;
 	row->passed_over = 0;
-	COUNT_RECEIVE(unseen_bytes, gap);
+	COUNT_RECEIVE(untold_bytes, seq - first);
+	if (!record->read)
+		return;
+	__builtin_memset(&record->arrival, 0, sizeof(record->arrival));
+	record->arrival.first = first;
+	record->arrival.end = seq;
+	record->arrival.segments = 1;
+	receive_out(record);
+}
+
+static __always_inline void record_begin(struct receive_record *record, const struct walk *walk, const struct receive_row *row)
+{
+	record->cookie = row->cookie;
+	record->buffer = walk->buffer;
+	record->buffer_used = walk->buffer_used;
+	if (walk->last)
+		return;
+	record->read = walk->now;
+	record->pid = walk->pid;
+	__builtin_memcpy(record->comm, walk->comm, sizeof(record->comm));
 }
 
 static long read_one(__u32 i, void *context)
@@ -472,42 +531,25 @@ static long read_one(__u32 i, void *context)
 	struct receive_row *row = receive_row_at(walk->number);
 	struct receive_record record = { .kind = RECORD_RECEIVE };
 	struct arrival *arrival;
-	bool read;
 
 	if (!row || row->head == row->tail)
 		return 1;
 	arrival = arrival_at(walk->number, row->head);
 	if (!arrival)
 		return 1;
-	read = !before(walk->until, arrival->end);
-	if (!read && !walk->last)
+	if (before(walk->until, arrival->end) && !walk->last)
 		return 1;
-	if (read)
-		account(row, arrival->first);
-	if (before(row->accounted, arrival->end))
-		row->accounted = arrival->end;
-	record.cookie = row->cookie;
+	record_begin(&record, walk, row);
+	/* What is beyond rcv_nxt has a hole before it. */
+	account(row, &record, before(walk->held, arrival->first) ? walk->held : arrival->first);
+	row->accounted = arrival->end;
 	record.arrival = *arrival;
-	record.buffer = walk->buffer;
-	record.buffer_used = walk->buffer_used;
-	if (walk->last) {
+	if (walk->last)
 		COUNT_RECEIVE(never_read, 1);
-	} else {
-		record.read = walk->now;
-		record.pid = walk->pid;
-		__builtin_memcpy(record.comm, walk->comm, sizeof(record.comm));
-		if (!arrival->ready)
-			COUNT_RECEIVE(no_ready, 1);
-	}
-	if (!arrival->driver_rx)
-		COUNT_RECEIVE(no_driver_rx, 1);
-	if (!arrival->tcp_rx)
-		COUNT_RECEIVE(no_tcp_rx, 1);
 	if (row->ready_next == row->head)
 		row->ready_next++;
 	row->head++;
-	if (bpf_ringbuf_output(&records, &record, sizeof(record), BPF_RB_NO_WAKEUP))
-		COUNT_RECEIVE(ring_buffer, 1);
+	receive_out(&record);
 	return 0;
 }
 
@@ -517,6 +559,7 @@ static __always_inline void walk_begin(struct walk *walk, struct sock *sk, const
 
 	walk->now = bpf_ktime_get_ns();
 	walk->until = copied_seq(tp);
+	walk->held = rcv_nxt(tp) - finished(sk);
 	walk->buffer = view->sk_rcvbuf;
 	walk->buffer_used = view->sk_backlog.rmem_alloc.counter;
 }
@@ -538,13 +581,19 @@ int BPF_PROG(copied, struct sock *sk)
 	walk_begin(&walk, sk, tp);
 	walk.pid = current_pid();
 	bpf_get_current_comm(walk.comm, sizeof(walk.comm));
-	bpf_loop(receive.slots, read_one, &walk, 0);
+	if (row->head != row->tail)
+		bpf_loop(receive.slots, read_one, &walk, 0);
 	/* What was read and is in no arrival. */
 	seen = walk.until;
 	next = arrival_at(walk.number, row->head);
 	if (next && row->head != row->tail && before(next->first, seen))
 		seen = next->first;
-	account(row, seen);
+	if (before(row->accounted, seen)) {
+		struct receive_record record = { .kind = RECORD_RECEIVE };
+
+		record_begin(&record, &walk, row);
+		account(row, &record, seen);
+	}
 	return 0;
 }
 
@@ -581,6 +630,12 @@ int BPF_PROG(destroyed, struct sock *sk)
 		return 0;
 	walk_begin(&walk, sk, tp);
 	bpf_loop(receive.slots, read_one, &walk, 0);
+	if (before(row->accounted, walk.held)) {
+		struct receive_record record = { .kind = RECORD_RECEIVE };
+
+		record_begin(&record, &walk, row);
+		account(row, &record, walk.held);
+	}
 	row->cookie = 0;
 	*known = NO_ROW;
 	bpf_map_push_elem(&free_receive_rows, &walk.number, 0);

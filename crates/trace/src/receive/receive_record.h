@@ -30,9 +30,9 @@ struct receive_row {
 	__u32 ready_next; /* the first that has no `ready` stamp, or a guess below it */
 	__u32 arrived; /* after the last byte that is in the queue or was passed over */
 	__u32 accounted; /* bytes before this one were delivered, or counted */
-	__u32 passed_over; /* bytes that were not recorded and whose reading must not be counted as unseen */
+	__u32 passed_over; /* bytes that were not recorded and are counted elsewhere */
 	__u32 followed; /* number of the sending side's row */
-	__u32 pad;
+	__u32 before; /* what lies before this byte came before the trace */
 };
 _Static_assert(sizeof(struct receive_row) == 40, "receive_row");
 
@@ -54,7 +54,8 @@ struct receive_lost {
 	__u64 slots_full;
 	__u64 connections_full;
 	__u64 unsampled_bytes;
-	__u64 unseen_bytes;
+	__u64 unseen_bytes; /* came before the trace */
+	__u64 untold_bytes; /* no program ran when they came */
 	__u64 never_read;
 	__u64 out_of_order;
 	__u64 duplicate;
@@ -62,7 +63,7 @@ struct receive_lost {
 	__u64 no_tcp_rx;
 	__u64 no_ready;
 };
-_Static_assert(sizeof(struct receive_lost) == 88, "receive_lost");
+_Static_assert(sizeof(struct receive_lost) == 96, "receive_lost");
 
 /* Fixed when the programs are loaded. */
 struct receive_config {

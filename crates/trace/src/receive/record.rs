@@ -29,7 +29,7 @@ shared! {
         accounted: u32,
         passed_over: u32,
         followed: u32,
-        pad: u32,
+        before: u32,
     }
 
     struct RawReceive: 88 {
@@ -43,12 +43,13 @@ shared! {
         comm: [u8; 16],
     }
 
-    struct RawReceiveLost: 88 {
+    struct RawReceiveLost: 96 {
         ring_buffer: u64,
         slots_full: u64,
         connections_full: u64,
         unsampled_bytes: u64,
         unseen_bytes: u64,
+        untold_bytes: u64,
         never_read: u64,
         out_of_order: u64,
         duplicate: u64,

@@ -16,6 +16,8 @@ pub(super) struct Exchange {
     pub moments: Moments,
     /// When TCP took the last frame up: stands in for `ready` where the kernel tells none.
     taken: Option<Moment>,
+    /// Bytes among them whose arrival nothing tells.
+    untold: bool,
     pub owner: Owner,
 }
 
@@ -49,6 +51,7 @@ impl Exchange {
 
     pub fn add_receive(&mut self, receive: &Receive) {
         let arrived = receive.stamps.arrived();
+        self.untold |= arrived.is_none();
         let m = &mut self.moments;
         if self.received.pieces == 0 {
             self.received.first_seq = receive.first_seq;
@@ -69,6 +72,8 @@ impl Exchange {
     /// order is impossible.
     pub fn parts(&self, role: Role, least: Option<Nanos>, peer: Option<&Moments>) -> Option<(Parts, Basis)> {
         match role {
+            // They may have been the first to come, or the last.
+            _ if self.untold => None,
             Role::Server => self.at_server().map(|parts| (parts, Basis::Server)),
             Role::Client => match peer.and_then(|peer| self.with_peer(peer)) {
                 Some(parts) => Some((parts, Basis::BothEnds)),

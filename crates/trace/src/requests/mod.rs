@@ -101,10 +101,12 @@ impl Requests {
                     return;
                 };
                 let role = *side.role.get_or_insert(Role::Server);
+                let came = receive.stamps.arrived().or(receive.stamps.read);
                 let next = role == Role::Server
-                    && side.open.as_ref().is_some_and(|e| {
-                        e.sent.pieces > 0 && e.moments.sent.is_none_or(|sent| receive.stamps.arrived() >= Some(sent))
-                    });
+                    && side
+                        .open
+                        .as_ref()
+                        .is_some_and(|e| e.sent.pieces > 0 && e.moments.sent.is_none_or(|sent| came >= Some(sent)));
                 if next {
                     self.end(receive.connection, each);
                 }

@@ -69,6 +69,7 @@ fn each_datagram_has_its_stages(address: &'static str) {
             }
         }
         trace.poll();
+        let without_send = trace.tracer.packets().unwrap().missing().iter().any(|m| m.starts_with("stage send"));
         let (events, summary) = trace.finish();
         let (sent, received) = (datagrams(&events, Direction::Sent), datagrams(&events, Direction::Received));
         assert_eq!((sent.len(), received.len()), (200, 200));
@@ -84,7 +85,7 @@ fn each_datagram_has_its_stages(address: &'static str) {
         for datagram in &sent {
             assert!(datagram.leg(DatagramLeg::Qdisc).unwrap().is_some());
             let connected = clients[4].local_addr().unwrap() == datagram.local;
-            assert!(connected || datagram.leg(DatagramLeg::Udp).unwrap().is_some(), "{datagram:?}");
+            assert!(connected && without_send || datagram.leg(DatagramLeg::Udp).unwrap().is_some(), "{datagram:?}");
             assert_eq!((datagram.segments, &datagram.dropped), (1, &None));
         }
         for datagram in &received {
@@ -230,6 +231,73 @@ fn segments_of_gso_and_gro_are_counted() {
         cut.push((200, 1));
         assert_eq!(told(Direction::Received, &plain), cut);
         assert_eq!(told(Direction::Received, &coalescing), [(4_700, 10)]);
+    });
+}
+
+#[test]
+fn a_datagram_that_software_cuts_up_keeps_its_stages() {
+    tier::needs!(tier::Need::Root, tier::Need::Program("tc"));
+    // tbf cuts up what is larger than its burst.
+    in_namespace(Some("rate 100mbit burst 3kb limit 1mb"), || {
+        let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+        buffer(&server, 1 << 20);
+        let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+        client.connect(server.local_addr().unwrap()).unwrap();
+        option(&client, libc::UDP_SEGMENT, 1_200);
+        let trace = Trace::start(&udp(port(client.local_addr().unwrap().port())));
+        for round in 0..10 {
+            client.send(&vec![1; 20_000 + round]).unwrap();
+        }
+        for _ in 0..170 {
+            server.recv(&mut [0; 5_000]).unwrap();
+        }
+        let (events, summary) = trace.finish();
+        let sent: Vec<_> = datagrams(&events, Direction::Sent).into_iter().filter(|d| d.bytes >= 20_000).collect();
+        assert_eq!(sent.iter().map(|d| d.bytes).collect::<Vec<_>>(), (20_000..20_010).collect::<Vec<_>>());
+        for datagram in &sent {
+            assert_eq!((datagram.segments, &datagram.dropped), (17, &None));
+            assert!(datagram.leg(DatagramLeg::Qdisc).unwrap().is_some(), "{datagram:?}");
+        }
+        // 20 kB at 100 Mbit/s are 1.6 ms, and a datagram's stamp is that of its first piece.
+        let driver = |d: &Datagram| match d.stamps {
+            DatagramStamps::Sent { driver, .. } => driver.unwrap(),
+            DatagramStamps::Received { .. } => unreachable!(),
+        };
+        assert!(driver(&sent[9]).since(driver(&sent[0])).unwrap().0 >= 9 * 1_600_000, "{sent:?}");
+        assert_eq!(summary.lost.packet_unfinished, 0);
+    });
+}
+
+#[test]
+fn several_datagrams_of_one_call_share_its_send() {
+    tier::needs!(tier::Need::Root);
+    in_namespace(None, || {
+        let server = UdpSocket::bind("[::1]:0").unwrap();
+        let client = UdpSocket::bind("[::1]:0").unwrap();
+        client.connect(server.local_addr().unwrap()).unwrap();
+        let trace = Trace::start(&udp(port(client.local_addr().unwrap().port())));
+        let whole = trace.tracer.packets().unwrap().missing().iter().all(|m| !m.starts_with("stage send"));
+        let mut bytes = [1_u8; 100];
+        let mut vector = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+        // SAFETY: all zeros is a valid message header: no name, no control data.
+        let mut messages: [libc::mmsghdr; 5] = unsafe { std::mem::zeroed() };
+        for message in &mut messages {
+            message.msg_hdr.msg_iov = &raw mut vector;
+            message.msg_hdr.msg_iovlen = 1;
+        }
+        // SAFETY: five headers are given, each with a vector of one buffer that outlives the call.
+        let done = unsafe { libc::sendmmsg(client.as_raw_fd(), messages.as_mut_ptr(), 5, 0) };
+        assert_eq!(done, 5);
+        for _ in 0..5 {
+            server.recv(&mut [0; 200]).unwrap();
+        }
+        let (events, _) = trace.finish();
+        let sent = datagrams(&events, Direction::Sent);
+        assert_eq!(sent.len(), 5);
+        for datagram in &sent {
+            let DatagramStamps::Sent { send, sched, .. } = datagram.stamps else { unreachable!() };
+            assert!(!whole || send.is_some() && send < sched, "{datagram:?}");
+        }
     });
 }
 
