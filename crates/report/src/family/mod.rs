@@ -96,7 +96,7 @@ const RECEIVES: &[LegOf] = &[
 const AT_CLIENT: &[LegOf] = &[
     LegOf::part("application", "this program, between its writes and from readable to read", 0),
     LegOf::part("kernel", "this host's kernel, out and in", 3),
-    LegOf::part("network", "wire, both ways; and the peer's kernel, where the peer was not traced", 1),
+    LegOf::part("network", "wire both ways, and the peer's kernel unless that was traced", 1),
     LegOf::part("peer_receive", "the peer's kernel, until the request was readable", 2).within(2),
     LegOf::part("peer_application", "the peer's program", 5),
     LegOf::part("peer_send", "the peer's kernel, until the answer was with its driver", 4).within(2),
@@ -132,13 +132,13 @@ const PACKETS: &[LegOf] = &[
 const DATAGRAMS_SENT: &[LegOf] = &[
     LegOf::part("udp", "from the call to the packet scheduler", 0),
     LegOf::part("qdisc", "in the packet scheduler", 3),
-    LegOf::total("total", "from the call to the driver"),
+    LegOf::total("total", "from the first stage seen to the driver"),
 ];
 
 const DATAGRAMS_RECEIVED: &[LegOf] = &[
     LegOf::part("softirq", "from the driver to the socket's queue", 0),
     LegOf::part("socket", "in that queue, until the program had read it", 1),
-    LegOf::total("total", "from the driver to the read"),
+    LegOf::total("total", "from the first stage seen to the read"),
 ];
 
 impl Family {

@@ -258,9 +258,12 @@ impl Timed for Datagram {
 
     fn time(&self, leg: usize) -> Result<Option<Nanos>, Disorder> {
         let (legs, ends) = match self.stamps {
-            DatagramStamps::Sent { send, driver, .. } => ([DatagramLeg::Udp, DatagramLeg::Qdisc], (send, driver)),
-            DatagramStamps::Received { driver_rx, read, .. } => {
-                ([DatagramLeg::Softirq, DatagramLeg::Socket], (driver_rx, read))
+            // The total is from the first stage that there is, as of received bytes.
+            DatagramStamps::Sent { send, sched, driver } => {
+                ([DatagramLeg::Udp, DatagramLeg::Qdisc], (send.or(sched), driver))
+            }
+            DatagramStamps::Received { driver_rx, ready, read, .. } => {
+                ([DatagramLeg::Softirq, DatagramLeg::Socket], (driver_rx.or(ready), read))
             }
         };
         match (legs.get(leg), ends) {

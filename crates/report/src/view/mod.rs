@@ -16,13 +16,13 @@ mod words;
 use model::{Coverage, Leg, Lost, Nanos, Sampling};
 
 pub(crate) use losses::seen;
-pub(crate) use others::{counted, words_of};
+pub(crate) use others::counted;
 pub use others::{packet_remarks, receiving_remarks};
 pub(crate) use packets::{datagram_words, packet_words};
 pub(crate) use requests::{told_by, undivided};
 pub(crate) use tallies::{mostly, owner};
 use words::paragraphs;
-pub(crate) use words::sentences;
+pub(crate) use words::{sentences, words_of_any};
 
 use crate::canvas::Ink;
 use crate::family::Family;

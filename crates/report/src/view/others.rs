@@ -47,17 +47,22 @@ pub(crate) fn words_of(summary: &Summary, family: Family) -> Vec<String> {
             words.extend(view::told_by(of));
             words.extend(view::undivided(of));
         }
-        Family::Packets => {
-            words.extend(view::packet_words(summary.packets()));
-            words.extend(dropped(&summary.packets().drops, None, "packet"));
-        }
-        Family::DatagramsSent | Family::DatagramsReceived => {
-            let direction = if family == Family::DatagramsSent { Direction::Sent } else { Direction::Received };
-            words.extend(view::datagram_words(summary.datagrams(), direction));
-            words.extend(dropped(&summary.datagrams().drops, Some(direction.name()), "datagram"));
-        }
+        Family::Packets => words.extend(view::packet_words(summary.packets())),
+        Family::DatagramsSent => words.extend(view::datagram_words(summary.datagrams(), Direction::Sent)),
+        Family::DatagramsReceived => words.extend(view::datagram_words(summary.datagrams(), Direction::Received)),
     }
+    words.extend(drops_of(summary, family));
     words
+}
+
+/// What the kernel threw away of a family, in one sentence.
+pub(crate) fn drops_of(summary: &Summary, family: Family) -> Option<String> {
+    match family {
+        Family::Packets => dropped(&summary.packets().drops, None, "packet"),
+        Family::DatagramsSent => dropped(&summary.datagrams().drops, Some("sent"), "datagram"),
+        Family::DatagramsReceived => dropped(&summary.datagrams().drops, Some("received"), "datagram"),
+        _ => None,
+    }
 }
 
 fn were(n: u64, thing: &str) -> String {

@@ -15,7 +15,7 @@ pub(super) fn table(canvas: &Canvas, out: &mut String, family: Family, tallies: 
     if all.is_empty() || shown == 0 {
         return;
     }
-    let wide = canvas.width >= 132;
+    let (wide, narrow) = (canvas.width >= 132, canvas.width < 100);
     canvas.heading(out, &format!("{}: connections, busiest first", family.title()));
     let things = format!("{}s", family.thing());
     let mut head = vec![
@@ -38,7 +38,9 @@ pub(super) fn table(canvas: &Canvas, out: &mut String, family: Family, tallies: 
     if wide {
         head.push(("max", Align::Right));
     }
-    head.push(("mostly", Align::Left));
+    if !narrow {
+        head.push(("mostly", Align::Left));
+    }
     let mut table = Table::new(&head);
     let mut row = |who: String, owner: String, tally: &Tally| {
         let time = |ns: Option<u64>| (ns.map_or_else(|| "—".into(), |ns| Nanos(ns).to_string()), None);
@@ -59,7 +61,9 @@ pub(super) fn table(canvas: &Canvas, out: &mut String, family: Family, tallies: 
         if wide {
             cells.push(time(tally.total.max()));
         }
-        cells.push((mostly(family, tally), None));
+        if !narrow {
+            cells.push((mostly(family, tally), None));
+        }
         table.row(cells);
     };
     for tally in all.iter().take(shown) {

@@ -6,9 +6,9 @@ use model::Nanos;
 
 use super::verdict::{between, percent, signed};
 use super::{Compared, Comparison, Side};
-use crate::document::{Document, Section, Table};
+use crate::document::{Block, Document, Section, Table};
 use crate::family::Family;
-use crate::page::{curve, facts};
+use crate::page::{curve, facts, shortest_note};
 use crate::plot::{Axis, Hue, Interval, Layer, Plot, Unit, tidy};
 use crate::{Canvas, quantity, terminal, view};
 
@@ -39,7 +39,7 @@ fn section(c: &Comparison, kind: &Compared, a: &Side, b: &Side) -> Section {
     let (family, thing) = (kind.family, kind.family.thing());
     let mut section = Section::new(family.title());
     if c.kinds.len() > 1 {
-        kind.verdict.iter().for_each(|sentence| section.say(sentence.clone()));
+        section.blocks.push(Block::List(kind.verdict.clone()));
     }
     let total = family.total();
     section.plot(cdf(family, total, a, b));
@@ -116,9 +116,10 @@ fn cdf(family: Family, leg: usize, a: &Side, b: &Side) -> Option<Plot> {
         &id,
         format!("{}: {}", of.name, of.meaning),
         format!(
-            "The share of {thing}s that took no longer than this; n = {} and {}.{note}",
+            "The share of {thing}s that took no longer than this; n = {} and {}.{note}{}",
             quantity::count(a.of(family).n(leg)),
-            quantity::counted(b.of(family).n(leg), thing)
+            quantity::counted(b.of(family).n(leg), thing),
+            shortest_note([a, b].into_iter().map(|side| side.trace.summary.times(family)[leg].1))
         ),
         (
             Axis::log("time (logarithmic)", Unit::Time),

@@ -20,7 +20,8 @@ pub(super) fn between(e: &Estimate) -> String {
 pub(super) fn percent(share: f64) -> String {
     let p = share * 100.0;
     let digits = usize::from(p.abs() < 9.95);
-    format!("{}{:.digits$} %", if p < 0.0 { "−" } else { "" }, p.abs())
+    let sign = if p <= -0.05 { "−" } else { "" };
+    format!("{sign}{:.digits$} %", p.abs())
 }
 
 /// All of the first family, and of the others what they come to. Requests tell of the whole way, so they come first.
@@ -29,7 +30,8 @@ pub(super) fn overall(kinds: &[Compared]) -> Vec<String> {
     order.sort_by_key(|c| !matches!(c.family, Family::AtClient | Family::AtServer));
     let Some((first, rest)) = order.split_first() else { return Vec::new() };
     let mut said = first.verdict.clone();
-    for kind in rest {
+    let tells = |kind: &&&Compared| kind.legs.iter().any(|leg| leg.moved.iter().any(|m| m.figures.shift.is_some()));
+    for kind in rest.iter().filter(tells) {
         // That they moved, and which leg it was; or that they did not.
         said.extend(kind.verdict.iter().take(if moved(kind).is_some() { 2 } else { 1 }).cloned());
     }
@@ -159,6 +161,9 @@ fn place(c: &Compared, second: &str) -> Option<String> {
     {
         let local = one.local.map_or_else(String::new, |local| format!("{local} → "));
         said.push_str(&format!("; one connection of {second}, {local}{remote}, makes {} of it", percent(share)));
+        if share > 1.0 {
+            said.push_str(", and others work against it");
+        }
     }
     said.push('.');
     Some(said)

@@ -6,7 +6,7 @@ use stats::{Distribution, Quantile};
 use super::{CONNECTIONS, capital, id, n_of};
 use crate::document::Table;
 use crate::family::{Family, LEGS, LegOf, Place, Timed};
-use crate::page::curve;
+use crate::page::{SHORTEST, curve, shortest_note};
 use crate::plot::{Axis, Boxed, Hue, Layer, Plot, Span, Unit, tidy};
 use crate::records::{Records, Whose};
 use crate::{Summary, quantity, view};
@@ -63,8 +63,9 @@ pub(super) fn cdf(summary: &Summary, family: Family) -> Option<Plot> {
         "How long each leg took",
         format!(
             "The share of {thing}s whose leg took no longer than this; {}. Times are within 0.1 %; a curve has a few hundred \
-             points, more of them in its tail.",
-            n_of(summary.n(family), family)
+             points, more of them in its tail.{}",
+            n_of(summary.n(family), family),
+            shortest_note(there(summary, family).into_iter().map(|(_, times)| times))
         ),
         (
             Axis::log("time (logarithmic)", Unit::Time),
@@ -81,10 +82,11 @@ pub(super) fn boxes(summary: &Summary, family: Family) -> Option<Plot> {
         .filter_map(|(i, (leg, times))| {
             let p = |thousandths: u16| {
                 let quantile = Quantile::from_thousandths(thousandths)?;
-                times.quantile(quantile).map(|v| v.max(1) as f64)
+                times.quantile(quantile)
             };
-            let figures = [p(100)?, p(250)?, p(500)?, p(750)?, p(900)?];
-            let [p10, p25, p50, p75, p90] = figures.map(|f| Nanos(f as u64));
+            let shown = [p(100)?, p(250)?, p(500)?, p(750)?, p(900)?];
+            let figures = shown.map(|v| v.max(SHORTEST) as f64);
+            let [p10, p25, p50, p75, p90] = shown.map(Nanos);
             let label = format!(
                 "{}: p10 {p10}, p25 {p25}, median {p50}, p75 {p75}, p90 {p90}; n = {}",
                 leg.name,
@@ -99,8 +101,9 @@ pub(super) fn boxes(summary: &Summary, family: Family) -> Option<Plot> {
         &id(family, "boxes"),
         "Spread of each leg",
         format!(
-            "Box: the middle half of the {}s, its line their median; whiskers: p10 and p90. n stands with each name.",
-            family.thing()
+            "Box: the middle half of the {}s, its line their median; whiskers: p10 and p90. n stands with each name.{}",
+            family.thing(),
+            shortest_note(legs.iter().map(|(_, times)| *times))
         ),
         (Axis::log("time (logarithmic)", Unit::Time), Axis::names("", names)),
         layers,

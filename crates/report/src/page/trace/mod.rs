@@ -205,8 +205,9 @@ fn section(trace: &Trace, family: Family, timeline: &Timeline) -> Section {
     if summary.n(family) == 0 {
         return section;
     }
-    if family != Family::Sends {
-        section.say(view::words_of(summary, family).join(" "));
+    if Family::ALL.into_iter().any(|other| other != family && summary.n(other) > 0) {
+        // The verdict says only what each of several families comes to.
+        section.say(view::words_of_any(summary, facts, family).join(" "));
     }
     section.plot(figures::cdf(summary, family));
     section.plot(figures::boxes(summary, family));

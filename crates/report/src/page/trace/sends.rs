@@ -66,7 +66,7 @@ pub(super) fn connection_table(summary: &Summary) -> Table {
             "local → remote",
             "program",
             "opened",
-            "congestion control",
+            "control",
             "sends",
             "bytes",
             "tcp p50",
@@ -74,7 +74,7 @@ pub(super) fn connection_table(summary: &Summary) -> Table {
             "total p50",
             "total p99",
             "max",
-            "retransmitted segments",
+            "segments resent",
         ],
     );
     for c in all.iter().take(CONNECTIONS) {

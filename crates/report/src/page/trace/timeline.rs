@@ -82,12 +82,17 @@ impl Timeline {
     pub(super) fn quantiles(&self) -> Option<Plot> {
         let thing = self.family.thing();
         let line = |name: &str, hue: u8, of: &dyn Fn(&Distribution) -> Option<u64>| {
-            let points = self
-                .intervals
-                .iter()
-                .enumerate()
-                .filter_map(|(i, d)| Some([tidy(self.at(i) + self.width as f64 / 2.0), of(d)?.max(1) as f64]));
-            Layer::line(name, Hue(hue), points.collect())
+            let mut points = Vec::new();
+            for (i, d) in self.intervals.iter().enumerate() {
+                let x = tidy(self.at(i) + self.width as f64 / 2.0);
+                match of(d) {
+                    Some(value) => points.push([x, value.max(1) as f64]),
+                    // Nothing is known there, so no line goes over it.
+                    None if points.last().is_some_and(|p: &[f64; 2]| p[1].is_finite()) => points.push([x, f64::NAN]),
+                    None => {}
+                }
+            }
+            Layer::line(name, Hue(hue), points)
         };
         let layers = vec![
             line("max", 1, &Distribution::max),
