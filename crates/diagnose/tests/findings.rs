@@ -44,6 +44,33 @@ fn nagle_and_delayed_ack() {
 }
 
 #[test]
+fn an_answer_after_a_delayed_ack_is_no_stall() {
+    // Seen at the client. Its application is slow once: the ACK of the answer goes by itself, and the next question after it.
+    let run = |question: u64, next: u64| {
+        let mut s = Script::new();
+        let mut t = s.open(0, 20 * MS);
+        for _ in 0..10 {
+            s.data(t, By::Client, 100);
+            t += 20 * MS;
+            s.ack(t, By::Server);
+            s.data(t, By::Server, 100);
+            t += 100 * US;
+            s.client.expects = s.server.next;
+        }
+        s.data(t, By::Client, 100);
+        s.data(t + 20 * MS, By::Server, 100);
+        t += 60 * MS;
+        s.ack(t, By::Client);
+        s.data(t + question, By::Client, 100);
+        s.data(t + next, By::Server, 100);
+        s.report()
+    };
+    assert!(has(&run(4 * MS, 24 * MS + 200 * US), "nagle_delayed_ack").is_none());
+    // This one left before the question can have been there.
+    assert!(has(&run(15 * MS, 20 * MS + 200 * US), "nagle_delayed_ack").is_some());
+}
+
+#[test]
 fn a_long_path_is_no_delayed_ack() {
     let mut s = Script::new();
     // Every answer takes 40 ms because the path does; seen at the client, which sends in pieces.

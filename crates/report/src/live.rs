@@ -7,8 +7,8 @@ use ratatui::text::{Line, Span, Text};
 /// Rows that the table of a trace takes of the terminal.
 pub const ROWS: u16 = 18;
 
-/// What the legs of receives take beside them, and then the parts of requests.
-pub const ROWS_OF_RECEIVES: u16 = 6;
+/// What the legs of receives and their connections take beside them, and then the parts of requests.
+pub const ROWS_OF_RECEIVES: u16 = 12;
 /// As [`ROWS_OF_RECEIVES`].
 pub const ROWS_OF_REQUESTS: u16 = 10;
 

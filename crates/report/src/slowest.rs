@@ -8,7 +8,7 @@ use model::{Leg, Nanos, Send};
 
 /// A slow send, with the ends of its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slow {
+pub struct SlowSend {
     /// From its `send` to its ACK.
     pub total: Nanos,
     /// The send.
@@ -18,14 +18,14 @@ pub struct Slow {
 }
 
 /// By time, then the earlier send first: the order in which they are shown is the same in every run over the same sends.
-impl Ord for Slow {
+impl Ord for SlowSend {
     fn cmp(&self, other: &Self) -> Ordering {
         let key = |s: &Self| (s.total, std::cmp::Reverse(s.send.stamps.send), s.send.connection, s.send.first_seq.0);
         key(self).cmp(&key(other))
     }
 }
 
-impl PartialOrd for Slow {
+impl PartialOrd for SlowSend {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
@@ -35,7 +35,7 @@ impl PartialOrd for Slow {
 #[derive(Clone, Debug)]
 pub struct Slowest {
     keep: usize,
-    heap: BinaryHeap<std::cmp::Reverse<Slow>>,
+    heap: BinaryHeap<std::cmp::Reverse<SlowSend>>,
 }
 
 impl Slowest {
@@ -51,15 +51,15 @@ impl Slowest {
         if self.keep == 0 || full && self.heap.peek().is_some_and(|least| total < least.0.total) {
             return;
         }
-        self.heap.push(std::cmp::Reverse(Slow { total, send: *send, ends: ends() }));
+        self.heap.push(std::cmp::Reverse(SlowSend { total, send: *send, ends: ends() }));
         if full {
             self.heap.pop();
         }
     }
 
     /// What was kept, the slowest first.
-    pub fn sorted(&self) -> Vec<Slow> {
-        let mut all: Vec<Slow> = self.heap.iter().map(|s| s.0).collect();
+    pub fn sorted(&self) -> Vec<SlowSend> {
+        let mut all: Vec<SlowSend> = self.heap.iter().map(|s| s.0).collect();
         all.sort_by(|a, b| b.cmp(a));
         all
     }

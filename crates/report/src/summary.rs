@@ -1,30 +1,36 @@
 //! Everything that was told, in bounded memory.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
 
-use model::{Connection, ConnectionId, ConnectionTotals, Event, Instant, Monotonic, Owner, Send};
-use stats::Precision;
+use model::{Connection, ConnectionId, ConnectionTotals, Event, Instant, Leg, Monotonic, Owner, Role, Send};
+use stats::{Distribution, Precision};
 
+use crate::family::{Family, LegOf, Place};
+use crate::records::Whose;
+use crate::tally::Tallies;
 use crate::{Aggregate, Datagrams, Packets, Receives, Requests, Slowest};
 
 /// How much is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections with figures of their own; the least active beyond it are counted together. Each takes 290 KiB at
-    /// the very most and some 50 KiB as a rule.
+    /// Connections with figures of their own; the least active beyond it are counted together. Of its sends each takes 290 KiB
+    /// at the very most and some 50 KiB as a rule, of every other family a fifth of that.
     pub connections: usize,
     /// The slowest sends, whole.
     pub slowest: usize,
 }
 
-/// The most that the figures of one connection take, bytes: four legs and their distributions, at the finest.
-const CONNECTION: u64 = 290 << 10;
+/// The most that one distribution of a connection takes, bytes.
+const DISTRIBUTION: u64 = 58 << 10;
 
 impl Limits {
-    /// The bytes that a summary within these limits takes at the very most.
-    pub const fn memory_bound(&self) -> u64 {
-        self.connections as u64 * CONNECTION
+    /// The bytes that the figures of connections take at the very most within these limits, where these families are told of.
+    pub fn memory_bound(&self, families: &[Family]) -> u64 {
+        let distributions = |family: &Family| match family {
+            Family::Sends => Leg::ALL.len() as u64,
+            other => other.legs().iter().filter(|leg| leg.place != Place::Part).count() as u64,
+        };
+        self.connections as u64 * DISTRIBUTION * families.iter().map(distributions).sum::<u64>()
     }
 }
 
@@ -80,12 +86,12 @@ impl Summary {
             connections: HashMap::new(),
             others: Others { connections: 0, sends: Aggregate::new(Precision::Coarse) },
             slowest: Slowest::new(limits.slowest),
-            receives: Receives::new(limits.slowest),
-            requests: Requests::new(limits.slowest),
+            receives: Receives::new(&limits),
+            requests: Requests::new(&limits),
             events: 0,
             first: None,
-            packets: Packets::default(),
-            datagrams: Datagrams::default(),
+            packets: Packets::new(&limits),
+            datagrams: Datagrams::new(&limits),
         }
     }
 
@@ -96,15 +102,18 @@ impl Summary {
             Event::Connection(connection) => self.open(connection),
             Event::Send(send) => self.send(send),
             Event::Receive(receive) => {
-                let ends = self.ends(receive.connection);
-                self.receives.add(receive, ends);
+                let known = self.known(receive.connection);
+                self.receives.add(receive, known);
                 self.own_up(receive.connection, receive.reader);
             }
             Event::Request(request) => {
-                let ends = self.ends(request.connection);
-                self.requests.add(request, ends);
+                let known = self.known(request.connection);
+                self.requests.add(request, known);
             }
-            Event::Packet(packet) => self.packets.add(packet),
+            Event::Packet(packet) => {
+                let known = self.known(packet.connection);
+                self.packets.add(packet, known);
+            }
             Event::Datagram(datagram) => self.datagrams.add(datagram),
             Event::Closed { connection, totals } => {
                 if let Some(c) = self.connections.get_mut(connection) {
@@ -114,8 +123,11 @@ impl Summary {
         }
     }
 
-    fn ends(&self, id: ConnectionId) -> Option<(SocketAddr, SocketAddr)> {
-        self.connections.get(&id).map(|c| (c.connection.local, c.connection.remote))
+    fn known(&self, id: ConnectionId) -> Whose {
+        self.connections.get(&id).map_or_else(Whose::default, |c| Whose {
+            ends: Some((c.connection.local, c.connection.remote)),
+            owner: Some(c.connection.owner).filter(|owner| owner.pid != 0),
+        })
     }
 
     /// A connection picked up in softirq has no owner until somebody writes to it or reads from it.
@@ -178,6 +190,47 @@ impl Summary {
     /// The datagrams of UDP.
     pub fn datagrams(&self) -> &Datagrams {
         &self.datagrams
+    }
+
+    /// Every leg of a family with its times.
+    pub fn times(&self, family: Family) -> Vec<(&'static LegOf, &Distribution)> {
+        match family {
+            Family::Sends => {
+                Leg::ALL.into_iter().zip(family.legs()).map(|(leg, of)| (of, &self.total.leg(leg).times)).collect()
+            }
+            Family::Receives => self.receives.records.times(),
+            Family::AtClient => self.requests.of(Role::Client).records.times(),
+            Family::AtServer => self.requests.of(Role::Server).records.times(),
+            Family::Packets => self.packets.records.times(),
+            Family::DatagramsSent => self.datagrams.sent.times(),
+            Family::DatagramsReceived => self.datagrams.received.times(),
+        }
+    }
+
+    /// How many records of a family there are.
+    pub fn n(&self, family: Family) -> u64 {
+        match family {
+            Family::Sends => self.total.sends,
+            Family::Receives => self.receives.records.n,
+            Family::AtClient => self.requests.of(Role::Client).records.n,
+            Family::AtServer => self.requests.of(Role::Server).records.n,
+            Family::Packets => self.packets.records.n,
+            Family::DatagramsSent => self.datagrams.sent.n,
+            Family::DatagramsReceived => self.datagrams.received.n,
+        }
+    }
+
+    /// A family's records by connection; those of sends are [`Summary::connections`].
+    pub fn tallies(&self, family: Family) -> Option<&Tallies> {
+        Some(match family {
+            Family::Sends => return None,
+            Family::Receives => &self.receives.records.tallies,
+            Family::AtClient => &self.requests.of(Role::Client).records.tallies,
+            Family::AtServer => &self.requests.of(Role::Server).records.tallies,
+            Family::Packets => &self.packets.records.tallies,
+            Family::DatagramsSent => &self.datagrams.sent.tallies,
+            Family::DatagramsReceived => &self.datagrams.received.tallies,
+        })
     }
 
     /// All sends together.

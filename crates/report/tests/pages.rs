@@ -7,6 +7,7 @@ use model::{
     SeqNumber, Stamps,
 };
 use report::document::Document;
+use report::family::Family;
 use report::page::{comparison, trace};
 use report::plot::image::{self, Letters};
 use report::{Canvas, html, terminal};
@@ -123,7 +124,7 @@ fn runs_that_are_cut_short_empty_or_not_whole_are_told_so() {
     assert!(partial.plots().count() > 3);
     std::fs::remove_dir_all(at("partial").join("sends.parquet")).unwrap();
     let none = page_of(&at("partial"));
-    assert!(none.warnings.iter().any(|w| w.contains("run.json speaks of 100 sends")), "{:?}", none.warnings);
+    assert!(none.warnings.iter().any(|w| w.contains("of 100 sends, and its tables hold 0")), "{:?}", none.warnings);
     html::page(&[killed, empty, partial, none], "test");
 }
 
@@ -145,6 +146,7 @@ fn the_leg_that_differs_explains_the_difference_and_shares_add_up() {
     let base = [20_000, 5_000, 10_000_000];
     for (leg, other) in [("network", [20_000, 5_000, 16_000_000]), ("tcp", [6_000_000, 5_000, 10_000_000])] {
         let c = compared(base, other, 3_000);
+        let c = c.of(Family::Sends).unwrap();
         let share = |name: &str| c.explained.iter().find(|e| e.leg == name).unwrap().share.unwrap();
         assert!(share(leg) > 0.98, "{leg}: {:?}", c.explained);
         let sum: f64 = c.explained.iter().filter_map(|e| e.share).sum();
@@ -157,6 +159,8 @@ fn the_leg_that_differs_explains_the_difference_and_shares_add_up() {
         assert!(c.verdict[1].contains(&format!("The {leg} leg explains")), "{:?}", c.verdict);
         let peers: f64 = c.peers.iter().filter_map(|p| p.share).sum();
         assert!(c.peers.len() == 2 && (peers - 1.0).abs() < 0.02, "{:?}", c.peers);
+        let connections: f64 = c.connections.iter().filter_map(|c| c.share).sum();
+        assert!(c.connections.len() == 2 && (connections - 1.0).abs() < 0.02, "{:?}", c.connections);
         assert!(c.verdict.iter().any(|v| v.starts_with("90 % of sends under")), "{:?}", c.verdict);
     }
 }
@@ -164,7 +168,7 @@ fn the_leg_that_differs_explains_the_difference_and_shares_add_up() {
 #[test]
 fn a_run_compared_with_itself_shows_no_difference_and_the_smallest_it_could_have_shown() {
     let same = [20_000, 5_000, 10_000_000];
-    let c = compared(same, same, 3_000);
+    let c = compared(same, same, 3_000).of(Family::Sends).unwrap().clone();
     assert!(c.legs.iter().all(|l| l.moved.iter().all(|m| !m.seen)), "{:?}", c.legs);
     assert!(c.verdict[0].starts_with("No difference") && c.verdict[0].contains("smallest shift"), "{:?}", c.verdict);
     assert!(c.explained.iter().all(|e| e.share.is_none()));

@@ -58,11 +58,19 @@ impl<T> Table<T> {
         Self::open(run, name, columns)
     }
 
-    /// One that may be there already: its first part is written again.
-    fn open(run: &Path, name: &str, columns: &'static [Column<T>]) -> Result<Self, Failed> {
+    /// One that may be there already: it is written anew. Its later parts are removed and its first one gives way to the
+    /// new one as a whole, so that no row is there twice at any moment.
+    pub fn open(run: &Path, name: &str, columns: &'static [Column<T>]) -> Result<Self, Failed> {
         let dir = run.join(format!("{name}.parquet"));
         let failed = |source| Failed { path: dir.clone(), source };
         fs::create_dir_all(&dir).map_err(failed)?;
+        for entry in fs::read_dir(&dir).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+            if name.trim_start_matches('.').starts_with("part-") && name != "part-00000.parquet" {
+                fs::remove_file(&path).map_err(failed)?;
+            }
+        }
         let schema = schema(name, columns).map_err(|e| failed(io::Error::other(e)))?;
         Ok(Self {
             schema,

@@ -1,13 +1,16 @@
-//! The tables of a study: `trials`, `factors`, `series` and `comparisons`.
+//! The tables of a study: `trials`, `factors`, `series`, `pings` and `comparisons`.
 //!
-//! They are written as wholes whenever a study ends or is interrupted; until then, and after a crash, what was measured is
-//! in the study's own journal, from which they are made.
+//! [`Writer`] adds trials as they finish and closes the parts by age, so that a crash leaves all but the newest readable;
+//! those are in the study's own journal, from which the tables are written anew where it goes on. What is concluded from
+//! all trials is written as a whole.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use model::Nanos;
+
 use crate::column::{Cell, Column, Kind};
-use crate::part::write_whole;
+use crate::part::{Failed, Table, due, write_whole};
 use crate::row::{self, Bad, Row};
 use crate::{Error, RunKind, run_file};
 
@@ -54,16 +57,35 @@ pub struct Point {
     pub trial: u64,
     /// Since the transfer began.
     pub at_ns: u64,
-    /// Goodput of the interval that ends here.
+    /// Goodput of the interval that ends here: from client to server, or the other way where the server alone sends.
     pub goodput_bits_per_second: f64,
+    /// From server to client, where both send.
+    pub goodput_down_bits_per_second: Option<f64>,
     /// Smoothed round trip at its end.
     pub srtt_ns: u64,
     /// Congestion window at its end.
     pub cwnd_bytes: u64,
     /// The window that the receiver offers.
     pub receive_window_bytes: u64,
+    /// Memory of packets that the receiver has not read (`skmem` r).
+    pub receive_used_bytes: Option<u64>,
+    /// The most of that at present (`skmem` rb).
+    pub receive_buffer_bytes: Option<u64>,
     /// Part of the warm-up.
     pub warm_up: bool,
+}
+
+/// One probe beside the streams of a trial.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ping {
+    /// The trial's number.
+    pub trial: u64,
+    /// `tcp`, `udp` or `icmp`.
+    pub probe: String,
+    /// When it was meant to be sent, on the axis of the series.
+    pub at_ns: u64,
+    /// Until the answer; `None` where none came.
+    pub round_trip_ns: Option<u64>,
 }
 
 /// One comparison of the conclusion. Ratios are less 1: 0.01 is 1 % more.
@@ -159,10 +181,20 @@ pub(crate) const SERIES: &[Column<Point>] = &[
     Column::new("trial", Kind::Int, |p| number(p.trial)),
     Column::new("at_ns", Kind::Time, |p| number(p.at_ns)),
     Column::new("goodput_bits_per_second", Kind::Real, |p| Cell::Real(p.goodput_bits_per_second)),
+    Column::or_null("goodput_down_bits_per_second", Kind::Real, |p| p.goodput_down_bits_per_second.into()),
     Column::new("srtt_ns", Kind::Time, |p| number(p.srtt_ns)),
     Column::new("cwnd_bytes", Kind::Int, |p| number(p.cwnd_bytes)),
     Column::new("receive_window_bytes", Kind::Int, |p| number(p.receive_window_bytes)),
+    Column::or_null("receive_used_bytes", Kind::Int, |p| p.receive_used_bytes.map_or(Cell::Null, number)),
+    Column::or_null("receive_buffer_bytes", Kind::Int, |p| p.receive_buffer_bytes.map_or(Cell::Null, number)),
     Column::new("warm_up", Kind::Int, |p| number(p.warm_up.into())),
+];
+
+pub(crate) const PINGS: &[Column<Ping>] = &[
+    Column::new("trial", Kind::Int, |p| number(p.trial)),
+    Column::new("probe", Kind::Text, |p| p.probe.as_str().into()),
+    Column::new("at_ns", Kind::Time, |p| number(p.at_ns)),
+    Column::or_null("round_trip_ns", Kind::Time, |p| p.round_trip_ns.map_or(Cell::Null, number)),
 ];
 
 pub(crate) const COMPARISONS: &[Column<Comparison>] = &[
@@ -211,10 +243,22 @@ fn read_point(row: Row<'_>) -> Result<Point, Bad> {
         trial: row.number("trial")?,
         at_ns: row.number("at_ns")?,
         goodput_bits_per_second: real(row, "goodput_bits_per_second")?,
+        goodput_down_bits_per_second: row.real_or_null("goodput_down_bits_per_second")?,
         srtt_ns: row.number("srtt_ns")?,
         cwnd_bytes: row.number("cwnd_bytes")?,
         receive_window_bytes: row.number("receive_window_bytes")?,
+        receive_used_bytes: row.number_or_null("receive_used_bytes")?,
+        receive_buffer_bytes: row.number_or_null("receive_buffer_bytes")?,
         warm_up: row.number("warm_up")? > 0,
+    })
+}
+
+fn read_ping(row: Row<'_>) -> Result<Ping, Bad> {
+    Ok(Ping {
+        trial: row.number("trial")?,
+        probe: row.owned("probe")?,
+        at_ns: row.number("at_ns")?,
+        round_trip_ns: row.number_or_null("round_trip_ns")?,
     })
 }
 
@@ -232,6 +276,92 @@ fn read_comparison(row: Row<'_>) -> Result<Comparison, Bad> {
     })
 }
 
+/// One trial with its rows of every table.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rows {
+    /// The trial.
+    pub trial: Trial,
+    /// The levels that it had.
+    pub factors: Vec<Factor>,
+    /// What was measured over time.
+    pub series: Vec<Point>,
+    /// Its probes.
+    pub pings: Vec<Ping>,
+}
+
+/// The tables of a study that goes on.
+pub struct Writer {
+    trials: Table<Trial>,
+    factors: Table<Factor>,
+    series: Table<Point>,
+    pings: Table<Ping>,
+    start: Nanos,
+    closed: Nanos,
+}
+
+impl std::fmt::Debug for Writer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Writer").field("closed", &self.closed).finish_non_exhaustive()
+    }
+}
+
+impl Writer {
+    /// Begins the tables in a run directory, in place of any that are there. `now` is any clock that only goes forward, the
+    /// same for every call.
+    ///
+    /// # Errors
+    /// [`Error::Keep`].
+    pub fn open(run: &Path, now: Nanos) -> Result<Self, Error> {
+        Ok(Self {
+            trials: Table::open(run, "trials", TRIALS)?,
+            factors: Table::open(run, "factors", FACTORS)?,
+            series: Table::open(run, "series", SERIES)?,
+            pings: Table::open(run, "pings", PINGS)?,
+            start: now,
+            closed: now,
+        })
+    }
+
+    /// Adds a trial that has finished; closes the parts where they are ten seconds old, or a hundredth of a long run.
+    ///
+    /// # Errors
+    /// [`Error::Keep`]; parts closed before stay whole.
+    pub fn add(&mut self, rows: &Rows, now: Nanos) -> Result<(), Error> {
+        rows.factors.iter().try_for_each(|row| self.factors.push(row))?;
+        rows.series.iter().try_for_each(|row| self.series.push(row))?;
+        rows.pings.iter().try_for_each(|row| self.pings.push(row))?;
+        self.trials.push(&rows.trial)?;
+        if due(self.start, self.closed, now) {
+            self.closed = now;
+            self.close()?;
+        }
+        Ok(())
+    }
+
+    /// Closes the parts: all that was added is readable then. Trials come last, so that a trial of a finished part has its
+    /// levels and series in one too.
+    ///
+    /// # Errors
+    /// As [`Writer::add`].
+    pub fn close(&mut self) -> Result<(), Error> {
+        let mut close = || -> Result<(), Failed> {
+            self.factors.close_part()?;
+            self.series.close_part()?;
+            self.pings.close_part()?;
+            self.trials.close_part()
+        };
+        Ok(close()?)
+    }
+}
+
+/// Writes what the conclusion compares, in place of what an earlier call wrote.
+///
+/// # Errors
+/// [`Error::Keep`].
+pub fn write_comparisons(run: &Path, comparisons: &[Comparison]) -> Result<(), Error> {
+    Ok(write_whole(run, "comparisons", COMPARISONS, comparisons)?)
+}
+
 /// All tables of a study.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tables {
@@ -241,33 +371,33 @@ pub struct Tables {
     pub factors: Vec<Factor>,
     /// What was measured over time.
     pub series: Vec<Point>,
+    /// Its probes.
+    pub pings: Vec<Ping>,
     /// What the conclusion compares.
     pub comparisons: Vec<Comparison>,
 }
 
 impl Tables {
-    /// Writes them into the run directory, in place of what an earlier call wrote there.
+    /// Reads them: of a study that is under way or was killed, what is finished.
     ///
     /// # Errors
-    /// [`Error::Keep`]; tables written before it stay whole.
-    pub fn write(&self, run: &Path) -> Result<(), Error> {
-        write_whole(run, "trials", TRIALS, &self.trials)?;
-        write_whole(run, "factors", FACTORS, &self.factors)?;
-        write_whole(run, "series", SERIES, &self.series)?;
-        Ok(write_whole(run, "comparisons", COMPARISONS, &self.comparisons)?)
-    }
-
-    /// Reads them back.
-    ///
-    /// # Errors
-    /// [`Error::NoTable`] where the study was killed before it wrote them, and those of [`crate::Run::sends`].
+    /// [`Error::NoTable`] where there are none, and those of [`crate::Run::sends`].
     pub fn read(run: &Path) -> Result<Self, Error> {
         run_file::read::<serde_json::Value>(run, RunKind::Study)?;
         let mut tables = Self::default();
         row::table(run, "trials", TRIALS, read_trial, |t| tables.trials.push(t))?;
         row::table(run, "factors", FACTORS, read_factor, |f| tables.factors.push(f))?;
         row::table(run, "series", SERIES, read_point, |p| tables.series.push(p))?;
-        row::table(run, "comparisons", COMPARISONS, read_comparison, |c| tables.comparisons.push(c))?;
+        // Not there before probes had a table, nor before anything was concluded.
+        optional(row::table(run, "pings", PINGS, read_ping, |p| tables.pings.push(p)))?;
+        optional(row::table(run, "comparisons", COMPARISONS, read_comparison, |c| tables.comparisons.push(c)))?;
         Ok(tables)
+    }
+}
+
+fn optional(read: Result<(), Error>) -> Result<(), Error> {
+    match read {
+        Err(Error::NoTable { .. }) => Ok(()),
+        read => read,
     }
 }

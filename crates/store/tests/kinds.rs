@@ -5,35 +5,81 @@ mod synthetic;
 use std::collections::BTreeMap;
 use std::fs;
 
+use model::Nanos;
 use store::{Error, RunKind, State, capture, kind, study};
 
-fn tables() -> study::Tables {
+fn rows(number: u64) -> study::Rows {
     let responses = BTreeMap::from([("goodput".to_owned(), 941.5e6), ("round_trip".to_owned(), 10_123_456.0)]);
-    let trial = study::Trial { trial: 3, plan: "a </script> plan".into(), responses, ..study::Trial::default() };
-    let broken = study::Trial { broken: Some("the path: 3 missed".into()), ..study::Trial::default() };
-    let factor = study::Factor { trial: 3, factor: "delay".into(), level: "5ms".into() };
-    let point = study::Point { at_ns: 7, goodput_bits_per_second: 1e9, warm_up: true, ..study::Point::default() };
-    let comparison = study::Comparison { ratio: -0.5, ratio_predicted: None, ..study::Comparison::default() };
-    study::Tables {
-        trials: vec![broken, trial],
-        factors: vec![factor],
-        series: vec![point],
-        comparisons: vec![study::Comparison { ratio_predicted: Some(0.01), ..comparison.clone() }, comparison],
+    study::Rows {
+        trial: study::Trial {
+            trial: number,
+            plan: "a </script> plan".into(),
+            broken: (number == 0).then(|| "the path: 3 missed".into()),
+            responses,
+            ..study::Trial::default()
+        },
+        factors: vec![study::Factor { trial: number, factor: "delay".into(), level: "5ms".into() }],
+        series: vec![
+            study::Point { trial: number, at_ns: 7, goodput_bits_per_second: 1e9, warm_up: true, ..Default::default() },
+            study::Point {
+                trial: number,
+                at_ns: 8,
+                goodput_down_bits_per_second: Some(2e9),
+                receive_used_bytes: Some(3),
+                receive_buffer_bytes: Some(4),
+                ..Default::default()
+            },
+        ],
+        pings: vec![
+            study::Ping { trial: number, probe: "icmp".into(), at_ns: 1, round_trip_ns: Some(2) },
+            study::Ping { trial: number, probe: "udp".into(), at_ns: 1, round_trip_ns: None },
+        ],
     }
 }
 
+fn tables(trials: impl Iterator<Item = u64>) -> study::Tables {
+    let mut tables = study::Tables::default();
+    for rows in trials.map(rows) {
+        tables.trials.push(rows.trial);
+        tables.factors.extend(rows.factors);
+        tables.series.extend(rows.series);
+        tables.pings.extend(rows.pings);
+    }
+    tables
+}
+
 #[test]
-fn a_study_reads_back_and_is_written_again_in_place() {
+fn a_study_is_readable_as_far_as_it_is_finished_and_is_written_again_in_place() {
     let dir = tempfile::tempdir().unwrap();
-    fs::write(dir.path().join("run.json"), r#"{"schema": 1, "kind": "study"}"#).unwrap();
-    assert!(matches!(study::Tables::read(dir.path()).unwrap_err(), Error::NoTable { .. }));
-    study::Tables::default().write(dir.path()).unwrap();
-    assert_eq!(study::Tables::read(dir.path()).unwrap(), study::Tables::default());
-    tables().write(dir.path()).unwrap();
-    tables().write(dir.path()).unwrap();
-    assert_eq!(study::Tables::read(dir.path()).unwrap(), tables());
-    assert_eq!(kind(dir.path()).unwrap(), RunKind::Study);
-    let error = store::Run::open(dir.path()).unwrap_err();
+    let run = dir.path();
+    let s = Nanos::from_secs;
+    fs::write(run.join("run.json"), r#"{"schema": 1, "kind": "study"}"#).unwrap();
+    assert!(matches!(study::Tables::read(run).unwrap_err(), Error::NoTable { .. }));
+    let mut writer = study::Writer::open(run, s(100)).unwrap();
+    assert_eq!(study::Tables::read(run).unwrap(), study::Tables::default());
+    // Parts are closed after the trials that end at 110 and 121 s; then it is killed.
+    for (number, at) in (0..).zip([103, 110, 115, 121, 125]) {
+        writer.add(&rows(number), s(at)).unwrap();
+    }
+    drop(writer);
+    assert_eq!(study::Tables::read(run).unwrap(), tables(0..4));
+    assert_eq!(fs::read_dir(run.join("trials.parquet")).unwrap().count(), 2);
+    // It goes on: the tables are made of the journal again, and nothing is there twice at any time.
+    let mut writer = study::Writer::open(run, s(200)).unwrap();
+    assert_eq!(study::Tables::read(run).unwrap(), tables(0..2));
+    for number in 0..6 {
+        writer.add(&rows(number), s(201)).unwrap();
+    }
+    assert_eq!(study::Tables::read(run).unwrap(), tables(0..2));
+    writer.close().unwrap();
+    assert_eq!(study::Tables::read(run).unwrap(), tables(0..6));
+    let comparison = study::Comparison { ratio: -0.5, ratio_predicted: None, ..study::Comparison::default() };
+    let comparisons = vec![study::Comparison { ratio_predicted: Some(0.01), ..comparison.clone() }, comparison];
+    study::write_comparisons(run, &comparisons[..1]).unwrap();
+    study::write_comparisons(run, &comparisons).unwrap();
+    assert_eq!(study::Tables::read(run).unwrap(), study::Tables { comparisons, ..tables(0..6) });
+    assert_eq!(kind(run).unwrap(), RunKind::Study);
+    let error = store::Run::open(run).unwrap_err();
     assert!(matches!(error, Error::OtherKind { .. }), "{error}");
     assert!(error.to_string().contains("is a study, and a trace is needed"), "{error}");
 }

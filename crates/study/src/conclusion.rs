@@ -9,6 +9,7 @@ use crate::analysis::{self, percent, percent_of, quantity, quantity_of};
 use crate::chart::{Chart, Line};
 use crate::engine::Study;
 use crate::plan::Plan;
+use crate::setting::Workload;
 use crate::trial::Trial;
 
 /// A table for people.
@@ -100,6 +101,43 @@ pub fn correct(compared: &mut [Compared]) {
     compared.iter_mut().zip(stats::holm(&p)).for_each(|(c, p)| c.holm_p = p);
 }
 
+/// How large and how sure each comparison is, by several measures; `None` where nothing is compared.
+pub fn measures_table(compared: &[Compared]) -> Option<Table> {
+    let mut table = Table::new(
+        "the comparisons by several measures (differences and tests are of pairs within blocks)",
+        &[
+            "what",
+            "response",
+            "ratio less 1",
+            "difference",
+            "Hedges' g",
+            "Cliff's delta",
+            "p Student (Holm)",
+            "p permutation",
+            "p Wilcoxon",
+            "smallest seen",
+            "n",
+        ],
+    );
+    for c in compared {
+        let x = &c.comparison;
+        table.rows.push(vec![
+            c.what.clone(),
+            c.response.clone(),
+            percent_of(&x.ratio),
+            quantity(&c.response, x.difference.value),
+            format!("{:.2}", x.hedges_g),
+            format!("{:.2}", x.cliffs_delta),
+            format!("{:.4}", c.holm_p),
+            format!("{:.4}", x.permutation_p),
+            x.wilcoxon_p.map_or_else(|| "-".into(), |p| format!("{p:.4}")),
+            percent(x.smallest_seen),
+            x.ratio.n.to_string(),
+        ]);
+    }
+    (!table.rows.is_empty()).then_some(table)
+}
+
 /// What every study checks and loses, from its trials.
 pub fn account(study: &Study, trials: &[Trial], conclusion: &mut Conclusion) {
     let mut held: std::collections::BTreeMap<String, u32> = std::collections::BTreeMap::new();
@@ -129,6 +167,14 @@ pub fn account(study: &Study, trials: &[Trial], conclusion: &mut Conclusion) {
             }
         }
         conclusion.notes.extend(analysis::order_notes(part, plan, trials));
+    }
+    conclusion.tables.extend(measures_table(&conclusion.compared));
+    if trials.iter().any(|t| !t.pings.is_empty()) {
+        conclusion.notes.push(
+            "probes of one trial follow each other through the same queue, so they are not independent: the distance of their \
+             distributions is told without a p, and what is sure stands in the comparisons of trials"
+                .into(),
+        );
     }
     conclusion.checked.extend(held.into_iter().map(|(text, n)| format!("{text} (in {n} checks)")));
     let counted = trials.iter().filter(|t| t.counts()).count();
@@ -179,6 +225,7 @@ pub fn of_plan(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
         };
         conclusion.tables.push(table_of(part, plan, trials, &plan.response, seed, predict));
         conclusion.charts.extend(goodput_chart(part, plan, trials));
+        conclusion.tables.extend(ping_distributions(part, plan, trials));
         conclusion.charts.extend(ping_charts(part, plan, trials));
     }
     if study.host.is_some() {
@@ -199,8 +246,8 @@ pub fn of_plan(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
 pub fn effects_table(part: usize, plan: &Plan, trials: &[Trial], seed: u64, verdict: &mut Vec<String>) -> Table {
     let found = analysis::effects(part, plan, trials, seed);
     let title = format!(
-        "effects on {} (n = {} complete blocks, {} incomplete)",
-        plan.response, found.blocks, found.incomplete_blocks
+        "{}: effects on {} (n = {} complete blocks, {} incomplete)",
+        plan.name, plan.response, found.blocks, found.incomplete_blocks
     );
     let mut table = Table::new(&title, &["effect", "size", "p (Holm)"]);
     let mut seen = Vec::new();
@@ -215,7 +262,7 @@ pub fn effects_table(part: usize, plan: &Plan, trials: &[Trial], seed: u64, verd
         if !effect.size.covers(0.0) && effect.holm_p <= stats::LEVEL {
             seen.push((
                 effect.size.value.abs(),
-                format!("{what}: {size} {} (n = {} blocks)", plan.response, effect.size.n),
+                format!("{}: {what}: {size} {} (n = {} blocks)", plan.name, plan.response, effect.size.n),
             ));
         }
     }
@@ -234,10 +281,14 @@ pub fn effects_table(part: usize, plan: &Plan, trials: &[Trial], seed: u64, verd
     table
 }
 
-/// What first principles say of a combination, where they do: goodput under a rate, a window or loss.
+/// What first principles say of a combination, where they do: goodput under a rate, a window or loss; exchanges over a path.
 pub fn prediction(plan: &Plan, levels: &[usize]) -> Option<f64> {
     let setup = plan.setup(levels).ok()?;
-    (plan.response == "goodput").then(|| crate::predict::goodput(&setup)).flatten()
+    match (plan.response.as_str(), setup.workload) {
+        ("goodput", Workload::Stream) => crate::predict::goodput(&setup),
+        ("transactions", Workload::Rr | Workload::Crr) => crate::predict::exchanges(&setup),
+        _ => None,
+    }
 }
 
 /// The same between real hosts: the shortest round trip of the combination's trials stands for the path's.
@@ -300,6 +351,50 @@ pub fn ping_charts(part: usize, plan: &Plan, trials: &[Trial]) -> Vec<Chart> {
     }
     charts.retain(|c| c.lines.iter().any(|l| !l.values.is_empty()));
     charts
+}
+
+/// The round trips that one kind of probe saw in a trial while its streams were settled, nanoseconds.
+fn pings_under_load(trial: &Trial, plan: &Plan, probe: &str) -> Vec<f64> {
+    let Some(began_ns) = trial.series.first().map(|p| p.at_ns) else { return Vec::new() };
+    let from_ns = began_ns.saturating_add(traffic::load::settling_ns(plan.duration_ns));
+    let until_ns = began_ns.saturating_add(plan.duration_ns);
+    let loaded = trial.pings.iter().filter(|p| p.probe == probe && (from_ns..until_ns).contains(&p.at_ns));
+    loaded.filter_map(|p| p.round_trip_ns.map(|ns| ns as f64)).collect()
+}
+
+/// The distributions of pings under load set side by side: quantiles of each combination and how far apart the distribution
+/// functions lie. `None` where the plan has no probes.
+pub fn ping_distributions(part: usize, plan: &Plan, trials: &[Trial]) -> Option<Table> {
+    const SHOWN: [(&str, f64); 5] = [("10 %", 0.1), ("median", 0.5), ("90 %", 0.9), ("99 %", 0.99), ("longest", 1.0)];
+    let mut head = vec!["probe", "setting"];
+    head.extend(SHOWN.map(|s| s.0));
+    head.extend(["probes", "furthest apart from the first (Kolmogorov-Smirnov)"]);
+    let mut table = Table::new(&format!("{}: distribution of pings under load", plan.name), &head);
+    for probe in ["icmp", "udp", "tcp"] {
+        let mut first: Vec<f64> = Vec::new();
+        for levels in analysis::combinations(plan) {
+            let all: Vec<f64> =
+                analysis::of(trials, part, &levels).flat_map(|t| pings_under_load(t, plan, probe)).collect();
+            if all.is_empty() {
+                continue;
+            }
+            let mut row = vec![probe.to_owned(), named(plan, &levels)];
+            row.extend(SHOWN.map(|(_, share)| {
+                stats::quantile(&all, share).map_or_else(|| "-".into(), |ns| quantity("latency_p50", ns))
+            }));
+            row.push(all.len().to_string());
+            let apart = stats::kolmogorov_smirnov(&first, &all);
+            row.push(apart.map_or_else(
+                || "-".into(),
+                |k| format!("{:.1} % of probes, at {}", k.distance * 100.0, quantity("latency_p50", k.at)),
+            ));
+            if first.is_empty() {
+                first = all;
+            }
+            table.rows.push(row);
+        }
+    }
+    (!table.rows.is_empty()).then_some(table)
 }
 
 /// A combination in words: each factor that varies with its level.

@@ -1,11 +1,12 @@
 //! A study on disk: `run.json` (what, how, on what) and `trials.ndjson`, one trial a line, each written whole and synced
-//! before the next begins, so that a study that was killed goes on where it was. At the end come `result.json` and the tables
-//! of `store`.
+//! before the next begins, so that a study that was killed goes on where it was. Beside it the tables of `store` grow in
+//! parts, and at the end comes `result.json`.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use model::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
@@ -78,6 +79,13 @@ pub struct Ledger {
     directory: PathBuf,
     trials: File,
     provenance: Provenance,
+    tables: store::study::Writer,
+    /// Trials kept so far.
+    kept: u64,
+}
+
+fn now() -> Nanos {
+    Nanos(traffic::monotonic_ns())
 }
 
 fn failed(path: &Path) -> impl FnOnce(io::Error) -> Error {
@@ -119,7 +127,8 @@ impl Ledger {
         put(&directory.join("run.json"), &json(&provenance))?;
         let path = directory.join("trials.ndjson");
         let trials = File::create(&path).map_err(failed(&path))?;
-        Ok(Self { directory: directory.into(), trials, provenance })
+        let tables = store::study::Writer::open(directory, now())?;
+        Ok(Self { directory: directory.into(), trials, provenance, tables, kept: 0 })
     }
 
     /// Goes on with a run: gives its provenance and the trials that are whole. A last line that was cut short is taken
@@ -132,7 +141,13 @@ impl Ledger {
         let path = directory.join("trials.ndjson");
         let file = File::options().append(true).create(true).open(&path).map_err(failed(&path))?;
         file.set_len(whole).map_err(failed(&path))?;
-        Ok((Self { directory: directory.into(), trials: file, provenance }, trials))
+        let mut tables = store::study::Writer::open(directory, now())?;
+        for (number, trial) in (0..).zip(&trials) {
+            tables.add(&crate::tables::rows(&provenance.study, number, trial), now())?;
+        }
+        tables.close()?;
+        let kept = trials.len() as u64;
+        Ok((Self { directory: directory.into(), trials: file, provenance, tables, kept }, trials))
     }
 
     /// What made the run.
@@ -140,24 +155,28 @@ impl Ledger {
         &self.provenance
     }
 
-    /// Adds a trial.
+    /// Adds a trial, to the journal first.
     ///
     /// # Errors
-    /// [`Error::File`] where the disk does not take it.
+    /// [`Error::File`] and [`Error::Store`] where the disk does not take it.
     pub fn add(&mut self, trial: &Trial) -> Result<(), Error> {
         let mut line = serde_json::to_vec(trial).unwrap_or_default();
         line.push(b'\n');
         let path = self.directory.join("trials.ndjson");
-        self.trials.write_all(&line).and_then(|()| self.trials.sync_data()).map_err(failed(&path))
+        self.trials.write_all(&line).and_then(|()| self.trials.sync_data()).map_err(failed(&path))?;
+        self.tables.add(&crate::tables::rows(&self.provenance.study, self.kept, trial), now())?;
+        self.kept += 1;
+        Ok(())
     }
 
-    /// Writes `result.json` and the tables, and in `run.json` whether the study came to its end.
+    /// Writes `result.json` and what is left of the tables, and in `run.json` whether the study came to its end.
     ///
     /// # Errors
     /// [`Error::File`] and [`Error::Store`].
-    pub fn conclude(&mut self, trials: &[Trial], conclusion: &Conclusion, finished: bool) -> Result<(), Error> {
+    pub fn conclude(&mut self, conclusion: &Conclusion, finished: bool) -> Result<(), Error> {
         put(&self.directory.join("result.json"), &json(conclusion))?;
-        crate::tables::of(&self.provenance.study, trials, conclusion).write(&self.directory)?;
+        self.tables.close()?;
+        store::study::write_comparisons(&self.directory, &crate::tables::comparisons(conclusion))?;
         self.provenance.state = if finished { store::State::Finished } else { store::State::Unfinished };
         put(&self.directory.join("run.json"), &json(&self.provenance))
     }

@@ -66,7 +66,7 @@ pub(crate) fn run(
             };
             let outcome = stage.run(|| load::run(&config, &mut { progress }))??;
             gone(outcome.interrupted.as_ref(), go_on)?;
-            of_load(&outcome, setup)
+            of_load(&outcome, setup, plan.duration_ns)
         }
         Workload::Rr | Workload::Crr => {
             let config = rr::Config {
@@ -172,10 +172,19 @@ fn of_stream(own: &stream::Outcome, rival: Option<&stream::Outcome>, setup: &Set
     m
 }
 
-fn of_load(outcome: &load::Outcome, setup: &Setup) -> Measured {
+fn of_load(outcome: &load::Outcome, setup: &Setup, load_ns: u64) -> Measured {
     let mut m = outcome.stream.as_ref().map(|s| of_stream(s, None, setup)).unwrap_or_default();
     if let Some(streams) = &outcome.stream {
         m.series = series(streams, outcome.load_started_ns);
+        // As the probes': slow start both ways at once, and who wins it, is not what a setting is worth.
+        let from_ns = load::settling_ns(load_ns);
+        let (up, down) = (settled(&streams.server_series, from_ns), settled(&streams.series, from_ns));
+        let both = streams.up.is_some() && streams.down.is_some();
+        for (name, rate) in [("goodput", if streams.up.is_some() { up } else { down }), ("goodput_down", down)] {
+            if let Some(rate) = rate.filter(|_| both || name == "goodput") {
+                m.responses.insert(name.into(), rate);
+            }
+        }
     }
     for probed in &outcome.probes {
         // ICMP may be closed to this user; the request over TCP is what a program would see.
@@ -195,6 +204,17 @@ fn of_load(outcome: &load::Outcome, setup: &Setup) -> Measured {
         }));
     }
     m
+}
+
+/// What all flows received at one end a second, from `from_ns` on; `None` where nothing was sampled there.
+fn settled(samples: &[stream::Sample], from_ns: u64) -> Option<f64> {
+    let mut bits = 0.0;
+    let (mut start_ns, mut end_ns) = (u64::MAX, 0);
+    for s in samples.iter().filter(|s| !s.sends && s.start_ns >= from_ns) {
+        bits += s.bytes as f64 * 8.0;
+        (start_ns, end_ns) = (start_ns.min(s.start_ns), end_ns.max(s.end_ns));
+    }
+    (end_ns > start_ns).then(|| bits * 1e9 / (end_ns - start_ns) as f64)
 }
 
 /// What all flows received in each tenth of a second from `from_ns` on, with the senders' view of the connection.

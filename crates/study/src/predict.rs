@@ -2,7 +2,7 @@
 
 use lab::Side;
 
-use crate::setting::Setup;
+use crate::setting::{Setup, Workload};
 
 /// Bytes that Ethernet puts round an IP packet on the wire.
 const ETHERNET: f64 = lab::ETHERNET_OVERHEAD as f64;
@@ -61,6 +61,36 @@ pub const DELAYED_ACK_S: f64 = 0.040;
 /// Exchanges a second where each waits for one delayed ACK.
 pub fn delayed_ack_exchanges(round_trip_s: f64) -> f64 {
     1.0 / (DELAYED_ACK_S + round_trip_s)
+}
+
+/// Exchanges a second, one after the other, over a path with a rate: a round trip, the time that request and response take
+/// on the wire, for `crr` the handshake's round trip before, and one delayed ACK where Nagle's rule holds the second of two
+/// small writes of a response until it comes. `None` over loopback and without a rate: there hosts decide. Leaves out the
+/// hosts' own time and slow start, so it is an upper bound.
+pub fn exchanges(setup: &Setup) -> Option<f64> {
+    let (up, down) = (setup.path.a_to_b.rate?, setup.path.b_to_a.rate?);
+    let round_trip_s = setup.round_trip_s().filter(|_| !setup.loopback)?;
+    let v6 = setup.ipv6 == Some(true);
+    let mss = segment_bytes(setup.path.mtu, v6, 32);
+    let on_wire = |bytes: u32, rate: f64| {
+        let headers = f64::from(bytes.div_ceil(mss.max(1))) * (f64::from(ip_header_bytes(v6) + 32) + ETHERNET);
+        (f64::from(bytes) + headers) * 8.0 / rate
+    };
+    let e = &setup.exchange;
+    let mut seconds = round_trip_s
+        + on_wire(e.request_bytes, up.bits() as f64)
+        + on_wire(e.response_bytes, down.bits() as f64)
+        + e.think_ns as f64 / 1e9;
+    if setup.workload == Workload::Crr {
+        seconds += round_trip_s;
+    }
+    let o = &setup.options;
+    let holds = o.nodelay == Some(false) && o.cork.is_none() && e.response_writes == 2;
+    // The first leaves at once and is small; the second is held where it is small too.
+    if holds && e.response_bytes.div_ceil(2) < mss {
+        seconds += if o.quickack == Some(true) { round_trip_s } else { DELAYED_ACK_S + round_trip_s };
+    }
+    Some(1.0 / seconds)
 }
 
 /// The goodput of one stream from a to b, bits a second: the least of framing, window (65,535 bytes where scaling
@@ -133,6 +163,38 @@ mod tests {
         assert!((goodput(&setup).unwrap() - 67_108_864.0 * 8.0).abs() < 1.0);
         setup.set("delay", "10ms").unwrap();
         assert!((goodput(&setup).unwrap() / 1e6 - 941.5).abs() < 0.1);
+    }
+
+    #[test]
+    fn exchanges_take_round_trips_wire_time_and_a_timer() {
+        let mut setup = Setup::default();
+        for (name, value) in [
+            ("workload", "rr"),
+            ("rate", "100mbit"),
+            ("delay", "500us"),
+            ("request", "4"),
+            ("response", "1448"),
+            ("socket", "default"),
+        ] {
+            setup.set(name, value).unwrap();
+        }
+        // 1 ms, and 94 and 1,538 bytes at 100 Mbit/s.
+        let one = exchanges(&setup).unwrap();
+        assert!((one - 1.0 / 0.001_130_56).abs() < 0.1, "{one}");
+        setup.set("response_writes", "2").unwrap();
+        let stalled = exchanges(&setup).unwrap();
+        assert!((stalled - 1.0 / 0.042_130_56).abs() < 0.01, "{stalled}");
+        // The second of 1,447 and 1,448 bytes is a whole segment, which nothing holds.
+        setup.set("response", "2895").unwrap();
+        assert!(exchanges(&setup).unwrap() > 700.0);
+        setup.set("response", "2894").unwrap();
+        assert!(exchanges(&setup).unwrap() < 25.0);
+        setup.set("socket", "nodelay").unwrap();
+        assert!(exchanges(&setup).unwrap() > 700.0);
+        setup.set("workload", "crr").unwrap();
+        assert!(exchanges(&setup).unwrap() < 450.0);
+        setup.set("over", "loopback").unwrap();
+        assert_eq!(exchanges(&setup), None);
     }
 
     #[test]

@@ -1,17 +1,18 @@
 //! A study's trials and comparisons as the rows that `store` keeps.
 
-use store::study::{Comparison, Factor, Point, Tables};
+use store::study::{Comparison, Factor, Ping, Point, Rows};
 
 use crate::conclusion::Conclusion;
 use crate::engine::Study;
 use crate::trial::Trial;
 
-/// The tables of a study.
-pub(crate) fn of(study: &Study, trials: &[Trial], conclusion: &Conclusion) -> Tables {
-    let mut tables = Tables::default();
-    for (number, t) in (0u64..).zip(trials) {
-        let plan = study.plans.get(t.part);
-        tables.trials.push(store::study::Trial {
+/// A trial of a study, the `number`th of its run, as rows.
+pub(crate) fn rows(study: &Study, number: u64, t: &Trial) -> Rows {
+    let plan = study.plans.get(t.part);
+    let names = plan.map_or_else(Vec::new, |p| p.factors.iter().map(|f| f.name.clone()).collect());
+    let both = t.responses.contains_key("goodput_down");
+    Rows {
+        trial: store::study::Trial {
             trial: number,
             plan: plan.map_or_else(String::new, |p| p.name.clone()),
             block: t.block.into(),
@@ -22,24 +23,40 @@ pub(crate) fn of(study: &Study, trials: &[Trial], conclusion: &Conclusion) -> Ta
             frames: t.evidence.frames,
             frames_dropped: t.evidence.dropped,
             responses: t.responses.clone(),
-        });
-        let names = plan.map_or_else(Vec::new, |p| p.factors.iter().map(|f| f.name.clone()).collect());
-        tables.factors.extend(names.into_iter().zip(&t.labels).map(|(factor, level)| Factor {
-            trial: number,
-            factor,
-            level: level.clone(),
-        }));
-        tables.series.extend(t.series.iter().map(|p| Point {
-            trial: number,
-            at_ns: p.at_ns,
-            goodput_bits_per_second: p.bits_per_second,
-            srtt_ns: p.srtt_ns,
-            cwnd_bytes: p.cwnd_bytes,
-            receive_window_bytes: p.receive_window_bytes,
-            warm_up: p.warm_up,
-        }));
+        },
+        factors: names
+            .into_iter()
+            .zip(&t.labels)
+            .map(|(factor, level)| Factor { trial: number, factor, level: level.clone() })
+            .collect(),
+        series: t
+            .series
+            .iter()
+            .map(|p| Point {
+                trial: number,
+                at_ns: p.at_ns,
+                goodput_bits_per_second: p.bits_per_second,
+                goodput_down_bits_per_second: both.then_some(p.down_bits_per_second),
+                srtt_ns: p.srtt_ns,
+                cwnd_bytes: p.cwnd_bytes,
+                receive_window_bytes: p.receive_window_bytes,
+                // No socket has a buffer of nothing: then its memory was not told.
+                receive_used_bytes: (p.receive_buffer_bytes > 0).then_some(p.receive_used_bytes),
+                receive_buffer_bytes: (p.receive_buffer_bytes > 0).then_some(p.receive_buffer_bytes),
+                warm_up: p.warm_up,
+            })
+            .collect(),
+        pings: t
+            .pings
+            .iter()
+            .map(|p| Ping { trial: number, probe: p.probe.clone(), at_ns: p.at_ns, round_trip_ns: p.round_trip_ns })
+            .collect(),
     }
-    tables.comparisons = conclusion
+}
+
+/// What a conclusion compares.
+pub(crate) fn comparisons(conclusion: &Conclusion) -> Vec<Comparison> {
+    conclusion
         .compared
         .iter()
         .map(|c| Comparison {
@@ -53,8 +70,7 @@ pub(crate) fn of(study: &Study, trials: &[Trial], conclusion: &Conclusion) -> Ta
             ratio_predicted: c.predicted,
             ratio_smallest_seen: c.comparison.smallest_seen,
         })
-        .collect();
-    tables
+        .collect()
 }
 
 #[cfg(test)]

@@ -87,7 +87,7 @@ fn a_run_cut_short_goes_on_where_it_was() {
     let before = trials.clone();
     let ended =
         study::run(&study, &Ground::Lab, LIMITS, &mut trials, &mut |t| ledger.add(t), &mut |_| {}, &|| true).unwrap();
-    ledger.conclude(&trials, &builtin::conclude(&study, &trials, 1), true).unwrap();
+    ledger.conclude(&builtin::conclude(&study, &trials, 1), true).unwrap();
     let (provenance, kept, _) = ledger::load(&run).unwrap();
     assert_eq!((ended, kept.len(), provenance.state), (Ended::Planned, 6, store::State::Finished));
     assert_eq!(kept[..3], before[..]);

@@ -5,7 +5,9 @@ use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
+use traffic::iperf3::State;
 use traffic::stream::{Config, run};
+use traffic::wire::Cookie;
 use traffic::{Bounded, Error, Limits, Refusal, Server, ServerConfig, Target, rr};
 
 fn server(limits: Limits, token: Option<&str>) -> Server {
@@ -38,19 +40,60 @@ fn refused(result: Result<impl Sized, Error>) -> Refusal {
     }
 }
 
-/// Plays an iperf3 client up to its parameters; gives the server's answer to them.
-fn ask_as_iperf3(to: SocketAddr, parameters: &str) -> Vec<u8> {
+/// Plays an iperf3 client up to its parameters; gives its control connection and its cookie.
+fn begin_as_iperf3(to: SocketAddr, parameters: &str) -> (TcpStream, Cookie) {
     let mut s = TcpStream::connect(to).unwrap();
     s.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    s.write_all(traffic::wire::Cookie::random().as_bytes()).unwrap();
-    let mut state = [0];
-    s.read_exact(&mut state).unwrap();
-    assert_eq!(state, [9]);
-    s.write_all(&(parameters.len() as u32).to_be_bytes()).unwrap();
-    s.write_all(parameters.as_bytes()).unwrap();
+    let cookie = Cookie::random();
+    s.write_all(cookie.as_bytes()).unwrap();
+    expect(&mut s, State::ParamExchange);
+    say_json(&mut s, parameters);
+    (s, cookie)
+}
+
+fn expect(control: &mut TcpStream, state: State) {
+    let mut byte = [0];
+    control.read_exact(&mut byte).unwrap();
+    assert_eq!(State::try_from(byte[0]), Ok(state));
+}
+
+fn say_json(control: &mut TcpStream, text: &str) {
+    control.write_all(&(text.len() as u32).to_be_bytes()).unwrap();
+    control.write_all(text.as_bytes()).unwrap();
+}
+
+/// The server's answer to an iperf3 client's parameters.
+fn ask_as_iperf3(to: SocketAddr, parameters: &str) -> Vec<u8> {
+    let (mut s, _) = begin_as_iperf3(to, parameters);
     let mut answer = Vec::new();
     s.read_to_end(&mut answer).ok();
     answer
+}
+
+/// After `TEST_END` a stock client goes on to read whole blocks and looks at nothing else meanwhile.
+#[test]
+fn a_client_that_first_reads_its_flow_to_the_end_gets_its_results() {
+    let server = server(Limits::default(), None);
+    let to = server.local_addr();
+    let (mut control, cookie) = begin_as_iperf3(to, r#"{"tcp":true,"time":1,"parallel":1,"reverse":true}"#);
+    expect(&mut control, State::CreateStreams);
+    let mut flow = TcpStream::connect(to).unwrap();
+    flow.write_all(cookie.as_bytes()).unwrap();
+    expect(&mut control, State::TestStart);
+    expect(&mut control, State::TestRunning);
+    // Not a whole number of blocks, and the rest is left to wait.
+    flow.read_exact(&mut [0; 100_001]).unwrap();
+    control.write_all(&[State::TestEnd.byte()]).unwrap();
+    std::io::copy(&mut flow, &mut std::io::sink()).unwrap();
+    expect(&mut control, State::ExchangeResults);
+    say_json(&mut control, r#"{"cpu_util_total":0,"cpu_util_user":0,"cpu_util_system":0,"streams":[]}"#);
+    let mut length = [0; 4];
+    control.read_exact(&mut length).unwrap();
+    control.read_exact(&mut vec![0; u32::from_be_bytes(length) as usize]).unwrap();
+    expect(&mut control, State::DisplayResults);
+    control.write_all(&[State::Done.byte()]).unwrap();
+    wait_for("the test to end", || server.counts().tests == 1);
+    assert_eq!(server.counts().broken_off, 0);
 }
 
 #[test]
@@ -148,7 +191,7 @@ fn half_open_and_vanished_clients_end_their_test_only() {
     let to = server.local_addr();
     // Gone between the parameters and the flows.
     let mut s = TcpStream::connect(to).unwrap();
-    s.write_all(traffic::wire::Cookie::random().as_bytes()).unwrap();
+    s.write_all(Cookie::random().as_bytes()).unwrap();
     s.read_exact(&mut [0]).unwrap();
     let parameters = br#"{"tcp":true,"time":1,"parallel":2}"#;
     s.write_all(&[&(parameters.len() as u32).to_be_bytes()[..], parameters].concat()).unwrap();

@@ -10,7 +10,8 @@ use traffic::stream::{Config, Direction, run};
 use traffic::{Server, ServerConfig};
 
 fn server(address: &str) -> Server {
-    Server::start(ServerConfig::new(address.parse().unwrap())).unwrap()
+    // What the server says of each test stands beside a failure.
+    Server::start_with(ServerConfig::new(address.parse().unwrap()), |event| eprintln!("{event:?}")).unwrap()
 }
 
 fn bits(report: &serde_json::Value, key: &str) -> f64 {

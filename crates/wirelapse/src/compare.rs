@@ -26,8 +26,10 @@ pub struct Args {
     /// Of two runs: write one self-contained HTML file as well
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Write over the HTML file where it exists
-    #[arg(long, requires = "html")]
+    #[command(flatten)]
+    images: crate::report::Images,
+    /// Of two runs: write over files that exist
+    #[arg(long)]
     force: bool,
 }
 
@@ -35,8 +37,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if runs::is_run(&args.first) || args.second.as_deref().is_some_and(runs::is_run) {
         return runs::run(args);
     }
-    if args.html.is_some() {
-        return Err(BadInput("--html is for two runs; what two captures part in fits a terminal".into()).into());
+    if args.html.is_some() || args.images.any() {
+        let problem = "--html, --png and --svg are for two runs; what two captures part in fits a terminal";
+        return Err(BadInput(problem.into()).into());
     }
     captures::run(args)
 }

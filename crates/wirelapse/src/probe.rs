@@ -14,9 +14,9 @@ use crate::exit::BadInput;
 
 /// Time one's own packets at every stage from send to read, the kernel's share apart from the network's.
 ///
-/// Nothing is needed at the other end. `icmp` sends echo requests. `udp` sends datagrams to a port that echoes them, or to a
-/// closed one, whose host answers with an ICMP error that is timed just the same. `tcp` times the handshake, and with --request
-/// or --size a request on the new connection.
+/// Nothing is needed at the other end. `icmp` sends echo requests. `udp` sends datagrams to a port that echoes them, to
+/// `wirelapse serve`, or to a closed one, whose host answers with an ICMP error that is timed just the same. `tcp` times the
+/// handshake, and with --request or --size a request on the new connection.
 ///
 /// Ctrl-C ends it with the summary. The exit status is 1 where nothing came back at all.
 #[derive(clap::Args)]
@@ -355,7 +355,7 @@ fn line_json(args: &Args, to: IpAddr, probe: &Probe) -> Value {
     let nothing = Exchange::default();
     let mut map = exchange_json(if probe.clock_set { &nothing } else { &probe.exchange });
     let mut put = |key: &str, value: Value| drop(map.insert(key.to_owned(), value));
-    put("type", json!("probe"));
+    put("kind", json!("probe"));
     put("protocol", json!(args.protocol.name()));
     put("to", json!(to));
     put("number", json!(probe.number));
@@ -489,7 +489,7 @@ impl Summary {
             })
             .collect();
         json!({
-            "type": "summary", "protocol": args.protocol.name(), "target": args.target, "to": to,
+            "kind": "summary", "protocol": args.protocol.name(), "target": args.target, "to": to,
             "method": prober.method(), "limits": prober.limits(),
             "sent": self.sent, "outcomes": self.by_outcome.iter().map(|(n, c)| ((*n).to_owned(), json!(c))).collect::<Map<_, _>>(),
             "stray": self.stray, "clock_set": self.clock_set, "disorder": self.disorder, "shares": shares,

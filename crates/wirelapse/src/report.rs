@@ -25,12 +25,8 @@ pub struct Args {
     /// Write one self-contained HTML file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Write each plot as a PNG file into this directory
-    #[arg(long, value_name = "DIR")]
-    png: Option<PathBuf>,
-    /// Write each plot as an SVG file into this directory
-    #[arg(long, value_name = "DIR")]
-    svg: Option<PathBuf>,
+    #[command(flatten)]
+    images: Images,
     /// Open the HTML file in a browser
     #[arg(long, requires = "html")]
     open: bool,
@@ -39,45 +35,42 @@ pub struct Args {
     force: bool,
 }
 
+/// Where plots go as images.
+#[derive(clap::Args)]
+pub struct Images {
+    /// Write each plot as a PNG file into this directory
+    #[arg(long, value_name = "DIR")]
+    png: Option<PathBuf>,
+    /// Write each plot as an SVG file into this directory
+    #[arg(long, value_name = "DIR")]
+    svg: Option<PathBuf>,
+}
+
+impl Images {
+    /// Whether any was asked for.
+    pub fn any(&self) -> bool {
+        self.png.is_some() || self.svg.is_some()
+    }
+}
+
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let refuse = |path: &Path| {
-        let exists = !args.force && path.symlink_metadata().is_ok();
-        exists
-            .then(|| BadInput(format!("{} exists: name another file, or add --force to write over it", path.display())))
-    };
     // Before any run is read: what cannot be written is found at once.
-    args.html.as_deref().and_then(refuse).map_or(Ok(()), Err)?;
+    args.html.as_deref().map_or(Ok(()), |path| refuse(path, args.force))?;
     let documents = args.runs.iter().map(|run| document(run)).collect::<anyhow::Result<Vec<_>>>()?;
     let mut written = Vec::new();
     if let Some(path) = &args.html {
         write_page(path, &documents, args.force)?;
         written.push(path.clone());
     }
-    if args.png.is_some() || args.svg.is_some() {
-        let letters = Letters::new(crate::font::read()?)?;
-        for (run, document) in args.runs.iter().zip(&documents) {
-            let prefix = if args.runs.len() > 1 { format!("{}-", name(run)) } else { String::new() };
-            for (dir, kind) in [(&args.svg, "svg"), (&args.png, "png")] {
-                let Some(dir) = dir else { continue };
-                std::fs::create_dir_all(dir).with_context(|| format!("cannot make the directory {}", dir.display()))?;
-                for plot in document.plots() {
-                    let path = dir.join(format!("{prefix}{}.{kind}", plot.id));
-                    refuse(&path).map_or(Ok(()), Err)?;
-                    let hidden = dir.join(format!(".unfinished-{prefix}{}.{kind}", plot.id));
-                    let drawn = match kind {
-                        "svg" => image::svg(plot, letters)
-                            .map_err(anyhow::Error::from)
-                            .and_then(|text| Ok(std::fs::write(&hidden, text)?)),
-                        _ => image::png(plot, &hidden, letters).map_err(anyhow::Error::from),
-                    };
-                    finish(&hidden, &path, drawn)?;
-                    written.push(path);
-                }
-            }
-        }
-    }
+    let named: Vec<(String, &Document)> = args
+        .runs
+        .iter()
+        .zip(&documents)
+        .map(|(run, document)| (if args.runs.len() > 1 { format!("{}-", name(run)) } else { String::new() }, document))
+        .collect();
+    written.extend(write_images(&args.images, &named, args.force)?);
     let mut out = io::stdout().lock();
-    if written.is_empty() && args.png.is_none() && args.svg.is_none() {
+    if written.is_empty() && !args.images.any() {
         out.write_all(terminal::text(&canvas(), &documents).as_bytes())?;
     }
     for path in &written {
@@ -98,12 +91,47 @@ pub fn canvas() -> Canvas {
     Canvas { width: width.unwrap_or(100), colour: terminal && trace::colour_wanted(), unicode: trace::unicode() }
 }
 
+/// Refuses a file that exists, unless it may be written over.
+pub fn refuse(path: &Path, force: bool) -> Result<(), BadInput> {
+    if !force && path.symlink_metadata().is_ok() {
+        return Err(BadInput(format!("{} exists: name another file, or add --force to write over it", path.display())));
+    }
+    Ok(())
+}
+
+/// Writes the plots of documents, each with what its files' names begin with, into the directories that were asked for; gives
+/// the files.
+pub fn write_images(images: &Images, documents: &[(String, &Document)], force: bool) -> anyhow::Result<Vec<PathBuf>> {
+    let mut written = Vec::new();
+    if !images.any() {
+        return Ok(written);
+    }
+    let letters = Letters::new(crate::font::read()?)?;
+    for (prefix, document) in documents {
+        for (dir, kind) in [(&images.svg, "svg"), (&images.png, "png")] {
+            let Some(dir) = dir else { continue };
+            std::fs::create_dir_all(dir).with_context(|| format!("cannot make the directory {}", dir.display()))?;
+            for plot in document.plots() {
+                let path = dir.join(format!("{prefix}{}.{kind}", plot.id));
+                refuse(&path, force)?;
+                let hidden = dir.join(format!(".unfinished-{prefix}{}.{kind}", plot.id));
+                let drawn = match kind {
+                    "svg" => image::svg(plot, letters)
+                        .map_err(anyhow::Error::from)
+                        .and_then(|text| Ok(std::fs::write(&hidden, text)?)),
+                    _ => image::png(plot, &hidden, letters).map_err(anyhow::Error::from),
+                };
+                finish(&hidden, &path, drawn)?;
+                written.push(path);
+            }
+        }
+    }
+    Ok(written)
+}
+
 /// Writes a page: under a hidden name first, so that it is whole or not there.
 pub fn write_page(path: &Path, documents: &[Document], force: bool) -> anyhow::Result<()> {
-    if !force && path.symlink_metadata().is_ok() {
-        let problem = format!("{} exists: name another file, or add --force to write over it", path.display());
-        return Err(BadInput(problem).into());
-    }
+    refuse(path, force)?;
     let Some(file) = path.file_name() else {
         return Err(BadInput(format!("{} is no name for a file", path.display())).into());
     };

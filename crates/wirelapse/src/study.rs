@@ -154,7 +154,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let conclusion = builtin::conclude(&study, &trials, seed);
     let finished = matches!(ended, Ok(Ended::Planned | Ended::Narrow));
     // What was measured is shown, whatever becomes of the disk.
-    let keep = |ledger: &mut Ledger| ledger.conclude(&trials, &conclusion, finished);
+    let keep = |ledger: &mut Ledger| ledger.conclude(&conclusion, finished);
     let kept = ledger.as_mut().map_or(Ok(()), keep).map_err(blame);
     show(args, &conclusion, ended.as_ref().ok().copied(), trials.len())?;
     put_back?;

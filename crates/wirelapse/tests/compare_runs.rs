@@ -15,7 +15,7 @@ fn wirelapse(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_wirelapse")).args(args).output().unwrap()
 }
 
-/// A run of 400 requests in a lab.
+/// A run of requests in a lab.
 fn traced(lab: &Lab, run: &Path, each: impl Fn(&mut std::net::TcpStream, &mut std::net::TcpStream)) {
     let listener = listen(lab, false);
     let port = listener.local_addr().unwrap().port().to_string();
@@ -36,10 +36,11 @@ fn a_longer_path_is_told_by_its_network_leg_and_reports_are_whole_or_refused() {
     let _turn = turn();
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
-    for (name, millis) in [("near", 5), ("far", 8)] {
+    // Far enough apart that late wake-ups on a busy machine are small beside it.
+    for (name, millis) in [("near", 5), ("far", 25)] {
         let lab = lab_of(millis);
         quick_acks(&lab);
-        traced(&lab, &dir.path().join(name), |client, server| exchange(client, server, 400));
+        traced(&lab, &dir.path().join(name), |client, server| exchange(client, server, 150));
     }
     let (near, far) = (path("near"), path("far"));
     let page = path("page.html");
@@ -47,12 +48,12 @@ fn a_longer_path_is_told_by_its_network_leg_and_reports_are_whole_or_refused() {
     assert!(out.status.success(), "{}", text(&out.stderr));
     let said: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
     assert_eq!(said["kind"], "run_comparison");
-    let total = said["total"]["difference_ns"]["value"].as_f64().unwrap();
-    assert!((5.5e6..7.5e6).contains(&total), "two times three milliseconds, and {total} ns are seen");
-    let network = said["explained"].as_array().unwrap().iter().find(|e| e["leg"] == "network").unwrap();
+    let sends = said["kinds"].as_array().unwrap().iter().find(|kind| kind["kind"] == "sends").unwrap();
+    let total = sends["total"]["difference_ns"]["value"].as_f64().unwrap();
+    assert!((36e6..46e6).contains(&total), "two times twenty milliseconds, and {total} ns are seen");
+    let network = sends["explained"].as_array().unwrap().iter().find(|e| e["leg"] == "network").unwrap();
     let moved = network["mean_ns"][1].as_f64().unwrap() - network["mean_ns"][0].as_f64().unwrap();
-    // What waking late adds to either run is within this.
-    assert!((moved - 6e6).abs() < 1e6 && network["share"].as_f64().unwrap() > 0.8, "{network}");
+    assert!((moved - 40e6).abs() < 4e6 && network["share"].as_f64().unwrap() > 0.8, "{network}");
     assert!(std::fs::read_to_string(&page).unwrap().contains("far is slower than near"));
 
     let same = wirelapse(&["compare", &near, &near]);

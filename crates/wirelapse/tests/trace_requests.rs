@@ -12,7 +12,7 @@ use lab::Lab;
 use model::{Basis, Event, Part, Request, Role};
 use scene::command::{held_by, is_tracing, signal, tracing, wait_for};
 use scene::path::{join, listen};
-use scene::{BTF, IP, TUN, median, ms, turn};
+use scene::{BTF, IP, TUN, median, monotonic, ms, turn};
 use tier::Need;
 use trace::{Config, Requests, Target, Tracer};
 
@@ -20,30 +20,49 @@ const TIMES: usize = 15;
 const COMPUTES: Duration = Duration::from_millis(20);
 const SLEEPS: Duration = Duration::from_millis(30);
 
+/// One request by the programs' own clocks, ns. A busy machine lets them sleep longer than they asked for.
+#[derive(Clone, Copy, Debug)]
+struct Told {
+    /// Before the client's write, with the answer in its socket, before its read and after it.
+    client: [u64; 4],
+    /// After the server's read, before its write and after it.
+    server: [u64; 3],
+}
+
 /// Requests of 64 bytes; the server computes before each answer of 3,000, and the client sleeps before it reads.
-fn converse(client: &mut TcpStream, server: &mut TcpStream) {
+fn converse(client: &mut TcpStream, server: &mut TcpStream) -> Vec<Told> {
     client.set_nodelay(true).unwrap();
     server.set_nodelay(true).unwrap();
     let mut far = server.try_clone().unwrap();
     let answering = std::thread::spawn(move || {
-        for _ in 0..TIMES {
+        let answer = |_| {
             far.read_exact(&mut [0; 64]).unwrap();
+            let read = monotonic();
             std::thread::sleep(COMPUTES);
+            let writes = monotonic();
             far.write_all(&[0; 3_000]).unwrap();
-        }
+            [read, writes, monotonic()]
+        };
+        (0..TIMES).map(answer).collect::<Vec<_>>()
     });
-    for _ in 0..TIMES {
+    let ask = |_| {
+        let writes = monotonic();
         client.write_all(&[0; 64]).unwrap();
         // The answer is in the socket when it can be peeked at.
         while client.peek(&mut [0; 3_000]).unwrap() < 3_000 {}
+        let there = monotonic();
         std::thread::sleep(SLEEPS);
+        let reads = monotonic();
         client.read_exact(&mut [0; 3_000]).unwrap();
-    }
-    answering.join().unwrap();
+        [writes, there, reads, monotonic()]
+    };
+    let asked: Vec<_> = (0..TIMES).map(ask).collect();
+    asked.into_iter().zip(answering.join().unwrap()).map(|(client, server)| Told { client, server }).collect()
 }
 
-/// The requests of a conversation over a path of 5 ms each way; seen from both ends, or from the client's alone.
-fn requests(lab: &Lab, v6: bool, both: bool) -> Vec<Request> {
+/// The requests of a conversation over a path of 5 ms each way, seen from both ends, or from the client's alone; and what the
+/// programs know of them.
+fn requests(lab: &Lab, v6: bool, both: bool) -> (Vec<Request>, Vec<Told>) {
     let (mut client, mut server) = join(lab, &listen(lab, v6));
     let port = server.local_addr().unwrap().port();
     let peers = if both { Vec::new() } else { vec![client.peer_addr().unwrap().ip().into()] };
@@ -51,7 +70,7 @@ fn requests(lab: &Lab, v6: bool, both: bool) -> Vec<Request> {
     let config = Config { target, receive: true, max_connections: 64, ..Config::default() };
     let mut tracer = Tracer::start(&config).unwrap();
     let mut events = Vec::new();
-    converse(&mut client, &mut server);
+    let told = converse(&mut client, &mut server);
     let read = |events: &[Event]| -> u64 {
         events.iter().map(|e| if let Event::Receive(r) = e { r.bytes.into() } else { 0_u64 }).sum()
     };
@@ -66,15 +85,17 @@ fn requests(lab: &Lab, v6: bool, both: bool) -> Vec<Request> {
     let mut found = Vec::new();
     events.iter().for_each(|event| requests.event(event, &mut |request| found.push(request)));
     requests.finish(&mut |request| found.push(request));
-    found
+    (found, told)
 }
 
 fn part(of: &[&Request], part: Part) -> u64 {
     median(of.iter().map(|r| r.parts.as_ref().and_then(|p| p.get(part)).unwrap_or_default().0))
 }
 
+/// Those of one end, in the order in which they were made.
 fn of(requests: &[Request], role: Role) -> Vec<&Request> {
-    let own: Vec<_> = requests.iter().filter(|r| r.role == role).collect();
+    let mut own: Vec<_> = requests.iter().filter(|r| r.role == role).collect();
+    own.sort_by_key(|r| r.began());
     for r in &own {
         let parts = r.parts.unwrap_or_else(|| panic!("no parts: {r:?}"));
         assert_eq!(Some(parts.sum()), r.whole(), "the parts add up to the whole: {r:?}");
@@ -84,16 +105,40 @@ fn of(requests: &[Request], role: Role) -> Vec<&Request> {
 }
 
 const MILLI: u64 = 1_000_000;
+/// The path's delay each way.
+const DELAY: u64 = 5 * MILLI;
+/// How early the path's timers may be.
+const EARLY: u64 = MILLI / 5;
+
+/// A part lies between what a program spent for certain and the time in which all of it happened.
+#[track_caller]
+fn within(request: &Request, part: Part, least: u64, most: u64) {
+    let found = request.parts.as_ref().and_then(|p| p.get(part)).unwrap_or_default().0;
+    assert!((least..=most).contains(&found), "{part}: {} ms of {} to {}: {request:?}", ms(found), ms(least), ms(most));
+}
 
 /// What holds of a client's requests however much of the peer was seen.
-fn as_known(client: &[&Request]) {
-    assert_eq!(client.len(), TIMES);
+fn as_known(client: &[&Request], told: &[Told]) {
+    assert_eq!((client.len(), told.len()), (TIMES, TIMES));
+    for (request, told) in client.iter().zip(told) {
+        let ([asks, there, reads, read], [got, answers, _]) = (told.client, told.server);
+        // A reader that sleeps is the application, from when the answer can have come.
+        within(request, Part::Application, reads - there, read - answers - DELAY + EARLY);
+        // A peer that computes is the peer's. Seen from the client alone, what the network took longer than it did for the
+        // handshake is the peer's as well, and the other way round.
+        let network = request.parts.as_ref().and_then(|p| p.get(Part::Network)).unwrap_or_default().0;
+        let longer = network.saturating_sub(2 * DELAY);
+        within(
+            request,
+            Part::PeerApplication,
+            (answers - got).saturating_sub(longer),
+            there - asks - 2 * DELAY + EARLY,
+        );
+    }
     let of = |p| part(client, p);
     for p in Part::ALL {
         eprintln!("{p}: {} ms", ms(of(p)));
     }
-    assert!((30 * MILLI..34 * MILLI).contains(&of(Part::Application)), "a reader that sleeps is the application");
-    assert!((20 * MILLI..24 * MILLI).contains(&of(Part::PeerApplication)), "a peer that computes is the peer's");
     assert!((10 * MILLI..13 * MILLI).contains(&of(Part::Network)), "the path's delay is the network");
     assert!(of(Part::Kernel) < 2 * MILLI);
 }
@@ -102,16 +147,19 @@ fn as_known(client: &[&Request]) {
 fn both_ends_give_each_its_share() {
     tier::needs!(Need::Root, BTF, TUN, IP);
     let _turn = turn();
-    let found = requests(&scene::path::lab(5), false, true);
+    let (found, told) = requests(&scene::path::lab(5), false, true);
     let client = of(&found, Role::Client);
-    as_known(&client);
+    as_known(&client, &told);
     assert!(client.iter().all(|r| r.basis == Basis::BothEnds), "{client:?}");
     for p in [Part::PeerReceive, Part::PeerSend] {
         assert!(part(&client, p) < 2 * MILLI, "{p}");
     }
     let server = of(&found, Role::Server);
     assert_eq!(server.len(), TIMES);
-    assert!((20 * MILLI..24 * MILLI).contains(&part(&server, Part::Application)));
+    for (request, told) in server.iter().zip(&told) {
+        let ([got, answers, answered], asks) = (told.server, told.client[0]);
+        within(request, Part::Application, answers - got, answered - asks - DELAY + EARLY);
+    }
     assert!(server.iter().all(|r| r.parts.unwrap().network.is_none()));
 }
 
@@ -119,17 +167,18 @@ fn both_ends_give_each_its_share() {
 fn both_ends_give_each_its_share_over_ipv6() {
     tier::needs!(Need::Root, BTF, TUN, IP);
     let _turn = turn();
-    as_known(&of(&requests(&scene::path::lab(5), true, true), Role::Client));
+    let (found, told) = requests(&scene::path::lab(5), true, true);
+    as_known(&of(&found, Role::Client), &told);
 }
 
 #[test]
 fn the_clients_end_alone_tells_the_network_from_the_peer() {
     tier::needs!(Need::Root, BTF, TUN, IP);
     let _turn = turn();
-    let found = requests(&scene::path::lab(5), false, false);
+    let (found, told) = requests(&scene::path::lab(5), false, false);
     let client = of(&found, Role::Client);
     assert_eq!(client.len(), found.len());
-    as_known(&client);
+    as_known(&client, &told);
     assert!(client.iter().all(|r| r.basis != Basis::BothEnds && r.parts.unwrap().peer.is_none()));
 }
 

@@ -116,19 +116,22 @@ fn a_queue_in_the_path_shows_in_the_network_leg() {
 
 #[test]
 fn a_token_bucket_on_the_host_shows_in_the_qdisc_leg() {
-    tier::needs!(Need::Root, BTF, TUN, TC);
+    tier::needs!(Need::Root, BTF, TUN, IP, TC);
     let _turn = turn();
     // No delay: with it TCP's pacing rate would be low, and the small-queue limit would hold some packets in TCP.
     let lab = scene::path::lab(0);
-    // Otherwise TCP itself would hold small packets back while others lie in the queue.
+    // Otherwise TCP itself would hold small packets back while others lie in the queue. Its small-queue limit is what the pacing
+    // rate gives in 1 ms, and that is by window and RTT: made so large that an RTT by a busy machine does not matter.
     lab.host(Side::A).set_sysctl("net.ipv4.tcp_autocorking", 0).unwrap();
+    lab.host(Side::A).set_sysctl("net.ipv4.tcp_pacing_ss_ratio", 1_000).unwrap();
+    in_a(&lab, "ip", "route replace 10.77.0.2/32 dev eth0 initcwnd 100");
     let (mut client, server) = join(&lab, &listen(&lab, false));
     let mut watch = Watch::start(&client);
     let reader = drain(server);
     const RATE: u64 = 1_000_000;
     const BURST: u64 = 1_600;
     in_a(&lab, "tc", &format!("qdisc add dev eth0 root tbf rate {RATE}bit burst {BURST} limit 1000000"));
-    // Four packets of 1,400 bytes and 66 of headers, within the initial window.
+    // Four packets of 1,400 bytes and 66 of headers.
     const PACKETS: u64 = 4;
     const SIZE: u64 = 1_400 + 66;
     for _ in 0..PACKETS {

@@ -173,15 +173,18 @@
       if (layer.kind === 'line') {
         const low = plot.y.scale.kind === 'log' ? this.reach.y[0] / 1e3 : -Infinity;
         let path = '', before = null;
-        for (const p of layer.points) {
+        const alone = [];
+        for (const [i, p] of layer.points.entries()) {
+          if (p[1] === null) { before = null; continue; }
           const px = x(floor(p[0])), py = y(Math.max(p[1], low));
           if (!isFinite(px) || !isFinite(py)) continue;
+          if (before === null && (layer.points[i + 1] ?? [0, null])[1] === null) alone.push([px, py]);
           path += before === null ? `M${px.toFixed(1)},${py.toFixed(1)}` : layer.step ? `L${px.toFixed(1)},${before}L${px.toFixed(1)},${py.toFixed(1)}` : `L${px.toFixed(1)},${py.toFixed(1)}`;
           before = py.toFixed(1);
           at(px, px, py, py, pair(p, layer.name));
         }
         node(stage, 'path', { d: path || 'M0,0', fill: 'none', stroke: hue, 'stroke-width': layer.hue === 6 && !layer.name ? 1 : 2, 'stroke-opacity': layer.hue === 6 && !layer.name ? .45 : 1, 'stroke-linejoin': 'round', 'stroke-dasharray': layer.dashed ? '6 4' : 'none' });
-        if (layer.points.length === 1) node(stage, 'circle', { cx: x(floor(layer.points[0][0])), cy: y(layer.points[0][1]), r: 3, fill: hue });
+        for (const [px, py] of alone) node(stage, 'circle', { cx: px, cy: py, r: 2.5, fill: hue });
       } else if (layer.kind === 'dots') {
         for (const p of layer.points) {
           const px = x(floor(p[0])), py = y(p[1]);

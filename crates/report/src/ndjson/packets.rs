@@ -87,26 +87,26 @@ fn drops(o: &mut Object<'_>, drops: &Drops) {
 }
 
 pub(super) fn packets(o: &mut Object<'_>, p: &Packets) {
-    o.number("n", p.packets);
+    o.number("n", p.records.n);
     o.number("segments", p.segments);
-    o.number("bytes", p.bytes);
+    o.number("bytes", p.records.bytes);
     o.number("wire_bytes", p.wire_bytes);
     o.number("gso_packets", p.gso_packets);
     o.number("retransmissions", p.retransmissions);
     o.number("retransmitted_segments", p.retransmitted_segments);
-    times(o, "gap", &p.gaps);
-    times(o, "qdisc", &p.qdisc.times);
-    times(o, "network", &p.network.times);
+    for (leg, of) in p.records.times() {
+        times(o, leg.name, of);
+    }
     drops(o, &p.drops);
 }
 
 pub(super) fn datagrams(o: &mut Object<'_>, d: &Datagrams) {
-    o.number("sent", d.sent);
+    o.number("sent", d.sent.n);
     o.number("sent_segments", d.sent_segments);
-    o.number("sent_bytes", d.sent_bytes);
-    o.number("received", d.received);
+    o.number("sent_bytes", d.sent.bytes);
+    o.number("received", d.received.n);
     o.number("received_segments", d.received_segments);
-    o.number("received_bytes", d.received_bytes);
+    o.number("received_bytes", d.received.bytes);
     for leg in DatagramLeg::ALL {
         times(o, leg.name(), &d.leg(leg).times);
     }

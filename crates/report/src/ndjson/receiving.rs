@@ -94,8 +94,8 @@ fn leg(o: &mut Object<'_>, stats: &LegStats) {
 }
 
 pub(super) fn receives(o: &mut Object<'_>, receives: &Receives) {
-    o.number("receives", receives.receives);
-    o.number("bytes", receives.bytes);
+    o.number("receives", receives.records.n);
+    o.number("bytes", receives.records.bytes);
     o.number("segments", receives.segments);
     o.number("out_of_order", receives.out_of_order);
     o.number("unread", receives.unread);
@@ -110,14 +110,14 @@ pub(super) fn requests(o: &mut Object<'_>, requests: &Requests) {
     for role in Role::ALL {
         let of = requests.of(role);
         o.object(role.name(), |o| {
-            o.number("requests", of.requests);
-            o.number("divided", of.divided);
+            o.number("requests", of.records.n);
+            o.number("divided", of.divided());
             o.number("request_bytes", of.request_bytes);
             o.number("answer_bytes", of.answer_bytes);
             o.object("bases", |o| BASES.iter().zip(of.bases).for_each(|(basis, n)| o.number(basis.name(), n)));
             o.object("whole", |o| {
-                o.number("n", of.whole.n());
-                times(o, &of.whole);
+                o.number("n", of.records.total().n());
+                times(o, of.records.total());
             });
             o.object("parts", |parts| {
                 for part in Part::ALL {

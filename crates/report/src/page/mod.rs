@@ -19,13 +19,22 @@ pub(crate) fn facts(title: &str, rows: impl IntoIterator<Item = (&'static str, S
 /// Points that a distribution's curve is drawn with, at most.
 const CURVE_POINTS: usize = 400;
 
+/// Times below this are drawn at it, nanoseconds: on a logarithmic axis they would take more room than all that matters.
+pub(crate) const SHORTEST: u64 = 100;
+
+/// What has to be said of times below [`SHORTEST`], where there are any.
+pub(crate) fn shortest_note<'a>(mut times: impl Iterator<Item = &'a Distribution>) -> &'static str {
+    let any = times.any(|t| t.min().is_some_and(|min| min < SHORTEST));
+    if any { " Times below 100 ns are drawn at 100 ns." } else { "" }
+}
+
 /// The share of values at or below each time: as many points as a screen can show, and both ends exactly.
 pub(crate) fn curve(times: &Distribution) -> Vec<[f64; 2]> {
     let n = times.n();
     if n == 0 {
         return Vec::new();
     }
-    let first = times.min().unwrap_or(0).max(1) as f64;
+    let first = times.min().unwrap_or(0).max(SHORTEST) as f64;
     let mut points = vec![[first, 0.0]];
     let (mut below, mut shown) = (0, 0.0);
     let last = times.max().unwrap_or(0);
@@ -35,7 +44,7 @@ pub(crate) fn curve(times: &Distribution) -> Vec<[f64; 2]> {
         // The tail is drawn as densely as the rest, though few values make it.
         let tail = (1.0 - share).max(1.0 / n as f64);
         if share - shown >= (2.0 / CURVE_POINTS as f64).min(tail / 8.0) || value >= last {
-            points.push([crate::plot::tidy(value.max(1) as f64), crate::plot::tidy(share)]);
+            points.push([crate::plot::tidy(value.max(SHORTEST) as f64), crate::plot::tidy(share)]);
             shown = share;
         }
     }

@@ -5,7 +5,7 @@ use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::{Axis, Hue, Layer, Plot, Scale};
+use super::{Axis, Hue, Layer, Plot, Scale, pieces};
 
 /// Why a plot could not be drawn.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +40,10 @@ impl Letters {
 }
 
 const WIDTH: u32 = 1_000;
+/// Pixels left of what is written.
+const MARGIN: i32 = 14;
+/// Pixels from one row of the legend to the next.
+const LEGEND_ROW: i32 = 18;
 const TITLE: u32 = 64;
 const LETTER: f64 = 13.0;
 
@@ -63,7 +67,49 @@ fn colour(hue: Hue) -> RGBColor {
 }
 
 fn size(plot: &Plot) -> (u32, u32) {
-    (WIDTH, plot.height() + TITLE + 40)
+    (WIDTH, plot.height() + TITLE + 40 + further_rows(plot))
+}
+
+/// A name in the legend, with the pixels that it takes.
+struct Key {
+    name: String,
+    hue: Hue,
+    dashed: bool,
+    width: i32,
+}
+
+/// The legend in rows; none where one plain series needs no name.
+fn legend(plot: &Plot) -> Vec<Vec<Key>> {
+    let mut named: Vec<(&str, Hue, bool)> = Vec::new();
+    for key in plot.layers.iter().filter_map(Layer::key) {
+        if !named.iter().any(|k| k.0 == key.0) {
+            named.push(key);
+        }
+    }
+    if named.len() < 2 && !named.iter().any(|k| k.2) {
+        return Vec::new();
+    }
+    let mut rows: Vec<Vec<Key>> = vec![Vec::new()];
+    let mut x = MARGIN;
+    for (name, hue, dashed) in named {
+        let name = cut(name, 240.0);
+        let width = text_width(&name, LETTER) as i32 + 44;
+        if x + width > WIDTH as i32 && x > MARGIN {
+            rows.push(Vec::new());
+            x = MARGIN;
+        }
+        x += width;
+        rows.iter_mut()
+            .next_back()
+            .into_iter()
+            .for_each(|row| row.push(Key { name: name.clone(), hue, dashed, width }));
+    }
+    rows
+}
+
+/// The height of the legend's rows but the first.
+fn further_rows(plot: &Plot) -> u32 {
+    legend(plot).len().saturating_sub(1) as u32 * LEGEND_ROW as u32
 }
 
 /// The plot as the text of an SVG file.
@@ -155,7 +201,7 @@ impl Frame {
         Self {
             left: longest + title + 10.0,
             right: f64::from(width) - 24.0,
-            top: f64::from(TITLE) + 28.0,
+            top: f64::from(TITLE + further_rows(plot)) + 28.0,
             bottom: f64::from(height) - if Self::slanted(plot, width) { 110.0 } else { 52.0 },
             words: longest + 1.0,
             downwards: named,
@@ -245,26 +291,16 @@ impl Frame {
     where
         B::ErrorType: 'static,
     {
-        let mut keys: Vec<(&str, Hue, bool)> = Vec::new();
-        for key in plot.layers.iter().filter_map(Layer::key) {
-            if !keys.iter().any(|k| k.0 == key.0) {
-                keys.push(key);
+        let mut y = TITLE as i32 + 14;
+        for row in legend(plot) {
+            let mut x = MARGIN;
+            for key in row {
+                self.stroke(area, &[(x, y), (x + 22, y)], colour(key.hue).stroke_width(3), key.dashed)?;
+                let style = ("sans-serif", LETTER).into_font().color(&INK).pos(Pos::new(HPos::Left, VPos::Center));
+                area.draw(&Text::new(key.name, (x + 28, y), style.into_text_style(area)))?;
+                x += key.width;
             }
-        }
-        if keys.len() < 2 && !keys.iter().any(|k| k.2) {
-            return Ok(());
-        }
-        let (mut x, y) = (self.left.round() as i32, TITLE as i32 + 14);
-        for (name, hue, dashed) in keys {
-            let name = cut(name, 240.0);
-            let wide = text_width(&name, LETTER) as i32 + 44;
-            if x + wide > self.right as i32 + 20 {
-                break;
-            }
-            self.stroke(area, &[(x, y), (x + 22, y)], colour(hue).stroke_width(3), dashed)?;
-            let style = ("sans-serif", LETTER).into_font().color(&INK).pos(Pos::new(HPos::Left, VPos::Center));
-            area.draw(&Text::new(name, (x + 28, y), style.into_text_style(area)))?;
-            x += wide;
+            y += LEGEND_ROW;
         }
         Ok(())
     }
@@ -296,17 +332,25 @@ impl Frame {
         let bar = |from: (i32, i32), to: (i32, i32), style: ShapeStyle| area.draw(&Rectangle::new([from, to], style));
         match layer {
             Layer::Line { name, hue, points, step, dashed } => {
-                let mut path: Vec<(i32, i32)> = Vec::with_capacity(points.len() * 2);
-                for p in points.iter().filter(|p| p[0].is_finite() && p[1].is_finite()) {
-                    let to = (x(p[0]), y(p[1]));
-                    if let (true, Some(&(_, before))) = (step, path.last()) {
-                        path.push((to.0, before));
-                    }
-                    path.push(to);
-                }
                 let thin = name.is_empty() && *hue == Hue::NEUTRAL;
                 let ink = colour(*hue).mix(if thin { 0.45 } else { 1.0 });
-                self.stroke(area, &path, ink.stroke_width(if thin { 1 } else { 2 }), *dashed)
+                let style = ink.stroke_width(if thin { 1 } else { 2 });
+                for piece in pieces(points) {
+                    let mut path: Vec<(i32, i32)> = Vec::with_capacity(piece.len() * 2);
+                    for p in piece {
+                        let to = (x(p[0]), y(p[1]));
+                        if let (true, Some(&(_, before))) = (step, path.last()) {
+                            path.push((to.0, before));
+                        }
+                        path.push(to);
+                    }
+                    match path.as_slice() {
+                        // A line of one point is nothing to see.
+                        [alone] => area.draw(&Circle::new(*alone, 2, ink.filled()))?,
+                        _ => self.stroke(area, &path, style, *dashed)?,
+                    }
+                }
+                Ok(())
             }
             Layer::Dots { hue, points, .. } => points
                 .iter()

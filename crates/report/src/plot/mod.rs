@@ -19,17 +19,6 @@ impl Hue {
     /// Lines that are there to compare with: predictions, references, grids of blocks.
     pub const NEUTRAL: Self = Self(6);
 
-    /// The hue of a leg, the same in every plot.
-    pub const fn of(leg: model::Leg) -> Self {
-        Self(match leg {
-            model::Leg::Tcp => 0,
-            model::Leg::Qdisc => 3,
-            model::Leg::Nic => 2,
-            model::Leg::Network => 1,
-            model::Leg::Total => 6,
-        })
-    }
-
     /// The hue of the nth of several series.
     pub const fn nth(n: usize) -> Self {
         Self((n % 6) as u8)
@@ -92,7 +81,7 @@ pub struct Cell {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Layer {
-    /// Points joined by a line.
+    /// Points joined by a line, which a point that is not a number breaks.
     Line {
         /// Its name in the legend; empty for none.
         name: String,
@@ -182,7 +171,7 @@ impl Layer {
     /// Whether there is nothing to draw.
     pub fn is_empty(&self) -> bool {
         match self {
-            Self::Line { points, .. } | Self::Dots { points, .. } => points.is_empty(),
+            Self::Line { points, .. } | Self::Dots { points, .. } => pieces(points).next().is_none(),
             Self::Intervals { items, .. } => items.is_empty(),
             Self::Boxes { items, .. } => items.is_empty(),
             Self::Spans { items, .. } => items.is_empty(),
@@ -284,6 +273,11 @@ impl Plot {
             _ => 380,
         }
     }
+}
+
+/// The stretches of a line that nothing breaks.
+pub(crate) fn pieces(points: &[[f64; 2]]) -> impl Iterator<Item = &[[f64; 2]]> {
+    points.split(|p| !p[0].is_finite() || !p[1].is_finite()).filter(|piece| !piece.is_empty())
 }
 
 /// Five significant figures: what no screen shows more of, and no file needs to hold.

@@ -45,7 +45,7 @@ pub struct Axis {
     /// From where to where.
     pub reach: [f64; 2],
     #[serde(skip)]
-    with: Option<f64>,
+    with: [Option<f64>; 2],
 }
 
 /// Smallest and largest of what is drawn.
@@ -76,7 +76,7 @@ impl Reach {
 
 impl Axis {
     fn of(label: impl Into<String>, unit: Unit, scale: Scale) -> Self {
-        Self { label: label.into(), unit, scale, reach: [0.0, 1.0], with: None }
+        Self { label: label.into(), unit, scale, reach: [0.0, 1.0], with: [None; 2] }
     }
 
     /// A linear axis.
@@ -94,16 +94,17 @@ impl Axis {
         Self::of(label, Unit::Plain, Scale::Names { names })
     }
 
-    /// One that reaches to this value whatever is drawn: zero, for bars.
+    /// One that reaches to this value whatever is drawn, and ends there where nothing lies beyond: zero, for bars. Both ends may
+    /// be given.
     #[must_use]
     pub fn reaching(mut self, value: f64) -> Self {
-        self.with = Some(value);
+        self.with = [Some(value), self.with[0]];
         self
     }
 
     /// Laid over what is drawn.
     pub(super) fn over(mut self, mut seen: Reach) -> Self {
-        self.with.into_iter().for_each(|v| seen.see(v));
+        self.with.into_iter().flatten().for_each(|v| seen.see(v));
         self.reach = match &self.scale {
             Scale::Names { names } => [-0.5, names.len() as f64 - 0.5],
             Scale::Log => {
@@ -116,7 +117,7 @@ impl Axis {
             Scale::Linear => {
                 let span = seen.high - seen.low;
                 let air = if span > 0.0 { span * 0.04 } else { seen.high.abs().max(1.0) * 0.05 };
-                let edge = |value: f64, air: f64| if self.with == Some(value) { value } else { value + air };
+                let edge = |value: f64, air: f64| if self.with.contains(&Some(value)) { value } else { value + air };
                 [edge(seen.low, -air), edge(seen.high, air)]
             }
         };

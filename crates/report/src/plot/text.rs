@@ -253,7 +253,11 @@ impl Drawing<'_> {
             if wide == 2 { grid.dot(x, y, ink) } else { grid.put(x, y, mark, ink) }
         };
         let mut before: Option<(usize, usize)> = None;
-        for p in points.iter().filter(|p| p[0].is_finite() && p[1].is_finite()) {
+        for p in points {
+            if !p[0].is_finite() || !p[1].is_finite() {
+                before = None;
+                continue;
+            }
             let to = at(self, p);
             if let Some((x, y)) = before {
                 let corner = if step { vec![(to.0, y), to] } else { vec![to] };

@@ -4,9 +4,11 @@ mod connections;
 mod distribution;
 mod legs;
 mod losses;
+mod others;
 mod packets;
 mod received;
 mod requests;
+mod tallies;
 mod times;
 mod waterfall;
 mod words;
@@ -14,10 +16,16 @@ mod words;
 use model::{Coverage, Leg, Lost, Nanos, Sampling};
 
 pub(crate) use losses::seen;
+pub(crate) use others::counted;
+pub use others::{packet_remarks, receiving_remarks};
+pub(crate) use packets::{datagram_words, packet_words};
+pub(crate) use requests::{told_by, undivided};
+pub(crate) use tallies::{mostly, owner};
 use words::paragraphs;
-pub(crate) use words::sentences;
+pub(crate) use words::{sentences, words_of_any};
 
 use crate::canvas::Ink;
+use crate::family::Family;
 use crate::{Canvas, Summary, quantity};
 
 /// What a report says beside the figures themselves.
@@ -57,11 +65,11 @@ pub fn report(canvas: &Canvas, summary: &Summary, facts: &Facts) -> String {
         connections::table(canvas, &mut out, summary, CONNECTIONS_SHOWN);
         waterfall::draw(canvas, &mut out, summary);
     }
-    if summary.receives().receives > 0 {
-        received::draw(canvas, &mut out, summary.receives(), &facts.receiving);
+    if summary.receives().records.n > 0 {
+        received::draw(canvas, &mut out, summary.receives(), &facts.receiving, CONNECTIONS_SHOWN);
     }
-    requests::draw(canvas, &mut out, summary.requests());
-    packets::draw(canvas, &mut out, summary.packets(), summary.datagrams(), &facts.packets);
+    requests::draw(canvas, &mut out, summary.requests(), CONNECTIONS_SHOWN);
+    packets::draw(canvas, &mut out, (summary.packets(), summary.datagrams()), &facts.packets, CONNECTIONS_SHOWN);
     canvas.heading(&mut out, "In words");
     for paragraph in paragraphs(summary, facts) {
         canvas.paragraph(&mut out, &paragraph, 0);
@@ -79,7 +87,16 @@ pub fn live(canvas: &Canvas, summary: &Summary, facts: &Facts, rows: usize) -> S
     requests::rows(canvas, &mut out, summary.requests());
     // A blank line, a heading, a head, a row for the rest, and the losses.
     let left = rows.saturating_sub(out.lines().count() + 5);
-    connections::table(canvas, &mut out, summary, left);
+    let received = &summary.receives().records;
+    // What is received has a table of its own as large as that of the sends, where both have room for two connections.
+    let (sent, in_all) = match received.n {
+        0 => (left, 0),
+        _ if summary.total().sends == 0 => (0, left),
+        _ if left >= 8 => (left / 2 - 2, left - left / 2 - 2),
+        _ => (left, 0),
+    };
+    connections::table(canvas, &mut out, summary, sent);
+    tallies::table(canvas, &mut out, received.family(), &received.tallies, in_all);
     let lost: u64 = facts.lost.entries().map(|e| e.2).sum();
     if lost > 0 {
         let text = format!(
@@ -119,12 +136,7 @@ pub(crate) fn sampling(sampling: Sampling) -> String {
 }
 
 /// What a leg is, for legends.
-pub(crate) const fn meaning(leg: Leg) -> &'static str {
-    match leg {
-        Leg::Tcp => "waiting in TCP",
-        Leg::Qdisc => "waiting in the packet scheduler",
-        Leg::Nic => "waiting in driver and NIC",
-        Leg::Network => "wire, peer, and the ACK's way back",
-        Leg::Total => "from send to ACK",
-    }
+pub(crate) fn meaning(leg: Leg) -> &'static str {
+    let at = Leg::ALL.iter().position(|&l| l == leg).unwrap_or(0);
+    Family::Sends.legs()[at].meaning
 }

@@ -1,94 +1,103 @@
-//! Packets and datagrams: their times, and what the kernel threw away.
+//! Packets and datagrams: their times, their connections, and what the kernel threw away.
 
-use model::DatagramLeg;
+use model::Direction;
 
-use super::times::{self, Line};
+use super::{tallies, times};
 use crate::canvas::Ink;
 use crate::packets::{Datagrams, Drops, Packets};
 use crate::{Canvas, quantity};
 
-pub(super) fn draw(canvas: &Canvas, out: &mut String, packets: &Packets, datagrams: &Datagrams, notes: &[String]) {
+pub(super) fn draw(
+    canvas: &Canvas,
+    out: &mut String,
+    (packets, datagrams): (&Packets, &Datagrams),
+    notes: &[String],
+    connections: usize,
+) {
     if !packets.is_empty() {
-        tcp(canvas, out, packets);
+        tcp(canvas, out, packets, connections);
     }
     if !datagrams.is_empty() {
-        udp(canvas, out, datagrams);
+        udp(canvas, out, datagrams, connections);
     }
     if !(packets.is_empty() && datagrams.is_empty()) {
         times::remarks(canvas, out, notes);
     }
 }
 
-fn tcp(canvas: &Canvas, out: &mut String, packets: &Packets) {
+fn tcp(canvas: &Canvas, out: &mut String, packets: &Packets, connections: usize) {
+    let records = &packets.records;
     let title = format!(
         "Packets: {} of {}, {}",
-        quantity::counted(packets.packets, "packet"),
+        quantity::counted(records.n, "packet"),
         quantity::counted(packets.segments, "segment"),
-        quantity::bytes(packets.bytes),
+        quantity::bytes(records.bytes),
     );
     canvas.heading(out, &title);
-    let line = |name, ink, times| Line { name, ink, times, whole: None };
-    let lines = [
-        line("gap", Ink::Strong, &packets.gaps),
-        line("qdisc", Ink::Qdisc, &packets.qdisc.times),
-        line("network", Ink::Network, &packets.network.times),
-    ];
-    times::table(canvas, out, "time", &lines);
-    let mut remarks = vec![
-        "gap: between neighbours of a connection at the driver; qdisc: in the packet scheduler; network: from the driver to the \
-         ACK of the last byte."
-            .to_owned(),
-    ];
-    remarks.extend(times::held(packets.gaps.n(), "gaps"));
+    times::table(canvas, out, "time", &times::lines(records));
+    let mut remarks = vec![times::meanings(records)];
+    remarks.extend(times::held(records.n, "packets"));
+    remarks.extend(packet_words(packets));
+    times::remarks(canvas, out, &remarks);
+    dropped(canvas, out, &packets.drops);
+    tallies::table(canvas, out, records.family(), &records.tallies, connections);
+    times::slowest(canvas, out, &times::slowest_title(records.slowest.sorted().len(), "packet"), records);
+}
+
+/// What packets came to on the wire.
+pub(crate) fn packet_words(packets: &Packets) -> Vec<String> {
+    let mut words = Vec::new();
     if packets.gso_packets > 0 {
-        remarks.push(format!(
+        words.push(format!(
             "{} left this host's stack as one packet of several segments (GSO).",
             quantity::counted(packets.gso_packets, "packet")
         ));
     }
     if packets.retransmissions > 0 {
-        remarks.push(format!(
+        words.push(format!(
             "{} of {} were sent again.",
             quantity::counted(packets.retransmissions, "packet"),
             quantity::counted(packets.retransmitted_segments, "segment"),
         ));
     }
-    times::remarks(canvas, out, &remarks);
-    dropped(canvas, out, &packets.drops);
+    words
 }
 
-fn udp(canvas: &Canvas, out: &mut String, datagrams: &Datagrams) {
+fn udp(canvas: &Canvas, out: &mut String, datagrams: &Datagrams, connections: usize) {
+    let (sent, received) = (&datagrams.sent, &datagrams.received);
     let title = format!(
         "Datagrams: {} sent, {}; {} received, {}",
-        quantity::count(datagrams.sent),
-        quantity::bytes(datagrams.sent_bytes),
-        quantity::count(datagrams.received),
-        quantity::bytes(datagrams.received_bytes),
+        quantity::count(sent.n),
+        quantity::bytes(sent.bytes),
+        quantity::count(received.n),
+        quantity::bytes(received.bytes),
     );
     canvas.heading(out, &title);
-    let inks = [Ink::Tcp, Ink::Qdisc, Ink::Tcp, Ink::Network];
-    let lines: Vec<_> = DatagramLeg::ALL
-        .into_iter()
-        .zip(inks)
-        .map(|(leg, ink)| Line { name: leg.name(), ink, times: &datagrams.leg(leg).times, whole: None })
-        .collect();
-    times::table(canvas, out, "leg", &lines);
-    let mut remarks = vec![
-        "udp: from the call to the packet scheduler; qdisc: in it; softirq: from the driver to the socket's queue; socket: in \
-         that queue, until the program had read it."
-            .to_owned(),
-    ];
-    let n = datagrams.sent.max(datagrams.received);
-    remarks.extend(times::held(n, "datagrams"));
-    if datagrams.sent_segments > datagrams.sent || datagrams.received_segments > datagrams.received {
-        remarks.push(format!(
-            "On the wire (GSO and GRO): {} sent, {} received.",
-            quantity::counted(datagrams.sent_segments, "datagram"),
-            quantity::count(datagrams.received_segments),
-        ));
-    }
-    times::remarks(canvas, out, &remarks);
     dropped(canvas, out, &datagrams.drops);
+    for (records, direction) in [(sent, Direction::Sent), (received, Direction::Received)] {
+        let how = direction.name();
+        if records.n == 0 {
+            continue;
+        }
+        out.push('\n');
+        times::table(canvas, out, &format!("leg ({how})"), &times::lines(records));
+        let mut remarks = vec![times::meanings(records)];
+        remarks.extend(times::held(records.n, "datagrams"));
+        remarks.extend(datagram_words(datagrams, direction));
+        times::remarks(canvas, out, &remarks);
+        tallies::table(canvas, out, records.family(), &records.tallies, connections);
+        let title = times::slowest_title(records.slowest.sorted().len(), "datagram");
+        times::slowest(canvas, out, &format!("{title}, {how}"), records);
+    }
+}
+
+/// What datagrams came to on the wire, where that is another number.
+pub(crate) fn datagram_words(datagrams: &Datagrams, direction: Direction) -> Option<String> {
+    let (n, segments, how, by) = match direction {
+        Direction::Sent => (datagrams.sent.n, datagrams.sent_segments, "sent", "GSO"),
+        Direction::Received => (datagrams.received.n, datagrams.received_segments, "received", "GRO"),
+    };
+    (segments > n).then(|| format!("On the wire ({by}): {} {how}.", quantity::counted(segments, "datagram")))
 }
 
 fn dropped(canvas: &Canvas, out: &mut String, drops: &Drops) {

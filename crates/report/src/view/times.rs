@@ -1,14 +1,14 @@
 //! Times of anything that has parts: a table of their distributions, histograms, and waterfalls.
 
-use std::net::SocketAddr;
-
-use model::{ConnectionId, Nanos};
+use model::Nanos;
 use stats::{Distribution, Quantile};
 use unicode_width::UnicodeWidthStr as _;
 
 use super::{distribution, waterfall};
 use crate::canvas::{Canvas, Ink};
+use crate::family::{Family, LegOf, Place, Timed};
 use crate::quantity;
+use crate::records::{Records, Slow};
 use crate::table::{Align, Table};
 
 const DASH: &str = "—";
@@ -20,6 +20,27 @@ pub(super) struct Line<'a> {
     pub times: &'a Distribution,
     /// Of what its share is taken, nanoseconds; `None` for the whole itself.
     pub whole: Option<u128>,
+}
+
+/// The legs of records as rows; those of requests that none can have, as where the peer was not traced, are left out.
+pub(super) fn lines<T: Timed>(records: &Records<T>) -> Vec<Line<'_>> {
+    let whole = records.time();
+    let line = |(leg, times): (&'static LegOf, _)| Line {
+        name: leg.name,
+        ink: leg.ink(),
+        times,
+        whole: (leg.place == Place::Part).then_some(whole),
+    };
+    let optional = matches!(records.family(), Family::AtClient | Family::AtServer);
+    records.times().into_iter().map(line).filter(|l| !optional || l.times.n() > 0).collect()
+}
+
+/// What each leg is, in one sentence.
+pub(super) fn meanings<T: Timed>(records: &Records<T>) -> String {
+    let there = lines(records);
+    let legs = records.family().legs().iter().filter(|leg| there.iter().any(|l| l.name == leg.name));
+    let each: Vec<String> = legs.map(|leg| format!("{}: {}", leg.name, leg.meaning)).collect();
+    format!("{}.", each.join("; "))
 }
 
 /// A table with a row for each line.
@@ -77,6 +98,30 @@ pub(super) fn histograms(canvas: &Canvas, out: &mut String, title: &str, lines: 
     distribution::chart(canvas, out, title, &lines);
 }
 
+/// The slowest records, each as a small waterfall with what is known of why.
+pub(super) fn slowest<T: Timed>(canvas: &Canvas, out: &mut String, title: &str, records: &Records<T>) {
+    let all = records.slowest.sorted();
+    if all.is_empty() {
+        return;
+    }
+    canvas.heading(out, title);
+    for (i, (total, slow)) in all.into_iter().enumerate() {
+        if i > 0 {
+            out.push('\n');
+        }
+        let record = &slow.record;
+        let since = records.first.zip(record.began()).and_then(|(first, at)| at.since(first).ok());
+        headline(canvas, out, i, total, slow, since.unwrap_or_default());
+        let times = record.times();
+        let parts: Vec<(&str, Ink, Nanos)> =
+            record.family().parts().filter_map(|(i, leg)| Some((leg.name, leg.ink(), Nanos(times[i]?)))).collect();
+        waterfall(canvas, out, &parts, total);
+        let figures = record.figures().into_iter().map(|(what, figure)| format!("{what} {figure}"));
+        let known: Vec<String> = record.reason().into_iter().chain(figures).map(|f| f.replace(' ', "\u{a0}")).collect();
+        canvas.paragraph(out, &known.join(" · "), 3);
+    }
+}
+
 pub(super) fn slowest_title(n: usize, thing: &str) -> String {
     match n {
         1 => format!("The slowest {thing}"),
@@ -85,22 +130,14 @@ pub(super) fn slowest_title(n: usize, thing: &str) -> String {
 }
 
 /// The line above a waterfall.
-pub(super) fn headline(
-    canvas: &Canvas,
-    out: &mut String,
-    index: usize,
-    time: Nanos,
-    facts: &[String],
-    ends: Option<(SocketAddr, SocketAddr)>,
-    connection: ConnectionId,
-) {
-    if index > 0 {
-        out.push('\n');
-    }
+fn headline<T: Timed>(canvas: &Canvas, out: &mut String, index: usize, time: Nanos, slow: &Slow<T>, since: Nanos) {
     let head = format!("{}. {time}", index + 1);
-    let rest = canvas.plain(&format!(" · {}", facts.join(" · ")));
-    let who = ends
-        .map_or_else(|| format!("connection {connection}"), |(local, remote)| super::connections::ends(local, remote));
+    let owner = slow.whose.owner.map_or_else(String::new, |o| format!(" · {}[{}]", o.comm, o.pid));
+    let rest = canvas.plain(&format!(" · {}{owner} · at +{since}", quantity::bytes(slow.record.bytes())));
+    let who = slow.whose.ends.map_or_else(
+        || format!("connection {}", slow.record.flow()),
+        |(local, remote)| super::connections::ends(local, remote),
+    );
     let who = canvas.plain(&who);
     let used = head.width() + rest.width();
     out.push_str(&canvas.paint(Ink::Strong, &head));

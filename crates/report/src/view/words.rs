@@ -3,30 +3,64 @@
 use model::{Leg, Nanos, Sampling, WaitReason};
 use stats::{Distribution, Quantile};
 
+use super::others::{drops_of, words_of};
 use super::{Facts, meaning};
+use crate::family::Family;
 use crate::{Aggregate, Summary, quantity};
 
 /// Fewer acknowledged sends than this show what happened to them, and say little of what is usual.
 const FEW: u64 = 30;
 
-pub(crate) fn paragraphs(summary: &Summary, facts: &Facts) -> Vec<String> {
-    vec![sentences(summary, facts).join(" ")]
+/// One paragraph for each family.
+pub(super) fn paragraphs(summary: &Summary, facts: &Facts) -> Vec<String> {
+    by_family(summary, facts).into_iter().map(|(_, sentences)| sentences.join(" ")).collect()
 }
 
-/// One sentence each, the most important first.
+/// One sentence each, the most important first: all that is to say of a trace of sends alone; of several families what each comes
+/// to, and what was thrown away.
 pub(crate) fn sentences(summary: &Summary, facts: &Facts) -> Vec<String> {
-    let total = summary.total();
-    if total.leg(Leg::Total).times.n() == 0 {
-        return vec![nothing(summary, facts)];
+    let mut all = by_family(summary, facts);
+    if all.len() == 1 {
+        return all.pop().map_or_else(Vec::new, |(_, sentences)| sentences);
     }
-    let mut sentences = dominant(total, facts);
-    sentences.extend(waiting(total));
-    sentences.extend(exceptions(total, facts));
-    sentences
+    let brief = |(family, sentences): (Family, Vec<String>)| {
+        let first = sentences.into_iter().next();
+        let drops = drops_of(summary, family).filter(|drops| Some(drops) != first.as_ref());
+        first.into_iter().chain(drops)
+    };
+    all.into_iter().flat_map(brief).collect()
+}
+
+/// What is to say of each family that there is. Requests tell of the whole way, so they come before its parts.
+fn by_family(summary: &Summary, facts: &Facts) -> Vec<(Family, Vec<String>)> {
+    let mut order = Family::ALL;
+    order.sort_by_key(|family| !matches!(family, Family::AtClient | Family::AtServer));
+    let mut all: Vec<_> = order.into_iter().map(|family| (family, words_of_any(summary, facts, family))).collect();
+    all.retain(|(_, sentences)| !sentences.is_empty());
+    if all.is_empty() {
+        all.push((Family::Sends, vec![nothing(summary, facts)]));
+    }
+    all
+}
+
+/// What is to say of a family, one sentence each; nothing where there is none of it.
+pub(crate) fn words_of_any(summary: &Summary, facts: &Facts, family: Family) -> Vec<String> {
+    let total = summary.total();
+    match family {
+        Family::Sends if total.leg(Leg::Total).times.n() > 0 => {
+            let mut sentences = dominant(total, facts);
+            sentences.extend(waiting(total));
+            sentences.extend(exceptions(total, facts));
+            sentences
+        }
+        Family::Sends if total.sends > 0 => vec![nothing(summary, facts)],
+        Family::Sends => Vec::new(),
+        other => words_of(summary, other),
+    }
 }
 
 /// A figure and its unit do not part at the end of a line.
-fn whole(text: impl ToString) -> String {
+pub(super) fn whole(text: impl ToString) -> String {
     text.to_string().replace(' ', "\u{a0}")
 }
 

@@ -27,125 +27,270 @@ fn available() -> Vec<String> {
 
 fn plans(quick: bool) -> Vec<Plan> {
     let names = available();
-    let plan = |name: &str, factors: Vec<Factor>, fixed: &[(&str, &str)], response: &str, (blocks, seconds)| Plan {
-        name: name.into(),
-        factors,
-        fixed: fixed.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect(),
-        response: response.into(),
-        repetitions: if quick { 3 } else { blocks },
-        duration_ns: if quick { 1 } else { seconds } * SECOND_NS,
-        warm_up_ns: if quick { 1 } else { 2 } * SECOND_NS,
-        frames: 2_000,
-    };
-    let (delays, losses, queues): (&[&str], &[&str], &[&str]) = if quick {
-        (&["10ms"], &["0%", "1%/0%"], &["20ms"])
-    } else {
-        (&["5ms", "50ms"], &["0%", "0.1%/0%", "1%/0%"], &["10ms", "100ms"])
-    };
-    let mut single = vec![Factor::new("congestion", &names)];
-    single.extend([("delay", delays), ("loss", losses), ("queue", queues)].map(|(n, l)| Factor::new(n, l)));
-    let path = [("rate", "100mbit"), ("delay", "10ms"), ("queue", "40ms")];
+    let plan =
+        |name: &str, factors: &[(&str, &[&str])], fixed: &[(&str, &str)], response: &str, warm_up, seconds| Plan {
+            name: name.into(),
+            factors: std::iter::once(Factor::new("congestion", &names))
+                .chain(factors.iter().map(|(name, levels)| match *name {
+                    "rival" => Factor::new("rival", &names),
+                    name => Factor::new(name, *levels),
+                }))
+                .collect(),
+            fixed: fixed.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect(),
+            response: response.into(),
+            repetitions: 3,
+            duration_ns: if quick { 1 } else { seconds } * SECOND_NS,
+            warm_up_ns: if quick { 1 } else { warm_up } * SECOND_NS,
+            frames: 2_000,
+        };
+    let rate = ("rate", "100mbit");
+    if quick {
+        let path = [rate, ("delay", "10ms"), ("queue", "40ms")];
+        let single: [(&str, &[&str]); 3] = [("delay", &["10ms"]), ("loss", &["0%", "1%/0%"]), ("queue", &["20ms"])];
+        return vec![
+            plan("one flow, 100 Mbit/s", &single, &[rate], "goodput", 1, 1),
+            plan(PAIR, &[], &[&path[..], &[("flows", "2")]].concat(), "fairness", 1, 1),
+            plan(RIVALS, &[("rival", &[])], &path, "rival_share", 1, 1),
+        ];
+    }
+    let queues: (&str, &[&str]) = ("queue", &["10ms", "100ms"]);
+    let losses: (&str, &[&str]) = ("loss", &["0%", "0.1%/0%", "1%/0%"]);
+    // A millisecond, a country, a continent; and the other side of the world, where slow start alone takes seconds.
+    let near: (&str, &[&str]) = ("delay", &["500us", "5ms", "50ms"]);
+    let far: (&str, &[&str]) = ("delay", &["150ms"]);
+    let some: (&str, &[&str]) = ("delay", &["500us", "10ms"]);
     vec![
-        plan("one flow, 100 Mbit/s", single, &[("rate", "100mbit")], "goodput", (3, 3)),
+        plan("one flow, 100 Mbit/s", &[near, losses, queues], &[rate], "goodput", 1, 2),
         plan(
-            "two flows of a kind, 100 Mbit/s, 20 ms round trip, 40 ms queue",
-            vec![Factor::new("congestion", &names)],
-            &[&path[..], &[("flows", "2")]].concat(),
-            "fairness",
-            (4, 5),
+            "one flow over a long path, 100 Mbit/s",
+            &[far, ("loss", &["0%", "0.1%/0%"]), queues],
+            &[rate],
+            "goodput",
+            3,
+            3,
         ),
-        plan(
-            "one flow against one of another kind, same path",
-            vec![Factor::new("congestion", &names), Factor::new("rival", &names)],
-            &path,
-            "rival_share",
-            (4, 4),
-        ),
+        plan(PAIR, &[some, ("loss", &["0%", "1%/0%"]), queues], &[rate, ("flows", "2")], "fairness", 1, 3),
+        plan(RIVALS, &[("rival", &[]), some, queues], &[rate], "rival_share", 1, 2),
     ]
 }
+
+const PAIR: &str = "two flows of a kind, 100 Mbit/s";
+const RIVALS: &str = "one flow against one of another kind, 100 Mbit/s";
 
 /// The same questions of a path that is as it is.
 fn between_hosts(quick: bool) -> Vec<Plan> {
     let mut plans = plans(quick);
+    plans.retain(|p| !p.name.contains("long path"));
     for plan in &mut plans {
         plan.factors.retain(|f| ["congestion", "rival"].contains(&f.name.as_str()));
         plan.fixed.retain(|(name, _)| name == "flows");
-    }
-    for (plan, name) in
-        plans.iter_mut().zip(["one flow", "two flows of a kind", "one flow against one of another kind"])
-    {
-        plan.name = name.into();
+        plan.name = plan.name.replace(", 100 Mbit/s", "");
+        plan.repetitions = if quick { 3 } else { 6 };
+        plan.duration_ns = if quick { 1 } else { 5 } * SECOND_NS;
     }
     plans
+}
+
+/// What one combination of a plan gave.
+#[derive(Clone, Copy)]
+struct Given<'a> {
+    part: usize,
+    plan: &'a Plan,
+    trials: &'a [Trial],
+    seed: u64,
+}
+
+impl Given<'_> {
+    fn estimate(&self, levels: &[usize], response: &str) -> Option<stats::Estimate> {
+        analysis::estimate(self.trials, self.part, levels, response, self.seed)
+    }
+
+    /// The combinations, path by path: on each, one congestion control after the other.
+    fn by_path(&self) -> Vec<Vec<usize>> {
+        let mut all = analysis::combinations(self.plan);
+        all.sort_by_key(|levels| (levels[1..].to_vec(), levels[0]));
+        all
+    }
+
+    /// Of every path, the mean with this congestion control over the mean with the first.
+    fn against_first(&self, name: usize, response: &str) -> Vec<f64> {
+        let paths = analysis::combinations(self.plan).into_iter().filter(|l| l[0] == 0);
+        let ratio = |path: Vec<usize>| {
+            let other: Vec<usize> = std::iter::once(name).chain(path[1..].iter().copied()).collect();
+            let (first, other) = (self.estimate(&path, response)?, self.estimate(&other, response)?);
+            (first.value > 0.0).then(|| other.value / first.value)
+        };
+        paths.filter_map(ratio).collect()
+    }
+}
+
+fn is_rivals(plan: &Plan) -> bool {
+    plan.factors.iter().any(|f| f.name == "rival")
+}
+
+fn is_pair(plan: &Plan) -> bool {
+    plan.fixed.iter().any(|(name, _)| name == "flows")
 }
 
 fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
     let mut c = Conclusion { study: study.name.clone(), ..Conclusion::default() };
     for (part, plan) in study.plans.iter().enumerate() {
-        match part {
-            0 => {
-                c.verdict.extend(best(part, plan, trials, seed));
-                c.tables.push(conclusion::effects_table(part, plan, trials, seed, &mut c.verdict));
-                for response in ["goodput", "queueing", "retransmitted"] {
-                    let predicted = |levels: &[usize]| {
-                        if response == "goodput" { conclusion::prediction(plan, levels) } else { None }
-                    };
-                    let mut table = table_of(part, plan, trials, response, seed, predicted);
-                    table.title = format!("{}: {response}", plan.name);
-                    c.tables.push(table);
-                }
-            }
-            1 => c.tables.push(table_of(part, plan, trials, "fairness", seed, |_| None)),
-            _ => c.tables.push(rivals(part, plan, trials, seed)),
+        let given = Given { part, plan, trials, seed };
+        if is_rivals(plan) {
+            c.verdict.extend(shares(given));
+            c.tables.push(rivals(given));
+        } else if is_pair(plan) {
+            c.verdict.extend(fairness(given));
+            c.tables.push(table_of(part, plan, trials, "fairness", seed, |_| None));
+        } else {
+            c.verdict.extend(single(given));
+            c.tables.push(flows(given));
+            // Each effect is a row; which of them say something stands in the sentences above.
+            c.tables.push(conclusion::effects_table(part, plan, trials, seed, &mut Vec::new()));
         }
     }
     c.notes.push(
         "predicted goodput is the lesser of framing and loss: Mathis' formula for reno, RFC 9438's for cubic, both for \
-         independent loss up to 1 % without time-outs; bbr does not take such loss for congestion and has no bound here"
+         independent loss up to 1 % without time-outs; bbr does not take such loss for congestion and has no bound here. Over \
+         long round trips slow start takes a part of the time that is measured, which the prediction leaves out"
             .into(),
     );
     c.notes.push("queueing is the smoothed round trip less the path's own, median over each trial".into());
+    c.notes.push(
+        "fairness and shares are of the first seconds of flows that start together: over minutes they may come closer, or \
+         bbr, which looks for the empty path every ten seconds, may give way"
+            .into(),
+    );
     conclusion::account(study, trials, &mut c);
     c
 }
 
-/// For each path, which congestion control had the highest mean goodput, and with which queueing.
-fn best(part: usize, plan: &Plan, trials: &[Trial], seed: u64) -> Vec<String> {
-    let rest: Vec<Vec<usize>> =
-        analysis::combinations(plan).into_iter().filter(|l| l[0] == 0).map(|l| l[1..].to_vec()).collect();
+/// The least, the middle and the most of some values, in words.
+fn range(values: &[f64], words: impl Fn(f64) -> String) -> Option<String> {
+    let middle = stats::median(values)?;
+    let (low, high) = values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(*v), h.max(*v)));
+    Some(format!("{} ({} … {})", words(middle), words(low), words(high)))
+}
+
+/// How each congestion control's goodput, queueing and retransmissions compare over all paths of a plan.
+fn single(given: Given<'_>) -> Vec<String> {
+    let names = &given.plan.factors[0].levels;
+    let levels_of = |factor: &str| given.plan.factors.iter().position(|f| f.name == factor);
     let mut sentences = Vec::new();
-    for path in rest {
-        let at = |name: usize| -> Vec<usize> { std::iter::once(name).chain(path.iter().copied()).collect() };
-        let mut found: Vec<(String, stats::Estimate, Option<stats::Estimate>)> = Vec::new();
-        for (i, name) in plan.factors[0].levels.iter().enumerate() {
-            if let Some(e) = analysis::estimate(trials, part, &at(i), "goodput", seed) {
-                found.push((name.clone(), e, analysis::estimate(trials, part, &at(i), "queueing", seed)));
-            }
+    let mut goodput = Vec::new();
+    for (i, name) in names.iter().enumerate().skip(1) {
+        let ratios = given.against_first(i, "goodput");
+        let times = |r: f64| format!("{r:.2}");
+        if let Some(text) = range(&ratios, times) {
+            goodput.push(format!("{name} {text} times over {} paths", ratios.len()));
         }
-        found.sort_by(|a, b| b.1.value.total_cmp(&a.1.value));
-        let words: Vec<String> = found
-            .iter()
-            .map(|(name, goodput, queueing)| {
-                let queueing = queueing.map_or_else(String::new, |q| {
-                    format!(" with {} queueing", analysis::quantity("queueing", q.value))
+    }
+    if !goodput.is_empty() {
+        sentences.push(format!(
+            "{}: goodput against {}'s, median and range: {}",
+            given.plan.name,
+            names[0],
+            goodput.join("; ")
+        ));
+    }
+    // Where loss is what a congestion control answers to, and where the queue is.
+    for (factor, response, what) in [("loss", "goodput", "goodput"), ("queue", "queueing", "queueing delay")] {
+        let Some(f) = levels_of(factor) else { continue };
+        for (l, level) in given.plan.factors[f].levels.iter().enumerate() {
+            let of_name = |i: usize| -> Option<String> {
+                let combinations = analysis::combinations(given.plan).into_iter().filter(|c| {
+                    // Queueing is told without loss: with it, queues are empty for want of data.
+                    let lossless = levels_of("loss").is_none_or(|loss| c[loss] == 0);
+                    c[0] == i && c[f] == l && (factor == "loss" || lossless)
                 });
-                format!("{name} {}{queueing} (n = {})", analysis::quantity("goodput", goodput.value), goodput.n)
-            })
-            .collect();
-        let label = plan.label(&at(0))[1..].join(", ");
-        let names: Vec<&str> = plan.factors[1..].iter().map(|f| f.name.as_str()).collect();
-        if !words.is_empty() {
-            sentences.push(format!("{} {label}: {}", names.join("/"), words.join("; ")));
+                let values: Vec<f64> = combinations.filter_map(|c| Some(given.estimate(&c, response)?.value)).collect();
+                Some(format!("{} {}", names[i], range(&values, |v| analysis::quantity(response, v))?))
+            };
+            let words: Vec<String> = (0..names.len()).filter_map(of_name).collect();
+            if !words.is_empty() {
+                let among = if factor == "queue" { " without loss" } else { "" };
+                sentences.push(format!(
+                    "{}, {factor} {level}{among}: median {what} over the paths (and range): {}",
+                    given.plan.name,
+                    words.join("; ")
+                ));
+            }
         }
     }
     sentences
 }
 
-fn rivals(part: usize, plan: &Plan, trials: &[Trial], seed: u64) -> Table {
-    let mut table = Table::new(&plan.name, &["flow", "rival", "the rival's share of goodput", "95 % interval", "n"]);
+/// Goodput, queueing and retransmissions of every path and congestion control.
+fn flows(given: Given<'_>) -> Table {
+    let plan = given.plan;
+    let mut head: Vec<&str> = plan.factors.iter().skip(1).map(|f| f.name.as_str()).collect();
+    head.extend(["congestion", "goodput", "95 % interval", "predicted", "queueing", "retransmitted", "n"]);
+    let mut table = Table::new(&plan.name, &head);
+    for levels in given.by_path() {
+        let mut row = plan.label(&levels);
+        row.rotate_left(1);
+        let [goodput, interval, n] = quantity_of("goodput", given.estimate(&levels, "goodput").as_ref());
+        let predicted = conclusion::prediction(plan, &levels);
+        row.extend([goodput, interval, predicted.map_or_else(|| "-".into(), |p| analysis::quantity("goodput", p))]);
+        for response in ["queueing", "retransmitted"] {
+            row.push(quantity_of(response, given.estimate(&levels, response).as_ref())[0].clone());
+        }
+        row.push(n);
+        table.rows.push(row);
+    }
+    table
+}
+
+/// How evenly two flows of each kind share, over all paths.
+fn fairness(given: Given<'_>) -> Option<String> {
+    let of_name = |i: usize| {
+        let combinations = analysis::combinations(given.plan).into_iter().filter(|c| c[0] == i);
+        let values: Vec<f64> = combinations.filter_map(|c| Some(given.estimate(&c, "fairness")?.value)).collect();
+        Some(format!("{} {}", given.plan.factors[0].levels[i], range(&values, |v| format!("{v:.3}"))?))
+    };
+    let words: Vec<String> = (0..given.plan.factors[0].levels.len()).filter_map(of_name).collect();
+    (!words.is_empty()).then(|| {
+        format!(
+            "{}: Jain's index (1 is even, 0.5 is one has all), median over the paths and range: {}",
+            given.plan.name,
+            words.join("; ")
+        )
+    })
+}
+
+/// What each takes from each other one, over all paths.
+fn shares(given: Given<'_>) -> Vec<String> {
+    let names = &given.plan.factors[0].levels;
+    let mut sentences = Vec::new();
+    for (i, name) in names.iter().enumerate() {
+        for (j, rival) in names.iter().enumerate().skip(i + 1) {
+            // Who was started as the rival makes no difference but chance: both ways round tell of the pair.
+            let of_rival = |c: Vec<usize>| {
+                let share = given.estimate(&c, "rival_share")?.value;
+                match (c[0], c[1]) {
+                    (a, b) if (a, b) == (i, j) => Some(share),
+                    (a, b) if (a, b) == (j, i) => Some(1.0 - share),
+                    _ => None,
+                }
+            };
+            let values: Vec<f64> = analysis::combinations(given.plan).into_iter().filter_map(of_rival).collect();
+            if let Some(text) = range(&values, |v| format!("{:.0} %", v * 100.0)) {
+                sentences
+                    .push(format!("{}: {rival} takes {text} of what {name} and it carry together", given.plan.name));
+            }
+        }
+    }
+    sentences
+}
+
+fn rivals(given: Given<'_>) -> Table {
+    let plan = given.plan;
+    let mut head: Vec<&str> = plan.factors.iter().map(|f| f.name.as_str()).collect();
+    head.extend(["the rival's share of goodput", "95 % interval", "n"]);
+    let mut table = Table::new(&plan.name, &head);
     for levels in analysis::combinations(plan) {
         let mut row = plan.label(&levels);
-        row.extend(quantity_of("rival_share", analysis::estimate(trials, part, &levels, "rival_share", seed).as_ref()));
+        row.extend(quantity_of("rival_share", given.estimate(&levels, "rival_share").as_ref()));
         table.rows.push(row);
     }
     table

@@ -46,21 +46,21 @@ fn plans(quick: bool) -> Vec<Plan> {
             repetitions,
             seconds + 2,
         ),
-        under_load("download, upload and ping at once, 200 Mbit/s", quick, SYSCTL),
+        under_load("download, upload and ping at once, 1 Gbit/s", quick, SYSCTL),
     ]
 }
 
-/// Bytes both ways and probes beside them: what the reference draws with flent. The rate is one that the lab's path keeps
-/// both ways on two processors.
+/// Bytes both ways and probes beside them: what the reference draws with flent. Two processors carry this rate both ways
+/// through the lab's path; where a machine does not, the path says so and the trial counts nowhere.
 fn under_load(name: &str, quick: bool, sysctl: &str) -> Plan {
-    let fixed = [("workload", "ping-under-load"), ("rate", "200mbit"), ("delay", "1ms"), ("congestion", "cubic")];
+    let fixed = [("workload", "ping-under-load"), ("rate", "1gbit"), ("delay", "1ms"), ("congestion", "cubic")];
     Plan {
         name: name.into(),
         factors: vec![Factor::new(sysctl, [1, 0])],
         fixed: fixed.map(|(n, v)| (n.to_owned(), v.to_owned())).into(),
         response: "goodput_down".into(),
         repetitions: if quick { 3 } else { 10 },
-        duration_ns: if quick { 2 } else { 4 } * SECOND_NS,
+        duration_ns: if quick { 3 } else { 5 } * SECOND_NS,
         warm_up_ns: SECOND_NS,
         frames: 256,
     }
@@ -119,6 +119,7 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
             table.title = format!("{}: {name}", plan.name);
             c.tables.push(table);
         }
+        c.tables.extend(conclusion::ping_distributions(LOADED, plan, trials));
         c.charts.extend(conclusion::ping_charts(LOADED, plan, trials));
     }
     c.tables.extend(headers(study, trials));

@@ -101,6 +101,19 @@ fn charts(part: usize, plan: &Plan, trials: &[Trial]) -> Vec<Chart> {
     charts
 }
 
+/// All of it in a sentence: how many times the goodput, from the shortest delay to the longest.
+fn worth(compared: &[Compared]) -> Option<String> {
+    let times = |c: &Compared| {
+        let place = c.what.split(':').next().unwrap_or(&c.what);
+        let times = 1.0 / (1.0 + c.comparison.ratio.value);
+        format!("{times:.*} times at {place}", if times < 10.0 { 2 } else { 0 })
+    };
+    let (first, last) = (compared.first()?, compared.last()?);
+    let middle = compared.iter().find(|c| c.what.starts_with("12.7ms"));
+    let words: Vec<String> = [Some(first), middle, Some(last)].into_iter().flatten().map(times).collect();
+    Some(format!("With window scaling goodput on 1 Gbit/s is {}", words.join(", ")))
+}
+
 /// What scaling takes of memory at the longest delay that was measured.
 fn cost(study: &Study, trials: &[Trial], seed: u64) -> Option<String> {
     let (part, plan) = study.plans.iter().enumerate().next_back()?;
@@ -137,14 +150,30 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
             "n",
         ],
     );
+    let mut ceiling = Table::new(
+        "scaling off: 65,535 bytes a round trip, by the round trip that TCP measured under this load",
+        &["delay each way", "round trip (srtt)", "65,535 B a round trip", "goodput", "of that", "n"],
+    );
     for (part, plan) in study.plans.iter().enumerate() {
         for (d, delay) in plan.factors[0].levels.iter().enumerate() {
             let predict = |level: usize| conclusion::prediction(plan, &[d, level]);
             if let Some(comparison) = analysis::compare(trials, part, [&[d, 0], &[d, 1]], "goodput", seed) {
                 let predicted = predict(0).zip(predict(1)).map(|(on, off)| off / on - 1.0);
-                let what = format!("Window scaling off at one side ({delay} each way)");
+                let what = format!("{delay} each way: window scaling off at one side");
                 let holm_p = comparison.student_p;
                 c.compared.push(Compared { what, response: "goodput".into(), comparison, holm_p, predicted });
+            }
+            let off = |response: &str| analysis::estimate(trials, part, &[d, 1], response, seed);
+            if let (Some(round_trip), Some(goodput)) = (off("round_trip"), off("goodput")) {
+                let most = predict::window(predict::UNSCALED_WINDOW_BYTES, round_trip.value / 1e9);
+                ceiling.rows.push(vec![
+                    delay.clone(),
+                    quantity("round_trip", round_trip.value),
+                    quantity("goodput", most),
+                    quantity("goodput", goodput.value),
+                    format!("{:.1} %", goodput.value / most * 100.0),
+                    goodput.n.to_string(),
+                ]);
             }
             for (level, name) in [(0, "on"), (1, "off")] {
                 let mean = |response: &str| {
@@ -189,7 +218,8 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
     }
     conclusion::correct(&mut c.compared);
     c.verdict = c.compared.iter().map(Compared::sentence).collect();
-    c.tables.extend([beside, memory]);
+    c.verdict.splice(0..0, worth(&c.compared));
+    c.tables.extend([beside, ceiling, memory]);
     c.verdict.extend(cost(study, trials, seed));
     c.notes.push(format!(
         "prediction: the least of {} (framing), the receive buffer's bound and, with scaling off, 65,535 bytes a round \

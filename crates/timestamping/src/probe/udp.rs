@@ -1,4 +1,4 @@
-//! UDP datagrams to a port that echoes them, or to a closed one, whose host says so with an ICMP error.
+//! UDP datagrams to a port that echoes them, to `wirelapse serve`, or to a closed one, whose host says so with an ICMP error.
 
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
@@ -6,6 +6,22 @@ use std::sync::atomic::AtomicBool;
 use super::datagram::Exchanger;
 use super::{Probe, Prober, Settings, socket};
 use crate::Error;
+
+/// How a probe begins, and what `wirelapse serve` puts there in its answer.
+const PROBE: &[u8] = b"WLUP";
+const ANSWER: &[u8] = b"WLUA";
+
+/// The payload of a probe.
+fn payload(size: usize, own: u64, number: u64) -> Vec<u8> {
+    let mut payload: Vec<u8> = PROBE.iter().copied().chain([0; 4]).take(size).collect();
+    payload.extend(socket::payload(size.saturating_sub(payload.len()), own, number));
+    payload
+}
+
+/// Whether this came back for `payload`: the same, or with the mark of an answer.
+fn answers(payload: &[u8], came: &[u8]) -> bool {
+    came == payload || came.strip_prefix(ANSWER).is_some_and(|came| payload.strip_prefix(PROBE) == Some(came))
+}
 
 /// Probes by datagram.
 pub struct UdpProber {
@@ -30,12 +46,12 @@ impl UdpProber {
 
 impl Prober for UdpProber {
     fn probe(&mut self, number: u64, stop: &AtomicBool) -> Result<Probe, Error> {
-        let payload = socket::payload(self.size, self.own, number);
+        let payload = payload(self.size, self.own, number);
         self.exchanger.exchange(
             number,
             &payload,
             stop,
-            |bytes| (bytes == payload).then_some(bytes.len()),
+            |bytes| answers(&payload, bytes).then_some(bytes.len()),
             // As much of the datagram as came back with the error has to be this one's.
             |error| payload.starts_with(error.payload) || error.payload.starts_with(&payload),
         )
@@ -47,5 +63,23 @@ impl Prober for UdpProber {
 
     fn limits(&self) -> &[String] {
         &self.limits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_probe_is_answered_by_itself_or_by_itself_with_the_servers_mark() {
+        let one = payload(56, 7, 1);
+        assert_eq!((one.len(), &one[..4]), (56, PROBE));
+        let marked = [ANSWER, &one[4..]].concat();
+        assert!(answers(&one, &one) && answers(&one, &marked));
+        assert!(!answers(&one, &payload(56, 7, 2)) && !answers(&one, &marked[..55]) && !answers(&one, b""));
+        for short in 0..8 {
+            let one = payload(short, 7, 1);
+            assert!(one.len() == short && answers(&one, &one));
+        }
     }
 }

@@ -33,22 +33,22 @@ static __always_inline void state_clocks(struct state *to, const struct tcp_sock
 	to->send_buffer_limited = buffer;
 }
 
-static __always_inline void state_read(struct state *to, const struct tcp_sock *tp)
+static __always_inline void state_read(struct state *to, const struct tcp_sock *tp, const struct sender *sender)
 {
 	const struct sock *sk = sock_of(tp);
 
+	to->cwnd = sender->cwnd;
+	to->in_flight = sender->in_flight;
+	to->unacked = sender->snd_nxt - sender->snd_una;
+	to->unsent = tp->write_seq - sender->snd_nxt;
+	to->peer_window = sender->snd_wnd;
+	to->mss = sender->mss;
+	to->congestion = sender->congestion;
 	to->pacing_rate = sk->sk_pacing_rate;
-	to->cwnd = tp->snd_cwnd;
 	to->ssthresh = tp->snd_ssthresh;
-	to->in_flight = in_flight(tp);
-	to->unacked = tp->snd_nxt - tp->snd_una;
-	to->unsent = tp->write_seq - tp->snd_nxt;
-	to->peer_window = tp->snd_wnd;
-	to->mss = tp->mss_cache;
 	to->srtt_us_8 = tp->srtt_us;
 	to->send_buffer = sk->sk_sndbuf;
 	to->send_buffer_used = sk->sk_wmem_queued;
-	to->congestion = BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state);
 	state_clocks(to, tp);
 }
 
@@ -62,13 +62,15 @@ static __always_inline struct slot *slot_open(struct row *row, __u32 number, con
 					      __u32 bytes, __u64 now)
 {
 	__u32 tail = row->tail, pid = current_pid();
+	struct sender sender;
 	struct slot *slot;
 
 	row->epoch++;
 	if (!drawn())
 		return NULL;
+	sender = sender_read(tp);
 	clocks_run(row, now);
-	blocked_set(row, blocked_by(tp, 0, false, true, STAMPS ? 0 : bytes, now));
+	blocked_set(row, blocked_by(tp, &sender, 0, false, true, STAMPS ? 0 : bytes, now));
 	if (by_process() && !pid_is_target(pid))
 		return NULL;
 	if (tail - row->head >= config.slots) {
@@ -106,7 +108,7 @@ static __always_inline struct slot *slot_open(struct row *row, __u32 number, con
 	slot->record.driver_span = 0;
 	slot->record.reason = REASON_UNKNOWN;
 	bpf_get_current_comm(slot->record.comm, sizeof(slot->record.comm));
-	state_read(&slot->record.state, tp);
+	state_read(&slot->record.state, tp, &sender);
 	row->last_key = slot->key;
 	barrier();
 	row->tail = tail + 1;

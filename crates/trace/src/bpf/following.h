@@ -107,26 +107,22 @@ static __always_inline void on_owner(struct bpf_sock *sk, const struct sock *vie
 	bpf_sk_storage_get(&sockets, sk, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
 }
 
-/* Callbacks of a followed socket that both backends use. */
-static __always_inline void on_callback(struct bpf_sock_ops *skops, __u32 op, struct socket_info *info, struct row *row,
+/* Callbacks of a followed socket that both backends use, but for those of its state. */
+static __always_inline void on_callback(struct bpf_sock_ops *skops, __u32 op, struct row *row, __u32 number,
 					const struct tcp_sock *tp)
 {
 	/* A round-trip sample is taken of a segment that has just come in. */
 	__u64 now = STAMPS && op == BPF_SOCK_OPS_RTT_CB ? taken_up(tp) : bpf_ktime_get_ns();
 
-	if (op == BPF_SOCK_OPS_STATE_CB) {
-		state_changed(info, row, tp, skops->args[0], skops->args[1], now);
-		return;
-	}
 	if (op == BPF_SOCK_OPS_RETRANS_CB)
-		stage_retransmit(row, info->row, skops->args[0], skops->args[1] * tp->mss_cache);
+		stage_retransmit(row, number, skops->args[0], skops->args[1] * tp->mss_cache);
 	row->epoch++;
 	if (STAMPS)
 		unstamped_check(row, tp);
 	/* The RTT callback comes from within tcp_clean_rtx_queue(), after its ACK stamps: what has none yet and is acknowledged gets this
 	 * time. In the others no new bytes are acknowledged, or tcp_probe has told already. */
 	if (!STAMPS || op == BPF_SOCK_OPS_RTT_CB)
-		slots_acked_before(row, info->row, tp->snd_una, now);
+		slots_acked_before(row, number, tp->snd_una, now);
 	waiting_event(row, tp, 0, false, false, now);
 	if (op == BPF_SOCK_OPS_RTT_CB)
 		window_close(skops, row, tp, now);

@@ -2,9 +2,8 @@
 /* The backend for kernels without BPF timestamping: tracepoints on the path of every packet of the machine, which look
  * whether the packet's socket is followed. A send is stamped by its last byte, wherever that lies in a packet, so merged
  * sends have stages of their own here. */
-#include "kernel.h"
-
 #define STAMPS 0
+#include "kernel.h"
 #include "following.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
@@ -40,7 +39,7 @@ int following(struct bpf_sock_ops *skops)
 		row = row_at(info->row);
 		tp = bpf_skc_to_tcp_sock(sk);
 		if (row && tp)
-			on_callback(skops, op, info, row, tp);
+			on_callback(skops, op, row, info->row, tp);
 		return 1;
 	case BPF_SOCK_OPS_TCP_CONNECT_CB:
 	case BPF_SOCK_OPS_TCP_LISTEN_CB:
@@ -129,7 +128,7 @@ static __always_inline int on_write(struct sock *sk, __u64 left)
 		if (slot) {
 			/* The leg begins anew, and so does what is asked of it: the call may have slept since its last round. */
 			clocks_run(row, now);
-			blocked_set(row, blocked_by(tp, 0, false, true, left, now));
+			blocked_set(row, blocked_by(tp, NULL, 0, false, true, left, now));
 			clocks_copy(slot, row);
 			slot->epoch = ++row->epoch;
 			slot->blocked_in_call += row->blocked_in_call;

@@ -49,46 +49,81 @@ static __always_inline bool may_autocork(const struct tcp_sock *tp, __u32 length
 	return length < segments * tp->mss_cache && sock_of(tp)->__sk_common.skc_net.net->ipv4.sysctl_tcp_autocorking;
 }
 
+/* What the tests ask of the sender. Read once where several ask: each field that is read through a view costs a check of its address. */
+struct sender {
+	__u32 snd_nxt;
+	__u32 snd_una;
+	__u32 snd_wnd;
+	__u32 cwnd;
+	__u32 mss;
+	__u32 packets_out;
+	__u32 in_flight;
+	__u32 congestion;
+};
+
+static __always_inline struct sender sender_read(const struct tcp_sock *tp)
+{
+	return (struct sender){
+		.snd_nxt = tp->snd_nxt,
+		.snd_una = tp->snd_una,
+		.snd_wnd = tp->snd_wnd,
+		.cwnd = tp->snd_cwnd,
+		.mss = tp->mss_cache,
+		.packets_out = tp->packets_out,
+		.in_flight = in_flight(tp),
+		.congestion = BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state),
+	};
+}
+
 /* What would keep the head of the write queue from leaving at this moment; REASON_SENT_AT_ONCE where nothing would.
  * `sending`: the packet with byte `key` is on its way down right now, and TCP has not yet moved past it.
  * `pushing`: TCP is about to push, after a write (the tests of tcp_push() come first).
- * `coming`: bytes that the write is about to add to the queue; where that is empty, they are its head. */
-static __always_inline __u32 blocked_by(const struct tcp_sock *tp, __u32 key, bool sending, bool pushing, __u32 coming,
-					__u64 now)
+ * `coming`: bytes that the write is about to add to the queue; where that is empty, they are its head.
+ * `known`: what the caller has read of the sender already, or NULL. */
+static __always_inline __u32 blocked_by(const struct tcp_sock *tp, const struct sender *known, __u32 key, bool sending,
+					bool pushing, __u32 coming, __u64 now)
 {
 	const struct sock *sk = sock_of(tp);
 	const struct sk_buff *end = (const struct sk_buff *)&sk->sk_write_queue;
 	const struct sk_buff *head = sk->sk_write_queue.next, *tail = sk->sk_write_queue.prev;
-	__u32 next = tp->snd_nxt, flying = in_flight(tp), packets_out = tp->packets_out, cwnd = tp->snd_cwnd;
-	__u32 mss = tp->mss_cache, length, truesize, tail_truesize, window_end = tp->snd_una + tp->snd_wnd, state, nonagle;
-	int queued_below = sk->sk_wmem_alloc.refs.counter;
+	__u32 length, truesize, tail_truesize, next = 0, sent = 0, window_end, flying, nonagle;
+	struct sender sender;
+	int queued_below;
 	bool last;
 
 	if (sending && head != end) {
 		/* New data is still at the head while it is sent; a retransmission is not in this queue at all. */
 		const struct tcp_skb_cb *cb = VIEW(&head->cb, struct tcp_skb_cb);
 
-		if (!before(key, cb->seq) && before(key, cb->end_seq)) {
-			next = cb->end_seq;
-			flying += mss && head->len > mss ? (head->len + mss - 1) / mss : 1;
-			packets_out++;
+		next = cb->end_seq;
+		if (!before(key, cb->seq) && before(key, next)) {
+			sent = head->len;
 			head = head->next;
 		}
+	}
+	if (head == end && !coming)
+		return REASON_SENT_AT_ONCE;
+	sender = known ? *known : sender_read(tp);
+	flying = sender.in_flight;
+	window_end = sender.snd_una + sender.snd_wnd;
+	queued_below = sk->sk_wmem_alloc.refs.counter;
+	if (sent) {
+		flying += sender.mss && sent > sender.mss ? (sent + sender.mss - 1) / sender.mss : 1;
+		sender.packets_out++;
+	} else {
+		next = sender.snd_nxt;
 	}
 	if (head != end) {
 		length = head->len;
 		truesize = head->truesize;
 		tail_truesize = tail->truesize;
 		last = head == tail;
-	} else if (coming) {
+	} else {
 		length = coming;
 		/* What the kernel will take for it is not known yet: this is the least. */
 		truesize = tail_truesize = sizeof(struct sk_buff) + sizeof(struct skb_shared_info) + length;
-		last = coming < mss;
-	} else {
-		return REASON_SENT_AT_ONCE;
+		last = coming < sender.mss;
 	}
-	state = BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state);
 	nonagle = BPF_CORE_READ_BITFIELD(tp, nonagle);
 	/* tcp_skb_entail() takes the push away. */
 	if (head == end)
@@ -102,20 +137,20 @@ static __always_inline __u32 blocked_by(const struct tcp_sock *tp, __u32 key, bo
 	if (sk->sk_pacing_status == SK_PACING_NEEDED && tp->tcp_wstamp_ns > now)
 		return REASON_PACING;
 	/* tcp_xmit_retransmit_queue() goes first: what is lost is repaired before new data leaves. */
-	if (state >= TCP_CA_Recovery && tp->lost_out > tp->retrans_out)
+	if (sender.congestion >= TCP_CA_Recovery && tp->lost_out > tp->retrans_out)
 		return REASON_RETRANSMISSION;
 	/* tcp_cwnd_test(); while a loss is repaired the window belongs to the retransmissions. */
-	if (flying >= cwnd)
-		return state >= TCP_CA_Recovery ? REASON_RETRANSMISSION : REASON_CONGESTION_WINDOW;
+	if (flying >= sender.cwnd)
+		return sender.congestion >= TCP_CA_Recovery ? REASON_RETRANSMISSION : REASON_CONGESTION_WINDOW;
 	/* tcp_snd_wnd_test() */
-	if (before(window_end, next + (length < mss ? length : mss)))
+	if (before(window_end, next + (length < sender.mss ? length : sender.mss)))
 		return REASON_RECEIVE_WINDOW;
-	if (length < mss) {
+	if (length < sender.mss) {
 		/* tcp_nagle_test(): only the last packet of the queue is held, and not once it was pushed. */
 		if (last && !(nonagle & TCP_NAGLE_PUSH)) {
 			if (nonagle & TCP_NAGLE_CORK)
 				return REASON_CORK;
-			if (!nonagle && packets_out && before(tp->snd_una, tp->snd_sml) && !before(next, tp->snd_sml))
+			if (!nonagle && sender.packets_out && before(sender.snd_una, tp->snd_sml) && !before(next, tp->snd_sml))
 				return REASON_NAGLE;
 		}
 		/* MSG_MORE corks for one call and leaves no mark but that the tail was not pushed (tcp_mark_push()). */
@@ -128,7 +163,7 @@ static __always_inline __u32 blocked_by(const struct tcp_sock *tp, __u32 key, bo
 	/* The head is free to go, and TCP is about to send (after a write, or on an ACK): where will it stop? The nearer window
 	 * ends it, with what tcp_tso_should_defer() then keeps back; paced, every packet waits for its turn. */
 	{
-		__u64 unsent = (__u64)(tp->write_seq - next) + coming, by_cwnd = (__u64)(cwnd - flying) * mss;
+		__u64 unsent = (__u64)(tp->write_seq - next) + coming, by_cwnd = (__u64)(sender.cwnd - flying) * sender.mss;
 		__u32 by_window = window_end - next;
 
 		if (by_cwnd < unsent || by_window < unsent)
@@ -189,7 +224,7 @@ static __always_inline void waiting_event(struct row *row, const struct tcp_sock
 												REASON_SMALL_QUEUE;
 	}
 	clocks_run(row, now);
-	blocked_set(row, blocked_by(tp, key, sending, false, 0, now));
+	blocked_set(row, blocked_by(tp, NULL, key, sending, false, 0, now));
 }
 
 /* The send leaves TCP: why did it wait? */

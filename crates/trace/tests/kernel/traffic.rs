@@ -2,14 +2,14 @@
 
 use std::io::Read as _;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsRawFd as _;
+use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use model::{Event, Lost, Send};
 use trace::{Backend, BackendChoice, Config, Summary, Target, Tracer};
 
 /// Sets an integer socket option.
-pub fn set(socket: &TcpStream, level: i32, option: i32, value: i32) {
+pub fn set(socket: &impl AsRawFd, level: i32, option: i32, value: i32) {
     // SAFETY: the option is an int, and its size is given.
     let done = unsafe {
         libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const value).cast(), size_of::<i32>() as u32)

@@ -123,6 +123,11 @@ pub struct Outcome {
 /// Left out at the beginning of the loaded part and of the one after it, at most a quarter of either.
 const SETTLING_NS: u64 = 1_000_000_000;
 
+/// What is left out at the beginning of a part of that length: there the streams still grow, or the queues still empty.
+pub fn settling_ns(length_ns: u64) -> u64 {
+    SETTLING_NS.min(length_ns / 4)
+}
+
 /// Probes and loads the path. `progress` is told every 100 ms, and of the streams' intervals; where it breaks, all ends.
 ///
 /// # Errors
@@ -165,9 +170,8 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
     let stream = load.transpose()?;
     let elapsed_ns = clock::monotonic_ns() - start_ns;
     let (load_started_ns, load_ended_ns) = (loaded.start, loaded.end);
-    let settling = |length: u64| SETTLING_NS.min(length / 4);
-    let loaded = load_started_ns + settling(config.load_ns)..load_ended_ns;
-    let after = load_ended_ns + settling(config.after_ns)..u64::MAX;
+    let loaded = load_started_ns + settling_ns(config.load_ns)..load_ended_ns;
+    let after = load_ended_ns + settling_ns(config.after_ns)..u64::MAX;
     let probes = results
         .into_iter()
         .map(|(name, (rounds, error))| {

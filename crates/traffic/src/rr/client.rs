@@ -1,6 +1,6 @@
 //! The client's side of request and response.
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -13,6 +13,9 @@ use crate::histogram::Latencies;
 use crate::own::{self, Request, Workload};
 use crate::progress::Progress;
 use crate::tcp_info::TcpInfo;
+
+/// How long after the end an answer may still come, nanoseconds.
+const LAST_ANSWER_NS: u64 = 50_000_000;
 
 /// Carries out the transactions. `progress` is told of each interval, and every 100 ms; where it breaks, they end.
 ///
@@ -63,9 +66,10 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
             }
         }
         let mut next = start_ns.saturating_add(config.interval_ns.max(1_000_000));
+        let mut over_ns = end_ns;
         while !handles.iter().all(std::thread::ScopedJoinHandle::is_finished) {
             let now = clock::monotonic_ns();
-            std::thread::sleep(Duration::from_nanos(end_ns.saturating_sub(now).clamp(1_000_000, 100_000_000)));
+            std::thread::sleep(Duration::from_nanos(over_ns.saturating_sub(now).clamp(1_000_000, 100_000_000)));
             let now = clock::monotonic_ns();
             let elapsed_ns = now.saturating_sub(start_ns);
             let told = if now >= next {
@@ -76,7 +80,14 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
             };
             if !broke && now < end_ns && progress(told).is_break() {
                 broke = true;
+                over_ns = now;
                 stop.store(true, Ordering::Relaxed);
+            }
+            // Reads have no time limit, so an answer that does not come is given up here.
+            if now >= over_ns.saturating_add(LAST_ANSWER_NS) {
+                for stream in &streams {
+                    stream.shutdown(Shutdown::Both).ok();
+                }
             }
         }
         handles.into_iter().filter_map(|h| h.join().ok()).collect()
@@ -105,7 +116,11 @@ fn thread(job: &Job<'_>, index: u32, stream: Option<&TcpStream>, to: SocketAddr)
         Some(stream) => pipelined(job, stream, &mut gathered, schedule),
         None => Ok(Left::default()),
     });
-    let left = left.unwrap_or_else(|error| Left { unfinished: 1, error: Some(error.to_string()), ..Left::default() });
+    let left = left.unwrap_or_else(|error| {
+        // After the end the connection is shut down under a write that still waits.
+        let early = !job.over(clock::monotonic_ns());
+        Left { unfinished: 1, error: early.then(|| error.to_string()), ..Left::default() }
+    });
     (gathered, left, CpuTime::of_this_thread().since(before))
 }
 

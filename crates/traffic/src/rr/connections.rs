@@ -31,8 +31,16 @@ pub(super) struct Left {
 const SLICE: Duration = Duration::from_millis(50);
 
 impl Job<'_> {
-    fn over(&self, now_ns: u64) -> bool {
+    pub fn over(&self, now_ns: u64) -> bool {
         now_ns >= self.end_ns || self.stop.load(Ordering::Relaxed)
+    }
+
+    /// The connection ended with so many requests unanswered: as it must at the end, and by the server's doing before.
+    fn cut_short(&self, unfinished: u64) -> io::Result<Left> {
+        if self.over(clock::monotonic_ns()) {
+            return Ok(Left { unfinished, ..Left::default() });
+        }
+        Err(io::ErrorKind::UnexpectedEof.into())
     }
 }
 
@@ -72,7 +80,8 @@ pub(super) const NO_SLOW: Slow = Slow {
 
 /// One request at a time, the next when the last is done: one clock reading a transaction.
 pub(super) fn closed(job: &Job<'_>, stream: &TcpStream, gathered: &mut Gathered) -> io::Result<Left> {
-    stream.set_read_timeout(Some(SLICE))?;
+    // No time limit: it would arm a kernel timer in every read. Who waits for this thread shuts the connection down.
+    stream.set_read_timeout(None)?;
     let exchange = job.config.exchange;
     let local_port = stream.local_addr()?.port();
     let request = vec![0u8; exchange.request_bytes as usize];
@@ -90,7 +99,7 @@ pub(super) fn closed(job: &Job<'_>, stream: &TcpStream, gathered: &mut Gathered)
         let (mut have, mut first) = (0, 0);
         while have < response {
             match reader.read(&mut buffer[have..]) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(0) => return job.cut_short(1),
                 Ok(n) => {
                     have += n;
                     // Only a response that comes in pieces needs the time of its first one.
@@ -101,11 +110,7 @@ pub(super) fn closed(job: &Job<'_>, stream: &TcpStream, gathered: &mut Gathered)
                         options::quickack(stream, on);
                     }
                 }
-                Err(e) if may_retry(&e) => {
-                    if job.over(clock::monotonic_ns()) {
-                        return Ok(Left { unfinished: 1, ..Left::default() });
-                    }
-                }
+                Err(e) if may_retry(&e) => {}
                 Err(e) => return Err(e),
             }
         }
@@ -158,7 +163,7 @@ pub(super) fn pipelined(
     let config = job.config;
     let exchange = config.exchange;
     let local_port = stream.local_addr()?.port();
-    stream.set_read_timeout(Some(SLICE))?;
+    stream.set_read_timeout(None)?;
     stream.set_write_timeout(Some(Duration::from_secs(5)))?;
     // SAFETY: PR_SET_TIMERSLACK takes a number and concerns only this thread.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64, 0_u64, 0_u64, 0_u64) };
@@ -209,7 +214,7 @@ pub(super) fn pipelined(
             }
         }
         let n = match reader.read(&mut buffer) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(0) => return job.cut_short(under_way.len() as u64),
             Ok(n) => n,
             Err(e) if may_retry(&e) => continue,
             Err(e) => return Err(e),

@@ -11,7 +11,7 @@ use crate::clock;
 use crate::limits::Refusal;
 use crate::options::{self, SocketOptions};
 use crate::own::{Answer, Ready};
-use crate::server::{Served, Shared, canonical, family_of, listener};
+use crate::server::{Reason, Served, Shared, canonical, family_of, listener};
 use crate::wire;
 
 /// Bytes of the buffer that requests are read into; what they say does not matter.
@@ -32,10 +32,10 @@ impl From<io::Error> for Broken {
     }
 }
 
-/// Answers requests on one connection until the client closes it.
+/// Answers requests on one connection until the client closes it, or the server shuts it down (see `server::lasting`).
 pub(crate) fn answer_lasting(
     shared: &Arc<Shared>,
-    stream: &TcpStream,
+    stream: &Arc<TcpStream>,
     exchange: &Exchange,
     options: &SocketOptions,
     until_ns: u64,
@@ -45,7 +45,14 @@ pub(crate) fn answer_lasting(
     // write_json bounds its own writes; from here the idle bound of the server is what counts.
     stream.set_write_timeout(Some(Duration::from_millis(shared.config.limits.idle_ms.max(1))))?;
     let mut answerer = Answerer::new(exchange, options);
-    answerer.answer(shared, stream, until_ns, u64::MAX, served)
+    let watching = shared.lasting.watch(stream, until_ns, clock::monotonic_ns())?;
+    let result = answerer.answer(shared, stream, until_ns, u64::MAX, served, |bytes| watching.received(bytes));
+    match watching.ended() {
+        None => result,
+        Some(Reason::Stopping) => Err(Broken::Why("the server is stopping".into())),
+        Some(Reason::Silent) => Err(Broken::Why("the client was silent for too long".into())),
+        Some(Reason::Overtime) => Err(Broken::Why("the test went over its time".into())),
+    }
 }
 
 struct Answerer {
@@ -71,7 +78,8 @@ impl Answerer {
         }
     }
 
-    /// Answers at most `most` requests.
+    /// Answers at most `most` requests; `received` hears of all bytes that came. Where the socket's reads have a time limit,
+    /// each of its lapses is a moment to look whether the client, or the test, took too long.
     fn answer(
         &mut self,
         shared: &Shared,
@@ -79,8 +87,8 @@ impl Answerer {
         until_ns: u64,
         most: u64,
         served: &mut Served,
+        received: impl Fn(u64),
     ) -> Result<(), Broken> {
-        stream.set_read_timeout(Some(SLICE))?;
         let mut reader = stream;
         let mut have = 0u64;
         let mut answered = 0u64;
@@ -95,6 +103,7 @@ impl Answerer {
                 Ok(n) => {
                     silent_slices = 0;
                     served.received_bytes += n as u64;
+                    received(served.received_bytes);
                     have += n as u64;
                     if let Some(on) = self.quickack {
                         options::quickack(stream, on);
@@ -126,9 +135,6 @@ impl Answerer {
                 // A client that ends in the middle of a response resets the connection.
                 Err(e) if e.kind() == io::ErrorKind::ConnectionReset => return Ok(()),
                 Err(e) => return Err(e.into()),
-            }
-            if answered & 0xfff == 0xfff && clock::monotonic_ns() > until_ns {
-                return Err(Broken::Why("the test went over its time".into()));
             }
         }
     }
@@ -176,7 +182,8 @@ pub(crate) fn answer_each(
                         }
                         stream.set_write_timeout(Some(SLICE * 10)).ok();
                         let patience = until_ns.min(clock::monotonic_ns() + 10_000_000_000);
-                        answerer.answer(shared, &stream, patience, 1, &mut mine).ok();
+                        let limited = stream.set_read_timeout(Some(SLICE)).map_err(Broken::from);
+                        limited.and_then(|()| answerer.answer(shared, &stream, patience, 1, &mut mine, |_| {})).ok();
                     }
                     mine
                 })

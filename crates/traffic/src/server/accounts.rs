@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde::Serialize;
 use socket2::Socket;
 
+use super::lasting::Lasting;
 use super::{Served, ServerConfig};
 use crate::error::WireError;
 use crate::limits::{Bounded, Refusal};
@@ -106,6 +107,8 @@ pub(crate) struct Shared {
     pub udp_turn: Mutex<()>,
     /// Own UDP sessions that await their flow, by number: from where, and whom to give it to.
     datagrams: Mutex<HashMap<u64, (IpAddr, SyncSender<Socket>)>>,
+    /// Connections that are read without a time limit.
+    pub lasting: Lasting,
 }
 
 /// A lock whose holder panicked holds nothing half-done here.
@@ -127,6 +130,7 @@ impl Shared {
             udp_waiting: Mutex::default(),
             udp_turn: Mutex::default(),
             datagrams: Mutex::default(),
+            lasting: Lasting::default(),
         }
     }
 

@@ -6,6 +6,7 @@
 mod accounts;
 mod datagrams;
 mod iperf3;
+mod lasting;
 mod own;
 
 use std::io;
@@ -25,6 +26,7 @@ use crate::wire::{OPENING_BYTES, Opening, ReadError, read_by};
 
 pub(crate) use accounts::Shared;
 pub use accounts::{Counts, Event};
+pub(crate) use lasting::Reason;
 
 /// What a server listens on and allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -155,7 +157,13 @@ pub(crate) fn listener(address: SocketAddr, backlog: i32) -> io::Result<Socket> 
 fn accept_loop(shared: &Arc<Shared>, listener: &Socket) {
     // iperf3 tells flows apart by the order in which they were accepted, and each opening is read on a thread of its own.
     let mut order = 0;
+    let mut next_check_ns = 0;
     while !shared.stopping() {
+        let now = clock::monotonic_ns();
+        if now >= next_check_ns {
+            next_check_ns = now + SLICE.as_nanos() as u64;
+            shared.lasting.check(false, shared.config.limits.idle_ms.saturating_mul(1_000_000), now);
+        }
         match listener.accept() {
             Ok((socket, peer)) => {
                 let Some(peer) = peer.as_socket() else { continue };
@@ -180,6 +188,7 @@ fn accept_loop(shared: &Arc<Shared>, listener: &Socket) {
             Err(_) => std::thread::sleep(Duration::from_millis(10)),
         }
     }
+    shared.lasting.check(true, 0, clock::monotonic_ns());
 }
 
 /// IPv4-mapped IPv6 addresses as IPv4.

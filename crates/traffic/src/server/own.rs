@@ -40,6 +40,7 @@ pub(super) fn serve(shared: &Arc<Shared>, stream: TcpStream, peer: std::net::Soc
     if let Err(error) = request.options.apply_connected(&stream, family_of(peer)) {
         return refuse(shared, &stream, peer, Refusal::Kernel { why: error.to_string() });
     }
+    let stream = Arc::new(stream);
     let name = match request.workload {
         Workload::Rr(_) => "rr",
         Workload::Crr { .. } => "crr",

@@ -8,7 +8,7 @@ use store::RunKind;
 
 use super::Args;
 use crate::exit::BadInput;
-use crate::report::{blame, canvas, name, write_page};
+use crate::report::{blame, canvas, name, refuse, write_images, write_page};
 
 /// Whether an argument names a run rather than a capture.
 pub(super) fn is_run(argument: &str) -> bool {
@@ -44,13 +44,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
             [args.first.clone(), second.clone()]
         };
     }
-    if let Some(html) = &args.html
-        && !args.force
-        && html.symlink_metadata().is_ok()
-    {
-        let problem = format!("{} exists: name another file, or add --force to write over it", html.display());
-        return Err(BadInput(problem).into());
-    }
+    args.html.as_deref().map_or(Ok(()), |path| refuse(path, args.force))?;
     let (a, b) = (read(&args.first, &names[0])?, read(second, &names[1])?);
     let compared = comparison::compare(&a, &b);
     let mut out = io::stdout().lock();
@@ -61,11 +55,18 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     } else {
         out.write_all(comparison::text(&canvas(), &compared, &a, &b).as_bytes())?;
     }
-    if let Some(html) = &args.html {
-        write_page(html, &[comparison::document(&compared, &a, &b)], args.force)?;
-        if !args.json {
-            writeln!(out, "\nPage: {}", html.display())?;
+    let mut written = Vec::new();
+    if args.html.is_some() || args.images.any() {
+        let document = comparison::document(&compared, &a, &b);
+        written = write_images(&args.images, &[(String::new(), &document)], args.force)?;
+        if let Some(html) = &args.html {
+            write_page(html, &[document], args.force)?;
+            written.push(html.clone());
         }
+    }
+    if !args.json && !written.is_empty() {
+        writeln!(out)?;
+        written.iter().try_for_each(|path| writeln!(out, "{}", path.display()))?;
     }
     out.flush()?;
     Ok(())

@@ -63,16 +63,7 @@ fn receiving(by: &Receiving) -> store::Receiving {
 
 /// The same for people: a remark each.
 pub fn remarks(by: &Receiving) -> Vec<String> {
-    let all = receiving(by);
-    let mut remarks = Vec::new();
-    if let Some(why) = all.no_driver_rx {
-        remarks.push(format!("— driver_rx: {why}. So there is no softirq, and what follows begins at tcp_rx."));
-    }
-    if let Some(why) = all.no_ready {
-        remarks.push(format!("— ready: {why}. So wakeup is from tcp_rx to read, and socket is within it."));
-    }
-    remarks.push(format!("Beyond the target: {}.", all.host_wide.join("; ")));
-    remarks
+    report::view::receiving_remarks(&receiving(by))
 }
 
 /// How packets and datagrams are observed, and what that does to programs outside the target.
@@ -85,10 +76,7 @@ fn observing(by: &trace::Packets) -> store::Observing {
 
 /// The same for people: a remark each.
 pub fn packet_remarks(by: &trace::Packets) -> Vec<String> {
-    let all = observing(by);
-    let mut remarks: Vec<String> = all.missing.iter().map(|what| format!("— not seen: {what}.")).collect();
-    remarks.push(format!("Beyond the target: {}.", all.host_wide.join("; ")));
-    remarks
+    report::view::packet_remarks(&observing(by))
 }
 
 /// Kernel release and hardware name.

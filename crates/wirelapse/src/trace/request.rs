@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use model::{Ratio, Sampling};
+use report::family::Family;
 use trace::{BackendChoice, Config, Target};
 
 use super::Args;
@@ -114,6 +115,20 @@ impl Request {
         report::live::ROWS
             + more(self.config.receive, report::live::ROWS_OF_RECEIVES)
             + more(self.requests, report::live::ROWS_OF_REQUESTS)
+    }
+
+    /// What the trace tells of.
+    pub fn families(&self) -> Vec<Family> {
+        let mut families = vec![Family::Sends];
+        families.extend(self.config.receive.then_some(Family::Receives));
+        if self.requests {
+            families.extend([Family::AtClient, Family::AtServer]);
+        }
+        families.extend(self.config.packets.then_some(Family::Packets));
+        if self.config.udp {
+            families.extend([Family::DatagramsSent, Family::DatagramsReceived]);
+        }
+        families
     }
 
     /// The file for `--perfetto`, found writable before anything is attached. One that exists is emptied only when the

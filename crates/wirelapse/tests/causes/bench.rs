@@ -4,7 +4,8 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Stdio};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::Receiver;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use diagnose::{Finding, Follower, Keep, Limit, Options, Report};
@@ -40,9 +41,11 @@ pub fn uneven(there: Direction, ms: u64) -> Lab {
     lab(&Config { a_to_b: there, ..Config::symmetric(delayed(ms)) })
 }
 
-/// A lab whose hosts use Reno, whatever the machine's default is: every kernel lets a namespace choose it.
+/// A lab whose hosts use Reno, whatever the machine's default is: every kernel lets a namespace choose it. The server's buffer
+/// holds what a reader on a busy machine leaves there.
 pub fn lab(config: &Config) -> Lab {
     let lab = Lab::up(config).unwrap();
+    sysctls(&lab, Side::B, &[("tcp_rmem", "4096 6291456 6291456")]);
     Side::ALL.into_iter().for_each(|side| sysctls(&lab, side, &[("tcp_congestion_control", "reno")]));
     lab
 }
@@ -65,7 +68,7 @@ pub fn inside(lab: &Lab, side: Side, program: &str, args: &str) -> String {
 pub struct Dump {
     child: Child,
     file: tempfile::NamedTempFile,
-    said: Option<JoinHandle<String>>,
+    said: Receiver<String>,
 }
 
 impl Dump {
@@ -75,40 +78,50 @@ impl Dump {
         command.args(["-Z", "root", "-U", "--immediate-mode", "-s", "128", "-B", "8192", "-i", lab::INTERFACE]);
         command.args(["--time-stamp-precision=nano", "-w"]).arg(file.path()).arg("tcp");
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-        let mut said = BufReader::new(child.stderr.take().unwrap());
-        let mut line = String::new();
-        while !line.contains("listening on") {
-            line.clear();
-            assert!(said.read_line(&mut line).unwrap() > 0, "tcpdump ended before it listened");
-        }
-        let said = thread::spawn(move || {
-            let mut rest = String::new();
-            let _ = said.read_to_string(&mut rest);
-            rest
-        });
-        Self { child, file, said: Some(said) }
+        let mut said_lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+        assert!(said_lines.any(|line| line.contains("listening on")), "tcpdump ended before it listened");
+        // Its counts are on one line when a signal asks for them, and on three at its end.
+        let (tell, said) = std::sync::mpsc::channel();
+        thread::spawn(move || said_lines.for_each(|line| _ = tell.send(line)));
+        Self { child, file, said }
     }
 
-    /// Ends it once nothing more comes, and vouches that no packet is missing.
+    /// Its count of packets captured, received by the filter, and dropped by the kernel, from what it says next.
+    fn counts(&self) -> [u64; 3] {
+        let mut text = String::new();
+        while !text.contains("dropped by kernel") {
+            text += &self.said.recv_timeout(Duration::from_secs(30)).expect("tcpdump tells its counts");
+            text.push(' ');
+        }
+        // Such as `1 packet captured, 2 packets received by filter`.
+        let words: Vec<&str> = text.split([' ', ',']).filter(|word| !word.is_empty()).collect();
+        ["captured", "received", "dropped"].map(|what| {
+            let found = words.windows(3).find(|w| w[1].starts_with("packet") && w[2] == what);
+            found.and_then(|w| w[0].parse().ok()).unwrap_or_else(|| panic!("no count of packets {what}: {text}"))
+        })
+    }
+
+    /// Ends it once nothing more comes and it has written all that came, and vouches that no packet is missing.
     pub fn finish(mut self) -> tempfile::NamedTempFile {
-        let size = |file: &tempfile::NamedTempFile| file.as_file().metadata().unwrap().len();
-        let until = Instant::now() + Duration::from_secs(10);
-        let mut before = 0;
-        while size(&self.file) != before && Instant::now() < until {
-            before = size(&self.file);
+        let until = Instant::now() + Duration::from_secs(20);
+        let mut before = [0; 3];
+        loop {
             thread::sleep(Duration::from_millis(150));
+            let program = lab::program_pid(&self.child).expect("tcpdump runs");
+            // SAFETY: a signal to a child's child, which lives as long as the child has not been told to end.
+            unsafe { libc::kill(program.cast_signed(), libc::SIGUSR1) };
+            let counts = self.counts();
+            if counts == before && counts[0] == counts[1] || Instant::now() > until {
+                break;
+            }
+            before = counts;
         }
         // The supervisor between hands the signal on.
         // SAFETY: a signal to a child that has not been waited for.
         unsafe { libc::kill(self.child.id().cast_signed(), libc::SIGINT) };
         assert!(self.child.wait().unwrap().success());
-        let said = self.said.take().map(|s| s.join().unwrap()).unwrap_or_default();
-        let count = |what: &str| -> u64 {
-            let line = said.lines().find(|l| l.ends_with(what)).unwrap_or_else(|| panic!("{what}: {said}"));
-            line.split(' ').next().unwrap().parse().unwrap()
-        };
-        let (captured, received) = (count("captured"), count("received by filter"));
-        assert_eq!((captured, count("dropped by kernel")), (received, 0), "tcpdump lost packets: {said}");
+        let [captured, received, dropped] = self.counts();
+        assert_eq!((captured, dropped), (received, 0), "tcpdump lost packets");
         let empty = tempfile::NamedTempFile::new().unwrap();
         std::mem::replace(&mut self.file, empty)
     }
@@ -159,8 +172,8 @@ impl<T: FnOnce(TcpStream) + Send> Part for T {}
 /// Runs `client` in host a against `server` in host b, with tcpdump in `at`.
 pub fn captured_at(lab: &Lab, at: Side, client: impl Part, server: impl Part) -> Seen {
     let dump = Dump::start(lab, at);
-    join(lab, lab.host(Side::B).ipv4().into(), client, server);
-    Seen::of(dump.finish())
+    let address = join(lab, lab.host(Side::B).ipv4().into(), client, server);
+    Seen::of(dump.finish(), address)
 }
 
 /// The same with tcpdump at the client, which sends most in these tests.
@@ -168,8 +181,9 @@ pub fn captured(lab: &Lab, client: impl Part, server: impl Part) -> Seen {
     captured_at(lab, Side::A, client, server)
 }
 
-/// A connection from host a to `address` of host b, without a capture of its own.
-pub fn join(lab: &Lab, address: IpAddr, client: impl Part, server: impl Part) {
+/// A connection from host a to `address` of host b, without a capture of its own. Gives the client's end of it, once it is
+/// closed on both sides or the path has kept it from that for some seconds.
+pub fn join(lab: &Lab, address: IpAddr, client: impl Part, server: impl Part) -> SocketAddr {
     let listener = lab.host(Side::B).run(|| TcpListener::bind(SocketAddr::new(address, 0)).unwrap()).unwrap();
     let address = listener.local_addr().unwrap();
     let patient = |stream: TcpStream| {
@@ -178,17 +192,57 @@ pub fn join(lab: &Lab, address: IpAddr, client: impl Part, server: impl Part) {
         stream.set_write_timeout(Some(Duration::from_secs(30))).unwrap();
         stream
     };
-    thread::scope(|scope| {
-        let served = scope.spawn(|| server(patient(listener.accept().unwrap().0)));
-        client(patient(lab.host(Side::A).run(|| TcpStream::connect(address).unwrap()).unwrap()));
+    let own = thread::scope(|scope| {
+        let served = scope.spawn(|| {
+            at_once_when_woken();
+            server(patient(listener.accept().unwrap().0));
+        });
+        let asked = scope.spawn(|| {
+            let stream = lab.host(Side::A).run(|| TcpStream::connect(address).unwrap()).unwrap();
+            let own = stream.local_addr().unwrap();
+            at_once_when_woken();
+            client(patient(stream));
+            own
+        });
+        let own = asked.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         served.join().unwrap();
+        own
     });
+    let until = Instant::now() + Duration::from_secs(3);
+    while Side::ALL.into_iter().any(|side| is_open(lab, side, own)) && Instant::now() < until {
+        pause(10);
+    }
+    own
+}
+
+/// Lets this thread go before every ordinary one: an application that a busy machine keeps waiting is a slow application, and
+/// `analyze` says so. As the path's own threads do; where it is not allowed, the machine must not be busy.
+fn at_once_when_woken() {
+    let priority = libc::sched_param { sched_priority: 1 };
+    // SAFETY: the parameter is read alone, and 0 is the calling thread.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &raw const priority) };
+}
+
+/// Whether the connection of this client's end has packets to come as far as this host knows.
+fn is_open(lab: &Lab, side: Side, client: SocketAddr) -> bool {
+    let file = if client.is_ipv4() { "/proc/thread-self/net/tcp" } else { "/proc/thread-self/net/tcp6" };
+    let table = lab.host(side).run(|| std::fs::read_to_string(file).unwrap()).unwrap();
+    let port = format!(":{:04X}", client.port());
+    // Number, local end, remote end, state: 06 is TIME_WAIT.
+    table.lines().any(|line| {
+        let fields: Vec<&str> = line.split_whitespace().take(4).collect();
+        let [_, local, remote, state] = fields[..] else { return false };
+        let end = if side == Side::A { local } else { remote };
+        end.ends_with(&port) && state != "06"
+    })
 }
 
 impl Seen {
-    pub fn of(file: tempfile::NamedTempFile) -> Self {
-        let report = analysed(&segments(file.path())).into_iter().next().expect("a connection");
-        Self { file, report }
+    /// The connection that has this address at one of its ends.
+    pub fn of(file: tempfile::NamedTempFile, address: SocketAddr) -> Self {
+        let all = analysed(&segments(file.path()));
+        let report = all.into_iter().find(|r| r.client == address || r.server == address);
+        Self { file, report: report.unwrap_or_else(|| panic!("no connection of {address} in the capture")) }
     }
 
     pub fn find(&self, kind: &str) -> Option<&Finding> {

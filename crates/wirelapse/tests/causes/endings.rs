@@ -31,10 +31,11 @@ fn resets_and_whose_they_are() {
                 let listener = TcpListener::bind(SocketAddr::new(Side::B.ipv4().into(), 0)).unwrap();
                 listener.local_addr().unwrap()
             });
+            let nobody = nobody.unwrap();
             let dump = Dump::start(&lab, Side::A);
-            let refused = lab.host(Side::A).run(|| TcpStream::connect(nobody.unwrap()).is_err()).unwrap();
+            let refused = lab.host(Side::A).run(|| TcpStream::connect(nobody).is_err()).unwrap();
             assert!(refused);
-            let seen = Seen::of(dump.finish());
+            let seen = Seen::of(dump.finish(), nobody);
             told(&seen, "to_client", "refused the connection");
         },
         &|| {

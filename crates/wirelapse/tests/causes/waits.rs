@@ -194,7 +194,7 @@ fn a_sender_with_nothing_to_send() {
 #[test]
 fn small_segments_one_after_the_other() {
     in_the_lab!();
-    // Eight at a time, well within the window, then a round trip's pause.
+    // Eight at a time, well within the window, then a pause of two round trips: their ACKs let nothing go.
     let drip = |nodelay: bool| {
         move |mut stream: TcpStream| {
             stream.set_nodelay(nodelay).unwrap();
@@ -202,7 +202,7 @@ fn small_segments_one_after_the_other() {
                 for _ in 0..8 {
                     stream.write_all(&[7; 30]).unwrap();
                 }
-                pause(12);
+                pause(20);
             }
         }
     };

@@ -1,58 +1,126 @@
 //! What a comparison needs of each run, in bounded memory.
 
 use std::collections::{BTreeMap, HashMap};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
-use model::{ConnectionId, Leg, Send};
+use model::{ConnectionId, Event};
 use stats::{Distribution, Precision};
 use store::{Error, Run};
 
+use crate::family::{Family, LEGS, Timed};
 use crate::page::trace::{self, Trace};
 use crate::{quantity, view};
 
-/// Stretches that a run is divided into, at most; half as many at least, once it has sends enough.
+/// Stretches that a run is divided into, at most; half as many at least, once it has records enough.
 const STRETCHES: usize = 64;
-/// Sends of a stretch to begin with.
-const SENDS: u64 = 16;
+/// Records of a stretch to begin with.
+const RECORDS: u64 = 16;
+/// Connections that are kept one by one; what comes on others is put together.
+const CONNECTIONS: usize = 50_000;
 
-/// Sends that follow one another.
+/// Records that follow one another.
 #[derive(Debug)]
-pub(super) struct Stretch {
-    sends: u64,
-    legs: [Distribution; Leg::ALL.len()],
-    /// Of the sends that have every stamp: their number, and the time of each part.
+struct Stretch {
+    records: u64,
+    legs: Vec<Distribution>,
+    /// Of the records whose parts add up to their total: their number, and the time of each leg.
     whole: u64,
-    parts: [u128; Leg::PARTS.len()],
+    sums: [u128; LEGS],
 }
 
 impl Stretch {
-    fn new() -> Self {
-        let legs = Leg::ALL.map(|_| Distribution::new(Precision::Fine));
-        Self { sends: 0, legs, whole: 0, parts: [0; Leg::PARTS.len()] }
+    fn new(family: Family) -> Self {
+        let legs = family.legs().iter().map(|_| Distribution::new(Precision::Fine)).collect();
+        Self { records: 0, legs, whole: 0, sums: [0; LEGS] }
     }
 
-    fn add(&mut self, send: &Send) {
-        self.sends += 1;
-        for (leg, times) in Leg::ALL.into_iter().zip(&mut self.legs) {
-            if let Ok(Some(time)) = send.leg(leg) {
-                times.record(time.0);
-            }
+    fn add<T: Timed>(&mut self, record: &T) {
+        self.records += 1;
+        let times = record.times();
+        for (into, time) in self.legs.iter_mut().zip(times) {
+            time.into_iter().for_each(|time| into.record(time));
         }
-        let parts = Leg::PARTS.map(|leg| send.leg(leg));
-        let needed = [0, 1, 3].iter().all(|&i| matches!(parts[i], Ok(Some(_)))) && parts[2].is_ok();
-        if needed {
+        if record.is_whole() {
             self.whole += 1;
-            for (sum, part) in self.parts.iter_mut().zip(parts) {
-                *sum += part.ok().flatten().map_or(0, |t| u128::from(t.0));
-            }
+            self.sums.iter_mut().zip(times).for_each(|(sum, time)| *sum += u128::from(time.unwrap_or(0)));
         }
     }
 
     fn merge(&mut self, other: &Self) {
-        self.sends += other.sends;
+        self.records += other.records;
         self.whole += other.whole;
         self.legs.iter_mut().zip(&other.legs).for_each(|(mine, theirs)| mine.merge(theirs));
-        self.parts.iter_mut().zip(other.parts).for_each(|(mine, theirs)| *mine += theirs);
+        self.sums.iter_mut().zip(other.sums).for_each(|(mine, theirs)| *mine += theirs);
+    }
+}
+
+/// Number and total time, nanoseconds.
+pub(super) type Times = (u64, u128);
+
+/// A connection, or a socket and one of its peers; the ones that were too many have none.
+pub(super) type Flow = Option<(ConnectionId, Option<SocketAddr>)>;
+
+/// One family of one run.
+#[derive(Debug)]
+pub(super) struct Gathered {
+    family: Family,
+    stretches: Vec<Stretch>,
+    full: u64,
+    /// By peer; `None` for records whose connection is not known.
+    pub peers: BTreeMap<Option<IpAddr>, Times>,
+    /// By connection.
+    pub flows: HashMap<Flow, Times>,
+}
+
+impl Gathered {
+    fn new(family: Family) -> Self {
+        let stretches = vec![Stretch::new(family)];
+        Self { family, stretches, full: RECORDS, peers: BTreeMap::new(), flows: HashMap::new() }
+    }
+
+    fn add<T: Timed>(&mut self, record: &T, peer: Option<SocketAddr>) {
+        if self.stretches.last().is_none_or(|s| s.records >= self.full) {
+            if self.stretches.len() == STRETCHES {
+                self.full *= 2;
+                let mut halves = std::mem::take(&mut self.stretches).into_iter();
+                while let Some(mut first) = halves.next() {
+                    halves.next().iter().for_each(|second| first.merge(second));
+                    self.stretches.push(first);
+                }
+            }
+            self.stretches.push(Stretch::new(self.family));
+        }
+        self.stretches.iter_mut().next_back().into_iter().for_each(|s| s.add(record));
+        let Ok(Some(total)) = record.time(self.family.total()) else { return };
+        let flow = Some((record.flow(), record.ends().map(|e| e.1)));
+        let flow = if self.flows.len() < CONNECTIONS || self.flows.contains_key(&flow) { flow } else { None };
+        for times in [self.peers.entry(peer.map(|p| p.ip())).or_default(), self.flows.entry(flow).or_default()] {
+            *times = (times.0 + 1, times.1 + u128::from(total.0));
+        }
+    }
+
+    /// A last stretch that hardly began would vary more than the others.
+    fn finish(&mut self) {
+        if self.stretches.len() > 2
+            && let Some(last) = self.stretches.pop_if(|last| last.records * 2 < self.full)
+            && let Some(before) = self.stretches.last_mut()
+        {
+            before.merge(&last);
+        }
+    }
+
+    pub(super) fn stretches_of(&self, leg: usize) -> Vec<&Distribution> {
+        self.stretches.iter().map(|s| &s.legs[leg]).filter(|d| d.n() > 0).collect()
+    }
+
+    /// Time of these legs together and number of records, stretch by stretch.
+    pub(super) fn sums_of(&self, legs: &[usize]) -> Vec<(f64, u64)> {
+        let of = |s: &Stretch| (legs.iter().map(|leg| s.sums[*leg]).sum::<u128>() as f64, s.whole);
+        self.stretches.iter().map(of).filter(|s| s.1 > 0).collect()
+    }
+
+    pub(super) fn n(&self, leg: usize) -> u64 {
+        self.stretches.iter().map(|s| s.legs[leg].n()).sum()
     }
 }
 
@@ -63,9 +131,9 @@ pub struct Side {
     pub name: String,
     pub(super) trace: Trace,
     pub(super) kernel: String,
-    /// Sends and their time by peer.
-    pub(super) peers: BTreeMap<Option<IpAddr>, (u64, u128)>,
-    stretches: Vec<Stretch>,
+    gathered: Vec<Gathered>,
+    /// Ends of the connections that were announced, and their programs.
+    pub(super) ends: HashMap<ConnectionId, (SocketAddr, SocketAddr, String)>,
 }
 
 /// Reads a run for comparison.
@@ -73,70 +141,40 @@ pub struct Side {
 /// # Errors
 /// Those of [`trace::read`].
 pub fn read(name: &str, run: &Run) -> Result<Side, Error> {
-    let trace = trace::read(run)?;
-    let mut ends: HashMap<ConnectionId, IpAddr> = HashMap::new();
-    // What is missing was said by the first reading.
-    let mut said = Vec::new();
-    let result = run.connections(|c| _ = ends.insert(c.id, c.remote.ip()));
-    trace::incomplete(run, result, &mut said)?;
-    let mut side = Side {
-        name: name.to_owned(),
-        kernel: run.provenance().kernel.clone(),
-        peers: BTreeMap::new(),
-        stretches: vec![Stretch::new()],
-        trace,
-    };
-    let mut full = SENDS;
-    let result = run.sends(|send| {
-        if side.stretches.last().is_none_or(|s| s.sends >= full) {
-            if side.stretches.len() == STRETCHES {
-                full *= 2;
-                let mut halves = std::mem::take(&mut side.stretches).into_iter();
-                while let Some(mut first) = halves.next() {
-                    halves.next().iter().for_each(|second| first.merge(second));
-                    side.stretches.push(first);
-                }
-            }
-            side.stretches.push(Stretch::new());
-        }
-        side.stretches.iter_mut().next_back().into_iter().for_each(|s| s.add(&send));
-        if let Ok(Some(total)) = send.leg(Leg::Total) {
-            let peer = side.peers.entry(ends.get(&send.connection).copied()).or_default();
-            *peer = (peer.0 + 1, peer.1 + u128::from(total.0));
-        }
-    });
-    trace::incomplete(run, result, &mut said)?;
-    // A last stretch that hardly began would vary more than the others.
-    if side.stretches.len() > 2
-        && let Some(last) = side.stretches.pop_if(|last| last.sends * 2 < full)
-        && let Some(before) = side.stretches.last_mut()
-    {
-        before.merge(&last);
-    }
-    Ok(side)
+    let mut gathered: Vec<Gathered> = Family::ALL.map(Gathered::new).into();
+    let mut ends: HashMap<ConnectionId, (SocketAddr, SocketAddr, String)> = HashMap::new();
+    let trace = trace::read_with(run, &mut |event| match event {
+        Event::Connection(c) => _ = ends.insert(c.id, (c.local, c.remote, c.owner.comm.to_string())),
+        Event::Send(send) => add(&mut gathered, send, &ends),
+        Event::Receive(receive) => add(&mut gathered, receive, &ends),
+        Event::Request(request) => add(&mut gathered, request.as_ref(), &ends),
+        // As in the report: what never came to the packet scheduler has no times.
+        Event::Packet(packet) if packet.sched.is_some() => add(&mut gathered, packet.as_ref(), &ends),
+        Event::Datagram(datagram) => add(&mut gathered, datagram.as_ref(), &ends),
+        Event::Packet(_) | Event::Closed { .. } => {}
+    })?;
+    gathered.iter_mut().for_each(Gathered::finish);
+    Ok(Side { name: name.to_owned(), kernel: run.provenance().kernel.clone(), gathered, ends, trace })
+}
+
+fn add<T: Timed>(
+    gathered: &mut [Gathered],
+    record: &T,
+    ends: &HashMap<ConnectionId, (SocketAddr, SocketAddr, String)>,
+) {
+    let peer = record.ends().map(|e| e.1).or_else(|| ends.get(&record.flow()).map(|e| e.1));
+    let family = record.family();
+    gathered.iter_mut().filter(|g| g.family == family).for_each(|g| g.add(record, peer));
 }
 
 impl Side {
-    pub(super) fn stretches_of(&self, leg: Leg) -> Vec<&Distribution> {
-        let at = Leg::ALL.iter().position(|l| *l == leg).unwrap_or(0);
-        self.stretches.iter().map(|s| &s.legs[at]).filter(|d| d.n() > 0).collect()
+    pub(super) fn of(&self, family: Family) -> &Gathered {
+        &self.gathered[Family::ALL.iter().position(|f| *f == family).unwrap_or(0)]
     }
 
-    /// Time of these legs together and number of sends, stretch by stretch.
-    pub(super) fn sums_of(&self, legs: &[Leg]) -> Vec<(f64, u64)> {
-        let of = |s: &Stretch| {
-            let parts = Leg::PARTS.iter().zip(s.parts).filter(|(leg, _)| legs.contains(leg));
-            (parts.map(|p| p.1).sum::<u128>() as f64, s.whole)
-        };
-        self.stretches.iter().map(of).filter(|s| s.1 > 0).collect()
-    }
-
-    pub(super) fn n(&self, leg: Leg) -> u64 {
-        self.trace.summary.total().leg(leg).times.n()
-    }
-
-    pub(super) fn has_nic(&self) -> bool {
-        self.n(Leg::Nic) > 0
+    /// How many records of a family have its total.
+    pub(super) fn timed(&self, family: Family) -> u64 {
+        self.of(family).n(family.total())
     }
 }
 
@@ -156,8 +194,25 @@ pub(super) fn warnings(a: &Side, b: &Side) -> Vec<String> {
     differ("sampling", view::sampling(f.sampling), view::sampling(g.sampling), unlike);
     differ("backend", f.backend.clone(), g.backend.clone(), "their stages are not taken at quite the same places");
     differ("kernel", a.kernel.clone(), b.kernel.clone(), "what a leg costs differs between kernels too");
-    let nic = |side: &Side| if side.has_nic() { "yes" } else { "no" }.to_owned();
-    differ("NIC timestamps", nic(a), nic(b), "the nic and network legs are taken together where parts are compared");
+    for family in Family::ALL {
+        if [a, b].iter().any(|side| side.timed(family) == 0) {
+            continue;
+        }
+        for (i, leg) in family.parts() {
+            let Some(within) = leg.within else { continue };
+            let stamped = |side: &Side| if side.of(family).n(i) > 0 { "stamped" } else { "not stamped" }.to_owned();
+            let so = format!("it is taken together with {} where parts are compared", family.legs()[within].name);
+            differ(&format!("the {} leg of {}s", leg.name, family.thing()), stamped(a), stamped(b), &so);
+        }
+    }
+    let one_alone: Vec<&str> = Family::ALL
+        .into_iter()
+        .filter(|family| (a.trace.summary.n(*family) == 0) != (b.trace.summary.n(*family) == 0))
+        .map(|family| family.title())
+        .collect();
+    if !one_alone.is_empty() {
+        out.push(format!("Only one of the two runs has these, so they are not compared: {}.", one_alone.join(", ")));
+    }
     for side in [a, b] {
         let total = side.trace.summary.total();
         let lost = side.trace.facts.lost;

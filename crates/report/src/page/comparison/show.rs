@@ -1,12 +1,16 @@
 //! A comparison as a document.
 
-use model::{Leg, Nanos};
+use std::net::SocketAddr;
 
-use super::{Comparison, Side, between, percent, signed};
-use crate::document::{Document, Section, Table};
-use crate::page::{curve, facts};
+use model::Nanos;
+
+use super::verdict::{between, percent, signed};
+use super::{Compared, Comparison, Side};
+use crate::document::{Block, Document, Section, Table};
+use crate::family::Family;
+use crate::page::{curve, facts, shortest_note};
 use crate::plot::{Axis, Hue, Interval, Layer, Plot, Unit, tidy};
-use crate::{Canvas, quantity, terminal};
+use crate::{Canvas, quantity, terminal, view};
 
 /// Peers in the table.
 const PEERS: usize = 50;
@@ -18,52 +22,9 @@ pub fn text(canvas: &Canvas, comparison: &Comparison, a: &Side, b: &Side) -> Str
 
 /// The comparison as a document.
 pub fn document(c: &Comparison, a: &Side, b: &Side) -> Document {
-    let mut legs = Section::new("How long each leg took in both");
-    for leg in [Leg::Total, Leg::Tcp, Leg::Qdisc, Leg::Nic, Leg::Network] {
-        legs.plot(cdf(leg, a, b));
-    }
-    let mut moved = Section::new("How far it moved");
-    moved.plot(shift_plot(c));
-    moved.table(shift_table(c));
-    moved.say(
-        "Second less first. Intervals are 95 % each, by drawing stretches of consecutive sends rather than single sends, since \
-         neighbours are alike; where fewer than ten sends lie beyond a percentile, or there are fewer than ten stretches, there \
-         is none.",
-    );
-    let mut explained = Section::new("Which leg explains it");
-    explained.table(explained_table(c));
-    explained.say(
-        "The mean of the total is the sum of the means of its legs over the sends that have every stamp, so the differences of \
-         the legs add up to the difference of the total, and their shares to 100 %. A share below zero worked against it.",
-    );
-    let mut peers = Section::new("Where it sits");
-    peers.table(peer_table(c));
-    peers.say(
-        "The difference of the mean total divided by peer: what a peer's own sends changed, weighted with its share of the sends, \
-         and what its share changed (Kitagawa 1955). All parts add up to the difference.",
-    );
-    let mut runs = Section::new("The two runs");
-    for side in [a, b] {
-        let (f, total) = (&side.trace.facts, side.trace.summary.total());
-        runs.table(facts(
-            &side.name,
-            [
-                ("target", f.target.clone()),
-                ("length", f.lasted.to_string()),
-                ("sends", quantity::count(total.sends)),
-                ("connections", quantity::count(side.trace.summary.connection_count())),
-                ("sampling", crate::view::sampling(f.sampling)),
-                ("backend", f.backend.clone()),
-                ("kernel", side.kernel.clone()),
-                ("not recorded or timed", quantity::count(f.lost.entries().map(|e| e.2).sum())),
-                ("seen", crate::view::seen(&f.coverage, f.sampling)),
-            ],
-        ));
-    }
-    let mut sections = vec![legs, moved, explained, peers, runs];
-    if c.legs.is_empty() {
-        sections.drain(..4);
-    }
+    let mut sections: Vec<Section> =
+        c.kinds.iter().filter(|kind| !kind.legs.is_empty()).map(|kind| section(c, kind, a, b)).collect();
+    sections.push(runs(a, b));
     Document {
         title: format!("{} against {}", c.names[1], c.names[0]),
         about: "Two traces side by side.".into(),
@@ -73,32 +34,104 @@ pub fn document(c: &Comparison, a: &Side, b: &Side) -> Document {
     }
 }
 
-fn cdf(leg: Leg, a: &Side, b: &Side) -> Option<Plot> {
+/// All of one family.
+fn section(c: &Comparison, kind: &Compared, a: &Side, b: &Side) -> Section {
+    let (family, thing) = (kind.family, kind.family.thing());
+    let mut section = Section::new(family.title());
+    if c.kinds.len() > 1 {
+        section.blocks.push(Block::List(kind.verdict.clone()));
+    }
+    let total = family.total();
+    section.plot(cdf(family, total, a, b));
+    (0..family.legs().len()).filter(|leg| *leg != total).for_each(|leg| section.plot(cdf(family, leg, a, b)));
+    section.plot(shift_plot(kind));
+    section.table(shift_table(c, kind));
+    section.say(format!(
+        "Second less first. Intervals are 95 % each, by drawing stretches of consecutive {thing}s rather than single {thing}s, since \
+         neighbours are alike; where fewer than ten {thing}s lie beyond a percentile, or there are fewer than ten stretches, there \
+         is none."
+    ));
+    section.table(explained_table(c, kind));
+    section.say(format!(
+        "The mean of the {} is the sum of the means of its legs over the {thing}s that have every stamp, so the differences of \
+         the legs add up to its difference, and their shares to 100 %. A share below zero worked against it.",
+        family.legs()[total].name
+    ));
+    section.table(peer_table(c, kind));
+    section.say(format!(
+        "The difference of the means divided by peer: what a peer's own {thing}s changed, weighted with its share of the {thing}s, \
+         and what its share changed (Kitagawa 1955). All parts add up to the difference."
+    ));
+    if kind.connections.len() > 1 {
+        section.table(connection_table(c, kind));
+        section.say(format!(
+            "What each connection of {} took beyond the mean of {}, over all {thing}s of {}: the parts of all connections add up to \
+             the difference.",
+            c.names[1], c.names[0], c.names[1]
+        ));
+    }
+    section
+}
+
+fn runs(a: &Side, b: &Side) -> Section {
+    let mut runs = Section::new("The two runs");
+    for side in [a, b] {
+        let (f, summary) = (&side.trace.facts, &side.trace.summary);
+        let mut rows = vec![("target", f.target.clone()), ("length", f.lasted.to_string())];
+        let there = Family::ALL.into_iter().filter(|family| *family == Family::Sends || summary.n(*family) > 0);
+        rows.push((
+            "records",
+            there.map(|family| view::counted(family, summary.n(family))).collect::<Vec<_>>().join(", "),
+        ));
+        rows.extend([
+            ("connections", quantity::count(summary.connection_count())),
+            ("sampling", view::sampling(f.sampling)),
+            ("backend", f.backend.clone()),
+            ("kernel", side.kernel.clone()),
+            ("not recorded or timed", quantity::count(f.lost.entries().map(|e| e.2).sum())),
+            ("seen", view::seen(&f.coverage, f.sampling)),
+        ]);
+        runs.table(facts(&side.name, rows));
+    }
+    runs
+}
+
+fn cdf(family: Family, leg: usize, a: &Side, b: &Side) -> Option<Plot> {
+    let (of, thing) = (&family.legs()[leg], family.thing());
     let line = |side: &Side, hue: u8, dashed: bool| {
-        let times = &side.trace.summary.total().leg(leg).times;
+        let times = side.trace.summary.times(family)[leg].1;
         let name = format!("{}, n = {}", side.name, quantity::count(times.n()));
         Layer::Line { name, hue: Hue(hue), points: curve(times), step: true, dashed }
     };
-    let note = if leg == Leg::Total { "" } else { " Sends without this leg are in neither curve." };
+    let note = if leg == family.total() {
+        String::new()
+    } else {
+        format!(" {}s without it are in neither curve.", crate::page::trace::capital(thing))
+    };
+    let id = match family {
+        Family::Sends => format!("cdf-{}", of.name),
+        _ => format!("{}-cdf-{}", family.key(), of.name),
+    };
     Plot::new(
-        &format!("cdf-{leg}"),
-        format!("{leg}: {}", crate::view::meaning(leg)),
+        &id,
+        format!("{}: {}", of.name, of.meaning),
         format!(
-            "The share of sends that took no longer than this; n = {} and {} sends.{note}",
-            quantity::count(a.n(leg)),
-            quantity::count(b.n(leg))
+            "The share of {thing}s that took no longer than this; n = {} and {}.{note}{}",
+            quantity::count(a.of(family).n(leg)),
+            quantity::counted(b.of(family).n(leg), thing),
+            shortest_note([a, b].into_iter().map(|side| side.trace.summary.times(family)[leg].1))
         ),
         (
             Axis::log("time (logarithmic)", Unit::Time),
-            Axis::linear("share of sends", Unit::Share).reaching(0.0).reaching(1.0),
+            Axis::linear(format!("share of {thing}s"), Unit::Share).reaching(0.0).reaching(1.0),
         ),
         vec![line(a, 0, false), line(b, 1, true)],
     )
 }
 
-fn shift_plot(c: &Comparison) -> Option<Plot> {
+fn shift_plot(kind: &Compared) -> Option<Plot> {
     let (mut names, mut items) = (Vec::new(), Vec::new());
-    for leg in &c.legs {
+    for leg in &kind.legs {
         for m in &leg.moved {
             let Some(shift) = m.figures.shift else { continue };
             let label = format!(
@@ -120,14 +153,17 @@ fn shift_plot(c: &Comparison) -> Option<Plot> {
             names.push(format!("{} {}", leg.leg, m.quantile));
         }
     }
-    let n = c.legs.iter().map(|l| l.n).reduce(|x, y| [x[0].max(y[0]), x[1].max(y[1])]).unwrap_or_default();
+    let id = match kind.family {
+        Family::Sends => "shifts".to_owned(),
+        family => format!("{}-shifts", family.key()),
+    };
     Plot::new(
-        "shifts",
+        &id,
         "Shift of each percentile",
         format!(
-            "Second less first with 95 % intervals; n = {} and {} sends.",
-            quantity::count(n[0]),
-            quantity::count(n[1])
+            "Second less first with 95 % intervals; n = {} and {}.",
+            quantity::count(kind.n[0]),
+            quantity::counted(kind.n[1], kind.family.thing())
         ),
         (Axis::linear("shift", Unit::Time), Axis::names("", names)),
         vec![
@@ -137,17 +173,17 @@ fn shift_plot(c: &Comparison) -> Option<Plot> {
     )
 }
 
-fn shift_table(c: &Comparison) -> Table {
+fn shift_table(c: &Comparison, kind: &Compared) -> Table {
     let [first, second] = &c.names;
     let mut table = Table::new(
-        "",
+        "How far each leg moved",
         &["leg", "n", "percentile", first, second, "shift", "95 % interval", "seen", "smallest that could be seen"],
     );
-    for leg in &c.legs {
+    for leg in &kind.legs {
         for m in &leg.moved {
             let f = m.figures;
             table.rows.push(vec![
-                leg.leg.to_string(),
+                leg.leg.to_owned(),
                 format!("{} / {}", quantity::count(leg.n[0]), quantity::count(leg.n[1])),
                 m.quantile.clone(),
                 Nanos(f.first).to_string(),
@@ -162,12 +198,12 @@ fn shift_table(c: &Comparison) -> Table {
     table
 }
 
-fn explained_table(c: &Comparison) -> Table {
+fn explained_table(c: &Comparison, kind: &Compared) -> Table {
     let [first, second] = &c.names;
     let (first, second) = (format!("mean in {first}"), format!("mean in {second}"));
-    let mut table = Table::new("", &["leg", &first, &second, "difference", "95 % interval", "share"]);
-    for e in c.explained.iter().chain(&c.total) {
-        let share = if e.leg == "total" { c.explained.iter().map(|e| e.share).sum() } else { e.share };
+    let mut table =
+        Table::new("Which leg explains it", &["leg", &first, &second, "difference", "95 % interval", "share"]);
+    let mut put = |e: &super::Explained, share: Option<f64>| {
         table.rows.push(vec![
             e.leg.clone(),
             Nanos(e.mean_ns[0] as u64).to_string(),
@@ -176,11 +212,13 @@ fn explained_table(c: &Comparison) -> Table {
             e.difference_ns.map_or_else(|| "too few".into(), |d| format!("{} to {}", signed(d.low), signed(d.high))),
             share.map_or_else(|| "—".into(), percent),
         ]);
-    }
+    };
+    kind.explained.iter().for_each(|e| put(e, e.share));
+    kind.total.iter().for_each(|e| put(e, kind.explained.iter().map(|e| e.share).sum()));
     table
 }
 
-fn peer_table(c: &Comparison) -> Table {
+fn peer_table(c: &Comparison, kind: &Compared) -> Table {
     let [first, second] = &c.names;
     let head = [
         "peer".to_owned(),
@@ -188,17 +226,19 @@ fn peer_table(c: &Comparison) -> Table {
         format!("n in {second}"),
         format!("mean in {first}"),
         format!("mean in {second}"),
-        "its own sends".into(),
-        "its share of the sends".into(),
+        format!("its own {}s", kind.family.thing()),
+        format!("its share of the {}s", kind.family.thing()),
         "share of the difference".into(),
     ];
-    let title = match c.peers.len() {
-        n if n > PEERS => format!("The {PEERS} peers with the largest parts, of {}", quantity::count(n as u64)),
-        _ => String::new(),
+    let title = match kind.peers.len() {
+        n if n > PEERS => {
+            format!("Where it sits: the {PEERS} peers with the largest parts, of {}", quantity::count(n as u64))
+        }
+        _ => "Where it sits: peers".into(),
     };
     let mut table = Table { title, head: head.into(), rows: Vec::new() };
     let mean = |m: Option<f64>| m.map_or_else(|| "—".into(), |ns| Nanos(ns as u64).to_string());
-    for p in c.peers.iter().take(PEERS) {
+    for p in kind.peers.iter().take(PEERS) {
         table.rows.push(vec![
             p.peer.map_or_else(|| "not known".into(), |p| p.to_string()),
             quantity::count(p.n[0]),
@@ -208,6 +248,26 @@ fn peer_table(c: &Comparison) -> Table {
             signed(p.slower_ns),
             signed(p.mix_ns),
             p.share.map_or_else(|| "—".into(), percent),
+        ]);
+    }
+    table
+}
+
+fn connection_table(c: &Comparison, kind: &Compared) -> Table {
+    let head = ["connection", "program", "n", "mean", "part of the difference", "share of the difference"];
+    let mut table = Table::new(format!("Where it sits: connections of {} with the largest parts", c.names[1]), &head);
+    let end = |end: Option<SocketAddr>| end.map_or_else(|| "not known".to_owned(), |end| end.to_string());
+    for one in &kind.connections {
+        table.rows.push(vec![
+            match one.local {
+                Some(local) => format!("{local} → {}", end(one.remote)),
+                None => end(one.remote),
+            },
+            one.comm.clone().unwrap_or_else(|| "—".into()),
+            quantity::count(one.n),
+            Nanos(one.mean_ns as u64).to_string(),
+            signed(one.part_ns),
+            one.share.map_or_else(|| "—".into(), percent),
         ]);
     }
     table

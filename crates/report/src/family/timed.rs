@@ -1,0 +1,307 @@
+//! The times of one record.
+
+use std::net::SocketAddr;
+
+use model::{
+    ConnectionId, Datagram, DatagramLeg, DatagramStamps, Disorder, Instant, Leg, Monotonic, Nanos, Owner, Packet, Part,
+    Receive, ReceiveLeg, Request, Role, Send,
+};
+
+use super::{Family, LEGS};
+use crate::quantity;
+
+/// A record with legs.
+pub trait Timed: Clone {
+    /// What it is one of.
+    fn family(&self) -> Family;
+
+    /// How long a leg of [`Family::legs`] took, by its number: `Ok(None)` where a stage of it gave no stamp.
+    ///
+    /// # Errors
+    /// [`Disorder`] where the later stage bears the earlier time.
+    fn time(&self, leg: usize) -> Result<Option<Nanos>, Disorder>;
+
+    /// When it began, where a stamp says so.
+    fn began(&self) -> Option<Instant<Monotonic>>;
+
+    /// Its connection or socket.
+    fn flow(&self) -> ConnectionId;
+
+    /// Its ends, where the record bears them itself.
+    fn ends(&self) -> Option<(SocketAddr, SocketAddr)> {
+        None
+    }
+
+    /// Whose it is, where the record bears that itself.
+    fn owner(&self) -> Option<Owner>;
+
+    /// Its payload.
+    fn bytes(&self) -> u64;
+
+    /// What [`Family::counted`] counts.
+    fn counts(&self) -> [u64; 2] {
+        [0; 2]
+    }
+
+    /// Why it took long, where the record tells.
+    fn reason(&self) -> Option<String> {
+        None
+    }
+
+    /// Its other figures, with the words of a table's head.
+    fn figures(&self) -> Vec<(&'static str, String)>;
+
+    /// All legs, nanoseconds: missing ones and those in an impossible order alike have none.
+    fn times(&self) -> [Option<u64>; LEGS] {
+        let mut times = [None; LEGS];
+        let n = self.family().legs().len();
+        times[..n].iter_mut().enumerate().for_each(|(i, time)| *time = self.time(i).ok().flatten().map(|t| t.0));
+        times
+    }
+
+    /// Whether the parts that are there add up to the total: then nothing of it is unaccounted for.
+    fn is_whole(&self) -> bool {
+        let (family, times) = (self.family(), self.times());
+        let sum: u128 = family.parts().filter_map(|(i, _)| times[i]).map(u128::from).sum();
+        family.parts().any(|(i, _)| times[i].is_some()) && times[family.total()].map(u128::from) == Some(sum)
+    }
+}
+
+impl Timed for Send {
+    fn family(&self) -> Family {
+        Family::Sends
+    }
+
+    fn time(&self, leg: usize) -> Result<Option<Nanos>, Disorder> {
+        Leg::ALL.get(leg).map_or(Ok(None), |leg| self.leg(*leg))
+    }
+
+    fn began(&self) -> Option<Instant<Monotonic>> {
+        Some(self.stamps.send)
+    }
+
+    fn flow(&self) -> ConnectionId {
+        self.connection
+    }
+
+    fn owner(&self) -> Option<Owner> {
+        Some(self.owner)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes.into()
+    }
+
+    fn counts(&self) -> [u64; 2] {
+        [u64::from(self.retransmissions > 0), 0]
+    }
+
+    fn reason(&self) -> Option<String> {
+        self.wait.map(|w| format!("{} ({})", w.reason, w.by_reason))
+    }
+
+    fn figures(&self) -> Vec<(&'static str, String)> {
+        let s = &self.state;
+        vec![("cwnd", s.cwnd.to_string()), ("in flight", s.in_flight.to_string()), ("srtt", s.srtt.to_string())]
+    }
+}
+
+impl Timed for Receive {
+    fn family(&self) -> Family {
+        Family::Receives
+    }
+
+    fn time(&self, leg: usize) -> Result<Option<Nanos>, Disorder> {
+        ReceiveLeg::ALL.get(leg).map_or(Ok(None), |leg| self.leg(*leg))
+    }
+
+    fn began(&self) -> Option<Instant<Monotonic>> {
+        self.stamps.arrived()
+    }
+
+    fn flow(&self) -> ConnectionId {
+        self.connection
+    }
+
+    fn owner(&self) -> Option<Owner> {
+        Some(self.reader).filter(|reader| reader.pid != 0)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes.into()
+    }
+
+    fn counts(&self) -> [u64; 2] {
+        [self.out_of_order.into(), self.stamps.read.is_none().into()]
+    }
+
+    fn reason(&self) -> Option<String> {
+        self.out_of_order.then(|| "bytes before it were missing".into())
+    }
+
+    fn figures(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("segments", quantity::count(self.segments.into())),
+            ("unread before it", quantity::bytes(self.queued.into())),
+            (
+                "buffer in use",
+                format!("{} of {}", quantity::bytes(self.buffer_used.into()), quantity::bytes(self.buffer.into())),
+            ),
+        ]
+    }
+}
+
+impl Timed for Request {
+    fn family(&self) -> Family {
+        match self.role {
+            Role::Client => Family::AtClient,
+            Role::Server => Family::AtServer,
+        }
+    }
+
+    /// One whose parts are not known has no whole either: its stamps are missing, or in an impossible order.
+    fn time(&self, leg: usize) -> Result<Option<Nanos>, Disorder> {
+        let Some((parts, whole)) = self.parts.as_ref().zip(self.whole()) else { return Ok(None) };
+        Ok(Part::ALL.get(leg).map_or(Some(whole), |part| parts.get(*part)))
+    }
+
+    fn began(&self) -> Option<Instant<Monotonic>> {
+        Request::began(self)
+    }
+
+    fn flow(&self) -> ConnectionId {
+        self.connection
+    }
+
+    fn owner(&self) -> Option<Owner> {
+        Some(self.owner).filter(|owner| owner.pid != 0)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.request.bytes.saturating_add(self.answer.bytes)
+    }
+
+    fn counts(&self) -> [u64; 2] {
+        [self.time(Part::ALL.len()).is_ok_and(|whole| whole.is_none()).into(), 0]
+    }
+
+    fn figures(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("asked", quantity::bytes(self.request.bytes)),
+            ("answered", quantity::bytes(self.answer.bytes)),
+            ("network told by", self.basis.name().replace('_', " ")),
+        ]
+    }
+}
+
+impl Timed for Packet {
+    fn family(&self) -> Family {
+        Family::Packets
+    }
+
+    fn time(&self, leg: usize) -> Result<Option<Nanos>, Disorder> {
+        // One without sequence numbers of its own is never acknowledged: an ACK, as a rule.
+        let numbered = self.end_seq() != self.first_seq;
+        match leg {
+            0 => self.qdisc(),
+            1 if numbered => self.network(),
+            2 if numbered => match (self.sched, self.ack) {
+                (Some(sched), Some(ack)) => ack.since(sched).map(Some),
+                _ => Ok(None),
+            },
+            3 => Ok(self.gap),
+            _ => Ok(None),
+        }
+    }
+
+    fn began(&self) -> Option<Instant<Monotonic>> {
+        self.sched.or(self.driver).or(self.dropped.as_ref().map(|d| d.at))
+    }
+
+    fn flow(&self) -> ConnectionId {
+        self.connection
+    }
+
+    fn ends(&self) -> Option<(SocketAddr, SocketAddr)> {
+        Some((self.local, self.remote))
+    }
+
+    fn owner(&self) -> Option<Owner> {
+        None
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes.into()
+    }
+
+    fn counts(&self) -> [u64; 2] {
+        [self.retransmission.into(), self.dropped.is_some().into()]
+    }
+
+    fn reason(&self) -> Option<String> {
+        let again = self.retransmission.then(|| "sent again".to_owned());
+        self.dropped.as_ref().map(|d| format!("dropped: {}", d.reason)).or(again)
+    }
+
+    fn figures(&self) -> Vec<(&'static str, String)> {
+        vec![("segments", quantity::count(self.segments.into())), ("flags", self.flags.to_string())]
+    }
+}
+
+impl Timed for Datagram {
+    fn family(&self) -> Family {
+        match self.stamps {
+            DatagramStamps::Sent { .. } => Family::DatagramsSent,
+            DatagramStamps::Received { .. } => Family::DatagramsReceived,
+        }
+    }
+
+    fn time(&self, leg: usize) -> Result<Option<Nanos>, Disorder> {
+        let (legs, ends) = match self.stamps {
+            // The total is from the first stage that there is, as of received bytes.
+            DatagramStamps::Sent { send, sched, driver } => {
+                ([DatagramLeg::Udp, DatagramLeg::Qdisc], (send.or(sched), driver))
+            }
+            DatagramStamps::Received { driver_rx, ready, read, .. } => {
+                ([DatagramLeg::Softirq, DatagramLeg::Socket], (driver_rx.or(ready), read))
+            }
+        };
+        match (legs.get(leg), ends) {
+            (Some(leg), _) => self.leg(*leg),
+            (None, (Some(from), Some(to))) => to.since(from).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    fn began(&self) -> Option<Instant<Monotonic>> {
+        self.first()
+    }
+
+    fn flow(&self) -> ConnectionId {
+        self.socket
+    }
+
+    fn ends(&self) -> Option<(SocketAddr, SocketAddr)> {
+        Some((self.local, self.remote))
+    }
+
+    fn owner(&self) -> Option<Owner> {
+        Some(self.owner)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes.into()
+    }
+
+    fn counts(&self) -> [u64; 2] {
+        [self.dropped.is_some().into(), 0]
+    }
+
+    fn reason(&self) -> Option<String> {
+        self.dropped.as_ref().map(|d| format!("dropped: {}", d.reason))
+    }
+
+    fn figures(&self) -> Vec<(&'static str, String)> {
+        vec![("datagrams on the wire", quantity::count(self.segments.into()))]
+    }
+}

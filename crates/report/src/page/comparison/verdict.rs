@@ -1,0 +1,170 @@
+//! What a comparison says in words.
+
+use model::Nanos;
+use stats::Estimate;
+
+use super::{Compared, Moved};
+use crate::family::Family;
+use crate::{quantity, view};
+
+/// A time with its sign.
+pub(super) fn signed(ns: f64) -> String {
+    let sign = if ns < 0.0 { "−" } else { "+" };
+    format!("{sign}{}", Nanos(ns.abs().round() as u64))
+}
+
+pub(super) fn between(e: &Estimate) -> String {
+    format!("95 % interval {} to {}", signed(e.low), signed(e.high))
+}
+
+pub(super) fn percent(share: f64) -> String {
+    let p = share * 100.0;
+    let digits = usize::from(p.abs() < 9.95);
+    let sign = if p <= -0.05 { "−" } else { "" };
+    format!("{sign}{:.digits$} %", p.abs())
+}
+
+/// All of the first family, and of the others what they come to. Requests tell of the whole way, so they come first.
+pub(super) fn overall(kinds: &[Compared]) -> Vec<String> {
+    let mut order: Vec<&Compared> = kinds.iter().collect();
+    order.sort_by_key(|c| !matches!(c.family, Family::AtClient | Family::AtServer));
+    let Some((first, rest)) = order.split_first() else { return Vec::new() };
+    let mut said = first.verdict.clone();
+    let tells = |kind: &&&Compared| kind.legs.iter().any(|leg| leg.moved.iter().any(|m| m.figures.shift.is_some()));
+    for kind in rest.iter().filter(tells) {
+        // That they moved, and which leg it was; or that they did not.
+        said.extend(kind.verdict.iter().take(if moved(kind).is_some() { 2 } else { 1 }).cloned());
+    }
+    said
+}
+
+/// The median speaks for the run; where it did not move, the quantile that did most does.
+fn moved(c: &Compared) -> Option<&Moved> {
+    let total = c.legs.iter().find(|l| l.leg == c.family.legs()[c.family.total()].name)?;
+    let seen: Vec<&Moved> = total.moved.iter().filter(|m| m.seen).collect();
+    let relative = |m: &&&Moved| {
+        let f = m.figures;
+        (f.second as f64 / f.first.max(1) as f64).ln().abs()
+    };
+    let main = seen.iter().find(|m| m.quantile == "p50");
+    main.or_else(|| seen.iter().max_by(|x, y| relative(x).total_cmp(&relative(y)))).copied()
+}
+
+/// One sentence each, the most important first.
+pub(super) fn of(c: &Compared, [first, second]: [&String; 2]) -> Vec<String> {
+    let (family, thing) = (c.family, c.family.thing());
+    let meaning = family.legs()[family.total()].meaning;
+    let counted = |n: u64| view::counted(family, n);
+    let total = c.legs.iter().find(|l| l.leg == family.legs()[family.total()].name);
+    let Some(total) = total.filter(|l| l.n.iter().all(|n| *n > 0)) else {
+        return vec![format!(
+            "There is nothing to compare: of {} of {first} and {} of {second} it is known how long they took.",
+            counted(c.n[0]),
+            quantity::count(c.n[1])
+        )];
+    };
+    let mut said = Vec::new();
+    let n = format!("n = {} and {}", quantity::count(total.n[0]), counted(total.n[1]));
+    if let Some(m) = moved(c)
+        && let Some(shift) = m.figures.shift
+    {
+        let how = if shift.value > 0.0 { "slower" } else { "faster" };
+        said.push(format!(
+            "{second} is {how} than {first}: {meaning}, {} of {thing}s went from {} to {}, {} ({}); {n}.",
+            m.quantile,
+            Nanos(m.figures.first),
+            Nanos(m.figures.second),
+            signed(shift.value),
+            between(&shift)
+        ));
+        said.extend(explanation(c));
+        said.extend(place(c, second));
+    } else if let Some((m, smallest)) = total.moved.iter().find_map(|m| Some((m, m.figures.smallest_seen?))) {
+        let others: Vec<String> = total
+            .moved
+            .iter()
+            .filter(|o| o.quantile != m.quantile)
+            .filter_map(|o| Some(format!("{} {}", o.quantile, Nanos(o.figures.smallest_seen? as u64))))
+            .collect();
+        let others = if others.is_empty() { String::new() } else { format!(" ({})", others.join(", ")) };
+        said.push(format!(
+            "No difference between {first} and {second} is seen in {thing}s {meaning}; the smallest shift of {} that these runs could \
+             have shown is {}{others}; {n}.",
+            m.quantile,
+            Nanos(smallest as u64)
+        ));
+    } else {
+        said.push(format!("There is too little to tell a difference from chance: {n}."));
+    }
+    for quantile in ["p50", "p90", "p99"] {
+        if let Some(m) = total.moved.iter().find(|m| m.quantile == quantile) {
+            said.push(format!(
+                "{} % of {thing}s under {} in {first}, under {} in {second}.",
+                &quantile[1..],
+                Nanos(m.figures.first),
+                Nanos(m.figures.second)
+            ));
+        }
+    }
+    said
+}
+
+fn explanation(c: &Compared) -> Option<String> {
+    let total = c.total.as_ref()?.difference_ns?;
+    let Some(most) = c.explained.iter().filter(|e| e.share.is_some()).max_by(|x, y| {
+        let of = |e: &super::Explained| e.share.unwrap_or(0.0);
+        of(x).total_cmp(&of(y))
+    }) else {
+        return Some(format!(
+            "The means do not tell which leg it is: their difference is {} ({}).",
+            signed(total.value),
+            between(&total)
+        ));
+    };
+    let rest: Vec<String> = c
+        .explained
+        .iter()
+        .filter(|e| e.leg != most.leg)
+        .filter_map(|e| Some(format!("{} {}", e.leg, percent(e.share?))))
+        .collect();
+    Some(format!(
+        "The {} leg explains {} of the difference of the means, {} of {} ({}); the rest: {}.",
+        most.leg,
+        percent(most.share?),
+        signed(most.mean_ns[1] - most.mean_ns[0]),
+        signed(total.value),
+        between(&total),
+        rest.join(", ")
+    ))
+}
+
+fn place(c: &Compared, second: &str) -> Option<String> {
+    let most = c.peers.first()?;
+    let name = most.peer.map_or_else(|| "connections that are not known".to_owned(), |p| p.to_string());
+    let mut said = if c.peers.len() == 1 {
+        format!("All of it sits in one peer, {name}")
+    } else {
+        let how = if most.slower_ns.abs() >= most.mix_ns.abs() {
+            format!("whose own {}s changed", c.family.thing())
+        } else {
+            format!("which has another share of the {}s", c.family.thing())
+        };
+        format!(
+            "{} of it sits in {name}, {how}; of {}",
+            percent(most.share?),
+            quantity::counted(c.peers.len() as u64, "peer")
+        )
+    };
+    // A few connections that make most of it are worth a name.
+    if let [one, _, ..] = c.connections.as_slice()
+        && let (Some(share @ 0.5..), Some(remote)) = (one.share, one.remote)
+    {
+        let local = one.local.map_or_else(String::new, |local| format!("{local} → "));
+        said.push_str(&format!("; one connection of {second}, {local}{remote}, makes {} of it", percent(share)));
+        if share > 1.0 {
+            said.push_str(", and others work against it");
+        }
+    }
+    said.push('.');
+    Some(said)
+}

@@ -1,0 +1,341 @@
+//! What is drawn and tabled of any family.
+
+use model::{DropReason, Instant, Monotonic, Nanos};
+use stats::{Distribution, Quantile};
+
+use super::{CONNECTIONS, capital, id, n_of};
+use crate::document::Table;
+use crate::family::{Family, LEGS, LegOf, Place, Timed};
+use crate::page::{SHORTEST, curve, shortest_note};
+use crate::plot::{Axis, Boxed, Hue, Layer, Plot, Span, Unit, tidy};
+use crate::records::{Records, Whose};
+use crate::{Summary, quantity, view};
+
+/// Connections whose shares are drawn.
+const SHARES: usize = 10;
+
+pub(super) fn time(ns: Option<u64>) -> String {
+    ns.map_or_else(|| "—".into(), |ns| Nanos(ns).to_string())
+}
+
+/// The legs that any record has.
+fn there(summary: &Summary, family: Family) -> Vec<(&'static LegOf, &Distribution)> {
+    summary.times(family).into_iter().filter(|(_, times)| times.n() > 0).collect()
+}
+
+/// All time of all parts, nanoseconds.
+fn whole(summary: &Summary, family: Family) -> u128 {
+    summary.times(family).iter().filter(|(leg, _)| leg.place == Place::Part).map(|(_, times)| times.sum()).sum()
+}
+
+pub(super) fn leg_table(summary: &Summary, family: Family) -> Table {
+    let mut table =
+        Table::new("Time by leg", &["leg", "n", "min", "p50", "p90", "p99", "p99.9", "max", "share of the time"]);
+    let whole = whole(summary, family);
+    for (leg, times) in there(summary, family) {
+        let mut row = vec![leg.name.to_owned(), quantity::count(times.n()), time(times.min())];
+        row.extend(Quantile::SHOWN.map(|q| time(times.quantile(q))));
+        row.push(time(times.max()));
+        row.push(match leg.place {
+            Place::Part => quantity::percent(quantity::share(times.sum(), whole)),
+            _ => String::new(),
+        });
+        table.rows.push(row);
+    }
+    table
+}
+
+/// What each leg is, in one sentence.
+pub(super) fn meanings(summary: &Summary, family: Family) -> String {
+    let each: Vec<String> =
+        there(summary, family).iter().map(|(leg, _)| format!("{}: {}", leg.name, leg.meaning)).collect();
+    if each.is_empty() { "No leg has the stamps at both of its ends.".into() } else { format!("{}.", each.join("; ")) }
+}
+
+pub(super) fn cdf(summary: &Summary, family: Family) -> Option<Plot> {
+    let layers = there(summary, family).into_iter().map(|(leg, times)| {
+        let (name, points) = (format!("{}, n = {}", leg.name, quantity::count(times.n())), curve(times));
+        Layer::Line { name, hue: leg.hue, points, step: true, dashed: leg.place != Place::Part }
+    });
+    let thing = family.thing();
+    Plot::new(
+        &id(family, "cdf"),
+        "How long each leg took",
+        format!(
+            "The share of {thing}s whose leg took no longer than this; {}. Times are within 0.1 %; a curve has a few hundred \
+             points, more of them in its tail.{}",
+            n_of(summary.n(family), family),
+            shortest_note(there(summary, family).into_iter().map(|(_, times)| times))
+        ),
+        (
+            Axis::log("time (logarithmic)", Unit::Time),
+            Axis::linear(format!("share of {thing}s"), Unit::Share).reaching(0.0).reaching(1.0),
+        ),
+        layers.collect(),
+    )
+}
+
+pub(super) fn boxes(summary: &Summary, family: Family) -> Option<Plot> {
+    let legs: Vec<_> = there(summary, family).into_iter().filter(|(_, times)| times.n() >= 10).collect();
+    let layers = (0u32..)
+        .zip(&legs)
+        .filter_map(|(i, (leg, times))| {
+            let p = |thousandths: u16| {
+                let quantile = Quantile::from_thousandths(thousandths)?;
+                times.quantile(quantile)
+            };
+            let shown = [p(100)?, p(250)?, p(500)?, p(750)?, p(900)?];
+            let figures = shown.map(|v| v.max(SHORTEST) as f64);
+            let [p10, p25, p50, p75, p90] = shown.map(Nanos);
+            let label = format!(
+                "{}: p10 {p10}, p25 {p25}, median {p50}, p75 {p75}, p90 {p90}; n = {}",
+                leg.name,
+                quantity::count(times.n())
+            );
+            let items = vec![Boxed { at: f64::from(i), figures, label }];
+            Some(Layer::Boxes { name: String::new(), hue: leg.hue, items })
+        })
+        .collect();
+    let names = legs.iter().map(|(leg, times)| format!("{} (n = {})", leg.name, quantity::count(times.n()))).collect();
+    Plot::new(
+        &id(family, "boxes"),
+        "Spread of each leg",
+        format!(
+            "Box: the middle half of the {}s, its line their median; whiskers: p10 and p90. n stands with each name.{}",
+            family.thing(),
+            shortest_note(legs.iter().map(|(_, times)| *times))
+        ),
+        (Axis::log("time (logarithmic)", Unit::Time), Axis::names("", names)),
+        layers,
+    )
+}
+
+/// How the time of a row is divided among the parts.
+struct Divided {
+    name: String,
+    n: u64,
+    sums: [u128; LEGS],
+}
+
+fn divided(summary: &Summary, family: Family) -> Vec<Divided> {
+    let mut all = Divided { name: "all".into(), n: summary.n(family), sums: [0; LEGS] };
+    for (sum, (_, times)) in all.sums.iter_mut().zip(summary.times(family)) {
+        *sum = times.sum();
+    }
+    let name = |ends: Option<(std::net::SocketAddr, std::net::SocketAddr)>, flow| {
+        ends.map_or_else(|| format!("connection {flow}"), |(local, remote)| format!(":{} → {remote}", local.port()))
+    };
+    let mut rows = vec![all];
+    match summary.tallies(family) {
+        Some(tallies) => rows.extend(tallies.sorted().into_iter().take(SHARES).map(|tally| Divided {
+            name: name(tally.ends, tally.flow),
+            n: tally.n,
+            sums: tally.sums,
+        })),
+        None => rows.extend(summary.connections().into_iter().take(SHARES).map(|c| {
+            let mut sums = [0; LEGS];
+            for (sum, leg) in sums.iter_mut().zip(model::Leg::ALL) {
+                *sum = c.sends.leg(leg).times.sum();
+            }
+            Divided {
+                name: name(Some((c.connection.local, c.connection.remote)), c.connection.id),
+                n: c.sends.sends,
+                sums,
+            }
+        })),
+    }
+    // One connection alone is all there is.
+    if rows.len() == 2 {
+        rows.truncate(1);
+    }
+    rows
+}
+
+/// Which part took which share of the time, of all and of the busiest connections.
+pub(super) fn shares(summary: &Summary, family: Family) -> Option<Plot> {
+    let mut rows = divided(summary, family);
+    let whole = |row: &Divided| family.parts().map(|(i, _)| row.sums[i]).sum::<u128>();
+    rows.retain(|row| whole(row) > 0);
+    let layers = family.parts().map(|(part, leg)| {
+        let items = (0u32..).zip(&rows).filter(|(_, row)| row.sums[part] > 0).map(|(at, row)| {
+            let of = whole(row) as f64;
+            let before: u128 = family.parts().take_while(|(i, _)| *i < part).map(|(i, _)| row.sums[i]).sum();
+            let [from, to] = [before, before + row.sums[part]].map(|t| tidy(t as f64 / of));
+            let label = format!(
+                "{}: {} of the time of {}, n = {}",
+                leg.name,
+                quantity::percent(row.sums[part] as f64 / of),
+                row.name,
+                quantity::count(row.n)
+            );
+            Span { at: f64::from(at), from, to, label }
+        });
+        Layer::Spans { name: leg.name.into(), hue: leg.hue, items: items.collect() }
+    });
+    let mut table = Table::new("Shares of the time", &["connection", "n"]);
+    let named: Vec<_> = family.parts().filter(|(i, _)| rows.iter().any(|row| row.sums[*i] > 0)).collect();
+    table.head.extend(named.iter().map(|(_, leg)| leg.name.to_owned()));
+    for row in &rows {
+        let mut cells = vec![row.name.clone(), quantity::count(row.n)];
+        let of = whole(row);
+        cells.extend(named.iter().map(|(i, _)| quantity::percent(quantity::share(row.sums[*i], of))));
+        table.rows.push(cells);
+    }
+    let which = if rows.len() > 1 { " All together, and the busiest connections." } else { "" };
+    Plot::new(
+        &id(family, "shares"),
+        "Where the time went",
+        format!(
+            "Each part's share of the time of all {}s together; {}.{which}",
+            family.thing(),
+            n_of(summary.n(family), family)
+        ),
+        (
+            Axis::linear("share of the time", Unit::Share).reaching(0.0).reaching(1.0),
+            Axis::names("", rows.iter().map(|row| format!("{} (n = {})", row.name, quantity::count(row.n))).collect()),
+        ),
+        layers.collect(),
+    )
+    .map(|p| p.with_table(table))
+}
+
+/// One of the slowest records.
+pub(super) struct Slowest<T> {
+    pub total: Nanos,
+    pub record: T,
+    pub whose: Whose,
+}
+
+pub(super) fn slowest<T: Timed>(records: &Records<T>) -> Option<Plot> {
+    let all = records.slowest.sorted().into_iter();
+    let all: Vec<_> = all.map(|(total, s)| Slowest { total, record: s.record.clone(), whose: s.whose }).collect();
+    waterfalls(records.family(), &all, records.first, records.total().n())
+}
+
+/// The slowest as waterfalls: each leg after the one before it, with what is known of why. `n` are those that have a total.
+pub(super) fn waterfalls<T: Timed>(
+    family: Family,
+    slowest: &[Slowest<T>],
+    first: Option<Instant<Monotonic>>,
+    n: u64,
+) -> Option<Plot> {
+    let thing = family.thing();
+    let total = &family.legs()[family.total()];
+    let parts: Vec<_> =
+        family.parts().filter(|(i, _)| slowest.iter().any(|s| s.record.times()[*i].is_some())).collect();
+    let reasons = slowest.iter().any(|s| s.record.reason().is_some());
+    let figures = slowest.first().map(|s| s.record.figures()).unwrap_or_default();
+    let mut head = vec!["#", total.name];
+    head.extend(parts.iter().map(|(_, leg)| leg.name));
+    if reasons {
+        head.push(if family == Family::Sends { "waited for" } else { "why" });
+    }
+    head.extend(["bytes", "at", "program", "connection"]);
+    head.extend(figures.iter().map(|f| f.0));
+    let mut table = Table::new(format!("The slowest {thing}s"), &head);
+    let mut spans: Vec<Vec<Span>> = parts.iter().map(|_| Vec::new()).collect();
+    let mut names = Vec::new();
+    for (i, slow) in (0u32..).zip(slowest) {
+        let (record, times) = (&slow.record, slow.record.times());
+        let ends =
+            slow.whose.ends.map_or_else(|| format!("connection {}", record.flow()), |(l, r)| format!("{l} → {r}"));
+        let since = first.and_then(|f| record.began()?.since(f).ok()).unwrap_or_default();
+        let why = record.reason();
+        let program = slow.whose.owner.map_or_else(|| "—".into(), |o| format!("{}[{}]", o.comm, o.pid));
+        let who = slow.whose.owner.map_or_else(|| ends.clone(), |o| o.comm.to_string());
+        names.push(format!("{}. {who} {}", i + 1, slow.total));
+        let mut from = Nanos::ZERO;
+        for ((part, leg), spans) in parts.iter().zip(&mut spans) {
+            let Some(took) = times[*part].map(Nanos) else { continue };
+            // Of a send the reason is what it waited for in TCP; of anything else it is that of the whole.
+            let why = why.as_ref().filter(|_| family != Family::Sends || *part == 0);
+            let why = why.map_or_else(String::new, |why| match family {
+                Family::Sends => format!(", waited for: {why}"),
+                _ => format!(" ({why})"),
+            });
+            let label = format!("{}: {took}{why}\n{ends}, {}", leg.name, quantity::bytes(record.bytes()));
+            spans.push(Span { at: f64::from(i), from: from.0 as f64, to: (from + took).0 as f64, label });
+            from += took;
+        }
+        let mut row = vec![(i + 1).to_string(), slow.total.to_string()];
+        row.extend(parts.iter().map(|(part, _)| time(times[*part])));
+        if reasons {
+            row.push(why.unwrap_or_else(|| "—".into()));
+        }
+        row.extend([quantity::count(record.bytes()), format!("+{since}"), program, ends]);
+        row.extend(record.figures().into_iter().map(|f| f.1));
+        table.rows.push(row);
+    }
+    let layers = parts
+        .iter()
+        .zip(spans)
+        .map(|((_, leg), items)| Layer::Spans { name: leg.name.into(), hue: leg.hue, items })
+        .collect();
+    Plot::new(
+        &id(family, "waterfalls"),
+        format!("Where the slowest {thing}s lost their time"),
+        format!(
+            "The {} that took longest {}, of n = {}; each leg after the one before it.",
+            quantity::counted(slowest.len() as u64, thing),
+            total.meaning,
+            quantity::count(n)
+        ),
+        (Axis::linear(format!("time since the {thing} began"), Unit::Time).reaching(0.0), Axis::names("", names)),
+        layers,
+    )
+    .map(|p| p.with_table(table))
+}
+
+pub(super) fn connection_table(summary: &Summary, family: Family) -> Table {
+    let Some(tallies) = summary.tallies(family) else { return Table::default() };
+    let all = tallies.sorted();
+    let folded = tallies.others().map_or(0, |(_, n)| n);
+    let left = folded + all.len().saturating_sub(CONNECTIONS) as u64;
+    let what = match family {
+        Family::DatagramsSent | Family::DatagramsReceived => "sockets' peers",
+        _ => "connections",
+    };
+    let title = match left {
+        0 => format!("{}, busiest first", capital(what)),
+        left => format!("The {CONNECTIONS} busiest {what}; {} are not listed", quantity::count(left)),
+    };
+    let total = family.legs()[family.total()].name;
+    let things = format!("{}s", family.thing());
+    let beside = family.legs().iter().find(|leg| leg.place == Place::Beside);
+    let mut head: Vec<String> = ["local → remote", "program", &things, "bytes"].map(String::from).into();
+    head.extend(family.counted().iter().map(|c| (*c).to_owned()));
+    head.extend(beside.iter().flat_map(|leg| ["p50", "p99"].map(|q| format!("{} {q}", leg.name))));
+    head.extend([format!("{total} p50"), format!("{total} p99"), "max".into(), "mostly".into()]);
+    let mut table = Table { title, head, rows: Vec::new() };
+    for tally in all.into_iter().take(CONNECTIONS) {
+        let ends = tally.ends.map_or_else(|| format!("connection {}", tally.flow), |(l, r)| format!("{l} → {r}"));
+        let mut row = vec![ends, view::owner(tally), quantity::count(tally.n), quantity::bytes(tally.bytes)];
+        row.extend(family.counted().iter().zip(tally.counts).map(|(_, n)| quantity::count(n)));
+        if beside.is_some() {
+            row.extend([Quantile::P50, Quantile::P99].map(|q| time(tally.beside.quantile(q))));
+        }
+        row.extend([Quantile::P50, Quantile::P99].map(|q| time(tally.total.quantile(q))));
+        row.extend([time(tally.total.max()), view::mostly(family, tally)]);
+        table.rows.push(row);
+    }
+    table
+}
+
+/// How many were thrown away, by what and by the kernel's reason.
+pub(super) fn drops(rows: &[(u64, String, &DropReason)]) -> Option<Plot> {
+    let names = rows.iter().map(|(_, what, reason)| format!("{reason} ({what})")).collect();
+    let span = |(at, (n, what, reason)): (u32, &(u64, String, &DropReason))| Span {
+        at: f64::from(at),
+        from: 0.0,
+        to: *n as f64,
+        label: format!("{reason}: {} {what}", quantity::count(*n)),
+    };
+    let n: u64 = rows.iter().map(|r| r.0).sum();
+    Plot::new(
+        "drops",
+        "What this host's kernel threw away",
+        format!("By the kernel's own reason (enum skb_drop_reason); n = {}.", quantity::counted(n, "drop")),
+        (Axis::linear("drops", Unit::Plain).reaching(0.0), Axis::names("", names)),
+        vec![Layer::Spans { name: String::new(), hue: Hue(1), items: (0u32..).zip(rows).map(span).collect() }],
+    )
+}

@@ -1,0 +1,98 @@
+//! What only sends have: what they waited for, and the connections with what the kernel counted of them.
+
+use model::Leg;
+use stats::Quantile;
+
+use super::figures::{Slowest, time};
+use super::{CONNECTIONS, n_of};
+use crate::document::Table;
+use crate::family::Family;
+use crate::plot::{Axis, Layer, Plot, Span, Unit};
+use crate::records::Whose;
+use crate::{Summary, quantity};
+
+pub(super) fn waits(summary: &Summary) -> Option<Plot> {
+    let waits = summary.total().waits();
+    let whole: u128 = waits.iter().map(|w| u128::from(w.1.time.0)).sum();
+    let label = |w: &(model::WaitReason, crate::WaitStats)| {
+        format!("{}: {} over {}", w.0, w.1.time, quantity::counted(w.1.sends, "send"))
+    };
+    let items: Vec<Span> = (0u32..)
+        .zip(&waits)
+        .map(|(i, w)| Span { at: f64::from(i), from: 0.0, to: w.1.time.0 as f64, label: label(w) })
+        .collect();
+    let mut table = Table::new("Waiting in TCP", &["reason", "sends", "time", "share"]);
+    table.rows.extend(waits.iter().map(|(reason, w)| {
+        let share = quantity::percent(quantity::share(w.time.0.into(), whole));
+        vec![reason.to_string(), quantity::count(w.sends), w.time.to_string(), share]
+    }));
+    let waited = waits.iter().map(|w| w.1.sends).sum();
+    Plot::new(
+        "waits",
+        "What sends waited for in TCP",
+        format!(
+            "Time by the reason that held a send back longest, summed over sends; {} that waited.",
+            n_of(waited, Family::Sends)
+        ),
+        (
+            Axis::linear("time, all sends together", Unit::Time).reaching(0.0),
+            Axis::names("", waits.iter().map(|w| w.0.to_string()).collect()),
+        ),
+        vec![Layer::Spans { name: String::new(), hue: Family::Sends.legs()[0].hue, items }],
+    )
+    .map(|p| p.with_table(table))
+}
+
+pub(super) fn waterfalls(summary: &Summary) -> Option<Plot> {
+    let slow = summary.slowest().sorted().into_iter().map(|s| Slowest {
+        total: s.total,
+        whose: Whose { ends: s.ends, owner: Some(s.send.owner) },
+        record: s.send,
+    });
+    let n = summary.total().leg(Leg::Total).times.n();
+    super::figures::waterfalls(Family::Sends, &slow.collect::<Vec<_>>(), summary.first_send(), n)
+}
+
+pub(super) fn connection_table(summary: &Summary) -> Table {
+    let all = summary.connections();
+    let left = summary.connection_count() - all.len().min(CONNECTIONS) as u64;
+    let title = match left {
+        0 => "Connections, busiest first".to_owned(),
+        left => format!("The {CONNECTIONS} busiest connections; {} are not listed", quantity::count(left)),
+    };
+    let mut table = Table::new(
+        title,
+        &[
+            "local → remote",
+            "program",
+            "opened",
+            "control",
+            "sends",
+            "bytes",
+            "tcp p50",
+            "network p50",
+            "total p50",
+            "total p99",
+            "max",
+            "segments resent",
+        ],
+    );
+    for c in all.iter().take(CONNECTIONS) {
+        let p = |leg, q| time(c.sends.leg(leg).times.quantile(q));
+        table.rows.push(vec![
+            format!("{} → {}", c.connection.local, c.connection.remote),
+            format!("{}[{}]", c.connection.owner.comm, c.connection.owner.pid),
+            format!("{:?}", c.connection.opening).to_lowercase(),
+            c.connection.congestion_control.clone(),
+            quantity::count(c.sends.sends),
+            quantity::bytes(c.sends.bytes),
+            p(Leg::Tcp, Quantile::P50),
+            p(Leg::Network, Quantile::P50),
+            p(Leg::Total, Quantile::P50),
+            p(Leg::Total, Quantile::P99),
+            time(c.sends.leg(Leg::Total).times.max()),
+            c.totals.map_or_else(|| "—".into(), |t| quantity::count(t.segments_retransmitted.into())),
+        ]);
+    }
+    table
+}

@@ -1,0 +1,132 @@
+//! The records of a family by connection, in bounded memory.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+
+use model::{ConnectionId, Owner};
+use stats::{Distribution, Precision};
+
+use crate::family::{Family, LEGS, Place, Timed};
+use crate::records::Whose;
+
+/// What one connection's records, or one peer's of a socket, come to.
+#[derive(Clone, Debug)]
+pub struct Tally {
+    /// The connection or socket.
+    pub flow: ConnectionId,
+    /// Local and remote end, where they are known.
+    pub ends: Option<(SocketAddr, SocketAddr)>,
+    /// Whose it is, where that is known.
+    pub owner: Option<Owner>,
+    /// Records.
+    pub n: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// What [`Family::counted`] counts.
+    pub counts: [u64; 2],
+    /// The time of each leg, nanoseconds.
+    pub sums: [u128; LEGS],
+    /// How long they took in all.
+    pub total: Distribution,
+    /// The time that stands beside the total, where the family has one.
+    pub beside: Distribution,
+}
+
+impl Tally {
+    fn new(flow: ConnectionId, whose: Whose) -> Self {
+        Self {
+            flow,
+            ends: whose.ends,
+            owner: whose.owner,
+            n: 0,
+            bytes: 0,
+            counts: [0; 2],
+            sums: [0; LEGS],
+            total: Distribution::new(Precision::Coarse),
+            beside: Distribution::new(Precision::Coarse),
+        }
+    }
+
+    /// Adds the records of another.
+    pub fn merge(&mut self, other: &Self) {
+        self.n += other.n;
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.counts.iter_mut().zip(other.counts).for_each(|(mine, theirs)| *mine += theirs);
+        self.sums.iter_mut().zip(other.sums).for_each(|(mine, theirs)| *mine += theirs);
+        self.total.merge(&other.total);
+        self.beside.merge(&other.beside);
+    }
+
+    /// The time of the legs that add up to totals, nanoseconds.
+    pub fn time(&self, family: Family) -> u128 {
+        family.parts().map(|(i, _)| self.sums[i]).sum()
+    }
+}
+
+/// Connections, or peers of a socket, with the most records.
+#[derive(Clone, Debug)]
+pub struct Tallies {
+    family: Family,
+    keep: usize,
+    each: HashMap<(ConnectionId, Option<SocketAddr>), Tally>,
+    others: Option<Tally>,
+    folded: u64,
+}
+
+impl Tallies {
+    /// None yet; keeps at most this many, and at least half as many.
+    pub(crate) fn new(family: Family, keep: usize) -> Self {
+        Self { family, keep: keep.max(2), each: HashMap::new(), others: None, folded: 0 }
+    }
+
+    pub(crate) fn add<T: Timed>(&mut self, record: &T, whose: Whose) {
+        // A socket of UDP has many peers, a connection of TCP one: its ends may be known later than its first record.
+        let peer = match self.family {
+            Family::DatagramsSent | Family::DatagramsReceived => whose.ends.map(|e| e.1),
+            _ => None,
+        };
+        let key = (record.flow(), peer);
+        if self.each.len() >= self.keep && !self.each.contains_key(&key) {
+            self.fold();
+        }
+        let tally = self.each.entry(key).or_insert_with(|| Tally::new(record.flow(), whose));
+        tally.ends = tally.ends.or(whose.ends);
+        tally.owner = tally.owner.or(whose.owner);
+        tally.n += 1;
+        tally.bytes = tally.bytes.saturating_add(record.bytes());
+        tally.counts.iter_mut().zip(record.counts()).for_each(|(sum, n)| *sum += n);
+        for ((leg, sum), time) in self.family.legs().iter().zip(&mut tally.sums).zip(record.times()) {
+            let Some(time) = time else { continue };
+            *sum += u128::from(time);
+            match leg.place {
+                Place::Total => tally.total.record(time),
+                Place::Beside => tally.beside.record(time),
+                Place::Part => {}
+            }
+        }
+    }
+
+    /// Puts the smaller half together: half at once, so that many peers that come once each cost little.
+    fn fold(&mut self) {
+        let mut sizes: Vec<_> = self.each.iter().map(|(key, tally)| (tally.n, key.0, key.1)).collect();
+        sizes.sort_unstable();
+        sizes.truncate(self.keep - self.keep / 2);
+        for (_, id, peer) in sizes {
+            let Some(tally) = self.each.remove(&(id, peer)) else { continue };
+            self.folded += 1;
+            self.others.get_or_insert_with(|| Tally::new(ConnectionId::default(), Whose::default())).merge(&tally);
+        }
+    }
+
+    /// Those with figures of their own, the most records first.
+    pub fn sorted(&self) -> Vec<&Tally> {
+        let mut all: Vec<_> = self.each.values().collect();
+        all.sort_by_key(|t| (std::cmp::Reverse((t.n, t.bytes)), t.flow, t.ends));
+        all
+    }
+
+    /// Those that were put together because there were too many, and how many they were.
+    pub fn others(&self) -> Option<(&Tally, u64)> {
+        self.others.as_ref().map(|others| (others, self.folded))
+    }
+}

@@ -1,0 +1,140 @@
+//! What is said of receives, requests, packets and datagrams in plain words.
+
+use model::{Direction, Nanos, Role};
+use stats::{Distribution, Quantile};
+
+use super::words::whole;
+use crate::family::{Family, Place};
+use crate::packets::Drops;
+use crate::{Summary, quantity, view};
+
+/// So many of a family: `400 requests seen from the client`.
+pub(crate) fn counted(family: Family, n: u64) -> String {
+    let how = match family {
+        Family::AtClient => " seen from the client",
+        Family::AtServer => " seen from the server",
+        Family::DatagramsSent => " sent",
+        Family::DatagramsReceived => " received",
+        _ => "",
+    };
+    format!("{}{how}", quantity::counted(n, family.thing()))
+}
+
+/// One sentence each, the most important first; none where there is nothing of the family.
+pub(crate) fn words_of(summary: &Summary, family: Family) -> Vec<String> {
+    let n = summary.n(family);
+    let mut words = Vec::new();
+    if n > 0 {
+        words.push(division(summary, family));
+    }
+    match family {
+        Family::Sends => {}
+        Family::Receives => {
+            let out_of_order = summary.receives().out_of_order;
+            if out_of_order > 0 {
+                words.push(format!(
+                    "{} came before bytes that precede them, and what follows a hole waits in socket until it is filled.",
+                    quantity::counted(out_of_order, "receive")
+                ));
+            }
+            let unread = summary.receives().unread;
+            if unread > 0 {
+                words.push(format!("{} never read while the trace ran.", were(unread, "receive")));
+            }
+        }
+        Family::AtClient | Family::AtServer => {
+            let of = summary.requests().of(if family == Family::AtClient { Role::Client } else { Role::Server });
+            words.extend(view::told_by(of));
+            words.extend(view::undivided(of));
+        }
+        Family::Packets => words.extend(view::packet_words(summary.packets())),
+        Family::DatagramsSent => words.extend(view::datagram_words(summary.datagrams(), Direction::Sent)),
+        Family::DatagramsReceived => words.extend(view::datagram_words(summary.datagrams(), Direction::Received)),
+    }
+    words.extend(drops_of(summary, family));
+    words
+}
+
+/// What the kernel threw away of a family, in one sentence.
+pub(crate) fn drops_of(summary: &Summary, family: Family) -> Option<String> {
+    match family {
+        Family::Packets => dropped(&summary.packets().drops, None, "packet"),
+        Family::DatagramsSent => dropped(&summary.datagrams().drops, Some("sent"), "datagram"),
+        Family::DatagramsReceived => dropped(&summary.datagrams().drops, Some("received"), "datagram"),
+        _ => None,
+    }
+}
+
+fn were(n: u64, thing: &str) -> String {
+    format!("{} {}", quantity::counted(n, thing), if n == 1 { "was" } else { "were" })
+}
+
+/// Which parts took the time, and how long it was.
+fn division(summary: &Summary, family: Family) -> String {
+    let times = summary.times(family);
+    let of = counted(family, summary.n(family));
+    let (total, all) = times[family.total()];
+    if all.n() == 0 {
+        return match family {
+            // Nothing acknowledges an ACK, nor a datagram.
+            Family::Packets => format!("Of {of}, none was seen to be acknowledged."),
+            _ => format!("Of {of}, none has the stamps that would tell how long it took."),
+        };
+    }
+    let mut parts: Vec<_> = times.iter().filter(|(leg, times)| leg.place == Place::Part && times.n() > 0).collect();
+    parts.sort_by_key(|(_, times)| std::cmp::Reverse(times.sum()));
+    let sum: u128 = parts.iter().map(|(_, times)| times.sum()).sum();
+    let share = |times: &Distribution| whole(quantity::percent(quantity::share(times.sum(), sum)));
+    let timed = match all.n() {
+        n if n == summary.n(family) => of,
+        n => format!("{of}, {} of them timed to their end", quantity::count(n)),
+    };
+    let Some((most, took)) = parts.first() else { return format!("Of {timed}, no part is known.") };
+    let mut text = format!("Of {timed}, {} ({}) took {} of the time", most.name, most.meaning, share(took));
+    parts[1..].iter().for_each(|(leg, times)| text.push_str(&format!(", {} {}", leg.name, share(times))));
+    let show = |ns: u64| whole(Nanos(ns));
+    text.push_str(&format!("; {}: ", total.meaning));
+    match (all.quantile(Quantile::P50), all.quantile(Quantile::P99)) {
+        (Some(p50), Some(p99)) => text.push_str(&format!("median {}, p99 {}", show(p50), show(p99))),
+        (Some(p50), None) => text.push_str(&format!("median {}, at most {}", show(p50), show(all.max().unwrap_or(0)))),
+        _ => text.push_str(&format!("{} in the one there is", show(all.max().unwrap_or(0)))),
+    }
+    text.push('.');
+    text
+}
+
+fn dropped(drops: &Drops, direction: Option<&str>, thing: &str) -> Option<String> {
+    let mut those: Vec<_> = drops.iter().filter(|d| direction.is_none_or(|of| d.0.0 == of)).collect();
+    those.sort_by_key(|d| std::cmp::Reverse(d.1));
+    let n: u64 = those.iter().map(|d| d.1).sum();
+    let named: Vec<String> = those
+        .iter()
+        .take(3)
+        .map(|((how, reason), n)| match direction {
+            Some(_) => format!("{reason} {}", quantity::count(**n)),
+            None => format!("{reason} {} ({how})", quantity::count(**n)),
+        })
+        .collect();
+    (n > 0)
+        .then(|| format!("{} thrown away on this host, by the kernel's reason: {}.", were(n, thing), named.join(", ")))
+}
+
+/// What has to be said of how received bytes were observed: a remark each.
+pub fn receiving_remarks(how: &store::Receiving) -> Vec<String> {
+    let mut remarks = Vec::new();
+    if let Some(why) = &how.no_driver_rx {
+        remarks.push(format!("— driver_rx: {why}. So there is no softirq, and what follows begins at tcp_rx."));
+    }
+    if let Some(why) = &how.no_ready {
+        remarks.push(format!("— ready: {why}. So wakeup is from tcp_rx to read, and socket is within it."));
+    }
+    remarks.push(format!("Beyond the target: {}.", how.host_wide.join("; ")));
+    remarks
+}
+
+/// The same of packets and datagrams.
+pub fn packet_remarks(how: &store::Observing) -> Vec<String> {
+    let mut remarks: Vec<String> = how.missing.iter().map(|what| format!("— not seen: {what}.")).collect();
+    remarks.push(format!("Beyond the target: {}.", how.host_wide.join("; ")));
+    remarks
+}
