@@ -194,7 +194,7 @@ fn retransmissions_are_those_that_the_kernel_counts_and_drops_bear_its_reason() 
         let before = snmp("Tcp:", "RetransSegs");
         let mut accepted: Vec<_> = vec![listener.accept().unwrap().0];
         // Children have the filter of their listener: only those that are made from here on.
-        let clients: Vec<_> = (0..4)
+        let mut clients: Vec<_> = (0..4)
             .map(|_| {
                 let client = std::net::TcpStream::connect(at).unwrap();
                 accepted.push(listener.accept().unwrap().0);
@@ -202,13 +202,18 @@ fn retransmissions_are_those_that_the_kernel_counts_and_drops_bear_its_reason() 
             })
             .collect();
         let readers: Vec<_> = accepted.into_iter().map(crate::traffic::drain).collect();
-        for mut client in clients {
-            client.write_all(&vec![1; 400_000]).unwrap();
+        // Packets may be large and few, so that by chance none is lost: until one was.
+        let mut written = 0;
+        while written < 1_600_000 || snmp("Tcp:", "RetransSegs") == before && written < 100_000_000 {
+            for client in &mut clients {
+                client.write_all(&vec![1; 100_000]).unwrap();
+                written += 100_000;
+            }
         }
         client.write_all(b"x").unwrap();
-        drop(client);
+        drop((client, clients));
         let read: u64 = readers.into_iter().map(|r| r.join().unwrap()).sum();
-        assert_eq!(read, 4 * 400_000 + 1);
+        assert_eq!(read, written + 1);
         std::thread::sleep(std::time::Duration::from_millis(300));
         trace.poll();
         let (counted, by_tracepoint) =

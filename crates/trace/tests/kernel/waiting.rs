@@ -195,11 +195,11 @@ fn a_full_congestion_window() {
 #[test]
 fn autocork() {
     tier::needs!(Need::Root, BTF, Need::Program("tc"));
-    let sends = traffic::in_namespace(Some("rate 500kbit burst 2kb limit 4mb"), || {
+    let sends = traffic::in_namespace(Some("rate 200kbit burst 2kb limit 4mb"), || {
         let (mut client, server) = pair();
         let trace = start(&server);
         let reader = traffic::drain(server);
-        // Small pieces while an earlier packet waits in the qdisc, where each takes 4 ms.
+        // Small pieces while an earlier packet waits in the qdisc, where each takes 10 ms.
         for _ in 0..40 {
             client.write_all(&[0; 200]).unwrap();
             std::thread::sleep(Duration::from_millis(1));

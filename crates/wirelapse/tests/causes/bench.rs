@@ -1,10 +1,8 @@
 //! Connections over a lab path, captured by tcpdump and analysed.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Stdio};
-use std::sync::mpsc::Receiver;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,6 +10,8 @@ use diagnose::{Finding, Follower, Keep, Limit, Options, Report};
 use lab::{BitRate, Config, Depth, Direction, Lab, Side};
 use model::Nanos;
 use wire::{Capture, Packet, Reassembly, Segment, dissect};
+
+use crate::tcpdump::Tcpdump;
 
 /// What every test here needs.
 #[macro_export]
@@ -66,9 +66,8 @@ pub fn inside(lab: &Lab, side: Side, program: &str, args: &str) -> String {
 
 /// tcpdump in a host.
 pub struct Dump {
-    child: Child,
+    tcpdump: Tcpdump,
     file: tempfile::NamedTempFile,
-    said: Receiver<String>,
 }
 
 impl Dump {
@@ -77,60 +76,13 @@ impl Dump {
         let mut command = lab.host(side).command("tcpdump").unwrap();
         command.args(["-Z", "root", "-U", "--immediate-mode", "-s", "128", "-B", "8192", "-i", lab::INTERFACE]);
         command.args(["--time-stamp-precision=nano", "-w"]).arg(file.path()).arg("tcp");
-        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-        let mut said_lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
-        assert!(said_lines.any(|line| line.contains("listening on")), "tcpdump ended before it listened");
-        // Its counts are on one line when a signal asks for them, and on three at its end.
-        let (tell, said) = std::sync::mpsc::channel();
-        thread::spawn(move || said_lines.for_each(|line| _ = tell.send(line)));
-        Self { child, file, said }
+        Self { tcpdump: Tcpdump::start(command), file }
     }
 
-    /// Its count of packets captured, received by the filter, and dropped by the kernel, from what it says next.
-    fn counts(&self) -> [u64; 3] {
-        let mut text = String::new();
-        while !text.contains("dropped by kernel") {
-            text += &self.said.recv_timeout(Duration::from_secs(30)).expect("tcpdump tells its counts");
-            text.push(' ');
-        }
-        // Such as `1 packet captured, 2 packets received by filter`.
-        let words: Vec<&str> = text.split([' ', ',']).filter(|word| !word.is_empty()).collect();
-        ["captured", "received", "dropped"].map(|what| {
-            let found = words.windows(3).find(|w| w[1].starts_with("packet") && w[2] == what);
-            found.and_then(|w| w[0].parse().ok()).unwrap_or_else(|| panic!("no count of packets {what}: {text}"))
-        })
-    }
-
-    /// Ends it once nothing more comes and it has written all that came, and vouches that no packet is missing.
-    pub fn finish(mut self) -> tempfile::NamedTempFile {
-        let until = Instant::now() + Duration::from_secs(20);
-        let mut before = [0; 3];
-        loop {
-            thread::sleep(Duration::from_millis(150));
-            let program = lab::program_pid(&self.child).expect("tcpdump runs");
-            // SAFETY: a signal to a child's child, which lives as long as the child has not been told to end.
-            unsafe { libc::kill(program.cast_signed(), libc::SIGUSR1) };
-            let counts = self.counts();
-            if counts == before && counts[0] == counts[1] || Instant::now() > until {
-                break;
-            }
-            before = counts;
-        }
-        // The supervisor between hands the signal on.
-        // SAFETY: a signal to a child that has not been waited for.
-        unsafe { libc::kill(self.child.id().cast_signed(), libc::SIGINT) };
-        assert!(self.child.wait().unwrap().success());
-        let [captured, received, dropped] = self.counts();
-        assert_eq!((captured, dropped), (received, 0), "tcpdump lost packets");
-        let empty = tempfile::NamedTempFile::new().unwrap();
-        std::mem::replace(&mut self.file, empty)
-    }
-}
-
-impl Drop for Dump {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+    /// Ends it once nothing more comes, and vouches that no packet is missing.
+    pub fn finish(self) -> tempfile::NamedTempFile {
+        self.tcpdump.finish();
+        self.file
     }
 }
 
@@ -216,9 +168,10 @@ pub fn join(lab: &Lab, address: IpAddr, client: impl Part, server: impl Part) ->
 }
 
 /// Lets this thread go before every ordinary one: an application that a busy machine keeps waiting is a slow application, and
-/// `analyze` says so. As the path's own threads do; where it is not allowed, the machine must not be busy.
+/// `analyze` says so. Before the path's threads as well (priority 1), which may hand over many packets in one go. Where it is not
+/// allowed, the machine must not be busy.
 fn at_once_when_woken() {
-    let priority = libc::sched_param { sched_priority: 1 };
+    let priority = libc::sched_param { sched_priority: 2 };
     // SAFETY: the parameter is read alone, and 0 is the calling thread.
     unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &raw const priority) };
 }

@@ -7,6 +7,8 @@ mod classes;
 mod endings;
 mod live;
 mod paths;
+#[path = "../scene/tcpdump.rs"]
+mod tcpdump;
 mod waits;
 mod windows;
 
