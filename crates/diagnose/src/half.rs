@@ -20,6 +20,9 @@ pub(crate) const START: u64 = 1 << 40;
 /// expected; runs of smaller ones are what the application wrote.
 const SMALLEST_FULL: u32 = 512;
 
+/// The floor that Linux gives the variation in its retransmission timer: no timer is shorter, ns.
+pub(crate) const SHORTEST_TIMEOUT: u64 = 200_000_000;
+
 /// What a segment's payload was to its direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Data {
@@ -114,6 +117,9 @@ impl View {
     }
 }
 
+/// What ends a burst even on the shortest path, ns.
+const SHORTEST_PAUSE: u64 = 200_000;
+
 /// The fastest that bytes were seen to go by, over 16 segments at a time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Burst {
@@ -125,10 +131,11 @@ pub(crate) struct Burst {
 }
 
 impl Burst {
-    /// `bytes` went by at `now`; a pause of `pause` ends a burst. The first bytes only set the clock going.
+    /// `bytes` went by at `now`; a quarter of `rtt` without anything ends a burst. The first bytes only set the clock going.
     #[inline]
-    pub(crate) fn add(&mut self, now: u64, bytes: u64, size: u32, pause: u64) {
-        if now - self.last.min(now) > pause || self.since == 0 {
+    pub(crate) fn add(&mut self, now: u64, bytes: u64, size: u32, rtt: u64) {
+        let pause = now - self.last.min(now);
+        if pause > SHORTEST_PAUSE && pause > rtt / 4 || self.since == 0 {
             (self.since, self.bytes) = (now.max(1), 0);
         } else {
             self.bytes += bytes;
@@ -211,6 +218,8 @@ pub(crate) struct Half {
     pub(crate) limit: u32,
     /// Packets of `segment_size` that followed one of the same size with no answer between.
     pub(crate) full_runs: u32,
+    /// See [`Half::full_size`].
+    full: u32,
     pub(crate) largest_acked: u32,
     pub(crate) last_data_at: u64,
     pub(crate) last_data_number: u64,
@@ -300,17 +309,20 @@ impl Half {
         if !self.headers.add(s.header_bytes) {
             self.rare.headers[usize::from(s.header_bytes >> 2) & 15] += 1;
         }
-        if s.flags.contains(Flags::RST) {
-            self.rare.resets += 1;
+        if self.ttl == 0 {
+            self.ttl = s.network.ttl;
         }
         if s.network.ecn == Ecn::Ce {
             self.rare.ce_marks += 1;
         }
+        if !s.flags.intersects(Flags::RST | Flags::ECE | Flags::SYN) {
+            return;
+        }
+        if s.flags.contains(Flags::RST) {
+            self.rare.resets += 1;
+        }
         if s.flags.contains(Flags::ECE) && !s.flags.contains(Flags::SYN) {
             self.rare.ece += 1;
-        }
-        if self.ttl == 0 {
-            self.ttl = s.network.ttl;
         }
         if s.flags.contains(Flags::SYN) && !self.offered.seen {
             let o = &s.options;
@@ -344,7 +356,13 @@ impl Half {
     /// application may just never have written more at a time. A path with a smaller MTU shows by runs of one size.
     #[inline(always)]
     pub(crate) fn full_size(&self) -> u32 {
-        if self.limit == 0 {
+        // Nothing was sent yet: what every host takes (RFC 9293, section 3.7.1).
+        if self.full == 0 { 536 } else { self.full }
+    }
+
+    /// To be called when what [`Half::full_size`] depends on has changed.
+    pub(crate) fn find_full_size(&mut self) {
+        self.full = if self.limit == 0 {
             self.segment_size.max(536)
         } else if self.segment_size.saturating_mul(8) >= self.limit.saturating_mul(7)
             || self.full_runs >= 8 && self.segment_size >= SMALLEST_FULL
@@ -352,7 +370,7 @@ impl Half {
             self.segment_size
         } else {
             self.limit
-        }
+        };
     }
 
     /// Whether a packet with this payload was full, so that its sender may well have had more.
@@ -368,11 +386,11 @@ impl Half {
         self.begun && self.next > self.una
     }
 
-    /// The retransmission timer's likely value at least: RFC 6298's estimate with the 200 ms floor that Linux gives the
+    /// The retransmission timer's likely value at least: RFC 6298's estimate with the floor that Linux gives the
     /// variation, over the whole path (`beyond` is the part between capture and sender).
     pub(crate) fn timeout(&self, beyond: u64) -> u64 {
         let full = self.rtt.smoothed().unwrap_or(0).saturating_add(beyond);
-        full.saturating_add((self.rtt.variation().saturating_mul(4)).max(200_000_000))
+        full.saturating_add((self.rtt.variation().saturating_mul(4)).max(SHORTEST_TIMEOUT))
     }
 
     /// Records new data `[start, end)`.

@@ -22,7 +22,7 @@ pub struct HeaderBytes(pub Vec<(u8, u32)>);
 /// As an object whose keys are the lengths.
 impl Serialize for HeaderBytes {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().map(|(length, n)| (length.to_string(), n)))
+        serializer.collect_map(self.0.iter().copied())
     }
 }
 

@@ -103,7 +103,7 @@ fn check_study(reader: &str, modules: &str) {
         factors: vec![study::Factor {
             trial: number,
             factor: "delay".into(),
-            level: if number % 2 == 0 { "0" } else { "5ms" }.into(),
+            level: if number.is_multiple_of(2) { "0" } else { "5ms" }.into(),
         }],
         series: (0..10)
             .map(|i| study::Point {

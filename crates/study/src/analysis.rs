@@ -124,6 +124,9 @@ pub fn order_notes(part: usize, plan: &Plan, trials: &[Trial]) -> Vec<String> {
 /// A share in percent with its sign, as fine as it needs: `+0.82 %`.
 pub fn percent(share: f64) -> String {
     let p = share * 100.0;
+    if p == 0.0 {
+        return "0 %".to_owned();
+    }
     let digits = if p.abs() >= 10.0 {
         1
     } else if p.abs() >= 0.095 {
@@ -193,6 +196,7 @@ mod tests {
         assert_eq!(percent(0.008_23), "+0.82 %");
         assert_eq!(percent(-0.974), "-97.4 %");
         assert_eq!(percent(0.000_02), "+0.002 %");
+        assert_eq!(percent(0.0), "0 %");
         assert_eq!(quantity("goodput", 941.48e6), "941.5 Mbit/s");
         assert_eq!(quantity("latency_p50", 40_123_456.0), "40.12 ms");
         assert_eq!(quantity("transactions", 24.39), "24.39 1/s");

@@ -101,6 +101,43 @@ pub fn correct(compared: &mut [Compared]) {
     compared.iter_mut().zip(stats::holm(&p)).for_each(|(c, p)| c.holm_p = p);
 }
 
+/// How large and how sure each comparison is, by several measures; `None` where nothing is compared.
+pub fn measures_table(compared: &[Compared]) -> Option<Table> {
+    let mut table = Table::new(
+        "the comparisons by several measures (differences and tests are of pairs within blocks)",
+        &[
+            "what",
+            "response",
+            "ratio less 1",
+            "difference",
+            "Hedges' g",
+            "Cliff's delta",
+            "p Student (Holm)",
+            "p permutation",
+            "p Wilcoxon",
+            "smallest seen",
+            "n",
+        ],
+    );
+    for c in compared {
+        let x = &c.comparison;
+        table.rows.push(vec![
+            c.what.clone(),
+            c.response.clone(),
+            percent_of(&x.ratio),
+            quantity(&c.response, x.difference.value),
+            format!("{:.2}", x.hedges_g),
+            format!("{:.2}", x.cliffs_delta),
+            format!("{:.4}", c.holm_p),
+            format!("{:.4}", x.permutation_p),
+            x.wilcoxon_p.map_or_else(|| "-".into(), |p| format!("{p:.4}")),
+            percent(x.smallest_seen),
+            x.ratio.n.to_string(),
+        ]);
+    }
+    (!table.rows.is_empty()).then_some(table)
+}
+
 /// What every study checks and loses, from its trials.
 pub fn account(study: &Study, trials: &[Trial], conclusion: &mut Conclusion) {
     let mut held: std::collections::BTreeMap<String, u32> = std::collections::BTreeMap::new();
@@ -130,6 +167,14 @@ pub fn account(study: &Study, trials: &[Trial], conclusion: &mut Conclusion) {
             }
         }
         conclusion.notes.extend(analysis::order_notes(part, plan, trials));
+    }
+    conclusion.tables.extend(measures_table(&conclusion.compared));
+    if trials.iter().any(|t| !t.pings.is_empty()) {
+        conclusion.notes.push(
+            "probes of one trial follow each other through the same queue, so they are not independent: the distance of their \
+             distributions is told without a p, and what is sure stands in the comparisons of trials"
+                .into(),
+        );
     }
     conclusion.checked.extend(held.into_iter().map(|(text, n)| format!("{text} (in {n} checks)")));
     let counted = trials.iter().filter(|t| t.counts()).count();
@@ -180,6 +225,7 @@ pub fn of_plan(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
         };
         conclusion.tables.push(table_of(part, plan, trials, &plan.response, seed, predict));
         conclusion.charts.extend(goodput_chart(part, plan, trials));
+        conclusion.tables.extend(ping_distributions(part, plan, trials));
         conclusion.charts.extend(ping_charts(part, plan, trials));
     }
     if study.host.is_some() {
@@ -305,6 +351,50 @@ pub fn ping_charts(part: usize, plan: &Plan, trials: &[Trial]) -> Vec<Chart> {
     }
     charts.retain(|c| c.lines.iter().any(|l| !l.values.is_empty()));
     charts
+}
+
+/// The round trips that one kind of probe saw in a trial while its streams were settled, nanoseconds.
+fn pings_under_load(trial: &Trial, plan: &Plan, probe: &str) -> Vec<f64> {
+    let Some(began_ns) = trial.series.first().map(|p| p.at_ns) else { return Vec::new() };
+    let from_ns = began_ns.saturating_add(traffic::load::settling_ns(plan.duration_ns));
+    let until_ns = began_ns.saturating_add(plan.duration_ns);
+    let loaded = trial.pings.iter().filter(|p| p.probe == probe && (from_ns..until_ns).contains(&p.at_ns));
+    loaded.filter_map(|p| p.round_trip_ns.map(|ns| ns as f64)).collect()
+}
+
+/// The distributions of pings under load set side by side: quantiles of each combination and how far apart the distribution
+/// functions lie. `None` where the plan has no probes.
+pub fn ping_distributions(part: usize, plan: &Plan, trials: &[Trial]) -> Option<Table> {
+    const SHOWN: [(&str, f64); 5] = [("10 %", 0.1), ("median", 0.5), ("90 %", 0.9), ("99 %", 0.99), ("longest", 1.0)];
+    let mut head = vec!["probe", "setting"];
+    head.extend(SHOWN.map(|s| s.0));
+    head.extend(["probes", "furthest apart from the first (Kolmogorov-Smirnov)"]);
+    let mut table = Table::new(&format!("{}: distribution of pings under load", plan.name), &head);
+    for probe in ["icmp", "udp", "tcp"] {
+        let mut first: Vec<f64> = Vec::new();
+        for levels in analysis::combinations(plan) {
+            let all: Vec<f64> =
+                analysis::of(trials, part, &levels).flat_map(|t| pings_under_load(t, plan, probe)).collect();
+            if all.is_empty() {
+                continue;
+            }
+            let mut row = vec![probe.to_owned(), named(plan, &levels)];
+            row.extend(SHOWN.map(|(_, share)| {
+                stats::quantile(&all, share).map_or_else(|| "-".into(), |ns| quantity("latency_p50", ns))
+            }));
+            row.push(all.len().to_string());
+            let apart = stats::kolmogorov_smirnov(&first, &all);
+            row.push(apart.map_or_else(
+                || "-".into(),
+                |k| format!("{:.1} % of probes, at {}", k.distance * 100.0, quantity("latency_p50", k.at)),
+            ));
+            if first.is_empty() {
+                first = all;
+            }
+            table.rows.push(row);
+        }
+    }
+    (!table.rows.is_empty()).then_some(table)
 }
 
 /// A combination in words: each factor that varies with its level.

@@ -17,6 +17,8 @@ pub(crate) struct Batch {
     control: Box<[u64]>,
     payload_each: usize,
     control_each: usize,
+    /// Room for the address of who sent, where that is asked for.
+    name_each: libc::socklen_t,
     /// How many headers the last call changed.
     used: usize,
 }
@@ -51,8 +53,9 @@ impl Message<'_> {
 }
 
 impl Batch {
-    /// Room for `messages` of up to `payload` bytes and `control` bytes of control messages each.
-    pub fn new(messages: usize, payload: usize, control: usize) -> Self {
+    /// Room for `messages` of up to `payload` bytes and `control` bytes of control messages each, with who sent it where `names`.
+    /// What there is no room for the kernel does not look at either, which it would for every message.
+    pub fn new(messages: usize, payload: usize, control: usize, names: bool) -> Self {
         let messages = messages.clamp(1, 1024);
         // Control messages are read as aligned structures by the kernel: whole words.
         let words = control.div_ceil(8).max(4);
@@ -67,6 +70,7 @@ impl Batch {
             control: vec![0; messages * words].into(),
             payload_each: payload,
             control_each: words * 8,
+            name_each: if names { size_of::<libc::sockaddr_storage>() as libc::socklen_t } else { 0 },
             used: messages,
         };
         for i in 0..messages {
@@ -75,8 +79,10 @@ impl Batch {
             vector.iov_len = payload;
             let header = &mut batch.headers[i].msg_hdr;
             header.msg_iov = std::ptr::from_mut(vector);
-            header.msg_iovlen = 1;
-            header.msg_name = std::ptr::from_mut(&mut batch.names[i]).cast();
+            header.msg_iovlen = usize::from(payload > 0) as _;
+            if names {
+                header.msg_name = std::ptr::from_mut(&mut batch.names[i]).cast();
+            }
             header.msg_control = batch.control[i * words..].as_mut_ptr().cast();
         }
         batch
@@ -90,7 +96,7 @@ impl Batch {
     /// Receives what is there, at most a batch; 0 where nothing is and the call does not wait.
     pub fn receive(&mut self, fd: BorrowedFd<'_>, flags: i32) -> io::Result<usize> {
         for header in &mut self.headers[..self.used] {
-            header.msg_hdr.msg_namelen = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+            header.msg_hdr.msg_namelen = self.name_each;
             header.msg_hdr.msg_controllen = self.control_each as _;
         }
         self.used = 0;

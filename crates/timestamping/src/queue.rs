@@ -41,7 +41,7 @@ impl Default for ErrorQueue {
 impl ErrorQueue {
     /// A reader with this much room.
     pub fn new(room: Room) -> Self {
-        Self { batch: Batch::new(room.messages, room.payload, room.control) }
+        Self { batch: Batch::new(room.messages, room.payload, room.control, false) }
     }
 
     /// Reads up to one batch and hands each message to `each`; gives how many there were. Less than

@@ -37,7 +37,7 @@ pub struct Receiver {
 impl Receiver {
     /// A receiver with this much room; `room.payload` is the largest datagram that is kept whole.
     pub fn new(room: Room) -> Self {
-        Self { batch: Batch::new(room.messages, room.payload, room.control) }
+        Self { batch: Batch::new(room.messages, room.payload, room.control, true) }
     }
 
     /// Receives what is there, at most a batch, and hands each message to `each`; gives how many there were. Never waits.

@@ -54,8 +54,6 @@ pub struct Tracer {
     // Before what it makes passes with.
     sampler: Option<Sampler>,
     receiving: Option<Receiving>,
-    /// What was lost of received bytes before the last [`Tracer::resume`].
-    receive_lost: Lost,
     packets: Option<Packets>,
     windows_missed: Arc<AtomicU64>,
     passes: Arc<Mutex<Passes>>,
@@ -158,15 +156,17 @@ impl Tracer {
         }
         let link = object::attach_cgroup(&self.object, self.hold.sockops, &self.hold.cgroup)?;
         self.links.push(link);
-        if self.config.receive {
+        if let Some(receiving) = &mut self.receiving {
+            receiving.resume()?;
+        } else if self.config.receive {
             let (receiving, pick_up) =
                 Receiving::start(&self.object, &self.hold.raw, self.sizes, self.config.arrivals_per_connection)?;
-            if let Some(before) = self.receiving.replace(receiving) {
-                self.receive_lost += before.lost();
-            }
+            self.receiving = Some(receiving);
             self.passes().after_follow = Some(pick_up);
         }
-        if self.config.packets || self.config.udp {
+        if let Some(packets) = &mut self.packets {
+            packets.resume()?;
+        } else if self.config.packets || self.config.udp {
             let wanted = Wanted { tcp: self.config.packets, udp: self.config.udp };
             let (packets, assembly) =
                 Packets::start(&self.object, &self.hold.raw, self.sizes, &self.hold.cgroup, wanted)?;
@@ -251,7 +251,6 @@ impl Tracer {
             links: Vec::new(),
             sampler: None,
             receiving: None,
-            receive_lost: Lost::default(),
             packets: None,
             windows_missed: Arc::default(),
             passes: Arc::new(Mutex::new(passes)),
@@ -416,8 +415,7 @@ impl Tracer {
             over_rate: raw.over_rate,
             windows_missed: self.windows_missed.load(Ordering::Relaxed),
             receive_disorder: inbox.receive_disorder,
-            ..self.receive_lost
-                + self.receiving.as_ref().map(Receiving::lost).unwrap_or_default()
+            ..self.receiving.as_ref().map(Receiving::lost).unwrap_or_default()
                 + self.packets.as_ref().map(Packets::lost).unwrap_or_default()
                 + joined
         }
@@ -484,7 +482,7 @@ impl Tracer {
 
     /// Rows whose socket no iterator showed any more, and received bytes that are not read yet.
     fn give_up_rest(&mut self, sink: &mut dyn FnMut(Event)) -> Result<(), Error> {
-        for receive in self.receiving.as_mut().map(Receiving::unread).unwrap_or_default() {
+        for receive in self.receiving.as_mut().map(Receiving::unread).transpose()?.unwrap_or_default() {
             self.inbox.lock().unwrap_or_else(PoisonError::into_inner).take(Record::Receive(receive));
         }
         for (number, row) in self.rows_in_use() {

@@ -142,3 +142,43 @@ fn wrong_configurations_are_told_before_anything_is_sent() {
     let udp = udp::Config { datagram_bytes: 10, ..udp::Config::new(nobody) };
     assert!(matches!(udp::run(&udp, &mut go_on), Err(traffic::Error::Config(_))));
 }
+
+#[test]
+fn an_answer_that_does_not_come_is_given_up_at_the_end() {
+    let server = server("127.0.0.1:0");
+    for (outstanding, rate_per_second) in [(1, None), (4, None), (4, Some(100.0))] {
+        let exchange = rr::Exchange { think_ns: 10_000_000_000, ..quick(&server).exchange };
+        let c = rr::Config { outstanding, rate_per_second, exchange, duration_ns: 300_000_000, ..quick(&server) };
+        let begun = std::time::Instant::now();
+        let o = rr::run(&c, &mut go_on).unwrap();
+        assert_eq!((o.transactions, o.unfinished, o.interrupted.as_deref()), (0, outstanding.into(), None), "{o:?}");
+        // It did not wait for the ten seconds that the server thinks.
+        assert!(o.elapsed_ns == 300_000_000 && begun.elapsed().as_secs() < 9, "{:?}", begun.elapsed());
+    }
+}
+
+#[test]
+fn a_client_that_falls_silent_is_closed_and_one_that_is_slow_is_not() {
+    let ended = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let told = ended.clone();
+    let limits = traffic::Limits { idle_ms: 1_500, ..traffic::Limits::default() };
+    let config = ServerConfig { limits, ..ServerConfig::new("127.0.0.1:0".parse().unwrap()) };
+    let server = Server::start_with(config, move |event| {
+        if let traffic::server::Event::Ended(served) = event {
+            told.lock().unwrap().push(served);
+        }
+    })
+    .unwrap();
+    for (rate, closed) in [(20.0, false), (0.2, true)] {
+        let c = rr::Config { rate_per_second: Some(rate), duration_ns: 3_000_000_000, ..quick(&server) };
+        let o = rr::run(&c, &mut go_on).unwrap();
+        assert_eq!(o.transactions >= 20, !closed, "{o:?}");
+    }
+    let begun = std::time::Instant::now();
+    while ended.lock().unwrap().len() < 2 {
+        assert!(begun.elapsed().as_secs() < 60);
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let why: Vec<Option<String>> = ended.lock().unwrap().iter().map(|s| s.ended.clone()).collect();
+    assert_eq!(why, [None, Some("the client was silent for too long".into())]);
+}

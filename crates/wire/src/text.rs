@@ -1,4 +1,5 @@
-//! What tcpdump prints: today's lines, with `-n`, `-tt`, `-ttt`, `-tttt`, `-S` or `-v`, and those of 1999.
+//! What tcpdump prints: today's lines, with `-n`, `-tt`, `-ttt`, `-tttt`, `-S`, `-v`, `-e`, `-A`, `-x` or `--number`, and those
+//! of 1999. What `-ttttt` prints looks like `-ttt` and is read as that.
 //!
 //! Lines that are packets are recognised wherever they stand; prose between them is passed over and counted. A zero-length
 //! segment's sequence number is not printed, so it is taken to be the highest one sent so far. Numbers that are printed relative to
@@ -54,6 +55,10 @@ pub struct TextReader<R> {
     dump: u64,
     /// Prose or a blank line came since the last packet.
     between: bool,
+    /// The line before was a packet.
+    after_packet: bool,
+    /// Each packet is followed by its bytes (`-A`), which may look like prose.
+    ascii: bool,
     /// The first line of a packet printed with `-v`.
     pending: Option<(Time, Header)>,
     last: u64,
@@ -75,6 +80,8 @@ impl<R: BufRead> TextReader<R> {
             number: 0,
             dump: 0,
             between: true,
+            after_packet: false,
+            ascii: false,
             pending: None,
             last: 0,
             day: 0,
@@ -139,7 +146,7 @@ impl<R: BufRead> TextReader<R> {
         let text = text.trim_end();
         let (time, header, rest) = match line::time(text) {
             Some((time, rest)) => {
-                let (header, rest) = line::header(rest);
+                let (header, rest) = line::header(line::link(rest));
                 if rest.is_empty() && header.is_some() {
                     self.pending = Some((time, header.unwrap_or_default()));
                     return None;
@@ -150,14 +157,17 @@ impl<R: BufRead> TextReader<R> {
                 Some((time, header)) if indented => (time, header, text.trim_start()),
                 _ => {
                     self.counts.passed_over += 1;
-                    self.between |= !indented;
+                    self.ascii |= self.after_packet && !indented && line::is_ascii_dump(text);
+                    self.after_packet = false;
+                    self.between |= !indented && !self.ascii;
                     return None;
                 }
             },
         };
         if !line::is_packet(rest) {
             self.counts.passed_over += 1;
-            self.between = true;
+            self.between |= !self.ascii;
+            self.after_packet = false;
             return None;
         }
         if self.between {
@@ -165,6 +175,9 @@ impl<R: BufRead> TextReader<R> {
             self.dump += 1;
             self.flows.clear();
         }
+        // With `-A`, bytes follow each packet.
+        self.ascii &= !self.after_packet;
+        self.after_packet = true;
         self.number += 1;
         let at = self.moment(time);
         let mut header = header;
@@ -181,7 +194,7 @@ impl<R: BufRead> TextReader<R> {
 
     fn moment(&mut self, time: Time) -> Instant<Realtime> {
         let at = match time {
-            Time::Absolute(ns) => ns,
+            Time::Absolute(ns) | Time::Relative(ns) => ns,
             Time::Since(ns) => self.last.saturating_add(ns),
             Time::Clock(ns) => {
                 // Half a day back is midnight passed; less is disorder within the capture.

@@ -69,9 +69,22 @@ fn compare_with_tcpdump(file: &str, sacks: usize) {
         }
     }
     assert!(truth.iter().filter(|s| !s.options.sack.as_slice().is_empty()).count() >= sacks, "{file}");
-    for options in
-        [&["-nn"][..], &["-nn", "-tt"], &["-nn", "-ttt"], &["-nn", "-tttt"], &["-nn", "-S"], &["-nn", "-v", "-tt"]]
-    {
+    for options in [
+        &["-nn"][..],
+        &["-nn", "-tt"],
+        &["-nn", "-ttt"],
+        &["-nn", "-tttt"],
+        &["-nn", "-S"],
+        &["-nn", "-v", "-tt"],
+        &["-nn", "-tt", "--number"],
+        &["-nn", "-ttt", "--number"],
+        &["-nn", "-tttt", "--number", "-v"],
+        &["-nn", "-tt", "-e"],
+        &["-nn", "-tt", "-e", "-v"],
+        &["-nn", "-tt", "-A"],
+        &["-nn", "-ttt", "-A", "-v"],
+        &["-nn", "-tt", "-X"],
+    ] {
         let output = Command::new("tcpdump").args(options).args(["-r", &path]).env("TZ", "UTC").output().expect("runs");
         let (read, _) = read(&String::from_utf8_lossy(&output.stdout));
         assert_eq!(read.len(), truth.len(), "{options:?}");

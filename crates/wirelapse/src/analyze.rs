@@ -3,6 +3,7 @@
 mod annotate;
 mod dump;
 mod input;
+mod json;
 mod keep;
 mod live;
 mod parallel;
@@ -113,7 +114,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         return Err(BadInput("--annotate takes one capture at a time".into()).into());
     }
     let mut readable = 0;
-    for path in &args.files {
+    for (i, path) in args.files.iter().enumerate() {
         let name = path.display().to_string();
         let source = Source::from_argument(path);
         let (follower, reading) = match follow(&source, options, args.threads()) {
@@ -133,6 +134,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         show(args, &name, &follower, &reading)?;
         if let Some(out) = &args.annotate {
             annotate::write(&source, out, &follower, &reading.interfaces)?;
+        }
+        if i + 1 == args.files.len() {
+            // The process is about to end, which gives a million connections back at once rather than one by one.
+            std::mem::forget(follower);
         }
     }
     if readable == 0 {
@@ -157,14 +162,14 @@ fn show(args: &Args, name: &str, follower: &Follower, reading: &Reading) -> anyh
             None => parallel::in_order(
                 follower,
                 args.threads(),
-                |reports| {
-                    let mut lines = Vec::new();
+                |reports, lines: &mut Vec<u8>| {
+                    lines.clear();
                     for report in reports {
-                        line(&mut lines, &report)?;
+                        json::line(lines, &report)?;
                     }
-                    Ok(lines)
+                    Ok(())
                 },
-                |lines: anyhow::Result<Vec<u8>>| Ok(out.write_all(&lines?)?),
+                |lines| Ok(out.write_all(lines)?),
             )?,
         }
         line(&mut out, &reading.json(name, follower))?;

@@ -153,9 +153,8 @@ fn advance(p: &mut Half, h: &mut Half, s: &Segment, ack: u64, now: u64, pure: bo
             p.rtt.take(rtt, now, last.number, last.flight, loaded, late.is_some());
         }
     }
-    let pause = (p.rtt.base().unwrap_or(0) / 4).max(200_000);
     if let Some(bursts) = &mut p.bursts {
-        bursts.delivered.add(now, advanced, p.segment_size.max(1), pause);
+        bursts.delivered.add(now, advanced, p.segment_size.max(1), p.rtt.base().unwrap_or(0));
     }
     p.una = ack;
     p.una_at = now;
@@ -242,7 +241,11 @@ fn convict(p: &mut Half, r: Repair, number: u64, now: u64, book: &mut Book, dir:
 }
 
 /// After a pause: how many rounds it takes to come back to the former window.
+#[inline]
 fn follow_restart(p: &mut Half, now: u64, lag: u64, book: &mut Book, dir: usize) {
+    if p.restart.is_none() {
+        return;
+    }
     let (size, peak, next, una, more) =
         (p.segment_size.max(1), p.round_peak.max(p.last_peak), p.next, p.una, p.is_full(p.last_payload));
     let Some(r) = p.restart.as_deref_mut() else { return };

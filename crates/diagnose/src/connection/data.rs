@@ -4,15 +4,13 @@ use wire::{Flags, Segment};
 
 use super::{Connection, at_once, segment_limit};
 use crate::episode::{Episode, Happening};
-use crate::half::{Data, Restart, START};
+use crate::half::{Data, Restart, SHORTEST_TIMEOUT, START};
 use crate::resend::{self, Class, Recovery, Repair, Signs};
 
 impl Connection {
     #[inline]
     pub(super) fn take_data(&mut self, dir: usize, s: &Segment, now: u64, lag: u64) -> Data {
         let peer_window_zero = self.halves[1 - dir].window == 0 && self.halves[1 - dir].window_known;
-        let answers_seen = self.halves[1 - dir].count.packets > 0;
-        let sack_in_use = self.halves.iter().all(|h| h.offered.sack) || self.halves[1 - dir].rare.sack_acks > 0;
         let established = self.established_at.is_some();
         let h = &mut self.halves[dir];
         let length = u64::from(s.sequence_length());
@@ -39,41 +37,22 @@ impl Connection {
         // SYN comes before the payload, FIN after it.
         let first = start + u64::from(s.flags.contains(Flags::SYN));
         if end <= h.next {
-            return self.take_old(
-                dir,
-                s,
-                now,
-                lag,
-                (start, end),
-                first,
-                Signs {
-                    quiet: 0,
-                    rtt: None,
-                    variation: 0,
-                    duplicates: 0,
-                    sacked_above: false,
-                    tail: false,
-                    alone: false,
-                    again: false,
-                    stuck: false,
-                    recovery: None,
-                    sack_in_use,
-                    answers_seen,
-                },
-            );
+            return self.take_old(dir, s, now, lag, (start, end), first);
         }
         if start > h.next && h.next > START {
             h.open_hole(h.next, start, now, s.network.id);
         }
-        let resent_part = h.next.saturating_sub(first.max(START)).min(payload);
-        let filled =
-            if first < h.next && payload > 0 { h.holes.remove(first, h.next.min(first + payload)).0 } else { 0 };
-        let again = resent_part.saturating_sub(filled);
-        h.count.unique_bytes += payload - again;
-        h.count.resent_bytes += again;
-        if again > 0 {
-            h.count.resent_packets += 1;
-            h.rare.by_class[Class::Unclear as usize] += 1;
+        h.count.unique_bytes += payload;
+        if first < h.next && payload > 0 {
+            // It begins below what was seen before and goes beyond.
+            let filled = h.holes.remove(first, h.next.min(first + payload)).0;
+            let again = h.next.saturating_sub(first.max(START)).min(payload).saturating_sub(filled);
+            h.count.unique_bytes -= again;
+            h.count.resent_bytes += again;
+            if again > 0 {
+                h.count.resent_packets += 1;
+                h.rare.by_class[Class::Unclear as usize] += 1;
+            }
         }
         if s.flags.contains(Flags::FIN) && h.fin.is_none() {
             h.fin = Some(s.number);
@@ -85,9 +64,7 @@ impl Connection {
         h.reach(end);
         h.sent(from, end, now, s.number, lag);
         if payload > 0 {
-            if self.halves[dir].limit == 0 {
-                self.halves[dir].limit = segment_limit(&self.halves, dir).unwrap_or(0);
-            }
+            self.find_limit(dir);
             let h = &mut self.halves[dir];
             let size = if h.limit > 0 { s.payload.min(h.limit) } else { s.payload };
             if s.payload > size {
@@ -95,8 +72,12 @@ impl Connection {
             }
             if size > h.segment_size {
                 (h.segment_size, h.full_runs) = (size, 0);
+                h.find_full_size();
             } else if size == h.segment_size && h.last_payload == size && h.last_data_at > h.heard_at {
                 h.full_runs = h.full_runs.saturating_add(1);
+                if h.full_runs == 8 {
+                    h.find_full_size();
+                }
             }
             if u64::from(s.payload) * 4 < u64::from(h.segment_size.max(536)) {
                 h.count.small += 1;
@@ -105,10 +86,9 @@ impl Connection {
                     h.last_data_at > h.heard_at && u64::from(h.last_payload) * 4 < u64::from(h.segment_size.max(536)),
                 );
             }
-            // A quarter of the RTT without anything is the end of a burst.
-            let pause = (h.rtt.base().unwrap_or(0).saturating_add(lag) / 4).max(200_000);
             if h.count.payload_packets >= 4 {
-                h.bursts.get_or_insert_default().arrivals.add(now, payload, h.segment_size, pause);
+                let rtt = h.rtt.base().unwrap_or(0).saturating_add(lag);
+                h.bursts.get_or_insert_default().arrivals.add(now, payload, h.segment_size, rtt);
             }
             (h.previous_payload, h.last_payload) = (h.last_payload, s.payload);
             let (answered_at, question) = (self.halves[1 - dir].last_data_at, self.halves[1 - dir].last_data_number);
@@ -131,18 +111,11 @@ impl Connection {
     }
 
     /// A segment that lies wholly below what was seen before.
-    #[expect(clippy::too_many_arguments, reason = "the facts of one packet, each by its name")]
-    pub(super) fn take_old(
-        &mut self,
-        dir: usize,
-        s: &Segment,
-        now: u64,
-        lag: u64,
-        span: (u64, u64),
-        first: u64,
-        mut signs: Signs,
-    ) -> Data {
+    #[cold]
+    fn take_old(&mut self, dir: usize, s: &Segment, now: u64, lag: u64, span: (u64, u64), first: u64) -> Data {
         let (start, end) = span;
+        let answers_seen = self.halves[1 - dir].count.packets > 0;
+        let sack_in_use = self.halves.iter().all(|h| h.offered.sack) || self.halves[1 - dir].rare.sack_acks > 0;
         let peer_window_zero = self.halves[1 - dir].window == 0 && self.halves[1 - dir].window_known;
         let h = &mut self.halves[dir];
         let payload = u64::from(s.payload);
@@ -198,8 +171,7 @@ impl Connection {
         let again = original.is_some_and(|o| o.resends > 0);
         let timeout = h.timeout(lag) / 8 * 7;
         let overdue = |since: u64| since > 0 && now - since.min(now) >= timeout;
-        let sack_in_use = signs.sack_in_use;
-        signs = Signs {
+        let signs = Signs {
             quiet: now - heard.min(now),
             rtt: full_rtt,
             variation: h.rtt.variation(),
@@ -210,7 +182,8 @@ impl Connection {
             again,
             stuck: start == h.una && (again && overdue(h.una_at) || overdue(h.suspect_at)),
             recovery: h.recovery.as_ref().map(|r| r.class),
-            ..signs
+            sack_in_use,
+            answers_seen,
         };
         let class = if end <= h.una {
             let last =
@@ -265,8 +238,7 @@ impl Connection {
             return;
         }
         let gap = now - h.last_data_at;
-        let timeout = h.timeout(lag);
-        if gap < timeout {
+        if gap < SHORTEST_TIMEOUT || gap < h.timeout(lag) {
             return;
         }
         h.rare.idle.0 += 1;
@@ -285,12 +257,21 @@ impl Connection {
         h.round_peak = 0;
     }
 
+    /// What the handshake lets a packet of this direction carry, as soon as both sides of it are known.
+    #[inline]
+    fn find_limit(&mut self, dir: usize) {
+        if self.halves[dir].limit == 0
+            && let Some(limit) = segment_limit(&self.halves, dir)
+        {
+            self.halves[dir].limit = limit;
+            self.halves[dir].find_full_size();
+        }
+    }
+
     /// Data leaves right after a late ACK: it had stood waiting for it.
     #[inline]
     pub(super) fn released(&mut self, dir: usize, s: &Segment, now: u64, lag: u64) {
-        if self.halves[dir].limit == 0 {
-            self.halves[dir].limit = segment_limit(&self.halves, dir).unwrap_or(0);
-        }
+        self.find_limit(dir);
         // What the peer sent behind its ACK: the application may have had nothing to send until that came.
         let question = self.halves[1 - dir].last_data_at;
         let h = &mut self.halves[dir];

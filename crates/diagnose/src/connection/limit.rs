@@ -57,16 +57,18 @@ impl Connection {
             return (State::Known(Limit::ReceiveWindow), dir);
         }
         // Both parts of the path under load against both at rest. 1 ms and a quarter: what scheduling adds on a LAN.
-        let rest = h.rtt.base().unwrap_or(0).saturating_add(p.rtt.base().unwrap_or(0));
-        let load =
-            h.rtt.loaded().or(h.rtt.base()).unwrap_or(0).saturating_add(p.rtt.loaded().or(p.rtt.base()).unwrap_or(0));
-        let queued = load > rest.saturating_add(rest / 4 + 1_000_000);
+        let queued = || {
+            let (there, back) = (h.rtt.base().unwrap_or(0), p.rtt.base().unwrap_or(0));
+            let rest = there.saturating_add(back);
+            let load = h.rtt.loaded().unwrap_or(there).saturating_add(p.rtt.loaded().unwrap_or(back));
+            load > rest.saturating_add(rest / 4 + 1_000_000)
+        };
         if !h.is_full(h.last_payload) || h.fin.is_some() {
             // The last of the data has been sent, but the bottleneck is still at work on what stands in its queue.
-            let draining = queued && h.in_flight() / 4 >= size.max(1);
+            let draining = h.in_flight() / 4 >= size.max(1) && queued();
             return (if draining { State::Known(Limit::PathRate) } else { State::Waiting }, dir);
         }
-        let limit = if queued {
+        let limit = if queued() {
             Limit::PathRate
         } else if h.past_slow_start {
             Limit::CongestionWindow
@@ -94,11 +96,12 @@ impl Connection {
         match state {
             State::Known(Limit::Handshake) => self.budgets[TO_SERVER].add(Limit::Handshake, elapsed),
             State::Known(limit) => {
-                let path = self.halves[of].rtt.smoothed().unwrap_or(0).saturating_add(lag).max(2_000_000);
-                // New data after more than an RTT in which nothing happened: nothing but the application released it.
+                // New data after more than an RTT, and 2 ms, in which nothing happened: nothing but the application
+                // released it.
                 let by_itself = new
+                    && elapsed > 2_000_000
                     && dir == of
-                    && elapsed > path
+                    && elapsed > self.halves[of].rtt.smoothed().unwrap_or(0).saturating_add(lag)
                     && matches!(limit, Limit::SlowStart | Limit::CongestionWindow | Limit::PathRate);
                 let limit = if by_itself { Limit::Application } else { limit };
                 budget.add(limit, elapsed);

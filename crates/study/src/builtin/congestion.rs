@@ -169,7 +169,8 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
 fn range(values: &[f64], words: impl Fn(f64) -> String) -> Option<String> {
     let middle = stats::median(values)?;
     let (low, high) = values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(*v), h.max(*v)));
-    Some(format!("{} ({} … {})", words(middle), words(low), words(high)))
+    let (middle, low, high) = (words(middle), words(low), words(high));
+    Some(if low == high { middle } else { format!("{middle} ({low} … {high})") })
 }
 
 /// How each congestion control's goodput, queueing and retransmissions compare over all paths of a plan.
@@ -210,7 +211,7 @@ fn single(given: Given<'_>) -> Vec<String> {
             if !words.is_empty() {
                 let among = if factor == "queue" { " without loss" } else { "" };
                 sentences.push(format!(
-                    "{}, {factor} {level}{among}: median {what} over the paths (and range): {}",
+                    "{}, {factor} {level}{among}: {what}, median over the paths and range: {}",
                     given.plan.name,
                     words.join("; ")
                 ));

@@ -29,6 +29,9 @@ const ALL: [u32; 32] = [
     1_447, 1_448, 1_449, 1_500, 2_000, 2_894, 2_895, 2_896, 4_096, 16_384, 65_536,
 ];
 
+/// Trials at a size, below which chance alone could set two sizes apart.
+const FEWEST: usize = 3;
+
 /// Exchanges of a fraction of a second vary on a busy machine; a stall is a matter of several times.
 const SMALLEST: f64 = 1.3;
 
@@ -84,7 +87,7 @@ fn plans(quick: bool) -> Vec<Plan> {
             &[("workload", "rr"), ("request", "4")],
         ),
         plan(
-            "crr through the same path, by write pattern and option",
+            "crr at fewer sizes through the same path, by write pattern and option",
             vec![Factor::new("response_writes", [1, 2]), Factor::new("socket", options), Factor::new("response", some)],
             &[&path[..], &[("workload", "crr")]].concat(),
         ),
@@ -136,6 +139,7 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
         });
     }
     c.tables.push(beside);
+    c.notes.extend(held_up(study, trials));
     c.notes.push(
         "predicted: one exchange takes a round trip (with a connection each two) and the time of its frames on the wire; where \
          Nagle's rule holds the second write it waits for the ACK of the first, which the client delays by 40 ms, or sends at \
@@ -153,6 +157,7 @@ fn curves(part: usize, plan: &Plan, trials: &[Trial], c: &mut Conclusion) {
     let sizes: Vec<f64> = plan.factors[2].levels.iter().filter_map(|l| l.parse().ok()).collect();
     let mut head: Vec<String> = vec!["response bytes".into()];
     let mut columns: Vec<Vec<String>> = vec![plan.factors[2].levels.clone()];
+    let (mut fewest, mut most) = (usize::MAX, 0);
     for (w, writes) in plan.factors[0].levels.iter().enumerate() {
         for (o, option) in plan.factors[1].levels.iter().enumerate() {
             let curve = format!(
@@ -180,10 +185,17 @@ fn curves(part: usize, plan: &Plan, trials: &[Trial], c: &mut Conclusion) {
                 let Some((before, beyond)) = at(step.after).zip(at(step.at)) else { return false };
                 let agrees = (step.ratio > 1.0) == (beyond > before);
                 step.ratio = beyond / before;
-                agrees && step.ratio.max(1.0 / step.ratio) >= SMALLEST
+                agrees && step.ratio.max(1.0 / step.ratio) >= SMALLEST && apart(&points, step.after, step.at)
             });
+            let least = sizes.iter().map(|s| points.iter().filter(|p| p.0 == *s).count()).min().unwrap_or(0);
+            if least < FEWEST {
+                c.verdict.push(format!(
+                    "{curve}: too few trials to look for steps (n = {least} at some size, {FEWEST} are needed)"
+                ));
+                steps.clear();
+            }
             let stalled = slow(part, plan, trials, [w, o]);
-            if steps.is_empty() {
+            if steps.is_empty() && least >= FEWEST {
                 c.verdict.push(format!(
                     "{curve}: no step of 30 % or more from {} to {} bytes{stalled}",
                     sizes[0],
@@ -203,20 +215,56 @@ fn curves(part: usize, plan: &Plan, trials: &[Trial], c: &mut Conclusion) {
                 ));
                 c.steps.push((curve.clone(), step));
             }
-            head.extend([curve, "predicted".into()]);
+            head.push(curve.split_once(", ").map_or_else(|| curve.clone(), |(_, rest)| rest.to_owned()));
             let column = (0..sizes.len()).map(|i| {
                 let values: Vec<f64> =
                     analysis::by_block(trials, part, &[w, o, i], &plan.response).into_values().collect();
-                stats::median(&values).map_or_else(|| "-".into(), |m| format!("{m:.1} (n = {})", values.len()))
+                (fewest, most) = (fewest.min(values.len()), most.max(values.len()));
+                let predicted =
+                    conclusion::prediction(plan, &[w, o, i]).map_or_else(|| "-".into(), |p| format!("{p:.1}"));
+                stats::median(&values).map_or_else(|| "-".into(), |m| format!("{m:.1} ({predicted})"))
             });
             columns.push(column.collect());
-            let predicted = (0..sizes.len())
-                .map(|i| conclusion::prediction(plan, &[w, o, i]).map_or_else(|| "-".into(), |p| format!("{p:.1}")));
-            columns.push(predicted.collect());
         }
     }
     let rows = (0..sizes.len()).map(|i| columns.iter().map(|column| column[i].clone()).collect()).collect();
-    c.tables.push(Table { title: format!("{}: transactions a second, median", plan.name), head, rows });
+    let n = if fewest == most { most.to_string() } else { format!("{fewest} to {most}") };
+    c.tables.push(Table {
+        title: format!("{}: transactions a second, median of n = {n} (predicted)", plan.name),
+        head,
+        rows,
+    });
+}
+
+/// Whether every trial at one size is above every one at the other: a machine with other work makes single trials slow at any
+/// size, and a step that some trials do not show is none.
+fn apart(points: &[(f64, f64)], one: f64, other: f64) -> bool {
+    let of = |size: f64| points.iter().filter(move |p| p.0 == size).map(|p| p.1);
+    let least = |size: f64| of(size).fold(f64::INFINITY, f64::min);
+    let most = |size: f64| of(size).fold(f64::NEG_INFINITY, f64::max);
+    most(one) < least(other) || most(other) < least(one)
+}
+
+/// Whether something in the packets of a trial accounts for its being slow.
+fn explained(trial: &Trial) -> bool {
+    trial.evidence.findings.iter().any(|f| f.cost_ns > 0 && !OF_EVERY_EXCHANGE.contains(&f.kind.as_str()))
+}
+
+/// How many trials stayed below half of what was predicted without a cause in their packets.
+fn held_up(study: &Study, trials: &[Trial]) -> Option<String> {
+    let slow = |t: &&Trial| {
+        let predicted = study.plans.get(t.part).and_then(|p| conclusion::prediction(p, &t.levels));
+        let rate = t.response("transactions");
+        t.counts() && predicted.zip(rate).is_some_and(|(p, r)| r < p / 2.0) && !explained(t)
+    };
+    let n = trials.iter().filter(slow).count();
+    (n > 0).then(|| {
+        format!(
+            "{n} of {} trials stayed below half of their prediction, and their packets show no cause: this machine was busy \
+             with other work. Run the study on an idle one",
+            trials.len()
+        )
+    })
 }
 
 /// What any exchange shows where one side waits for the other, which is no cause of a break.
@@ -258,5 +306,19 @@ fn slow(part: usize, plan: &Plan, trials: &[Trial], [w, o]: [usize; 2]) -> Strin
         ),
         Some(m) => format!(", median {m:.1} a second"),
         None => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_is_there_in_every_trial_or_not_at_all() {
+        let calm = [(723.0, 22.5), (723.0, 22.4), (723.0, 22.6), (724.0, 900.0), (724.0, 880.0), (724.0, 910.0)];
+        assert!(apart(&calm, 723.0, 724.0) && apart(&calm, 724.0, 723.0));
+        // The median says a factor of three; one trial that was held up at either size says nothing of the size.
+        let busy = [(723.0, 870.0), (723.0, 300.0), (723.0, 290.0), (724.0, 900.0), (724.0, 880.0), (724.0, 310.0)];
+        assert!(!apart(&busy, 723.0, 724.0));
     }
 }

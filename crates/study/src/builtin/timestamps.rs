@@ -119,6 +119,7 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
             table.title = format!("{}: {name}", plan.name);
             c.tables.push(table);
         }
+        c.tables.extend(conclusion::ping_distributions(LOADED, plan, trials));
         c.charts.extend(conclusion::ping_charts(LOADED, plan, trials));
     }
     c.tables.extend(headers(study, trials));

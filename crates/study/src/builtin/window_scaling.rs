@@ -101,6 +101,19 @@ fn charts(part: usize, plan: &Plan, trials: &[Trial]) -> Vec<Chart> {
     charts
 }
 
+/// All of it in a sentence: how many times the goodput, from the shortest delay to the longest.
+fn worth(compared: &[Compared]) -> Option<String> {
+    let times = |c: &Compared| {
+        let place = c.what.split(':').next().unwrap_or(&c.what);
+        let times = 1.0 / (1.0 + c.comparison.ratio.value);
+        format!("{times:.*} times at {place}", if times < 10.0 { 2 } else { 0 })
+    };
+    let (first, last) = (compared.first()?, compared.last()?);
+    let middle = compared.iter().find(|c| c.what.starts_with("12.7ms"));
+    let words: Vec<String> = [Some(first), middle, Some(last)].into_iter().flatten().map(times).collect();
+    Some(format!("With window scaling goodput on 1 Gbit/s is {}", words.join(", ")))
+}
+
 /// What scaling takes of memory at the longest delay that was measured.
 fn cost(study: &Study, trials: &[Trial], seed: u64) -> Option<String> {
     let (part, plan) = study.plans.iter().enumerate().next_back()?;
@@ -146,7 +159,7 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
             let predict = |level: usize| conclusion::prediction(plan, &[d, level]);
             if let Some(comparison) = analysis::compare(trials, part, [&[d, 0], &[d, 1]], "goodput", seed) {
                 let predicted = predict(0).zip(predict(1)).map(|(on, off)| off / on - 1.0);
-                let what = format!("Window scaling off at one side ({delay} each way)");
+                let what = format!("{delay} each way: window scaling off at one side");
                 let holm_p = comparison.student_p;
                 c.compared.push(Compared { what, response: "goodput".into(), comparison, holm_p, predicted });
             }
@@ -205,6 +218,7 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
     }
     conclusion::correct(&mut c.compared);
     c.verdict = c.compared.iter().map(Compared::sentence).collect();
+    c.verdict.splice(0..0, worth(&c.compared));
     c.tables.extend([beside, ceiling, memory]);
     c.verdict.extend(cost(study, trials, seed));
     c.notes.push(format!(

@@ -185,9 +185,7 @@ impl Connection {
         let (mut last, mut count) = (begin, 0u64);
         loop {
             for _ in 0..turn {
-                stamping.before();
-                self.client.write_all(&self.data).map_err(step("send"))?;
-                stamping.after(&self.client, self.data.len())?;
+                stamping.send(&self.client, &self.data)?;
             }
             count += turn;
             if self.load == Load::Exchange {

@@ -1,10 +1,11 @@
 //! The application that stamps its own sends with `SO_TIMESTAMPING`.
 
+use std::io::{IoSlice, Write as _};
 use std::net::TcpStream;
 use std::os::fd::AsRawFd as _;
 
-use model::{Instant, Realtime};
-use timestamping::{ErrorQueue, Matcher, Report, Request, Room, Stages, now};
+use model::Realtime;
+use timestamping::{Enabled, ErrorQueue, Matcher, Report, Request, Room, SendOptions, Stages, now};
 
 use crate::Error;
 
@@ -15,8 +16,17 @@ pub(super) enum Stamps {
     None,
     /// All stages of every send, read with one `recvmsg` a message after each send: what a program does that knows no better.
     Plain,
+    /// All stages of every send, made and never read: the queue is full, and the kernel makes each stamp and throws it away.
+    Unread,
+    /// All stages of every send, taken off the queue in batches after so many sends, with no room for what they say: the least that
+    /// reading can cost.
+    Unseen(u32),
     /// All stages of every send, read in batches by the library after so many sends and put to their sends.
     Batched(u32),
+    /// The same of the stage `ack` alone.
+    Ack(u32),
+    /// The same of all stages of one send in so many, read after eight of those.
+    Sampled(u32),
 }
 
 pub(super) fn error(error: timestamping::Error) -> Error {
@@ -27,54 +37,71 @@ pub(super) fn error(error: timestamping::Error) -> Error {
 pub(super) struct Stamping {
     stamps: Stamps,
     batch: Option<(ErrorQueue, Matcher<()>)>,
+    enabled: Option<Enabled>,
     sends: u32,
-    at: Option<Instant<Realtime>>,
 }
 
 impl Stamping {
     pub fn begin(socket: &TcpStream, stamps: Stamps) -> Result<Self, Error> {
         let all = Stages::SCHED | Stages::DRIVER | Stages::ACK;
-        let batch = match stamps {
+        let request = match stamps {
             Stamps::None => None,
-            Stamps::Plain => {
-                Request::new().transmit(all).with_payload().enable(socket).map_err(error)?;
-                None
-            }
-            Stamps::Batched(_) => {
-                let enabled = Request::new().transmit(all).enable(socket).map_err(error)?;
-                let queue = ErrorQueue::new(Room { payload: 0, ..Room::default() });
-                Some((queue, Matcher::new(enabled.counting(), enabled.stages(), 4096)))
-            }
+            Stamps::Plain => Some(Request::new().transmit(all).with_payload()),
+            Stamps::Unread | Stamps::Unseen(_) | Stamps::Batched(_) => Some(Request::new().transmit(all)),
+            Stamps::Ack(_) => Some(Request::new().transmit(Stages::ACK)),
+            Stamps::Sampled(_) => Some(Request::new().transmit_per_send(all)),
         };
-        Ok(Self { stamps, batch, sends: 0, at: None })
+        let enabled = request.map(|request| request.enable(socket)).transpose().map_err(error)?;
+        let matched = matches!(stamps, Stamps::Batched(_) | Stamps::Ack(_) | Stamps::Sampled(_));
+        let batch = enabled.filter(|_| matched).map(|enabled| {
+            let queue = ErrorQueue::new(Room { payload: 0, ..Room::default() });
+            (queue, Matcher::new(enabled.counting(), enabled.stages(), 4096))
+        });
+        Ok(Self { stamps, batch, enabled, sends: 0 })
     }
 
-    /// Just before a send.
-    pub fn before(&mut self) {
-        if self.batch.is_some() {
-            self.at = Some(now::<Realtime>());
-        }
-    }
-
-    /// Just after one of `bytes`.
-    pub fn after(&mut self, socket: &TcpStream, bytes: usize) -> Result<(), Error> {
-        if let (Some((_, matcher)), Some(at)) = (&mut self.batch, self.at) {
-            matcher.sent(bytes, at, ());
-        }
-        match self.stamps {
-            Stamps::None => return Ok(()),
-            Stamps::Plain => return read_plainly(socket),
-            Stamps::Batched(every) => {
-                self.sends += 1;
-                if !self.sends.is_multiple_of(every) {
-                    return Ok(());
-                }
+    /// Sends all of it, and reads stamps where that is due.
+    pub fn send(&mut self, mut socket: &TcpStream, data: &[u8]) -> Result<(), Error> {
+        let failed = |source| Error::System { step: "send", source };
+        self.sends = self.sends.wrapping_add(1);
+        match (self.stamps, self.enabled, &mut self.batch) {
+            (Stamps::Sampled(one_in), Some(_), Some((_, matcher))) if !self.sends.is_multiple_of(one_in) => {
+                socket.write_all(data).map_err(failed)?;
+                matcher.sent_unstamped(data.len());
             }
+            (Stamps::Sampled(_), Some(enabled), Some((_, matcher))) => {
+                let at = now::<Realtime>();
+                let options = SendOptions { stages: Some(enabled.stages()), ..SendOptions::default() };
+                let sent = enabled.send(socket, &[IoSlice::new(data)], &options).map_err(error)?;
+                matcher.sent(sent, at, ());
+                socket.write_all(&data[sent..]).map_err(failed)?;
+                matcher.sent_unstamped(data.len() - sent);
+            }
+            (_, _, Some((_, matcher))) => {
+                let at = now::<Realtime>();
+                socket.write_all(data).map_err(failed)?;
+                matcher.sent(data.len(), at, ());
+            }
+            _ => socket.write_all(data).map_err(failed)?,
         }
-        self.read(socket)
+        let every = match self.stamps {
+            Stamps::None | Stamps::Unread => return Ok(()),
+            Stamps::Plain => 1,
+            Stamps::Unseen(every) | Stamps::Batched(every) | Stamps::Ack(every) => every,
+            Stamps::Sampled(one_in) => 8 * one_in,
+        };
+        if self.sends.is_multiple_of(every) { self.read(socket) } else { Ok(()) }
     }
 
     fn read(&mut self, socket: &TcpStream) -> Result<(), Error> {
+        match self.stamps {
+            Stamps::Plain => return read_plainly(socket),
+            Stamps::Unseen(_) => {
+                take_unseen(socket);
+                return Ok(());
+            }
+            _ => {}
+        }
         let Some((queue, matcher)) = &mut self.batch else { return Ok(()) };
         let stamp = |report: Result<Report<'_>, _>| {
             if let Ok(Report::Stamp(stamp)) = report {
@@ -88,11 +115,10 @@ impl Stamping {
 
     /// Turns them off and empties the queue.
     pub fn end(mut self, socket: &TcpStream) -> Result<(), Error> {
-        match self.stamps {
-            Stamps::None => return Ok(()),
-            Stamps::Plain => read_plainly(socket)?,
-            Stamps::Batched(_) => self.read(socket)?,
+        if self.stamps == Stamps::None {
+            return Ok(());
         }
+        self.read(socket)?;
         let off: libc::c_int = 0;
         let (level, option) = (libc::SOL_SOCKET, libc::SO_TIMESTAMPING);
         let size = size_of_val(&off) as libc::socklen_t;
@@ -102,6 +128,17 @@ impl Stamping {
         }
         read_plainly(socket)
     }
+}
+
+/// Takes everything off the error queue without a look at it.
+fn take_unseen(socket: &TcpStream) {
+    const MESSAGES: usize = 64;
+    // SAFETY: all zeroes are valid headers: no address, no data, no control messages.
+    let mut headers: [libc::mmsghdr; MESSAGES] = unsafe { std::mem::zeroed() };
+    let (first, none) = (headers.as_mut_ptr(), std::ptr::null_mut());
+    let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
+    // SAFETY: the headers outlive the call and point to nothing.
+    while unsafe { libc::recvmmsg(socket.as_raw_fd(), first, MESSAGES as _, flags as _, none) } == MESSAGES as i32 {}
 }
 
 /// One message a call, until there is none.

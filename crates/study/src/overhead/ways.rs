@@ -55,9 +55,9 @@ impl Way {
         Self { reference: Some(reference), ..self }
     }
 
-    /// Whether it can be told of this load.
-    pub(super) fn suits(&self, _: Load) -> bool {
-        true
+    /// Whether it can be told of this load. Stamps that nobody reads fill the socket's memory, in which an answer would find no room.
+    pub(super) fn suits(&self, load: Load) -> bool {
+        self.stamps != Stamps::Unread || load != Load::Exchange
     }
 }
 
@@ -88,7 +88,7 @@ pub const TAGGED: &str = "tagged";
 pub const EVERY: &str = "every";
 
 /// All of them. A further way of tracing is one more entry.
-pub static ALL: [Way; 18] = [
+pub static ALL: [Way; 22] = [
     Way::new(NOTHING, "nothing", |_, _| Ok(Box::new(Nobody))),
     Way::new(AGAIN, "nothing, again (A/A)", |_, _| Ok(Box::new(Nobody))),
     // No connection can have port 0.
@@ -121,6 +121,14 @@ pub static ALL: [Way; 18] = [
         .reference("-20 %"),
     Way::new("so_timestamping_batched", "SO_TIMESTAMPING, our library, batches of 32", |_, _| Ok(Box::new(Nobody)))
         .stamps(Stamps::Batched(32)),
+    Way::new("so_timestamping_unseen", "its floor: batches of 32 taken off unseen", |_, _| Ok(Box::new(Nobody)))
+        .stamps(Stamps::Unseen(32)),
+    Way::new("so_timestamping_unread", "its floor without reading: made, never read", |_, _| Ok(Box::new(Nobody)))
+        .stamps(Stamps::Unread),
+    Way::new("so_timestamping_ack", "our library, stage ack alone", |_, _| Ok(Box::new(Nobody)))
+        .stamps(Stamps::Ack(32)),
+    Way::new("so_timestamping_100", "our library, 1 send in 100", |_, _| Ok(Box::new(Nobody)))
+        .stamps(Stamps::Sampled(100)),
     Way::new("tcpdump", "tcpdump -i lo -w /dev/null", |_, c| Tcpdump::find(c.others)),
 ];
 

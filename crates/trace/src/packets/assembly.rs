@@ -134,8 +134,16 @@ impl Assembly {
         let queue = self.queues.entry(datagram.socket).or_default();
         if queue.apart.is_none() && queued.is_none_or(|bytes| bytes == 0) {
             // Nothing lies before it: the next reading is of this one.
-            queue.apart = Some(if number == 0 { 0 } else { queue.reads.wrapping_sub(number) });
-            queue.early.clear();
+            let ready = match datagram.stamps {
+                DatagramStamps::Received { ready, .. } => ready,
+                DatagramStamps::Sent { .. } => None,
+            };
+            // Its own reading may have been told of already.
+            let read_before =
+                queue.early.iter().filter(|(_, at, _)| Some(*at) < ready).map(|(n, ..)| n.wrapping_add(1)).max();
+            let next = read_before.or_else(|| queue.early.iter().map(|(n, ..)| *n).min()).unwrap_or(queue.reads);
+            queue.apart = Some(next.wrapping_sub(number));
+            queue.early.retain(|(n, ..)| *n >= next);
         }
         let Some(apart) = queue.apart else {
             self.no_read += 1;
@@ -172,12 +180,10 @@ impl Assembly {
             self.waiting -= 1;
             return self.finish_read(datagram, at, owner, out);
         }
-        if queue.apart.is_some() {
-            if queue.early.len() == EARLY {
-                queue.early.pop_front();
-            }
-            queue.early.push_back((number, at, owner));
+        if queue.early.len() == EARLY {
+            queue.early.pop_front();
         }
+        queue.early.push_back((number, at, owner));
     }
 
     fn finish_read(&mut self, mut datagram: Datagram, at: Instant<Monotonic>, owner: Owner, out: &mut VecDeque<Event>) {
@@ -199,12 +205,18 @@ impl Assembly {
         datagrams.into_values().for_each(|datagram| self.datagram(datagram, out));
     }
 
-    /// Gives up everything that waits.
+    /// Gives up everything that waits. More may be taken after it: the sockets go on counting from where they are.
     pub fn finish(&mut self, out: &mut VecDeque<Event>) {
         let mut ids: Vec<_> = self.streams.keys().chain(self.queues.keys()).copied().collect();
         ids.sort_unstable();
         ids.dedup();
-        ids.into_iter().for_each(|id| self.gone(id, out));
+        for id in ids {
+            let reads = self.queues.get(&id).map(|queue| queue.reads);
+            self.gone(id, out);
+            if let Some(reads) = reads {
+                self.queues.insert(id, Queue { reads, ..Queue::default() });
+            }
+        }
     }
 
     fn done(&mut self, packet: Packet, out: &mut VecDeque<Event>) {
@@ -348,6 +360,36 @@ mod tests {
         bench.take(&raw(19, 1, [1, 2, 30]));
         bench.take(&note(20, 2, 40));
         assert_eq!(bench.reads(), [None, Some(40)]);
+    }
+
+    #[test]
+    fn what_lay_there_before_and_was_read_before_the_first_arrival_does_not_shift() {
+        let mut bench = Bench::new();
+        bench.take(&note(20, 0, 5));
+        bench.take(&note(20, 1, 6));
+        bench.take(&raw(19, 0, [7, 8, 9]));
+        bench.take(&note(20, 2, 20));
+        assert_eq!(bench.reads(), [Some(20)]);
+    }
+
+    #[test]
+    fn after_a_pause_the_socket_counts_on() {
+        let mut bench = Bench::new();
+        for number in 0..3 {
+            bench.take(&raw(19, number, [1, 2, 10 + u64::from(number)]));
+            bench.take(&note(20, number, 20 + u64::from(number)));
+        }
+        assert_eq!(bench.reads(), [Some(20), Some(21), Some(22)]);
+        bench.assembly.finish(&mut bench.out);
+        // What came meanwhile is read first.
+        bench.take(&note(20, 3, 60));
+        bench.take(&raw(19, 3, [1, 2, 70]));
+        bench.take(&note(20, 4, 80));
+        assert_eq!(bench.reads(), [Some(80)]);
+        bench.assembly.finish(&mut bench.out);
+        bench.take(&raw(19, 4, [1, 2, 170]));
+        bench.take(&note(20, 5, 180));
+        assert_eq!(bench.reads(), [Some(180)]);
     }
 
     #[test]

@@ -172,8 +172,11 @@ pub struct Packets {
     /// System calls are seen to begin.
     calls: bool,
     unfinished: u64,
-    _stamps: Option<OwnedFd>,
-    _object: Object,
+    /// What to attach, and where.
+    attached: Vec<(&'static str, At)>,
+    cgroup: File,
+    stamps: Option<OwnedFd>,
+    object: Object,
 }
 
 /// A loaded object, the programs in it that are to be attached, and what it does without.
@@ -197,22 +200,21 @@ impl Packets {
             missing.push(format!("stage driver_rx of datagrams: the kernel takes no receive stamps: {error}"));
             None
         });
+        let cgroup = cgroup.try_clone().map_err(Error::system("cannot hold the cgroup"))?;
         let reasons = Reasons::of_this_kernel().unwrap_or_else(|| {
             missing.push("names of drop reasons: the kernel's type information has no enum skb_drop_reason".into());
             Reasons::default()
         });
         let calls = attach.iter().any(|(program, _)| *program == CALLS);
-        let (mut links, mut passes) = (Vec::new(), Vec::new());
-        for (program, at) in attach {
-            match at {
-                At::Section => links.push(object::attach(&object, program)?),
-                At::Passes => passes.push(object::attach(&object, program)?),
-                At::Cgroup => links.push(object::attach_cgroup(&object, program, cgroup)?),
-            }
+        let mut passes = Vec::new();
+        for &(program, _) in attach.iter().filter(|(_, at)| *at == At::Passes) {
+            passes.push(object::attach(&object, program)?);
         }
-        let packets = Self {
-            links,
+        let mut packets = Self {
+            links: Vec::new(),
             passes,
+            attached: attach,
+            cgroup,
             losses: object::map(&object, "packet_losses")?,
             on_way: object::map(&object, "on_way")?,
             arriving: object::map(&object, "arriving")?,
@@ -220,10 +222,30 @@ impl Packets {
             wanted,
             calls,
             unfinished: 0,
-            _stamps: stamps,
-            _object: object,
+            stamps,
+            object,
         };
+        packets.attach()?;
         Ok((packets, Assembly::new(reasons)))
+    }
+
+    /// Attaches again after [`Packets::stop`] and [`Packets::give_up_rest`].
+    pub(crate) fn resume(&mut self) -> Result<(), Error> {
+        if self.wanted.udp {
+            self.stamps = receive::receive_stamps().ok();
+        }
+        self.attach()
+    }
+
+    fn attach(&mut self) -> Result<(), Error> {
+        for &(program, at) in &self.attached {
+            match at {
+                At::Section => self.links.push(object::attach(&self.object, program)?),
+                At::Cgroup => self.links.push(object::attach_cgroup(&self.object, program, &self.cgroup)?),
+                At::Passes => {}
+            }
+        }
+        Ok(())
     }
 
     /// Picks up the sockets that are there: after the sending side has done so, whose listeners are looked for.
@@ -262,6 +284,7 @@ impl Packets {
     /// Detaches everything; what was gathered stays to be read.
     pub(crate) fn stop(&mut self) {
         self.links.clear();
+        self.stamps = None;
     }
 
     /// Hands on what had not come to the driver, or to its socket's queue, when everything was detached.
@@ -270,6 +293,7 @@ impl Packets {
             let Ok(Some(bytes)) = self.on_way.lookup(&key, MapFlags::ANY) else { continue };
             assembly.take(&bytes, out)?;
             self.unfinished += 1;
+            let _ = self.on_way.delete(&key);
         }
         for cpu in self.arriving.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY).ok().flatten().unwrap_or_default() {
             if let Some((skb, record)) = cpu.split_first_chunk::<8>()
@@ -279,6 +303,8 @@ impl Packets {
                 self.unfinished += 1;
             }
         }
+        let nothing = vec![vec![0; self.arriving.value_size() as usize]; libbpf_rs::num_possible_cpus().unwrap_or(0)];
+        let _ = self.arriving.update_percpu(&0u32.to_ne_bytes(), &nothing, MapFlags::ANY);
         assembly.finish(out);
         Ok(())
     }

@@ -38,6 +38,7 @@ pub struct Receiving {
     links: Vec<Link>,
     programs: Vec<u32>,
     rows: MapHandle,
+    free: MapHandle,
     arrivals: MapHandle,
     losses: MapHandle,
     sizes: Sizes,
@@ -45,8 +46,8 @@ pub struct Receiving {
     unfinished: u64,
     no_ready: Option<String>,
     no_driver_rx: Option<String>,
-    _stamps: Option<OwnedFd>,
-    _object: Object,
+    stamps: Option<OwnedFd>,
+    object: Object,
 }
 
 impl Receiving {
@@ -67,16 +68,16 @@ impl Receiving {
             Ok(socket) => (Some(socket), None),
             Err(error) => (None, Some(format!("the kernel takes no receive stamps: {error}"))),
         };
-        let (mut links, mut programs) = (Vec::new(), Vec::new());
-        for program in NEEDED.into_iter().filter(|&p| p != "pick_up").chain(no_ready.is_none().then_some(READY)) {
-            links.push(object::attach(&object, program)?);
+        let mut programs = Vec::new();
+        for program in on_tracepoints(no_ready.is_none()) {
             programs.push(object::program_id(&object, program)?);
         }
         let pick_up = object::attach(&object, "pick_up")?;
-        let receiving = Self {
-            links,
+        let mut receiving = Self {
+            links: Vec::new(),
             programs,
             rows: object::map(&object, "receive_rows")?,
+            free: object::map(&object, "free_receive_rows")?,
             arrivals: object::map(&object, "arrivals")?,
             losses: object::map(&object, "receive_losses")?,
             sizes,
@@ -84,10 +85,26 @@ impl Receiving {
             unfinished: 0,
             no_ready,
             no_driver_rx,
-            _stamps: stamps,
-            _object: object,
+            stamps,
+            object,
         };
+        receiving.attach()?;
         Ok((receiving, pick_up))
+    }
+
+    /// Attaches again after [`Receiving::stop`] and [`Receiving::unread`].
+    pub(crate) fn resume(&mut self) -> Result<(), Error> {
+        if self.no_driver_rx.is_none() {
+            self.stamps = Some(receive_stamps().map_err(Error::system("cannot have received packets stamped"))?);
+        }
+        self.attach()
+    }
+
+    fn attach(&mut self) -> Result<(), Error> {
+        for program in on_tracepoints(self.no_ready.is_none()) {
+            self.links.push(object::attach(&self.object, program)?);
+        }
+        Ok(())
     }
 
     /// Why there is no `ready` stage; `None` where there is.
@@ -103,6 +120,7 @@ impl Receiving {
     /// Detaches everything; what was gathered stays to be read.
     pub(crate) fn stop(&mut self) {
         self.links.clear();
+        self.stamps = None;
     }
 
     /// Kernel memory of its maps, bytes.
@@ -140,14 +158,19 @@ impl Receiving {
         all.filter(|program| self.programs.contains(&program.id)).map(|program| program.recursion_misses).sum()
     }
 
-    /// What lies in the sockets unread; to be asked once, after [`Receiving::stop`].
-    pub(crate) fn unread(&mut self) -> Vec<Receive> {
+    /// What lies in the sockets unread; to be asked after [`Receiving::stop`]. Takes all rows back.
+    pub(crate) fn unread(&mut self) -> Result<Vec<Receive>, Error> {
         let mut list = Vec::new();
+        let nothing = [0; size_of::<RawReceiveRow>()];
         for number in 0..self.sizes.rows {
             let row = self.rows.lookup(&number.to_ne_bytes(), MapFlags::ANY).ok().flatten();
             let Some(row) = row.as_deref().and_then(RawReceiveRow::from_bytes).filter(|row| row.cookie != 0) else {
                 continue;
             };
+            self.rows
+                .update(&number.to_ne_bytes(), &nothing, MapFlags::ANY)
+                .and_then(|()| self.free.update(&[], &number.to_ne_bytes(), MapFlags::ANY))
+                .map_err(Error::bpf("cannot take a row of received bytes back"))?;
             let mut at = row.head;
             while at != row.tail {
                 let index = number * self.slots + (at & (self.slots - 1));
@@ -159,8 +182,13 @@ impl Receiving {
             }
         }
         self.unfinished += list.len() as u64;
-        list
+        Ok(list)
     }
+}
+
+/// The programs to be attached to tracepoints.
+fn on_tracepoints(with_ready: bool) -> impl Iterator<Item = &'static str> {
+    NEEDED.into_iter().filter(|&program| program != "pick_up").chain(with_ready.then_some(READY))
 }
 
 /// Loads the object; where the kernel has no tracepoint for `ready`, without that and with the reason.

@@ -137,7 +137,10 @@ static __always_inline struct receive_row *row_of(struct sock *sk, __u32 *number
 	known = bpf_sk_storage_get(&receivers, sk, NULL, 0);
 	if (known) {
 		*number = *known;
-		return receive_row_at(*number);
+		row = receive_row_at(*number);
+		/* Another's, or nobody's, once user space has taken all rows back. */
+		if (!row || row->cookie == sk->__sk_common.skc_cookie.counter)
+			return row;
 	}
 	info = bpf_sk_storage_get(&sockets, sk, NULL, 0);
 	if (!info || info->row == NO_ROW)
@@ -154,10 +157,13 @@ static __always_inline struct receive_row *row_of(struct sock *sk, __u32 *number
 		return NULL;
 	}
 	row = receive_row_at(fresh);
-	if (!row || !bpf_sk_storage_get(&receivers, sk, &fresh, BPF_SK_STORAGE_GET_F_CREATE)) {
+	if (!known)
+		known = bpf_sk_storage_get(&receivers, sk, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!row || !known) {
 		bpf_map_push_elem(&free_receive_rows, &fresh, 0);
 		return NULL;
 	}
+	*known = fresh;
 	row->head = 0;
 	row->tail = 0;
 	row->ready_next = 0;
@@ -616,17 +622,20 @@ int pick_up(struct bpf_iter__tcp *ctx)
 SEC("tp_btf/tcp_destroy_sock")
 int BPF_PROG(destroyed, struct sock *sk)
 {
-	__u32 *known = bpf_sk_storage_get(&receivers, sk, NULL, 0);
 	struct walk walk = { .last = 1 };
 	struct receive_row *row;
 	struct tcp_sock *tp;
+	__u32 *known;
 
+	if (!((struct sock___receive *)sk)->sk_bpf_storage)
+		return 0;
+	known = bpf_sk_storage_get(&receivers, sk, NULL, 0);
 	if (!known)
 		return 0;
 	walk.number = *known;
 	row = receive_row_at(walk.number);
 	tp = TCP_SOCK(sk);
-	if (!row || !tp)
+	if (!row || !tp || row->cookie != sk->__sk_common.skc_cookie.counter)
 		return 0;
 	walk_begin(&walk, sk, tp);
 	bpf_loop(receive.slots, read_one, &walk, 0);

@@ -356,6 +356,52 @@ fn a_suspended_tracer_leaves_the_sockets_as_they_were_and_takes_up_again() {
 }
 
 #[test]
+fn a_suspended_tracer_of_everything_takes_up_again_with_the_same_programs() {
+    tier::needs!(Need::Root, BTF);
+    let ((mut client, mut server), (from, to)) = (pair(), {
+        let to = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let from = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        from.connect(to.local_addr().unwrap()).unwrap();
+        (from, to)
+    });
+    let ports = vec![server.local_addr().unwrap().port(), to.local_addr().unwrap().port()];
+    let target = Target { ports, ..Target::default() };
+    let config = Config { receive: true, packets: true, udp: true, ..traffic::config(target) };
+    let mut exchange = |n: usize| {
+        for _ in 0..n {
+            client.write_all(b"more").unwrap();
+            server.read_exact(&mut [0; 4]).unwrap();
+            from.send(b"one").unwrap();
+            to.recv(&mut [0; 3]).unwrap();
+        }
+    };
+    let mut trace = Trace::start(&config);
+    let told = |events: &[model::Event]| {
+        let mut told = [0; 4];
+        for event in events {
+            match event {
+                model::Event::Receive(r) if r.stamps.read.is_some() => told[0] += r.bytes,
+                model::Event::Packet(p) if p.direction == model::Direction::Sent => told[1] += p.bytes,
+                model::Event::Datagram(d) if d.direction() == model::Direction::Sent => told[2] += d.bytes,
+                model::Event::Datagram(d) if d.leg(model::DatagramLeg::Socket) != Ok(None) => told[3] += d.bytes,
+                _ => {}
+            }
+        }
+        told
+    };
+    for round in 1..=3 {
+        exchange(20);
+        trace.tracer.suspend(&mut |event| trace.events.push(event)).unwrap();
+        assert_eq!(told(&trace.events), [80, 80, 60, 60].map(|n| n * round), "{:?}", trace.tracer.lost());
+        exchange(20);
+        trace.tracer.resume().unwrap();
+    }
+    let (events, summary) = trace.finish();
+    assert_eq!(told(&events), [240, 240, 180, 180]);
+    assert_eq!((summary.lost.receive_unseen_bytes, summary.lost.packet_disorder), (0, 0));
+}
+
+#[test]
 fn what_a_tracer_that_was_killed_left_on_a_socket_is_taken_away_by_the_next() {
     tier::needs!(Need::Root, BTF);
     let (_client, server) = pair();

@@ -7,8 +7,10 @@ use crate::segment::{Flags, Network, TcpOptions};
 /// A time as printed, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Time {
-    /// Since 1970 (`-tt`, `-tttt`; the latter in the printing machine's zone, taken as UTC), or since the connection's start.
+    /// Since 1970 (`-tt`, `-tttt`; the latter in the printing machine's zone, taken as UTC).
     Absolute(u64),
+    /// Since the connection's start, in whole microseconds, as in the dumps of 1999.
+    Relative(u64),
     /// Since the packet before (`-ttt`).
     Since(u64),
     /// Since midnight.
@@ -83,13 +85,50 @@ pub(super) fn time(text: &str) -> Option<(Time, &str)> {
         let whole = seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?;
         return Some((Time::Absolute(whole.checked_add(fraction(digits)?)?), rest.trim_start()));
     }
-    let micros = first.parse::<u64>().ok()?.checked_mul(1_000)?;
-    Some((Time::Absolute(micros), rest.trim_start()))
+    let number = first.parse::<u64>().ok()?;
+    // Two blanks follow a packet's number (`--number`), and then its time, which has a blank of its own where it is a difference.
+    if let Some(stamped) = rest.strip_prefix(' ')
+        && stamped.trim_start().split(' ').next().is_some_and(|word| word.contains(['.', '-']))
+        && let Some(found) = time(stamped)
+    {
+        return Some(found);
+    }
+    Some((Time::Relative(number.checked_mul(1_000)?), rest.trim_start()))
+}
+
+/// Passes over the link header that `-e` prints before IPv4 and IPv6.
+pub(super) fn link(text: &str) -> &str {
+    let (first, _) = text.split_once(' ').unwrap_or((text, ""));
+    if first.len() != 17 || first.split(':').filter(|byte| u8::from_str_radix(byte, 16).is_ok()).count() != 6 {
+        return text;
+    }
+    let Some((_, rest)) = text.split_once(", ethertype IPv") else { return text };
+    // The last type is the one within the tags. What comes after it in the frame has none.
+    let rest = rest.split_once("), ").map_or(rest, |(_, rest)| rest);
+    match rest.strip_prefix("length ").and_then(|rest| rest.split_once(": ")) {
+        Some((_, rest)) => rest,
+        None => rest,
+    }
+}
+
+/// Whether a line that follows a packet is the first of its bytes as `-A` prints them: an IP header without what cannot be
+/// printed. Lines of payload follow, blank ones among them.
+pub(super) fn is_ascii_dump(text: &str) -> bool {
+    let mut letters = text.chars();
+    match letters.next() {
+        // Version 4 with a header of 20 bytes, and the type of service.
+        Some('E') => letters.next().is_some_and(|c| !c.is_ascii_alphanumeric()),
+        // Version 6.
+        Some('`') => true,
+        _ => false,
+    }
 }
 
 /// What `-v` prints in brackets, and what follows.
 pub(super) fn header(text: &str) -> (Option<Header>, &str) {
-    let Some(at) = text.find("IP (").or_else(|| text.find("IP6 (")) else { return (None, text) };
+    // After a link header, which told the version, the brackets come first.
+    let bare = text.starts_with('(').then_some(0);
+    let Some(at) = bare.or_else(|| text.find("IP (")).or_else(|| text.find("IP6 (")) else { return (None, text) };
     let inside_from = at + text[at..].find('(').unwrap_or(0) + 1;
     let mut depth = 1;
     let close = text[inside_from..].char_indices().find(|(_, c)| {
@@ -104,7 +143,7 @@ pub(super) fn header(text: &str) -> (Option<Header>, &str) {
     let network = Network {
         ttl: field("ttl").or_else(|| field("hlim")).and_then(|n| n.parse().ok()).unwrap_or(0),
         id: field("id").and_then(|n| n.parse().ok()),
-        dont_fragment: field("flags").map_or(text[at..].starts_with("IP6"), |f| f.contains("DF")),
+        dont_fragment: field("flags").map_or_else(|| field("hlim").is_some(), |f| f.contains("DF")),
         dscp: class >> 2,
         ecn: [crate::Ecn::NotEct, crate::Ecn::Ect1, crate::Ecn::Ect0, crate::Ecn::Ce][usize::from(class & 3)],
         tunnels: 0,

@@ -93,9 +93,13 @@ pub fn print(
     parallel::in_order(
         follower,
         threads,
-        |reports| reports.map(rank).collect::<Vec<_>>(),
+        |reports, ranks: &mut Vec<_>| {
+            ranks.clear();
+            ranks.extend(reports.map(rank));
+            Ok(())
+        },
         |ranks| {
-            order.extend(ranks);
+            order.extend_from_slice(ranks);
             Ok(())
         },
     )?;
