@@ -1,5 +1,7 @@
 //! Pages in a real browser: Debian's Chromium without a screen, in a network namespace without interfaces.
 
+mod synthetic;
+
 use std::path::Path;
 use std::process::Command;
 
@@ -122,6 +124,38 @@ fn attribute(dom: &str, name: &str) -> String {
     let key = format!("data-{name}=\"");
     let value = dom.split(&key).nth(1).unwrap_or_else(|| panic!("no {key} in {:.400}", dom));
     value.split('"').next().unwrap().to_owned()
+}
+
+/// A trace with every kind of record, as `trace` with all its options writes it.
+fn whole_trace(dir: &Path) -> Document {
+    let path = dir.join("run");
+    let mut writer = store::Writer::create(&path, synthetic::provenance()).unwrap();
+    let events = synthetic::trace(2, 300).into_iter().chain(synthetic::others(900, 40_000));
+    events.for_each(|e| writer.event(&e).unwrap());
+    let end = model::Instant::from_nanos(9_000_000_000);
+    writer.finish(end, model::Lost::default(), model::Coverage::default()).unwrap();
+    report::page::trace::document(HOSTILE, &store::Run::open(&path).unwrap()).unwrap()
+}
+
+#[test]
+fn the_page_of_a_trace_with_every_kind_of_record_is_drawn_whole() {
+    tier::needs!(Need::Root, Need::Program("chromium"), Need::Program("unshare"), Need::Program("timeout"));
+    let dir = tempfile::tempdir().unwrap();
+    let document = whole_trace(dir.path());
+    let plots = document.plots().count().to_string();
+    let path = dir.path().join("page.html");
+    let page = html::page(&[document], "test");
+    std::fs::write(&path, page.replacen("<title>", &format!("{WATCH}<title>"), 1)).unwrap();
+    for width in ["1200,900", "420,900"] {
+        let dom = chromium(dir.path(), &["--dump-dom", &format!("--window-size={width}")], &path);
+        assert_eq!(attribute(&dom, "wrong"), "", "at {width}");
+        assert_eq!(attribute(&dom, "requests"), "0");
+        assert_eq!((attribute(&dom, "plots"), attribute(&dom, "drawn")), (plots.clone(), plots.clone()), "at {width}");
+        assert_eq!(attribute(&dom, "broken"), "0", "an attribute is no number at {width}");
+        assert_eq!(attribute(&dom, "wide"), "no", "the page is wider than the window of {width}");
+        let marks: Vec<u32> = attribute(&dom, "marks").split(',').map(|n| n.parse().unwrap()).collect();
+        assert!(marks.iter().all(|n| *n > 5), "{marks:?}");
+    }
 }
 
 #[test]

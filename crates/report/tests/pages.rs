@@ -1,36 +1,20 @@
 //! Pages and comparisons of runs that were written for the purpose.
 
+mod synthetic;
+
 use std::path::Path;
 
 use model::{
     Comm, Connection, ConnectionId, Coverage, Event, Instant, Lost, Merged, Opening, Owner, Send, SenderState,
     SeqNumber, Stamps,
 };
-use report::document::Document;
+use report::document::{Block, Document};
 use report::family::Family;
 use report::page::{comparison, trace};
 use report::plot::image::{self, Letters};
+use report::plot::{Layer, Plot};
 use report::{Canvas, html, terminal};
-use store::{ClockReading, Provenance, Run, SamplingAsked, SamplingMethod, Writer};
-
-fn provenance() -> Provenance {
-    Provenance {
-        version: "0.0.0".into(),
-        command_line: vec!["wirelapse".into(), "trace".into(), "it's".into()],
-        kernel: "6.18.0".into(),
-        machine: "x86_64".into(),
-        cpus: 2,
-        backend: "timestamping".into(),
-        target: "port 80".into(),
-        sampling: SamplingAsked { method: SamplingMethod::Every, one_in: 1 },
-        max_rate: None,
-        clock: ClockReading { realtime_offset_ns: 0, realtime_offset_error_ns: 0 },
-        start_ns: 1_000_000_000,
-        receiving: None,
-        packets: None,
-        path: None,
-    }
-}
+use store::{Run, Writer};
 
 /// The nth send: its legs in nanoseconds, varied a little by a fixed rule.
 fn send(i: u64, [tcp, qdisc, network]: [u64; 3]) -> Send {
@@ -54,7 +38,7 @@ fn send(i: u64, [tcp, qdisc, network]: [u64; 3]) -> Send {
 }
 
 fn written(path: &Path, n: u64, legs: [u64; 3], finished: bool) {
-    let mut writer = Writer::create(path, provenance()).unwrap();
+    let mut writer = Writer::create(path, synthetic::provenance()).unwrap();
     for (id, remote) in [(1, "192.0.2.1:80"), (2, "192.0.2.2:80")] {
         let connection = Connection {
             id: ConnectionId(id),
@@ -76,6 +60,111 @@ fn written(path: &Path, n: u64, legs: [u64; 3], finished: bool) {
         writer.tick(Instant::from_nanos(u64::MAX / 2)).unwrap();
         std::mem::forget(writer);
     }
+}
+
+/// A run of every kind of record.
+fn written_whole(path: &Path, n: u64, late: u64) {
+    let mut writer = Writer::create(path, synthetic::provenance()).unwrap();
+    synthetic::trace(2, n / 2).iter().chain(&synthetic::others(n, late)).for_each(|e| writer.event(e).unwrap());
+    writer.finish(Instant::from_nanos(9_000_000_000), Lost::default(), Coverage::default()).unwrap();
+}
+
+fn plot<'a>(document: &'a Document, id: &str) -> &'a Plot {
+    document.plots().find(|p| p.id == id).unwrap_or_else(|| panic!("no plot {id}"))
+}
+
+#[test]
+fn every_kind_of_record_has_its_section_and_its_parts_add_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run");
+    written_whole(&path, 1_000, 40_000);
+    let document = page_of(&path);
+    assert!(document.warnings.is_empty(), "{:?}", document.warnings);
+    let titles: Vec<&str> = document.sections.iter().map(|s| s.title.as_str()).collect();
+    let families = Family::ALL.map(Family::title);
+    assert_eq!(titles[..families.len()], families);
+    assert!(titles.contains(&"Dropped on this host"), "{titles:?}");
+    // What tells most comes first, and names the part that took most.
+    assert!(document.verdict[0].contains("requests seen from the client") && document.verdict[0].contains("network"));
+    let ids: Vec<&str> = document.plots().map(|p| p.id.as_str()).collect();
+    let mut once = ids.clone();
+    once.sort_unstable();
+    once.dedup();
+    assert_eq!(once.len(), ids.len(), "two plots would be written to one file: {ids:?}");
+    for family in Family::ALL {
+        let prefix = if family == Family::Sends { String::new() } else { format!("{}-", family.key()) };
+        for name in ["cdf", "boxes", "shares", "over-time", "heat", "rate", "waterfalls"] {
+            let plot = plot(&document, &format!("{prefix}{name}"));
+            assert!(plot.caption.contains("n = ") || plot.caption.contains("n stands"), "{}", plot.caption);
+        }
+        // The first row is all records together: its parts cover 0 to 1 without a gap.
+        let mut spans: Vec<[f64; 2]> = plot(&document, &format!("{prefix}shares"))
+            .layers
+            .iter()
+            .filter_map(|l| match l {
+                Layer::Spans { items, .. } => items.iter().find(|s| s.at == 0.0).map(|s| [s.from, s.to]),
+                _ => None,
+            })
+            .collect();
+        spans.sort_by(|a, b| a[0].total_cmp(&b[0]));
+        assert!(spans[0][0] == 0.0 && (spans.last().unwrap()[1] - 1.0).abs() < 1e-4, "{family:?}: {spans:?}");
+        assert!(spans.windows(2).all(|w| (w[0][1] - w[1][0]).abs() < 1e-4), "{family:?}: {spans:?}");
+    }
+    let drops = document.sections.iter().find(|s| s.title == "Dropped on this host").unwrap();
+    let Some(Block::Table(table)) = drops.blocks.last() else { panic!("{drops:?}") };
+    let n: u64 = table.rows.iter().map(|r| r[0].parse::<u64>().unwrap()).sum();
+    assert_eq!(n, 3 * 10, "ten packets, ten datagrams sent, ten received: {table:?}");
+    let page = html::page(std::slice::from_ref(&document), "test");
+    assert!(page.matches("</script").count() == 3 && !page.contains("<img"));
+    let text = terminal::text(&CANVAS, &[document]);
+    assert!(text.is_ascii() && text.contains("Datagrams received") && text.contains("QDISC_DROP"), "{text}");
+}
+
+#[test]
+fn each_kind_is_compared_by_its_own_legs() {
+    let dir = tempfile::tempdir().unwrap();
+    let side = |name: &str, late| {
+        written_whole(&dir.path().join(name), 2_000, late);
+        comparison::read(name, &Run::open(&dir.path().join(name)).unwrap()).unwrap()
+    };
+    let (a, b) = (side("A", 10_000), side("B", 400_000));
+    let found = comparison::compare(&a, &b);
+    assert_eq!(found.kinds.iter().map(|k| k.family).collect::<Vec<_>>(), Family::ALL);
+    let (first, second) = ("10.0.0.2".parse().unwrap(), "2001:db8::b".parse().unwrap());
+    for (family, leg) in [
+        (Family::Receives, "wakeup"),
+        (Family::AtClient, "application"),
+        (Family::AtServer, "application"),
+        (Family::DatagramsReceived, "socket"),
+    ] {
+        let kind = found.of(family).unwrap();
+        let total = kind.total.as_ref().unwrap().difference_ns.unwrap();
+        // Those on the second connection are later by 390 µs: half of all; of requests, some of the others have no parts.
+        let truth = 390_000.0 * 1_000.0 / kind.n[1] as f64;
+        assert!((total.value / truth - 1.0).abs() < 0.02, "{family:?}: {total:?}");
+        let most = kind.explained.iter().find(|e| e.leg == leg).unwrap();
+        assert!((most.share.unwrap() - 1.0).abs() < 0.01, "{family:?}: {:?}", kind.explained);
+        assert!(kind.verdict[0].starts_with("B is slower than A"), "{:?}", kind.verdict);
+        assert!(kind.verdict.iter().any(|v| v.starts_with("90 % of ")), "{:?}", kind.verdict);
+        // It sits in the second connection and its peer, and all connections add up.
+        let at = |peer| kind.peers.iter().find(|p| p.peer == Some(peer)).unwrap().share.unwrap();
+        assert!(at(second) > 0.98 && at(first) < 0.02, "{:?}", kind.peers);
+        let shares: Vec<f64> = kind.connections.iter().map(|c| c.share.unwrap()).collect();
+        assert!((shares.iter().sum::<f64>() - 1.0).abs() < 0.02, "{shares:?}");
+    }
+    for family in [Family::Sends, Family::Packets, Family::DatagramsSent] {
+        let verdict = &found.of(family).unwrap().verdict[0];
+        assert!(verdict.starts_with("No difference"), "{family:?}: {verdict}");
+    }
+    let text = comparison::text(&CANVAS, &found, &a, &b);
+    assert!(text.contains("# Receives") && text.contains("# Datagrams received"), "{text}");
+    let json = serde_json::to_value(&found).unwrap();
+    assert_eq!(json["kinds"][1]["kind"], "receives");
+    // A run without receives is not compared by them, and that is said.
+    written(&dir.path().join("sends"), 500, [1_000, 500, 1_000_000], true);
+    let bare = comparison::read("sends", &Run::open(&dir.path().join("sends")).unwrap()).unwrap();
+    let found = comparison::compare(&a, &bare);
+    assert!(found.kinds.len() == 1 && found.warnings.iter().any(|w| w.contains("Receives")), "{:?}", found.warnings);
 }
 
 fn page_of(path: &Path) -> Document {

@@ -59,6 +59,49 @@ fn the_whole_report_fits_and_says_what_dominated() {
     }
 }
 
+#[test]
+fn receives_and_the_rest_fit_too_and_have_tables_by_connection() {
+    let mut events = synthetic::trace(2, 200);
+    events.extend(synthetic::others(600, 40_000));
+    let s = summary(&events);
+    for width in [80, 110, 140] {
+        for unicode in [true, false] {
+            let canvas = Canvas { width, colour: false, unicode };
+            let text = view::report(&canvas, &s, &facts());
+            for line in text.lines() {
+                assert!(line.width() <= width, "{width}: {} in {line:?}", line.width());
+            }
+            for part in [
+                "Receives: connections, busiest first",
+                "Requests seen from the client: connections",
+                "Packets: connections",
+                "Datagrams received: connections",
+                "The 5 slowest receives",
+                "The 5 slowest datagrams, received",
+            ] {
+                assert!(text.contains(part), "no {part:?} in\n{text}");
+            }
+            let rows = text.split("Receives: connections").nth(1).unwrap().lines().skip(2).take(2);
+            rows.for_each(|row| assert!(row.contains("300") && row.contains("424 KiB"), "{row}"));
+        }
+    }
+}
+
+#[test]
+fn the_live_table_shows_connections_of_receives_beside_those_of_sends() {
+    let mut events = synthetic::trace(12, 20);
+    events.extend(synthetic::others(100, 40_000).into_iter().filter(|e| matches!(e, Event::Receive(_))));
+    let s = summary(&events);
+    let rows = report::live::ROWS + report::live::ROWS_OF_RECEIVES;
+    let text = view::live(&PLAIN, &s, &facts(), rows.into());
+    assert!(text.contains("Connections, busiest first") && text.contains("Receives: connections"), "{text}");
+    assert!(text.lines().count() <= rows.into(), "{} lines\n{text}", text.lines().count());
+    // Where nothing is sent, all room is theirs.
+    let events = synthetic::others(100, 40_000).into_iter().filter(|e| matches!(e, Event::Receive(_)));
+    let text = view::live(&PLAIN, &summary(&events.collect::<Vec<_>>()), &facts(), rows.into());
+    assert!(text.contains("Receives: connections") && text.lines().count() <= rows.into(), "{text}");
+}
+
 fn strip(text: &str) -> String {
     let mut pieces = text.split("\x1b[");
     let first = pieces.next().unwrap_or("").to_owned();

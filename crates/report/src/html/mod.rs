@@ -155,8 +155,10 @@ fn block(out: &mut String, block: &Block, wide: bool, number: &mut usize) {
 
 /// Whether a cell is a figure, which is set to the right.
 fn is_figure(cell: &str) -> bool {
-    // A sentence can begin with a number too.
+    // A sentence can begin with a number too, and so does an address.
     cell.chars().count() <= 28
+        && !cell.contains(':')
+        && cell.matches('.').count() < 2
         && cell.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '−' | '-' | '+' | '—' | '<' | '>'))
 }
 

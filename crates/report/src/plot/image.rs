@@ -43,7 +43,7 @@ const WIDTH: u32 = 1_000;
 /// Pixels left of what is written.
 const MARGIN: i32 = 14;
 /// Pixels from one row of the legend to the next.
-const LEGEND_ROW: i32 = 18;
+const LEGEND_ROW: i32 = 20;
 const TITLE: u32 = 64;
 const LETTER: f64 = 13.0;
 

@@ -1,8 +1,9 @@
 //! A made-up trace, the same in every run.
 
 use model::{
-    Comm, Connection, ConnectionId, ConnectionTotals, Event, Instant, Merged, Nanos, Opening, Owner, Send, SenderState,
-    SeqNumber, Stamps, Wait, WaitReason,
+    Arrival, Basis, Comm, Connection, ConnectionId, ConnectionTotals, Datagram, DatagramStamps, Direction, DropReason,
+    Dropped, Event, Instant, Merged, Message, Moments, Nanos, Opening, Owner, Packet, Parts, Receive, Request, Role,
+    Send, SenderState, SeqNumber, Stamps, TcpFlags, Wait, WaitReason,
 };
 
 /// A generator of numbers that scatter well enough for test data (xorshift, Marsaglia 2003).
@@ -84,4 +85,106 @@ pub fn trace(connections: u64, sends: u64) -> Vec<Event> {
         events.push(Event::Closed { connection: ConnectionId(id), totals });
     }
     events
+}
+
+/// `n` receives, requests from both ends, packets and datagrams both ways, on the connections 1 and 2. The reading program is
+/// `late` ns late on the second, and on the average half as late. Each hundredth packet and datagram is dropped.
+#[allow(dead_code, reason = "not every test binary that has this module needs it")]
+pub fn others(n: u64, late: u64) -> Vec<Event> {
+    let mut random = Seeded(0xface);
+    let mut events = Vec::new();
+    let owner = |id: u64| Owner { pid: 4_000 + id as u32, comm: Comm::from("</script>") };
+    let message = |bytes| Message { first_seq: SeqNumber(1), bytes, pieces: 1 };
+    for i in 0..n {
+        let id = 1 + i % 2;
+        let Connection { local, remote, .. } = connection(id);
+        let start = 1_000_000_000 + i * 500_000;
+        let at = |ns: u64| Some(Instant::from_nanos(start + ns));
+        let noise = random.below(20_000);
+        let wakeup = 10_000 + noise + late * (id - 1);
+        let dropped = (i % 100 == 99).then(|| Dropped {
+            at: Instant::from_nanos(start + 5_000),
+            reason: DropReason(if i % 200 == 99 { "QDISC_DROP" } else { "<img src=x>" }.into()),
+        });
+        events.push(Event::Receive(Receive {
+            connection: ConnectionId(id),
+            reader: owner(id),
+            first_seq: SeqNumber(i as u32),
+            bytes: 1_448,
+            segments: 2,
+            stamps: Arrival { driver_rx: at(0), tcp_rx: at(1_000), ready: at(3_000), read: at(3_000 + wakeup) },
+            out_of_order: i % 50 == 0,
+            queued: 0,
+            buffer: 131_072,
+            buffer_used: 4_096,
+        }));
+        for (role, basis) in [(Role::Client, Basis::OwnAck), (Role::Server, Basis::Server)] {
+            let client = role == Role::Client;
+            let parts = Parts {
+                application: Nanos(wakeup),
+                kernel: Nanos(7_000),
+                network: client.then_some(Nanos(2_000_000)),
+                peer_application: client.then_some(Nanos(300_000)),
+                peer: None,
+                transfer: Nanos(1_000),
+            };
+            let whole = parts.sum().0;
+            let moments = match role {
+                Role::Client => Moments { sent: at(0), read: at(whole), ..Moments::default() },
+                Role::Server => Moments { arrived: at(0), left: at(whole), ..Moments::default() },
+            };
+            let (request, answer) = (message(200), message(4_000));
+            let parts = (i % 40 > 0).then_some(parts);
+            let connection = ConnectionId(id);
+            let one = Request { connection, role, owner: owner(id), request, answer, moments, parts, basis };
+            events.push(Event::Request(Box::new(one)));
+        }
+        events.push(Event::Packet(Box::new(Packet {
+            connection: ConnectionId(id),
+            local,
+            remote,
+            direction: Direction::Sent,
+            first_seq: SeqNumber(i as u32 * 1_448),
+            bytes: 1_448,
+            frame_bytes: 1_514,
+            segments: 1,
+            flags: TcpFlags(0x18),
+            retransmission: i % 30 == 0,
+            sched: at(0),
+            driver: at(2_000 + noise),
+            ack: at(2_050_000 + noise).filter(|_| dropped.is_none()),
+            gap: (i > 1).then_some(Nanos(900_000 + noise)),
+            dropped: dropped.clone(),
+        })));
+        for stamps in [
+            DatagramStamps::Sent { send: at(0), sched: at(1_500), driver: at(3_000 + noise) },
+            DatagramStamps::Received { driver_rx: at(0), udp_rx: at(500), ready: at(900), read: at(900 + wakeup) },
+        ] {
+            let socket = ConnectionId(77);
+            let dropped = dropped.clone();
+            let one = Datagram { socket, owner: owner(1), local, remote, bytes: 1_200, segments: 1, stamps, dropped };
+            events.push(Event::Datagram(Box::new(one)));
+        }
+    }
+    events
+}
+
+#[allow(dead_code, reason = "as of `others`")]
+pub fn provenance() -> store::Provenance {
+    store::Provenance {
+        version: "0.0.0".into(),
+        command_line: vec!["wirelapse".into(), "trace".into(), "it's".into()],
+        kernel: "6.18.0".into(),
+        machine: "x86_64".into(),
+        cpus: 2,
+        backend: "timestamping".into(),
+        target: "port 80".into(),
+        sampling: store::SamplingAsked { method: store::SamplingMethod::Every, one_in: 1 },
+        max_rate: None,
+        clock: store::ClockReading { realtime_offset_ns: 0, realtime_offset_error_ns: 0 },
+        start_ns: 1_000_000_000,
+        receiving: None,
+        packets: None,
+        path: None,
+    }
 }
