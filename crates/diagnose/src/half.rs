@@ -216,8 +216,8 @@ pub(crate) struct Half {
     pub(crate) segment_size: u32,
     /// What the handshake allows one packet to carry; 0 where it is not known.
     pub(crate) limit: u32,
-    /// Packets of `segment_size` that followed one of the same size with no answer between.
-    pub(crate) full_runs: u32,
+    /// Packets of `segment_size` that followed one of the same size with no answer between; more than 255 are as good as 255.
+    pub(crate) full_runs: u8,
     /// See [`Half::full_size`].
     full: u32,
     pub(crate) largest_acked: u32,
