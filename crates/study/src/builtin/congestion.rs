@@ -55,9 +55,9 @@ fn plans(quick: bool) -> Vec<Plan> {
     }
     let queues: (&str, &[&str]) = ("queue", &["10ms", "100ms"]);
     let losses: (&str, &[&str]) = ("loss", &["0%", "0.1%/0%", "1%/0%"]);
-    // A millisecond, a country, a continent; and the other side of the world, where slow start alone takes seconds.
-    let near: (&str, &[&str]) = ("delay", &["500us", "5ms", "50ms"]);
-    let far: (&str, &[&str]) = ("delay", &["150ms"]);
+    // A building and a country; then a continent and the other side of the world, where slow start alone takes seconds.
+    let near: (&str, &[&str]) = ("delay", &["500us", "5ms"]);
+    let far: (&str, &[&str]) = ("delay", &["50ms", "150ms"]);
     let some: (&str, &[&str]) = ("delay", &["500us", "10ms"]);
     vec![
         plan("one flow, 100 Mbit/s", &[near, losses, queues], &[rate], "goodput", 1, 2),
