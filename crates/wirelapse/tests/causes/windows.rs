@@ -125,8 +125,9 @@ fn a_reader_slower_than_the_sender() {
             assert_clean(&seen);
         },
         &|| {
-            // A window as small, never closed: the reader keeps up.
-            let lab = path(20);
+            // A window as small, never closed: the reader keeps up. At a rate, so that a window's worth does not come in one piece, which
+            // no reader could take before the next ACK tells how full its buffer is.
+            let lab = uneven(shaped(20, 20, 200), 20);
             sysctls(&lab, Side::B, &[("tcp_rmem", "4096 65536 131072")]);
             let seen = captured_at(&lab, Side::B, send(1 << 20), drain);
             seen.must_not(&["receiver_application", "zero_window"]);
