@@ -151,7 +151,7 @@ fn show(args: &Args, name: &str, follower: &Follower, reading: &Reading) -> anyh
     let chosen = |n: usize| {
         follower
             .report(n)
-            .ok_or_else(|| BadInput(format!("{name} has {} connections, there is no number {n}", follower.len())))
+            .ok_or_else(|| BadInput(format!("{name}: there is no connection {n}; those there are: {}", follower.len())))
     };
     if let (Some(n), Some(path)) = (args.connection, &args.plot) {
         plot::write(&chosen(n)?, path).with_context(|| format!("cannot plot to {}", path.display()))?;

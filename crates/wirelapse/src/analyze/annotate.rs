@@ -18,6 +18,12 @@ pub fn write(source: &Source, out: &Path, follower: &Follower, interfaces: &[Int
     if out.canonicalize().is_ok_and(|o| path.canonicalize().is_ok_and(|p| o == p)) {
         return Err(BadInput(format!("{} is the capture itself; write to another file", out.display())).into());
     }
+    if interfaces.is_empty() {
+        // A capture has at least one; a text has lines.
+        return Err(
+            BadInput(format!("{}: a text has no packets that --annotate could write again", path.display())).into()
+        );
+    }
     let comments = comments(follower.reports());
     let mut capture = source.capture()?;
     // Beside its place first: a file that is only half written is never taken for the whole.
