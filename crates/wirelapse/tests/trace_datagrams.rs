@@ -42,7 +42,7 @@ fn nstat(host: &Host, v6: bool, name: &str) -> u64 {
 fn drops_agree(v6: bool) {
     const SENT: u64 = 300;
     let lab = scene::path::lab(5);
-    let (a, b) = (lab.host(Side::A), lab.host(Side::B));
+    let (a, b) = (&lab.host(Side::A), &lab.host(Side::B));
     let address = |host: &Host| if v6 { IpAddr::V6(host.ipv6()) } else { IpAddr::V4(host.ipv4()) };
     let server = b.run(|| UdpSocket::bind(SocketAddr::new(address(b), 0)).unwrap()).unwrap();
     let client = a.run(|| UdpSocket::bind(SocketAddr::new(address(a), 0)).unwrap()).unwrap();
