@@ -3,7 +3,6 @@
 mod annotate;
 mod dump;
 mod input;
-mod json;
 mod keep;
 mod live;
 mod parallel;
@@ -165,7 +164,7 @@ fn show(args: &Args, name: &str, follower: &Follower, reading: &Reading) -> anyh
                 |reports, lines: &mut Vec<u8>| {
                     lines.clear();
                     for report in reports {
-                        json::line(lines, &report)?;
+                        line(lines, &report)?;
                     }
                     Ok(())
                 },
