@@ -162,10 +162,14 @@ fn one_load(plan: &Plan, load: Load, tell: &mut dyn FnMut(f64), go_on: &dyn Fn()
     let port = connection.port();
     let mut place = Place { plan, connection };
     let (mut there, mut missing) = (Vec::new(), Vec::new());
-    for &way in plan.ways.iter().filter(|way| way.key != ways::NOTHING && way.suits(load)) {
-        match (way.open)(port, plan.cpus) {
+    for &way in plan.ways.iter().filter(|way| way.key != ways::NOTHING) {
+        let opened = match way.unfit(load) {
+            Some(reason) => Err(reason.to_owned()),
+            None => (way.open)(port, plan.cpus).map_err(|error| error.to_string()),
+        };
+        match opened {
             Ok(observer) => there.push((way, observer, Vec::new())),
-            Err(error) => missing.push(Missing { key: way.key, name: way.name, reason: error.to_string() }),
+            Err(reason) => missing.push(Missing { key: way.key, name: way.name, reason }),
         }
     }
     // Whatever was started inherits no binding from here: each binds itself.

@@ -72,7 +72,7 @@ pub struct Row {
     pub reference: Option<&'static str>,
 }
 
-/// A way that this machine cannot run.
+/// A way that this machine cannot run, or that this load does not suit.
 #[derive(Clone, Debug, Serialize)]
 pub struct Missing {
     /// The way's stable name.

@@ -55,9 +55,10 @@ impl Way {
         Self { reference: Some(reference), ..self }
     }
 
-    /// Whether it can be told of this load. Stamps that nobody reads fill the socket's memory, in which an answer would find no room.
-    pub(super) fn suits(&self, load: Load) -> bool {
-        self.stamps != Stamps::Unread || load != Load::Exchange
+    /// Why it cannot be told of this load, if it cannot.
+    pub(super) fn unfit(&self, load: Load) -> Option<&'static str> {
+        (self.stamps == Stamps::Unread && load == Load::Exchange)
+            .then_some("stamps that nobody reads fill the socket's memory, in which an answer finds no room")
     }
 }
 
