@@ -135,6 +135,10 @@ fn nothing_to_read_ends_in_2() {
     refused(&write("header.pcap", &whole[..20]), "holds no packet");
     refused(&write("magic.pcap", &[&[0xa1, 0xb2, 0xc3, 0xd5], &whole[4..]].concat()), "not a capture file");
     refused(&write("version.pcap", &[&whole[..4], &[9, 0], &whole[6..]].concat()), "pcap version 9 is not supported");
+    // The first record claims 4 GiB, or is not all there.
+    let claimed = [&whole[..24 + 8], &u32::MAX.to_le_bytes(), &whole[24 + 12..]].concat();
+    refused(&write("record.pcap", &claimed), "longer than any packet");
+    refused(&write("first.pcap", &whole[..24 + 16 + 5]), "the file ends within a record");
     refused(&write("cut.gz", &[0x1f, 0x8b, 8, 0]), "cut.gz");
 }
 

@@ -185,7 +185,7 @@ fn curves(part: usize, plan: &Plan, trials: &[Trial], c: &mut Conclusion) {
                 let Some((before, beyond)) = at(step.after).zip(at(step.at)) else { return false };
                 let agrees = (step.ratio > 1.0) == (beyond > before);
                 step.ratio = beyond / before;
-                agrees && step.ratio.max(1.0 / step.ratio) >= SMALLEST && apart(&points, step.after, step.at)
+                agrees && breaks(step.ratio, step.after, step.at) && apart(&points, step.after, step.at)
             });
             let least = sizes.iter().map(|s| points.iter().filter(|p| p.0 == *s).count()).min().unwrap_or(0);
             if least < FEWEST {
@@ -234,6 +234,12 @@ fn curves(part: usize, plan: &Plan, trials: &[Trial], c: &mut Conclusion) {
         head,
         rows,
     });
+}
+
+/// Whether the rate changes by more than the bytes account for: where each byte costs the same, it falls by the ratio of the sizes
+/// at most, as it nearly does from 8 to 16 KiB, and never rises.
+fn breaks(ratio: f64, before: f64, beyond: f64) -> bool {
+    ratio.max(before / beyond / ratio) >= SMALLEST
 }
 
 /// Whether every trial at one size is above every one at the other: a machine with other work makes single trials slow at any
@@ -312,6 +318,14 @@ fn slow(part: usize, plan: &Plan, trials: &[Trial], [w, o]: [usize; 2]) -> Strin
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_bytes_themselves_take_is_no_step() {
+        assert!(!breaks(1.0 / 1.86, 8192.0, 16384.0), "twice the bytes, 1.86 times the time");
+        assert!(breaks(1.0 / 3.0, 8192.0, 16384.0));
+        assert!(breaks(1.5, 8192.0, 16384.0), "a rate that rises with the size");
+        assert!(breaks(0.7, 723.0, 724.0) && !breaks(0.8, 723.0, 724.0));
+    }
 
     #[test]
     fn a_step_is_there_in_every_trial_or_not_at_all() {

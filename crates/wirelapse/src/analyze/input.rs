@@ -235,6 +235,11 @@ fn read_packets(source: &Source, mut packets: Packets<'_>, follower: &mut Follow
             reading.problems.push((what.into(), Place { packet: reading.packets, offset: packets.offset() }, count));
         }
     }
+    if reading.packets == 0
+        && let Some((what, place, _)) = reading.problems.first()
+    {
+        return Err(BadInput(format!("{}: {place}: {what}; nothing before it could be read", source.name())).into());
+    }
     reading.unread = packets.unread().clone();
     reading.interfaces = packets.interfaces().to_vec();
     Ok(reading)
