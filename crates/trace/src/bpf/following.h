@@ -155,6 +155,7 @@ int pass(struct bpf_iter__tcp *ctx)
 	if (what == PASS_FOLLOW) {
 		struct socket_info fresh = { .row = NO_ROW };
 		bool listener = state == TCP_LISTEN;
+		struct owner *owner;
 
 		if (info && info->row != NO_ROW)
 			return 0;
@@ -162,17 +163,10 @@ int pass(struct bpf_iter__tcp *ctx)
 			return 0;
 		if (!addresses_match(sk, listener) || !cgroup_matches(sk))
 			return 0;
-		if (sk->sk_socket) {
-			const struct socket_alloc *alloc = (const struct socket_alloc *)sk->sk_socket;
-			__u64 inode = BPF_CORE_READ(alloc, vfs_inode.i_ino);
-			struct owner *owner = bpf_map_lookup_elem(&inodes, &inode);
-
-			if (owner) {
-				fresh.pid = owner->pid;
-				__builtin_memcpy(fresh.comm, owner->comm, sizeof(fresh.comm));
-			} else if (by_process() && !info) {
-				return 0;
-			}
+		owner = owner_of(sk);
+		if (owner) {
+			fresh.pid = owner->pid;
+			__builtin_memcpy(fresh.comm, owner->comm, sizeof(fresh.comm));
 		} else if (by_process() && !info) {
 			return 0;
 		}

@@ -17,6 +17,18 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 } inodes SEC(".maps");
 
+/* The process of the target that holds the socket open; NULL where none is known to. */
+static __always_inline struct owner *owner_of(const struct sock *sk)
+{
+	const struct socket_alloc *alloc = (const struct socket_alloc *)sk->sk_socket;
+	__u64 inode;
+
+	if (!alloc)
+		return NULL;
+	inode = BPF_CORE_READ(alloc, vfs_inode.i_ino);
+	return bpf_map_lookup_elem(&inodes, &inode);
+}
+
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__type(key, __u16);

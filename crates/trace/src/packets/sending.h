@@ -34,24 +34,20 @@ int find_udp(struct bpf_iter__udp *ctx)
 	struct udp_sock *udp = ctx->udp_sk;
 	struct udp_info fresh = {};
 	const struct sock *sk;
+	struct owner *owner;
 
 	if (!udp)
 		return 0;
 	sk = &udp->inet.sk;
 	if (sk->sk_protocol != IPPROTO_UDP || !cgroup_matches(sk))
 		return 0;
-	if (sk->sk_socket) {
-		const struct socket_alloc *alloc = (const struct socket_alloc *)sk->sk_socket;
-		__u64 inode = BPF_CORE_READ(alloc, vfs_inode.i_ino);
-		struct owner *owner = bpf_map_lookup_elem(&inodes, &inode);
-
-		if (owner) {
-			fresh.pid = owner->pid;
-			__builtin_memcpy(fresh.comm, owner->comm, sizeof(fresh.comm));
-		}
-	}
-	if (by_process() && !fresh.pid)
+	owner = owner_of(sk);
+	if (owner) {
+		fresh.pid = owner->pid;
+		__builtin_memcpy(fresh.comm, owner->comm, sizeof(fresh.comm));
+	} else if (by_process()) {
 		return 0;
+	}
 	bpf_sk_storage_get(&udp_sockets, udp, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
 	bpf_get_socket_cookie(udp);
 	return 0;

@@ -159,15 +159,11 @@ int look(struct bpf_iter__tcp *ctx)
 	state = sk->__sk_common.skc_state;
 	known = bpf_sk_storage_get(&owners, tp, NULL, 0);
 	if (now_set->pass == PASS_FOLLOW) {
-		struct socket_alloc *alloc;
 		struct owner *owner;
-		__u64 inode;
 
-		if (known || !sk->sk_socket)
+		if (known)
 			return 0;
-		alloc = (struct socket_alloc *)sk->sk_socket;
-		inode = BPF_CORE_READ(alloc, vfs_inode.i_ino);
-		owner = bpf_map_lookup_elem(&inodes, &inode);
+		owner = owner_of(sk);
 		if (!owner)
 			return 0;
 		bpf_sk_storage_get(&owners, tp, owner, BPF_SK_STORAGE_GET_F_CREATE);
