@@ -1,6 +1,6 @@
 //! A network interface's time-stamping: what it can do, and how it is set.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 
@@ -126,14 +126,17 @@ impl TimestampingInfo {
         }
     }
 
-    /// Whether the NIC stamps what is sent.
+    /// Whether the NIC can stamp what is sent. One may claim so without a mode in which it works, or without saying the time
+    /// that it read.
     pub fn has_hardware_transmit(&self) -> bool {
         self.flags.contains(Flags::TX_HARDWARE | Flags::RAW_HARDWARE)
+            && self.transmit.iter().any(|t| *t != TransmitType::Off)
     }
 
-    /// Whether the NIC stamps what is received.
+    /// Whether the NIC can stamp what is received, as [`Self::has_hardware_transmit`].
     pub fn has_hardware_receive(&self) -> bool {
         self.flags.contains(Flags::RX_HARDWARE | Flags::RAW_HARDWARE)
+            && self.receive.iter().any(|r| *r != ReceiveFilter::None)
     }
 }
 
@@ -160,6 +163,30 @@ impl Interface {
             0 => Err(none()),
             index => Ok(Self { name: c_name, index }),
         }
+    }
+
+    /// All of them, by name.
+    ///
+    /// # Errors
+    /// [`Error::System`] where the kernel does not list them.
+    pub fn all() -> Result<Vec<Self>, Error> {
+        // SAFETY: if_nameindex gives an array that ends with an entry of index 0, or null; it is freed once, below.
+        let list = unsafe { libc::if_nameindex() };
+        if list.is_null() {
+            return Err(Error::System { call: "if_nameindex", source: std::io::Error::last_os_error() });
+        }
+        let mut all = Vec::new();
+        let mut at = list;
+        // SAFETY: `at` stays within the array, whose last entry has index 0 and stops the loop; names end in NUL.
+        unsafe {
+            while (*at).if_index != 0 {
+                all.push(Self { name: CStr::from_ptr((*at).if_name).to_owned(), index: (*at).if_index });
+                at = at.add(1);
+            }
+            libc::if_freenameindex(list);
+        }
+        all.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        Ok(all)
     }
 
     /// Its number.
@@ -298,6 +325,7 @@ mod tests {
     #[test]
     fn loopback_has_software_stamps_and_both_ways_of_asking_agree() {
         let lo = Interface::by_name("lo").unwrap();
+        assert!(Interface::all().unwrap().contains(&lo));
         let info = lo.timestamping_info().unwrap();
         assert!(info.flags.contains(Flags::TX_SOFTWARE | Flags::RX_SOFTWARE | Flags::SOFTWARE), "{info:?}");
         assert_eq!((info.phc, info.has_hardware_transmit()), (None, false));
