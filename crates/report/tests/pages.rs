@@ -267,6 +267,14 @@ fn a_run_compared_with_itself_shows_no_difference_and_the_smallest_it_could_have
     assert!(none.verdict[0].starts_with("There is nothing to compare"), "{:?}", none.verdict);
 }
 
+/// Width, height and pixels of a PNG file.
+fn decoded(file: &[u8]) -> (u32, u32, Vec<u8>) {
+    let mut reader = png::Decoder::new(std::io::Cursor::new(file)).read_info().unwrap();
+    let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
+    let frame = reader.next_frame(&mut pixels).unwrap();
+    (frame.width, frame.height, pixels)
+}
+
 #[test]
 fn the_same_plots_come_as_svg_and_png() {
     const FONT: &str = "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf";
@@ -275,8 +283,10 @@ fn the_same_plots_come_as_svg_and_png() {
     written(&dir.path().join("run"), 2_000, [20_000, 5_000, 10_000_000], true);
     let letters = Letters::new(std::fs::read(FONT).unwrap()).unwrap();
     let document = page_of(&dir.path().join("run"));
+    let mut heights = 0;
     for plot in document.plots() {
-        let svg = image::svg(plot, letters).unwrap();
+        let alone = std::slice::from_ref(plot);
+        let svg = image::svg(alone, letters).unwrap();
         assert!(
             svg.starts_with("<svg") && svg.contains(&plot.x.label) && svg.trim_end().ends_with("</svg>"),
             "{}",
@@ -284,10 +294,14 @@ fn the_same_plots_come_as_svg_and_png() {
         );
         let words: Vec<&str> = plot.title.split(' ').collect();
         assert!(svg.contains(words[0]), "{}", plot.title);
-        let png = dir.path().join(format!("{}.png", plot.id));
-        image::png(plot, &png, letters).unwrap();
-        assert!(std::fs::read(png).unwrap().starts_with(b"\x89PNG"));
+        let (width, height, pixels) = decoded(&image::png(alone, letters).unwrap());
+        assert!(pixels.chunks(3).any(|p| p != [255; 3]), "{} is blank", plot.id);
+        heights += height;
+        assert_eq!(width, 1_000, "{}", plot.id);
     }
-    let plot = document.plots().next().unwrap();
-    assert!(image::png(plot, &dir.path().join("no/such/dir/p.png"), letters).is_err());
+    let all: Vec<_> = document.plots().cloned().collect();
+    let (_, height, _) = decoded(&image::png(&all, letters).unwrap());
+    assert_eq!(height, heights, "one above the other");
+    let svg = image::svg(&all, letters).unwrap();
+    assert!(svg.contains(&format!("height=\"{heights}\"")) && svg.matches("<svg").count() == 1);
 }

@@ -51,8 +51,9 @@ pub struct Args {
     /// Write the capture again as pcapng with a comment on each packet that a finding rests on
     #[arg(long, value_name = "OUT.pcapng")]
     annotate: Option<PathBuf>,
-    /// Plot time and sequence, window and flight of one connection to an SVG or PNG file
-    #[arg(long, value_name = "OUT.svg", requires = "connection")]
+    /// Plot time and sequence, window and flight of one connection to an HTML page (to zoom into, with its story), an SVG or a PNG
+    /// file
+    #[arg(long, value_name = "OUT.html", requires = "connection")]
     plot: Option<PathBuf>,
     /// Write a run directory as well: the connections and what was found as Parquet tables, for `report` and for queries
     #[arg(short, long, value_name = "RUN")]
@@ -109,8 +110,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let reading = live::capture(interface, limit, &mut follower)?;
         return show(args, interface, &follower, &reading);
     }
-    if args.annotate.is_some() && args.files.len() != 1 {
-        return Err(BadInput("--annotate takes one capture at a time".into()).into());
+    for (option, given) in [("--annotate", &args.annotate), ("--plot", &args.plot)] {
+        if given.is_some() && args.files.len() != 1 {
+            return Err(BadInput(format!("{option} takes one capture at a time")).into());
+        }
     }
     let mut readable = 0;
     for (i, path) in args.files.iter().enumerate() {
@@ -153,7 +156,7 @@ fn show(args: &Args, name: &str, follower: &Follower, reading: &Reading) -> anyh
             .ok_or_else(|| BadInput(format!("{name}: there is no connection {n}; those there are: {}", follower.len())))
     };
     if let (Some(n), Some(path)) = (args.connection, &args.plot) {
-        plot::write(&chosen(n)?, path).with_context(|| format!("cannot plot to {}", path.display()))?;
+        plot::write(&chosen(n)?, reading, path).with_context(|| format!("cannot plot to {}", path.display()))?;
     }
     if args.json {
         match args.connection {

@@ -114,14 +114,11 @@ pub fn write_images(images: &Images, documents: &[(String, &Document)], force: b
             for plot in document.plots() {
                 let path = dir.join(format!("{prefix}{}.{kind}", plot.id));
                 refuse(&path, force)?;
-                let hidden = dir.join(format!(".unfinished-{prefix}{}.{kind}", plot.id));
-                let drawn = match kind {
-                    "svg" => image::svg(plot, letters)
-                        .map_err(anyhow::Error::from)
-                        .and_then(|text| Ok(std::fs::write(&hidden, text)?)),
-                    _ => image::png(plot, &hidden, letters).map_err(anyhow::Error::from),
-                };
-                finish(&hidden, &path, drawn)?;
+                let plot = std::slice::from_ref(plot);
+                match kind {
+                    "svg" => place(&path, image::svg(plot, letters)?.as_bytes())?,
+                    _ => place(&path, &image::png(plot, letters)?)?,
+                }
                 written.push(path);
             }
         }
@@ -129,25 +126,28 @@ pub fn write_images(images: &Images, documents: &[(String, &Document)], force: b
     Ok(written)
 }
 
-/// Writes a page: under a hidden name first, so that it is whole or not there.
+/// Writes a page of documents.
 pub fn write_page(path: &Path, documents: &[Document], force: bool) -> anyhow::Result<()> {
     refuse(path, force)?;
+    place(path, html::page(documents, &made_by()).as_bytes())
+}
+
+/// What a page says it was made by.
+pub fn made_by() -> String {
+    format!("Made by wirelapse {}.", env!("CARGO_PKG_VERSION"))
+}
+
+/// Writes a file: under a hidden name first, so that it is whole or not there.
+pub fn place(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let Some(file) = path.file_name() else {
         return Err(BadInput(format!("{} is no name for a file", path.display())).into());
     };
     let mut hidden = OsStr::new(".unfinished-").to_owned();
     hidden.push(file);
     let hidden = path.with_file_name(hidden);
-    let made_by = format!("Made by wirelapse {}.", env!("CARGO_PKG_VERSION"));
-    let written = std::fs::write(&hidden, html::page(documents, &made_by)).map_err(anyhow::Error::from);
-    finish(&hidden, path, written)
-}
-
-/// Gives the hidden file its name, or takes away what is left of it.
-fn finish(hidden: &Path, path: &Path, written: anyhow::Result<()>) -> anyhow::Result<()> {
-    written.and_then(|()| Ok(std::fs::rename(hidden, path)?)).map_err(|error| {
-        let _ = std::fs::remove_file(hidden);
-        error.context(format!("cannot write {}", path.display()))
+    std::fs::write(&hidden, bytes).and_then(|()| std::fs::rename(&hidden, path)).map_err(|error| {
+        let _ = std::fs::remove_file(&hidden);
+        anyhow::Error::from(error).context(format!("cannot write {}", path.display()))
     })
 }
 

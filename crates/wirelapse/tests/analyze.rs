@@ -363,7 +363,20 @@ fn annotated_and_plotted() {
     let bytes = std::fs::read(&out).unwrap();
     let comment = b"wirelapse, connection 2: loss: ";
     assert!(bytes.windows(comment.len()).any(|w| w == comment));
-    text(&run(&["analyze", file, "--connection", "2", "--plot", plot.to_str().unwrap()]));
-    let svg = std::fs::read_to_string(&plot).unwrap();
+    let plotted = |path: &Path| {
+        text(&run(&["analyze", file, "--connection", "2", "--plot", path.to_str().unwrap()]));
+        std::fs::read(path).unwrap()
+    };
+    let svg = String::from_utf8(plotted(&plot)).unwrap();
     assert!(svg.starts_with("<svg") && svg.contains("sent again") && svg.contains("receive window"));
+    let page = String::from_utf8(plotted(&plot.with_extension("html"))).unwrap();
+    assert!(["sent again", "receive window", "finding: loss", "129.174.93.161:80"].iter().all(|w| page.contains(w)));
+    assert!(plotted(&plot.with_extension("png")).starts_with(b"\x89PNG"));
+    for (path, what) in [("plot.gif", ".html, .svg or .png"), ("no/such/plot.svg", "no/such/plot.svg")] {
+        let path = folder.path().join(path);
+        let output = run(&["analyze", file, "--connection", "2", "--plot", path.to_str().unwrap()]);
+        assert!(!output.status.success() && String::from_utf8_lossy(&output.stderr).contains(what), "{output:?}");
+    }
+    let names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(names.len(), 4, "nothing half-written: {names:?}");
 }

@@ -99,7 +99,7 @@ pub fn document(name: &str, run: &Run, state: State) -> Document {
 }
 
 /// With a capital and a full stop.
-fn sentence(text: &str) -> String {
+pub fn sentence(text: &str) -> String {
     let mut letters = text.trim_end_matches('.').chars();
     let first = letters.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
     format!("{first}{}.", letters.as_str())

@@ -66,8 +66,13 @@ fn colour(hue: Hue) -> RGBColor {
     PALETTE[usize::from(hue.0) % PALETTE.len()]
 }
 
-fn size(plot: &Plot) -> (u32, u32) {
-    (WIDTH, plot.height() + TITLE + 40 + further_rows(plot))
+fn height(plot: &Plot) -> u32 {
+    plot.height() + TITLE + 40 + further_rows(plot)
+}
+
+/// The size of several plots, one above the other.
+fn size(plots: &[Plot]) -> (u32, u32) {
+    (WIDTH, plots.iter().map(height).sum::<u32>().max(1))
 }
 
 /// A name in the legend, with the pixels that it takes.
@@ -112,31 +117,51 @@ fn further_rows(plot: &Plot) -> u32 {
     legend(plot).len().saturating_sub(1) as u32 * LEGEND_ROW as u32
 }
 
-/// The plot as the text of an SVG file.
+/// Plots, one above the other, as the text of an SVG file.
 ///
 /// # Errors
 /// [`Error::Draw`].
-pub fn svg(plot: &Plot, _letters: Letters) -> Result<String, Error> {
+pub fn svg(plots: &[Plot], _letters: Letters) -> Result<String, Error> {
     let mut text = String::new();
-    draw(SVGBackend::with_string(&mut text, size(plot)).into_drawing_area(), plot)?;
+    draw(SVGBackend::with_string(&mut text, size(plots)).into_drawing_area(), plots)?;
     Ok(text)
 }
 
-/// Writes the plot as a PNG file; its name must end in `.png`.
+/// Plots, one above the other, as the bytes of a PNG file.
 ///
 /// # Errors
-/// [`Error::Draw`], also where the file cannot be written.
-pub fn png(plot: &Plot, path: &std::path::Path, _letters: Letters) -> Result<(), Error> {
-    draw(BitMapBackend::new(path, size(plot)).into_drawing_area(), plot)
+/// [`Error::Draw`].
+pub fn png(plots: &[Plot], _letters: Letters) -> Result<Vec<u8>, Error> {
+    let (width, height) = size(plots);
+    let mut pixels = vec![0; width as usize * height as usize * 3];
+    draw(BitMapBackend::with_buffer(&mut pixels, (width, height)).into_drawing_area(), plots)?;
+    let mut file = Vec::new();
+    let mut encoder = png::Encoder::new(&mut file, width, height);
+    encoder.set_color(png::ColorType::Rgb);
+    encoder.set_depth(png::BitDepth::Eight);
+    let encoded = encoder.write_header().and_then(|mut writer| {
+        writer.write_image_data(&pixels)?;
+        writer.finish()
+    });
+    encoded.map_err(|e| Error::Draw {
+        id: plots.iter().map(|p| p.id.as_str()).collect::<Vec<_>>().join(", "),
+        why: e.to_string(),
+    })?;
+    Ok(file)
 }
 
-fn draw<B: DrawingBackend>(area: DrawingArea<B, Shift>, plot: &Plot) -> Result<(), Error>
+fn draw<B: DrawingBackend>(area: DrawingArea<B, Shift>, plots: &[Plot]) -> Result<(), Error>
 where
     B::ErrorType: 'static,
 {
-    let frame = Frame::around(plot);
-    let drawn = frame.draw(&area, plot).and_then(|()| area.present());
-    drawn.map_err(|e| Error::Draw { id: plot.id.clone(), why: e.to_string() })
+    let mut rest = area;
+    for plot in plots {
+        let (own, below) = rest.split_vertically(height(plot));
+        let drawn = Frame::around(plot).draw(&own, plot).and_then(|()| own.present());
+        drawn.map_err(|e| Error::Draw { id: plot.id.clone(), why: e.to_string() })?;
+        rest = below;
+    }
+    Ok(())
 }
 
 type Drawn<B> = Result<(), DrawingAreaErrorKind<<B as DrawingBackend>::ErrorType>>;
@@ -169,6 +194,25 @@ fn cut(text: &str, room: f64) -> String {
     text.chars().take(front).chain(['…']).chain(text.chars().skip(n - back)).collect()
 }
 
+/// A path in parts that never turn back by more than a right angle: plotters' bitmaps lose the strokes of a sharper turn.
+fn unfolded(path: &[(i32, i32)]) -> Vec<Vec<(i32, i32)>> {
+    let mut parts: Vec<Vec<(i32, i32)>> = Vec::new();
+    for &to in path {
+        match parts.last_mut().map(Vec::as_mut_slice) {
+            Some([.., last]) if *last == to => {}
+            Some([.., before, last])
+                if (last.0 - before.0) * (to.0 - last.0) + (last.1 - before.1) * (to.1 - last.1) < 0 =>
+            {
+                let turn = *last;
+                parts.push(vec![turn, to]);
+            }
+            Some(_) => parts.iter_mut().next_back().into_iter().for_each(|part| part.push(to)),
+            None => parts.push(vec![to]),
+        }
+    }
+    parts
+}
+
 /// Broken at spaces into lines of at most so many pixels; what two lines do not hold is cut.
 fn two_lines(text: &str, room: f64) -> Vec<String> {
     let mut lines = vec![String::new()];
@@ -192,7 +236,6 @@ fn two_lines(text: &str, room: f64) -> Vec<String> {
 
 impl Frame {
     fn around(plot: &Plot) -> Self {
-        let (width, height) = size(plot);
         let named = matches!(plot.y.scale, Scale::Names { .. });
         let room = if named { 430.0 } else { 110.0 };
         let ticks = plot.y.ticks(6);
@@ -200,9 +243,9 @@ impl Frame {
         let title = if plot.y.label.is_empty() || named { 12.0 } else { 34.0 };
         Self {
             left: longest + title + 10.0,
-            right: f64::from(width) - 24.0,
+            right: f64::from(WIDTH) - 24.0,
             top: f64::from(TITLE + further_rows(plot)) + 28.0,
-            bottom: f64::from(height) - if Self::slanted(plot, width) { 110.0 } else { 52.0 },
+            bottom: f64::from(height(plot)) - if Self::slanted(plot, WIDTH) { 110.0 } else { 52.0 },
             words: longest + 1.0,
             downwards: named,
         }
@@ -316,10 +359,9 @@ impl Frame {
         B::ErrorType: 'static,
     {
         if dashed {
-            area.draw(&DashedPathElement::new(path.to_vec(), 6, 4, style))
-        } else {
-            area.draw(&PathElement::new(path.to_vec(), style))
+            return area.draw(&DashedPathElement::new(path.to_vec(), 6, 4, style));
         }
+        unfolded(path).into_iter().try_for_each(|part| area.draw(&PathElement::new(part, style)))
     }
 
     fn layer<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>, plot: &Plot, layer: &Layer) -> Drawn<B>
@@ -407,5 +449,20 @@ impl Frame {
                 self.stroke(area, &path, PALETTE[6].stroke_width(2), true)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unfolded;
+
+    #[test]
+    fn a_path_is_broken_where_it_turns_back_and_nowhere_else() {
+        let step = [(0, 5), (3, 5), (3, 9), (3, 9), (7, 9)];
+        assert_eq!(unfolded(&step), [vec![(0, 5), (3, 5), (3, 9), (7, 9)]]);
+        let spike = [(0, 5), (3, 5), (3, 9), (3, 2), (7, 2)];
+        assert_eq!(unfolded(&spike), [vec![(0, 5), (3, 5), (3, 9)], vec![(3, 9), (3, 2), (7, 2)]]);
+        assert_eq!(unfolded(&[(1, 1), (1, 1)]), [vec![(1, 1)]]);
+        assert!(unfolded(&[]).is_empty());
     }
 }
