@@ -164,14 +164,14 @@ fn show(args: &Args, name: &str, follower: &Follower, reading: &Reading) -> anyh
             None => parallel::in_order(
                 follower,
                 args.threads(),
-                |reports, lines: &mut Vec<u8>| {
-                    lines.clear();
+                |reports| {
+                    let mut lines = Vec::new();
                     for report in reports {
-                        line(lines, &report)?;
+                        line(&mut lines, &report)?;
                     }
-                    Ok(())
+                    Ok(lines)
                 },
-                |lines| Ok(out.write_all(lines)?),
+                |lines| Ok(out.write_all(&lines)?),
             )?,
         }
         line(&mut out, &reading.json(name, follower))?;

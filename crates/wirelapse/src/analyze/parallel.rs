@@ -1,6 +1,6 @@
 //! Reports made by several threads and handed on in order.
 
-use std::sync::mpsc::{channel, sync_channel};
+use std::sync::mpsc::sync_channel;
 
 use diagnose::{Follower, Report};
 
@@ -12,55 +12,41 @@ const SHARES: usize = 8;
 const WAITING: usize = 4;
 
 /// Makes something of each batch of reports with `make`, on so many threads, and gives it to `take` in the order of the
-/// connections. What waits for its turn is bounded. `make` finds its `T` as an earlier batch left it, so that the room in it
-/// is used again.
+/// connections. What waits for its turn is bounded.
 ///
 /// # Errors
 /// The first one of `make` or `take`; the rest is left undone.
-pub fn in_order<T: Default + Send>(
+pub fn in_order<T: Send>(
     follower: &Follower,
     threads: usize,
-    make: impl Fn(&mut dyn Iterator<Item = Report>, &mut T) -> anyhow::Result<()> + Sync,
-    mut take: impl FnMut(&T) -> anyhow::Result<()>,
+    make: impl Fn(&mut dyn Iterator<Item = Report>) -> anyhow::Result<T> + Sync,
+    mut take: impl FnMut(T) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let length = (follower.len() / (threads.max(1) * SHARES)).clamp(1, BATCH);
     let batches = follower.len().div_ceil(length);
-    let one = |batch: usize, into: &mut T| {
+    let one = |batch: usize| {
         let numbers = batch * length + 1..=((batch + 1) * length).min(follower.len());
-        make(&mut numbers.filter_map(|n| follower.report(n)), into)
+        make(&mut numbers.filter_map(|n| follower.report(n)))
     };
     let threads = threads.min(batches);
     if threads < 2 {
-        let mut room = T::default();
-        return (0..batches).try_for_each(|batch| {
-            one(batch, &mut room)?;
-            take(&room)
-        });
+        return (0..batches).try_for_each(|batch| take(one(batch)?));
     }
     let one = &one;
     std::thread::scope(|scope| {
         let made: Vec<_> = (0..threads)
             .map(|thread| {
                 let (give, made) = sync_channel(WAITING);
-                let (give_back, used) = channel::<T>();
-                scope.spawn(move || {
-                    // Nobody takes any more after an error.
-                    (thread..batches).step_by(threads).try_for_each(|batch| {
-                        let mut room = used.try_recv().unwrap_or_default();
-                        give.send(one(batch, &mut room).map(|()| room)).ok()
-                    })
-                });
-                (made, give_back)
+                // Nobody takes any more after an error.
+                scope
+                    .spawn(move || (thread..batches).step_by(threads).try_for_each(|batch| give.send(one(batch)).ok()));
+                made
             })
             .collect();
         for batch in 0..batches {
-            let (made, give_back) = &made[batch % threads];
             // A thread that ended early has panicked; the scope passes that on.
-            let Ok(room) = made.recv() else { break };
-            let room = room?;
-            take(&room)?;
-            // A thread that has made its last batch needs no room any more.
-            let _ = give_back.send(room);
+            let Ok(batch) = made[batch % threads].recv() else { break };
+            take(batch?)?;
         }
         Ok(())
     })
@@ -96,13 +82,9 @@ mod tests {
     fn every_number_once_and_in_order_with_any_number_of_threads() {
         for (connections, threads) in [(1, 4), (64, 2), (1_000, 1), (1_000, 3), (129, 64)] {
             let (follower, mut numbers) = (follower(connections), Vec::new());
-            let make = |reports: &mut dyn Iterator<Item = Report>, into: &mut Vec<usize>| {
-                into.clear();
-                into.extend(reports.map(|r| r.number));
-                Ok(())
-            };
+            let make = |reports: &mut dyn Iterator<Item = Report>| Ok(reports.map(|r| r.number).collect::<Vec<_>>());
             in_order(&follower, threads, make, |batch| {
-                numbers.extend_from_slice(batch);
+                numbers.extend(batch);
                 Ok(())
             })
             .unwrap();
@@ -116,10 +98,7 @@ mod tests {
         let outcome = in_order(
             &follower,
             3,
-            |reports, into: &mut usize| {
-                *into = reports.count();
-                Ok(())
-            },
+            |reports| Ok(reports.count()),
             |_| {
                 taken += 1;
                 if taken == 2 { Err(anyhow::anyhow!("the pipe is closed")) } else { Ok(()) }

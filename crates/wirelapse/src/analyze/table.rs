@@ -93,13 +93,9 @@ pub fn print(
     parallel::in_order(
         follower,
         threads,
-        |reports, ranks: &mut Vec<_>| {
-            ranks.clear();
-            ranks.extend(reports.map(rank));
-            Ok(())
-        },
+        |reports| Ok(reports.map(rank).collect::<Vec<_>>()),
         |ranks| {
-            order.extend_from_slice(ranks);
+            order.extend(ranks);
             Ok(())
         },
     )?;
