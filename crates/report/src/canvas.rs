@@ -88,11 +88,13 @@ impl Canvas {
                 match c {
                     c if steers(c) => "?",
                     'µ' => "u",
+                    '\u{a0}' => " ",
                     '—' | '–' | '−' => "-",
                     '…' => "..",
                     '→' => "->",
                     '·' => "|",
                     '×' => "x",
+                    '±' => "+-",
                     '≥' => ">=",
                     c if c.is_ascii() => return c.to_string(),
                     _ => "?",
@@ -134,7 +136,8 @@ impl Canvas {
     pub(crate) fn paragraph(&self, out: &mut String, text: &str, indent: usize) {
         let room = self.width.max(40) - indent;
         let mut line = String::new();
-        for word in self.plain(text).split(' ').filter(|w| !w.is_empty()) {
+        // A figure and its unit stay on one line: a no-break space joins them, which is a space like any other from here on.
+        for word in text.split(' ').filter(|w| !w.is_empty()).map(|w| self.plain(&w.replace('\u{a0}', " "))) {
             if !line.is_empty() && line.width() + 1 + word.width() > room {
                 self.indented(out, &line, indent);
                 line.clear();
@@ -142,8 +145,7 @@ impl Canvas {
             if !line.is_empty() {
                 line.push(' ');
             }
-            // A figure and its unit stay on one line: they are joined by a no-break space until here.
-            line.push_str(word);
+            line.push_str(&word);
         }
         if !line.is_empty() {
             self.indented(out, &line, indent);
@@ -152,7 +154,7 @@ impl Canvas {
 
     fn indented(&self, out: &mut String, line: &str, indent: usize) {
         out.push_str(&" ".repeat(indent));
-        out.push_str(&line.replace('\u{a0}', " "));
+        out.push_str(line);
         out.push('\n');
     }
 }
@@ -175,9 +177,9 @@ mod tests {
     #[test]
     fn ascii_canvases_get_ascii() {
         let canvas = Canvas { width: 80, colour: false, unicode: false };
-        let text = canvas.plain("12 µs — a → b … ☃");
+        let text = canvas.plain("12 µs ± 1 — a → b … ☃");
         assert!(text.is_ascii(), "{text}");
-        assert_eq!(text, "12 us - a -> b .. ?");
+        assert_eq!(text, "12 us +- 1 - a -> b .. ?");
         assert_eq!(canvas.plain("a\x1b[2Jb"), "a?[2Jb");
         assert_eq!(Canvas { unicode: true, ..canvas }.plain("a\x1b[2J"), "a\u{fffd}[2J");
     }
@@ -189,5 +191,12 @@ mod tests {
         canvas.paragraph(&mut out, "of twelve thousand sends the network took 97\u{a0}% of all of the time", 0);
         assert!(out.lines().all(|l| l.width() <= 40), "{out}");
         assert!(out.contains("97 %"), "{out}");
+        let mut plain = String::new();
+        let ascii = Canvas { unicode: false, ..canvas };
+        ascii.paragraph(&mut plain, "of twelve thousand sends the network took 97\u{a0}% of all, or 12\u{a0}µs", 2);
+        assert!(
+            plain.is_ascii() && plain.contains("97 %") && plain.contains("12 us") && !plain.contains('?'),
+            "{plain}"
+        );
     }
 }

@@ -8,7 +8,7 @@ use super::{distribution, waterfall};
 use crate::canvas::{Canvas, Ink};
 use crate::family::{Family, LegOf, Place, Timed};
 use crate::quantity;
-use crate::records::{Records, Slow};
+use crate::records::Records;
 use crate::table::{Align, Table};
 
 const DASH: &str = "—";
@@ -111,7 +111,9 @@ pub(super) fn slowest<T: Timed>(canvas: &Canvas, out: &mut String, title: &str, 
         }
         let record = &slow.record;
         let since = records.first.zip(record.began()).and_then(|(first, at)| at.since(first).ok());
-        headline(canvas, out, i, total, slow, since.unwrap_or_default());
+        let owner = slow.whose.owner.map_or_else(String::new, |o| format!(" · {}[{}]", o.comm, o.pid));
+        let what = format!("{}{owner} · at +{}", quantity::bytes(record.bytes()), since.unwrap_or_default());
+        waterfall::headline(canvas, out, (i, total), &what, (slow.whose.ends, record.flow()));
         let times = record.times();
         let parts: Vec<(&str, Ink, Nanos)> =
             record.family().parts().filter_map(|(i, leg)| Some((leg.name, leg.ink(), Nanos(times[i]?)))).collect();
@@ -127,24 +129,6 @@ pub(super) fn slowest_title(n: usize, thing: &str) -> String {
         1 => format!("The slowest {thing}"),
         n => format!("The {n} slowest {thing}s"),
     }
-}
-
-/// The line above a waterfall.
-fn headline<T: Timed>(canvas: &Canvas, out: &mut String, index: usize, time: Nanos, slow: &Slow<T>, since: Nanos) {
-    let head = format!("{}. {time}", index + 1);
-    let owner = slow.whose.owner.map_or_else(String::new, |o| format!(" · {}[{}]", o.comm, o.pid));
-    let rest = canvas.plain(&format!(" · {}{owner} · at +{since}", quantity::bytes(slow.record.bytes())));
-    let who = slow.whose.ends.map_or_else(
-        || format!("connection {}", slow.record.flow()),
-        |(local, remote)| super::connections::ends(local, remote),
-    );
-    let who = canvas.plain(&who);
-    let used = head.width() + rest.width();
-    out.push_str(&canvas.paint(Ink::Strong, &head));
-    out.push_str(&rest);
-    out.push_str(&if used + 3 + who.width() <= canvas.width { canvas.plain(" · ") } else { "\n   ".into() });
-    out.push_str(&who);
-    out.push('\n');
 }
 
 /// The parts one under the other, each where it lies in the whole.

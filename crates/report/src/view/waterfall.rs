@@ -1,7 +1,8 @@
 //! The slowest sends, each as a small waterfall of its legs.
 
-use model::{Leg, Nanos, Send, WaitReason};
+use std::net::SocketAddr;
 
+use model::{ConnectionId, Leg, Nanos, Send, WaitReason};
 use unicode_width::UnicodeWidthStr as _;
 
 use crate::canvas::{Canvas, Ink};
@@ -26,23 +27,32 @@ pub(super) fn draw(canvas: &Canvas, out: &mut String, summary: &Summary) {
         }
         let send = &slow.send;
         let since = summary.first_send().and_then(|first| send.stamps.send.since(first).ok()).unwrap_or_default();
-        let who = slow.ends.map_or_else(
-            || format!("connection {}", send.connection),
-            |(local, remote)| super::connections::ends(local, remote),
-        );
-        let head = format!("{}. {}", i + 1, slow.total);
-        let owner = format!("{}[{}]", send.owner.comm, send.owner.pid);
-        let rest = canvas.plain(&format!(" · {} · {owner} · at +{since}", quantity::bytes(send.bytes.into())));
-        let who = canvas.plain(&who);
-        let used = head.width() + rest.width();
-        out.push_str(&canvas.paint(Ink::Strong, &head));
-        out.push_str(&rest);
-        out.push_str(&if used + 3 + who.width() <= canvas.width { canvas.plain(" · ") } else { "\n   ".into() });
-        out.push_str(&who);
-        out.push('\n');
+        let what = format!("{} · {}[{}]", quantity::bytes(send.bytes.into()), send.owner.comm, send.owner.pid);
+        headline(canvas, out, (i, slow.total), &format!("{what} · at +{since}"), (slow.ends, send.connection));
         legs(canvas, out, send, slow.total, bar);
         canvas.paragraph(out, &state(send), 3);
     }
+}
+
+/// The line above a waterfall: its place and time, what it is of, and the ends of its connection or that one's number.
+pub(super) fn headline(
+    canvas: &Canvas,
+    out: &mut String,
+    (index, time): (usize, Nanos),
+    what: &str,
+    (ends, connection): (Option<(SocketAddr, SocketAddr)>, ConnectionId),
+) {
+    let head = format!("{}. {time}", index + 1);
+    let rest = canvas.plain(&format!(" · {what}"));
+    let who = ends
+        .map_or_else(|| format!("connection {connection}"), |(local, remote)| super::connections::ends(local, remote));
+    let who = canvas.plain(&who);
+    let used = head.width() + rest.width();
+    out.push_str(&canvas.paint(Ink::Strong, &head));
+    out.push_str(&rest);
+    out.push_str(&if used + 3 + who.width() <= canvas.width { canvas.plain(" · ") } else { "\n   ".into() });
+    out.push_str(&who);
+    out.push('\n');
 }
 
 fn legs(canvas: &Canvas, out: &mut String, send: &Send, total: Nanos, bar: usize) {
