@@ -11,9 +11,10 @@ use wire::{Flags, Segment};
 
 use crate::budget::{Budget, Limit};
 use crate::episode::Book;
-use crate::half::{Data, Half, Late, START};
+use crate::half::{Data, Half};
 use crate::key::Key;
-use crate::record::Recorder;
+use crate::ranges::START;
+use crate::record::{Facts, Recorder};
 
 /// The direction from the client to the server, and back.
 pub(crate) const TO_SERVER: usize = 0;
@@ -69,16 +70,6 @@ impl Turns {
             (self.longest, self.longest_packets) = (waited, [question, answer]);
         }
     }
-}
-
-/// What one packet was.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Facts {
-    pub(crate) data: Data,
-    pub(crate) advanced: u64,
-    pub(crate) duplicate_ack: bool,
-    /// The late ACK that had held it back.
-    pub(crate) released: Option<Late>,
 }
 
 /// New data that comes within this time of an ACK at the capture was released by it: 2 ms for the sender to act, beside

@@ -8,13 +8,10 @@ use wire::{Ecn, Flags, Segment};
 use crate::acks::Habits;
 use crate::budget::Limit;
 use crate::flight::{Flight, Sent};
-use crate::ranges::{Range, Ranges};
+use crate::ranges::{Range, Ranges, START};
 use crate::rare::{Headers, Rare};
 use crate::resend::{Class, Recovery, Repairs};
 use crate::rtt::Rtt;
-
-/// Where stream positions begin, so that a packet from before the first one seen has a position too.
-pub(crate) const START: u64 = 1 << 40;
 
 /// Every IPv4 path carries 576 bytes (RFC 791), which leaves so much to a segment whose headers are as long as can be
 /// expected; runs of smaller ones are what the application wrote.

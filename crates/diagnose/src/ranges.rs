@@ -1,6 +1,7 @@
 //! Ranges of a stream in bounded memory: what was never seen, and what the receiver reported as received.
 
-use crate::half::START;
+/// Where stream positions begin, so that a packet from before the first one seen has a position too.
+pub(crate) const START: u64 = 1 << 40;
 
 /// A half-open range of stream positions with what opened it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 use wire::Segment;
 
-use crate::connection::Facts;
-use crate::half::{Data, Half, START};
+use crate::half::{Data, Half, Late};
+use crate::ranges::START;
 use crate::resend::Class;
 
 /// One packet of a connection with what it meant.
@@ -23,6 +23,16 @@ pub struct Record {
     pub in_flight: u32,
     /// What became of its payload.
     pub mark: Mark,
+}
+
+/// What one packet was.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Facts {
+    pub(crate) data: Data,
+    pub(crate) advanced: u64,
+    pub(crate) duplicate_ack: bool,
+    /// The late ACK that had held it back.
+    pub(crate) released: Option<Late>,
 }
 
 /// What a packet was to the connection.

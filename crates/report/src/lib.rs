@@ -34,14 +34,16 @@ mod table;
 mod tally;
 pub mod terminal;
 pub mod view;
+mod whose;
 
 pub use aggregate::{Aggregate, LegStats, WaitStats};
 pub use canvas::{Canvas, Ink};
 pub use longest::Longest;
 pub use packets::{Datagrams, Drops, Packets};
 pub use receives::Receives;
-pub use records::{Records, Slow, Whose};
+pub use records::{Records, Slow};
 pub use requests::{BASES, Requests, RoleRequests};
 pub use slowest::{SlowSend, Slowest};
 pub use summary::{ConnectionSummary, Limits, Others, Summary};
 pub use tally::{Tallies, Tally};
+pub use whose::Whose;

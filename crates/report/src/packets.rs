@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use model::{Datagram, DatagramLeg, Direction, DropReason, Dropped, Packet};
 
 use crate::family::Family;
-use crate::records::{Records, Whose};
+use crate::records::Records;
+use crate::whose::Whose;
 use crate::{LegStats, Limits};
 
 /// Drops by direction and by the kernel's reason.

@@ -69,6 +69,11 @@ pub(crate) fn share(part: u128, whole: u128) -> f64 {
     if whole == 0 { f64::NAN } else { part as f64 / whole as f64 }
 }
 
+/// A figure and its unit do not part at the end of a line.
+pub(crate) fn whole(text: impl ToString) -> String {
+    text.to_string().replace(' ', "\u{a0}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

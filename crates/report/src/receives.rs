@@ -3,7 +3,8 @@
 use model::{Receive, ReceiveLeg};
 
 use crate::family::Family;
-use crate::records::{Records, Whose};
+use crate::records::Records;
+use crate::whose::Whose;
 use crate::{LegStats, Limits};
 
 /// The figures of a set of receives.

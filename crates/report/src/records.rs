@@ -1,22 +1,12 @@
 //! The figures of a set of records of one family, in bounded memory: their legs, the slowest of them, and each connection's share.
 
-use std::net::SocketAddr;
-
-use model::{Instant, Monotonic, Owner};
+use model::{Instant, Monotonic};
 use stats::{Distribution, Precision};
 
 use crate::family::{Family, LegOf, Timed};
 use crate::tally::Tallies;
+use crate::whose::Whose;
 use crate::{LegStats, Longest};
-
-/// A connection's ends and its owner, as far as they are known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Whose {
-    /// Local and remote end.
-    pub ends: Option<(SocketAddr, SocketAddr)>,
-    /// The process.
-    pub owner: Option<Owner>,
-}
 
 /// A record with the ends of its connection, where that was announced.
 #[derive(Clone, Debug)]

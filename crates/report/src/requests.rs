@@ -5,7 +5,8 @@ use stats::Distribution;
 
 use crate::Limits;
 use crate::family::Family;
-use crate::records::{Records, Whose};
+use crate::records::Records;
+use crate::whose::Whose;
 
 /// The figures of the requests that were seen from one kind of end.
 #[derive(Clone, Debug)]

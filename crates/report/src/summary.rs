@@ -6,8 +6,8 @@ use model::{Connection, ConnectionId, ConnectionTotals, Event, Instant, Leg, Mon
 use stats::{Distribution, Precision};
 
 use crate::family::{Family, LegOf, Place};
-use crate::records::Whose;
 use crate::tally::Tallies;
+use crate::whose::Whose;
 use crate::{Aggregate, Datagrams, Packets, Receives, Requests, Slowest};
 
 /// How much is kept.

@@ -7,7 +7,7 @@ use model::{ConnectionId, Owner};
 use stats::{Distribution, Precision};
 
 use crate::family::{Family, LEGS, Place, Timed};
-use crate::records::Whose;
+use crate::whose::Whose;
 
 /// What one connection's records, or one peer's of a socket, come to.
 #[derive(Clone, Debug)]

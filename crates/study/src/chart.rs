@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
-use crate::analysis::quantity;
+use crate::response::quantity;
 
 /// Lines over time that belong together, on one scale.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -5,12 +5,13 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 use stats::Comparison;
 
-use crate::analysis::{self, percent, percent_of, quantity, quantity_of};
+use crate::analysis;
 use crate::chart::{Chart, Line};
 use crate::engine::Study;
+use crate::outcome::Trial;
 use crate::plan::Plan;
+use crate::response::{percent, percent_of, quantity, quantity_of};
 use crate::setting::Workload;
-use crate::trial::Trial;
 
 /// A table for people.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

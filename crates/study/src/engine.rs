@@ -5,8 +5,9 @@ use serde::{Deserialize, Serialize};
 use crate::Error;
 use crate::analysis;
 use crate::ground::Ground;
+use crate::outcome::Trial;
 use crate::plan::Plan;
-use crate::trial::{self, Trial};
+use crate::trial;
 
 /// A study: its name and its plans, which are run block by block in turn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

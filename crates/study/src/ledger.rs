@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::Error;
 use crate::conclusion::Conclusion;
 use crate::engine::Study;
-use crate::trial::Trial;
+use crate::outcome::Trial;
 
 /// The version of the layout. A new key leaves it as it is; a change of meaning raises it.
 pub const SCHEMA: u32 = 1;

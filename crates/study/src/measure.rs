@@ -8,9 +8,9 @@ use traffic::{Target, load, rr, stream};
 
 use crate::Error;
 use crate::ground::Stage;
+use crate::outcome::{Ping, Point};
 use crate::plan::Plan;
 use crate::setting::{Setup, Workload};
-use crate::trial::{Ping, Point};
 
 /// Width of every series.
 const TENTH_NS: u64 = 100_000_000;

@@ -6,6 +6,7 @@ use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
+use crate::response::RESPONSES;
 use crate::setting::Setup;
 
 /// One thing that is varied.
@@ -112,8 +113,8 @@ impl Plan {
         if self.combinations() == 0 || self.combinations() > 10_000 {
             return wrong("1 to 10,000 combinations of levels are needed");
         }
-        if !crate::trial::RESPONSES.iter().any(|(name, _)| *name == self.response) {
-            let known: Vec<&str> = crate::trial::RESPONSES.iter().map(|r| r.0).collect();
+        if !RESPONSES.iter().any(|(name, _)| *name == self.response) {
+            let known: Vec<&str> = RESPONSES.iter().map(|r| r.0).collect();
             return wrong(&format!("no response {:?}: there are {}", self.response, known.join(", ")));
         }
         for place in self.block(0, 0) {

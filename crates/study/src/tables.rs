@@ -4,7 +4,7 @@ use store::study::{Comparison, Factor, Ping, Point, Rows};
 
 use crate::conclusion::Conclusion;
 use crate::engine::Study;
-use crate::trial::Trial;
+use crate::outcome::Trial;
 
 /// A trial of a study, the `number`th of its run, as rows.
 pub(crate) fn rows(study: &Study, number: u64, t: &Trial) -> Rows {
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn every_response_has_its_column() {
         let kept = store::study::RESPONSES.map(|r| r.0);
-        for (name, _) in crate::trial::RESPONSES {
+        for (name, _) in crate::RESPONSES {
             assert!(kept.contains(&name), "{name} has no column in store::study::RESPONSES");
         }
     }

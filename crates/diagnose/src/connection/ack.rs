@@ -6,8 +6,9 @@ use wire::{Flags, Segment};
 use super::{Connection, scale};
 use crate::acks::Promptness;
 use crate::episode::{Book, Episode, Happening};
-use crate::half::{Half, Late, START};
+use crate::half::{Half, Late};
 use crate::ranges::Range;
+use crate::ranges::START;
 use crate::resend::Repair;
 
 impl Connection {

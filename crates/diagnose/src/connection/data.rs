@@ -4,7 +4,8 @@ use wire::{Flags, Segment};
 
 use super::{Connection, at_once, segment_limit};
 use crate::episode::{Episode, Happening};
-use crate::half::{Data, Restart, SHORTEST_TIMEOUT, START};
+use crate::half::{Data, Restart, SHORTEST_TIMEOUT};
+use crate::ranges::START;
 use crate::resend::{self, Class, Recovery, Repair, Signs};
 
 impl Connection {

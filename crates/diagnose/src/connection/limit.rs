@@ -2,9 +2,11 @@
 
 use wire::{Flags, Segment};
 
-use super::{Connection, Facts, TO_SERVER, at_once};
+use super::{Connection, TO_SERVER, at_once};
 use crate::budget::{Budget, Limit};
-use crate::half::{Data, Late, START};
+use crate::half::{Data, Late};
+use crate::ranges::START;
+use crate::record::Facts;
 use crate::resend::Class;
 
 /// The state between two packets.

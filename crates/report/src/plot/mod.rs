@@ -7,6 +7,7 @@ pub mod text;
 
 use serde::Serialize;
 
+use crate::document::table::Table;
 pub use scale::{Axis, Scale, Unit};
 
 /// A colour by its role in the plot: an index into a palette that people with any kind of colour vision tell apart
@@ -231,7 +232,7 @@ pub struct Plot {
     pub layers: Vec<Layer>,
     /// The same in figures, for whoever cannot see it.
     #[serde(skip)]
-    pub table: Option<crate::document::Table>,
+    pub table: Option<Table>,
 }
 
 impl Plot {
@@ -261,7 +262,7 @@ impl Plot {
 
     /// With the same in figures.
     #[must_use]
-    pub fn with_table(mut self, table: crate::document::Table) -> Self {
+    pub fn with_table(mut self, table: Table) -> Self {
         self.table = Some(table);
         self
     }

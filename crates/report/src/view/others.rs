@@ -3,7 +3,6 @@
 use model::{Direction, Nanos, Role};
 use stats::{Distribution, Quantile};
 
-use super::words::whole;
 use crate::family::{Family, Place};
 use crate::packets::Drops;
 use crate::{Summary, quantity, view};
@@ -84,7 +83,7 @@ fn division(summary: &Summary, family: Family) -> String {
     let mut parts: Vec<_> = times.iter().filter(|(leg, times)| leg.place == Place::Part && times.n() > 0).collect();
     parts.sort_by_key(|(_, times)| std::cmp::Reverse(times.sum()));
     let sum: u128 = parts.iter().map(|(_, times)| times.sum()).sum();
-    let share = |times: &Distribution| whole(quantity::percent(quantity::share(times.sum(), sum)));
+    let share = |times: &Distribution| quantity::whole(quantity::percent(quantity::share(times.sum(), sum)));
     let timed = match all.n() {
         n if n == summary.n(family) => of,
         n => format!("{of}, {} of them timed to their end", quantity::count(n)),
@@ -92,7 +91,7 @@ fn division(summary: &Summary, family: Family) -> String {
     let Some((most, took)) = parts.first() else { return format!("Of {timed}, no part is known.") };
     let mut text = format!("Of {timed}, {} ({}) took {} of the time", most.name, most.meaning, share(took));
     parts[1..].iter().for_each(|(leg, times)| text.push_str(&format!(", {} {}", leg.name, share(times))));
-    let show = |ns: u64| whole(Nanos(ns));
+    let show = |ns: u64| quantity::whole(Nanos(ns));
     text.push_str(&format!("; {}: ", total.meaning));
     match (all.quantile(Quantile::P50), all.quantile(Quantile::P99)) {
         (Some(p50), Some(p99)) => text.push_str(&format!("median {}, p99 {}", show(p50), show(p99))),

@@ -59,13 +59,8 @@ pub(crate) fn words_of_any(summary: &Summary, facts: &Facts, family: Family) -> 
     }
 }
 
-/// A figure and its unit do not part at the end of a line.
-pub(super) fn whole(text: impl ToString) -> String {
-    text.to_string().replace(' ', "\u{a0}")
-}
-
 fn percent(part: u128, of: u128) -> String {
-    whole(quantity::percent(quantity::share(part, of)))
+    quantity::whole(quantity::percent(quantity::share(part, of)))
 }
 
 fn nothing(summary: &Summary, facts: &Facts) -> String {
@@ -77,17 +72,20 @@ fn nothing(summary: &Summary, facts: &Facts) -> String {
         );
     }
     if summary.connection_count() == 0 {
-        return format!("No TCP connection of {} was seen in {}.", facts.target, whole(facts.lasted));
+        return format!("No TCP connection of {} was seen in {}.", facts.target, quantity::whole(facts.lasted));
     }
     let written = facts.coverage.bytes_written;
     let connections = quantity::counted(summary.connection_count(), "connection");
     if written == 0 {
-        format!("{connections} followed for {}, and nothing was written on them by this host.", whole(facts.lasted))
+        format!(
+            "{connections} followed for {}, and nothing was written on them by this host.",
+            quantity::whole(facts.lasted)
+        )
     } else {
         format!(
             "{connections} followed for {}. TCP counted {} written on them, but no send was recorded to its end.",
-            whole(facts.lasted),
-            whole(quantity::bytes(written))
+            quantity::whole(facts.lasted),
+            quantity::whole(quantity::bytes(written))
         )
     }
 }
@@ -147,7 +145,7 @@ fn dominant(total: &Aggregate, facts: &Facts) -> Vec<String> {
 /// The median and the tail, as far as `n` carries them. Of a sample the median is an estimate and has an interval; where
 /// every send was recorded it is what it is.
 fn spread(times: &Distribution, sampled: bool) -> String {
-    let show = |ns: u64| whole(Nanos(ns));
+    let show = |ns: u64| quantity::whole(Nanos(ns));
     let Some(median) = times.quantile(Quantile::P50) else {
         return format!("{} in the one send there is", show(times.max().unwrap_or(0)));
     };
@@ -172,14 +170,14 @@ fn network(times: &Distribution) -> Option<String> {
     Some(if median <= min.saturating_add(min / 4) {
         format!(
             "That leg's median is within a quarter of its minimum ({}), as with a path whose length alone decides. {unsaid}.",
-            whole(Nanos(min))
+            quantity::whole(Nanos(min))
         )
     } else {
         format!(
             "That leg's median is {} times its minimum ({}): queues on the path, a peer that delays its ACKs, or repairs add to \
              the path itself. {unsaid}.",
             times_as_much(median, min),
-            whole(Nanos(min))
+            quantity::whole(Nanos(min))
         )
     })
 }

@@ -2,11 +2,12 @@
 //! fairness between two flows of a kind and against each other.
 
 use super::{Builtin, SECOND_NS};
-use crate::analysis::{self, quantity_of};
+use crate::analysis;
 use crate::conclusion::{self, Conclusion, Table, table_of};
 use crate::engine::Study;
+use crate::outcome::Trial;
 use crate::plan::{Factor, Plan};
-use crate::trial::Trial;
+use crate::response::{self, quantity_of};
 
 pub(super) const BUILTIN: Builtin = Builtin {
     name: "congestion",
@@ -205,7 +206,7 @@ fn single(given: Given<'_>) -> Vec<String> {
                     c[0] == i && c[f] == l && (factor == "loss" || lossless)
                 });
                 let values: Vec<f64> = combinations.filter_map(|c| Some(given.estimate(&c, response)?.value)).collect();
-                Some(format!("{} {}", names[i], range(&values, |v| analysis::quantity(response, v))?))
+                Some(format!("{} {}", names[i], range(&values, |v| response::quantity(response, v))?))
             };
             let words: Vec<String> = (0..names.len()).filter_map(of_name).collect();
             if !words.is_empty() {
@@ -232,7 +233,7 @@ fn flows(given: Given<'_>) -> Table {
         row.rotate_left(1);
         let [goodput, interval, n] = quantity_of("goodput", given.estimate(&levels, "goodput").as_ref());
         let predicted = conclusion::prediction(plan, &levels);
-        row.extend([goodput, interval, predicted.map_or_else(|| "-".into(), |p| analysis::quantity("goodput", p))]);
+        row.extend([goodput, interval, predicted.map_or_else(|| "-".into(), |p| response::quantity("goodput", p))]);
         for response in ["queueing", "retransmitted"] {
             row.push(quantity_of(response, given.estimate(&levels, response).as_ref())[0].clone());
         }

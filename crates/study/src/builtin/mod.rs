@@ -7,8 +7,8 @@ mod window_scaling;
 
 use crate::conclusion::{self, Conclusion};
 use crate::engine::Study;
+use crate::outcome::Trial;
 use crate::plan::Plan;
-use crate::trial::Trial;
 
 /// A study that is known by its name.
 #[derive(Clone, Copy, Debug)]

@@ -6,12 +6,13 @@
 use std::collections::BTreeMap;
 
 use super::{Builtin, SECOND_NS};
-use crate::analysis::{self, of, quantity};
+use crate::analysis::{self, of};
 use crate::conclusion::{self, Conclusion, Table};
 use crate::engine::Study;
+use crate::outcome::Trial;
 use crate::plan::{Factor, Plan};
 use crate::predict;
-use crate::trial::Trial;
+use crate::response::quantity;
 
 pub(super) const BUILTIN: Builtin = Builtin {
     name: "small-messages",

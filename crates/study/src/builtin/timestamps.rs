@@ -7,12 +7,13 @@
 use std::collections::BTreeMap;
 
 use super::{ALL_FRAMES, Builtin, SECOND_NS};
-use crate::analysis::{self, of, quantity};
+use crate::analysis::{self, of};
 use crate::conclusion::{self, Compared, Conclusion, Table, table_of};
 use crate::engine::Study;
+use crate::outcome::Trial;
 use crate::plan::{Factor, Plan};
 use crate::predict;
-use crate::trial::Trial;
+use crate::response::{self, quantity};
 
 pub(super) const BUILTIN: Builtin = Builtin {
     name: "timestamps",
@@ -131,9 +132,9 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
         let here = c.compared.iter().find(|x| x.predicted.is_some()).map(|x| x.comparison);
         table.rows.push(vec![
             "timestamps off against on".into(),
-            analysis::percent_of(&reference.ratio),
-            here.map_or_else(|| "-".into(), |h| analysis::percent_of(&h.ratio)),
-            analysis::percent(framing),
+            response::percent_of(&reference.ratio),
+            here.map_or_else(|| "-".into(), |h| response::percent_of(&h.ratio)),
+            response::percent(framing),
         ]);
         for (name, values, level, header) in [("on", REFERENCE_ON, 0, 32), ("off", REFERENCE_OFF, 1, 20)] {
             let share = |rate: f64, line: f64| format!("{:.2} % of the line", rate / line * 100.0);

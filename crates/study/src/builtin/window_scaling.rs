@@ -4,13 +4,14 @@
 //! SYNs must carry the option (RFC 7323, section 2.2).
 
 use super::{Builtin, SECOND_NS};
-use crate::analysis::{self, of, quantity};
+use crate::analysis::{self, of};
 use crate::chart::{Chart, Line};
 use crate::conclusion::{self, Compared, Conclusion, Table, table_of};
 use crate::engine::Study;
+use crate::outcome::Trial;
 use crate::plan::{Factor, Plan};
 use crate::predict;
-use crate::trial::Trial;
+use crate::response::quantity;
 
 pub(super) const BUILTIN: Builtin = Builtin {
     name: "window-scaling",

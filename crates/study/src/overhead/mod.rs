@@ -8,10 +8,12 @@ mod load;
 mod measure;
 mod observer;
 mod outcome;
+mod plan;
 mod stamps;
 mod ways;
 
 pub use load::{Cpus, Load, Slice};
-pub use measure::{Plan, Progress, run};
+pub use measure::{Progress, run};
 pub use outcome::{Missing, Outcome, Row, TRUSTED, Table, Verdict};
+pub use plan::Plan;
 pub use ways::{ALL, Way, find, with_bars};

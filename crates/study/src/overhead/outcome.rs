@@ -5,9 +5,16 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use stats::Estimate;
 
-use super::load::Load;
-use super::measure::{Pair, Plan};
+use super::load::{Load, Slice};
+use super::plan::Plan;
 use super::ways::{self, Way};
+
+/// One slice of a way, and the one of nothing beside it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pair {
+    pub way: Slice,
+    pub nothing: Slice,
+}
 
 const CONFIDENCE: f64 = 0.95;
 

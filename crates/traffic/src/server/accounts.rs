@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use serde::Serialize;
 use socket2::Socket;
 
 use super::lasting::Lasting;
+use super::lock::lock;
 use super::{Served, ServerConfig};
 use crate::error::WireError;
 use crate::limits::{Bounded, Refusal};
@@ -109,11 +110,6 @@ pub(crate) struct Shared {
     datagrams: Mutex<HashMap<u64, (IpAddr, SyncSender<Socket>)>>,
     /// Connections that are read without a time limit.
     pub lasting: Lasting,
-}
-
-/// A lock whose holder panicked holds nothing half-done here.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Shared {

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use socket2::Socket;
 
-use super::accounts::{Event, Shared, Taken, UdpWaiting, lock};
+use super::accounts::{Event, Shared, Taken, UdpWaiting};
+use super::lock::lock;
 use super::{Served, family_of};
 use crate::clock;
 use crate::iperf3::{

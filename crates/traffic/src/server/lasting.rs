@@ -8,7 +8,7 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::accounts::lock;
+use super::lock::lock;
 
 /// Why a connection was shut down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,6 +7,7 @@ mod accounts;
 mod datagrams;
 mod iperf3;
 mod lasting;
+mod lock;
 mod own;
 
 use std::io;

@@ -4,7 +4,10 @@ use std::fmt;
 
 use model::{Instant, Realtime};
 
-use super::pcapng::next_option;
+use super::pcapng_option::next_option;
+
+/// The longest frame that is believed: BIG TCP's largest is 512 KiB, a USB capture's some MiB.
+pub(super) const LONGEST_FRAME: u32 = 8 << 20;
 
 /// What a frame begins with: a number of the LINKTYPE registry of tcpdump.org.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -4,6 +4,7 @@ mod error;
 mod frame;
 mod pcap;
 mod pcapng;
+mod pcapng_option;
 mod pcapng_writer;
 mod snoop;
 mod window;

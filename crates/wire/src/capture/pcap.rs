@@ -8,12 +8,9 @@ use std::io;
 use model::{Instant, Realtime};
 
 use super::error::{CaptureError, Problem};
-use super::frame::{Interface, LinkType, Record, Resolution};
+use super::frame::{Interface, LONGEST_FRAME, LinkType, Record, Resolution};
 use super::window::Window;
 use super::{Progress, word};
-
-/// The longest frame that is believed: BIG TCP's largest is 512 KiB, a USB capture's some MiB.
-pub(super) const LONGEST_FRAME: u32 = 8 << 20;
 
 /// How a pcap file is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 use std::io;
 
 use super::error::{CaptureError, Problem};
-use super::frame::{Interface, LinkType, Record, Resolution};
-use super::pcap::LONGEST_FRAME;
+use super::frame::{Interface, LONGEST_FRAME, LinkType, Record, Resolution};
+use super::pcapng_option::next_option;
 use super::window::Window;
 use super::{Progress, word};
 
@@ -30,26 +30,6 @@ pub(super) struct Pcapng {
     passed_over: bool,
     /// Interfaces of this section that were not kept.
     unkept: u64,
-}
-
-/// Takes the next option off `rest`: `None` at the end of the list.
-///
-/// # Errors
-/// Where it goes beyond `rest`.
-pub(super) fn next_option<'a>(rest: &mut &'a [u8], big_endian: bool) -> Result<Option<(u16, &'a [u8])>, Problem> {
-    let Some((head, after)) = rest.split_first_chunk::<4>() else {
-        return if rest.is_empty() { Ok(None) } else { Err(Problem::BadOption) };
-    };
-    let [a, b, c, d] = *head;
-    let read = if big_endian { u16::from_be_bytes } else { u16::from_le_bytes };
-    let (code, length) = (read([a, b]), usize::from(read([c, d])));
-    if code == 0 {
-        *rest = &[];
-        return Ok(None);
-    }
-    let value = after.get(..length).ok_or(Problem::BadOption)?;
-    *rest = after.get(length.next_multiple_of(4)..).unwrap_or_default();
-    Ok(Some((code, value)))
 }
 
 impl Pcapng {

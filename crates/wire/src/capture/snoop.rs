@@ -5,8 +5,7 @@ use std::io;
 use model::Instant;
 
 use super::error::{CaptureError, Problem};
-use super::frame::{Interface, LinkType, Record, Resolution};
-use super::pcap::LONGEST_FRAME;
+use super::frame::{Interface, LONGEST_FRAME, LinkType, Record, Resolution};
 use super::window::Window;
 use super::{Progress, word};
 

@@ -9,7 +9,7 @@ use super::ethernet::{Ethernet, VlanTag};
 use super::fragment::Reassembly;
 use super::gre::Gre;
 use super::icmp::Icmp;
-use super::ipv6::Inner;
+use super::inner::Inner;
 use super::span::{Layer, Span, Unread};
 use super::tcp::Tcp;
 use super::udp::Udp;

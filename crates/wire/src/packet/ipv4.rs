@@ -6,9 +6,9 @@ use std::net::{IpAddr, Ipv4Addr};
 use super::address::{be16, ipv4_at};
 use super::checksum::Checksum;
 use super::fragment::FragmentKey;
-use super::ipv6::Inner;
+use super::inner::{Inner, ecn};
 use super::span::{Layer, Span, Unread};
-use crate::segment::{Ecn, Network};
+use crate::segment::Network;
 
 /// An IPv4 header without options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,17 +55,6 @@ impl Ipv4 {
 impl fmt::Display for Ipv4 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "IPv4 {} > {} protocol {} ttl {}", self.source, self.destination, self.protocol, self.ttl)
-    }
-}
-
-/// The ECN bits of a traffic class.
-#[inline]
-pub(super) fn ecn(traffic_class: u8) -> Ecn {
-    match traffic_class & 3 {
-        0 => Ecn::NotEct,
-        1 => Ecn::Ect1,
-        2 => Ecn::Ect0,
-        _ => Ecn::Ce,
     }
 }
 

@@ -1,25 +1,14 @@
 //! IPv6 (RFC 8200), its extension headers and jumbo payloads (RFC 2675).
 
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::Ipv6Addr;
 
 use super::address::{be16, be32, ipv6_at};
 use super::fragment::FragmentKey;
+use super::inner::{Inner, ecn};
 use super::ip_protocol;
-use super::ipv4::ecn;
 use super::span::{Layer, Span, Unread};
 use crate::segment::Network;
-
-/// What an IP header, of either version, says and carries.
-pub(super) struct Inner<'a> {
-    pub(super) source: IpAddr,
-    pub(super) destination: IpAddr,
-    pub(super) network: Network,
-    pub(super) protocol: u8,
-    /// Which packet this is a fragment of, its offset in bytes, and whether more follow.
-    pub(super) fragment: Option<(FragmentKey, u32, bool)>,
-    pub(super) payload: Span<'a>,
-}
 
 /// More extension headers than any stack sends.
 const MOST_EXTENSIONS: usize = 16;

@@ -8,6 +8,7 @@ mod ethernet;
 mod fragment;
 mod gre;
 mod icmp;
+mod inner;
 mod ipv4;
 mod ipv6;
 mod loopback;

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use model::Nanos;
-use study::analysis::{self, percent, percent_of, quantity};
+use study::analysis;
+use study::response::{self, percent, percent_of, quantity};
 use study::{Conclusion, Plan, Point, Trial};
 
 use crate::document::Table;
@@ -17,7 +18,7 @@ const LINES: usize = 6;
 const EFFECTS: usize = 40;
 
 fn unit(response: &str) -> Unit {
-    match analysis::unit(response) {
+    match response::unit(response) {
         "bit/s" => Unit::Rate,
         "ns" => Unit::Time,
         "bytes" => Unit::Bytes,
@@ -26,7 +27,7 @@ fn unit(response: &str) -> Unit {
 }
 
 fn label(response: &str) -> String {
-    let unit = analysis::unit(response);
+    let unit = response::unit(response);
     match unit {
         // The ticks bear these.
         "bit/s" | "ns" | "bytes" => response.replace('_', " "),
@@ -153,7 +154,7 @@ impl View<'_> {
         let mut table = Table::new("", &["levels", "mean", "95 % interval", "n", "predicted", "block by block"]);
         for levels in self.combinations {
             let mut row = vec![self.name(levels)];
-            row.extend(analysis::quantity_of(&self.plan.response, self.estimate(levels).as_ref()));
+            row.extend(response::quantity_of(&self.plan.response, self.estimate(levels).as_ref()));
             row.push(self.predicted(levels).map_or_else(|| "—".into(), |p| quantity(&self.plan.response, p)));
             let each: Vec<String> = self.values(levels).iter().map(|v| quantity(&self.plan.response, *v)).collect();
             row.push(each.join(", "));
@@ -164,7 +165,7 @@ impl View<'_> {
 
     fn interval(&self, at: f64, levels: &[usize]) -> Option<Interval> {
         let e = self.estimate(levels)?;
-        let [mean, between, n] = analysis::quantity_of(&self.plan.response, Some(&e));
+        let [mean, between, n] = response::quantity_of(&self.plan.response, Some(&e));
         let label = format!("{}\nmean {mean} ({between}), n = {n}", self.name(levels));
         Some(Interval { at, low: tidy(e.low), value: tidy(e.value), high: tidy(e.high), label })
     }

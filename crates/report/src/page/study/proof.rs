@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use lab::{DirectionReport, PathReport};
 use model::Nanos;
-use study::{Plan, Trial, analysis};
+use study::{Plan, Trial, analysis, response};
 
 use crate::document::{Block, Section, Table};
 use crate::quantity;
@@ -119,7 +119,7 @@ pub(super) fn path(plans: &[Plan], trials: &[Trial]) -> Section {
     ];
     let mut table = Table::new("By combination, by the path's own account; ranges are over trials", &head);
     let ways: [(&str, Way); 2] = [("a to b", |p| &p.a_to_b), ("b to a", |p| &p.b_to_a)];
-    let rate = |bits: f64| analysis::quantity("goodput", bits);
+    let rate = |bits: f64| response::quantity("goodput", bits);
     for (part, plan) in plans.iter().enumerate() {
         for levels in analysis::combinations(plan) {
             let of = trials.iter().filter(|t| t.part == part && t.levels == levels);

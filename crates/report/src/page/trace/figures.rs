@@ -8,7 +8,8 @@ use crate::document::Table;
 use crate::family::{Family, LEGS, LegOf, Place, Timed};
 use crate::page::{SHORTEST, curve, shortest_note};
 use crate::plot::{Axis, Boxed, Hue, Layer, Plot, Span, Unit, tidy};
-use crate::records::{Records, Whose};
+use crate::records::Records;
+use crate::whose::Whose;
 use crate::{Summary, quantity, view};
 
 /// Connections whose shares are drawn.

@@ -8,7 +8,7 @@ use super::{CONNECTIONS, n_of};
 use crate::document::Table;
 use crate::family::Family;
 use crate::plot::{Axis, Layer, Plot, Span, Unit};
-use crate::records::Whose;
+use crate::whose::Whose;
 use crate::{Summary, quantity};
 
 pub(super) fn waits(summary: &Summary) -> Option<Plot> {

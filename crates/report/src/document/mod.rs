@@ -1,25 +1,10 @@
 //! A report as a document: what it says first, then sections of words, plots and tables. The renderers draw it: [`crate::html`]
 //! as one file, [`crate::terminal`] as text.
 
+pub(crate) mod table;
+
 use crate::plot::Plot;
-
-/// A table of words and figures.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Table {
-    /// What it shows.
-    pub title: String,
-    /// Names of the columns.
-    pub head: Vec<String>,
-    /// The rows; as many cells as there are names.
-    pub rows: Vec<Vec<String>>,
-}
-
-impl Table {
-    /// One of this head without rows.
-    pub fn new(title: impl Into<String>, head: &[&str]) -> Self {
-        Self { title: title.into(), head: head.iter().map(|h| (*h).to_owned()).collect(), rows: Vec::new() }
-    }
-}
+pub use table::Table;
 
 /// A piece of a section.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,0 +1,14 @@
+//! Whose a record is.
+
+use std::net::SocketAddr;
+
+use model::Owner;
+
+/// A connection's ends and its owner, as far as they are known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Whose {
+    /// Local and remote end.
+    pub ends: Option<(SocketAddr, SocketAddr)>,
+    /// The process.
+    pub owner: Option<Owner>,
+}

@@ -1,0 +1,96 @@
+//! What one trial gave.
+
+use std::collections::BTreeMap;
+
+use lab::PathReport;
+use serde::{Deserialize, Serialize};
+
+use crate::watch::Evidence;
+
+/// A point of a trial's series.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// Since the transfer began.
+    pub at_ns: u64,
+    /// Received in the interval that ends here, by all flows, from client to server; where the server alone sends, the
+    /// other way.
+    pub bits_per_second: f64,
+    /// The same from server to client, where both send.
+    #[serde(default)]
+    pub down_bits_per_second: f64,
+    /// Smoothed round trip at its end.
+    pub srtt_ns: u64,
+    /// Congestion window at its end, bytes.
+    pub cwnd_bytes: u64,
+    /// The window that the receiver offers, bytes.
+    pub receive_window_bytes: u64,
+    /// Memory of packets that the receiver has not read, bytes (`skmem` r).
+    #[serde(default)]
+    pub receive_used_bytes: u64,
+    /// The most of that at present, bytes (`skmem` rb).
+    #[serde(default)]
+    pub receive_buffer_bytes: u64,
+    /// Part of the warm-up.
+    pub warm_up: bool,
+}
+
+/// One probe beside the streams.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ping {
+    /// `tcp`, `udp` or `icmp`.
+    pub probe: String,
+    /// When it was meant to be sent, since the beginning; on the axis of the series.
+    pub at_ns: u64,
+    /// Until the answer; absent where none came.
+    pub round_trip_ns: Option<u64>,
+}
+
+/// What one trial gave.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    /// Which plan of the study, from 0.
+    pub part: usize,
+    /// Which block, from 0.
+    pub block: u32,
+    /// Which in the block's order.
+    pub position: u32,
+    /// The level of each factor, from 0.
+    pub levels: Vec<usize>,
+    /// The levels in words.
+    pub labels: Vec<String>,
+    /// When it began, `CLOCK_REALTIME`.
+    pub started_ns: u64,
+    /// How long it took, all in.
+    pub took_ns: u64,
+    /// By name (see [`crate::RESPONSES`]).
+    pub responses: BTreeMap<String, f64>,
+    /// What was checked and held.
+    pub held: Vec<String>,
+    /// What did not hold: such a trial counts nowhere.
+    pub broken: Vec<String>,
+    /// What the packets show.
+    pub evidence: Evidence,
+    /// Over time (streams).
+    pub series: Vec<Point>,
+    /// What the client's TCP counted of itself meanwhile, by the kernel's names. Between real hosts that is all of this
+    /// host's traffic.
+    #[serde(default)]
+    pub counters: BTreeMap<String, u64>,
+    /// Every probe (`ping-under-load`).
+    #[serde(default)]
+    pub pings: Vec<Ping>,
+    /// What the path says of itself; absent over loopback and between real hosts.
+    pub path: Option<PathReport>,
+}
+
+impl Trial {
+    /// Whether it counts.
+    pub fn counts(&self) -> bool {
+        self.broken.is_empty()
+    }
+
+    /// A response.
+    pub fn response(&self, name: &str) -> Option<f64> {
+        self.responses.get(name).copied()
+    }
+}
