@@ -81,23 +81,27 @@ pub fn widest(part: usize, plan: &Plan, trials: &[Trial], seed: u64) -> Option<f
     (widths.len() == wanted).then(|| widths.into_iter().fold(0.0, f64::max))
 }
 
+/// Trials of a combination from which on it can be told that one of them stands apart.
+const ENOUGH_TO_STAND_APART: usize = 5;
+
 /// What the order of the trials did: the trend of each trial against the mean of its combination, and how many stand
-/// apart.
+/// apart from the others of it.
 pub fn order_notes(part: usize, plan: &Plan, trials: &[Trial]) -> Vec<String> {
-    let mut means: BTreeMap<&[usize], (f64, f64)> = BTreeMap::new();
-    let counted: Vec<&Trial> = trials.iter().filter(|t| t.part == part && t.counts()).collect();
-    for t in &counted {
-        if let Some(v) = t.response(&plan.response) {
-            let (sum, n) = means.entry(&t.levels).or_default();
-            *sum += v;
-            *n += 1.0;
-        }
-    }
-    let relative: Vec<f64> = counted
+    let values: Vec<(&[usize], f64)> = trials
         .iter()
-        .filter_map(|t| {
-            let (sum, n) = means.get(t.levels.as_slice()).filter(|(sum, n)| *n > 1.0 && *sum > 0.0)?;
-            Some(t.response(&plan.response)? / (sum / n))
+        .filter(|t| t.part == part && t.counts())
+        .filter_map(|t| Some((t.levels.as_slice(), t.response(&plan.response)?)))
+        .collect();
+    let mut of_combination: BTreeMap<&[usize], Vec<f64>> = BTreeMap::new();
+    for &(levels, value) in &values {
+        of_combination.entry(levels).or_default().push(value);
+    }
+    let relative: Vec<f64> = values
+        .iter()
+        .filter_map(|(levels, value)| {
+            let all = of_combination.get(levels)?;
+            let sum: f64 = all.iter().sum();
+            (all.len() > 1 && sum > 0.0).then(|| value / (sum / all.len() as f64))
         })
         .collect();
     let mut notes = Vec::new();
@@ -111,13 +115,69 @@ pub fn order_notes(part: usize, plan: &Plan, trials: &[Trial]) -> Vec<String> {
             trend.n
         ));
     }
-    let apart = stats::outliers(&relative).len();
+    let judged: Vec<&Vec<f64>> = of_combination.values().filter(|v| v.len() >= ENOUGH_TO_STAND_APART).collect();
+    let apart: usize = judged.iter().map(|v| stats::outliers(v).len()).sum();
     if apart > 0 {
         notes.push(format!(
-            "{}: {apart} of {} trials stand apart from their combination; none was left out for that",
+            "{}: {apart} of {} trials stand apart from the others of their combination; none was left out for that",
             plan.name,
-            relative.len()
+            judged.iter().map(|v| v.len()).sum::<usize>()
         ));
     }
     notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Factor;
+    use crate::watch::Evidence;
+
+    fn trial(level: usize, block: u32, goodput: f64) -> Trial {
+        Trial {
+            part: 0,
+            block,
+            position: 0,
+            levels: vec![level],
+            labels: Vec::new(),
+            started_ns: 0,
+            took_ns: 0,
+            responses: BTreeMap::from([("goodput".into(), goodput)]),
+            held: Vec::new(),
+            broken: Vec::new(),
+            evidence: Evidence::default(),
+            series: Vec::new(),
+            counters: BTreeMap::new(),
+            pings: Vec::new(),
+            path: None,
+        }
+    }
+
+    #[test]
+    fn trials_stand_apart_from_their_own_combination_only_and_where_there_are_enough() {
+        let plan = Plan {
+            name: "p".into(),
+            factors: vec![Factor::new("loss", ["0%", "1%"])],
+            fixed: Vec::new(),
+            response: "goodput".into(),
+            repetitions: 6,
+            duration_ns: 1,
+            warm_up_ns: 0,
+            frames: 0,
+        };
+        // One combination varies a hundred times as much as the other.
+        let quiet = [100.0, 100.1, 99.9, 100.2, 99.8, 100.0];
+        let wild = [40.0, 60.0, 50.0, 55.0, 45.0, 52.0];
+        let of = |quiet: [f64; 6], blocks: usize| -> Vec<Trial> {
+            let pairs = quiet.into_iter().zip(wild).take(blocks);
+            (0..).zip(pairs).flat_map(|(b, (q, w))| [trial(0, b, q), trial(1, b, w)]).collect()
+        };
+        assert_eq!(order_notes(0, &plan, &of(quiet, 6)), Vec::<String>::new());
+        let odd = [100.0, 100.1, 99.9, 100.2, 99.8, 97.0];
+        let notes = order_notes(0, &plan, &of(odd, 6));
+        assert_eq!(notes.len(), 1);
+        assert!(notes[0].starts_with("p: 1 of 12 trials stand apart"), "{notes:?}");
+        let odd = [100.0, 100.1, 99.9, 97.0, 100.0, 100.0];
+        assert_eq!(order_notes(0, &plan, &of(odd, 4)), Vec::<String>::new());
+    }
 }

@@ -193,19 +193,19 @@ impl Table {
                 };
                 Some(Verdict { bar, holds, text })
             };
-        let within = |of: Estimate| of.low >= -1.0 && of.high <= 1.0;
+        let within = |of: Estimate| of.low >= -0.5 && of.high <= 0.5;
         [
-            bar("other flows lose nothing: within ±1 %", self.rate_of(ways::UNMATCHED), within, |of| of.high < -1.0),
+            bar("other flows lose nothing: within ±0.5 %", self.rate_of(ways::UNMATCHED), within, |of| of.high < -0.5),
             bar(
                 "sampled 1/100 loses at most 1.5 %",
                 self.rate_of(ways::SAMPLED),
-                |of| of.value >= -1.5,
+                |of| of.low >= -1.5,
                 |of| of.high < -1.5,
             ),
             bar(
                 "every send is within 2 points of the floor",
                 self.above_floor,
-                |of| of.value >= -2.0,
+                |of| of.low >= -2.0,
                 |of| of.high < -2.0,
             ),
         ]

@@ -201,6 +201,17 @@ impl View<'_> {
         .map(|p| p.with_table(self.table()))
     }
 
+    /// The combinations in the order in which the first of them show most side by side: what is chosen by name (a congestion
+    /// control) changes before what is set to a figure (a delay), the first factor first.
+    fn side_by_side(&self) -> Vec<&Vec<usize>> {
+        let figures = |f: &usize| self.plan.factors[*f].levels.iter().all(|l| magnitude(l).is_some());
+        let (by_figure, by_name): (Vec<usize>, Vec<usize>) = (0..self.plan.factors.len()).partition(figures);
+        let order: Vec<usize> = by_figure.into_iter().chain(by_name.into_iter().rev()).collect();
+        let mut all: Vec<_> = self.combinations.iter().collect();
+        all.sort_by_key(|levels| order.iter().map(|f| levels[*f]).collect::<Vec<_>>());
+        all
+    }
+
     /// The response along the factor with the most levels, where its levels are numbers: a line for each of the others.
     pub fn curve(&self) -> Option<Plot> {
         let swept = (0..self.plan.factors.len()).max_by_key(|i| self.plan.factors[*i].levels.len())?;
@@ -408,7 +419,7 @@ impl View<'_> {
         };
         let mut layers = Vec::new();
         let (mut drawn, mut left, mut counts, mut warm_up) = (0, 0, (usize::MAX, 0), 0u64);
-        for levels in self.combinations {
+        for levels in self.side_by_side() {
             // Slots of a tenth of a second, as they are measured; the mean is over the trials that have the slot.
             let mut slots: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
             let trials: Vec<&Trial> =
