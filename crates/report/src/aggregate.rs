@@ -14,6 +14,8 @@ pub struct LegStats {
     pub disorder: u64,
     /// Of those in `times`, the ones with a `sched` or `driver` stamp that was found between two others.
     pub inferred: u64,
+    /// Sends of which such a stamp tells less than nothing: the bound on its error is larger than the leg, which is not in `times`.
+    pub vague: u64,
     /// The largest bound on the error of a time in `times`, to either side: of inferred stamps and of the NIC's.
     pub error: Nanos,
 }
@@ -21,7 +23,7 @@ pub struct LegStats {
 impl LegStats {
     /// No times yet.
     pub(crate) const fn new(precision: Precision) -> Self {
-        Self { times: Distribution::new(precision), missing: 0, disorder: 0, inferred: 0, error: Nanos::ZERO }
+        Self { times: Distribution::new(precision), missing: 0, disorder: 0, inferred: 0, vague: 0, error: Nanos::ZERO }
     }
 }
 
@@ -93,6 +95,7 @@ impl Aggregate {
         self.unacknowledged += u64::from(send.stamps.ack.is_none());
         for (leg, stats) in Leg::ALL.into_iter().zip(&mut self.legs) {
             match send.leg(leg) {
+                Ok(Some(time)) if inferred(send, leg) && send.leg_error(leg) > time => stats.vague += 1,
                 Ok(Some(time)) => {
                     stats.times.record(time.0);
                     stats.inferred += u64::from(inferred(send, leg));
@@ -125,6 +128,7 @@ impl Aggregate {
             mine.missing += theirs.missing;
             mine.disorder += theirs.disorder;
             mine.inferred += theirs.inferred;
+            mine.vague += theirs.vague;
             mine.error = mine.error.max(theirs.error);
         }
         for (mine, theirs) in self.waits.iter_mut().zip(&other.waits) {

@@ -113,6 +113,7 @@ impl<W: Write> Ndjson<W> {
                         o.number("missing", stats.missing);
                         o.number("disorder", stats.disorder);
                         o.number("inferred", stats.inferred);
+                        o.number("vague", stats.vague);
                         o.number("error_ns", stats.error.0);
                         o.number("sum_ns", stats.times.sum());
                         spread(o, &stats.times);

@@ -2,7 +2,7 @@
 
 mod synthetic;
 
-use model::{Coverage, Event, Lost, Nanos, Ratio, Sampling};
+use model::{Coverage, Event, Leg, Lost, Nanos, Ratio, Sampling};
 use report::view::{self, Facts};
 use report::{Canvas, Limits, Summary};
 use unicode_width::UnicodeWidthStr as _;
@@ -42,6 +42,7 @@ fn the_whole_report_fits_and_says_what_dominated() {
                     println!("{text}\n{}", "=".repeat(width));
                 }
                 assert!(unicode || text.is_ascii(), "not ASCII: {:?}", text.chars().find(|c| !c.is_ascii()));
+                assert!(!text.contains('?'), "a character without a place in ASCII:\n{text}");
                 let uncoloured = strip(&text);
                 assert_eq!(text != uncoloured, colour);
                 for line in uncoloured.lines() {
@@ -109,6 +110,30 @@ fn strip(text: &str) -> String {
 }
 
 #[test]
+fn a_leg_shorter_than_the_bound_on_its_error_is_in_no_distribution() {
+    let mut events = synthetic::trace(1, 300);
+    let sends = events.iter_mut().filter_map(|e| match e {
+        Event::Send(send) => Some(send),
+        _ => None,
+    });
+    // Both of its inner stages are timed between the packets around: nothing is known of the qdisc, but the rest is long enough.
+    for send in sends.take(40) {
+        send.stamps.driver = send.stamps.sched;
+        send.stamps.sched_error = Nanos::from_micros(1);
+        send.stamps.driver_error = Nanos::from_micros(900);
+    }
+    let s = summary(&events);
+    let figures = [Leg::Tcp, Leg::Qdisc, Leg::Network].map(|leg| {
+        let stats = s.total().leg(leg);
+        (stats.times.n(), stats.inferred, stats.vague)
+    });
+    assert_eq!(figures, [(300, 40, 0), (260, 0, 40), (300, 40, 0)]);
+    assert!(s.total().leg(Leg::Qdisc).times.min().is_some_and(|min| min >= 800), "no zero that nobody saw");
+    let text = view::report(&PLAIN, &s, &facts()).replace('\n', " ");
+    assert!(text.contains("shorter than the bound on their error: 40 of qdisc."), "{text}");
+}
+
+#[test]
 fn percentiles_that_too_few_sends_carry_are_not_shown() {
     let text = view::report(&PLAIN, &summary(&synthetic::trace(1, 99)), &facts());
     let row = text.lines().find(|l| l.starts_with("total")).unwrap();
@@ -169,7 +194,7 @@ fn the_slowest_are_the_slowest() {
     let mut totals: Vec<u64> = events
         .iter()
         .filter_map(|e| match e {
-            Event::Send(send) => send.leg(model::Leg::Total).ok().flatten().map(|n| n.0),
+            Event::Send(send) => send.leg(Leg::Total).ok().flatten().map(|n| n.0),
             _ => None,
         })
         .collect();

@@ -77,6 +77,17 @@ fn notes(total: &Aggregate, facts: &Facts) -> Vec<String> {
     if !inferred.is_empty() {
         notes.push(format!("Timed between the packets around, as their own gave no stamp: {}.", inferred.join(", ")));
     }
+    let vague: Vec<String> = [Leg::Tcp, Leg::Qdisc, Leg::Network]
+        .into_iter()
+        .filter(|&leg| total.leg(leg).vague > 0)
+        .map(|leg| format!("{} of {leg}", quantity::count(total.leg(leg).vague)))
+        .collect();
+    if !vague.is_empty() {
+        notes.push(format!(
+            "Left out for the same reason, as they are shorter than the bound on their error: {}.",
+            vague.join(", ")
+        ));
+    }
     let n = total.leg(Leg::Total).times.n();
     let held: Vec<String> = Quantile::SHOWN
         .into_iter()
