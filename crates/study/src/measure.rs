@@ -1,7 +1,7 @@
 //! The workload of a trial, and what of its outcome are the trial's responses and series.
 
-use std::collections::BTreeMap;
-use std::ops::ControlFlow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{ControlFlow, Range};
 
 use traffic::stream::Direction;
 use traffic::{Target, load, rr, stream};
@@ -217,45 +217,70 @@ fn settled(samples: &[stream::Sample], from_ns: u64) -> Option<f64> {
     (end_ns > start_ns).then(|| bits * 1e9 / (end_ns - start_ns) as f64)
 }
 
+/// What flows carried in a stretch of time, a second: bytes are spread evenly over the samples they are in, which are as long
+/// as timers made them. `None` where less than 60 % of the stretch was sampled.
+fn carried(samples: &[&stream::Sample], stretch: &Range<u64>) -> Option<f64> {
+    let flows = samples.iter().map(|s| s.flow).collect::<BTreeSet<_>>().len();
+    let (mut bits, mut covered) = (0.0, 0.0);
+    for s in samples {
+        let shared = s.end_ns.min(stretch.end).saturating_sub(s.start_ns.max(stretch.start));
+        if shared > 0 {
+            bits += s.bytes as f64 * 8.0 * shared as f64 / (s.end_ns - s.start_ns) as f64;
+            covered += shared as f64 / flows as f64;
+        }
+    }
+    (covered >= 0.6 * (stretch.end - stretch.start) as f64).then(|| bits * 1e9 / covered)
+}
+
+/// The samples, one of each flow, that tell how things stood at that moment.
+fn at<'s>(samples: &'s [&stream::Sample], moment_ns: u64) -> impl Iterator<Item = &'s stream::Sample> {
+    let last = samples.iter().filter(|s| s.start_ns < moment_ns).map(|s| s.end_ns).max();
+    samples.iter().copied().filter(move |s| Some(s.end_ns) == last)
+}
+
 /// What all flows received in each tenth of a second from `from_ns` on, with the senders' view of the connection.
 fn series(outcome: &stream::Outcome, from_ns: u64) -> Vec<Point> {
-    let mut points: BTreeMap<u64, Point> = BTreeMap::new();
+    fn of(samples: &[stream::Sample], sends: bool) -> Vec<&stream::Sample> {
+        samples.iter().filter(|s| s.sends == sends).collect()
+    }
     let both = outcome.up.is_some() && outcome.down.is_some();
-    let received = |at_server: bool| {
-        let samples = if at_server { &outcome.server_series } else { &outcome.series };
-        samples.iter().filter(|s| !s.sends).map(move |s| (at_server, s))
-    };
-    for (at_server, s) in received(true).chain(received(false)) {
-        let point = points.entry(s.end_ns / TENTH_NS).or_insert(Point {
-            at_ns: from_ns.saturating_add(s.end_ns),
-            bits_per_second: 0.0,
-            down_bits_per_second: 0.0,
-            srtt_ns: 0,
-            cwnd_bytes: 0,
-            receive_window_bytes: 0,
-            receive_used_bytes: 0,
-            receive_buffer_bytes: 0,
-            warm_up: s.warm_up,
-        });
-        if both && !at_server {
-            point.down_bits_per_second += s.bits_per_second;
-            continue;
-        }
-        point.bits_per_second += s.bits_per_second;
-        point.receive_window_bytes = point.receive_window_bytes.max(s.tcp.map_or(0, |t| t.rcv_wnd_bytes.into()));
-        if let Some(memory) = s.memory {
-            point.receive_used_bytes = point.receive_used_bytes.max(memory.receive_used_bytes.into());
-            point.receive_buffer_bytes = point.receive_buffer_bytes.max(memory.receive_buffer_bytes.into());
-        }
+    let (up, down) = (of(&outcome.server_series, false), of(&outcome.series, false));
+    let mut sent = of(&outcome.series, true);
+    if !both {
+        sent.extend(of(&outcome.server_series, true));
     }
-    let sent = outcome.series.iter().chain(outcome.server_series.iter().filter(|_| !both)).filter(|s| s.sends);
-    for s in sent {
-        if let (Some(point), Some(tcp)) = (points.get_mut(&(s.end_ns / TENTH_NS)), s.tcp) {
-            point.srtt_ns = tcp.srtt_ns;
-            point.cwnd_bytes = point.cwnd_bytes.max(tcp.snd_cwnd_bytes());
-        }
-    }
-    points.into_values().collect()
+    // The receiver whose window and memory are told of.
+    let receiver = if up.is_empty() { &down } else { &up };
+    let end_ns = up.iter().chain(&down).map(|s| s.end_ns).max().unwrap_or(0);
+    let tenths = (0..end_ns).step_by(TENTH_NS as usize).map(|start| start..start + TENTH_NS);
+    tenths
+        .filter_map(|tenth| {
+            let mut point = Point {
+                at_ns: from_ns.saturating_add(tenth.end),
+                bits_per_second: carried(receiver, &tenth)?,
+                down_bits_per_second: if both { carried(&down, &tenth).unwrap_or(0.0) } else { 0.0 },
+                srtt_ns: 0,
+                cwnd_bytes: 0,
+                receive_window_bytes: 0,
+                receive_used_bytes: 0,
+                receive_buffer_bytes: 0,
+                warm_up: at(receiver, tenth.end).any(|s| s.warm_up),
+            };
+            for s in at(receiver, tenth.end) {
+                point.receive_window_bytes =
+                    point.receive_window_bytes.max(s.tcp.map_or(0, |t| t.rcv_wnd_bytes.into()));
+                if let Some(memory) = s.memory {
+                    point.receive_used_bytes = point.receive_used_bytes.max(memory.receive_used_bytes.into());
+                    point.receive_buffer_bytes = point.receive_buffer_bytes.max(memory.receive_buffer_bytes.into());
+                }
+            }
+            for tcp in at(&sent, tenth.end).filter_map(|s| s.tcp) {
+                point.srtt_ns = tcp.srtt_ns;
+                point.cwnd_bytes = point.cwnd_bytes.max(tcp.snd_cwnd_bytes());
+            }
+            Some(point)
+        })
+        .collect()
 }
 
 fn of_exchanges(outcome: &rr::Outcome) -> Measured {
@@ -282,5 +307,39 @@ mod tests {
         assert_eq!(fairness(&[1.0, 1.0]), Some(1.0));
         assert_eq!(fairness(&[1.0, 0.0]), Some(0.5));
         assert_eq!(fairness(&[0.0]), None);
+    }
+
+    fn sample(flow: i64, start_ns: u64, end_ns: u64, bytes: u64) -> stream::Sample {
+        stream::Sample {
+            flow,
+            sends: false,
+            start_ns,
+            end_ns,
+            warm_up: false,
+            bytes,
+            bits_per_second: f64::NAN,
+            retransmitted_segments: 0,
+            datagrams: 0,
+            tcp: None,
+            memory: None,
+        }
+    }
+
+    /// Timers are late: in tenths of a second, some hold the ends of two samples and some of none.
+    #[test]
+    fn late_samples_make_no_rate_that_was_not_there() {
+        const MS: u64 = 1_000_000;
+        // Two flows of 1 kB a millisecond each, in samples of 104 ms.
+        let ends: Vec<u64> = (0..=29).map(|i| i * 104 * MS).chain([3_021 * MS]).collect();
+        let of = |flow| ends.windows(2).map(move |w| sample(flow, w[0], w[1], (w[1] - w[0]) / MS * 1_000));
+        let samples: Vec<stream::Sample> = of(1).chain(of(2)).collect();
+        let samples: Vec<&stream::Sample> = samples.iter().collect();
+        for tenth in 0..30 {
+            let rate = carried(&samples, &(tenth * TENTH_NS..(tenth + 1) * TENTH_NS)).unwrap();
+            assert!((rate - 16e6).abs() < 1.0, "{rate} in tenth {tenth}");
+        }
+        assert_eq!(carried(&samples, &(3_000 * MS..3_100 * MS)), None, "the last fifth of a tenth tells of no rate");
+        let later = at(&samples, 200 * MS);
+        assert!(later.map(|s| (s.start_ns / MS, s.end_ns / MS)).eq([(104, 208); 2]));
     }
 }

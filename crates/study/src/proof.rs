@@ -44,10 +44,9 @@ pub(crate) fn prove(
             .filter(|(length, _)| if asked { **length >= 32 } else { **length < 32 })
             .map(|(_, n)| n)
             .sum();
-        check(
-            segments > 0 && so == segments,
-            format!("TCP headers of {bytes} bytes on {so} of {segments} data frames"),
-        );
+        let all = segments > 0 && so == segments;
+        let on = if all { "every data frame".to_owned() } else { format!("{so} of {segments} data frames") };
+        check(all, format!("TCP headers of {bytes} bytes{} on {on}", if asked { " or more" } else { "" }));
     }
     if let Some(name) = &setup.options.congestion_control {
         let found = congestion.unwrap_or("unknown");

@@ -271,9 +271,8 @@ impl Test<'_> {
         let limit = warm_up_ends.saturating_add(agreed.length_ns).saturating_add(GRACE_NS);
         loop {
             let mut wake = limit.min(clock::monotonic_ns() + wire::SLICE_NS);
-            if let Some(interval) = agreed.interval_ns {
-                wake = wake.min(group.sampled_ns() + interval);
-            }
+            let next_sample = agreed.interval_ns.map_or(u64::MAX, |interval| group.next_sample_ns(interval));
+            wake = wake.min(next_sample);
             if warming_up {
                 wake = wake.min(warm_up_ends);
             }
@@ -297,7 +296,7 @@ impl Test<'_> {
                 group.end_warm_up();
                 warming_up = false;
             }
-            if agreed.interval_ns.is_some_and(|interval| now >= group.sampled_ns() + interval) {
+            if now >= next_sample && group.sampled_ns() < next_sample {
                 group.sample();
             }
             if now >= limit {

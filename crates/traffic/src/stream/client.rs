@@ -83,7 +83,7 @@ fn watch(
     let mut warming_up = config.warm_up_s > 0;
     let interval = config.interval_ns.max(1_000_000);
     loop {
-        let next_sample = group.sampled_ns().saturating_add(interval);
+        let next_sample = group.next_sample_ns(interval);
         let now = clock::monotonic_ns();
         let mut wake = next_sample.min(ends).min(now + LOOK_NS);
         if warming_up {
@@ -103,7 +103,7 @@ fn watch(
         if now >= ends || (config.bytes.is_some() && carried(config, group)) {
             return None;
         }
-        let go_on = if now >= next_sample {
+        let go_on = if now >= next_sample && group.sampled_ns() < next_sample {
             progress(Progress::Interval(group.sample()))
         } else {
             progress(Progress::Tick { elapsed_ns: now - group.start_ns })

@@ -133,6 +133,11 @@ impl Group {
         }
     }
 
+    /// When the series is to be added to next, in steps of `interval_ns` from the start: a timer's lateness does not add up.
+    pub fn next_sample_ns(&self, interval_ns: u64) -> u64 {
+        next_step(self.start_ns, self.sampled_ns, interval_ns)
+    }
+
     /// When the series was last added to.
     pub fn sampled_ns(&self) -> u64 {
         self.sampled_ns
@@ -252,4 +257,25 @@ impl Ended {
 /// Bits a second; 0 over no time.
 pub(crate) fn rate(bytes: u64, ns: u64) -> f64 {
     if ns == 0 { 0.0 } else { bytes as f64 * 8e9 / ns as f64 }
+}
+
+/// The first step after `now_ns` of those that follow each other from `start_ns` on.
+fn next_step(start_ns: u64, now_ns: u64, interval_ns: u64) -> u64 {
+    let done = now_ns.saturating_sub(start_ns) / interval_ns.max(1);
+    start_ns.saturating_add((done + 1).saturating_mul(interval_ns))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::next_step;
+
+    #[test]
+    fn a_late_sample_does_not_put_off_the_next() {
+        assert_eq!(next_step(1_000, 1_000, 100), 1_100);
+        assert_eq!(next_step(1_000, 1_104, 100), 1_200);
+        assert_eq!(next_step(1_000, 1_199, 100), 1_200);
+        // One that came a whole step late is made up for by one long interval.
+        assert_eq!(next_step(1_000, 1_250, 100), 1_300);
+        assert_eq!(next_step(0, u64::MAX - 1, u64::MAX), u64::MAX);
+    }
 }

@@ -424,20 +424,7 @@ impl View<'_> {
             let mut slots: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
             let trials: Vec<&Trial> =
                 analysis::of(self.trials, self.part, levels).filter(|t| !t.series.is_empty()).collect();
-            // An interval that was cut short at the end is mostly the lateness of its timer.
-            let whole = |t: &&'_ Trial| {
-                let before = [0].into_iter().chain(t.series.iter().map(|p| p.at_ns));
-                let points: Vec<Point> = t
-                    .series
-                    .iter()
-                    .zip(before)
-                    .filter(|(p, b)| p.at_ns.saturating_sub(*b) > 60_000_000)
-                    .map(|(p, _)| *p)
-                    .collect();
-                points
-            };
-            for point in trials.iter().flat_map(whole) {
-                let point = &point;
+            for point in trials.iter().flat_map(|t| &t.series) {
                 let value = of(point);
                 // Zero says that the kernel did not tell.
                 if value > 0.0 || what == "goodput" {
@@ -472,13 +459,14 @@ impl View<'_> {
             layers.push(Layer::Rule { name: "end of the warm-up".into(), upright: true, value: warm_up as f64 });
         }
         let note = if left > 0 { format!(" {left} more combinations are not drawn.") } else { String::new() };
+        let uncounted =
+            if warm_up > 0 { format!("; the first {} do not count", Nanos(warm_up)) } else { String::new() };
         let n = if counts.0 == counts.1 { counts.0.to_string() } else { format!("{} to {}", counts.0, counts.1) };
         Plot::new(
             &self.id(what),
             title,
             format!(
-                "Mean over the trials of a combination, n = {n} trials each, in tenths of a second; the first {} do not count.{note}",
-                Nanos(warm_up)
+                "Mean over the trials of a combination, n = {n} trials each, in tenths of a second{uncounted}.{note}",
             ),
             (Axis::linear("time since the transfer began", Unit::Time).reaching(0.0), axis),
             layers,
