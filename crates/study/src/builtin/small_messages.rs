@@ -109,13 +109,17 @@ fn between_hosts(quick: bool) -> Vec<Plan> {
 
 fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
     let mut c = Conclusion { study: study.name.clone(), ..Conclusion::default() };
+    let mut said = Said::default();
     for (part, plan) in study.plans.iter().enumerate().filter(|(part, _)| *part != LOOPBACK) {
-        curves(part, plan, trials, &mut c);
+        curves(part, plan, trials, &mut c, &mut said);
     }
+    said.breaks.sort_by(|a, b| b.0.total_cmp(&a.0));
+    c.verdict.extend(said.breaks.iter().map(|b| b.1.clone()));
     if let Some(plan) = study.plans.get(LOOPBACK) {
         c.tables.push(conclusion::effects_table(LOOPBACK, plan, trials, seed, &mut c.verdict));
         c.tables.push(conclusion::table_of(LOOPBACK, plan, trials, &plan.response, seed, |_| None));
     }
+    c.verdict.extend(said.others());
     let mut beside = Table::new(
         "beside the reference (Linux 2.2.1, a connection each, exchanges a second)",
         &["response bytes", "1999", "here", "n"],
@@ -152,20 +156,60 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
     c
 }
 
+/// What is said of the curves.
+#[derive(Default)]
+struct Said {
+    /// Those that break, or are slow all along: by which factor, and in words.
+    breaks: Vec<(f64, String)>,
+    /// Those that do neither: over which sizes, of what, with which option, and the median rate.
+    even: Vec<(String, String, String, f64)>,
+    /// Those with too few trials to tell.
+    short: Vec<String>,
+}
+
+impl Said {
+    /// Of the curves that do not break: a sentence for each range of sizes.
+    fn others(self) -> Vec<String> {
+        type Group = (String, Vec<String>);
+        let mut sentences: Vec<(String, Vec<Group>)> = Vec::new();
+        for (range, of, option, median) in self.even {
+            let figure = format!("{option} {median:.1}");
+            let groups = match sentences.iter_mut().position(|s| s.0 == range) {
+                Some(i) => &mut sentences[i].1,
+                None => {
+                    sentences.push((range, Vec::new()));
+                    let last = sentences.len() - 1;
+                    &mut sentences[last].1
+                }
+            };
+            match groups.iter_mut().find(|g| g.0 == of) {
+                Some(group) => group.1.push(figure),
+                None => groups.push((of, vec![figure])),
+            }
+        }
+        let even = sentences.into_iter().map(|(range, groups)| {
+            let groups: Vec<String> = groups.into_iter().map(|(of, all)| format!("{of}: {}", all.join(", "))).collect();
+            format!("No step of 30 % or more {range}, by median transactions a second: {}", groups.join("; "))
+        });
+        even.chain(self.short).collect()
+    }
+}
+
 /// One curve for each combination of write pattern and option: its steps, and for each what the packets say of the slow
 /// side.
-fn curves(part: usize, plan: &Plan, trials: &[Trial], c: &mut Conclusion) {
+fn curves(part: usize, plan: &Plan, trials: &[Trial], c: &mut Conclusion, said: &mut Said) {
     let sizes: Vec<f64> = plan.factors[2].levels.iter().filter_map(|l| l.parse().ok()).collect();
     let mut head: Vec<String> = vec!["response bytes".into()];
     let mut columns: Vec<Vec<String>> = vec![plan.factors[2].levels.clone()];
     let (mut fewest, mut most) = (usize::MAX, 0);
     for (w, writes) in plan.factors[0].levels.iter().enumerate() {
         for (o, option) in plan.factors[1].levels.iter().enumerate() {
-            let curve = format!(
-                "{}, {writes} write{}, {option}",
+            let of = format!(
+                "{}, {writes} write{}",
                 plan.name.split(" through").next().unwrap_or(""),
                 if writes == "1" { "" } else { "s" }
             );
+            let curve = format!("{of}, {option}");
             let points: Vec<(f64, f64)> = sizes
                 .iter()
                 .enumerate()
@@ -190,30 +234,41 @@ fn curves(part: usize, plan: &Plan, trials: &[Trial], c: &mut Conclusion) {
             });
             let least = sizes.iter().map(|s| points.iter().filter(|p| p.0 == *s).count()).min().unwrap_or(0);
             if least < FEWEST {
-                c.verdict.push(format!(
+                said.short.push(format!(
                     "{curve}: too few trials to look for steps (n = {least} at some size, {FEWEST} are needed)"
                 ));
                 steps.clear();
             }
-            let stalled = slow(part, plan, trials, [w, o]);
-            if steps.is_empty() && least >= FEWEST {
-                c.verdict.push(format!(
-                    "{curve}: no step of 30 % or more from {} to {} bytes{stalled}",
-                    sizes[0],
-                    sizes[sizes.len() - 1]
-                ));
+            if let (true, Some(median)) =
+                (steps.is_empty() && least >= FEWEST, stats::median(&points.iter().map(|p| p.1).collect::<Vec<_>>()))
+            {
+                let stalled = stalled(plan, [w, o]);
+                if (median / stalled - 1.0).abs() < 0.15 {
+                    let unstalled = conclusion::prediction(plan, &[w, o, 0]).unwrap_or(stalled);
+                    let cause = cause(part, trials, &[w, o, 0]);
+                    said.breaks.push((
+                        unstalled.max(stalled) / median,
+                        format!(
+                            "{curve}: every exchange waits for a delayed ACK ({median:.1} a second, predicted {stalled:.1}): {cause}"
+                        ),
+                    ));
+                } else {
+                    let range = format!("from {} to {} bytes", sizes[0], sizes[sizes.len() - 1]);
+                    said.even.push((range, of.clone(), option.clone(), median));
+                }
             }
             for step in steps {
                 let (slow_at, direction) = if step.ratio > 1.0 { (step.after, "rises") } else { (step.at, "falls") };
                 let level = sizes.iter().position(|s| *s == slow_at).unwrap_or(0);
-                c.verdict.push(format!(
-                    "{curve}: the rate {direction} by a factor of {:.2} at {} bytes (the break lies above {} and at or below {}); {}",
-                    step.ratio.max(1.0 / step.ratio),
+                let factor = step.ratio.max(1.0 / step.ratio);
+                let words = format!(
+                    "{curve}: the rate {direction} by a factor of {factor:.2} at {} bytes (the break lies above {} and at or below {}); {}",
                     step.at,
                     step.low,
                     step.high,
                     cause(part, trials, &[w, o, level])
-                ));
+                );
+                said.breaks.push((factor, words));
                 c.steps.push((curve.clone(), step));
             }
             head.push(curve.split_once(", ").map_or_else(|| curve.clone(), |(_, rest)| rest.to_owned()));
@@ -291,29 +346,19 @@ fn cause(part: usize, trials: &[Trial], levels: &[usize]) -> String {
     }
     match kinds.into_iter().max_by_key(|k| k.1.0) {
         Some((kind, (cost, count, text, packets))) if cost > 0 => format!(
-            "on the slow side the packets show {kind}, {count} times for {} together in {frames} frames: {} (packets {packets:?})",
+            "on the slow side the packets show {kind}, {count} times for {} together in {frames} frames: {} (packets {})",
             quantity("latency_p50", cost as f64),
-            text.trim_end_matches('.')
+            text.trim_end_matches('.'),
+            packets.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
         ),
         _ => format!("the packets of the slow side ({frames} frames) show no cause"),
     }
 }
 
-/// What to say of a curve without a step: whether all of it is stalled.
-fn slow(part: usize, plan: &Plan, trials: &[Trial], [w, o]: [usize; 2]) -> String {
-    let rates: Vec<f64> = (0..plan.factors[2].levels.len())
-        .flat_map(|i| analysis::by_block(trials, part, &[w, o, i], &plan.response).into_values())
-        .collect();
+/// Exchanges a second where each of them waits for a delayed ACK.
+fn stalled(plan: &Plan, [w, o]: [usize; 2]) -> f64 {
     let round_trip_s = plan.setup(&[w, o, 0]).ok().and_then(|s| s.round_trip_s()).unwrap_or(0.0);
-    let stalled = predict::delayed_ack_exchanges(round_trip_s);
-    match stats::median(&rates) {
-        Some(m) if (m / stalled - 1.0).abs() < 0.15 => format!(
-            "; every exchange waits for a delayed ACK ({m:.1} a second, predicted {stalled:.1}): {}",
-            cause(part, trials, &[w, o, 0])
-        ),
-        Some(m) => format!(", median {m:.1} a second"),
-        None => String::new(),
-    }
+    predict::delayed_ack_exchanges(round_trip_s)
 }
 
 #[cfg(test)]
@@ -326,6 +371,26 @@ mod tests {
         assert!(breaks(1.0 / 3.0, 8192.0, 16384.0));
         assert!(breaks(1.5, 8192.0, 16384.0), "a rate that rises with the size");
         assert!(breaks(0.7, 723.0, 724.0) && !breaks(0.8, 723.0, 724.0));
+    }
+
+    #[test]
+    fn curves_that_do_not_break_share_a_sentence_for_each_range() {
+        let mut said = Said::default();
+        for (range, of, option, median) in [
+            ("from 10 to 20 bytes", "rr, 1 write", "default", 863.84),
+            ("from 10 to 20 bytes", "rr, 1 write", "cork", 866.2),
+            ("from 1 to 20 bytes", "crr, 1 write", "default", 430.0),
+            ("from 10 to 20 bytes", "rr, 2 writes", "cork", 867.5),
+        ] {
+            said.even.push((range.into(), of.into(), option.into(), median));
+        }
+        let sentences = said.others();
+        assert_eq!(sentences.len(), 2);
+        assert!(
+            sentences[0].ends_with("rr, 1 write: default 863.8, cork 866.2; rr, 2 writes: cork 867.5"),
+            "{sentences:?}"
+        );
+        assert!(sentences[1].contains("from 1 to 20 bytes") && sentences[1].ends_with("crr, 1 write: default 430.0"));
     }
 
     #[test]
