@@ -38,7 +38,7 @@ pub fn write(report: &Report, reading: &Reading, path: &Path) -> anyhow::Result<
     if report.records.is_empty() {
         return Err(BadInput(format!("connection {} has no packets to plot", report.number)).into());
     }
-    let plots = plots(report);
+    let plots = plots(report, reading);
     match kind {
         "html" => place(path, html::page(&[page(report, reading, plots)?], &made_by()).as_bytes()),
         // An SVG names its font, but the lengths of words decide where they are put.
@@ -99,7 +99,7 @@ fn series(report: &Report, to_server: bool) -> Series {
     s
 }
 
-fn plots(report: &Report) -> Vec<Plot> {
+fn plots(report: &Report, reading: &Reading) -> Vec<Plot> {
     // The direction that carried more is plotted.
     let to_server = report.to_server.unique_bytes > report.to_client.unique_bytes;
     let s = series(report, to_server);
@@ -127,8 +127,8 @@ fn plots(report: &Report) -> Vec<Plot> {
             format!(" One in {stride} is drawn, and each that was sent again; {more} further ones were not kept.")
         }
     };
-    let caption =
-        format!("Connection {}: {} > {}, {n} packets.{left_out}", report.number, report.client, report.server);
+    let (client, server) = (reading.endpoint(report.client), reading.endpoint(report.server));
+    let caption = format!("Connection {}: {client} > {server}, {n} packets.{left_out}", report.number);
     let bytes = Plot::new(
         "bytes",
         format!("Bytes {way} over time"),
