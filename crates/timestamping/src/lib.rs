@@ -132,6 +132,7 @@ mod control;
 mod error;
 mod flags;
 mod id;
+mod info;
 mod interface;
 mod matcher;
 mod option;
@@ -151,7 +152,8 @@ pub use control::{Control, Controls, ExtendedError, PacketInfo, Times, controls}
 pub use error::{Error, Feature, KernelVersion, ParseError, SocketKind};
 pub use flags::{Flags, Stages, TransmitStage};
 pub use id::Unwrap;
-pub use interface::{HardwareConfig, HardwareCounts, Interface, ReceiveFilter, TimestampingInfo, TransmitType};
+pub use info::{HardwareCounts, ReceiveFilter, TimestampingInfo, TransmitType};
+pub use interface::{HardwareConfig, Interface};
 pub use matcher::{Counts, Matched, Matcher};
 pub use phc::{Method, Phc};
 pub use queue::{ErrorQueue, Ready, Room, wait};

@@ -3,7 +3,7 @@
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use crate::attribute::{Attribute, attributes, put};
-use crate::interface::{HardwareCounts, TimestampingInfo};
+use crate::info::{HardwareCounts, TimestampingInfo};
 use crate::{Error, ParseError};
 
 /// `GENL_ID_CTRL`, `CTRL_CMD_GETFAMILY`, `CTRL_ATTR_FAMILY_ID`, `CTRL_ATTR_FAMILY_NAME` (`include/uapi/linux/genetlink.h`).

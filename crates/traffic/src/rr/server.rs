@@ -11,7 +11,9 @@ use crate::clock;
 use crate::limits::Refusal;
 use crate::options::{self, SocketOptions};
 use crate::own::{Answer, Ready};
-use crate::server::{Reason, Served, Shared, canonical, family_of, listener};
+use crate::server::accounts::{Served, Shared};
+use crate::server::lasting::Reason;
+use crate::server::listening::{canonical, family_of, listener};
 use crate::wire;
 
 /// Bytes of the buffer that requests are read into; what they say does not matter.

@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex};
 use serde::Serialize;
 use socket2::Socket;
 
+use super::config::ServerConfig;
 use super::lasting::Lasting;
 use super::lock::lock;
-use super::{Served, ServerConfig};
 use crate::error::WireError;
 use crate::limits::{Bounded, Refusal};
 use crate::wire::Cookie;
@@ -243,5 +243,30 @@ pub(crate) struct Awaited<'a> {
 impl Drop for Awaited<'_> {
     fn drop(&mut self) {
         lock(&self.shared.datagrams).remove(&self.session);
+    }
+}
+
+/// A summary for people and programs: who asked for what, and how it went.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Served {
+    /// The client.
+    pub peer: SocketAddr,
+    /// Which workload.
+    pub workload: &'static str,
+    /// Bytes received from the client.
+    pub received_bytes: u64,
+    /// Bytes sent to it.
+    pub sent_bytes: u64,
+    /// Transactions answered.
+    pub transactions: u64,
+    /// How long.
+    pub elapsed_ns: u64,
+    /// Why it ended, unless the client was simply done.
+    pub ended: Option<String>,
+}
+
+impl Served {
+    pub(crate) fn new(peer: SocketAddr, workload: &'static str) -> Self {
+        Self { peer, workload, received_bytes: 0, sent_bytes: 0, transactions: 0, elapsed_ns: 0, ended: None }
     }
 }

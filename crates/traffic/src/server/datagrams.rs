@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::accounts::Shared;
+use super::listening::{SLICE, canonical};
 use super::lock::lock;
-use super::{SLICE, canonical};
 use crate::iperf3::{UDP_HELLO, UDP_HELLO_LEGACY, UDP_WELCOME};
 use crate::udp::{Header, HeaderKind};
 

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use socket2::Socket;
 
-use super::accounts::{Event, Shared, Taken, UdpWaiting};
+use super::accounts::{Event, Served, Shared, Taken, UdpWaiting};
+use super::listening::family_of;
 use super::lock::lock;
-use super::{Served, family_of};
 use crate::clock;
 use crate::iperf3::{
     FlowResult, PARAMETERS_LIMIT, Parameters, RESULTS_LIMIT, Results, ServerSide, State, WirelapseAnswer, flow_id,

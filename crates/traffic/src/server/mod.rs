@@ -2,52 +2,36 @@
 //!
 //! A thread for each connection, all of them bounded by [`Limits`]. Whoever connects has [`Limits::handshake_ms`] in all
 //! to say what it wants; nobody holds memory that was only announced.
+//!
+//! [`Limits`]: crate::Limits
+//! [`Limits::handshake_ms`]: crate::Limits::handshake_ms
 
-mod accounts;
+pub(crate) mod accounts;
+mod config;
 mod datagrams;
 mod iperf3;
-mod lasting;
+pub(crate) mod lasting;
+pub(crate) mod listening;
 mod lock;
 mod own;
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use serde::Serialize;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::Socket;
 
 use crate::clock;
 use crate::error::Error;
-use crate::limits::Limits;
 use crate::wire::{OPENING_BYTES, Opening, ReadError, read_by};
 
-pub(crate) use accounts::Shared;
-pub use accounts::{Counts, Event};
-pub(crate) use lasting::Reason;
-
-/// What a server listens on and allows.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ServerConfig {
-    /// Where to listen, TCP and UDP; port 0 for any free one.
-    pub listen: SocketAddr,
-    /// What every client must give. A stock iperf3 client has no way to, and is refused.
-    pub token: Option<String>,
-    /// The bounds.
-    pub limits: Limits,
-    /// The ports (first, last) that workloads with a listener of their own (`crr`) may take; any free one without.
-    pub data_ports: Option<(u16, u16)>,
-}
-
-impl ServerConfig {
-    /// On `listen`, without a token, with the default bounds.
-    pub fn new(listen: SocketAddr) -> Self {
-        Self { listen, token: None, limits: Limits::default(), data_ports: None }
-    }
-}
+use accounts::Shared;
+pub use accounts::{Counts, Event, Served};
+pub use config::ServerConfig;
+use listening::{SLICE, canonical, listener};
 
 /// A server that runs until it is stopped or dropped.
 pub struct Server {
@@ -55,9 +39,6 @@ pub struct Server {
     local: SocketAddr,
     threads: Vec<JoinHandle<()>>,
 }
-
-/// How long the server's own threads sit in one system call.
-const SLICE: Duration = Duration::from_millis(100);
 
 impl Server {
     /// Listens, and answers from threads in the caller's network namespace.
@@ -145,16 +126,6 @@ fn listen(address: SocketAddr) -> Result<(Socket, Socket, SocketAddr), Error> {
     }
 }
 
-/// A listening socket whose `accept` returns now and then.
-pub(crate) fn listener(address: SocketAddr, backlog: i32) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    socket.set_reuse_address(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(backlog)?;
-    socket.set_read_timeout(Some(SLICE))?;
-    Ok(socket)
-}
-
 fn accept_loop(shared: &Arc<Shared>, listener: &Socket) {
     // iperf3 tells flows apart by the order in which they were accepted, and each opening is read on a thread of its own.
     let mut order = 0;
@@ -192,11 +163,6 @@ fn accept_loop(shared: &Arc<Shared>, listener: &Socket) {
     shared.lasting.check(true, 0, clock::monotonic_ns());
 }
 
-/// IPv4-mapped IPv6 addresses as IPv4.
-pub(crate) fn canonical(address: SocketAddr) -> SocketAddr {
-    SocketAddr::new(address.ip().to_canonical(), address.port())
-}
-
 /// Finds out who it is and serves it.
 fn connection(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr, order: u64) {
     stream.set_nodelay(true).ok();
@@ -222,34 +188,4 @@ fn connection(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr, order: 
             shared.tell(Event::Garbage { peer, why });
         }
     }
-}
-
-/// A summary for people and programs: who asked for what, and how it went.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Served {
-    /// The client.
-    pub peer: SocketAddr,
-    /// Which workload.
-    pub workload: &'static str,
-    /// Bytes received from the client.
-    pub received_bytes: u64,
-    /// Bytes sent to it.
-    pub sent_bytes: u64,
-    /// Transactions answered.
-    pub transactions: u64,
-    /// How long.
-    pub elapsed_ns: u64,
-    /// Why it ended, unless the client was simply done.
-    pub ended: Option<String>,
-}
-
-impl Served {
-    pub(crate) fn new(peer: SocketAddr, workload: &'static str) -> Self {
-        Self { peer, workload, received_bytes: 0, sent_bytes: 0, transactions: 0, elapsed_ns: 0, ended: None }
-    }
-}
-
-/// The address family of a peer, for options that differ by it.
-pub(crate) fn family_of(peer: SocketAddr) -> IpAddr {
-    peer.ip().to_canonical()
 }

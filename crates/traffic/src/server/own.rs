@@ -3,8 +3,8 @@
 use std::net::TcpStream;
 use std::sync::Arc;
 
-use super::accounts::{Event, Shared};
-use super::{Served, family_of};
+use super::accounts::{Event, Served, Shared};
+use super::listening::family_of;
 use crate::clock;
 use crate::limits::{Bounded, Limits, Refusal, token_matches};
 use crate::own::{Answer, LIMIT, Request, Workload};

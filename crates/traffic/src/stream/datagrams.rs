@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use socket2::Socket;
 
-use super::flow::{Meter, Pacer, Plan, may_retry};
+use super::pacer::Pacer;
+use super::plan::{Meter, Plan, may_retry};
 use crate::clock;
 use crate::iperf3::UdpHeader;
 use crate::udp::{Datagrams, Tracker, dropped_at_socket};

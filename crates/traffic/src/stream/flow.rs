@@ -2,10 +2,12 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use socket2::Socket;
 
+use super::pacer::Pacer;
+use super::plan::{Meter, Plan, may_retry};
 use super::{Method, Pacing, ZerocopyCounts, datagrams, zerocopy};
 use crate::clock::{self, CpuTime};
 use crate::error::Error;
@@ -20,34 +22,6 @@ pub(crate) struct Flow {
     pub id: i64,
     pub sends: bool,
     pub socket: Socket,
-}
-
-/// What every flow of one side does.
-#[derive(Clone, Debug)]
-pub(crate) struct Plan {
-    pub udp: bool,
-    /// The UDP counter has 64 bits.
-    pub wide: bool,
-    pub write_bytes: usize,
-    pub method: Method,
-    pub pace_bits_per_second: Option<u64>,
-    pub pacing: Pacing,
-    /// Bytes of each sending flow.
-    pub bytes: Vec<Option<u64>>,
-    pub cpu: Option<usize>,
-    pub quickack: Option<bool>,
-}
-
-/// What a flow's thread shows while it runs. On a line of its own, so that flows do not slow each other.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub(crate) struct Meter {
-    pub bytes: AtomicU64,
-    pub datagrams: AtomicU64,
-    /// The receiver's count of lost ones, for the warm-up's share.
-    pub lost: AtomicU64,
-    /// No more will come: all bytes sent, the peer closed, or an error.
-    pub done: AtomicBool,
 }
 
 /// What a flow's thread leaves behind.
@@ -81,45 +55,6 @@ pub(crate) fn carry(flow: &Flow, plan: &Plan, bytes: Option<u64>, meter: &Meter,
     end.error = result.err();
     end.cpu = CpuTime::of_this_thread().since(before);
     end
-}
-
-/// Whether a system call that failed may simply be tried again.
-pub(super) fn may_retry(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
-}
-
-/// Sleeps so that `done` bytes take as long as the rate says. Behind schedule by more than 100 ms it starts anew rather
-/// than catch up in a burst.
-pub(crate) struct Pacer {
-    bits_per_second: u64,
-    start_ns: u64,
-    from_bytes: u64,
-}
-
-impl Pacer {
-    const FORGIVEN_NS: u64 = 100_000_000;
-
-    pub fn new(bits_per_second: u64) -> Self {
-        // Timers are otherwise allowed to be 50 µs late so that wake-ups can be merged.
-        // SAFETY: PR_SET_TIMERSLACK takes a number and concerns only this thread.
-        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64, 0_u64, 0_u64, 0_u64) };
-        Self { bits_per_second: bits_per_second.max(1), start_ns: clock::monotonic_ns(), from_bytes: 0 }
-    }
-
-    /// Waits for the time of byte `done`; gives the time then.
-    pub fn wait(&mut self, done: u64, stop: &AtomicBool) -> u64 {
-        let ns = u128::from(done - self.from_bytes) * 8_000_000_000 / u128::from(self.bits_per_second);
-        let due = self.start_ns.saturating_add(u64::try_from(ns).unwrap_or(u64::MAX));
-        let mut now = clock::monotonic_ns();
-        if now > due.saturating_add(Self::FORGIVEN_NS) {
-            (self.start_ns, self.from_bytes) = (now, done);
-        }
-        while now < due && !stop.load(Ordering::Relaxed) {
-            clock::sleep_until(due.min(now + 50_000_000));
-            now = clock::monotonic_ns();
-        }
-        now
-    }
 }
 
 /// A file of `length` zero bytes in memory.

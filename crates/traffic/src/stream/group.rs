@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use super::flow::{FlowEnd, Meter, carry};
+use super::flow::{FlowEnd, carry};
+use super::plan::Meter;
 use super::{Flow, Plan, Sample};
 use crate::clock::{self, CpuTime};
 use crate::error::Error;

@@ -4,6 +4,8 @@ mod client;
 mod datagrams;
 mod flow;
 mod group;
+mod pacer;
+mod plan;
 mod zerocopy;
 
 use std::net::SocketAddr;
@@ -17,8 +19,10 @@ use crate::tcp_info::TcpInfo;
 use crate::udp::Datagrams;
 
 pub use client::run;
-pub(crate) use flow::{Flow, Pacer, Plan, shares};
+pub(crate) use flow::{Flow, shares};
 pub(crate) use group::{Ended, Group};
+pub(crate) use pacer::Pacer;
+pub(crate) use plan::Plan;
 pub use zerocopy::ZerocopyCounts;
 
 /// Who sends.

@@ -12,7 +12,8 @@ use crate::clock::{self, CpuTime};
 use crate::limits::Refusal;
 use crate::own::{self, Answer, Ready, Request, UdpRequest};
 use crate::rr::server::{Broken, wait_for_close};
-use crate::server::{Served, Shared, family_of};
+use crate::server::accounts::{Served, Shared};
+use crate::server::listening::family_of;
 use crate::wire;
 
 /// Answers that it is ready, and waits for the datagram that opens the flow.
