@@ -127,6 +127,23 @@ pub fn order_notes(part: usize, plan: &Plan, trials: &[Trial]) -> Vec<String> {
     notes
 }
 
+/// From which share of its processors in use on a machine is full: the rest is what a scheduler cannot give to whoever waits.
+const FULL: f64 = 0.9;
+
+/// Whether a plan was measured on a full machine.
+pub fn full_machine(part: usize, plan: &Plan, trials: &[Trial]) -> Option<String> {
+    let of = trials.iter().filter(|t| t.part == part && t.counts());
+    let busy: Vec<f64> = of.filter_map(|t| t.cpu_busy).collect();
+    let median = stats::median(&busy).filter(|median| *median >= FULL)?;
+    Some(format!(
+        "{}: this machine's processors were {:.0} % in use (median of n = {} trials), so its figures are those of a full machine: \
+         another one, or a path that runs elsewhere, may well give others",
+        plan.name,
+        median * 100.0,
+        busy.len()
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,9 +165,29 @@ mod tests {
             evidence: Evidence::default(),
             series: Vec::new(),
             counters: BTreeMap::new(),
+            cpu_busy: None,
             pings: Vec::new(),
             path: None,
         }
+    }
+
+    #[test]
+    fn a_full_machine_is_told() {
+        let plan = Plan {
+            name: "p".into(),
+            factors: vec![Factor::new("loss", ["0%"])],
+            fixed: Vec::new(),
+            response: "goodput".into(),
+            repetitions: 3,
+            duration_ns: 1,
+            warm_up_ns: 0,
+            frames: 0,
+        };
+        let of = |shares: [Option<f64>; 3]| shares.map(|cpu_busy| Trial { cpu_busy, ..trial(0, 0, 1.0) });
+        let told = full_machine(0, &plan, &of([Some(0.97), Some(0.95), Some(0.2)]));
+        assert!(told.is_some_and(|t| t.starts_with("p: this machine's processors were 95 % in use (median of n = 3")));
+        assert_eq!(full_machine(0, &plan, &of([Some(0.97), Some(0.6), Some(0.2)])), None);
+        assert_eq!(full_machine(0, &plan, &of([None; 3])), None);
     }
 
     #[test]

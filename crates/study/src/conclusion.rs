@@ -167,6 +167,7 @@ pub fn account(study: &Study, trials: &[Trial], conclusion: &mut Conclusion) {
                 conclusion.lost.push(format!("{place}: {n} frames not seen beside {frames} seen"));
             }
         }
+        conclusion.notes.extend(analysis::full_machine(part, plan, trials));
         conclusion.notes.extend(analysis::order_notes(part, plan, trials));
     }
     conclusion.tables.extend(measures_table(&conclusion.compared));

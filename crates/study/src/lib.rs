@@ -28,6 +28,7 @@ mod plan;
 pub mod plan_file;
 pub mod plan_text;
 pub mod predict;
+mod processors;
 mod proof;
 pub mod response;
 mod setting;

@@ -76,6 +76,9 @@ pub struct Trial {
     /// host's traffic.
     #[serde(default)]
     pub counters: BTreeMap<String, u64>,
+    /// The share of this machine's processors in use while it was measured, 0 to 1 (the upper quartile of fifths of a second).
+    #[serde(default)]
+    pub cpu_busy: Option<f64>,
     /// Every probe (`ping-under-load`).
     #[serde(default)]
     pub pings: Vec<Ping>,

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::ground::{Ground, Stage};
 use crate::outcome::Trial;
 use crate::plan::{Place, Plan};
+use crate::processors::Busy;
 use crate::watch::Watch;
 use crate::{Error, counters, measure, proof};
 
@@ -69,7 +70,9 @@ pub fn run(
     let watch = stage.run(|| Watch::start(&stage.interface, plan.frames, stage.server))?;
     let load = CpuLoad::start(setup.cpu_load);
     let before = stage.run(counters::read)?;
+    let busy = Busy::start();
     let measured = measure::run(&stage, &setup, plan, go_on);
+    let cpu_busy = busy.end();
     let counters = counters::since(&before, &stage.run(counters::read)?);
     drop(load);
     let evidence = watch.end();
@@ -94,6 +97,7 @@ pub fn run(
         evidence,
         series: measured.series,
         counters,
+        cpu_busy,
         pings: measured.pings,
         path,
     }))

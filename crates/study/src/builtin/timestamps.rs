@@ -10,7 +10,7 @@ use super::{ALL_FRAMES, Builtin, SECOND_NS};
 use crate::analysis::{self, of};
 use crate::conclusion::{self, Compared, Conclusion, Table, table_of};
 use crate::engine::Study;
-use crate::outcome::Trial;
+use crate::outcome::{Point, Trial};
 use crate::plan::{Factor, Plan};
 use crate::predict;
 use crate::response::{self, quantity};
@@ -88,6 +88,40 @@ const LOADED: usize = 3;
 const REFERENCE_ON: [f64; 10] = [9.39, 9.4, 9.4, 9.4, 9.39, 9.4, 9.39, 9.39, 9.38, 9.39];
 const REFERENCE_OFF: [f64; 10] = [9.46, 9.46, 9.45, 9.47, 9.49, 9.47, 9.46, 9.48, 9.46, 9.47];
 
+/// The upload beside the download, and what its receive window lets through in a round trip. The buffer behind that window grows with
+/// the round trips that the receiver times, and timestamps that come back are what it times them by (`tcp_rcv_rtt_measure_ts()`).
+fn ceilings(plan: &Plan, trials: &[Trial], c: &mut Conclusion) {
+    let head = [SYSCTL, "goodput", "receive window", "round trip", "window/RTT", "receive buffer", "n"];
+    let mut table = Table::new(&format!("{}: upload and its receive window (medians)", plan.name), &head);
+    for (level, name) in plan.factors[0].levels.iter().enumerate() {
+        let figures: Vec<[f64; 5]> = of(trials, LOADED, &[level])
+            .filter_map(|t| {
+                let grown = t.series.get(t.series.len() / 3..)?;
+                let middle = |value: fn(&Point) -> u64| {
+                    let told: Vec<f64> = grown.iter().map(value).filter(|v| *v > 0).map(|v| v as f64).collect();
+                    stats::median(&told)
+                };
+                let (window, rtt_ns) = (middle(|p| p.receive_window_bytes)?, middle(|p| p.srtt_ns)?);
+                let buffer = middle(|p| p.receive_buffer_bytes)?;
+                Some([t.response("goodput")?, window, rtt_ns, window * 8e9 / rtt_ns, buffer])
+            })
+            .collect();
+        let median = |i: usize| stats::median(&figures.iter().map(|f| f[i]).collect::<Vec<_>>());
+        let Some(medians) = (0..5).map(median).collect::<Option<Vec<f64>>>() else { continue };
+        let names = ["goodput", "receive_window", "round_trip", "goodput", "receive_buffer"];
+        let words: Vec<String> = names.iter().zip(&medians).map(|(name, value)| quantity(name, *value)).collect();
+        if (medians[0] / medians[3] - 1.0).abs() < 0.1 {
+            c.verdict.push(format!(
+                "Upload with {SYSCTL}={name} ({}) is held by its receive window: {} in a round trip of {} let {} through, and {} came; the \
+                 receive buffer behind it grew to {}.",
+                plan.name, words[1], words[2], words[3], words[0], words[4]
+            ));
+        }
+        table.rows.push([name.clone()].into_iter().chain(words).chain([figures.len().to_string()]).collect());
+    }
+    c.tables.push(table);
+}
+
 fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
     let mut c = Conclusion { study: study.name.clone(), ..Conclusion::default() };
     let framing = predict::framing(1.0, 1_500, false, 20) / predict::framing(1.0, 1_500, false, 32) - 1.0;
@@ -120,6 +154,7 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
             table.title = format!("{}: {name}", plan.name);
             c.tables.push(table);
         }
+        ceilings(plan, trials, &mut c);
         c.tables.extend(conclusion::ping_distributions(LOADED, plan, trials));
         c.charts.extend(conclusion::ping_charts(LOADED, plan, trials));
     }
@@ -271,4 +306,54 @@ fn lossy(trials: &[Trial], seed: u64) -> Table {
         table.rows.push(vec![response.into(), text(on), text(off), n.to_string()]);
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::watch::Evidence;
+
+    fn trial(level: usize, goodput: f64, window: u64) -> Trial {
+        let point = Point {
+            at_ns: 0,
+            bits_per_second: goodput,
+            down_bits_per_second: 0.0,
+            srtt_ns: 13_000_000,
+            cwnd_bytes: 0,
+            receive_window_bytes: window,
+            receive_used_bytes: 0,
+            receive_buffer_bytes: window + 1,
+            warm_up: false,
+        };
+        Trial {
+            part: LOADED,
+            block: 0,
+            position: 0,
+            levels: vec![level],
+            labels: Vec::new(),
+            started_ns: 0,
+            took_ns: 0,
+            responses: BTreeMap::from([("goodput".into(), goodput)]),
+            held: Vec::new(),
+            broken: Vec::new(),
+            evidence: Evidence::default(),
+            series: vec![point; 9],
+            counters: BTreeMap::new(),
+            cpu_busy: None,
+            pings: Vec::new(),
+            path: None,
+        }
+    }
+
+    #[test]
+    fn an_upload_at_its_windows_ceiling_is_told() {
+        let plan = under_load("both", false, SYSCTL);
+        let mut c = Conclusion::default();
+        // 1,300,000 bytes in 13 ms are 800 Mbit/s; of 9 MB the path lets no more through than it carries.
+        ceilings(&plan, &[trial(0, 930e6, 9_000_000), trial(1, 790e6, 1_300_000)], &mut c);
+        assert_eq!(c.verdict.len(), 1, "{:?}", c.verdict);
+        let words = "tcp_timestamps=0 (both) is held by its receive window: 1.300 MB in a round trip of 13.00 ms let 800.0 Mbit/s through";
+        assert!(c.verdict[0].contains(words), "{:?}", c.verdict);
+        assert_eq!(c.tables[0].rows.len(), 2);
+    }
 }
