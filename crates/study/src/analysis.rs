@@ -11,9 +11,14 @@ use crate::response::{percent, unit};
 /// The confidence of every interval.
 pub const CONFIDENCE: f64 = 0.95;
 
+/// The trials of a plan that count.
+fn counting(trials: &[Trial], part: usize) -> impl Iterator<Item = &Trial> {
+    trials.iter().filter(move |t| t.part == part && t.counts())
+}
+
 /// The trials of one combination that count.
 pub fn of<'t>(trials: &'t [Trial], part: usize, levels: &[usize]) -> impl Iterator<Item = &'t Trial> {
-    trials.iter().filter(move |t| t.part == part && t.counts() && t.levels == levels)
+    counting(trials, part).filter(move |t| t.levels == levels)
 }
 
 /// A response of one combination, block by block.
@@ -87,11 +92,8 @@ const ENOUGH_TO_STAND_APART: usize = 5;
 /// What the order of the trials did: the trend of each trial against the mean of its combination, and how many stand
 /// apart from the others of it.
 pub fn order_notes(part: usize, plan: &Plan, trials: &[Trial]) -> Vec<String> {
-    let values: Vec<(&[usize], f64)> = trials
-        .iter()
-        .filter(|t| t.part == part && t.counts())
-        .filter_map(|t| Some((t.levels.as_slice(), t.response(&plan.response)?)))
-        .collect();
+    let values: Vec<(&[usize], f64)> =
+        counting(trials, part).filter_map(|t| Some((t.levels.as_slice(), t.response(&plan.response)?))).collect();
     let mut of_combination: BTreeMap<&[usize], Vec<f64>> = BTreeMap::new();
     for &(levels, value) in &values {
         of_combination.entry(levels).or_default().push(value);
@@ -132,8 +134,7 @@ const FULL: f64 = 0.9;
 
 /// Whether a plan was measured on a full machine.
 pub fn full_machine(part: usize, plan: &Plan, trials: &[Trial]) -> Option<String> {
-    let of = trials.iter().filter(|t| t.part == part && t.counts());
-    let busy: Vec<f64> = of.filter_map(|t| t.cpu_busy).collect();
+    let busy: Vec<f64> = counting(trials, part).filter_map(|t| t.cpu_busy).collect();
     let median = stats::median(&busy).filter(|median| *median >= FULL)?;
     Some(format!(
         "{}: this machine's processors were {:.0} % in use (median of n = {} trials), so its figures are those of a full machine: \
@@ -148,28 +149,6 @@ pub fn full_machine(part: usize, plan: &Plan, trials: &[Trial]) -> Option<String
 mod tests {
     use super::*;
     use crate::Factor;
-    use crate::watch::Evidence;
-
-    fn trial(level: usize, block: u32, goodput: f64) -> Trial {
-        Trial {
-            part: 0,
-            block,
-            position: 0,
-            levels: vec![level],
-            labels: Vec::new(),
-            started_ns: 0,
-            took_ns: 0,
-            responses: BTreeMap::from([("goodput".into(), goodput)]),
-            held: Vec::new(),
-            broken: Vec::new(),
-            evidence: Evidence::default(),
-            series: Vec::new(),
-            counters: BTreeMap::new(),
-            cpu_busy: None,
-            pings: Vec::new(),
-            path: None,
-        }
-    }
 
     #[test]
     fn a_full_machine_is_told() {
@@ -183,7 +162,8 @@ mod tests {
             warm_up_ns: 0,
             frames: 0,
         };
-        let of = |shares: [Option<f64>; 3]| shares.map(|cpu_busy| Trial { cpu_busy, ..trial(0, 0, 1.0) });
+        let of =
+            |shares: [Option<f64>; 3]| shares.map(|cpu_busy| Trial { cpu_busy, ..Trial::of_goodput((0, 0), 0, 1.0) });
         let told = full_machine(0, &plan, &of([Some(0.97), Some(0.95), Some(0.2)]));
         assert!(told.is_some_and(|t| t.starts_with("p: this machine's processors were 95 % in use (median of n = 3")));
         assert_eq!(full_machine(0, &plan, &of([Some(0.97), Some(0.6), Some(0.2)])), None);
@@ -207,7 +187,10 @@ mod tests {
         let wild = [40.0, 60.0, 50.0, 55.0, 45.0, 52.0];
         let of = |quiet: [f64; 6], blocks: usize| -> Vec<Trial> {
             let pairs = quiet.into_iter().zip(wild).take(blocks);
-            (0..).zip(pairs).flat_map(|(b, (q, w))| [trial(0, b, q), trial(1, b, w)]).collect()
+            (0..)
+                .zip(pairs)
+                .flat_map(|(b, (q, w))| [Trial::of_goodput((0, b), 0, q), Trial::of_goodput((0, b), 1, w)])
+                .collect()
         };
         assert_eq!(order_notes(0, &plan, &of(quiet, 6)), Vec::<String>::new());
         let odd = [100.0, 100.1, 99.9, 100.2, 99.8, 97.0];

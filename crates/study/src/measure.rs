@@ -217,56 +217,73 @@ fn settled(samples: &[stream::Sample], from_ns: u64) -> Option<f64> {
     (end_ns > start_ns).then(|| bits * 1e9 / (end_ns - start_ns) as f64)
 }
 
-/// What flows carried in a stretch of time, a second: bytes are spread evenly over the samples they are in, which are as long
-/// as timers made them. `None` where less than 60 % of the stretch was sampled.
-fn carried(samples: &[&stream::Sample], stretch: &Range<u64>) -> Option<f64> {
-    let flows = samples.iter().map(|s| s.flow).collect::<BTreeSet<_>>().len();
-    let (mut bits, mut covered) = (0.0, 0.0);
-    for s in samples {
-        let shared = s.end_ns.min(stretch.end).saturating_sub(s.start_ns.max(stretch.start));
-        if shared > 0 {
-            bits += s.bytes as f64 * 8.0 * shared as f64 / (s.end_ns - s.start_ns) as f64;
-            covered += shared as f64 / flows as f64;
-        }
-    }
-    (covered >= 0.6 * (stretch.end - stretch.start) as f64).then(|| bits * 1e9 / covered)
+/// Samples of flows that are sampled together, in the order of time.
+struct Samples<'s> {
+    all: Vec<&'s stream::Sample>,
+    flows: usize,
 }
 
-/// The samples, one of each flow, that tell how things stood at that moment.
-fn at<'s>(samples: &'s [&stream::Sample], moment_ns: u64) -> impl Iterator<Item = &'s stream::Sample> {
-    let last = samples.iter().filter(|s| s.start_ns < moment_ns).map(|s| s.end_ns).max();
-    samples.iter().copied().filter(move |s| Some(s.end_ns) == last)
+impl<'s> Samples<'s> {
+    fn new(samples: impl Iterator<Item = &'s stream::Sample>) -> Self {
+        let mut all: Vec<_> = samples.collect();
+        all.sort_by_key(|s| s.end_ns);
+        let flows = all.iter().map(|s| s.flow).collect::<BTreeSet<_>>().len();
+        Self { all, flows }
+    }
+
+    fn end_ns(&self) -> u64 {
+        self.all.last().map_or(0, |s| s.end_ns)
+    }
+
+    /// What the flows carried in a stretch of time, a second: bytes are spread evenly over the samples they are in, which are as
+    /// long as timers made them. `None` where less than 60 % of the stretch was sampled.
+    fn carried(&self, stretch: &Range<u64>) -> Option<f64> {
+        let first = self.all.partition_point(|s| s.end_ns <= stretch.start);
+        let (mut bits, mut covered) = (0.0, 0.0);
+        for s in self.all[first..].iter().take_while(|s| s.start_ns < stretch.end) {
+            let shared = s.end_ns.min(stretch.end).saturating_sub(s.start_ns.max(stretch.start));
+            if shared > 0 {
+                bits += s.bytes as f64 * 8.0 * shared as f64 / (s.end_ns - s.start_ns) as f64;
+                covered += shared as f64 / self.flows as f64;
+            }
+        }
+        (covered >= 0.6 * (stretch.end - stretch.start) as f64).then(|| bits * 1e9 / covered)
+    }
+
+    /// The samples, one of each flow, that tell how things stood at that moment.
+    fn at(&self, moment_ns: u64) -> &[&'s stream::Sample] {
+        let begun = &self.all[..self.all.partition_point(|s| s.start_ns < moment_ns)];
+        let last = begun.last().map_or(0, |s| s.end_ns);
+        &begun[begun.partition_point(|s| s.end_ns < last)..]
+    }
 }
 
 /// What all flows received in each tenth of a second from `from_ns` on, with the senders' view of the connection.
 fn series(outcome: &stream::Outcome, from_ns: u64) -> Vec<Point> {
-    fn of(samples: &[stream::Sample], sends: bool) -> Vec<&stream::Sample> {
-        samples.iter().filter(|s| s.sends == sends).collect()
-    }
     let both = outcome.up.is_some() && outcome.down.is_some();
-    let (up, down) = (of(&outcome.server_series, false), of(&outcome.series, false));
-    let mut sent = of(&outcome.series, true);
-    if !both {
-        sent.extend(of(&outcome.server_series, true));
-    }
+    let at_client = |sends| outcome.series.iter().filter(move |s| s.sends == sends);
+    let at_server = |sends| outcome.server_series.iter().filter(move |s| s.sends == sends);
+    let (up, down) = (Samples::new(at_server(false)), Samples::new(at_client(false)));
+    // With data both ways, the client's sending side alone.
+    let sent = Samples::new(at_client(true).chain(at_server(true).filter(|_| !both)));
     // The receiver whose window and memory are told of.
-    let receiver = if up.is_empty() { &down } else { &up };
-    let end_ns = up.iter().chain(&down).map(|s| s.end_ns).max().unwrap_or(0);
+    let receiver = if up.all.is_empty() { &down } else { &up };
+    let end_ns = up.end_ns().max(down.end_ns());
     let tenths = (0..end_ns).step_by(TENTH_NS as usize).map(|start| start..start + TENTH_NS);
     tenths
         .filter_map(|tenth| {
             let mut point = Point {
                 at_ns: from_ns.saturating_add(tenth.end),
-                bits_per_second: carried(receiver, &tenth)?,
-                down_bits_per_second: if both { carried(&down, &tenth).unwrap_or(0.0) } else { 0.0 },
+                bits_per_second: receiver.carried(&tenth)?,
+                down_bits_per_second: if both { down.carried(&tenth).unwrap_or(0.0) } else { 0.0 },
                 srtt_ns: 0,
                 cwnd_bytes: 0,
                 receive_window_bytes: 0,
                 receive_used_bytes: 0,
                 receive_buffer_bytes: 0,
-                warm_up: at(receiver, tenth.end).any(|s| s.warm_up),
+                warm_up: receiver.at(tenth.end).iter().any(|s| s.warm_up),
             };
-            for s in at(receiver, tenth.end) {
+            for s in receiver.at(tenth.end) {
                 point.receive_window_bytes =
                     point.receive_window_bytes.max(s.tcp.map_or(0, |t| t.rcv_wnd_bytes.into()));
                 if let Some(memory) = s.memory {
@@ -274,7 +291,7 @@ fn series(outcome: &stream::Outcome, from_ns: u64) -> Vec<Point> {
                     point.receive_buffer_bytes = point.receive_buffer_bytes.max(memory.receive_buffer_bytes.into());
                 }
             }
-            for tcp in at(&sent, tenth.end).filter_map(|s| s.tcp) {
+            for tcp in sent.at(tenth.end).iter().filter_map(|s| s.tcp) {
                 point.srtt_ns = tcp.srtt_ns;
                 point.cwnd_bytes = point.cwnd_bytes.max(tcp.snd_cwnd_bytes());
             }
@@ -333,13 +350,13 @@ mod tests {
         let ends: Vec<u64> = (0..=29).map(|i| i * 104 * MS).chain([3_021 * MS]).collect();
         let of = |flow| ends.windows(2).map(move |w| sample(flow, w[0], w[1], (w[1] - w[0]) / MS * 1_000));
         let samples: Vec<stream::Sample> = of(1).chain(of(2)).collect();
-        let samples: Vec<&stream::Sample> = samples.iter().collect();
+        let samples = Samples::new(samples.iter());
         for tenth in 0..30 {
-            let rate = carried(&samples, &(tenth * TENTH_NS..(tenth + 1) * TENTH_NS)).unwrap();
+            let rate = samples.carried(&(tenth * TENTH_NS..(tenth + 1) * TENTH_NS)).unwrap();
             assert!((rate - 16e6).abs() < 1.0, "{rate} in tenth {tenth}");
         }
-        assert_eq!(carried(&samples, &(3_000 * MS..3_100 * MS)), None, "the last fifth of a tenth tells of no rate");
-        let later = at(&samples, 200 * MS);
+        assert_eq!(samples.carried(&(3_000 * MS..3_100 * MS)), None, "the last fifth of a tenth tells of no rate");
+        let later = samples.at(200 * MS).iter();
         assert!(later.map(|s| (s.start_ns / MS, s.end_ns / MS)).eq([(104, 208); 2]));
     }
 }

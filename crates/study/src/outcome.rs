@@ -87,6 +87,29 @@ pub struct Trial {
 }
 
 impl Trial {
+    /// One for tests, of one factor, that measured this goodput and nothing else.
+    #[cfg(test)]
+    pub(crate) fn of_goodput((part, block): (usize, u32), level: usize, goodput: f64) -> Self {
+        Self {
+            part,
+            block,
+            position: 0,
+            levels: vec![level],
+            labels: Vec::new(),
+            started_ns: 0,
+            took_ns: 0,
+            responses: BTreeMap::from([("goodput".into(), goodput)]),
+            held: Vec::new(),
+            broken: Vec::new(),
+            evidence: Evidence::default(),
+            series: Vec::new(),
+            counters: BTreeMap::new(),
+            cpu_busy: None,
+            pings: Vec::new(),
+            path: None,
+        }
+    }
+
     /// Whether it counts.
     pub fn counts(&self) -> bool {
         self.broken.is_empty()

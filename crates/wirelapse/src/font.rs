@@ -1,5 +1,7 @@
 //! Letters for plots.
 
+use report::plot::image::Letters;
+
 use crate::exit::BadInput;
 
 /// Where common systems keep a font that letters can be drawn with.
@@ -9,8 +11,9 @@ const FONTS: [&str; 3] = [
     "/usr/share/fonts/TTF/DejaVuSans.ttf",
 ];
 
-/// The font's bytes.
-pub fn read() -> Result<Vec<u8>, BadInput> {
+/// Letters in the first of these fonts that is here.
+pub fn letters() -> anyhow::Result<Letters> {
     let font = FONTS.iter().find_map(|f| std::fs::read(f).ok());
-    font.ok_or_else(|| BadInput("a plot needs the font DejaVu Sans (package fonts-dejavu-core)".into()))
+    let font = font.ok_or_else(|| BadInput("a plot needs the font DejaVu Sans (package fonts-dejavu-core)".into()))?;
+    Ok(Letters::new(font)?)
 }

@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use ::report::document::Document;
-use ::report::plot::image::{self, Letters};
+use ::report::plot::image;
 use ::report::{Canvas, html, page, terminal};
 use anyhow::Context as _;
 use store::RunKind;
@@ -106,7 +106,7 @@ pub fn write_images(images: &Images, documents: &[(String, &Document)], force: b
     if !images.any() {
         return Ok(written);
     }
-    let letters = Letters::new(crate::font::read()?)?;
+    let letters = crate::font::letters()?;
     for (prefix, document) in documents {
         for (dir, kind) in [(&images.svg, "svg"), (&images.png, "png")] {
             let Some(dir) = dir else { continue };

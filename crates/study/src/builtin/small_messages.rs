@@ -170,29 +170,27 @@ struct Said {
 impl Said {
     /// Of the curves that do not break: a sentence for each range of sizes.
     fn others(self) -> Vec<String> {
-        type Group = (String, Vec<String>);
-        let mut sentences: Vec<(String, Vec<Group>)> = Vec::new();
-        for (range, of, option, median) in self.even {
-            let figure = format!("{option} {median:.1}");
-            let groups = match sentences.iter_mut().position(|s| s.0 == range) {
-                Some(i) => &mut sentences[i].1,
-                None => {
-                    sentences.push((range, Vec::new()));
-                    let last = sentences.len() - 1;
-                    &mut sentences[last].1
-                }
-            };
-            match groups.iter_mut().find(|g| g.0 == of) {
-                Some(group) => group.1.push(figure),
-                None => groups.push((of, vec![figure])),
-            }
-        }
-        let even = sentences.into_iter().map(|(range, groups)| {
-            let groups: Vec<String> = groups.into_iter().map(|(of, all)| format!("{of}: {}", all.join(", "))).collect();
+        let curves =
+            self.even.into_iter().map(|(range, of, option, median)| (range, (of, format!("{option} {median:.1}"))));
+        let even = grouped(curves).into_iter().map(|(range, curves)| {
+            let groups: Vec<String> =
+                grouped(curves).into_iter().map(|(of, all)| format!("{of}: {}", all.join(", "))).collect();
             format!("No step of 30 % or more {range}, by median transactions a second: {}", groups.join("; "))
         });
         even.chain(self.short).collect()
     }
+}
+
+/// What bears the same name together, in the order in which the names first come.
+fn grouped<T>(items: impl IntoIterator<Item = (String, T)>) -> Vec<(String, Vec<T>)> {
+    let mut groups: Vec<(String, Vec<T>)> = Vec::new();
+    for (name, item) in items {
+        match groups.iter_mut().find(|g| g.0 == name) {
+            Some(group) => group.1.push(item),
+            None => groups.push((name, vec![item])),
+        }
+    }
+    groups
 }
 
 /// One curve for each combination of write pattern and option: its steps, and for each what the packets say of the slow

@@ -311,7 +311,6 @@ fn lossy(trials: &[Trial], seed: u64) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::Evidence;
 
     fn trial(level: usize, goodput: f64, window: u64) -> Trial {
         let point = Point {
@@ -325,24 +324,7 @@ mod tests {
             receive_buffer_bytes: window + 1,
             warm_up: false,
         };
-        Trial {
-            part: LOADED,
-            block: 0,
-            position: 0,
-            levels: vec![level],
-            labels: Vec::new(),
-            started_ns: 0,
-            took_ns: 0,
-            responses: BTreeMap::from([("goodput".into(), goodput)]),
-            held: Vec::new(),
-            broken: Vec::new(),
-            evidence: Evidence::default(),
-            series: vec![point; 9],
-            counters: BTreeMap::new(),
-            cpu_busy: None,
-            pings: Vec::new(),
-            path: None,
-        }
+        Trial { series: vec![point; 9], ..Trial::of_goodput((LOADED, 0), level, goodput) }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use diagnose::{Mark, Report};
 use report::document::{Block, Document, Section};
 use report::html;
 use report::page::capture::sentence;
-use report::plot::image::{self, Letters};
+use report::plot::image;
 use report::plot::{Axis, Hue, Layer, Plot, Unit};
 
 use super::{Reading, story};
@@ -42,8 +42,8 @@ pub fn write(report: &Report, reading: &Reading, path: &Path) -> anyhow::Result<
     match kind {
         "html" => place(path, html::page(&[page(report, reading, plots)?], &made_by()).as_bytes()),
         // An SVG names its font, but the lengths of words decide where they are put.
-        "svg" => place(path, image::svg(&plots, Letters::new(crate::font::read()?)?)?.as_bytes()),
-        _ => place(path, &image::png(&plots, Letters::new(crate::font::read()?)?)?),
+        "svg" => place(path, image::svg(&plots, crate::font::letters()?)?.as_bytes()),
+        _ => place(path, &image::png(&plots, crate::font::letters()?)?),
     }
 }
 
