@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use model::Instant;
+use record::Instant;
 use wire::{Frame, LinkType, Reassembly, dissect};
 
 fuzz_target!(|bytes: &[u8]| {

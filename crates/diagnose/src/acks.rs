@@ -1,6 +1,6 @@
 //! How a receiver acknowledges: at once or late, every how many segments.
 
-use model::Nanos;
+use record::Nanos;
 
 use crate::distribution::Distribution;
 

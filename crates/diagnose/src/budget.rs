@@ -5,7 +5,7 @@
 //! others, "On the characteristics and origins of Internet flow rates", SIGCOMM 2002). Where the two methods look at
 //! whole flights, this one looks at the interval between two packets, so that shares add up exactly.
 
-use model::Nanos;
+use record::Nanos;
 use serde::Serialize;
 
 /// What a connection waited for at one moment.

@@ -1,10 +1,10 @@
 //! Two connections side by side, to the first point where they part.
 
-use model::Nanos;
+use record::Nanos;
 use wire::Flags;
 
 use crate::findings::precise;
-use crate::record::{Mark, Record};
+use crate::kept::{Mark, Record};
 use crate::report::Report;
 
 /// In what two connections part.

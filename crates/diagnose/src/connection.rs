@@ -12,9 +12,9 @@ use wire::{Flags, Segment};
 use crate::budget::{Budget, Limit};
 use crate::episode::Book;
 use crate::half::{Data, Half};
+use crate::kept::{Facts, Recorder};
 use crate::key::Key;
 use crate::ranges::START;
-use crate::record::{Facts, Recorder};
 
 /// The direction from the client to the server, and back.
 pub(crate) const TO_SERVER: usize = 0;

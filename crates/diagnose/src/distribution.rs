@@ -1,6 +1,6 @@
 //! A distribution of durations in bounded memory: exact while small, then in logarithmic buckets.
 
-use model::Nanos;
+use record::Nanos;
 use serde::Serialize;
 
 /// How many values are kept one by one before buckets take over.

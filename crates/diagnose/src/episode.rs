@@ -1,6 +1,6 @@
 //! Things that happened, as evidence: counted in full, the worst of them kept.
 
-use model::Nanos;
+use record::Nanos;
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

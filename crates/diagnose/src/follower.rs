@@ -4,8 +4,8 @@ use hashbrown::HashTable;
 use wire::Segment;
 
 use crate::connection::{Connection, TO_CLIENT, TO_SERVER};
+use crate::kept::Recorder;
 use crate::key::Key;
-use crate::record::Recorder;
 use crate::report::{self, Report};
 
 /// What to follow, and how much may be kept.

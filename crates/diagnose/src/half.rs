@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use model::SeqNumber;
+use record::SeqNumber;
 use wire::{Ecn, Flags, Segment};
 
 use crate::acks::Habits;

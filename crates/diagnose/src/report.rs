@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use model::Nanos;
+use record::Nanos;
 use serde::Serialize;
 use wire::Flags;
 
@@ -11,7 +11,7 @@ use crate::connection::{Connection, TO_CLIENT, TO_SERVER, scale, segment_limit};
 use crate::distribution::Summary;
 use crate::findings::{self, Case, Finding};
 use crate::half::Half;
-use crate::record::Record;
+use crate::kept::Record;
 use crate::resend::Class;
 use crate::vantage::Vantage;
 

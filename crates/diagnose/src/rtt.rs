@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use model::Nanos;
+use record::Nanos;
 
 use crate::distribution::Distribution;
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use model::Nanos;
+use record::Nanos;
 use serde::Serialize;
 
 use crate::connection::{Connection, TO_CLIENT, TO_SERVER};

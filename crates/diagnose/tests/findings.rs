@@ -4,7 +4,7 @@ mod conversation;
 
 use conversation::{Bulk, By, MS, SIZE, Script, US, has};
 use diagnose::{Limit, Place};
-use model::{Nanos, SeqNumber};
+use record::{Nanos, SeqNumber};
 use wire::Flags;
 
 fn bulk(bulk: Bulk) -> diagnose::Report {

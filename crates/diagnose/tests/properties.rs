@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 
 use conversation::{Bulk, Script, check};
 use diagnose::{Follower, Keep, Options};
-use model::{Instant, SeqNumber};
 use proptest::prelude::*;
+use record::{Instant, SeqNumber};
 use wire::{Flags, Network, SackBlocks, Segment, TcpOptions};
 
 fn segment() -> impl Strategy<Value = Segment> {

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use lab::{BitRate, Choice, Config, Direction, Lab, Side};
-use model::Nanos;
+use record::Nanos;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 

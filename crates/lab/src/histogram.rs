@@ -1,6 +1,6 @@
 //! Counts of durations in buckets whose width grows with the value: 2,048 to each doubling, so a reading is within 0.05 %.
 
-use model::Nanos;
+use record::Nanos;
 use serde::{Deserialize, Serialize};
 
 const BITS: u32 = 12;

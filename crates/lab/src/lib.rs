@@ -14,7 +14,7 @@
 //!
 //! ```no_run
 //! use lab::{Config, Lab, Side};
-//! use model::Nanos;
+//! use record::Nanos;
 //!
 //! let lab = Lab::up(&Config::with_delay(Nanos::from_millis(25)))?;
 //! let b = lab.host(Side::B).ipv4().to_string();

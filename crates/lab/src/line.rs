@@ -4,7 +4,7 @@
 //! (rate), is then lost or not, travels (delay, jitter, hold) and arrives. Nothing is scheduled here: because the wire
 //! serves in order at a known rate, every fate is known when the segment arrives, so none is ever taken back.
 
-use model::Nanos;
+use record::Nanos;
 
 use crate::config::{DEFAULT_QUEUE_SEGMENTS, Depth, Direction, ETHERNET_OVERHEAD, Loss};
 use crate::random::Random;

@@ -268,7 +268,7 @@ fn tbf_options(asked: &Direction, mtu: u32) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
     use crate::config::BitRate;
-    use model::Nanos;
+    use record::Nanos;
 
     fn attributes(mut bytes: &[u8]) -> Vec<(u16, Vec<u8>)> {
         let mut found = Vec::new();

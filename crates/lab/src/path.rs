@@ -4,7 +4,7 @@ use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use model::Nanos;
+use record::Nanos;
 
 use crate::config::{Config, Direction};
 use crate::forward::{Forwarder, Shared, clock};

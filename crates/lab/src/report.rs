@@ -1,6 +1,6 @@
 //! What a path was asked to be, beside what it was.
 
-use model::Nanos;
+use record::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Direction, ETHERNET_OVERHEAD};

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 use lab::{Config, Direction, Lab, Side, program_pid};
-use model::Nanos;
+use record::Nanos;
 
 /// How long the first byte takes there and back over an existing connection.
 fn round_trip(lab: &Lab, to: IpAddr) -> Duration {

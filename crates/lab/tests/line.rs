@@ -2,8 +2,8 @@
 
 use lab::line::{Fate, Line};
 use lab::{BitRate, Depth, Direction, Loss, Reorder};
-use model::Nanos;
 use proptest::prelude::*;
+use record::Nanos;
 
 /// Gaps between arrivals, ns, and sizes on the wire.
 fn traffic() -> impl Strategy<Value = Vec<(u64, u32)>> {

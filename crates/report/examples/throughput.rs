@@ -6,7 +6,7 @@ mod synthetic;
 use std::io::sink;
 use std::time::Instant;
 
-use model::Event;
+use record::Event;
 use report::ndjson::Ndjson;
 use report::perfetto::Perfetto;
 use report::{Limits, Summary};

@@ -1,6 +1,6 @@
 //! The figures of a set of sends.
 
-use model::{Leg, Nanos, Send, WaitReason};
+use record::{Leg, Nanos, Send, WaitReason};
 use stats::{Distribution, Precision};
 
 /// One leg of a set of sends.

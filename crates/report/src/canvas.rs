@@ -35,13 +35,13 @@ pub enum Ink {
 }
 
 impl Ink {
-    pub(crate) const fn of(leg: model::Leg) -> Self {
+    pub(crate) const fn of(leg: record::Leg) -> Self {
         match leg {
-            model::Leg::Tcp => Self::Tcp,
-            model::Leg::Qdisc => Self::Qdisc,
-            model::Leg::Nic => Self::Nic,
-            model::Leg::Network => Self::Network,
-            model::Leg::Total => Self::Strong,
+            record::Leg::Tcp => Self::Tcp,
+            record::Leg::Qdisc => Self::Qdisc,
+            record::Leg::Nic => Self::Nic,
+            record::Leg::Network => Self::Network,
+            record::Leg::Total => Self::Strong,
         }
     }
 

@@ -1,6 +1,6 @@
 //! A histogram of one field of connections, as people and machines see it.
 
-use model::{Field, Moment, Nanos, Reading, Scale, Unit};
+use record::{Field, Moment, Nanos, Reading, Scale, Unit};
 use stats::{Distribution, Precision, Quantile};
 use unicode_width::UnicodeWidthStr as _;
 

@@ -3,7 +3,7 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-use model::Nanos;
+use record::Nanos;
 
 /// A heap of bounded size, by time; of two that took as long, the one that was offered first stays.
 #[derive(Clone, Debug)]

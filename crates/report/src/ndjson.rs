@@ -6,7 +6,7 @@ mod receiving;
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, Write};
 
-use model::{
+use record::{
     Congestion, Connection, ConnectionId, ConnectionTotals, Coverage, Event, Instant, Leg, Lost, Monotonic, Opening,
     Send,
 };
@@ -121,7 +121,7 @@ impl<W: Write> Ndjson<W> {
                 }
             });
             o.object("waits", |waits| {
-                for reason in model::WaitReason::ALL {
+                for reason in record::WaitReason::ALL {
                     let stats = total.wait(reason);
                     waits.object(reason.name(), |o| {
                         o.number("sends", stats.sends);

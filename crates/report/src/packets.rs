@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use model::{Datagram, DatagramLeg, Direction, DropReason, Dropped, Packet};
+use record::{Datagram, DatagramLeg, Direction, DropReason, Dropped, Packet};
 
 use crate::family::Family;
 use crate::records::Records;

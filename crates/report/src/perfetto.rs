@@ -10,7 +10,7 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use model::{
+use record::{
     Connection, ConnectionId, Datagram, DatagramStamps, Direction, Dropped, Event, Instant, Leg, Monotonic, Owner,
     Packet, Part, Receive, ReceiveLeg, ReceiveStage, Request, Role, Send, Stage,
 };

@@ -1,6 +1,6 @@
 //! The figures of received bytes, in bounded memory.
 
-use model::{Receive, ReceiveLeg};
+use record::{Receive, ReceiveLeg};
 
 use crate::family::Family;
 use crate::records::Records;

@@ -1,6 +1,6 @@
 //! The figures of a set of records of one family, in bounded memory: their legs, the slowest of them, and each connection's share.
 
-use model::{Instant, Monotonic};
+use record::{Instant, Monotonic};
 use stats::{Distribution, Precision};
 
 use crate::family::{Family, LegOf, Timed};

@@ -1,6 +1,6 @@
 //! The figures of requests, in bounded memory.
 
-use model::{Basis, Part, Request, Role};
+use record::{Basis, Part, Request, Role};
 use stats::Distribution;
 
 use crate::Limits;

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::net::SocketAddr;
 
-use model::{Leg, Nanos, Send};
+use record::{Leg, Nanos, Send};
 
 /// A slow send, with the ends of its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use model::{Connection, ConnectionId, ConnectionTotals, Event, Instant, Leg, Monotonic, Owner, Role, Send};
+use record::{Connection, ConnectionId, ConnectionTotals, Event, Instant, Leg, Monotonic, Owner, Role, Send};
 use stats::{Distribution, Precision};
 
 use crate::family::{Family, LegOf, Place};

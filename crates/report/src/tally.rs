@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
-use model::{ConnectionId, Owner};
+use record::{ConnectionId, Owner};
 use stats::{Distribution, Precision};
 
 use crate::family::{Family, LEGS, Place, Timed};

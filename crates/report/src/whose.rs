@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use model::Owner;
+use record::Owner;
 
 /// A connection's ends and its owner, as far as they are known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -132,8 +132,8 @@ fn whole_trace(dir: &Path) -> Document {
     let mut writer = store::Writer::create(&path, synthetic::provenance()).unwrap();
     let events = synthetic::trace(2, 300).into_iter().chain(synthetic::others(900, 40_000));
     events.for_each(|e| writer.event(&e).unwrap());
-    let end = model::Instant::from_nanos(9_000_000_000);
-    writer.finish(end, model::Lost::default(), model::Coverage::default()).unwrap();
+    let end = record::Instant::from_nanos(9_000_000_000);
+    writer.finish(end, record::Lost::default(), record::Coverage::default()).unwrap();
     report::page::trace::document(HOSTILE, &store::Run::open(&path).unwrap()).unwrap()
 }
 

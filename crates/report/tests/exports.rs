@@ -4,9 +4,9 @@ mod synthetic;
 
 use std::collections::HashMap;
 
-use model::{Coverage, Event, Instant, Leg, Lost, Nanos, Send, Source, Stamps, Timestamp};
 use proptest::prelude::*;
 use prost::Message as _;
+use record::{Coverage, Event, Instant, Leg, Lost, Nanos, Send, Source, Stamps, Timestamp};
 use report::ndjson::Ndjson;
 use report::perfetto::Perfetto;
 use report::{Limits, Summary};

@@ -4,7 +4,7 @@ mod synthetic;
 
 use std::path::Path;
 
-use model::{
+use record::{
     Comm, Connection, ConnectionId, Coverage, Event, Instant, Lost, Merged, Opening, Owner, Send, SenderState,
     SeqNumber, Stamps,
 };

@@ -2,7 +2,7 @@
 
 mod synthetic;
 
-use model::{Coverage, Event, Leg, Lost, Nanos, Ratio, Sampling};
+use record::{Coverage, Event, Leg, Lost, Nanos, Ratio, Sampling};
 use report::view::{self, Facts};
 use report::{Canvas, Limits, Summary};
 use unicode_width::UnicodeWidthStr as _;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 
-use model::{Comm, Connection, ConnectionId, Instant, Opening, Owner};
+use record::{Comm, Connection, ConnectionId, Instant, Opening, Owner};
 
 use crate::column::{Cell, Column, Kind};
 use crate::row::{Bad, Row};

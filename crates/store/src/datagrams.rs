@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use model::{Comm, ConnectionId, Datagram, DatagramLeg, DatagramStamps, Direction, Instant, Monotonic, Owner};
+use record::{Comm, ConnectionId, Datagram, DatagramLeg, DatagramStamps, Direction, Instant, Monotonic, Owner};
 
 use crate::column::{Cell, Column, Kind};
 use crate::packets::{at, direction, dropped, end, moment, owned, reason};

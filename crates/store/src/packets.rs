@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use model::{ConnectionId, Direction, DropReason, Dropped, Instant, Monotonic, Nanos, Packet, SeqNumber, TcpFlags};
+use record::{ConnectionId, Direction, DropReason, Dropped, Instant, Monotonic, Nanos, Packet, SeqNumber, TcpFlags};
 
 use crate::column::{Cell, Column, Kind};
 use crate::row::{Bad, Row};

@@ -6,11 +6,11 @@ use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use model::Nanos;
 use parquet::column::writer::ColumnWriter;
 use parquet::file::properties::WriterPropertiesPtr;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::TypePtr;
+use record::Nanos;
 
 use crate::Error;
 use crate::column::{Buffer, Column, Values, properties, schema};

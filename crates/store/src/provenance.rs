@@ -1,6 +1,6 @@
 //! Where a run comes from: `run.json`.
 
-use model::{Conversion, Coverage, Lost, Monotonic, Nanos, Ratio, Realtime, Sampling};
+use record::{Conversion, Coverage, Lost, Monotonic, Nanos, Ratio, Realtime, Sampling};
 use serde::{Deserialize, Serialize};
 
 use crate::run_file::RunKind;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use model::{Connection, Coverage, Datagram, Lost, Packet, Receive, Request, Send};
+use record::{Connection, Coverage, Datagram, Lost, Packet, Receive, Request, Send};
 
 use crate::column::Column;
 use crate::provenance::{Provenance, Rows, RunFile, State};

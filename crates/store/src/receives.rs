@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use model::{Arrival, Comm, ConnectionId, Instant, Monotonic, Owner, Receive, ReceiveLeg, SeqNumber};
+use record::{Arrival, Comm, ConnectionId, Instant, Monotonic, Owner, Receive, ReceiveLeg, SeqNumber};
 
 use crate::column::{Cell, Column, Kind};
 use crate::row::{Bad, Row};

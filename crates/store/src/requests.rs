@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use model::{
+use record::{
     Basis, Comm, ConnectionId, Instant, Message, Moments, Monotonic, Nanos, Owner, Part, Parts, Peer, Request, Role,
     SeqNumber,
 };

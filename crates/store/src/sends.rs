@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use model::{
+use record::{
     Comm, Congestion, ConnectionId, Instant, Leg, Merged, Monotonic, Nanos, Owner, Send, SenderState, SeqNumber,
     Source, Stamps, Timestamp, Wait, WaitReason,
 };

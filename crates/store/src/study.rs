@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use model::Nanos;
+use record::Nanos;
 
 use crate::column::{Cell, Column, Kind};
 use crate::part::{Failed, Table, due, write_whole};

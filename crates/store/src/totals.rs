@@ -3,7 +3,7 @@
 //! A table of its own, so that `connections` can be written at once: a run that is cut off still knows the addresses of
 //! every send in it.
 
-use model::{ConnectionId, ConnectionTotals, Nanos};
+use record::{ConnectionId, ConnectionTotals, Nanos};
 
 use crate::column::{Cell, Column, Kind};
 use crate::row::{Bad, Row};

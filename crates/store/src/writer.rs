@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use model::{Connection, Coverage, Datagram, Event, Instant, Lost, Monotonic, Nanos, Packet, Receive, Request, Send};
+use record::{Connection, Coverage, Datagram, Event, Instant, Lost, Monotonic, Nanos, Packet, Receive, Request, Send};
 
 use crate::part::{Failed, Table, due};
 use crate::provenance::{Provenance, Rows, RunFile, State};

@@ -5,7 +5,7 @@ mod synthetic;
 use std::collections::BTreeMap;
 use std::fs;
 
-use model::Nanos;
+use record::Nanos;
 use store::{Error, RunKind, State, capture, kind, study};
 
 fn rows(number: u64) -> study::Rows {

@@ -7,7 +7,7 @@ mod synthetic;
 use std::path::Path;
 use std::process::Command;
 
-use model::{
+use record::{
     Arrival, Basis, ConnectionId, Coverage, Datagram, DatagramStamps, Direction, DropReason, Dropped, Event, Instant,
     Leg, Lost, Message, Moments, Nanos, Packet, Parts, Receive, Request, Role, Send, SeqNumber, Stamps, TcpFlags,
 };
@@ -139,12 +139,12 @@ fn check(reader: &str, modules: &str) {
     let mut writer = Writer::create(&path, synthetic::provenance()).unwrap();
     let base = synthetic::plain_send();
     let id = ConnectionId(u64::MAX);
-    let connection = model::Connection {
+    let connection = record::Connection {
         id,
         local: "10.0.0.1:40000".parse().unwrap(),
         remote: "[2001:db8::1]:443".parse().unwrap(),
         owner: base.owner,
-        opening: model::Opening::Accepted,
+        opening: record::Opening::Accepted,
         since: Instant::from_nanos(1),
         congestion_control: "bbr".into(),
     };

@@ -7,8 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use any::{closed, connection, datagram, packet, receive, request, send};
-use model::{Coverage, Event, Instant, Lost, Nanos};
 use proptest::prelude::*;
+use record::{Coverage, Event, Instant, Lost, Nanos};
 use store::{Error, Run, State, Writer};
 use synthetic::provenance;
 
@@ -79,7 +79,7 @@ fn many_rows_make_row_groups_and_parts_in_order() {
     let base = synthetic::plain_send();
     let n = 600_000_u32;
     for i in 0..n {
-        writer.event(&Event::Send(model::Send { bytes: i, ..base })).unwrap();
+        writer.event(&Event::Send(record::Send { bytes: i, ..base })).unwrap();
     }
     writer.finish(Instant::from_nanos(0), Lost::default(), Coverage::default()).unwrap();
     assert_eq!(parts(&path, "sends").len(), 2);
@@ -214,8 +214,8 @@ fn a_full_disk_says_so_and_keeps_what_was_finished() {
                 // Numbers that do not compress.
                 written = written.wrapping_add(1);
                 let noise = written.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-                let state = model::SenderState { srtt: Nanos(noise >> 1), unacked: noise as u32, ..base.state };
-                if let Err(e) = writer.event(&Event::Send(model::Send { state, ..base })) {
+                let state = record::SenderState { srtt: Nanos(noise >> 1), unacked: noise as u32, ..base.state };
+                if let Err(e) = writer.event(&Event::Send(record::Send { state, ..base })) {
                     return Some(e);
                 }
             }

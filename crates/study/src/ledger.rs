@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use model::Nanos;
+use record::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use diagnose::{Follower, Options};
-use model::{Instant, SeqNumber};
+use record::{Instant, SeqNumber};
 use serde::{Deserialize, Serialize};
 use wire::{Flags, Frame, LinkType, Packet, Reassembly, Segment};
 

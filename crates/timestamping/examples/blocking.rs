@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
-use model::Realtime;
+use clock::Realtime;
 use timestamping::{ErrorQueue, Matcher, Ready, Report, Request, Stages, TransmitStage, now, wait};
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -7,7 +7,7 @@ use std::error::Error;
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
-use model::Realtime;
+use clock::Realtime;
 use timestamping::{
     ErrorQueue, Matcher, Ready, Receiver, Report, Request, Room, SendOptions, Stages, TransmitStage, now, wait,
 };

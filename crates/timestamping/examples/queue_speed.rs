@@ -6,7 +6,7 @@ use std::error::Error;
 use std::net::UdpSocket;
 use std::time::Instant;
 
-use model::Realtime;
+use clock::Realtime;
 use timestamping::{ErrorQueue, Matcher, Report, Request, Room, Stages, now};
 
 fn pin(cpu: usize) {

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use model::Realtime;
+use clock::Realtime;
 use timestamping::{ErrorQueue, Matcher, Report, Request, Stages, TransmitStage, now};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;

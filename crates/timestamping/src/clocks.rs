@@ -2,7 +2,7 @@
 
 use std::mem::zeroed;
 
-use model::{Clock, Conversion, Instant, Monotonic, Nanos, Realtime, Source, Tai, Timestamp};
+use clock::{Clock, Conversion, Instant, Monotonic, Nanos, Realtime, Source, Tai, Timestamp};
 
 use crate::Error;
 
@@ -47,7 +47,7 @@ const ROUNDS: usize = 8;
 /// few rounds. Its error is half of that width. What the clocks drift, or are set, afterwards is not in it.
 ///
 /// ```
-/// use model::{Monotonic, Realtime};
+/// use clock::{Monotonic, Realtime};
 /// let to_realtime = timestamping::conversion::<Monotonic, Realtime>();
 /// let stamp = to_realtime.convert(timestamping::timestamp::<Monotonic>());
 /// println!("now is {:?} ± {}", stamp.at, stamp.error);

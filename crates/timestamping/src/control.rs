@@ -3,7 +3,7 @@
 use std::mem::size_of;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use model::{Instant, Mac, Realtime};
+use clock::{Instant, Mac, Realtime};
 
 use crate::ParseError;
 

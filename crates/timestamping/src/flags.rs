@@ -1,6 +1,6 @@
 //! The bits of `SO_TIMESTAMPING`, each with what it needs and the kernel that brought it.
 
-use model::Stage;
+use record::Stage;
 
 use crate::KernelVersion;
 

@@ -9,8 +9,8 @@
 //!
 //! **Guarantees:** what the kernel queued is handed on in its order, each message once; what cannot be read is handed on as
 //! an error; an option that the kernel has not got is [`Error::Unsupported`] with its name and version, found by trying; no
-//! input makes it panic. Times of different clocks do not subtract (they are [`model::Instant`]s), and no duration is
-//! negative ([`model::Disorder`]).
+//! input makes it panic. Times of different clocks do not subtract (they are [`clock::Instant`]s), and no duration is
+//! negative ([`clock::Disorder`]).
 //!
 //! # Where stamps are taken
 //!
@@ -34,7 +34,7 @@
 //! ```
 //! use std::net::UdpSocket;
 //! use std::time::Duration;
-//! use model::Realtime;
+//! use clock::Realtime;
 //! use timestamping::{
 //!     ErrorQueue, Matcher, Ready, Receiver, Report, Request, Room, SendOptions, Stages, TransmitStage, now, wait,
 //! };

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use model::{Disorder, Instant, Mac, Nanos, Realtime};
+use clock::{Disorder, Instant, Mac, Nanos, Realtime};
 
 use crate::{Counting, Stages, TransmitStage, TransmitStamp};
 

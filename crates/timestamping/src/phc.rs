@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::os::fd::AsRawFd;
 
-use model::{Clock, Conversion, Instant, Mac, Monotonic, Nanos, Realtime, Tai};
+use clock::{Clock, Conversion, Instant, Mac, Monotonic, Nanos, Realtime, Tai};
 
 use crate::clocks::{narrowest, read};
 use crate::{Error, Feature, SystemClock, conversion};

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use model::{Instant, Mac, Nanos, Realtime, Source, Timestamp};
+use clock::{Instant, Mac, Nanos, Realtime, Source, Timestamp};
 
 use crate::control::{Control, ExtendedError, PacketInfo, Times, controls};
 use crate::{ParseError, TcpStats, TransmitStage};

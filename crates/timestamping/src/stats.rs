@@ -1,6 +1,6 @@
 //! TCP's own figures at the moment of a stamp (`SCM_TIMESTAMPING_OPT_STATS`).
 
-use model::{Instant, Monotonic, Nanos};
+use clock::{Instant, Monotonic, Nanos};
 
 use crate::ParseError;
 use crate::attribute::attributes;

@@ -5,7 +5,7 @@ use std::net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant as Deadline};
 
-use model::Realtime;
+use clock::Realtime;
 use timestamping::{
     Counting, Enabled, Error, ErrorQueue, Flags, Matched, Matcher, Ready, Receiver, Report, Request, Room, SendOptions,
     SocketKind, Stages, TransmitStage, now, wait,

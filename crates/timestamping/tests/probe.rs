@@ -5,8 +5,8 @@ use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use clock::Nanos;
 use lab::{Config, Direction, Lab, Loss, Side};
-use model::Nanos;
 use tier::Need;
 use timestamping::probe::{IcmpProber, Outcome, Probe, Prober, Settings, TcpProber, UdpProber};
 

@@ -1,6 +1,6 @@
 //! The clock of the stamps, and its tick.
 
-use model::{Monotonic, Nanos};
+use record::{Monotonic, Nanos};
 
 /// Nanoseconds of the clock that stamps are taken with.
 pub(crate) fn monotonic() -> u64 {

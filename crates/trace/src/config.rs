@@ -3,7 +3,7 @@
 use std::fmt;
 use std::num::NonZeroU32;
 
-use model::Sampling;
+use record::Sampling;
 
 use crate::Target;
 

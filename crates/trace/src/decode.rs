@@ -1,8 +1,8 @@
-//! From the bytes of a kernel record to the words of `model`: pure functions.
+//! From the bytes of a kernel record to the words of `record`: pure functions.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-use model::{
+use record::{
     Comm, Congestion, Connection, ConnectionId, ConnectionTotals, Instant, Merged, Monotonic, Nanos, Opening, Owner,
     Receive, Send, SenderState, SeqNumber, Stamps, Wait, WaitReason,
 };
@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(nic, None);
         assert_eq!(send.last_seq(), SeqNumber(1));
         assert_eq!(send.stamps.driver, None);
-        assert_eq!(send.leg(model::Leg::Total), Ok(Some(Nanos(800))));
+        assert_eq!(send.leg(record::Leg::Total), Ok(Some(Nanos(800))));
         assert_eq!(send.wait, Some(Wait { reason: WaitReason::Cork, by_reason: Nanos(40) }));
         assert_eq!((send.state.srtt, send.state.busy), (Nanos(10_000), Nanos::from_millis(8)));
     }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use model::{Coverage, Event, Instant, Leg, Monotonic, Nanos, ReceiveLeg, Send, Timestamp};
+use record::{Coverage, Event, Instant, Leg, Monotonic, Nanos, ReceiveLeg, Send, Timestamp};
 
 use crate::DecodeError;
 use crate::decode::Record;
@@ -110,7 +110,7 @@ fn bounded(
     Timestamp { at: Instant::from_nanos(from + half), error: Nanos(half), ..stamp }
 }
 
-pub(crate) fn add(coverage: &mut Coverage, totals: &model::ConnectionTotals) {
+pub(crate) fn add(coverage: &mut Coverage, totals: &record::ConnectionTotals) {
     coverage.followed += totals.followed;
     coverage.armed += totals.armed;
     coverage.bytes_written += totals.bytes_written;
@@ -120,7 +120,7 @@ pub(crate) fn add(coverage: &mut Coverage, totals: &model::ConnectionTotals) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::{ConnectionId, Merged, Owner, SenderState, SeqNumber, Source, Stamps, Wait, WaitReason};
+    use record::{ConnectionId, Merged, Owner, SenderState, SeqNumber, Source, Stamps, Wait, WaitReason};
 
     fn send(sched_error: u64, driver_error: u64) -> Send {
         let at = |ns| Some(Instant::from_nanos(ns));

@@ -1,13 +1,13 @@
 //! Times every TCP send of real programs at each stage between `send()` and the peer's ACK, in the kernel, with eBPF.
 //!
 //! **Does:** follows the TCP connections of a [`Target`] (those that exist and those to come), joins the stages of each send in
-//! the kernel and gives one [`model::Event::Send`] a send, with the connection's state and the reason why its bytes waited.
+//! the kernel and gives one [`record::Event::Send`] a send, with the connection's state and the reason why its bytes waited.
 //! Two backends: BPF timestamping (Linux 6.15 and later), and tracepoints. Where asked, every packet of these connections
-//! ([`model::Event::Packet`]) and every datagram of UDP sockets of the target ([`model::Event::Datagram`]), with drops and their reason.
+//! ([`record::Event::Packet`]) and every datagram of UDP sockets of the target ([`record::Event::Datagram`]), with drops and their reason.
 //!
 //! **Does not:** touch the traced programs or their packets, or show anything: views and files are made elsewhere.
 //!
-//! **Guarantees:** every send seen is delivered or in exactly one counter of [`model::Lost`] (merged sends are in the
+//! **Guarantees:** every send seen is delivered or in exactly one counter of [`record::Lost`] (merged sends are in the
 //! counter and in the record of the send they were merged into); memory is fixed when tracing starts ([`Tracer::memory_bound`]);
 //! everything the kernel holds is held by file descriptors, so that nothing outlives the process, however it ends. Sockets
 //! outside the target are never armed.

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::ffi::CStr;
 
-use model::{Conversion, Instant, Mac, Monotonic, Nanos, Source, Timestamp};
+use record::{Conversion, Instant, Mac, Monotonic, Nanos, Source, Timestamp};
 use timestamping::{Interface, Phc};
 
 use crate::namespace;

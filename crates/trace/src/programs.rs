@@ -3,7 +3,7 @@
 use std::fs::File;
 
 use libbpf_rs::Object;
-use model::Sampling;
+use record::Sampling;
 
 use crate::aim::aim;
 use crate::layout::{CONFIG_WINDOWS, RawConfig};

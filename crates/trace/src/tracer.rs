@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant as WallInstant};
 
 use libbpf_rs::{Link, MapCore as _, MapFlags, MapHandle, Object, RingBuffer, RingBufferBuilder};
-use model::{Conversion, Coverage, Event, Lost, Monotonic, Nanos, Realtime, Sampling};
+use record::{Conversion, Coverage, Event, Lost, Monotonic, Nanos, Realtime, Sampling};
 
 use crate::aim::{Processes, set_addresses};
 use crate::decode::{self, Record};
@@ -496,7 +496,7 @@ impl Tracer {
                     self.inbox.lock().unwrap_or_else(PoisonError::into_inner).give_up(send);
                 }
             }
-            let id = model::ConnectionId(row.cookie);
+            let id = record::ConnectionId(row.cookie);
             let totals = decode::totals(&row.totals);
             self.free(number)?;
             self.inbox.lock().unwrap_or_else(PoisonError::into_inner).take(Record::Closed(id, totals));

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::ControlFlow;
 
 use lab::{BitRate, Config, Direction, Lab, Side};
-use model::Nanos;
+use record::Nanos;
 use traffic::{Progress, Server, ServerConfig, Target, load, rr, stream, udp};
 
 const DELAY_NS: u64 = 5_000_000;

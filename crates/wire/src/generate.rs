@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::net::Ipv4Addr;
 
-use model::{Instant, SeqNumber};
+use record::{Instant, SeqNumber};
 
 use crate::LinkType;
 use crate::capture::{write_pcap_header, write_pcap_record};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
-use model::{Instant, Realtime, SeqNumber};
+use record::{Instant, Realtime, SeqNumber};
 
 bitflags::bitflags! {
     /// The control bits (RFC 9293, section 3.1; RFC 3168; AE from AccECN, RFC 9768).

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::io::{self, BufRead};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use model::{Instant, Realtime, SeqNumber};
+use record::{Instant, Realtime, SeqNumber};
 
 use crate::segment::{Flags, Segment, TcpOptions};
 use line::{Header, Line, Time};

@@ -2,8 +2,8 @@
 
 use std::net::Ipv4Addr;
 
-use model::Instant;
 use proptest::prelude::*;
+use record::Instant;
 use wire::capture::{Format, Interface, PcapngWriter, Problem, Resolution};
 use wire::generate::{Pattern, Traffic, write_traffic};
 use wire::packet::{Ethernet, Gre, Ipv4, Udp, VlanTag, Vxlan, ether_type};

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use model::Instant;
+use record::Instant;
 use wire::{Capture, Frame, LinkType, Packets, Reassembly, dissect};
 
 const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus");

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use model::{Instant, SeqNumber};
+use record::{Instant, SeqNumber};
 use wire::packet::{
     CookedV1, CookedV2, Ethernet, Gre, Icmp, Ipv4, Ipv6, Layer, Tcp, VlanTag, Vxlan, ether_type, ip_protocol,
 };

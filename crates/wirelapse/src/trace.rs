@@ -12,7 +12,7 @@ use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use model::{Nanos, Ratio};
+use record::{Nanos, Ratio};
 use report::view::Facts;
 use trace::command::Stopped;
 use trace::{Error, IpNet, Tracer};
@@ -139,7 +139,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         target: request.words.clone(),
         backend: tracer.backend().to_string(),
         sampling: request.config.sampling,
-        coverage: model::Coverage::default(),
+        coverage: record::Coverage::default(),
         lost: tracer.lost(),
         lasted: machine::monotonic().since(begun).unwrap_or(Nanos::ZERO),
         no_nic: no_nic.clone(),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use clap::builder::TypedValueParser as _;
-use model::{Field, Moment, Reading};
+use record::{Field, Moment, Reading};
 use report::Canvas;
 use report::field::{FieldHistogram, reading_json};
 use trace::watch::Watcher;

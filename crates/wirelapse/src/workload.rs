@@ -293,7 +293,7 @@ fn decimal(value: f64, unit: &str) -> String {
 
 /// Three digits and a unit: `850 ns`, `12.3 µs`, `50.1 ms`, `2.00 s`.
 pub fn time(ns: u64) -> String {
-    model::Nanos(ns).to_string()
+    record::Nanos(ns).to_string()
 }
 
 /// A time since 1970 as ISO 8601 in UTC, to the microsecond.

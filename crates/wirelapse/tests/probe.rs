@@ -7,7 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use lab::{Config, Lab, Side};
-use model::Nanos;
+use record::Nanos;
 use serde_json::Value;
 use tier::Need;
 

@@ -6,7 +6,7 @@ mod scene;
 use std::io::Write as _;
 use std::time::Duration;
 
-use model::{Instant, Nanos, Realtime, Send, Source, Timestamp};
+use record::{Instant, Nanos, Realtime, Send, Source, Timestamp};
 use scene::capture::Dump;
 use scene::path::{drain, join, listen};
 use scene::watch::{Seen, Watch};

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::io::Write as _;
 
 use lab::{BitRate, Config, Direction};
-use model::{Nanos, Send, Stage};
+use record::{Nanos, Send, Stage};
 use scene::path::{delay, drain, join, lab_with, listen};
 use scene::watch::{Seen, Watch};
 use scene::{BTF, TUN, median, turn};

@@ -9,7 +9,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use lab::{Lab, Loss, Side};
-use model::{Leg, Nanos, WaitReason};
+use record::{Leg, Nanos, WaitReason};
 use scene::command::wait_for;
 use scene::path::{change, delay, drain, exchange, in_a, join, lab, listen, set, tcp_info};
 use scene::watch::{Seen, Watch, leg};
@@ -374,10 +374,10 @@ fn lost_segments_are_retransmissions() {
         // It was not acknowledged before it was let through.
         assert!(leg(first, Leg::Network) >= 340_000_000, "{} ms", ms(leg(first, Leg::Network)));
         let repaired =
-            |w: &model::Wait| w.reason == WaitReason::Retransmission && w.by_reason >= Nanos::from_millis(50);
+            |w: &record::Wait| w.reason == WaitReason::Retransmission && w.by_reason >= Nanos::from_millis(50);
         assert!(seen.sends.iter().filter_map(|s| s.wait).any(|w| repaired(&w)), "{}", seen.account());
         let totals = seen.events.iter().find_map(|event| match event {
-            model::Event::Closed { connection, totals } if *connection == seen.id => Some(*totals),
+            record::Event::Closed { connection, totals } if *connection == seen.id => Some(*totals),
             _ => None,
         });
         // Exactly what the kernel counts. The path lost no more than was sent, and at least the first ten.

@@ -9,7 +9,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use lab::Lab;
-use model::{Basis, Event, Part, Request, Role};
+use record::{Basis, Event, Part, Request, Role};
 use scene::command::{held_by, is_tracing, signal, tracing, wait_for};
 use scene::path::{join, listen};
 use scene::{BTF, IP, TUN, median, monotonic, ms, turn};

@@ -10,7 +10,7 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use lab::{BitRate, Config, Direction, Lab, Side};
-use model::{Leg, Nanos, Send, Source, Stage, Timestamp, WaitReason};
+use record::{Leg, Nanos, Send, Source, Stage, Timestamp, WaitReason};
 use scene::capture::Dump;
 use scene::path::{change, delay, drain, exchange, in_a, join, lab_with, listen, quick_acks, set};
 use scene::watch::{Seen, Watch, leg};

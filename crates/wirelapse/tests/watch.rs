@@ -107,7 +107,7 @@ fn ss(port: u16, key: &str) -> Option<String> {
 #[test]
 fn the_fields_are_what_ss_says() {
     tier::needs!(Need::Root, BTF, TUN, Need::Program("ss"));
-    let delayed = Direction { delay: model::Nanos(10_000_000), ..Direction::default() };
+    let delayed = Direction { delay: record::Nanos(10_000_000), ..Direction::default() };
     let lab = Lab::up(&Config { a_to_b: delayed.clone(), b_to_a: delayed, ..Config::default() }).unwrap();
     let listener = lab.host(Side::B).run(|| TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0)).unwrap()).unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -1,6 +1,6 @@
 //! What an ACK says: of its sender's window, and of what became of the peer's data.
 
-use model::SeqNumber;
+use record::SeqNumber;
 use wire::{Flags, Segment};
 
 use super::{Connection, scale};

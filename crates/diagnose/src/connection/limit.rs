@@ -5,8 +5,8 @@ use wire::{Flags, Segment};
 use super::{Connection, TO_SERVER, at_once};
 use crate::budget::{Budget, Limit};
 use crate::half::{Data, Late};
+use crate::kept::Facts;
 use crate::ranges::START;
-use crate::record::Facts;
 use crate::resend::Class;
 
 /// The state between two packets.

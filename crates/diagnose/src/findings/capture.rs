@@ -21,7 +21,7 @@ fn find(case: &Case<'_>, _: usize) -> Option<Drawn> {
         packets: vec![],
         at: case.c.first_at,
         count: 1,
-        cost: model::Nanos::ZERO,
+        cost: record::Nanos::ZERO,
         text: format!(
             "the capture dropped packets: {bytes} bytes were acknowledged that it does not hold; losses found here may be its own"
         ),

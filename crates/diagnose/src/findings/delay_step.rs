@@ -36,13 +36,13 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
             step >= 2_000_000 && step >= b.0 / 5 && b.1 - b.0 <= step / 4 && a.1 - a.0 <= step / 4
         })
         .max_by_key(|(_, b, a)| b.0.abs_diff(a.0))?;
-    let (old, new) = (model::Nanos(before.0), model::Nanos(after.0));
+    let (old, new) = (record::Nanos(before.0), record::Nanos(after.0));
     let block = blocks[at];
     Some(Drawn {
         packets: vec![block.number],
         at: block.at,
         count: 1,
-        cost: model::Nanos::ZERO,
+        cost: record::Nanos::ZERO,
         text: format!("from packet {} on the path's RTT is {new} where it was {old}", block.number),
         worth: "another route or shaper: windows that fit the old delay may not fit the new one".into(),
     })

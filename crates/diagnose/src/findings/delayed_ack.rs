@@ -26,7 +26,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
             times(stalls.count),
             case.receiver_name(dir),
             worst.packets[1],
-            model::Nanos(worst.cost),
+            record::Nanos(worst.cost),
             worst.packets[2],
             stalls.total,
         ),

@@ -1,6 +1,6 @@
 //! A dialogue: request and answer by turns, each of which costs the path's round trip.
 
-use model::Nanos;
+use record::Nanos;
 
 use super::{Case, Drawn, Kind, Rule, percent, times};
 use crate::connection::TO_CLIENT;

@@ -1,6 +1,6 @@
 //! Something on the way acknowledges in the name of the other end: a proxy, a NAT that ends TCP, an accelerator.
 
-use model::Nanos;
+use record::Nanos;
 
 use super::{Case, Drawn, Kind, Rule};
 

@@ -19,7 +19,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     }
     let recoveries = case.c.book.of(Happening::Recovery, dir);
     let cost = case.time(dir, crate::Limit::LossRecovery);
-    if cost == model::Nanos::ZERO && needed == u64::from(h.rare.by_class[Class::Unclear as usize]) {
+    if cost == record::Nanos::ZERO && needed == u64::from(h.rare.by_class[Class::Unclear as usize]) {
         // Bytes that came again, such as a window probe's, while nothing was being repaired.
         return None;
     }
@@ -45,7 +45,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
             if h.rare.spurious > 0 { format!(", {} more needlessly", h.rare.spurious) } else { String::new() },
             slowest.map_or(String::new(), |e| format!(
                 "; the slowest recovery took {} (packet {}, by {}; {})",
-                model::Nanos(e.cost),
+                record::Nanos(e.cost),
                 e.packets[1],
                 Class::ALL.get(e.detail as usize).map_or("", |c| c.words()),
                 recoveries.map_or(String::new(), |r| if r.count == 1 {

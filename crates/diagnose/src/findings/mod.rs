@@ -2,7 +2,7 @@
 //!
 //! A rule is one file that holds one [`Rule`]; adding one touches that file and [`RULES`].
 
-use model::Nanos;
+use record::Nanos;
 use serde::Serialize;
 
 use crate::budget::{Budget, Limit};

@@ -38,7 +38,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     } else if last > 0 && at.saturating_sub(last) > LONG_IDLE {
         format!(
             "the {who} reset it after {} of silence: a keep-alive, an idle limit, or a box on the way that forgot it",
-            model::Nanos(at - last)
+            record::Nanos(at - last)
         )
     } else if p.last_data_at > 0 && at.saturating_sub(p.last_data_at) < 1_000_000_000 && p.outstanding() {
         format!(
@@ -51,7 +51,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
         packets: vec![number],
         at,
         count: u64::from(h.rare.resets),
-        cost: model::Nanos::ZERO,
+        cost: record::Nanos::ZERO,
         text: format!("{text} (packet {number})"),
         worth: "what is lost is what was still unacknowledged then".into(),
     })

@@ -33,14 +33,14 @@ fn find(case: &Case<'_>, _: usize) -> Option<Drawn> {
         text: format!(
             "for {cost} ({}) no data stood ready: the applications were thinking or idle{}",
             percent(share),
-            if longest > 0 { format!(", the longest pause {}", model::Nanos(longest)) } else { String::new() }
+            if longest > 0 { format!(", the longest pause {}", record::Nanos(longest)) } else { String::new() }
         ),
         worth: if trips == 0 {
             "nothing that the network or TCP can mend".into()
         } else {
             format!(
                 "the {} of round trips in it are the dialogue's; the rest neither the network nor TCP can mend",
-                model::Nanos(trips)
+                record::Nanos(trips)
             )
         },
     })

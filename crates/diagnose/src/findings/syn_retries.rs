@@ -22,11 +22,11 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
         packets: retries.packets(),
         at: retries.first_at(),
         count: retries.count,
-        cost: model::Nanos(cost),
+        cost: record::Nanos(cost),
         text: format!(
             "the {what} was sent again {} over {}{}",
             times(retries.count),
-            model::Nanos(cost),
+            record::Nanos(cost),
             if answered { ", then the connection opened" } else { ", and the connection never opened" }
         ),
         worth: if dir == 0 {

@@ -35,7 +35,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
                 "0.8 % more payload at the path's rate, for {} of the time; they protect against wrapped sequence numbers and give RTT samples",
                 percent(share)
             ),
-            cost: model::Nanos((case.time(dir, Limit::PathRate).0 as f64 * 12.0 / 1460.0) as u64),
+            cost: record::Nanos((case.time(dir, Limit::PathRate).0 as f64 * 12.0 / 1460.0) as u64),
             ..base
         });
     }

@@ -29,7 +29,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
         packets: vec![h.last_data_number],
         at: case.c.first_at,
         count: c.small,
-        cost: model::Nanos::ZERO,
+        cost: record::Nanos::ZERO,
         text: format!(
             "{} data packets of {} bytes on average where {needed} full ones would do: {} of what crosses the wire is headers",
             c.payload_packets,

@@ -1,6 +1,6 @@
 //! Window scaling was not in use, and the window of at most 65,535 bytes held the sender back (RFC 7323, section 2).
 
-use model::Nanos;
+use record::Nanos;
 
 use super::{Case, Drawn, Kind, Rate, Rule, percent};
 use crate::budget::Limit;

@@ -25,7 +25,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     if open_end > 0 {
         packets.insert(0, receiver.zero_number);
     }
-    let total = closed.map_or(model::Nanos::ZERO, |e| e.total) + model::Nanos(open_end);
+    let total = closed.map_or(record::Nanos::ZERO, |e| e.total) + record::Nanos(open_end);
     let longest = closed.and_then(|e| e.costliest()).map_or(0, |e| e.cost).max(open_end);
     let count = closed.map_or(0, |e| e.count) + u64::from(open_end > 0);
     Some(Drawn {
@@ -37,7 +37,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
             "the {} closed its window {} for {total} in all, the longest {}{}: its application did not read",
             case.receiver_name(dir),
             times(count),
-            model::Nanos(longest),
+            record::Nanos(longest),
             if open_end > 0 { ", and it was still closed at the end" } else { "" },
         ),
         worth: format!("a {} that reads as fast as data comes saves {total}", case.receiver_name(dir)),

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::net::SocketAddr;
 
 use diagnose::{Follower, Keep, Options, Report};
-use model::{Instant, SeqNumber};
+use record::{Instant, SeqNumber};
 use wire::{Flags, Network, Segment, TcpOptions};
 
 pub const MS: u64 = 1_000_000;

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use model::{
+use record::{
     ConnectionId, Datagram, DatagramLeg, DatagramStamps, Disorder, Instant, Leg, Monotonic, Nanos, Owner, Packet, Part,
     Receive, ReceiveLeg, Request, Role, Send,
 };

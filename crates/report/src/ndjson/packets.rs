@@ -1,6 +1,6 @@
 //! The lines of packets and datagrams, and what the summary says of them.
 
-use model::{Datagram, DatagramLeg, DatagramStamps, Dropped, Packet};
+use record::{Datagram, DatagramLeg, DatagramStamps, Dropped, Packet};
 use stats::Distribution;
 
 use super::{moment, spread};

@@ -1,6 +1,6 @@
 //! The lines of receives and requests, and what the summary says of them.
 
-use model::{Part, Receive, ReceiveLeg, ReceiveStage, Request, Role};
+use record::{Part, Receive, ReceiveLeg, ReceiveStage, Request, Role};
 use stats::Distribution;
 
 use super::{Ends, addresses, moment, spread};

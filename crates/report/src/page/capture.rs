@@ -1,6 +1,6 @@
 //! The page of a capture: its connections, what limited them, and what was found.
 
-use model::Nanos;
+use record::Nanos;
 use store::State;
 use store::capture::{Finding, LIMITS, Run};
 

@@ -4,7 +4,7 @@
 mod plots;
 mod proof;
 
-use model::Nanos;
+use record::Nanos;
 use study::ledger::Provenance;
 use study::{Conclusion, Plan, Trial, analysis, builtin, plan_text};
 

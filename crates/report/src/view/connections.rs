@@ -1,6 +1,6 @@
 //! The busiest connections.
 
-use model::{Leg, Nanos, WaitReason};
+use record::{Leg, Nanos, WaitReason};
 use stats::Quantile;
 
 use crate::canvas::Ink;

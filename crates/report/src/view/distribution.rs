@@ -1,6 +1,6 @@
 //! A histogram of each leg over one logarithmic axis of time.
 
-use model::{Leg, Nanos};
+use record::{Leg, Nanos};
 use stats::Distribution;
 
 use crate::canvas::Ink;

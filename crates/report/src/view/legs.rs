@@ -1,6 +1,6 @@
 //! The table of legs.
 
-use model::{Leg, Nanos};
+use record::{Leg, Nanos};
 use stats::Quantile;
 
 use super::Facts;

@@ -1,6 +1,6 @@
 //! What was lost, and what share was seen.
 
-use model::{Coverage, Lost, Sampling};
+use record::{Coverage, Lost, Sampling};
 
 use crate::canvas::Ink;
 use crate::{Canvas, quantity};

@@ -13,7 +13,7 @@ mod times;
 mod waterfall;
 mod words;
 
-use model::{Coverage, Leg, Lost, Nanos, Sampling};
+use record::{Coverage, Leg, Lost, Nanos, Sampling};
 
 pub(crate) use losses::seen;
 pub(crate) use others::counted;

@@ -1,6 +1,6 @@
 //! What is said of receives, requests, packets and datagrams in plain words.
 
-use model::{Direction, Nanos, Role};
+use record::{Direction, Nanos, Role};
 use stats::{Distribution, Quantile};
 
 use crate::family::{Family, Place};

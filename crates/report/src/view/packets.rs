@@ -1,6 +1,6 @@
 //! Packets and datagrams: their times, their connections, and what the kernel threw away.
 
-use model::Direction;
+use record::Direction;
 
 use super::{tallies, times};
 use crate::canvas::Ink;

@@ -1,6 +1,6 @@
 //! Requests and answers: which part took which share, the connections, and the slowest of them.
 
-use model::{Part, Role};
+use record::{Part, Role};
 
 use super::{tallies, times};
 use crate::requests::{Requests, RoleRequests};

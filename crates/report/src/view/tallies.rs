@@ -1,6 +1,6 @@
 //! The connections of any family but sends: number, bytes, where the time went, and how long it took.
 
-use model::Nanos;
+use record::Nanos;
 use stats::{Distribution, Quantile};
 
 use crate::canvas::Ink;

@@ -1,6 +1,6 @@
 //! Times of anything that has parts: a table of their distributions, histograms, and waterfalls.
 
-use model::Nanos;
+use record::Nanos;
 use stats::{Distribution, Quantile};
 use unicode_width::UnicodeWidthStr as _;
 

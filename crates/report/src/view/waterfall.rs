@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use model::{ConnectionId, Leg, Nanos, Send, WaitReason};
+use record::{ConnectionId, Leg, Nanos, Send, WaitReason};
 use unicode_width::UnicodeWidthStr as _;
 
 use crate::canvas::{Canvas, Ink};

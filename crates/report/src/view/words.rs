@@ -1,6 +1,6 @@
 //! The report in plain words: what dominated, why, and what cannot be said.
 
-use model::{Leg, Nanos, Sampling, WaitReason};
+use record::{Leg, Nanos, Sampling, WaitReason};
 use stats::{Distribution, Quantile};
 
 use super::others::{drops_of, words_of};

@@ -1,6 +1,6 @@
 //! A made-up trace, the same in every run.
 
-use model::{
+use record::{
     Arrival, Basis, Comm, Connection, ConnectionId, ConnectionTotals, Datagram, DatagramStamps, Direction, DropReason,
     Dropped, Event, Instant, Merged, Message, Moments, Nanos, Opening, Owner, Packet, Parts, Receive, Request, Role,
     Send, SenderState, SeqNumber, Stamps, TcpFlags, Wait, WaitReason,

@@ -2,12 +2,12 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use model::{
+use proptest::prelude::*;
+use record::{
     Arrival, Basis, Comm, Congestion, Connection, ConnectionId, ConnectionTotals, Datagram, DatagramStamps, Direction,
     DropReason, Dropped, Instant, Merged, Message, Moments, Monotonic, Nanos, Opening, Owner, Packet, Parts, Peer,
     Receive, Request, Role, Send, SenderState, SeqNumber, Source, Stamps, TcpFlags, Timestamp, Wait, WaitReason,
 };
-use proptest::prelude::*;
 
 /// Times and counts of a run fit 63 bits; the store holds larger ones at that.
 fn number() -> impl Strategy<Value = u64> {

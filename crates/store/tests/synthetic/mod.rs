@@ -1,6 +1,6 @@
 //! Records made up for tests.
 
-use model::{
+use record::{
     Comm, ConnectionId, Instant, Merged, Nanos, Owner, Send, SenderState, SeqNumber, Stamps, Wait, WaitReason,
 };
 use store::{ClockReading, Provenance, SamplingAsked, SamplingMethod};

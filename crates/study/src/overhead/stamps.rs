@@ -4,7 +4,7 @@ use std::io::{IoSlice, Write as _};
 use std::net::TcpStream;
 use std::os::fd::AsRawFd as _;
 
-use model::Realtime;
+use record::Realtime;
 use timestamping::{Enabled, ErrorQueue, Matcher, Report, Request, Room, SendOptions, Stages, now};
 
 use crate::Error;

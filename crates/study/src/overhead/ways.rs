@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use model::{Ratio, Sampling};
+use record::{Ratio, Sampling};
 use trace::baselines::Baseline;
 use trace::{BackendChoice, Config, Target};
 

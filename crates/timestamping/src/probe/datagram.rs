@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use model::Realtime;
+use clock::Realtime;
 
 use super::{Arrival, ClockWatch, Exchange, Outcome, Probe, Settings, socket, take_errors, until_answer};
 use crate::{

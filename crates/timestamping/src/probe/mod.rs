@@ -15,7 +15,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant as Deadline};
 
-use model::{Conversion, Disorder, Instant, Mac, Monotonic, Nanos, Realtime};
+use clock::{Conversion, Disorder, Instant, Mac, Monotonic, Nanos, Realtime};
 
 use crate::{Error, ErrorQueue, Matcher, Ready, Report, TransmitStage, TransmitStamp, conversion, wait};
 
@@ -213,7 +213,7 @@ impl Exchange {
     }
 }
 
-fn between<C: model::Clock>(a: Option<Instant<C>>, b: Option<Instant<C>>) -> Result<Option<Nanos>, Disorder> {
+fn between<C: clock::Clock>(a: Option<Instant<C>>, b: Option<Instant<C>>) -> Result<Option<Nanos>, Disorder> {
     match (a, b) {
         (Some(a), Some(b)) => b.since(a).map(Some),
         _ => Ok(None),

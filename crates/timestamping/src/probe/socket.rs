@@ -109,6 +109,6 @@ pub(super) fn payload(size: usize, own: u64, number: u64) -> Vec<u8> {
 /// golden ratio, which spreads neighbours).
 pub(super) fn own_number() -> u64 {
     let here = 0u8;
-    let mixed = crate::now::<model::Monotonic>().as_nanos() ^ (u64::from(std::process::id()) << 32);
+    let mixed = crate::now::<clock::Monotonic>().as_nanos() ^ (u64::from(std::process::id()) << 32);
     (mixed ^ (&raw const here as u64)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

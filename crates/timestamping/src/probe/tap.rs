@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
-use model::{Instant, Realtime};
+use clock::{Instant, Realtime};
 
 use crate::{Error, Receiver, Request, Room, option};
 

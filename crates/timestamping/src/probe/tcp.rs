@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant as Deadline;
 
-use model::{Nanos, Realtime};
+use clock::{Nanos, Realtime};
 
 use super::tap::Tap;
 use super::{

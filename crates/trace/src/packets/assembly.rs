@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use model::{
+use record::{
     ConnectionId, Datagram, DatagramLeg, DatagramStamps, Event, Instant, Lost, Monotonic, Owner, Packet, SeqNumber,
 };
 
+use super::raw::{Part, part};
 use super::reasons::Reasons;
-use super::record::{Part, part};
 use crate::DecodeError;
 
 /// Packets that wait for an ACK or for their reader, over all sockets. Some 250 bytes each.
@@ -244,7 +244,7 @@ impl Assembly {
 mod tests {
     use super::*;
     use crate::layout::Plain as _;
-    use crate::packets::record::{RawNote, RawPacket};
+    use crate::packets::raw::{RawNote, RawPacket};
     use proptest::prelude::*;
 
     fn raw(kind: u32, number: u32, moments: [u64; 3]) -> RawPacket {
@@ -308,9 +308,9 @@ mod tests {
         bench.take(&note(18, 1100, 100));
         let packets = bench.packets();
         let told: Vec<_> = packets.iter().map(|p| (p.first_seq.0, p.gap, p.ack.unwrap().as_nanos())).collect();
-        assert_eq!(told, [(1000, None, 100), (1000, Some(model::Nanos(65)), 100)]);
+        assert_eq!(told, [(1000, None, 100), (1000, Some(record::Nanos(65)), 100)]);
         bench.assembly.finish(&mut bench.out);
-        assert_eq!(bench.packets()[0].gap, Some(model::Nanos(15)));
+        assert_eq!(bench.packets()[0].gap, Some(record::Nanos(15)));
         assert_eq!((bench.assembly.lost().packet_unacked, bench.assembly.waiting), (1, 0));
     }
 

@@ -13,20 +13,20 @@
 //! The BPF programs join the stages from the scheduler to the driver; ACKs and readings are joined in [`assembly`].
 
 mod assembly;
+mod raw;
 mod reasons;
-mod record;
 
 use std::collections::VecDeque;
 use std::fs::File;
 use std::os::fd::{AsFd as _, OwnedFd};
 
 use libbpf_rs::{Link, MapCore as _, MapFlags, MapHandle, Object};
-use model::{Event, Lost};
+use record::{Event, Lost};
 
 pub(crate) use assembly::Assembly;
+pub(crate) use raw::is_part;
+use raw::{RawPacketConfig, RawPacketLost};
 use reasons::Reasons;
-pub(crate) use record::is_part;
-use record::{RawPacketConfig, RawPacketLost};
 
 use crate::layout::{Plain as _, RawConfig};
 use crate::object::{self, Sizes};

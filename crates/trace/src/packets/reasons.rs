@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::Enum;
-use model::DropReason;
+use record::DropReason;
 
 const PREFIX: &str = "SKB_DROP_REASON_";
 

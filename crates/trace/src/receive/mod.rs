@@ -10,18 +10,18 @@
 //!   packets of the machine: one reading of the clock for each. The tracepoint `netif_receive_skb` would cost a program run and
 //!   a look-up of the socket for each instead.
 
-mod record;
+mod raw;
 
 use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
 
 use libbpf_rs::{Link, MapCore as _, MapFlags, MapHandle, Object};
-use model::{Lost, Receive};
+use record::{Lost, Receive};
 
 use crate::Error;
 use crate::layout::{Plain as _, RawConfig};
 use crate::object::{self, Sizes};
-pub(crate) use record::{RECORD_RECEIVE, receive};
-use record::{RawArrival, RawReceiveConfig, RawReceiveLost, RawReceiveRow};
+pub(crate) use raw::{RECORD_RECEIVE, receive};
+use raw::{RawArrival, RawReceiveConfig, RawReceiveLost, RawReceiveRow};
 
 /// Programs that have to load.
 const NEEDED: [&str; 4] = ["segment_taken", "copied", "destroyed", "pick_up"];
@@ -177,7 +177,7 @@ impl Receiving {
                 at = at.wrapping_add(1);
                 let arrival = self.arrivals.lookup(&index.to_ne_bytes(), MapFlags::ANY).ok().flatten();
                 if let Some(arrival) = arrival.as_deref().and_then(RawArrival::from_bytes) {
-                    list.push(record::unread(row.cookie, arrival));
+                    list.push(raw::unread(row.cookie, arrival));
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! One exchange on one connection: two runs of bytes, and what their stamps say.
 
-use model::{Basis, Instant, Leg, Message, Moments, Monotonic, Nanos, Owner, Parts, Peer, Receive, Role, Send};
+use record::{Basis, Instant, Leg, Message, Moments, Monotonic, Nanos, Owner, Parts, Peer, Receive, Role, Send};
 
 /// An ACK that comes this much later than the least round trip was probably held back by the peer: delayed ACKs are sent after
 /// 40 ms (Linux, at the least) to 500 ms (RFC 9293, section 3.8.6.3).

@@ -15,7 +15,7 @@ mod exchange;
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 
-use model::{
+use record::{
     Basis, Connection, ConnectionId, Event, Instant, Lost, Moments, Monotonic, Nanos, Opening, Request, Role, SeqNumber,
 };
 

@@ -1,5 +1,5 @@
 use super::*;
-use model::{Arrival, Merged, Owner, Part, Receive, Send, SenderState, Stamps};
+use record::{Arrival, Merged, Owner, Part, Receive, Send, SenderState, Stamps};
 
 const MS: u64 = 1_000_000;
 const CLIENT: ConnectionId = ConnectionId(1);
@@ -220,7 +220,7 @@ fn a_connection_that_is_over_gives_its_last_request_a_second_later() {
     let [sent, received] = client_end(11);
     let mut requests = Requests::default();
     let mut out = Vec::new();
-    let totals = model::ConnectionTotals::default();
+    let totals = record::ConnectionTotals::default();
     for event in [connection(CLIENT, Opening::Connected), sent, Event::Closed { connection: CLIENT, totals }, received]
     {
         requests.event(&event, &mut |r| out.push(r));

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use libbpf_rs::{Link, MapCore as _, MapFlags, MapHandle, Object, RingBuffer, RingBufferBuilder};
 
-use model::{Moment, Reading};
+use record::{Moment, Reading};
 
 use crate::aim::{Processes, aim, set_addresses};
 use crate::layout::{CONFIG_AT_CLOSE, CONFIG_AT_CONNECT, Pass, RawControl};

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv6Addr, SocketAddr};
 
-use model::{Moment, Nanos, Reading};
+use record::{Moment, Nanos, Reading};
 
 use crate::layout::{Plain, shared};
 

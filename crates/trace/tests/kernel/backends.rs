@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
 
-use model::{Leg, Send};
+use record::{Leg, Send};
 use tier::Need;
 use trace::Backend;
 
@@ -38,13 +38,13 @@ fn both_backends_tell_the_same_of_the_same_sends() {
         assert_eq!((x.first_seq, x.bytes, x.owner.pid, x.retransmissions), (y.first_seq, y.bytes, y.owner.pid, 0));
         assert!(y.leg(Leg::Total).is_ok_and(|l| l.is_some()), "{y:?}");
     }
-    for stage in model::Stage::ALL {
+    for stage in record::Stage::ALL {
         let mut apart: Vec<i64> = pairs
             .iter()
             .filter_map(|(x, y)| Some(x.stamps.at(stage)?.as_nanos() as i64 - y.stamps.at(stage)?.as_nanos() as i64))
             .map(i64::abs)
             .collect();
-        if stage == model::Stage::Nic {
+        if stage == record::Stage::Nic {
             continue;
         }
         assert_eq!(apart.len(), 600, "{stage}");

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
-use model::{Ratio, Sampling};
+use record::{Ratio, Sampling};
 use tier::Need;
 use trace::baselines::{Callbacks, callbacks};
 use trace::{Config, Target};
@@ -209,14 +209,14 @@ fn windows_cover_the_share_that_was_asked_for_on_each_connection() {
     let coverage = summary.coverage;
     // 80 windows of 10 ms in 4 s. What a machine that is far too busy gave up is counted; at the end up to four may be owing.
     let each = coverage.followed.as_secs_f64()
-        / events.iter().filter(|e| matches!(e, model::Event::Closed { .. })).count() as f64;
+        / events.iter().filter(|e| matches!(e, record::Event::Closed { .. })).count() as f64;
     let given_up = summary.lost.windows_missed as f64 * 0.01 / each;
     let by_time = coverage.armed.as_secs_f64() / coverage.followed.as_secs_f64();
     let by_bytes = coverage.bytes_armed as f64 / coverage.bytes_written as f64;
     assert!((0.175..0.22).contains(&(by_time + given_up)), "{by_time} and {given_up}");
     assert!((0.15 - given_up..0.25).contains(&by_bytes), "{by_bytes}");
     for event in &events {
-        if let model::Event::Closed { totals, .. } = event
+        if let record::Event::Closed { totals, .. } = event
             && totals.bytes_written > 0
         {
             let share = totals.bytes_armed as f64 / totals.bytes_written as f64;
@@ -376,14 +376,14 @@ fn a_suspended_tracer_of_everything_takes_up_again_with_the_same_programs() {
         }
     };
     let mut trace = Trace::start(&config);
-    let told = |events: &[model::Event]| {
+    let told = |events: &[record::Event]| {
         let mut told = [0; 4];
         for event in events {
             match event {
-                model::Event::Receive(r) if r.stamps.read.is_some() => told[0] += r.bytes,
-                model::Event::Packet(p) if p.direction == model::Direction::Sent => told[1] += p.bytes,
-                model::Event::Datagram(d) if d.direction() == model::Direction::Sent => told[2] += d.bytes,
-                model::Event::Datagram(d) if d.leg(model::DatagramLeg::Socket) != Ok(None) => told[3] += d.bytes,
+                record::Event::Receive(r) if r.stamps.read.is_some() => told[0] += r.bytes,
+                record::Event::Packet(p) if p.direction == record::Direction::Sent => told[1] += p.bytes,
+                record::Event::Datagram(d) if d.direction() == record::Direction::Sent => told[2] += d.bytes,
+                record::Event::Datagram(d) if d.leg(record::DatagramLeg::Socket) != Ok(None) => told[3] += d.bytes,
                 _ => {}
             }
         }

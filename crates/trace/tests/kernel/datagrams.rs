@@ -3,7 +3,7 @@
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd as _;
 
-use model::{Datagram, DatagramLeg, DatagramStamps, Direction, Event};
+use record::{Datagram, DatagramLeg, DatagramStamps, Direction, Event};
 use trace::Config;
 
 use crate::traffic::{Trace, in_namespace, port};

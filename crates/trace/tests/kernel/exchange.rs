@@ -3,7 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::time::Duration;
 
-use model::{Leg, Stage};
+use record::{Leg, Stage};
 use tier::Need;
 use trace::Backend;
 

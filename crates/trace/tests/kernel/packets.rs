@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::os::fd::AsRawFd as _;
 
-use model::{Direction, Event, Packet, SeqNumber};
+use record::{Direction, Event, Packet, SeqNumber};
 use trace::{Config, Target};
 
 use crate::traffic::{Trace, in_namespace, pair_at, port};

@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener};
 use std::time::{Duration, Instant};
 
-use model::{Connection, Event, Lost, Nanos, Opening, Receive, ReceiveLeg, ReceiveStage, SeqNumber};
+use record::{Connection, Event, Lost, Nanos, Opening, Receive, ReceiveLeg, ReceiveStage, SeqNumber};
 use tier::Need;
 use trace::{Backend, Config, Summary};
 

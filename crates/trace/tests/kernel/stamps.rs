@@ -6,7 +6,7 @@
 use std::io::Write as _;
 use std::time::Duration;
 
-use model::{Lost, Send};
+use record::{Lost, Send};
 use tier::Need;
 use trace::Backend;
 
@@ -47,7 +47,7 @@ fn bulk_sends_over_a_path_of_whole_frames_have_all_stamps() {
     // A packet whose tag was left behind says nothing of the sends that end in it. They are timed between others, or counted where that
     // is too rough.
     let without = |stage| sends.iter().filter(|s| s.stamps.at(stage).is_none()).count() as u64;
-    let (sched, driver) = (without(model::Stage::Sched), without(model::Stage::Driver));
+    let (sched, driver) = (without(record::Stage::Sched), without(record::Stage::Driver));
     assert_eq!((lost.no_sched, lost.no_driver, lost.no_ack, lost.disorder), (sched, driver, 0, 0), "{lost:?}");
     assert!(driver <= 15, "{lost:?}");
 }

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::process::Command;
 use std::time::Duration;
 
-use model::{Event, Opening};
+use record::{Event, Opening};
 use tier::Need;
 use trace::{Error, Target};
 

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-use model::{Event, Lost, Send};
+use record::{Event, Lost, Send};
 use trace::{Backend, BackendChoice, Config, Summary, Target, Tracer};
 
 /// Sets an integer socket option.

@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::time::Duration;
 
-use model::{Leg, Nanos, Send, WaitReason};
+use record::{Leg, Nanos, Send, WaitReason};
 use tier::Need;
 
 use crate::traffic::{self, Trace, pair, pair_at, set};

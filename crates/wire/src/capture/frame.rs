@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use model::{Instant, Realtime};
+use record::{Instant, Realtime};
 
 use super::pcapng_option::next_option;
 

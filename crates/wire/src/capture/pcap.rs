@@ -5,7 +5,7 @@
 
 use std::io;
 
-use model::{Instant, Realtime};
+use record::{Instant, Realtime};
 
 use super::error::{CaptureError, Problem};
 use super::frame::{Interface, LONGEST_FRAME, LinkType, Record, Resolution};

@@ -95,7 +95,7 @@ impl<W: Write> PcapngWriter<W> {
             let (number, interface, known) = (frame.number, frame.interface, self.interfaces);
             return Err(WriteError::NoSuchInterface { number, interface, known });
         }
-        let at = frame.at.map_or(0, model::Instant::as_nanos);
+        let at = frame.at.map_or(0, record::Instant::as_nanos);
         self.begin(6);
         // A frame that was read or built is never longer than the reader's limit of 8 MiB times two.
         let captured = u32::try_from(frame.data.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;

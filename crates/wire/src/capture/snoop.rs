@@ -2,7 +2,7 @@
 
 use std::io;
 
-use model::Instant;
+use record::Instant;
 
 use super::error::{CaptureError, Problem};
 use super::frame::{Interface, LONGEST_FRAME, LinkType, Record, Resolution};

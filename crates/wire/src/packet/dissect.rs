@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use model::Instant;
+use record::Instant;
 
 use super::address::ipv4_at;
 use super::ethernet::{Ethernet, VlanTag};

@@ -6,7 +6,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 
-use model::{Instant, Realtime};
+use record::{Instant, Realtime};
 
 use super::span::{Span, Unread};
 

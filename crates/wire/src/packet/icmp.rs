@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
-use model::SeqNumber;
+use record::SeqNumber;
 
 use super::address::{be16, be32};
 use super::span::{Layer, Span, Unread};

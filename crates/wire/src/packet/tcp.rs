@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use model::SeqNumber;
+use record::SeqNumber;
 
 use super::address::{be16, be32};
 use super::span::{Layer, Span, Unread};

@@ -1,6 +1,6 @@
 //! One line of tcpdump's text.
 
-use model::SeqNumber;
+use record::SeqNumber;
 
 use crate::segment::{Flags, Network, TcpOptions};
 

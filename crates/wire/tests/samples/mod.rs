@@ -28,7 +28,7 @@ pub fn read(capture: Result<Capture<'_>, CaptureError>) -> (Vec<Kept>, u64) {
     let Ok(mut capture) = capture else { return (Vec::new(), 1) };
     let mut frames = Vec::new();
     while let Some(f) = capture.next_frame().expect("memory") {
-        frames.push((f.at.map(model::Instant::as_nanos), f.original_length, f.data.to_vec()));
+        frames.push((f.at.map(record::Instant::as_nanos), f.original_length, f.data.to_vec()));
     }
     (frames, capture.problems().total())
 }

@@ -66,7 +66,7 @@ pub fn capture(interface: &str, limit: Option<Duration>, follower: &mut Follower
         let nanos = (packet.header.ts.tv_sec as u64)
             .saturating_mul(1_000_000_000)
             .saturating_add(packet.header.ts.tv_usec as u64);
-        let mut frame = Frame::new(reading.packets, model::Instant::from_nanos(nanos), link_type, packet.data);
+        let mut frame = Frame::new(reading.packets, record::Instant::from_nanos(nanos), link_type, packet.data);
         frame.original_length = packet.header.len;
         match wire::dissect(&frame, &mut reassembly) {
             Ok(Packet::Tcp(segment)) => follower.take(&segment),

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use diagnose::{Direction, Limit, OptionState, Report, Summary};
-use model::Nanos;
+use record::Nanos;
 
 use super::Reading;
 use super::table::{grouped, wrapped};

@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 
-use model::{Instant, Monotonic};
+use record::{Instant, Monotonic};
 use store::Provenance;
 use trace::{Receiving, Tracer};
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Stdout, Write as _};
 
 use anyhow::Context as _;
-use model::{Event, Instant, Lost, Monotonic};
+use record::{Event, Instant, Lost, Monotonic};
 use report::ndjson::Ndjson;
 use report::perfetto::Perfetto;
 use report::view::Facts;
@@ -81,7 +81,7 @@ impl Outputs {
         self.requests.as_ref().map(Requests::lost).unwrap_or_default()
     }
 
-    fn take_requests(&mut self, requests: Vec<model::Request>) {
+    fn take_requests(&mut self, requests: Vec<record::Request>) {
         requests.into_iter().for_each(|request| self.take(&Event::Request(Box::new(request))));
     }
 

@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use model::{Ratio, Sampling};
+use record::{Ratio, Sampling};
 use report::family::Family;
 use trace::{BackendChoice, Config, Target};
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use diagnose::{Finding, Follower, Keep, Limit, Options, Report};
 use lab::{BitRate, Config, Depth, Direction, Lab, Side};
-use model::Nanos;
+use record::Nanos;
 use wire::{Capture, Packet, Reassembly, Segment, dissect};
 
 use crate::tcpdump::Tcpdump;

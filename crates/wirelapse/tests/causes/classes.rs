@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use diagnose::{Class, Mark, Record, Report};
 use lab::{Config, Direction, Lab, Loss, Reorder, Side};
 use libbpf_rs::{MapCore as _, ObjectBuilder, RingBufferBuilder};
-use model::Nanos;
+use record::Nanos;
 
 use crate::bench::{Dump, analysed, at_once, give, inside, join, lab, pause, segments, shaped, sysctls};
 use crate::in_the_lab;

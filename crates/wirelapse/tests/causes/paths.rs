@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use diagnose::Limit;
 use lab::{BitRate, Direction, Lab, Loss, Reorder, Side};
-use model::Nanos;
+use record::Nanos;
 
 use crate::bench::{
     Seen, analysed, answer, ask, at_once, captured, captured_at, delayed, drain, give, path, pause, segments, send,

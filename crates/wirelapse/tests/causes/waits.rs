@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd as _;
 
 use diagnose::Limit;
 use lab::Side;
-use model::Nanos;
+use record::Nanos;
 
 use crate::bench::{answer, ask, at_once, captured, captured_at, drain, give, inside, join, path, pause, sysctls};
 use crate::{assert_clean, in_the_lab};

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 
 use diagnose::Limit;
 use lab::{BitRate, Config, Direction, Loss, Side};
-use model::Nanos;
+use record::Nanos;
 
 use crate::bench::{
     at_once, captured, captured_at, delayed, drain, inside, join, lab, path, pause, send, shaped, sysctls, uneven,

@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd as _;
 use std::time::Duration;
 
 use lab::{Config, Direction, Lab, Side};
-use model::Nanos;
+use record::Nanos;
 
 /// A direction with nothing but a delay.
 pub fn delay(millis: u64) -> Direction {

@@ -3,7 +3,7 @@
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use model::{ConnectionId, Conversion, Event, Leg, Monotonic, Nanos, Realtime, Send, WaitReason};
+use record::{ConnectionId, Conversion, Event, Leg, Monotonic, Nanos, Realtime, Send, WaitReason};
 use trace::{Backend, BackendChoice, Config, Summary, Target, Tracer};
 
 /// One tracer and what it told.

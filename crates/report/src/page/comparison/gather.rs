@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
 
-use model::{ConnectionId, Event};
+use record::{ConnectionId, Event};
 use stats::{Distribution, Precision};
 use store::{Error, Run};
 

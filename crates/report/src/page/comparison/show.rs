@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use model::Nanos;
+use record::Nanos;
 
 use super::verdict::{between, percent, signed};
 use super::{Compared, Comparison, Side};

@@ -1,6 +1,6 @@
 //! What a comparison says in words.
 
-use model::Nanos;
+use record::Nanos;
 use stats::Estimate;
 
 use super::{Compared, Moved};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use model::Nanos;
+use record::Nanos;
 use study::analysis;
 use study::response::{self, percent, percent_of, quantity};
 use study::{Conclusion, Plan, Point, Trial};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use lab::{DirectionReport, PathReport};
-use model::Nanos;
+use record::Nanos;
 use study::{Plan, Trial, analysis, response};
 
 use crate::document::{Block, Section, Table};

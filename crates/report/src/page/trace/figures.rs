@@ -1,6 +1,6 @@
 //! What is drawn and tabled of any family.
 
-use model::{DropReason, Instant, Monotonic, Nanos};
+use record::{DropReason, Instant, Monotonic, Nanos};
 use stats::{Distribution, Quantile};
 
 use super::{CONNECTIONS, capital, id, n_of};
@@ -135,7 +135,7 @@ fn divided(summary: &Summary, family: Family) -> Vec<Divided> {
         })),
         None => rows.extend(summary.connections().into_iter().take(SHARES).map(|c| {
             let mut sums = [0; LEGS];
-            for (sum, leg) in sums.iter_mut().zip(model::Leg::ALL) {
+            for (sum, leg) in sums.iter_mut().zip(record::Leg::ALL) {
                 *sum = c.sends.leg(leg).times.sum();
             }
             Divided {

@@ -4,7 +4,7 @@ mod figures;
 mod sends;
 mod timeline;
 
-use model::{Event, Lost, Nanos, Ratio, Role, Sampling};
+use record::{Event, Lost, Nanos, Ratio, Role, Sampling};
 use store::{Error, Run, SamplingMethod, State};
 
 use super::{command, facts};

@@ -1,6 +1,6 @@
 //! What only sends have: what they waited for, and the connections with what the kernel counted of them.
 
-use model::Leg;
+use record::Leg;
 use stats::Quantile;
 
 use super::figures::{Slowest, time};
@@ -14,7 +14,7 @@ use crate::{Summary, quantity};
 pub(super) fn waits(summary: &Summary) -> Option<Plot> {
     let waits = summary.total().waits();
     let whole: u128 = waits.iter().map(|w| u128::from(w.1.time.0)).sum();
-    let label = |w: &(model::WaitReason, crate::WaitStats)| {
+    let label = |w: &(record::WaitReason, crate::WaitStats)| {
         format!("{}: {} over {}", w.0, w.1.time, quantity::counted(w.1.sends, "send"))
     };
     let items: Vec<Span> = (0u32..)

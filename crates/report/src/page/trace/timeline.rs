@@ -1,6 +1,6 @@
 //! How long records took over time.
 
-use model::Nanos;
+use record::Nanos;
 use stats::{Distribution, Precision, Quantile};
 
 use super::n_of;

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use model::{
+use record::{
     Comm, ConnectionId, Datagram, DatagramStamps, Direction, Dropped, Instant, Monotonic, Owner, Packet, SeqNumber,
     TcpFlags,
 };
@@ -229,7 +229,7 @@ mod tests {
             panic!("not a packet")
         };
         assert_eq!((number, packet.local.to_string()), (Some(3), "192.0.2.1:80".into()));
-        assert_eq!((packet.segments, packet.retransmission, packet.qdisc()), (2, true, Ok(Some(model::Nanos(50)))));
+        assert_eq!((packet.segments, packet.retransmission, packet.qdisc()), (2, true, Ok(Some(record::Nanos(50)))));
         let dropped = packet.dropped.unwrap();
         assert_eq!((dropped.at.as_nanos(), dropped.reason.to_string()), (160, "70000".into()));
     }

@@ -1,6 +1,6 @@
 //! The structures of `receive_record.h`, and from a record to a [`Receive`].
 
-use model::{Arrival, Comm, ConnectionId, Instant, Owner, Receive, SeqNumber};
+use record::{Arrival, Comm, ConnectionId, Instant, Owner, Receive, SeqNumber};
 
 use crate::layout::shared;
 
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
     use crate::layout::Plain as _;
     use crate::{Record, decode};
-    use model::{Nanos, ReceiveLeg};
+    use record::{Nanos, ReceiveLeg};
 
     fn a_receive() -> RawReceive {
         let mut raw = RawReceive::from_bytes(&[0; 88]).unwrap();

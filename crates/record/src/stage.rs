@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use crate::Nanos;
-
 /// A place where a timestamp is taken. The kernel's names are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -82,18 +80,3 @@ impl fmt::Display for Leg {
         f.pad(self.name())
     }
 }
-
-/// A later stage bears an earlier time: impossible, so it is counted and no duration is given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Disorder {
-    /// How far the two are the wrong way round.
-    pub by: Nanos,
-}
-
-impl fmt::Display for Disorder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the later stage bears a time {} before the earlier one", self.by)
-    }
-}
-
-impl std::error::Error for Disorder {}

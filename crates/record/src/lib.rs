@@ -9,13 +9,11 @@
 //! **Guarantees:** nothing here panics on any input; an impossible order of stages is a value ([`Disorder`]), never a
 //! wrapped number.
 
-mod clock;
 mod connection;
 mod datagram;
 mod event;
 mod field;
 mod lost;
-mod nanos;
 mod owner;
 mod packet;
 mod receive;
@@ -26,13 +24,12 @@ mod sequence;
 mod stage;
 mod wait;
 
-pub use clock::{Clock, Conversion, Instant, Mac, Monotonic, Realtime, Source, Tai, Timestamp};
+pub use clock::{Clock, Conversion, Disorder, Instant, Mac, Monotonic, Nanos, Realtime, Source, Tai, Timestamp};
 pub use connection::{Connection, ConnectionId, ConnectionTotals, Opening};
 pub use datagram::{Datagram, DatagramLeg, DatagramStamps};
 pub use event::Event;
 pub use field::{Field, Moment, Reading, Scale, Unit};
 pub use lost::Lost;
-pub use nanos::Nanos;
 pub use owner::{Comm, Owner};
 pub use packet::{Direction, DropReason, Dropped, Packet, TcpFlags};
 pub use receive::{Arrival, Receive, ReceiveLeg, ReceiveStage};
@@ -40,5 +37,5 @@ pub use request::{Basis, Message, Moments, Part, Parts, Peer, Request, Role};
 pub use sampling::{Coverage, ParseSamplingError, Ratio, Sampling};
 pub use send::{Congestion, Merged, Send, SenderState, Stamps};
 pub use sequence::{SeqNumber, StreamOffset};
-pub use stage::{Disorder, Leg, Stage};
+pub use stage::{Leg, Stage};
 pub use wait::{Wait, WaitReason};

@@ -12,7 +12,7 @@ mod sealed {
 /// A clock, as a type: two [`Instant`]s of different clocks do not subtract.
 ///
 /// ```compile_fail
-/// use model::{Instant, Monotonic, Realtime};
+/// use clock::{Instant, Monotonic, Realtime};
 /// let sent = Instant::<Monotonic>::from_nanos(1);
 /// let captured = Instant::<Realtime>::from_nanos(2);
 /// let _ = captured.since(sent); // a `Conversion` has to come first

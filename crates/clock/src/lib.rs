@@ -1,0 +1,17 @@
+//! Times that know which clock they were read from, and durations that are never negative.
+//!
+//! **Does:** moments ([`Instant`]) of a clock that is part of their type, durations ([`Nanos`]), time stamps with source and
+//! error bound ([`Timestamp`]), and conversions between clocks that carry their own error ([`Conversion`]).
+//!
+//! **Does not:** read a clock or make any other system call. The caller passes readings in.
+//!
+//! **Guarantees:** two moments of different clocks do not subtract (a compile error); an impossible order is a value
+//! ([`Disorder`]), never a wrapped number; sums saturate; nothing panics.
+
+mod disorder;
+mod instant;
+mod nanos;
+
+pub use disorder::Disorder;
+pub use instant::{Clock, Conversion, Instant, Mac, Monotonic, Realtime, Source, Tai, Timestamp};
+pub use nanos::Nanos;
