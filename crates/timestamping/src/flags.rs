@@ -1,7 +1,5 @@
 //! The bits of `SO_TIMESTAMPING`, each with what it needs and the kernel that brought it.
 
-use record::Stage;
-
 use crate::KernelVersion;
 
 bitflags::bitflags! {
@@ -113,17 +111,6 @@ impl TransmitStage {
             Self::Nic => "nic",
             Self::Completion => "completion",
             Self::Ack => "ack",
-        }
-    }
-
-    /// The same stage among a send's stages, where it is one.
-    pub const fn stage(self) -> Option<Stage> {
-        match self {
-            Self::Sched => Some(Stage::Sched),
-            Self::Driver => Some(Stage::Driver),
-            Self::Nic => Some(Stage::Nic),
-            Self::Ack => Some(Stage::Ack),
-            Self::Completion => None,
         }
     }
 }

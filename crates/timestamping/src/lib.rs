@@ -137,7 +137,6 @@ mod interface;
 mod matcher;
 mod option;
 mod phc;
-pub mod probe;
 mod queue;
 mod receive;
 mod report;

@@ -22,7 +22,7 @@ pub struct Received<'a> {
     pub packet_info: Option<PacketInfo>,
     /// The interface it came in by.
     pub interface: Option<u32>,
-    /// Its TTL or hop limit, where the socket option `IP_RECVTTL` is on.
+    /// Its TTL or hop limit, where [`crate::Request::ttl`] was asked for.
     pub ttl: Option<u8>,
     /// Datagrams this socket has dropped so far for want of room, modulo 2³², where [`crate::Request::count_drops`] was
     /// asked for. The kernel leaves it out until there is a first one.

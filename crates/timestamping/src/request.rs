@@ -37,6 +37,7 @@ pub struct Request {
     lenient: bool,
     icmp_errors: bool,
     packet_info: bool,
+    ttl: bool,
     count_drops: bool,
     bind_phc: Option<u32>,
 }
@@ -117,6 +118,12 @@ impl Request {
     /// Also put ICMP errors on the error queue (`IP_RECVERR`). Stamps come without this.
     pub fn icmp_errors(mut self) -> Self {
         self.icmp_errors = true;
+        self
+    }
+
+    /// The TTL or hop limit of each received packet (`IP_RECVTTL`, `IPV6_RECVHOPLIMIT`).
+    pub fn ttl(mut self) -> Self {
+        self.ttl = true;
         self
     }
 
@@ -231,6 +238,9 @@ impl Request {
         }
         if self.packet_info && ip {
             set(libc::IP_PKTINFO, libc::IPV6_RECVPKTINFO, "setsockopt(IP_PKTINFO)")?;
+        }
+        if self.ttl && ip {
+            set(libc::IP_RECVTTL, libc::IPV6_RECVHOPLIMIT, "setsockopt(IP_RECVTTL)")?;
         }
         if self.count_drops {
             option::set(fd, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, &on)

@@ -4,10 +4,10 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use ping::{Exchange, IcmpProber, Outcome, Probe, Prober, Settings, TcpProber, UdpProber};
 use record::Nanos;
 use serde_json::{Map, Value, json};
 use stats::{Distribution, Precision, Quantile};
-use timestamping::probe::{Exchange, IcmpProber, Outcome, Probe, Prober, Settings, TcpProber, UdpProber};
 use timestamping::{Interface, ReceiveFilter, TransmitType};
 
 use crate::exit::BadInput;

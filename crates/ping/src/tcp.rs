@@ -2,17 +2,18 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant as Deadline;
 
 use clock::{Nanos, Realtime};
+use socket2::{Protocol, Socket, Type};
+use timestamping::{Counting, ErrorQueue, Matcher, Ready, Receiver, Request, Room, SendOptions, Stages, now, wait};
 
-use super::tap::Tap;
-use super::{
-    Arrival, ClockWatch, Exchange, Outcome, Probe, Prober, SLICE, Settings, socket, take_errors, until_answer,
+use crate::tap::Tap;
+use crate::{
+    Arrival, ClockWatch, Error, Exchange, Outcome, Probe, Prober, SLICE, Settings, socket, take_errors, until_answer,
 };
-use crate::{Error, ErrorQueue, Matcher, Ready, Receiver, Room, SendOptions, Stages, address, now, option, wait};
 
 /// Probes by connecting.
 pub struct TcpProber {
@@ -53,13 +54,12 @@ impl TcpProber {
     }
 
     /// Connects; what came of it is in `probe`.
-    fn handshake(&mut self, probe: &mut Probe, stop: &AtomicBool) -> Result<OwnedFd, Error> {
-        let fd = socket::open(self.to.ip(), libc::SOCK_STREAM, libc::IPPROTO_TCP)?;
+    fn handshake(&mut self, probe: &mut Probe, stop: &AtomicBool) -> Result<Socket, Error> {
+        let fd = socket::open(self.to.ip(), Type::STREAM, Protocol::TCP)?;
         socket::configure(&fd, self.to.ip(), &self.settings)?;
-        option::set(fd.as_fd(), libc::SOL_TCP, libc::TCP_NODELAY, &1i32)
-            .map_err(|source| Error::System { call: "setsockopt(TCP_NODELAY)", source })?;
+        fd.set_tcp_nodelay(true).map_err(|source| Error::System { call: "setsockopt(TCP_NODELAY)", source })?;
         // ICMP errors reach a connecting socket through its error alone; the queue has the rest of what they say.
-        crate::Request::new().receive_software().icmp_errors().enable(&fd)?;
+        Request::new().receive_software().icmp_errors().ttl().enable(&fd)?;
         if let Some(tap) = &mut self.tap {
             tap.clear();
         }
@@ -74,10 +74,9 @@ impl TcpProber {
             }
             let ready = wait(&fd, Ready { writable: true, ..Ready::default() }, left.min(SLICE))?;
             if ready.any() {
-                result = match pending_error(&fd)? {
-                    0 => Ok(()),
-                    errno => Err(io::Error::from_raw_os_error(errno)),
-                };
+                let pending =
+                    fd.take_error().map_err(|source| Error::System { call: "getsockopt(SO_ERROR)", source })?;
+                result = pending.map_or(Ok(()), Err);
             }
         }
         let read = now::<Realtime>();
@@ -109,9 +108,9 @@ impl TcpProber {
     }
 
     /// The ICMP error behind a failed connection, where there is one.
-    fn icmp_error(&mut self, fd: &OwnedFd, probe: &mut Probe) -> Result<Option<Outcome>, Error> {
+    fn icmp_error(&mut self, fd: &Socket, probe: &mut Probe) -> Result<Option<Outcome>, Error> {
         let mut outcome = None;
-        let mut none = Matcher::new(crate::Counting::Bytes, Stages::empty(), 1);
+        let mut none = Matcher::new(Counting::Bytes, Stages::empty(), 1);
         take_errors(fd, &mut self.queue, &mut none, 0, &mut probe.exchange, |error, exchange| {
             exchange.driver_rx = error.times.software;
             outcome = Some(Outcome::Icmp { name: error.name(), from: error.offender });
@@ -123,7 +122,7 @@ impl TcpProber {
     }
 
     /// Sends the request and waits for the first bytes of the answer.
-    fn ask(&mut self, fd: &OwnedFd, probe: &mut Probe, stop: &AtomicBool) -> Result<(), Error> {
+    fn ask(&mut self, fd: &Socket, probe: &mut Probe, stop: &AtomicBool) -> Result<(), Error> {
         let stages = Stages::SCHED | Stages::DRIVER | Stages::ACK;
         let enabled = match socket::request(&self.settings, stages).enable(fd) {
             // The peer has reset the connection already.
@@ -213,27 +212,19 @@ impl Prober for TcpProber {
     }
 }
 
-fn pending_error(fd: &OwnedFd) -> Result<i32, Error> {
-    option::get::<i32>(fd.as_fd(), libc::SOL_SOCKET, libc::SO_ERROR)
-        .map(|(errno, _)| errno)
-        .map_err(|source| Error::System { call: "getsockopt(SO_ERROR)", source })
-}
-
 /// TCP's own measure of the handshake's round trip: the first sample is the smoothed value (RFC 6298, section 2.2).
-fn handshake_rtt(fd: &OwnedFd) -> Option<Nanos> {
-    // Eight bytes, then 32-bit numbers; tcpi_rtt is the sixteenth of these (`struct tcp_info`, include/uapi/linux/tcp.h).
-    const RTT: usize = 17;
-    let (info, length) = option::get::<[u32; RTT + 1]>(fd.as_fd(), libc::SOL_TCP, libc::TCP_INFO).ok()?;
-    (length >= (RTT + 1) * 4 && info[RTT] > 0).then(|| Nanos::from_micros(info[RTT].into()))
+fn handshake_rtt(fd: &Socket) -> Option<Nanos> {
+    // SAFETY: all zeroes are a valid tcp_info, which is plain numbers.
+    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+    let mut length = size_of_val(&info) as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes, to memory of that size.
+    let rc = unsafe {
+        libc::getsockopt(fd.as_raw_fd(), libc::SOL_TCP, libc::TCP_INFO, (&raw mut info).cast(), &raw mut length)
+    };
+    (rc == 0 && info.tcpi_rtt > 0).then(|| Nanos::from_micros(info.tcpi_rtt.into()))
 }
 
-fn local_port(fd: &OwnedFd) -> Result<u16, Error> {
-    // SAFETY: all zeroes are a valid sockaddr_storage.
-    let mut name: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
-    let mut length = size_of_val(&name) as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes there.
-    if unsafe { libc::getsockname(fd.as_raw_fd(), (&raw mut name).cast(), &raw mut length) } != 0 {
-        return Err(Error::last("getsockname"));
-    }
-    Ok(address::from_kernel(&name).map_or(0, |a| a.port()))
+fn local_port(fd: &Socket) -> Result<u16, Error> {
+    let address = fd.local_addr().map_err(|source| Error::System { call: "getsockname", source })?;
+    Ok(address.as_socket().map_or(0, |a| a.port()))
 }

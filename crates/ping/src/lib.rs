@@ -1,8 +1,12 @@
-//! Active probes: packets of one's own, timed at every stage that the socket and the machine can give. They need nothing at
-//! the other end but a host that answers.
+//! Active probes by TCP, UDP and ICMP, each timed at every stage that the socket and the machine can give.
 //!
-//! Each prober sends one probe at a time and waits for what comes back: an answer, an ICMP error (which is timed like an
-//! answer: a closed port tells the round trip too), or nothing.
+//! **Does:** sends one probe at a time ([`Prober`]) and waits for what comes back: an answer, an ICMP error (which is timed like
+//! an answer: a closed port shows the round trip too), or nothing. The other end needs nothing but a host that answers.
+//!
+//! **Does not:** resolve names, pace probes, or set an interface up for hardware stamps.
+//!
+//! **Guarantees:** a stage that this machine cannot give is `None`, never a guess; stages in an impossible order and a system
+//! clock that was set meanwhile make a probe unsound ([`Probe::is_sound`]); answers to other probes are counted, not mixed in.
 
 mod datagram;
 mod icmp;
@@ -17,7 +21,11 @@ use std::time::{Duration, Instant as Deadline};
 
 use clock::{Conversion, Disorder, Instant, Mac, Monotonic, Nanos, Realtime};
 
-use crate::{Error, ErrorQueue, Matcher, Ready, Report, TransmitStage, TransmitStamp, conversion, wait};
+use timestamping::{
+    ErrorQueue, IcmpError, Matcher, Ready, Report, TransmitStage, TransmitStamp, conversion, now, wait,
+};
+
+pub use timestamping::Error;
 
 pub use icmp::IcmpProber;
 pub use tcp::TcpProber;
@@ -276,13 +284,13 @@ const STEP: u64 = 100;
 
 impl ClockWatch {
     fn begin() -> Self {
-        Self { began: crate::now(), offset: conversion() }
+        Self { began: now(), offset: conversion() }
     }
 
     fn was_set(&self) -> bool {
         let end = conversion::<Monotonic, Realtime>();
         let allowed = self.offset.error + end.error + Nanos(STEP);
-        debug_assert!(crate::now::<Monotonic>() >= self.began);
+        debug_assert!(now::<Monotonic>() >= self.began);
         self.offset.offset.abs_diff(end.offset) > allowed.0
     }
 }
@@ -340,7 +348,7 @@ fn take_errors(
     matcher: &mut Matcher<u64>,
     id: u64,
     exchange: &mut Exchange,
-    mut icmp: impl FnMut(&crate::IcmpError<'_>, &mut Exchange),
+    mut icmp: impl FnMut(&IcmpError<'_>, &mut Exchange),
 ) -> Result<(), Error> {
     let mut unreadable = None;
     queue.drain(socket, |report| match report {

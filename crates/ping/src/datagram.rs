@@ -2,20 +2,20 @@
 
 use std::io::IoSlice;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clock::Realtime;
-
-use super::{Arrival, ClockWatch, Exchange, Outcome, Probe, Settings, socket, take_errors, until_answer};
-use crate::{
-    Enabled, Error, ErrorQueue, IcmpError, Matcher, Receiver, Room, SendOptions, Stages, TransmitStage,
-    kernel_has_ts_opt_id, now,
+use socket2::Socket;
+use timestamping::{
+    Enabled, ErrorQueue, IcmpError, Matcher, Receiver, Room, SendOptions, Stages, TransmitStage, kernel_has_ts_opt_id,
+    now,
 };
 
+use crate::{Arrival, ClockWatch, Error, Exchange, Outcome, Probe, Settings, socket, take_errors, until_answer};
+
 /// A connected datagram socket with its stamps.
-pub(super) struct Exchanger {
-    socket: OwnedFd,
+pub(crate) struct Exchanger {
+    socket: Socket,
     enabled: Enabled,
     own_ids: bool,
     matcher: Matcher<u64>,
@@ -36,7 +36,7 @@ struct UnderWay<'a> {
 
 impl Exchanger {
     /// Sets the socket up and connects it.
-    pub fn new(socket: OwnedFd, to: SocketAddr, settings: &Settings) -> Result<Self, Error> {
+    pub fn new(socket: Socket, to: SocketAddr, settings: &Settings) -> Result<Self, Error> {
         socket::configure(&socket, to.ip(), settings)?;
         let enabled = socket::request(settings, Stages::SCHED | Stages::DRIVER).enable(&socket)?;
         socket::connect(&socket, to).map_err(|source| Error::System { call: "connect", source })?;
@@ -137,7 +137,7 @@ impl Exchanger {
 }
 
 impl UnderWay<'_> {
-    fn take_errors(&mut self, socket: &OwnedFd, is_ours: impl Fn(&IcmpError<'_>) -> bool) -> Result<(), Error> {
+    fn take_errors(&mut self, socket: &Socket, is_ours: impl Fn(&IcmpError<'_>) -> bool) -> Result<(), Error> {
         let Self { probe, id, matcher, queue, .. } = self;
         let Probe { exchange, outcome, from, stray, .. } = probe;
         take_errors(socket, queue, matcher, *id, exchange, |error, exchange| {
@@ -153,7 +153,7 @@ impl UnderWay<'_> {
         })
     }
 
-    fn take_answers(&mut self, socket: &OwnedFd, answer: impl Fn(&[u8]) -> Option<usize>) -> Result<(), Error> {
+    fn take_answers(&mut self, socket: &Socket, answer: impl Fn(&[u8]) -> Option<usize>) -> Result<(), Error> {
         let probe = &mut self.probe;
         let result = self.receiver.receive(socket, |received| {
             let read = now::<Realtime>();

@@ -1,12 +1,14 @@
 //! ICMP and ICMPv6 echo (RFC 792, RFC 4443), by a ping socket where the user may have one, else by a raw socket.
 
+use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::sync::atomic::AtomicBool;
 
-use super::datagram::Exchanger;
-use super::{Probe, Prober, Settings, socket};
-use crate::{Error, option};
+use socket2::{Protocol, Socket, Type};
+
+use crate::datagram::Exchanger;
+use crate::{Error, Probe, Prober, Settings, socket};
 
 /// Probes by echo request and reply.
 pub struct IcmpProber {
@@ -30,11 +32,11 @@ impl IcmpProber {
     ///
     /// # Errors
     /// [`Error::NotPermitted`] where neither kind of socket is allowed, [`Error::System`] where there is no route, and as
-    /// [`crate::Request::enable`].
+    /// [`timestamping::Request::enable`].
     pub fn new(to: SocketAddr, settings: &Settings) -> Result<Self, Error> {
         let v6 = to.is_ipv6();
-        let protocol = if v6 { libc::IPPROTO_ICMPV6 } else { libc::IPPROTO_ICMP };
-        let (socket, raw) = match socket::open(to.ip(), libc::SOCK_DGRAM, protocol) {
+        let protocol = if v6 { Protocol::ICMPV6 } else { Protocol::ICMPV4 };
+        let (socket, raw) = match socket::open(to.ip(), Type::DGRAM, protocol) {
             Ok(socket) => (socket, false),
             Err(_) => (Self::raw_socket(to, protocol)?, true),
         };
@@ -43,8 +45,8 @@ impl IcmpProber {
         Ok(Self { exchanger, v6, raw, own: socket::own_number(), size: settings.size, limits })
     }
 
-    fn raw_socket(to: SocketAddr, protocol: i32) -> Result<OwnedFd, Error> {
-        let socket = socket::open(to.ip(), libc::SOCK_RAW, protocol).map_err(|error| match error.raw_os_error() {
+    fn raw_socket(to: SocketAddr, protocol: Protocol) -> Result<Socket, Error> {
+        let socket = socket::open(to.ip(), Type::RAW, protocol).map_err(|error| match error.raw_os_error() {
             Some(libc::EPERM | libc::EACCES) => Error::NotPermitted {
                 what: "sending ICMP echo",
                 remedy: "run as root, or allow ping sockets: sysctl net.ipv4.ping_group_range=\"0 2147483647\"",
@@ -55,9 +57,9 @@ impl IcmpProber {
         let set = if to.is_ipv6() {
             let mut blocked = [u32::MAX; 8];
             blocked[129 / 32] = !(1 << (129 % 32));
-            option::set(socket.as_fd(), SOL_ICMPV6, FILTER, &blocked)
+            set_filter(&socket, SOL_ICMPV6, &blocked)
         } else {
-            option::set(socket.as_fd(), SOL_RAW, FILTER, &!1u32)
+            set_filter(&socket, SOL_RAW, &[!1])
         };
         set.map_err(|source| Error::System { call: "setsockopt(ICMP_FILTER)", source })?;
         Ok(socket)
@@ -97,6 +99,21 @@ impl Prober for IcmpProber {
     fn limits(&self) -> &[String] {
         &self.limits
     }
+}
+
+/// Sets `ICMP_FILTER` or `ICMPV6_FILTER`: one bit for each type, those of IPv4 in one word, those of IPv6 in eight.
+fn set_filter(socket: &Socket, level: i32, blocked: &[u32]) -> io::Result<()> {
+    // SAFETY: the pointer and the length are those of a live slice; the kernel only reads it.
+    let rc = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            FILTER,
+            blocked.as_ptr().cast(),
+            size_of_val(blocked) as libc::socklen_t,
+        )
+    };
+    if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// A raw IPv4 socket gives the IP header too.

@@ -1,21 +1,22 @@
 //! A packet socket that sees the segments of a TCP handshake, which a TCP socket itself gives no stamps for.
 
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 use clock::{Instant, Realtime};
+use socket2::{Domain, SockAddr, SockAddrStorage, SockFilter, Socket, Type};
+use timestamping::{Receiver, Request, Room};
 
-use crate::{Error, Receiver, Request, Room, option};
+use crate::Error;
 
 /// Sees every TCP packet from or to one port of the peer.
-pub(super) struct Tap {
-    socket: OwnedFd,
+pub(crate) struct Tap {
+    socket: Socket,
     receiver: Receiver,
 }
 
 /// When the segments of one handshake passed, as seen between stack and driver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Handshake {
+pub(crate) struct Handshake {
     /// The (first) SYN went to the driver.
     pub syn: Option<Instant<Realtime>>,
     /// How often it went.
@@ -35,29 +36,13 @@ const ACK: u8 = 0x10;
 impl Tap {
     /// Opens it; takes `CAP_NET_RAW`.
     pub fn open(peer: SocketAddr) -> Result<Self, Error> {
-        let protocol = i32::from(ETH_P_ALL.to_be());
-        let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-        // SAFETY: no pointers; the descriptor is owned at once. Protocol 0 receives nothing until the filter is in place.
-        let fd = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
-        if fd < 0 {
-            return Err(Error::last("socket(AF_PACKET)"));
-        }
-        // SAFETY: a fresh descriptor that nobody else owns.
-        let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-        let mut filter = filter(peer.is_ipv6(), peer.port());
-        let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
-        option::set(socket.as_fd(), libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
-            .map_err(|source| Error::System { call: "setsockopt(SO_ATTACH_FILTER)", source })?;
+        let failed = |call| move |source| Error::System { call, source };
+        // Protocol 0 receives nothing until the filter is in place.
+        let kind = Type::DGRAM.nonblocking();
+        let socket = Socket::new(Domain::PACKET, kind, None).map_err(failed("socket(AF_PACKET)"))?;
+        socket.attach_filter(&filter(peer.is_ipv6(), peer.port())).map_err(failed("setsockopt(SO_ATTACH_FILTER)"))?;
         Request::new().receive_software().enable(&socket)?;
-        // SAFETY: all zeroes are a valid sockaddr_ll: any interface.
-        let mut any: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-        any.sll_family = libc::AF_PACKET as u16;
-        any.sll_protocol = protocol as u16;
-        let length = size_of_val(&any) as libc::socklen_t;
-        // SAFETY: a live socket address of the given length; the kernel only reads.
-        if unsafe { libc::bind(socket.as_raw_fd(), (&raw const any).cast(), length) } != 0 {
-            return Err(Error::last("bind(AF_PACKET)"));
-        }
+        socket.bind(&any_interface()).map_err(failed("bind(AF_PACKET)"))?;
         Ok(Self { socket, receiver: Receiver::new(Room { messages: 32, payload: 120, control: 256 }) })
     }
 
@@ -82,6 +67,17 @@ impl Tap {
             }
         }
     }
+}
+
+/// The address of a packet socket that receives every protocol on every interface.
+fn any_interface() -> SockAddr {
+    let mut storage = SockAddrStorage::zeroed();
+    // SAFETY: the view is of zeroes, which are a valid sockaddr_ll.
+    let any = unsafe { storage.view_as::<libc::sockaddr_ll>() };
+    any.sll_family = libc::AF_PACKET as u16;
+    any.sll_protocol = ETH_P_ALL.to_be();
+    // SAFETY: the storage holds a whole sockaddr_ll, and the length is that of one.
+    unsafe { SockAddr::new(storage, size_of::<libc::sockaddr_ll>() as libc::socklen_t) }
 }
 
 impl Handshake {
@@ -120,8 +116,8 @@ fn segment(packet: &[u8]) -> Option<Segment> {
 }
 
 /// Classic BPF on the network header: TCP, and either port is the peer's. Extension headers of IPv6 are not followed.
-fn filter(v6: bool, port: u16) -> Vec<libc::sock_filter> {
-    let op = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
+fn filter(v6: bool, port: u16) -> Vec<SockFilter> {
+    let op = |code: u32, jt, jf, k| SockFilter::new(code as u16, jt, jf, k);
     let (load_byte, load_half) = (libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, libc::BPF_LD | libc::BPF_H);
     let equal = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
     let port = u32::from(port);

@@ -3,9 +3,10 @@
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 
-use super::datagram::Exchanger;
-use super::{Probe, Prober, Settings, socket};
-use crate::Error;
+use socket2::{Protocol, Type};
+
+use crate::datagram::Exchanger;
+use crate::{Error, Probe, Prober, Settings, socket};
 
 /// How a probe begins, and what `wirelapse serve` puts there in its answer.
 const PROBE: &[u8] = b"WLUP";
@@ -35,9 +36,9 @@ impl UdpProber {
     /// A prober for this host and port.
     ///
     /// # Errors
-    /// [`Error::System`] where there is no route, and as [`crate::Request::enable`].
+    /// [`Error::System`] where there is no route, and as [`timestamping::Request::enable`].
     pub fn new(to: SocketAddr, settings: &Settings) -> Result<Self, Error> {
-        let socket = socket::open(to.ip(), libc::SOCK_DGRAM, libc::IPPROTO_UDP)?;
+        let socket = socket::open(to.ip(), Type::DGRAM, Protocol::UDP)?;
         let exchanger = Exchanger::new(socket, to, settings)?;
         let limits = exchanger.limits();
         Ok(Self { exchanger, own: socket::own_number(), size: settings.size, limits })

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use clock::Nanos;
 use lab::{Config, Direction, Lab, Loss, Side};
+use ping::{IcmpProber, Outcome, Probe, Prober, Settings, TcpProber, UdpProber};
 use tier::Need;
-use timestamping::probe::{IcmpProber, Outcome, Probe, Prober, Settings, TcpProber, UdpProber};
 
 static GO_ON: AtomicBool = AtomicBool::new(false);
 /// Each way, so that a round trip takes twice that.
