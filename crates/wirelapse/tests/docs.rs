@@ -1,0 +1,195 @@
+//! What the documentation tells people to type is what the command takes.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// README and every page of `docs/`, with their text.
+fn pages() -> Vec<(PathBuf, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut paths = vec![root.join("README.md")];
+    for entry in fs::read_dir(root.join("docs")).expect("docs can be listed") {
+        let path = entry.expect("docs can be listed").path();
+        if path.extension().is_some_and(|extension| extension == "md") {
+            paths.push(path);
+        }
+    }
+    paths.into_iter().map(|path| (path.clone(), fs::read_to_string(&path).expect("a page can be read"))).collect()
+}
+
+/// The text of every code span of a page, outside its blocks; in a table `\|` is a bar.
+fn spans(page: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    let mut block = false;
+    for (number, line) in page.lines().enumerate() {
+        if line.starts_with("```") {
+            block = !block;
+        } else if !block {
+            found.extend(line.split('`').skip(1).step_by(2).map(|span| (number + 1, span.replace("\\|", "|"))));
+        }
+    }
+    found
+}
+
+/// The command lines in a page's blocks, with what `\` continues. In a block with prompts (`$`, `host#`) the other lines are output.
+fn block_lines(page: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    let mut number = 1;
+    for (block, text) in page.split("```").enumerate() {
+        let prompts = text.lines().any(|line| prompt(line).is_some());
+        let mut lines = text.lines().enumerate();
+        while let Some((row, line)) = lines.next().filter(|_| block % 2 == 1) {
+            let mut line = if prompts { prompt(line).unwrap_or_default() } else { line }.to_owned();
+            while line.ends_with('\\') {
+                line.pop();
+                line += lines.next().map_or("", |(_, next)| next.trim_start());
+            }
+            if line.starts_with("wirelapse ") {
+                found.push((number + row, line));
+            }
+        }
+        number += text.matches('\n').count();
+    }
+    found
+}
+
+/// What follows a prompt.
+fn prompt(line: &str) -> Option<&str> {
+    let (prompt, command) = line.split_once(' ')?;
+    let host = prompt.strip_suffix(['$', '#'])?;
+    host.chars().all(char::is_alphanumeric).then(|| command.trim_start())
+}
+
+/// The words of a command line up to its comment, pipe, redirection or a gap of two spaces. Quoted text is one word.
+fn words(line: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word = String::new();
+    let mut quote = None;
+    let mut previous = ' ';
+    for letter in line.chars() {
+        match (quote, letter) {
+            (Some(open), close) if open == close => quote = None,
+            (None, '\'' | '"') => quote = Some(letter),
+            (None, ' ') if previous == ' ' => break,
+            (None, ' ') => words.push(std::mem::take(&mut word)),
+            (None, '#' | '|' | '>' | '&' | ';') if previous == ' ' => break,
+            _ => word.push(letter),
+        }
+        previous = letter;
+    }
+    if !word.is_empty() {
+        words.push(word);
+    }
+    words
+}
+
+/// The words with a value for each placeholder that stands for a number, a time or a choice.
+fn with_values(words: Vec<String>) -> Vec<String> {
+    let value = |word: String| match word.trim_end_matches('…') {
+        "PID" | "N" => "1".to_owned(),
+        "TIME" => "10s".to_owned(),
+        "CIDR" => "192.0.2.0/24".to_owned(),
+        "SHELL" => "bash".to_owned(),
+        "FIELD" => "srtt".to_owned(),
+        choice if choice.contains('|') && !choice.starts_with('-') => {
+            choice.split('|').next().unwrap_or_default().to_owned()
+        }
+        other => other.to_owned(),
+    };
+    words.into_iter().map(value).collect()
+}
+
+/// Runs the command with `--help` after its options: clap looks at each word before it prints help, and runs nothing.
+fn help(words: &[String]) -> Output {
+    let options = words.iter().position(|word| word == "--").unwrap_or(words.len());
+    Command::new(env!("CARGO_BIN_EXE_wirelapse"))
+        .args(&words[1..options])
+        .arg("--help")
+        .args(&words[options..])
+        .output()
+        .expect("wirelapse can be run")
+}
+
+#[test]
+fn every_command_line_of_the_documentation_is_taken() {
+    let mut tried = 0;
+    let mut refused = Vec::new();
+    for (path, page) in pages() {
+        let spans = spans(&page).into_iter().filter(|(_, span)| span.starts_with("wirelapse "));
+        for (number, line) in block_lines(&page).into_iter().chain(spans) {
+            let output = help(&with_values(words(&line)));
+            tried += 1;
+            if !output.status.success() {
+                let error = String::from_utf8_lossy(&output.stderr);
+                refused.push(format!(
+                    "{}:{number}: {line}\n    {}",
+                    path.display(),
+                    error.lines().next().unwrap_or_default()
+                ));
+            }
+        }
+    }
+    assert!(refused.is_empty(), "{}", refused.join("\n"));
+    assert!(tried > 30, "only {tried} command lines were found");
+}
+
+#[test]
+fn every_option_of_the_documentation_is_one() {
+    // Of other programs: iperf3, tcpdump, cargo, this repository's scripts and examples.
+    let others = [
+        "--bidir",
+        "--number",
+        "--ignored",
+        "--nocapture",
+        "--nics",
+        "--limit",
+        "--report",
+        "--write",
+        "--check",
+        "--rr",
+    ];
+    let mut known: BTreeSet<String> = others.map(str::to_owned).into();
+    let commands = String::from_utf8(help(&["wirelapse".to_owned()]).stdout).expect("help is text");
+    let names = commands.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    let names = names
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next());
+    for name in names.chain(["lab up", "lab down", "lab exec", "lab list"]) {
+        if name == "help" {
+            continue;
+        }
+        let words: Vec<String> = ["wirelapse"].into_iter().chain(name.split(' ')).map(str::to_owned).collect();
+        let text = String::from_utf8(help(&words).stdout).expect("help is text");
+        assert!(text.contains("Usage:"), "{name} has help");
+        known.extend(
+            text.split(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '-'))
+                .filter(|word| word.starts_with("--"))
+                .map(str::to_owned),
+        );
+    }
+    let mut unknown = Vec::new();
+    for (path, page) in pages() {
+        for (number, span) in spans(&page) {
+            let option = span.split([' ', '=', '[']).next().unwrap_or_default();
+            if option.len() > 2 && option.starts_with("--") && !known.contains(option) {
+                unknown.push(format!("{}:{number}: {span}", path.display()));
+            }
+        }
+    }
+    assert!(unknown.is_empty(), "no command has these options:\n{}", unknown.join("\n"));
+}
+
+#[test]
+fn what_no_command_takes_is_refused() {
+    for line in [
+        "wirelapse trace --no-such-option",
+        "wirelapse trace --port http",
+        "wirelapse no-such-command",
+        "wirelapse rr HOST --rate fast",
+    ] {
+        assert_eq!(help(&words(line)).status.code(), Some(2), "{line}");
+    }
+    assert_eq!(words("wirelapse trace -- 'a b' \"c\"  on the terminal"), ["wirelapse", "trace", "--", "a b", "c"]);
+    assert_eq!(words("wirelapse trace --json | jq -c ."), ["wirelapse", "trace", "--json"]);
+}
