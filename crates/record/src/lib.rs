@@ -34,7 +34,7 @@ pub use owner::{Comm, Owner};
 pub use packet::{Direction, DropReason, Dropped, Packet, TcpFlags};
 pub use receive::{Arrival, Receive, ReceiveLeg, ReceiveStage};
 pub use request::{Basis, Message, Moments, Part, Parts, Peer, Request, Role};
-pub use sampling::{Coverage, ParseSamplingError, Ratio, Sampling};
+pub use sampling::{Coverage, Ratio, Sampling};
 pub use send::{Congestion, Merged, Send, SenderState, Stamps};
 pub use sequence::{SeqNumber, StreamOffset};
 pub use stage::{Leg, Stage};

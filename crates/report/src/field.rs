@@ -7,7 +7,7 @@ use unicode_width::UnicodeWidthStr as _;
 use crate::Canvas;
 use crate::canvas::Ink;
 use crate::json::Object;
-use crate::quantity::{count, counted};
+use quantity::{count, counted};
 
 /// Rows of nothing that are still shown beyond the lowest and the highest value, so that a lone value is seen in its place.
 const AROUND: usize = 2;

@@ -24,7 +24,6 @@ pub mod page;
 pub mod perfetto;
 pub mod plot;
 mod protobuf;
-mod quantity;
 mod receives;
 mod records;
 mod requests;

@@ -18,7 +18,6 @@ use store::ClockReading;
 
 use crate::ndjson::congestion;
 use crate::protobuf::Message;
-use crate::quantity;
 
 /// `BuiltinClock.BUILTIN_CLOCK_REALTIME` and `…_MONOTONIC`.
 const REALTIME: u64 = 1;

@@ -8,7 +8,6 @@ use record::{
 };
 
 use super::{Family, LEGS};
-use crate::quantity;
 
 /// A record with legs.
 pub trait Timed: Clone {

@@ -7,7 +7,6 @@ use store::capture::{Finding, LIMITS, Run};
 use super::{command, facts};
 use crate::document::{Document, Section, Table};
 use crate::plot::{Axis, Hue, Layer, Plot, Span, Unit};
-use crate::quantity;
 
 /// Connections that are drawn and listed, the longest first.
 const SHOWN: usize = 60;

@@ -10,7 +10,6 @@ use study::{Conclusion, Plan, Trial, analysis, builtin, plan_text};
 
 use super::{command, facts};
 use crate::document::{Block, Document, Section, Table};
-use crate::quantity;
 
 /// The page of a study; `name` is what the run is called.
 pub fn document(name: &str, provenance: &Provenance, trials: &[Trial]) -> Document {

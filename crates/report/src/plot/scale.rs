@@ -209,7 +209,7 @@ fn number(value: f64, step: f64) -> String {
     let text = format!("{value:.*}", decimals.unwrap_or(6) as usize);
     let (whole, rest) = text.split_once('.').map_or((text.as_str(), None), |(w, r)| (w, Some(r)));
     let digits = whole.trim_start_matches('-');
-    let grouped = digits.parse::<u64>().map_or_else(|_| digits.to_owned(), crate::quantity::count);
+    let grouped = digits.parse::<u64>().map_or_else(|_| digits.to_owned(), quantity::count);
     let sign = if whole.starts_with('-') && value != 0.0 { "−" } else { "" };
     rest.map_or_else(|| format!("{sign}{grouped}"), |rest| format!("{sign}{grouped}.{rest}"))
 }

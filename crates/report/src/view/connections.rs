@@ -5,7 +5,7 @@ use stats::Quantile;
 
 use crate::canvas::Ink;
 use crate::table::{Align, Table};
-use crate::{Aggregate, Canvas, Summary, quantity};
+use crate::{Aggregate, Canvas, Summary};
 
 /// The table of the `shown` busiest connections, and what became of the rest.
 pub(super) fn table(canvas: &Canvas, out: &mut String, summary: &Summary, shown: usize) {

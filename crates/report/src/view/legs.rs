@@ -6,7 +6,7 @@ use stats::Quantile;
 use super::Facts;
 use crate::canvas::Ink;
 use crate::table::{Align, Table};
-use crate::{Aggregate, Canvas, quantity};
+use crate::{Aggregate, Canvas};
 
 const DASH: &str = "—";
 

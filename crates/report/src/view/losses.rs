@@ -2,8 +2,8 @@
 
 use record::{Coverage, Lost, Sampling};
 
+use crate::Canvas;
 use crate::canvas::Ink;
-use crate::{Canvas, quantity};
 
 pub(super) fn draw(canvas: &Canvas, out: &mut String, lost: &Lost, coverage: &Coverage, sampling: Sampling) {
     canvas.heading(out, "What was not seen");

@@ -26,7 +26,7 @@ pub(crate) use words::{sentences, words_of_any};
 
 use crate::canvas::Ink;
 use crate::family::Family;
-use crate::{Canvas, Summary, quantity};
+use crate::{Canvas, Summary};
 
 /// What a report says beside the figures themselves.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@ use stats::{Distribution, Quantile};
 
 use crate::family::{Family, Place};
 use crate::packets::Drops;
-use crate::{Summary, quantity, view};
+use crate::{Summary, view};
 
 /// So many of a family: `400 requests seen from the client`.
 pub(crate) fn counted(family: Family, n: u64) -> String {

@@ -3,9 +3,9 @@
 use record::Direction;
 
 use super::{tallies, times};
+use crate::Canvas;
 use crate::canvas::Ink;
 use crate::packets::{Datagrams, Drops, Packets};
-use crate::{Canvas, quantity};
 
 pub(super) fn draw(
     canvas: &Canvas,

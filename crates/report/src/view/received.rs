@@ -1,8 +1,8 @@
 //! What was received: the legs on the way in, the connections, and the slowest receives.
 
 use super::{tallies, times};
+use crate::Canvas;
 use crate::receives::Receives;
-use crate::{Canvas, quantity};
 
 /// The rows alone, under a blank line; nothing where nothing was received.
 pub(super) fn rows(canvas: &Canvas, out: &mut String, receives: &Receives) {

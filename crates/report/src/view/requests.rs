@@ -3,8 +3,8 @@
 use record::{Part, Role};
 
 use super::{tallies, times};
+use crate::Canvas;
 use crate::requests::{Requests, RoleRequests};
-use crate::{Canvas, quantity};
 
 /// The rows alone for a screen that has little room: of the role with the most requests.
 pub(super) fn rows(canvas: &Canvas, out: &mut String, requests: &Requests) {

@@ -3,11 +3,11 @@
 use record::Nanos;
 use stats::{Distribution, Quantile};
 
+use crate::Canvas;
 use crate::canvas::Ink;
 use crate::family::{Family, Place};
 use crate::table::{Align, Table};
 use crate::tally::{Tallies, Tally};
-use crate::{Canvas, quantity};
 
 /// The table of the `shown` busiest, and what became of the rest.
 pub(super) fn table(canvas: &Canvas, out: &mut String, family: Family, tallies: &Tallies, shown: usize) {

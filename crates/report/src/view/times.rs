@@ -7,7 +7,6 @@ use unicode_width::UnicodeWidthStr as _;
 use super::{distribution, waterfall};
 use crate::canvas::{Canvas, Ink};
 use crate::family::{Family, LegOf, Place, Timed};
-use crate::quantity;
 use crate::records::Records;
 use crate::table::{Align, Table};
 

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use record::{ConnectionId, Leg, Nanos, Send, WaitReason};
 use unicode_width::UnicodeWidthStr as _;
 
+use crate::Summary;
 use crate::canvas::{Canvas, Ink};
-use crate::{Summary, quantity};
 
 pub(super) fn draw(canvas: &Canvas, out: &mut String, summary: &Summary) {
     let slowest = summary.slowest().sorted();

@@ -6,7 +6,7 @@ use stats::{Distribution, Quantile};
 use super::others::{drops_of, words_of};
 use super::{Facts, meaning};
 use crate::family::Family;
-use crate::{Aggregate, Summary, quantity};
+use crate::{Aggregate, Summary};
 
 /// Fewer acknowledged sends than this show what happened to them, and say little of what is usual.
 const FEW: u64 = 30;

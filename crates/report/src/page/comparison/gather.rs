@@ -9,7 +9,7 @@ use store::{Error, Run};
 
 use crate::family::{Family, LEGS, Timed};
 use crate::page::trace::{self, Trace};
-use crate::{quantity, view};
+use crate::view;
 
 /// Stretches that a run is divided into, at most; half as many at least, once it has records enough.
 const STRETCHES: usize = 64;

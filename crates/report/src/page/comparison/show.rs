@@ -10,7 +10,7 @@ use crate::document::{Block, Document, Section, Table};
 use crate::family::Family;
 use crate::page::{curve, facts, shortest_note};
 use crate::plot::{Axis, Hue, Interval, Layer, Plot, Unit, tidy};
-use crate::{Canvas, quantity, terminal, view};
+use crate::{Canvas, terminal, view};
 
 /// Peers in the table.
 const PEERS: usize = 50;

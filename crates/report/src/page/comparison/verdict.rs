@@ -5,7 +5,7 @@ use stats::Estimate;
 
 use super::{Compared, Moved};
 use crate::family::Family;
-use crate::{quantity, view};
+use crate::view;
 
 /// A time with its sign.
 pub(super) fn signed(ns: f64) -> String {

@@ -7,7 +7,6 @@ use record::Nanos;
 use study::{Plan, Trial, analysis, response};
 
 use crate::document::{Block, Section, Table};
-use crate::quantity;
 
 /// Rows of a table of combinations.
 const ROWS: usize = 200;

@@ -10,7 +10,7 @@ use crate::page::{SHORTEST, curve, shortest_note};
 use crate::plot::{Axis, Boxed, Hue, Layer, Plot, Span, Unit, tidy};
 use crate::records::Records;
 use crate::whose::Whose;
-use crate::{Summary, quantity, view};
+use crate::{Summary, view};
 
 /// Connections whose shares are drawn.
 const SHARES: usize = 10;

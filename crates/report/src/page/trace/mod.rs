@@ -11,7 +11,7 @@ use super::{command, facts};
 use crate::document::{Block, Document, Section, Table};
 use crate::family::{Family, Timed};
 use crate::view::{self, Facts};
-use crate::{Limits, Summary, quantity};
+use crate::{Limits, Summary};
 use timeline::Timeline;
 
 /// Connections in a table.

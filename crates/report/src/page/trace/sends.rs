@@ -5,11 +5,11 @@ use stats::Quantile;
 
 use super::figures::{Slowest, time};
 use super::{CONNECTIONS, n_of};
+use crate::Summary;
 use crate::document::Table;
 use crate::family::Family;
 use crate::plot::{Axis, Layer, Plot, Span, Unit};
 use crate::whose::Whose;
-use crate::{Summary, quantity};
 
 pub(super) fn waits(summary: &Summary) -> Option<Plot> {
     let waits = summary.total().waits();

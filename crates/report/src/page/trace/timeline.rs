@@ -6,7 +6,6 @@ use stats::{Distribution, Precision, Quantile};
 use super::n_of;
 use crate::family::{Family, Timed};
 use crate::plot::{Axis, Cell, Hue, Layer, Plot, Unit, tidy};
-use crate::quantity;
 
 /// Intervals of time that a series has, at most; half as many at least, once there is enough.
 const INTERVALS: usize = 160;
