@@ -1,6 +1,6 @@
 # Plain `cargo build` works by itself; this is for what cargo cannot do. `make help` lists it.
 
-# Where rustup puts cargo, for shells that have not been told.
+# Where rustup puts cargo, for shells without it in their PATH.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .PHONY: help setup demo test check bench fuzz
