@@ -9,8 +9,8 @@ use std::time::Instant;
 use record::Event;
 use report::ndjson::Ndjson;
 use report::perfetto::Perfetto;
-use report::{Limits, Summary};
 use store::{ClockReading, Provenance, SamplingAsked, SamplingMethod, Writer};
+use summary::{Limits, TraceSummary};
 
 fn timed(name: &str, events: &[Event], mut each: impl FnMut(&Event)) {
     let start = Instant::now();
@@ -36,7 +36,7 @@ fn main() {
         path: None,
     };
     let events = synthetic::trace(100, 5_000);
-    let mut summary = Summary::new(Limits::default());
+    let mut summary = TraceSummary::new(Limits::default());
     timed("summary", &events, |e| summary.event(e));
     if let Ok(mut lines) = Ndjson::begin(sink(), &run) {
         timed("ndjson", &events, |e| drop(lines.event(e)));

@@ -22,40 +22,17 @@ pub enum Ink {
     Faint,
     /// Something that was lost, or that needs attention.
     Warn,
-    /// The `tcp` leg.
-    Tcp,
-    /// The `qdisc` leg.
-    Qdisc,
-    /// The `nic` leg.
-    Nic,
-    /// The `network` leg.
-    Network,
     /// A series of a plot, by its [`crate::plot::Hue`].
     Hue(u8),
 }
 
 impl Ink {
-    pub(crate) const fn of(leg: record::Leg) -> Self {
-        match leg {
-            record::Leg::Tcp => Self::Tcp,
-            record::Leg::Qdisc => Self::Qdisc,
-            record::Leg::Nic => Self::Nic,
-            record::Leg::Network => Self::Network,
-            record::Leg::Total => Self::Strong,
-        }
-    }
-
     /// The parameters of ANSI's "select graphic rendition": colours of the terminal's own palette.
     const fn code(self) -> &'static str {
         match self {
             Self::Strong => "1",
             Self::Faint => "2",
             Self::Warn => "33",
-            Self::Tcp => "34",
-            Self::Qdisc => "35",
-            Self::Nic => "32",
-            Self::Network => "36",
-            // The hues of legs are their inks.
             Self::Hue(hue) => match hue % 8 {
                 0 => "34",
                 1 => "36",

@@ -129,7 +129,7 @@ impl FieldHistogram {
             out.push_str(&format!(
                 "{} {edge}{}{gap} {:>figures$}\n",
                 canvas.paint(Ink::Faint, &value),
-                canvas.paint(Ink::Network, &bar),
+                canvas.paint(Ink::Hue(1), &bar),
                 count(*n)
             ));
         }

@@ -13,8 +13,8 @@ use record::{
 use stats::{Distribution, Quantile};
 use store::Provenance;
 
-use crate::Summary;
 use crate::json::Object;
+use summary::TraceSummary;
 
 /// Writes events as lines. Lines are gathered and passed on in blocks; [`Ndjson::flush`] passes on what there is.
 pub struct Ndjson<W> {
@@ -94,7 +94,7 @@ impl<W: Write> Ndjson<W> {
     ///
     /// # Errors
     /// What the output says.
-    pub fn finish(mut self, summary: &Summary, lost: &Lost, coverage: &Coverage) -> io::Result<W> {
+    pub fn finish(mut self, summary: &TraceSummary, lost: &Lost, coverage: &Coverage) -> io::Result<W> {
         self.line("lost", |o| lost.entries().for_each(|(key, _, value)| o.number(key, value)))?;
         self.line("summary", |o| {
             let total = summary.total();

@@ -9,9 +9,9 @@ use prost::Message as _;
 use record::{Coverage, Event, Instant, Leg, Lost, Nanos, Send, Source, Stamps, Timestamp};
 use report::ndjson::Ndjson;
 use report::perfetto::Perfetto;
-use report::{Limits, Summary};
 use serde_json::{Value, json};
 use store::{ClockReading, Provenance, SamplingAsked, SamplingMethod};
+use summary::{Limits, TraceSummary};
 
 const CLOCK: ClockReading =
     ClockReading { realtime_offset_ns: 1_700_000_000_000_000_000, realtime_offset_error_ns: 90 };
@@ -36,7 +36,7 @@ fn provenance() -> Provenance {
 }
 
 fn lines(events: &[Event], lost: Lost) -> Vec<Value> {
-    let mut summary = Summary::new(Limits::default());
+    let mut summary = TraceSummary::new(Limits::default());
     let mut out = Ndjson::begin(Vec::new(), &provenance()).unwrap();
     for event in events {
         summary.event(event);
@@ -272,7 +272,7 @@ fn hundreds_of_overlapping_sends_lie_on_lanes_of_their_connection() {
         assert_eq!(slice.arguments["cwnd (segments)"], "10");
     }
     let network: u64 = slices.iter().filter(|s| s.name == "network").map(|s| s.to - s.from).sum();
-    let mut summary = Summary::new(Limits::default());
+    let mut summary = TraceSummary::new(Limits::default());
     events.iter().for_each(|e| summary.event(e));
     assert_eq!(u128::from(network), summary.total().leg(Leg::Network).times.sum());
 }

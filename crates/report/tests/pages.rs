@@ -9,12 +9,12 @@ use record::{
     SeqNumber, Stamps,
 };
 use report::document::{Block, Document};
-use report::family::Family;
 use report::page::{comparison, trace};
 use report::plot::image::{self, Letters};
 use report::plot::{Layer, Plot};
 use report::{Canvas, html, terminal};
 use store::{Run, Writer};
+use summary::TimedKind;
 
 /// The nth send: its legs in nanoseconds, varied a little by a fixed rule.
 fn send(i: u64, [tcp, qdisc, network]: [u64; 3]) -> Send {
@@ -81,7 +81,7 @@ fn every_kind_of_record_has_its_section_and_its_parts_add_up() {
     let document = page_of(&path);
     assert!(document.warnings.is_empty(), "{:?}", document.warnings);
     let titles: Vec<&str> = document.sections.iter().map(|s| s.title.as_str()).collect();
-    let families = Family::ALL.map(Family::title);
+    let families = TimedKind::ALL.map(TimedKind::title);
     assert_eq!(titles[..families.len()], families);
     assert!(titles.contains(&"Dropped on this host"), "{titles:?}");
     // What tells most comes first, and names the part that took most.
@@ -91,8 +91,8 @@ fn every_kind_of_record_has_its_section_and_its_parts_add_up() {
     once.sort_unstable();
     once.dedup();
     assert_eq!(once.len(), ids.len(), "two plots would be written to one file: {ids:?}");
-    for family in Family::ALL {
-        let prefix = if family == Family::Sends { String::new() } else { format!("{}-", family.key()) };
+    for family in TimedKind::ALL {
+        let prefix = if family == TimedKind::Sends { String::new() } else { format!("{}-", family.key()) };
         for name in ["cdf", "boxes", "shares", "over-time", "heat", "rate", "waterfalls"] {
             let plot = plot(&document, &format!("{prefix}{name}"));
             assert!(plot.caption.contains("n = ") || plot.caption.contains("n stands"), "{}", plot.caption);
@@ -129,13 +129,13 @@ fn each_kind_is_compared_by_its_own_legs() {
     };
     let (a, b) = (side("A", 10_000), side("B", 400_000));
     let found = comparison::compare(&a, &b);
-    assert_eq!(found.kinds.iter().map(|k| k.family).collect::<Vec<_>>(), Family::ALL);
+    assert_eq!(found.kinds.iter().map(|k| k.kind).collect::<Vec<_>>(), TimedKind::ALL);
     let (first, second) = ("10.0.0.2".parse().unwrap(), "2001:db8::b".parse().unwrap());
     for (family, leg) in [
-        (Family::Receives, "wakeup"),
-        (Family::AtClient, "application"),
-        (Family::AtServer, "application"),
-        (Family::DatagramsReceived, "socket"),
+        (TimedKind::Receives, "wakeup"),
+        (TimedKind::AtClient, "application"),
+        (TimedKind::AtServer, "application"),
+        (TimedKind::DatagramsReceived, "socket"),
     ] {
         let kind = found.of(family).unwrap();
         let total = kind.total.as_ref().unwrap().difference_ns.unwrap();
@@ -152,7 +152,7 @@ fn each_kind_is_compared_by_its_own_legs() {
         let shares: Vec<f64> = kind.connections.iter().map(|c| c.share.unwrap()).collect();
         assert!((shares.iter().sum::<f64>() - 1.0).abs() < 0.02, "{shares:?}");
     }
-    for family in [Family::Sends, Family::Packets, Family::DatagramsSent] {
+    for family in [TimedKind::Sends, TimedKind::Packets, TimedKind::DatagramsSent] {
         let verdict = &found.of(family).unwrap().verdict[0];
         assert!(verdict.starts_with("No difference"), "{family:?}: {verdict}");
     }
@@ -235,7 +235,7 @@ fn the_leg_that_differs_explains_the_difference_and_shares_add_up() {
     let base = [20_000, 5_000, 10_000_000];
     for (leg, other) in [("network", [20_000, 5_000, 16_000_000]), ("tcp", [6_000_000, 5_000, 10_000_000])] {
         let c = compared(base, other, 3_000);
-        let c = c.of(Family::Sends).unwrap();
+        let c = c.of(TimedKind::Sends).unwrap();
         let share = |name: &str| c.explained.iter().find(|e| e.leg == name).unwrap().share.unwrap();
         assert!(share(leg) > 0.98, "{leg}: {:?}", c.explained);
         let sum: f64 = c.explained.iter().filter_map(|e| e.share).sum();
@@ -257,7 +257,7 @@ fn the_leg_that_differs_explains_the_difference_and_shares_add_up() {
 #[test]
 fn a_run_compared_with_itself_shows_no_difference_and_the_smallest_it_could_have_shown() {
     let same = [20_000, 5_000, 10_000_000];
-    let c = compared(same, same, 3_000).of(Family::Sends).unwrap().clone();
+    let c = compared(same, same, 3_000).of(TimedKind::Sends).unwrap().clone();
     assert!(c.legs.iter().all(|l| l.moved.iter().all(|m| !m.seen)), "{:?}", c.legs);
     assert!(c.verdict[0].starts_with("No difference") && c.verdict[0].contains("smallest shift"), "{:?}", c.verdict);
     assert!(c.explained.iter().all(|e| e.share.is_none()));

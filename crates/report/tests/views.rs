@@ -3,8 +3,9 @@
 mod synthetic;
 
 use record::{Coverage, Event, Leg, Lost, Nanos, Ratio, Sampling};
+use report::Canvas;
 use report::view::{self, Facts};
-use report::{Canvas, Limits, Summary};
+use summary::{Limits, TraceSummary};
 use unicode_width::UnicodeWidthStr as _;
 
 const PLAIN: Canvas = Canvas { width: 80, colour: false, unicode: true };
@@ -23,8 +24,8 @@ fn facts() -> Facts {
     }
 }
 
-fn summary(events: &[Event]) -> Summary {
-    let mut summary = Summary::new(Limits::default());
+fn summary(events: &[Event]) -> TraceSummary {
+    let mut summary = TraceSummary::new(Limits::default());
     events.iter().for_each(|e| summary.event(e));
     summary
 }
@@ -165,7 +166,7 @@ fn losses_and_sampling_are_said() {
 
 #[test]
 fn an_empty_trace_says_so() {
-    let text = view::report(&PLAIN, &Summary::new(Limits::default()), &facts());
+    let text = view::report(&PLAIN, &TraceSummary::new(Limits::default()), &facts());
     assert!(text.contains("No TCP connection of port 80 was seen in 12.0 s."), "{text}");
     let only_open = summary(&[Event::Connection(synthetic::connection(1))]);
     let text = view::report(&PLAIN, &only_open, &facts());
@@ -175,7 +176,7 @@ fn an_empty_trace_says_so() {
 #[test]
 fn too_many_connections_are_folded_and_that_is_said() {
     let limits = Limits { connections: 10, slowest: 3 };
-    let mut s = Summary::new(limits);
+    let mut s = TraceSummary::new(limits);
     let events = synthetic::trace(40, 5);
     events.iter().for_each(|e| s.event(e));
     assert_eq!(s.connections().len(), 10);

@@ -187,7 +187,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     outputs.finish(&request, &facts, &networks)?;
     if !request.json {
         let families = request.families();
-        let (kernel, own) = (kernel_bound, report::Limits::default().memory_bound(&families));
+        let (kernel, own) = (kernel_bound, summary::Limits::default().memory_bound(&families));
         request.tell(&format!(
             "Memory: at most {} however long a trace takes: {} in the kernel for {} connections, and {} for their figures here.",
             workload::amount(kernel + own),

@@ -163,7 +163,7 @@ fn kernel_bound() -> u64 {
     tracer.memory_bound()
 }
 
-/// What `wirelapse trace` may take of memory itself: 500 connections with figures of their own at 290 KiB (report::Limits), and
+/// What `wirelapse trace` may take of memory itself: 500 connections with figures of their own at 290 KiB (summary::Limits), and
 /// as much again for the events on their way and the program.
 const USER_BOUND: u64 = 2 * 500 * (290 << 10);
 

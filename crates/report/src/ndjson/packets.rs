@@ -5,7 +5,7 @@ use stats::Distribution;
 
 use super::{moment, spread};
 use crate::json::Object;
-use crate::packets::{Datagrams, Drops, Packets};
+use summary::{DatagramFigures, Drops, PacketFigures};
 
 fn dropped(o: &mut Object<'_>, dropped: Option<&Dropped>) {
     match dropped {
@@ -86,7 +86,7 @@ fn drops(o: &mut Object<'_>, drops: &Drops) {
     }
 }
 
-pub(super) fn packets(o: &mut Object<'_>, p: &Packets) {
+pub(super) fn packets(o: &mut Object<'_>, p: &PacketFigures) {
     o.number("n", p.records.n);
     o.number("segments", p.segments);
     o.number("bytes", p.records.bytes);
@@ -100,7 +100,7 @@ pub(super) fn packets(o: &mut Object<'_>, p: &Packets) {
     drops(o, &p.drops);
 }
 
-pub(super) fn datagrams(o: &mut Object<'_>, d: &Datagrams) {
+pub(super) fn datagrams(o: &mut Object<'_>, d: &DatagramFigures) {
     o.number("sent", d.sent.n);
     o.number("sent_segments", d.sent_segments);
     o.number("sent_bytes", d.sent.bytes);

@@ -4,9 +4,9 @@ use record::{Part, Receive, ReceiveLeg, ReceiveStage, Request, Role};
 use stats::Distribution;
 
 use super::{Ends, addresses, moment, spread};
-use crate::LegStats;
 use crate::json::Object;
-use crate::{BASES, Receives, Requests};
+use summary::LegFigures;
+use summary::{BASES, ReceiveFigures, RequestFigures};
 
 const STAGES: [(&str, ReceiveStage); 4] = [
     ("driver_rx_at_ns", ReceiveStage::DriverRx),
@@ -86,14 +86,14 @@ fn times(o: &mut Object<'_>, times: &Distribution) {
     spread(o, times);
 }
 
-fn leg(o: &mut Object<'_>, stats: &LegStats) {
+fn leg(o: &mut Object<'_>, stats: &LegFigures) {
     o.number("n", stats.times.n());
     o.number("missing", stats.missing);
     o.number("disorder", stats.disorder);
     times(o, &stats.times);
 }
 
-pub(super) fn receives(o: &mut Object<'_>, receives: &Receives) {
+pub(super) fn receives(o: &mut Object<'_>, receives: &ReceiveFigures) {
     o.number("receives", receives.records.n);
     o.number("bytes", receives.records.bytes);
     o.number("segments", receives.segments);
@@ -106,7 +106,7 @@ pub(super) fn receives(o: &mut Object<'_>, receives: &Receives) {
     });
 }
 
-pub(super) fn requests(o: &mut Object<'_>, requests: &Requests) {
+pub(super) fn requests(o: &mut Object<'_>, requests: &RequestFigures) {
     for role in Role::ALL {
         let of = requests.of(role);
         o.object(role.name(), |o| {

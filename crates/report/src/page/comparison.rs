@@ -1,4 +1,4 @@
-//! Two traces side by side: by how much each leg of each family moved, which leg explains the difference, and in which peers and
+//! Two traces side by side: by how much each leg of each kind moved, which leg explains the difference, and in which peers and
 //! connections it sits.
 
 mod gather;
@@ -10,9 +10,9 @@ use std::net::{IpAddr, SocketAddr};
 use serde::Serialize;
 use stats::{Estimate, Quantile, Shifted};
 
-use crate::family::Family;
 pub use gather::{Side, read};
 pub use show::{document, text};
+use summary::TimedKind;
 
 /// The confidence of every interval.
 const CONFIDENCE: f64 = 0.95;
@@ -94,12 +94,12 @@ pub struct Contribution {
     pub share: Option<f64>,
 }
 
-/// One family of both runs.
+/// One kind of both runs.
 #[derive(Clone, Debug, Serialize)]
 pub struct Compared {
     /// Which.
-    #[serde(rename = "kind", serialize_with = "key")]
-    pub family: Family,
+    #[serde(serialize_with = "key")]
+    pub kind: TimedKind,
     /// Records of each run that have a total.
     pub n: [u64; 2],
     /// One sentence each, the most important first.
@@ -116,8 +116,8 @@ pub struct Compared {
     pub connections: Vec<Contribution>,
 }
 
-fn key<S: serde::Serializer>(family: &Family, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(family.key())
+fn key<S: serde::Serializer>(kind: &TimedKind, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(kind.key())
 }
 
 /// Two traces side by side.
@@ -134,29 +134,29 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// What is said of a family, where both runs have it.
-    pub fn of(&self, family: Family) -> Option<&Compared> {
-        self.kinds.iter().find(|c| c.family == family)
+    /// What is said of a kind, where both runs have it.
+    pub fn of(&self, kind: TimedKind) -> Option<&Compared> {
+        self.kinds.iter().find(|c| c.kind == kind)
     }
 }
 
 /// Compares two traces that were read.
 pub fn compare(a: &Side, b: &Side) -> Comparison {
-    let has = |family: Family| [a, b].iter().all(|side| side.timed(family) > 0);
-    let any = Family::ALL.into_iter().any(has);
-    let kinds: Vec<Compared> = Family::ALL
+    let has = |kind: TimedKind| [a, b].iter().all(|side| side.timed(kind) > 0);
+    let any = TimedKind::ALL.into_iter().any(has);
+    let kinds: Vec<Compared> = TimedKind::ALL
         .into_iter()
         // Sends are what a trace is of: that there are none to compare is said too, where nothing else is.
-        .filter(|family| has(*family) || *family == Family::Sends && !any)
-        .map(|family| compared(a, b, family))
+        .filter(|kind| has(*kind) || *kind == TimedKind::Sends && !any)
+        .map(|kind| compared(a, b, kind))
         .collect();
     let names = [a.name.clone(), b.name.clone()];
     Comparison { verdict: verdict::overall(&kinds), names, warnings: gather::warnings(a, b), kinds }
 }
 
-fn compared(a: &Side, b: &Side, family: Family) -> Compared {
-    let (x, y) = (a.of(family), b.of(family));
-    let legs: Vec<LegShift> = family
+fn compared(a: &Side, b: &Side, kind: TimedKind) -> Compared {
+    let (x, y) = (a.of(kind), b.of(kind));
+    let legs: Vec<LegShift> = kind
         .legs()
         .iter()
         .enumerate()
@@ -170,26 +170,26 @@ fn compared(a: &Side, b: &Side, family: Family) -> Compared {
         })
         .filter(|l| l.n != [0, 0])
         .collect();
-    let (explained, total) = explain(a, b, family);
+    let (explained, total) = explain(a, b, kind);
     // Shares of what may be nothing would be noise.
     let whole = total.as_ref().and_then(|t| t.difference_ns).filter(|d| !d.covers(0.0)).map(|d| d.value);
-    let n = [a.timed(family), b.timed(family)];
-    let peers = peers(a, b, family, whole);
-    let connections = connections(a, b, family, whole);
-    let mut compared = Compared { family, n, verdict: Vec::new(), legs, explained, total, peers, connections };
+    let n = [a.timed(kind), b.timed(kind)];
+    let peers = peers(a, b, kind, whole);
+    let connections = connections(a, b, kind, whole);
+    let mut compared = Compared { kind, n, verdict: Vec::new(), legs, explained, total, peers, connections };
     compared.verdict = verdict::of(&compared, [&a.name, &b.name]);
     compared
 }
 
 /// The parts, those together whose stages one of the runs does not tell apart.
-fn groups(a: &Side, b: &Side, family: Family) -> Vec<(String, Vec<usize>)> {
-    let has = |side: &Side, i: usize| side.of(family).n(i) > 0;
-    let mut groups: Vec<(String, Vec<usize>)> = family
-        .parts()
+fn groups(a: &Side, b: &Side, kind: TimedKind) -> Vec<(String, Vec<usize>)> {
+    let has = |side: &Side, i: usize| side.of(kind).n(i) > 0;
+    let mut groups: Vec<(String, Vec<usize>)> = kind
+        .adding()
         .filter(|(i, _)| has(a, *i) || has(b, *i))
         .map(|(i, leg)| (leg.name.to_owned(), vec![i]))
         .collect();
-    for (i, leg) in family.parts().filter(|(i, _)| has(a, *i) != has(b, *i)) {
+    for (i, leg) in kind.adding().filter(|(i, _)| has(a, *i) != has(b, *i)) {
         let Some(within) = leg.within else { continue };
         let Some(from) = groups.iter().position(|g| g.1 == [i]) else { continue };
         let Some(into) = groups.iter().position(|g| g.1.contains(&within) && g.1 != [i]) else { continue };
@@ -200,9 +200,9 @@ fn groups(a: &Side, b: &Side, family: Family) -> Vec<(String, Vec<usize>)> {
     groups
 }
 
-fn explain(a: &Side, b: &Side, family: Family) -> (Vec<Explained>, Option<Explained>) {
+fn explain(a: &Side, b: &Side, kind: TimedKind) -> (Vec<Explained>, Option<Explained>) {
     let of = |name: String, legs: &[usize]| {
-        let (x, y) = (a.of(family).sums_of(legs), b.of(family).sums_of(legs));
+        let (x, y) = (a.of(kind).sums_of(legs), b.of(kind).sums_of(legs));
         let mean = |s: &[(f64, u64)]| {
             let n: u64 = s.iter().map(|s| s.1).sum();
             (n > 0).then(|| s.iter().map(|s| s.0).sum::<f64>() / n as f64)
@@ -211,10 +211,10 @@ fn explain(a: &Side, b: &Side, family: Family) -> (Vec<Explained>, Option<Explai
         let difference_ns = stats::mean_shift(&x, &y, CONFIDENCE, SEED);
         Some(Explained { leg: name, mean_ns, difference_ns, share: None })
     };
-    let parts: Vec<usize> = family.parts().map(|(i, _)| i).collect();
-    let total = of(family.legs()[family.total()].name.into(), &parts);
+    let parts: Vec<usize> = kind.adding().map(|(i, _)| i).collect();
+    let total = of(kind.legs()[kind.total()].name.into(), &parts);
     let whole = total.as_ref().and_then(|t| t.difference_ns.filter(|d| !d.covers(0.0)).map(|d| d.value));
-    let parts = groups(a, b, family).into_iter().filter_map(|(name, legs)| {
+    let parts = groups(a, b, kind).into_iter().filter_map(|(name, legs)| {
         let mut part = of(name, &legs)?;
         part.share = whole.map(|whole| (part.mean_ns[1] - part.mean_ns[0]) / whole);
         Some(part)
@@ -224,8 +224,8 @@ fn explain(a: &Side, b: &Side, family: Family) -> (Vec<Explained>, Option<Explai
 
 /// The difference of two means over groups, divided into what the groups' own means changed and what their shares did
 /// (Kitagawa, "Components of a Difference Between Two Rates", 1955). The parts add up to the difference.
-fn peers(a: &Side, b: &Side, family: Family, whole: Option<f64>) -> Vec<Peer> {
-    let (a, b) = (&a.of(family).peers, &b.of(family).peers);
+fn peers(a: &Side, b: &Side, kind: TimedKind, whole: Option<f64>) -> Vec<Peer> {
+    let (a, b) = (&a.of(kind).peers, &b.of(kind).peers);
     let n = |side: &std::collections::BTreeMap<_, gather::Times>| side.values().map(|p| p.0).sum::<u64>().max(1) as f64;
     let mean = |side| sum(side) / n(side);
     let middle = f64::midpoint(mean(a), mean(b));
@@ -255,12 +255,12 @@ fn sum(side: &std::collections::BTreeMap<Option<IpAddr>, gather::Times>) -> f64 
 }
 
 /// What each connection of the second run took beyond the mean of the first.
-fn connections(a: &Side, b: &Side, family: Family, whole: Option<f64>) -> Vec<Contribution> {
-    let count = |side: &Side| side.of(family).flows.values().map(|t| t.0).sum::<u64>().max(1) as f64;
-    let mean = a.of(family).flows.values().map(|t| t.1 as f64).sum::<f64>() / count(a);
+fn connections(a: &Side, b: &Side, kind: TimedKind, whole: Option<f64>) -> Vec<Contribution> {
+    let count = |side: &Side| side.of(kind).flows.values().map(|t| t.0).sum::<u64>().max(1) as f64;
+    let mean = a.of(kind).flows.values().map(|t| t.1 as f64).sum::<f64>() / count(a);
     let all = count(b);
     let mut found: Vec<Contribution> = b
-        .of(family)
+        .of(kind)
         .flows
         .iter()
         .map(|(flow, &(n, time))| {

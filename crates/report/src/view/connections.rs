@@ -3,12 +3,13 @@
 use record::{Leg, Nanos, WaitReason};
 use stats::Quantile;
 
+use crate::Canvas;
 use crate::canvas::Ink;
 use crate::table::{Align, Table};
-use crate::{Aggregate, Canvas, Summary};
+use summary::{SendFigures, TraceSummary};
 
 /// The table of the `shown` busiest connections, and what became of the rest.
-pub(super) fn table(canvas: &Canvas, out: &mut String, summary: &Summary, shown: usize) {
+pub(super) fn table(canvas: &Canvas, out: &mut String, summary: &TraceSummary, shown: usize) {
     let all = summary.connections();
     if all.is_empty() || shown == 0 {
         return;
@@ -26,7 +27,7 @@ pub(super) fn table(canvas: &Canvas, out: &mut String, summary: &Summary, shown:
         head.push(("waits for", Align::Left));
     }
     let mut table = Table::new(&head);
-    let mut row = |who: String, owner: String, sends: &Aggregate| {
+    let mut row = |who: String, owner: String, sends: &SendFigures| {
         let time = |ns: Option<u64>| (ns.map_or_else(|| "—".into(), |ns| Nanos(ns).to_string()), None);
         let quantile = |leg: Leg, q: Quantile| time(sends.leg(leg).times.quantile(q));
         let mut cells = vec![
@@ -59,7 +60,7 @@ pub(super) fn table(canvas: &Canvas, out: &mut String, summary: &Summary, shown:
     let others = summary.others();
     let count = rest.len() as u64 + others.connections;
     if count > 0 {
-        let mut together = Aggregate::new(stats::Precision::Coarse);
+        let mut together = SendFigures::new(stats::Precision::Coarse);
         rest.iter().for_each(|c| together.merge(&c.sends));
         together.merge(&others.sends);
         row(format!("{} more", quantity::count(count)), String::new(), &together);
@@ -82,7 +83,7 @@ pub(super) fn ends(local: std::net::SocketAddr, remote: std::net::SocketAddr) ->
     format!("{local} → {remote}")
 }
 
-fn waits_for(sends: &Aggregate) -> String {
+fn waits_for(sends: &SendFigures) -> String {
     let all: u128 = sends.waits().iter().map(|w| u128::from(w.1.time.0)).sum();
     match sends.waits().first() {
         Some((reason, stats)) if all > 0 => {

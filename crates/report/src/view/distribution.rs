@@ -3,19 +3,21 @@
 use record::{Leg, Nanos};
 use stats::Distribution;
 
+use crate::Canvas;
 use crate::canvas::Ink;
-use crate::{Aggregate, Canvas};
+use crate::colour::ink_of_send;
+use summary::SendFigures;
 
 /// Rows of text that a leg's histogram is high.
 const HEIGHT: usize = 2;
 const LABEL: usize = 9;
 
 /// Draws the histograms; height is linear in the count and as high as the leg's fullest bin.
-pub(super) fn draw(canvas: &Canvas, out: &mut String, total: &Aggregate) {
+pub(super) fn draw(canvas: &Canvas, out: &mut String, total: &SendFigures) {
     let legs: Vec<_> = Leg::ALL
         .into_iter()
         .filter(|&leg| total.leg(leg).times.n() > 0)
-        .map(|leg| (leg.name(), Ink::of(leg), &total.leg(leg).times))
+        .map(|leg| (leg.name(), ink_of_send(leg), &total.leg(leg).times))
         .collect();
     chart(canvas, out, "How long each leg took (time on a logarithmic axis, sends upwards)", &legs);
 }

@@ -4,14 +4,16 @@ use record::{Leg, Nanos};
 use stats::Quantile;
 
 use super::Facts;
+use crate::Canvas;
 use crate::canvas::Ink;
+use crate::colour::ink_of_send;
 use crate::table::{Align, Table};
-use crate::{Aggregate, Canvas};
+use summary::SendFigures;
 
 const DASH: &str = "—";
 
 /// The rows alone, under a blank line.
-pub(super) fn rows(canvas: &Canvas, out: &mut String, total: &Aggregate) {
+pub(super) fn rows(canvas: &Canvas, out: &mut String, total: &SendFigures) {
     let quantiles = Quantile::SHOWN.map(|q| q.to_string());
     let mut head = vec![("leg", Align::Left), ("n", Align::Right), ("min", Align::Right)];
     head.extend(quantiles.iter().map(|q| (q.as_str(), Align::Right)));
@@ -21,7 +23,7 @@ pub(super) fn rows(canvas: &Canvas, out: &mut String, total: &Aggregate) {
     for leg in Leg::ALL {
         let times = &total.leg(leg).times;
         let time = |ns: Option<u64>| (ns.map_or_else(|| DASH.into(), |ns| Nanos(ns).to_string()), None);
-        let mut row = vec![(leg.name().to_owned(), Some(Ink::of(leg)))];
+        let mut row = vec![(leg.name().to_owned(), Some(ink_of_send(leg)))];
         row.push((if times.n() == 0 { DASH.into() } else { quantity::count(times.n()) }, None));
         row.push(time(times.min()));
         row.extend(Quantile::SHOWN.map(|q| time(times.quantile(q))));
@@ -39,7 +41,7 @@ pub(super) fn rows(canvas: &Canvas, out: &mut String, total: &Aggregate) {
 }
 
 /// The table with what has to be known to read it.
-pub(super) fn table(canvas: &Canvas, out: &mut String, total: &Aggregate, facts: &Facts) {
+pub(super) fn table(canvas: &Canvas, out: &mut String, total: &SendFigures, facts: &Facts) {
     rows(canvas, out, total);
     for note in notes(total, facts) {
         let mut text = String::new();
@@ -51,7 +53,7 @@ pub(super) fn table(canvas: &Canvas, out: &mut String, total: &Aggregate, facts:
     }
 }
 
-fn notes(total: &Aggregate, facts: &Facts) -> Vec<String> {
+fn notes(total: &SendFigures, facts: &Facts) -> Vec<String> {
     let mut notes = Vec::new();
     let nic = total.leg(Leg::Nic);
     if nic.times.n() == 0 {

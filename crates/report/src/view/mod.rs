@@ -24,9 +24,10 @@ pub(crate) use tallies::{mostly, owner};
 use words::paragraphs;
 pub(crate) use words::{sentences, words_of_any};
 
+use crate::Canvas;
 use crate::canvas::Ink;
-use crate::family::Family;
-use crate::{Canvas, Summary};
+use summary::TimedKind;
+use summary::TraceSummary;
 
 /// What a report says beside the figures themselves.
 #[derive(Clone, Debug)]
@@ -55,7 +56,7 @@ pub struct Facts {
 const CONNECTIONS_SHOWN: usize = 10;
 
 /// The whole report at the end of a trace.
-pub fn report(canvas: &Canvas, summary: &Summary, facts: &Facts) -> String {
+pub fn report(canvas: &Canvas, summary: &TraceSummary, facts: &Facts) -> String {
     let mut out = String::new();
     headline(canvas, &mut out, summary, facts);
     let total = summary.total();
@@ -79,7 +80,7 @@ pub fn report(canvas: &Canvas, summary: &Summary, facts: &Facts) -> String {
 }
 
 /// The figures while a trace goes on: at most `rows` lines, none of them longer than the canvas.
-pub fn live(canvas: &Canvas, summary: &Summary, facts: &Facts, rows: usize) -> String {
+pub fn live(canvas: &Canvas, summary: &TraceSummary, facts: &Facts, rows: usize) -> String {
     let mut out = String::new();
     headline(canvas, &mut out, summary, facts);
     legs::rows(canvas, &mut out, summary.total());
@@ -96,7 +97,7 @@ pub fn live(canvas: &Canvas, summary: &Summary, facts: &Facts, rows: usize) -> S
         _ => (left, 0),
     };
     connections::table(canvas, &mut out, summary, sent);
-    tallies::table(canvas, &mut out, received.family(), &received.tallies, in_all);
+    tallies::table(canvas, &mut out, received.kind(), &received.tallies, in_all);
     let lost: u64 = facts.lost.entries().map(|e| e.2).sum();
     if lost > 0 {
         let text = format!(
@@ -109,7 +110,7 @@ pub fn live(canvas: &Canvas, summary: &Summary, facts: &Facts, rows: usize) -> S
     out
 }
 
-fn headline(canvas: &Canvas, out: &mut String, summary: &Summary, facts: &Facts) {
+fn headline(canvas: &Canvas, out: &mut String, summary: &TraceSummary, facts: &Facts) {
     let total = summary.total();
     let first = format!("wirelapse trace · {} · {}", facts.target, facts.lasted);
     out.push_str(&canvas.paint(Ink::Strong, &canvas.cut(&first, canvas.width)));
@@ -138,5 +139,5 @@ pub(crate) fn sampling(sampling: Sampling) -> String {
 /// What a leg is, for legends.
 pub(crate) fn meaning(leg: Leg) -> &'static str {
     let at = Leg::ALL.iter().position(|&l| l == leg).unwrap_or(0);
-    Family::Sends.legs()[at].meaning
+    TimedKind::Sends.legs()[at].meaning
 }

@@ -3,32 +3,33 @@
 use record::{Direction, Nanos, Role};
 use stats::{Distribution, Quantile};
 
-use crate::family::{Family, Place};
-use crate::packets::Drops;
-use crate::{Summary, view};
+use crate::view;
+use summary::Drops;
+use summary::TraceSummary;
+use summary::{LegPlace, TimedKind};
 
-/// So many of a family: `400 requests seen from the client`.
-pub(crate) fn counted(family: Family, n: u64) -> String {
-    let how = match family {
-        Family::AtClient => " seen from the client",
-        Family::AtServer => " seen from the server",
-        Family::DatagramsSent => " sent",
-        Family::DatagramsReceived => " received",
+/// So many of a kind: `400 requests seen from the client`.
+pub(crate) fn counted(kind: TimedKind, n: u64) -> String {
+    let how = match kind {
+        TimedKind::AtClient => " seen from the client",
+        TimedKind::AtServer => " seen from the server",
+        TimedKind::DatagramsSent => " sent",
+        TimedKind::DatagramsReceived => " received",
         _ => "",
     };
-    format!("{}{how}", quantity::counted(n, family.thing()))
+    format!("{}{how}", quantity::counted(n, kind.thing()))
 }
 
-/// One sentence each, the most important first; none where there is nothing of the family.
-pub(crate) fn words_of(summary: &Summary, family: Family) -> Vec<String> {
-    let n = summary.n(family);
+/// One sentence each, the most important first; none where there is nothing of the kind.
+pub(crate) fn words_of(summary: &TraceSummary, kind: TimedKind) -> Vec<String> {
+    let n = summary.n(kind);
     let mut words = Vec::new();
     if n > 0 {
-        words.push(division(summary, family));
+        words.push(division(summary, kind));
     }
-    match family {
-        Family::Sends => {}
-        Family::Receives => {
+    match kind {
+        TimedKind::Sends => {}
+        TimedKind::Receives => {
             let out_of_order = summary.receives().out_of_order;
             if out_of_order > 0 {
                 words.push(format!(
@@ -41,25 +42,25 @@ pub(crate) fn words_of(summary: &Summary, family: Family) -> Vec<String> {
                 words.push(format!("{} never read while the trace ran.", were(unread, "receive")));
             }
         }
-        Family::AtClient | Family::AtServer => {
-            let of = summary.requests().of(if family == Family::AtClient { Role::Client } else { Role::Server });
+        TimedKind::AtClient | TimedKind::AtServer => {
+            let of = summary.requests().of(if kind == TimedKind::AtClient { Role::Client } else { Role::Server });
             words.extend(view::told_by(of));
             words.extend(view::undivided(of));
         }
-        Family::Packets => words.extend(view::packet_words(summary.packets())),
-        Family::DatagramsSent => words.extend(view::datagram_words(summary.datagrams(), Direction::Sent)),
-        Family::DatagramsReceived => words.extend(view::datagram_words(summary.datagrams(), Direction::Received)),
+        TimedKind::Packets => words.extend(view::packet_words(summary.packets())),
+        TimedKind::DatagramsSent => words.extend(view::datagram_words(summary.datagrams(), Direction::Sent)),
+        TimedKind::DatagramsReceived => words.extend(view::datagram_words(summary.datagrams(), Direction::Received)),
     }
-    words.extend(drops_of(summary, family));
+    words.extend(drops_of(summary, kind));
     words
 }
 
-/// What the kernel threw away of a family, in one sentence.
-pub(crate) fn drops_of(summary: &Summary, family: Family) -> Option<String> {
-    match family {
-        Family::Packets => dropped(&summary.packets().drops, None, "packet"),
-        Family::DatagramsSent => dropped(&summary.datagrams().drops, Some("sent"), "datagram"),
-        Family::DatagramsReceived => dropped(&summary.datagrams().drops, Some("received"), "datagram"),
+/// What the kernel threw away of a kind, in one sentence.
+pub(crate) fn drops_of(summary: &TraceSummary, kind: TimedKind) -> Option<String> {
+    match kind {
+        TimedKind::Packets => dropped(&summary.packets().drops, None, "packet"),
+        TimedKind::DatagramsSent => dropped(&summary.datagrams().drops, Some("sent"), "datagram"),
+        TimedKind::DatagramsReceived => dropped(&summary.datagrams().drops, Some("received"), "datagram"),
         _ => None,
     }
 }
@@ -69,23 +70,23 @@ fn were(n: u64, thing: &str) -> String {
 }
 
 /// Which parts took the time, and how long it was.
-fn division(summary: &Summary, family: Family) -> String {
-    let times = summary.times(family);
-    let of = counted(family, summary.n(family));
-    let (total, all) = times[family.total()];
+fn division(summary: &TraceSummary, kind: TimedKind) -> String {
+    let times = summary.times(kind);
+    let of = counted(kind, summary.n(kind));
+    let (total, all) = times[kind.total()];
     if all.n() == 0 {
-        return match family {
+        return match kind {
             // Nothing acknowledges an ACK, nor a datagram.
-            Family::Packets => format!("Of {of}, none was seen to be acknowledged."),
+            TimedKind::Packets => format!("Of {of}, none was seen to be acknowledged."),
             _ => format!("Of {of}, none has the stamps that would tell how long it took."),
         };
     }
-    let mut parts: Vec<_> = times.iter().filter(|(leg, times)| leg.place == Place::Part && times.n() > 0).collect();
+    let mut parts: Vec<_> = times.iter().filter(|(leg, times)| leg.place == LegPlace::Adds && times.n() > 0).collect();
     parts.sort_by_key(|(_, times)| std::cmp::Reverse(times.sum()));
     let sum: u128 = parts.iter().map(|(_, times)| times.sum()).sum();
     let share = |times: &Distribution| quantity::whole(quantity::percent(quantity::share(times.sum(), sum)));
     let timed = match all.n() {
-        n if n == summary.n(family) => of,
+        n if n == summary.n(kind) => of,
         n => format!("{of}, {} of them timed to their end", quantity::count(n)),
     };
     let Some((most, took)) = parts.first() else { return format!("Of {timed}, no part is known.") };

@@ -5,12 +5,12 @@ use record::Direction;
 use super::{tallies, times};
 use crate::Canvas;
 use crate::canvas::Ink;
-use crate::packets::{Datagrams, Drops, Packets};
+use summary::{DatagramFigures, Drops, PacketFigures};
 
 pub(super) fn draw(
     canvas: &Canvas,
     out: &mut String,
-    (packets, datagrams): (&Packets, &Datagrams),
+    (packets, datagrams): (&PacketFigures, &DatagramFigures),
     notes: &[String],
     connections: usize,
 ) {
@@ -25,7 +25,7 @@ pub(super) fn draw(
     }
 }
 
-fn tcp(canvas: &Canvas, out: &mut String, packets: &Packets, connections: usize) {
+fn tcp(canvas: &Canvas, out: &mut String, packets: &PacketFigures, connections: usize) {
     let records = &packets.records;
     let title = format!(
         "Packets: {} of {}, {}",
@@ -40,12 +40,12 @@ fn tcp(canvas: &Canvas, out: &mut String, packets: &Packets, connections: usize)
     remarks.extend(packet_words(packets));
     times::remarks(canvas, out, &remarks);
     dropped(canvas, out, &packets.drops);
-    tallies::table(canvas, out, records.family(), &records.tallies, connections);
+    tallies::table(canvas, out, records.kind(), &records.tallies, connections);
     times::slowest(canvas, out, &times::slowest_title(records.slowest.sorted().len(), "packet"), records);
 }
 
 /// What packets came to on the wire.
-pub(crate) fn packet_words(packets: &Packets) -> Vec<String> {
+pub(crate) fn packet_words(packets: &PacketFigures) -> Vec<String> {
     let mut words = Vec::new();
     if packets.gso_packets > 0 {
         words.push(format!(
@@ -63,7 +63,7 @@ pub(crate) fn packet_words(packets: &Packets) -> Vec<String> {
     words
 }
 
-fn udp(canvas: &Canvas, out: &mut String, datagrams: &Datagrams, connections: usize) {
+fn udp(canvas: &Canvas, out: &mut String, datagrams: &DatagramFigures, connections: usize) {
     let (sent, received) = (&datagrams.sent, &datagrams.received);
     let title = format!(
         "Datagrams: {} sent, {}; {} received, {}",
@@ -85,14 +85,14 @@ fn udp(canvas: &Canvas, out: &mut String, datagrams: &Datagrams, connections: us
         remarks.extend(times::held(records.n, "datagrams"));
         remarks.extend(datagram_words(datagrams, direction));
         times::remarks(canvas, out, &remarks);
-        tallies::table(canvas, out, records.family(), &records.tallies, connections);
+        tallies::table(canvas, out, records.kind(), &records.tallies, connections);
         let title = times::slowest_title(records.slowest.sorted().len(), "datagram");
         times::slowest(canvas, out, &format!("{title}, {how}"), records);
     }
 }
 
 /// What datagrams came to on the wire, where that is another number.
-pub(crate) fn datagram_words(datagrams: &Datagrams, direction: Direction) -> Option<String> {
+pub(crate) fn datagram_words(datagrams: &DatagramFigures, direction: Direction) -> Option<String> {
     let (n, segments, how, by) = match direction {
         Direction::Sent => (datagrams.sent.n, datagrams.sent_segments, "sent", "GSO"),
         Direction::Received => (datagrams.received.n, datagrams.received_segments, "received", "GRO"),

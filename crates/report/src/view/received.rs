@@ -2,17 +2,17 @@
 
 use super::{tallies, times};
 use crate::Canvas;
-use crate::receives::Receives;
+use summary::ReceiveFigures;
 
 /// The rows alone, under a blank line; nothing where nothing was received.
-pub(super) fn rows(canvas: &Canvas, out: &mut String, receives: &Receives) {
+pub(super) fn rows(canvas: &Canvas, out: &mut String, receives: &ReceiveFigures) {
     if receives.records.n > 0 {
         out.push('\n');
         times::table(canvas, out, "leg (received)", &times::lines(&receives.records));
     }
 }
 
-pub(super) fn draw(canvas: &Canvas, out: &mut String, receives: &Receives, notes: &[String], connections: usize) {
+pub(super) fn draw(canvas: &Canvas, out: &mut String, receives: &ReceiveFigures, notes: &[String], connections: usize) {
     let records = &receives.records;
     let title = format!(
         "Received: {} in {} of {}",
@@ -37,6 +37,6 @@ pub(super) fn draw(canvas: &Canvas, out: &mut String, receives: &Receives, notes
     remarks.extend(notes.iter().cloned());
     times::remarks(canvas, out, &remarks);
     times::histograms(canvas, out, "How long each leg took (time on a logarithmic axis, receives upwards)", &lines);
-    tallies::table(canvas, out, records.family(), &records.tallies, connections);
+    tallies::table(canvas, out, records.kind(), &records.tallies, connections);
     times::slowest(canvas, out, &times::slowest_title(records.slowest.sorted().len(), "receive"), records);
 }

@@ -4,10 +4,10 @@ use record::{Part, Role};
 
 use super::{tallies, times};
 use crate::Canvas;
-use crate::requests::{Requests, RoleRequests};
+use summary::{RequestFigures, RoleFigures};
 
 /// The rows alone for a screen that has little room: of the role with the most requests.
-pub(super) fn rows(canvas: &Canvas, out: &mut String, requests: &Requests) {
+pub(super) fn rows(canvas: &Canvas, out: &mut String, requests: &RequestFigures) {
     let most = Role::ALL.into_iter().map(|role| (role, requests.of(role))).max_by_key(|(_, of)| of.records.n);
     if let Some((role, of)) = most.filter(|(_, of)| of.divided() > 0) {
         out.push('\n');
@@ -15,7 +15,7 @@ pub(super) fn rows(canvas: &Canvas, out: &mut String, requests: &Requests) {
     }
 }
 
-pub(super) fn draw(canvas: &Canvas, out: &mut String, requests: &Requests, connections: usize) {
+pub(super) fn draw(canvas: &Canvas, out: &mut String, requests: &RequestFigures, connections: usize) {
     for role in Role::ALL {
         let of = requests.of(role);
         let records = &of.records;
@@ -33,13 +33,13 @@ pub(super) fn draw(canvas: &Canvas, out: &mut String, requests: &Requests, conne
             times::table(canvas, out, "part", &times::lines(records));
         }
         times::remarks(canvas, out, &notes(of));
-        tallies::table(canvas, out, records.family(), &records.tallies, connections);
+        tallies::table(canvas, out, records.kind(), &records.tallies, connections);
         let title = times::slowest_title(records.slowest.sorted().len(), "request");
         times::slowest(canvas, out, &format!("{title}, seen from the {role}"), records);
     }
 }
 
-fn notes(of: &RoleRequests) -> Vec<String> {
+fn notes(of: &RoleFigures) -> Vec<String> {
     let mut notes = Vec::new();
     if of.divided() > 0 {
         notes.push(times::meanings(&of.records));
@@ -51,7 +51,7 @@ fn notes(of: &RoleRequests) -> Vec<String> {
 }
 
 /// What tells the network from the peer's program.
-pub(crate) fn told_by(of: &RoleRequests) -> Option<String> {
+pub(crate) fn told_by(of: &RoleFigures) -> Option<String> {
     let ways = [
         (of.bases[0], "by the request's own ACK"),
         (of.bases[1], "by the least round trip of the connection, as the ACK came with the answer or late"),
@@ -68,7 +68,7 @@ pub(crate) fn told_by(of: &RoleRequests) -> Option<String> {
 }
 
 /// How many have no parts.
-pub(crate) fn undivided(of: &RoleRequests) -> Option<String> {
+pub(crate) fn undivided(of: &RoleFigures) -> Option<String> {
     (of.divided() < of.records.n).then(|| {
         format!(
             "{} not divided into parts: a stamp of theirs is missing or out of order.",

@@ -1,38 +1,38 @@
-//! The connections of any family but sends: number, bytes, where the time went, and how long it took.
+//! The connections of any kind but sends: number, bytes, where the time went, and how long it took.
 
 use record::Nanos;
 use stats::{Distribution, Quantile};
 
 use crate::Canvas;
 use crate::canvas::Ink;
-use crate::family::{Family, Place};
 use crate::table::{Align, Table};
-use crate::tally::{Tallies, Tally};
+use summary::{FlowFigures, FlowTable};
+use summary::{LegPlace, TimedKind};
 
 /// The table of the `shown` busiest, and what became of the rest.
-pub(super) fn table(canvas: &Canvas, out: &mut String, family: Family, tallies: &Tallies, shown: usize) {
+pub(super) fn table(canvas: &Canvas, out: &mut String, kind: TimedKind, tallies: &FlowTable, shown: usize) {
     let all = tallies.sorted();
     if all.is_empty() || shown == 0 {
         return;
     }
     let (wide, narrow) = (canvas.width >= 132, canvas.width < 100);
-    canvas.heading(out, &format!("{}: connections, busiest first", family.title()));
-    let things = format!("{}s", family.thing());
+    canvas.heading(out, &format!("{}: connections, busiest first", kind.title()));
+    let things = format!("{}s", kind.thing());
     let mut head = vec![
         ("local → remote", Align::Left),
         ("owner", Align::Left),
         (things.as_str(), Align::Right),
         ("bytes", Align::Right),
     ];
-    let beside = family.legs().iter().find(|leg| leg.place == Place::Beside);
+    let beside = kind.legs().iter().find(|leg| leg.place == LegPlace::Beside);
     let beside_name = beside.map(|leg| format!("{} p50", leg.name)).unwrap_or_default();
     if wide {
-        head.extend(family.counted().iter().map(|name| (*name, Align::Right)));
+        head.extend(kind.counted().iter().map(|name| (*name, Align::Right)));
         if beside.is_some() {
             head.push((&beside_name, Align::Right));
         }
     }
-    let total = family.legs()[family.total()].name;
+    let total = kind.legs()[kind.total()].name;
     let total_name = format!("{total} p50");
     head.extend([(total_name.as_str(), Align::Right), ("p99", Align::Right)]);
     if wide {
@@ -42,7 +42,7 @@ pub(super) fn table(canvas: &Canvas, out: &mut String, family: Family, tallies: 
         head.push(("mostly", Align::Left));
     }
     let mut table = Table::new(&head);
-    let mut row = |who: String, owner: String, tally: &Tally| {
+    let mut row = |who: String, owner: String, tally: &FlowFigures| {
         let time = |ns: Option<u64>| (ns.map_or_else(|| "—".into(), |ns| Nanos(ns).to_string()), None);
         let quantile = |times: &Distribution, q| time(times.quantile(q));
         let mut cells = vec![
@@ -52,7 +52,7 @@ pub(super) fn table(canvas: &Canvas, out: &mut String, family: Family, tallies: 
             (quantity::bytes(tally.bytes), None),
         ];
         if wide {
-            cells.extend(family.counted().iter().zip(tally.counts).map(|(_, n)| (quantity::count(n), None)));
+            cells.extend(kind.counted().iter().zip(tally.counts).map(|(_, n)| (quantity::count(n), None)));
             if beside.is_some() {
                 cells.push(quantile(&tally.beside, Quantile::P50));
             }
@@ -62,7 +62,7 @@ pub(super) fn table(canvas: &Canvas, out: &mut String, family: Family, tallies: 
             cells.push(time(tally.total.max()));
         }
         if !narrow {
-            cells.push((mostly(family, tally), None));
+            cells.push((mostly(kind, tally), None));
         }
         table.row(cells);
     };
@@ -79,7 +79,7 @@ pub(super) fn table(canvas: &Canvas, out: &mut String, family: Family, tallies: 
     table.draw(canvas, out);
 }
 
-fn who(tally: &Tally, wide: bool) -> String {
+fn who(tally: &FlowFigures, wide: bool) -> String {
     match tally.ends {
         Some((local, remote)) if wide => super::connections::ends(local, remote),
         // Where there is little room the local address goes: it is this host's.
@@ -89,14 +89,14 @@ fn who(tally: &Tally, wide: bool) -> String {
 }
 
 /// Whose a connection is.
-pub(crate) fn owner(tally: &Tally) -> String {
+pub(crate) fn owner(tally: &FlowFigures) -> String {
     tally.owner.map_or_else(|| "not known".into(), |owner| format!("{}[{}]", owner.comm, owner.pid))
 }
 
 /// The leg that took the largest part of the time, with its share.
-pub(crate) fn mostly(family: Family, tally: &Tally) -> String {
-    let whole = tally.time(family);
-    let most = family.parts().max_by_key(|(i, _)| (tally.sums[*i], std::cmp::Reverse(*i)));
+pub(crate) fn mostly(kind: TimedKind, tally: &FlowFigures) -> String {
+    let whole = tally.time(kind);
+    let most = kind.adding().max_by_key(|(i, _)| (tally.sums[*i], std::cmp::Reverse(*i)));
     match most {
         Some((i, leg)) if whole > 0 => {
             format!("{} {}", leg.name, quantity::percent(quantity::share(tally.sums[i], whole)))

@@ -6,9 +6,11 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::{distribution, waterfall};
 use crate::canvas::{Canvas, Ink};
-use crate::family::{Family, LegOf, Place, Timed};
-use crate::records::Records;
+use crate::colour::ink_of;
+use crate::described::Described;
 use crate::table::{Align, Table};
+use summary::TimedFigures;
+use summary::{LegPlace, TimedKind, TimedLeg};
 
 const DASH: &str = "—";
 
@@ -22,22 +24,22 @@ pub(super) struct Line<'a> {
 }
 
 /// The legs of records as rows; those of requests that none can have, as where the peer was not traced, are left out.
-pub(super) fn lines<T: Timed>(records: &Records<T>) -> Vec<Line<'_>> {
+pub(super) fn lines<T: Described>(records: &TimedFigures<T>) -> Vec<Line<'_>> {
     let whole = records.time();
-    let line = |(leg, times): (&'static LegOf, _)| Line {
+    let line = |(leg, times): (&'static TimedLeg, _)| Line {
         name: leg.name,
-        ink: leg.ink(),
+        ink: ink_of(leg),
         times,
-        whole: (leg.place == Place::Part).then_some(whole),
+        whole: (leg.place == LegPlace::Adds).then_some(whole),
     };
-    let optional = matches!(records.family(), Family::AtClient | Family::AtServer);
+    let optional = matches!(records.kind(), TimedKind::AtClient | TimedKind::AtServer);
     records.times().into_iter().map(line).filter(|l| !optional || l.times.n() > 0).collect()
 }
 
 /// What each leg is, in one sentence.
-pub(super) fn meanings<T: Timed>(records: &Records<T>) -> String {
+pub(super) fn meanings<T: Described>(records: &TimedFigures<T>) -> String {
     let there = lines(records);
-    let legs = records.family().legs().iter().filter(|leg| there.iter().any(|l| l.name == leg.name));
+    let legs = records.kind().legs().iter().filter(|leg| there.iter().any(|l| l.name == leg.name));
     let each: Vec<String> = legs.map(|leg| format!("{}: {}", leg.name, leg.meaning)).collect();
     format!("{}.", each.join("; "))
 }
@@ -98,7 +100,7 @@ pub(super) fn histograms(canvas: &Canvas, out: &mut String, title: &str, lines: 
 }
 
 /// The slowest records, each as a small waterfall with what is known of why.
-pub(super) fn slowest<T: Timed>(canvas: &Canvas, out: &mut String, title: &str, records: &Records<T>) {
+pub(super) fn slowest<T: Described>(canvas: &Canvas, out: &mut String, title: &str, records: &TimedFigures<T>) {
     let all = records.slowest.sorted();
     if all.is_empty() {
         return;
@@ -115,7 +117,7 @@ pub(super) fn slowest<T: Timed>(canvas: &Canvas, out: &mut String, title: &str, 
         waterfall::headline(canvas, out, (i, total), &what, (slow.whose.ends, record.flow()));
         let times = record.times();
         let parts: Vec<(&str, Ink, Nanos)> =
-            record.family().parts().filter_map(|(i, leg)| Some((leg.name, leg.ink(), Nanos(times[i]?)))).collect();
+            record.kind().adding().filter_map(|(i, leg)| Some((leg.name, ink_of(leg), Nanos(times[i]?)))).collect();
         waterfall(canvas, out, &parts, total);
         let figures = record.figures().into_iter().map(|(what, figure)| format!("{what} {figure}"));
         let known: Vec<String> = record.reason().into_iter().chain(figures).map(|f| f.replace(' ', "\u{a0}")).collect();

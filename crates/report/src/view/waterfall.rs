@@ -5,10 +5,11 @@ use std::net::SocketAddr;
 use record::{ConnectionId, Leg, Nanos, Send, WaitReason};
 use unicode_width::UnicodeWidthStr as _;
 
-use crate::Summary;
 use crate::canvas::{Canvas, Ink};
+use crate::colour::ink_of_send;
+use summary::TraceSummary;
 
-pub(super) fn draw(canvas: &Canvas, out: &mut String, summary: &Summary) {
+pub(super) fn draw(canvas: &Canvas, out: &mut String, summary: &TraceSummary) {
     let slowest = summary.slowest().sorted();
     if slowest.is_empty() {
         return;
@@ -68,8 +69,8 @@ fn legs(canvas: &Canvas, out: &mut String, send: &Send, total: Nanos, bar: usize
         }
         let line = format!(
             "   {} {} {}  {}",
-            canvas.paint(Ink::of(leg), &format!("{leg:<8}")),
-            canvas.paint(Ink::of(leg), &drawn),
+            canvas.paint(ink_of_send(leg), &format!("{leg:<8}")),
+            canvas.paint(ink_of_send(leg), &drawn),
             canvas.plain(&format!("{:>8}", time.to_string())),
             canvas.cut(&why, canvas.width.saturating_sub(bar + 23).max(19)),
         );

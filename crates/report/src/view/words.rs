@@ -5,56 +5,56 @@ use stats::{Distribution, Quantile};
 
 use super::others::{drops_of, words_of};
 use super::{Facts, meaning};
-use crate::family::Family;
-use crate::{Aggregate, Summary};
+use summary::TimedKind;
+use summary::{SendFigures, TraceSummary};
 
 /// Fewer acknowledged sends than this show what happened to them, and say little of what is usual.
 const FEW: u64 = 30;
 
-/// One paragraph for each family.
-pub(super) fn paragraphs(summary: &Summary, facts: &Facts) -> Vec<String> {
+/// One paragraph for each kind.
+pub(super) fn paragraphs(summary: &TraceSummary, facts: &Facts) -> Vec<String> {
     by_family(summary, facts).into_iter().map(|(_, sentences)| sentences.join(" ")).collect()
 }
 
 /// One sentence each, the most important first: all that is to say of a trace of sends alone; of several families what each comes
 /// to, and what was thrown away.
-pub(crate) fn sentences(summary: &Summary, facts: &Facts) -> Vec<String> {
+pub(crate) fn sentences(summary: &TraceSummary, facts: &Facts) -> Vec<String> {
     let mut all = by_family(summary, facts);
     if all.len() == 1 {
         return all.pop().map_or_else(Vec::new, |(_, sentences)| sentences);
     }
-    let brief = |(family, sentences): (Family, Vec<String>)| {
+    let brief = |(kind, sentences): (TimedKind, Vec<String>)| {
         let first = sentences.into_iter().next();
-        let drops = drops_of(summary, family).filter(|drops| Some(drops) != first.as_ref());
+        let drops = drops_of(summary, kind).filter(|drops| Some(drops) != first.as_ref());
         first.into_iter().chain(drops)
     };
     all.into_iter().flat_map(brief).collect()
 }
 
-/// What is to say of each family that there is. Requests tell of the whole way, so they come before its parts.
-fn by_family(summary: &Summary, facts: &Facts) -> Vec<(Family, Vec<String>)> {
-    let mut order = Family::ALL;
-    order.sort_by_key(|family| !matches!(family, Family::AtClient | Family::AtServer));
-    let mut all: Vec<_> = order.into_iter().map(|family| (family, words_of_any(summary, facts, family))).collect();
+/// What is to say of each kind that there is. Requests tell of the whole way, so they come before its parts.
+fn by_family(summary: &TraceSummary, facts: &Facts) -> Vec<(TimedKind, Vec<String>)> {
+    let mut order = TimedKind::ALL;
+    order.sort_by_key(|kind| !matches!(kind, TimedKind::AtClient | TimedKind::AtServer));
+    let mut all: Vec<_> = order.into_iter().map(|kind| (kind, words_of_any(summary, facts, kind))).collect();
     all.retain(|(_, sentences)| !sentences.is_empty());
     if all.is_empty() {
-        all.push((Family::Sends, vec![nothing(summary, facts)]));
+        all.push((TimedKind::Sends, vec![nothing(summary, facts)]));
     }
     all
 }
 
-/// What is to say of a family, one sentence each; nothing where there is none of it.
-pub(crate) fn words_of_any(summary: &Summary, facts: &Facts, family: Family) -> Vec<String> {
+/// What is to say of a kind, one sentence each; nothing where there is none of it.
+pub(crate) fn words_of_any(summary: &TraceSummary, facts: &Facts, kind: TimedKind) -> Vec<String> {
     let total = summary.total();
-    match family {
-        Family::Sends if total.leg(Leg::Total).times.n() > 0 => {
+    match kind {
+        TimedKind::Sends if total.leg(Leg::Total).times.n() > 0 => {
             let mut sentences = dominant(total, facts);
             sentences.extend(waiting(total));
             sentences.extend(exceptions(total, facts));
             sentences
         }
-        Family::Sends if total.sends > 0 => vec![nothing(summary, facts)],
-        Family::Sends => Vec::new(),
+        TimedKind::Sends if total.sends > 0 => vec![nothing(summary, facts)],
+        TimedKind::Sends => Vec::new(),
         other => words_of(summary, other),
     }
 }
@@ -63,7 +63,7 @@ fn percent(part: u128, of: u128) -> String {
     quantity::whole(quantity::percent(quantity::share(part, of)))
 }
 
-fn nothing(summary: &Summary, facts: &Facts) -> String {
+fn nothing(summary: &TraceSummary, facts: &Facts) -> String {
     let total = summary.total();
     if total.sends > 0 {
         return format!(
@@ -90,7 +90,7 @@ fn nothing(summary: &Summary, facts: &Facts) -> String {
     }
 }
 
-fn dominant(total: &Aggregate, facts: &Facts) -> Vec<String> {
+fn dominant(total: &SendFigures, facts: &Facts) -> Vec<String> {
     let n = total.leg(Leg::Total).times.n();
     let time = total.time();
     let mut parts: Vec<(Leg, u128)> = Leg::PARTS.into_iter().map(|leg| (leg, total.leg(leg).times.sum())).collect();
@@ -187,7 +187,7 @@ fn times_as_much(a: u64, b: u64) -> String {
     if ratio < 9.95 { format!("{ratio:.1}") } else { quantity::count(ratio.round() as u64) }
 }
 
-fn waiting(total: &Aggregate) -> Vec<String> {
+fn waiting(total: &SendFigures) -> Vec<String> {
     let tcp = &total.leg(Leg::Tcp).times;
     let waits = total.waits();
     let waited: u64 = waits.iter().map(|w| w.1.sends).sum();
@@ -237,7 +237,7 @@ fn waiting(total: &Aggregate) -> Vec<String> {
     out
 }
 
-fn exceptions(total: &Aggregate, facts: &Facts) -> Vec<String> {
+fn exceptions(total: &SendFigures, facts: &Facts) -> Vec<String> {
     let mut out = Vec::new();
     if total.retransmitted > 0 {
         out.push(format!("{} had to be sent again.", quantity::counted(total.retransmitted, "send")));

@@ -8,8 +8,10 @@ use record::{Event, Instant, Lost, Monotonic};
 use report::ndjson::Ndjson;
 use report::perfetto::Perfetto;
 use report::view::Facts;
-use report::{Canvas, Limits, Summary, view};
+use report::{Canvas, view};
 use store::{Provenance, Writer};
+use summary::Limits;
+use summary::TraceSummary;
 use trace::Requests;
 
 use super::lab_path::Networks;
@@ -18,7 +20,7 @@ use super::{machine, screen};
 use crate::exit::BadInput;
 
 pub struct Outputs {
-    summary: Summary,
+    summary: TraceSummary,
     lines: Option<Ndjson<Stdout>>,
     perfetto: Option<Perfetto<BufWriter<File>>>,
     run: Option<Writer>,
@@ -45,7 +47,7 @@ impl Outputs {
             )?;
         let limits = Limits { slowest: request.slowest, ..Limits::default() };
         Ok(Self {
-            summary: Summary::new(limits),
+            summary: TraceSummary::new(limits),
             lines,
             perfetto,
             run,
@@ -54,7 +56,7 @@ impl Outputs {
         })
     }
 
-    pub fn summary(&self) -> &Summary {
+    pub fn summary(&self) -> &TraceSummary {
         &self.summary
     }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use record::{Ratio, Sampling};
-use report::family::Family;
+use summary::TimedKind;
 use trace::{BackendChoice, Config, Target};
 
 use super::Args;
@@ -118,15 +118,15 @@ impl Request {
     }
 
     /// What the trace tells of.
-    pub fn families(&self) -> Vec<Family> {
-        let mut families = vec![Family::Sends];
-        families.extend(self.config.receive.then_some(Family::Receives));
+    pub fn families(&self) -> Vec<TimedKind> {
+        let mut families = vec![TimedKind::Sends];
+        families.extend(self.config.receive.then_some(TimedKind::Receives));
         if self.requests {
-            families.extend([Family::AtClient, Family::AtServer]);
+            families.extend([TimedKind::AtClient, TimedKind::AtServer]);
         }
-        families.extend(self.config.packets.then_some(Family::Packets));
+        families.extend(self.config.packets.then_some(TimedKind::Packets));
         if self.config.udp {
-            families.extend([Family::DatagramsSent, Family::DatagramsReceived]);
+            families.extend([TimedKind::DatagramsSent, TimedKind::DatagramsReceived]);
         }
         families
     }

@@ -7,9 +7,9 @@ use record::{ConnectionId, Event};
 use stats::{Distribution, Precision};
 use store::{Error, Run};
 
-use crate::family::{Family, LEGS, Timed};
 use crate::page::trace::{self, Trace};
 use crate::view;
+use summary::{LEGS, Timed, TimedKind};
 
 /// Stretches that a run is divided into, at most; half as many at least, once it has records enough.
 const STRETCHES: usize = 64;
@@ -29,8 +29,8 @@ struct Stretch {
 }
 
 impl Stretch {
-    fn new(family: Family) -> Self {
-        let legs = family.legs().iter().map(|_| Distribution::new(Precision::Fine)).collect();
+    fn new(kind: TimedKind) -> Self {
+        let legs = kind.legs().iter().map(|_| Distribution::new(Precision::Fine)).collect();
         Self { records: 0, legs, whole: 0, sums: [0; LEGS] }
     }
 
@@ -60,10 +60,10 @@ pub(super) type Times = (u64, u128);
 /// A connection, or a socket and one of its peers; the ones that were too many have none.
 pub(super) type Flow = Option<(ConnectionId, Option<SocketAddr>)>;
 
-/// One family of one run.
+/// One kind of one run.
 #[derive(Debug)]
 pub(super) struct Gathered {
-    family: Family,
+    kind: TimedKind,
     stretches: Vec<Stretch>,
     full: u64,
     /// By peer; `None` for records whose connection is not known.
@@ -73,9 +73,9 @@ pub(super) struct Gathered {
 }
 
 impl Gathered {
-    fn new(family: Family) -> Self {
-        let stretches = vec![Stretch::new(family)];
-        Self { family, stretches, full: RECORDS, peers: BTreeMap::new(), flows: HashMap::new() }
+    fn new(kind: TimedKind) -> Self {
+        let stretches = vec![Stretch::new(kind)];
+        Self { kind, stretches, full: RECORDS, peers: BTreeMap::new(), flows: HashMap::new() }
     }
 
     fn add<T: Timed>(&mut self, record: &T, peer: Option<SocketAddr>) {
@@ -88,10 +88,10 @@ impl Gathered {
                     self.stretches.push(first);
                 }
             }
-            self.stretches.push(Stretch::new(self.family));
+            self.stretches.push(Stretch::new(self.kind));
         }
         self.stretches.iter_mut().next_back().into_iter().for_each(|s| s.add(record));
-        let Ok(Some(total)) = record.time(self.family.total()) else { return };
+        let Ok(Some(total)) = record.time(self.kind.total()) else { return };
         let flow = Some((record.flow(), record.ends().map(|e| e.1)));
         let flow = if self.flows.len() < CONNECTIONS || self.flows.contains_key(&flow) { flow } else { None };
         for times in [self.peers.entry(peer.map(|p| p.ip())).or_default(), self.flows.entry(flow).or_default()] {
@@ -141,7 +141,7 @@ pub struct Side {
 /// # Errors
 /// Those of [`trace::read`].
 pub fn read(name: &str, run: &Run) -> Result<Side, Error> {
-    let mut gathered: Vec<Gathered> = Family::ALL.map(Gathered::new).into();
+    let mut gathered: Vec<Gathered> = TimedKind::ALL.map(Gathered::new).into();
     let mut ends: HashMap<ConnectionId, (SocketAddr, SocketAddr, String)> = HashMap::new();
     let trace = trace::read_with(run, &mut |event| match event {
         Event::Connection(c) => _ = ends.insert(c.id, (c.local, c.remote, c.owner.comm.to_string())),
@@ -163,18 +163,18 @@ fn add<T: Timed>(
     ends: &HashMap<ConnectionId, (SocketAddr, SocketAddr, String)>,
 ) {
     let peer = record.ends().map(|e| e.1).or_else(|| ends.get(&record.flow()).map(|e| e.1));
-    let family = record.family();
-    gathered.iter_mut().filter(|g| g.family == family).for_each(|g| g.add(record, peer));
+    let kind = record.kind();
+    gathered.iter_mut().filter(|g| g.kind == kind).for_each(|g| g.add(record, peer));
 }
 
 impl Side {
-    pub(super) fn of(&self, family: Family) -> &Gathered {
-        &self.gathered[Family::ALL.iter().position(|f| *f == family).unwrap_or(0)]
+    pub(super) fn of(&self, kind: TimedKind) -> &Gathered {
+        &self.gathered[TimedKind::ALL.iter().position(|f| *f == kind).unwrap_or(0)]
     }
 
-    /// How many records of a family have its total.
-    pub(super) fn timed(&self, family: Family) -> u64 {
-        self.of(family).n(family.total())
+    /// How many records of a kind have its total.
+    pub(super) fn timed(&self, kind: TimedKind) -> u64 {
+        self.of(kind).n(kind.total())
     }
 }
 
@@ -194,21 +194,21 @@ pub(super) fn warnings(a: &Side, b: &Side) -> Vec<String> {
     differ("sampling", view::sampling(f.sampling), view::sampling(g.sampling), unlike);
     differ("backend", f.backend.clone(), g.backend.clone(), "their stages are not taken at quite the same places");
     differ("kernel", a.kernel.clone(), b.kernel.clone(), "what a leg costs differs between kernels too");
-    for family in Family::ALL {
-        if [a, b].iter().any(|side| side.timed(family) == 0) {
+    for kind in TimedKind::ALL {
+        if [a, b].iter().any(|side| side.timed(kind) == 0) {
             continue;
         }
-        for (i, leg) in family.parts() {
+        for (i, leg) in kind.adding() {
             let Some(within) = leg.within else { continue };
-            let stamped = |side: &Side| if side.of(family).n(i) > 0 { "stamped" } else { "not stamped" }.to_owned();
-            let so = format!("it is taken together with {} where parts are compared", family.legs()[within].name);
-            differ(&format!("the {} leg of {}s", leg.name, family.thing()), stamped(a), stamped(b), &so);
+            let stamped = |side: &Side| if side.of(kind).n(i) > 0 { "stamped" } else { "not stamped" }.to_owned();
+            let so = format!("it is taken together with {} where parts are compared", kind.legs()[within].name);
+            differ(&format!("the {} leg of {}s", leg.name, kind.thing()), stamped(a), stamped(b), &so);
         }
     }
-    let one_alone: Vec<&str> = Family::ALL
+    let one_alone: Vec<&str> = TimedKind::ALL
         .into_iter()
-        .filter(|family| (a.trace.summary.n(*family) == 0) != (b.trace.summary.n(*family) == 0))
-        .map(|family| family.title())
+        .filter(|kind| (a.trace.summary.n(*kind) == 0) != (b.trace.summary.n(*kind) == 0))
+        .map(|kind| kind.title())
         .collect();
     if !one_alone.is_empty() {
         out.push(format!("Only one of the two runs has these, so they are not compared: {}.", one_alone.join(", ")));

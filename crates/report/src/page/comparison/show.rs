@@ -7,10 +7,10 @@ use record::Nanos;
 use super::verdict::{between, percent, signed};
 use super::{Compared, Comparison, Side};
 use crate::document::{Block, Document, Section, Table};
-use crate::family::Family;
 use crate::page::{curve, facts, shortest_note};
 use crate::plot::{Axis, Hue, Interval, Layer, Plot, Unit, tidy};
 use crate::{Canvas, terminal, view};
+use summary::TimedKind;
 
 /// Peers in the table.
 const PEERS: usize = 50;
@@ -22,8 +22,12 @@ pub fn text(canvas: &Canvas, comparison: &Comparison, a: &Side, b: &Side) -> Str
 
 /// The comparison as a document.
 pub fn document(c: &Comparison, a: &Side, b: &Side) -> Document {
-    let mut sections: Vec<Section> =
-        c.kinds.iter().filter(|kind| !kind.legs.is_empty()).map(|kind| section(c, kind, a, b)).collect();
+    let mut sections: Vec<Section> = c
+        .kinds
+        .iter()
+        .filter(|compared| !compared.legs.is_empty())
+        .map(|compared| section(c, compared, a, b))
+        .collect();
     sections.push(runs(a, b));
     Document {
         title: format!("{} against {}", c.names[1], c.names[0]),
@@ -34,36 +38,36 @@ pub fn document(c: &Comparison, a: &Side, b: &Side) -> Document {
     }
 }
 
-/// All of one family.
-fn section(c: &Comparison, kind: &Compared, a: &Side, b: &Side) -> Section {
-    let (family, thing) = (kind.family, kind.family.thing());
-    let mut section = Section::new(family.title());
+/// All of one kind.
+fn section(c: &Comparison, compared: &Compared, a: &Side, b: &Side) -> Section {
+    let (kind, thing) = (compared.kind, compared.kind.thing());
+    let mut section = Section::new(kind.title());
     if c.kinds.len() > 1 {
-        section.blocks.push(Block::List(kind.verdict.clone()));
+        section.blocks.push(Block::List(compared.verdict.clone()));
     }
-    let total = family.total();
-    section.plot(cdf(family, total, a, b));
-    (0..family.legs().len()).filter(|leg| *leg != total).for_each(|leg| section.plot(cdf(family, leg, a, b)));
-    section.plot(shift_plot(kind));
-    section.table(shift_table(c, kind));
+    let total = kind.total();
+    section.plot(cdf(kind, total, a, b));
+    (0..kind.legs().len()).filter(|leg| *leg != total).for_each(|leg| section.plot(cdf(kind, leg, a, b)));
+    section.plot(shift_plot(compared));
+    section.table(shift_table(c, compared));
     section.say(format!(
         "Second less first. Intervals are 95 % each, by drawing stretches of consecutive {thing}s rather than single {thing}s, since \
          neighbours are alike; where fewer than ten {thing}s lie beyond a percentile, or there are fewer than ten stretches, there \
          is none."
     ));
-    section.table(explained_table(c, kind));
+    section.table(explained_table(c, compared));
     section.say(format!(
         "The mean of the {} is the sum of the means of its legs over the {thing}s that have every stamp, so the differences of \
          the legs add up to its difference, and their shares to 100 %. A share below zero worked against it.",
-        family.legs()[total].name
+        kind.legs()[total].name
     ));
-    section.table(peer_table(c, kind));
+    section.table(peer_table(c, compared));
     section.say(format!(
         "The difference of the means divided by peer: what a peer's own {thing}s changed, weighted with its share of the {thing}s, \
          and what its share changed (Kitagawa 1955). All parts add up to the difference."
     ));
-    if kind.connections.len() > 1 {
-        section.table(connection_table(c, kind));
+    if compared.connections.len() > 1 {
+        section.table(connection_table(c, compared));
         section.say(format!(
             "What each connection of {} took beyond the mean of {}, over all {thing}s of {}: the parts of all connections add up to \
              the difference.",
@@ -78,11 +82,8 @@ fn runs(a: &Side, b: &Side) -> Section {
     for side in [a, b] {
         let (f, summary) = (&side.trace.facts, &side.trace.summary);
         let mut rows = vec![("target", f.target.clone()), ("length", f.lasted.to_string())];
-        let there = Family::ALL.into_iter().filter(|family| *family == Family::Sends || summary.n(*family) > 0);
-        rows.push((
-            "records",
-            there.map(|family| view::counted(family, summary.n(family))).collect::<Vec<_>>().join(", "),
-        ));
+        let there = TimedKind::ALL.into_iter().filter(|kind| *kind == TimedKind::Sends || summary.n(*kind) > 0);
+        rows.push(("records", there.map(|kind| view::counted(kind, summary.n(kind))).collect::<Vec<_>>().join(", ")));
         rows.extend([
             ("connections", quantity::count(summary.connection_count())),
             ("sampling", view::sampling(f.sampling)),
@@ -96,30 +97,30 @@ fn runs(a: &Side, b: &Side) -> Section {
     runs
 }
 
-fn cdf(family: Family, leg: usize, a: &Side, b: &Side) -> Option<Plot> {
-    let (of, thing) = (&family.legs()[leg], family.thing());
+fn cdf(kind: TimedKind, leg: usize, a: &Side, b: &Side) -> Option<Plot> {
+    let (of, thing) = (&kind.legs()[leg], kind.thing());
     let line = |side: &Side, hue: u8, dashed: bool| {
-        let times = side.trace.summary.times(family)[leg].1;
+        let times = side.trace.summary.times(kind)[leg].1;
         let name = format!("{}, n = {}", side.name, quantity::count(times.n()));
         Layer::Line { name, hue: Hue(hue), points: curve(times), step: true, dashed }
     };
-    let note = if leg == family.total() {
+    let note = if leg == kind.total() {
         String::new()
     } else {
         format!(" {}s without it are in neither curve.", crate::page::trace::capital(thing))
     };
-    let id = match family {
-        Family::Sends => format!("cdf-{}", of.name),
-        _ => format!("{}-cdf-{}", family.key(), of.name),
+    let id = match kind {
+        TimedKind::Sends => format!("cdf-{}", of.name),
+        _ => format!("{}-cdf-{}", kind.key(), of.name),
     };
     Plot::new(
         &id,
         format!("{}: {}", of.name, of.meaning),
         format!(
             "The share of {thing}s that took no longer than this; n = {} and {}.{note}{}",
-            quantity::count(a.of(family).n(leg)),
-            quantity::counted(b.of(family).n(leg), thing),
-            shortest_note([a, b].into_iter().map(|side| side.trace.summary.times(family)[leg].1))
+            quantity::count(a.of(kind).n(leg)),
+            quantity::counted(b.of(kind).n(leg), thing),
+            shortest_note([a, b].into_iter().map(|side| side.trace.summary.times(kind)[leg].1))
         ),
         (
             Axis::log("time (logarithmic)", Unit::Time),
@@ -129,9 +130,9 @@ fn cdf(family: Family, leg: usize, a: &Side, b: &Side) -> Option<Plot> {
     )
 }
 
-fn shift_plot(kind: &Compared) -> Option<Plot> {
+fn shift_plot(compared: &Compared) -> Option<Plot> {
     let (mut names, mut items) = (Vec::new(), Vec::new());
-    for leg in &kind.legs {
+    for leg in &compared.legs {
         for m in &leg.moved {
             let Some(shift) = m.figures.shift else { continue };
             let label = format!(
@@ -153,17 +154,17 @@ fn shift_plot(kind: &Compared) -> Option<Plot> {
             names.push(format!("{} {}", leg.leg, m.quantile));
         }
     }
-    let id = match kind.family {
-        Family::Sends => "shifts".to_owned(),
-        family => format!("{}-shifts", family.key()),
+    let id = match compared.kind {
+        TimedKind::Sends => "shifts".to_owned(),
+        kind => format!("{}-shifts", kind.key()),
     };
     Plot::new(
         &id,
         "Shift of each percentile",
         format!(
             "Second less first with 95 % intervals; n = {} and {}.",
-            quantity::count(kind.n[0]),
-            quantity::counted(kind.n[1], kind.family.thing())
+            quantity::count(compared.n[0]),
+            quantity::counted(compared.n[1], compared.kind.thing())
         ),
         (Axis::linear("shift", Unit::Time), Axis::names("", names)),
         vec![
@@ -173,13 +174,13 @@ fn shift_plot(kind: &Compared) -> Option<Plot> {
     )
 }
 
-fn shift_table(c: &Comparison, kind: &Compared) -> Table {
+fn shift_table(c: &Comparison, compared: &Compared) -> Table {
     let [first, second] = &c.names;
     let mut table = Table::new(
         "How far each leg moved",
         &["leg", "n", "percentile", first, second, "shift", "95 % interval", "seen", "smallest that could be seen"],
     );
-    for leg in &kind.legs {
+    for leg in &compared.legs {
         for m in &leg.moved {
             let f = m.figures;
             table.rows.push(vec![
@@ -198,7 +199,7 @@ fn shift_table(c: &Comparison, kind: &Compared) -> Table {
     table
 }
 
-fn explained_table(c: &Comparison, kind: &Compared) -> Table {
+fn explained_table(c: &Comparison, compared: &Compared) -> Table {
     let [first, second] = &c.names;
     let (first, second) = (format!("mean in {first}"), format!("mean in {second}"));
     let mut table =
@@ -213,12 +214,12 @@ fn explained_table(c: &Comparison, kind: &Compared) -> Table {
             share.map_or_else(|| "—".into(), percent),
         ]);
     };
-    kind.explained.iter().for_each(|e| put(e, e.share));
-    kind.total.iter().for_each(|e| put(e, kind.explained.iter().map(|e| e.share).sum()));
+    compared.explained.iter().for_each(|e| put(e, e.share));
+    compared.total.iter().for_each(|e| put(e, compared.explained.iter().map(|e| e.share).sum()));
     table
 }
 
-fn peer_table(c: &Comparison, kind: &Compared) -> Table {
+fn peer_table(c: &Comparison, compared: &Compared) -> Table {
     let [first, second] = &c.names;
     let head = [
         "peer".to_owned(),
@@ -226,11 +227,11 @@ fn peer_table(c: &Comparison, kind: &Compared) -> Table {
         format!("n in {second}"),
         format!("mean in {first}"),
         format!("mean in {second}"),
-        format!("its own {}s", kind.family.thing()),
-        format!("its share of the {}s", kind.family.thing()),
+        format!("its own {}s", compared.kind.thing()),
+        format!("its share of the {}s", compared.kind.thing()),
         "share of the difference".into(),
     ];
-    let title = match kind.peers.len() {
+    let title = match compared.peers.len() {
         n if n > PEERS => {
             format!("Where it sits: the {PEERS} peers with the largest parts, of {}", quantity::count(n as u64))
         }
@@ -238,7 +239,7 @@ fn peer_table(c: &Comparison, kind: &Compared) -> Table {
     };
     let mut table = Table { title, head: head.into(), rows: Vec::new() };
     let mean = |m: Option<f64>| m.map_or_else(|| "—".into(), |ns| Nanos(ns as u64).to_string());
-    for p in kind.peers.iter().take(PEERS) {
+    for p in compared.peers.iter().take(PEERS) {
         table.rows.push(vec![
             p.peer.map_or_else(|| "not known".into(), |p| p.to_string()),
             quantity::count(p.n[0]),
@@ -253,11 +254,11 @@ fn peer_table(c: &Comparison, kind: &Compared) -> Table {
     table
 }
 
-fn connection_table(c: &Comparison, kind: &Compared) -> Table {
+fn connection_table(c: &Comparison, compared: &Compared) -> Table {
     let head = ["connection", "program", "n", "mean", "part of the difference", "share of the difference"];
     let mut table = Table::new(format!("Where it sits: connections of {} with the largest parts", c.names[1]), &head);
     let end = |end: Option<SocketAddr>| end.map_or_else(|| "not known".to_owned(), |end| end.to_string());
-    for one in &kind.connections {
+    for one in &compared.connections {
         table.rows.push(vec![
             match one.local {
                 Some(local) => format!("{local} → {}", end(one.remote)),

@@ -4,8 +4,8 @@ use record::Nanos;
 use stats::Estimate;
 
 use super::{Compared, Moved};
-use crate::family::Family;
 use crate::view;
+use summary::TimedKind;
 
 /// A time with its sign.
 pub(super) fn signed(ns: f64) -> String {
@@ -24,23 +24,24 @@ pub(super) fn percent(share: f64) -> String {
     format!("{sign}{:.digits$} %", p.abs())
 }
 
-/// All of the first family, and of the others what they come to. Requests tell of the whole way, so they come first.
+/// All of the first kind, and of the others what they come to. Requests tell of the whole way, so they come first.
 pub(super) fn overall(kinds: &[Compared]) -> Vec<String> {
     let mut order: Vec<&Compared> = kinds.iter().collect();
-    order.sort_by_key(|c| !matches!(c.family, Family::AtClient | Family::AtServer));
+    order.sort_by_key(|c| !matches!(c.kind, TimedKind::AtClient | TimedKind::AtServer));
     let Some((first, rest)) = order.split_first() else { return Vec::new() };
     let mut said = first.verdict.clone();
-    let tells = |kind: &&&Compared| kind.legs.iter().any(|leg| leg.moved.iter().any(|m| m.figures.shift.is_some()));
-    for kind in rest.iter().filter(tells) {
+    let tells =
+        |compared: &&&Compared| compared.legs.iter().any(|leg| leg.moved.iter().any(|m| m.figures.shift.is_some()));
+    for compared in rest.iter().filter(tells) {
         // That they moved, and which leg it was; or that they did not.
-        said.extend(kind.verdict.iter().take(if moved(kind).is_some() { 2 } else { 1 }).cloned());
+        said.extend(compared.verdict.iter().take(if moved(compared).is_some() { 2 } else { 1 }).cloned());
     }
     said
 }
 
 /// The median speaks for the run; where it did not move, the quantile that did most does.
 fn moved(c: &Compared) -> Option<&Moved> {
-    let total = c.legs.iter().find(|l| l.leg == c.family.legs()[c.family.total()].name)?;
+    let total = c.legs.iter().find(|l| l.leg == c.kind.legs()[c.kind.total()].name)?;
     let seen: Vec<&Moved> = total.moved.iter().filter(|m| m.seen).collect();
     let relative = |m: &&&Moved| {
         let f = m.figures;
@@ -52,10 +53,10 @@ fn moved(c: &Compared) -> Option<&Moved> {
 
 /// One sentence each, the most important first.
 pub(super) fn of(c: &Compared, [first, second]: [&String; 2]) -> Vec<String> {
-    let (family, thing) = (c.family, c.family.thing());
-    let meaning = family.legs()[family.total()].meaning;
-    let counted = |n: u64| view::counted(family, n);
-    let total = c.legs.iter().find(|l| l.leg == family.legs()[family.total()].name);
+    let (kind, thing) = (c.kind, c.kind.thing());
+    let meaning = kind.legs()[kind.total()].meaning;
+    let counted = |n: u64| view::counted(kind, n);
+    let total = c.legs.iter().find(|l| l.leg == kind.legs()[kind.total()].name);
     let Some(total) = total.filter(|l| l.n.iter().all(|n| *n > 0)) else {
         return vec![format!(
             "There is nothing to compare: of {} of {first} and {} of {second} it is known how long they took.",
@@ -145,9 +146,9 @@ fn place(c: &Compared, second: &str) -> Option<String> {
         format!("All of it sits in one peer, {name}")
     } else {
         let how = if most.slower_ns.abs() >= most.mix_ns.abs() {
-            format!("whose own {}s changed", c.family.thing())
+            format!("whose own {}s changed", c.kind.thing())
         } else {
-            format!("which has another share of the {}s", c.family.thing())
+            format!("which has another share of the {}s", c.kind.thing())
         };
         format!(
             "{} of it sits in {name}, {how}; of {}",

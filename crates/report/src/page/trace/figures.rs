@@ -1,16 +1,19 @@
-//! What is drawn and tabled of any family.
+//! What is drawn and tabled of any kind.
 
 use record::{DropReason, Instant, Monotonic, Nanos};
 use stats::{Distribution, Quantile};
 
 use super::{CONNECTIONS, capital, id, n_of};
+use crate::colour::hue_of;
+use crate::described::Described;
 use crate::document::Table;
-use crate::family::{Family, LEGS, LegOf, Place, Timed};
 use crate::page::{SHORTEST, curve, shortest_note};
 use crate::plot::{Axis, Boxed, Hue, Layer, Plot, Span, Unit, tidy};
-use crate::records::Records;
-use crate::whose::Whose;
-use crate::{Summary, view};
+use crate::view;
+use summary::Attribution;
+use summary::TimedFigures;
+use summary::TraceSummary;
+use summary::{LEGS, LegPlace, TimedKind, TimedLeg};
 
 /// Connections whose shares are drawn.
 const SHARES: usize = 10;
@@ -20,25 +23,25 @@ pub(super) fn time(ns: Option<u64>) -> String {
 }
 
 /// The legs that any record has.
-fn there(summary: &Summary, family: Family) -> Vec<(&'static LegOf, &Distribution)> {
-    summary.times(family).into_iter().filter(|(_, times)| times.n() > 0).collect()
+fn there(summary: &TraceSummary, kind: TimedKind) -> Vec<(&'static TimedLeg, &Distribution)> {
+    summary.times(kind).into_iter().filter(|(_, times)| times.n() > 0).collect()
 }
 
 /// All time of all parts, nanoseconds.
-fn whole(summary: &Summary, family: Family) -> u128 {
-    summary.times(family).iter().filter(|(leg, _)| leg.place == Place::Part).map(|(_, times)| times.sum()).sum()
+fn whole(summary: &TraceSummary, kind: TimedKind) -> u128 {
+    summary.times(kind).iter().filter(|(leg, _)| leg.place == LegPlace::Adds).map(|(_, times)| times.sum()).sum()
 }
 
-pub(super) fn leg_table(summary: &Summary, family: Family) -> Table {
+pub(super) fn leg_table(summary: &TraceSummary, kind: TimedKind) -> Table {
     let mut table =
         Table::new("Time by leg", &["leg", "n", "min", "p50", "p90", "p99", "p99.9", "max", "share of the time"]);
-    let whole = whole(summary, family);
-    for (leg, times) in there(summary, family) {
+    let whole = whole(summary, kind);
+    for (leg, times) in there(summary, kind) {
         let mut row = vec![leg.name.to_owned(), quantity::count(times.n()), time(times.min())];
         row.extend(Quantile::SHOWN.map(|q| time(times.quantile(q))));
         row.push(time(times.max()));
         row.push(match leg.place {
-            Place::Part => quantity::percent(quantity::share(times.sum(), whole)),
+            LegPlace::Adds => quantity::percent(quantity::share(times.sum(), whole)),
             _ => String::new(),
         });
         table.rows.push(row);
@@ -47,26 +50,26 @@ pub(super) fn leg_table(summary: &Summary, family: Family) -> Table {
 }
 
 /// What each leg is, in one sentence.
-pub(super) fn meanings(summary: &Summary, family: Family) -> String {
+pub(super) fn meanings(summary: &TraceSummary, kind: TimedKind) -> String {
     let each: Vec<String> =
-        there(summary, family).iter().map(|(leg, _)| format!("{}: {}", leg.name, leg.meaning)).collect();
+        there(summary, kind).iter().map(|(leg, _)| format!("{}: {}", leg.name, leg.meaning)).collect();
     if each.is_empty() { "No leg has the stamps at both of its ends.".into() } else { format!("{}.", each.join("; ")) }
 }
 
-pub(super) fn cdf(summary: &Summary, family: Family) -> Option<Plot> {
-    let layers = there(summary, family).into_iter().map(|(leg, times)| {
+pub(super) fn cdf(summary: &TraceSummary, kind: TimedKind) -> Option<Plot> {
+    let layers = there(summary, kind).into_iter().map(|(leg, times)| {
         let (name, points) = (format!("{}, n = {}", leg.name, quantity::count(times.n())), curve(times));
-        Layer::Line { name, hue: leg.hue, points, step: true, dashed: leg.place != Place::Part }
+        Layer::Line { name, hue: hue_of(leg), points, step: true, dashed: leg.place != LegPlace::Adds }
     });
-    let thing = family.thing();
+    let thing = kind.thing();
     Plot::new(
-        &id(family, "cdf"),
+        &id(kind, "cdf"),
         "How long each leg took",
         format!(
             "The share of {thing}s whose leg took no longer than this; {}. Times are within 0.1 %; a curve has a few hundred \
              points, more of them in its tail.{}",
-            n_of(summary.n(family), family),
-            shortest_note(there(summary, family).into_iter().map(|(_, times)| times))
+            n_of(summary.n(kind), kind),
+            shortest_note(there(summary, kind).into_iter().map(|(_, times)| times))
         ),
         (
             Axis::log("time (logarithmic)", Unit::Time),
@@ -76,8 +79,8 @@ pub(super) fn cdf(summary: &Summary, family: Family) -> Option<Plot> {
     )
 }
 
-pub(super) fn boxes(summary: &Summary, family: Family) -> Option<Plot> {
-    let legs: Vec<_> = there(summary, family).into_iter().filter(|(_, times)| times.n() >= 10).collect();
+pub(super) fn boxes(summary: &TraceSummary, kind: TimedKind) -> Option<Plot> {
+    let legs: Vec<_> = there(summary, kind).into_iter().filter(|(_, times)| times.n() >= 10).collect();
     let layers = (0u32..)
         .zip(&legs)
         .filter_map(|(i, (leg, times))| {
@@ -94,16 +97,16 @@ pub(super) fn boxes(summary: &Summary, family: Family) -> Option<Plot> {
                 quantity::count(times.n())
             );
             let items = vec![Boxed { at: f64::from(i), figures, label }];
-            Some(Layer::Boxes { name: String::new(), hue: leg.hue, items })
+            Some(Layer::Boxes { name: String::new(), hue: hue_of(leg), items })
         })
         .collect();
     let names = legs.iter().map(|(leg, times)| format!("{} (n = {})", leg.name, quantity::count(times.n()))).collect();
     Plot::new(
-        &id(family, "boxes"),
+        &id(kind, "boxes"),
         "Spread of each leg",
         format!(
             "Box: the middle half of the {}s, its line their median; whiskers: p10 and p90. n stands with each name.{}",
-            family.thing(),
+            kind.thing(),
             shortest_note(legs.iter().map(|(_, times)| *times))
         ),
         (Axis::log("time (logarithmic)", Unit::Time), Axis::names("", names)),
@@ -118,16 +121,16 @@ struct Divided {
     sums: [u128; LEGS],
 }
 
-fn divided(summary: &Summary, family: Family) -> Vec<Divided> {
-    let mut all = Divided { name: "all".into(), n: summary.n(family), sums: [0; LEGS] };
-    for (sum, (_, times)) in all.sums.iter_mut().zip(summary.times(family)) {
+fn divided(summary: &TraceSummary, kind: TimedKind) -> Vec<Divided> {
+    let mut all = Divided { name: "all".into(), n: summary.n(kind), sums: [0; LEGS] };
+    for (sum, (_, times)) in all.sums.iter_mut().zip(summary.times(kind)) {
         *sum = times.sum();
     }
     let name = |ends: Option<(std::net::SocketAddr, std::net::SocketAddr)>, flow| {
         ends.map_or_else(|| format!("connection {flow}"), |(local, remote)| format!(":{} → {remote}", local.port()))
     };
     let mut rows = vec![all];
-    match summary.tallies(family) {
+    match summary.tallies(kind) {
         Some(tallies) => rows.extend(tallies.sorted().into_iter().take(SHARES).map(|tally| Divided {
             name: name(tally.ends, tally.flow),
             n: tally.n,
@@ -153,14 +156,14 @@ fn divided(summary: &Summary, family: Family) -> Vec<Divided> {
 }
 
 /// Which part took which share of the time, of all and of the busiest connections.
-pub(super) fn shares(summary: &Summary, family: Family) -> Option<Plot> {
-    let mut rows = divided(summary, family);
-    let whole = |row: &Divided| family.parts().map(|(i, _)| row.sums[i]).sum::<u128>();
+pub(super) fn shares(summary: &TraceSummary, kind: TimedKind) -> Option<Plot> {
+    let mut rows = divided(summary, kind);
+    let whole = |row: &Divided| kind.adding().map(|(i, _)| row.sums[i]).sum::<u128>();
     rows.retain(|row| whole(row) > 0);
-    let layers = family.parts().map(|(part, leg)| {
+    let layers = kind.adding().map(|(part, leg)| {
         let items = (0u32..).zip(&rows).filter(|(_, row)| row.sums[part] > 0).map(|(at, row)| {
             let of = whole(row) as f64;
-            let before: u128 = family.parts().take_while(|(i, _)| *i < part).map(|(i, _)| row.sums[i]).sum();
+            let before: u128 = kind.adding().take_while(|(i, _)| *i < part).map(|(i, _)| row.sums[i]).sum();
             let [from, to] = [before, before + row.sums[part]].map(|t| tidy(t as f64 / of));
             let label = format!(
                 "{}: {} of the time of {}, n = {}",
@@ -171,10 +174,10 @@ pub(super) fn shares(summary: &Summary, family: Family) -> Option<Plot> {
             );
             Span { at: f64::from(at), from, to, label }
         });
-        Layer::Spans { name: leg.name.into(), hue: leg.hue, items: items.collect() }
+        Layer::Spans { name: leg.name.into(), hue: hue_of(leg), items: items.collect() }
     });
     let mut table = Table::new("Shares of the time", &["connection", "n"]);
-    let named: Vec<_> = family.parts().filter(|(i, _)| rows.iter().any(|row| row.sums[*i] > 0)).collect();
+    let named: Vec<_> = kind.adding().filter(|(i, _)| rows.iter().any(|row| row.sums[*i] > 0)).collect();
     table.head.extend(named.iter().map(|(_, leg)| leg.name.to_owned()));
     for row in &rows {
         let mut cells = vec![row.name.clone(), quantity::count(row.n)];
@@ -184,12 +187,12 @@ pub(super) fn shares(summary: &Summary, family: Family) -> Option<Plot> {
     }
     let which = if rows.len() > 1 { " All together, and the busiest connections." } else { "" };
     Plot::new(
-        &id(family, "shares"),
+        &id(kind, "shares"),
         "Where the time went",
         format!(
             "Each part's share of the time of all {}s together; {}.{which}",
-            family.thing(),
-            n_of(summary.n(family), family)
+            kind.thing(),
+            n_of(summary.n(kind), kind)
         ),
         (
             Axis::linear("share of the time", Unit::Share).reaching(0.0).reaching(1.0),
@@ -204,32 +207,31 @@ pub(super) fn shares(summary: &Summary, family: Family) -> Option<Plot> {
 pub(super) struct Slowest<T> {
     pub total: Nanos,
     pub record: T,
-    pub whose: Whose,
+    pub whose: Attribution,
 }
 
-pub(super) fn slowest<T: Timed>(records: &Records<T>) -> Option<Plot> {
+pub(super) fn slowest<T: Described>(records: &TimedFigures<T>) -> Option<Plot> {
     let all = records.slowest.sorted().into_iter();
     let all: Vec<_> = all.map(|(total, s)| Slowest { total, record: s.record.clone(), whose: s.whose }).collect();
-    waterfalls(records.family(), &all, records.first, records.total().n())
+    waterfalls(records.kind(), &all, records.first, records.total().n())
 }
 
 /// The slowest as waterfalls: each leg after the one before it, with what is known of why. `n` are those that have a total.
-pub(super) fn waterfalls<T: Timed>(
-    family: Family,
+pub(super) fn waterfalls<T: Described>(
+    kind: TimedKind,
     slowest: &[Slowest<T>],
     first: Option<Instant<Monotonic>>,
     n: u64,
 ) -> Option<Plot> {
-    let thing = family.thing();
-    let total = &family.legs()[family.total()];
-    let parts: Vec<_> =
-        family.parts().filter(|(i, _)| slowest.iter().any(|s| s.record.times()[*i].is_some())).collect();
+    let thing = kind.thing();
+    let total = &kind.legs()[kind.total()];
+    let parts: Vec<_> = kind.adding().filter(|(i, _)| slowest.iter().any(|s| s.record.times()[*i].is_some())).collect();
     let reasons = slowest.iter().any(|s| s.record.reason().is_some());
     let figures = slowest.first().map(|s| s.record.figures()).unwrap_or_default();
     let mut head = vec!["#", total.name];
     head.extend(parts.iter().map(|(_, leg)| leg.name));
     if reasons {
-        head.push(if family == Family::Sends { "waited for" } else { "why" });
+        head.push(if kind == TimedKind::Sends { "waited for" } else { "why" });
     }
     head.extend(["bytes", "at", "program", "connection"]);
     head.extend(figures.iter().map(|f| f.0));
@@ -249,9 +251,9 @@ pub(super) fn waterfalls<T: Timed>(
         for ((part, leg), spans) in parts.iter().zip(&mut spans) {
             let Some(took) = times[*part].map(Nanos) else { continue };
             // Of a send the reason is what it waited for in TCP; of anything else it is that of the whole.
-            let why = why.as_ref().filter(|_| family != Family::Sends || *part == 0);
-            let why = why.map_or_else(String::new, |why| match family {
-                Family::Sends => format!(", waited for: {why}"),
+            let why = why.as_ref().filter(|_| kind != TimedKind::Sends || *part == 0);
+            let why = why.map_or_else(String::new, |why| match kind {
+                TimedKind::Sends => format!(", waited for: {why}"),
                 _ => format!(" ({why})"),
             });
             let label = format!("{}: {took}{why}\n{ends}, {}", leg.name, quantity::bytes(record.bytes()));
@@ -270,10 +272,10 @@ pub(super) fn waterfalls<T: Timed>(
     let layers = parts
         .iter()
         .zip(spans)
-        .map(|((_, leg), items)| Layer::Spans { name: leg.name.into(), hue: leg.hue, items })
+        .map(|((_, leg), items)| Layer::Spans { name: leg.name.into(), hue: hue_of(leg), items })
         .collect();
     Plot::new(
-        &id(family, "waterfalls"),
+        &id(kind, "waterfalls"),
         format!("Where the slowest {thing}s lost their time"),
         format!(
             "The {} that took longest {}, of n = {}; each leg after the one before it.",
@@ -287,36 +289,36 @@ pub(super) fn waterfalls<T: Timed>(
     .map(|p| p.with_table(table))
 }
 
-pub(super) fn connection_table(summary: &Summary, family: Family) -> Table {
-    let Some(tallies) = summary.tallies(family) else { return Table::default() };
+pub(super) fn connection_table(summary: &TraceSummary, kind: TimedKind) -> Table {
+    let Some(tallies) = summary.tallies(kind) else { return Table::default() };
     let all = tallies.sorted();
     let folded = tallies.others().map_or(0, |(_, n)| n);
     let left = folded + all.len().saturating_sub(CONNECTIONS) as u64;
-    let what = match family {
-        Family::DatagramsSent | Family::DatagramsReceived => "sockets' peers",
+    let what = match kind {
+        TimedKind::DatagramsSent | TimedKind::DatagramsReceived => "sockets' peers",
         _ => "connections",
     };
     let title = match left {
         0 => format!("{}, busiest first", capital(what)),
         left => format!("The {CONNECTIONS} busiest {what}; {} are not listed", quantity::count(left)),
     };
-    let total = family.legs()[family.total()].name;
-    let things = format!("{}s", family.thing());
-    let beside = family.legs().iter().find(|leg| leg.place == Place::Beside);
+    let total = kind.legs()[kind.total()].name;
+    let things = format!("{}s", kind.thing());
+    let beside = kind.legs().iter().find(|leg| leg.place == LegPlace::Beside);
     let mut head: Vec<String> = ["local → remote", "program", &things, "bytes"].map(String::from).into();
-    head.extend(family.counted().iter().map(|c| (*c).to_owned()));
+    head.extend(kind.counted().iter().map(|c| (*c).to_owned()));
     head.extend(beside.iter().flat_map(|leg| ["p50", "p99"].map(|q| format!("{} {q}", leg.name))));
     head.extend([format!("{total} p50"), format!("{total} p99"), "max".into(), "mostly".into()]);
     let mut table = Table { title, head, rows: Vec::new() };
     for tally in all.into_iter().take(CONNECTIONS) {
         let ends = tally.ends.map_or_else(|| format!("connection {}", tally.flow), |(l, r)| format!("{l} → {r}"));
         let mut row = vec![ends, view::owner(tally), quantity::count(tally.n), quantity::bytes(tally.bytes)];
-        row.extend(family.counted().iter().zip(tally.counts).map(|(_, n)| quantity::count(n)));
+        row.extend(kind.counted().iter().zip(tally.counts).map(|(_, n)| quantity::count(n)));
         if beside.is_some() {
             row.extend([Quantile::P50, Quantile::P99].map(|q| time(tally.beside.quantile(q))));
         }
         row.extend([Quantile::P50, Quantile::P99].map(|q| time(tally.total.quantile(q))));
-        row.extend([time(tally.total.max()), view::mostly(family, tally)]);
+        row.extend([time(tally.total.max()), view::mostly(kind, tally)]);
         table.rows.push(row);
     }
     table

@@ -9,9 +9,9 @@ use store::{Error, Run, SamplingMethod, State};
 
 use super::{command, facts};
 use crate::document::{Block, Document, Section, Table};
-use crate::family::{Family, Timed};
 use crate::view::{self, Facts};
-use crate::{Limits, Summary};
+use summary::{Limits, TraceSummary};
+use summary::{Timed, TimedKind};
 use timeline::Timeline;
 
 /// Connections in a table.
@@ -23,7 +23,7 @@ const WATERFALLS: usize = 20;
 #[derive(Debug)]
 pub struct Trace {
     /// The figures.
-    pub summary: Summary,
+    pub summary: TraceSummary,
     /// What stands beside them.
     pub facts: Facts,
     /// What has to be known before they are believed.
@@ -57,7 +57,7 @@ pub(crate) fn incomplete(run: &Run, result: Result<(), Error>, warnings: &mut Ve
 
 /// What is gathered while a run is read.
 struct Gathering<'a> {
-    summary: Summary,
+    summary: TraceSummary,
     timelines: Vec<Timeline>,
     last: u64,
     each: &'a mut dyn FnMut(&Event),
@@ -79,9 +79,9 @@ impl Gathering<'_> {
     }
 
     fn timed<T: Timed>(&mut self, record: &T) {
-        let at = Family::ALL.iter().position(|f| *f == record.family()).unwrap_or(0);
+        let at = TimedKind::ALL.iter().position(|f| *f == record.kind()).unwrap_or(0);
         self.timelines[at].add(record);
-        if let (Some(began), Ok(Some(took))) = (record.began(), record.time(record.family().total())) {
+        if let (Some(began), Ok(Some(took))) = (record.began(), record.time(record.kind().total())) {
             self.last = self.last.max(began.after(took).as_nanos());
         }
     }
@@ -100,8 +100,8 @@ pub(crate) fn read_with(run: &Run, each: &mut dyn FnMut(&Event)) -> Result<Trace
     let limits = Limits { connections: 2_000, slowest: WATERFALLS };
     let p = run.provenance();
     let mut warnings = Vec::new();
-    let timelines = Family::ALL.map(|family| Timeline::new(family, p.start_ns)).into();
-    let mut all = Gathering { summary: Summary::new(limits), timelines, last: p.start_ns, each };
+    let timelines = TimedKind::ALL.map(|kind| Timeline::new(kind, p.start_ns)).into();
+    let mut all = Gathering { summary: TraceSummary::new(limits), timelines, last: p.start_ns, each };
     if run.state() == State::Unfinished {
         warnings.push(
             "This run was never finished: it is still being written, or its writer was killed. What was lost, and what share \
@@ -173,10 +173,10 @@ fn copied_in_part(told: store::Rows, found: store::Rows) -> Option<String> {
 pub fn document(name: &str, run: &Run) -> Result<Document, Error> {
     let trace = read(run)?;
     let Trace { summary, facts, warnings, timelines } = &trace;
-    let what: Vec<String> = Family::ALL
+    let what: Vec<String> = TimedKind::ALL
         .into_iter()
-        .filter(|&family| family == Family::Sends || summary.n(family) > 0)
-        .map(|family| view::counted(family, summary.n(family)))
+        .filter(|&kind| kind == TimedKind::Sends || summary.n(kind) > 0)
+        .map(|kind| view::counted(kind, summary.n(kind)))
         .collect();
     let about = format!(
         "A trace of {} over {}: {} on {}, {}, by {}.",
@@ -188,7 +188,7 @@ pub fn document(name: &str, run: &Run) -> Result<Document, Error> {
         facts.backend
     );
     let mut sections: Vec<Section> =
-        Family::ALL.iter().zip(timelines).map(|(family, timeline)| section(&trace, *family, timeline)).collect();
+        TimedKind::ALL.iter().zip(timelines).map(|(kind, timeline)| section(&trace, *kind, timeline)).collect();
     sections.push(drops(summary));
     let mut lost = Section::new("What was not seen");
     losses(&mut lost, run.lost(), facts);
@@ -198,44 +198,44 @@ pub fn document(name: &str, run: &Run) -> Result<Document, Error> {
     Ok(Document { title: format!("Trace {name}"), about, verdict, warnings: warnings.clone(), sections })
 }
 
-/// All that is said of one family.
-fn section(trace: &Trace, family: Family, timeline: &Timeline) -> Section {
+/// All that is said of one kind.
+fn section(trace: &Trace, kind: TimedKind, timeline: &Timeline) -> Section {
     let (summary, facts) = (&trace.summary, &trace.facts);
-    let mut section = Section::new(family.title());
-    if summary.n(family) == 0 {
+    let mut section = Section::new(kind.title());
+    if summary.n(kind) == 0 {
         return section;
     }
-    if Family::ALL.into_iter().any(|other| other != family && summary.n(other) > 0) {
+    if TimedKind::ALL.into_iter().any(|other| other != kind && summary.n(other) > 0) {
         // The verdict says only what each of several families comes to.
-        section.say(view::words_of_any(summary, facts, family).join(" "));
+        section.say(view::words_of_any(summary, facts, kind).join(" "));
     }
-    section.plot(figures::cdf(summary, family));
-    section.plot(figures::boxes(summary, family));
-    section.table(figures::leg_table(summary, family));
-    section.say(figures::meanings(summary, family));
-    section.plot(figures::shares(summary, family));
-    if family == Family::Sends {
+    section.plot(figures::cdf(summary, kind));
+    section.plot(figures::boxes(summary, kind));
+    section.table(figures::leg_table(summary, kind));
+    section.say(figures::meanings(summary, kind));
+    section.plot(figures::shares(summary, kind));
+    if kind == TimedKind::Sends {
         section.plot(sends::waits(summary));
     }
     section.plot(timeline.quantiles());
     section.plot(timeline.heat());
     section.plot(timeline.rate());
-    section.plot(match family {
-        Family::Sends => sends::waterfalls(summary),
-        Family::Receives => figures::slowest(&summary.receives().records),
-        Family::AtClient => figures::slowest(&summary.requests().of(Role::Client).records),
-        Family::AtServer => figures::slowest(&summary.requests().of(Role::Server).records),
-        Family::Packets => figures::slowest(&summary.packets().records),
-        Family::DatagramsSent => figures::slowest(&summary.datagrams().sent),
-        Family::DatagramsReceived => figures::slowest(&summary.datagrams().received),
+    section.plot(match kind {
+        TimedKind::Sends => sends::waterfalls(summary),
+        TimedKind::Receives => figures::slowest(&summary.receives().records),
+        TimedKind::AtClient => figures::slowest(&summary.requests().of(Role::Client).records),
+        TimedKind::AtServer => figures::slowest(&summary.requests().of(Role::Server).records),
+        TimedKind::Packets => figures::slowest(&summary.packets().records),
+        TimedKind::DatagramsSent => figures::slowest(&summary.datagrams().sent),
+        TimedKind::DatagramsReceived => figures::slowest(&summary.datagrams().received),
     });
-    section.table(match family {
-        Family::Sends => sends::connection_table(summary),
-        _ => figures::connection_table(summary, family),
+    section.table(match kind {
+        TimedKind::Sends => sends::connection_table(summary),
+        _ => figures::connection_table(summary, kind),
     });
-    let notes = match family {
-        Family::Receives => &facts.receiving,
-        Family::Packets | Family::DatagramsSent | Family::DatagramsReceived => &facts.packets,
+    let notes = match kind {
+        TimedKind::Receives => &facts.receiving,
+        TimedKind::Packets | TimedKind::DatagramsSent | TimedKind::DatagramsReceived => &facts.packets,
         _ => &Vec::new(),
     };
     notes.iter().for_each(|note| section.say(note));
@@ -243,7 +243,7 @@ fn section(trace: &Trace, family: Family, timeline: &Timeline) -> Section {
 }
 
 /// What the kernel threw away on this host, by its reason.
-fn drops(summary: &Summary) -> Section {
+fn drops(summary: &TraceSummary) -> Section {
     let mut section = Section::new("Dropped on this host");
     let mut table = Table::new("Drops by the kernel's reason", &["n", "what", "reason"]);
     let (packets, datagrams) = (&summary.packets().drops, &summary.datagrams().drops);
@@ -258,10 +258,10 @@ fn drops(summary: &Summary) -> Section {
 }
 
 /// The name of a plot: that of the sends is the shortest.
-fn id(family: Family, name: &str) -> String {
-    match family {
-        Family::Sends => name.to_owned(),
-        _ => format!("{}-{name}", family.key()),
+fn id(kind: TimedKind, name: &str) -> String {
+    match kind {
+        TimedKind::Sends => name.to_owned(),
+        _ => format!("{}-{name}", kind.key()),
     }
 }
 
@@ -271,8 +271,8 @@ pub(crate) fn capital(words: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-fn n_of(n: u64, family: Family) -> String {
-    format!("n = {}", quantity::counted(n, family.thing()))
+fn n_of(n: u64, kind: TimedKind) -> String {
+    format!("n = {}", quantity::counted(n, kind.thing()))
 }
 
 fn losses(section: &mut Section, lost: Option<Lost>, facts: &Facts) {

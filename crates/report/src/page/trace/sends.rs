@@ -5,16 +5,17 @@ use stats::Quantile;
 
 use super::figures::{Slowest, time};
 use super::{CONNECTIONS, n_of};
-use crate::Summary;
+use crate::colour::hue_of;
 use crate::document::Table;
-use crate::family::Family;
 use crate::plot::{Axis, Layer, Plot, Span, Unit};
-use crate::whose::Whose;
+use summary::Attribution;
+use summary::TimedKind;
+use summary::TraceSummary;
 
-pub(super) fn waits(summary: &Summary) -> Option<Plot> {
+pub(super) fn waits(summary: &TraceSummary) -> Option<Plot> {
     let waits = summary.total().waits();
     let whole: u128 = waits.iter().map(|w| u128::from(w.1.time.0)).sum();
-    let label = |w: &(record::WaitReason, crate::WaitStats)| {
+    let label = |w: &(record::WaitReason, summary::WaitStats)| {
         format!("{}: {} over {}", w.0, w.1.time, quantity::counted(w.1.sends, "send"))
     };
     let items: Vec<Span> = (0u32..)
@@ -32,28 +33,28 @@ pub(super) fn waits(summary: &Summary) -> Option<Plot> {
         "What sends waited for in TCP",
         format!(
             "Time by the reason that held a send back longest, summed over sends; {} that waited.",
-            n_of(waited, Family::Sends)
+            n_of(waited, TimedKind::Sends)
         ),
         (
             Axis::linear("time, all sends together", Unit::Time).reaching(0.0),
             Axis::names("", waits.iter().map(|w| w.0.to_string()).collect()),
         ),
-        vec![Layer::Spans { name: String::new(), hue: Family::Sends.legs()[0].hue, items }],
+        vec![Layer::Spans { name: String::new(), hue: hue_of(&TimedKind::Sends.legs()[0]), items }],
     )
     .map(|p| p.with_table(table))
 }
 
-pub(super) fn waterfalls(summary: &Summary) -> Option<Plot> {
+pub(super) fn waterfalls(summary: &TraceSummary) -> Option<Plot> {
     let slow = summary.slowest().sorted().into_iter().map(|s| Slowest {
         total: s.total,
-        whose: Whose { ends: s.ends, owner: Some(s.send.owner) },
+        whose: Attribution { ends: s.ends, owner: Some(s.send.owner) },
         record: s.send,
     });
     let n = summary.total().leg(Leg::Total).times.n();
-    super::figures::waterfalls(Family::Sends, &slow.collect::<Vec<_>>(), summary.first_send(), n)
+    super::figures::waterfalls(TimedKind::Sends, &slow.collect::<Vec<_>>(), summary.first_send(), n)
 }
 
-pub(super) fn connection_table(summary: &Summary) -> Table {
+pub(super) fn connection_table(summary: &TraceSummary) -> Table {
     let all = summary.connections();
     let left = summary.connection_count() - all.len().min(CONNECTIONS) as u64;
     let title = match left {

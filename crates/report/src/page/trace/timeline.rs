@@ -4,18 +4,18 @@ use record::Nanos;
 use stats::{Distribution, Precision, Quantile};
 
 use super::n_of;
-use crate::family::{Family, Timed};
 use crate::plot::{Axis, Cell, Hue, Layer, Plot, Unit, tidy};
+use summary::{Timed, TimedKind};
 
 /// Intervals of time that a series has, at most; half as many at least, once there is enough.
 const INTERVALS: usize = 160;
 /// Rows of the heat map.
 const HEAT_ROWS: f64 = 30.0;
 
-/// Records of a family by intervals of time, which grow as the run does.
+/// Records of a kind by intervals of time, which grow as the run does.
 #[derive(Debug)]
 pub(super) struct Timeline {
-    family: Family,
+    kind: TimedKind,
     start: u64,
     width: u64,
     intervals: Vec<Distribution>,
@@ -23,8 +23,8 @@ pub(super) struct Timeline {
 }
 
 impl Timeline {
-    pub(super) fn new(family: Family, start: u64) -> Self {
-        Self { family, start, width: 1_000_000, intervals: Vec::new(), counts: Vec::new() }
+    pub(super) fn new(kind: TimedKind, start: u64) -> Self {
+        Self { kind, start, width: 1_000_000, intervals: Vec::new(), counts: Vec::new() }
     }
 
     pub(super) fn add<T: Timed>(&mut self, record: &T) {
@@ -46,7 +46,7 @@ impl Timeline {
             self.counts.push(0);
         }
         self.counts[at] += 1;
-        if let Ok(Some(total)) = record.time(self.family.total()) {
+        if let Ok(Some(total)) = record.time(self.kind.total()) {
             self.intervals[at].record(total.0);
         }
     }
@@ -62,12 +62,12 @@ impl Timeline {
 
     /// The time that is shown, in words.
     fn meaning(&self) -> &'static str {
-        self.family.legs()[self.family.total()].meaning
+        self.kind.legs()[self.kind.total()].meaning
     }
 
     /// A time of the total.
     fn axes(&self) -> (Axis, Axis) {
-        let name = self.family.legs()[self.family.total()].name;
+        let name = self.kind.legs()[self.kind.total()].name;
         (
             Axis::linear("time since the trace began", Unit::Time).reaching(0.0),
             Axis::log(format!("{name} time (logarithmic)"), Unit::Time),
@@ -79,7 +79,7 @@ impl Timeline {
     }
 
     pub(super) fn quantiles(&self) -> Option<Plot> {
-        let thing = self.family.thing();
+        let thing = self.kind.thing();
         let line = |name: &str, hue: u8, of: &dyn Fn(&Distribution) -> Option<u64>| {
             let mut points = Vec::new();
             for (i, d) in self.intervals.iter().enumerate() {
@@ -99,12 +99,12 @@ impl Timeline {
             line("p50", 0, &|d| d.quantile(Quantile::P50)),
         ];
         Plot::new(
-            &super::id(self.family, "over-time"),
+            &super::id(self.kind, "over-time"),
             format!("{} over time", super::capital(self.meaning())),
             format!(
                 "By when the {thing} began, {}; {}. A percentile is left out where an interval has too few {thing}s for it.",
                 self.note(),
-                n_of(self.n(), self.family)
+                n_of(self.n(), self.kind)
             ),
             self.axes(),
             layers,
@@ -135,32 +135,32 @@ impl Timeline {
             })
             .collect();
         Plot::new(
-            &super::id(self.family, "heat"),
-            format!("Where the {}s lie, over time", self.family.thing()),
+            &super::id(self.kind, "heat"),
+            format!("Where the {}s lie, over time", self.kind.thing()),
             format!(
                 "Each cell is as dark as the logarithm of its number of {}s, {}; {}.",
-                self.family.thing(),
+                self.kind.thing(),
                 self.note(),
-                n_of(self.n(), self.family)
+                n_of(self.n(), self.kind)
             ),
             self.axes(),
-            vec![Layer::Heat { name: format!("{}s", self.family.thing()), cells }],
+            vec![Layer::Heat { name: format!("{}s", self.kind.thing()), cells }],
         )
     }
 
     pub(super) fn rate(&self) -> Option<Plot> {
-        let thing = self.family.thing();
+        let thing = self.kind.thing();
         let per_second = 1e9 / self.width as f64;
         let points = self.counts.iter().enumerate().map(|(i, n)| [tidy(self.at(i)), tidy(*n as f64 * per_second)]);
         let line =
             Layer::Line { name: String::new(), hue: Hue(0), points: points.collect(), step: true, dashed: false };
         Plot::new(
-            &super::id(self.family, "rate"),
+            &super::id(self.kind, "rate"),
             format!("{} recorded over time", super::capital(&format!("{thing}s"))),
             format!(
                 "As they were recorded, {}; {}. Where a trace samples, this is the sample's rate.",
                 self.note(),
-                n_of(self.counts.iter().sum(), self.family)
+                n_of(self.counts.iter().sum(), self.kind)
             ),
             (
                 Axis::linear("time since the trace began", Unit::Time).reaching(0.0),

@@ -1,17 +1,18 @@
-//! The records of a family by connection, in bounded memory.
+//! The records of a kind by connection, in bounded memory.
 
+use crate::kind::{LEGS, LegPlace, TimedKind};
+use crate::timed::Timed;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
 use record::{ConnectionId, Owner};
 use stats::{Distribution, Precision};
 
-use crate::family::{Family, LEGS, Place, Timed};
-use crate::whose::Whose;
+use crate::attribution::Attribution;
 
 /// What one connection's records, or one peer's of a socket, come to.
 #[derive(Clone, Debug)]
-pub struct Tally {
+pub struct FlowFigures {
     /// The connection or socket.
     pub flow: ConnectionId,
     /// Local and remote end, where they are known.
@@ -22,18 +23,18 @@ pub struct Tally {
     pub n: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// What [`Family::counted`] counts.
+    /// What [`TimedKind::counted`] counts.
     pub counts: [u64; 2],
     /// The time of each leg, nanoseconds.
     pub sums: [u128; LEGS],
     /// How long they took in all.
     pub total: Distribution,
-    /// The time that stands beside the total, where the family has one.
+    /// The time that stands beside the total, where the kind has one.
     pub beside: Distribution,
 }
 
-impl Tally {
-    fn new(flow: ConnectionId, whose: Whose) -> Self {
+impl FlowFigures {
+    fn new(flow: ConnectionId, whose: Attribution) -> Self {
         Self {
             flow,
             ends: whose.ends,
@@ -58,50 +59,50 @@ impl Tally {
     }
 
     /// The time of the legs that add up to totals, nanoseconds.
-    pub fn time(&self, family: Family) -> u128 {
-        family.parts().map(|(i, _)| self.sums[i]).sum()
+    pub fn time(&self, kind: TimedKind) -> u128 {
+        kind.adding().map(|(i, _)| self.sums[i]).sum()
     }
 }
 
 /// Connections, or peers of a socket, with the most records.
 #[derive(Clone, Debug)]
-pub struct Tallies {
-    family: Family,
+pub struct FlowTable {
+    kind: TimedKind,
     keep: usize,
-    each: HashMap<(ConnectionId, Option<SocketAddr>), Tally>,
-    others: Option<Tally>,
+    each: HashMap<(ConnectionId, Option<SocketAddr>), FlowFigures>,
+    others: Option<FlowFigures>,
     folded: u64,
 }
 
-impl Tallies {
+impl FlowTable {
     /// None yet; keeps at most this many, and at least half as many.
-    pub(crate) fn new(family: Family, keep: usize) -> Self {
-        Self { family, keep: keep.max(2), each: HashMap::new(), others: None, folded: 0 }
+    pub(crate) fn new(kind: TimedKind, keep: usize) -> Self {
+        Self { kind, keep: keep.max(2), each: HashMap::new(), others: None, folded: 0 }
     }
 
-    pub(crate) fn add<T: Timed>(&mut self, record: &T, whose: Whose) {
+    pub(crate) fn add<T: Timed>(&mut self, record: &T, whose: Attribution) {
         // A socket of UDP has many peers, a connection of TCP one: its ends may be known later than its first record.
-        let peer = match self.family {
-            Family::DatagramsSent | Family::DatagramsReceived => whose.ends.map(|e| e.1),
+        let peer = match self.kind {
+            TimedKind::DatagramsSent | TimedKind::DatagramsReceived => whose.ends.map(|e| e.1),
             _ => None,
         };
         let key = (record.flow(), peer);
         if self.each.len() >= self.keep && !self.each.contains_key(&key) {
             self.fold();
         }
-        let tally = self.each.entry(key).or_insert_with(|| Tally::new(record.flow(), whose));
+        let tally = self.each.entry(key).or_insert_with(|| FlowFigures::new(record.flow(), whose));
         tally.ends = tally.ends.or(whose.ends);
         tally.owner = tally.owner.or(whose.owner);
         tally.n += 1;
         tally.bytes = tally.bytes.saturating_add(record.bytes());
         tally.counts.iter_mut().zip(record.counts()).for_each(|(sum, n)| *sum += n);
-        for ((leg, sum), time) in self.family.legs().iter().zip(&mut tally.sums).zip(record.times()) {
+        for ((leg, sum), time) in self.kind.legs().iter().zip(&mut tally.sums).zip(record.times()) {
             let Some(time) = time else { continue };
             *sum += u128::from(time);
             match leg.place {
-                Place::Total => tally.total.record(time),
-                Place::Beside => tally.beside.record(time),
-                Place::Part => {}
+                LegPlace::Total => tally.total.record(time),
+                LegPlace::Beside => tally.beside.record(time),
+                LegPlace::Adds => {}
             }
         }
     }
@@ -114,19 +115,21 @@ impl Tallies {
         for (_, id, peer) in sizes {
             let Some(tally) = self.each.remove(&(id, peer)) else { continue };
             self.folded += 1;
-            self.others.get_or_insert_with(|| Tally::new(ConnectionId::default(), Whose::default())).merge(&tally);
+            self.others
+                .get_or_insert_with(|| FlowFigures::new(ConnectionId::default(), Attribution::default()))
+                .merge(&tally);
         }
     }
 
     /// Those with figures of their own, the most records first.
-    pub fn sorted(&self) -> Vec<&Tally> {
+    pub fn sorted(&self) -> Vec<&FlowFigures> {
         let mut all: Vec<_> = self.each.values().collect();
         all.sort_by_key(|t| (std::cmp::Reverse((t.n, t.bytes)), t.flow, t.ends));
         all
     }
 
     /// Those that were put together because there were too many, and how many they were.
-    pub fn others(&self) -> Option<(&Tally, u64)> {
+    pub fn others(&self) -> Option<(&FlowFigures, u64)> {
         self.others.as_ref().map(|others| (others, self.folded))
     }
 }

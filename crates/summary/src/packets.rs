@@ -1,13 +1,13 @@
 //! The figures of packets and datagrams, in bounded memory.
 
+use crate::kind::TimedKind;
 use std::collections::BTreeMap;
 
 use record::{Datagram, DatagramLeg, Direction, DropReason, Dropped, Packet};
 
-use crate::family::Family;
-use crate::records::Records;
-use crate::whose::Whose;
-use crate::{LegStats, Limits};
+use crate::attribution::Attribution;
+use crate::figures::TimedFigures;
+use crate::{LegFigures, Limits};
 
 /// Drops by direction and by the kernel's reason.
 pub type Drops = BTreeMap<(&'static str, DropReason), u64>;
@@ -20,9 +20,9 @@ fn count(drops: &mut Drops, direction: Direction, dropped: Option<&Dropped>) {
 
 /// The figures of packets of TCP.
 #[derive(Clone, Debug)]
-pub struct Packets {
+pub struct PacketFigures {
     /// Packets that entered the packet scheduler, dropped ones among them.
-    pub records: Records<Packet>,
+    pub records: TimedFigures<Packet>,
     /// Segments that they became on the wire.
     pub segments: u64,
     /// With the headers of each segment.
@@ -37,11 +37,11 @@ pub struct Packets {
     pub drops: Drops,
 }
 
-impl Packets {
+impl PacketFigures {
     /// Nothing yet.
     pub fn new(limits: &Limits) -> Self {
         Self {
-            records: Records::new(Family::Packets, limits.slowest, limits.connections),
+            records: TimedFigures::new(TimedKind::Packets, limits.slowest, limits.connections),
             segments: 0,
             wire_bytes: 0,
             gso_packets: 0,
@@ -52,7 +52,7 @@ impl Packets {
     }
 
     /// Adds a packet of a connection of which this is known.
-    pub fn add(&mut self, packet: &Packet, known: Whose) {
+    pub fn add(&mut self, packet: &Packet, known: Attribution) {
         count(&mut self.drops, packet.direction, packet.dropped.as_ref());
         // Received, dropped before the packet scheduler, or a segment of a packet that was cut up and counted before.
         if packet.sched.is_none() {
@@ -75,27 +75,27 @@ impl Packets {
 
 /// The figures of datagrams of UDP.
 #[derive(Clone, Debug)]
-pub struct Datagrams {
+pub struct DatagramFigures {
     /// Datagrams that were sent; one with UDP GSO counts once.
-    pub sent: Records<Datagram>,
+    pub sent: TimedFigures<Datagram>,
     /// What they were on the wire.
     pub sent_segments: u64,
     /// Datagrams that were received, dropped ones among them; one with UDP GRO counts once.
-    pub received: Records<Datagram>,
+    pub received: TimedFigures<Datagram>,
     /// What they were on the wire.
     pub received_segments: u64,
     /// What was thrown away.
     pub drops: Drops,
 }
 
-impl Datagrams {
+impl DatagramFigures {
     /// Nothing yet.
     pub fn new(limits: &Limits) -> Self {
-        let records = |family| Records::new(family, limits.slowest, limits.connections);
+        let records = |kind| TimedFigures::new(kind, limits.slowest, limits.connections);
         Self {
-            sent: records(Family::DatagramsSent),
+            sent: records(TimedKind::DatagramsSent),
             sent_segments: 0,
-            received: records(Family::DatagramsReceived),
+            received: records(TimedKind::DatagramsReceived),
             received_segments: 0,
             drops: Drops::new(),
         }
@@ -108,13 +108,13 @@ impl Datagrams {
             Direction::Sent => (&mut self.sent, &mut self.sent_segments),
             Direction::Received => (&mut self.received, &mut self.received_segments),
         };
-        records.add(datagram, Whose::default());
+        records.add(datagram, Attribution::default());
         *segments += u64::from(datagram.segments);
         count(&mut self.drops, direction, datagram.dropped.as_ref());
     }
 
     /// The figures of a leg.
-    pub fn leg(&self, leg: DatagramLeg) -> &LegStats {
+    pub fn leg(&self, leg: DatagramLeg) -> &LegFigures {
         match leg {
             DatagramLeg::Udp => self.sent.leg(0),
             DatagramLeg::Qdisc => self.sent.leg(1),

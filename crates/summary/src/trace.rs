@@ -1,20 +1,20 @@
 //! Everything that was told, in bounded memory.
 
+use crate::kind::{LegPlace, TimedKind, TimedLeg};
 use std::collections::HashMap;
 
 use record::{Connection, ConnectionId, ConnectionTotals, Event, Instant, Leg, Monotonic, Owner, Role, Send};
 use stats::{Distribution, Precision};
 
-use crate::family::{Family, LegOf, Place};
-use crate::tally::Tallies;
-use crate::whose::Whose;
-use crate::{Aggregate, Datagrams, Packets, Receives, Requests, Slowest};
+use crate::attribution::Attribution;
+use crate::flows::FlowTable;
+use crate::{DatagramFigures, PacketFigures, ReceiveFigures, RequestFigures, SendFigures, Slowest};
 
 /// How much is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Connections with figures of their own; the least active beyond it are counted together. Of its sends each takes 290 KiB
-    /// at the very most and some 50 KiB as a rule, of every other family a fifth of that.
+    /// at the very most and some 50 KiB as a rule, of every other kind a fifth of that.
     pub connections: usize,
     /// The slowest sends, whole.
     pub slowest: usize,
@@ -25,10 +25,10 @@ const DISTRIBUTION: u64 = 58 << 10;
 
 impl Limits {
     /// The bytes that the figures of connections take at the very most within these limits, where these families are told of.
-    pub fn memory_bound(&self, families: &[Family]) -> u64 {
-        let distributions = |family: &Family| match family {
-            Family::Sends => Leg::ALL.len() as u64,
-            other => other.legs().iter().filter(|leg| leg.place != Place::Part).count() as u64,
+    pub fn memory_bound(&self, families: &[TimedKind]) -> u64 {
+        let distributions = |kind: &TimedKind| match kind {
+            TimedKind::Sends => Leg::ALL.len() as u64,
+            other => other.legs().iter().filter(|leg| leg.place != LegPlace::Adds).count() as u64,
         };
         self.connections as u64 * DISTRIBUTION * families.iter().map(distributions).sum::<u64>()
     }
@@ -46,7 +46,7 @@ pub struct ConnectionSummary {
     /// The connection.
     pub connection: Connection,
     /// The figures of its sends.
-    pub sends: Aggregate,
+    pub sends: SendFigures,
     /// What the kernel counted, when it was followed no more.
     pub totals: Option<ConnectionTotals>,
     last: u64,
@@ -58,40 +58,40 @@ pub struct Others {
     /// How many.
     pub connections: u64,
     /// The figures of their sends.
-    pub sends: Aggregate,
+    pub sends: SendFigures,
 }
 
 /// What a trace has told so far.
 #[derive(Clone, Debug)]
-pub struct Summary {
+pub struct TraceSummary {
     limits: Limits,
-    total: Aggregate,
+    total: SendFigures,
     connections: HashMap<ConnectionId, ConnectionSummary>,
     others: Others,
     slowest: Slowest,
-    receives: Receives,
-    requests: Requests,
+    receives: ReceiveFigures,
+    requests: RequestFigures,
     events: u64,
     first: Option<Instant<Monotonic>>,
-    packets: Packets,
-    datagrams: Datagrams,
+    packets: PacketFigures,
+    datagrams: DatagramFigures,
 }
 
-impl Summary {
+impl TraceSummary {
     /// Nothing yet.
     pub fn new(limits: Limits) -> Self {
         Self {
             limits,
-            total: Aggregate::new(Precision::Fine),
+            total: SendFigures::new(Precision::Fine),
             connections: HashMap::new(),
-            others: Others { connections: 0, sends: Aggregate::new(Precision::Coarse) },
+            others: Others { connections: 0, sends: SendFigures::new(Precision::Coarse) },
             slowest: Slowest::new(limits.slowest),
-            receives: Receives::new(&limits),
-            requests: Requests::new(&limits),
+            receives: ReceiveFigures::new(&limits),
+            requests: RequestFigures::new(&limits),
             events: 0,
             first: None,
-            packets: Packets::new(&limits),
-            datagrams: Datagrams::new(&limits),
+            packets: PacketFigures::new(&limits),
+            datagrams: DatagramFigures::new(&limits),
         }
     }
 
@@ -123,8 +123,8 @@ impl Summary {
         }
     }
 
-    fn known(&self, id: ConnectionId) -> Whose {
-        self.connections.get(&id).map_or_else(Whose::default, |c| Whose {
+    fn known(&self, id: ConnectionId) -> Attribution {
+        self.connections.get(&id).map_or_else(Attribution::default, |c| Attribution {
             ends: Some((c.connection.local, c.connection.remote)),
             owner: Some(c.connection.owner).filter(|owner| owner.pid != 0),
         })
@@ -154,7 +154,7 @@ impl Summary {
         self.connections.entry(connection.id).and_modify(|c| c.connection = connection.clone()).or_insert_with(|| {
             ConnectionSummary {
                 connection: connection.clone(),
-                sends: Aggregate::new(Precision::Coarse),
+                sends: SendFigures::new(Precision::Coarse),
                 totals: None,
                 last,
             }
@@ -183,58 +183,58 @@ impl Summary {
     }
 
     /// The packets of TCP.
-    pub fn packets(&self) -> &Packets {
+    pub fn packets(&self) -> &PacketFigures {
         &self.packets
     }
 
     /// The datagrams of UDP.
-    pub fn datagrams(&self) -> &Datagrams {
+    pub fn datagrams(&self) -> &DatagramFigures {
         &self.datagrams
     }
 
-    /// Every leg of a family with its times.
-    pub fn times(&self, family: Family) -> Vec<(&'static LegOf, &Distribution)> {
-        match family {
-            Family::Sends => {
-                Leg::ALL.into_iter().zip(family.legs()).map(|(leg, of)| (of, &self.total.leg(leg).times)).collect()
+    /// Every leg of a kind with its times.
+    pub fn times(&self, kind: TimedKind) -> Vec<(&'static TimedLeg, &Distribution)> {
+        match kind {
+            TimedKind::Sends => {
+                Leg::ALL.into_iter().zip(kind.legs()).map(|(leg, of)| (of, &self.total.leg(leg).times)).collect()
             }
-            Family::Receives => self.receives.records.times(),
-            Family::AtClient => self.requests.of(Role::Client).records.times(),
-            Family::AtServer => self.requests.of(Role::Server).records.times(),
-            Family::Packets => self.packets.records.times(),
-            Family::DatagramsSent => self.datagrams.sent.times(),
-            Family::DatagramsReceived => self.datagrams.received.times(),
+            TimedKind::Receives => self.receives.records.times(),
+            TimedKind::AtClient => self.requests.of(Role::Client).records.times(),
+            TimedKind::AtServer => self.requests.of(Role::Server).records.times(),
+            TimedKind::Packets => self.packets.records.times(),
+            TimedKind::DatagramsSent => self.datagrams.sent.times(),
+            TimedKind::DatagramsReceived => self.datagrams.received.times(),
         }
     }
 
-    /// How many records of a family there are.
-    pub fn n(&self, family: Family) -> u64 {
-        match family {
-            Family::Sends => self.total.sends,
-            Family::Receives => self.receives.records.n,
-            Family::AtClient => self.requests.of(Role::Client).records.n,
-            Family::AtServer => self.requests.of(Role::Server).records.n,
-            Family::Packets => self.packets.records.n,
-            Family::DatagramsSent => self.datagrams.sent.n,
-            Family::DatagramsReceived => self.datagrams.received.n,
+    /// How many records of a kind there are.
+    pub fn n(&self, kind: TimedKind) -> u64 {
+        match kind {
+            TimedKind::Sends => self.total.sends,
+            TimedKind::Receives => self.receives.records.n,
+            TimedKind::AtClient => self.requests.of(Role::Client).records.n,
+            TimedKind::AtServer => self.requests.of(Role::Server).records.n,
+            TimedKind::Packets => self.packets.records.n,
+            TimedKind::DatagramsSent => self.datagrams.sent.n,
+            TimedKind::DatagramsReceived => self.datagrams.received.n,
         }
     }
 
-    /// A family's records by connection; those of sends are [`Summary::connections`].
-    pub fn tallies(&self, family: Family) -> Option<&Tallies> {
-        Some(match family {
-            Family::Sends => return None,
-            Family::Receives => &self.receives.records.tallies,
-            Family::AtClient => &self.requests.of(Role::Client).records.tallies,
-            Family::AtServer => &self.requests.of(Role::Server).records.tallies,
-            Family::Packets => &self.packets.records.tallies,
-            Family::DatagramsSent => &self.datagrams.sent.tallies,
-            Family::DatagramsReceived => &self.datagrams.received.tallies,
+    /// A kind's records by connection; those of sends are [`TraceSummary::connections`].
+    pub fn tallies(&self, kind: TimedKind) -> Option<&FlowTable> {
+        Some(match kind {
+            TimedKind::Sends => return None,
+            TimedKind::Receives => &self.receives.records.tallies,
+            TimedKind::AtClient => &self.requests.of(Role::Client).records.tallies,
+            TimedKind::AtServer => &self.requests.of(Role::Server).records.tallies,
+            TimedKind::Packets => &self.packets.records.tallies,
+            TimedKind::DatagramsSent => &self.datagrams.sent.tallies,
+            TimedKind::DatagramsReceived => &self.datagrams.received.tallies,
         })
     }
 
     /// All sends together.
-    pub fn total(&self) -> &Aggregate {
+    pub fn total(&self) -> &SendFigures {
         &self.total
     }
 
@@ -261,12 +261,12 @@ impl Summary {
     }
 
     /// What was received.
-    pub fn receives(&self) -> &Receives {
+    pub fn receives(&self) -> &ReceiveFigures {
         &self.receives
     }
 
     /// Requests and answers.
-    pub fn requests(&self) -> &Requests {
+    pub fn requests(&self) -> &RequestFigures {
         &self.requests
     }
 

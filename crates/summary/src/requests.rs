@@ -1,18 +1,18 @@
 //! The figures of requests, in bounded memory.
 
+use crate::kind::TimedKind;
 use record::{Basis, Part, Request, Role};
 use stats::Distribution;
 
 use crate::Limits;
-use crate::family::Family;
-use crate::records::Records;
-use crate::whose::Whose;
+use crate::attribution::Attribution;
+use crate::figures::TimedFigures;
 
 /// The figures of the requests that were seen from one kind of end.
 #[derive(Clone, Debug)]
-pub struct RoleRequests {
+pub struct RoleFigures {
     /// Requests, with the times of those that are divided into parts; the others are counted as incomplete.
-    pub records: Records<Request>,
+    pub records: TimedFigures<Request>,
     /// Bytes asked.
     pub request_bytes: u64,
     /// Bytes answered.
@@ -21,20 +21,20 @@ pub struct RoleRequests {
     pub bases: [u64; 3],
 }
 
-/// What tells the network from the peer, in the order of [`RoleRequests::bases`].
+/// What tells the network from the peer, in the order of [`RoleFigures::bases`].
 pub const BASES: [Basis; 3] = [Basis::OwnAck, Basis::LeastRoundTrip, Basis::BothEnds];
 
-impl RoleRequests {
+impl RoleFigures {
     fn new(role: Role, limits: &Limits) -> Self {
-        let family = match role {
-            Role::Client => Family::AtClient,
-            Role::Server => Family::AtServer,
+        let kind = match role {
+            Role::Client => TimedKind::AtClient,
+            Role::Server => TimedKind::AtServer,
         };
-        let records = Records::new(family, limits.slowest, limits.connections);
+        let records = TimedFigures::new(kind, limits.slowest, limits.connections);
         Self { records, request_bytes: 0, answer_bytes: 0, bases: [0; 3] }
     }
 
-    fn add(&mut self, request: &Request, known: Whose) {
+    fn add(&mut self, request: &Request, known: Attribution) {
         self.request_bytes = self.request_bytes.saturating_add(request.request.bytes);
         self.answer_bytes = self.answer_bytes.saturating_add(request.answer.bytes);
         let divided = self.divided();
@@ -59,23 +59,23 @@ impl RoleRequests {
 
 /// The figures of all requests.
 #[derive(Clone, Debug)]
-pub struct Requests {
-    roles: [RoleRequests; 2],
+pub struct RequestFigures {
+    roles: [RoleFigures; 2],
 }
 
-impl Requests {
+impl RequestFigures {
     /// Nothing yet.
     pub fn new(limits: &Limits) -> Self {
-        Self { roles: Role::ALL.map(|role| RoleRequests::new(role, limits)) }
+        Self { roles: Role::ALL.map(|role| RoleFigures::new(role, limits)) }
     }
 
     /// Adds a request on a connection of which this is known.
-    pub fn add(&mut self, request: &Request, known: Whose) {
+    pub fn add(&mut self, request: &Request, known: Attribution) {
         self.roles[request.role as usize].add(request, known);
     }
 
     /// Those that were seen from this end.
-    pub fn of(&self, role: Role) -> &RoleRequests {
+    pub fn of(&self, role: Role) -> &RoleFigures {
         &self.roles[role as usize]
     }
 

@@ -1,12 +1,13 @@
-//! The figures of a set of records of one family, in bounded memory: their legs, the slowest of them, and each connection's share.
+//! The figures of a set of records of one kind, in bounded memory: their legs, the slowest of them, and each connection's share.
 
+use crate::kind::{TimedKind, TimedLeg};
+use crate::timed::Timed;
 use record::{Instant, Monotonic};
 use stats::{Distribution, Precision};
 
-use crate::family::{Family, LegOf, Timed};
-use crate::tally::Tallies;
-use crate::whose::Whose;
-use crate::{LegStats, Longest};
+use crate::attribution::Attribution;
+use crate::flows::FlowTable;
+use crate::{LegFigures, Longest};
 
 /// A record with the ends of its connection, where that was announced.
 #[derive(Clone, Debug)]
@@ -14,42 +15,42 @@ pub struct Slow<T> {
     /// The record.
     pub record: T,
     /// Whose it is.
-    pub whose: Whose,
+    pub whose: Attribution,
 }
 
 /// The figures of a set of records.
 #[derive(Clone, Debug)]
-pub struct Records<T> {
-    family: Family,
+pub struct TimedFigures<T> {
+    kind: TimedKind,
     /// How many.
     pub n: u64,
     /// Their bytes.
     pub bytes: u64,
-    legs: Vec<LegStats>,
+    legs: Vec<LegFigures>,
     /// The slowest, by their totals.
     pub slowest: Longest<Slow<T>>,
     /// When the first of them began.
     pub first: Option<Instant<Monotonic>>,
     /// The same by connection.
-    pub tallies: Tallies,
+    pub tallies: FlowTable,
 }
 
-impl<T: Timed> Records<T> {
+impl<T: Timed> TimedFigures<T> {
     /// Nothing yet; keeps this many of the slowest, and figures of this many connections.
-    pub fn new(family: Family, slowest: usize, connections: usize) -> Self {
+    pub fn new(kind: TimedKind, slowest: usize, connections: usize) -> Self {
         Self {
-            family,
+            kind,
             n: 0,
             bytes: 0,
-            legs: family.legs().iter().map(|_| LegStats::new(Precision::Fine)).collect(),
+            legs: kind.legs().iter().map(|_| LegFigures::new(Precision::Fine)).collect(),
             slowest: Longest::new(slowest),
             first: None,
-            tallies: Tallies::new(family, connections),
+            tallies: FlowTable::new(kind, connections),
         }
     }
 
     /// Adds a record of a connection of which this is known.
-    pub fn add(&mut self, record: &T, known: Whose) {
+    pub fn add(&mut self, record: &T, known: Attribution) {
         self.n += 1;
         self.bytes = self.bytes.saturating_add(record.bytes());
         if let Some(began) = record.began() {
@@ -62,35 +63,35 @@ impl<T: Timed> Records<T> {
                 Err(_) => stats.disorder += 1,
             }
         }
-        let whose = Whose { ends: record.ends().or(known.ends), owner: record.owner().or(known.owner) };
+        let whose = Attribution { ends: record.ends().or(known.ends), owner: record.owner().or(known.owner) };
         self.tallies.add(record, whose);
-        if let Ok(Some(total)) = record.time(self.family.total()) {
+        if let Ok(Some(total)) = record.time(self.kind.total()) {
             self.slowest.offer(total, || Slow { record: record.clone(), whose });
         }
     }
 
     /// What they are.
-    pub fn family(&self) -> Family {
-        self.family
+    pub fn kind(&self) -> TimedKind {
+        self.kind
     }
 
     /// The figures of a leg, by its number.
-    pub fn leg(&self, leg: usize) -> &LegStats {
+    pub fn leg(&self, leg: usize) -> &LegFigures {
         &self.legs[leg.min(self.legs.len() - 1)]
     }
 
     /// Every leg with its times.
-    pub fn times(&self) -> Vec<(&'static LegOf, &Distribution)> {
-        self.family.legs().iter().zip(self.legs.iter().map(|stats| &stats.times)).collect()
+    pub fn times(&self) -> Vec<(&'static TimedLeg, &Distribution)> {
+        self.kind.legs().iter().zip(self.legs.iter().map(|stats| &stats.times)).collect()
     }
 
     /// How long they took in all.
     pub fn total(&self) -> &Distribution {
-        &self.leg(self.family.total()).times
+        &self.leg(self.kind.total()).times
     }
 
     /// All time of all legs that add up to totals, nanoseconds.
     pub fn time(&self) -> u128 {
-        self.family.parts().map(|(i, _)| self.leg(i).times.sum()).sum()
+        self.kind.adding().map(|(i, _)| self.leg(i).times.sum()).sum()
     }
 }

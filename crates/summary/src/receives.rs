@@ -1,17 +1,17 @@
 //! The figures of received bytes, in bounded memory.
 
+use crate::kind::TimedKind;
 use record::{Receive, ReceiveLeg};
 
-use crate::family::Family;
-use crate::records::Records;
-use crate::whose::Whose;
-use crate::{LegStats, Limits};
+use crate::attribution::Attribution;
+use crate::figures::TimedFigures;
+use crate::{LegFigures, Limits};
 
 /// The figures of a set of receives.
 #[derive(Clone, Debug)]
-pub struct Receives {
+pub struct ReceiveFigures {
     /// Received segments, or frames of them, with their times.
-    pub records: Records<Receive>,
+    pub records: TimedFigures<Receive>,
     /// Segments on the wire.
     pub segments: u64,
     /// Those that came before bytes that precede them.
@@ -22,11 +22,11 @@ pub struct Receives {
     pub most_queued: u32,
 }
 
-impl Receives {
+impl ReceiveFigures {
     /// Nothing yet.
     pub fn new(limits: &Limits) -> Self {
         Self {
-            records: Records::new(Family::Receives, limits.slowest, limits.connections),
+            records: TimedFigures::new(TimedKind::Receives, limits.slowest, limits.connections),
             segments: 0,
             out_of_order: 0,
             unread: 0,
@@ -35,7 +35,7 @@ impl Receives {
     }
 
     /// Adds a receive on a connection of which this is known.
-    pub fn add(&mut self, receive: &Receive, known: Whose) {
+    pub fn add(&mut self, receive: &Receive, known: Attribution) {
         self.records.add(receive, known);
         self.segments += u64::from(receive.segments);
         self.out_of_order += u64::from(receive.out_of_order);
@@ -44,7 +44,7 @@ impl Receives {
     }
 
     /// The figures of a leg.
-    pub fn leg(&self, leg: ReceiveLeg) -> &LegStats {
+    pub fn leg(&self, leg: ReceiveLeg) -> &LegFigures {
         self.records.leg(ReceiveLeg::ALL.iter().position(|&l| l == leg).unwrap_or(0))
     }
 }

@@ -5,7 +5,7 @@ use stats::{Distribution, Precision};
 
 /// One leg of a set of sends.
 #[derive(Clone, Debug)]
-pub struct LegStats {
+pub struct LegFigures {
     /// How long it took, nanoseconds.
     pub times: Distribution,
     /// Sends without this leg: a stage of it gave no stamp.
@@ -20,7 +20,7 @@ pub struct LegStats {
     pub error: Nanos,
 }
 
-impl LegStats {
+impl LegFigures {
     /// No times yet.
     pub(crate) const fn new(precision: Precision) -> Self {
         Self { times: Distribution::new(precision), missing: 0, disorder: 0, inferred: 0, vague: 0, error: Nanos::ZERO }
@@ -50,7 +50,7 @@ pub struct WaitStats {
 
 /// The figures of a set of sends, in bounded memory.
 #[derive(Clone, Debug)]
-pub struct Aggregate {
+pub struct SendFigures {
     /// Finished sends.
     pub sends: u64,
     /// Their bytes.
@@ -63,13 +63,13 @@ pub struct Aggregate {
     pub retransmitted: u64,
     /// Sends that were given up without an ACK.
     pub unacknowledged: u64,
-    legs: [LegStats; Leg::ALL.len()],
+    legs: [LegFigures; Leg::ALL.len()],
     waits: [WaitStats; WaitReason::ALL.len()],
     /// Sends whose NIC stamp is there, and the largest error bound of those stamps.
     pub nic_error: Nanos,
 }
 
-impl Aggregate {
+impl SendFigures {
     /// Nothing yet.
     pub fn new(precision: Precision) -> Self {
         Self {
@@ -79,7 +79,7 @@ impl Aggregate {
             merged_bytes: 0,
             retransmitted: 0,
             unacknowledged: 0,
-            legs: Leg::ALL.map(|_| LegStats::new(precision)),
+            legs: Leg::ALL.map(|_| LegFigures::new(precision)),
             waits: Default::default(),
             nic_error: Nanos::ZERO,
         }
@@ -139,7 +139,7 @@ impl Aggregate {
     }
 
     /// The figures of a leg.
-    pub fn leg(&self, leg: Leg) -> &LegStats {
+    pub fn leg(&self, leg: Leg) -> &LegFigures {
         let at = Leg::ALL.iter().position(|&l| l == leg).unwrap_or(0);
         &self.legs[at]
     }

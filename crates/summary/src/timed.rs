@@ -7,17 +7,17 @@ use record::{
     Receive, ReceiveLeg, Request, Role, Send,
 };
 
-use super::{Family, LEGS};
+use crate::kind::{LEGS, TimedKind};
 
 /// A record with legs.
 pub trait Timed: Clone {
-    /// What it is one of.
-    fn family(&self) -> Family;
+    /// Its kind.
+    fn kind(&self) -> TimedKind;
 
-    /// How long a leg of [`Family::legs`] took, by its number: `Ok(None)` where a stage of it gave no stamp.
+    /// How long a leg of [`TimedKind::legs`] took, by its number: `Ok(None)` where a stage of it gave no stamp.
     ///
     /// # Errors
-    /// [`Disorder`] where the later stage bears the earlier time.
+    /// [`Disorder`] where the later stage has the earlier time.
     fn time(&self, leg: usize) -> Result<Option<Nanos>, Disorder>;
 
     /// When it began, where a stamp says so.
@@ -26,49 +26,41 @@ pub trait Timed: Clone {
     /// Its connection or socket.
     fn flow(&self) -> ConnectionId;
 
-    /// Its ends, where the record bears them itself.
+    /// Its ends, where the record itself has them.
     fn ends(&self) -> Option<(SocketAddr, SocketAddr)> {
         None
     }
 
-    /// Whose it is, where the record bears that itself.
+    /// Its process, where the record itself names it.
     fn owner(&self) -> Option<Owner>;
 
     /// Its payload.
     fn bytes(&self) -> u64;
 
-    /// What [`Family::counted`] counts.
+    /// What [`TimedKind::counted`] counts.
     fn counts(&self) -> [u64; 2] {
         [0; 2]
     }
 
-    /// Why it took long, where the record tells.
-    fn reason(&self) -> Option<String> {
-        None
-    }
-
-    /// Its other figures, with the words of a table's head.
-    fn figures(&self) -> Vec<(&'static str, String)>;
-
     /// All legs, nanoseconds: missing ones and those in an impossible order alike have none.
     fn times(&self) -> [Option<u64>; LEGS] {
         let mut times = [None; LEGS];
-        let n = self.family().legs().len();
+        let n = self.kind().legs().len();
         times[..n].iter_mut().enumerate().for_each(|(i, time)| *time = self.time(i).ok().flatten().map(|t| t.0));
         times
     }
 
-    /// Whether the parts that are there add up to the total: then nothing of it is unaccounted for.
+    /// Whether the legs that are there add up to the total: then nothing of it is unaccounted for.
     fn is_whole(&self) -> bool {
-        let (family, times) = (self.family(), self.times());
-        let sum: u128 = family.parts().filter_map(|(i, _)| times[i]).map(u128::from).sum();
-        family.parts().any(|(i, _)| times[i].is_some()) && times[family.total()].map(u128::from) == Some(sum)
+        let (kind, times) = (self.kind(), self.times());
+        let sum: u128 = kind.adding().filter_map(|(i, _)| times[i]).map(u128::from).sum();
+        kind.adding().any(|(i, _)| times[i].is_some()) && times[kind.total()].map(u128::from) == Some(sum)
     }
 }
 
 impl Timed for Send {
-    fn family(&self) -> Family {
-        Family::Sends
+    fn kind(&self) -> TimedKind {
+        TimedKind::Sends
     }
 
     fn time(&self, leg: usize) -> Result<Option<Nanos>, Disorder> {
@@ -94,20 +86,11 @@ impl Timed for Send {
     fn counts(&self) -> [u64; 2] {
         [u64::from(self.retransmissions > 0), 0]
     }
-
-    fn reason(&self) -> Option<String> {
-        self.wait.map(|w| format!("{} ({})", w.reason, w.by_reason))
-    }
-
-    fn figures(&self) -> Vec<(&'static str, String)> {
-        let s = &self.state;
-        vec![("cwnd", s.cwnd.to_string()), ("in flight", s.in_flight.to_string()), ("srtt", s.srtt.to_string())]
-    }
 }
 
 impl Timed for Receive {
-    fn family(&self) -> Family {
-        Family::Receives
+    fn kind(&self) -> TimedKind {
+        TimedKind::Receives
     }
 
     fn time(&self, leg: usize) -> Result<Option<Nanos>, Disorder> {
@@ -133,28 +116,13 @@ impl Timed for Receive {
     fn counts(&self) -> [u64; 2] {
         [self.out_of_order.into(), self.stamps.read.is_none().into()]
     }
-
-    fn reason(&self) -> Option<String> {
-        self.out_of_order.then(|| "bytes before it were missing".into())
-    }
-
-    fn figures(&self) -> Vec<(&'static str, String)> {
-        vec![
-            ("segments", quantity::count(self.segments.into())),
-            ("unread before it", quantity::bytes(self.queued.into())),
-            (
-                "buffer in use",
-                format!("{} of {}", quantity::bytes(self.buffer_used.into()), quantity::bytes(self.buffer.into())),
-            ),
-        ]
-    }
 }
 
 impl Timed for Request {
-    fn family(&self) -> Family {
+    fn kind(&self) -> TimedKind {
         match self.role {
-            Role::Client => Family::AtClient,
-            Role::Server => Family::AtServer,
+            Role::Client => TimedKind::AtClient,
+            Role::Server => TimedKind::AtServer,
         }
     }
 
@@ -183,19 +151,11 @@ impl Timed for Request {
     fn counts(&self) -> [u64; 2] {
         [self.time(Part::ALL.len()).is_ok_and(|whole| whole.is_none()).into(), 0]
     }
-
-    fn figures(&self) -> Vec<(&'static str, String)> {
-        vec![
-            ("asked", quantity::bytes(self.request.bytes)),
-            ("answered", quantity::bytes(self.answer.bytes)),
-            ("network told by", self.basis.name().replace('_', " ")),
-        ]
-    }
 }
 
 impl Timed for Packet {
-    fn family(&self) -> Family {
-        Family::Packets
+    fn kind(&self) -> TimedKind {
+        TimedKind::Packets
     }
 
     fn time(&self, leg: usize) -> Result<Option<Nanos>, Disorder> {
@@ -236,22 +196,13 @@ impl Timed for Packet {
     fn counts(&self) -> [u64; 2] {
         [self.retransmission.into(), self.dropped.is_some().into()]
     }
-
-    fn reason(&self) -> Option<String> {
-        let again = self.retransmission.then(|| "sent again".to_owned());
-        self.dropped.as_ref().map(|d| format!("dropped: {}", d.reason)).or(again)
-    }
-
-    fn figures(&self) -> Vec<(&'static str, String)> {
-        vec![("segments", quantity::count(self.segments.into())), ("flags", self.flags.to_string())]
-    }
 }
 
 impl Timed for Datagram {
-    fn family(&self) -> Family {
+    fn kind(&self) -> TimedKind {
         match self.stamps {
-            DatagramStamps::Sent { .. } => Family::DatagramsSent,
-            DatagramStamps::Received { .. } => Family::DatagramsReceived,
+            DatagramStamps::Sent { .. } => TimedKind::DatagramsSent,
+            DatagramStamps::Received { .. } => TimedKind::DatagramsReceived,
         }
     }
 
@@ -294,13 +245,5 @@ impl Timed for Datagram {
 
     fn counts(&self) -> [u64; 2] {
         [self.dropped.is_some().into(), 0]
-    }
-
-    fn reason(&self) -> Option<String> {
-        self.dropped.as_ref().map(|d| format!("dropped: {}", d.reason))
-    }
-
-    fn figures(&self) -> Vec<(&'static str, String)> {
-        vec![("datagrams on the wire", quantity::count(self.segments.into()))]
     }
 }

@@ -6,7 +6,7 @@ use record::Owner;
 
 /// A connection's ends and its owner, as far as they are known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Whose {
+pub struct Attribution {
     /// Local and remote end.
     pub ends: Option<(SocketAddr, SocketAddr)>,
     /// The process.

@@ -1,0 +1,226 @@
+//! The kinds of record that have times. A send, a receive, a request, a packet and a datagram each have legs that follow one another
+//! and add up to a total. Whatever shows times reads the legs from here, so that all kinds are shown in the same way.
+
+/// How a leg relates to the total.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LegPlace {
+    /// It adds to the total.
+    Adds,
+    /// The total itself.
+    Total,
+    /// It is no part of the total.
+    Beside,
+}
+
+/// A leg of a kind of record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimedLeg {
+    /// The word used in output.
+    pub name: &'static str,
+    /// What it is, for legends.
+    pub meaning: &'static str,
+    /// How it relates to the total.
+    pub place: LegPlace,
+    /// The leg that has its time where a machine or a run gives no stamp for it, by number.
+    pub within: Option<usize>,
+}
+
+impl TimedLeg {
+    const fn adds(name: &'static str, meaning: &'static str) -> Self {
+        Self { name, meaning, place: LegPlace::Adds, within: None }
+    }
+
+    const fn total(name: &'static str, meaning: &'static str) -> Self {
+        Self { name, meaning, place: LegPlace::Total, within: None }
+    }
+
+    const fn within(self, leg: usize) -> Self {
+        Self { within: Some(leg), ..self }
+    }
+}
+
+/// The most legs that a kind of record has.
+pub const LEGS: usize = 8;
+
+/// A kind of record with times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TimedKind {
+    /// Sends of TCP.
+    Sends,
+    /// Frames that TCP received.
+    Receives,
+    /// Requests, seen from the end that asks.
+    AtClient,
+    /// Requests, seen from the end that answers.
+    AtServer,
+    /// Packets of TCP.
+    Packets,
+    /// Datagrams of UDP that were sent.
+    DatagramsSent,
+    /// Datagrams of UDP that were received.
+    DatagramsReceived,
+}
+
+const SENDS: &[TimedLeg] = &[
+    TimedLeg::adds("tcp", "waiting in TCP"),
+    TimedLeg::adds("qdisc", "waiting in the packet scheduler"),
+    TimedLeg::adds("nic", "waiting in driver and NIC").within(3),
+    TimedLeg::adds("network", "wire, peer, and the ACK's way back"),
+    TimedLeg::total("total", "from send to ACK"),
+];
+
+const RECEIVES: &[TimedLeg] = &[
+    TimedLeg::adds("softirq", "from the stack to TCP"),
+    TimedLeg::adds("socket", "in TCP, until readable").within(2),
+    TimedLeg::adds("wakeup", "until the program had read it"),
+    TimedLeg::total("total", "from arrival to read"),
+];
+
+const AT_CLIENT: &[TimedLeg] = &[
+    TimedLeg::adds("application", "this program, between its writes and from readable to read"),
+    TimedLeg::adds("kernel", "this host's kernel, out and in"),
+    TimedLeg::adds("network", "wire both ways, and the peer's kernel unless that was traced"),
+    TimedLeg::adds("peer_receive", "the peer's kernel, until the request was readable").within(2),
+    TimedLeg::adds("peer_application", "the peer's program"),
+    TimedLeg::adds("peer_send", "the peer's kernel, until the answer was with its driver").within(2),
+    TimedLeg::adds("transfer", "from the first byte of the answer to its last"),
+    TimedLeg::total("whole", "from the first write to the last byte read"),
+];
+
+// The same places as at the client, since both are filled from the same parts.
+const AT_SERVER: &[TimedLeg] = &[
+    TimedLeg::adds("application", "this program, from readable to its last write"),
+    TimedLeg::adds("kernel", "this host's kernel, in and out"),
+    TimedLeg::adds("network", "wire, both ways"),
+    TimedLeg::adds("peer_receive", "the peer's kernel, on its way in"),
+    TimedLeg::adds("peer_application", "the peer's program"),
+    TimedLeg::adds("peer_send", "the peer's kernel, on its way out"),
+    TimedLeg::adds("transfer", "from the first byte of the request to its last"),
+    TimedLeg::total("whole", "from the first byte's arrival until the answer was with the driver"),
+];
+
+const PACKETS: &[TimedLeg] = &[
+    TimedLeg::adds("qdisc", "in the packet scheduler"),
+    TimedLeg::adds("network", "from the driver to the ACK of the last byte"),
+    TimedLeg::total("total", "from the packet scheduler to the ACK"),
+    TimedLeg {
+        name: "gap",
+        meaning: "between neighbours of a connection at the driver",
+        place: LegPlace::Beside,
+        within: None,
+    },
+];
+
+const DATAGRAMS_SENT: &[TimedLeg] = &[
+    TimedLeg::adds("udp", "from the call to the packet scheduler"),
+    TimedLeg::adds("qdisc", "in the packet scheduler"),
+    TimedLeg::total("total", "from the first stage seen to the driver"),
+];
+
+const DATAGRAMS_RECEIVED: &[TimedLeg] = &[
+    TimedLeg::adds("softirq", "from the driver to the socket's queue"),
+    TimedLeg::adds("socket", "in that queue, until the program had read it"),
+    TimedLeg::total("total", "from the first stage seen to the read"),
+];
+
+impl TimedKind {
+    /// All of them, in the order in which they are shown.
+    pub const ALL: [Self; 7] = [
+        Self::Sends,
+        Self::Receives,
+        Self::AtClient,
+        Self::AtServer,
+        Self::Packets,
+        Self::DatagramsSent,
+        Self::DatagramsReceived,
+    ];
+
+    /// Its legs, in the order in which they follow one another.
+    pub const fn legs(self) -> &'static [TimedLeg] {
+        match self {
+            Self::Sends => SENDS,
+            Self::Receives => RECEIVES,
+            Self::AtClient => AT_CLIENT,
+            Self::AtServer => AT_SERVER,
+            Self::Packets => PACKETS,
+            Self::DatagramsSent => DATAGRAMS_SENT,
+            Self::DatagramsReceived => DATAGRAMS_RECEIVED,
+        }
+    }
+
+    /// Which of its legs is the total.
+    pub fn total(self) -> usize {
+        self.legs().iter().position(|leg| leg.place == LegPlace::Total).unwrap_or(0)
+    }
+
+    /// The legs that add up to the total, with their numbers.
+    pub fn adding(self) -> impl Iterator<Item = (usize, &'static TimedLeg)> {
+        self.legs().iter().enumerate().filter(|(_, leg)| leg.place == LegPlace::Adds)
+    }
+
+    /// Its key in JSON and in file names.
+    pub const fn key(self) -> &'static str {
+        match self {
+            Self::Sends => "sends",
+            Self::Receives => "receives",
+            Self::AtClient => "requests-client",
+            Self::AtServer => "requests-server",
+            Self::Packets => "packets",
+            Self::DatagramsSent => "datagrams-sent",
+            Self::DatagramsReceived => "datagrams-received",
+        }
+    }
+
+    /// One of it.
+    pub const fn thing(self) -> &'static str {
+        match self {
+            Self::Sends => "send",
+            Self::Receives => "receive",
+            Self::AtClient | Self::AtServer => "request",
+            Self::Packets => "packet",
+            Self::DatagramsSent | Self::DatagramsReceived => "datagram",
+        }
+    }
+
+    /// All of it.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Sends => "Sends",
+            Self::Receives => "Receives",
+            Self::AtClient => "Requests seen from the client",
+            Self::AtServer => "Requests seen from the server",
+            Self::Packets => "Packets",
+            Self::DatagramsSent => "Datagrams sent",
+            Self::DatagramsReceived => "Datagrams received",
+        }
+    }
+
+    /// What is counted of each connection beside number and bytes, with the words of a table's head.
+    pub const fn counted(self) -> &'static [&'static str] {
+        match self {
+            Self::Sends => &["retransmitted"],
+            Self::Receives => &["out of order", "never read"],
+            Self::AtClient | Self::AtServer => &["without parts"],
+            Self::Packets => &["retransmitted", "dropped"],
+            Self::DatagramsSent | Self::DatagramsReceived => &["dropped"],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_has_legs_that_add_up_one_total_and_distinct_names() {
+        for kind in TimedKind::ALL {
+            let legs = kind.legs();
+            assert!(legs.len() <= LEGS && kind.adding().count() >= 2, "{kind:?}");
+            assert_eq!(legs.iter().filter(|l| l.place == LegPlace::Total).count(), 1, "{kind:?}");
+            let mut names: Vec<_> = legs.iter().map(|l| l.name).collect();
+            names.sort_unstable();
+            names.dedup();
+            assert_eq!(names.len(), legs.len(), "{kind:?}");
+        }
+    }
+}
