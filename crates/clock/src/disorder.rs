@@ -4,16 +4,16 @@ use std::fmt;
 
 use crate::Nanos;
 
-/// A later stage bears an earlier time: impossible, so it is counted and no duration is given.
+/// A later stage has an earlier time: impossible, so it is counted and no duration is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Disorder {
-    /// How far the two are the wrong way round.
+    /// By how much the later stage precedes the earlier one.
     pub by: Nanos,
 }
 
 impl fmt::Display for Disorder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the later stage bears a time {} before the earlier one", self.by)
+        write!(f, "the later stage has a time {} before the earlier one", self.by)
     }
 }
 

@@ -18,7 +18,7 @@ mod sealed {
 /// let _ = captured.since(sent); // a `Conversion` has to come first
 /// ```
 pub trait Clock: sealed::Sealed + Copy + Eq + Ord + std::hash::Hash + fmt::Debug + 'static {
-    /// What the clock is called in output: `monotonic`, `realtime`, `tai`, `mac`.
+    /// What the clock is called in output: `monotonic`, `realtime`, `tai`, `phc`.
     const NAME: &'static str;
 }
 
@@ -41,8 +41,8 @@ clocks! {
     Realtime = "realtime";
     /// `CLOCK_TAI`.
     Tai = "tai";
-    /// The hardware clock of one network interface (a PHC).
-    Mac = "mac";
+    /// The hardware clock of one network interface: a PTP hardware clock (`/dev/ptpN`).
+    Phc = "phc";
 }
 
 /// A moment on clock `C`, in nanoseconds since that clock's epoch.
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn conversions_chain_and_turn_round() {
-        let a: Conversion<Mac, Realtime> = Conversion::new(-37, Nanos(2));
+        let a: Conversion<Phc, Realtime> = Conversion::new(-37, Nanos(2));
         let b: Conversion<Realtime, Monotonic> = Conversion::new(-1_000, Nanos(3));
         let both = a.then(b);
         assert_eq!((both.offset, both.error), (-1_037, Nanos(5)));

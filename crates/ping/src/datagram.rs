@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clock::Realtime;
 use socket2::Socket;
 use timestamping::{
-    Enabled, ErrorQueue, IcmpError, Matcher, Receiver, Room, SendOptions, Stages, TransmitStage, kernel_has_ts_opt_id,
-    now,
+    BatchSize, Enabled, ErrorQueue, IcmpError, Matcher, Receiver, SendOptions, Stages, TransmitStage,
+    kernel_has_ts_opt_id, now,
 };
 
 use crate::{Arrival, ClockWatch, Error, Exchange, Outcome, Probe, Settings, socket, take_errors, until_answer};
@@ -40,12 +40,12 @@ impl Exchanger {
         socket::configure(&socket, to.ip(), settings)?;
         let enabled = socket::request(settings, Stages::SCHED | Stages::DRIVER).enable(&socket)?;
         socket::connect(&socket, to).map_err(|source| Error::System { call: "connect", source })?;
-        let room = Room { messages: 16, payload: settings.size + 256, ..Room::default() };
+        let size = BatchSize { messages: 16, payload: settings.size + 256, ..BatchSize::default() };
         Ok(Self {
             own_ids: kernel_has_ts_opt_id(),
             matcher: Matcher::new(enabled.counting(), enabled.stages(), 16),
-            queue: ErrorQueue::new(room),
-            receiver: Receiver::new(room),
+            queue: ErrorQueue::new(size),
+            receiver: Receiver::new(size),
             settings: settings.clone(),
             socket,
             enabled,

@@ -1,7 +1,7 @@
 //! Active probes by TCP, UDP and ICMP, each timed at every stage that the socket and the machine can give.
 //!
 //! **Does:** sends one probe at a time ([`Prober`]) and waits for what comes back: an answer, an ICMP error (which is timed like
-//! an answer: a closed port shows the round trip too), or nothing. The other end needs nothing but a host that answers.
+//! an answer: a closed port shows the round trip too), or nothing. The other end needs only a host that answers.
 //!
 //! **Does not:** resolve names, pace probes, or set an interface up for hardware stamps.
 //!
@@ -19,7 +19,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant as Deadline};
 
-use clock::{Conversion, Disorder, Instant, Mac, Monotonic, Nanos, Realtime};
+use clock::{Conversion, Disorder, Instant, Monotonic, Nanos, Phc, Realtime};
 
 use timestamping::{
     ErrorQueue, IcmpError, Matcher, Ready, Report, TransmitStage, TransmitStamp, conversion, now, wait,
@@ -102,7 +102,7 @@ pub enum Outcome {
         /// The error number.
         errno: i32,
     },
-    /// The program was told to stop meanwhile.
+    /// The program asked to stop meanwhile.
     Interrupted,
 }
 
@@ -136,11 +136,11 @@ pub struct Exchange {
     /// To the driver.
     pub driver: Option<Instant<Realtime>>,
     /// On the wire, by the NIC's clock.
-    pub nic: Option<Instant<Mac>>,
+    pub nic: Option<Instant<Phc>>,
     /// TCP: the last byte was acknowledged.
     pub ack: Option<Instant<Realtime>>,
     /// Back at the NIC, by its clock.
-    pub nic_rx: Option<Instant<Mac>>,
+    pub nic_rx: Option<Instant<Phc>>,
     /// Into the stack.
     pub driver_rx: Option<Instant<Realtime>>,
     /// Right after the call that received returned, by the program's clock.
@@ -165,7 +165,7 @@ impl Exchange {
     /// How long it took as the program sees it.
     ///
     /// # Errors
-    /// [`Disorder`], as for all of these, where the later stage bears the earlier time.
+    /// [`Disorder`], as for all of these, where the later stage has the earlier time.
     pub fn total(&self) -> Result<Option<Nanos>, Disorder> {
         between(self.send, self.read)
     }
@@ -390,7 +390,7 @@ mod tests {
 
     #[test]
     fn hardware_stamps_come_first_and_disorder_is_said() {
-        let hw = |ns| Some(Instant::<Mac>::from_nanos(ns));
+        let hw = |ns| Some(Instant::<Phc>::from_nanos(ns));
         let e =
             Exchange { driver: at(15), driver_rx: at(115), nic: hw(1_000), nic_rx: hw(1_070), ..Exchange::default() };
         assert_eq!(e.network(), Ok(Some(Nanos(70))));

@@ -67,7 +67,7 @@ pub(crate) fn cannot_send(error: &Error) -> Option<i32> {
     host.contains(&errno).then_some(errno)
 }
 
-/// Bytes that fill a probe: the prober's own number and the probe's first, so that answers to others are told apart.
+/// Bytes that fill a probe: the prober's own number and the probe's first, which distinguishes answers to this probe from others.
 pub(crate) fn payload(size: usize, own: u64, number: u64) -> Vec<u8> {
     let mut payload: Vec<u8> = (0..size).map(|i| i as u8).collect();
     for (to, from) in payload.iter_mut().zip(own.to_be_bytes().into_iter().chain(number.to_be_bytes())) {

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use clock::{Instant, Realtime};
 use socket2::{Domain, SockAddr, SockAddrStorage, SockFilter, Socket, Type};
-use timestamping::{Receiver, Request, Room};
+use timestamping::{BatchSize, Receiver, Request};
 
 use crate::Error;
 
@@ -27,7 +27,7 @@ pub(crate) struct Handshake {
     pub ttl: Option<u8>,
 }
 
-/// `ETH_P_ALL`: the only protocol whose sockets also see what is sent.
+/// `ETH_P_ALL`: the only protocol for which a packet socket also sees what is sent.
 const ETH_P_ALL: u16 = 3;
 const SYN: u8 = 0x02;
 const RST: u8 = 0x04;
@@ -43,7 +43,7 @@ impl Tap {
         socket.attach_filter(&filter(peer.is_ipv6(), peer.port())).map_err(failed("setsockopt(SO_ATTACH_FILTER)"))?;
         Request::new().receive_software().enable(&socket)?;
         socket.bind(&any_interface()).map_err(failed("bind(AF_PACKET)"))?;
-        Ok(Self { socket, receiver: Receiver::new(Room { messages: 32, payload: 120, control: 256 }) })
+        Ok(Self { socket, receiver: Receiver::new(BatchSize { messages: 32, payload: 120, control: 256 }) })
     }
 
     /// Forgets what was seen so far.

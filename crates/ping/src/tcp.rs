@@ -8,7 +8,9 @@ use std::time::Instant as Deadline;
 
 use clock::{Nanos, Realtime};
 use socket2::{Protocol, Socket, Type};
-use timestamping::{Counting, ErrorQueue, Matcher, Ready, Receiver, Request, Room, SendOptions, Stages, now, wait};
+use timestamping::{
+    BatchSize, Counting, ErrorQueue, Matcher, Ready, Receiver, Request, SendOptions, Stages, now, wait,
+};
 
 use crate::tap::Tap;
 use crate::{
@@ -41,14 +43,14 @@ impl TcpProber {
             );
         });
         let request = settings.request.clone().unwrap_or_else(|| vec![b'.'; settings.size]);
-        let room = Room { messages: 16, payload: 4096, ..Room::default() };
+        let size = BatchSize { messages: 16, payload: 4096, ..BatchSize::default() };
         Ok(Self {
             to,
             settings: settings.clone(),
             request,
             tap: tap.ok(),
-            queue: ErrorQueue::new(room),
-            receiver: Receiver::new(Room { messages: 1, ..room }),
+            queue: ErrorQueue::new(size),
+            receiver: Receiver::new(BatchSize { messages: 1, ..size }),
             limits,
         })
     }
@@ -97,7 +99,7 @@ impl TcpProber {
         }
         if let Some(tap) = &mut self.tap {
             let seen = tap.handshake(local_port(&fd)?);
-            // With a second SYN on the way nobody knows which one was answered.
+            // With a second SYN in flight it is not known which one was answered.
             if seen.syns == 1 || self.to.ip().is_loopback() {
                 probe.exchange.driver = seen.syn;
                 probe.exchange.driver_rx = probe.exchange.driver_rx.or(seen.answer);

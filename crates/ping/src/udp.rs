@@ -1,4 +1,4 @@
-//! UDP datagrams to a port that echoes them, to `wirelapse serve`, or to a closed one, whose host says so with an ICMP error.
+//! UDP datagrams to a port that echoes them, to `wirelapse serve`, or to a closed one, for which the host answers with an ICMP error.
 
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;

@@ -24,7 +24,7 @@ mod sequence;
 mod stage;
 mod wait;
 
-pub use clock::{Clock, Conversion, Disorder, Instant, Mac, Monotonic, Nanos, Realtime, Source, Tai, Timestamp};
+pub use clock::{Clock, Conversion, Disorder, Instant, Monotonic, Nanos, Phc, Realtime, Source, Tai, Timestamp};
 pub use connection::{Connection, ConnectionId, ConnectionTotals, Opening};
 pub use datagram::{Datagram, DatagramLeg, DatagramStamps};
 pub use event::Event;

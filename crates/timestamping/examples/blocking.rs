@@ -1,18 +1,20 @@
-//! A blocking TCP client that times each request of its own: written, sent, acknowledged.
+//! A blocking TCP client that times its requests: written, sent, acknowledged.
 //!
-//! `cargo run -p wirelapse-timestamping --example blocking [HOST:PORT]`; without an address it talks to a thread of its own.
+//! `cargo run -p wirelapse-timestamping --example blocking [HOST:PORT]`; without an address it connects to a thread of this process.
 
 use std::error::Error;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
-use clock::Realtime;
-use timestamping::{ErrorQueue, Matcher, Ready, Report, Request, Stages, TransmitStage, now, wait};
+use timestamping::{ErrorQueue, Matcher, Ready, Realtime, Report, Request, Stages, TransmitStage, now, wait};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let address = std::env::args().nth(1).map_or_else(echo_server, Ok)?;
-    let mut stream = TcpStream::connect(&address)?;
+    time_requests(&std::env::args().nth(1).map_or_else(echo_server, Ok)?)
+}
+
+pub(crate) fn time_requests(address: &str) -> Result<(), Box<dyn Error>> {
+    let mut stream = TcpStream::connect(address)?;
     stream.set_nodelay(true)?;
     // A TCP socket has to be connected first: its ids are byte positions, counted from this moment.
     let stages = Stages::SCHED | Stages::DRIVER | Stages::ACK;
@@ -58,7 +60,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Answers one connection with what it sends.
-fn echo_server() -> std::io::Result<String> {
+pub(crate) fn echo_server() -> std::io::Result<String> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?.to_string();
     std::thread::spawn(move || -> std::io::Result<()> {

@@ -7,14 +7,14 @@ use std::error::Error;
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
-use clock::Realtime;
 use timestamping::{
-    ErrorQueue, Matcher, Ready, Receiver, Report, Request, Room, SendOptions, Stages, TransmitStage, now, wait,
+    BatchSize, ErrorQueue, Matcher, Ready, Realtime, Receiver, Report, Request, SendOptions, Stages, TransmitStage,
+    now, wait,
 };
 
 const DATAGRAMS: u32 = 10;
 
-fn main() -> Result<(), Box<dyn Error>> {
+pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     let peer = UdpSocket::bind("127.0.0.1:0")?;
     let nobody = UdpSocket::bind("127.0.0.1:0")?.local_addr()?;
     let socket = UdpSocket::bind("127.0.0.1:0")?;
@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let mut matcher = Matcher::new(enabled.counting(), enabled.stages(), 64);
     let mut stamps = ErrorQueue::default();
-    let mut datagrams = Receiver::new(Room { messages: 16, payload: 64, ..Room::default() });
+    let mut datagrams = Receiver::new(BatchSize { messages: 16, payload: 64, ..BatchSize::default() });
     let (mut sent, mut answers, mut errors, start) = (0, 0, 0, Instant::now());
     let mut buffer = [0; 64];
 

@@ -6,8 +6,7 @@ use std::error::Error;
 use std::net::UdpSocket;
 use std::time::Instant;
 
-use clock::Realtime;
-use timestamping::{ErrorQueue, Matcher, Report, Request, Room, Stages, now};
+use timestamping::{BatchSize, ErrorQueue, Matcher, Realtime, Report, Request, Stages, now};
 
 fn pin(cpu: usize) {
     // SAFETY: a zeroed set is an empty one; a failure leaves the thread where it may run.
@@ -29,13 +28,13 @@ fn median(mut values: Vec<f64>) -> (f64, f64, f64) {
 
 fn queue_table(rounds: usize) -> Result<(), Box<dyn Error>> {
     const SENDS: usize = 100;
-    println!("Error queue of a UDP socket, one core, two stamps a send, read and put to sends");
+    println!("Error queue of a UDP socket, one core, two stamps a send, read and matched to sends");
     let peer = UdpSocket::bind("127.0.0.1:0")?;
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     socket.connect(peer.local_addr()?)?;
     let enabled = Request::new().transmit(Stages::SCHED | Stages::DRIVER).enable(&socket)?;
     let mut matcher = Matcher::new(enabled.counting(), enabled.stages(), 4096);
-    let mut queue = ErrorQueue::new(Room { payload: 0, ..Room::default() });
+    let mut queue = ErrorQueue::new(BatchSize { payload: 0, ..BatchSize::default() });
     let (mut reading, mut whole) = (Vec::new(), Vec::new());
     for _ in 0..rounds * 50 {
         let start = Instant::now();

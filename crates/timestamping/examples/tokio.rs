@@ -10,8 +10,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use clock::Realtime;
-use timestamping::{ErrorQueue, Matcher, Report, Request, Stages, TransmitStage, now};
+use timestamping::{ErrorQueue, Matcher, Realtime, Report, Request, Stages, TransmitStage, now};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::net::UdpSocket;
@@ -19,7 +18,7 @@ use tokio::net::UdpSocket;
 const DATAGRAMS: usize = 20;
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn Error>> {
+pub(crate) async fn main() -> Result<(), Box<dyn Error>> {
     let peer = UdpSocket::bind("127.0.0.1:0").await?;
     let socket = UdpSocket::bind("127.0.0.1:0").await?;
     socket.connect(peer.local_addr()?).await?;

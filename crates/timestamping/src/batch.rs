@@ -10,7 +10,7 @@ use crate::{ParseError, address};
 /// Room for a batch of messages, laid out once and used again for every `recvmmsg`.
 pub(crate) struct Batch {
     headers: Vec<libc::mmsghdr>,
-    // The headers point into the next four, whose heap blocks never move or grow.
+    // The headers point into the next four. Their heap blocks never move or grow.
     _vectors: Box<[libc::iovec]>,
     names: Box<[libc::sockaddr_storage]>,
     payload: Box<[u8]>,
@@ -59,9 +59,11 @@ impl Batch {
         let messages = messages.clamp(1, 1024);
         // Control messages are read as aligned structures by the kernel: whole words.
         let words = control.div_ceil(8).max(4);
-        // SAFETY: all zeroes are valid for all three: no pointers, no lengths, no family.
-        let (header, vector, name) =
-            unsafe { (zeroed::<libc::mmsghdr>(), zeroed::<libc::iovec>(), zeroed::<libc::sockaddr_storage>()) };
+        let vector = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+        // SAFETY: all zeroes are a valid mmsghdr: no pointers, no lengths.
+        let header: libc::mmsghdr = unsafe { zeroed() };
+        // SAFETY: all zeroes are a valid sockaddr_storage, of no family.
+        let name: libc::sockaddr_storage = unsafe { zeroed() };
         let mut batch = Self {
             headers: vec![header; messages],
             _vectors: vec![vector; messages].into(),

@@ -3,41 +3,54 @@
 use std::mem::zeroed;
 
 use clock::{Clock, Conversion, Instant, Monotonic, Nanos, Realtime, Source, Tai, Timestamp};
+use rustix::time::{ClockId, DynamicClockId, Timespec, clock_gettime, clock_gettime_dynamic};
 
 use crate::Error;
 
-/// A clock that `clock_gettime` reads by a fixed number.
+/// A clock of the system, which `clock_gettime` reads.
 pub trait SystemClock: Clock {
-    /// The number (`CLOCK_*`).
-    const ID: i32;
+    /// Reads it.
+    fn now() -> Instant<Self>;
 }
 
 impl SystemClock for Realtime {
-    const ID: i32 = libc::CLOCK_REALTIME;
+    fn now() -> Instant<Self> {
+        since_epoch(clock_gettime(ClockId::Realtime))
+    }
 }
+
 impl SystemClock for Monotonic {
-    const ID: i32 = libc::CLOCK_MONOTONIC;
+    fn now() -> Instant<Self> {
+        since_epoch(clock_gettime(ClockId::Monotonic))
+    }
 }
+
 impl SystemClock for Tai {
-    const ID: i32 = libc::CLOCK_TAI;
+    fn now() -> Instant<Self> {
+        // Every kernel since 3.10 has it.
+        clock_gettime_dynamic(DynamicClockId::Tai).map_or(Instant::from_nanos(0), since_epoch)
+    }
+}
+
+/// A reading of a clock that is never before its epoch.
+fn since_epoch<C: Clock>(time: Timespec) -> Instant<C> {
+    instant(time).unwrap_or(Instant::from_nanos(0))
 }
 
 /// Reads clock `C`.
 pub fn now<C: SystemClock>() -> Instant<C> {
-    Instant::from_nanos(read(C::ID).unwrap_or(0))
+    C::now()
 }
 
-/// Reads clock `C` as a timestamp of the program's own, exact to the clock's unit.
+/// Reads clock `C` as a timestamp taken by the program, exact to the clock's unit.
 pub fn timestamp<C: SystemClock>() -> Timestamp<C> {
     Timestamp { at: now(), source: Source::User, error: Nanos(1) }
 }
 
-pub(crate) fn read(clock: libc::clockid_t) -> Option<u64> {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the kernel writes one timespec.
-    let rc = unsafe { libc::clock_gettime(clock, &raw mut time) };
+/// The kernel's form of an instant; `None` before the clock's epoch.
+pub(crate) fn instant<C: Clock>(time: Timespec) -> Option<Instant<C>> {
     let (seconds, nanos) = (u64::try_from(time.tv_sec).ok()?, u64::try_from(time.tv_nsec).ok()?);
-    (rc == 0).then(|| seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
+    Some(Instant::from_nanos(seconds.saturating_mul(1_000_000_000).saturating_add(nanos)))
 }
 
 /// Rounds of reading before the narrowest is taken: an interrupted one is wide.
@@ -47,9 +60,9 @@ const ROUNDS: usize = 8;
 /// few rounds. Its error is half of that width. What the clocks drift, or are set, afterwards is not in it.
 ///
 /// ```
-/// use clock::{Monotonic, Realtime};
-/// let to_realtime = timestamping::conversion::<Monotonic, Realtime>();
-/// let stamp = to_realtime.convert(timestamping::timestamp::<Monotonic>());
+/// use timestamping::{Monotonic, Realtime, conversion, timestamp};
+/// let to_realtime = conversion::<Monotonic, Realtime>();
+/// let stamp = to_realtime.convert(timestamp::<Monotonic>());
 /// println!("now is {:?} ± {}", stamp.at, stamp.error);
 /// ```
 pub fn conversion<A: SystemClock, B: SystemClock>() -> Conversion<A, B> {
@@ -68,8 +81,8 @@ pub(crate) fn narrowest<A: Clock, B: Clock>(
         .min_by_key(|c| c.error)
 }
 
-/// How far `CLOCK_TAI` is from `CLOCK_REALTIME` by the kernel's own record, in seconds; `None` where nobody has told the
-/// kernel (then both clocks read the same, and what is called TAI is UTC).
+/// How far `CLOCK_TAI` is from `CLOCK_REALTIME` by the kernel's own record, in seconds; `None` where no program
+/// has set it (then both clocks read the same, and what is called TAI is UTC).
 ///
 /// # Errors
 /// [`Error::System`] where `adjtimex` fails.

@@ -3,7 +3,7 @@
 use std::mem::size_of;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use clock::{Instant, Mac, Realtime};
+use clock::{Instant, Phc, Realtime};
 
 use crate::ParseError;
 
@@ -14,7 +14,7 @@ pub struct Times {
     /// Taken by the kernel.
     pub software: Option<Instant<Realtime>>,
     /// Taken by the NIC, on its clock (or the virtual clock bound with `BIND_PHC`).
-    pub hardware: Option<Instant<Mac>>,
+    pub hardware: Option<Instant<Phc>>,
 }
 
 /// `struct scm_ts_pktinfo`: what the NIC that stamped a received packet saw.
@@ -210,7 +210,7 @@ fn extended_error(data: &[u8], offset: usize) -> Result<ExtendedError, ParseErro
     })
 }
 
-/// The socket address after a `sock_extended_err`; of family 0, or missing, where nobody sent it.
+/// The socket address after a `sock_extended_err`; of family 0, or missing, where no host sent it.
 fn offender(address: &[u8]) -> Option<IpAddr> {
     let family = u16::from_ne_bytes(address.get(..2)?.try_into().ok()?);
     match i32::from(family) {

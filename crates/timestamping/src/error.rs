@@ -30,7 +30,7 @@ pub enum Feature {
     TsOptId,
     /// The control message that sets a send's own stages.
     PerSend,
-    /// `SO_MEMINFO`, which tells a socket's drops.
+    /// `SO_MEMINFO`: among other figures a socket's drops.
     MemInfo,
     /// Reading a NIC's clock together with the system's.
     PtpSysOffset,
@@ -112,7 +112,7 @@ pub enum Error {
     /// Byte ids need a connection to count from.
     #[error("a TCP socket that is not connected cannot count bytes: connect or accept first, then ask for timestamps")]
     NotConnected,
-    /// The socket is of a kind that cannot do this.
+    /// A socket of this type cannot do this.
     #[error("a {kind} socket cannot do this: {what}")]
     WrongSocket {
         /// What the socket is.

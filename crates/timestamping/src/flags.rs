@@ -44,7 +44,7 @@ bitflags::bitflags! {
         const OPT_ID_TCP = 1 << 16;
         /// No receive stamps but those this socket asked for.
         const OPT_RX_FILTER = 1 << 17;
-        /// Stamp where the driver is told that the packet went out (Bluetooth).
+        /// Stamp where the device reports to the driver that the packet went out (Bluetooth).
         const TX_COMPLETION = 1 << 18;
     }
 }
@@ -93,7 +93,7 @@ pub enum TransmitStage {
     Driver = 1,
     /// The NIC put it on the wire (`SCM_TSTAMP_SND`, hardware clock).
     Nic = 2,
-    /// The driver was told that it went out (`SCM_TSTAMP_COMPLETION`).
+    /// The device reported to the driver that it went out (`SCM_TSTAMP_COMPLETION`).
     Completion = 3,
     /// The peer acknowledged its last byte (`SCM_TSTAMP_ACK`, TCP only).
     Ack = 4,
@@ -122,7 +122,7 @@ impl std::fmt::Display for TransmitStage {
 }
 
 bitflags::bitflags! {
-    /// A choice of stages to stamp of what is sent. The fewer, the cheaper: each is a message of its own.
+    /// A choice of stages to stamp of what is sent. The fewer, the cheaper: each is a separate message.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct Stages: u8 {
         /// [`TransmitStage::Sched`].
@@ -178,6 +178,25 @@ mod tests {
         assert_eq!(Flags::OPT_ID_TCP.bits(), libc::SOF_TIMESTAMPING_OPT_ID_TCP);
         assert_eq!(Flags::TX_ACK.bits(), libc::SOF_TIMESTAMPING_TX_ACK);
         assert_eq!(Flags::RAW_HARDWARE.bits(), libc::SOF_TIMESTAMPING_RAW_HARDWARE);
+    }
+
+    #[test]
+    fn the_readme_has_every_flag_with_its_version() {
+        let readme = include_str!("../README.md");
+        for (name, flag) in Flags::all().iter_names() {
+            let row = format!("| `{name}` | {}", flag.since());
+            assert!(readme.contains(&row), "no row begins with: {row}");
+        }
+    }
+
+    #[test]
+    fn the_kernel_knows_the_flags_of_its_age_and_no_others() {
+        let supported = Flags::supported().unwrap();
+        assert!(supported.contains(Flags::SOFTWARE | Flags::OPT_ID | Flags::OPT_TSONLY), "{supported:?}");
+        // Flags came in the order of their bits: what a kernel has is all bits up to one.
+        let newest = Flags::all().iter().filter(|f| supported.contains(*f)).max_by_key(|f| f.bits()).unwrap();
+        let missing = Flags::all() - supported;
+        assert!(missing.iter().all(|f| f.bits() > newest.bits()), "{missing:?} older than {newest:?}");
     }
 
     #[test]

@@ -1,29 +1,30 @@
-//! Ids of 32 bits made ones of 64.
+//! Ids of 32 bits, extended to 64.
 
-/// Unrolls the kernel's 32-bit ids to 64 bits: each is taken as the nearest to the largest one seen before it.
+/// Extends the kernel's 32-bit ids to 64 bits, which do not wrap: each id is taken as the one nearest to the largest seen before
+/// it.
 ///
 /// That holds while ids come within 2³¹ of one another: two thousand million datagrams, or 2 GiB of a stream. A program
 /// that stamps a stream more rarely than that uses a [`crate::Matcher`], which knows what was sent.
 ///
 /// ```
-/// let mut ids = timestamping::Unwrap::default();
-/// assert_eq!(ids.unwrap(u32::MAX), u64::from(u32::MAX));
-/// assert_eq!(ids.unwrap(2), (1 << 32) + 2);
-/// assert_eq!(ids.unwrap(u32::MAX - 1), u64::from(u32::MAX) - 1); // a late stage of an earlier send
+/// let mut ids = timestamping::IdExtender::default();
+/// assert_eq!(ids.extend(u32::MAX), u64::from(u32::MAX));
+/// assert_eq!(ids.extend(2), (1 << 32) + 2);
+/// assert_eq!(ids.extend(u32::MAX - 1), u64::from(u32::MAX) - 1); // a late stage of an earlier send
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Unwrap {
+pub struct IdExtender {
     largest: Option<u64>,
 }
 
-impl Unwrap {
+impl IdExtender {
     /// Begins at a known id, so that the first stamp may already be beyond the first 2³².
     pub const fn starting_at(id: u64) -> Self {
         Self { largest: Some(id) }
     }
 
     /// The 64-bit id that `id` stands for. An id that would lie before 0 is taken as one of the next round.
-    pub fn unwrap(&mut self, id: u32) -> u64 {
+    pub fn extend(&mut self, id: u32) -> u64 {
         let Some(largest) = self.largest else {
             self.largest = Some(id.into());
             return id.into();
@@ -48,21 +49,21 @@ mod tests {
         fn follows_any_sequence_whose_steps_are_small_enough(
             start: u32, steps in prop::collection::vec(0u32..(1 << 30), 1..50), back in 0u64..(1 << 20),
         ) {
-            let mut ids = Unwrap::starting_at(start.into());
+            let mut ids = IdExtender::starting_at(start.into());
             let mut truth = u64::from(start);
             for step in steps {
                 truth += u64::from(step);
-                prop_assert_eq!(ids.unwrap(truth as u32), truth);
+                prop_assert_eq!(ids.extend(truth as u32), truth);
                 let late = truth.saturating_sub(back);
-                prop_assert_eq!(ids.unwrap(late as u32), late);
+                prop_assert_eq!(ids.extend(late as u32), late);
             }
         }
 
         #[test]
         fn never_panics(start: u64, ids in prop::collection::vec(any::<u32>(), 0..20)) {
-            let mut unwrap = Unwrap::starting_at(start);
+            let mut extender = IdExtender::starting_at(start);
             for id in ids {
-                prop_assert_eq!(unwrap.unwrap(id) as u32, id);
+                prop_assert_eq!(extender.extend(id) as u32, id);
             }
         }
     }

@@ -79,13 +79,13 @@ filters! {
 pub struct TimestampingInfo {
     /// The stages and reports it has; bits of `SO_TIMESTAMPING`.
     pub flags: Flags,
-    /// The index of its clock, for [`crate::Phc::open`].
+    /// The index of its clock, for [`crate::HardwareClock::open`].
     pub phc: Option<u32>,
     /// What it can be set to stamp of what is sent.
     pub transmit: Vec<TransmitType>,
     /// What it can be set to stamp of what is received.
     pub receive: Vec<ReceiveFilter>,
-    /// What it has counted, where kernel (6.10) and driver tell.
+    /// What it has counted, where kernel (6.10) and driver report it.
     pub counts: Option<HardwareCounts>,
 }
 

@@ -4,6 +4,8 @@ use std::ffi::{CStr, CString};
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 
+use rustix::net::netdevice::name_to_index;
+
 use crate::info::{ReceiveFilter, TimestampingInfo, TransmitType};
 use crate::{Error, tsinfo};
 
@@ -32,14 +34,9 @@ impl Interface {
     pub fn by_name(name: &str) -> Result<Self, Error> {
         let none = || Error::NoInterface(name.to_owned());
         let c_name = CString::new(name).map_err(|_| none())?;
-        if name.len() >= libc::IFNAMSIZ {
-            return Err(none());
-        }
-        // SAFETY: a NUL-terminated string that lives until the call returns.
-        match unsafe { libc::if_nametoindex(c_name.as_ptr()) } {
-            0 => Err(none()),
-            index => Ok(Self { name: c_name, index }),
-        }
+        let socket = UdpSocket::bind("0.0.0.0:0").map_err(|source| Error::System { call: "socket", source })?;
+        let index = name_to_index(&socket, name).map_err(|_| none())?;
+        Ok(Self { name: c_name, index })
     }
 
     /// All of them, by name.
@@ -47,21 +44,24 @@ impl Interface {
     /// # Errors
     /// [`Error::System`] where the kernel does not list them.
     pub fn all() -> Result<Vec<Self>, Error> {
-        // SAFETY: if_nameindex gives an array that ends with an entry of index 0, or null; it is freed once, below.
+        // SAFETY: takes no argument; gives null or an array that ends with an entry of index 0, freed once below.
         let list = unsafe { libc::if_nameindex() };
         if list.is_null() {
-            return Err(Error::System { call: "if_nameindex", source: std::io::Error::last_os_error() });
+            return Err(Error::last("if_nameindex"));
         }
         let mut all = Vec::new();
-        let mut at = list;
-        // SAFETY: `at` stays within the array, whose last entry has index 0 and stops the loop; names end in NUL.
-        unsafe {
-            while (*at).if_index != 0 {
-                all.push(Self { name: CStr::from_ptr((*at).if_name).to_owned(), index: (*at).if_index });
-                at = at.add(1);
+        for at in 0.. {
+            // SAFETY: no entry before this one had index 0, so the array has one here.
+            let entry = unsafe { list.add(at).read() };
+            if entry.if_index == 0 {
+                break;
             }
-            libc::if_freenameindex(list);
+            // SAFETY: the name of an entry other than the last is a NUL-terminated string of the array.
+            let name = unsafe { CStr::from_ptr(entry.if_name) };
+            all.push(Self { name: name.to_owned(), index: entry.if_index });
         }
+        // SAFETY: the array is of `if_nameindex`, is freed here alone, and nothing refers to it: the names are copies.
+        unsafe { libc::if_freenameindex(list) };
         all.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         Ok(all)
     }
@@ -79,7 +79,7 @@ impl Interface {
     /// What it can do: asked over netlink (`ETHTOOL_MSG_TSINFO_GET`, Linux 5.7), else with the older ioctl.
     ///
     /// # Errors
-    /// [`Error::NotByInterface`] where its driver cannot tell, [`Error::NoInterface`] where it has gone, and
+    /// [`Error::NotByInterface`] where its driver does not report it, [`Error::NoInterface`] where it has gone, and
     /// [`Error::System`] for the rest.
     pub fn timestamping_info(&self) -> Result<TimestampingInfo, Error> {
         tsinfo::by_netlink(self.index).or_else(|_| self.timestamping_info_by_ioctl())
@@ -91,7 +91,7 @@ impl Interface {
     /// As [`Self::timestamping_info`].
     pub fn timestamping_info_by_ioctl(&self) -> Result<TimestampingInfo, Error> {
         let mut info = EthtoolTsInfo { command: ETHTOOL_GET_TS_INFO, ..EthtoolTsInfo::default() };
-        self.ioctl(SIOCETHTOOL, &mut info, "the driver tells nothing of time-stamping")?;
+        self.ioctl(SIOCETHTOOL, &mut info, "the driver does not report what it can stamp")?;
         let mut out = TimestampingInfo::from_bits(info.flags, info.transmit_types, info.receive_filters);
         out.phc = u32::try_from(info.phc_index).ok();
         Ok(out)

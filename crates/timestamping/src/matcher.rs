@@ -1,8 +1,8 @@
-//! From stamps back to sends, with what never came counted. Pure.
+//! Matches stamps to sends, and counts what never came. Pure.
 
 use std::collections::VecDeque;
 
-use clock::{Disorder, Instant, Mac, Nanos, Realtime};
+use clock::{Disorder, Instant, Nanos, Phc, Realtime};
 
 use crate::{Counting, Stages, TransmitStage, TransmitStamp};
 
@@ -16,7 +16,7 @@ pub struct Matched<T> {
     /// Whatever the program keeps with a send.
     pub tag: T,
     software: [Option<Instant<Realtime>>; TransmitStage::ALL.len()],
-    hardware: Option<Instant<Mac>>,
+    hardware: Option<Instant<Phc>>,
     got: Stages,
     expected: Stages,
 }
@@ -28,7 +28,7 @@ impl<T> Matched<T> {
     }
 
     /// When the NIC put it on the wire.
-    pub fn nic(&self) -> Option<Instant<Mac>> {
+    pub fn nic(&self) -> Option<Instant<Phc>> {
         self.hardware
     }
 
@@ -53,7 +53,7 @@ impl<T> Matched<T> {
     /// The time between two stages; `None` where either never came.
     ///
     /// # Errors
-    /// [`Disorder`] where the later stage bears the earlier time. TCP's retransmissions do not cause that: the first time
+    /// [`Disorder`] where the later stage has the earlier time. TCP's retransmissions do not cause that: the first time
     /// of a stage is kept.
     pub fn between(&self, from: TransmitStage, to: TransmitStage) -> Result<Option<Nanos>, Disorder> {
         match (self.at(from), self.at(to)) {
@@ -68,45 +68,45 @@ impl<T> Matched<T> {
 pub struct Counts {
     /// Sends that stamps were asked for.
     pub sent: u64,
-    /// Of these, given out with every stamp.
+    /// Of these, finished with every stamp.
     pub complete: u64,
-    /// Of these, given out with stamps missing.
+    /// Of these, finished with stamps missing.
     pub incomplete: u64,
     /// Stamps that never came, stage by stage in the order of [`TransmitStage::ALL`].
     pub never_came: [u64; TransmitStage::ALL.len()],
-    /// Stamps put to a send.
+    /// Stamps matched to a send.
     pub matched: u64,
     /// Second stamps of a stage, by retransmission or stacked qdiscs: the first is kept.
     pub repeated: u64,
-    /// Stamps for sends that are not known: never announced, or given out before.
+    /// Stamps of sends that are not known: never noted, or finished before.
     pub unknown: u64,
 }
 
-/// Puts stamps to sends. See [`Matched`] for what comes out; take it with [`Matcher::finished`].
+/// Matches stamps to the sends they are of. [`Matcher::finished`] gives each send with its stamps, as a [`Matched`].
 ///
-/// It holds at most as many sends as it has room for; the oldest is given out incomplete to make room. TCP acknowledges in
+/// It holds a limited number of sends; the oldest leaves incomplete where another one needs its place. TCP acknowledges in
 /// order, so an `ack` stamp also ends every earlier send of the stream: those were merged into a later packet and their own
 /// will never come.
 pub struct Matcher<T> {
     counting: Counting,
     expected: Stages,
-    room: usize,
+    capacity: usize,
     next: u64,
     /// By rising id.
     pending: VecDeque<Matched<T>>,
-    /// Complete sends stay in `pending` until they are first, so that what is given out is in the order of sending.
+    /// Complete sends stay in `pending` until they are first, so that they leave in the order of sending.
     finished: VecDeque<Matched<T>>,
     counts: Counts,
 }
 
 impl<T> Matcher<T> {
-    /// A matcher for a socket whose ids count this, expecting `stages` of every send it is told of, with room for so many
-    /// sends that wait for stamps (at least one).
-    pub fn new(counting: Counting, stages: Stages, room: usize) -> Self {
+    /// A matcher for a socket whose ids count this, expecting `stages` of every send that is noted, which holds up to
+    /// `capacity` sends that wait for stamps (at least one).
+    pub fn new(counting: Counting, stages: Stages, capacity: usize) -> Self {
         Self {
             counting,
             expected: stages,
-            room: room.max(1),
+            capacity: capacity.max(1),
             next: 0,
             pending: VecDeque::new(),
             finished: VecDeque::new(),
@@ -118,7 +118,7 @@ impl<T> Matcher<T> {
     /// counts on a stream; a send of no bytes has no id there and is not noted (`None`).
     ///
     /// Call this after the send succeeded. Where it failed, do not; but a datagram that the kernel refused after it had
-    /// counted it shifts all later ids on older kernels. Ids of one's own ([`Self::sent_with_id`]) are safe from that.
+    /// counted it shifts all later ids on older kernels. Ids that the program chooses ([`Self::sent_with_id`]) are safe from that.
     pub fn sent(&mut self, bytes: usize, at: Instant<Realtime>, tag: T) -> Option<u64> {
         let id = match self.counting {
             Counting::Datagrams => self.next,
@@ -129,15 +129,15 @@ impl<T> Matcher<T> {
         Some(id)
     }
 
-    /// Notes a send without stamps of its own: on a stream its bytes count all the same.
+    /// Notes a send without stamps: on a stream its bytes count all the same.
     pub fn sent_unstamped(&mut self, bytes: usize) {
         if self.counting == Counting::Bytes {
             self.next = self.next.saturating_add(bytes as u64);
         }
     }
 
-    /// Notes a send with an id of the program's own, which must be larger than those before; pass the kernel its lower 32
-    /// bits. An id that is not larger is not noted (`false`).
+    /// Notes a send with an id that the program chose, which must be larger than those before; the kernel
+    /// gets its lower 32 bits. An id that is not larger is not noted (`false`).
     pub fn sent_with_id(&mut self, id: u64, at: Instant<Realtime>, tag: T) -> bool {
         let rises = id >= self.next;
         if rises {
@@ -149,8 +149,8 @@ impl<T> Matcher<T> {
     fn note(&mut self, id: u64, sent: Instant<Realtime>, tag: T) {
         self.next = id.saturating_add(1);
         self.counts.sent += 1;
-        if self.pending.len() >= self.room {
-            self.give_out_first();
+        if self.pending.len() >= self.capacity {
+            self.finish_first();
         }
         self.pending.push_back(Matched {
             id,
@@ -163,7 +163,7 @@ impl<T> Matcher<T> {
         });
     }
 
-    /// Puts one stamp to its send. Gives the send's 64-bit id, or `None` where no send is waiting for it.
+    /// Matches one stamp to its send. Gives the send's 64-bit id, or `None` where no send is waiting for it.
     pub fn stamp(&mut self, stamp: &TransmitStamp<'_>) -> Option<u64> {
         // The largest id that was sent bounds every stamp from above, so 32 bits are enough over a span of 2³².
         let largest = self.next.checked_sub(1);
@@ -192,11 +192,11 @@ impl<T> Matcher<T> {
         send.got |= new;
         if self.counting == Counting::Bytes && stamp.stage == TransmitStage::Ack {
             for _ in 0..index {
-                self.give_out_first();
+                self.finish_first();
             }
         }
         while self.pending.front().is_some_and(Matched::is_complete) {
-            self.give_out_first();
+            self.finish_first();
         }
         Some(id)
     }
@@ -211,7 +211,7 @@ impl<T> Matcher<T> {
         self.pending.binary_search_by_key(&id, |m| m.id).ok()
     }
 
-    fn give_out_first(&mut self) {
+    fn finish_first(&mut self) {
         let Some(send) = self.pending.pop_front() else { return };
         if send.is_complete() {
             self.counts.complete += 1;
@@ -224,22 +224,22 @@ impl<T> Matcher<T> {
         self.finished.push_back(send);
     }
 
-    /// The next send that is done with, in the order of sending: complete, or given up.
+    /// The next send that no stamp is expected for, in the order of sending: complete, or given up.
     pub fn finished(&mut self) -> Option<Matched<T>> {
         self.finished.pop_front()
     }
 
-    /// Gives up every send made before `moment`, so that [`Self::finished`] gives it out with what it has.
+    /// Gives up every send made before `moment`, so that [`Self::finished`] gives it with the stamps that came.
     pub fn give_up_before(&mut self, moment: Instant<Realtime>) {
         while self.pending.front().is_some_and(|m| m.sent < moment || m.is_complete()) {
-            self.give_out_first();
+            self.finish_first();
         }
     }
 
     /// Gives up everything that still waits: for the end.
     pub fn give_up(&mut self) {
         while !self.pending.is_empty() {
-            self.give_out_first();
+            self.finish_first();
         }
     }
 
@@ -332,7 +332,7 @@ mod tests {
                     }
                 } else {
                     let id = ids[number as usize % ids.len()];
-                    // The span that 32 bits can tell apart.
+                    // The span within which 32 bits are unique.
                     if m.next - id < 1 << 32 {
                         m.stamp(&stamp(TransmitStage::ALL[stage], id, 2));
                         stamps += 1;

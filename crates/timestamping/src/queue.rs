@@ -2,6 +2,8 @@
 
 use std::os::fd::AsFd;
 
+use rustix::event::{PollFd, PollFlags, Timespec};
+
 use crate::batch::Batch;
 use crate::{Error, ParseError, Report, report};
 
@@ -15,9 +17,9 @@ pub struct ErrorQueue {
     batch: Batch,
 }
 
-/// How much room [`ErrorQueue`] keeps for each message.
+/// How many messages one system call may bring, and how many bytes are kept of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Room {
+pub struct BatchSize {
     /// Messages a system call may bring: 1 to 1024.
     pub messages: usize,
     /// Bytes of payload kept of each; the rest is cut off.
@@ -26,7 +28,7 @@ pub struct Room {
     pub control: usize,
 }
 
-impl Default for Room {
+impl Default for BatchSize {
     fn default() -> Self {
         Self { messages: 64, payload: 128, control: 512 }
     }
@@ -34,14 +36,14 @@ impl Default for Room {
 
 impl Default for ErrorQueue {
     fn default() -> Self {
-        Self::new(Room::default())
+        Self::new(BatchSize::default())
     }
 }
 
 impl ErrorQueue {
-    /// A reader with this much room.
-    pub fn new(room: Room) -> Self {
-        Self { batch: Batch::new(room.messages, room.payload, room.control, false) }
+    /// A reader of batches of this size.
+    pub fn new(size: BatchSize) -> Self {
+        Self { batch: Batch::new(size.messages, size.payload, size.control, false) }
     }
 
     /// Reads up to one batch and hands each message to `each`; gives how many there were. Less than
@@ -119,30 +121,25 @@ impl Ready {
 /// # Errors
 /// [`Error::System`] where `ppoll` fails.
 pub fn wait(socket: impl AsFd, for_what: Ready, timeout: std::time::Duration) -> Result<Ready, Error> {
-    use std::os::fd::AsRawFd as _;
-    let events =
-        (if for_what.readable { libc::POLLIN } else { 0 }) | (if for_what.writable { libc::POLLOUT } else { 0 });
-    let mut poll = libc::pollfd { fd: socket.as_fd().as_raw_fd(), events, revents: 0 };
-    let time = libc::timespec {
-        tv_sec: timeout.as_secs().min(i32::MAX as u64) as libc::time_t,
-        tv_nsec: timeout.subsec_nanos().into(),
-    };
-    // SAFETY: one live pollfd and one live timespec; no signal mask.
-    let rc = unsafe { libc::ppoll(&raw mut poll, 1, &raw const time, std::ptr::null()) };
-    if rc < 0 {
-        let source = std::io::Error::last_os_error();
-        if source.kind() == std::io::ErrorKind::Interrupted {
-            return Ok(Ready::default());
-        }
-        return Err(Error::System { call: "ppoll", source });
+    let mut events = PollFlags::empty();
+    events.set(PollFlags::IN, for_what.readable);
+    events.set(PollFlags::OUT, for_what.writable);
+    let fd = socket.as_fd();
+    let mut poll = [PollFd::new(&fd, events)];
+    let time =
+        Timespec { tv_sec: timeout.as_secs().min(i32::MAX as u64) as i64, tv_nsec: timeout.subsec_nanos().into() };
+    match rustix::event::poll(&mut poll, Some(&time)) {
+        Ok(_) => {}
+        Err(rustix::io::Errno::INTR) => return Ok(Ready::default()),
+        Err(e) => return Err(Error::System { call: "ppoll", source: e.into() }),
     }
-    if poll.revents & libc::POLLNVAL != 0 {
-        let source = std::io::Error::from_raw_os_error(libc::EBADF);
-        return Err(Error::System { call: "ppoll", source });
+    let found = poll[0].revents();
+    if found.contains(PollFlags::NVAL) {
+        return Err(Error::System { call: "ppoll", source: rustix::io::Errno::BADF.into() });
     }
     Ok(Ready {
-        errors: poll.revents & (libc::POLLERR | libc::POLLHUP) != 0,
-        readable: poll.revents & libc::POLLIN != 0,
-        writable: poll.revents & libc::POLLOUT != 0,
+        errors: found.intersects(PollFlags::ERR | PollFlags::HUP),
+        readable: found.contains(PollFlags::IN),
+        writable: found.contains(PollFlags::OUT),
     })
 }

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 
 use crate::batch::{Batch, Message};
 use crate::control::{Control, PacketInfo, Times, controls};
-use crate::{Error, ParseError, Room};
+use crate::{BatchSize, Error, ParseError};
 
 /// One datagram, or what a stream had to give, with its stamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub struct Received<'a> {
     pub interface: Option<u32>,
     /// Its TTL or hop limit, where [`crate::Request::ttl`] was asked for.
     pub ttl: Option<u8>,
-    /// Datagrams this socket has dropped so far for want of room, modulo 2³², where [`crate::Request::count_drops`] was
+    /// Datagrams this socket has dropped so far since its receive buffer was full, modulo 2³², where [`crate::Request::count_drops`] was
     /// asked for. The kernel leaves it out until there is a first one.
     pub dropped: Option<u32>,
 }
@@ -35,13 +35,13 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// A receiver with this much room; `room.payload` is the largest datagram that is kept whole.
-    pub fn new(room: Room) -> Self {
-        Self { batch: Batch::new(room.messages, room.payload, room.control, true) }
+    /// A receiver of batches of this size; `size.payload` is the largest datagram that is kept whole.
+    pub fn new(size: BatchSize) -> Self {
+        Self { batch: Batch::new(size.messages, size.payload, size.control, true) }
     }
 
     /// Receives what is there, at most a batch, and hands each message to `each`; gives how many there were. Never waits.
-    /// A message whose control messages cannot be read is handed on as an error.
+    /// A message with control messages that cannot be read is passed on as an error.
     ///
     /// A stream that has ended gives messages of length 0; room for one message is enough for a stream.
     ///

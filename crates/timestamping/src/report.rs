@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use clock::{Instant, Mac, Nanos, Realtime, Source, Timestamp};
+use clock::{Instant, Nanos, Phc, Realtime, Source, Timestamp};
 
 use crate::control::{Control, ExtendedError, PacketInfo, Times, controls};
 use crate::{ParseError, TcpStats, TransmitStage};
@@ -17,7 +17,7 @@ impl Times {
     }
 
     /// The NIC's stamp, on its own clock.
-    pub fn hardware(&self) -> Option<Timestamp<Mac>> {
+    pub fn hardware(&self) -> Option<Timestamp<Phc>> {
         self.hardware.map(|at| Timestamp { at, source: Source::Nic, error: RESOLUTION })
     }
 }
@@ -28,7 +28,7 @@ pub struct TransmitStamp<'a> {
     /// Which stage.
     pub stage: TransmitStage,
     /// The send's id as the kernel gives it, modulo 2³²: the number of the datagram, or the position of the send's last
-    /// byte. [`crate::Matcher`] and [`crate::Unwrap`] make 64 bits of it. Zero without `OPT_ID`.
+    /// byte. [`crate::Matcher`] and [`crate::IdExtender`] extend it to 64 bits. Zero without `OPT_ID`.
     pub id: u32,
     /// When.
     pub times: Times,
@@ -47,7 +47,7 @@ impl TransmitStamp<'_> {
     }
 
     /// The NIC's time.
-    pub fn hardware(&self) -> Option<Instant<Mac>> {
+    pub fn hardware(&self) -> Option<Instant<Phc>> {
         self.times.hardware
     }
 
@@ -124,7 +124,7 @@ pub enum Report<'a> {
         /// Whether the kernel copied after all.
         copied: bool,
     },
-    /// Well-formed, but of a kind this library has no name for.
+    /// Well-formed, but of an origin that this library has no name for.
     Other(ExtendedError),
 }
 
@@ -154,7 +154,7 @@ pub fn report<'a>(control: &'a [u8], payload: &'a [u8]) -> Result<Report<'a>, Pa
     Ok(match error.origin {
         libc::SO_EE_ORIGIN_TIMESTAMPING if error.errno == libc::ENOMSG as u32 => {
             let stage = match error.info {
-                // A NIC's stamp comes under the same name as the driver's; only the field it is in tells them apart.
+                // A NIC's stamp comes under the same name as the driver's; only the field it is in distinguishes them.
                 0 if times.software.is_none() && times.hardware.is_some() => TransmitStage::Nic,
                 0 => TransmitStage::Driver,
                 1 => TransmitStage::Sched,

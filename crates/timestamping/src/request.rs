@@ -1,7 +1,9 @@
 //! Asking a socket for timestamps, and what it then has.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, sockopt};
 
 use crate::option;
 use crate::{Error, Feature, Flags, SocketKind, Stages};
@@ -48,7 +50,7 @@ impl Request {
         Self::default()
     }
 
-    /// Stamp every send at these stages. Each stamp bears its send's id (`OPT_ID`, for TCP with `OPT_ID_TCP`) and comes
+    /// Stamp every send at these stages. Each stamp has its send's id (`OPT_ID`, for TCP with `OPT_ID_TCP`) and comes
     /// without the payload (`OPT_TSONLY`), which is also what makes it cheap and what works where the sysctl
     /// `net.core.tstamp_allow_data` is 0.
     pub fn transmit(mut self, stages: Stages) -> Self {
@@ -70,7 +72,7 @@ impl Request {
         self
     }
 
-    /// Stamp what is received by the NIC's clock. The interface has to be told so too: [`crate::Interface::set_hardware`].
+    /// Stamp what is received by the NIC's clock. The interface has to be set to do so: [`crate::Interface::set_hardware`].
     pub fn receive_hardware(mut self) -> Self {
         self.flags |= Flags::RX_HARDWARE | Flags::RAW_HARDWARE;
         self
@@ -101,7 +103,7 @@ impl Request {
         self
     }
 
-    /// No ids: stamps cannot be told apart except by their payload.
+    /// No ids: only their payload distinguishes the stamps.
     pub fn without_ids(mut self) -> Self {
         self.without_ids = true;
         self
@@ -127,7 +129,7 @@ impl Request {
         self
     }
 
-    /// Have the kernel tell with each received datagram how many it had to drop (`SO_RXQ_OVFL`).
+    /// Report with each received datagram how many the socket had to drop (`SO_RXQ_OVFL`).
     pub fn count_drops(mut self) -> Self {
         self.count_drops = true;
         self
@@ -180,7 +182,7 @@ impl Request {
                 return Err(Error::WrongSocket { kind, what: "TCP's figures (`stats`) are TCP's" });
             }
             if self.with_payload {
-                return Err(Error::Contradiction("`stats` comes in place of the payload: leave out `with_payload`"));
+                return Err(Error::Contradiction("`stats` comes in place of the payload: do not ask `with_payload`"));
             }
             flags |= Flags::OPT_TSONLY;
         }
@@ -227,7 +229,7 @@ impl Request {
     fn set_companions(&self, fd: BorrowedFd<'_>, kind: SocketKind, v6: bool) -> Result<(), Error> {
         let on = 1i32;
         let ip = !matches!(kind, SocketKind::Packet | SocketKind::Other);
-        // An IPv6 socket may carry IPv4 too, whose errors and interfaces follow the IPv4 options.
+        // An IPv6 socket may carry IPv4 too; its errors and interfaces follow the IPv4 options.
         let set = |v4_name, v6_name, call| -> Result<(), Error> {
             let v4 = option::set(fd, libc::SOL_IP, v4_name, &on);
             let result = if v6 { option::set(fd, libc::SOL_IPV6, v6_name, &on) } else { v4 };
@@ -263,23 +265,36 @@ fn set_flags(fd: BorrowedFd<'_>, flags: Flags, bind_phc: Option<u32>) -> io::Res
     option::set(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &value)
 }
 
-/// The first of `flags` that the kernel does not know, each tried on a socket of its own so that `fd` stays as it is.
+/// The first of `flags` that the kernel does not know.
 fn first_refused(fd: BorrowedFd<'_>, flags: Flags) -> Option<Flags> {
-    let (domain, _) = option::get::<i32>(fd, libc::SOL_SOCKET, libc::SO_DOMAIN).ok()?;
-    let domain = if matches!(domain, libc::AF_INET | libc::AF_INET6) { domain } else { libc::AF_INET };
-    // SAFETY: no pointers; the descriptor is owned at once.
-    let scratch = unsafe { libc::socket(domain, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
-    if scratch < 0 {
-        return None;
+    let domain = sockopt::socket_domain(fd).ok()?;
+    let ip = matches!(domain, AddressFamily::INET | AddressFamily::INET6);
+    let scratch = scratch(if ip { domain } else { AddressFamily::INET }).ok()?;
+    flags.iter().find(|flag| is_refused(scratch.as_fd(), *flag))
+}
+
+/// A datagram socket to try an option on, so that the caller's stays as it is.
+fn scratch(domain: AddressFamily) -> io::Result<OwnedFd> {
+    Ok(socket_with(domain, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?)
+}
+
+/// Whether the kernel does not know this flag. An unknown bit is EINVAL. A known one that wants more of the socket is another
+/// error: BIND_PHC on a socket that is bound to no interface, as `scratch` is, is EOPNOTSUPP.
+fn is_refused(scratch: BorrowedFd<'_>, flag: Flags) -> bool {
+    let alone = set_flags(scratch, flag | flag.prerequisites(), None);
+    alone.is_err_and(|e| e.raw_os_error() == Some(libc::EINVAL))
+}
+
+impl Flags {
+    /// The bits that the running kernel knows, each tried by itself on a socket made for it.
+    ///
+    /// # Errors
+    /// [`Error::System`] where no socket can be made.
+    pub fn supported() -> Result<Self, Error> {
+        let scratch =
+            scratch(AddressFamily::INET).map_err(|source| Error::System { call: "socket(AF_INET)", source })?;
+        Ok(Self::all().iter().filter(|flag| !is_refused(scratch.as_fd(), *flag)).collect())
     }
-    // SAFETY: a fresh descriptor that nobody else owns.
-    let scratch = unsafe { <std::os::fd::OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(scratch) };
-    flags.iter().find(|flag| {
-        // An unknown bit is EINVAL. A known one that wants more of the socket is another error: BIND_PHC on a socket that
-        // is bound to no interface, as this one, is EOPNOTSUPP.
-        let alone = set_flags(scratch.as_fd(), *flag | flag.prerequisites(), None);
-        alone.is_err_and(|e| e.raw_os_error() == Some(libc::EINVAL))
-    })
 }
 
 fn is_connected(fd: BorrowedFd<'_>) -> bool {
@@ -290,27 +305,24 @@ fn is_connected(fd: BorrowedFd<'_>) -> bool {
 
 /// The socket's kind, and whether it is an IPv6 one.
 fn identify(fd: BorrowedFd<'_>) -> Result<(SocketKind, bool), Error> {
-    let get = |name, call| {
-        option::get::<i32>(fd, libc::SOL_SOCKET, name)
-            .map(|(value, _)| value)
-            .map_err(|source| Error::System { call, source })
-    };
-    let domain = get(libc::SO_DOMAIN, "getsockopt(SO_DOMAIN)")?;
-    let kind = get(libc::SO_TYPE, "getsockopt(SO_TYPE)")?;
-    let protocol = get(libc::SO_PROTOCOL, "getsockopt(SO_PROTOCOL)")?;
+    let failed = |call| move |e: rustix::io::Errno| Error::System { call, source: e.into() };
+    let domain = sockopt::socket_domain(fd).map_err(failed("getsockopt(SO_DOMAIN)"))?;
+    let kind = sockopt::socket_type(fd).map_err(failed("getsockopt(SO_TYPE)"))?;
+    let protocol = sockopt::socket_protocol(fd).map_err(failed("getsockopt(SO_PROTOCOL)"))?;
+    let protocol = protocol.map_or(0, |p| p.as_raw().get().cast_signed());
     let kind = match (domain, kind, protocol) {
-        (libc::AF_INET | libc::AF_INET6, libc::SOCK_STREAM, libc::IPPROTO_TCP) => SocketKind::Tcp,
-        (libc::AF_INET | libc::AF_INET6, libc::SOCK_DGRAM, libc::IPPROTO_UDP | libc::IPPROTO_UDPLITE) => {
+        (AddressFamily::INET | AddressFamily::INET6, SocketType::STREAM, libc::IPPROTO_TCP) => SocketKind::Tcp,
+        (AddressFamily::INET | AddressFamily::INET6, SocketType::DGRAM, libc::IPPROTO_UDP | libc::IPPROTO_UDPLITE) => {
             SocketKind::Udp
         }
-        (libc::AF_INET | libc::AF_INET6, libc::SOCK_DGRAM, libc::IPPROTO_ICMP | libc::IPPROTO_ICMPV6) => {
+        (AddressFamily::INET | AddressFamily::INET6, SocketType::DGRAM, libc::IPPROTO_ICMP | libc::IPPROTO_ICMPV6) => {
             SocketKind::Ping
         }
-        (libc::AF_INET | libc::AF_INET6, libc::SOCK_RAW, _) => SocketKind::Raw,
-        (libc::AF_PACKET, ..) => SocketKind::Packet,
+        (AddressFamily::INET | AddressFamily::INET6, SocketType::RAW, _) => SocketKind::Raw,
+        (AddressFamily::PACKET, ..) => SocketKind::Packet,
         _ => SocketKind::Other,
     };
-    Ok((kind, domain == libc::AF_INET6))
+    Ok((kind, domain == AddressFamily::INET6))
 }
 
 /// What [`Request::enable`] has set.
@@ -360,7 +372,7 @@ pub struct SocketMemory {
     pub receive_queue: u32,
     /// The limit for it. A stamp that would go beyond is not queued, and nothing counts it but its missing id.
     pub receive_limit: u32,
-    /// Packets this socket dropped for want of room. Stamps are not among them.
+    /// Packets this socket dropped since its receive buffer was full. Stamps are not among them.
     pub drops: u32,
 }
 
@@ -386,7 +398,7 @@ pub fn socket_memory(socket: impl AsFd) -> Result<SocketMemory, Error> {
 /// from a slab cache of the next size. On Linux 6.18 it is 832.
 const STAMP_TRUESIZE: u32 = 1024;
 
-/// Makes room on `socket` for this many unread stamps (sends in a batch × stages), by way of its receive buffer; gives how many
+/// Makes room on `socket` for this many waiting stamps (sends in a batch × stages), by way of its receive buffer; gives how many
 /// there is room for, which may be fewer without `CAP_NET_ADMIN` (the sysctl `net.core.rmem_max` is the limit). A larger buffer
 /// is left as it is.
 ///
@@ -399,10 +411,10 @@ pub fn reserve_stamps(socket: impl AsFd, stamps: u32) -> Result<u32, Error> {
     let bytes = stamps.saturating_mul(STAMP_TRUESIZE);
     if socket_memory(fd)?.receive_limit < bytes {
         // The kernel doubles what it is given, for its own overhead (socket(7)).
-        let half = i32::try_from(bytes / 2).unwrap_or(i32::MAX / 2);
-        option::set(fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &half)
-            .or_else(|_| option::set(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, &half))
-            .map_err(|source| Error::System { call: "setsockopt(SO_RCVBUF)", source })?;
+        let half = bytes as usize / 2;
+        sockopt::set_socket_recv_buffer_size_force(fd, half)
+            .or_else(|_| sockopt::set_socket_recv_buffer_size(fd, half))
+            .map_err(|e| Error::System { call: "setsockopt(SO_RCVBUF)", source: e.into() })?;
     }
     Ok(socket_memory(fd)?.receive_limit / STAMP_TRUESIZE)
 }

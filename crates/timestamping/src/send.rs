@@ -1,4 +1,4 @@
-//! Sending, with stages and an id of the send's own.
+//! Sending, with stages and an id for one send.
 
 use std::io::{self, IoSlice};
 use std::mem::zeroed;
@@ -13,8 +13,8 @@ use crate::{Enabled, Error, Feature, Flags, SocketKind, Stages, address};
 pub struct SendOptions {
     /// Stamp this send at these stages, whatever the socket's own are.
     pub stages: Option<Stages>,
-    /// The id its stamps shall bear, in place of the kernel's count (`SCM_TS_OPT_ID`, Linux 6.13; not for TCP, whose ids
-    /// are byte positions).
+    /// The id of its stamps, in place of the kernel's count (`SCM_TS_OPT_ID`, Linux 6.13; not for TCP: there ids are byte
+    /// positions).
     pub id: Option<u32>,
     /// Where to, for a socket that is not connected.
     pub to: Option<SocketAddr>,
@@ -83,7 +83,7 @@ impl Enabled {
     }
 }
 
-/// Whether this kernel knows `SCM_TS_OPT_ID`; tried once on a socket of its own.
+/// Whether this kernel knows `SCM_TS_OPT_ID`; tried once, on a socket made for it.
 pub fn kernel_has_ts_opt_id() -> bool {
     static KNOWN: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
     *KNOWN.get_or_init(|| try_send(SendOptions { id: Some(0), stages: Some(Stages::SCHED), to: None }))

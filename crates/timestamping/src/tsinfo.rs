@@ -1,6 +1,8 @@
 //! Ethtool's time-stamping information over generic netlink (`Documentation/networking/ethtool-netlink.rst`).
 
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
+
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with};
 
 use crate::attribute::{Attribute, attributes, put};
 use crate::info::{HardwareCounts, TimestampingInfo};
@@ -22,16 +24,15 @@ const COMPACT: u32 = 1;
 /// `NLA_F_NESTED`.
 const NESTED: u16 = 0x8000;
 
+/// Names the system call that failed.
+fn failed(call: &'static str) -> impl FnOnce(rustix::io::Errno) -> Error {
+    move |errno| Error::System { call, source: errno.into() }
+}
+
 /// Asks the kernel about the interface with this index.
 pub(crate) fn by_netlink(index: u32) -> Result<TimestampingInfo, Error> {
-    // SAFETY: no pointers; the descriptor is owned at once.
-    let fd = unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_GENERIC) };
-    if fd < 0 {
-        return Err(Error::last("socket(AF_NETLINK)"));
-    }
-    // SAFETY: a fresh descriptor that nobody else owns.
-    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-
+    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, Some(netlink::GENERIC))
+        .map_err(failed("socket(AF_NETLINK)"))?;
     let mut name = Vec::new();
     put(&mut name, FAMILY_NAME, b"ethtool\0");
     let reply = ask(&socket, CONTROLLER, GET_FAMILY, &name)?;
@@ -75,15 +76,10 @@ fn ask(socket: &OwnedFd, family: u16, command: u8, body: &[u8]) -> Result<Vec<u8
     message.extend_from_slice(&[1, 0, 0, 0, 0, 0, 0, 0]); // sequence number and port
     message.extend_from_slice(&[command, 1, 0, 0]); // struct genlmsghdr: command, version
     message.extend_from_slice(body);
-    // SAFETY: the kernel reads `message`, which outlives the call. An unaddressed netlink message goes to the kernel.
-    let sent = unsafe { libc::send(socket.as_raw_fd(), message.as_ptr().cast(), message.len(), 0) };
-    if sent < 0 {
-        return Err(Error::last("send(netlink)"));
-    }
+    // A netlink message without an address goes to the kernel.
+    send(socket, &message, SendFlags::empty()).map_err(failed("send(netlink)"))?;
     let mut buffer = vec![0u8; 16 * 1024];
-    // SAFETY: the kernel writes at most the buffer's length.
-    let got = unsafe { libc::recv(socket.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), 0) };
-    let got = usize::try_from(got).map_err(|_| Error::last("recv(netlink)"))?;
+    let (_, got) = recv(socket, &mut buffer, RecvFlags::empty()).map_err(failed("recv(netlink)"))?;
     buffer.truncate(got);
     match message_body(&buffer)? {
         Ok(body) => Ok(body.to_vec()),
@@ -91,7 +87,7 @@ fn ask(socket: &OwnedFd, family: u16, command: u8, body: &[u8]) -> Result<Vec<u8
     }
 }
 
-/// The attributes of the first netlink message in `bytes`, or the error number it bears. Pure.
+/// The attributes of the first netlink message in `bytes`, or the error number that it holds. Pure.
 fn message_body(bytes: &[u8]) -> Result<Result<&[u8], i32>, ParseError> {
     let what = "a netlink message";
     let cut = |need| ParseError::Truncated { what, offset: 0, need, have: bytes.len() };
@@ -111,7 +107,7 @@ fn message_body(bytes: &[u8]) -> Result<Result<&[u8], i32>, ParseError> {
 
 impl TimestampingInfo {
     /// Reads a netlink message of generic netlink's family `ethtool` that answers `ETHTOOL_MSG_TSINFO_GET`
-    /// (Documentation/netlink/specs/ethtool.yaml); the inner result is the error number that it bears instead. Pure.
+    /// (Documentation/netlink/specs/ethtool.yaml); the inner result is the error number that it holds instead. Pure.
     ///
     /// # Errors
     /// [`ParseError`] where the message or an attribute of it is cut short or malformed.

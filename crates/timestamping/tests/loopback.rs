@@ -7,8 +7,8 @@ use std::time::{Duration, Instant as Deadline};
 
 use clock::Realtime;
 use timestamping::{
-    Counting, Enabled, Error, ErrorQueue, Flags, Matched, Matcher, Ready, Receiver, Report, Request, Room, SendOptions,
-    SocketKind, Stages, TransmitStage, now, wait,
+    BatchSize, Counting, Enabled, Error, ErrorQueue, Flags, Matched, Matcher, Ready, Receiver, Report, Request,
+    SendOptions, SocketKind, Stages, TransmitStage, now, wait,
 };
 
 /// Long enough for any machine; reached only where something is lost.
@@ -50,7 +50,7 @@ fn tcp_pair(address: &str) -> (TcpStream, TcpStream) {
 fn receive_stamps_on() -> (UdpSocket, UdpSocket) {
     let (client, server) = udp_pair("127.0.0.1:0");
     Request::new().receive_software().enable(&server).unwrap();
-    let (mut receiver, mut stamped, start) = (Receiver::new(Room::default()), false, Deadline::now());
+    let (mut receiver, mut stamped, start) = (Receiver::new(BatchSize::default()), false, Deadline::now());
     while !stamped {
         assert!(start.elapsed() < PATIENCE, "no receive stamps");
         client.send(&[0; 10]).unwrap();
@@ -225,7 +225,7 @@ fn icmp_errors_among_stamps_are_told_apart() {
 fn received_datagrams_bear_the_time_they_entered_the_stack() {
     let (client, server) = udp_pair("127.0.0.1:0");
     Request::new().receive_software().only_own_receive_stamps().count_drops().lenient().enable(&server).unwrap();
-    let mut receiver = Receiver::new(Room { messages: 8, payload: 100, control: 256 });
+    let mut receiver = Receiver::new(BatchSize { messages: 8, payload: 100, control: 256 });
     let _on = receive_stamps_on();
     let start = Deadline::now();
     let before = now::<Realtime>();
@@ -260,7 +260,7 @@ fn what_the_socket_dropped_is_told() {
     let drops = timestamping::socket_memory(&server).unwrap().drops;
     assert!(drops > 0);
     // The counter rides on datagrams that came after a drop.
-    let (mut receiver, mut told, mut got) = (Receiver::new(Room::default()), None, 0);
+    let (mut receiver, mut told, mut got) = (Receiver::new(BatchSize::default()), None, 0);
     while receiver.receive(&server, |d| told = d.unwrap().dropped.or(told)).unwrap() > 0 {
         got += 1;
     }

@@ -6,8 +6,8 @@
 use std::collections::HashMap;
 use std::ffi::CStr;
 
-use record::{Conversion, Instant, Mac, Monotonic, Nanos, Source, Timestamp};
-use timestamping::{Interface, Phc};
+use record::{Conversion, Instant, Monotonic, Nanos, Phc, Source, Timestamp};
+use timestamping::{HardwareClock, Interface};
 
 use crate::namespace;
 
@@ -19,7 +19,7 @@ const DRIFT_PPM: u64 = 200;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NicStamp {
     /// The moment, by the NIC's clock.
-    pub at: Instant<Mac>,
+    pub at: Instant<Phc>,
     /// The interface's number.
     pub interface: u32,
     /// The inode number of its network namespace.
@@ -30,12 +30,12 @@ pub struct NicStamp {
 #[derive(Clone, Copy, Debug)]
 struct Reading {
     at: Instant<Monotonic>,
-    conversion: Conversion<Mac, Monotonic>,
+    conversion: Conversion<Phc, Monotonic>,
 }
 
 impl Reading {
     /// The stamp by this reading, whose error grows with the time between the two.
-    fn convert(&self, stamp: Instant<Mac>) -> Timestamp<Monotonic> {
+    fn convert(&self, stamp: Instant<Phc>) -> Timestamp<Monotonic> {
         let mut at = self.conversion.convert(Timestamp { at: stamp, source: Source::Nic, error: Nanos::ZERO });
         at.error += drift(self.at, at.at);
         at
@@ -54,7 +54,7 @@ fn drift(a: Instant<Monotonic>, b: Instant<Monotonic>) -> Nanos {
 
 #[derive(Debug)]
 struct Clock {
-    phc: Phc,
+    phc: HardwareClock,
     earlier: Option<Reading>,
     latest: Reading,
 }
@@ -67,13 +67,13 @@ impl Clock {
             .find(|n| n.inode() == Some(network.into()))?
             .within(|| Ok(phc_of(interface)))
             .ok()??;
-        let phc = Phc::open(index).ok()?;
+        let phc = HardwareClock::open(index).ok()?;
         let latest = read(&phc)?;
         Some(Self { phc, earlier: None, latest })
     }
 
     /// The stamp on the trace's clock; `None` where the NIC's was set between the stamp and the reading.
-    fn convert(&mut self, stamp: Instant<Mac>) -> Option<Timestamp<Monotonic>> {
+    fn convert(&mut self, stamp: Instant<Phc>) -> Option<Timestamp<Monotonic>> {
         // A reading after the stamp shows whether the clock was set since.
         if self.latest.convert(stamp).at > self.latest.at {
             let now = read(&self.phc)?;
@@ -91,7 +91,7 @@ impl Clock {
     }
 }
 
-fn read(phc: &Phc) -> Option<Reading> {
+fn read(phc: &HardwareClock) -> Option<Reading> {
     let (conversion, _) = phc.to_monotonic().ok()?;
     Some(Reading { at: timestamping::now(), conversion })
 }

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::os::fd::AsRawFd as _;
 
 use record::Realtime;
-use timestamping::{Enabled, ErrorQueue, Matcher, Report, Request, Room, SendOptions, Stages, now};
+use timestamping::{BatchSize, Enabled, ErrorQueue, Matcher, Report, Request, SendOptions, Stages, now};
 
 use crate::Error;
 
@@ -54,7 +54,7 @@ impl Stamping {
         let enabled = request.map(|request| request.enable(socket)).transpose().map_err(error)?;
         let matched = matches!(stamps, Stamps::Batched(_) | Stamps::Ack(_) | Stamps::Sampled(_));
         let batch = enabled.filter(|_| matched).map(|enabled| {
-            let queue = ErrorQueue::new(Room { payload: 0, ..Room::default() });
+            let queue = ErrorQueue::new(BatchSize { payload: 0, ..BatchSize::default() });
             (queue, Matcher::new(enabled.counting(), enabled.stages(), 4096))
         });
         Ok(Self { stamps, batch, enabled, sends: 0 })

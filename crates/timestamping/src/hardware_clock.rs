@@ -1,11 +1,13 @@
 //! NICs' clocks (PTP hardware clocks, `/dev/ptpN`).
 
 use std::fs::File;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 
-use clock::{Clock, Conversion, Instant, Mac, Monotonic, Nanos, Realtime, Tai};
+use clock::{Clock, Conversion, Instant, Monotonic, Nanos, Phc, Realtime, Tai};
 
-use crate::clocks::{narrowest, read};
+use rustix::time::{DynamicClockId, clock_gettime_dynamic};
+
+use crate::clocks::{instant, narrowest};
 use crate::{Error, Feature, SystemClock, conversion};
 
 /// How an offset between a NIC's clock and the system's was measured; the best that the driver has is used.
@@ -27,12 +29,12 @@ const PRECISE_ERROR: Nanos = Nanos(100);
 
 /// An open NIC clock.
 #[derive(Debug)]
-pub struct Phc {
+pub struct HardwareClock {
     device: File,
     index: u32,
 }
 
-impl Phc {
+impl HardwareClock {
     /// Opens `/dev/ptp<index>`; [`crate::TimestampingInfo::phc`] names an interface's.
     ///
     /// # Errors
@@ -57,10 +59,11 @@ impl Phc {
     ///
     /// # Errors
     /// [`Error::System`] where the clock has gone.
-    pub fn now(&self) -> Result<Instant<Mac>, Error> {
-        // FD_TO_CLOCKID (include/uapi/linux/time.h): a clock by its open file.
-        let clock = (!self.device.as_raw_fd() << 3) | 3;
-        read(clock).map(Instant::from_nanos).ok_or_else(|| Error::last("clock_gettime(PHC)"))
+    pub fn now(&self) -> Result<Instant<Phc>, Error> {
+        let failed = |source| Error::System { call: "clock_gettime(PHC)", source };
+        let time = clock_gettime_dynamic(DynamicClockId::Dynamic(self.device.as_fd())).map_err(|e| failed(e.into()))?;
+        let before_epoch = || failed(std::io::ErrorKind::InvalidData.into());
+        instant(time).ok_or_else(before_epoch)
     }
 
     /// The offset from the NIC's clock to `CLOCK_REALTIME` this moment, with how it was measured. The NIC's clock drifts
@@ -68,7 +71,7 @@ impl Phc {
     ///
     /// # Errors
     /// [`Error::System`] where no way of reading both clocks works.
-    pub fn to_realtime(&self) -> Result<(Conversion<Mac, Realtime>, Method), Error> {
+    pub fn to_realtime(&self) -> Result<(Conversion<Phc, Realtime>, Method), Error> {
         let mut precise = PtpSysOffsetPrecise::default();
         if self.ioctl(libc::PTP_SYS_OFFSET_PRECISE, &mut precise)
             && let Some(conversion) = precise.conversion()
@@ -98,7 +101,7 @@ impl Phc {
     ///
     /// # Errors
     /// As [`Self::to_realtime`].
-    pub fn to<B: SystemClock>(&self) -> Result<(Conversion<Mac, B>, Method), Error> {
+    pub fn to<B: SystemClock>(&self) -> Result<(Conversion<Phc, B>, Method), Error> {
         let (to_realtime, method) = self.to_realtime()?;
         Ok((to_realtime.then(conversion::<Realtime, B>()), method))
     }
@@ -107,7 +110,7 @@ impl Phc {
     ///
     /// # Errors
     /// As [`Self::to_realtime`].
-    pub fn to_monotonic(&self) -> Result<(Conversion<Mac, Monotonic>, Method), Error> {
+    pub fn to_monotonic(&self) -> Result<(Conversion<Phc, Monotonic>, Method), Error> {
         self.to()
     }
 
@@ -115,7 +118,7 @@ impl Phc {
     ///
     /// # Errors
     /// As [`Self::to_realtime`].
-    pub fn to_tai(&self) -> Result<(Conversion<Mac, Tai>, Method), Error> {
+    pub fn to_tai(&self) -> Result<(Conversion<Phc, Tai>, Method), Error> {
         self.to()
     }
 
@@ -180,28 +183,28 @@ impl Default for PtpSysOffset {
 }
 
 impl PtpSysOffsetPrecise {
-    fn conversion(&self) -> Option<Conversion<Mac, Realtime>> {
-        let (device, system) = (self.device.instant::<Mac>()?, self.realtime.instant::<Realtime>()?);
+    fn conversion(&self) -> Option<Conversion<Phc, Realtime>> {
+        let (device, system) = (self.device.instant::<Phc>()?, self.realtime.instant::<Realtime>()?);
         let exact = Conversion::from_bracket(device, system, device).ok()?;
         Some(Conversion::new(exact.offset, PRECISE_ERROR))
     }
 }
 
 impl PtpSysOffsetExtended {
-    fn conversion(&self) -> Option<Conversion<Mac, Realtime>> {
+    fn conversion(&self) -> Option<Conversion<Phc, Realtime>> {
         let used = self.times.get(..self.samples as usize)?;
         let readings = used.iter().filter_map(|[a, b, c]| Some((a.instant()?, b.instant()?, c.instant()?)));
-        narrowest(readings).map(|c: Conversion<Realtime, Mac>| c.inverse())
+        narrowest(readings).map(|c: Conversion<Realtime, Phc>| c.inverse())
     }
 }
 
 impl PtpSysOffset {
-    fn conversion(&self) -> Option<Conversion<Mac, Realtime>> {
+    fn conversion(&self) -> Option<Conversion<Phc, Realtime>> {
         // System, NIC, system, NIC, …, system: neighbours share a reading of the system's clock.
         let used = self.times.get(..2 * self.samples as usize + 1)?;
         let readings =
             used.windows(3).step_by(2).filter_map(|w| Some((w[0].instant()?, w[1].instant()?, w[2].instant()?)));
-        narrowest(readings).map(|c: Conversion<Realtime, Mac>| c.inverse())
+        narrowest(readings).map(|c: Conversion<Realtime, Phc>| c.inverse())
     }
 }
 
@@ -226,7 +229,7 @@ mod tests {
     fn every_method_finds_a_known_offset_within_its_error() {
         // The NIC is 37 s ahead; reading it takes 1 µs, once 200 ns.
         let (system, ahead) = (1_700_000_000_000_000_000u64, 37_000_000_000u64);
-        let check = |c: Conversion<Mac, Realtime>, most: u64| {
+        let check = |c: Conversion<Phc, Realtime>, most: u64| {
             assert!((c.offset + ahead as i64).unsigned_abs() <= c.error.0, "{c:?}");
             assert!(c.error.0 <= most, "{c:?}");
         };
