@@ -96,7 +96,7 @@ fn echo_socket(lab: &Lab) -> Result<UdpSocket, Failure> {
     if fd < 0 {
         return Err(std::io::Error::last_os_error().into());
     }
-    // SAFETY: new, and owned by nobody else; send, receive and connect work on it as on a UDP socket.
+    // SAFETY: new, and owned by nothing else; send, receive and connect work on it as on a UDP socket.
     let socket = unsafe { UdpSocket::from_raw_fd(fd) };
     socket.connect((Side::B.ipv4(), 1))?;
     socket.set_read_timeout(Some(Duration::from_secs(2)))?;
@@ -167,7 +167,7 @@ fn connect(lab: &Lab) -> Result<(TcpStream, TcpStream), Failure> {
     Ok((near, far))
 }
 
-/// Payload bits a second that the receiver saw, the first half second left out.
+/// Payload bits a second that the receiver saw, the first half second excluded.
 fn stream(lab: &Lab, length: Duration) -> Result<f64, Failure> {
     let (mut near, mut far) = connect(lab)?;
     let until = Instant::now() + length;

@@ -87,7 +87,7 @@ impl Anchor {
             });
         }
         drop(theirs);
-        // SAFETY: the kernel put a new descriptor there, which nobody else owns.
+        // SAFETY: the kernel put a new descriptor there, which nothing else owns.
         let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
         let started = receive_hosts(&ours);
         match started {
@@ -129,7 +129,7 @@ fn socket_pair() -> Result<(OwnedFd, OwnedFd), Error> {
     if made != 0 {
         return Err(Error::last("make a socket pair for the lab's processes"));
     }
-    // SAFETY: both are new and owned by nobody else.
+    // SAFETY: both are new and owned by nothing else.
     Ok(unsafe { (OwnedFd::from_raw_fd(pair[0]), OwnedFd::from_raw_fd(pair[1])) })
 }
 
@@ -140,7 +140,7 @@ pub(crate) fn pidfd_open(pid: i32) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: new, and owned by nobody else.
+    // SAFETY: new, and owned by nothing else.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }
 
@@ -222,7 +222,7 @@ pub(crate) unsafe fn clone_process(flags: libc::c_int, exit_signal: libc::c_int,
     args.flags = u64::from(flags as u32);
     args.exit_signal = exit_signal as u64;
     args.pidfd = pidfd as u64;
-    // SAFETY: a valid clone_args of its own size; without CLONE_VM and a stack this is a fork.
+    // SAFETY: a valid clone_args of its size; without CLONE_VM and a stack this is a fork.
     unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<libc::clone_args>()) as i32 }
 }
 
@@ -233,7 +233,7 @@ fn errno() -> i32 {
 
 fn say(control: RawFd, who: u8, step: u8, errno: i32) {
     let word = Word { who, step, errno };
-    // SAFETY: sends the bytes of a live value. Nobody to hear it means that the maker is gone, which ends us anyway.
+    // SAFETY: sends the bytes of a live value. If no one receives it, the maker is gone, which ends this process anyway.
     unsafe { libc::send(control, (&raw const word).cast(), size_of::<Word>(), libc::MSG_NOSIGNAL) };
 }
 

@@ -45,7 +45,7 @@ pub struct Direction {
     /// ECN-capable segments that find more than this waiting are marked "congestion experienced" (RFC 3168).
     /// Only with a rate.
     pub ecn: Option<Depth>,
-    /// IP packets of more bytes than this vanish without a word, as before a link of a smaller MTU whose ICMP messages a
+    /// IP packets of more bytes than this are dropped without an ICMP message, as before a link of a smaller MTU when a
     /// filter keeps back (RFC 2923, section 2.1). They count among the lost.
     pub black_hole: Option<u32>,
 }
@@ -166,7 +166,7 @@ pub enum Choice {
     Auto,
     /// In user space, between two TAP devices.
     BuiltIn,
-    /// The kernel's netem queueing discipline on a veth pair.
+    /// The kernel's netem qdisc on a veth pair.
     Netem,
 }
 
@@ -182,7 +182,7 @@ impl Config {
         Self { a_to_b: direction.clone(), b_to_a: direction, ..Self::default() }
     }
 
-    /// A path with nothing but `delay` each way.
+    /// A path with only `delay` in each direction.
     pub fn with_delay(delay: Nanos) -> Self {
         Self::symmetric(Direction { delay, ..Direction::default() })
     }

@@ -2,7 +2,7 @@
 //! [`Line`] for their fate, and writes them to the other when they are due.
 //!
 //! A frame of many segments stays whole where it can: its segments are charged and drawn for one by one, and neighbours
-//! with the same fate whose arrivals lie within [`GATHER`] of the first are delivered together, when the last is due.
+//! with the same fate that arrive within [`GATHER`] of the first are delivered together, when the last is due.
 //! So an undisturbed frame passes whole, a lost segment cuts it in two, and at a low rate it comes segment by segment.
 
 use std::collections::BinaryHeap;
@@ -27,9 +27,9 @@ const BATCH: usize = 32;
 /// The largest that a TAP device gives: the header and a frame of 64 KiB, with room to see a longer one.
 const LARGEST_FRAME: usize = 70_000;
 
-/// A sleeping processor needs this long to come back, ns. Before a delivery that was slept for, the thread wakes up so
+/// A sleeping CPU needs this long to come back, ns. Before a delivery that was slept for, the thread wakes up so
 /// much earlier and waits the rest awake; where deliveries follow each other closely it does not, so that waiting awake
-/// never takes more than a fifth of a processor.
+/// never takes more than a fifth of a CPU.
 const EARLY: u64 = 40_000;
 const LONG_SLEEP: u64 = 5 * EARLY;
 
@@ -147,7 +147,7 @@ impl Forwarder {
         Self { from, to, line, shared, under_way, under_way_bytes: 0, order: 0, lost_before: 0, slept: false }
     }
 
-    /// Runs until told to stop.
+    /// Runs until asked to stop.
     pub(crate) fn run(mut self) {
         keep_time(&self.line);
         let mut frame = vec![0u8; LARGEST_FRAME];

@@ -16,7 +16,7 @@ const GSO_NONE: u8 = 0;
 const GSO_TCP4: u8 = 1;
 const GSO_TCP6: u8 = 4;
 const GSO_UDP: u8 = 5;
-/// A bit beside the type: the first segment bears CWR.
+/// A bit beside the type: the first segment has CWR.
 const GSO_ECN: u8 = 0x80;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +96,7 @@ impl Shape {
         self.segments
     }
 
-    /// Whether its IP header bears an ECN-capable codepoint that is not marked yet.
+    /// Whether its IP header has an ECN-capable codepoint that is not marked yet.
     pub fn markable(&self) -> bool {
         self.ecn == 1 || self.ecn == 2
     }

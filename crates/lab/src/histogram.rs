@@ -1,4 +1,4 @@
-//! Counts of durations in buckets whose width grows with the value: 2,048 to each doubling, so a reading is within 0.05 %.
+//! Counts of durations in buckets with a width that grows with the value: 2,048 to each doubling, so a reading is within 0.05 %.
 
 use record::Nanos;
 use serde::{Deserialize, Serialize};

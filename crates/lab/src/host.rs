@@ -96,7 +96,7 @@ impl Host<'_> {
         self.holder.net.as_fd()
     }
 
-    /// Runs `task` on a thread of its own inside the host's network namespace, and waits for it. Sockets it opens are
+    /// Runs `task` on its own thread inside the host's network namespace, and waits for it. Sockets it opens are
     /// the host's, wherever they are used later. Files are the caller's: `/proc/sys/net` is the host's, `/proc/net` and
     /// `/sys` are not (use [`Host::command`] for programs that read those).
     ///
@@ -145,7 +145,7 @@ impl Host<'_> {
 
     /// Gives the host its addresses on the link [`INTERFACE`], and brings it and loopback up. Runs inside the host.
     pub(crate) fn configure(side: Side, mtu: u32) -> io::Result<()> {
-        // No link-local address and no router solicitation: nothing but the hosts' own traffic is on the path.
+        // No link-local address and no router solicitation: only the hosts' traffic is on the path.
         for (name, value) in [("addr_gen_mode", "1"), ("accept_ra", "0"), ("accept_dad", "0")] {
             std::fs::write(format!("/proc/sys/net/ipv6/conf/{INTERFACE}/{name}"), value)?;
         }

@@ -66,7 +66,7 @@ struct Draws {
 }
 
 impl Line {
-    /// A line as `asked`, whose largest IP packet is `mtu` bytes.
+    /// A line as `asked`, for IP packets of at most `mtu` bytes.
     pub fn new(asked: Direction, mtu: u32, seed: u64) -> Self {
         let draws = Draws {
             loss: Random::new(seed, 1),
@@ -84,7 +84,7 @@ impl Line {
         &self.asked
     }
 
-    /// Changes the line from the next segment on: fates already told stay as they are, and random draws go on.
+    /// Changes the line from the next segment on: fates already decided stay as they are, and random draws go on.
     pub fn change(&mut self, asked: Direction) {
         if asked.rate != self.asked.rate {
             self.wire_free_part = 0;
@@ -98,7 +98,7 @@ impl Line {
     }
 
     /// A segment of `on_wire` bytes (everything Ethernet adds counted) arrives at `now`; `now` never goes back.
-    /// `markable` says that it bears an ECN-capable codepoint.
+    /// `markable` says that it has an ECN-capable codepoint.
     pub fn offer(&mut self, now: u64, on_wire: u32, markable: bool) -> Fate {
         // Every effect draws for every segment, whatever becomes of it, so that fates depend on order alone.
         let lost = self.draw_loss();

@@ -1,4 +1,4 @@
-//! The other backend: a veth pair with the kernel's netem queueing discipline for delay, loss and duplication, and tbf
+//! The other backend: a veth pair with the kernel's netem qdisc for delay, loss and duplication, and tbf
 //! under it for rate and queue.
 //!
 //! It costs no user-space CPU, but it cannot do all that the built-in path can ([`impossible`]), and of what it
@@ -183,7 +183,7 @@ fn veth(other: i32) -> RouteNetlinkMessage {
     RouteNetlinkMessage::NewLink(link)
 }
 
-/// Has the host send every segment as a frame of its own.
+/// Has the host send every segment as a separate frame.
 fn segment_alone(netlink: &mut Netlink) -> io::Result<()> {
     let mut link = LinkMessage::default();
     link.header.index = index_of(c"eth0")?;

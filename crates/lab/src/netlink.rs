@@ -52,7 +52,7 @@ impl Netlink {
     }
 
     /// Sets the MTU and the hardware address of a link, takes address resolution off it (the neighbour is given, so
-    /// nothing but the hosts' own traffic is on the path), and brings it up.
+    /// only the hosts' traffic is on the path), and brings it up.
     pub(crate) fn configure(&mut self, index: u32, mac: [u8; 6], mtu: u32) -> io::Result<()> {
         let mut link = LinkMessage::default();
         link.header.index = index;
@@ -85,7 +85,7 @@ impl Netlink {
         self.request(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
     }
 
-    /// Tells for good which hardware address the neighbour has.
+    /// Sets the neighbour's hardware address permanently.
     pub(crate) fn add_neighbour(&mut self, index: u32, address: IpAddr, mac: [u8; 6]) -> io::Result<()> {
         let mut message = NeighbourMessage::default();
         message.header.ifindex = index;

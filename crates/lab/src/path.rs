@@ -74,7 +74,7 @@ fn event() -> Result<OwnedFd, Error> {
     if fd < 0 {
         return Err(Error::last("make an eventfd"));
     }
-    // SAFETY: new, and owned by nobody else.
+    // SAFETY: new, and owned by nothing else.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

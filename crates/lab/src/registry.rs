@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct Registration {
     name: String,
     listener: UnixListener,
-    // Declared after the listener: the name stays taken until nobody answers any more.
+    // Declared after the listener: the name stays taken until the listener is closed.
     _lock: File,
 }
 
@@ -177,7 +177,7 @@ impl Signals {
         if fd < 0 {
             return Err(Error::last("wait for signals"));
         }
-        // SAFETY: new, and owned by nobody else.
+        // SAFETY: new, and owned by nothing else.
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 }
@@ -229,7 +229,7 @@ impl Remote {
             file => file.map_err(|_| none())?,
         };
         if lock(&file).map_err(Error::system(format!("look at {}", lock_path.display())))?.is_some() {
-            // Nobody holds it: its owner was killed.
+            // No process holds it: its owner was killed.
             let _ = std::fs::remove_file(&socket);
             let _ = std::fs::remove_file(&lock_path);
             return Err(none());

@@ -9,11 +9,11 @@ use crate::histogram::{Distribution, Histogram};
 /// The fewest segments that give a rate.
 pub const BUSY_SEGMENTS: u64 = 100;
 
-/// The shortest busy period that counts for the rate: a delivery that is 0.1 ms late at either end is 1 % of it. Shorter ones are left
-/// out, however many they are: the last delivery of each is late by what the first one cost its host, and that would be their figure.
+/// The shortest busy period that counts for the rate: a delivery that is 0.1 ms late at either end is 1 % of it. Shorter ones are excluded,
+/// however many they are: the last delivery of each is late by what the first one cost its host, and that would be their figure.
 pub const BUSY_TIME: Nanos = Nanos::from_millis(10);
 
-/// A path's account of itself, to be kept with every result that was measured over it.
+/// What a path reports, to be kept with every result that was measured over it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PathReport {
     /// `built-in` or `netem`.
@@ -33,14 +33,14 @@ pub struct PathReport {
     pub b_to_a: DirectionReport,
 }
 
-/// One direction's account of itself. Counts are of segments on the wire unless they say otherwise.
+/// What one direction reports. Counts are of segments on the wire unless they say otherwise.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DirectionReport {
     /// What it is asked to be at present.
     pub asked: Direction,
     /// How often that was changed while it ran.
     pub changes: u64,
-    /// What it did. `None` where the backend cannot tell.
+    /// What it did. `None` where the backend does not know.
     pub achieved: Option<Achieved>,
 }
 
@@ -122,7 +122,7 @@ struct Busy {
 }
 
 impl Busy {
-    /// With a period more, where that is long enough to tell a rate.
+    /// With a period more, where that is long enough to give a rate.
     fn and(self, period: Self) -> Self {
         if period.ns < BUSY_TIME.0 {
             return self;

@@ -1,4 +1,4 @@
-//! A TAP device: an Ethernet interface of a host whose wire is a file descriptor.
+//! A TAP device: an Ethernet interface of a host with a file descriptor as its wire.
 //!
 //! The device is not persistent: it goes when its descriptor does. Frames carry the kernel's `virtio_net_hdr`, so that
 //! a frame of many TCP segments passes as one, its checksum still to be computed by the "NIC" that never is.
@@ -23,7 +23,7 @@ pub(crate) fn create(name: &std::ffi::CStr) -> Result<OwnedFd, Error> {
     if fd < 0 {
         return Err(unusable(&io::Error::last_os_error()));
     }
-    // SAFETY: new, and owned by nobody else.
+    // SAFETY: new, and owned by nothing else.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
     // SAFETY: ifreq is plain data, for which zeros are valid.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };

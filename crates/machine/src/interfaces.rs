@@ -14,7 +14,7 @@ pub struct Interface {
     pub name: String,
     /// What its driver says.
     pub info: TimestampingInfo,
-    /// Whether the NIC is set to stamp what is sent; `None` where it does not tell.
+    /// Whether the NIC is set to stamp what is sent; `None` where it does not say.
     pub transmit_on: Option<bool>,
 }
 
@@ -60,7 +60,7 @@ impl Interface {
 /// The interfaces of this network namespace, in the order of their names.
 ///
 /// # Errors
-/// Where interfaces cannot be listed. One whose driver does not answer is given without any timestamp.
+/// Where interfaces cannot be listed. One with a driver that does not answer is given without any timestamp.
 pub fn interfaces() -> io::Result<Vec<Interface>> {
     let all = timestamping::Interface::all().map_err(io::Error::other)?;
     Ok(all

@@ -1,4 +1,4 @@
-//! What the kernel tells of itself: release, types, tracepoints, cgroups.
+//! What the kernel reports: release, types, tracepoints, cgroups.
 
 use std::fs;
 use std::io;
@@ -17,13 +17,17 @@ const TRACEPOINTS: [(&str, &str, &str); 11] = [
     ("net_dev_queue", "stage sched", "BPF timestamping gives it where it is available"),
     ("net_dev_start_xmit", "stage driver", "BPF timestamping gives it where it is available"),
     ("net_dev_xmit", "whether the driver took the packet", "a packet that the driver refused counts as sent"),
-    ("tcp_probe", "ACKs and stage tcp_rx", "BPF timestamping gives ACKs; tcp_rx is left out"),
-    ("tcp_retransmit_skb", "retransmissions told from first sends", "retransmitted stages are told by sequence alone"),
-    ("netif_receive_skb", "stage driver_rx", "driver_rx is left out"),
-    ("sk_data_ready", "stage ready", "ready is left out"),
-    ("tcp_rcv_space_adjust", "stage read", "read is left out"),
-    ("skb_copy_datagram_iovec", "stage read of datagrams", "read is left out for UDP"),
-    ("sched_switch", "how long the reader waited for a processor", "the wakeup leg is not split"),
+    ("tcp_probe", "ACKs and stage tcp_rx", "BPF timestamping gives ACKs; no tcp_rx"),
+    (
+        "tcp_retransmit_skb",
+        "retransmissions distinguished from first sends",
+        "retransmitted stages are recognised by sequence number alone",
+    ),
+    ("netif_receive_skb", "stage driver_rx", "no driver_rx"),
+    ("sk_data_ready", "stage ready", "no ready"),
+    ("tcp_rcv_space_adjust", "stage read", "no read"),
+    ("skb_copy_datagram_iovec", "stage read of datagrams", "no read for UDP"),
+    ("sched_switch", "how long the reader waited for a CPU", "the wakeup leg is not split"),
 ];
 
 /// The type names of BTF lie in one block of NUL-terminated strings; a tracepoint `x` has the type `btf_trace_x`.
@@ -97,7 +101,7 @@ pub fn capabilities() -> Vec<Capability> {
         let state = match &btf {
             Ok(bytes) if has_tracepoint(bytes, name) => State::Available(String::new()),
             Ok(_) => State::Missing("this kernel has no such tracepoint".into()),
-            Err(_) => State::Missing("cannot be told without BTF".into()),
+            Err(_) => State::Missing("not known without BTF".into()),
         };
         Capability::new(Group::Tracepoints, name, state, purpose, instead)
     }));

@@ -44,7 +44,7 @@ impl State {
         }
     }
 
-    /// From the outcome of trying: a refusal for want of privilege is [`State::NeedsRoot`], unless root was refused.
+    /// From the outcome of trying: a refusal for lack of privilege is [`State::NeedsRoot`], unless root was refused.
     fn tried(outcome: io::Result<String>, privileged: bool) -> Self {
         match outcome {
             Ok(detail) => Self::Available(detail),
@@ -59,7 +59,7 @@ impl State {
 pub enum Group {
     /// What this process may do.
     Privileges,
-    /// What the kernel tells and lets be attached.
+    /// What the kernel reports and allows to be attached.
     Kernel,
     /// BPF program types and features.
     Bpf,

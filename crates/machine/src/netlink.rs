@@ -26,7 +26,7 @@ impl Message {
         self.0.resize(self.0.len().next_multiple_of(4), 0);
     }
 
-    /// An attribute whose content `fill` writes; its length is set afterwards.
+    /// An attribute with the content that `fill` writes; its length is set afterwards.
     fn attribute(&mut self, kind: u16, fill: impl FnOnce(&mut Self)) {
         let start = self.0.len();
         self.put(&[0; 4]);
@@ -47,7 +47,7 @@ impl Message {
     }
 }
 
-/// The kernel's answer: an `NLMSG_ERROR`, whose code 0 means done.
+/// The kernel's answer: an `NLMSG_ERROR`; its code 0 means done.
 fn outcome(answer: &[u8]) -> io::Result<()> {
     let kind = answer.get(4..6).and_then(|b| b.try_into().ok()).map(u16::from_ne_bytes);
     let code = answer.get(16..20).and_then(|b| b.try_into().ok()).map(i32::from_ne_bytes);

@@ -53,7 +53,7 @@ pub fn capabilities() -> Vec<Capability> {
                 State::Missing("root without it: taken away by a container or a service manager".into())
             }
             Some(_) => State::NeedsRoot,
-            None => State::Missing("/proc/self/status does not tell".into()),
+            None => State::Missing("/proc/self/status does not say".into()),
         };
         all.push(Capability::new(Group::Privileges, name, state, purpose, instead));
     }

@@ -67,7 +67,7 @@ const FILES: [(&str, &str, &str); 18] = [
         "/proc/sys/kernel/unprivileged_bpf_disabled",
         "above 0: BPF is for root or CAP_BPF",
     ),
-    ("kernel.perf_event_paranoid", "/proc/sys/kernel/perf_event_paranoid", "who may count processor events"),
+    ("kernel.perf_event_paranoid", "/proc/sys/kernel/perf_event_paranoid", "who may count CPU events"),
     (
         "current_clocksource",
         "/sys/devices/system/clocksource/clocksource0/current_clocksource",
@@ -75,7 +75,7 @@ const FILES: [(&str, &str, &str); 18] = [
     ),
 ];
 
-/// The settings that can be read here, in a fixed order; one that this kernel has not, or keeps to root, is left out.
+/// The settings that can be read here, in a fixed order; one that this kernel does not have, or shows to root only, is omitted.
 pub fn settings() -> Vec<Setting> {
     FILES
         .iter()

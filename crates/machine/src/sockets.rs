@@ -1,4 +1,4 @@
-//! Socket families and the timestamps that sockets give, each tried on a socket of its own.
+//! Socket families and the timestamps that sockets give, each tried on a separate socket.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
@@ -75,7 +75,7 @@ fn ping() -> io::Result<String> {
         Ok(_) => Ok(String::new()),
         // Root has no privilege here: the sysctl names groups, and often none.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            Err(io::Error::other("net.ipv4.ping_group_range leaves out the group of this process"))
+            Err(io::Error::other("net.ipv4.ping_group_range excludes the group of this process"))
         }
         Err(error) => Err(error),
     }

@@ -21,7 +21,7 @@ fn read(text: &str) -> Result<(Number, u64), Wrong> {
     if number.is_zero() { Err(wrong(Problem::Zero)) } else { Ok((number, size)) }
 }
 
-/// Reads `1000/s`, `0.5/s`, `20k/s`, `1.5Mpps`; `/s` may be left out. Powers of 1000. Above zero.
+/// Reads `1000/s`, `0.5/s`, `20k/s`, `1.5Mpps`; `/s` may be omitted. Powers of 1000. Above zero.
 ///
 /// # Errors
 /// What is no such text, zero, negative, or above 10^15.

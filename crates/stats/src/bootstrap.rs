@@ -184,7 +184,7 @@ fn interval(
     estimate(end(-reach)?, end(reach)?)
 }
 
-/// How the statistic's spread changes with its value, by leaving out one value at a time.
+/// How the statistic's spread changes with its value, by excluding one value at a time.
 fn acceleration(values: &[f64], statistic: impl Fn(&[f64]) -> f64) -> f64 {
     let without: Vec<f64> = (0..values.len())
         .map(|i| {

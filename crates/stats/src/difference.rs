@@ -56,7 +56,7 @@ impl Comparison {
         })
     }
 
-    /// Whether a difference was seen: the interval leaves out zero, `p` (Student's, as it counts among all comparisons
+    /// Whether a difference was seen: the interval excludes zero, `p` (Student's, as it counts among all comparisons
     /// made; see [`rank::holm`]) is within [`LEVEL`], and the permutation test agrees, where there are blocks enough for
     /// any order of signs to reach the level.
     pub fn seen(&self, p: f64) -> bool {

@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 
 use crate::quantile_ranks;
 
-/// How finely values are told apart.
+/// How finely values are distinguished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precision {
     /// Three significant digits (0.1 %). At most 440 KiB a distribution.
@@ -170,7 +170,7 @@ impl Distribution {
         }
     }
 
-    /// The values in rising order with their counts, as finely as they were kept. Values that were not told apart come
+    /// The values in rising order with their counts, as finely as they were kept. Values that were not distinguished come
     /// as the largest of them.
     pub fn values(&self) -> impl Iterator<Item = (u64, u64)> {
         let (min, max) = (self.min, self.max);

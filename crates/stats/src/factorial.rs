@@ -42,7 +42,7 @@ pub struct Effects {
     pub effects: Vec<Effect>,
     /// Blocks in which every combination was measured.
     pub blocks: usize,
-    /// Blocks left out because some combination is missing.
+    /// Blocks excluded because some combination is missing.
     pub incomplete_blocks: usize,
 }
 

@@ -32,8 +32,8 @@ pub(crate) fn ranks(values: &[f64]) -> (Vec<f64>, f64) {
     (ranks, ties)
 }
 
-/// Wilcoxon's signed-rank test that differences are even about zero, two-sided; zeros are left out. `None` where nothing
-/// but zeros is there.
+/// Wilcoxon's signed-rank test that differences are even about zero, two-sided; zeros are excluded. `None` where all
+/// are zeros.
 pub fn wilcoxon(differences: &[f64]) -> Option<f64> {
     let kept: Vec<f64> = differences.iter().copied().filter(|d| *d != 0.0 && d.is_finite()).collect();
     let n = kept.len();

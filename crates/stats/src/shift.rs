@@ -50,7 +50,7 @@ pub fn kolmogorov_smirnov(a: &[f64], b: &[f64]) -> Option<KolmogorovSmirnov> {
     Some(KolmogorovSmirnov { distance, at, p })
 }
 
-/// The share of all orders of n and m values whose distance reaches `widest`: lattice paths that leave the band, as a
+/// The share of all orders of n and m values with a distance of at least `widest`: lattice paths that leave the band, as a
 /// probability so that nothing overflows.
 fn counted(n: usize, m: usize, widest: u128) -> f64 {
     let inside = |i: usize, j: usize| (i as u128 * m as u128).abs_diff(j as u128 * n as u128) < widest;

@@ -3,7 +3,7 @@
 //! The curve is taken as straight pieces in the logarithms of x and y, and the pieces that cost least are found exactly,
 //! by dynamic programming over all places to break (Bellman 1961), each break charged as the Bayesian information
 //! criterion charges three parameters. A kink is no step: the two pieces must also stand apart where they meet. The place's
-//! interval holds every place that the likelihood ratio cannot tell from the best one: its distribution for the place of
+//! interval holds every place that the likelihood ratio cannot distinguish from the best one: its distribution for the place of
 //! a break is known, with the quantile −2 ln(1 − √confidence) (Hansen, *Econometrica* 68, 2000, theorem 2).
 
 use serde::{Deserialize, Serialize};
@@ -176,7 +176,7 @@ impl Curve {
     }
 }
 
-/// The steps of the curve through `points` (x, y), in rising x. Points whose x or y is not above zero are left out; with
+/// The steps of the curve through `points` (x, y), in rising x. Points with an x or y not above zero are excluded; with
 /// fewer than four different x, or more than 2,000, there are none.
 pub fn steps(points: &[(f64, f64)], search: Search) -> Vec<Step> {
     let Some(curve) = Curve::of(points) else { return Vec::new() };

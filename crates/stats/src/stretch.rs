@@ -37,13 +37,13 @@ pub struct Shifted {
 }
 
 impl Shifted {
-    /// Whether there is a difference: the interval leaves out zero, and it is no rounding.
+    /// Whether there is a difference: the interval excludes zero, and it is no rounding.
     pub fn seen(&self) -> bool {
         self.shift.is_some_and(|e| !e.covers(0.0) && e.value.abs() > resolution(self.first.max(self.second)))
     }
 }
 
-/// How finely a distribution tells values apart (see [`crate::Precision::Fine`]).
+/// How finely a distribution distinguishes values (see [`crate::Precision::Fine`]).
 fn resolution(value: u64) -> f64 {
     (value as f64 / 1e3).max(1.0)
 }
@@ -163,7 +163,7 @@ mod tests {
     use super::*;
     use crate::Precision;
 
-    /// Forty stretches of 50 values, each stretch at a level of its own.
+    /// Forty stretches of 50 values, each stretch at another level.
     fn run(rng: &mut rand_pcg::Pcg64Mcg, base: f64) -> Vec<Distribution> {
         (0..40)
             .map(|_| {

@@ -86,7 +86,7 @@ pub fn widest(part: usize, plan: &Plan, trials: &[Trial], seed: u64) -> Option<f
     (widths.len() == wanted).then(|| widths.into_iter().fold(0.0, f64::max))
 }
 
-/// Trials of a combination from which on it can be told that one of them stands apart.
+/// Trials of a combination from which on one of them can be recognised as an outlier.
 const ENOUGH_TO_STAND_APART: usize = 5;
 
 /// What the order of the trials did: the trend of each trial against the mean of its combination, and how many stand
@@ -121,7 +121,7 @@ pub fn order_notes(part: usize, plan: &Plan, trials: &[Trial]) -> Vec<String> {
     let apart: usize = judged.iter().map(|v| stats::outliers(v).len()).sum();
     if apart > 0 {
         notes.push(format!(
-            "{}: {apart} of {} trials stand apart from the others of their combination; none was left out for that",
+            "{}: {apart} of {} trials are outliers within their combination; none was excluded for that",
             plan.name,
             judged.iter().map(|v| v.len()).sum::<usize>()
         ));
@@ -129,7 +129,7 @@ pub fn order_notes(part: usize, plan: &Plan, trials: &[Trial]) -> Vec<String> {
     notes
 }
 
-/// From which share of its processors in use on a machine is full: the rest is what a scheduler cannot give to whoever waits.
+/// From which share of CPU time in use a machine is saturated: the scheduler cannot give the rest to waiting threads.
 const FULL: f64 = 0.9;
 
 /// Whether a plan was measured on a full machine.
@@ -137,7 +137,7 @@ pub fn full_machine(part: usize, plan: &Plan, trials: &[Trial]) -> Option<String
     let busy: Vec<f64> = counting(trials, part).filter_map(|t| t.cpu_busy).collect();
     let median = stats::median(&busy).filter(|median| *median >= FULL)?;
     Some(format!(
-        "{}: this machine's processors were {:.0} % in use (median of n = {} trials), so its figures are those of a full machine: \
+        "{}: this machine's CPUs were {:.0} % in use (median of n = {} trials), so its figures are those of a saturated machine: \
          another one, or a path that runs elsewhere, may well give others",
         plan.name,
         median * 100.0,
@@ -165,7 +165,7 @@ mod tests {
         let of =
             |shares: [Option<f64>; 3]| shares.map(|cpu_busy| Trial { cpu_busy, ..Trial::of_goodput((0, 0), 0, 1.0) });
         let told = full_machine(0, &plan, &of([Some(0.97), Some(0.95), Some(0.2)]));
-        assert!(told.is_some_and(|t| t.starts_with("p: this machine's processors were 95 % in use (median of n = 3")));
+        assert!(told.is_some_and(|t| t.starts_with("p: this machine's CPUs were 95 % in use (median of n = 3")));
         assert_eq!(full_machine(0, &plan, &of([Some(0.97), Some(0.6), Some(0.2)])), None);
         assert_eq!(full_machine(0, &plan, &of([None; 3])), None);
     }

@@ -12,7 +12,7 @@ use crate::response::quantity;
 pub struct Chart {
     /// What it shows.
     pub title: String,
-    /// The response whose unit the values have.
+    /// The response; the values have its unit.
     pub response: String,
     /// The lines.
     pub lines: Vec<Line>,

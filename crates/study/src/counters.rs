@@ -1,8 +1,8 @@
-//! What a host's TCP counts of itself (`/proc/net/netstat` and `snmp`), over one trial.
+//! What a host's TCP counts (`/proc/net/netstat` and `snmp`), over one trial.
 
 use std::collections::BTreeMap;
 
-/// The counters that tell what timestamps give and what their absence costs; names as the kernel has them.
+/// The counters that show what timestamps give and what their absence costs; names as the kernel has them.
 const KEPT: [&str; 12] = [
     "TcpRetransSegs",
     "TcpExtTCPTimeouts",

@@ -14,7 +14,7 @@ use crate::trial;
 pub struct Study {
     /// The built-in's name, or the plan's.
     pub name: String,
-    /// Whether it is a built-in one, which has conclusions of its own.
+    /// Whether it is a built-in one, which has its own conclusions.
     pub builtin: bool,
     /// The plans.
     pub plans: Vec<Plan>,

@@ -1,4 +1,4 @@
-//! Where a trial runs: in a lab of its own, or between this host and a server on another one.
+//! Where a trial runs: in its own lab, or between this host and a server on another one.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -14,7 +14,7 @@ use crate::{Error, offload};
 /// Where the trials of a study run.
 #[derive(Debug)]
 pub enum Ground {
-    /// Each in a lab of its own.
+    /// Each in its own lab.
     Lab,
     /// From this host to a server that somebody has started on another.
     Peer(Peer),
@@ -82,7 +82,7 @@ impl Stage {
         let wanted = |a: &&SocketAddr| setup.ipv6.is_none_or(|v6| a.is_ipv6() == v6);
         let server = *peer.addresses.iter().find(wanted).ok_or_else(|| {
             let family = if setup.ipv6 == Some(true) { "IPv6" } else { "IPv4" };
-            Error::Setting(format!("the server has no {family} address: leave `family` out, or give another --host"))
+            Error::Setting(format!("the server has no {family} address: omit `family`, or give another --host"))
         })?;
         for (side, name, value) in &setup.sysctls {
             // What is asked of both hosts is set on this one: the other is not ours.
@@ -105,7 +105,7 @@ impl Stage {
         }
     }
 
-    /// Ends it; gives what the path says of itself, where it is the lab's.
+    /// Ends it; gives the path's report, where it is the lab's.
     pub fn end(self, loopback: bool) -> Option<PathReport> {
         let (lab, _, server) = self.own?;
         server.stop();
@@ -120,13 +120,13 @@ fn took(name: &str, value: &str, read: &str, place: &str) -> Result<(), Error> {
     Err(Error::Setting(format!("{name} was set to {value} in {place} and reads {read}")))
 }
 
-/// The device whose address this host uses towards `peer`.
+/// The device with the address that this host uses towards `peer`.
 fn interface_to(peer: SocketAddr) -> io::Result<CString> {
     let any: SocketAddr = if peer.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" }.parse().map_err(io::Error::other)?;
     let socket = UdpSocket::bind(any)?;
     socket.connect(peer)?;
     let own = socket.local_addr()?.ip();
-    // What goes to an address of this host itself goes over loopback, whatever device bears it.
+    // What goes to an address of this host itself goes over loopback, whatever device has it.
     if own.is_loopback() || own == peer.ip() {
         return Ok(c"lo".to_owned());
     }

@@ -34,7 +34,7 @@ pub struct Provenance {
     pub kernel: String,
     /// Machine hardware name.
     pub machine: String,
-    /// Processors online.
+    /// CPUs online.
     pub cpus: usize,
     /// When it was first begun, `CLOCK_REALTIME`.
     pub start_ns: u64,

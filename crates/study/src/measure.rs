@@ -84,7 +84,7 @@ pub(crate) fn run(
     Ok(go_on().then_some(measured))
 }
 
-/// A workload that ended early, and not because it was told to, has lost its server: the study can go no further.
+/// A workload that ended early, and not on request, has lost its server: the study can go no further.
 fn gone(interrupted: Option<&String>, go_on: &(dyn Fn() -> bool + Sync)) -> Result<(), Error> {
     match interrupted {
         Some(why) if go_on() => Err(Error::Gone(why.clone())),
@@ -142,7 +142,7 @@ fn of_stream(own: &stream::Outcome, rival: Option<&stream::Outcome>, setup: &Set
     let least = samples().map(|t| t.min_rtt_ns).filter(|ns| *ns > 0).min().map(|ns| ns as f64);
     put("round_trip", srtt);
     put("min_round_trip", least);
-    // Between real hosts nobody knows the empty path but its own shortest round trip.
+    // Between real hosts the empty path is known only by its minimum RTT.
     let empty = setup.round_trip_s().map(|s| s * 1e9).or(least);
     put("queueing", srtt.zip(empty).map(|(s, e)| (s - e).max(0.0)));
     put("rtt_deviation", middle(samples().map(|t| t.rttvar_ns as f64).collect()));
@@ -250,7 +250,7 @@ impl<'s> Samples<'s> {
         (covered >= 0.6 * (stretch.end - stretch.start) as f64).then(|| bits * 1e9 / covered)
     }
 
-    /// The samples, one of each flow, that tell how things stood at that moment.
+    /// The samples, one of each flow, that show the state at that moment.
     fn at(&self, moment_ns: u64) -> &[&'s stream::Sample] {
         let begun = &self.all[..self.all.partition_point(|s| s.start_ns < moment_ns)];
         let last = begun.last().map_or(0, |s| s.end_ns);
@@ -266,7 +266,7 @@ fn series(outcome: &stream::Outcome, from_ns: u64) -> Vec<Point> {
     let (up, down) = (Samples::new(at_server(false)), Samples::new(at_client(false)));
     // With data both ways, the client's sending side alone.
     let sent = Samples::new(at_client(true).chain(at_server(true).filter(|_| !both)));
-    // The receiver whose window and memory are told of.
+    // The receiver; its window and memory are reported.
     let receiver = if up.all.is_empty() { &down } else { &up };
     let end_ns = up.end_ns().max(down.end_ns());
     let tenths = (0..end_ns).step_by(TENTH_NS as usize).map(|start| start..start + TENTH_NS);
@@ -355,7 +355,7 @@ mod tests {
             let rate = samples.carried(&(tenth * TENTH_NS..(tenth + 1) * TENTH_NS)).unwrap();
             assert!((rate - 16e6).abs() < 1.0, "{rate} in tenth {tenth}");
         }
-        assert_eq!(samples.carried(&(3_000 * MS..3_100 * MS)), None, "the last fifth of a tenth tells of no rate");
+        assert_eq!(samples.carried(&(3_000 * MS..3_100 * MS)), None, "the last fifth of a tenth gives no rate");
         let later = samples.at(200 * MS).iter();
         assert!(later.map(|s| (s.start_ns / MS, s.end_ns / MS)).eq([(104, 208); 2]));
     }

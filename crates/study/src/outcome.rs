@@ -72,17 +72,17 @@ pub struct Trial {
     pub evidence: Evidence,
     /// Over time (streams).
     pub series: Vec<Point>,
-    /// What the client's TCP counted of itself meanwhile, by the kernel's names. Between real hosts that is all of this
+    /// What the client's TCP counted in that time, by the kernel's names. Between real hosts that is all of this
     /// host's traffic.
     #[serde(default)]
     pub counters: BTreeMap<String, u64>,
-    /// The share of this machine's processors in use while it was measured, 0 to 1 (the upper quartile of fifths of a second).
+    /// The share of this machine's CPUs in use while it was measured, 0 to 1 (the upper quartile of fifths of a second).
     #[serde(default)]
     pub cpu_busy: Option<f64>,
     /// Every probe (`ping-under-load`).
     #[serde(default)]
     pub pings: Vec<Ping>,
-    /// What the path says of itself; absent over loopback and between real hosts.
+    /// The path's report; absent over loopback and between real hosts.
     pub path: Option<PathReport>,
 }
 

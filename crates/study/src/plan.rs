@@ -151,7 +151,7 @@ impl Plan {
         Err(Error::Setting(format!("{}: {problem}", self.name)))
     }
 
-    /// How long one trial takes, nanoseconds, as far as can be told before.
+    /// How long one trial takes, nanoseconds, as far as is known before.
     pub fn trial_ns(&self) -> u64 {
         let workload = self.fixed.iter().find(|(name, _)| name == "workload");
         // Probes go on without load for as long after it as before it.

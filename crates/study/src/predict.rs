@@ -64,8 +64,8 @@ pub fn delayed_ack_exchanges(round_trip_s: f64) -> f64 {
 }
 
 /// Exchanges a second, one after the other, over a path with a rate: a round trip, the time that request and response take
-/// on the wire, for `crr` the handshake's round trip before, and one delayed ACK where Nagle's rule holds the second of two
-/// small writes of a response until it comes. `None` over loopback and without a rate: there hosts decide. Leaves out the
+/// on the wire, for `crr` the handshake's round trip before, and one delayed ACK where Nagle's algorithm holds the second of two
+/// small writes of a response until it comes. `None` over loopback and without a rate: there hosts decide. Excludes the
 /// hosts' own time and slow start, so it is an upper bound.
 pub fn exchanges(setup: &Setup) -> Option<f64> {
     let (up, down) = (setup.path.a_to_b.rate?, setup.path.b_to_a.rate?);

@@ -1,13 +1,13 @@
-//! How busy this machine's processors are while a trial runs: a figure taken on a full machine is one of the machine.
+//! How busy this machine's CPUs are while a trial runs: a figure taken on a full machine is one of the machine.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Twenty of the kernel's ticks (100 a second) on each processor.
+/// Twenty of the kernel's ticks (100 a second) on each CPU.
 const SLOT: Duration = Duration::from_millis(200);
 
-/// Looks at the processors from now on.
+/// Looks at the CPUs from now on.
 pub(crate) struct Busy {
     stop: Sender<()>,
     thread: Option<JoinHandle<Vec<f64>>>,
@@ -29,15 +29,15 @@ impl Busy {
         Self { stop, thread: std::thread::Builder::new().name("study-processors".into()).spawn(look).ok() }
     }
 
-    /// The share of the processors' time that was in use, 0 to 1: the upper quartile of fifths of a second, so that the time before
-    /// and after a load does not hide it. `None` where `/proc/stat` does not tell, or nothing lasted that long.
+    /// The share of the CPUs' time that was in use, 0 to 1: the upper quartile of fifths of a second, so that the time before
+    /// and after a load does not hide it. `None` where `/proc/stat` does not say, or the trial did not last that long.
     pub(crate) fn end(self) -> Option<f64> {
         drop(self.stop);
         stats::quantile(&self.thread?.join().ok()?, 0.75)
     }
 }
 
-/// Ticks in use and in all, of all processors since the machine started.
+/// Ticks in use and in all, of all CPUs since the machine started.
 type Ticks = (u64, u64);
 
 fn read() -> Option<Ticks> {
@@ -80,6 +80,6 @@ mod tests {
         let busy = Busy::start();
         std::thread::sleep(SLOT * 3);
         assert!(busy.end().is_some_and(|share| (0.0..=1.0).contains(&share)));
-        assert_eq!(Busy::start().end(), None, "too short to tell");
+        assert_eq!(Busy::start().end(), None, "too short for a figure");
     }
 }

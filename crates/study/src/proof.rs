@@ -59,7 +59,7 @@ pub(crate) fn promise(path: &PathReport, held: &mut Vec<String>, broken: &mut Ve
     for (way, direction) in [("a to b", &path.a_to_b), ("b to a", &path.b_to_a)] {
         let (asked, Some(did)) = (&direction.asked, &direction.achieved) else { continue };
         for (count, what) in [
-            (did.dropped_memory, "segments dropped for want of memory"),
+            (did.dropped_memory, "segments dropped for lack of memory"),
             (did.refused, "segments refused by the receiving host"),
             (did.missed_frames, "frames missed because the path did not read in time"),
         ] {

@@ -40,7 +40,7 @@ pub struct Setup {
     pub ipv6: Option<bool>,
     /// Which way bytes of a bulk transfer go; up, and both ways under probes, where it is not said.
     pub direction: Option<traffic::stream::Direction>,
-    /// Between real hosts, whose path is as it is and not known.
+    /// Between real hosts, with a path that is as it is and not known.
     pub real: bool,
     /// Parallel flows of a stream.
     pub flows: u32,
@@ -50,7 +50,7 @@ pub struct Setup {
     pub exchange: traffic::rr::Exchange,
     /// A second stream at the same time, with this congestion control.
     pub rival: Option<String>,
-    /// Threads that do nothing but use the CPU.
+    /// Threads that only use the CPU.
     pub cpu_load: u32,
 }
 
@@ -211,7 +211,7 @@ impl Setup {
         set(&mut self.path.b_to_a, ba);
     }
 
-    /// Nagle's rule as it is by default, or one socket option that changes it or the ACKs.
+    /// Nagle's algorithm as it is by default, or one socket option that changes it or the ACKs.
     fn set_socket(&mut self, text: &str) -> Result<(), Refused> {
         let o = &mut self.options;
         (o.nodelay, o.cork, o.quickack) = one_of(
@@ -262,7 +262,7 @@ impl Setup {
         }
     }
 
-    /// Round trip of the empty path, seconds; `None` between real hosts, where nobody knows it before.
+    /// Round trip of the empty path, seconds; `None` between real hosts, where it is not known before.
     pub fn round_trip_s(&self) -> Option<f64> {
         let path = || (self.path.a_to_b.delay + self.path.b_to_a.delay).as_secs_f64();
         (!self.real).then(|| if self.loopback { 0.0 } else { path() })

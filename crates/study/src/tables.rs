@@ -40,7 +40,7 @@ pub(crate) fn rows(study: &Study, number: u64, t: &Trial) -> Rows {
                 srtt_ns: p.srtt_ns,
                 cwnd_bytes: p.cwnd_bytes,
                 receive_window_bytes: p.receive_window_bytes,
-                // No socket has a buffer of nothing: then its memory was not told.
+                // No socket has a buffer of nothing: then its memory was not reported.
                 receive_used_bytes: (p.receive_buffer_bytes > 0).then_some(p.receive_used_bytes),
                 receive_buffer_bytes: (p.receive_buffer_bytes > 0).then_some(p.receive_buffer_bytes),
                 warm_up: p.warm_up,

@@ -23,7 +23,7 @@ const FOLDER: &str = "/run/wirelapse";
 /// What is written down.
 #[derive(Debug, Serialize, Deserialize)]
 struct Record {
-    /// Values of an earlier boot are nobody's any more.
+    /// Values of an earlier boot count no more.
     boot_id: String,
     /// The study's process, for whoever is refused.
     pid: u32,
@@ -73,7 +73,7 @@ impl ThisHost {
         let mut values = Vec::new();
         for name in names {
             let sysctl = sysctl_path(name)?;
-            // Opened as it will be for the change: who may not change it is told before anything is.
+            // Opened as it will be for the change: a missing privilege is reported before anything is changed.
             let old =
                 fs::read_to_string(&sysctl).and_then(|old| File::options().write(true).open(&sysctl).map(|_| old));
             values.push((name.clone(), old.map_err(|source| Error::Sysctl { name: name.clone(), source })?));
@@ -172,7 +172,7 @@ fn namespace() -> Result<u64, Error> {
     };
     cookie()
         .or_else(|_| fs::metadata("/proc/thread-self/ns/net").map(|m| m.ino()))
-        .map_err(|source| Error::System { step: "tell which network namespace this is", source })
+        .map_err(|source| Error::System { step: "find out which network namespace this is", source })
 }
 
 /// Opens and locks the file of old values.
@@ -259,7 +259,7 @@ fn start_guardian(lock: &File, record: &Path, values: &[(String, String)]) -> io
         back.push((CString::new(path.as_os_str().as_bytes())?, value.as_bytes()));
     }
     let mut pipe = [-1; 2];
-    // SAFETY: plain system calls; the array has room for the two descriptors, which nobody else owns.
+    // SAFETY: plain system calls; the array has room for the two descriptors, which nothing else owns.
     let (theirs, ours, maker) = unsafe {
         if libc::pipe2(pipe.as_mut_ptr(), libc::O_CLOEXEC) != 0 {
             return Err(io::Error::last_os_error());
@@ -344,7 +344,7 @@ mod tests {
 
     const NAME: &str = "net.ipv4.tcp_timestamps";
 
-    /// A network namespace of our own as "this host".
+    /// A new network namespace as "this host".
     fn inside<T: Send>(task: impl FnOnce(&Path) -> T + Send) -> T {
         let lab = Lab::up(&Config::default()).unwrap();
         let folder = tempfile::tempdir().unwrap();
@@ -371,7 +371,7 @@ mod tests {
             host.set("net.ipv4.tcp_rmem", "4096 65536 70000").unwrap();
             assert!(matches!(host.set("net.ipv4.tcp_sack", "0"), Err(Error::Setting(_))));
             assert!(matches!(host.set(NAME, "horse"), Err(Error::Sysctl { .. })));
-            // A second study is refused, and told by whom.
+            // A second study is refused, and the message names the first.
             let refused = ThisHost::take_in(folder, &names).unwrap_err();
             assert!(
                 refused.is_wrong_use() && refused.to_string().contains(&std::process::id().to_string()),

@@ -23,7 +23,7 @@ const SNAP: usize = 160;
 /// Connections that are followed.
 const CONNECTIONS: usize = 64;
 
-/// The options of one side's SYNs, and how many bore them.
+/// The options of one side's SYNs, and how many had them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SynOptions {
     /// From the server (SYN-ACK).
@@ -40,7 +40,7 @@ pub struct SynOptions {
     pub count: u64,
 }
 
-/// Frames with payload whose header lengths are kept apart: as many samples as the reference has.
+/// Frames with payload that are in the first histogram of header lengths: as many samples as the reference has.
 pub const FIRST: u64 = 256;
 
 /// What was found in the connections of a trial.
@@ -75,7 +75,7 @@ pub struct Evidence {
     /// The same of the first `FIRST` such frames.
     #[serde(default)]
     pub first_header_bytes: BTreeMap<u8, u64>,
-    /// Frames with payload that bear a timestamp.
+    /// Frames with payload that have a timestamp.
     #[serde(default)]
     pub stamped_segments: u64,
     /// ACKs from the server that acknowledge data not acknowledged before.
@@ -87,7 +87,7 @@ pub struct Evidence {
     /// Of the advancing ones, those that cover data sent more than once.
     #[serde(default)]
     pub ambiguous_acks: u64,
-    /// Of those, the ones without a timestamp: no round trip can be told from them.
+    /// Of those, the ones without a timestamp: they give no round trip.
     #[serde(default)]
     pub unsampled_acks: u64,
     /// SYNs.
@@ -203,7 +203,7 @@ fn receive(socket: &OwnedFd, data: &mut [u8; SNAP]) -> io::Result<Option<Receive
         }
         let outgoing = from.sll_pkttype == libc::PACKET_OUTGOING;
         let length = length as usize;
-        // What has a header of its own is Ethernet or loopback; tunnels hand IP packets over bare.
+        // What has a link-layer header is Ethernet or loopback; tunnels hand IP packets over bare.
         let ethernet = matches!(from.sll_hatype, libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK);
         let link = if ethernet { LinkType::ETHERNET } else { LinkType::RAW };
         Ok(Some(Received { kept: length.min(SNAP), length: length as u32, at, outgoing, link }))
@@ -230,7 +230,7 @@ fn watch(socket: &OwnedFd, most: u64, stop: &AtomicBool, server: SocketAddr) -> 
         }
         let kept = &data[..frame.kept];
         let mut seen = Frame::new(evidence.frames + 1, Instant::from_nanos(frame.at), frame.link, kept);
-        // The length that the filter left is not the one on the wire, which the IP header tells.
+        // The length that the filter left is not the one on the wire, which the IP header has.
         seen.original_length = frame.length.max(u32::from(u16::MAX));
         match wire::dissect(&seen, &mut reassembly) {
             Ok(Packet::Tcp(s)) => {
@@ -283,7 +283,7 @@ struct Gathering {
 struct Sent {
     next: Option<SeqNumber>,
     acknowledged: Option<SeqNumber>,
-    /// Where that begins which was sent again and is not acknowledged yet.
+    /// Where the retransmitted and not yet acknowledged bytes begin.
     again: Vec<SeqNumber>,
 }
 

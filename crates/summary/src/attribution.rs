@@ -1,4 +1,4 @@
-//! Whose a record is.
+//! Which process, connection and peer a record belongs to.
 
 use std::net::SocketAddr;
 

@@ -14,7 +14,7 @@ use crate::{LegFigures, Longest};
 pub struct Slow<T> {
     /// The record.
     pub record: T,
-    /// Whose it is.
+    /// The process and connection that it belongs to.
     pub whose: Attribution,
 }
 

@@ -1,4 +1,4 @@
-//! The records of a kind by connection, in bounded memory.
+//! The records of one kind by connection, in bounded memory.
 
 use crate::kind::{LEGS, LegPlace, TimedKind};
 use crate::timed::Timed;
@@ -17,7 +17,7 @@ pub struct FlowFigures {
     pub flow: ConnectionId,
     /// Local and remote end, where they are known.
     pub ends: Option<(SocketAddr, SocketAddr)>,
-    /// Whose it is, where that is known.
+    /// The process that owns it, where that is known.
     pub owner: Option<Owner>,
     /// Records.
     pub n: u64,
@@ -121,7 +121,7 @@ impl FlowTable {
         }
     }
 
-    /// Those with figures of their own, the most records first.
+    /// Those with separate figures, the most records first.
     pub fn sorted(&self) -> Vec<&FlowFigures> {
         let mut all: Vec<_> = self.each.values().collect();
         all.sort_by_key(|t| (std::cmp::Reverse((t.n, t.bytes)), t.flow, t.ends));

@@ -12,7 +12,7 @@ pub enum LegPlace {
     Beside,
 }
 
-/// A leg of a kind of record.
+/// A leg of one kind of record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimedLeg {
     /// The word used in output.

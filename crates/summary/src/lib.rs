@@ -6,7 +6,7 @@
 //! **Does not:** make system calls, read clocks, or decide how figures are shown: no words, colours or widths.
 //!
 //! **Guarantees:** memory is bounded by [`Limits`] however many events come; every event is in the totals, also where its connection has
-//! no figures of its own; a leg without stamps and a leg in an impossible order are counted, never guessed.
+//! no separate figures; a leg without stamps and a leg in an impossible order are counted, never guessed.
 
 mod attribution;
 mod figures;

@@ -29,11 +29,11 @@ pub struct PacketFigures {
     pub wire_bytes: u64,
     /// Packets of more than one segment.
     pub gso_packets: u64,
-    /// Packets that were sent again.
+    /// Retransmitted packets.
     pub retransmissions: u64,
     /// Segments of those.
     pub retransmitted_segments: u64,
-    /// What was thrown away, sent and received.
+    /// What was dropped, sent and received.
     pub drops: Drops,
 }
 
@@ -84,7 +84,7 @@ pub struct DatagramFigures {
     pub received: TimedFigures<Datagram>,
     /// What they were on the wire.
     pub received_segments: u64,
-    /// What was thrown away.
+    /// What was dropped.
     pub drops: Drops,
 }
 

@@ -18,7 +18,7 @@ pub struct ReceiveFigures {
     pub out_of_order: u64,
     /// Those that were not read.
     pub unread: u64,
-    /// The most bytes that lay unread in a socket when others came.
+    /// The most bytes that waited in a socket to be read when others arrived.
     pub most_queued: u32,
 }
 

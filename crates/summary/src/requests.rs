@@ -17,11 +17,11 @@ pub struct RoleFigures {
     pub request_bytes: u64,
     /// Bytes answered.
     pub answer_bytes: u64,
-    /// Of those divided: by the request's own ACK, by the least round trip, by both ends.
+    /// Of those divided: by the request's own ACK, by the minimum RTT, by both ends.
     pub bases: [u64; 3],
 }
 
-/// What tells the network from the peer, in the order of [`RoleFigures::bases`].
+/// What separates the network from the peer, in the order of [`RoleFigures::bases`].
 pub const BASES: [Basis; 3] = [Basis::OwnAck, Basis::LeastRoundTrip, Basis::BothEnds];
 
 impl RoleFigures {
@@ -46,7 +46,7 @@ impl RoleFigures {
         }
     }
 
-    /// Requests whose time is divided into parts.
+    /// Requests with a time that is divided into components.
     pub fn divided(&self) -> u64 {
         self.records.total().n()
     }

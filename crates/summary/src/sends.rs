@@ -10,11 +10,11 @@ pub struct LegFigures {
     pub times: Distribution,
     /// Sends without this leg: a stage of it gave no stamp.
     pub missing: u64,
-    /// Sends whose stages of this leg came in an impossible order.
+    /// Sends with the stages of this leg in an impossible order.
     pub disorder: u64,
     /// Of those in `times`, the ones with a `sched` or `driver` stamp that was found between two others.
     pub inferred: u64,
-    /// Sends of which such a stamp tells less than nothing: the bound on its error is larger than the leg, which is not in `times`.
+    /// Sends with an inferred stamp that says nothing about the leg: the bound on its error is larger than the leg, which is not in `times`.
     pub vague: u64,
     /// The largest bound on the error of a time in `times`, to either side: of inferred stamps and of the NIC's.
     pub error: Nanos,
@@ -42,7 +42,7 @@ fn inferred(send: &Send, leg: Leg) -> bool {
 /// How often, and for how long, sends waited in TCP for one reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WaitStats {
-    /// Sends whose largest part of the wait had this reason.
+    /// Sends with this reason for the largest share of their wait.
     pub sends: u64,
     /// The time that it accounts for.
     pub time: Nanos,
@@ -59,13 +59,13 @@ pub struct SendFigures {
     pub merged_sends: u64,
     /// The bytes of those.
     pub merged_bytes: u64,
-    /// Sends whose last byte was sent more than once.
+    /// Sends with a retransmitted last byte.
     pub retransmitted: u64,
     /// Sends that were given up without an ACK.
     pub unacknowledged: u64,
     legs: [LegFigures; Leg::ALL.len()],
     waits: [WaitStats; WaitReason::ALL.len()],
-    /// Sends whose NIC stamp is there, and the largest error bound of those stamps.
+    /// Sends with a NIC stamp, and the largest error bound of those stamps.
     pub nic_error: Nanos,
 }
 

@@ -126,7 +126,7 @@ impl Timed for Request {
         }
     }
 
-    /// One whose parts are not known has no whole either: its stamps are missing, or in an impossible order.
+    /// One without known components has no total either: its stamps are missing, or in an impossible order.
     fn time(&self, leg: usize) -> Result<Option<Nanos>, Disorder> {
         let Some((parts, whole)) = self.parts.as_ref().zip(self.whole()) else { return Ok(None) };
         Ok(Part::ALL.get(leg).map_or(Some(whole), |part| parts.get(*part)))
@@ -159,7 +159,7 @@ impl Timed for Packet {
     }
 
     fn time(&self, leg: usize) -> Result<Option<Nanos>, Disorder> {
-        // One without sequence numbers of its own is never acknowledged: an ACK, as a rule.
+        // One that takes no sequence number is never acknowledged: usually an ACK.
         let numbered = self.end_seq() != self.first_seq;
         match leg {
             0 => self.qdisc(),

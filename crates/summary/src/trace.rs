@@ -1,4 +1,4 @@
-//! Everything that was told, in bounded memory.
+//! Everything that was reported, in bounded memory.
 
 use crate::kind::{LegPlace, TimedKind, TimedLeg};
 use std::collections::HashMap;
@@ -13,8 +13,8 @@ use crate::{DatagramFigures, PacketFigures, ReceiveFigures, RequestFigures, Send
 /// How much is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections with figures of their own; the least active beyond it are counted together. Of its sends each takes 290 KiB
-    /// at the very most and some 50 KiB as a rule, of every other kind a fifth of that.
+    /// Connections with separate figures; the least active beyond it are counted together. Of its sends each takes 290 KiB
+    /// at the very most and some 50 KiB usually, of every other kind a fifth of that.
     pub connections: usize,
     /// The slowest sends, whole.
     pub slowest: usize,
@@ -24,7 +24,7 @@ pub struct Limits {
 const DISTRIBUTION: u64 = 58 << 10;
 
 impl Limits {
-    /// The bytes that the figures of connections take at the very most within these limits, where these families are told of.
+    /// The bytes that the figures of connections take at the very most within these limits, where these families are recorded.
     pub fn memory_bound(&self, families: &[TimedKind]) -> u64 {
         let distributions = |kind: &TimedKind| match kind {
             TimedKind::Sends => Leg::ALL.len() as u64,
@@ -61,7 +61,7 @@ pub struct Others {
     pub sends: SendFigures,
 }
 
-/// What a trace has told so far.
+/// What a trace has reported so far.
 #[derive(Clone, Debug)]
 pub struct TraceSummary {
     limits: Limits,
@@ -95,7 +95,7 @@ impl TraceSummary {
         }
     }
 
-    /// Adds what a tracer told.
+    /// Adds what a tracer reported.
     pub fn event(&mut self, event: &Event) {
         self.events += 1;
         match event {
@@ -192,7 +192,7 @@ impl TraceSummary {
         &self.datagrams
     }
 
-    /// Every leg of a kind with its times.
+    /// Every leg of one kind with its times.
     pub fn times(&self, kind: TimedKind) -> Vec<(&'static TimedLeg, &Distribution)> {
         match kind {
             TimedKind::Sends => {
@@ -207,7 +207,7 @@ impl TraceSummary {
         }
     }
 
-    /// How many records of a kind there are.
+    /// How many records of one kind there are.
     pub fn n(&self, kind: TimedKind) -> u64 {
         match kind {
             TimedKind::Sends => self.total.sends,
@@ -238,7 +238,7 @@ impl TraceSummary {
         &self.total
     }
 
-    /// The connections with figures of their own, those with the most sends first.
+    /// The connections with separate figures, those with the most sends first.
     pub fn connections(&self) -> Vec<&ConnectionSummary> {
         let mut all: Vec<_> = self.connections.values().collect();
         all.sort_by_key(|c| (std::cmp::Reverse((c.sends.sends, c.sends.bytes)), c.connection.id));

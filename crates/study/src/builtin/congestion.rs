@@ -1,5 +1,5 @@
 //! Which congestion control gives what, at which delay, loss and queue: goodput, retransmissions, queueing delay, and
-//! fairness between two flows of a kind and against each other.
+//! fairness between two flows of one congestion control and against each other.
 
 use super::{Builtin, SECOND_NS};
 use crate::analysis;
@@ -75,7 +75,7 @@ fn plans(quick: bool) -> Vec<Plan> {
     ]
 }
 
-const PAIR: &str = "two flows of a kind, 100 Mbit/s";
+const PAIR: &str = "two flows of one congestion control, 100 Mbit/s";
 const RIVALS: &str = "one flow against one of another kind, 100 Mbit/s";
 
 /// The same questions of a path that is as it is.
@@ -153,7 +153,7 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
     c.notes.push(
         "predicted goodput is the lesser of framing and loss: Mathis' formula for reno, RFC 9438's for cubic, both for \
          independent loss up to 1 % without time-outs; bbr does not take such loss for congestion and has no bound here. Over \
-         long round trips slow start takes a part of the time that is measured, which the prediction leaves out"
+         long round trips slow start takes a share of the measured time, which the prediction excludes"
             .into(),
     );
     c.notes.push("queueing is the smoothed round trip less the path's own, median over each trial".into());
@@ -201,7 +201,7 @@ fn single(given: Given<'_>) -> Vec<String> {
         for (l, level) in given.plan.factors[f].levels.iter().enumerate() {
             let of_name = |i: usize| -> Option<String> {
                 let combinations = analysis::combinations(given.plan).into_iter().filter(|c| {
-                    // Queueing is told without loss: with it, queues are empty for want of data.
+                    // Queueing is reported without loss: with it, queues are empty for lack of data.
                     let lossless = levels_of("loss").is_none_or(|loss| c[loss] == 0);
                     c[0] == i && c[f] == l && (factor == "loss" || lossless)
                 });
@@ -266,7 +266,7 @@ fn shares(given: Given<'_>) -> Vec<String> {
     let mut sentences = Vec::new();
     for (i, name) in names.iter().enumerate() {
         for (j, rival) in names.iter().enumerate().skip(i + 1) {
-            // Who was started as the rival makes no difference but chance: both ways round tell of the pair.
+            // Who was started as the rival makes no difference but chance: both orders describe the pair.
             let of_rival = |c: Vec<usize>| {
                 let share = given.estimate(&c, "rival_share")?.value;
                 match (c[0], c[1]) {

@@ -1,4 +1,4 @@
-//! At which message size does an exchange stall, and whose timer is it?
+//! At which message size does a transaction stall, and which timer releases it?
 //!
 //! Swept over sizes dense around half the largest segment and the whole one, where kernels have had their rules: Linux 2.2
 //! delayed the ACK of segments below half the MSS, and held a FIN until it came.
@@ -137,7 +137,7 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
             "the step of 1999 at 724 bytes, half the MSS, is there on this kernel too".into()
         } else {
             "the step of 1999 at 724 bytes, half the MSS, was not seen with a connection each: later kernels send a FIN \
-             without waiting for the ACK of what went before it (Nagle's rule held it in 2.2), so no exchange waits for the \
+             without waiting for the ACK of what went before it (Nagle's algorithm held it in 2.2), so no exchange waits for the \
              20 ms that the client delayed its ACK of a segment below half the MSS. A response in two writes still waits for \
              a delayed ACK, of 40 ms today (TCP_DELACK_MIN), unless TCP_NODELAY is set or its last segment is full"
                 .into()
@@ -147,8 +147,8 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
     c.notes.extend(held_up(study, trials));
     c.notes.push(
         "predicted: one exchange takes a round trip (with a connection each two) and the time of its frames on the wire; where \
-         Nagle's rule holds the second write it waits for the ACK of the first, which the client delays by 40 ms, or sends at \
-         once with TCP_QUICKACK. It leaves out the hosts' own time, so it is an upper bound; timers of a kernel with 250 \
+         Nagle's algorithm holds the second write it waits for the ACK of the first, which the client delays by 40 ms, or sends at \
+         once with TCP_QUICKACK. It excludes the hosts' own time, so it is an upper bound; timers of a kernel with 250 \
          ticks a second end up to 4 ms late"
             .into(),
     );
@@ -163,7 +163,7 @@ struct Said {
     breaks: Vec<(f64, String)>,
     /// Those that do neither: over which sizes, of what, with which option, and the median rate.
     even: Vec<(String, String, String, f64)>,
-    /// Those with too few trials to tell.
+    /// Those with too few trials for a verdict.
     short: Vec<String>,
 }
 
@@ -181,7 +181,7 @@ impl Said {
     }
 }
 
-/// What bears the same name together, in the order in which the names first come.
+/// What has the same name together, in the order in which the names first come.
 fn grouped<T>(items: impl IntoIterator<Item = (String, T)>) -> Vec<(String, Vec<T>)> {
     let mut groups: Vec<(String, Vec<T>)> = Vec::new();
     for (name, item) in items {

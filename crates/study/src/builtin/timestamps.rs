@@ -51,7 +51,7 @@ fn plans(quick: bool) -> Vec<Plan> {
     ]
 }
 
-/// Bytes both ways and probes beside them: what the reference draws with flent. Two processors carry this rate both ways
+/// Bytes both ways and probes beside them: what the reference draws with flent. Two CPUs carry this rate both ways
 /// through the lab's path; where a machine does not, the path says so and the trial counts nowhere.
 fn under_load(name: &str, quick: bool, sysctl: &str) -> Plan {
     let fixed = [("workload", "ping-under-load"), ("rate", "1gbit"), ("delay", "1ms"), ("congestion", "cubic")];
@@ -134,7 +134,7 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
         for response in responses {
             if let Some(comparison) = analysis::compare(trials, part, [&[0], &[1]], response, seed) {
                 let what = format!("Timestamps off ({})", plan.name);
-                // At full speed the processor decides, not the wire.
+                // At full speed the CPU decides, not the wire.
                 let predicted = (part == 0 && *response == "goodput").then_some(framing);
                 let holm_p = comparison.student_p;
                 c.compared.push(Compared { what, response: (*response).into(), comparison, holm_p, predicted });
@@ -188,20 +188,20 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
         c.tables.push(given_up(plan, trials));
     }
     c.notes.push(
-        "an ACK gives no round-trip sample without timestamps where it covers retransmitted data, since nobody can tell which \
+        "an ACK gives no round-trip sample without timestamps where it covers retransmitted data, since it is not known which \
          transmission it answers (Karn's rule, RFC 6298 section 3), and then a needless retransmission is known by a DSACK of \
          the peer alone, not by the timestamp that comes back (RFC 3522)"
             .into(),
     );
     c.notes.push(
-        "without timestamps nothing tells a segment that was delayed by a whole turn of the sequence numbers from a new one \
+        "without timestamps nothing distinguishes a segment that was delayed by a whole turn of the sequence numbers from a new one \
          (PAWS, RFC 7323 section 5): they turn in 34 s at 1 Gbit/s and in 3.4 s at 10 Gbit/s, and a segment may live for two \
          minutes (RFC 9293, section 3.4.2)"
             .into(),
     );
     c.notes.push(
         "header lengths are of the frames that the sender's TCP hands to its device; the reference looked at 256 connections, \
-         whose `tcp_header_len` is what every data segment of theirs has"
+         with the `tcp_header_len` that each of their data segments has"
             .into(),
     );
     conclusion::account(study, trials, &mut c);

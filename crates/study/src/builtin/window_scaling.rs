@@ -145,7 +145,7 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
             "window offered (packets)",
             "1 s after the start",
             "receive buffer (skmem rb)",
-            "unread in it (skmem r)",
+            "not yet read in it (skmem r)",
             "TCP_INFO rcv_space",
             "send buffer (skmem tb)",
             "n",
@@ -224,7 +224,7 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
     c.verdict.extend(cost(study, trials, seed));
     c.notes.push(format!(
         "prediction: the least of {} (framing), the receive buffer's bound and, with scaling off, 65,535 bytes a round \
-         trip; it leaves out slow start; the round trip is the path's own, without queues and hosts, so below 1 ms the prediction is an upper bound",
+         trip; it excludes slow start; the round trip is the path's own, without queues and hosts, so below 1 ms the prediction is an upper bound",
         quantity("goodput", predict::framing(1e9, 1_500, false, 32))
     ));
     c.notes.push(
@@ -239,7 +239,7 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
     );
     c.notes.push(
         "the reference's figures are means over ten seconds from the first byte on, on Raspberry Pis with the kernel's own \
-         bounds on buffers (6 MB to receive, 4 MB to send); here the warm-up is left out and the bounds are 64 MiB, so 25.4 ms with \
+         bounds on buffers (6 MB to receive, 4 MB to send); here the warm-up is excluded and the bounds are 64 MiB, so 25.4 ms with \
          scaling carries the full rate. skmem counts whole packets, so the buffer is larger than the window it allows; where it \
          reads 67.11 MB the bound ended its growth, not the need"
             .into(),

@@ -1,4 +1,4 @@
-//! The load that is observed: one long-lived connection over the loopback of a network namespace of its own, its sender bound to
+//! The load that is observed: one long-lived connection over the loopback of a separate network namespace, its sender bound to
 //! one CPU and its receiver to another.
 
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -106,7 +106,7 @@ fn thread_cpu_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// A network namespace of its own for the calling thread and those that it starts from then on, with loopback up.
+/// A new network namespace for the calling thread and those that it starts from then on, with loopback up.
 pub(super) fn own_network() -> Result<(), Error> {
     // SAFETY: unshare changes the calling thread alone.
     if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
@@ -145,7 +145,7 @@ impl Connection {
         let (mut server, _) = listener.accept().map_err(step("accept over loopback"))?;
         for socket in [&client, &server] {
             unpaced(socket)?;
-            // A stream leaves Nagle's rule on, as most do: its small sends then share packets.
+            // A stream leaves Nagle's algorithm on, as most do: its small sends then share packets.
             socket.set_nodelay(load == Load::Exchange).map_err(step("set TCP_NODELAY"))?;
         }
         // Room for the stamps of the ways that ask for some; the same in all.

@@ -25,7 +25,7 @@ pub struct Progress {
     pub share: f64,
 }
 
-/// Pairs of a way whose cost comes in few slices, in each block.
+/// Pairs in each block of a way with a cost that falls into few slices.
 const PAIRS_OF_RARE: usize = 4;
 
 /// Measures. Stops early where `go_on` says so, with what there is until then. Needs root.
@@ -53,7 +53,7 @@ pub fn run(
         if !go_on() {
             break;
         }
-        // A thread of its own, as the network namespace is the thread's and goes with it.
+        // A separate thread, as the network namespace is the thread's and ends with it.
         let table = std::thread::scope(|scope| {
             let work = scope.spawn(|| one_load(plan, load, &mut told, go_on));
             work.join().unwrap_or_else(|_| {

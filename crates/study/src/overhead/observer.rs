@@ -20,7 +20,7 @@ pub(super) trait Observer {
     fn end(&mut self) -> Result<(), Error>;
 }
 
-/// Nobody.
+/// No observer.
 pub(super) struct Nobody;
 
 impl Observer for Nobody {
@@ -57,7 +57,7 @@ enum Order {
     Suspend,
 }
 
-/// A tracer in a thread of its own, which also takes what it records, as the command would.
+/// A tracer in a separate thread, which also takes what it records, as the command would.
 pub(super) struct Watching {
     orders: Option<mpsc::Sender<Order>>,
     done: mpsc::Receiver<Result<(), trace::Error>>,
@@ -102,7 +102,7 @@ impl Watching {
     }
 
     fn order(&self, order: Order) -> Result<(), Error> {
-        // A thread that has ended is told of by the missing answer.
+        // A thread that has ended shows in the missing answer.
         let _ = self.orders.as_ref().map(|orders| orders.send(order));
         self.answer()
     }

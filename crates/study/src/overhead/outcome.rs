@@ -95,7 +95,7 @@ pub struct Missing {
 pub struct Verdict {
     /// What is asked.
     pub bar: &'static str,
-    /// `None` where the run cannot tell.
+    /// `None` where the run cannot decide.
     pub holds: Option<bool>,
     /// The same in words.
     pub text: String,
@@ -105,7 +105,7 @@ fn percent(ratio: f64) -> f64 {
     100.0 * (ratio - 1.0)
 }
 
-/// Where the way's cost comes in few slices, the mean tells it.
+/// Where the way's cost falls into few slices, the mean shows it.
 fn estimate(values: &[f64], rare: bool, seed: u64) -> Option<Estimate> {
     if rare {
         return stats::mean_interval(values, CONFIDENCE, seed);
@@ -183,13 +183,13 @@ impl Table {
                 let of = of?;
                 let figure = format!("{:+.2} ({:+.2} to {:+.2})", of.value, of.low, of.high);
                 let (holds, text) = match () {
-                    () if noise.is_none() => (None, "too few slices of nothing against nothing to tell".into()),
+                    () if noise.is_none() => (None, "too few slices of nothing against nothing for a verdict".into()),
                     () if reach > TRUSTED => {
                         (None, format!("too noisy here: nothing against nothing reaches ±{reach:.2} %"))
                     }
                     () if holds(of) => (Some(true), format!("holds: {figure}")),
                     () if fails(of) => (Some(false), format!("does not hold: {figure}")),
-                    () => (None, format!("cannot be told by this run: {figure}")),
+                    () => (None, format!("cannot be decided by this run: {figure}")),
                 };
                 Some(Verdict { bar, holds, text })
             };
@@ -256,7 +256,7 @@ impl Outcome {
     pub fn text(&self) -> String {
         let mut out = format!(
             "What observing costs: change against nothing in the slice beside it ({} ms each), with 95 % intervals.\n\
-             Medians over the slices; of sampling, whose windows come in few slices, means.\n",
+             Medians over the slices; of sampling means, as its windows fall into few slices.\n",
             self.slice_ns / 1_000_000
         );
         for table in &self.tables {
@@ -274,7 +274,7 @@ mod tests {
     use crate::overhead::Slice;
     use crate::overhead::ways::find;
 
-    /// Pairs whose way has the rate of nothing times `factor`, with a spread of so many per cent.
+    /// Pairs of a way with the rate of nothing times `factor`, with a spread of so many per cent.
     fn pairs(key: &str, factor: f64, spread: f64) -> (&'static Way, Vec<Vec<Pair>>) {
         let slice = |rate: f64| Slice { rate, cpu_ns: 1e9 / rate, p99_ns: None };
         let pair = |i: usize| {

@@ -20,7 +20,7 @@ pub struct Way {
     pub name: &'static str,
     /// What the reference reports for it, where it does.
     pub reference: Option<&'static str>,
-    /// Whether its cost comes in few slices and much at a time, so that the mean tells it and the middle does not.
+    /// Whether its cost falls into few slices and much at a time, so that the mean shows it and the median does not.
     pub(super) rare: bool,
     /// What it makes the sender do.
     pub(super) stamps: Stamps,
@@ -55,10 +55,10 @@ impl Way {
         Self { reference: Some(reference), ..self }
     }
 
-    /// Why it cannot be told of this load, if it cannot.
+    /// Why it cannot be measured with this load, if it cannot.
     pub(super) fn unfit(&self, load: Load) -> Option<&'static str> {
         (self.stamps == Stamps::Unread && load == Load::Exchange)
-            .then_some("stamps that nobody reads fill the socket's memory, in which an answer finds no room")
+            .then_some("stamps that are never read fill the socket's memory, which leaves no room for an answer")
     }
 }
 
@@ -81,9 +81,9 @@ pub const AGAIN: &str = "again";
 pub const UNMATCHED: &str = "unmatched";
 /// One hundredth of the time.
 pub const SAMPLED: &str = "sampled_100";
-/// An armed socket whose callback returns at once.
+/// An armed socket with a callback that returns at once.
 pub const FLOOR: &str = "floor";
-/// An armed socket whose sends are all tagged, and whose callbacks return at once.
+/// An armed socket; all its sends are tagged, and its callbacks return at once.
 pub const TAGGED: &str = "tagged";
 /// Every send.
 pub const EVERY: &str = "every";
