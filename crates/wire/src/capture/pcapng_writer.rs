@@ -132,6 +132,16 @@ impl<W: Write> PcapngWriter<W> {
         self.finish_block()
     }
 
+    /// What is written to.
+    pub const fn get_ref(&self) -> &W {
+        &self.out
+    }
+
+    /// What is written to; whoever writes to it directly makes the file unreadable.
+    pub const fn get_mut(&mut self) -> &mut W {
+        &mut self.out
+    }
+
     /// Flushes, and gives back what was written to.
     ///
     /// # Errors

@@ -1,0 +1,96 @@
+//! What can go wrong while receiving.
+
+use std::io;
+
+use crate::{Stamps, Technique};
+
+/// Why frames cannot be received.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There is no such interface in this network namespace.
+    #[error("there is no interface {0}: `ip link` lists them")]
+    NoInterface(String),
+    /// An option has a value that cannot be.
+    #[error("{option} of {value} cannot be: {reason}")]
+    Option {
+        /// Which.
+        option: &'static str,
+        /// Its value.
+        value: String,
+        /// What it may be.
+        reason: String,
+    },
+    /// The filter is not in libpcap's language, or names what the link type does not have.
+    #[error("the filter {expression:?} is refused by libpcap: {reason}")]
+    Filter {
+        /// The filter.
+        expression: String,
+        /// libpcap's reason.
+        reason: String,
+    },
+    /// The technique cannot give these timestamps.
+    #[error("{technique} gives no {} timestamps on {interface}: {reason}", .stamps.name())]
+    Stamps {
+        /// The technique.
+        technique: Technique,
+        /// What was asked for.
+        stamps: Stamps,
+        /// The interface.
+        interface: String,
+        /// Why not.
+        reason: String,
+    },
+    /// The technique does not work on this interface or kernel.
+    #[error("{technique} does not work on {interface}: {reason}")]
+    Technique {
+        /// The technique.
+        technique: Technique,
+        /// The interface.
+        interface: String,
+        /// Why not, and what works instead.
+        reason: String,
+    },
+    /// Opening takes a right that the caller has not.
+    #[error("receiving by {technique} takes {needs}: run as root, or give the program these capabilities")]
+    NotPermitted {
+        /// The technique.
+        technique: Technique,
+        /// The capabilities.
+        needs: &'static str,
+    },
+    /// The interface went down or away while frames were received.
+    #[error("the interface {0} went down or away")]
+    InterfaceGone(String),
+    /// A step that the machine refused.
+    #[error("cannot {what}: {source}")]
+    System {
+        /// What was being done.
+        what: &'static str,
+        /// The system's reason.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// For `map_err`: a step that failed.
+    pub(crate) const fn system(what: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::System { what, source }
+    }
+
+    /// The error of the system call that just failed.
+    pub(crate) fn last(what: &'static str) -> Self {
+        Self::System { what, source: io::Error::last_os_error() }
+    }
+
+    /// For `map_err`: a step that takes a capability.
+    pub(crate) fn privileged(
+        technique: Technique,
+        needs: &'static str,
+        what: &'static str,
+    ) -> impl FnOnce(io::Error) -> Self {
+        move |source| match source.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) => Self::NotPermitted { technique, needs },
+            _ => Self::System { what, source },
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Packet sockets (`AF_PACKET`, packet(7)): what the techniques that use one have in common.
+
+pub(crate) mod messages;
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
+use std::time::Duration;
+
+use crate::filter::Program;
+use crate::link::Link;
+use crate::{Counts, Direction, Error, Options, Technique, wait};
+
+/// A packet socket that is bound to an interface, with its filter.
+pub(crate) struct PacketSocket {
+    fd: OwnedFd,
+    link: Link,
+    counts: Counts,
+}
+
+/// `PACKET_FANOUT_HASH` with `PACKET_FANOUT_FLAG_DEFRAG`: all fragments of a packet go to one receiver.
+const FANOUT_BY_FLOW: u32 = 0x8000;
+
+impl PacketSocket {
+    /// A socket with filter, buffer and membership set, which receives nothing until [`PacketSocket::bind`].
+    pub fn open(technique: Technique, link: &Link, options: &Options) -> Result<Self, Error> {
+        let needs = Error::privileged(technique, "CAP_NET_RAW", "open a packet socket");
+        // SAFETY: socket(2) takes numbers.
+        let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, 0) };
+        if fd < 0 {
+            return Err(needs(io::Error::last_os_error()));
+        }
+        // SAFETY: a descriptor that was just made and has no other owner.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        let socket = Self { fd, link: link.clone(), counts: Counts::default() };
+        let program = match &options.filter {
+            Some(filter) => Program::for_packet_socket(&link.name, filter, options.snap_length)?,
+            None => Program::everything(options.snap_length),
+        };
+        socket.filter(&program)?;
+        if options.promiscuous {
+            socket.promiscuous()?;
+        }
+        if options.direction == Direction::In {
+            socket
+                .set(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1i32)
+                .map_err(Error::system("leave sent frames out (PACKET_IGNORE_OUTGOING, Linux 4.20)"))?;
+        }
+        Ok(socket)
+    }
+
+    /// Begins to receive.
+    pub fn bind(&self, options: &Options) -> Result<(), Error> {
+        // SAFETY: all zeroes are a valid sockaddr_ll.
+        let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+        address.sll_family = libc::AF_PACKET as u16;
+        address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+        address.sll_ifindex = self.link.index as i32;
+        // SAFETY: the address lives over the call, with its true size.
+        let result = unsafe {
+            libc::bind(self.fd.as_raw_fd(), (&raw const address).cast(), size_of_val(&address) as libc::socklen_t)
+        };
+        if result != 0 {
+            return Err(self.failed("bind a packet socket"));
+        }
+        if let Some(fanout) = options.fanout {
+            let value = u32::from(fanout.group) | FANOUT_BY_FLOW << 16;
+            self.set(libc::SOL_PACKET, libc::PACKET_FANOUT, &value)
+                .map_err(Error::system("share an interface (PACKET_FANOUT)"))?;
+        }
+        Ok(())
+    }
+
+    /// Memory for messages that are not read yet. The kernel charges what it holds of a frame, not its bytes alone.
+    pub fn buffer(&self, bytes: u32) -> Result<(), Error> {
+        let bytes = bytes.min(i32::MAX as u32 / 2) as i32;
+        self.set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &bytes)
+            .or_else(|_| self.set(libc::SOL_SOCKET, libc::SO_RCVBUF, &bytes))
+            .map_err(Error::system("set the size of a socket's buffer"))
+    }
+
+    /// Has system calls on the socket wait, which `io_uring` takes as leave to wait itself.
+    pub fn wait_in_calls(&self) -> Result<(), Error> {
+        // SAFETY: F_SETFL takes a number.
+        let result = unsafe { libc::fcntl(self.fd.as_raw_fd(), libc::F_SETFL, 0) };
+        if result == 0 { Ok(()) } else { Err(Error::last("make a socket wait")) }
+    }
+
+    fn filter(&self, program: &Program) -> Result<(), Error> {
+        let mut instructions: Vec<libc::sock_filter> = program
+            .0
+            .iter()
+            .map(|i| libc::sock_filter { code: i.code, jt: i.jump_true, jf: i.jump_false, k: i.k })
+            .collect();
+        let len = u16::try_from(instructions.len()).map_err(|_| Error::Filter {
+            expression: String::new(),
+            reason: "it is longer than the kernel takes".into(),
+        })?;
+        let program = libc::sock_fprog { len, filter: instructions.as_mut_ptr() };
+        self.set(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program).map_err(Error::system("attach a filter"))
+    }
+
+    fn promiscuous(&self) -> Result<(), Error> {
+        let request = libc::packet_mreq {
+            mr_ifindex: self.link.index as i32,
+            mr_type: libc::PACKET_MR_PROMISC as u16,
+            mr_alen: 0,
+            mr_address: [0; 8],
+        };
+        // The kernel undoes it when the socket is closed, whatever way the process ends.
+        self.set(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request)
+            .map_err(Error::system("receive frames for other hosts (promiscuous mode)"))
+    }
+
+    /// Sets an option of a plain type.
+    pub fn set<T>(&self, level: i32, name: i32, value: &T) -> io::Result<()> {
+        let size = size_of::<T>() as libc::socklen_t;
+        // SAFETY: the value lives over the call and has the size given; the kernel only reads it.
+        let result =
+            unsafe { libc::setsockopt(self.fd.as_raw_fd(), level, name, std::ptr::from_ref(value).cast(), size) };
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// The error of the call that just failed; an interface that is down or away has its own kind.
+    pub fn failed(&self, what: &'static str) -> Error {
+        self.failure(what, io::Error::last_os_error())
+    }
+
+    /// As [`PacketSocket::failed`] for an error that was kept.
+    pub fn failure(&self, what: &'static str, error: io::Error) -> Error {
+        match error.raw_os_error() {
+            Some(libc::ENETDOWN | libc::ENODEV | libc::ENXIO) => Error::InterfaceGone(self.link.name.clone()),
+            _ => Error::System { what, source: error },
+        }
+    }
+
+    /// Waits until there is something to read; false where nothing came within `time` or a signal came first.
+    pub fn wait(&self, time: Duration) -> Result<bool, Error> {
+        let ready = wait::readable(&[self.fd.as_raw_fd()], time)?;
+        if ready {
+            self.pending()?;
+        }
+        Ok(ready)
+    }
+
+    /// The error that is pending on the socket, where there is one.
+    fn pending(&self) -> Result<(), Error> {
+        let mut code = 0i32;
+        let mut size = size_of_val(&code) as libc::socklen_t;
+        // SAFETY: the kernel writes one int, of the size given.
+        let result = unsafe {
+            libc::getsockopt(
+                self.fd.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_ERROR,
+                (&raw mut code).cast(),
+                &raw mut size,
+            )
+        };
+        match (result, code) {
+            (0, 0) => Ok(()),
+            (0, code) => Err(self.failure("receive frames", io::Error::from_raw_os_error(code))),
+            _ => Err(self.failed("receive frames")),
+        }
+    }
+
+    /// Adds what the kernel dropped since the last call. Reading its counters sets them back (packet(7)).
+    pub fn counts(&mut self) -> Counts {
+        let mut statistics = libc::tpacket_stats_v3 { tp_packets: 0, tp_drops: 0, tp_freeze_q_cnt: 0 };
+        // Without a ring the kernel writes the first two counters alone.
+        let mut size = size_of_val(&statistics) as libc::socklen_t;
+        // SAFETY: the kernel writes at most a tpacket_stats_v3, of the size given.
+        let result = unsafe {
+            libc::getsockopt(
+                self.fd.as_raw_fd(),
+                libc::SOL_PACKET,
+                libc::PACKET_STATISTICS,
+                (&raw mut statistics).cast(),
+                &raw mut size,
+            )
+        };
+        if result == 0 {
+            self.counts.dropped += u64::from(statistics.tp_drops);
+        }
+        self.counts
+    }
+
+    /// Counts a frame that was handed on.
+    pub fn received(&mut self, stamped: bool) {
+        self.counts.received += 1;
+        self.counts.unstamped += u64::from(!stamped);
+    }
+
+    /// Counts a batch of frames that was handed on.
+    pub const fn received_batch(&mut self, frames: u64, unstamped: u64) {
+        self.counts.received += frames;
+        self.counts.unstamped += unstamped;
+    }
+}
+
+impl AsFd for PacketSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
