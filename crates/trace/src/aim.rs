@@ -5,7 +5,9 @@ use std::os::unix::fs::MetadataExt as _;
 
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle, Object};
 
-use crate::layout::{CONFIG_CGROUP, CONFIG_PEERS, CONFIG_PIDS, CONFIG_PORTS, RawConfig};
+use crate::layout::{
+    CONFIG_CGROUP, CONFIG_PEERS, CONFIG_PIDS, CONFIG_PORTS, Plain as _, RawConfig, RawOwner, RawPrefix,
+};
 use crate::{Error, Target, cgroup, namespace, object, process};
 
 /// The part of the configuration that says what the target is, and its cgroup, held open: where none is named, the root of
@@ -53,8 +55,9 @@ pub(crate) fn set_addresses(object: &Object, target: &Target) -> Result<(), Erro
     let peers = object::map(object, "peers")?;
     for peer in &target.peers {
         let (bits, address) = peer.mapped();
-        let key: Vec<u8> = bits.to_ne_bytes().into_iter().chain(address).collect();
-        peers.update(&key, &one, MapFlags::ANY).map_err(Error::bpf("cannot set a target peer"))?;
+        peers
+            .update(RawPrefix { bits, address }.as_bytes(), &one, MapFlags::ANY)
+            .map_err(Error::bpf("cannot set a target peer"))?;
     }
     Ok(())
 }
@@ -108,12 +111,10 @@ impl Processes {
         if inodes.is_empty() {
             return Ok(());
         }
-        let mut owner = [0u8; 20];
-        owner[..4].copy_from_slice(&pid.to_ne_bytes());
-        owner[4..].copy_from_slice(&process::comm(pid));
+        let owner = RawOwner { pid, comm: process::comm(pid) };
         for inode in inodes {
             // A full map leaves a socket without its owner's name, or unfound: there is room for 131,072.
-            let _ = self.inodes.update(&inode.to_ne_bytes(), &owner, MapFlags::ANY);
+            let _ = self.inodes.update(&inode.to_ne_bytes(), owner.as_bytes(), MapFlags::ANY);
         }
         Ok(())
     }

@@ -4,7 +4,7 @@
 
 use libbpf_rs::{Link, Object, ObjectBuilder};
 
-use crate::layout::Plain;
+use crate::layout::{CHANGE_ARM, CHANGE_DISARM, CHANGE_NOTHING, RawTask};
 use crate::{Error, cgroup, object};
 
 /// A program that observes nothing.
@@ -58,27 +58,13 @@ pub struct Callbacks {
     pub socket: u8,
 }
 
-const NOTHING: u32 = 0;
-const ARM: u32 = 1;
-const DISARM: u32 = 2;
-
 fn changed(object: &Object, port: u16, change: u32) -> Result<Vec<Callbacks>, Error> {
     let tasks = object::map(object, "tasks")?;
-    object::write_only(&tasks, &Task { port: port.into(), change })?;
+    object::write_only(&tasks, &RawTask { port: port.into(), change })?;
     let link = object::attach(object, "flags")?;
     let bytes = object::iterate(&link)?;
     Ok(bytes.chunks_exact(2).map(|pair| Callbacks { operations: pair[0], socket: pair[1] }).collect())
 }
-
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct Task {
-    port: u32,
-    change: u32,
-}
-
-// SAFETY: repr(C), two integers of the same size, so without padding.
-unsafe impl Plain for Task {}
 
 fn load(program: Option<&'static str>) -> Result<Object, Error> {
     object::quiet();
@@ -98,7 +84,7 @@ fn load(program: Option<&'static str>) -> Result<Object, Error> {
 /// # Errors
 /// [`Error::Refused`] where the kernel has no BPF timestamping; [`Error`] where it refuses otherwise.
 pub fn callbacks(port: u16) -> Result<Vec<Callbacks>, Error> {
-    changed(&load(None)?, port, NOTHING)
+    changed(&load(None)?, port, CHANGE_NOTHING)
 }
 
 /// A baseline, loaded; it costs nothing until it is attached.
@@ -128,7 +114,7 @@ impl Loaded {
         let name = self.baseline.program();
         self.link = Some(if self.baseline.arms() {
             let link = object::attach_cgroup(&self.object, name, &cgroup::open(&cgroup::mount()?)?)?;
-            changed(&self.object, self.port, ARM)?;
+            changed(&self.object, self.port, CHANGE_ARM)?;
             link
         } else {
             object::attach(&self.object, name)?
@@ -142,7 +128,7 @@ impl Loaded {
     /// [`Error`] where the kernel refuses.
     pub fn detach(&mut self) -> Result<(), Error> {
         if self.link.take().is_some() && self.baseline.arms() {
-            changed(&self.object, self.port, DISARM)?;
+            changed(&self.object, self.port, CHANGE_DISARM)?;
         }
         Ok(())
     }

@@ -9,9 +9,10 @@ use record::{
 
 use crate::NicStamp;
 use crate::layout::{
-    Plain, RECORD_CLOSED, RECORD_CONNECTION, RECORD_SEND, RawClosed, RawConnection, RawSend, RawState, RawTotals,
+    OPENING_ACCEPTED, OPENING_CONNECTED, OPENING_FOUND, Plain, RECORD_CLOSED, RECORD_CONNECTION, RECORD_RECEIVE,
+    RECORD_SEND, RawClosed, RawConnection, RawSend, RawState, RawTotals,
 };
-use crate::receive::{self, RECORD_RECEIVE};
+use crate::receive;
 
 /// A record of the kernel part.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,11 +82,11 @@ fn connection(raw: &RawConnection) -> Result<Connection, DecodeError> {
         local: address(raw.local, raw.local_port),
         remote: address(raw.remote, raw.remote_port),
         owner: Owner { pid: raw.pid, comm: Comm(raw.comm) },
-        opening: match raw.opening {
-            0 => Opening::Found,
-            1 => Opening::Connected,
-            2 => Opening::Accepted,
-            other => return Err(DecodeError::Malformed { field: "opening", value: other.into() }),
+        opening: match raw.opening.into() {
+            OPENING_FOUND => Opening::Found,
+            OPENING_CONNECTED => Opening::Connected,
+            OPENING_ACCEPTED => Opening::Accepted,
+            other => return Err(DecodeError::Malformed { field: "opening", value: other }),
         },
         since: Instant::from_nanos(raw.at),
         congestion_control: Comm(raw.congestion_control).to_string(),
@@ -188,9 +189,7 @@ mod tests {
     const TICK: Nanos = Nanos::from_millis(4);
 
     fn a_send() -> RawSend {
-        let mut bytes = [0u8; 192];
-        bytes[0] = 2;
-        RawSend::from_bytes(&bytes).unwrap()
+        RawSend { kind: RECORD_SEND, ..RawSend::zeroed() }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::Error;
-use crate::layout::{Pass, WINDOW_NS};
+use crate::layout::{Pass, WINDOW_LENGTH};
 use crate::passes::Passes;
 
 /// Draws when windows open. The caller passes the time (ns of any clock that runs evenly).
@@ -33,7 +33,7 @@ impl Windows {
     }
 
     fn period(&self) -> u64 {
-        u64::from(self.every) * WINDOW_NS
+        u64::from(self.every) * WINDOW_LENGTH
     }
 
     fn draw(&mut self) {
@@ -140,7 +140,7 @@ fn run(
             Err(RecvTimeoutError::Timeout) => {
                 if let Some(windows) = &mut windows {
                     missed.fetch_add(windows.opened(now()), Ordering::Relaxed);
-                    lock().open(WINDOW_NS)?;
+                    lock().open(WINDOW_LENGTH)?;
                 }
             }
             Ok(every) => {
@@ -167,21 +167,21 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_share_is_the_one_asked_for(every in 2u32..200, seed: u64, late in 0u64..3 * WINDOW_NS) {
+        fn the_share_is_the_one_asked_for(every in 2u32..200, seed: u64, late in 0u64..3 * WINDOW_LENGTH) {
             let mut windows = Windows::new(every, 0, seed);
             let (mut now, mut opened, mut missed) = (0, 0u64, 0u64);
             let periods = 50;
-            while now < periods * u64::from(every) * WINDOW_NS {
+            while now < periods * u64::from(every) * WINDOW_LENGTH {
                 now = now.max(windows.next()) + late;
                 missed += windows.opened(now);
                 opened += 1;
             }
             // One more or less for where the last period is cut; what is given up is told. A thread that is late by more than a period
             // each time may have the windows of four still before it.
-            let before_it = if late > u64::from(every) * WINDOW_NS { 4 } else { 0 };
+            let before_it = if late > u64::from(every) * WINDOW_LENGTH { 4 } else { 0 };
             prop_assert!((periods - 1 - before_it..=periods + 2).contains(&(opened + missed)), "{opened} and {missed} in {periods} periods");
             // Lateness of less than a period is always made up for.
-            prop_assert!(missed == 0 || late > u64::from(every) * WINDOW_NS);
+            prop_assert!(missed == 0 || late > u64::from(every) * WINDOW_LENGTH);
         }
 
         #[test]
@@ -194,9 +194,9 @@ mod tests {
                 // Which tenths of the period the window touches the middle of: a program that sends once a period, at any phase, meets
                 // a window equally often.
                 for (tenth, n) in covered.iter_mut().enumerate() {
-                    let middle = tenth as u64 * WINDOW_NS + WINDOW_NS / 2;
-                    let since = (middle + 10 * WINDOW_NS - begin % (10 * WINDOW_NS)) % (10 * WINDOW_NS);
-                    *n += u32::from(since < WINDOW_NS);
+                    let middle = tenth as u64 * WINDOW_LENGTH + WINDOW_LENGTH / 2;
+                    let since = (middle + 10 * WINDOW_LENGTH - begin % (10 * WINDOW_LENGTH)) % (10 * WINDOW_LENGTH);
+                    *n += u32::from(since < WINDOW_LENGTH);
                 }
             }
             // 200 each, 13 the standard deviation; six of them.

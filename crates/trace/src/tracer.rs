@@ -12,7 +12,7 @@ use record::{Conversion, Coverage, Event, Lost, Monotonic, Nanos, Realtime, Samp
 use crate::aim::{Processes, set_addresses};
 use crate::decode::{self, Record};
 use crate::inbox::{self, Inbox};
-use crate::layout::{Pass, Plain, RawConfig, RawControl, RawLost, RawRow, RawSlot, WINDOW_NS};
+use crate::layout::{Pass, Plain, RawConfig, RawControl, RawLost, RawRow, RawSlot, WINDOW_LENGTH};
 use crate::object::{self, Sizes};
 use crate::packets::{self, Assembly, Packets, Wanted};
 use crate::passes::Passes;
@@ -237,7 +237,7 @@ impl Tracer {
         let now = clock::monotonic();
         let sampled = windows_every(config);
         let control = RawControl {
-            window: WINDOW_NS,
+            window: WINDOW_LENGTH,
             pass: Pass::Follow as u32,
             shared: 0,
             by_process: 0,

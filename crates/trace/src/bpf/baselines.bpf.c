@@ -11,6 +11,8 @@ struct task {
 	__u32 change; /* one of `enum change` */
 };
 enum change { CHANGE_NOTHING = 0, CHANGE_ARM = 1, CHANGE_DISARM = 2 };
+SHARED(struct task);
+SHARED(enum change);
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

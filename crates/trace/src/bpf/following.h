@@ -60,7 +60,7 @@ static __always_inline __u64 window_draw(__u64 now)
 		return 0;
 	if (bpf_get_prandom_u32() > 0xffffffffu / now_set->every)
 		return WINDOW_CLOSED;
-	return now + ((WINDOW_NS * bpf_get_prandom_u32()) >> 32);
+	return now + (((__u64)WINDOW_NS * bpf_get_prandom_u32()) >> 32);
 }
 
 /* An established connection whose storage says, or whose addresses say, that it is in the target. */

@@ -26,6 +26,12 @@ typedef _Bool bool;
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_endian.h>
 
+/* Shares a type with user space: build/bindings.rs makes a Rust one of what this section of the object is said to hold. The loader
+ * passes over the section. */
+#define SHARED(type) SHARED_AS(type, __COUNTER__)
+#define SHARED_AS(type, number) SHARED_NUMBERED(type, number)
+#define SHARED_NUMBERED(type, number) type shared_##number SEC("shared")
+
 /* include/uapi/linux/bpf.h */
 enum {
 	BPF_MAP_TYPE_HASH = 1,
@@ -129,7 +135,8 @@ enum {
 };
 /* include/net/tcp.h, include/net/inet_connection_sock.h */
 enum { TCP_NAGLE_OFF = 1, TCP_NAGLE_CORK = 2, TCP_NAGLE_PUSH = 4 };
-enum { TCP_CA_Open, TCP_CA_Disorder, TCP_CA_CWR, TCP_CA_Recovery, TCP_CA_Loss };
+enum tcp_ca_state { TCP_CA_Open, TCP_CA_Disorder, TCP_CA_CWR, TCP_CA_Recovery, TCP_CA_Loss };
+SHARED(enum tcp_ca_state);
 enum { TCP_CHRONO_BUSY = 1, TCP_CHRONO_RWND_LIMITED = 2, TCP_CHRONO_SNDBUF_LIMITED = 3 };
 /* include/linux/tcp.h: bit 0 of sk_tsq_flags; include/net/sock.h */
 enum { TSQF_THROTTLED = 1 << 0 };

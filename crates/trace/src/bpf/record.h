@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The records that reach user space, and the settings that come from there. src/decode.rs and src/layout.rs bear the same
- * structures; the sizes are asserted on both sides. All fields are in host byte order but addresses, which are as on the wire. */
+/* The records that reach user space, and the settings that come from there. The Rust types are made of these when
+ * the crate is built. All fields are in host byte order but addresses, which are as on the wire. */
 #pragma once
+#include "kernel.h"
 
 enum record_kind {
 	RECORD_CONNECTION = 1,
 	RECORD_SEND = 2,
 	RECORD_CLOSED = 3,
 };
+SHARED(enum record_kind);
 
 enum opening {
 	OPENING_FOUND = 0,
 	OPENING_CONNECTED = 1,
 	OPENING_ACCEPTED = 2,
 };
+SHARED(enum opening);
 
 enum reason {
 	REASON_SENT_AT_ONCE = 0, /* as the index of a clock: nothing known holds the head back */
@@ -29,6 +32,7 @@ enum reason {
 	REASON_UNKNOWN,
 	REASONS,
 };
+SHARED(enum reason);
 
 struct connection_record {
 	__u32 kind;
@@ -44,7 +48,7 @@ struct connection_record {
 	char comm[16];
 	char congestion_control[16];
 };
-_Static_assert(sizeof(struct connection_record) == 96, "connection_record");
+SHARED(struct connection_record);
 
 /* State of the sender when the send was made. */
 struct state {
@@ -65,7 +69,7 @@ struct state {
 	__u8 congestion;
 	__u8 pad[3];
 };
-_Static_assert(sizeof(struct state) == 64, "state");
+SHARED(struct state);
 
 struct send_record {
 	__u32 kind;
@@ -94,7 +98,7 @@ struct send_record {
 	__u32 nic_network;
 	__u32 pad2;
 };
-_Static_assert(sizeof(struct send_record) == 192, "send_record");
+SHARED(struct send_record);
 
 struct totals {
 	__u64 followed;
@@ -105,7 +109,7 @@ struct totals {
 	__u32 retransmitted;
 	__u32 pad;
 };
-_Static_assert(sizeof(struct totals) == 48, "totals");
+SHARED(struct totals);
 
 struct closed_record {
 	__u32 kind;
@@ -113,7 +117,7 @@ struct closed_record {
 	__u64 cookie;
 	struct totals totals;
 };
-_Static_assert(sizeof(struct closed_record) == 64, "closed_record");
+SHARED(struct closed_record);
 
 /* One per CPU; user space adds them up. */
 struct lost {
@@ -134,7 +138,7 @@ struct lost {
 	__u64 connection_records;
 	__u64 nic_late;
 };
-_Static_assert(sizeof(struct lost) == 120, "lost");
+SHARED(struct lost);
 
 enum config_flags {
 	CONFIG_ALL = 1 << 0,
@@ -146,6 +150,7 @@ enum config_flags {
 	CONFIG_AT_CONNECT = 1 << 6, /* the watch: tell of connections that are established, that end */
 	CONFIG_AT_CLOSE = 1 << 7,
 };
+SHARED(enum config_flags);
 
 /* Fixed when the programs are loaded. */
 struct config {
@@ -157,10 +162,11 @@ struct config {
 	__u32 pid_namespace; /* inode number of the tracer's; 0 where that is the initial one */
 	__s32 cgroup_level;
 };
-_Static_assert(sizeof(struct config) == 32, "config");
+SHARED(struct config);
 
 /* How long a sampling window is, ns: many round trips of a local network, and short against what people look at. */
-#define WINDOW_NS 10000000ull
+enum window { WINDOW_NS = 10000000 };
+SHARED(enum window);
 
 enum pass {
 	PASS_FOLLOW = 0, /* pick up target sockets that are not followed yet; arm */
@@ -170,6 +176,7 @@ enum pass {
 	PASS_FINISH = 4, /* flush, say goodbye, disarm */
 	PASS_LOOK = 5, /* the watch: give the fields of each connection */
 };
+SHARED(enum pass);
 
 /* Changed while running. */
 struct control {
@@ -181,11 +188,11 @@ struct control {
 	__u32 foreign; /* a sockops program that is no tracer's is loaded: callbacks that a socket had may be its */
 	__u32 pad;
 };
-_Static_assert(sizeof(struct control) == 32, "control");
+SHARED(struct control);
 
 /* A prefix of the longest-prefix-match trie of peers. */
 struct prefix {
 	__u32 bits;
 	__u8 address[16];
 };
-_Static_assert(sizeof(struct prefix) == 20, "prefix");
+SHARED(struct prefix);

@@ -22,7 +22,7 @@ struct slot {
 	__u32 changes; /* the row's, when `clocks` was copied */
 	struct send_record record;
 };
-_Static_assert(sizeof(struct slot) == 256, "slot");
+SHARED(struct slot);
 
 struct row {
 	__u64 cookie; /* 0: free */
@@ -435,4 +435,4 @@ static __always_inline void row_release(struct socket_info *info, struct row *ro
 	row->cookie = 0;
 	bpf_map_push_elem(&free_rows, &number, BPF_ANY);
 }
-_Static_assert(sizeof(struct row) == 288, "row");
+SHARED(struct row);

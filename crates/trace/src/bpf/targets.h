@@ -7,6 +7,7 @@ struct owner {
 	__u32 pid;
 	char comm[16];
 };
+SHARED(struct owner);
 
 /* Socket inodes that target processes hold open, as found in /proc; used by the iterator only. */
 struct {

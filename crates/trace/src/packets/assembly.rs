@@ -243,8 +243,7 @@ impl Assembly {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::Plain as _;
-    use crate::packets::raw::{RawNote, RawPacket};
+    use crate::layout::{Plain as _, RawNote, RawPacket};
     use proptest::prelude::*;
 
     fn raw(kind: u32, number: u32, moments: [u64; 3]) -> RawPacket {

@@ -81,6 +81,7 @@ struct arriving {
 	__u64 skb; /* 0: none; ARRIVING_UNKNOWN where its address cannot be had */
 	struct packet_record record;
 };
+SHARED(struct arriving);
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__type(key, __u32);

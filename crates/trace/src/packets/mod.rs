@@ -25,10 +25,9 @@ use record::{Event, Lost};
 
 pub(crate) use assembly::Assembly;
 pub(crate) use raw::is_part;
-use raw::{RawPacketConfig, RawPacketLost};
 use reasons::Reasons;
 
-use crate::layout::{Plain as _, RawConfig};
+use crate::layout::{Plain as _, RawArriving, RawConfig, RawPacketConfig, RawPacketLost};
 use crate::object::{self, Sizes};
 use crate::{Error, namespace, receive};
 
@@ -296,10 +295,8 @@ impl Packets {
             let _ = self.on_way.delete(&key);
         }
         for cpu in self.arriving.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY).ok().flatten().unwrap_or_default() {
-            if let Some((skb, record)) = cpu.split_first_chunk::<8>()
-                && u64::from_ne_bytes(*skb) != 0
-            {
-                assembly.take(record, out)?;
+            if let Some(arriving) = RawArriving::from_bytes(&cpu).filter(|arriving| arriving.skb != 0) {
+                assembly.take(arriving.record.as_bytes(), out)?;
                 self.unfinished += 1;
             }
         }

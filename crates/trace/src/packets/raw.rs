@@ -1,4 +1,4 @@
-//! The structures of `records.h`, and from the bytes of a record to what it says.
+//! From the bytes of a record of `records.h` to what it says.
 
 use std::net::SocketAddr;
 
@@ -9,72 +9,10 @@ use record::{
 
 use super::reasons::Reasons;
 use crate::decode::{DecodeError, address, raw};
-use crate::layout::shared;
-
-const RECORD_PACKET: u32 = 16;
-const RECORD_DATAGRAM: u32 = 17;
-const RECORD_ACK: u32 = 18;
-const RECORD_ARRIVAL: u32 = 19;
-const RECORD_READ: u32 = 20;
-const RECORD_GONE: u32 = 21;
-
-const MARK_RETRANSMISSION: u8 = 1;
-const MARK_DROPPED: u8 = 2;
-const MARK_RECEIVED: u8 = 4;
-const NO_NUMBER: u32 = u32::MAX;
-
-shared! {
-    struct RawPacket: 128 {
-        kind: u32,
-        number: u32,
-        cookie: u64,
-        first: u64,
-        second: u64,
-        third: u64,
-        dropped_at: u64,
-        drop_reason: u32,
-        first_seq: u32,
-        bytes: u32,
-        frame_bytes: u32,
-        segments: u32,
-        pid: u32,
-        local: [u8; 16],
-        remote: [u8; 16],
-        local_port: u16,
-        remote_port: u16,
-        flags: u8,
-        marks: u8,
-        pad: u16,
-        comm: [u8; 16],
-    }
-
-    struct RawNote: 48 {
-        kind: u32,
-        number: u32,
-        cookie: u64,
-        at: u64,
-        pid: u32,
-        pad: u32,
-        comm: [u8; 16],
-    }
-
-    struct RawPacketLost: 64 {
-        packet_ring_buffer: u64,
-        no_room: u64,
-        acks: u64,
-        datagram_ring_buffer: u64,
-        reads: u64,
-        repeated: u64,
-        later_fragments: u64,
-        retransmitted_segments: u64,
-    }
-
-    struct RawPacketConfig: 16 {
-        tai_offset: i64,
-        tcp: u32,
-        udp: u32,
-    }
-}
+use crate::layout::{
+    MARK_DROPPED, MARK_RECEIVED, MARK_RETRANSMISSION, NO_NUMBER, RECORD_ACK, RECORD_ARRIVAL, RECORD_DATAGRAM,
+    RECORD_GONE, RECORD_PACKET, RECORD_READ, RawNote, RawPacket,
+};
 
 /// What one record says: a part of what becomes of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -165,7 +103,7 @@ fn ends(it: &RawPacket) -> (SocketAddr, SocketAddr) {
 }
 
 fn dropped(it: &RawPacket, reasons: &mut Reasons) -> Option<Dropped> {
-    (it.marks & MARK_DROPPED != 0)
+    (u32::from(it.marks) & MARK_DROPPED != 0)
         .then(|| Dropped { at: Instant::from_nanos(it.dropped_at), reason: reasons.name(it.drop_reason) })
 }
 
@@ -175,13 +113,13 @@ fn packet(it: &RawPacket, reasons: &mut Reasons) -> Packet {
         connection: ConnectionId(it.cookie),
         local,
         remote,
-        direction: if it.marks & MARK_RECEIVED == 0 { Direction::Sent } else { Direction::Received },
+        direction: if u32::from(it.marks) & MARK_RECEIVED == 0 { Direction::Sent } else { Direction::Received },
         first_seq: SeqNumber(it.first_seq),
         bytes: it.bytes,
         frame_bytes: it.frame_bytes,
         segments: it.segments,
         flags: TcpFlags(it.flags),
-        retransmission: it.marks & MARK_RETRANSMISSION != 0,
+        retransmission: u32::from(it.marks) & MARK_RETRANSMISSION != 0,
         sched: stamp(it.second),
         driver: stamp(it.third),
         ack: None,
@@ -211,9 +149,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn a_packet() -> RawPacket {
-        let mut bytes = [0u8; 128];
-        bytes[0] = RECORD_PACKET as u8;
-        RawPacket::from_bytes(&bytes).unwrap()
+        RawPacket { kind: RECORD_PACKET, ..RawPacket::zeroed() }
     }
 
     #[test]
@@ -221,7 +157,7 @@ mod tests {
         let mut it = a_packet();
         (it.cookie, it.number, it.second, it.third) = (7, 3, 100, 150);
         (it.first_seq, it.bytes, it.frame_bytes, it.segments, it.flags) = (9, 2896, 2962, 2, 0x18);
-        it.marks = MARK_RETRANSMISSION | MARK_DROPPED;
+        it.marks = (MARK_RETRANSMISSION | MARK_DROPPED) as u8;
         (it.dropped_at, it.drop_reason) = (160, 70_000);
         it.local[10..].copy_from_slice(&[0xff, 0xff, 192, 0, 2, 1]);
         it.local_port = 80;

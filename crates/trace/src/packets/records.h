@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What the probe of packets tells user space, and what it is told. layout.rs bears the same structures; the sizes are asserted on
- * both sides. Numbers are in host byte order; addresses are 16 bytes as on the wire, IPv4 as IPv4-mapped. */
+/* What the probe of packets tells user space, and what it is told. Numbers are in host byte order; addresses are 16 bytes as on the wire, IPv4 as IPv4-mapped. */
 #pragma once
 
-enum {
+enum packet_kind {
 	RECORD_PACKET = 16, /* a packet of TCP: packet_record */
 	RECORD_DATAGRAM = 17, /* a datagram that was sent: packet_record */
 	RECORD_ACK = 18,
@@ -11,15 +10,18 @@ enum {
 	RECORD_READ = 20,
 	RECORD_GONE = 21, /* the socket is closed: no ACK and no read of it will come */
 };
+SHARED(enum packet_kind);
 
-enum {
+enum packet_mark {
 	MARK_RETRANSMISSION = 1,
 	MARK_DROPPED = 2,
 	MARK_RECEIVED = 4,
 };
+SHARED(enum packet_mark);
 
 /* The number of an arrival that took no place in its socket's queue, or an unknown one. */
-#define NO_NUMBER 0xffffffffu
+enum packet_number { NO_NUMBER = 0xffffffffu };
+SHARED(enum packet_number);
 
 struct packet_record {
 	__u32 kind;
@@ -44,7 +46,7 @@ struct packet_record {
 	__u16 pad;
 	char comm[16];
 };
-_Static_assert(sizeof(struct packet_record) == 128, "packet_record");
+SHARED(struct packet_record);
 
 /* An ACK of TCP (`number`: everything before it), the reading of a datagram (`number`: which one, counted from 0), or the end
  * of a socket. */
@@ -57,7 +59,7 @@ struct note_record {
 	__u32 pad;
 	char comm[16];
 };
-_Static_assert(sizeof(struct note_record) == 48, "note_record");
+SHARED(struct note_record);
 
 /* One per CPU; user space adds them up. */
 struct packet_lost {
@@ -70,7 +72,7 @@ struct packet_lost {
 	__u64 later_fragments; /* of datagrams; the first fragment has the record */
 	__u64 retransmitted_segments; /* by tcp_retransmit_skb */
 };
-_Static_assert(sizeof(struct packet_lost) == 64, "packet_lost");
+SHARED(struct packet_lost);
 
 /* Fixed when the programs are loaded. */
 struct packet_config {
@@ -78,4 +80,4 @@ struct packet_config {
 	__u32 tcp; /* every packet of TCP */
 	__u32 udp;
 };
-_Static_assert(sizeof(struct packet_config) == 16, "packet_config");
+SHARED(struct packet_config);

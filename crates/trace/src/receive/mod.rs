@@ -18,10 +18,9 @@ use libbpf_rs::{Link, MapCore as _, MapFlags, MapHandle, Object};
 use record::{Lost, Receive};
 
 use crate::Error;
-use crate::layout::{Plain as _, RawConfig};
+use crate::layout::{Plain as _, RawArrival, RawConfig, RawReceiveConfig, RawReceiveLost, RawReceiveRow};
 use crate::object::{self, Sizes};
-pub(crate) use raw::{RECORD_RECEIVE, receive};
-use raw::{RawArrival, RawReceiveConfig, RawReceiveLost, RawReceiveRow};
+pub(crate) use raw::receive;
 
 /// Programs that have to load.
 const NEEDED: [&str; 4] = ["segment_taken", "copied", "destroyed", "pick_up"];

@@ -1,69 +1,8 @@
-//! The structures of `receive_record.h`, and from a record to a [`Receive`].
+//! From a record of `receive_record.h` to a [`Receive`].
 
 use record::{Arrival, Comm, ConnectionId, Instant, Owner, Receive, SeqNumber};
 
-use crate::layout::shared;
-
-pub(crate) const RECORD_RECEIVE: u32 = 32;
-const OUT_OF_ORDER: u8 = 1;
-
-shared! {
-    struct RawArrival: 40 {
-        driver_rx: u64,
-        tcp_rx: u64,
-        ready: u64,
-        first: u32,
-        end: u32,
-        queued: u32,
-        segments: u16,
-        flags: u8,
-        pad: u8,
-    }
-
-    struct RawReceiveRow: 40 {
-        cookie: u64,
-        head: u32,
-        tail: u32,
-        ready_next: u32,
-        arrived: u32,
-        accounted: u32,
-        passed_over: u32,
-        followed: u32,
-        before: u32,
-    }
-
-    struct RawReceive: 88 {
-        kind: u32,
-        pid: u32,
-        cookie: u64,
-        read: u64,
-        arrival: RawArrival,
-        buffer: u32,
-        buffer_used: u32,
-        comm: [u8; 16],
-    }
-
-    struct RawReceiveLost: 96 {
-        ring_buffer: u64,
-        slots_full: u64,
-        connections_full: u64,
-        unsampled_bytes: u64,
-        unseen_bytes: u64,
-        untold_bytes: u64,
-        never_read: u64,
-        out_of_order: u64,
-        duplicate: u64,
-        no_driver_rx: u64,
-        no_tcp_rx: u64,
-        no_ready: u64,
-    }
-
-    struct RawReceiveConfig: 16 {
-        tai_offset: i64,
-        slots: u32,
-        pad: u32,
-    }
-}
+use crate::layout::{ARRIVAL_OUT_OF_ORDER, Plain as _, RECORD_RECEIVE, RawArrival, RawReceive};
 
 /// Every bit pattern is a receive, so this cannot fail.
 pub(crate) fn receive(raw: &RawReceive) -> Receive {
@@ -81,7 +20,7 @@ pub(crate) fn receive(raw: &RawReceive) -> Receive {
             ready: stamp(arrival.ready),
             read: stamp(raw.read),
         },
-        out_of_order: arrival.flags & OUT_OF_ORDER != 0,
+        out_of_order: u32::from(arrival.flags) & ARRIVAL_OUT_OF_ORDER != 0,
         queued: arrival.queued,
         buffer: raw.buffer,
         buffer_used: raw.buffer_used,
@@ -90,27 +29,17 @@ pub(crate) fn receive(raw: &RawReceive) -> Receive {
 
 /// What waits unread in a row when tracing ends.
 pub(crate) fn unread(cookie: u64, arrival: RawArrival) -> Receive {
-    receive(&RawReceive {
-        kind: RECORD_RECEIVE,
-        pid: 0,
-        cookie,
-        read: 0,
-        arrival,
-        buffer: 0,
-        buffer_used: 0,
-        comm: [0; 16],
-    })
+    receive(&RawReceive { kind: RECORD_RECEIVE, cookie, arrival, ..RawReceive::zeroed() })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::Plain as _;
     use crate::{Record, decode};
     use record::{Nanos, ReceiveLeg};
 
     fn a_receive() -> RawReceive {
-        let mut raw = RawReceive::from_bytes(&[0; 88]).unwrap();
+        let mut raw = RawReceive::zeroed();
         raw.kind = RECORD_RECEIVE;
         raw.cookie = 7;
         raw.arrival.first = u32::MAX;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What the receiving side hands to user space: the twin of src/receive/record.rs. Sizes are asserted on both sides. */
+/* What the receiving side hands to user space. */
 #pragma once
 
-#define RECORD_RECEIVE 32
+enum receive_kind { RECORD_RECEIVE = 32 };
+SHARED(enum receive_kind);
 
 enum arrival_flags {
 	ARRIVAL_OUT_OF_ORDER = 1 << 0,
 };
+SHARED(enum arrival_flags);
 
 /* Bytes that came and were not yet read. */
 struct arrival {
@@ -20,7 +22,7 @@ struct arrival {
 	__u8 flags;
 	__u8 pad;
 };
-_Static_assert(sizeof(struct arrival) == 40, "arrival");
+SHARED(struct arrival);
 
 /* The arrivals of one connection: a queue in order of sequence number. */
 struct receive_row {
@@ -34,7 +36,7 @@ struct receive_row {
 	__u32 followed; /* number of the sending side's row */
 	__u32 before; /* what lies before this byte came before the trace */
 };
-_Static_assert(sizeof(struct receive_row) == 40, "receive_row");
+SHARED(struct receive_row);
 
 struct receive_record {
 	__u32 kind;
@@ -46,7 +48,7 @@ struct receive_record {
 	__u32 buffer_used;
 	char comm[16];
 };
-_Static_assert(sizeof(struct receive_record) == 88, "receive_record");
+SHARED(struct receive_record);
 
 /* One per CPU; user space adds them up. */
 struct receive_lost {
@@ -63,7 +65,7 @@ struct receive_lost {
 	__u64 no_tcp_rx;
 	__u64 no_ready;
 };
-_Static_assert(sizeof(struct receive_lost) == 96, "receive_lost");
+SHARED(struct receive_lost);
 
 /* Fixed when the programs are loaded. */
 struct receive_config {
@@ -71,4 +73,4 @@ struct receive_config {
 	__u32 slots; /* per connection; a power of two */
 	__u32 pad;
 };
-_Static_assert(sizeof(struct receive_config) == 16, "receive_config");
+SHARED(struct receive_config);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What is told of a connection, in the kernel's own units. src/watch/sample.rs bears the same structure; its size is asserted on
- * both sides. In host byte order but for addresses, which are as on the wire. */
+/* What is told of a connection, in the kernel's own units. src/watch/sample.rs reads it. In host byte order but for addresses, which are as on the wire. */
 #pragma once
 #include "kernel.h"
 
@@ -9,6 +8,7 @@ enum moment {
 	MOMENT_CONNECT = 1,
 	MOMENT_CLOSE = 2,
 };
+SHARED(enum moment);
 
 struct sample_record {
 	__u64 cookie;
@@ -37,4 +37,4 @@ struct sample_record {
 	__u8 pad[2];
 	__u32 pad2;
 };
-_Static_assert(sizeof(struct sample_record) == 120, "sample_record");
+SHARED(struct sample_record);

@@ -4,37 +4,7 @@ use std::net::{Ipv6Addr, SocketAddr};
 
 use record::{Moment, Nanos, Reading};
 
-use crate::layout::{Plain, shared};
-
-shared! {
-    struct RawSample: 120 {
-        cookie: u64,
-        pacing_rate: u64,
-        local: [u8; 16],
-        remote: [u8; 16],
-        local_port: u16,
-        remote_port: u16,
-        pid: u32,
-        comm: [u8; 16],
-        header_length: u32,
-        mss: u32,
-        srtt_us_8: u32,
-        rttvar_us_4: u32,
-        cwnd: u32,
-        retransmits: u32,
-        ato: u32,
-        receive_buffer: u32,
-        receive_buffer_used: u32,
-        moment: u8,
-        scaling: u8,
-        peer_scale: u8,
-        own_scale: u8,
-        quick_acks: u8,
-        ping_pong: u8,
-        pad: [u8; 2],
-        pad2: u32,
-    }
-}
+use crate::layout::{MOMENT_CLOSE, MOMENT_CONNECT, MOMENT_LOOK, Plain as _, RawSample};
 
 /// Bytes of a record.
 pub(crate) const SIZE: usize = size_of::<RawSample>();
@@ -48,10 +18,10 @@ pub(crate) fn reading(bytes: &[u8], tick: Nanos) -> Option<Reading> {
     let ends = raw.comm.iter().position(|&byte| byte == 0).unwrap_or(raw.comm.len());
     Some(Reading {
         cookie: raw.cookie,
-        moment: match raw.moment {
-            0 => Moment::Every,
-            1 => Moment::Connect,
-            2 => Moment::Close,
+        moment: match raw.moment.into() {
+            MOMENT_LOOK => Moment::Every,
+            MOMENT_CONNECT => Moment::Connect,
+            MOMENT_CLOSE => Moment::Close,
             _ => return None,
         },
         local: address(raw.local, raw.local_port),
