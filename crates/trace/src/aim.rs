@@ -1,14 +1,17 @@
 //! Aiming the BPF programs at a [`Target`]: what of it they are told before they are loaded, and the maps they look it up in.
 
 use std::fs::File;
+use std::num::NonZeroU32;
 use std::os::unix::fs::MetadataExt as _;
 
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle, Object};
+use record::Sampling;
 
 use crate::layout::{
-    CONFIG_CGROUP, CONFIG_PEERS, CONFIG_PIDS, CONFIG_PORTS, Plain as _, RawConfig, RawOwner, RawPrefix,
+    CONFIG_CGROUP, CONFIG_PEERS, CONFIG_PIDS, CONFIG_PORTS, CONFIG_WINDOWS, Plain as _, RawConfig, RawOwner, RawPrefix,
 };
-use crate::{Error, Target, cgroup, namespace, object, process};
+use crate::object::{self, Sizes};
+use crate::{Config, Error, Target, cgroup, namespace, process};
 
 /// The part of the configuration that says what the target is, and its cgroup, held open: where none is named, the root of
 /// the hierarchy.
@@ -42,6 +45,19 @@ pub(crate) fn aim(target: &Target) -> Result<(File, RawConfig), Error> {
         pid_namespace: namespace::own_pid_namespace(),
         cgroup_level: level,
     };
+    Ok((cgroup, raw))
+}
+
+/// The target's cgroup, and all that the programs of a trace are told before they are loaded.
+pub(crate) fn configure(config: &Config, sizes: Sizes) -> Result<(File, RawConfig), Error> {
+    let (cgroup, mut raw) = aim(&config.target)?;
+    raw.flags |= if config.windows_every().is_some() { CONFIG_WINDOWS } else { 0 };
+    raw.slots = sizes.slots;
+    raw.draw_below = match config.sampling {
+        Sampling::Draws(ratio) if ratio.0.get() > 1 => u32::MAX / ratio.0.get(),
+        _ => 0,
+    };
+    raw.max_rate = config.max_rate.map_or(0, NonZeroU32::get);
     Ok((cgroup, raw))
 }
 

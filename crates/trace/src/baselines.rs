@@ -2,10 +2,10 @@
 //!
 //! They are attached for a measurement of cost and for nothing else; `study overhead` is built on them.
 
-use libbpf_rs::{Link, Object, ObjectBuilder};
-
 use crate::layout::{CHANGE_ARM, CHANGE_DISARM, CHANGE_NOTHING, RawTask};
-use crate::{Error, cgroup, object};
+use crate::object::{self, compiled};
+use crate::programs::{self, At, Programs};
+use crate::{Error, cgroup, refusal};
 
 /// A program that observes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,25 +58,30 @@ pub struct Callbacks {
     pub socket: u8,
 }
 
-fn changed(object: &Object, port: u16, change: u32) -> Result<Vec<Callbacks>, Error> {
-    let tasks = object::map(object, "tasks")?;
+fn changed(programs: &Programs, port: u16, change: u32) -> Result<Vec<Callbacks>, Error> {
+    let tasks = object::map(programs.object(), "tasks")?;
     object::write_only(&tasks, &RawTask { port: port.into(), change })?;
-    let link = object::attach(object, "flags")?;
-    let bytes = object::iterate(&link)?;
+    let bytes = programs.iterators()?.first().map_or(Ok(Vec::new()), programs::iterate)?;
     Ok(bytes.chunks_exact(2).map(|pair| Callbacks { operations: pair[0], socket: pair[1] }).collect())
 }
 
-fn load(program: Option<&'static str>) -> Result<Object, Error> {
-    object::quiet();
-    let mut object = ObjectBuilder::default()
-        .name("wirelapse")
-        .and_then(|builder| builder.open_memory(object::BASELINES))
-        .map_err(Error::bpf("cannot open the BPF object"))?;
-    for mut each in object.progs_mut() {
-        let name = each.name().to_string_lossy().into_owned();
-        each.set_autoload(name == "flags" || Some(name.as_str()) == program);
-    }
-    object::load(object).map_err(|reason| Error::Refused { what: program.unwrap_or("flags"), reason })
+fn load(baseline: Option<Baseline>) -> Result<Programs, Error> {
+    refusal::quiet();
+    let mut plan = vec![("flags", At::Passes)];
+    let cgroup = match baseline {
+        Some(armed) if armed.arms() => {
+            plan.push((armed.program(), At::Cgroup));
+            Some(cgroup::open(&cgroup::mount()?)?)
+        }
+        Some(other) => {
+            plan.push((other.program(), At::Section));
+            None
+        }
+        None => None,
+    };
+    let object = object::open(compiled!("baselines"), "wirelapse")?;
+    let what = baseline.map_or("flags", Baseline::program);
+    Programs::load(object, plan, cgroup.as_ref()).map_err(|error| error.of(what))
 }
 
 /// The callbacks of each TCP connection of the caller's network namespace with this local or remote port, in no order.
@@ -89,9 +94,7 @@ pub fn callbacks(port: u16) -> Result<Vec<Callbacks>, Error> {
 
 /// A baseline, loaded; it costs nothing until it is attached.
 pub struct Loaded {
-    // Goes first: nothing runs any more when the maps go.
-    link: Option<Link>,
-    object: Object,
+    programs: Programs,
     baseline: Baseline,
     port: u16,
 }
@@ -103,7 +106,7 @@ impl Loaded {
     /// # Errors
     /// [`Error::Refused`] where this kernel does not load it, with the reason.
     pub fn load(baseline: Baseline, port: u16) -> Result<Self, Error> {
-        Ok(Self { link: None, object: load(Some(baseline.program()))?, baseline, port })
+        Ok(Self { programs: load(Some(baseline))?, baseline, port })
     }
 
     /// Attaches it, and arms the connections where it is the floor.
@@ -111,14 +114,10 @@ impl Loaded {
     /// # Errors
     /// [`Error`] where the kernel refuses.
     pub fn attach(&mut self) -> Result<(), Error> {
-        let name = self.baseline.program();
-        self.link = Some(if self.baseline.arms() {
-            let link = object::attach_cgroup(&self.object, name, &cgroup::open(&cgroup::mount()?)?)?;
-            changed(&self.object, self.port, CHANGE_ARM)?;
-            link
-        } else {
-            object::attach(&self.object, name)?
-        });
+        self.programs.attach()?;
+        if self.baseline.arms() {
+            changed(&self.programs, self.port, CHANGE_ARM)?;
+        }
         Ok(())
     }
 
@@ -127,8 +126,10 @@ impl Loaded {
     /// # Errors
     /// [`Error`] where the kernel refuses.
     pub fn detach(&mut self) -> Result<(), Error> {
-        if self.link.take().is_some() && self.baseline.arms() {
-            changed(&self.object, self.port, CHANGE_DISARM)?;
+        let attached = self.programs.attached();
+        self.programs.detach();
+        if attached && self.baseline.arms() {
+            changed(&self.programs, self.port, CHANGE_DISARM)?;
         }
         Ok(())
     }
@@ -145,7 +146,7 @@ impl std::fmt::Debug for Loaded {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Loaded")
             .field("baseline", &self.baseline)
-            .field("attached", &self.link.is_some())
+            .field("attached", &self.programs.attached())
             .finish_non_exhaustive()
     }
 }

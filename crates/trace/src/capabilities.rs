@@ -4,10 +4,9 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use libbpf_rs::ObjectBuilder;
-
-use crate::packets::Wanted;
-use crate::{Config, object, programs};
+use crate::object::{self, Sizes, compiled};
+use crate::probe::{self, Ground};
+use crate::{Config, aim, privilege, refusal, sends};
 
 /// Whether the machine has something.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +20,15 @@ pub enum State {
     },
     /// Only root can tell.
     NeedsRoot,
+}
+
+/// What came of trying one thing that a probe makes use of. Its fields are those of a [`Capability`].
+pub(crate) struct Tried {
+    pub name: &'static str,
+    pub purpose: &'static str,
+    pub instead: &'static str,
+    /// Why it does not work, where it does not.
+    pub outcome: Result<(), String>,
 }
 
 /// One thing that tracing can make use of.
@@ -57,9 +65,8 @@ const PROGRAMS: [(&str, &str, &str, &str); 10] = [
 
 /// Tries everything. Takes some tens of milliseconds, attaches nothing and leaves nothing.
 pub fn all() -> Vec<Capability> {
-    object::quiet();
-    // SAFETY: geteuid takes nothing and cannot fail.
-    let root = unsafe { libc::geteuid() } == 0;
+    refusal::quiet();
+    let root = privilege::check().is_ok();
     let tried = |result: Result<(), String>| match result {
         Ok(()) => State::Available,
         Err(_) if !root => State::NeedsRoot,
@@ -81,108 +88,30 @@ pub fn all() -> Vec<Capability> {
         state: tried(load_one(program)),
     }));
     let config = Config { max_connections: 1, slots_per_connection: 16, ring_bytes: 4096, ..Config::default() };
-    list.push(Capability {
-        name: "bpf_timestamping",
-        purpose: "calls back at each stage of a send, for armed sockets alone (Linux 6.15)",
-        instead: "the tracepoints backend",
-        state: tried(programs::try_timestamping(&config)),
-    });
-    list.push(Capability {
-        name: "tracepoints_backend",
-        purpose: "times sends where BPF timestamping is missing",
-        instead: "BPF timestamping",
-        state: tried(programs::try_tracepoints(&config)),
-    });
-    let received = programs::try_receive(&config);
-    list.push(Capability {
-        name: "receive_stages",
-        purpose: "driver_rx, tcp_rx and read of received bytes (--receive): tracepoints that run for every TCP socket of the \
-                  machine and return at once where it is not traced, and receive stamps for every packet of the machine, \
-                  a reading of the clock each",
-        instead: "nothing: --receive and --requests need it",
-        state: tried(received.clone().map(drop)),
-    });
-    list.push(Capability {
-        name: "receive_ready",
-        purpose: "when a socket became readable (Linux 6.3): a tracepoint that runs for every socket of the machine",
-        instead: "the legs socket and wakeup are one, from tcp_rx to read",
-        state: tried(received.and_then(|no_ready| no_ready.map_or(Ok(()), Err))),
-    });
-    packets(&config, &tried, &mut list);
-    list
-}
-
-/// Packets and datagrams, and what each kernel lacks of them.
-fn packets(config: &Config, tried: &dyn Fn(Result<(), String>) -> State, list: &mut Vec<Capability>) {
-    let segments = programs::try_packets(config, Wanted { tcp: true, udp: false });
-    let datagrams = programs::try_packets(config, Wanted { tcp: false, udp: true });
-    let without = |of: &Result<Vec<String>, String>, what: &str| {
-        of.clone().and_then(|missing| missing.into_iter().find(|reason| reason.starts_with(what)).map_or(Ok(()), Err))
-    };
-    let entries = [
-        (
-            "every_packet",
-            "each packet of a TCP connection (--every-packet): the tracepoints net_dev_queue, net_dev_start_xmit and \
-             net_dev_xmit run for all packets of the machine, tcp_probe for all its TCP segments received, and return at the \
-             first look where the socket is not traced",
-            "nothing: --every-packet needs it",
-            segments.clone().map(drop),
-        ),
-        (
-            "drop_reasons",
-            "where and why packets are dropped (Linux 5.17): the tracepoint kfree_skb runs for every drop of the machine",
-            "drops are not seen",
-            without(&segments, "drops"),
-        ),
-        (
-            "received_drops",
-            "for which socket a dropped packet was (Linux 6.11): received packets of TCP and UDP that the kernel throws away",
-            "drops of received datagrams that UDP had taken for their socket, a full one's among them",
-            without(&segments, "drops").and_then(|()| without(&segments, "received drops")),
-        ),
-        (
-            "udp",
-            "each datagram of UDP sockets (--udp): the tracepoints of every_packet, programs of the target's cgroup (without \
-             --cgroup, of the whole machine) for every packet received and every UDP socket made, and receive stamps for all \
-             packets of the machine, a reading of the clock each",
-            "nothing: --udp needs it",
-            datagrams.clone().map(drop),
-        ),
-        (
-            "udp_read",
-            "when a datagram was ready and read (Linux 6.3): the tracepoints sk_data_ready and sock_recv_length run for all \
-             sockets of the machine",
-            "fexit programs on UDP alone, where the kernel lets them load",
-            without(&datagrams, "stages ready"),
-        ),
-        (
-            "udp_send_connected",
-            "when a connected UDP socket was written to: fentry programs on all UDP sends of the machine, or, where those do not \
-             load, the tracepoint sys_enter, which runs for every system call of the machine",
-            "stage send for unconnected sockets alone, by programs of the cgroup",
-            without(&datagrams, "stage send"),
-        ),
-    ];
-    list.extend(entries.map(|(name, purpose, instead, outcome)| Capability {
-        name,
-        purpose,
-        instead,
-        state: tried(outcome),
+    let sizes = Sizes { rows: config.max_connections, slots: config.slots_per_connection, ring: config.ring_bytes };
+    let aimed = aim::configure(&config, sizes);
+    let ground = aimed.as_ref().map(|(cgroup, raw)| Ground { config: &config, raw: *raw, sizes, cgroup, sends: None });
+    let probes = probe::ALL.iter().flat_map(|probe| probe.capabilities(ground.as_ref().map_err(|error| *error)));
+    let found = sends::capabilities(ground.as_ref().map_err(|error| *error)).into_iter().chain(probes);
+    list.extend(found.map(|found| Capability {
+        name: found.name,
+        purpose: found.purpose,
+        instead: found.instead,
+        state: tried(found.outcome),
     }));
+    list
 }
 
 /// Loads one program of the object, and lets it go again.
 fn load_one(name: &str) -> Result<(), String> {
-    let explain = |error: libbpf_rs::Error| format!("{error:#}");
-    let mut object = ObjectBuilder::default().open_memory(object::CAPABILITIES).map_err(explain)?;
+    let explain = |error: crate::Error| error.to_string();
+    let mut object = object::open(compiled!("capabilities"), "wirelapse").map_err(explain)?;
     for mut program in object.progs_mut() {
         let wanted = program.name() == OsStr::new(name);
         program.set_autoload(wanted);
     }
-    for mut map in object.maps_mut() {
-        map.set_autocreate(name == "try_ring_buffer").map_err(explain)?;
-    }
-    object::load(object).map(drop)
+    object::set_maps(&mut object, |_, map| map.set_autocreate(name == "try_ring_buffer")).map_err(explain)?;
+    refusal::load(object).map(drop).map_err(|refusal| refusal.to_string())
 }
 
 #[cfg(test)]

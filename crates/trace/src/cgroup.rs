@@ -1,11 +1,15 @@
 //! The cgroup v2 hierarchy: where it is, and a folder of it.
 
-use std::ffi::CString;
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::OFlags;
+
 use crate::Error;
+
+/// What the kernel says of this file system (include/uapi/linux/magic.h).
+const CGROUP2_SUPER_MAGIC: i64 = 0x6367_7270;
 
 /// Where cgroup v2 is mounted.
 pub(crate) fn mount() -> Result<PathBuf, Error> {
@@ -23,16 +27,13 @@ pub(crate) fn mount() -> Result<PathBuf, Error> {
 /// Opens a folder of the cgroup v2 hierarchy.
 pub(crate) fn open(path: &Path) -> Result<File, Error> {
     let fail = |source| Error::Cgroup { path: path.into(), source };
-    let folder = std::fs::OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY).open(path).map_err(fail)?;
-    let text =
-        CString::new(path.as_os_str().as_encoded_bytes()).map_err(|_| fail(std::io::ErrorKind::InvalidInput.into()))?;
-    // SAFETY: statfs is plain data; all zeros is a value of it.
-    let mut info: libc::statfs = unsafe { std::mem::zeroed() };
-    // SAFETY: the path ends in a zero byte, and statfs writes one structure.
-    if unsafe { libc::statfs(text.as_ptr(), &raw mut info) } != 0 {
-        return Err(fail(std::io::Error::last_os_error()));
-    }
-    if info.f_type != libc::CGROUP2_SUPER_MAGIC {
+    let folder = std::fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(OFlags::DIRECTORY.bits() as i32)
+        .open(path)
+        .map_err(fail)?;
+    let info = rustix::fs::fstatfs(&folder).map_err(|error| fail(error.into()))?;
+    if info.f_type != CGROUP2_SUPER_MAGIC {
         return Err(fail(std::io::Error::other("it is in another file system")));
     }
     Ok(folder)

@@ -1,7 +1,7 @@
 //! Starting a program so that it is traced from its first byte: it waits before `exec` until the tracer follows it.
 
-use std::io::{self, Read as _, Write as _};
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
+use std::os::fd::{AsRawFd as _, RawFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command};
 
@@ -12,18 +12,20 @@ use std::process::{Child, Command};
 #[derive(Debug)]
 pub struct Stopped {
     pid: u32,
-    go: std::fs::File,
+    go: PipeWriter,
     spawn: std::thread::JoinHandle<io::Result<Child>>,
 }
 
-fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
-    let mut fds = [0; 2];
-    // SAFETY: pipe2 writes two file descriptors into an array of two.
-    if unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
-        return Err(io::Error::last_os_error());
+/// Runs between fork and exec: says which process it is, and waits for the word to go on.
+fn hold(mut told: &PipeWriter, mut go: &PipeReader, parents_go: RawFd) -> io::Result<()> {
+    // The copy of the writing end would keep the wait below from ending when the tracer dies.
+    // SAFETY: this process never uses its copy of that descriptor.
+    unsafe { rustix::io::close(parents_go) };
+    told.write_all(&rustix::process::getpid().as_raw_nonzero().get().to_ne_bytes())?;
+    match go.read(&mut [0])? {
+        0 => Err(rustix::io::Errno::CANCELED.into()),
+        _ => Ok(()),
     }
-    // SAFETY: both were just made by pipe2 and nobody else has them.
-    Ok(unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) })
 }
 
 impl Stopped {
@@ -32,34 +34,19 @@ impl Stopped {
     /// # Errors
     /// What `fork` or `pipe` say. That the program does not exist shows in [`Stopped::release`].
     pub fn start(mut command: Command) -> io::Result<Self> {
-        let (go_read, go_write) = pipe()?;
-        let (pid_read, pid_write) = pipe()?;
+        let (go_read, go_write) = io::pipe()?;
+        let (mut pid_read, pid_write) = io::pipe()?;
         let go_raw = go_write.as_raw_fd();
-        // SAFETY: the closure runs between fork and exec, and makes async-signal-safe system calls only.
-        unsafe {
-            command.pre_exec(move || {
-                let pid = libc::getpid().to_ne_bytes();
-                // The copy of the writing end would keep the wait below from ending when the tracer dies.
-                libc::close(go_raw);
-                if libc::write(pid_write.as_raw_fd(), pid.as_ptr().cast(), pid.len()) != pid.len() as isize {
-                    return Err(io::Error::last_os_error());
-                }
-                let mut byte = 0u8;
-                match libc::read(go_read.as_raw_fd(), (&raw mut byte).cast(), 1) {
-                    1 => Ok(()),
-                    0 => Err(io::Error::from_raw_os_error(libc::ECANCELED)),
-                    _ => Err(io::Error::last_os_error()),
-                }
-            });
-        }
+        // SAFETY: the closure makes async-signal-safe system calls only, and allocates nothing.
+        unsafe { command.pre_exec(move || hold(&pid_write, &go_read, go_raw)) };
         let spawn = std::thread::spawn(move || {
             let child = command.spawn();
             drop(command); // and with it the parent's copies of the pipes
             child
         });
         let mut pid = [0; 4];
-        std::fs::File::from(pid_read).read_exact(&mut pid)?;
-        Ok(Self { pid: u32::from_ne_bytes(pid), go: go_write.into(), spawn })
+        pid_read.read_exact(&mut pid)?;
+        Ok(Self { pid: u32::from_ne_bytes(pid), go: go_write, spawn })
     }
 
     /// Its process id, in the caller's pid namespace.

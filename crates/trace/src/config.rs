@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 
 use record::Sampling;
 
-use crate::Target;
+use crate::{Error, Target};
 
 /// How the stages are observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +26,16 @@ impl Backend {
     }
 }
 
+impl Backend {
+    /// How errors name it.
+    pub(crate) const fn what(self) -> &'static str {
+        match self {
+            Self::Timestamping => "the timestamping backend",
+            Self::Tracepoints => "the tracepoints backend",
+        }
+    }
+}
+
 impl fmt::Display for Backend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
@@ -42,6 +52,11 @@ pub enum BackendChoice {
     Timestamping,
     /// Tracepoints or nothing.
     Tracepoints,
+}
+
+/// `value`, where it lies between `least` and `most`.
+pub(crate) fn within(what: &'static str, value: u32, least: u32, most: u32) -> Result<u32, Error> {
+    if (least..=most).contains(&value) { Ok(value) } else { Err(Error::OutOfRange { what, value, least, most }) }
 }
 
 /// Everything a [`crate::Tracer`] is told when it starts.
@@ -86,6 +101,18 @@ impl Default for Config {
             packets: false,
             udp: false,
             ring_bytes: 16 << 20,
+        }
+    }
+}
+
+impl Config {
+    /// One in how many window lengths is a window; `None` where there are no windows.
+    pub(crate) fn windows_every(&self) -> Option<u32> {
+        match self.sampling {
+            Sampling::Windows(ratio) => Some(ratio.0.get()),
+            // A limit on the rate begins with everything and goes over to windows where that is too much.
+            Sampling::Every if self.max_rate.is_some() => Some(1),
+            _ => None,
         }
     }
 }

@@ -1,31 +1,8 @@
-//! From the bytes of a kernel record to the words of `record`: pure functions.
+//! What the records of all probes have in common, and why bytes are none.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-use record::{
-    Comm, Congestion, Connection, ConnectionId, ConnectionTotals, Instant, Merged, Monotonic, Nanos, Opening, Owner,
-    Receive, Send, SenderState, SeqNumber, Stamps, Wait, WaitReason,
-};
-
-use crate::NicStamp;
-use crate::layout::{
-    OPENING_ACCEPTED, OPENING_CONNECTED, OPENING_FOUND, Plain, RECORD_CLOSED, RECORD_CONNECTION, RECORD_RECEIVE,
-    RECORD_SEND, RawClosed, RawConnection, RawSend, RawState, RawTotals,
-};
-use crate::receive;
-
-/// A record of the kernel part.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Record {
-    /// A connection is followed from here on.
-    Connection(Connection),
-    /// A send is finished. A NIC's stamp of it is still by the NIC's clock.
-    Send(Send, Option<NicStamp>),
-    /// Received bytes were read, or will not be.
-    Receive(Receive),
-    /// A connection is followed no more.
-    Closed(ConnectionId, ConnectionTotals),
-}
+use crate::layout::Plain;
 
 /// Why bytes are no record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -51,208 +28,18 @@ pub enum DecodeError {
     Unsupported(u32),
 }
 
-/// Reads one record. `tick` is the length of a jiffy, in which the kernel's own busy clocks count.
-///
-/// # Errors
-/// [`DecodeError`]; nothing panics on any input.
-pub fn decode(bytes: &[u8], tick: Nanos) -> Result<Record, DecodeError> {
-    let kind = bytes.first_chunk().ok_or(DecodeError::Truncated { have: bytes.len(), need: 4 })?;
-    match u32::from_ne_bytes(*kind) {
-        RECORD_CONNECTION => connection(&raw::<RawConnection>(bytes)?).map(Record::Connection),
-        RECORD_SEND => {
-            let raw: RawSend = raw(bytes)?;
-            Ok(Record::Send(send(&raw, tick)?, nic(&raw)))
-        }
-        RECORD_CLOSED => {
-            let closed: RawClosed = raw(bytes)?;
-            Ok(Record::Closed(ConnectionId(closed.cookie), totals(&closed.totals)))
-        }
-        RECORD_RECEIVE => Ok(Record::Receive(receive::receive(&raw(bytes)?))),
-        other => Err(DecodeError::Unsupported(other)),
-    }
+/// What kind of record it is: its first word.
+pub(crate) fn kind(bytes: &[u8]) -> Result<u32, DecodeError> {
+    let first = bytes.first_chunk().ok_or(DecodeError::Truncated { have: bytes.len(), need: 4 })?;
+    Ok(u32::from_ne_bytes(*first))
 }
 
+/// The structure that the bytes of a record are.
 pub(crate) fn raw<T: Plain>(bytes: &[u8]) -> Result<T, DecodeError> {
     T::from_bytes(bytes).ok_or(DecodeError::Truncated { have: bytes.len(), need: size_of::<T>() })
-}
-
-fn connection(raw: &RawConnection) -> Result<Connection, DecodeError> {
-    Ok(Connection {
-        id: ConnectionId(raw.cookie),
-        local: address(raw.local, raw.local_port),
-        remote: address(raw.remote, raw.remote_port),
-        owner: Owner { pid: raw.pid, comm: Comm(raw.comm) },
-        opening: match raw.opening.into() {
-            OPENING_FOUND => Opening::Found,
-            OPENING_CONNECTED => Opening::Connected,
-            OPENING_ACCEPTED => Opening::Accepted,
-            other => return Err(DecodeError::Malformed { field: "opening", value: other }),
-        },
-        since: Instant::from_nanos(raw.at),
-        congestion_control: Comm(raw.congestion_control).to_string(),
-    })
 }
 
 /// An address of 16 bytes, where IPv4 is IPv4-mapped.
 pub(crate) fn address(bytes: [u8; 16], port: u16) -> SocketAddr {
     SocketAddr::new(IpAddr::V6(Ipv6Addr::from(bytes)).to_canonical(), port)
-}
-
-fn nic(raw: &RawSend) -> Option<NicStamp> {
-    (raw.nic != 0).then(|| NicStamp {
-        at: Instant::from_nanos(raw.nic),
-        interface: raw.nic_interface,
-        network: raw.nic_network,
-    })
-}
-
-/// A stamp (zero where there is none); or the earliest moment at which the stage was passed, with the time within which it was as the
-/// bound on its error. The earliest is nearest as a rule: the packet left in the call that is known to have begun then.
-fn between(from: u64, span: u32) -> (Option<Instant<Monotonic>>, Nanos) {
-    match from {
-        0 => (None, Nanos::ZERO),
-        from => (Some(Instant::from_nanos(from)), Nanos(span.into())),
-    }
-}
-
-pub(crate) fn send(raw: &RawSend, tick: Nanos) -> Result<Send, DecodeError> {
-    let stamp = |at: u64| (at != 0).then(|| Instant::from_nanos(at));
-    let reason = WaitReason::from_number(raw.reason)
-        .ok_or(DecodeError::Malformed { field: "reason", value: raw.reason.into() })?;
-    let (sched, sched_error) = between(raw.sched, raw.sched_span);
-    let (driver, driver_error) = between(raw.driver, raw.driver_span);
-    let tcp = sched.and_then(|at: Instant<Monotonic>| at.since(Instant::from_nanos(raw.send)).ok());
-    // The clocks of the reasons were read when the next stamp came, after the send had left.
-    let by_reason = match tcp {
-        Some(leg) if sched_error > Nanos::ZERO && reason != WaitReason::SendBuffer => Nanos(raw.waited).min(leg),
-        _ => Nanos(raw.waited),
-    };
-    Ok(Send {
-        connection: ConnectionId(raw.cookie),
-        owner: Owner { pid: raw.pid, comm: Comm(raw.comm) },
-        first_seq: SeqNumber(raw.first_seq),
-        bytes: raw.bytes,
-        stamps: Stamps {
-            send: Instant::from_nanos(raw.send),
-            sched,
-            driver,
-            sched_error,
-            driver_error,
-            nic: None,
-            ack: stamp(raw.ack),
-        },
-        merged: Merged { sends: raw.merged, bytes: raw.merged_bytes, oldest: stamp(raw.oldest) },
-        state: state(&raw.state, tick)?,
-        wait: (raw.sched != 0).then_some(Wait { reason, by_reason }),
-        retransmissions: raw.retransmissions,
-    })
-}
-
-fn state(raw: &RawState, tick: Nanos) -> Result<SenderState, DecodeError> {
-    let ticks = |jiffies: u32| Nanos(tick.0.saturating_mul(jiffies.into()));
-    Ok(SenderState {
-        cwnd: raw.cwnd,
-        ssthresh: raw.ssthresh,
-        in_flight: raw.in_flight,
-        unacked: raw.unacked,
-        unsent: raw.unsent,
-        peer_window: raw.peer_window,
-        mss: raw.mss,
-        srtt: Nanos(u64::from(raw.srtt_us_8) * 1_000 / 8),
-        pacing_rate: raw.pacing_rate,
-        send_buffer: raw.send_buffer,
-        send_buffer_used: raw.send_buffer_used,
-        congestion: Congestion::from_number(raw.congestion)
-            .ok_or(DecodeError::Malformed { field: "congestion", value: raw.congestion.into() })?,
-        busy: ticks(raw.busy),
-        receive_window_limited: ticks(raw.receive_window_limited),
-        send_buffer_limited: ticks(raw.send_buffer_limited),
-    })
-}
-
-pub(crate) fn totals(raw: &RawTotals) -> ConnectionTotals {
-    ConnectionTotals {
-        followed: Nanos(raw.followed),
-        bytes_written: raw.bytes_written,
-        bytes_armed: raw.bytes_armed,
-        bytes_acked: raw.bytes_acked,
-        segments_retransmitted: raw.retransmitted,
-        armed: Nanos(raw.armed),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    const TICK: Nanos = Nanos::from_millis(4);
-
-    fn a_send() -> RawSend {
-        RawSend { kind: RECORD_SEND, ..RawSend::zeroed() }
-    }
-
-    #[test]
-    fn a_send_keeps_its_figures() {
-        let mut raw = a_send();
-        raw.send = 100;
-        raw.sched = 150;
-        raw.ack = 900;
-        raw.first_seq = u32::MAX;
-        raw.bytes = 3;
-        raw.reason = WaitReason::Cork as u8;
-        raw.waited = 40;
-        raw.state.srtt_us_8 = 80;
-        raw.state.busy = 2;
-        let Record::Send(send, nic) = decode(raw.as_bytes(), TICK).unwrap() else { panic!("not a send") };
-        assert_eq!(nic, None);
-        assert_eq!(send.last_seq(), SeqNumber(1));
-        assert_eq!(send.stamps.driver, None);
-        assert_eq!(send.leg(record::Leg::Total), Ok(Some(Nanos(800))));
-        assert_eq!(send.wait, Some(Wait { reason: WaitReason::Cork, by_reason: Nanos(40) }));
-        assert_eq!((send.state.srtt, send.state.busy), (Nanos(10_000), Nanos::from_millis(8)));
-    }
-
-    #[test]
-    fn a_stage_between_two_stamps_bears_its_bound_and_a_reason_no_longer_than_its_leg() {
-        let mut raw = a_send();
-        (raw.send, raw.sched, raw.sched_span, raw.driver, raw.driver_span) = (100, 150, 21, 190, 0);
-        (raw.reason, raw.waited) = (WaitReason::Cork as u8, 70);
-        (raw.nic, raw.nic_interface, raw.nic_network) = (9, 2, 4_026_531_840);
-        let Record::Send(send, nic) = decode(raw.as_bytes(), TICK).unwrap() else { panic!("not a send") };
-        assert_eq!((send.stamps.sched, send.stamps.sched_error), (Some(Instant::from_nanos(150)), Nanos(21)));
-        assert_eq!((send.stamps.driver, send.stamps.driver_error), (Some(Instant::from_nanos(190)), Nanos::ZERO));
-        assert_eq!(send.wait, Some(Wait { reason: WaitReason::Cork, by_reason: Nanos(50) }));
-        assert_eq!(nic, Some(NicStamp { at: Instant::from_nanos(9), interface: 2, network: 4_026_531_840 }));
-    }
-
-    #[test]
-    fn ipv4_mapped_addresses_are_shown_as_ipv4() {
-        let mut bytes = [0u8; 16];
-        bytes[10..].copy_from_slice(&[0xff, 0xff, 192, 0, 2, 7]);
-        assert_eq!(address(bytes, 80).to_string(), "192.0.2.7:80");
-        bytes[0] = 0x20;
-        assert!(address(bytes, 80).is_ipv6());
-    }
-
-    #[test]
-    fn truncated_malformed_and_unsupported_are_told_apart() {
-        assert_eq!(decode(&[2, 0], TICK), Err(DecodeError::Truncated { have: 2, need: 4 }));
-        let mut raw = a_send();
-        assert_eq!(decode(&raw.as_bytes()[..191], TICK), Err(DecodeError::Truncated { have: 191, need: 192 }));
-        raw.reason = 11;
-        assert_eq!(decode(raw.as_bytes(), TICK), Err(DecodeError::Malformed { field: "reason", value: 11 }));
-        raw.kind = 9;
-        assert_eq!(decode(raw.as_bytes(), TICK), Err(DecodeError::Unsupported(9)));
-    }
-
-    proptest! {
-        #[test]
-        fn no_input_panics(kind in 0u32..5, mut bytes in prop::collection::vec(any::<u8>(), 0..220)) {
-            if let Some(start) = bytes.first_chunk_mut() {
-                *start = kind.to_ne_bytes();
-            }
-            let _ = decode(&bytes, TICK);
-        }
-    }
 }

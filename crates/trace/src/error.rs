@@ -3,17 +3,21 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::Backend;
+use crate::Refusal;
 
 /// Why tracing could not start, or could not go on.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// BPF needs root.
+    /// The caller lacks privileges.
     #[error(
-        "tracing needs root: run it with sudo, or as a user with CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON and CAP_SYS_ADMIN"
+        "tracing needs root: run it with sudo, or as a user with CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON and CAP_SYS_ADMIN (missing: {})",
+        lacks.join(", ")
     )]
-    NeedsRoot,
+    NeedsRoot {
+        /// The capabilities that it lacks.
+        lacks: Vec<&'static str>,
+    },
     /// A value of [`crate::Config`] is out of range.
     #[error("{what} is {value}, but has to be between {least} and {most}")]
     OutOfRange {
@@ -45,43 +49,23 @@ pub enum Error {
         "no cgroup v2 hierarchy is mounted (none in /proc/mounts): mount one with `mount -t cgroup2 none /sys/fs/cgroup`"
     )]
     NoCgroupMount,
-    /// A backend cannot be used on this kernel.
-    #[error("the {backend} backend does not work on this kernel: {reason}")]
-    Backend {
-        /// Which.
-        backend: Backend,
-        /// What the kernel said.
-        reason: String,
+    /// This kernel does not take the programs of a probe.
+    #[error("{what}: the programs do not load on this kernel: {why}\n`wirelapse doctor` says more")]
+    Refused {
+        /// Which probe: its name.
+        what: &'static str,
+        /// Why.
+        why: Refusal,
     },
     /// No backend can be used on this kernel.
     #[error(
-        "no backend works on this kernel.\n  timestamping: {timestamping}\n  tracepoints: {tracepoints}\n`wirelapse doctor` tells more"
+        "no backend works on this kernel.\n  timestamping: {timestamping}\n  tracepoints: {tracepoints}\n`wirelapse doctor` says more"
     )]
     NoBackend {
         /// Why not BPF timestamping.
-        timestamping: String,
+        timestamping: Refusal,
         /// Why not tracepoints.
-        tracepoints: String,
-    },
-    /// This kernel does not run the programs of a probe.
-    #[error("{what}: the programs do not load on this kernel: {reason}\n`wirelapse doctor` tells more")]
-    Refused {
-        /// Which probe.
-        what: &'static str,
-        /// What the kernel said.
-        reason: String,
-    },
-    /// The receiving side cannot be observed on this kernel.
-    #[error("received bytes cannot be followed on this kernel: {reason}; `wirelapse doctor` tells more")]
-    Receive {
-        /// What the kernel lacks, or what it said.
-        reason: String,
-    },
-    /// Packets and datagrams cannot be observed on this kernel.
-    #[error("packets cannot be followed on this kernel: {reason}; `wirelapse doctor` tells more")]
-    Packets {
-        /// What the kernel lacks, or what it said.
-        reason: String,
+        tracepoints: Refusal,
     },
     /// The kernel refused a BPF operation.
     #[error("{what}: {source}")]
@@ -105,6 +89,14 @@ pub enum Error {
 }
 
 impl Error {
+    /// Why, without the sentence that names what does not work.
+    pub(crate) fn reason(self) -> String {
+        match self {
+            Self::Refused { why, .. } => why.to_string(),
+            other => other.to_string(),
+        }
+    }
+
     pub(crate) fn bpf(what: &'static str) -> impl FnOnce(libbpf_rs::Error) -> Self {
         move |source| Self::Bpf { what, source }
     }

@@ -2,8 +2,10 @@
 
 use std::collections::HashSet;
 use std::fs::{self, File};
-use std::os::fd::AsRawFd as _;
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::MetadataExt as _;
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::Error;
 use crate::process;
@@ -63,15 +65,15 @@ impl Network {
         if self.own {
             return work();
         }
-        let fd = self.file.as_raw_fd();
+        let file = &self.file;
         std::thread::scope(|scope| {
             scope
                 .spawn(move || {
-                    // SAFETY: setns takes a file descriptor, which `self` holds open, and changes this thread alone.
-                    if unsafe { libc::setns(fd, libc::CLONE_NEWNET) } != 0 {
-                        let source = std::io::Error::last_os_error();
-                        return Err(Error::System { what: "cannot enter a network namespace of the target", source });
-                    }
+                    let entered = move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network));
+                    entered.map_err(|error| Error::System {
+                        what: "cannot enter a network namespace of the target",
+                        source: error.into(),
+                    })?;
                     work()
                 })
                 .join()

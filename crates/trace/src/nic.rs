@@ -4,9 +4,10 @@
 //! `CLOCK_MONOTONIC` is measured again for every batch of records that has such stamps, because the two drift apart.
 
 use std::collections::HashMap;
-use std::ffi::CStr;
 
 use record::{Conversion, Instant, Monotonic, Nanos, Phc, Source, Timestamp};
+use rustix::net::netdevice::index_to_name;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use timestamping::{HardwareClock, Interface};
 
 use crate::namespace;
@@ -17,7 +18,7 @@ const DRIFT_PPM: u64 = 200;
 
 /// A stamp as the NIC wrote it, and which interface that was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NicStamp {
+pub(crate) struct NicStamp {
     /// The moment, by the NIC's clock.
     pub at: Instant<Phc>,
     /// The interface's number.
@@ -98,14 +99,9 @@ fn read(phc: &HardwareClock) -> Option<Reading> {
 
 /// The number of the clock that an interface of this network namespace stamps by.
 fn phc_of(interface: u32) -> Option<u32> {
-    let mut name = [0; libc::IF_NAMESIZE];
-    // SAFETY: the buffer is as long as if_indextoname asks for.
-    if unsafe { libc::if_indextoname(interface, name.as_mut_ptr()) }.is_null() {
-        return None;
-    }
-    // SAFETY: if_indextoname ended the name with a zero within the buffer.
-    let name = unsafe { CStr::from_ptr(name.as_ptr()) }.to_str().ok()?;
-    Interface::by_name(name).ok()?.timestamping_info().ok()?.phc
+    let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None).ok()?;
+    let name = index_to_name(&socket, interface).ok()?;
+    Interface::by_name(&name).ok()?.timestamping_info().ok()?.phc
 }
 
 /// The clocks of the interfaces that have stamped.

@@ -8,7 +8,7 @@ use libbpf_rs::{Link, MapHandle, ProgramType};
 use crate::Error;
 use crate::layout::{Pass, RawControl};
 use crate::namespace::{self, Network};
-use crate::object;
+use crate::{object, programs};
 
 /// Network namespaces are looked up again after this long: reading all of `/proc` at every window would cost too much.
 const NETWORKS_LAST: Duration = Duration::from_secs(1);
@@ -19,8 +19,8 @@ pub(crate) struct Passes {
     sockets: Link,
     controls: MapHandle,
     pub(crate) control: RawControl,
-    /// An iterator of another probe, which runs after each pass that picks up connections.
-    pub(crate) after_follow: Option<Link>,
+    /// Iterators of other probes, which run after each pass that picks up connections.
+    pub(crate) after_follow: Vec<Link>,
     networks: Vec<Network>,
     networks_read: Option<Instant>,
     /// The tracer's own program of socket operations; 0 where it has none.
@@ -29,7 +29,7 @@ pub(crate) struct Passes {
 
 impl Passes {
     pub(crate) fn new(sockets: Link, controls: MapHandle, control: RawControl, own: u32) -> Self {
-        Self { sockets, controls, control, after_follow: None, networks: Vec::new(), networks_read: None, own }
+        Self { sockets, controls, control, after_follow: Vec::new(), networks: Vec::new(), networks_read: None, own }
     }
 
     /// Sees who else is at work on the sockets of this machine. The next pass tells the programs.
@@ -61,8 +61,10 @@ impl Passes {
         self.control.pass = pass as u32;
         self.write()?;
         let written = self.walk(&self.sockets)?;
-        if let Some(also) = self.after_follow.as_ref().filter(|_| pass == Pass::Follow) {
-            self.walk(also)?;
+        if pass == Pass::Follow {
+            for also in &self.after_follow {
+                self.walk(also)?;
+            }
         }
         Ok(written)
     }
@@ -71,7 +73,7 @@ impl Passes {
     fn walk(&self, sockets: &Link) -> Result<Vec<u8>, Error> {
         let mut written = Vec::new();
         for network in &self.networks {
-            written.extend(network.within(|| object::iterate(sockets))?);
+            written.extend(network.within(|| programs::iterate(sockets))?);
         }
         Ok(written)
     }

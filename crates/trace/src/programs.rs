@@ -1,98 +1,132 @@
-//! Loading the programs of either backend, with the configuration that is fixed for them.
+//! The programs of a loaded object: which there are, what each is attached to, and whether it is. Every probe, and every baseline that
+//! its cost is compared with, lives this way: loaded once, attached and detached as often as asked for, gone with its descriptors.
 
 use std::fs::File;
+use std::io::Read as _;
+use std::os::fd::AsRawFd as _;
 
-use libbpf_rs::Object;
-use record::Sampling;
+use libbpf_rs::{Iter, Link, Object, OpenObject};
 
-use crate::aim::aim;
-use crate::layout::{CONFIG_WINDOWS, RawConfig};
-use crate::object::{self, Sizes};
-use crate::packets::Wanted;
-use crate::{Backend, Config, Error, packets, receive};
+use crate::refusal::{self, Refusal};
+use crate::{Error, object};
 
-/// The programs of BPF timestamping, loaded.
-pub(crate) fn load_timestamping(raw: &RawConfig, sizes: Sizes) -> Result<Object, Error> {
-    object::load(object::open(object::TIMESTAMPING, "wirelapse", raw, sizes)?)
-        .map_err(|reason| Error::Backend { backend: Backend::Timestamping, reason })
+/// What a program is attached to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum At {
+    /// What its section names.
+    Section,
+    /// The target's cgroup.
+    Cgroup,
+    /// Nothing: it is an iterator, opened for each pass over the sockets ([`Programs::iterators`]).
+    Passes,
 }
 
-/// The programs of the tracepoints backend that every kernel runs.
-const STAGES: [&str; 5] = ["queued", "started", "received", "state_set", "retransmitted"];
+/// A program by its name, and what it is attached to.
+pub(crate) type Planned = (&'static str, At);
 
-/// What gives the `send` stage, the best first, with what goes along with it: fentry where the kernel has no tracepoint (before
-/// 6.16), and then the ACKs of closing sockets too, for which some of those kernels give no callback.
-const WRITES: [&[&str]; 2] = [&["written_round"], &["written_call", "received_late"]];
+/// The programs of a loaded object.
+#[derive(Debug)]
+pub(crate) struct Programs {
+    // Links go first: nothing runs any more when the maps go.
+    links: Vec<Link>,
+    plan: Vec<Planned>,
+    cgroup: Option<File>,
+    object: Object,
+}
 
-/// The loaded object, and all its programs that are to be attached.
-pub(crate) fn load_tracepoints(raw: &RawConfig, sizes: Sizes) -> Result<(Object, Vec<&'static str>), Error> {
-    let mut reasons = Vec::new();
-    for write in WRITES {
-        let mut object = object::open(object::TRACEPOINTS, "wirelapse", raw, sizes)?;
+impl Programs {
+    /// Loads the planned programs of an object and no others. They are attached in the order of the plan.
+    pub fn load(mut object: OpenObject, plan: Vec<Planned>, cgroup: Option<&File>) -> Result<Self, LoadError> {
         for mut program in object.progs_mut() {
-            let name = program.name().to_string_lossy().into_owned();
-            let others = WRITES.iter().filter(|other| **other != write).any(|other| other.contains(&name.as_str()));
-            program.set_autoload(!others);
+            let planned = plan.iter().any(|&(name, _)| program.name() == name);
+            program.set_autoload(planned);
         }
-        match object::load(object) {
-            Ok(object) => return Ok((object, STAGES.iter().chain(write).copied().collect())),
-            Err(reason) => reasons.push(reason),
+        let cgroup = cgroup.map(File::try_clone).transpose().map_err(Error::system("cannot hold the cgroup"))?;
+        Ok(Self { links: Vec::new(), plan, cgroup, object: refusal::load(object)? })
+    }
+
+    /// Attaches all of them, but for iterators.
+    pub fn attach(&mut self) -> Result<(), Error> {
+        for &(name, at) in &self.plan {
+            let program = object::program(&self.object, name)?;
+            let link = match (at, &self.cgroup) {
+                (At::Section, _) => program.attach(),
+                (At::Cgroup, Some(cgroup)) => program.attach_cgroup(cgroup.as_raw_fd()),
+                (At::Cgroup, None) | (At::Passes, _) => continue,
+            };
+            self.links.push(link.map_err(Error::bpf(name))?);
+        }
+        Ok(())
+    }
+
+    /// Detaches all of them; what the maps hold stays to be read.
+    pub fn detach(&mut self) {
+        self.links.clear();
+    }
+
+    /// Whether they are attached.
+    pub fn attached(&self) -> bool {
+        !self.links.is_empty()
+    }
+
+    /// The iterators among them.
+    pub fn iterators(&self) -> Result<Vec<Link>, Error> {
+        let names = self.plan.iter().filter(|(_, at)| *at == At::Passes);
+        names.map(|&(name, _)| object::program(&self.object, name)?.attach().map_err(Error::bpf(name))).collect()
+    }
+
+    /// Whether a program of this name is among them.
+    pub fn has(&self, name: &str) -> bool {
+        self.plan.iter().any(|(each, _)| *each == name)
+    }
+
+    /// The kernel's numbers of those that are attached to tracepoints and functions.
+    pub fn numbers(&self) -> Result<Vec<u32>, Error> {
+        let names = self.plan.iter().filter(|(_, at)| *at == At::Section);
+        names.map(|&(name, _)| object::program_id(&self.object, name)).collect()
+    }
+
+    /// The object that holds their maps.
+    pub fn object(&self) -> &Object {
+        &self.object
+    }
+}
+
+/// Why programs did not load.
+#[derive(Debug)]
+pub(crate) enum LoadError {
+    /// The kernel does not take them: there may be others that do the same.
+    Refused(Refusal),
+    /// Something else went wrong.
+    Failed(Error),
+}
+
+impl From<Refusal> for LoadError {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl From<Error> for LoadError {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl LoadError {
+    /// As the error of the probe with this name.
+    pub fn of(self, what: &'static str) -> Error {
+        match self {
+            Self::Refused(why) => Error::Refused { what, why },
+            Self::Failed(error) => error,
         }
     }
-    Err(Error::Backend { backend: Backend::Tracepoints, reason: reasons.join("; ") })
 }
 
-/// The reason alone, without the sentence that names the backend.
-pub(crate) fn reason(error: Error) -> String {
-    match error {
-        Error::Backend { reason, .. } => reason,
-        other => other.to_string(),
-    }
-}
-
-fn try_sizes(config: &Config) -> Sizes {
-    Sizes { rows: config.max_connections, slots: config.slots_per_connection, ring: config.ring_bytes }
-}
-
-/// Whether the programs of the BPF timestamping backend load here.
-pub(crate) fn try_timestamping(config: &Config) -> Result<(), String> {
-    let sizes = try_sizes(config);
-    let (_, raw) = raw_config(config, sizes).map_err(|error| error.to_string())?;
-    load_timestamping(&raw, sizes).map(drop).map_err(reason)
-}
-
-/// Whether the programs of the tracepoints backend load here.
-pub(crate) fn try_tracepoints(config: &Config) -> Result<(), String> {
-    let sizes = try_sizes(config);
-    let (_, raw) = raw_config(config, sizes).map_err(|error| error.to_string())?;
-    load_tracepoints(&raw, sizes).map(drop).map_err(reason)
-}
-
-/// Whether the receiving side's programs load here; gives why there is no `ready` stage, where there is none.
-pub(crate) fn try_receive(config: &Config) -> Result<Option<String>, String> {
-    let sizes = try_sizes(config);
-    let (_, raw) = raw_config(config, sizes).map_err(|error| error.to_string())?;
-    receive::try_load(&raw, sizes)
-}
-
-/// Whether the programs for packets or datagrams load here; gives what they do without.
-pub(crate) fn try_packets(config: &Config, wanted: Wanted) -> Result<Vec<String>, String> {
-    let sizes = try_sizes(config);
-    let (_, raw) = raw_config(config, sizes).map_err(|error| error.to_string())?;
-    packets::try_load(&raw, sizes, wanted)
-}
-
-/// The target's cgroup, and what the programs are told.
-pub(crate) fn raw_config(config: &Config, sizes: Sizes) -> Result<(File, RawConfig), Error> {
-    let (cgroup, mut raw) = aim(&config.target)?;
-    let windows = matches!(config.sampling, Sampling::Windows(_))
-        || (config.sampling == Sampling::Every && config.max_rate.is_some());
-    raw.flags |= if windows { CONFIG_WINDOWS } else { 0 };
-    raw.slots = sizes.slots;
-    raw.draw_below = match config.sampling {
-        Sampling::Draws(ratio) if ratio.0.get() > 1 => u32::MAX / ratio.0.get(),
-        _ => 0,
-    };
-    raw.max_rate = config.max_rate.map_or(0, std::num::NonZeroU32::get);
-    Ok((cgroup, raw))
+/// Runs an iterator over the sockets of the caller's network namespace; gives what it wrote.
+pub(crate) fn iterate(iterator: &Link) -> Result<Vec<u8>, Error> {
+    let mut written = Vec::new();
+    let mut iter = Iter::new(iterator).map_err(Error::bpf("cannot iterate over the sockets"))?;
+    iter.read_to_end(&mut written).map_err(Error::system("cannot iterate over the sockets"))?;
+    Ok(written)
 }

@@ -143,8 +143,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         lost: tracer.lost(),
         lasted: machine::monotonic().since(begun).unwrap_or(Nanos::ZERO),
         no_nic: no_nic.clone(),
-        receiving: tracer.receiving().map(machine::remarks).unwrap_or_default(),
-        packets: tracer.packets().map(machine::packet_remarks).unwrap_or_default(),
+        receiving: machine::remarks(tracer),
+        packets: machine::packet_remarks(tracer),
     };
     let mut ended = None;
     let mut watch = Watch::new(&request);
@@ -261,7 +261,7 @@ impl Watch {
 
 fn start(request: &Request) -> anyhow::Result<Tracer> {
     Tracer::start(&request.config).map_err(|error| match error {
-        Error::NeedsRoot | Error::NoSuchProcess { .. } | Error::Cgroup { .. } | Error::OutOfRange { .. } => {
+        Error::NeedsRoot { .. } | Error::NoSuchProcess { .. } | Error::Cgroup { .. } | Error::OutOfRange { .. } => {
             BadInput(error.to_string()).into()
         }
         other => other.into(),

@@ -133,7 +133,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     };
     stop::listen();
     let mut watcher = Watcher::start(&target, moment).map_err(|error| match error {
-        Error::NeedsRoot | Error::NoSuchProcess { .. } | Error::Cgroup { .. } => {
+        Error::NeedsRoot { .. } | Error::NoSuchProcess { .. } | Error::Cgroup { .. } => {
             anyhow::Error::from(BadInput(error.to_string()))
         }
         other => other.into(),

@@ -5,7 +5,8 @@ use libbpf_rs::btf::{Btf, BtfType};
 use record::{Nanos, WaitReason};
 
 use super::*;
-use crate::{Record, decode, object};
+use crate::sends::backend::TIMESTAMPING;
+use crate::sends::decode::{Record, decode};
 
 /// The place of a field, as `state.cwnd`, in a structure of the object: its first byte.
 fn place(btf: &Btf<'_>, structure: &str, field: &str) -> usize {
@@ -25,7 +26,7 @@ fn place(btf: &Btf<'_>, structure: &str, field: &str) -> usize {
 
 #[test]
 fn a_send_is_read_from_where_the_kernel_part_writes_it() {
-    let btf = Btf::from_raw("timestamping", object::TIMESTAMPING).unwrap().unwrap();
+    let btf = Btf::from_raw("timestamping", TIMESTAMPING).unwrap().unwrap();
     let mut bytes = [0u8; size_of::<RawSend>()];
     let mut put = |field: &str, value: &[u8]| {
         let at = place(&btf, "send_record", field);

@@ -255,25 +255,6 @@ int BPF_PROG(packet_driven, struct sk_buff *skb, int outcome)
 	return 0;
 }
 
-/* The kernel's own word on retransmissions, beside the marks of the packets. */
-SEC("tp_btf/tcp_retransmit_skb")
-int BPF_PROG(packet_again, struct sock *sk, struct sk_buff *skb)
-{
-	if (full_socket(sk->__sk_common.skc_state) && bpf_sk_storage_get(&streams, sk, NULL, 0))
-		COUNT_BY(retransmitted_segments, segments_of(skb));
-	return 0;
-}
-
-SEC("tp_btf/tcp_retransmit_synack")
-int BPF_PROG(answer_again, struct sock *listener)
-{
-	__u64 key = (__u64)listener;
-
-	if (bpf_map_lookup_elem(&listeners, &key))
-		COUNT(retransmitted_segments);
-	return 0;
-}
-
 /* Everything before `ack` has come to the peer. */
 static __always_inline void acked(struct sock *sk, __u32 ack)
 {

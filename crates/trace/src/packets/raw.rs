@@ -8,7 +8,7 @@ use record::{
 };
 
 use super::reasons::Reasons;
-use crate::decode::{DecodeError, address, raw};
+use crate::decode::{DecodeError, address, kind, raw};
 use crate::layout::{
     MARK_DROPPED, MARK_RECEIVED, MARK_RETRANSMISSION, NO_NUMBER, RECORD_ACK, RECORD_ARRIVAL, RECORD_DATAGRAM,
     RECORD_GONE, RECORD_PACKET, RECORD_READ, RawNote, RawPacket,
@@ -41,16 +41,10 @@ pub(super) enum Part {
     Gone(ConnectionId),
 }
 
-/// Whether a record is one of this probe's.
-pub(crate) fn is_part(bytes: &[u8]) -> bool {
-    bytes.first_chunk().is_some_and(|kind| (RECORD_PACKET..=RECORD_GONE).contains(&u32::from_ne_bytes(*kind)))
-}
-
 /// Reads one record.
 pub(super) fn part(bytes: &[u8], reasons: &mut Reasons) -> Result<Part, DecodeError> {
-    let kind = bytes.first_chunk().ok_or(DecodeError::Truncated { have: bytes.len(), need: 4 })?;
     let number = |number: u32| (number != NO_NUMBER).then_some(number);
-    Ok(match u32::from_ne_bytes(*kind) {
+    Ok(match kind(bytes)? {
         RECORD_PACKET => {
             let it: RawPacket = raw(bytes)?;
             Part::Packet { number: number(it.number), packet: packet(&it, reasons) }
@@ -178,7 +172,6 @@ mod tests {
         assert_eq!(part(&bytes[..127], &mut reasons), Err(DecodeError::Truncated { have: 127, need: 128 }));
         assert_eq!(part(&bytes[..2], &mut reasons), Err(DecodeError::Truncated { have: 2, need: 4 }));
         assert_eq!(part(&[22, 0, 0, 0], &mut reasons), Err(DecodeError::Unsupported(22)));
-        assert!(is_part(bytes) && !is_part(&[2, 0, 0, 0]) && !is_part(&[16]));
     }
 
     proptest! {

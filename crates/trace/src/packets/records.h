@@ -70,7 +70,6 @@ struct packet_lost {
 	__u64 reads;
 	__u64 repeated; /* packets queued again on the device below */
 	__u64 later_fragments; /* of datagrams; the first fragment has the record */
-	__u64 retransmitted_segments; /* by tcp_retransmit_skb */
 };
 SHARED(struct packet_lost);
 

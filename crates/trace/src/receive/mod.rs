@@ -12,125 +12,178 @@
 
 mod raw;
 
-use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::collections::VecDeque;
+use std::ops::RangeInclusive;
+use std::os::fd::OwnedFd;
 
-use libbpf_rs::{Link, MapCore as _, MapFlags, MapHandle, Object};
-use record::{Lost, Receive};
+use libbpf_rs::MapHandle;
+use record::{Event, Lost, Receive, ReceiveLeg};
 
-use crate::Error;
-use crate::layout::{Plain as _, RawArrival, RawConfig, RawReceiveConfig, RawReceiveLost, RawReceiveRow};
-use crate::object::{self, Sizes};
-pub(crate) use raw::receive;
+use crate::capabilities::Tried;
+use crate::decode::DecodeError;
+use crate::layout::{Plain as _, RECORD_RECEIVE, RawArrival, RawReceiveConfig, RawReceiveLost, RawReceiveRow};
+use crate::object::{self, compiled};
+use crate::probe::{Ground, Loaded, Missing, Observation, Probe};
+use crate::programs::{At, LoadError, Planned, Programs};
+use crate::refusal::Refusal;
+use crate::{Config, Error, stamps};
+
+/// The name of this probe.
+pub const NAME: &str = "receive";
+/// The stage `ready`, as [`Missing::what`] names it.
+pub const READY_STAGE: &str = "ready";
+/// The stage `driver_rx`, likewise.
+pub const DRIVER_RX_STAGE: &str = "driver_rx";
 
 /// Programs that have to load.
-const NEEDED: [&str; 4] = ["segment_taken", "copied", "destroyed", "pick_up"];
+const NEEDED: [Planned; 4] =
+    [("segment_taken", At::Section), ("copied", At::Section), ("destroyed", At::Section), ("pick_up", At::Passes)];
 /// The one that gives `ready`.
-const READY: &str = "made_ready";
+const READY: Planned = ("made_ready", At::Section);
 /// Maps that belong to the sending side.
 const SHARED: [&str; 4] = ["sockets", "rows", "records", "controls"];
 /// Maps that only this probe has.
 const OWN: [&str; 5] = ["receive_rows", "free_receive_rows", "arrivals", "receivers", "receive_losses"];
+/// Tracepoints of the needed programs, and the versions of Linux that brought them.
+const TRACEPOINTS: [(&str, &str); 3] =
+    [("tcp_rcv_space_adjust", "4.18"), ("tcp_probe", "4.16"), ("tcp_destroy_sock", "4.16")];
+
+/// The probe of received bytes.
+pub(crate) struct Receives;
+
+impl Probe for Receives {
+    fn what(&self) -> &'static str {
+        "received bytes"
+    }
+
+    fn wanted(&self, config: &Config) -> bool {
+        config.receive
+    }
+
+    fn capabilities(&self, ground: Result<&Ground<'_>, &Error>) -> Vec<Tried> {
+        let loaded = ground.map_err(ToString::to_string).and_then(|ground| {
+            load(ground, 16).map(|(_, no_ready)| no_ready).map_err(|error| error.of(self.what()).reason())
+        });
+        vec![
+            Tried {
+                name: "receive_stages",
+                purpose: "driver_rx, tcp_rx and read of received bytes (--receive): tracepoints that run for every TCP socket of the \
+                          machine and return at once where it is not traced, and receive stamps for every packet of the machine, \
+                          a reading of the clock each",
+                instead: "nothing: --receive and --requests need it",
+                outcome: loaded.clone().map(drop),
+            },
+            Tried {
+                name: "receive_ready",
+                purpose: "when a socket became readable (Linux 6.3): a tracepoint that runs for every socket of the machine",
+                instead: "the legs socket and wakeup are one, from tcp_rx to read",
+                outcome: loaded.and_then(|no_ready| no_ready.map_or(Ok(()), |refusal| Err(refusal.to_string()))),
+            },
+        ]
+    }
+
+    fn load(&self, ground: &Ground<'_>) -> Result<Box<dyn Loaded>, LoadError> {
+        let slots = ground.config.arrivals_per_connection;
+        let slots = crate::config::within("the number of arrivals of a connection", slots, 1, 65_536)?;
+        let slots = slots.next_power_of_two().max(16);
+        let (programs, no_ready) = load(ground, slots)?;
+        let object = programs.object();
+        let missing = no_ready.map(|why| Missing { what: READY_STAGE, reason: why.to_string() });
+        Ok(Box::new(Receiving {
+            numbers: programs.numbers()?,
+            rows: object::map(object, "receive_rows")?,
+            free: object::free_list(object, "free_receive_rows", ground.sizes.rows)?,
+            arrivals: object::map(object, "arrivals")?,
+            losses: object::map(object, "receive_losses")?,
+            connections: ground.sizes.rows,
+            slots,
+            unfinished: 0,
+            disorder: 0,
+            missing: missing.into_iter().collect(),
+            stamps: None,
+            programs,
+        }))
+    }
+}
 
 /// The probe while it is at work.
-#[derive(Debug)]
-pub struct Receiving {
-    links: Vec<Link>,
-    programs: Vec<u32>,
+struct Receiving {
+    programs: Programs,
+    numbers: Vec<u32>,
     rows: MapHandle,
     free: MapHandle,
     arrivals: MapHandle,
     losses: MapHandle,
-    sizes: Sizes,
+    connections: u32,
     slots: u32,
     unfinished: u64,
-    no_ready: Option<String>,
-    no_driver_rx: Option<String>,
+    disorder: u64,
+    missing: Vec<Missing>,
     stamps: Option<OwnedFd>,
-    object: Object,
 }
 
 impl Receiving {
-    /// Attaches the probe beside the sending side's programs, and gives the iterator that picks up found connections.
-    pub(crate) fn start(sends: &Object, raw: &RawConfig, sizes: Sizes, slots: u32) -> Result<(Self, Link), Error> {
-        if !(1..=65_536).contains(&slots) {
-            return Err(Error::OutOfRange {
-                what: "the number of arrivals of a connection",
-                value: slots,
-                least: 1,
-                most: 65_536,
-            });
-        }
-        let slots = slots.next_power_of_two().max(16);
-        let (object, no_ready) = load(Some(sends), raw, sizes, slots)?;
-        object::free_list(&object, "free_receive_rows", sizes.rows)?;
-        let (stamps, no_driver_rx) = match receive_stamps() {
-            Ok(socket) => (Some(socket), None),
-            Err(error) => (None, Some(format!("the kernel takes no receive stamps: {error}"))),
-        };
-        let mut programs = Vec::new();
-        for program in on_tracepoints(no_ready.is_none()) {
-            programs.push(object::program_id(&object, program)?);
-        }
-        let pick_up = object::attach(&object, "pick_up")?;
-        let mut receiving = Self {
-            links: Vec::new(),
-            programs,
-            rows: object::map(&object, "receive_rows")?,
-            free: object::map(&object, "free_receive_rows")?,
-            arrivals: object::map(&object, "arrivals")?,
-            losses: object::map(&object, "receive_losses")?,
-            sizes,
-            slots,
-            unfinished: 0,
-            no_ready,
-            no_driver_rx,
-            stamps,
-            object,
-        };
-        receiving.attach()?;
-        Ok((receiving, pick_up))
+    /// Runs that the kernel left out: it lets a program not begin on a processor where it has begun already, be it interrupted or
+    /// preempted. What came then shows as untold when it is read.
+    fn left_out(&self) -> u64 {
+        let all = libbpf_rs::query::ProgInfoIter::default();
+        all.filter(|program| self.numbers.contains(&program.id)).map(|program| program.recursion_misses).sum()
     }
 
-    /// Attaches again after [`Receiving::stop`] and [`Receiving::unread`].
-    pub(crate) fn resume(&mut self) -> Result<(), Error> {
-        if self.no_driver_rx.is_none() {
-            self.stamps = Some(receive_stamps().map_err(Error::system("cannot have received packets stamped"))?);
-        }
-        self.attach()
+    fn give(&mut self, receive: Receive, out: &mut VecDeque<Event>) {
+        self.disorder += ReceiveLeg::PARTS.into_iter().filter(|&leg| receive.leg(leg).is_err()).count() as u64;
+        out.push_back(Event::Receive(receive));
+    }
+}
+
+impl Loaded for Receiving {
+    fn programs(&mut self) -> &mut Programs {
+        &mut self.programs
     }
 
     fn attach(&mut self) -> Result<(), Error> {
-        for program in on_tracepoints(self.no_ready.is_none()) {
-            self.links.push(object::attach(&self.object, program)?);
+        self.missing.retain(|missing| missing.what != DRIVER_RX_STAGE);
+        match stamps::receive_stamps() {
+            Ok(socket) => self.stamps = Some(socket),
+            Err(error) => self.missing.push(Missing {
+                what: DRIVER_RX_STAGE,
+                reason: format!("the kernel takes no receive stamps: {error}"),
+            }),
+        }
+        self.programs.attach()
+    }
+
+    fn detach(&mut self) {
+        self.programs.detach();
+        self.stamps = None;
+    }
+
+    fn kinds(&self) -> RangeInclusive<u32> {
+        RECORD_RECEIVE..=RECORD_RECEIVE
+    }
+
+    fn take(&mut self, record: &[u8], out: &mut VecDeque<Event>) -> Result<(), DecodeError> {
+        let receive = raw::receive(&crate::decode::raw(record)?);
+        self.give(receive, out);
+        Ok(())
+    }
+
+    /// What lies in the sockets unread.
+    fn give_up(&mut self, out: &mut VecDeque<Event>) -> Result<(), Error> {
+        let rows = object::rows_in_use(&self.rows, self.connections, |row: &RawReceiveRow| row.cookie != 0);
+        for (number, row) in rows {
+            object::free_row::<RawReceiveRow>(&self.rows, &self.free, number)?;
+            for arrival in object::ring_entries::<RawArrival>(&self.arrivals, number, self.slots, row.head, row.tail) {
+                self.unfinished += 1;
+                self.give(raw::unread(row.cookie, arrival), out);
+            }
         }
         Ok(())
     }
 
-    /// Why there is no `ready` stage; `None` where there is.
-    pub fn no_ready(&self) -> Option<&str> {
-        self.no_ready.as_deref()
-    }
-
-    /// Why there is no `driver_rx` stage; `None` where there is.
-    pub fn no_driver_rx(&self) -> Option<&str> {
-        self.no_driver_rx.as_deref()
-    }
-
-    /// Detaches everything; what was gathered stays to be read.
-    pub(crate) fn stop(&mut self) {
-        self.links.clear();
-        self.stamps = None;
-    }
-
-    /// Kernel memory of its maps, bytes.
-    pub(crate) fn memory(&self) -> u64 {
-        let rows = u64::from(self.sizes.rows);
-        rows * (size_of::<RawReceiveRow>() as u64 + 4) + rows * u64::from(self.slots) * size_of::<RawArrival>() as u64
-    }
-
-    /// The counters of this probe; all others are zero.
-    pub(crate) fn lost(&self) -> Lost {
-        let Some(raw) = object::sum_per_cpu::<RawReceiveLost>(&self.losses) else { return Lost::default() };
+    fn lost(&self) -> Lost {
+        let counted = Lost { receive_unfinished: self.unfinished, receive_disorder: self.disorder, ..Lost::default() };
+        let Some(raw) = object::sum_per_cpu::<RawReceiveLost>(&self.losses) else { return counted };
         Lost {
             receive_ring_buffer: raw.ring_buffer,
             receive_slots_full: raw.slots_full,
@@ -140,146 +193,55 @@ impl Receiving {
             receive_unseen_bytes: raw.unseen_bytes,
             receive_untold_bytes: raw.untold_bytes,
             receive_never_read: raw.never_read,
-            receive_unfinished: self.unfinished,
             receive_out_of_order: raw.out_of_order,
             receive_duplicate: raw.duplicate,
             receive_no_driver_rx: raw.no_driver_rx,
             receive_no_tcp_rx: raw.no_tcp_rx,
             receive_no_ready: raw.no_ready,
-            ..Lost::default()
+            ..counted
         }
     }
 
-    /// Runs that the kernel left out: it lets a program not begin on a processor where it has begun already, be it interrupted or
-    /// preempted. What came then shows as untold when it is read.
-    fn left_out(&self) -> u64 {
-        let all = libbpf_rs::query::ProgInfoIter::default();
-        all.filter(|program| self.programs.contains(&program.id)).map(|program| program.recursion_misses).sum()
+    fn memory(&self) -> u64 {
+        let rows = u64::from(self.connections);
+        rows * (size_of::<RawReceiveRow>() as u64 + 4) + rows * u64::from(self.slots) * size_of::<RawArrival>() as u64
     }
 
-    /// What lies in the sockets unread; to be asked after [`Receiving::stop`]. Takes all rows back.
-    pub(crate) fn unread(&mut self) -> Result<Vec<Receive>, Error> {
-        let mut list = Vec::new();
-        let nothing = [0; size_of::<RawReceiveRow>()];
-        for number in 0..self.sizes.rows {
-            let row = self.rows.lookup(&number.to_ne_bytes(), MapFlags::ANY).ok().flatten();
-            let Some(row) = row.as_deref().and_then(RawReceiveRow::from_bytes).filter(|row| row.cookie != 0) else {
-                continue;
-            };
-            self.rows
-                .update(&number.to_ne_bytes(), &nothing, MapFlags::ANY)
-                .and_then(|()| self.free.update(&[], &number.to_ne_bytes(), MapFlags::ANY))
-                .map_err(Error::bpf("cannot take a row of received bytes back"))?;
-            let mut at = row.head;
-            while at != row.tail {
-                let index = number * self.slots + (at & (self.slots - 1));
-                at = at.wrapping_add(1);
-                let arrival = self.arrivals.lookup(&index.to_ne_bytes(), MapFlags::ANY).ok().flatten();
-                if let Some(arrival) = arrival.as_deref().and_then(RawArrival::from_bytes) {
-                    list.push(raw::unread(row.cookie, arrival));
-                }
-            }
-        }
-        self.unfinished += list.len() as u64;
-        Ok(list)
+    fn observation(&self) -> Observation {
+        let tracepoints = "the tracepoints of the TCP receive path run for every TCP socket of this machine, and sk_data_ready for every \
+                           socket; they return at the first look where the socket is not traced";
+        let stamps =
+            "the kernel stamps every packet that this machine receives, a reading of the clock each (driver_rx)";
+        let host_wide = [Some(tracepoints), self.stamps.is_some().then_some(stamps)];
+        Observation { probe: NAME, missing: self.missing.clone(), host_wide: host_wide.into_iter().flatten().collect() }
     }
-}
-
-/// The programs to be attached to tracepoints.
-fn on_tracepoints(with_ready: bool) -> impl Iterator<Item = &'static str> {
-    NEEDED.into_iter().filter(|&program| program != "pick_up").chain(with_ready.then_some(READY))
 }
 
 /// Loads the object; where the kernel has no tracepoint for `ready`, without that and with the reason.
-fn load(sends: Option<&Object>, raw: &RawConfig, sizes: Sizes, slots: u32) -> Result<(Object, Option<String>), Error> {
-    let mut no_ready = None;
-    loop {
-        let with_ready = no_ready.is_none();
-        let mut object = object::open(object::RECEIVE, "wirelapse_rx", raw, sizes)?;
-        let set = RawReceiveConfig { tai_offset: tai_offset(), slots, pad: 0 };
-        for mut map in object.maps_mut() {
-            let name = map.name().to_string_lossy().into_owned();
-            let done = match name.as_str() {
-                ".rodata.receive" => map.set_initial_value(set.as_bytes()),
-                "receive_rows" | "free_receive_rows" => map.set_max_entries(sizes.rows),
-                "arrivals" => map.set_max_entries(sizes.rows * slots),
-                name if SHARED.contains(&name) => match sends {
-                    Some(sends) => {
-                        let shared = SHARED.into_iter().find(|&s| s == name).unwrap_or("sockets");
-                        let handle = object::map(sends, shared)?;
-                        map.reuse_fd(handle.as_fd())
-                    }
-                    None => Ok(()),
-                },
-                name if name.starts_with(".rodata") || OWN.contains(&name) => Ok(()),
-                _ => map.set_autocreate(false),
-            };
-            done.map_err(Error::bpf("cannot set up a map of the receiving side"))?;
-        }
-        for mut program in object.progs_mut() {
-            let name = program.name().to_string_lossy().into_owned();
-            let wanted = NEEDED.contains(&name.as_str()) || with_ready && name == READY;
-            program.set_autoload(wanted);
-        }
-        match object::load(object) {
-            Ok(object) => return Ok((object, no_ready)),
-            // Once without it; whatever else is missing shows then.
-            Err(reason) if with_ready => no_ready = Some(missing(&reason)),
-            Err(reason) => return Err(Error::Receive { reason: missing(&reason) }),
-        }
+fn load(ground: &Ground<'_>, slots: u32) -> Result<(Programs, Option<Refusal>), LoadError> {
+    match load_with(ground, slots, Some(READY)) {
+        Err(LoadError::Refused(why)) => match load_with(ground, slots, None) {
+            Ok(programs) => Ok((programs, Some(why.or_missing(&[("sk_data_ready", "6.3")])))),
+            // It was not that one alone.
+            Err(LoadError::Refused(why)) => Err(LoadError::Refused(why.or_missing(&TRACEPOINTS))),
+            Err(failed) => Err(failed),
+        },
+        done => done.map(|programs| (programs, None)),
     }
 }
 
-/// The kernel's words, with what they mean where a tracepoint is not there.
-fn missing(reason: &str) -> String {
-    const SINCE: [(&str, &str); 4] = [
-        ("sk_data_ready", "the kernel has no tracepoint sk_data_ready (Linux 6.3 brought it)"),
-        ("tcp_rcv_space_adjust", "the kernel has no tracepoint tcp_rcv_space_adjust (Linux 4.18 brought it)"),
-        ("tcp_probe", "the kernel has no tracepoint tcp_probe (Linux 4.16 brought it)"),
-        ("tcp_destroy_sock", "the kernel has no tracepoint tcp_destroy_sock (Linux 4.16 brought it)"),
-    ];
-    let lacks = SINCE.iter().find(|(name, _)| reason.contains("failed to find kernel BTF") && reason.contains(name));
-    lacks.map_or_else(|| reason.to_owned(), |(_, words)| (*words).to_owned())
-}
-
-/// Whether the probe loads here, and why there is no `ready` stage where that is so.
-pub(crate) fn try_load(raw: &RawConfig, sizes: Sizes) -> Result<Option<String>, String> {
-    load(None, raw, sizes, 16).map(|(_, no_ready)| no_ready).map_err(|error| error.to_string())
-}
-
-fn clock(clock: libc::clockid_t) -> i128 {
-    let mut at = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: clock_gettime writes one timespec; every kernel has the clocks that are asked for here.
-    unsafe { libc::clock_gettime(clock, &raw mut at) };
-    i128::from(at.tv_sec) * 1_000_000_000 + i128::from(at.tv_nsec)
-}
-
-/// TAI − REALTIME: whole seconds, so the time between the two readings rounds away.
-pub(crate) fn tai_offset() -> i64 {
-    let apart = clock(libc::CLOCK_TAI) - clock(libc::CLOCK_REALTIME);
-    let seconds = (apart + 500_000_000).div_euclid(1_000_000_000);
-    i64::try_from(seconds * 1_000_000_000).unwrap_or(0)
-}
-
-/// A socket that has the kernel stamp the packets it receives, for as long as it is open.
-pub(crate) fn receive_stamps() -> Result<OwnedFd, std::io::Error> {
-    // SAFETY: socket() takes three numbers and gives a new descriptor or -1.
-    let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
-    if fd < 0 {
-        return Err(std::io::Error::last_os_error());
+fn load_with(ground: &Ground<'_>, slots: u32, ready: Option<Planned>) -> Result<Programs, LoadError> {
+    let mut object = object::open_aimed(compiled!("receive"), "wirelapse_rx", &ground.raw, ground.sizes)?;
+    let set = RawReceiveConfig { tai_offset: stamps::tai_offset(), slots, pad: 0 };
+    object::set_maps(&mut object, |name, map| match name {
+        ".rodata.receive" => map.set_initial_value(set.as_bytes()),
+        "receive_rows" | "free_receive_rows" => map.set_max_entries(ground.sizes.rows),
+        "arrivals" => map.set_max_entries(ground.sizes.rows * slots),
+        name if name.starts_with(".rodata") || OWN.contains(&name) || SHARED.contains(&name) => Ok(()),
+        _ => map.set_autocreate(false),
+    })?;
+    if let Some(sends) = ground.sends {
+        object::share(&mut object, sends, &SHARED)?;
     }
-    // SAFETY: the descriptor was just made and nobody else has it.
-    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-    let flags = libc::SOF_TIMESTAMPING_RX_SOFTWARE;
-    // SAFETY: the option is an int, and its size is given.
-    let done = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_TIMESTAMPING,
-            (&raw const flags).cast(),
-            size_of_val(&flags) as libc::socklen_t,
-        )
-    };
-    if done == 0 { Ok(socket) } else { Err(std::io::Error::last_os_error()) }
+    Programs::load(object, NEEDED.into_iter().chain(ready).collect(), None)
 }

@@ -35,7 +35,7 @@ pub(crate) fn unread(cookie: u64, arrival: RawArrival) -> Receive {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Record, decode};
+    use crate::decode::{DecodeError, raw};
     use record::{Nanos, ReceiveLeg};
 
     fn a_receive() -> RawReceive {
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn a_receive_keeps_its_figures() {
-        let Record::Receive(r) = decode(a_receive().as_bytes(), Nanos(1)).unwrap() else { panic!("not a receive") };
+        let r = receive(&raw(a_receive().as_bytes()).unwrap());
         assert_eq!((r.bytes, r.last_seq(), r.connection), (10, SeqNumber(8), ConnectionId(7)));
         assert_eq!(r.leg(ReceiveLeg::Softirq), Ok(None));
         assert_eq!(r.leg(ReceiveLeg::Socket), Ok(Some(Nanos(30))));
@@ -61,8 +61,7 @@ mod tests {
 
     #[test]
     fn a_cut_receive_is_truncated() {
-        let raw = a_receive();
-        let cut = decode(&raw.as_bytes()[..87], Nanos(1));
-        assert_eq!(cut, Err(crate::DecodeError::Truncated { have: 87, need: 88 }));
+        let cut = raw::<RawReceive>(&a_receive().as_bytes()[..87]);
+        assert_eq!(cut, Err(DecodeError::Truncated { have: 87, need: 88 }));
     }
 }

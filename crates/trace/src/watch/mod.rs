@@ -9,28 +9,31 @@ mod sample;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use libbpf_rs::{Link, MapCore as _, MapFlags, MapHandle, Object, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{MapCore as _, MapFlags, MapHandle, RingBuffer, RingBufferBuilder};
 
 use record::{Moment, Reading};
 
 use crate::aim::{Processes, aim, set_addresses};
 use crate::layout::{CONFIG_AT_CLOSE, CONFIG_AT_CONNECT, Pass, RawControl};
-use crate::object::{self, Sizes};
+use crate::object::{self, Sizes, compiled};
 use crate::passes::Passes;
-use crate::{Error, Target, clock};
+use crate::programs::{At, Planned, Programs};
+use crate::{Error, Target, clock, privilege, refusal};
 
-const WATCH: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/watch.bpf.o"));
+/// The iterator of the looks.
+const LOOK: &str = "look";
+
+const PROGRAMS: [Planned; 4] =
+    [("forked", At::Section), ("exited", At::Section), ("state_set", At::Section), (LOOK, At::Passes)];
 
 /// Watches the connections of a target. What it holds in the kernel goes with it, whatever way it ends.
 pub struct Watcher {
-    // Links go first: nothing runs any more when the maps go.
-    _links: Vec<Link>,
+    _programs: Programs,
     passes: Passes,
     ring: RingBuffer<'static>,
     readings: Arc<Mutex<Vec<Reading>>>,
     lost: MapHandle,
     every: bool,
-    _object: Object,
 }
 
 impl Watcher {
@@ -40,10 +43,8 @@ impl Watcher {
     /// [`Error::NoSuchProcess`] and [`Error::Cgroup`] where the target is wrong, [`Error::NeedsRoot`] without privileges, and
     /// [`Error::Refused`] where this kernel does not run the programs.
     pub fn start(target: &Target, moment: Moment) -> Result<Self, Error> {
-        // SAFETY: geteuid takes nothing and cannot fail.
-        if unsafe { libc::geteuid() } != 0 {
-            return Err(Error::NeedsRoot);
-        }
+        privilege::check()?;
+        refusal::quiet();
         // Its cgroup need not stay open: the programs know it by its number.
         let (_, mut raw) = aim(target)?;
         raw.flags |= match moment {
@@ -51,18 +52,18 @@ impl Watcher {
             Moment::Connect => CONFIG_AT_CONNECT,
             Moment::Close => CONFIG_AT_CLOSE,
         };
-        object::quiet();
         // It has no arena.
         let sizes = Sizes { rows: 0, slots: 0, ring: 1 << 20 };
-        let open = object::open(WATCH, "wirelapse", &raw, sizes)?;
-        let object = object::load(open).map_err(|reason| Error::Refused { what: "watch", reason })?;
-        set_addresses(&object, target)?;
+        let object = object::open_aimed(compiled!("watch"), "wirelapse", &raw, sizes)?;
+        let mut programs = Programs::load(object, PROGRAMS.to_vec(), None).map_err(|error| error.of("watch"))?;
+        let object = programs.object();
+        set_addresses(object, target)?;
 
         let tick = clock::tick();
         let readings = Arc::new(Mutex::new(Vec::new()));
         let inbox = Arc::clone(&readings);
         let mut builder = RingBufferBuilder::new();
-        let records = object::map(&object, "records")?;
+        let records = object::map(object, "records")?;
         builder
             .add(&records, move |bytes: &[u8]| {
                 inbox.lock().unwrap_or_else(PoisonError::into_inner).extend(sample::reading(bytes, tick));
@@ -72,24 +73,18 @@ impl Watcher {
         let ring = builder.build().map_err(Error::bpf("cannot read the ring buffer"))?;
 
         let control = RawControl { window: 0, pass: 0, shared: 0, by_process: 0, every: 1, foreign: 0, pad: 0 };
-        let mut passes = Passes::new(object::attach(&object, "look")?, object::map(&object, "controls")?, control, 0);
-        let mut links = Vec::new();
-        for program in ["forked", "exited", "state_set"] {
-            links.push(object::attach(&object, program)?);
-        }
+        let look = programs
+            .iterators()?
+            .pop()
+            .ok_or(Error::System { what: LOOK, source: std::io::ErrorKind::NotFound.into() })?;
+        let mut passes = Passes::new(look, object::map(object, "controls")?, control, 0);
+        let (processes, lost) = (Processes::new(object, target.by_process())?, object::map(object, "lost")?);
+        programs.attach()?;
         // After the programs are attached, so that no connection falls between.
-        Processes::new(&object, target.by_process())?.begin(&target.pids)?;
+        processes.begin(&target.pids)?;
         passes.find_networks()?;
         passes.pass(Pass::Follow)?;
-        Ok(Self {
-            _links: links,
-            passes,
-            ring,
-            readings,
-            lost: object::map(&object, "lost")?,
-            every: moment == Moment::Every,
-            _object: object,
-        })
+        Ok(Self { _programs: programs, passes, ring, readings, lost, every: moment == Moment::Every })
     }
 
     /// With [`Moment::Every`], looks at all connections of the target now; else hands on what has come, waiting for the

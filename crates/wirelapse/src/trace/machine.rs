@@ -1,19 +1,14 @@
 //! What has to be asked of the machine: its names, its clock, and what the terminal's environment says.
 
-use std::ffi::CStr;
-
 use record::{Instant, Monotonic};
 use store::Provenance;
-use trace::{Receiving, Tracer};
+use trace::{Observation, Tracer};
 
 use super::request::Request;
 
 /// `CLOCK_MONOTONIC`, the clock of the stages.
 pub fn monotonic() -> Instant<Monotonic> {
-    let mut at = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: clock_gettime writes one timespec, and every kernel has this clock.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut at) };
-    Instant::from_nanos(at.tv_sec.cast_unsigned() * 1_000_000_000 + at.tv_nsec.cast_unsigned())
+    timestamping::now()
 }
 
 pub fn provenance(request: &Request, tracer: &Tracer) -> Provenance {
@@ -30,8 +25,8 @@ pub fn provenance(request: &Request, tracer: &Tracer) -> Provenance {
         max_rate: request.config.max_rate.map(|rate| rate.get().into()),
         clock: tracer.clock().into(),
         start_ns: monotonic().as_nanos(),
-        receiving: tracer.receiving().map(receiving),
-        packets: tracer.packets().map(observing),
+        receiving: observed(tracer, trace::RECEIVES).map(|by| receiving(&by)),
+        packets: observed(tracer, trace::PACKETS).map(|by| observing(&by)),
         path: None,
     }
 }
@@ -48,48 +43,43 @@ pub fn no_nic() -> Option<String> {
     })
 }
 
+/// How a probe observes; `None` where it is not at work.
+fn observed(tracer: &Tracer, probe: &str) -> Option<Observation> {
+    tracer.observations().into_iter().find(|by| by.probe == probe)
+}
+
 /// How received bytes are observed, and what that does to programs outside the target.
-fn receiving(by: &Receiving) -> store::Receiving {
-    let tracepoints = "the tracepoints of the TCP receive path run for every TCP socket of this machine, and sk_data_ready for every \
-                       socket; they return at the first look where the socket is not traced";
-    let stamps = "the kernel stamps every packet that this machine receives, a reading of the clock each (driver_rx)";
-    let host_wide = [Some(tracepoints), by.no_driver_rx().is_none().then_some(stamps)];
+fn receiving(by: &Observation) -> store::Receiving {
+    let lacks = |stage| by.missing.iter().find(|missing| missing.what == stage).map(|missing| missing.reason.clone());
     store::Receiving {
-        no_driver_rx: by.no_driver_rx().map(str::to_owned),
-        no_ready: by.no_ready().map(str::to_owned),
-        host_wide: host_wide.into_iter().flatten().map(str::to_owned).collect(),
+        no_driver_rx: lacks(trace::DRIVER_RX),
+        no_ready: lacks(trace::READY),
+        host_wide: by.host_wide.iter().map(ToString::to_string).collect(),
     }
 }
 
-/// The same for people: a remark each.
-pub fn remarks(by: &Receiving) -> Vec<String> {
-    report::view::receiving_remarks(&receiving(by))
-}
-
-/// How packets and datagrams are observed, and what that does to programs outside the target.
-fn observing(by: &trace::Packets) -> store::Observing {
+/// How packets and datagrams are observed, likewise.
+fn observing(by: &Observation) -> store::Observing {
     store::Observing {
-        missing: by.missing().to_vec(),
-        host_wide: by.host_wide().into_iter().map(str::to_owned).collect(),
+        missing: by.missing.iter().map(ToString::to_string).collect(),
+        host_wide: by.host_wide.iter().map(ToString::to_string).collect(),
     }
 }
 
-/// The same for people: a remark each.
-pub fn packet_remarks(by: &trace::Packets) -> Vec<String> {
-    report::view::packet_remarks(&observing(by))
+/// How received bytes are observed, for people: a remark each.
+pub fn remarks(tracer: &Tracer) -> Vec<String> {
+    observed(tracer, trace::RECEIVES).map(|by| report::view::receiving_remarks(&receiving(&by))).unwrap_or_default()
+}
+
+/// How packets and datagrams are observed, likewise.
+pub fn packet_remarks(tracer: &Tracer) -> Vec<String> {
+    observed(tracer, trace::PACKETS).map(|by| report::view::packet_remarks(&observing(&by))).unwrap_or_default()
 }
 
 /// Kernel release and hardware name.
 fn names() -> (String, String) {
-    // SAFETY: utsname is plain character arrays; all zeros is a value of it.
-    let mut names: libc::utsname = unsafe { std::mem::zeroed() };
-    // SAFETY: uname writes one utsname.
-    if unsafe { libc::uname(&raw mut names) } != 0 {
-        return ("unknown".into(), "unknown".into());
-    }
-    // SAFETY: the kernel ends each of its names with a zero within the array.
-    let text = |name: &[libc::c_char]| unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned();
-    (text(&names.release), text(&names.machine))
+    let names = rustix::system::uname();
+    (names.release().to_string_lossy().into_owned(), names.machine().to_string_lossy().into_owned())
 }
 
 /// <https://no-color.org>, and terminals that say they have none.

@@ -1,0 +1,113 @@
+//! What a probe is, and the list of those that can be put beside the sends.
+//!
+//! A probe is a folder of this crate: its BPF programs, what they are for, how they are loaded, and how their records become events. The
+//! [`crate::Tracer`] knows the list alone: it loads what the configuration asks for, attaches and detaches it with the sends, hands each
+//! record to the probe that owns its kind, and adds up what is lost.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::ops::RangeInclusive;
+
+use libbpf_rs::{Link, Object};
+use record::{Event, Lost};
+
+use crate::capabilities::Tried;
+use crate::layout::RawConfig;
+use crate::object::Sizes;
+use crate::programs::{LoadError, Programs};
+use crate::{Config, DecodeError, Error, packets, receive};
+
+/// Every probe that can be put beside the sends. A further one is its folder and its entry here.
+pub(crate) static ALL: [&dyn Probe; 2] = [&receive::Receives, &packets::Packets];
+
+/// A probe before it is loaded.
+pub(crate) trait Probe: Sync {
+    /// What it follows, in a word or two: errors begin with it.
+    fn what(&self) -> &'static str;
+
+    /// Whether a trace with this configuration has it.
+    fn wanted(&self, config: &Config) -> bool;
+
+    /// What of it this kernel can do, found out by loading it. `ground` is an error where not even that can be tried.
+    fn capabilities(&self, ground: Result<&Ground<'_>, &Error>) -> Vec<Tried>;
+
+    /// Loads it; it is not attached.
+    fn load(&self, ground: &Ground<'_>) -> Result<Box<dyn Loaded>, LoadError>;
+}
+
+/// What a probe is loaded with.
+pub(crate) struct Ground<'a> {
+    pub config: &'a Config,
+    /// The same as the BPF programs have it.
+    pub raw: RawConfig,
+    pub sizes: Sizes,
+    /// The target's cgroup: the root of the hierarchy where none is named.
+    pub cgroup: &'a File,
+    /// The loaded object of the sends: its maps say which sockets are followed. `None` where a probe is only tried.
+    pub sends: Option<&'a Object>,
+}
+
+/// A probe that is loaded. [`Loaded::attach`] and [`Loaded::detach`] take turns; after the latter [`Loaded::give_up`] empties it.
+pub(crate) trait Loaded: Send {
+    /// Its programs.
+    fn programs(&mut self) -> &mut Programs;
+
+    /// Begins to observe.
+    fn attach(&mut self) -> Result<(), Error> {
+        self.programs().attach()
+    }
+
+    /// Observes no more; what was gathered stays to be read.
+    fn detach(&mut self) {
+        self.programs().detach();
+    }
+
+    /// Iterators over sockets that run, in this order, after each pass of the sends that picks up connections.
+    fn iterators(&mut self) -> Result<Vec<Link>, Error> {
+        self.programs().iterators()
+    }
+
+    /// The kinds of records that are its own.
+    fn kinds(&self) -> RangeInclusive<u32>;
+
+    /// Takes a record of one of its kinds; the events that it completes go to `out`.
+    fn take(&mut self, record: &[u8], out: &mut VecDeque<Event>) -> Result<(), DecodeError>;
+
+    /// Hands on what is unfinished, now that nothing more will come, and takes its rows back.
+    fn give_up(&mut self, out: &mut VecDeque<Event>) -> Result<(), Error>;
+
+    /// What it has lost up to now; the counters of others are zero.
+    fn lost(&self) -> Lost;
+
+    /// Bytes of kernel memory that its maps can take.
+    fn memory(&self) -> u64;
+
+    /// What it cannot see here, and what it does to programs outside the target.
+    fn observation(&self) -> Observation;
+}
+
+/// How a probe observes on this machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Observation {
+    /// The probe's name: [`crate::RECEIVES`] or [`crate::PACKETS`].
+    pub probe: &'static str,
+    /// What cannot be seen here; empty where everything can.
+    pub missing: Vec<Missing>,
+    /// What reaches beyond the target while the probe is at work, and what it costs there.
+    pub host_wide: Vec<&'static str>,
+}
+
+/// What a probe cannot see here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// What, as a stable word or two.
+    pub what: &'static str,
+    /// Why.
+    pub reason: String,
+}
+
+impl std::fmt::Display for Missing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.what, self.reason)
+    }
+}

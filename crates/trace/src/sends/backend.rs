@@ -1,0 +1,56 @@
+//! Loading the programs that follow sends: by the kernel's timestamp callbacks, or by tracepoints.
+
+use crate::object::{self, compiled};
+use crate::probe::Ground;
+use crate::programs::{At, LoadError, Planned, Programs};
+use crate::refusal::Refusal;
+use crate::{Backend, Error};
+
+/// The object of the BPF timestamping backend.
+pub(crate) const TIMESTAMPING: &[u8] = compiled!("timestamping");
+
+/// The object of the tracepoints backend.
+const TRACEPOINTS: &[u8] = compiled!("tracepoints");
+
+/// What both have: programs that follow processes, and the iterator over sockets.
+const BOTH: [Planned; 3] = [("forked", At::Section), ("exited", At::Section), (super::PASS, At::Passes)];
+
+/// The programs of the tracepoints backend that every kernel runs.
+const STAGES: [&str; 5] = ["queued", "started", "received", "state_set", "retransmitted"];
+
+/// What gives the `send` stage, the best first, with what goes along with it: fentry where the kernel has no tracepoint (before
+/// 6.16), and then the ACKs of closing sockets too, for which some of those kernels give no callback.
+const WRITES: [&[&str]; 2] = [&["written_round"], &["written_call", "received_late"]];
+
+/// The program of socket operations of a backend.
+pub(super) const fn sockops(backend: Backend) -> &'static str {
+    match backend {
+        Backend::Timestamping => "timestamping",
+        Backend::Tracepoints => "following",
+    }
+}
+
+/// The programs of a backend, loaded.
+///
+/// # Errors
+/// [`Error::Refused`] where the kernel does not take them.
+pub(crate) fn load(ground: &Ground<'_>, backend: Backend) -> Result<Programs, Error> {
+    let (bytes, ways): (_, &[&[&'static str]]) = match backend {
+        Backend::Timestamping => (TIMESTAMPING, &[&[]]),
+        Backend::Tracepoints => (TRACEPOINTS, &WRITES),
+    };
+    let stages: &[&'static str] = if backend == Backend::Tracepoints { &STAGES } else { &[] };
+    let mut refusals = Vec::new();
+    for way in ways {
+        let on_tracepoints = stages.iter().chain(*way).map(|&name| (name, At::Section));
+        let plan = BOTH.into_iter().chain(on_tracepoints).chain([(sockops(backend), At::Cgroup)]).collect();
+        let object = object::open_aimed(bytes, "wirelapse", &ground.raw, ground.sizes)?;
+        match Programs::load(object, plan, Some(ground.cgroup)) {
+            Ok(programs) => return Ok(programs),
+            Err(LoadError::Refused(refusal)) => refusals.push(refusal),
+            Err(LoadError::Failed(error)) => return Err(error),
+        }
+    }
+    let why = if refusals.len() == 1 { refusals.remove(0) } else { Refusal::All(refusals) };
+    Err(Error::Refused { what: backend.what(), why })
+}
