@@ -7,6 +7,7 @@ mod classes;
 mod endings;
 mod live;
 mod paths;
+mod record;
 #[path = "../scene/tcpdump.rs"]
 mod tcpdump;
 mod waits;
