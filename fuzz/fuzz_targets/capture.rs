@@ -1,12 +1,12 @@
-//! Any bytes as a file: a capture in any format, packed or not, or text.
+//! Any bytes as a file: a capture in any format, compressed or not, or text.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wire::{Capture, Packets};
+use wire::{Capture, PacketReader};
 
 fuzz_target!(|bytes: &[u8]| {
-    if let Ok(mut packets) = Packets::from_bytes(bytes) {
+    if let Ok(mut packets) = PacketReader::from_bytes(bytes) {
         while let Ok(Some(_)) = packets.next_packet() {}
     }
     if let Ok(mut capture) = Capture::from_bytes(bytes) {

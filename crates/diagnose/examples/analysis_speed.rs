@@ -7,9 +7,9 @@ use std::time::Instant;
 
 use diagnose::{Follower, Options};
 use wire::generate::{Pattern, Traffic, write_traffic};
-use wire::{Packet, Packets};
+use wire::{Packet, PacketReader};
 
-/// Resident memory in KiB, where `/proc` tells.
+/// Resident memory in KiB, where `/proc` shows.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find(|l| l.starts_with("VmRSS:")).unwrap_or("");
@@ -27,7 +27,7 @@ fn main() {
         let (mut times, mut followed, mut grown) = (Vec::new(), 0, 0);
         for pass in 0..5 {
             let (before, start) = (resident(), Instant::now());
-            let mut source = Packets::from_bytes(&file).expect("a capture");
+            let mut source = PacketReader::from_bytes(&file).expect("a capture");
             let mut follower = Follower::new(Options { seed: [7, 9], ..Options::default() });
             while let Some(packet) = source.next_packet().expect("memory") {
                 if let Packet::Tcp(segment) = packet {

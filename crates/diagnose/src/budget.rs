@@ -1,7 +1,7 @@
 //! The time budget: every nanosecond of a connection belongs to exactly one limit.
 //!
 //! The application is separated first, as Siekkinen and others found necessary ("A root cause analysis toolkit for TCP",
-//! Computer Networks 52, 2008); what is left is shared out by the state that the sender was in, as T-RAT does (Zhang and
+//! Computer Networks 52, 2008); what is left is divided by the state that the sender was in, as T-RAT does (Zhang and
 //! others, "On the characteristics and origins of Internet flow rates", SIGCOMM 2002). Where the two methods look at
 //! whole flights, this one looks at the interval between two packets, so that shares add up exactly.
 
@@ -17,15 +17,15 @@ pub enum Limit {
     Application,
     /// The connection was being opened.
     Handshake,
-    /// The sender's window was still growing towards what the path can take.
+    /// The congestion window was still growing towards what the path can take.
     SlowStart,
-    /// The sender's own window (congestion window or send buffer) was full.
+    /// The congestion window or the send buffer was full.
     CongestionWindow,
     /// The receiver's window was full.
     ReceiveWindow,
     /// A loss was being noticed and repaired.
     LossRecovery,
-    /// Data stood ready, but waited for an ACK (Nagle's rule, or a delayed ACK for the last full segment).
+    /// Data stood ready, but waited for an ACK (Nagle's algorithm, or a delayed ACK for the last full segment).
     AckWaiting,
     /// A queue stood at the path's bottleneck: a larger window would have made it longer, not the transfer faster.
     PathRate,
@@ -50,7 +50,7 @@ impl Limit {
             Self::Application => "the application",
             Self::Handshake => "the handshake",
             Self::SlowStart => "slow start",
-            Self::CongestionWindow => "the sender's window",
+            Self::CongestionWindow => "the sender's congestion window",
             Self::ReceiveWindow => "the receive window",
             Self::LossRecovery => "loss recovery",
             Self::AckWaiting => "waiting for ACKs",

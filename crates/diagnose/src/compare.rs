@@ -1,4 +1,4 @@
-//! Two connections side by side, to the first point where they part.
+//! Two connections side by side, to the first point where they diverge.
 
 use record::Nanos;
 use wire::Flags;
@@ -7,7 +7,7 @@ use crate::findings::precise;
 use crate::kept::{Mark, Record};
 use crate::report::Report;
 
-/// In what two connections part.
+/// In what two connections diverge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Difference {
@@ -19,10 +19,10 @@ pub enum Difference {
     End,
 }
 
-/// Where and how two connections part, and why as far as the findings tell.
+/// Where and how two connections diverge, and why as far as the findings show.
 #[derive(Clone, Debug, serde::Serialize)]
-pub struct Parting {
-    /// The place in both, counted in packets from 0; `None` where they never part.
+pub struct Divergence {
+    /// The place in both, counted in packets from 0; `None` where they never diverge.
     pub at: Option<usize>,
     /// In what.
     pub difference: Option<Difference>,
@@ -41,7 +41,7 @@ pub struct Parting {
 /// Times this much apart are the same: what hosts and clocks vary by from run to run, beside the RTTs' difference.
 const SAME: u64 = 2_000_000;
 
-/// What kind of packet it is, for the comparison: control bits without PSH, and whether it bears data.
+/// What kind of packet it is, for the comparison: control bits without PSH, and whether it has data.
 fn kind(r: &Record) -> (bool, Flags, bool, bool) {
     let flags = r.segment.flags & (Flags::SYN | Flags::FIN | Flags::RST | Flags::ACK);
     (r.to_server, flags, r.segment.payload > 0, matches!(r.mark, Mark::Resent(_)))
@@ -56,7 +56,7 @@ fn wait(records: &[Record], i: usize) -> Nanos {
 fn name(r: &Record) -> String {
     let who = if r.to_server { "the client's" } else { "the server's" };
     let f = r.segment.flags;
-    let again = if matches!(r.mark, Mark::Resent(_)) { " sent again" } else { "" };
+    let again = if matches!(r.mark, Mark::Resent(_)) { " retransmitted" } else { "" };
     let what = if f.contains(Flags::RST) {
         "RST".into()
     } else if f.contains(Flags::SYN) {
@@ -71,8 +71,8 @@ fn name(r: &Record) -> String {
     format!("{who} {what}{again}")
 }
 
-/// Compares two reports whose packets were kept.
-pub fn compare(a: &Report, b: &Report) -> Parting {
+/// Compares two reports that have their packets.
+pub fn compare(a: &Report, b: &Report) -> Divergence {
     let rtt = |r: &Report| r.vantage.whole().map_or(0, |n| n.0);
     let allowed = SAME + rtt(a).abs_diff(rtt(b));
     let (x, y) = (&a.records, &b.records);
@@ -85,7 +85,7 @@ pub fn compare(a: &Report, b: &Report) -> Parting {
     });
     let parted = parted.or_else(|| (x.len() != y.len()).then_some((shorter, Difference::End)));
     let Some((at, difference)) = parted else {
-        return Parting {
+        return Divergence {
             at: None,
             difference: None,
             first_packet: None,
@@ -116,7 +116,7 @@ pub fn compare(a: &Report, b: &Report) -> Parting {
     match difference {
         Difference::Time => time(a, b, at, &mut text),
         Difference::Kind => text.push(format!(
-            "they part at packet {}: the first has {} (number {}), the second {} (number {})",
+            "they diverge at packet {}: the first has {} (number {}), the second {} (number {})",
             at + 1,
             name(&x[at]),
             x[at].segment.number,
@@ -128,10 +128,10 @@ pub fn compare(a: &Report, b: &Report) -> Parting {
     for (which, report, n) in [("first", a, number(x)), ("second", b, number(y))] {
         for f in report.findings.iter().filter(|f| n.is_some_and(|n| f.packets.contains(&n))) {
             text.push(format!("in the {which}, this is {}: {}", f.words, f.text));
-            text.push(format!("mended: {}", f.worth));
+            text.push(format!("what helps: {}", f.worth));
         }
     }
-    Parting {
+    Divergence {
         at: Some(at),
         difference: Some(difference),
         first_packet: number(x),
@@ -153,7 +153,7 @@ fn time(a: &Report, b: &Report, at: usize, text: &mut Vec<String>) {
         ("second", "first", (y, wb), (x, wa), wb.saturating_sub(wa))
     };
     text.push(format!(
-        "they part at packet {}: in the {which}, {} (number {}) came {} after the packet before it, {} later than in the {other} (number {}), where it came {}",
+        "they diverge at packet {}: in the {which}, {} (number {}) came {} after the packet before it, {} later than in the {other} (number {}), where it came {}",
         at + 1,
         name(&late.0[at]),
         late.0[at].segment.number,

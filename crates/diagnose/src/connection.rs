@@ -38,7 +38,7 @@ pub(crate) struct Connection {
     pub(crate) budgets: [Budget; 2],
     /// What limits it since the last packet, and in which direction.
     state: (State, usize),
-    /// Time whose cause the next packets decide: waiting with nothing more sent, or (true) with a loss suspected.
+    /// Time of which the next packets show the cause: waiting with nothing more sent, or (true) with a loss suspected.
     held: u64,
     held_for: (usize, bool),
     /// The limit of the direction's last bulk phase, for the time ACKs need to reach a distant sender.
@@ -73,7 +73,7 @@ impl Turns {
 }
 
 /// New data that comes within this time of an ACK at the capture was released by it: 2 ms for the sender to act, beside
-/// the way there and back.
+/// the round trip.
 fn at_once(lag: u64) -> u64 {
     lag.saturating_add(lag / 4 + 2_000_000)
 }
@@ -143,7 +143,7 @@ impl Connection {
     /// take to be answered.
     #[inline]
     fn lag(&self, dir: usize) -> u64 {
-        // Below 200 µs it cannot be told from the sender's own delay in answering.
+        // Below 200 µs it is not known from the sender's own delay in answering.
         self.halves[1 - dir].rtt.base().filter(|l| *l >= 200_000).unwrap_or(0)
     }
 
@@ -167,7 +167,7 @@ impl Connection {
         let fresh = !self.halves[dir].begun;
         self.halves[dir].begin(s.seq);
         if fresh && !syn && s.sequence_length() > 0 {
-            // Bytes from before the capture have been seen by nobody: should they come, they are new, not sent again.
+            // Bytes from before the capture have been seen by no one: should they come, they are new, not retransmitted.
             self.halves[dir].open_hole(START - (1 << 30), START, 0, None);
         }
         let answered = !self.halves[TO_SERVER].offered.seen || self.halves[TO_CLIENT].count.packets > 0;
@@ -194,8 +194,8 @@ impl Connection {
     }
 }
 
-/// The payload that a packet of direction `dir` may carry at most, where the handshake tells: the peer's MSS less the
-/// time-stamp option, which every packet then carries (RFC 6691).
+/// The payload that a packet of direction `dir` may carry at most, where the handshake shows: the peer's MSS less the
+/// timestamp option, which every packet then carries (RFC 6691).
 pub(crate) fn segment_limit(halves: &[Half; 2], dir: usize) -> Option<u32> {
     let mss = u32::from(halves[1 - dir].offered.mss?);
     let stamped = halves.iter().all(|h| h.offered.timestamps);

@@ -121,7 +121,7 @@ impl Distribution {
     /// The five figures.
     pub fn summary(&self) -> Summary {
         if let (1.., Kept::Exact(values)) = (self.count, &self.kept) {
-            // One sorting for both quantiles, in place of memory of its own for each.
+            // One sorting for both quantiles, in place of memory itself for each.
             let mut sorted = [u64::MAX; EXACT];
             let sorted = &mut sorted[..values.len().min(EXACT)];
             sorted.iter_mut().zip(values).for_each(|(into, v)| *into = *v);

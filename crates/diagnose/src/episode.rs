@@ -5,21 +5,21 @@ use record::Nanos;
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Happening {
-    /// A late ACK let a part-filled segment go that Nagle's rule had held back.
+    /// A late ACK let a part-filled segment go that Nagle's algorithm had held back.
     NagleStall,
     /// A late ACK let a full segment go.
     DelayedAckStall,
     /// The receiver's window was zero.
     ZeroWindow,
-    /// A loss, from the first sign to the repair; `detail` is the class of the first resend.
+    /// A loss, from the first sign to the repair; `detail` is the class of the first retransmission.
     Recovery,
     /// A recovery that was not needed.
     NeedlessRecovery,
-    /// A SYN was sent again.
+    /// A SYN was retransmitted.
     SynRetry,
     /// After a pause the sender began with a small window.
     IdleRestart,
-    /// A full segment was sent again on a timeout while nothing that large had ever been acknowledged.
+    /// A full segment was retransmitted on a timeout while nothing that large had ever been acknowledged.
     LargeResend,
     /// The sender had filled the window that the receiver offered.
     WindowFull,
@@ -34,7 +34,7 @@ pub(crate) struct Episode {
     pub(crate) cost: u64,
     /// The packets that show it; 0 for none.
     pub(crate) packets: [u64; 3],
-    /// A number whose meaning depends on the kind.
+    /// A number; the kind says what it means.
     pub(crate) detail: u64,
 }
 

@@ -15,7 +15,7 @@ pub(crate) struct Sent {
     pub(crate) flight: u32,
     /// How many segments stand in this entry: more than one where the list was full.
     pub(crate) segments: u16,
-    /// How often it was sent again; nothing of it is measured after that (Karn's rule).
+    /// How often it was retransmitted; nothing of it is measured after that (Karn's rule).
     pub(crate) resends: u8,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct Acked {
     pub(crate) segments: u32,
     /// The one sent last among them.
     pub(crate) last: Option<Sent>,
-    /// One of them had been sent again.
+    /// One of them had been retransmitted.
     pub(crate) resent: bool,
 }
 
@@ -63,7 +63,7 @@ impl Flight {
         }
     }
 
-    /// Marks what `[start, end)` covers as sent again; returns the first of them as it was.
+    /// Marks what `[start, end)` covers as retransmitted; returns the first of them as it was.
     pub(crate) fn resend(&mut self, start: u64, end: u64, at: u64) -> Option<Sent> {
         let mut i = self.list.partition_point(|s| s.end <= start);
         let before = self.list.get(i).copied().filter(|s| s.start < end);

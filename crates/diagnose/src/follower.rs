@@ -11,19 +11,19 @@ use crate::report::{self, Report};
 /// What to follow, and how much may be kept.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Seed of the table's hash. A program that reads captures from others passes a random one, so that nobody can make
+    /// Seed of the table's hash. A program that reads captures from others passes a random one, so that no one can make
     /// all connections fall into one slot.
     pub seed: [u64; 2],
     /// Connections followed at most; packets of further ones are counted in [`Totals::beyond_limit`].
     pub connections: usize,
-    /// Whose packets to keep.
+    /// Of which connections to keep packets.
     pub keep: Keep,
 }
 
-/// Whose packets to keep for a story, a dump, a comparison or a plot.
+/// Of which connections to keep packets for a story, a dump, a comparison or a plot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
-    /// Nobody's.
+    /// No one's.
     Nothing,
     /// The connection's with this number (from 1, by first packet), so many at most.
     Connection(usize, usize),
@@ -48,7 +48,7 @@ pub struct Totals {
     pub beyond_limit: u64,
     /// Copies made by the capture itself.
     pub capture_copies: u64,
-    /// Packets that bear an earlier time than the one before them in their connection.
+    /// Packets that have an earlier time than the one before them in their connection.
     pub backwards: u64,
 }
 
@@ -145,7 +145,7 @@ impl Follower {
         self.connections.len() >= self.options.connections.min(u32::MAX as usize)
     }
 
-    /// Joins two followers that saw different connections of one capture, which packet numbers tell the order of. The
+    /// Joins two followers that saw different connections of one capture, in the order of packet numbers. The
     /// outcome is as if one had seen all, unless either came to its limit.
     #[must_use]
     pub fn join(mut self, other: Self) -> Self {

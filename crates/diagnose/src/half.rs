@@ -13,7 +13,7 @@ use crate::rare::{Headers, Rare};
 use crate::resend::{Class, Recovery, Repairs};
 use crate::rtt::Rtt;
 
-/// Every IPv4 path carries 576 bytes (RFC 791), which leaves so much to a segment whose headers are as long as can be
+/// Every IPv4 path carries 576 bytes (RFC 791), which leaves so much to a segment with headers as long as can be
 /// expected; runs of smaller ones are what the application wrote.
 const SMALLEST_FULL: u32 = 512;
 
@@ -29,7 +29,7 @@ pub(crate) enum Data {
     New,
     /// It fills a gap shortly after the gap was seen: packets changed places before the capture.
     OutOfOrder,
-    /// Sent again.
+    /// Retransmitted.
     Resent(Class),
     /// A keep-alive.
     KeepAlive,
@@ -168,7 +168,7 @@ pub(crate) struct Restart {
     pub(crate) rounds: u32,
 }
 
-/// An ACK came late; what the sender does next tells whether something stood waiting.
+/// An ACK came late; what the sender does next shows whether something stood waiting.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Late {
     pub(crate) data: u64,
@@ -234,12 +234,12 @@ pub(crate) struct Half {
     pub(crate) habits: Habits,
     pub(crate) late: Option<Box<Late>>,
     pub(crate) restart: Option<Box<Restart>>,
-    /// Growth of the sender's window, by rounds of one RTT.
+    /// Growth of the congestion window, by rounds of one RTT.
     pub(crate) peak: u32,
     pub(crate) round_end: u64,
     pub(crate) round_peak: u32,
     pub(crate) last_peak: u32,
-    /// Rounds in a row whose flight peaked on one level, and that level.
+    /// Rounds in a row of which the flight peaked on one level, and that level.
     pub(crate) flat_rounds: u16,
     pub(crate) flat_level: u32,
     /// The last round's flight peaked within a segment of the one's before.
@@ -284,7 +284,7 @@ impl Half {
         // 10 ms, rounded up to whole units of 2^16 ns.
         const COPY_WITHIN: u32 = 10_000_000 / 65_536 + 1;
         let Some(id) = s.network.id.filter(|id| *id != 0) else { return false };
-        // Odd multipliers keep every bit of each field in the digest; the identification alone tells most packets apart.
+        // Odd multipliers keep every bit of each field in the digest; the identification alone shows most packets apart.
         let digest = (s.seq.0 ^ u32::from(id) << 16 ^ u32::from(id)).wrapping_mul(0x9e37_79b1)
             ^ s.ack.0.rotate_left(16).wrapping_mul(0x85eb_ca6b)
             ^ s.payload.rotate_left(7)

@@ -40,7 +40,7 @@ pub(crate) struct Facts {
 pub enum Mark {
     /// Nothing special.
     Plain,
-    /// Sent again.
+    /// Retransmitted.
     Resent(Class),
     /// Out of order.
     OutOfOrder,

@@ -37,7 +37,7 @@ impl Key {
         SocketAddr::new(ip, port as u16)
     }
 
-    /// A hash whose outcome cannot be steered by who chooses addresses and ports without knowing the seed: each
+    /// A hash that cannot be steered by who chooses addresses and ports without knowing the seed: each
     /// 128-bit product folds all of its input bits into the result (the construction of wyhash and foldhash).
     pub(crate) fn hash(&self, seed: [u64; 2]) -> u64 {
         let fold = |a: u64, b: u64| {

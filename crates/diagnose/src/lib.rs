@@ -7,7 +7,7 @@
 //!
 //! **Guarantees:** no sequence of segments makes it panic. Memory grows with connections, not with packets, and stops at
 //! a limit that the caller sets; what lies beyond is counted. The shares of a connection's time add up to its duration
-//! exactly, and unique and resent bytes to its payload.
+//! exactly, and unique and retransmitted bytes to its payload.
 
 mod acks;
 mod budget;
@@ -29,7 +29,7 @@ mod rtt;
 mod vantage;
 
 pub use budget::{Budget, Limit};
-pub use compare::{Parting, compare};
+pub use compare::{Divergence, compare};
 pub use distribution::{Distribution, Summary};
 pub use findings::{Finding, Kind, kinds};
 pub use follower::{Follower, Keep, Options, Totals};

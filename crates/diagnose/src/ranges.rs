@@ -21,7 +21,7 @@ pub(crate) struct Ranges(Option<Box<Held>>);
 #[derive(Clone, Debug, Default)]
 struct Held {
     list: Vec<Range>,
-    /// Bytes from the stream's start on that were forgotten for want of room.
+    /// Bytes from the stream's start on that were forgotten because there was no room.
     forgotten: u64,
 }
 
@@ -82,7 +82,7 @@ impl Ranges {
         all.map(|r| r.end.min(end).saturating_sub(r.start.max(start))).sum()
     }
 
-    /// Bytes that were forgotten for want of room.
+    /// Bytes that were forgotten because there was no room.
     pub(crate) fn forgotten(&self) -> u64 {
         self.0.as_ref().map_or(0, |h| h.forgotten)
     }

@@ -10,7 +10,7 @@ pub(crate) struct Counters {
     /// Retransmissions by class.
     pub(crate) by_class: [u32; Class::COUNT],
     pub(crate) spurious: u32,
-    /// DSACKs that name nothing that was seen to be sent again.
+    /// DSACKs that name nothing that was seen to be retransmitted.
     pub(crate) needless_unmatched: u32,
     pub(crate) unseen_original: u32,
     pub(crate) out_of_order: u32,
@@ -39,7 +39,7 @@ pub(crate) struct Counters {
     pub(crate) full_shrunk: u64,
     pub(crate) full_least: u64,
     pub(crate) full_most: u64,
-    /// The longest run of rounds whose flight peaked on one level, three at least, and that level.
+    /// The longest run of rounds of which the flight peaked on one level, three at least, and that level.
     pub(crate) most_flat: (u16, u32),
 }
 

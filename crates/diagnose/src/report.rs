@@ -19,7 +19,7 @@ use crate::vantage::Vantage;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HeaderBytes(pub Vec<(u8, u32)>);
 
-/// As an object whose keys are the lengths.
+/// As an object with the lengths as keys.
 impl Serialize for HeaderBytes {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.0.iter().copied())
@@ -39,7 +39,7 @@ pub struct Resends {
     pub tail_loss_probe: u32,
     /// SYNs; not among `resent_packets`.
     pub syn: u32,
-    /// Not to be told.
+    /// Not known from this capture.
     pub unclear: u32,
 }
 
@@ -91,11 +91,11 @@ pub struct Direction {
     pub spurious_resends: u32,
     /// Retransmissions by class.
     pub resends: Resends,
-    /// Retransmissions whose original was lost before it reached the capture.
+    /// Retransmissions of segments that were lost before it reached the capture.
     pub lost_before_capture: u32,
     /// Packets that changed places before the capture.
     pub out_of_order_packets: u32,
-    /// Cases where packets changed places beyond the capture, by duplicate ACKs or SACK without a resend.
+    /// Cases where packets changed places beyond the capture, by duplicate ACKs or SACK without a retransmission.
     pub reordered_beyond: u32,
     /// How many bytes a packet was overtaken by at most.
     pub reorder_extent_bytes: u64,
@@ -121,19 +121,19 @@ pub struct Direction {
     pub mss: Option<u16>,
     /// The largest payload of one segment that was sent.
     pub segment_bytes: u32,
-    /// The payload that the handshake lets a segment of this direction carry, time stamps taken off.
+    /// The payload that the handshake lets a segment of this direction carry, timestamps taken off.
     pub segment_limit: Option<u32>,
     /// The window scale that this side offered.
     pub window_scale: Option<u8>,
-    /// The scale applied to its windows: 0 without scaling, `None` where the handshake does not tell.
+    /// The scale applied to its windows: 0 without scaling, `None` where the handshake does not show.
     pub window_scale_in_use: Option<u8>,
-    /// The least scale that fits what the peer had in flight, where the handshake does not tell.
+    /// The least scale that fits what the peer had in flight, where the handshake does not show.
     pub window_scale_inferred: Option<u8>,
     /// This side announced SACK.
     pub sack_permitted: bool,
-    /// This side announced time stamps.
+    /// This side announced timestamps.
     pub timestamps: bool,
-    /// This side's SYN bore an MPTCP option.
+    /// This side's SYN has an MPTCP option.
     pub mptcp: bool,
     /// Fast Open on its SYN: the cookie's length, 0 for a request.
     pub fast_open: Option<u8>,
@@ -147,7 +147,7 @@ pub struct Direction {
     pub max_in_flight: u32,
     /// From its data passing the capture to the ACK passing it (Karn's rule).
     pub rtt: Summary,
-    /// The same from time-stamp echoes, for connections with 16 samples or more.
+    /// The same from timestamp echoes, for connections with 16 samples or more.
     pub rtt_timestamps: Summary,
     /// From its SYN (or SYN-ACK) to the answer.
     pub handshake_rtt_ns: Option<Nanos>,
@@ -194,13 +194,13 @@ pub struct Report {
     pub window_scaling: OptionState,
     /// SACK.
     pub sack: OptionState,
-    /// Time stamps.
+    /// Timestamps.
     pub timestamps: OptionState,
     /// ECN, classic (RFC 3168) or accurate (RFC 9768).
     pub ecn: OptionState,
     /// Accurate ECN was asked for and answered.
     pub accurate_ecn: bool,
-    /// Packets that bore an earlier time than the one before.
+    /// Packets that have an earlier time than the one before.
     pub backwards: u64,
     /// From the client to the server.
     pub to_server: Direction,

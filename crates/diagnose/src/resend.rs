@@ -17,7 +17,7 @@ pub enum Class {
     TailLossProbe,
     /// A SYN or SYN-ACK.
     Syn,
-    /// The capture does not tell.
+    /// The capture does not show.
     Unclear,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Recovery {
     pub(crate) original: u64,
 }
 
-/// One segment sent again, until its fate is known.
+/// One segment retransmitted, until its fate is known.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Repair {
     pub(crate) start: u64,
@@ -60,7 +60,7 @@ pub(crate) struct Repair {
     pub(crate) at: u64,
     pub(crate) number: u64,
     pub(crate) class: Class,
-    /// Its time-stamp value, for the Eifel test.
+    /// Its timestamp value, for the Eifel test.
     pub(crate) value: Option<u32>,
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct Repair {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Repairs {
     list: VecDeque<Repair>,
-    /// Resends for which the Eifel test is still to be made; most ACKs come when there is none.
+    /// Retransmissions for which the Eifel test is still to be made; most ACKs come when there is none.
     untested: usize,
 }
 
@@ -89,7 +89,7 @@ impl Repairs {
         self.list.back()
     }
 
-    /// A DSACK names `[start, end)` as received twice (RFC 3708): the resend that did it.
+    /// A DSACK names `[start, end)` as received twice (RFC 3708): the retransmission that did it.
     pub(crate) fn named(&mut self, start: u64, end: u64) -> Option<Repair> {
         let i = self.list.iter().position(|r| r.start < end && start < r.end)?;
         self.forget(i)
@@ -101,7 +101,7 @@ impl Repairs {
         Some(repair)
     }
 
-    /// The first ACK to cover a resend echoes a value older than the resend's own: the original had arrived (RFC 3522).
+    /// The first ACK to cover a retransmission echoes a value older than the retransmission's own: the original had arrived (RFC 3522).
     pub(crate) fn covered(&mut self, position: u64, echo: Option<u32>) -> Option<Repair> {
         if self.untested == 0 {
             return None;
@@ -123,7 +123,7 @@ impl Repairs {
     }
 }
 
-/// What is known when a segment is sent again.
+/// What is known when a segment is retransmitted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Signs {
     /// Since the last ACK of any kind, or since this segment was last sent, whichever is later.
@@ -139,7 +139,7 @@ pub(crate) struct Signs {
     pub(crate) tail: bool,
     /// It is all that is in flight.
     pub(crate) alone: bool,
-    /// It was sent again before.
+    /// It was retransmitted before.
     pub(crate) again: bool,
     /// It is the first that is unacknowledged, and that or the first sign of its loss is as old as the retransmission timer.
     pub(crate) stuck: bool,
@@ -151,7 +151,7 @@ pub(crate) struct Signs {
 
 /// The class by these signs.
 ///
-/// A sender resends because an ACK told it to, or because a timer ran out: first it is asked which. An ACK-driven one
+/// A sender retransmissions because of an ACK, or because a timer ran out: first it is asked which. An ACK-driven one
 /// follows an ACK within the reordering window of RACK (a quarter of an RTT; RFC 8985, section 6.2) at the most, a timer
 /// waits for at least 1.5 RTT (a probe for two, section 7.2).
 pub(crate) fn classify(s: &Signs) -> Class {
@@ -184,8 +184,8 @@ pub(crate) fn classify(s: &Signs) -> Class {
     }
 }
 
-/// The class of a segment that was sent again although its acknowledgment had passed the capture: its sender had not got
-/// that yet, and went on with what it was at in its `last` resend, less than an RTT before.
+/// The class of a segment that was retransmitted although its acknowledgment had passed the capture: its sender had not got
+/// that yet, and went on with what it was at in its `last` retransmission, less than an RTT before.
 pub(crate) fn belated(last: Option<Class>, sack_in_use: bool) -> Class {
     match last {
         Some(Class::Fast | Class::SackRecovery) if sack_in_use => Class::SackRecovery,
@@ -247,7 +247,7 @@ mod tests {
         assert_eq!(repairs.covered(20, Some(50)).map(|r| r.number), Some(7));
         assert!(repairs.named(10, 20).is_none());
         repairs.add(repair);
-        assert!(repairs.covered(20, Some(100)).is_none(), "the resend itself was echoed");
+        assert!(repairs.covered(20, Some(100)).is_none(), "the retransmission itself was echoed");
         assert_eq!(repairs.named(10, 20).map(|r| r.number), Some(7));
     }
 }

@@ -56,7 +56,7 @@ pub(crate) struct Detail {
     samples_a_block: u32,
     in_block: u32,
     pub(crate) with_flight: Correlation,
-    /// From time-stamp echoes (RFC 7323, section 4).
+    /// From timestamp echoes (RFC 7323, section 4).
     pub(crate) echoes: Distribution,
     /// Values sent and when, oldest first, of which the echo has not been seen.
     values: VecDeque<(u32, u64)>,
@@ -168,7 +168,7 @@ impl Rtt {
         }
     }
 
-    /// A time-stamp value leaves for the first time on a packet that will be answered.
+    /// A timestamp value leaves for the first time on a packet that will be answered.
     pub(crate) fn value_sent(&mut self, value: u32, at: u64) {
         let Some(d) = &mut self.detail else { return };
         if d.values.back().is_none_or(|(v, _)| (value.wrapping_sub(*v) as i32) > 0) && d.values.len() < VALUES {

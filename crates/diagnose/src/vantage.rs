@@ -19,7 +19,7 @@ pub enum Place {
     Middle,
     /// The path is so short that it makes no difference.
     Anywhere,
-    /// Too few answers to tell.
+    /// Too few answers to know.
     Unknown,
 }
 
@@ -74,7 +74,7 @@ impl fmt::Display for Vantage {
                     Place::NearClient => "near the client",
                     Place::NearServer => "near the server",
                     Place::Middle => "between the two",
-                    _ => "anywhere: the path is too short to tell",
+                    _ => "anywhere: the path is too short to know",
                 };
                 write!(f, "{words} (server {server} away and back, client {client})")
             }

@@ -368,7 +368,7 @@ fn resets_and_their_causes() {
         let next = s.server.next;
         s.raw(t + 4 * MS, By::Server, Flags::RST, next, 0);
     });
-    assert_eq!(closed, None, "after both have closed a RST harms nobody");
+    assert_eq!(closed, None, "after both have closed a RST harms no one");
     let mut refused = Script::new();
     refused.send(0, By::Client, Flags::SYN, 0);
     refused.server.expects = 1;

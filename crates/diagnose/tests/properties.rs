@@ -175,7 +175,7 @@ fn a_reused_port_pair_is_another_connection() {
     let follower = s.follow();
     assert_eq!(follower.len(), 2);
     assert_eq!(follower.report(2).unwrap().to_server.packets, 2);
-    // A SYN sent again is the same connection, and so is a simultaneous open.
+    // A SYN retransmitted is the same connection, and so is a simultaneous open.
     let mut both = Script::new();
     both.raw(0, conversation::By::Client, Flags::SYN, 0, 0);
     both.raw(10, conversation::By::Client, Flags::SYN, 0, 0);
@@ -193,23 +193,23 @@ fn told(follower: &Follower) -> (Vec<String>, diagnose::Totals) {
 #[test]
 fn followers_of_parts_joined_say_what_one_says() {
     use wire::generate::{Pattern, Traffic, write_traffic};
-    use wire::{Packet, Packets, Part};
+    use wire::{Packet, PacketReader, Shard};
     for (name, pattern) in Pattern::ALL {
         let mut file = Vec::new();
         let traffic = Traffic { pattern, packets: 12_000, connections: 60, seed: 9, loss_one_in: 30 };
         write_traffic(&mut file, &traffic).unwrap();
         let follow = |part| {
             let (mut packets, mut follower) =
-                (Packets::from_bytes(&file).unwrap().only(part), Follower::new(Options::default()));
+                (PacketReader::from_bytes(&file).unwrap().only(part), Follower::new(Options::default()));
             while let Some(packet) = packets.next_packet().unwrap() {
                 let Packet::Tcp(segment) = packet else { panic!("only TCP") };
                 follower.take(segment);
             }
             follower
         };
-        let whole = follow(Part::WHOLE);
+        let whole = follow(Shard::WHOLE);
         for of in [2, 5] {
-            let joined = Part::shares(of, 77).map(follow).reduce(Follower::join).unwrap();
+            let joined = Shard::all(of, 77).map(follow).reduce(Follower::join).unwrap();
             assert!(joined.len() >= 60 && told(&joined) == told(&whole), "{name} in {of} parts");
         }
     }
@@ -227,7 +227,7 @@ proptest! {
         let (before, after) = segments.split_at(cut.min(segments.len()));
         let mut whole = Follower::new(Options::default());
         segments.iter().for_each(|s| whole.take(s));
-        let mut joined = wire::Part::shares(3, 5)
+        let mut joined = wire::Shard::all(3, 5)
             .map(|part| {
                 let mut follower = Follower::new(Options::default());
                 before.iter().filter(|s| part.has(s.source, s.destination)).for_each(|s| follower.take(s));

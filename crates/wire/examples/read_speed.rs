@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use wire::generate::{Pattern, Traffic, write_traffic};
-use wire::{Capture, Packet, Packets, Part};
+use wire::{Capture, Packet, PacketReader, Shard};
 
 fn main() {
     let mut numbers = std::env::args().skip(1).map(|a| a.parse::<u64>().expect("a number"));
@@ -22,15 +22,15 @@ fn main() {
         }
         bytes
     });
-    measure("segments, in memory", packets, || payload(Packets::from_bytes(&file).expect("a capture")));
+    measure("segments, in memory", packets, || payload(PacketReader::from_bytes(&file).expect("a capture")));
     measure("segments of every other connection, in memory", packets, || {
-        let part = Part::shares(2, 1).next().expect("two");
-        payload(Packets::from_bytes(&file).expect("a capture").only(part))
+        let part = Shard::all(2, 1).next().expect("two");
+        payload(PacketReader::from_bytes(&file).expect("a capture").only(part))
     });
-    measure("segments, streamed", packets, || payload(Packets::from_reader(&file[..]).expect("a capture")));
+    measure("segments, streamed", packets, || payload(PacketReader::from_reader(&file[..]).expect("a capture")));
 }
 
-fn payload(mut packets: Packets<'_>) -> u64 {
+fn payload(mut packets: PacketReader<'_>) -> u64 {
     let mut payload = 0;
     while let Some(packet) = packets.next_packet().expect("memory") {
         if let Packet::Tcp(segment) = packet {
@@ -50,7 +50,7 @@ fn measure(what: &str, packets: u64, pass: impl Fn() -> u64) {
         .collect();
     times.sort_by(f64::total_cmp);
     println!(
-        "{what}: best {:.1} ns, median {:.1} ns a packet of 7 passes over {packets} packets ({:.1} million packets a second at the median)",
+        "{what}: best {:.1} ns, median {:.1} ns a packet of 7 skips {packets} packets ({:.1} million packets a second at the median)",
         times[0],
         times[3],
         1_000.0 / times[3]

@@ -47,7 +47,7 @@ pub struct Traffic {
     pub connections: u32,
     /// Decides which segments are lost, and where sequence numbers begin.
     pub seed: u64,
-    /// One data segment in so many is lost before the place of capture and sent again; 0 for none.
+    /// One data segment in so many is lost before the place of capture and retransmitted; 0 for none.
     pub loss_one_in: u32,
 }
 
@@ -58,9 +58,9 @@ struct End {
     seq: u32,
     /// Its packets so far: the IPv4 identification.
     sent: u16,
-    /// The latest time-stamp value that it has received.
+    /// The latest timestamp value that it has received.
     echo: u32,
-    /// What was lost of its data: first sequence number, length, and whether the peer's ACK has told it.
+    /// What was lost of its data: first sequence number, length, and whether the peer's ACK has reported it.
     hole: Option<(u32, u32, bool)>,
 }
 
@@ -69,7 +69,7 @@ struct Flow {
     /// Which of all connections it is; endpoints follow from it.
     number: u32,
     pattern: Pattern,
-    /// Most have time stamps and SACK, one in four goes without each.
+    /// Most have timestamps and SACK, one in four goes without each.
     stamped: bool,
     sack: bool,
     step: u32,
@@ -143,7 +143,7 @@ impl Flow {
     }
 }
 
-/// Writes a pcap file with nanoseconds: handshakes, then what the pattern says, with SACK, duplicate ACKs and resent segments for
+/// Writes a pcap file with nanoseconds: handshakes, then what the pattern says, with SACK, duplicate ACKs and retransmitted segments for
 /// what is lost. 96 bytes of each frame are kept; checksums are those of a payload of zeros.
 ///
 /// # Errors

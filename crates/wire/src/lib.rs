@@ -12,16 +12,16 @@
 pub mod capture;
 pub mod generate;
 pub mod packet;
-mod packets;
-mod part;
+mod packet_reader;
 mod segment;
+mod shard;
 mod tally;
 pub mod text;
 
 pub use capture::{Capture, CaptureError, Frame, LinkType};
-pub use packet::{Packet, Reassembly, Unread, dissect, dissect_into};
-pub use packets::Packets;
-pub use part::Part;
+pub use packet::{NotDecoded, Packet, Reassembly, dissect, dissect_into};
+pub use packet_reader::PacketReader;
 pub use segment::{Ecn, Flags, Network, SackBlocks, Segment, TcpOptions};
+pub use shard::Shard;
 pub use tally::{Class, Count, Place, Tally};
 pub use text::{TextCounts, TextReader};

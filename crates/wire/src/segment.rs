@@ -47,7 +47,7 @@ pub enum Ecn {
 /// What the IP header says that TCP analysis needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Network {
-    /// Time to live, or hop limit. 0 where the capture does not tell (text).
+    /// Time to live, or hop limit. 0 where the capture does not show (text).
     pub ttl: u8,
     /// IPv4's identification; `None` for IPv6 and text.
     pub id: Option<u16>,

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Where in a capture: the packet's number from 1 (0 before the first) and the byte offset in the unpacked stream.
+/// Where in a capture: the packet's number from 1 (0 before the first) and the byte offset in the decompressed stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// The packet's number, or for a text dump the line's.
     pub packet: u64,
-    /// Bytes from the start of the unpacked stream.
+    /// Bytes from the start of the decompressed stream.
     pub offset: u64,
 }
 
@@ -25,7 +25,7 @@ pub enum Class {
     Truncated,
     /// The bytes contradict their own format.
     Malformed,
-    /// Well-formed, as far as can be told, but not something that this crate reads.
+    /// Well-formed, as far as is known, but not something that this crate reads.
     Unsupported,
 }
 
@@ -64,7 +64,7 @@ impl<K> Default for Tally<K> {
 impl<K: Ord + Copy> Tally<K> {
     /// How many places of each kind are kept.
     pub const PLACES: usize = 4;
-    /// How many kinds are told apart.
+    /// How many kinds are distinguished.
     pub const KINDS: usize = 1024;
 
     /// Counts one more of `kind`.
@@ -90,7 +90,7 @@ impl<K: Ord + Copy> Tally<K> {
         self.kinds.get(&kind).map_or(0, |entry| entry.count)
     }
 
-    /// How many were of kinds beyond the [`Tally::KINDS`] told apart.
+    /// How many were of kinds beyond the [`Tally::KINDS`] distinguished.
     pub fn other_kinds(&self) -> u64 {
         self.other_kinds
     }

@@ -1,7 +1,7 @@
 //! What tcpdump prints: today's lines, with `-n`, `-tt`, `-ttt`, `-tttt`, `-S`, `-v`, `-e`, `-A`, `-x` or `--number`, and those
 //! of 1999. What `-ttttt` prints looks like `-ttt` and is read as that.
 //!
-//! Lines that are packets are recognised wherever they stand; prose between them is passed over and counted. A zero-length
+//! Lines that are packets are recognised wherever they stand; prose between them is skipped and counted. A zero-length
 //! segment's sequence number is not printed, so it is taken to be the highest one sent so far. Numbers that are printed relative to
 //! the connection's first ones, those of SACK blocks too, are given as they went over the wire. Hosts given by name get
 //! a made-up address in 198.18.0.0/15 (RFC 2544) that depends on the name alone, as far as names do not collide.
@@ -34,7 +34,7 @@ pub struct TextCounts {
     pub other_packets: u64,
     /// Lines that are no packet: prose, blank lines, hexadecimal dumps.
     pub passed_over: u64,
-    /// Segments left out because they are of more hosts or connections than are followed.
+    /// Segments skipped because they are of more hosts or connections than are followed.
     pub beyond_limits: u64,
 }
 
@@ -63,7 +63,7 @@ pub struct TextReader<R> {
     pending: Option<(Time, Header)>,
     last: u64,
     day: u64,
-    /// Whether numbers are printed as they are (`-S`), once that can be told.
+    /// Whether numbers are printed as they are (`-S`), once that is known.
     absolute: Option<bool>,
     flows: HashMap<(SocketAddr, SocketAddr), Direction>,
     names: HashMap<String, Ipv4Addr>,
@@ -226,7 +226,7 @@ impl<R: BufRead> TextReader<R> {
             Some(number) => lift(number, own.base),
             None => own.next.unwrap_or_default(),
         };
-        // Blocks tell what the other side sent, so they count from its first number (tcpdump's print-tcp.c).
+        // Blocks say what the other side sent, so they count from its first number (tcpdump's print-tcp.c).
         let sack = line.options.sack.map(|number| lift(number.0, other.base));
         let segment = Segment {
             number: self.number,
@@ -261,7 +261,7 @@ impl<R: BufRead> TextReader<R> {
         Some(segment)
     }
 
-    /// tcpdump prints numbers relative to the connection's first ones unless told `-S`. The first number that is nearer
+    /// tcpdump prints numbers relative to the connection's first ones unless given `-S`. The first number that is nearer
     /// to one reading than to the other decides for the whole dump.
     fn is_absolute(&mut self, line: &Line<'_>, own: Direction, other: Direction) -> bool {
         if let Some(known) = self.absolute {

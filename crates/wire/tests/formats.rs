@@ -5,8 +5,8 @@ mod samples;
 use std::io::{self, Read, Write as _};
 
 use samples::{Kept, Order, frames, read, rounded};
-use wire::capture::{Format, Packing, PcapVariant, Problem};
-use wire::{Capture, CaptureError, Packet, Packets};
+use wire::capture::{Compression, Format, PcapVariant, Problem};
+use wire::{Capture, CaptureError, Packet, PacketReader};
 
 const LITTLE: Order = Order { big: false };
 const BIG: Order = Order { big: true };
@@ -184,8 +184,8 @@ fn every_sample_cut_at_every_byte_gives_the_packets_before_the_cut() {
     }
 }
 
-/// A file as each packing has it, in several members or frames where the packing allows it.
-fn packed(data: &[u8]) -> Vec<(Packing, Vec<u8>)> {
+/// A file as each compression has it, in several members or frames where the compression allows it.
+fn compressed(data: &[u8]) -> Vec<(Compression, Vec<u8>)> {
     let (a, b) = data.split_at(data.len() / 3);
     let gzip = |part: &[u8]| {
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
@@ -199,17 +199,17 @@ fn packed(data: &[u8]) -> Vec<(Packing, Vec<u8>)> {
     };
     let zstd = |part: &[u8]| zstd::encode_all(part, 3).expect("memory");
     vec![
-        (Packing::Gzip, [gzip(a), gzip(b)].concat()),
-        (Packing::Zstd, [zstd(a), zstd(b)].concat()),
-        (Packing::Xz, [xz(a), xz(b)].concat()),
+        (Compression::Gzip, [gzip(a), gzip(b)].concat()),
+        (Compression::Zstd, [zstd(a), zstd(b)].concat()),
+        (Compression::Xz, [xz(a), xz(b)].concat()),
     ]
 }
 
 #[test]
 fn packed_files_cut_at_every_byte_give_what_can_be_unpacked_and_say_so() {
     let file = samples::pcap(PcapVariant { big_endian: false, nanoseconds: true, modified: false });
-    for (packing, bytes) in packed(&file) {
-        assert_eq!(Capture::from_bytes(&bytes).expect("a capture").packing(), packing);
+    for (compression, bytes) in compressed(&file) {
+        assert_eq!(Capture::from_bytes(&bytes).expect("a capture").compression(), compression);
         assert_eq!(read(Capture::from_bytes(&bytes)), (frames(), 0));
         let mut most = 0;
         for cut in 0..bytes.len() {
@@ -218,15 +218,15 @@ fn packed_files_cut_at_every_byte_give_what_can_be_unpacked_and_say_so() {
             while capture.next_frame().expect("memory").is_some() {
                 kept += 1;
             }
-            // Between two members nothing is amiss with the packing, and a record may end there too.
-            let said: u64 = [Problem::CutPacking, Problem::DamagedPacking, Problem::CutRecord]
+            // Between two members nothing is amiss with the compression, and a record may end there too.
+            let said: u64 = [Problem::CutCompression, Problem::DamagedCompression, Problem::CutRecord]
                 .map(|kind| capture.problems().count(kind))
                 .iter()
                 .sum();
-            assert_eq!(said, 1, "{packing:?} cut at {cut}");
+            assert_eq!(said, 1, "{compression:?} cut at {cut}");
             most = most.max(kept);
         }
-        assert!(most >= 1, "{packing:?}: the first member's packets are read though the second is cut");
+        assert!(most >= 1, "{compression:?}: the first member's packets are read though the second is cut");
     }
 }
 
@@ -246,7 +246,7 @@ impl Read for Trickle<'_> {
 const TEXT: &str = "1700000000.000001 IP 10.0.0.1.999 > 10.0.0.2.80: Flags [S], seq 7, win 100, length 0\n\
     1700000000.000002 IP 10.0.0.2.80 > 10.0.0.1.999: Flags [S.], seq 9, ack 8, win 100, length 0\n";
 
-fn ports(packets: Result<Packets<'_>, CaptureError>) -> (Format, Vec<u16>) {
+fn ports(packets: Result<PacketReader<'_>, CaptureError>) -> (Format, Vec<u16>) {
     let mut packets = packets.expect("packets");
     let mut ports = Vec::new();
     while let Some(packet) = packets.next_packet().expect("memory") {
@@ -259,16 +259,16 @@ fn ports(packets: Result<Packets<'_>, CaptureError>) -> (Format, Vec<u16>) {
 
 #[test]
 fn text_is_told_from_captures_packed_or_not_and_from_a_pipe() {
-    let mut texts = packed(TEXT.as_bytes());
-    texts.push((Packing::None, TEXT.into()));
-    for (packing, bytes) in texts {
+    let mut texts = compressed(TEXT.as_bytes());
+    texts.push((Compression::None, TEXT.into()));
+    for (compression, bytes) in texts {
         let expected = (Format::Text, vec![999, 80]);
-        assert_eq!(ports(Packets::from_bytes(&bytes)), expected, "{packing:?}");
-        assert_eq!(ports(Packets::from_reader(Trickle(&bytes))), expected, "{packing:?} from a pipe");
-        assert_eq!(Packets::from_bytes(&bytes).expect("text").packing(), packing);
+        assert_eq!(ports(PacketReader::from_bytes(&bytes)), expected, "{compression:?}");
+        assert_eq!(ports(PacketReader::from_reader(Trickle(&bytes))), expected, "{compression:?} from a pipe");
+        assert_eq!(PacketReader::from_bytes(&bytes).expect("text").compression(), compression);
     }
     for (file, expected) in samples() {
-        let (format, ports) = ports(Packets::from_reader(Trickle(&file)));
+        let (format, ports) = ports(PacketReader::from_reader(Trickle(&file)));
         assert_eq!(ports.len(), expected.len());
         assert!(format != Format::Text);
     }
@@ -276,24 +276,24 @@ fn text_is_told_from_captures_packed_or_not_and_from_a_pipe() {
 
 #[test]
 fn text_without_a_packet_and_bytes_that_are_neither_are_refused() {
-    let mut prose = Packets::from_bytes(b"Dear reader,\nthere is no packet here.\n").expect("text");
+    let mut prose = PacketReader::from_bytes(b"Dear reader,\nthere is no packet here.\n").expect("text");
     assert!(matches!(prose.next_packet(), Err(CaptureError::NoPacketInText { lines: 2 })));
     assert!(matches!(
-        Packets::from_bytes(&[0x7f, b'E', b'L', b'F', 2, 1, 1, 0]),
+        PacketReader::from_bytes(&[0x7f, b'E', b'L', b'F', 2, 1, 1, 0]),
         Err(CaptureError::UnknownMagic { .. })
     ));
-    assert!(matches!(Packets::from_bytes(b"abc"), Err(CaptureError::NoCapture { have: 3, .. })));
-    assert!(matches!(Packets::from_bytes(b""), Err(CaptureError::NoCapture { have: 0, .. })));
+    assert!(matches!(PacketReader::from_bytes(b"abc"), Err(CaptureError::NoCapture { have: 3, .. })));
+    assert!(matches!(PacketReader::from_bytes(b""), Err(CaptureError::NoCapture { have: 0, .. })));
 }
 
 #[test]
 fn packed_text_cut_short_says_so() {
-    let (_, bytes) = packed(TEXT.as_bytes()).remove(0);
-    let mut packets = Packets::from_bytes(&bytes[..bytes.len() - 12]).expect("text");
+    let (_, bytes) = compressed(TEXT.as_bytes()).remove(0);
+    let mut packets = PacketReader::from_bytes(&bytes[..bytes.len() - 12]).expect("text");
     let mut count = 0;
     while packets.next_packet().expect("memory").is_some() {
         count += 1;
     }
     assert!(count >= 1);
-    assert_eq!(packets.problems().count(Problem::CutPacking), 1);
+    assert_eq!(packets.problems().count(Problem::CutCompression), 1);
 }

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use record::Instant;
-use wire::{Capture, Frame, LinkType, Packets, Reassembly, dissect};
+use wire::{Capture, Frame, LinkType, PacketReader, Reassembly, dissect};
 
 const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus");
 
@@ -46,7 +46,7 @@ fn replay(target: &str, run: impl Fn(&[u8])) {
 #[test]
 fn captures() {
     replay("capture", |bytes| {
-        if let Ok(mut packets) = Packets::from_bytes(bytes) {
+        if let Ok(mut packets) = PacketReader::from_bytes(bytes) {
             while let Ok(Some(_)) = packets.next_packet() {}
         }
         if let Ok(mut capture) = Capture::from_bytes(bytes) {

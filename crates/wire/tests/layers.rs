@@ -6,7 +6,7 @@ use record::{Instant, SeqNumber};
 use wire::packet::{
     CookedV1, CookedV2, Ethernet, Gre, Icmp, Ipv4, Ipv6, Layer, Tcp, VlanTag, Vxlan, ether_type, ip_protocol,
 };
-use wire::{Flags, Frame, LinkType, Packet, Reassembly, Segment, Unread, dissect};
+use wire::{Flags, Frame, LinkType, NotDecoded, Packet, Reassembly, Segment, dissect};
 
 const PAYLOAD: usize = 40;
 
@@ -171,7 +171,7 @@ fn wrapped() -> Vec<(&'static str, LinkType, Vec<u8>, u8)> {
     ]
 }
 
-fn read(link_type: LinkType, data: &[u8], wire: usize) -> Result<Packet, Unread> {
+fn read(link_type: LinkType, data: &[u8], wire: usize) -> Result<Packet, NotDecoded> {
     let mut frame = Frame::new(3, Instant::from_nanos(5), link_type, data);
     frame.original_length = wire as u32;
     dissect(&frame, &mut Reassembly::new())
@@ -209,7 +209,7 @@ fn a_frame_cut_at_every_byte_gives_the_segment_or_says_which_header_is_cut() {
                     assert_whole(&segment, tunnels, what);
                     given += 1;
                 }
-                Err(Unread::Truncated(_)) => assert_eq!(given, 0, "{what} cut at {cut}"),
+                Err(NotDecoded::Truncated(_)) => assert_eq!(given, 0, "{what} cut at {cut}"),
                 // The UDP around a VXLAN header that was cut off is a datagram like any other.
                 Ok(Packet::Udp(udp)) => assert!(what.starts_with("VXLAN") && udp.payload > 100, "{what} cut at {cut}"),
                 other => panic!("{what} cut at {cut}: {other:?}"),
@@ -229,7 +229,7 @@ fn a_frame_that_ends_too_early_on_the_wire_is_malformed_never_a_panic() {
                 Ok(Packet::Tcp(segment)) => {
                     assert!(segment.payload < PAYLOAD as u32 || end + 6 >= frame.len(), "{what}");
                 }
-                Ok(_) | Err(Unread::Malformed(_)) => {}
+                Ok(_) | Err(NotDecoded::Malformed(_)) => {}
                 other => panic!("{what} ended at {end}: {other:?}"),
             }
         }
@@ -256,7 +256,7 @@ fn fragments_of_ipv4_and_ipv6_in_any_order_make_one_segment() {
                 let frame = Frame::new(3, Instant::from_nanos(5), LinkType::ETHERNET, &bytes);
                 match dissect(&frame, &mut reassembly) {
                     Ok(Packet::Tcp(segment)) if n == 2 => assert_whole(&segment, 0, "fragments"),
-                    Err(Unread::FragmentHeld) if n < 2 => {}
+                    Err(NotDecoded::FragmentHeld) if n < 2 => {}
                     other => panic!("fragment {n} of {order:?}: {other:?}"),
                 }
             }
@@ -280,8 +280,8 @@ fn what_is_not_tcp_is_named() {
         assert_eq!(read(LinkType::ETHERNET, &frame, frame.len()).unwrap_err().to_string(), expected);
     }
     let frame = tcp();
-    assert_eq!(read(LinkType(147), &frame, frame.len()), Err(Unread::LinkType(LinkType(147))));
-    assert_eq!(read(LinkType::RAW, &[], 40), Err(Unread::Truncated(Layer::Ipv4)));
+    assert_eq!(read(LinkType(147), &frame, frame.len()), Err(NotDecoded::LinkType(LinkType(147))));
+    assert_eq!(read(LinkType::RAW, &[], 40), Err(NotDecoded::Truncated(Layer::Ipv4)));
 }
 
 #[test]
@@ -292,12 +292,12 @@ fn tunnels_and_tags_beyond_the_limit_are_refused() {
         let got = read(LinkType::RAW, &packet, packet.len());
         match got {
             Ok(Packet::Tcp(segment)) if depth <= wire::packet::DEEPEST => assert_eq!(segment.network.tunnels, depth),
-            Err(Unread::Depth) if depth > wire::packet::DEEPEST => {}
+            Err(NotDecoded::Depth) if depth > wire::packet::DEEPEST => {}
             other => panic!("{depth} deep: {other:?}"),
         }
     }
     let tags = ethernet(ether_type::VLAN, &[0, 1, 0x81, 0].repeat(20));
-    assert_eq!(read(LinkType::ETHERNET, &tags, tags.len()), Err(Unread::Depth));
+    assert_eq!(read(LinkType::ETHERNET, &tags, tags.len()), Err(NotDecoded::Depth));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// Beside the checkout, or one level up for a work tree of its own.
+/// Beside the checkout, or one level up for a work tree itself.
 fn find(folder: &str, file: &str) -> Option<PathBuf> {
     ["../../../shared", "../../../../shared"]
         .into_iter()
@@ -50,9 +50,9 @@ fn the_dumps_of_1999() {
         "in the second (number 16), where it came at once",
         "724 bytes were acknowledged at once",
         "724 is half the 1448-byte segment",
-        "Nagle's rule against a delayed ACK",
+        "Nagle's algorithm against a delayed ACK",
         "a delayed ACK, packet 6",
-        "Nagle's rule let the FIN (packet 7) go only then",
+        "Nagle's algorithm let the FIN (packet 7) go only then",
     ] {
         assert!(told.contains(words), "{words}: {told}");
     }
@@ -69,7 +69,7 @@ fn the_dumps_of_1999() {
     assert_eq!(first["findings"][0]["kind"], "nagle_delayed_ack");
     assert_eq!(first["findings"][0]["packets"], serde_json::json!([5, 6, 7]));
     assert_eq!(first["limits"]["ack_waiting_ns"], 19_551_000);
-    // The dump cut the options short: whether window scaling is on cannot be told from it.
+    // The dump cut the options short: whether window scaling is on is not known from it.
     assert_eq!(first["window_scaling"]["in_use"], Value::Null);
     // What the text prints is what is printed: every line of both dumps, to the letter.
     let dump = text(&run(&["analyze", "--dump", file]));
@@ -254,7 +254,7 @@ fn tshark(file: &Path) -> BTreeMap<u64, BTreeMap<String, Side>> {
         let payload = f[4].parse::<u64>().unwrap_or(0);
         side.payload += payload;
         // tshark calls what comes soon after the segment above it out of order, even where the capture holds the same bytes already:
-        // those are sent again, as are the second and later probes of a closed window, which tshark has a word of its own for.
+        // those are retransmitted, as are the second and later probes of a closed window, which tshark has a word itself for.
         let seen = payload > 0 && !before.insert((stream, port, f[9].to_owned()));
         if !f[10].is_empty() || seen && (!f[11].is_empty() || !f[12].is_empty()) {
             side.resent += payload;
@@ -312,12 +312,12 @@ fn explained(file: &str, c: &Value, key: &str, off: i64) -> Option<&'static str>
     let of = |key: &str| c[key].as_i64().unwrap_or(0);
     let syns = c["resends"]["syn"].as_i64().unwrap_or(0);
     match key {
-        // tcptrace counts a SYN or FIN that is sent again as a data packet of one byte; here neither is payload, and a
-        // SYN sent again has a counter of its own. A FIN is among our resent packets, without a byte.
-        "resent_packets" if off == syns && syns > 0 => Some("SYNs sent again"),
-        "resent_bytes" if off > 0 && off <= syns + of("resent_packets") => Some("SYNs and FINs sent again"),
+        // tcptrace counts a SYN or FIN that is retransmitted as a data packet of one byte; here neither is payload, and a
+        // SYN retransmitted has a counter itself. A FIN is among our retransmitted packets, without a byte.
+        "resent_packets" if off == syns && syns > 0 => Some("SYNs retransmitted"),
+        "resent_bytes" if off > 0 && off <= syns + of("resent_packets") => Some("SYNs and FINs retransmitted"),
         // One byte is sent seven times: six times as a probe of the closed window (packets 18432 to 18442), then as data (18447).
-        // Here it is new once and seen before six times, and the last of these packets is data sent again. tcptrace leaves probes
+        // Here it is new once and seen before six times, and the last of these packets is data retransmitted. tcptrace leaves probes
         // out of the stream, so that to it the seventh is the first.
         "resent_bytes" if file == "T_zwnd.dmp" && of("window_probes") == 6 && off == -6 => {
             Some("probes' byte comes again")
@@ -368,9 +368,9 @@ fn annotated_and_plotted() {
         std::fs::read(path).unwrap()
     };
     let svg = String::from_utf8(plotted(&plot)).unwrap();
-    assert!(svg.starts_with("<svg") && svg.contains("sent again") && svg.contains("receive window"));
+    assert!(svg.starts_with("<svg") && svg.contains("retransmitted") && svg.contains("receive window"));
     let page = String::from_utf8(plotted(&plot.with_extension("html"))).unwrap();
-    assert!(["sent again", "receive window", "finding: loss", "129.174.93.161:80"].iter().all(|w| page.contains(w)));
+    assert!(["retransmitted", "receive window", "finding: loss", "129.174.93.161:80"].iter().all(|w| page.contains(w)));
     assert!(plotted(&plot.with_extension("png")).starts_with(b"\x89PNG"));
     for (path, what) in [("plot.gif", ".html, .svg or .png"), ("no/such/plot.svg", "no/such/plot.svg")] {
         let path = folder.path().join(path);

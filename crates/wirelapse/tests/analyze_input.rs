@@ -179,12 +179,12 @@ fn packed_files_cut_short_are_read_as_far_as_they_go() {
     fs::write(&plain, capture(Pattern::Messages, 20_000, 20)).unwrap();
     for (program, ending) in [("gzip", "gz"), ("zstd", "zst"), ("xz", "xz")] {
         tier::needs!(tier::Need::Program(program));
-        let packed = Command::new(program).args(["-1", "-c", "-q"]).arg(&plain).output().unwrap().stdout;
+        let compressed = Command::new(program).args(["-1", "-c", "-q"]).arg(&plain).output().unwrap().stdout;
         let path = folder.path().join(format!("cut.pcap.{ending}"));
-        fs::write(&path, &packed).unwrap();
+        fs::write(&path, &compressed).unwrap();
         assert_eq!(last(&wirelapse(&["--json", path.to_str().unwrap()]))["packets"], 20_000);
-        fs::write(&path, &packed[..packed.len() / 2]).unwrap();
-        let read = read_in_part(&path, "packed file");
+        fs::write(&path, &compressed[..compressed.len() / 2]).unwrap();
+        let read = read_in_part(&path, "compressed file");
         assert!((1_000..20_000).contains(&read), "{ending}: {read}");
     }
 }

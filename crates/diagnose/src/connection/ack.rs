@@ -1,4 +1,4 @@
-//! What an ACK says: of its sender's window, and of what became of the peer's data.
+//! What an ACK says: of the window of its sender, and of what became of the peer's data.
 
 use record::SeqNumber;
 use wire::{Flags, Segment};
@@ -63,13 +63,13 @@ impl Connection {
             }
         }
         let advanced = ack.saturating_sub(p.una);
-        // Data of the peer's own that repeats an old ACK tells the sender nothing, and brings no resend about.
+        // Data of the peer's own that repeats an old ACK shows the sender nothing, and brings no retransmission about.
         if pure || advanced > 0 || !sacks.is_empty() {
             p.heard_at = now;
         }
         if advanced > 0 {
             if suspected && p.recovery.is_none() {
-                // Duplicate ACKs or SACK blocks, but no resend was needed: packets changed places beyond the capture.
+                // Duplicate ACKs or SACK blocks, but no retransmission was needed: packets changed places beyond the capture.
                 p.rare.reordered_beyond += 1;
                 let extent = p.sacked.highest().unwrap_or(ack).saturating_sub(p.una);
                 p.rare.reorder_extent = p.rare.reorder_extent.max(extent);
@@ -110,7 +110,7 @@ fn take_window(h: &mut Half, p: &mut Half, s: &Segment, now: u64, ack: u64) {
     h.window_known = known.is_some();
     h.window = u64::from(s.window) << known.unwrap_or(h.least_scale);
     if known.is_none() && p.next > p.una.max(ack) && h.window > 0 && p.count.packets > 8 {
-        // Nobody sends beyond the window, so what is out tells what the window must at least have been.
+        // No one sends beyond the window, so what is out shows what the window must at least have been.
         while p.next - p.una.max(ack) > h.window + u64::from(p.segment_size) && h.least_scale < 14 {
             h.least_scale += 1;
             h.window <<= 1;
@@ -233,7 +233,7 @@ fn take_sack(p: &mut Half, s: &Segment, ack: u64, now: u64, book: &mut Book, dir
     }
 }
 
-/// A resend was not needed.
+/// A retransmission was not needed.
 fn convict(p: &mut Half, r: Repair, number: u64, now: u64, book: &mut Book, dir: usize) {
     p.rare.spurious += 1;
     let episode =

@@ -1,4 +1,4 @@
-//! What a segment's payload was: new, out of order, or sent again, and what its sender did by sending it.
+//! What a segment's payload was: new, out of order, or retransmitted, and what its sender did by sending it.
 
 use wire::{Flags, Segment};
 
@@ -149,7 +149,7 @@ impl Connection {
         if let Some(hole) = hole
             && filled == payload
         {
-            // Sent before what opened the hole? The identification tells where it counts up; else the time does: a repair
+            // Sent before what opened the hole? The identification shows where it counts up; else the time does: a repair
             // takes an RTT at least.
             let older = hole
                 .id

@@ -1,4 +1,4 @@
-//! What limits a connection at each moment, and whose time it was when the next packet tells.
+//! What limits a connection at each moment, and which of them the next packet shows.
 
 use wire::{Flags, Segment};
 
@@ -15,7 +15,7 @@ pub(super) enum State {
     Known(Limit),
     /// Everything was acknowledged.
     Quiet,
-    /// Data is out, and the last of it was a part-filled segment: the application had no more, or Nagle's rule held it.
+    /// Data is out, and the last of it was a part-filled segment: the application had no more, or Nagle's algorithm held it.
     Waiting,
     /// The same after a pure ACK has come.
     Answered,
@@ -98,7 +98,7 @@ impl Connection {
         match state {
             State::Known(Limit::Handshake) => self.budgets[TO_SERVER].add(Limit::Handshake, elapsed),
             State::Known(limit) => {
-                // New data after more than an RTT, and 2 ms, in which nothing happened: nothing but the application
+                // New data after more than an RTT, and 2 ms, in which nothing happened: only the application
                 // released it.
                 let by_itself = new
                     && elapsed > 2_000_000
@@ -131,7 +131,7 @@ impl Connection {
                     && facts.advanced > 0
                     && !s.flags.intersects(Flags::SYN | Flags::FIN | Flags::RST) =>
             {
-                // A pure ACK: what comes after the last of them tells whether data stood waiting for it.
+                // A pure ACK: what comes after the last of them shows whether data stood waiting for it.
                 self.held = elapsed.saturating_add(handed_over);
                 self.held_for = (of, false);
             }
@@ -139,8 +139,8 @@ impl Connection {
             State::Answered => {
                 let h = &self.halves[of];
                 let waited = new && dir == of && elapsed <= at_once(lag);
-                // Nagle's rule holds back no full segment: one that follows the ACK of a whole flight had no room in
-                // the sender's window or buffer, and waited for the ACK's own delay only where that was late.
+                // Nagle's algorithm holds back no full segment: one that follows the ACK of a whole flight had no room in
+                // the congestion window or the send buffer, and waited for the ACK's own delay only where that was late.
                 let no_room = waited && h.is_full(s.payload) && h.last_peak.max(h.round_peak) / 4 >= h.segment_size;
                 let late = facts.released.map_or(0, |l| l.excess).min(handed_over);
                 match (waited, no_room) {
@@ -153,7 +153,7 @@ impl Connection {
                 }
             }
             State::Suspect => {
-                // Until a resend (loss) or an advance (reordering) decides.
+                // Until a retransmission (loss) or an advance (reordering) decides.
                 let all = elapsed.saturating_add(handed_over);
                 if dir != of && facts.advanced > 0 {
                     budget.add(self.bulk[of], all);

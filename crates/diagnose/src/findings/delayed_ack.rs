@@ -1,4 +1,4 @@
-//! A delayed ACK held back a full segment: the sender's window had room for so little that the receiver waited for more.
+//! A delayed ACK held back a full segment: the congestion window had room for so little that the receiver waited for more.
 
 use super::{Case, Drawn, Kind, Rule, times};
 use crate::episode::Happening;
@@ -17,10 +17,6 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     let stalls = case.c.book.of(Happening::DelayedAckStall, dir)?;
     let worst = stalls.costliest()?;
     Some(Drawn {
-        packets: stalls.packets(),
-        at: stalls.first_at(),
-        count: stalls.count,
-        cost: stalls.total,
         text: format!(
             "{}: a delayed ACK of the {} (packet {}, {} later than the path takes) kept the next full segment (packet {}) waiting; {} in all",
             times(stalls.count),
@@ -35,5 +31,6 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
             case.sender_name(dir),
             stalls.total
         ),
+        ..Drawn::of(stalls)
     })
 }

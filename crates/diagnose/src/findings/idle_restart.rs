@@ -17,10 +17,6 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     let restarts = case.c.book.of(Happening::IdleRestart, dir)?;
     let worst = restarts.costliest()?;
     Some(Drawn {
-        packets: restarts.packets(),
-        at: restarts.first_at(),
-        count: restarts.count,
-        cost: restarts.total,
         text: format!(
             "{} the {} began again after a pause with {} bytes where it had sent {} at a time before: {} to grow back",
             times(restarts.count),
@@ -34,5 +30,6 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
             case.sender_name(dir),
             restarts.total
         ),
+        ..Drawn::of(restarts)
     })
 }

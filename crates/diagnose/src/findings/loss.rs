@@ -5,7 +5,7 @@ use crate::episode::Happening;
 use crate::resend::Class;
 
 pub(super) const RULE: Rule = Rule {
-    kind: Kind { name: "loss", words: "loss", rule: "segments were sent again, and not all of them needlessly" },
+    kind: Kind { name: "loss", words: "loss", rule: "segments were retransmitted, and not all of them needlessly" },
     find,
     once: false,
 };
@@ -37,7 +37,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
         count: needed,
         cost,
         text: format!(
-            "{needed} of {} data packets to the {} had to be sent again ({:.2} %: {}){}{}",
+            "{needed} of {} data packets to the {} were retransmitted ({:.2} %: {}){}{}",
             count.payload_packets,
             case.receiver_name(dir),
             rate * 100.0,

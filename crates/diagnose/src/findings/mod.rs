@@ -1,4 +1,4 @@
-//! Findings: conclusions with their evidence, what they cost, and what mending would be worth.
+//! Findings: conclusions with their evidence, what they cost, and what a remedy is worth.
 //!
 //! A rule is one file that holds one [`Rule`]; adding one touches that file and [`RULES`].
 
@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::budget::{Budget, Limit};
 use crate::connection::{Connection, TO_CLIENT, TO_SERVER};
+use crate::episode::Episodes;
 use crate::half::Half;
 use crate::vantage::Vantage;
 
@@ -89,6 +90,19 @@ struct Drawn {
     worth: String,
 }
 
+impl Drawn {
+    /// What a list of cases gives: its packets, how many there are, and what they cost together.
+    fn of(cases: &Episodes) -> Self {
+        Self {
+            packets: cases.packets(),
+            at: cases.first_at(),
+            count: cases.count,
+            cost: cases.total,
+            ..Self::default()
+        }
+    }
+}
+
 /// A conclusion.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
@@ -99,7 +113,7 @@ pub struct Finding {
     pub words: &'static str,
     /// The direction of the data concerned; `None` where it is the whole connection.
     pub direction: Option<&'static str>,
-    /// The packets that it rests on, the most telling first; at most 24.
+    /// The packets that it rests on, the clearest first; at most 24.
     pub packets: Vec<u64>,
     /// When it first showed, nanoseconds on the capture's clock.
     pub at_ns: u64,
@@ -109,7 +123,7 @@ pub struct Finding {
     pub cost_ns: Nanos,
     /// What was found, for people.
     pub text: String,
-    /// What mending it would be worth, for people.
+    /// What to do, and what that is worth, for people.
     pub worth: String,
 }
 

@@ -7,7 +7,7 @@ pub(super) const RULE: Rule = Rule {
     kind: Kind {
         name: "mtu_black_hole",
         words: "a path that swallows large packets",
-        rule: "the same full-sized segment was sent again on a timeout twice or more, nothing of that size was ever acknowledged, and smaller packets were",
+        rule: "the same full-sized segment was retransmitted on a timeout twice or more, nothing of that size was ever acknowledged, and smaller packets were",
     },
     find,
     once: false,
@@ -26,12 +26,8 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
         return None;
     }
     Some(Drawn {
-        packets: large.packets(),
-        at: large.first_at(),
-        count: large.count,
-        cost: large.total,
         text: format!(
-            "packets of {size} bytes of payload to the {} vanish: sent again {} on timeouts, and no larger one than {} bytes was ever acknowledged",
+            "packets of {size} bytes of payload to the {} vanish: retransmitted {} on timeouts, and no larger one than {} bytes was ever acknowledged",
             case.receiver_name(dir),
             times(large.count),
             h.largest_acked
@@ -39,5 +35,6 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
         worth:
             "let ICMP \"fragmentation needed\" through, clamp the MSS on the router, or set net.ipv4.tcp_mtu_probing=1"
                 .into(),
+        ..Drawn::of(large)
     })
 }

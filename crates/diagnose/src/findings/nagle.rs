@@ -1,4 +1,4 @@
-//! Nagle's rule met a delayed ACK: a part-filled segment, or the FIN, stood waiting for an ACK that the receiver held back.
+//! Nagle's algorithm met a delayed ACK: a part-filled segment, or the FIN, stood waiting for an ACK that the receiver held back.
 
 use super::{Case, Drawn, Kind, Rule, times};
 use crate::episode::Happening;
@@ -6,7 +6,7 @@ use crate::episode::Happening;
 pub(super) const RULE: Rule = Rule {
     kind: Kind {
         name: "nagle_delayed_ack",
-        words: "Nagle's rule against a delayed ACK",
+        words: "Nagle's algorithm against a delayed ACK",
         rule: "an ACK of less than two full segments came 10 ms or more later than the path takes, and a part-filled segment or FIN left right after it",
     },
     find,
@@ -20,12 +20,8 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     let what = if released == 0 { "the FIN".to_owned() } else { format!("the next {released} bytes") };
     let path = case.sender(dir).rtt.recent().unwrap_or(0);
     Some(Drawn {
-        packets: stalls.packets(),
-        at: stalls.first_at(),
-        count: stalls.count,
-        cost: stalls.total,
         text: format!(
-            "{}: the {} acknowledged packet {} ({held} bytes) {} later than the path's {} (a delayed ACK, packet {}), and Nagle's rule let {what} (packet {}) go only then; {} in all",
+            "{}: the {} acknowledged packet {} ({held} bytes) {} later than the path's {} (a delayed ACK, packet {}), and Nagle's algorithm let {what} (packet {}) go only then; {} in all",
             times(stalls.count),
             case.receiver_name(dir),
             worst.packets[0],
@@ -41,5 +37,6 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
             stalls.total,
             case.receiver_name(dir)
         ),
+        ..Drawn::of(stalls)
     })
 }

@@ -1,4 +1,4 @@
-//! Reordering was taken for loss: segments were sent again although the originals arrived (RFC 3708, RFC 3522).
+//! Reordering was taken for loss: segments were retransmitted although the originals arrived (RFC 3708, RFC 3522).
 
 use super::{Case, Drawn, Kind, Rule};
 use crate::episode::Happening;
@@ -26,10 +26,6 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     }
     let h = case.sender(dir);
     Some(Drawn {
-        packets: needless.packets(),
-        at: needless.first_at(),
-        count: needless.count,
-        cost: needless.total,
         text: format!(
             "{} retransmissions to the {} were needless: the originals arrived late, not never (packets changed places by up to {} bytes); each cut the window",
             needless.count,
@@ -40,5 +36,6 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
             "a path that keeps order, or a sender with RACK's adaptive window, keeps its rate; {} in recoveries",
             needless.total
         ),
+        ..Drawn::of(needless)
     })
 }

@@ -1,4 +1,4 @@
-//! The sender's window stood still without a loss: its send buffer is full, or a congestion control holds the window.
+//! What is in flight stood still without a loss: its send buffer is full, or a congestion control holds the window.
 
 use super::{Case, Drawn, Kind, Rate, Rule, percent};
 use crate::budget::Limit;

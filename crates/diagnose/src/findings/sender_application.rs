@@ -36,10 +36,10 @@ fn find(case: &Case<'_>, _: usize) -> Option<Drawn> {
             if longest > 0 { format!(", the longest pause {}", record::Nanos(longest)) } else { String::new() }
         ),
         worth: if trips == 0 {
-            "nothing that the network or TCP can mend".into()
+            "nothing that the network or TCP can change".into()
         } else {
             format!(
-                "the {} of round trips in it are the dialogue's; the rest neither the network nor TCP can mend",
+                "the {} of round trips in it are the dialogue's; the rest neither the network nor TCP can change",
                 record::Nanos(trips)
             )
         },

@@ -1,4 +1,4 @@
-//! The SYN or the SYN-ACK had to be sent again.
+//! The SYN or the SYN-ACK were retransmitted.
 
 use super::{Case, Drawn, Kind, Rule, times};
 use crate::episode::Happening;
@@ -24,7 +24,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
         count: retries.count,
         cost: record::Nanos(cost),
         text: format!(
-            "the {what} was sent again {} over {}{}",
+            "the {what} was retransmitted {} over {}{}",
             times(retries.count),
             record::Nanos(cost),
             if answered { ", then the connection opened" } else { ", and the connection never opened" }

@@ -1,4 +1,4 @@
-//! Time stamps missing where they are needed, or their price where headers count (RFC 7323, sections 3 to 5).
+//! Timestamps missing where they are needed, or their price where headers count (RFC 7323, sections 3 to 5).
 
 use super::{Case, Drawn, Kind, Rule, percent};
 use crate::budget::Limit;
@@ -6,8 +6,8 @@ use crate::budget::Limit;
 pub(super) const RULE: Rule = Rule {
     kind: Kind {
         name: "timestamps",
-        words: "time stamps",
-        rule: "missing: the stream went once round the sequence space, or timeouts could not be judged for want of them; priced: 10 MB or more went at the path's rate with them on",
+        words: "timestamps",
+        rule: "missing: the stream went once round the sequence space, or timeouts could not be judged without them; priced: 10 MB or more went at the path's rate with them on",
     },
     find,
     once: false,
@@ -28,7 +28,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
         // Ethernet with its preamble and gap: 1538 bytes carry 1448 with the option and 1460 without.
         return Some(Drawn {
             text: format!(
-                "time stamps cost 12 bytes of every packet: 1448 of 1538 bytes on an Ethernet wire are payload, 1460 would be without ({:.2} %)",
+                "timestamps cost 12 bytes of every packet: 1448 of 1538 bytes on an Ethernet wire are payload, 1460 would be without ({:.2} %)",
                 12.0 / 1460.0 * 100.0
             ),
             worth: format!(
@@ -50,10 +50,10 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     }
     Some(Drawn {
         text: format!(
-            "time stamps are off because the {who} left them out (or a box on the way took them out){}{}",
+            "timestamps are off because the {who} left them out (or a box on the way took them out){}{}",
             if wrapped { ": the sequence space wrapped without protection against old duplicates" } else { "" },
             if blind {
-                ": after timeouts the sender can neither measure the RTT nor see that a resend was needless"
+                ": after timeouts the sender can neither measure the RTT nor see that a retransmission was needless"
             } else {
                 ""
             },

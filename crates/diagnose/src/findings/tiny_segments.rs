@@ -12,7 +12,7 @@ pub(super) const RULE: Rule = Rule {
     once: false,
 };
 
-/// Ethernet preamble, header, frame check sequence and gap with an IPv4 and a TCP header with time stamps.
+/// Ethernet preamble, header, frame check sequence and gap with an IPv4 and a TCP header with timestamps.
 const OVERHEAD: u64 = 38 + 20 + 32;
 
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
@@ -37,7 +37,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
             percent(overhead(c.payload_packets) as f64 / wire.max(1) as f64),
         ),
         worth: format!(
-            "larger writes (or leaving Nagle's rule on) take {} packets off path and hosts, {} of the bytes on the wire",
+            "larger writes (or leaving Nagle's algorithm on) take {} packets off path and hosts, {} of the bytes on the wire",
             c.payload_packets - needed.min(c.payload_packets),
             percent(1.0 - (c.unique_bytes + overhead(needed)) as f64 / wire.max(1) as f64)
         ),

@@ -27,11 +27,11 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     let culprit = match (client.offered.window_scale, server.offered.window_scale) {
         (Some(_), Some(_)) => return None,
         // A server must not send the option unless the SYN had it (section 2.2), so its silence says nothing here.
-        (None, _) => ("client", "its SYN bears none, and without that the server must not answer with one"),
+        (None, _) => ("client", "its SYN has none, and without that the server must not answer with one"),
         (Some(_), None) => ("server", "the SYN offered it, the SYN-ACK does not answer"),
     };
     let (h, rtt) = (case.sender(dir), case.rtt(dir)?);
-    // A receiver whose window is far below the ceiling would not gain by a scale.
+    // A receiver with a window far below the ceiling would not gain by a scale.
     if h.rare.full_windows == 0 || h.rare.full_most < CEILING / 2 {
         return None;
     }

@@ -54,15 +54,15 @@ pub enum CaptureError {
     },
 }
 
-/// Something wrong within a capture whose other parts can be read.
+/// Something wrong within a capture of which the rest can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Problem {
     /// The file ends within a record or block.
     CutRecord,
-    /// The gzip, zstd or xz packing ends early.
-    CutPacking,
-    /// The gzip, zstd or xz packing is damaged from here on.
-    DamagedPacking,
+    /// The gzip, zstd or xz compression ends early.
+    CutCompression,
+    /// The gzip, zstd or xz compression is damaged from here on.
+    DamagedCompression,
     /// A record claims more bytes than any packet has.
     ImpossibleLength,
     /// A block's length is not a multiple of four, is too short for its kind, or differs from its repetition.
@@ -71,15 +71,15 @@ pub enum Problem {
     BadRecord,
     /// A packet names an interface that the section has not described.
     NoSuchInterface,
-    /// A time before 1970 or beyond 2554, or on an interface whose resolution is not usable.
+    /// A time before 1970 or beyond 2554, or on an interface with a resolution that is not usable.
     NoTime,
     /// An option's length goes beyond its block.
     BadOption,
     /// A comment that is not UTF-8.
     BadComment,
-    /// A pcapng block that carries no packet and is of a kind not read here.
+    /// A pcapng block that carries no packet and is of a type not read here.
     UnknownBlock(u32),
-    /// A pcapng section of another major version, passed over.
+    /// A pcapng section of another major version, skipped.
     UnknownVersion(u16),
     /// More interfaces than are kept; packets on them are counted here.
     TooManyInterfaces,
@@ -89,7 +89,7 @@ impl Problem {
     /// Truncated, malformed or unsupported.
     pub const fn class(self) -> Class {
         match self {
-            Self::CutRecord | Self::CutPacking => Class::Truncated,
+            Self::CutRecord | Self::CutCompression => Class::Truncated,
             Self::UnknownBlock(_) | Self::UnknownVersion(_) | Self::TooManyInterfaces => Class::Unsupported,
             _ => Class::Malformed,
         }
@@ -100,8 +100,8 @@ impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::CutRecord => "the file ends within a record",
-            Self::CutPacking => "the packed file ends early",
-            Self::DamagedPacking => "the packed file is damaged; nothing after can be unpacked",
+            Self::CutCompression => "the compressed file ends early",
+            Self::DamagedCompression => "the compressed file is damaged; nothing after can be decompressed",
             Self::ImpossibleLength => "a record claims to be longer than any packet is",
             Self::BadBlockLength => "a block's length contradicts itself",
             Self::BadRecord => "a record contradicts itself",
@@ -109,8 +109,8 @@ impl fmt::Display for Problem {
             Self::NoTime => "a time out of range",
             Self::BadOption => "an option goes beyond its block",
             Self::BadComment => "a comment that is not UTF-8",
-            Self::UnknownBlock(kind) => return write!(f, "block of kind {kind:#x} passed over"),
-            Self::UnknownVersion(major) => return write!(f, "pcapng section of version {major} passed over"),
+            Self::UnknownBlock(kind) => return write!(f, "block of kind {kind:#x} skipped"),
+            Self::UnknownVersion(major) => return write!(f, "pcapng section of version {major} skipped"),
             Self::TooManyInterfaces => "a packet on an interface beyond the 65536 that are kept",
         })
     }

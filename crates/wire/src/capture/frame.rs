@@ -141,7 +141,7 @@ impl Interface {
 pub struct Frame<'a> {
     /// Its number in the capture, from 1.
     pub number: u64,
-    /// Where its record begins, in bytes of the unpacked stream.
+    /// Where its record begins, in bytes of the decompressed stream.
     pub offset: u64,
     /// When it was captured; `None` where the capture does not say.
     pub at: Option<Instant<Realtime>>,
@@ -173,7 +173,7 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// The comments that the capture has on it (pcapng). What is not UTF-8 is left out.
+    /// The comments that the capture has on it (pcapng). What is not UTF-8 is skipped.
     pub fn comments(&self) -> Comments<'a> {
         Comments { rest: self.options, big_endian: self.big_endian }
     }

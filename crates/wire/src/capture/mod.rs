@@ -1,4 +1,4 @@
-//! Capture files: pcap, pcapng and snoop, packed or not, from memory or from a stream that still grows.
+//! Capture files: pcap, pcapng and snoop, compressed or not, from memory or from a stream that still grows.
 
 mod error;
 mod frame;
@@ -13,7 +13,7 @@ pub use error::{CaptureError, Problem};
 pub use frame::{Comments, Frame, Interface, LinkType, Resolution};
 pub use pcap::{PcapVariant, write_pcap_header, write_pcap_record};
 pub use pcapng_writer::{PcapngWriter, WriteError};
-pub use window::Packing;
+pub use window::Compression;
 
 use std::io::{self, Read};
 
@@ -31,7 +31,7 @@ pub enum Format {
     Pcapng,
     /// Solaris snoop (RFC 1761).
     Snoop,
-    /// What tcpdump prints; only [`crate::Packets`] reads it.
+    /// What tcpdump prints; only [`crate::PacketReader`] reads it.
     Text,
 }
 
@@ -91,7 +91,7 @@ impl Progress {
 
     /// The stream ended at `offset` where a record should go on or begin: clean only where `left` is 0.
     fn end(&mut self, window: &Window<'_>, left: usize, offset: u64) {
-        match window.packing_problem().or((left > 0).then_some(Problem::CutRecord)) {
+        match window.compression_problem().or((left > 0).then_some(Problem::CutRecord)) {
             Some(kind) => self.stop_at_next(kind, offset),
             None => self.over = true,
         }
@@ -101,7 +101,7 @@ impl Progress {
 /// A capture being read. Its memory is one buffer, whatever the file claims.
 pub struct Capture<'a> {
     window: Window<'a>,
-    packing: Packing,
+    compression: Compression,
     parser: Parser,
     progress: Progress,
     /// Bytes of the record given last, passed when the next is asked for.
@@ -109,7 +109,7 @@ pub struct Capture<'a> {
 }
 
 impl<'a> Capture<'a> {
-    /// A capture that is in memory whole, such as a mapped file: nothing is copied unless it is packed.
+    /// A capture that is in memory whole, such as a mapped file: nothing is copied unless it is compressed.
     ///
     /// # Errors
     /// [`CaptureError`] where this is no capture that can be read.
@@ -125,7 +125,7 @@ impl<'a> Capture<'a> {
         Self::open(Window::over_stream(reader)?)
     }
 
-    pub(crate) fn open((mut window, packing): (Window<'a>, Packing)) -> Result<Self, CaptureError> {
+    pub(crate) fn open((mut window, compression): (Window<'a>, Compression)) -> Result<Self, CaptureError> {
         let mut progress = Progress { interfaces: Vec::new(), problems: Tally::default(), number: 0, over: false };
         // The shortest header of all has 16 bytes.
         if !window.has(8)? {
@@ -140,7 +140,7 @@ impl<'a> Capture<'a> {
                 return Err(CaptureError::UnknownMagic { magic });
             }
         };
-        Ok(Self { window, packing, parser, progress, given: 0 })
+        Ok(Self { window, compression, parser, progress, given: 0 })
     }
 
     /// The format found.
@@ -152,9 +152,9 @@ impl<'a> Capture<'a> {
         }
     }
 
-    /// The packing found.
-    pub fn packing(&self) -> Packing {
-        self.packing
+    /// The compression found.
+    pub fn compression(&self) -> Compression {
+        self.compression
     }
 
     /// The interfaces met so far, over all sections; [`Frame::interface`] is an index into it.
@@ -172,7 +172,7 @@ impl<'a> Capture<'a> {
         self.progress.number
     }
 
-    /// Bytes of the unpacked stream read so far.
+    /// Bytes of the decompressed stream read so far.
     pub fn offset(&self) -> u64 {
         self.window.offset() + self.given as u64
     }

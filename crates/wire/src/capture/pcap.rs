@@ -1,7 +1,7 @@
 //! The format of libpcap: a header of 24 bytes, then records of 16 bytes and the frame.
 //!
-//! Variants are told apart by the magic number: microseconds or nanoseconds, either byte order, and the modified one
-//! (of Alexey Kuznetzov's patches) whose record headers have 8 more bytes.
+//! Variants are distinguished by the magic number: microseconds or nanoseconds, either byte order, and the modified one
+//! (of Alexey Kuznetzov's patches) with 8 more bytes in each record header.
 
 use std::io;
 

@@ -1,12 +1,12 @@
-//! The bytes of a capture, unpacked: either all of them at once or a window moving over a stream.
+//! The bytes of a capture, decompressed: either all of them at once or a window moving over a stream.
 
 use std::io::{self, BufRead, BufReader, Read};
 
 use super::error::Problem;
 
-/// How a capture was packed.
+/// How a capture was compressed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Packing {
+pub enum Compression {
     /// As it is.
     #[default]
     None,
@@ -18,8 +18,8 @@ pub enum Packing {
     Xz,
 }
 
-impl Packing {
-    /// The packing that a stream beginning with `start` has.
+impl Compression {
+    /// The compression that a stream beginning with `start` has.
     pub fn detect(start: &[u8]) -> Self {
         match start {
             [0x1f, 0x8b, ..] => Self::Gzip,
@@ -37,10 +37,10 @@ impl Packing {
 enum End {
     /// The end of the file.
     Clean,
-    /// The packing was cut short.
-    CutPacking,
-    /// The packing is damaged.
-    BadPacking,
+    /// The compression was cut short.
+    CutCompression,
+    /// The compression is damaged.
+    DamagedCompression,
 }
 
 /// The most bytes of one record or block that are held at once.
@@ -53,30 +53,31 @@ const XZ_MEMORY: u64 = 128 << 20;
 
 enum Source<'a> {
     Whole(&'a [u8]),
-    Stream { reader: Box<dyn Read + Send + 'a>, buffer: Vec<u8>, filled: usize, packed: bool },
+    Stream { reader: Box<dyn Read + Send + 'a>, buffer: Vec<u8>, filled: usize, compressed: bool },
 }
 
 pub(crate) struct Window<'a> {
     source: Source<'a>,
     position: usize,
-    /// Offset in the unpacked stream of the first byte held.
+    /// Offset in the decompressed stream of the first byte held.
     base: u64,
     end: Option<End>,
 }
 
 impl<'a> Window<'a> {
-    /// Over bytes that are all there; unpacks where they are packed.
-    pub(crate) fn over_bytes(bytes: &'a [u8]) -> io::Result<(Self, Packing)> {
-        match Packing::detect(bytes) {
-            Packing::None => {
-                Ok((Self { source: Source::Whole(bytes), position: 0, base: 0, end: Some(End::Clean) }, Packing::None))
-            }
-            packing => Ok((Self::unpacking(bytes, packing)?, packing)),
+    /// Over bytes that are all there; decompresses where they are compressed.
+    pub(crate) fn over_bytes(bytes: &'a [u8]) -> io::Result<(Self, Compression)> {
+        match Compression::detect(bytes) {
+            Compression::None => Ok((
+                Self { source: Source::Whole(bytes), position: 0, base: 0, end: Some(End::Clean) },
+                Compression::None,
+            )),
+            compression => Ok((Self::decompressing(bytes, compression)?, compression)),
         }
     }
 
-    /// Over a stream; unpacks where it is packed. Reads no more than it must to give what is asked.
-    pub(crate) fn over_stream(mut reader: impl Read + Send + 'a) -> io::Result<(Self, Packing)> {
+    /// Over a stream; decompresses where it is compressed. Reads no more than it must to give what is asked.
+    pub(crate) fn over_stream(mut reader: impl Read + Send + 'a) -> io::Result<(Self, Compression)> {
         let mut start = [0; 6];
         let mut have = 0;
         while have < start.len() {
@@ -87,25 +88,25 @@ impl<'a> Window<'a> {
                 Err(e) => return Err(e),
             }
         }
-        let packing = Packing::detect(&start[..have]);
+        let compression = Compression::detect(&start[..have]);
         let whole = io::Cursor::new(start).take(have as u64).chain(reader);
-        Ok((Self::unpacking(whole, packing)?, packing))
+        Ok((Self::decompressing(whole, compression)?, compression))
     }
 
-    fn unpacking(reader: impl Read + Send + 'a, packing: Packing) -> io::Result<Self> {
-        let reader: Box<dyn Read + Send + 'a> = match packing {
-            Packing::None => Box::new(reader),
-            Packing::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(BufReader::new(reader))),
-            Packing::Zstd => Box::new(zstd::stream::read::Decoder::new(reader)?),
-            Packing::Xz => {
+    fn decompressing(reader: impl Read + Send + 'a, compression: Compression) -> io::Result<Self> {
+        let reader: Box<dyn Read + Send + 'a> = match compression {
+            Compression::None => Box::new(reader),
+            Compression::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(BufReader::new(reader))),
+            Compression::Zstd => Box::new(zstd::stream::read::Decoder::new(reader)?),
+            Compression::Xz => {
                 let stream = liblzma::stream::Stream::new_stream_decoder(XZ_MEMORY, liblzma::stream::CONCATENATED)
                     .map_err(io::Error::other)?;
                 Box::new(liblzma::read::XzDecoder::new_stream(reader, stream))
             }
         };
-        let packed = packing != Packing::None;
+        let compressed = compression != Compression::None;
         Ok(Self {
-            source: Source::Stream { reader, buffer: Vec::new(), filled: 0, packed },
+            source: Source::Stream { reader, buffer: Vec::new(), filled: 0, compressed },
             position: 0,
             base: 0,
             end: None,
@@ -121,7 +122,7 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// Offset of the current position in the unpacked stream.
+    /// Offset of the current position in the decompressed stream.
     #[inline]
     pub(crate) fn offset(&self) -> u64 {
         self.base + self.position as u64
@@ -137,7 +138,7 @@ impl<'a> Window<'a> {
 
     #[cold]
     fn read_until(&mut self, need: usize) -> io::Result<bool> {
-        let Source::Stream { reader, buffer, filled, packed } = &mut self.source else { return Ok(false) };
+        let Source::Stream { reader, buffer, filled, compressed } = &mut self.source else { return Ok(false) };
         if need > MOST_HELD {
             return Ok(false);
         }
@@ -159,16 +160,18 @@ impl<'a> Window<'a> {
                 Ok(0) => self.end = Some(End::Clean),
                 Ok(n) => *filled += n,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) if *packed && e.kind() == io::ErrorKind::UnexpectedEof => self.end = Some(End::CutPacking),
+                Err(e) if *compressed && e.kind() == io::ErrorKind::UnexpectedEof => {
+                    self.end = Some(End::CutCompression);
+                }
                 // Decoders report damage with these kinds; an error of the device below has another.
                 Err(e)
-                    if *packed
+                    if *compressed
                         && matches!(
                             e.kind(),
                             io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput | io::ErrorKind::Other
                         ) =>
                 {
-                    self.end = Some(End::BadPacking);
+                    self.end = Some(End::DamagedCompression);
                 }
                 Err(e) => return Err(e),
             }
@@ -183,12 +186,12 @@ impl<'a> Window<'a> {
         self.position += count;
     }
 
-    /// What is wrong with the packing, once that is known.
-    pub(crate) fn packing_problem(&self) -> Option<Problem> {
+    /// What is wrong with the compression, once that is known.
+    pub(crate) fn compression_problem(&self) -> Option<Problem> {
         match self.end? {
             End::Clean => None,
-            End::CutPacking => Some(Problem::CutPacking),
-            End::BadPacking => Some(Problem::DamagedPacking),
+            End::CutCompression => Some(Problem::CutCompression),
+            End::DamagedCompression => Some(Problem::DamagedCompression),
         }
     }
 }
@@ -220,7 +223,7 @@ mod tests {
     use super::*;
     use std::io::Write as _;
 
-    fn packed(data: &[u8]) -> Vec<(Packing, Vec<u8>)> {
+    fn compressed(data: &[u8]) -> Vec<(Compression, Vec<u8>)> {
         let gz = |d: &[u8]| {
             let mut e = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
             e.write_all(d).unwrap();
@@ -230,10 +233,10 @@ mod tests {
         let mut xz = liblzma::write::XzEncoder::new(Vec::new(), 1);
         xz.write_all(data).unwrap();
         vec![
-            (Packing::None, data.to_vec()),
-            (Packing::Gzip, [gz(a), gz(b)].concat()),
-            (Packing::Zstd, [zstd::encode_all(a, 1).unwrap(), zstd::encode_all(b, 1).unwrap()].concat()),
-            (Packing::Xz, xz.finish().unwrap()),
+            (Compression::None, data.to_vec()),
+            (Compression::Gzip, [gz(a), gz(b)].concat()),
+            (Compression::Zstd, [zstd::encode_all(a, 1).unwrap(), zstd::encode_all(b, 1).unwrap()].concat()),
+            (Compression::Xz, xz.finish().unwrap()),
         ]
     }
 
@@ -252,10 +255,10 @@ mod tests {
     #[test]
     fn all_packings_give_the_same_bytes_from_memory_and_from_a_slow_stream() {
         let data: Vec<u8> = (0..10_000u32).map(|n| (n * n / 7) as u8).collect();
-        for (packing, bytes) in packed(&data) {
+        for (compression, bytes) in compressed(&data) {
             let windows = [Window::over_bytes(&bytes).unwrap(), Window::over_stream(Trickle(&bytes)).unwrap()];
             for (mut window, found) in windows {
-                assert_eq!(found, packing);
+                assert_eq!(found, compression);
                 assert!(window.has(data.len()).unwrap());
                 assert_eq!(window.held(), data);
                 assert!(!window.has(data.len() + 1).unwrap());
@@ -267,11 +270,11 @@ mod tests {
     #[test]
     fn packings_cut_at_every_byte_end_as_cut_or_damaged() {
         let data: Vec<u8> = (0..300u32).map(|n| (n * 31) as u8).collect();
-        for (packing, bytes) in packed(&data) {
+        for (compression, bytes) in compressed(&data) {
             for cut in 6..bytes.len() {
                 let (mut window, _) = Window::over_bytes(&bytes[..cut]).unwrap();
                 let whole = window.has(data.len()).unwrap();
-                assert!(!whole || packing != Packing::None);
+                assert!(!whole || compression != Compression::None);
                 assert!(data.starts_with(window.held()));
             }
         }

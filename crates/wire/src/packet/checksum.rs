@@ -53,7 +53,7 @@ fn over(source: IpAddr, destination: IpAddr, protocol: u8, transport: &[u8]) -> 
     sum.with(&length.to_be_bytes()).with(&[0, protocol]).with(transport)
 }
 
-/// The checksum of a TCP, UDP or ICMPv6 packet whose checksum field holds 0. For UDP 0 becomes 0xffff (RFC 768).
+/// The checksum of a TCP, UDP or ICMPv6 packet with 0 in its checksum field. For UDP 0 becomes 0xffff (RFC 768).
 pub fn transport_checksum(source: IpAddr, destination: IpAddr, protocol: u8, transport: &[u8]) -> u16 {
     match over(source, destination, protocol, transport).finish() {
         0 if protocol == ip_protocol::UDP => 0xffff,

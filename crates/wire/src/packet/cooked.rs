@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::address::be16;
-use super::span::{Layer, Span, Unread};
+use super::span::{Layer, NotDecoded, Span};
 
 /// A version 1 header (LINKTYPE_LINUX_SLL), 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl CookedV1 {
     ///
     /// # Errors
     /// Where it is not there whole.
-    pub fn parse(span: Span<'_>) -> Result<(Self, Span<'_>), Unread> {
+    pub fn parse(span: Span<'_>) -> Result<(Self, Span<'_>), NotDecoded> {
         let header = span.header::<16>(Layer::Cooked)?;
         let (direction, device_type, protocol) = (be16(header, 0), be16(header, 2), be16(header, 14));
         Ok((Self { direction, device_type, protocol }, span.skip(16)))
@@ -54,7 +54,7 @@ impl CookedV2 {
     ///
     /// # Errors
     /// Where it is not there whole.
-    pub fn parse(span: Span<'_>) -> Result<(Self, Span<'_>), Unread> {
+    pub fn parse(span: Span<'_>) -> Result<(Self, Span<'_>), NotDecoded> {
         let header = span.header::<20>(Layer::Cooked)?;
         let interface = super::address::be32(header, 4);
         let (protocol, device_type, direction) = (be16(header, 0), be16(header, 8), header[10]);

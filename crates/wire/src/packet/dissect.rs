@@ -10,14 +10,14 @@ use super::fragment::Reassembly;
 use super::gre::Gre;
 use super::icmp::Icmp;
 use super::inner::Inner;
-use super::span::{Layer, Span, Unread};
+use super::span::{Layer, NotDecoded, Span};
 use super::tcp::Tcp;
 use super::udp::Udp;
 use super::vxlan::Vxlan;
 use super::{CookedV1, CookedV2, ether_type, ip_protocol, ipv4, ipv6, loopback, pppoe};
 use crate::capture::{Frame, LinkType};
-use crate::part::Part;
 use crate::segment::{Network, Segment};
+use crate::shard::Shard;
 
 /// How many tunnels within each other are opened, and how many tags and PPPoE headers within each frame.
 pub const DEEPEST: u8 = 8;
@@ -47,11 +47,11 @@ impl<S> Packet<S> {
 
 /// Reads a frame down to TCP, UDP or ICMP, opening tags, tunnels and fragments. Tunnels count in [`crate::Network::tunnels`].
 ///
-/// A segment of a frame without a time bears 0.
+/// A segment of a frame without a time has time 0.
 ///
 /// # Errors
-/// [`Unread`], to be counted: what lies in the frame instead, or why it cannot be told.
-pub fn dissect(frame: &Frame<'_>, reassembly: &mut Reassembly) -> Result<Packet, Unread> {
+/// [`NotDecoded`], to be counted: what lies in the frame instead, or why it is not known.
+pub fn dissect(frame: &Frame<'_>, reassembly: &mut Reassembly) -> Result<Packet, NotDecoded> {
     let mut segment = Segment::blank();
     Ok(match dissect_into(frame, reassembly, &mut segment)? {
         Packet::Tcp(_) => Packet::Tcp(segment),
@@ -70,7 +70,7 @@ pub fn dissect_into<'s>(
     frame: &Frame<'_>,
     reassembly: &mut Reassembly,
     segment: &'s mut Segment,
-) -> Result<Packet<&'s Segment>, Unread> {
+) -> Result<Packet<&'s Segment>, NotDecoded> {
     let span = Span { data: frame.data, wire: frame.original_length };
     match plain_ipv4(frame, span) {
         Some(carried) => carried.write(frame, segment),
@@ -78,31 +78,31 @@ pub fn dissect_into<'s>(
     }
 }
 
-/// As [`dissect_into`], but `None` for a segment of another part, most of which is then not looked at. What is damaged is
-/// told of whatever part it may be.
+/// As [`dissect_into`], but `None` for a segment of another shard, most of which is then not looked at. What is damaged is
+/// reported whatever shard it may be.
 ///
 /// # Errors
 /// Those of [`dissect`].
 #[inline(always)]
-pub(crate) fn dissect_part<'s>(
+pub(crate) fn dissect_shard<'s>(
     frame: &Frame<'_>,
     reassembly: &mut Reassembly,
     segment: &'s mut Segment,
-    part: &Part,
-) -> Result<Option<Packet<&'s Segment>>, Unread> {
+    shard: &Shard,
+) -> Result<Option<Packet<&'s Segment>>, NotDecoded> {
     let span = Span { data: frame.data, wire: frame.original_length };
     if let Some(carried) = plain_ipv4(frame, span) {
-        if !part.is_whole() {
+        if !shard.is_whole() {
             let (tcp, _) = Tcp::parse(carried.tcp)?;
             let source = SocketAddr::new(carried.source, tcp.source_port);
-            if !part.has(source, SocketAddr::new(carried.destination, tcp.destination_port)) {
+            if !shard.has(source, SocketAddr::new(carried.destination, tcp.destination_port)) {
                 return Ok(None);
             }
         }
         return carried.write(frame, segment).map(Some);
     }
     Ok(match descend(*frame, span, reassembly, segment)? {
-        Packet::Tcp(s) if !part.has(s.source, s.destination) => None,
+        Packet::Tcp(s) if !shard.has(s.source, s.destination) => None,
         packet => Some(packet),
     })
 }
@@ -115,7 +115,7 @@ fn descend<'s>(
     span: Span<'_>,
     reassembly: &mut Reassembly,
     segment: &'s mut Segment,
-) -> Result<Packet<&'s Segment>, Unread> {
+) -> Result<Packet<&'s Segment>, NotDecoded> {
     Descent { frame: &frame, reassembly, segment, tunnels: 0 }.open(span)
 }
 
@@ -150,7 +150,7 @@ fn plain_ipv4<'a>(frame: &Frame<'_>, span: Span<'a>) -> Option<Carried<'a>> {
 
 impl Carried<'_> {
     #[inline(always)]
-    fn write<'s>(self, frame: &Frame<'_>, segment: &'s mut Segment) -> Result<Packet<&'s Segment>, Unread> {
+    fn write<'s>(self, frame: &Frame<'_>, segment: &'s mut Segment) -> Result<Packet<&'s Segment>, NotDecoded> {
         let (tcp, options) = Tcp::parse(self.tcp)?;
         segment.number = frame.number;
         segment.at = frame.at.unwrap_or(Instant::from_nanos(0));
@@ -178,7 +178,7 @@ struct Descent<'a, 's> {
 }
 
 impl<'s> Descent<'_, 's> {
-    fn open(self, span: Span<'_>) -> Result<Packet<&'s Segment>, Unread> {
+    fn open(self, span: Span<'_>) -> Result<Packet<&'s Segment>, NotDecoded> {
         let (kind, rest) = match self.frame.link_type {
             LinkType::ETHERNET => return self.bridged(span),
             LinkType::LINUX_SLL => CookedV1::parse(span).map(|(header, rest)| (header.protocol, rest))?,
@@ -187,18 +187,18 @@ impl<'s> Descent<'_, 's> {
             // 12 and 14 are what some systems write for raw IP instead of 101.
             LinkType::RAW | LinkType(12 | 14) | LinkType::IPV4 | LinkType::IPV6 => return self.versioned(span),
             LinkType::PPP_ETHER => (ether_type::PPPOE_SESSION, span),
-            other => return Err(Unread::LinkType(other)),
+            other => return Err(NotDecoded::LinkType(other)),
         };
         self.typed(kind, rest)
     }
 
-    fn bridged(self, span: Span<'_>) -> Result<Packet<&'s Segment>, Unread> {
+    fn bridged(self, span: Span<'_>) -> Result<Packet<&'s Segment>, NotDecoded> {
         let (ethernet, rest) = Ethernet::parse(span)?;
         self.typed(ethernet.ether_type, rest)
     }
 
     /// Passes tags and PPPoE to IP.
-    fn typed(self, mut kind: u16, mut span: Span<'_>) -> Result<Packet<&'s Segment>, Unread> {
+    fn typed(self, mut kind: u16, mut span: Span<'_>) -> Result<Packet<&'s Segment>, NotDecoded> {
         for _ in 0..DEEPEST {
             match kind {
                 ether_type::IPV4 => return self.network(ipv4::open(span)?),
@@ -208,29 +208,29 @@ impl<'s> Descent<'_, 's> {
                     let (tag, rest) = VlanTag::parse(span)?;
                     (kind, span) = (tag.ether_type, rest);
                 }
-                other => return Err(Unread::EtherType(other)),
+                other => return Err(NotDecoded::EtherType(other)),
             }
         }
-        Err(Unread::Depth)
+        Err(NotDecoded::Depth)
     }
 
-    /// IP whose version only its own first bits say.
-    fn versioned(self, span: Span<'_>) -> Result<Packet<&'s Segment>, Unread> {
+    /// IP with its version in its first bits alone.
+    fn versioned(self, span: Span<'_>) -> Result<Packet<&'s Segment>, NotDecoded> {
         match span.header::<1>(Layer::Ipv4)?[0] >> 4 {
             4 => self.network(ipv4::open(span)?),
             6 => self.network(ipv6::open(span)?),
-            version => Err(Unread::IpVersion(version)),
+            version => Err(NotDecoded::IpVersion(version)),
         }
     }
 
-    fn network(self, mut inner: Inner<'_>) -> Result<Packet<&'s Segment>, Unread> {
+    fn network(self, mut inner: Inner<'_>) -> Result<Packet<&'s Segment>, NotDecoded> {
         inner.network.tunnels = self.tunnels;
         let Some((key, offset, more)) = inner.fragment else { return self.transport(&inner) };
         let whole = self.reassembly.add(key, offset, more, inner.payload, self.frame.at)?;
         self.transport(&Inner { fragment: None, payload: whole.span(), ..inner })
     }
 
-    fn transport(self, inner: &Inner<'_>) -> Result<Packet<&'s Segment>, Unread> {
+    fn transport(self, inner: &Inner<'_>) -> Result<Packet<&'s Segment>, NotDecoded> {
         match inner.protocol {
             ip_protocol::TCP => {
                 let Inner { source, destination, network, payload, .. } = *inner;
@@ -261,12 +261,12 @@ impl<'s> Descent<'_, 's> {
                     protocol => self.deeper()?.typed(protocol, rest),
                 }
             }
-            other => Err(Unread::IpProtocol(other)),
+            other => Err(NotDecoded::IpProtocol(other)),
         }
     }
 
-    fn deeper(mut self) -> Result<Self, Unread> {
+    fn deeper(mut self) -> Result<Self, NotDecoded> {
         self.tunnels += 1;
-        if self.tunnels > DEEPEST { Err(Unread::Depth) } else { Ok(self) }
+        if self.tunnels > DEEPEST { Err(NotDecoded::Depth) } else { Ok(self) }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::address::be16;
 use super::ether_type;
-use super::span::{Layer, Span, Unread};
+use super::span::{Layer, NotDecoded, Span};
 
 /// An Ethernet header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ impl Ethernet {
     /// # Errors
     /// Where it is not there whole.
     #[inline]
-    pub fn parse(span: Span<'_>) -> Result<(Self, Span<'_>), Unread> {
+    pub fn parse(span: Span<'_>) -> Result<(Self, Span<'_>), NotDecoded> {
         let header = span.header::<14>(Layer::Ethernet)?;
         let [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, t0, t1] = *header;
         let ethernet = Self {
@@ -68,7 +68,7 @@ impl VlanTag {
     ///
     /// # Errors
     /// Where it is not there whole.
-    pub fn parse(span: Span<'_>) -> Result<(Self, Span<'_>), Unread> {
+    pub fn parse(span: Span<'_>) -> Result<(Self, Span<'_>), NotDecoded> {
         let header = span.header::<4>(Layer::Vlan)?;
         Ok((Self { control: be16(header, 0), ether_type: be16(header, 2) }, span.skip(4)))
     }
@@ -95,6 +95,6 @@ mod tests {
         assert_eq!(read, ethernet);
         assert_eq!(VlanTag::parse(rest).unwrap().0, tag);
         let cut = Ethernet::parse(Span { data: &out[..13], wire: 60 });
-        assert_eq!(cut.err(), Some(Unread::Truncated(Layer::Ethernet)));
+        assert_eq!(cut.err(), Some(NotDecoded::Truncated(Layer::Ethernet)));
     }
 }

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use record::{Instant, Realtime};
 
-use super::span::{Span, Unread};
+use super::span::{NotDecoded, Span};
 
 /// Bytes kept of a packet's beginning.
 pub(super) const KEPT: usize = 256;
@@ -33,7 +33,7 @@ pub(super) struct FragmentKey {
 
 struct Partial {
     begun: u64,
-    /// Tells this one from an earlier of the same key in the queue.
+    /// Distinguishes this one from an earlier of the same key in the queue.
     serial: u64,
     total: Option<u32>,
     /// Ranges that came, sorted, apart from each other.
@@ -48,7 +48,7 @@ struct Partial {
 pub struct FragmentLosses {
     /// Packets given up because others needed their place.
     pub displaced: u64,
-    /// Packets whose fragments did not all come within 60 s.
+    /// Packets of which fragments did not all come within 60 s.
     pub expired: u64,
     /// Fragments that were malformed or in more pieces than are followed.
     pub refused: u64,
@@ -84,7 +84,7 @@ impl Reassembly {
     /// Takes a fragment; gives the packet's beginning and length where it was the last one missing.
     ///
     /// # Errors
-    /// [`Unread::FragmentHeld`] where more are needed, [`Unread::FragmentLost`] where this one is of no use.
+    /// [`NotDecoded::FragmentHeld`] where more are needed, [`NotDecoded::FragmentLost`] where this one is of no use.
     pub(super) fn add(
         &mut self,
         key: FragmentKey,
@@ -92,12 +92,12 @@ impl Reassembly {
         more: bool,
         payload: Span<'_>,
         at: Option<Instant<Realtime>>,
-    ) -> Result<Whole, Unread> {
+    ) -> Result<Whole, NotDecoded> {
         let end = offset.saturating_add(payload.wire);
         // All but the last are multiples of 8 bytes long; none goes beyond what a length field can say.
         if payload.wire == 0 || (more && !payload.wire.is_multiple_of(8)) || end > 65_535 {
             self.losses.refused += 1;
-            return Err(Unread::FragmentLost);
+            return Err(NotDecoded::FragmentLost);
         }
         let now = at.map_or(0, Instant::as_nanos);
         if self.partial.get(&key).is_some_and(|partial| now.saturating_sub(partial.begun) > LONGEST_NS) {
@@ -107,7 +107,7 @@ impl Reassembly {
         if !self.partial.contains_key(&key) {
             self.begin(key, now);
         }
-        let Some(partial) = self.partial.get_mut(&key) else { return Err(Unread::FragmentLost) };
+        let Some(partial) = self.partial.get_mut(&key) else { return Err(NotDecoded::FragmentLost) };
         let contradicts = match (partial.total, more) {
             (Some(total), true) => end > total,
             (Some(total), false) => end != total,
@@ -116,7 +116,7 @@ impl Reassembly {
         };
         if contradicts || partial.ranges.len() >= MOST_RANGES {
             self.losses.refused += 1;
-            return Err(Unread::FragmentLost);
+            return Err(NotDecoded::FragmentLost);
         }
         if partial.ranges.iter().any(|range| range.0 < end && offset < range.1) {
             self.losses.overlapping += 1;
@@ -135,7 +135,7 @@ impl Reassembly {
         }
         insert(&mut partial.ranges, (offset, end));
         let Some(total) = partial.total.filter(|total| partial.ranges == [(0, *total)]) else {
-            return Err(Unread::FragmentHeld);
+            return Err(NotDecoded::FragmentHeld);
         };
         let captured = partial.captured.first().filter(|range| range.0 == 0).map_or(0, |range| range.1);
         let whole = Whole { kept: partial.kept, captured: captured as usize, total };
@@ -206,8 +206,8 @@ mod tests {
         let mut r = Reassembly::new();
         let at = |s: u64| Some(Instant::from_nanos(s * 1_000_000_000));
         let bytes = [7; 16];
-        assert_eq!(r.add(key(1), 0, true, Span::whole(&bytes), at(1)).err(), Some(Unread::FragmentHeld));
-        assert_eq!(r.add(key(1), 16, false, Span::whole(&bytes), at(99)).err(), Some(Unread::FragmentHeld));
+        assert_eq!(r.add(key(1), 0, true, Span::whole(&bytes), at(1)).err(), Some(NotDecoded::FragmentHeld));
+        assert_eq!(r.add(key(1), 16, false, Span::whole(&bytes), at(99)).err(), Some(NotDecoded::FragmentHeld));
         assert_eq!((r.losses().expired, r.waiting()), (1, 1));
     }
 
@@ -224,10 +224,10 @@ mod tests {
     #[test]
     fn contradictions_are_refused() {
         let mut r = Reassembly::new();
-        assert_eq!(r.add(key(1), 0, true, Span::whole(&[0; 7]), None).err(), Some(Unread::FragmentLost));
-        assert_eq!(r.add(key(1), 65_528, false, Span::whole(&[0; 8]), None).err(), Some(Unread::FragmentLost));
-        assert_eq!(r.add(key(1), 8, false, Span::whole(&[0; 4]), None).err(), Some(Unread::FragmentHeld));
-        assert_eq!(r.add(key(1), 8, true, Span::whole(&[0; 8]), None).err(), Some(Unread::FragmentLost));
+        assert_eq!(r.add(key(1), 0, true, Span::whole(&[0; 7]), None).err(), Some(NotDecoded::FragmentLost));
+        assert_eq!(r.add(key(1), 65_528, false, Span::whole(&[0; 8]), None).err(), Some(NotDecoded::FragmentLost));
+        assert_eq!(r.add(key(1), 8, false, Span::whole(&[0; 4]), None).err(), Some(NotDecoded::FragmentHeld));
+        assert_eq!(r.add(key(1), 8, true, Span::whole(&[0; 8]), None).err(), Some(NotDecoded::FragmentLost));
         assert_eq!(r.losses().refused, 3);
     }
 
@@ -242,7 +242,7 @@ mod tests {
             for (n, (i, piece)) in pieces.iter().enumerate() {
                 let got = r.add(key(1), (*i * 40) as u32, *i < 9, Span::whole(piece), None);
                 if n < 9 {
-                    prop_assert_eq!(got.err(), Some(Unread::FragmentHeld));
+                    prop_assert_eq!(got.err(), Some(NotDecoded::FragmentHeld));
                     if n == twice {
                         let _ = r.add(key(1), (*i * 40) as u32, *i < 9, Span::whole(piece), None);
                         prop_assert_eq!(r.losses().overlapping, 1);

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::address::be16;
 use super::ether_type;
-use super::span::{Layer, Span, Unread};
+use super::span::{Layer, NotDecoded, Span};
 
 /// A GRE header of version 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,17 +24,17 @@ impl Gre {
     ///
     /// # Errors
     /// Where it is not there whole, is of another version, or uses the routing of RFC 1701.
-    pub fn parse(span: Span<'_>) -> Result<(Self, Span<'_>), Unread> {
+    pub fn parse(span: Span<'_>) -> Result<(Self, Span<'_>), NotDecoded> {
         let header = span.header::<4>(Layer::Gre)?;
         let bits = be16(header, 0);
         if bits & 7 != 0 {
-            return Err(Unread::GreVersion((bits & 7) as u8));
+            return Err(NotDecoded::GreVersion((bits & 7) as u8));
         }
         if bits & 0x4000 != 0 {
-            return Err(Unread::Malformed(Layer::Gre));
+            return Err(NotDecoded::Malformed(Layer::Gre));
         }
         let mut rest = span.skip(4);
-        let mut field = |present: bool| -> Result<Option<u32>, Unread> {
+        let mut field = |present: bool| -> Result<Option<u32>, NotDecoded> {
             if !present {
                 return Ok(None);
             }
@@ -47,7 +47,7 @@ impl Gre {
         let sequence = field(bits & 0x1000 != 0)?;
         let mut protocol = be16(header, 2);
         match protocol {
-            // Type I has neither sequence number nor a header of its own.
+            // Type I has neither sequence number nor a header itself.
             ether_type::ERSPAN_II if sequence.is_none() => protocol = ether_type::BRIDGED,
             ether_type::ERSPAN_II => {
                 rest.header::<8>(Layer::Gre)?;
@@ -107,6 +107,6 @@ mod tests {
         let erspan = [0x10, 0, 0x88, 0xbe, 0, 0, 0, 1, 1, 2, 3, 4, 5, 6, 7, 8, 0xaa];
         let (gre, rest) = Gre::parse(Span::whole(&erspan)).unwrap();
         assert_eq!((gre.protocol, rest.data), (ether_type::BRIDGED, &[0xaa][..]));
-        assert_eq!(Gre::parse(Span::whole(&[0x30, 0x81, 0x88, 0x0b])).err(), Some(Unread::GreVersion(1)));
+        assert_eq!(Gre::parse(Span::whole(&[0x30, 0x81, 0x88, 0x0b])).err(), Some(NotDecoded::GreVersion(1)));
     }
 }

@@ -1,4 +1,4 @@
-//! ICMP (RFC 792, 1191) and ICMPv6 (RFC 4443): errors, with the connection whose packet they quote.
+//! ICMP (RFC 792, 1191) and ICMPv6 (RFC 4443): errors, with the connection of the packet that they quote.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use record::SeqNumber;
 
 use super::address::{be16, be32};
-use super::span::{Layer, Span, Unread};
+use super::span::{Layer, NotDecoded, Span};
 use super::{ip_protocol, ipv4, ipv6};
 
 /// An ICMP message.
@@ -22,7 +22,7 @@ pub struct Icmp {
     pub kind: u8,
     /// Code.
     pub code: u8,
-    /// The next hop's MTU in bytes, from "fragmentation needed" or "packet too big"; 0 where an old router does not tell.
+    /// The next hop's MTU in bytes, from "fragmentation needed" or "packet too big"; 0 where an old router does not show.
     pub next_hop_mtu: Option<u32>,
     /// The TCP or UDP packet that an error quotes.
     pub quoted: Option<Quoted>,
@@ -48,7 +48,7 @@ impl Icmp {
     ///
     /// # Errors
     /// Where its first four bytes are not there.
-    pub(super) fn parse(span: Span<'_>, source: IpAddr, destination: IpAddr, v6: bool) -> Result<Self, Unread> {
+    pub(super) fn parse(span: Span<'_>, source: IpAddr, destination: IpAddr, v6: bool) -> Result<Self, NotDecoded> {
         let [kind, code, ..] = *span.header::<4>(Layer::Icmp)?;
         let is_error = if v6 { kind < 128 } else { matches!(kind, 3 | 4 | 5 | 11 | 12) };
         let mut icmp = Self { source, destination, v6, kind, code, next_hop_mtu: None, quoted: None };

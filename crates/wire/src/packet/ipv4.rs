@@ -7,7 +7,7 @@ use super::address::{be16, ipv4_at};
 use super::checksum::Checksum;
 use super::fragment::FragmentKey;
 use super::inner::{Inner, ecn};
-use super::span::{Layer, Span, Unread};
+use super::span::{Layer, NotDecoded, Span};
 use crate::segment::Network;
 
 /// An IPv4 header without options.
@@ -60,17 +60,17 @@ impl fmt::Display for Ipv4 {
 
 /// Reads a header; what is inside may be a fragment.
 #[inline(always)]
-pub(super) fn open(span: Span<'_>) -> Result<Inner<'_>, Unread> {
+pub(super) fn open(span: Span<'_>) -> Result<Inner<'_>, NotDecoded> {
     let header = span.header::<20>(Layer::Ipv4)?;
     if header[0] >> 4 != 4 {
-        return Err(Unread::IpVersion(header[0] >> 4));
+        return Err(NotDecoded::IpVersion(header[0] >> 4));
     }
     let header_bytes = usize::from(header[0] & 15) * 4;
     let total = u32::from(be16(header, 2));
     // A frame captured before segmentation offload split it may have no length at all.
     let total = if total == 0 { span.wire } else { total };
     if header_bytes < 20 || total < header_bytes as u32 {
-        return Err(Unread::Malformed(Layer::Ipv4));
+        return Err(NotDecoded::Malformed(Layer::Ipv4));
     }
     let fragment_bits = be16(header, 6);
     let (source, destination): (IpAddr, IpAddr) = (ipv4_at(header, 12).into(), ipv4_at(header, 16).into());
@@ -128,10 +128,10 @@ mod tests {
     #[test]
     fn lengths_that_contradict_are_malformed_and_no_length_means_the_frame() {
         let mut packet = vec![0x45, 0, 0, 19, 0, 0, 0, 0, 64, 6, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8];
-        assert_eq!(open(Span::whole(&packet)).err(), Some(Unread::Malformed(Layer::Ipv4)));
+        assert_eq!(open(Span::whole(&packet)).err(), Some(NotDecoded::Malformed(Layer::Ipv4)));
         packet[3] = 0;
         let inner = open(Span { data: &packet, wire: 70_000 }).unwrap();
         assert_eq!(inner.payload.wire, 69_980);
-        assert_eq!(open(Span { data: &packet[..19], wire: 40 }).err(), Some(Unread::Truncated(Layer::Ipv4)));
+        assert_eq!(open(Span { data: &packet[..19], wire: 40 }).err(), Some(NotDecoded::Truncated(Layer::Ipv4)));
     }
 }

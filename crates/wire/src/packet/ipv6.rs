@@ -7,7 +7,7 @@ use super::address::{be16, be32, ipv6_at};
 use super::fragment::FragmentKey;
 use super::inner::{Inner, ecn};
 use super::ip_protocol;
-use super::span::{Layer, Span, Unread};
+use super::span::{Layer, NotDecoded, Span};
 use crate::segment::Network;
 
 /// More extension headers than any stack sends.
@@ -50,10 +50,10 @@ impl fmt::Display for Ipv6 {
 
 /// Reads a header and the extension headers up to what is inside, or to a fragment header.
 #[inline(always)]
-pub(super) fn open(span: Span<'_>) -> Result<Inner<'_>, Unread> {
+pub(super) fn open(span: Span<'_>) -> Result<Inner<'_>, NotDecoded> {
     let header = span.header::<40>(Layer::Ipv6)?;
     if header[0] >> 4 != 6 {
-        return Err(Unread::IpVersion(header[0] >> 4));
+        return Err(NotDecoded::IpVersion(header[0] >> 4));
     }
     let first = be32(header, 0);
     let traffic_class = (first >> 20) as u8;
@@ -72,7 +72,7 @@ pub(super) fn open(span: Span<'_>) -> Result<Inner<'_>, Unread> {
         },
         protocol: header[6],
         fragment: None,
-        // 0 stands for a jumbo payload, whose option follows, or for a frame that BIG TCP's offload left without one.
+        // 0 stands for a jumbo payload, with its option behind, or for a frame that BIG TCP's offload left without one.
         payload: if length == 0 { rest } else { rest.limit(length) },
     };
     if !matches!(inner.protocol, ip_protocol::TCP | ip_protocol::UDP) {
@@ -81,7 +81,7 @@ pub(super) fn open(span: Span<'_>) -> Result<Inner<'_>, Unread> {
     Ok(inner)
 }
 
-fn open_extensions(inner: &mut Inner<'_>, without_length: bool) -> Result<(), Unread> {
+fn open_extensions(inner: &mut Inner<'_>, without_length: bool) -> Result<(), NotDecoded> {
     for _ in 0..MOST_EXTENSIONS {
         let payload = inner.payload;
         let header_bytes = match inner.protocol {
@@ -106,7 +106,7 @@ fn open_extensions(inner: &mut Inner<'_>, without_length: bool) -> Result<(), Un
             _ => return Ok(()),
         };
         if header_bytes > payload.wire as usize {
-            return Err(Unread::Malformed(Layer::Ipv6));
+            return Err(NotDecoded::Malformed(Layer::Ipv6));
         }
         if inner.protocol == ip_protocol::HOP_BY_HOP
             && without_length
@@ -114,14 +114,14 @@ fn open_extensions(inner: &mut Inner<'_>, without_length: bool) -> Result<(), Un
         {
             // The length counts from the end of the fixed header, so this extension is within it.
             if (jumbo as usize) < header_bytes {
-                return Err(Unread::Malformed(Layer::Ipv6));
+                return Err(NotDecoded::Malformed(Layer::Ipv6));
             }
             inner.payload = payload.limit(jumbo);
         }
         inner.protocol = payload.header::<2>(Layer::Ipv6)?[0];
         inner.payload = inner.payload.skip(header_bytes);
     }
-    Err(Unread::Depth)
+    Err(NotDecoded::Depth)
 }
 
 /// The jumbo payload option (type 0xc2) of a hop-by-hop header.
@@ -195,9 +195,9 @@ mod tests {
         for _ in 0..50 {
             out.extend_from_slice(&[60, 0, 1, 4, 0, 0, 0, 0]);
         }
-        assert_eq!(open(Span::whole(&out)).err(), Some(Unread::Depth));
+        assert_eq!(open(Span::whole(&out)).err(), Some(NotDecoded::Depth));
         let mut out = packet(60, 8);
         out.extend_from_slice(&[6, 9, 0, 0, 0, 0, 0, 0]);
-        assert_eq!(open(Span::whole(&out)).err(), Some(Unread::Malformed(Layer::Ipv6)));
+        assert_eq!(open(Span::whole(&out)).err(), Some(NotDecoded::Malformed(Layer::Ipv6)));
     }
 }

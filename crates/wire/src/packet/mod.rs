@@ -20,7 +20,7 @@ mod vxlan;
 
 pub use checksum::{Checksum, transport_checksum, verify_transport};
 pub use cooked::{CookedV1, CookedV2};
-pub(crate) use dissect::dissect_part;
+pub(crate) use dissect::dissect_shard;
 pub use dissect::{DEEPEST, Packet, dissect, dissect_into};
 pub use ethernet::{Ethernet, VlanTag};
 pub use fragment::{FragmentLosses, Reassembly};
@@ -28,7 +28,7 @@ pub use gre::Gre;
 pub use icmp::{Icmp, Quoted};
 pub use ipv4::Ipv4;
 pub use ipv6::Ipv6;
-pub use span::{Layer, Span, Unread};
+pub use span::{Layer, NotDecoded, Span};
 pub use tcp::{OptionList, Tcp};
 pub use udp::Udp;
 pub use vxlan::Vxlan;

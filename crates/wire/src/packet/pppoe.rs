@@ -2,13 +2,13 @@
 
 use super::address::be16;
 use super::ether_type;
-use super::span::{Layer, Span, Unread};
+use super::span::{Layer, NotDecoded, Span};
 
 /// The EtherType that the PPP protocol stands for, and what follows.
-pub(super) fn open(span: Span<'_>) -> Result<(u16, Span<'_>), Unread> {
+pub(super) fn open(span: Span<'_>) -> Result<(u16, Span<'_>), NotDecoded> {
     let header = span.header::<7>(Layer::Pppoe)?;
     if header[0] != 0x11 || header[1] != 0 {
-        return Err(Unread::Malformed(Layer::Pppoe));
+        return Err(NotDecoded::Malformed(Layer::Pppoe));
     }
     let session = span.skip(6).limit(be16(header, 4).into());
     // The number may be compressed to one byte, which then is odd (RFC 1661, section 2).
@@ -19,7 +19,7 @@ pub(super) fn open(span: Span<'_>) -> Result<(u16, Span<'_>), Unread> {
     match protocol {
         0x21 => Ok((ether_type::IPV4, session.skip(length))),
         0x57 => Ok((ether_type::IPV6, session.skip(length))),
-        other => Err(Unread::PppProtocol(other)),
+        other => Err(NotDecoded::PppProtocol(other)),
     }
 }
 
@@ -35,7 +35,7 @@ mod tests {
         let short = [0x11, 0, 0, 1, 0, 2, 0x57, 0x60, 9, 9];
         let (kind, rest) = open(Span::whole(&short)).unwrap();
         assert_eq!((kind, rest.data), (ether_type::IPV6, &[0x60][..]));
-        assert_eq!(open(Span::whole(&[0x11, 0, 0, 1, 0, 2, 0xc0, 0x21])).err(), Some(Unread::PppProtocol(0xc021)));
-        assert_eq!(open(Span::whole(&[0x21, 0, 0, 1, 0, 2, 0, 0x21])).err(), Some(Unread::Malformed(Layer::Pppoe)));
+        assert_eq!(open(Span::whole(&[0x11, 0, 0, 1, 0, 2, 0xc0, 0x21])).err(), Some(NotDecoded::PppProtocol(0xc021)));
+        assert_eq!(open(Span::whole(&[0x21, 0, 0, 1, 0, 2, 0, 0x21])).err(), Some(NotDecoded::Malformed(Layer::Pppoe)));
     }
 }

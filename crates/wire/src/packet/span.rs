@@ -38,7 +38,7 @@ impl<'a> Span<'a> {
 
     /// The fixed beginning of `layer`'s header.
     #[inline]
-    pub(super) fn header<const N: usize>(&self, layer: Layer) -> Result<&'a [u8; N], Unread> {
+    pub(super) fn header<const N: usize>(&self, layer: Layer) -> Result<&'a [u8; N], NotDecoded> {
         match self.data.first_chunk::<N>() {
             Some(header) => Ok(header),
             None => Err(self.missing(N, layer)),
@@ -47,8 +47,8 @@ impl<'a> Span<'a> {
 
     /// Why `need` bytes of `layer` are not there: not captured, or not sent.
     #[cold]
-    fn missing(&self, need: usize, layer: Layer) -> Unread {
-        if (self.wire as usize) < need { Unread::Malformed(layer) } else { Unread::Truncated(layer) }
+    fn missing(&self, need: usize, layer: Layer) -> NotDecoded {
+        if (self.wire as usize) < need { NotDecoded::Malformed(layer) } else { NotDecoded::Truncated(layer) }
     }
 }
 
@@ -91,7 +91,7 @@ impl fmt::Display for Layer {
 
 /// Why a packet was not read down to TCP, UDP or ICMP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Unread {
+pub enum NotDecoded {
     /// The capture kept too little of this header.
     Truncated(Layer),
     /// This header contradicts itself, or ends before its end.
@@ -118,7 +118,7 @@ pub enum Unread {
     FragmentLost,
 }
 
-impl Unread {
+impl NotDecoded {
     /// Truncated, malformed or unsupported; `None` for a fragment that is held, which is no fault.
     pub const fn class(self) -> Option<Class> {
         match self {
@@ -130,7 +130,7 @@ impl Unread {
     }
 }
 
-impl fmt::Display for Unread {
+impl fmt::Display for NotDecoded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Truncated(layer) => write!(f, "{layer} header cut short by the capture"),

@@ -5,7 +5,7 @@ use std::fmt;
 use record::SeqNumber;
 
 use super::address::{be16, be32};
-use super::span::{Layer, Span, Unread};
+use super::span::{Layer, NotDecoded, Span};
 use crate::segment::{Flags, TcpOptions};
 
 /// A TCP header without its options.
@@ -41,12 +41,12 @@ impl Tcp {
     /// Reads a header; its options, as many as were captured, are given as they lie there.
     ///
     /// # Errors
-    /// [`Unread::Truncated`] where fewer than 20 bytes were captured, [`Unread::Malformed`] where the header's length is impossible.
+    /// [`NotDecoded::Truncated`] where fewer than 20 bytes were captured, [`NotDecoded::Malformed`] where the header's length is impossible.
     #[inline(always)]
-    pub fn parse(span: Span<'_>) -> Result<(Self, OptionList<'_>), Unread> {
+    pub fn parse(span: Span<'_>) -> Result<(Self, OptionList<'_>), NotDecoded> {
         let tcp = Self::fixed(span.header::<20>(Layer::Tcp)?);
         if tcp.header_bytes < 20 || u32::from(tcp.header_bytes) > span.wire {
-            return Err(Unread::Malformed(Layer::Tcp));
+            return Err(NotDecoded::Malformed(Layer::Tcp));
         }
         let list = match span.data.get(20..usize::from(tcp.header_bytes)) {
             Some(raw) => OptionList { raw, cut: false },
@@ -69,7 +69,7 @@ impl Tcp {
         }
     }
 
-    /// Appends the header with a checksum of 0; `options` is the list as it goes on the wire, whose length must be a multiple of 4 up to 40.
+    /// Appends the header with a checksum of 0; `options` is the list as it goes on the wire; its length must be a multiple of 4 up to 40.
     pub fn emit(&self, options: &[u8], out: &mut Vec<u8>) {
         debug_assert!(options.len().is_multiple_of(4) && options.len() <= 40);
         out.extend_from_slice(&self.source_port.to_be_bytes());

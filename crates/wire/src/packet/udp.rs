@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use super::address::be16;
-use super::span::{Layer, Span, Unread};
+use super::span::{Layer, NotDecoded, Span};
 
 /// A UDP datagram's header, with where it came from and went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,14 +23,14 @@ impl Udp {
     /// # Errors
     /// Where the header is not there whole or its length is impossible.
     #[inline]
-    pub(super) fn open(span: Span<'_>) -> Result<(u16, u16, Span<'_>), Unread> {
+    pub(super) fn open(span: Span<'_>) -> Result<(u16, u16, Span<'_>), NotDecoded> {
         let header = span.header::<8>(Layer::Udp)?;
         let length = u32::from(be16(header, 4));
         // 0 stands for a jumbogram's length (RFC 2675, section 4).
         let whole = match length {
             0 => span,
             8.. => span.limit(length),
-            _ => return Err(Unread::Malformed(Layer::Udp)),
+            _ => return Err(NotDecoded::Malformed(Layer::Udp)),
         };
         Ok((be16(header, 0), be16(header, 2), whole.skip(8)))
     }
@@ -52,6 +52,6 @@ mod tests {
         let (source, destination, rest) = Udp::open(Span::whole(&datagram)).unwrap();
         assert_eq!((source, destination, rest.data), (1, 2, &[7][..]));
         let impossible = [0, 1, 0, 2, 0, 7, 0, 0];
-        assert_eq!(Udp::open(Span::whole(&impossible)).err(), Some(Unread::Malformed(Layer::Udp)));
+        assert_eq!(Udp::open(Span::whole(&impossible)).err(), Some(NotDecoded::Malformed(Layer::Udp)));
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::address::be32;
-use super::span::{Layer, Span, Unread};
+use super::span::{Layer, NotDecoded, Span};
 
 /// A VXLAN header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,10 +23,10 @@ impl Vxlan {
     ///
     /// # Errors
     /// Where it is not there whole or its flag for a valid network number is not set.
-    pub fn parse(span: Span<'_>) -> Result<(Self, Span<'_>), Unread> {
+    pub fn parse(span: Span<'_>) -> Result<(Self, Span<'_>), NotDecoded> {
         let header = span.header::<8>(Layer::Vxlan)?;
         if header[0] & 0x08 == 0 {
-            return Err(Unread::Malformed(Layer::Vxlan));
+            return Err(NotDecoded::Malformed(Layer::Vxlan));
         }
         Ok((Self { network: be32(header, 4) >> 8 }, span.skip(8)))
     }
@@ -54,6 +54,6 @@ mod tests {
         Vxlan { network: 0xabcdef }.emit(&mut out);
         assert_eq!(Vxlan::parse(Span::whole(&out)).unwrap().0, Vxlan { network: 0xabcdef });
         out[0] = 0;
-        assert_eq!(Vxlan::parse(Span::whole(&out)).err(), Some(Unread::Malformed(Layer::Vxlan)));
+        assert_eq!(Vxlan::parse(Span::whole(&out)).err(), Some(NotDecoded::Malformed(Layer::Vxlan)));
     }
 }

@@ -86,7 +86,7 @@ pub(super) fn time(text: &str) -> Option<(Time, &str)> {
         return Some((Time::Absolute(whole.checked_add(fraction(digits)?)?), rest.trim_start()));
     }
     let number = first.parse::<u64>().ok()?;
-    // Two blanks follow a packet's number (`--number`), and then its time, which has a blank of its own where it is a difference.
+    // Two blanks follow a packet's number (`--number`), and then its time, which has a blank itself where it is a difference.
     if let Some(stamped) = rest.strip_prefix(' ')
         && stamped.trim_start().split(' ').next().is_some_and(|word| word.contains(['.', '-']))
         && let Some(found) = time(stamped)
@@ -96,7 +96,7 @@ pub(super) fn time(text: &str) -> Option<(Time, &str)> {
     Some((Time::Relative(number.checked_mul(1_000)?), rest.trim_start()))
 }
 
-/// Passes over the link header that `-e` prints before IPv4 and IPv6.
+/// Skips the link header that `-e` prints before IPv4 and IPv6.
 pub(super) fn link(text: &str) -> &str {
     let (first, _) = text.split_once(' ').unwrap_or((text, ""));
     if first.len() != 17 || first.split(':').filter(|byte| u8::from_str_radix(byte, 16).is_ok()).count() != 6 {
@@ -126,7 +126,7 @@ pub(super) fn is_ascii_dump(text: &str) -> bool {
 
 /// What `-v` prints in brackets, and what follows.
 pub(super) fn header(text: &str) -> (Option<Header>, &str) {
-    // After a link header, which told the version, the brackets come first.
+    // After a link header, which gave the version, the brackets come first.
     let bare = text.starts_with('(').then_some(0);
     let Some(at) = bare.or_else(|| text.find("IP (")).or_else(|| text.find("IP6 (")) else { return (None, text) };
     let inside_from = at + text[at..].find('(').unwrap_or(0) + 1;
@@ -236,7 +236,7 @@ pub(super) fn tcp(text: &str) -> Option<Line<'_>> {
                 Some((fields, list)) => (fields, Some(list.split_once('>').map_or(list, |(list, _)| list))),
                 None => (rest, None),
             };
-            // `first:last(bytes)`, left out where there are none.
+            // `first:last(bytes)`, omitted where there are none.
             if let Some((numbers, bytes)) = fields.split_once('(')
                 && let Some((first, _)) = numbers.split_once(':')
             {
@@ -248,7 +248,7 @@ pub(super) fn tcp(text: &str) -> Option<Line<'_>> {
     };
     line.flags = flags(if today.is_none() && letters == "." { "" } else { letters })?;
     line.ack = number_after(fields, "ack ");
-    // In 1999 the dot stood for no flags at all, and an acknowledgment was told by its number.
+    // In 1999 the dot stood for no flags at all, and an acknowledgment is recognised by its number.
     line.flags.set(Flags::ACK, line.ack.is_some());
     line.window = number_after(fields, "win ")?.try_into().ok()?;
     if let Some(list) = list {
@@ -268,7 +268,7 @@ fn options_end(list: &str) -> Option<(&str, &str)> {
     Some((&list[..at], &list[at + 1..]))
 }
 
-/// Takes up the options of a list; gives their bytes in the header, as far as can be told.
+/// Takes up the options of a list; gives their bytes in the header, as far as is known.
 fn options(list: &str, into: &mut TcpOptions) -> usize {
     let mut bytes = 0;
     for option in list.split(',') {

@@ -109,7 +109,7 @@ pub fn pcap(variant: PcapVariant) -> Vec<u8> {
     file
 }
 
-/// A snoop file; each record tells of so many packets dropped before it.
+/// A snoop file; each record shows of so many packets dropped before it.
 pub fn snoop(link_type: u32, drops: u32) -> Vec<u8> {
     let order = Order { big: true };
     let mut file = [&b"snoop\0\0\0"[..], &order.words(&[2, link_type])].concat();

@@ -8,8 +8,8 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use diagnose::{Follower, Keep, Options};
-use wire::capture::{Format, Interface, Packing};
-use wire::{Capture, CaptureError, Packet, Packets, Part, Place, Tally, Unread};
+use wire::capture::{Compression, Format, Interface};
+use wire::{Capture, CaptureError, NotDecoded, Packet, PacketReader, Place, Shard, Tally};
 
 use crate::exit::BadInput;
 
@@ -67,7 +67,7 @@ enum Opened {
     Stream(Box<dyn Read + Send>),
 }
 
-/// A reader of its own over a file that several threads read, up to the size that it had at first.
+/// A reader itself over a file that several threads read, up to the size that it had at first.
 ///
 /// Not a map of the file: reading a map beyond the end of a file that somebody cuts short meanwhile ends the process.
 struct Position<'a> {
@@ -96,7 +96,7 @@ pub struct Reading {
     other: u64,
     /// Damage, in words, with its first place and how often.
     problems: Vec<(String, Place, u64)>,
-    unread: Tally<Unread>,
+    unread: Tally<NotDecoded>,
     /// The interfaces that the capture describes.
     pub interfaces: Vec<Interface>,
     /// Names of the hosts in a text dump, by the addresses that stand for them.
@@ -112,9 +112,9 @@ const SHARED_FROM: u64 = 1 << 20;
 /// Where nothing can be read; damage further on is counted in the [`Reading`].
 pub fn follow(source: &Source, options: Options, threads: usize) -> anyhow::Result<(Follower, Reading)> {
     match source.open()? {
-        Opened::Stream(stream) => alone(source, Packets::from_reader(stream), options),
+        Opened::Stream(stream) => alone(source, PacketReader::from_reader(stream), options),
         Opened::File(file, end) => {
-            let read = || Packets::from_reader(Position { file: &file, at: 0, end });
+            let read = || PacketReader::from_reader(Position { file: &file, at: 0, end });
             if threads > 1
                 && end >= SHARED_FROM
                 && options.keep == Keep::Nothing
@@ -129,7 +129,7 @@ pub fn follow(source: &Source, options: Options, threads: usize) -> anyhow::Resu
 
 fn alone(
     source: &Source,
-    packets: Result<Packets<'_>, CaptureError>,
+    packets: Result<PacketReader<'_>, CaptureError>,
     options: Options,
 ) -> anyhow::Result<(Follower, Reading)> {
     let mut follower = Follower::new(options);
@@ -138,25 +138,25 @@ fn alone(
 }
 
 /// Each thread reads the whole file and follows its own part of the connections: to look at a packet and pass over it is much
-/// cheaper than to hand it to another core. `None` where the file has to be read by one thread: where unpacking it or reading it
+/// cheaper than to hand it to another core. `None` where the file has to be read by one thread: where decompressing it or reading it
 /// as text is most of the work, and where there are more connections than may be followed, so that their order decides which are.
 fn shared<'a>(
     source: &Source,
-    read: impl Fn() -> Result<Packets<'a>, CaptureError> + Sync,
+    read: impl Fn() -> Result<PacketReader<'a>, CaptureError> + Sync,
     options: Options,
     threads: usize,
 ) -> anyhow::Result<Option<(Follower, Reading)>> {
     let first = read().map_err(|e| source.bad(&e))?;
-    if first.packing() != Packing::None || first.format() == Format::Text {
+    if first.compression() != Compression::None || first.format() == Format::Text {
         return Ok(None);
     }
     let options = Options { connections: options.connections.div_ceil(threads), ..options };
-    let one = |part: Part| {
+    let one = |part: Shard| {
         let packets = read().map_err(|e| source.bad(&e))?.only(part);
         let mut follower = Follower::new(options);
         read_packets(source, packets, &mut follower).map(|reading| (follower, reading))
     };
-    let mut parts = Part::shares(threads as u32, options.seed[0]);
+    let mut parts = Shard::all(threads as u32, options.seed[0]);
     let Some(own) = parts.next() else { return Ok(None) };
     let outcomes: Vec<anyhow::Result<(Follower, Reading)>> = std::thread::scope(|scope| {
         let others: Vec<_> = parts.map(|part| scope.spawn(move || one(part))).collect();
@@ -184,7 +184,7 @@ fn shared<'a>(
     Ok(all)
 }
 
-fn read_packets(source: &Source, mut packets: Packets<'_>, follower: &mut Follower) -> anyhow::Result<Reading> {
+fn read_packets(source: &Source, mut packets: PacketReader<'_>, follower: &mut Follower) -> anyhow::Result<Reading> {
     let mut reading = Reading { name: source.name(), format: packets.format().to_string(), ..Reading::default() };
     let is_text = packets.format() == Format::Text;
     let failed = loop {
@@ -226,7 +226,7 @@ fn read_packets(source: &Source, mut packets: Packets<'_>, follower: &mut Follow
     }
     let (lost, waiting) = (packets.reassembly().losses(), packets.reassembly().waiting() as u64);
     for (what, count) in [
-        ("IP packets whose fragments did not all come within 60 s", lost.expired),
+        ("IP packets of which fragments did not all come within 60 s", lost.expired),
         ("IP packets in fragments given up to make room for newer ones", lost.displaced),
         ("fragments that overlap others", lost.overlapping),
         ("IP packets of which fragments are missing at the end", waiting),
@@ -240,7 +240,7 @@ fn read_packets(source: &Source, mut packets: Packets<'_>, follower: &mut Follow
     {
         return Err(BadInput(format!("{}: {place}: {what}; nothing before it could be read", source.name())).into());
     }
-    reading.unread = packets.unread().clone();
+    reading.unread = packets.not_decoded().clone();
     reading.interfaces = packets.interfaces().to_vec();
     Ok(reading)
 }
@@ -257,9 +257,9 @@ impl Reading {
     }
 
     /// Takes a packet of a live capture that is no TCP segment.
-    pub fn not_tcp(&mut self, why: Option<Unread>) {
+    pub fn not_tcp(&mut self, why: Option<NotDecoded>) {
         match why {
-            Some(Unread::FragmentHeld) => {}
+            Some(NotDecoded::FragmentHeld) => {}
             Some(why) => self.unread.add(why, Place { packet: self.packets, offset: 0 }),
             None => self.other += 1,
         }
@@ -279,7 +279,8 @@ impl Reading {
             eprintln!("wirelapse: warning: {}: {place}: {problem} ({count} in all)", self.name);
         }
         // What is well-formed and merely not TCP (ARP, say) is counted in the output and needs no warning.
-        let damaged = |why: Unread| why != Unread::FragmentHeld && why.class() != Some(wire::Class::Unsupported);
+        let damaged =
+            |why: NotDecoded| why != NotDecoded::FragmentHeld && why.class() != Some(wire::Class::Unsupported);
         for (why, count) in self.unread.iter().filter(|(why, _)| damaged(*why)) {
             let place = count.first.first().copied().unwrap_or_default();
             eprintln!("wirelapse: warning: {}: {place}: {why} ({} in all)", self.name, count.count);
@@ -303,7 +304,7 @@ impl Reading {
             .unread
             .iter()
             // Held fragments are part of a packet that is given when it is whole.
-            .filter(|(why, _)| *why != Unread::FragmentHeld)
+            .filter(|(why, _)| *why != NotDecoded::FragmentHeld)
             .map(|(why, c)| entry(why.to_string(), c.first.first().copied().unwrap_or_default(), c.count))
             .collect();
         let problems: Vec<_> =

@@ -37,7 +37,7 @@ pub fn in_order<T: Send>(
         let made: Vec<_> = (0..threads)
             .map(|thread| {
                 let (give, made) = sync_channel(WAITING);
-                // Nobody takes any more after an error.
+                // No one takes any more after an error.
                 scope
                     .spawn(move || (thread..batches).step_by(threads).try_for_each(|batch| give.send(one(batch)).ok()));
                 made
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
     use diagnose::Options;
     use wire::generate::{Pattern, Traffic, write_traffic};
-    use wire::{Packet, Packets};
+    use wire::{Packet, PacketReader};
 
     fn follower(connections: u32) -> Follower {
         let traffic = Traffic {
@@ -69,7 +69,7 @@ mod tests {
         };
         let mut file = Vec::new();
         write_traffic(&mut file, &traffic).unwrap();
-        let mut packets = Packets::from_bytes(&file).unwrap();
+        let mut packets = PacketReader::from_bytes(&file).unwrap();
         let mut follower = Follower::new(Options::default());
         while let Some(packet) = packets.next_packet().unwrap() {
             let Packet::Tcp(segment) = packet else { panic!("only TCP") };

@@ -1,4 +1,4 @@
-//! Two captures' connections side by side, to the first point where they part.
+//! Two captures' connections side by side, to the first point where they diverge.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use super::Args;
 use crate::analyze::{Reading, Source, follow, seed};
 use crate::exit::BadInput;
 
-/// Packets kept of each connection; they part long before that or not at all.
+/// Packets kept of each connection; they diverge long before that or not at all.
 const PACKETS_KEPT: usize = 500_000;
 
 /// Rows shown before the parting.
@@ -28,7 +28,7 @@ fn load(file: &Path, number: usize) -> anyhow::Result<(Report, Reading)> {
     }
 }
 
-/// `FILE#N`, where N is digits; a file may bear a `#` in its name all the same.
+/// `FILE#N`, where N is digits; a file may have a `#` in its name all the same.
 fn choose(argument: &str) -> anyhow::Result<(PathBuf, Option<usize>)> {
     match argument.rsplit_once('#').and_then(|(file, n)| Some((file, n.parse::<usize>().ok()?))) {
         Some((_, 0)) => Err(BadInput(format!("{argument}: connections are numbered from 1")).into()),
@@ -69,7 +69,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         |reading: &Reading, r: &Report| format!("{} > {}", reading.endpoint(r.client), reading.endpoint(r.server));
     writeln!(out, "{:>4}  {:<44}  {:<44}", "", ends(&read_a, &a), ends(&read_b, &b))?;
     for i in from..to {
-        let mark = if parting.at == Some(i) { "  <- here they part" } else { "" };
+        let mark = if parting.at == Some(i) { "  <- here they diverge" } else { "" };
         writeln!(out, "{:>4}  {:<44}  {:<44}{mark}", i + 1, row(&a, i), row(&b, i))?;
     }
     for sentence in &parting.text {

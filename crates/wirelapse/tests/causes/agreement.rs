@@ -1,4 +1,4 @@
-//! What other programs count in captures made in the lab: frames that offload left whole, IPv6, SACK, segments sent again.
+//! What other programs count in captures made in the lab: frames that offload left whole, IPv6, SACK, segments retransmitted.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -56,13 +56,13 @@ fn agrees(report: &Report, file: &Path) {
     assert_eq!(d.payload_packets, there("actual data pkts"), "{}", tell());
     assert_eq!(d.unique_bytes + d.resent_bytes, there("actual data bytes"), "{}", tell());
     assert_eq!(d.unique_bytes, there("unique bytes sent"), "{}", tell());
-    // Not a byte of a FIN sent again is payload; tcptrace counts one.
+    // Not a byte of a FIN retransmitted is payload; tcptrace counts one.
     assert!((d.resent_bytes..=d.resent_bytes + 2).contains(&there("rexmt data bytes")), "{}", tell());
     assert_eq!(report.to_client.sack_acks, theirs["sack pkts sent"][1], "{}", tell());
 
     let [bytes, packets, again] = tshark(file, report.server.port());
     assert_eq!((bytes, packets), (d.unique_bytes + d.resent_bytes, d.packets), "tshark");
-    // Some of them tshark calls out of order or spurious instead, by times of its own: it finds no more than there are. Behind
+    // Some of them tshark calls out of order or spurious instead, by times itself: it finds no more than there are. Behind
     // the loss it takes some first arrivals for retransmissions, too.
     assert!(d.lost_before_capture > 0 || again <= d.resent_packets, "tshark {again}: {}", tell());
     let lines = output("tcpdump", &["-nn", "-r"], file).lines().count() as u64;

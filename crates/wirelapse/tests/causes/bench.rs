@@ -75,7 +75,7 @@ impl Dump {
         let file = tempfile::Builder::new().suffix(".pcap").tempfile().unwrap();
         let mut command = lab.host(side).command("tcpdump").unwrap();
         command.args(["-Z", "root", "-U", "--immediate-mode", "-s", "128", "-B", "8192", "-i", lab::INTERFACE]);
-        command.args(["--time-stamp-precision=nano", "-w"]).arg(file.path()).arg("tcp");
+        command.args(["--timestamp-precision=nano", "-w"]).arg(file.path()).arg("tcp");
         Self { tcpdump: Tcpdump::start(command), file }
     }
 
@@ -133,7 +133,7 @@ pub fn captured(lab: &Lab, client: impl Part, server: impl Part) -> Seen {
     captured_at(lab, Side::A, client, server)
 }
 
-/// A connection from host a to `address` of host b, without a capture of its own. Gives the client's end of it, once it is
+/// A connection from host a to `address` of host b, without a capture itself. Gives the client's end of it, once it is
 /// closed on both sides or the path has kept it from that for some seconds.
 pub fn join(lab: &Lab, address: IpAddr, client: impl Part, server: impl Part) -> SocketAddr {
     let listener = lab.host(Side::B).run(|| TcpListener::bind(SocketAddr::new(address, 0)).unwrap()).unwrap();
@@ -306,7 +306,7 @@ pub fn pause(ms: u64) {
     thread::sleep(Duration::from_millis(ms));
 }
 
-/// Runs all at once, each on a thread of its own: they mostly wait.
+/// Runs all at once, each on a thread itself: they mostly wait.
 pub fn at_once(scenes: &[&(dyn Fn() + Sync)]) {
     let name = thread::current().name().unwrap_or("?").to_owned();
     thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! Why each segment was sent again: what `analyze` reads from the packets, against what the kernel that sent them knew.
+//! Why each segment was retransmitted: what `analyze` reads from the packets, against what the kernel that sent them knew.
 
 use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
@@ -42,7 +42,7 @@ struct Truth {
 
 impl Truth {
     fn start() -> Self {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/causes/resends.bpf.c");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/causes/retransmissions.bpf.c");
         let object = tempfile::Builder::new().suffix(".o").tempfile().unwrap();
         let mut clang = Command::new("clang");
         clang.args(["-target", "bpf", "-O2", "-g", "-Wall", "-Werror", "-mcpu=v3", "-c"]).arg(source).arg("-o");
@@ -78,7 +78,7 @@ fn classes(resends: &[Resend], sack: bool) -> Vec<Class> {
             4 => Class::Timeout,
             3 if further && sack => Class::SackRecovery,
             3 => Class::Fast,
-            // Neither in recovery nor in loss, the kernel resends nothing but a probe.
+            // Neither in recovery nor in loss, the kernel retransmissions nothing but a probe.
             _ => Class::TailLossProbe,
         }
     };
@@ -111,7 +111,7 @@ impl Score {
             let nearest = (0..resends.len()).filter(|i| covers(&resends[*i]));
             let Some(i) = nearest.min_by_key(|i| (resends[*i].at as i64 - left).abs()) else {
                 self.matrix[4][class as usize] += 1;
-                self.wrong.push(format!("not resent, read as {class:?}: {}", around(report, r)));
+                self.wrong.push(format!("not retransmitted, read as {class:?}: {}", around(report, r)));
                 continue;
             };
             seen[i] = true;
@@ -128,7 +128,8 @@ impl Score {
 
     fn print(&self, title: &str) {
         println!("{title}\n| truth | timeout | fast | SACK recovery | tail-loss probe | unclear | not seen |");
-        for (name, row) in ["timeout", "fast", "SACK recovery", "tail-loss probe", "not resent"].iter().zip(self.matrix)
+        for (name, row) in
+            ["timeout", "fast", "SACK recovery", "tail-loss probe", "not retransmitted"].iter().zip(self.matrix)
         {
             println!("| {name} | {} | {} | {} | {} | {} | {} |", row[0], row[1], row[2], row[3], row[5], row[6]);
         }
@@ -214,7 +215,7 @@ fn netns(lab: &Lab) -> u32 {
     stat.st_ino as u32
 }
 
-/// Runs a client `times` over the path `there`, which is whole while the handshake lasts, so that every resend is of data.
+/// Runs a client `times` over the path `there`, which is whole while the handshake lasts, so that every retransmission is of data.
 fn run(
     name: &'static str,
     there: &Direction,
@@ -335,7 +336,7 @@ fn classes_agree_with_the_kernel_that_resent() {
             spurious.0 += a.to_server.spurious_resends;
         }
         spurious.1 += run.twice;
-        one.print(&format!("\n{} ({count} resends, {:.1} s)", run.name, run.took.as_secs_f64()));
+        one.print(&format!("\n{} ({count} retransmissions, {:.1} s)", run.name, run.took.as_secs_f64()));
         println!("  kernel: {:?}, received twice {}", run.counters, run.twice);
         // A frame of the kernel's may hold several segments; its counters count these.
         let of = |name: &str| run.counters[name];
@@ -349,13 +350,13 @@ fn classes_agree_with_the_kernel_that_resent() {
     println!("needless by DSACK or Eifel {}, received twice {}", spurious.0, spurious.1);
     assert!(spurious.0 + 3 >= spurious.1 as u32, "what came twice was sent needlessly");
 
-    assert!(sender.total() >= 150, "{} resends are too few to score", sender.total());
+    assert!(sender.total() >= 150, "{} retransmissions are too few to score", sender.total());
     assert!(sender.right() * 100 >= sender.total() * 94, "{} of {}", sender.right(), sender.total());
     assert!(receiver.right() * 100 >= receiver.total() * 85, "{} of {}", receiver.right(), receiver.total());
     for (score, least) in [(&sender, 85), (&receiver, 75)] {
         for (row, class) in TRUTHS.iter().enumerate() {
             let all: u32 = score.matrix[row].iter().sum();
-            // A probe and the timer cannot be told apart where but one segment was out; with few, one mistake is many per cent.
+            // A probe and the timer cannot be distinguished where but one segment was out; with few, one mistake is many per cent.
             let few = all < 20 || *class == Class::TailLossProbe;
             assert!(
                 few || score.matrix[row][*class as usize] * 100 >= all * least,
@@ -364,6 +365,6 @@ fn classes_agree_with_the_kernel_that_resent() {
             );
         }
         let strange = score.matrix[4].iter().sum::<u32>() + score.matrix.iter().map(|r| r[6]).sum::<u32>();
-        assert!(strange * 50 <= score.total(), "{strange} resends on one side only");
+        assert!(strange * 50 <= score.total(), "{strange} retransmissions on one side only");
     }
 }

@@ -49,7 +49,7 @@ fn resets_and_whose_they_are() {
             told(&seen, "to_client", "SO_LINGER of 0");
         },
         &|| {
-            // Data that nobody reads: close() answers it with a RST.
+            // Data that no one reads: close() answers it with a RST.
             let unread = |stream: TcpStream| {
                 pause(100);
                 drop(stream);

@@ -1,5 +1,5 @@
 //! `analyze` on connections whose cause is known, because the lab made it: for every finding one that provokes it and a near
-//! miss that must not, what the time went into, why each segment was sent again, and what other programs count.
+//! miss that must not, what the time went into, why each segment was retransmitted, and what other programs count.
 
 mod agreement;
 mod bench;

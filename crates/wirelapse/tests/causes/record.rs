@@ -33,7 +33,12 @@ fn record_while(name: &str, lab: &Lab, run: impl FnOnce()) {
         let mut bytes = std::fs::read(file.path()).unwrap();
         blank_payload(&mut bytes);
         let to = folder.join(format!("{name}.{end}.pcap.zst"));
-        let mut pack = Command::new("zstd").args(["-19", "-q", "-f", "-o"]).arg(&to).stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let mut pack = Command::new("zstd")
+            .args(["-19", "-q", "-f", "-o"])
+            .arg(&to)
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
         pack.stdin.take().unwrap().write_all(&bytes).unwrap();
         assert!(pack.wait().unwrap().success());
         println!("{name}.{end}: {} bytes", to.metadata().unwrap().len());
@@ -155,10 +160,18 @@ const SCENES: &[Scene] = &[
     }),
     ("path_rate_download", |n| {
         let lab = lab(&Config { b_to_a: shaped(10, 20, 40), ..Config::symmetric(delayed(10)) });
-        record(n, &lab, |mut s| { s.write_all(&[1; 100]).unwrap(); drain(s); }, |mut s: TcpStream| {
-            s.read_exact(&mut [0; 100]).unwrap();
-            give(&mut s, 2 << 20);
-        });
+        record(
+            n,
+            &lab,
+            |mut s| {
+                s.write_all(&[1; 100]).unwrap();
+                drain(s);
+            },
+            |mut s: TcpStream| {
+                s.read_exact(&mut [0; 100]).unwrap();
+                give(&mut s, 2 << 20);
+            },
+        );
     }),
     ("bufferbloat", |n| record(n, &uneven(shaped(5, 10, 2_500), 5), send(2 << 20), drain)),
     ("bufferbloat_no_stamps", |n| {
@@ -226,11 +239,16 @@ const SCENES: &[Scene] = &[
     }),
     ("send_buffer", |n| {
         let lab = path(15);
-        record(n, &lab, |s: TcpStream| {
-            let socket = socket2::SockRef::from(&s);
-            socket.set_send_buffer_size(24 << 10).unwrap();
-            send(1 << 20)(s);
-        }, drain);
+        record(
+            n,
+            &lab,
+            |s: TcpStream| {
+                let socket = socket2::SockRef::from(&s);
+                socket.set_send_buffer_size(24 << 10).unwrap();
+                send(1 << 20)(s);
+            },
+            drain,
+        );
     }),
     ("held_window", |n| {
         let lab = path(15);
@@ -238,57 +256,96 @@ const SCENES: &[Scene] = &[
         record(n, &lab, send(1 << 20), drain);
     }),
     ("slow_start", |n| record(n, &path(50), send(600_000), drain)),
-    ("nagle", |n| record(n, &path(1), in_two_writes, |mut stream: TcpStream| {
-        let mut request = [0; 100];
-        while stream.read_exact(&mut request).is_ok() {
-            stream.write_all(&request[..10]).unwrap();
-        }
-    })),
+    ("nagle", |n| {
+        record(n, &path(1), in_two_writes, |mut stream: TcpStream| {
+            let mut request = [0; 100];
+            while stream.read_exact(&mut request).is_ok() {
+                stream.write_all(&request[..10]).unwrap();
+            }
+        });
+    }),
     ("delayed_ack", |n| {
         let lab = path(1);
         hold_window(&lab, 1);
         record(n, &lab, ask(20, 2 * 1448, 10), answer(2 * 1448, 10));
     }),
     ("round_trips", |n| record(n, &path(10), ask(20, 100, 100), answer(100, 100))),
-    ("sender_pauses", |n| record(n, &path(5), |mut s: TcpStream| for _ in 0..10 {
-        give(&mut s, 20_000);
-        pause(100);
-    }, drain)),
-    ("bursts", |n| record(n, &uneven(shaped(10, 100, 100), 10), |mut s: TcpStream| for _ in 0..15 {
-        give(&mut s, 65_536);
-        pause(80);
-    }, drain)),
+    ("sender_pauses", |n| {
+        record(
+            n,
+            &path(5),
+            |mut s: TcpStream| {
+                for _ in 0..10 {
+                    give(&mut s, 20_000);
+                    pause(100);
+                }
+            },
+            drain,
+        );
+    }),
+    ("bursts", |n| {
+        record(
+            n,
+            &uneven(shaped(10, 100, 100), 10),
+            |mut s: TcpStream| {
+                for _ in 0..15 {
+                    give(&mut s, 65_536);
+                    pause(80);
+                }
+            },
+            drain,
+        );
+    }),
     ("server_thinks", |n| record(n, &path(5), ask(12, 200, 3_000), thoughtfully(200, 3_000, 120))),
     ("server_thinks_tls", |n| record(n, &path(10), tls_client(4), tls_server(400))),
     ("first_byte_late", |n| record(n, &path(10), ask(1, 200, 200_000), thoughtfully(200, 200_000, 2_000))),
     ("client_thinks", |n| record(n, &path(5), slowly(10, 200, 3_000, 150), answer(200, 3_000))),
-    ("tiny_segments", |n| record(n, &path(5), |mut s: TcpStream| {
-        s.set_nodelay(true).unwrap();
-        for _ in 0..30 {
-            for _ in 0..8 {
-                s.write_all(&[7; 30]).unwrap();
-            }
-            pause(20);
-        }
-    }, drain)),
-    ("idle_restart", |n| record(n, &path(20), |mut s: TcpStream| {
-        give(&mut s, 1 << 20);
-        pause(2_200);
-        give(&mut s, 1 << 20);
-    }, drain)),
+    ("tiny_segments", |n| {
+        record(
+            n,
+            &path(5),
+            |mut s: TcpStream| {
+                s.set_nodelay(true).unwrap();
+                for _ in 0..30 {
+                    for _ in 0..8 {
+                        s.write_all(&[7; 30]).unwrap();
+                    }
+                    pause(20);
+                }
+            },
+            drain,
+        );
+    }),
+    ("idle_restart", |n| {
+        record(
+            n,
+            &path(20),
+            |mut s: TcpStream| {
+                give(&mut s, 1 << 20);
+                pause(2_200);
+                give(&mut s, 1 << 20);
+            },
+            drain,
+        );
+    }),
     ("mtu_black_hole", |n| {
         let lab = uneven(Direction { black_hole: Some(1_400), ..delayed(5) }, 5);
-        record(n, &lab, |mut s: TcpStream| {
-            s.write_all(&[1; 300]).unwrap();
-            s.read_exact(&mut [0; 10]).unwrap();
-            give(&mut s, 40_000);
-            pause(2_600);
-        }, |mut s: TcpStream| {
-            s.read_exact(&mut [0; 300]).unwrap();
-            s.write_all(&[2; 10]).unwrap();
-            s.set_read_timeout(Some(std::time::Duration::from_millis(2_700))).unwrap();
-            drain(s);
-        });
+        record(
+            n,
+            &lab,
+            |mut s: TcpStream| {
+                s.write_all(&[1; 300]).unwrap();
+                s.read_exact(&mut [0; 10]).unwrap();
+                give(&mut s, 40_000);
+                pause(2_600);
+            },
+            |mut s: TcpStream| {
+                s.read_exact(&mut [0; 300]).unwrap();
+                s.write_all(&[2; 10]).unwrap();
+                s.set_read_timeout(Some(std::time::Duration::from_millis(2_700))).unwrap();
+                drain(s);
+            },
+        );
     }),
     ("delay_step", |n| {
         let lab = path(2);
@@ -314,11 +371,18 @@ const SCENES: &[Scene] = &[
             record(n, &lab, ask(12, 50, 50), answer(50, 50));
         });
     }),
-    ("reset", |n| record(n, &path(5), |mut s: TcpStream| {
-        give(&mut s, 100_000);
-        pause(100);
-        socket2::SockRef::from(&s).set_linger(Some(std::time::Duration::ZERO)).unwrap();
-    }, drain)),
+    ("reset", |n| {
+        record(
+            n,
+            &path(5),
+            |mut s: TcpStream| {
+                give(&mut s, 100_000);
+                pause(100);
+                socket2::SockRef::from(&s).set_linger(Some(std::time::Duration::ZERO)).unwrap();
+            },
+            drain,
+        );
+    }),
     ("policer", |n| record(n, &uneven(shaped(10, 10, 3), 10), send(1 << 20), drain)),
     ("ecn_queue", |n| {
         let there = Direction { ecn: Some(Depth::Time(Nanos::from_millis(8))), ..shaped(10, 20, 200) };
@@ -328,7 +392,12 @@ const SCENES: &[Scene] = &[
     }),
     ("lost_acks", |n| {
         let back = Direction { loss: Loss::Independent(0.2), ..delayed(10) };
-        record(n, &lab(&Config { a_to_b: shaped(10, 20, 40), b_to_a: back, ..Config::symmetric(delayed(10)) }), send(2 << 20), drain);
+        record(
+            n,
+            &lab(&Config { a_to_b: shaped(10, 20, 40), b_to_a: back, ..Config::symmetric(delayed(10)) }),
+            send(2 << 20),
+            drain,
+        );
     }),
     ("duplicates", |n| {
         let twice = Direction { duplicate: 0.02, ..shaped(10, 20, 40) };
@@ -336,11 +405,13 @@ const SCENES: &[Scene] = &[
     }),
     ("two_flows", |n| {
         let lab = uneven(shaped(10, 20, 60), 10);
-        record_while(n, &lab, || thread::scope(|scope| {
-            for _ in 0..2 {
-                scope.spawn(|| join(&lab, Side::B.ipv4().into(), send(1_500_000), drain));
-            }
-        }));
+        record_while(n, &lab, || {
+            thread::scope(|scope| {
+                for _ in 0..2 {
+                    scope.spawn(|| join(&lab, Side::B.ipv4().into(), send(1_500_000), drain));
+                }
+            });
+        });
     }),
     ("both_ways", |n| {
         let both = |mut s: TcpStream| {
@@ -363,11 +434,6 @@ const SCENES: &[Scene] = &[
     ("bbr", |n| {
         let lab = uneven(shaped(20, 20, 200), 20);
         sysctls(&lab, Side::A, &[("tcp_congestion_control", "bbr")]);
-        record(n, &lab, send(4 << 20), drain);
-    }),
-    ("cubic_path_rate", |n| {
-        let lab = uneven(shaped(15, 50, 30), 15);
-        sysctls(&lab, Side::A, &[("tcp_congestion_control", "cubic")]);
         record(n, &lab, send(4 << 20), drain);
     }),
 ];

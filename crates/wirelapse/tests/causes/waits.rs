@@ -33,7 +33,7 @@ fn short_answers(mut stream: TcpStream) {
     }
 }
 
-/// Two writes for each request: the second waits for the ACK of the first under Nagle's rule.
+/// Two writes for each request: the second waits for the ACK of the first under Nagle's algorithm.
 fn in_two_writes(mut stream: TcpStream) {
     for _ in 0..25 {
         stream.write_all(&[1; 50]).unwrap();
@@ -57,7 +57,7 @@ fn nagle_meets_a_delayed_ack() {
             }
         },
         &|| {
-            // The same writes, but Nagle's rule is off: the ACKs are as late, and nobody waits for them.
+            // The same writes, but Nagle's algorithm is off: the ACKs are as late, and no one waits for them.
             let lab = path(1);
             let nodelay = |stream: TcpStream| {
                 stream.set_nodelay(true).unwrap();
@@ -68,7 +68,7 @@ fn nagle_meets_a_delayed_ack() {
             assert!(seen.share(Limit::AckWaiting) < 0.1, "{}", seen.account());
         },
         &|| {
-            // A cork holds the part-filled segment back, not Nagle's rule: the application's own doing.
+            // A cork holds the part-filled segment back, not Nagle's algorithm: the application's own doing.
             let lab = path(1);
             let corked = |mut stream: TcpStream| {
                 for _ in 0..5 {

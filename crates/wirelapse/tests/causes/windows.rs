@@ -126,7 +126,7 @@ fn a_reader_slower_than_the_sender() {
         },
         &|| {
             // A window as small, never closed: the reader keeps up. At a rate, so that a window's worth does not come in one piece, which
-            // no reader could take before the next ACK tells how full its buffer is.
+            // no reader could take before the next ACK shows how full its buffer is.
             let lab = uneven(shaped(20, 20, 200), 20);
             sysctls(&lab, Side::B, &[("tcp_rmem", "4096 65536 131072")]);
             let seen = captured_at(&lab, Side::B, send(1 << 20), drain);

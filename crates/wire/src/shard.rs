@@ -1,23 +1,23 @@
-//! Connections shared out among several readers of one capture.
+//! Connections divided among several readers of one capture.
 
 use std::net::{IpAddr, SocketAddr};
 
-/// Some of a capture's connections, chosen by their endpoints: readers that are given all [`Part::shares`] of one
+/// Some of a capture's connections, chosen by their endpoints: readers that are given all [`Shard::all`] of one
 /// count see each segment once, and both directions of a connection are seen by the same reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct Shard {
     index: u32,
     of: u32,
     seed: u64,
 }
 
-impl Part {
+impl Shard {
     /// Everything.
     pub const WHOLE: Self = Self { index: 0, of: 1, seed: 0 };
 
     /// `of` parts of about the same size (one where `of` is 0). Which connection falls into which follows from the seed, so that
-    /// nobody who does not know it can put all into one.
-    pub fn shares(of: u32, seed: u64) -> impl Iterator<Item = Self> {
+    /// no one who does not know it can put all into one.
+    pub fn all(of: u32, seed: u64) -> impl Iterator<Item = Self> {
         let of = of.max(1);
         (0..of).map(move |index| Self { index, of, seed })
     }
@@ -67,8 +67,8 @@ mod tests {
         fn each_connection_is_in_one_part_both_ways(a: u128, b: u128, ports: (u16, u16), seed: u64, of in 1u32..9, v4: bool) {
             let ip = |n: u128| if v4 { IpAddr::V4((n as u32).into()) } else { IpAddr::V6(n.into()) };
             let (a, b) = (SocketAddr::new(ip(a), ports.0), SocketAddr::new(ip(b), ports.1));
-            prop_assert_eq!(Part::shares(of, seed).filter(|p| p.has(a, b)).count(), 1);
-            prop_assert!(Part::shares(of, seed).all(|p| p.has(a, b) == p.has(b, a)));
+            prop_assert_eq!(Shard::all(of, seed).filter(|p| p.has(a, b)).count(), 1);
+            prop_assert!(Shard::all(of, seed).all(|p| p.has(a, b) == p.has(b, a)));
         }
     }
 
@@ -79,7 +79,7 @@ mod tests {
             for n in 0..4_096u32 {
                 let client = SocketAddr::from(([10, 0, (n >> 8) as u8, 1], 20_000 + (n & 255) as u16));
                 let server = SocketAddr::from(([192, 0, 2, 1], 443));
-                let i = Part::shares(of, seed).position(|p| p.has(client, server)).unwrap();
+                let i = Shard::all(of, seed).position(|p| p.has(client, server)).unwrap();
                 sizes[i] += 1;
             }
             let fair = 4_096 / of;

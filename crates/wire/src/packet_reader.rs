@@ -1,12 +1,12 @@
-//! Packets of whatever it is that is read: a capture in any format, packed or not, or tcpdump's text.
+//! Packets of whatever it is that is read: a capture in any format, compressed or not, or tcpdump's text.
 
 use std::io::Read;
 use std::net::IpAddr;
 
-use crate::capture::{Capture, CaptureError, Format, Frame, Interface, Packing, Problem, Window};
-use crate::packet::{Packet, Reassembly, Unread, dissect_part};
-use crate::part::Part;
+use crate::capture::{Capture, CaptureError, Compression, Format, Frame, Interface, Problem, Window};
+use crate::packet::{NotDecoded, Packet, Reassembly, dissect_shard};
 use crate::segment::Segment;
+use crate::shard::Shard;
 use crate::tally::{Place, Tally};
 use crate::text::{TextCounts, TextReader};
 
@@ -17,19 +17,19 @@ enum Source<'a> {
 
 /// A file or stream being read down to TCP, UDP and ICMP, with a count of everything else in it.
 ///
-/// What it is is told from its first bytes, of which nothing is lost: it works on a pipe as on a file.
-pub struct Packets<'a> {
+/// The format is recognised by its first bytes, of which nothing is lost: it works on a pipe as on a file.
+pub struct PacketReader<'a> {
     source: Source<'a>,
-    packing: Packing,
-    part: Part,
+    compression: Compression,
+    shard: Shard,
     reassembly: Reassembly,
     segment: Segment,
-    unread: Tally<Unread>,
-    /// What was wrong with the packing of a text; a capture keeps its own.
+    not_decoded: Tally<NotDecoded>,
+    /// What was wrong with the compression of a text; a capture keeps its own.
     problems: Tally<Problem>,
 }
 
-impl<'a> Packets<'a> {
+impl<'a> PacketReader<'a> {
     /// Over bytes that are all there, such as a mapped file.
     ///
     /// # Errors
@@ -46,31 +46,31 @@ impl<'a> Packets<'a> {
         Self::open(Window::over_stream(reader)?)
     }
 
-    fn open((mut window, packing): (Window<'a>, Packing)) -> Result<Self, CaptureError> {
-        // No capture format begins with 4 bytes of text but snoop, whose name zeros follow.
+    fn open((mut window, compression): (Window<'a>, Compression)) -> Result<Self, CaptureError> {
+        // No capture format begins with 4 bytes of text but snoop, which has zeros after its name.
         let held = if window.has(8)? { 8 } else { window.held().len() };
         let start = &window.held()[..held];
         let is_text = held >= 4 && Format::of(start).is_none() && !start.iter().any(|b| matches!(b, 0..=8 | 14..=26));
         let source = if is_text {
             Source::Text(Box::new(TextReader::new(window)))
         } else {
-            Source::Capture(Box::new(Capture::open((window, packing))?))
+            Source::Capture(Box::new(Capture::open((window, compression))?))
         };
-        let (unread, problems) = (Tally::default(), Tally::default());
-        let (part, segment) = (Part::WHOLE, Segment::blank());
-        Ok(Self { source, packing, part, reassembly: Reassembly::new(), segment, unread, problems })
+        let (not_decoded, problems) = (Tally::default(), Tally::default());
+        let (shard, segment) = (Shard::WHOLE, Segment::blank());
+        Ok(Self { source, compression, shard, reassembly: Reassembly::new(), segment, not_decoded, problems })
     }
 
-    /// Gives only the segments of one part from here on. Packets of every other kind are still given, and counts and problems are
+    /// Gives only the segments of one shard from here on. Packets of every other kind are still given, and counts and problems are
     /// those of the whole: each of several readers finds the same.
     #[must_use]
-    pub fn only(mut self, part: Part) -> Self {
-        self.part = part;
+    pub fn only(mut self, shard: Shard) -> Self {
+        self.shard = shard;
         self
     }
 
-    /// The next packet, or `None` at the end. What is no TCP, UDP or ICMP is counted in [`Packets::unread`] and passed
-    /// over; what a text has of UDP and ICMP is counted in its [`TextCounts`].
+    /// The next packet, or `None` at the end. What is no TCP, UDP or ICMP is counted in [`PacketReader::not_decoded`] and
+    /// skipped; what a text has of UDP and ICMP is counted in its [`TextCounts`].
     ///
     /// # Errors
     /// Where the reader itself fails, and at the end of a text that had no packet in it.
@@ -79,7 +79,9 @@ impl<'a> Packets<'a> {
         loop {
             let found = match &mut self.source {
                 Source::Capture(capture) => match capture.held_frame() {
-                    Some(frame) => open(&frame, &mut self.reassembly, &mut self.segment, &mut self.unread, &self.part),
+                    Some(frame) => {
+                        open(&frame, &mut self.reassembly, &mut self.segment, &mut self.not_decoded, &self.shard)
+                    }
                     None => match self.next_of_capture()? {
                         Some(found) => found,
                         None => return Ok(None),
@@ -101,20 +103,20 @@ impl<'a> Packets<'a> {
     fn next_of_capture(&mut self) -> Result<Option<Option<Packet<()>>>, CaptureError> {
         let Source::Capture(capture) = &mut self.source else { return Ok(None) };
         let Some(frame) = capture.next_frame()? else { return Ok(None) };
-        Ok(Some(open(&frame, &mut self.reassembly, &mut self.segment, &mut self.unread, &self.part)))
+        Ok(Some(open(&frame, &mut self.reassembly, &mut self.segment, &mut self.not_decoded, &self.shard)))
     }
 
     #[cold]
     fn next_of_text(&mut self) -> Result<Option<Packet<&Segment>>, CaptureError> {
         let Source::Text(text) = &mut self.source else { return Ok(None) };
         while let Some(segment) = text.next_segment()? {
-            if !self.part.has(segment.source, segment.destination) {
+            if !self.shard.has(segment.source, segment.destination) {
                 continue;
             }
             self.segment = segment;
             return Ok(Some(Packet::Tcp(&self.segment)));
         }
-        if let Some(problem) = text.lines().packing_problem()
+        if let Some(problem) = text.lines().compression_problem()
             && self.problems.is_empty()
         {
             self.problems.add(problem, Place { packet: text.packets(), offset: text.lines().offset() });
@@ -134,9 +136,9 @@ impl<'a> Packets<'a> {
         }
     }
 
-    /// The packing found.
-    pub fn packing(&self) -> Packing {
-        self.packing
+    /// The compression found.
+    pub fn compression(&self) -> Compression {
+        self.compression
     }
 
     /// Packets met so far, of every kind.
@@ -147,7 +149,7 @@ impl<'a> Packets<'a> {
         }
     }
 
-    /// Bytes of the unpacked stream read so far.
+    /// Bytes of the decompressed stream read so far.
     pub fn offset(&self) -> u64 {
         match &self.source {
             Source::Capture(capture) => capture.offset(),
@@ -173,8 +175,8 @@ impl<'a> Packets<'a> {
 
     /// The packets that were not read down to TCP, UDP or ICMP so far, by what they are instead or why. Fragments that were
     /// held are among them, since the packet they make is given once.
-    pub fn unread(&self) -> &Tally<Unread> {
-        &self.unread
+    pub fn not_decoded(&self) -> &Tally<NotDecoded> {
+        &self.not_decoded
     }
 
     /// The fragments under way and what was lost of them.
@@ -199,19 +201,19 @@ impl<'a> Packets<'a> {
     }
 }
 
-/// What is in a frame; a segment is in `segment` then. `None` where it was counted in `unread` or is of another part.
+/// What is in a frame; a segment is in `segment` then. `None` where it was counted in `not_decoded` or is of another shard.
 #[inline(always)]
 fn open(
     frame: &Frame<'_>,
     reassembly: &mut Reassembly,
     segment: &mut Segment,
-    unread: &mut Tally<Unread>,
-    part: &Part,
+    not_decoded: &mut Tally<NotDecoded>,
+    shard: &Shard,
 ) -> Option<Packet<()>> {
-    match dissect_part(frame, reassembly, segment, part) {
+    match dissect_shard(frame, reassembly, segment, shard) {
         Ok(packet) => packet.map(Packet::without_segment),
         Err(why) => {
-            unread.add(why, Place { packet: frame.number, offset: frame.offset });
+            not_decoded.add(why, Place { packet: frame.number, offset: frame.offset });
             None
         }
     }
