@@ -46,7 +46,7 @@ fn the_dumps_of_1999() {
     let file = file.to_str().unwrap();
     let told = text(&run(&["compare", file]));
     for words in [
-        "they part at packet 6: in the first, the client's ACK (number 6) came 19.551 ms after",
+        "they diverge at packet 6: in the first, the client's ACK (number 6) came 19.551 ms after",
         "in the second (number 16), where it came at once",
         "724 bytes were acknowledged at once",
         "724 is half the 1448-byte segment",

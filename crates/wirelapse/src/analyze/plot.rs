@@ -122,9 +122,9 @@ fn plots(report: &Report, reading: &Reading) -> Vec<Plot> {
     let n = report.records.len();
     let left_out = match (n.div_ceil(POINTS), report.records_left_out) {
         (1, 0) => String::new(),
-        (stride, 0) => format!(" One in {stride} is drawn, and each that was sent again."),
+        (stride, 0) => format!(" One in {stride} is drawn, and each that was retransmitted."),
         (stride, more) => {
-            format!(" One in {stride} is drawn, and each that was sent again; {more} further ones were not kept.")
+            format!(" One in {stride} is drawn, and each that was retransmitted; {more} further ones were not kept.")
         }
     };
     let (client, server) = (reading.endpoint(report.client), reading.endpoint(report.server));
@@ -138,7 +138,7 @@ fn plots(report: &Report, reading: &Reading) -> Vec<Plot> {
             line("window's edge", Hue::NEUTRAL, edge),
             dots("data", Hue(0), s.data),
             line("acknowledged", Hue(2), s.acks),
-            dots("sent again", Hue(1), s.resent),
+            dots("retransmitted", Hue(1), s.resent),
         ],
     );
     let flight = Plot::new(

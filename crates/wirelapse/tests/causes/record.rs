@@ -1,4 +1,4 @@
-//! Records the captures that `tests/analyze_places.rs` evaluates: each cause once, at both ends at the same moment. Run by hand
+//! Records the captures that `crates/diagnose/tests/places.rs` evaluates: each cause once, at both ends at the same moment. Run by hand
 //! where a cause is added (root): `cargo test -p wirelapse --test causes record -- --ignored --nocapture`; `RECORD=name` records
 //! one of them.
 
@@ -26,7 +26,7 @@ fn record(name: &str, lab: &Lab, client: impl Part, server: impl Part) {
 fn record_while(name: &str, lab: &Lab, run: impl FnOnce()) {
     let dumps = Side::ALL.map(|side| Dump::start(lab, side));
     run();
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/captures");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../diagnose/tests/captures");
     std::fs::create_dir_all(&folder).unwrap();
     for (dump, end) in dumps.into_iter().zip(["a", "b"]) {
         let file = dump.finish();
