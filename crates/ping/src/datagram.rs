@@ -11,11 +11,14 @@ use timestamping::{
     kernel_has_ts_opt_id, now,
 };
 
-use crate::{Arrival, ClockWatch, Error, Exchange, Outcome, Probe, Settings, socket, take_errors, until_answer};
+use crate::clock_watch::ClockWatch;
+use crate::waiting::{Arrival, take_errors, until_answer};
+use crate::{Answerer, Error, Exchange, Outcome, Probe, Settings, socket};
 
 /// A connected datagram socket with its stamps.
 pub(crate) struct Exchanger {
     socket: Socket,
+    answerer: Answerer,
     enabled: Enabled,
     own_ids: bool,
     matcher: Matcher<u64>,
@@ -24,19 +27,20 @@ pub(crate) struct Exchanger {
     settings: Settings,
 }
 
-/// What a probe is while it is under way.
-struct UnderWay<'a> {
+/// What a probe is while it is in flight.
+struct InFlight<'a> {
     probe: Probe,
     /// The id of its stamps.
     id: u64,
+    answerer: Answerer,
     matcher: &'a mut Matcher<u64>,
     queue: &'a mut ErrorQueue,
     receiver: &'a mut Receiver,
 }
 
 impl Exchanger {
-    /// Sets the socket up and connects it.
-    pub fn new(socket: Socket, to: SocketAddr, settings: &Settings) -> Result<Self, Error> {
+    /// Sets the socket up and connects it; `answerer` is what sends answers, other than ICMP errors.
+    pub fn new(socket: Socket, answerer: Answerer, to: SocketAddr, settings: &Settings) -> Result<Self, Error> {
         socket::configure(&socket, to.ip(), settings)?;
         let enabled = socket::request(settings, Stages::SCHED | Stages::DRIVER).enable(&socket)?;
         socket::connect(&socket, to).map_err(|source| Error::System { call: "connect", source })?;
@@ -48,6 +52,7 @@ impl Exchanger {
             receiver: Receiver::new(size),
             settings: settings.clone(),
             socket,
+            answerer,
             enabled,
         })
     }
@@ -93,9 +98,10 @@ impl Exchanger {
             self.matcher.sent(message.len(), send, number)
         };
 
-        let mut state = UnderWay {
+        let mut state = InFlight {
             probe,
             id: id.unwrap_or(number),
+            answerer: self.answerer,
             matcher: &mut self.matcher,
             queue: &mut self.queue,
             receiver: &mut self.receiver,
@@ -136,7 +142,7 @@ impl Exchanger {
     }
 }
 
-impl UnderWay<'_> {
+impl InFlight<'_> {
     fn take_errors(&mut self, socket: &Socket, is_ours: impl Fn(&IcmpError<'_>) -> bool) -> Result<(), Error> {
         let Self { probe, id, matcher, queue, .. } = self;
         let Probe { exchange, outcome, from, stray, .. } = probe;
@@ -160,6 +166,7 @@ impl UnderWay<'_> {
             let Ok(received) = received else { return };
             match answer(received.payload) {
                 Some(bytes) if !probe.outcome.came_back() => {
+                    probe.exchange.answerer = self.answerer;
                     probe.exchange.read = Some(read);
                     probe.exchange.driver_rx = received.times.software;
                     probe.exchange.nic_rx = received.times.hardware;

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use socket2::{Protocol, Socket, Type};
 
 use crate::datagram::Exchanger;
-use crate::{Error, Probe, Prober, Settings, socket};
+use crate::{Answerer, Error, Probe, Prober, Settings, socket};
 
 /// Probes by echo request and reply.
 pub struct IcmpProber {
@@ -40,7 +40,7 @@ impl IcmpProber {
             Ok(socket) => (socket, false),
             Err(_) => (Self::raw_socket(to, protocol)?, true),
         };
-        let exchanger = Exchanger::new(socket, to, settings)?;
+        let exchanger = Exchanger::new(socket, Answerer::Kernel, to, settings)?;
         let limits = exchanger.limits();
         Ok(Self { exchanger, v6, raw, own: socket::own_number(), size: settings.size, limits })
     }

@@ -12,10 +12,10 @@ use timestamping::{
     BatchSize, Counting, ErrorQueue, Matcher, Ready, Receiver, Request, SendOptions, Stages, now, wait,
 };
 
+use crate::clock_watch::ClockWatch;
 use crate::tap::Tap;
-use crate::{
-    Arrival, ClockWatch, Error, Exchange, Outcome, Probe, Prober, SLICE, Settings, socket, take_errors, until_answer,
-};
+use crate::waiting::{Arrival, SLICE, take_errors, until_answer};
+use crate::{Answerer, Error, Exchange, Outcome, Probe, Prober, Settings, socket};
 
 /// Probes by connecting.
 pub struct TcpProber {
@@ -135,7 +135,8 @@ impl TcpProber {
             enabled => enabled?,
         };
         let mut matcher = Matcher::new(enabled.counting(), enabled.stages(), 4);
-        let mut exchange = Exchange { send: Some(now::<Realtime>()), ..Exchange::default() };
+        let mut exchange =
+            Exchange { answerer: Answerer::Program, send: Some(now::<Realtime>()), ..Exchange::default() };
         let sent = match enabled.send(fd, &[io::IoSlice::new(&self.request)], &SendOptions::default()) {
             Ok(sent) => sent,
             Err(e) if matches!(e.raw_os_error(), Some(libc::EPIPE | libc::ECONNRESET)) => {

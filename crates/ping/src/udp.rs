@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use socket2::{Protocol, Type};
 
 use crate::datagram::Exchanger;
-use crate::{Error, Probe, Prober, Settings, socket};
+use crate::{Answerer, Error, Probe, Prober, Settings, socket};
 
 /// How a probe begins, and what `wirelapse serve` puts there in its answer.
 const PROBE: &[u8] = b"WLUP";
@@ -39,7 +39,7 @@ impl UdpProber {
     /// [`Error::System`] where there is no route, and as [`timestamping::Request::enable`].
     pub fn new(to: SocketAddr, settings: &Settings) -> Result<Self, Error> {
         let socket = socket::open(to.ip(), Type::DGRAM, Protocol::UDP)?;
-        let exchanger = Exchanger::new(socket, to, settings)?;
+        let exchanger = Exchanger::new(socket, Answerer::Program, to, settings)?;
         let limits = exchanger.limits();
         Ok(Self { exchanger, own: socket::own_number(), size: settings.size, limits })
     }

@@ -31,16 +31,17 @@ fn probes(lab: &Lab, count: u64, make: impl FnOnce() -> Box<dyn Prober> + Send) 
         .unwrap()
 }
 
-/// Every stage is there, in order, and the delay is in the network's share alone.
+/// Every stage is there, in order, and the delay is beyond this host.
 fn assert_known_path(probes: &[Probe]) {
     for probe in probes {
         let e = &probe.exchange;
         assert!(probe.is_sound(), "{probe:?}");
-        let [out, network, back] = [e.kernel_out(), e.network(), e.kernel_in()].map(|s| s.unwrap().expect("a stage"));
+        let [out, network, back] =
+            [e.kernel_out(), e.network_and_peer(), e.kernel_in()].map(|s| s.unwrap().expect("a stage"));
         assert!(network >= ROUND_TRIP, "{network} in {probe:?}");
         assert_eq!(e.total().unwrap(), Some(out + network + back));
     }
-    let least = probes.iter().map(|p| p.exchange.network().unwrap().unwrap()).min().unwrap();
+    let least = probes.iter().map(|p| p.exchange.network_and_peer().unwrap().unwrap()).min().unwrap();
     assert!(least < ROUND_TRIP + BUSY, "{least}");
     let kernel = probes.iter().map(|p| p.exchange.kernel_out().unwrap().unwrap()).min().unwrap();
     assert!(kernel < DELAY, "the path's delay shows as this host's: {kernel}");
@@ -121,7 +122,7 @@ fn tcp_times_the_handshake_a_refusal_and_a_request() {
             let request = probe.request.expect("a request was made");
             assert_eq!((&probe.outcome, probe.bytes), (&Outcome::Answer, 6));
             assert!(request.sched.is_some() && request.is_in_order(), "{probe:?}");
-            assert!(request.network().unwrap().unwrap() >= ROUND_TRIP);
+            assert!(request.network_and_peer().unwrap().unwrap() >= ROUND_TRIP);
             assert!(request.ack.unwrap().since(request.driver.unwrap()).unwrap() >= ROUND_TRIP);
             // TCP's own measure is in steps of 1 µs.
             let by_tcp = probe.exchange.tcp_rtt.unwrap();
@@ -193,7 +194,7 @@ fn what_never_comes_back_is_no_answer_and_still_has_its_way_out() {
 }
 
 #[test]
-fn a_host_that_nobody_has_a_route_to_is_named() {
+fn a_host_without_a_route_is_named() {
     tier::needs!(Need::Root, Need::Path("/dev/net/tun"));
     let lab = Lab::up(&Config::default()).unwrap();
     let nowhere: SocketAddr = "203.0.113.1:9".parse().unwrap();

@@ -220,6 +220,11 @@ impl Interrupt {
         Ok(Self(flag))
     }
 
+    /// Set once it came: for what looks at a flag while it waits.
+    pub fn flag(&self) -> &AtomicBool {
+        &self.0
+    }
+
     pub fn came(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

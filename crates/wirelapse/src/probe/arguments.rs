@@ -1,0 +1,246 @@
+//! The arguments of `wirelapse probe`, and the request that they make.
+
+use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::time::Duration;
+
+use ping::Settings;
+use quantity::Address;
+use record::Nanos;
+use timestamping::{Interface, ReceiveFilter, TransmitType};
+
+use crate::exit::BadInput;
+
+/// Time one's own packets at every stage from send to read, the kernel's share apart from the network's.
+///
+/// Nothing is needed at the other end. `icmp` sends echo requests. `udp` sends datagrams to a port that echoes them, to
+/// `wirelapse serve`, or to a closed one: its host answers with an ICMP error that is timed just the same. `tcp` times the
+/// handshake, and with --request or --size a request on the new connection.
+///
+/// Ctrl-C ends it with the summary. The exit status is 1 where nothing came back at all.
+#[derive(clap::Args)]
+#[command(after_long_help = super::json::keys())]
+pub struct Args {
+    /// By what kind of packet.
+    protocol: Protocol,
+    /// HOST for icmp, HOST:PORT for udp and tcp; an IPv6 address with a port as `[ADDRESS]:PORT`.
+    #[arg(value_parser = quantity::parse::address)]
+    target: Address,
+    /// End after so many probes; without it, on Ctrl-C.
+    #[arg(short, long, value_name = "N", value_parser = quantity::parse::count_within(1..=u64::MAX))]
+    count: Option<u64>,
+    /// Time from one probe to the next: 200ms, 1s, 1m; a bare number is seconds.
+    #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = quantity::parse::duration)]
+    interval: Nanos,
+    /// How long an answer may take.
+    #[arg(short = 'W', long, value_name = "TIME", default_value = "1s", value_parser = quantity::parse::duration)]
+    timeout: Nanos,
+    /// Payload bytes: 56 where not given, and for tcp none, which is the handshake alone.
+    #[arg(short, long, value_name = "BYTES", value_parser = payload_bytes)]
+    size: Option<u32>,
+    /// TTL or hop limit.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
+    ttl: Option<u8>,
+    /// Differentiated services code point, 0 to 63.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..64))]
+    dscp: Option<u8>,
+    /// Leave by this interface.
+    #[arg(short = 'I', long, value_name = "NAME")]
+    interface: Option<String>,
+    /// The NIC's own stamps too (name the interface, which has to be set to make them).
+    #[arg(long, requires = "interface")]
+    hardware: bool,
+    /// tcp: send this text once connected and wait for an answer; \r, \n and \\ are understood.
+    #[arg(long, value_name = "TEXT", conflicts_with = "size")]
+    request: Option<String>,
+    /// IPv4 only.
+    #[arg(short = '4', long, conflicts_with = "ipv6")]
+    ipv4: bool,
+    /// IPv6 only.
+    #[arg(short = '6', long)]
+    ipv6: bool,
+    /// One JSON object a line: `probe` for each probe, `summary` at the end.
+    #[arg(long)]
+    json: bool,
+}
+
+/// By what kind of packet a probe is made.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Protocol {
+    /// Handshakes, and requests on the new connection.
+    Tcp,
+    /// Datagrams.
+    Udp,
+    /// Echo requests.
+    Icmp,
+}
+
+impl Protocol {
+    /// The word used in output.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+            Self::Icmp => "icmp",
+        }
+    }
+}
+
+/// What is to be done, checked.
+pub struct Request {
+    /// By what kind of packet.
+    pub protocol: Protocol,
+    /// The target as it was given.
+    pub target: String,
+    /// Its address; the port is 0 for icmp.
+    pub to: SocketAddr,
+    /// How probes are made.
+    pub settings: Settings,
+    /// How many.
+    pub count: u64,
+    /// From one to the next.
+    pub interval: Duration,
+    /// Lines of JSON in place of text.
+    pub json: bool,
+}
+
+impl Request {
+    /// Whether a request is sent on each TCP connection.
+    pub fn asks(&self) -> bool {
+        let settings = &self.settings;
+        self.protocol == Protocol::Tcp && settings.request.as_ref().map_or(settings.size > 0, |r| !r.is_empty())
+    }
+}
+
+impl Args {
+    /// Looks the host up and checks the interface.
+    ///
+    /// # Errors
+    /// [`BadInput`] for what does not go together, an unknown host, and an interface that lacks what is asked of it.
+    pub fn request(&self) -> anyhow::Result<Request> {
+        if self.request.is_some() && self.protocol != Protocol::Tcp {
+            return Err(BadInput("--request is for tcp".into()).into());
+        }
+        let to = self.resolve()?;
+        self.check_interface()?;
+        let settings = Settings {
+            timeout: self.timeout.into(),
+            size: self.size.unwrap_or(if self.protocol == Protocol::Tcp { 0 } else { 56 }) as usize,
+            ttl: self.ttl,
+            dscp: self.dscp,
+            interface: self.interface.clone(),
+            hardware: self.hardware,
+            request: self.request.as_deref().map(unescape),
+        };
+        Ok(Request {
+            protocol: self.protocol,
+            target: self.target.to_string(),
+            to,
+            settings,
+            count: self.count.unwrap_or(u64::MAX),
+            interval: self.interval.into(),
+            json: self.json,
+        })
+    }
+
+    fn resolve(&self) -> anyhow::Result<SocketAddr> {
+        let port = port(&self.target, self.protocol).map_err(BadInput)?;
+        let host = self.target.host.as_str();
+        let found = (host, port).to_socket_addrs().map_err(|e| BadInput(format!("host {host}: {e}")))?;
+        let fits = |a: &SocketAddr| (!self.ipv4 || a.is_ipv4()) && (!self.ipv6 || a.is_ipv6());
+        let family = if self.ipv6 { "IPv6" } else { "IPv4" };
+        let mut found = found.filter(fits);
+        found.next().ok_or_else(|| BadInput(format!("host {host} has no {family} address")).into())
+    }
+
+    /// Whether the interface exists, and where hardware stamps are asked for, makes them. It is not set here: the setting is
+    /// one for the whole machine and would outlive a killed probe.
+    fn check_interface(&self) -> anyhow::Result<()> {
+        let Some(name) = &self.interface else { return Ok(()) };
+        let interface = Interface::by_name(name).map_err(with_status)?;
+        if !self.hardware {
+            return Ok(());
+        }
+        let info = interface.timestamping_info().map_err(with_status)?;
+        if !info.has_hardware_transmit() {
+            return Err(BadInput(format!("interface {name} has no hardware timestamps: omit --hardware")).into());
+        }
+        let config = interface.hardware().map_err(with_status)?;
+        if config.transmit == TransmitType::Off || config.receive == ReceiveFilter::None {
+            let advice = format!("hwstamp_ctl -i {name} -t 1 -r 1");
+            return Err(BadInput(format!("interface {name} is not set to stamp packets: run {advice}, as root")).into());
+        }
+        Ok(())
+    }
+}
+
+/// An interface that does not exist or cannot do it is wrong use; everything else is a failure.
+pub fn with_status(error: ping::Error) -> anyhow::Error {
+    match error {
+        ping::Error::NoInterface(_) | ping::Error::NotByInterface { .. } => BadInput(error.to_string()).into(),
+        other => other.into(),
+    }
+}
+
+/// The port of a target; 0 for ICMP, which has none.
+fn port(target: &Address, protocol: Protocol) -> Result<u16, String> {
+    match (protocol, target.port) {
+        (Protocol::Icmp, None) => Ok(0),
+        (Protocol::Icmp, Some(_)) => Err(format!("{target}: icmp takes a host without a port")),
+        (_, Some(port)) => Ok(port),
+        (_, None) => Err(format!("{target}: {} takes HOST:PORT, or [ADDRESS]:PORT for IPv6", protocol.name())),
+    }
+}
+
+/// The most payload that a datagram of IPv4 holds.
+fn payload_bytes(text: &str) -> Result<u32, String> {
+    const MOST: u32 = 65_507;
+    let bytes = quantity::parse::bytes_u32(text).map_err(|e| e.to_string())?;
+    if bytes > MOST { Err(format!("at most {MOST} bytes, which is what a datagram holds")) } else { Ok(bytes) }
+}
+
+fn unescape(text: &str) -> Vec<u8> {
+    let (mut bytes, mut chars) = (Vec::new(), text.chars());
+    while let Some(c) = chars.next() {
+        let c = match c {
+            '\\' => match chars.next() {
+                Some('r') => '\r',
+                Some('n') => '\n',
+                Some(other) => other,
+                None => '\\',
+            },
+            c => c,
+        };
+        bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_is_for_those_protocols_that_have_one() {
+        let of = |target: &str, protocol| port(&target.parse().unwrap(), protocol);
+        assert_eq!(of("host:80", Protocol::Tcp), Ok(80));
+        assert_eq!(of("[2001:db8::1]:80", Protocol::Udp), Ok(80));
+        for host in ["2001:db8::1", "[::1]", "host"] {
+            assert_eq!(of(host, Protocol::Icmp), Ok(0), "{host}");
+        }
+        for (target, protocol) in [("host", Protocol::Tcp), ("2001:db8::1", Protocol::Udp), ("host:80", Protocol::Icmp)]
+        {
+            assert!(of(target, protocol).is_err(), "{target}");
+        }
+    }
+
+    #[test]
+    fn payload_is_what_a_datagram_holds() {
+        assert_eq!(payload_bytes("1400"), Ok(1400));
+        assert!(payload_bytes("65508").is_err());
+    }
+
+    #[test]
+    fn escapes_are_understood() {
+        assert_eq!(unescape(r"GET / HTTP/1.0\r\n\r\n\\é"), "GET / HTTP/1.0\r\n\r\n\\é".as_bytes());
+    }
+}

@@ -1,0 +1,73 @@
+//! Probes, one after another, until there are enough of them or Ctrl-C comes.
+
+use std::io::Write as _;
+use std::time::{Duration, Instant};
+
+use ping::{IcmpProber, Prober, TcpProber, UdpProber};
+
+use super::arguments::{Args, Protocol, Request, with_status};
+use super::figures::Figures;
+use super::{json, page};
+use crate::workload::Interrupt;
+
+/// How long a sleep may last before an interrupt is looked for again.
+const SLICE: Duration = Duration::from_millis(50);
+
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let request = args.request()?;
+    let mut prober = prober(&request)?;
+    let interrupt = Interrupt::listen()?;
+    let mut out = std::io::stdout().lock();
+    if !request.json {
+        out.write_all(page::opening(&request, prober.as_ref()).as_bytes())?;
+    }
+    let mut figures = Figures::new(prober.method(), prober.limits());
+    let mut due = Instant::now();
+    for number in 1..=request.count {
+        if !sleep_until(due, &interrupt) {
+            break;
+        }
+        // A probe that waited longer than the interval is not made up for by a burst.
+        due = (due + request.interval).max(Instant::now());
+        let probe = prober.probe(number, interrupt.flag()).map_err(with_status)?;
+        figures.add(&probe);
+        if request.json {
+            writeln!(out, "{}", json::probe(&request, &probe))?;
+        } else {
+            writeln!(out, "{}", page::line(&probe))?;
+        }
+        out.flush()?;
+    }
+    if request.json {
+        writeln!(out, "{}", json::summary(&request, &figures))?;
+    } else {
+        let document = page::document(&request, &figures);
+        write!(out, "\n{}", report::terminal::text(&crate::report::canvas(), &[document]))?;
+    }
+    out.flush()?;
+    anyhow::ensure!(figures.came_back > 0 || figures.sent == 0, "{}: nothing came back", request.target);
+    Ok(())
+}
+
+fn prober(request: &Request) -> anyhow::Result<Box<dyn Prober>> {
+    let (to, settings) = (request.to, &request.settings);
+    Ok(match request.protocol {
+        Protocol::Icmp => Box::new(IcmpProber::new(to, settings).map_err(with_status)?),
+        Protocol::Udp => Box::new(UdpProber::new(to, settings).map_err(with_status)?),
+        Protocol::Tcp => Box::new(TcpProber::new(to, settings).map_err(with_status)?),
+    })
+}
+
+/// Sleeps until `due`; `false` where an interrupt came.
+fn sleep_until(due: Instant, interrupt: &Interrupt) -> bool {
+    loop {
+        if interrupt.came() {
+            return false;
+        }
+        let left = due.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return true;
+        }
+        std::thread::sleep(left.min(SLICE));
+    }
+}
