@@ -317,7 +317,7 @@ fn wrong_use_ends_in_two_and_says_what_and_where() {
         (&["icmp", "127.0.0.1", "-c", "1", "-6"], "host 127.0.0.1 has no IPv6 address"),
         (&["icmp", "127.0.0.1:80", "-c", "1"], "icmp takes a host without a port"),
         (&["tcp", "127.0.0.1", "-c", "1"], "tcp takes HOST:PORT"),
-        (&["udp", "127.0.0.1:0", "-c", "1"], "the port is a number from 1 to 65535"),
+        (&["udp", "127.0.0.1:0", "-c", "1"], "the port must be a number from 1 to 65535"),
         (&["udp", "127.0.0.1:9", "--request", "x"], "--request is for tcp"),
         (&["udp", "127.0.0.1:9", "-c", "1", "-I", "no-such-if"], "no network interface named \"no-such-if\""),
         (&["udp", "127.0.0.1:9", "-c", "1", "-I", "lo", "--hardware"], "interface lo has no hardware timestamps"),
