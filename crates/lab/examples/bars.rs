@@ -9,8 +9,8 @@ use std::os::fd::FromRawFd as _;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use clock::Nanos;
 use lab::{BitRate, Choice, Config, Direction, Lab, Side};
-use record::Nanos;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 

@@ -1,6 +1,6 @@
 //! What a path is asked to be, as values that are checked once.
 
-use record::Nanos;
+use clock::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;

@@ -9,6 +9,8 @@ use std::collections::BinaryHeap;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use clock::Monotonic;
+
 use crate::config::Direction;
 use crate::frame::Shape;
 use crate::line::{Arrival, Fate, Line};
@@ -84,10 +86,7 @@ static ONE: u64 = 1;
 
 /// `CLOCK_MONOTONIC`, ns.
 pub(crate) fn clock() -> u64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: writes a timespec that lives over the call; this clock always exists.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+    timestamping::now::<Monotonic>().as_nanos()
 }
 
 /// Neighbouring segments of one frame on their way.

@@ -6,8 +6,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::process::Command;
 
+use machine::netlink::Netlink;
+
 use crate::Error;
 use crate::anchor::Holder;
+use crate::links;
 
 /// Which of the two hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
@@ -103,7 +106,7 @@ impl Host<'_> {
     /// # Errors
     /// [`Error::System`] where the namespace cannot be entered. A panic of the task goes on in the caller.
     pub fn run<T: Send>(&self, task: impl FnOnce() -> T + Send) -> Result<T, Error> {
-        let outcome = crate::netlink::inside(&self.holder.net, task);
+        let outcome = links::inside(&self.holder.net, task);
         outcome.map_err(Error::system(format!("run inside host {}", self.side.name())))
     }
 
@@ -149,17 +152,17 @@ impl Host<'_> {
         for (name, value) in [("addr_gen_mode", "1"), ("accept_ra", "0"), ("accept_dad", "0")] {
             std::fs::write(format!("/proc/sys/net/ipv6/conf/{INTERFACE}/{name}"), value)?;
         }
-        let mut netlink = crate::netlink::Netlink::open()?;
-        netlink.up(crate::netlink::index_of(c"lo")?)?;
-        let link = crate::netlink::index_of(c"eth0")?;
-        netlink.configure(link, side.mac(), mtu)?;
+        let mut netlink = Netlink::open()?;
+        links::up(&mut netlink, links::index_of(c"lo")?)?;
+        let link = links::index_of(c"eth0")?;
+        links::configure(&mut netlink, link, side.mac(), mtu)?;
         let peer = side.other();
         for (own, other, prefix) in [
             (IpAddr::V4(side.ipv4()), IpAddr::V4(peer.ipv4()), 24),
             (IpAddr::V6(side.ipv6()), IpAddr::V6(peer.ipv6()), 64),
         ] {
-            netlink.add_address(link, own, prefix)?;
-            netlink.add_neighbour(link, other, peer.mac())?;
+            links::add_address(&mut netlink, link, own, prefix)?;
+            links::add_neighbour(&mut netlink, link, other, peer.mac())?;
         }
         Ok(())
     }

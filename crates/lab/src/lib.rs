@@ -14,7 +14,7 @@
 //!
 //! ```no_run
 //! use lab::{Config, Lab, Side};
-//! use record::Nanos;
+//! use clock::Nanos;
 //!
 //! let lab = Lab::up(&Config::with_delay(Nanos::from_millis(25)))?;
 //! let b = lab.host(Side::B).ipv4().to_string();
@@ -29,11 +29,10 @@ mod enter;
 mod error;
 mod forward;
 pub mod frame;
-mod histogram;
 mod host;
 pub mod line;
+mod links;
 mod netem;
-mod netlink;
 pub mod parse;
 mod path;
 mod random;
@@ -47,7 +46,6 @@ pub use config::{
 };
 pub use error::Error;
 pub use forward::{GATHER, MEMORY_BOUND};
-pub use histogram::Distribution;
 pub use host::{Host, INTERFACE, Side, program_pid};
 pub use report::{Achieved, BUSY_SEGMENTS, BUSY_TIME, DirectionReport, PathReport};
 

@@ -4,7 +4,7 @@
 //! (rate), is then lost or not, travels (delay, jitter, hold) and arrives. Nothing is scheduled here: because the wire
 //! serves in order at a known rate, every fate is known when the segment arrives, so none is ever taken back.
 
-use record::Nanos;
+use clock::Nanos;
 
 use crate::config::{DEFAULT_QUEUE_SEGMENTS, Depth, Direction, ETHERNET_OVERHEAD, Loss};
 use crate::random::Random;
@@ -165,6 +165,6 @@ impl Line {
 
     fn draw_jitter(&mut self) -> i64 {
         let Nanos(spread) = self.asked.jitter;
-        if spread == 0 { 0 } else { self.draws.jitter.below(2 * spread + 1) as i64 - spread as i64 }
+        if spread == 0 { 0 } else { self.draws.jitter.between(-(spread as i64), spread as i64) }
     }
 }

@@ -8,21 +8,21 @@
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
-use netlink_packet_core::{DefaultNla, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
-use netlink_packet_route::link::{InfoData, InfoKind, InfoVeth, LinkAttribute, LinkInfo, LinkMessage};
-use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage};
-use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use machine::netlink::{Netlink, qdisc, veth};
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::link::{LinkAttribute, LinkMessage};
+use netlink_packet_route::tc::{TcHandle, TcMessage};
 
 use crate::Error;
 use crate::config::{Config, DEFAULT_QUEUE_SEGMENTS, Depth, Direction, ETHERNET_OVERHEAD, Loss, SMALLEST_ON_WIRE};
 use crate::forward::GATHER;
 use crate::host::{Host, INTERFACE, Side};
-use crate::netlink::{Netlink, counters, index_of};
+use crate::links::{counters, index_of};
 use crate::path::Backend;
 use crate::report::{Achieved, DirectionReport};
 
 // linux/pkt_sched.h
-const TCA_OPTIONS: u16 = 2;
 const TCA_NETEM_LOSS: u16 = 5;
 const NETEM_LOSS_GE: u16 = 2;
 const TCA_NETEM_LATENCY64: u16 = 10;
@@ -77,8 +77,9 @@ impl Netem {
             return Err(Error::Backend { backend: "netem", reason: reason.into() });
         }
         let other = hosts[1].network_namespace().as_raw_fd();
+        let peer = vec![LinkAttribute::IfName(INTERFACE.into()), LinkAttribute::NetNsFd(other)];
         hosts[0]
-            .run(|| Netlink::open()?.request(veth(other), NLM_F_CREATE | NLM_F_EXCL))?
+            .run(|| Netlink::open()?.request(veth(INTERFACE, peer), NLM_F_CREATE | NLM_F_EXCL))?
             .map_err(Error::system("make a veth pair"))?;
         let mut ends = Vec::with_capacity(2);
         for (host, asked) in hosts.into_iter().zip(asked) {
@@ -113,10 +114,10 @@ impl Netem {
             let mut netlink = Netlink::open()?;
             let index = index_of(c"eth0")?;
             let flags = NLM_F_CREATE | NLM_F_REPLACE;
-            netlink.request(discipline(index, "netem", ROOT, TcHandle::ROOT, netem_options(asked, seed)), flags)?;
+            netlink.request(qdisc(index, "netem", ROOT, TcHandle::ROOT, netem_options(asked, seed)), flags)?;
             let under = TcHandle { major: 1, minor: 1 };
             match tbf_options(asked, self.mtu) {
-                Some(options) => netlink.request(discipline(index, "tbf", SHAPER, under, options), flags),
+                Some(options) => netlink.request(qdisc(index, "tbf", SHAPER, under, options), flags),
                 None => {
                     let mut gone = TcMessage::default();
                     gone.header.index = index as i32;
@@ -128,7 +129,7 @@ impl Netem {
                 }
             }
         };
-        match crate::netlink::inside(net, put).and_then(|done| done) {
+        match crate::links::inside(net, put).and_then(|done| done) {
             Err(e) if e.raw_os_error() == Some(libc::ENOENT) => {
                 let reason = "this kernel has no sch_netem or sch_tbf (CONFIG_NET_SCH_NETEM, CONFIG_NET_SCH_TBF); \
                               use the built-in backend"
@@ -174,32 +175,12 @@ impl Backend for Netem {
     }
 }
 
-fn veth(other: i32) -> RouteNetlinkMessage {
-    let mut peer = LinkMessage::default();
-    peer.attributes = vec![LinkAttribute::IfName(INTERFACE.into()), LinkAttribute::NetNsFd(other)];
-    let mut link = LinkMessage::default();
-    let info = vec![LinkInfo::Kind(InfoKind::Veth), LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(peer)))];
-    link.attributes = vec![LinkAttribute::IfName(INTERFACE.into()), LinkAttribute::LinkInfo(info)];
-    RouteNetlinkMessage::NewLink(link)
-}
-
 /// Has the host send every segment as a separate frame.
 fn segment_alone(netlink: &mut Netlink) -> io::Result<()> {
     let mut link = LinkMessage::default();
     link.header.index = index_of(c"eth0")?;
     link.attributes = vec![LinkAttribute::GsoMaxSegs(1)];
     netlink.request(RouteNetlinkMessage::SetLink(link), 0)
-}
-
-fn discipline(index: u32, kind: &str, handle: TcHandle, parent: TcHandle, options: Vec<u8>) -> RouteNetlinkMessage {
-    let mut message = TcMessage::default();
-    message.header.family = AddressFamily::Unspec;
-    message.header.index = index as i32;
-    message.header.handle = handle;
-    message.header.parent = parent;
-    message.attributes =
-        vec![TcAttribute::Kind(kind.into()), TcAttribute::Other(DefaultNla::new(TCA_OPTIONS, options))];
-    RouteNetlinkMessage::NewQueueDiscipline(message)
 }
 
 /// netem's scale for chances: the whole of 32 bits.
@@ -268,7 +249,7 @@ fn tbf_options(asked: &Direction, mtu: u32) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
     use crate::config::BitRate;
-    use record::Nanos;
+    use clock::Nanos;
 
     fn attributes(mut bytes: &[u8]) -> Vec<(u16, Vec<u8>)> {
         let mut found = Vec::new();

@@ -1,6 +1,6 @@
 //! Settings as people write them: `25ms`, `1gbit`, `0.5%`, `64KiB`, each alone for both directions or as `a→b/b→a`.
 
-use record::Nanos;
+use clock::Nanos;
 
 use crate::Error;
 use crate::config::{BitRate, Depth, Loss, Reorder};

@@ -4,7 +4,7 @@ use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use record::Nanos;
+use clock::Nanos;
 
 use crate::config::{Config, Direction};
 use crate::forward::{Forwarder, Shared, clock};
@@ -85,7 +85,7 @@ impl Backend for BuiltIn {
 
     fn report(&self, from: Side) -> DirectionReport {
         let way = &self.directions[from as usize];
-        let (achieved, changes) = way.shared.achieved(crate::netlink::counters(&way.net).missed_frames);
+        let (achieved, changes) = way.shared.achieved(crate::links::counters(&way.net).missed_frames);
         DirectionReport { asked: way.asked.clone(), changes, achieved: Some(achieved) }
     }
 

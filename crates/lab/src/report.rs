@@ -1,10 +1,10 @@
 //! What a path was asked to be, beside what it was.
 
-use record::Nanos;
+use clock::Nanos;
 use serde::{Deserialize, Serialize};
+use stats::{Distribution, DurationSummary, Precision};
 
 use crate::config::{Direction, ETHERNET_OVERHEAD};
-use crate::histogram::{Distribution, Histogram};
 
 /// The fewest segments that give a rate.
 pub const BUSY_SEGMENTS: u64 = 100;
@@ -50,11 +50,11 @@ pub struct DirectionReport {
 pub struct Achieved {
     /// From a segment's last bit on the wire to its delivery: the delay, jitter and hold as they came out. The time
     /// that the frame took from its host's TCP to the path is not in it.
-    pub delay: Option<Distribution>,
+    pub delay: Option<DurationSummary>,
     /// From a frame's entry to its delivery: the same with the queue and the transmission.
-    pub transit: Option<Distribution>,
+    pub transit: Option<DurationSummary>,
     /// How much later than intended each delivery was.
-    pub lateness: Option<Distribution>,
+    pub lateness: Option<DurationSummary>,
     /// Bits a second on the wire over the busy periods of at least [`BUSY_TIME`] each, by the clock at delivery. `None` below
     /// [`BUSY_SEGMENTS`] segments in them.
     pub busy_rate: Option<f64>,
@@ -98,13 +98,13 @@ pub struct Achieved {
 }
 
 /// The counters while the path runs.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Tally {
     pub achieved: Achieved,
     pub changes: u64,
-    delay: Histogram,
-    transit: Histogram,
-    lateness: Histogram,
+    delay: Distribution,
+    transit: Distribution,
+    lateness: Distribution,
     /// When the last delivery was.
     last_out: Option<u64>,
     /// The busy period that is not over, and all those before it that were long enough.
@@ -147,12 +147,29 @@ pub(crate) struct Delivery {
     pub found_idle: bool,
 }
 
+impl Default for Tally {
+    fn default() -> Self {
+        let empty = || Distribution::new(Precision::Fine);
+        Self {
+            achieved: Achieved::default(),
+            changes: 0,
+            delay: empty(),
+            transit: empty(),
+            lateness: empty(),
+            last_out: None,
+            period: Busy::default(),
+            busy: Busy::default(),
+            highest_order: 0,
+        }
+    }
+}
+
 impl Tally {
     pub(crate) fn delivered(&mut self, d: &Delivery) {
         let n = u64::from(d.segments);
-        self.delay.add(d.out.saturating_sub(d.sent), n);
-        self.transit.add(d.out.saturating_sub(d.entered), n);
-        self.lateness.add(d.out.saturating_sub(d.due), n);
+        self.delay.record_many(d.out.saturating_sub(d.sent), n);
+        self.transit.record_many(d.out.saturating_sub(d.entered), n);
+        self.lateness.record_many(d.out.saturating_sub(d.due), n);
         self.achieved.delivered += n;
         self.achieved.wire_bytes += d.wire_bytes;
         self.achieved.bytes += d.wire_bytes.saturating_sub(n * u64::from(ETHERNET_OVERHEAD - 14));
@@ -175,9 +192,9 @@ impl Tally {
         let sent = self.achieved.lost + self.achieved.delivered;
         let busy = self.busy.and(self.period);
         Achieved {
-            delay: self.delay.distribution(),
-            transit: self.transit.distribution(),
-            lateness: self.lateness.distribution(),
+            delay: DurationSummary::of(&self.delay),
+            transit: DurationSummary::of(&self.transit),
+            lateness: DurationSummary::of(&self.lateness),
             busy_rate: (busy.segments >= BUSY_SEGMENTS).then(|| busy.bytes as f64 * 8e9 / busy.ns as f64),
             busy_segments: busy.segments,
             busy: Nanos(busy.ns),

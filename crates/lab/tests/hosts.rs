@@ -4,8 +4,8 @@ use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
+use clock::Nanos;
 use lab::{Config, Direction, Lab, Side, program_pid};
-use record::Nanos;
 
 /// How long the first byte takes there and back over an existing connection.
 fn round_trip(lab: &Lab, to: IpAddr) -> Duration {

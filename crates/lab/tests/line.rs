@@ -1,9 +1,9 @@
 //! The path's arithmetic against what it promises, over random traffic and settings.
 
+use clock::Nanos;
 use lab::line::{Fate, Line};
 use lab::{BitRate, Depth, Direction, Loss, Reorder};
 use proptest::prelude::*;
-use record::Nanos;
 
 /// Gaps between arrivals, ns, and sizes on the wire.
 fn traffic() -> impl Strategy<Value = Vec<(u64, u32)>> {

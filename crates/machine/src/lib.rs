@@ -11,7 +11,7 @@
 
 mod interfaces;
 mod kernel;
-mod netlink;
+pub mod netlink;
 mod privileges;
 mod scratch;
 mod settings;

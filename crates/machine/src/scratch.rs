@@ -5,9 +5,15 @@ use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::AsRawFd as _;
 
-use crate::netlink::Netlink;
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_REPLACE};
+use netlink_packet_route::link::LinkAttribute;
+use netlink_packet_route::tc::TcHandle;
+
+use crate::netlink::{self, Netlink};
 use crate::{Capability, Group, State, is_root};
 
+/// What is asked for takes the place of what is there.
+const CREATE: u16 = NLM_F_CREATE | NLM_F_REPLACE;
 /// The index of `lo`, the one device of a new namespace.
 const LOOPBACK: u32 = 1;
 /// `TC_H_ROOT` and `TC_H_CLSACT` of `<linux/pkt_sched.h>`.
@@ -85,14 +91,18 @@ fn try_all() -> Trials {
         };
     }
     match Netlink::open() {
-        Ok(netlink) => Trials {
+        Ok(mut kernel) => Trials {
             namespace: Ok(()),
-            veth: netlink.veth("left", "right").map(|()| String::new()).map_err(|e| absent(e, "veth device")),
+            veth: kernel
+                .request(netlink::veth("left", vec![LinkAttribute::IfName("right".into())]), CREATE)
+                .map(|()| String::new())
+                .map_err(|e| absent(e, "veth device")),
             tun: tun().map_err(|e| absent(e, "/dev/net/tun")),
             qdiscs: QDISCS
                 .iter()
                 .map(|&(_, kind, parent, size, ..)| {
-                    let done = netlink.qdisc(LOOPBACK, parent, kind, &[0; 24][..size]);
+                    let asked = netlink::qdisc(LOOPBACK, kind, TcHandle::UNSPEC, parent.into(), vec![0; size]);
+                    let done = kernel.request(asked, CREATE);
                     done.map(|()| String::new()).map_err(|e| absent(e, &format!("qdisc {kind} (sch_{kind})")))
                 })
                 .collect(),
@@ -157,7 +167,8 @@ mod tests {
         tier::needs!(tier::Need::Root);
         let outcome = std::thread::spawn(|| {
             unshare()?;
-            Netlink::open()?.qdisc(LOOPBACK, ROOT, "nosuchqdisc", &[])
+            let asked = netlink::qdisc(LOOPBACK, "nosuchqdisc", TcHandle::UNSPEC, ROOT.into(), Vec::new());
+            Netlink::open()?.request(asked, CREATE)
         });
         let error = outcome.join().unwrap().unwrap_err();
         assert_eq!(absent(error, "such").to_string(), "this kernel has no such");

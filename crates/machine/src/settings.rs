@@ -13,73 +13,39 @@ pub struct Setting {
     pub purpose: &'static str,
 }
 
-/// Name, file, and what it decides.
-const FILES: [(&str, &str, &str); 18] = [
-    (
-        "net.ipv4.tcp_congestion_control",
-        "/proc/sys/net/ipv4/tcp_congestion_control",
-        "how fast new connections may grow",
-    ),
-    (
-        "net.ipv4.tcp_available_congestion_control",
-        "/proc/sys/net/ipv4/tcp_available_congestion_control",
-        "what study congestion can compare",
-    ),
-    ("net.core.default_qdisc", "/proc/sys/net/core/default_qdisc", "the qdisc of new devices"),
-    (
-        "net.ipv4.tcp_timestamps",
-        "/proc/sys/net/ipv4/tcp_timestamps",
-        "12 bytes a segment, for round trips and wrap protection",
-    ),
-    ("net.ipv4.tcp_window_scaling", "/proc/sys/net/ipv4/tcp_window_scaling", "windows above 65,535 bytes"),
-    ("net.ipv4.tcp_sack", "/proc/sys/net/ipv4/tcp_sack", "losses repaired one by one"),
-    ("net.ipv4.tcp_rmem", "/proc/sys/net/ipv4/tcp_rmem", "receive buffer: least, first, most (bytes)"),
-    ("net.ipv4.tcp_wmem", "/proc/sys/net/ipv4/tcp_wmem", "send buffer: least, first, most (bytes)"),
-    ("net.ipv4.tcp_autocorking", "/proc/sys/net/ipv4/tcp_autocorking", "small sends wait while one is queued below"),
-    (
-        "net.ipv4.tcp_limit_output_bytes",
-        "/proc/sys/net/ipv4/tcp_limit_output_bytes",
-        "small-queue limit of a socket (bytes)",
-    ),
-    (
-        "net.ipv4.tcp_notsent_lowat",
-        "/proc/sys/net/ipv4/tcp_notsent_lowat",
-        "unsent bytes above which a socket is not writable",
-    ),
-    (
-        "net.ipv4.tcp_slow_start_after_idle",
-        "/proc/sys/net/ipv4/tcp_slow_start_after_idle",
-        "the congestion window shrinks in a pause",
-    ),
-    (
-        "net.ipv4.tcp_no_metrics_save",
-        "/proc/sys/net/ipv4/tcp_no_metrics_save",
-        "0: connections inherit from earlier ones",
-    ),
-    (
-        "net.core.tstamp_allow_data",
-        "/proc/sys/net/core/tstamp_allow_data",
-        "0: timestamps come without the packet's data",
-    ),
-    ("net.core.bpf_jit_enable", "/proc/sys/net/core/bpf_jit_enable", "0: BPF programs are interpreted, slowly"),
-    (
-        "kernel.unprivileged_bpf_disabled",
-        "/proc/sys/kernel/unprivileged_bpf_disabled",
-        "above 0: BPF is for root or CAP_BPF",
-    ),
-    ("kernel.perf_event_paranoid", "/proc/sys/kernel/perf_event_paranoid", "who may count CPU events"),
-    (
-        "current_clocksource",
-        "/sys/devices/system/clocksource/clocksource0/current_clocksource",
-        "what a timestamp is read from; hpet and acpi_pm are slow",
-    ),
+/// The sysctls, and what each decides.
+const SYSCTLS: [(&str, &str); 17] = [
+    ("net.ipv4.tcp_congestion_control", "how fast new connections may grow"),
+    ("net.ipv4.tcp_available_congestion_control", "what study congestion can compare"),
+    ("net.core.default_qdisc", "the qdisc of new devices"),
+    ("net.ipv4.tcp_timestamps", "12 bytes a segment, for round trips and wrap protection"),
+    ("net.ipv4.tcp_window_scaling", "windows above 65,535 bytes"),
+    ("net.ipv4.tcp_sack", "losses repaired one by one"),
+    ("net.ipv4.tcp_rmem", "receive buffer: least, first, most (bytes)"),
+    ("net.ipv4.tcp_wmem", "send buffer: least, first, most (bytes)"),
+    ("net.ipv4.tcp_autocorking", "small sends wait while one is queued below"),
+    ("net.ipv4.tcp_limit_output_bytes", "small-queue limit of a socket (bytes)"),
+    ("net.ipv4.tcp_notsent_lowat", "unsent bytes above which a socket is not writable"),
+    ("net.ipv4.tcp_slow_start_after_idle", "the congestion window shrinks in a pause"),
+    ("net.ipv4.tcp_no_metrics_save", "0: connections inherit from earlier ones"),
+    ("net.core.tstamp_allow_data", "0: timestamps come without the packet's data"),
+    ("net.core.bpf_jit_enable", "0: BPF programs are interpreted, slowly"),
+    ("kernel.unprivileged_bpf_disabled", "above 0: BPF is for root or CAP_BPF"),
+    ("kernel.perf_event_paranoid", "who may count CPU events"),
 ];
 
-/// The settings that can be read here, in a fixed order; one that this kernel does not have, or shows to root only, is omitted.
+/// The one setting that is no sysctl.
+const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+
+/// The settings that can be read here, in a fixed order. One that this kernel does not have, or shows to root only, is omitted.
 pub fn settings() -> Vec<Setting> {
-    FILES
-        .iter()
-        .filter_map(|&(name, file, purpose)| {
+    let sysctls =
+        SYSCTLS.iter().map(|(name, purpose)| (*name, format!("/proc/sys/{}", name.replace('.', "/")), *purpose));
+    let clock_source =
+        ("current_clocksource", CLOCK_SOURCE.to_owned(), "what a timestamp is read from; hpet and acpi_pm are slow");
+    sysctls
+        .chain([clock_source])
+        .filter_map(|(name, file, purpose)| {
             let text = fs::read_to_string(file).ok()?;
             Some(Setting { name, value: text.split_whitespace().collect::<Vec<_>>().join(" "), purpose })
         })

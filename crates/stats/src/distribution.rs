@@ -141,7 +141,13 @@ impl Distribution {
 
     /// The value with the quantile's rank, or `None` where there are fewer than [`Quantile::needs`].
     pub fn quantile(&self, quantile: Quantile) -> Option<u64> {
-        if self.n < quantile.needs() {
+        if self.n < quantile.needs() { None } else { self.nearest_rank(quantile) }
+    }
+
+    /// The value with the quantile's rank however few there are: with ten values the 99th percentile is the largest. `None`
+    /// where there is no value.
+    pub fn nearest_rank(&self, quantile: Quantile) -> Option<u64> {
+        if self.n == 0 {
             return None;
         }
         self.at_rank((u128::from(self.n) * u128::from(quantile.0)).div_ceil(1_000) as u64)

@@ -6,7 +6,7 @@
 //! factorial plan ([`effects`]), steps along a swept factor ([`steps`]), drift and outliers, and how two distributions
 //! differ ([`kolmogorov_smirnov`], [`quantile_shift`]).
 //!
-//! **Does not:** know units (the caller's values are nanoseconds, bytes or counts), read a clock, or make a system call.
+//! **Does not:** know units (the caller's values are nanoseconds, bytes or counts; a [`DurationSummary`] alone is of times), read a clock, or make a system call.
 //!
 //! **Guarantees:** `n`, `min` and `max` are exact; a quantile is within the distribution's [`Precision`] of the value
 //! with that rank; nothing panics on any value. Whatever draws random numbers takes a seed, and gives the same result for
@@ -16,6 +16,7 @@ mod bootstrap;
 mod difference;
 mod distribution;
 mod drift;
+mod durations;
 mod factorial;
 mod interval;
 pub mod permutation;
@@ -29,6 +30,7 @@ pub use bootstrap::{Estimate, FEWEST_RESAMPLED, Method, bca, mean_interval, medi
 pub use difference::{Comparison, LEVEL, cliffs_delta, hedges_g, smallest_seen};
 pub use distribution::{Distribution, Precision, Quantile};
 pub use drift::{Trend, outliers, trend};
+pub use durations::DurationSummary;
 pub use factorial::{Cell, Effect, Effects, effects};
 pub use interval::{Ranks, quantile_ranks};
 pub use rank::{holm, mann_whitney, wilcoxon};

@@ -194,8 +194,8 @@ fn of_load(outcome: &load::Outcome, setup: &Setup, load_ns: u64) -> Measured {
         }
         if probed.probe == "tcp" && probed.loaded.round_trip.n > 0 {
             let s = &probed.loaded.round_trip;
-            m.responses.insert("latency_p50".into(), s.p50_ns as f64);
-            m.responses.insert("latency_p99".into(), s.p99_ns as f64);
+            m.responses.insert("latency_p50".into(), s.p50.0 as f64);
+            m.responses.insert("latency_p99".into(), s.p99.0 as f64);
         }
         m.pings.extend(probed.rounds.iter().map(|r| Ping {
             probe: probed.probe.into(),
@@ -304,8 +304,8 @@ fn of_exchanges(outcome: &rr::Outcome) -> Measured {
     let mut m = Measured::default();
     let mut put = |name: &str, value: f64| m.responses.insert(name.into(), value);
     put("transactions", outcome.transactions_per_second);
-    put("latency_p50", outcome.latency.p50_ns as f64);
-    put("latency_p99", outcome.latency.p99_ns as f64);
+    put("latency_p50", outcome.latency.p50.0 as f64);
+    put("latency_p99", outcome.latency.p99.0 as f64);
     if outcome.transactions == 0 {
         m.broken.push("no exchange was finished in the time given".into());
     }

@@ -372,6 +372,12 @@ pub struct SocketMemory {
     pub receive_queue: u32,
     /// The limit for it. A stamp that would go beyond is not queued, and nothing counts it but its missing id.
     pub receive_limit: u32,
+    /// Bytes held by what is written and not acknowledged.
+    pub send_queue: u32,
+    /// The limit for it.
+    pub send_limit: u32,
+    /// Bytes charged to the socket ahead of use.
+    pub forward: u32,
     /// Packets this socket dropped since its receive buffer was full. Stamps are not among them.
     pub drops: u32,
 }
@@ -385,6 +391,9 @@ pub fn socket_memory(socket: impl AsFd) -> Result<SocketMemory, Error> {
         Ok((m, length)) if length >= 36 => Ok(SocketMemory {
             receive_queue: m[libc::SK_MEMINFO_RMEM_ALLOC as usize],
             receive_limit: m[libc::SK_MEMINFO_RCVBUF as usize],
+            send_queue: m[libc::SK_MEMINFO_WMEM_QUEUED as usize],
+            send_limit: m[libc::SK_MEMINFO_SNDBUF as usize],
+            forward: m[libc::SK_MEMINFO_FWD_ALLOC as usize],
             drops: m[libc::SK_MEMINFO_DROPS as usize],
         }),
         Err(e) if e.raw_os_error() != Some(libc::ENOPROTOOPT) => {

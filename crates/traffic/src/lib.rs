@@ -13,7 +13,6 @@
 
 mod clock;
 mod error;
-mod histogram;
 pub mod iperf3;
 mod limits;
 pub mod load;
@@ -31,7 +30,6 @@ pub mod wire;
 
 pub use clock::{CpuTime, monotonic_ns, pin_this_thread, realtime_ns};
 pub use error::{Error, WireError};
-pub use histogram::{Latencies, Summary};
 pub use limits::{Bounded, Limits, Refusal};
 pub use options::SocketOptions;
 pub use progress::Progress;

@@ -1,6 +1,6 @@
 //! The memory of a socket (`SO_MEMINFO`, the `skmem` of `ss -m`; `sk_get_meminfo()` in net/core/sock.c).
 
-use std::os::fd::AsRawFd;
+use std::os::fd::AsFd;
 
 use serde::{Deserialize, Serialize};
 
@@ -24,39 +24,15 @@ pub struct SocketMemory {
 
 impl SocketMemory {
     /// Asks the kernel (Linux 4.12); `None` where it does not say.
-    pub fn of(socket: &impl AsRawFd) -> Option<Self> {
-        // SK_MEMINFO_RMEM_ALLOC, RCVBUF, WMEM_ALLOC, SNDBUF, FWD_ALLOC, WMEM_QUEUED, OPTMEM, BACKLOG, DROPS
-        // (include/uapi/linux/sock_diag.h).
-        let mut values = [0u32; 9];
-        let mut length = size_of_val(&values) as libc::socklen_t;
-        // SAFETY: the kernel writes at most `length` bytes into `values`, and both live through the call.
-        let rc = unsafe {
-            libc::getsockopt(
-                socket.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_MEMINFO,
-                values.as_mut_ptr().cast(),
-                &raw mut length,
-            )
-        };
-        let [
-            receive_used_bytes,
-            receive_buffer_bytes,
-            _,
-            send_buffer_bytes,
-            forward_bytes,
-            send_used_bytes,
-            _,
-            _,
-            drops,
-        ] = values;
-        (rc == 0).then_some(Self {
-            receive_used_bytes,
-            receive_buffer_bytes,
-            send_used_bytes,
-            send_buffer_bytes,
-            forward_bytes,
-            drops,
+    pub fn of(socket: impl AsFd) -> Option<Self> {
+        let memory = timestamping::socket_memory(socket).ok()?;
+        Some(Self {
+            receive_used_bytes: memory.receive_queue,
+            receive_buffer_bytes: memory.receive_limit,
+            send_used_bytes: memory.send_queue,
+            send_buffer_bytes: memory.send_limit,
+            forward_bytes: memory.forward,
+            drops: memory.drops,
         })
     }
 }

@@ -189,9 +189,9 @@ fn row(probe: &str, name: &str, part: &Part) {
     let per_minute = part.round_trips_per_minute.map_or("-".into(), |r| format!("{r:.0}"));
     say!(
         "{probe:<6} {name:<8} {:>9} {:>9} {:>9} {per_minute:>14}  {} ({})",
-        time(s.p50_ns),
-        time(s.p99_ns),
-        time(s.max_ns),
+        time(s.p50.0),
+        time(s.p99.0),
+        time(s.max.0),
         part.sent,
         part.lost
     );

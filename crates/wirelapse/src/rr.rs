@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use stats::DurationSummary;
+use traffic::Progress;
 use traffic::rr::{Config, Exchange, Outcome};
-use traffic::{Progress, Summary};
 
 use crate::workload::{self, Interrupt, MeasureArgs, TargetArgs, say, time};
 
@@ -110,15 +111,15 @@ pub fn run_shape(shape: &Shape, connect_each: bool, outstanding: u32) -> anyhow:
 }
 
 /// The usual figures of a distribution on one line.
-pub fn distribution(name: &str, s: &Summary) {
+pub fn distribution(name: &str, s: &DurationSummary) {
     say!(
         "{name:<11} min {}  median {}  p90 {}  p99 {}  p99.9 {}  max {}  (n = {})",
-        time(s.min_ns),
-        time(s.p50_ns),
-        time(s.p90_ns),
-        time(s.p99_ns),
-        time(s.p999_ns),
-        time(s.max_ns),
+        time(s.min.0),
+        time(s.p50.0),
+        time(s.p90.0),
+        time(s.p99.0),
+        time(s.p999.0),
+        time(s.max.0),
         s.n
     );
 }

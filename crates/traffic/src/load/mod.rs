@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use stats::{Distribution, DurationSummary, Precision};
 
 use crate::clock;
 use crate::error::Error;
-use crate::histogram::{Latencies, Summary};
 use crate::progress::Progress;
 use crate::stream;
 use crate::target::Target;
@@ -79,7 +79,7 @@ pub struct Part {
     /// Unanswered within two seconds after the end.
     pub lost: u64,
     /// Round trips of the others.
-    pub round_trip: Summary,
+    pub round_trip: DurationSummary,
     /// Round trips a minute at the median; absent without an answer.
     pub round_trips_per_minute: Option<f64>,
 }
@@ -180,7 +180,7 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
             let both = before.round_trip.n > 0 && loaded.round_trip.n > 0;
             Probed {
                 probe: name,
-                added_by_load_ns: both.then(|| loaded.round_trip.p50_ns.saturating_sub(before.round_trip.p50_ns)),
+                added_by_load_ns: both.then(|| loaded.round_trip.p50.0.saturating_sub(before.round_trip.p50.0)),
                 before,
                 loaded,
                 after,
@@ -197,7 +197,7 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
 }
 
 fn part<'a>(rounds: impl Iterator<Item = &'a Round>) -> Part {
-    let (mut sent, mut lost, mut latencies) = (0, 0, Latencies::default());
+    let (mut sent, mut lost, mut latencies) = (0, 0, Distribution::new(Precision::Fine));
     for round in rounds {
         sent += 1;
         match round.round_trip_ns {
@@ -205,8 +205,8 @@ fn part<'a>(rounds: impl Iterator<Item = &'a Round>) -> Part {
             None => lost += 1,
         }
     }
-    let round_trip = latencies.summary();
-    let per_minute = (round_trip.n > 0).then(|| 60e9 / round_trip.p50_ns.max(1) as f64);
+    let round_trip = DurationSummary::of(&latencies).unwrap_or_default();
+    let per_minute = (round_trip.n > 0).then(|| 60e9 / round_trip.p50.0.max(1) as f64);
     Part { sent, lost, round_trip, round_trips_per_minute: per_minute }
 }
 

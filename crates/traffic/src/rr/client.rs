@@ -5,11 +5,12 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use stats::{Distribution, DurationSummary, Precision};
+
 use super::connections::{Job, Left, Schedule, closed, connect_each, pipelined};
 use super::{Config, Gathered, Outcome};
 use crate::clock::{self, CpuTime};
 use crate::error::Error;
-use crate::histogram::Latencies;
 use crate::own::{self, Request, Workload};
 use crate::progress::Progress;
 use crate::tcp_info::TcpInfo;
@@ -132,14 +133,14 @@ fn outcome(
     broke: bool,
     tcp: Option<TcpInfo>,
 ) -> Outcome {
-    let (mut all, mut connects) = (Latencies::default(), Latencies::default());
+    let (mut all, mut connects) = (Distribution::new(Precision::Fine), Distribution::new(Precision::Fine));
     let (mut cpu, mut left) = (CpuTime::default(), Left::default());
     let (mut slowest, mut series) = (Vec::new(), Vec::new());
     for (mut gathered, ended, spent) in threads {
         gathered.close_last(elapsed_ns);
-        all.add(&gathered.all);
+        all.merge(&gathered.all);
         if let Some(of) = &gathered.connects {
-            connects.add(of);
+            connects.merge(of);
         }
         slowest.append(&mut gathered.slowest);
         series.append(&mut gathered.series);
@@ -161,9 +162,9 @@ fn outcome(
         unfinished: left.unfinished,
         never_sent: left.never_sent,
         failed: left.failed,
-        latency: all.summary(),
-        connect: config.connect_each.then(|| connects.summary()),
-        latency_buckets_ns: all.buckets(),
+        latency: DurationSummary::of(&all).unwrap_or_default(),
+        connect: config.connect_each.then(|| DurationSummary::of(&connects).unwrap_or_default()),
+        latency_buckets_ns: all.values().collect(),
         slowest,
         series,
         cpu,

@@ -9,10 +9,10 @@ mod connections;
 pub(crate) mod server;
 
 use serde::{Deserialize, Serialize};
+use stats::{Distribution, DurationSummary, Precision};
 
 use crate::clock::CpuTime;
 use crate::error::Error;
-use crate::histogram::{Latencies, Summary};
 use crate::target::Target;
 use crate::tcp_info::TcpInfo;
 
@@ -130,7 +130,7 @@ pub struct Interval {
     /// Since the start of measuring.
     pub end_ns: u64,
     /// Their latencies.
-    pub latency: Summary,
+    pub latency: DurationSummary,
 }
 
 /// One transaction that took long, and where.
@@ -174,10 +174,10 @@ pub struct Outcome {
     /// Connections that failed (`crr`), each a transaction not done.
     pub failed: u64,
     /// Latencies.
-    pub latency: Summary,
+    pub latency: DurationSummary,
     /// Of them, the handshake (`crr`).
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub connect: Option<Summary>,
+    pub connect: Option<DurationSummary>,
     /// Every bucket of the latencies: upper bound in nanoseconds, and how many.
     pub latency_buckets_ns: Vec<(u64, u64)>,
     /// The slowest, slowest first.
@@ -198,9 +198,9 @@ pub struct Outcome {
 /// What one thread gathers; allocated before it starts.
 pub(crate) struct Gathered {
     connection: u32,
-    pub all: Latencies,
-    pub connects: Option<Latencies>,
-    now: Latencies,
+    pub all: Distribution,
+    pub connects: Option<Distribution>,
+    now: Distribution,
     pub series: Vec<Interval>,
     pub slowest: Vec<Slow>,
     start_ns: u64,
@@ -218,9 +218,9 @@ impl Gathered {
         let intervals = (config.duration_ns / interval_ns).min(1_000_000) as usize;
         Self {
             connection,
-            all: Latencies::default(),
-            connects: config.connect_each.then(Latencies::default),
-            now: Latencies::default(),
+            all: Distribution::new(Precision::Fine),
+            connects: config.connect_each.then(|| Distribution::new(Precision::Fine)),
+            now: Distribution::new(Precision::Fine),
             series: Vec::with_capacity(intervals + 2),
             slowest: Vec::with_capacity(SLOWEST + 1),
             start_ns,
@@ -269,14 +269,14 @@ impl Gathered {
             connection: self.connection,
             start_ns: end - self.interval_ns,
             end_ns: end,
-            latency: self.now.summary(),
+            latency: DurationSummary::of(&self.now).unwrap_or_default(),
         });
-        self.now.clear();
+        self.now = Distribution::new(Precision::Fine);
         // Intervals in which nothing was done are rows too, with n = 0.
         self.next_ns += self.interval_ns;
         while self.next_ns <= now_ns && self.series.len() < self.series.capacity() {
             let end = self.next_ns - self.start_ns;
-            let latency = Summary::default();
+            let latency = DurationSummary::default();
             self.series.push(Interval {
                 connection: self.connection,
                 start_ns: end - self.interval_ns,
@@ -293,7 +293,7 @@ impl Gathered {
     fn close_last(&mut self, elapsed_ns: u64) {
         let start_ns = self.next_ns - self.interval_ns - self.start_ns;
         if self.now.n() > 0 {
-            let (connection, latency) = (self.connection, self.now.summary());
+            let (connection, latency) = (self.connection, DurationSummary::of(&self.now).unwrap_or_default());
             self.series.push(Interval { connection, start_ns, end_ns: elapsed_ns.max(start_ns), latency });
         }
     }

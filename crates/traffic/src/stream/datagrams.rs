@@ -10,7 +10,8 @@ use super::pacer::Pacer;
 use super::plan::{Meter, Plan, may_retry};
 use crate::clock;
 use crate::iperf3::UdpHeader;
-use crate::udp::{Datagrams, Tracker, dropped_at_socket};
+use crate::socket_memory::SocketMemory;
+use crate::udp::{Datagrams, Tracker};
 
 /// iperf3's rate of UDP where none is given.
 const DEFAULT_BITS_PER_SECOND: u64 = 1 << 20;
@@ -90,6 +91,6 @@ pub(super) fn receive(socket: &Socket, plan: &Plan, meter: &Meter, stop: &Atomic
         meter.lost.store(counts.lost, Ordering::Relaxed);
     };
     let mut counts = tracker.counts();
-    counts.dropped_at_socket = dropped_at_socket(socket);
+    counts.dropped_at_socket = SocketMemory::of(socket).map_or(0, |m| m.drops.into());
     (counts, result)
 }

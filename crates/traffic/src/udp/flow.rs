@@ -5,10 +5,12 @@ use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::{Interval, Received, Sent, Tracker, dropped_at_socket};
+use stats::{Distribution, DurationSummary, Precision};
+
+use super::{Interval, Received, Sent, Tracker};
 use crate::clock;
 use crate::error::WireError;
-use crate::histogram::Latencies;
+use crate::socket_memory::SocketMemory;
 use crate::stream::Pacer;
 
 /// What a datagram is for.
@@ -124,7 +126,7 @@ pub(super) fn receive(
     socket.set_read_timeout(Some(Duration::from_millis(50)))?;
     let mut buffer = vec![0u8; 65_536];
     let mut tracker = Tracker::default();
-    let mut delays = Latencies::default();
+    let mut delays = Distribution::new(Precision::Fine);
     let mut received = Received::default();
     let (mut first, mut last) = (0, 0);
     let mut now_row = Row::default();
@@ -170,11 +172,11 @@ pub(super) fn receive(
         received.series.push(now_row.close(&tracker, start_ns, (last - first).max(start_ns), shared_clock));
     }
     received.counts = tracker.counts();
-    received.counts.dropped_at_socket = dropped_at_socket(socket);
+    received.counts.dropped_at_socket = SocketMemory::of(socket).map_or(0, |m| m.drops.into());
     received.elapsed_ns = last - first;
-    if shared_clock && delays.n() > 0 {
-        received.one_way = Some(delays.summary());
-        received.one_way_buckets_ns = delays.buckets();
+    if shared_clock {
+        received.one_way = DurationSummary::of(&delays);
+        received.one_way_buckets_ns = delays.values().collect();
     }
     Ok(received)
 }

@@ -10,9 +10,9 @@ mod sequence;
 pub(crate) mod server;
 
 use serde::{Deserialize, Serialize};
+use stats::DurationSummary;
 
 use crate::clock::CpuTime;
-use crate::histogram::Summary;
 use crate::target::Target;
 
 pub(crate) use client::open;
@@ -91,7 +91,7 @@ pub(crate) struct Received {
     pub counts: Datagrams,
     pub bytes: u64,
     pub elapsed_ns: u64,
-    pub one_way: Option<Summary>,
+    pub one_way: Option<DurationSummary>,
     pub one_way_buckets_ns: Vec<(u64, u64)>,
     pub impossible_delays: u64,
     pub series: Vec<Interval>,
@@ -134,7 +134,7 @@ pub struct Outcome {
     /// Their rate over the receiver's time.
     pub goodput_bits_per_second: f64,
     /// One-way delays, where the ends share their clocks.
-    pub one_way_delay: Option<Summary>,
+    pub one_way_delay: Option<DurationSummary>,
     /// Every bucket of them: upper bound in nanoseconds, and how many.
     pub one_way_delay_buckets_ns: Vec<(u64, u64)>,
     /// Datagrams that seemed to arrive before they were sent: counted, and in no delay.
@@ -147,18 +147,4 @@ pub struct Outcome {
     pub receiver_cpu: CpuTime,
     /// Why it ended before its time, where it did.
     pub interrupted: Option<String>,
-}
-
-/// Datagrams dropped by this host at a socket whose buffer was full: `SK_MEMINFO_DROPS` of `SO_MEMINFO`
-/// (include/uapi/linux/sock_diag.h).
-pub(crate) fn dropped_at_socket(socket: &impl std::os::fd::AsRawFd) -> u64 {
-    const SO_MEMINFO: i32 = 55;
-    const DROPS: usize = 8;
-    let mut words = [0u32; 16];
-    let mut length = size_of_val(&words) as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes into `words`, and both live through the call.
-    let rc = unsafe {
-        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, SO_MEMINFO, words.as_mut_ptr().cast(), &raw mut length)
-    };
-    if rc == 0 { words[DROPS].into() } else { 0 }
 }

@@ -1,0 +1,132 @@
+//! Links, addresses and neighbours of a host, by rtnetlink. Every call acts on the network namespace of its thread.
+
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+
+use machine::netlink::Netlink;
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
+use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage};
+use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
+use netlink_packet_route::neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+
+/// Sets the MTU and the hardware address of a link, takes address resolution off it (the neighbour is given, so
+/// only the hosts' traffic is on the path), and brings it up.
+pub(crate) fn configure(netlink: &mut Netlink, index: u32, mac: [u8; 6], mtu: u32) -> io::Result<()> {
+    let mut link = LinkMessage::default();
+    link.header.index = index;
+    link.attributes = vec![LinkAttribute::Address(mac.to_vec()), LinkAttribute::Mtu(mtu)];
+    netlink.request(RouteNetlinkMessage::SetLink(link), 0)?;
+    set_flags(netlink, index, LinkFlags::Up | LinkFlags::Noarp)
+}
+
+/// Brings a link up.
+pub(crate) fn up(netlink: &mut Netlink, index: u32) -> io::Result<()> {
+    set_flags(netlink, index, LinkFlags::Up)
+}
+
+fn set_flags(netlink: &mut Netlink, index: u32, flags: LinkFlags) -> io::Result<()> {
+    let mut link = LinkMessage::default();
+    link.header.index = index;
+    link.header.flags = flags;
+    link.header.change_mask = flags;
+    netlink.request(RouteNetlinkMessage::SetLink(link), 0)
+}
+
+/// Adds an address that is usable at once (no duplicate detection) and brings the route to its prefix.
+pub(crate) fn add_address(netlink: &mut Netlink, index: u32, address: IpAddr, prefix: u8) -> io::Result<()> {
+    let mut message = AddressMessage::default();
+    message.header.index = index;
+    message.header.family = family(address);
+    message.header.prefix_len = prefix;
+    message.header.flags = AddressHeaderFlags::Nodad;
+    message.attributes = vec![AddressAttribute::Local(address), AddressAttribute::Address(address)];
+    netlink.request(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
+}
+
+/// Sets the neighbour's hardware address permanently.
+pub(crate) fn add_neighbour(netlink: &mut Netlink, index: u32, address: IpAddr, mac: [u8; 6]) -> io::Result<()> {
+    let mut message = NeighbourMessage::default();
+    message.header.ifindex = index;
+    message.header.family = family(address);
+    message.header.state = NeighbourState::Permanent;
+    let destination = match address {
+        IpAddr::V4(a) => NeighbourAddress::Inet(a),
+        IpAddr::V6(a) => NeighbourAddress::Inet6(a),
+    };
+    message.attributes =
+        vec![NeighbourAttribute::Destination(destination), NeighbourAttribute::LinkLayerAddress(mac.to_vec())];
+    netlink.request(RouteNetlinkMessage::NewNeighbour(message), NLM_F_CREATE | NLM_F_REPLACE)
+}
+
+fn family(address: IpAddr) -> AddressFamily {
+    if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 }
+}
+
+/// The index of the link called `name` in the calling thread's network namespace.
+pub(crate) fn index_of(name: &std::ffi::CStr) -> io::Result<u32> {
+    // SAFETY: a nul-terminated name that lives over the call.
+    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
+        0 => Err(io::Error::last_os_error()),
+        index => Ok(index),
+    }
+}
+
+/// Runs `task` on a thread inside the network namespace `net`.
+pub(crate) fn inside<T: Send>(net: &OwnedFd, task: impl FnOnce() -> T + Send) -> io::Result<T> {
+    let net = net.as_raw_fd();
+    std::thread::scope(|scope| {
+        let worker = std::thread::Builder::new().name("lab-inside".into());
+        let worker = worker.spawn_scoped(scope, move || {
+            // SAFETY: a plain system call; it moves this thread alone.
+            if unsafe { libc::setns(net, libc::CLONE_NEWNET) } != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            Ok(task())
+        })?;
+        worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// What the path's device in a host counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counters {
+    pub received_bytes: u64,
+    pub received_frames: u64,
+    pub sent_frames: u64,
+    /// Frames that were to be sent and were dropped instead.
+    pub missed_frames: u64,
+}
+
+/// The counters of the path's device in the network namespace `net`; zeros where there is no device any more.
+pub(crate) fn counters(net: &OwnedFd) -> Counters {
+    let table = inside(net, || std::fs::read_to_string("/proc/thread-self/net/dev"));
+    table.and_then(|t| t).ok().and_then(|t| parse_counters(&t)).unwrap_or_default()
+}
+
+/// Eight receive columns and eight transmit columns: bytes, packets, errors, drops, … (proc(5)).
+fn parse_counters(table: &str) -> Option<Counters> {
+    let line = table.lines().find_map(|l| l.trim_start().strip_prefix("eth0:"))?;
+    let column: Vec<u64> = line.split_whitespace().map_while(|c| c.parse().ok()).collect();
+    Some(Counters {
+        received_bytes: *column.first()?,
+        received_frames: *column.get(1)?,
+        sent_frames: *column.get(9)?,
+        missed_frames: *column.get(11)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_read_from_their_columns() {
+        let table =
+            "Inter-| Receive\n face |bytes\n    lo: 1 2\n  eth0:  10 11 12 13 14 15 16 17 20 21 22 23 24 25 26 27\n";
+        let counted = Counters { received_bytes: 10, received_frames: 11, sent_frames: 21, missed_frames: 23 };
+        assert_eq!(parse_counters(table), Some(counted));
+        assert_eq!(parse_counters("eth0: 1 2 3"), None);
+    }
+}
