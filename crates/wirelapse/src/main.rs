@@ -8,7 +8,6 @@ mod completions;
 mod crr;
 mod doctor;
 mod exit;
-mod font;
 mod lab;
 mod man;
 mod ping_under_load;

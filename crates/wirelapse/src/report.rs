@@ -106,7 +106,6 @@ pub fn write_images(images: &Images, documents: &[(String, &Document)], force: b
     if !images.any() {
         return Ok(written);
     }
-    let letters = crate::font::letters()?;
     for (prefix, document) in documents {
         for (dir, kind) in [(&images.svg, "svg"), (&images.png, "png")] {
             let Some(dir) = dir else { continue };
@@ -116,8 +115,8 @@ pub fn write_images(images: &Images, documents: &[(String, &Document)], force: b
                 refuse(&path, force)?;
                 let plot = std::slice::from_ref(plot);
                 match kind {
-                    "svg" => place(&path, image::svg(plot, letters)?.as_bytes())?,
-                    _ => place(&path, &image::png(plot, letters)?)?,
+                    "svg" => place(&path, image::svg(plot)?.as_bytes())?,
+                    _ => place(&path, &image::png(plot)?)?,
                 }
                 written.push(path);
             }

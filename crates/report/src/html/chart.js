@@ -237,8 +237,8 @@
       const flat = plot.x.scale.kind === 'names';
       const brush = (named ? d3.brushX() : flat ? d3.brushY() : d3.brush()).extent(extent);
       const overlay = d3.select(node(svg, 'g', { class: 'overlay' })).call(brush);
-      brush.on('end', () => {
-        const s = d3.event.selection;
+      brush.on('end', event => {
+        const s = event.selection;
         if (!s) return;
         overlay.call(brush.move, null);
         const [[a, b], [c, d]] = named ? [[s[0], M.top], [s[1], h - M.bottom]] : flat ? [[M.left, s[0]], [W - M.right, s[1]]] : s;

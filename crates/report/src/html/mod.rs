@@ -10,8 +10,8 @@ use crate::plot::{Plot, Scale};
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("chart.js");
-const LIBRARY: &str = include_str!(concat!(env!("OUT_DIR"), "/d3.js"));
-const LICENCE: &str = include_str!("d3-licence.txt");
+const LIBRARY: &str = include_str!("../../assets/d3.min.js");
+const LICENCE: &str = include_str!("../../assets/d3-licence.txt");
 
 /// Nothing may be loaded or sent, whatever the page holds.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; \

@@ -10,9 +10,6 @@ use super::{Axis, Hue, Layer, Plot, Scale, pieces};
 /// Why a plot could not be drawn.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The font is none.
-    #[error("the font cannot be read: plots need a TrueType font such as DejaVu Sans (package fonts-dejavu-core)")]
-    Font,
     /// Drawing failed.
     #[error("cannot draw the plot {id}: {why}")]
     Draw {
@@ -23,20 +20,13 @@ pub enum Error {
     },
 }
 
-/// Letters for plots. Made once for a process: plotters keeps the font for as long as it lives.
-#[derive(Clone, Copy, Debug)]
-pub struct Letters(());
+/// The letters of all plots: part of this program, so that images look the same on every machine.
+const FONT: &[u8] = include_bytes!("../../assets/DejaVuSans.ttf");
 
-impl Letters {
-    /// From the bytes of a TrueType font.
-    ///
-    /// # Errors
-    /// [`Error::Font`].
-    pub fn new(font: Vec<u8>) -> Result<Self, Error> {
-        plotters::style::register_font("sans-serif", FontStyle::Normal, font.leak())
-            .map(|()| Self(()))
-            .map_err(|_| Error::Font)
-    }
+/// Gives plotters the font, once for a process. A font that it refuses shows as a failure to draw.
+fn register_font() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| _ = plotters::style::register_font("sans-serif", FontStyle::Normal, FONT).is_ok());
 }
 
 const WIDTH: u32 = 1_000;
@@ -121,7 +111,8 @@ fn further_rows(plot: &Plot) -> u32 {
 ///
 /// # Errors
 /// [`Error::Draw`].
-pub fn svg(plots: &[Plot], _letters: Letters) -> Result<String, Error> {
+pub fn svg(plots: &[Plot]) -> Result<String, Error> {
+    register_font();
     let mut text = String::new();
     draw(SVGBackend::with_string(&mut text, size(plots)).into_drawing_area(), plots)?;
     Ok(text)
@@ -131,7 +122,8 @@ pub fn svg(plots: &[Plot], _letters: Letters) -> Result<String, Error> {
 ///
 /// # Errors
 /// [`Error::Draw`].
-pub fn png(plots: &[Plot], _letters: Letters) -> Result<Vec<u8>, Error> {
+pub fn png(plots: &[Plot]) -> Result<Vec<u8>, Error> {
+    register_font();
     let (width, height) = size(plots);
     let mut pixels = vec![0; width as usize * height as usize * 3];
     draw(BitMapBackend::with_buffer(&mut pixels, (width, height)).into_drawing_area(), plots)?;

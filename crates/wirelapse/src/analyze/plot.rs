@@ -42,8 +42,8 @@ pub fn write(report: &Report, reading: &Reading, path: &Path) -> anyhow::Result<
     match kind {
         "html" => place(path, html::page(&[page(report, reading, plots)?], &made_by()).as_bytes()),
         // An SVG names its font, but the lengths of words decide where they are put.
-        "svg" => place(path, image::svg(&plots, crate::font::letters()?)?.as_bytes()),
-        _ => place(path, &image::png(&plots, crate::font::letters()?)?),
+        "svg" => place(path, image::svg(&plots)?.as_bytes()),
+        _ => place(path, &image::png(&plots)?),
     }
 }
 
