@@ -149,6 +149,18 @@ impl Field {
         }
     }
 
+    /// The ending of a key that holds its values.
+    pub const fn suffix(self) -> &'static str {
+        match self.unit() {
+            Unit::Bytes => "_bytes",
+            Unit::Nanos => "_ns",
+            Unit::BytesPerSecond => "_bytes_per_second",
+            Unit::Percent => "_percent",
+            Unit::Segments => "_segments",
+            Unit::Count => "",
+        }
+    }
+
     /// The histogram that suits it.
     pub const fn scale(self) -> Scale {
         match self {
@@ -251,4 +263,27 @@ pub struct Reading {
     pub receive_buffer_used: u32,
     /// Bytes a second that may be sent; `None` without a limit.
     pub pacing_rate: Option<u64>,
+}
+
+/// The values of a field, sorted into rows: what a watch says at its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldFigures {
+    /// The field.
+    pub field: Field,
+    /// Readings with a value.
+    pub n: u64,
+    /// Readings without one.
+    pub absent: u64,
+    /// The least value.
+    pub min: Option<u64>,
+    /// The median; needs two values.
+    pub median: Option<u64>,
+    /// The largest value.
+    pub max: Option<u64>,
+    /// Values below the first row.
+    pub below: u64,
+    /// Values above the last row.
+    pub above: u64,
+    /// Pairs of the least value in a row, in the field's unit, and how many fell into it; without the empty rows.
+    pub rows: Vec<[u64; 2]>,
 }

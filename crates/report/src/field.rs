@@ -1,12 +1,11 @@
 //! A histogram of one field of connections, as people and machines see it.
 
-use record::{Field, Moment, Nanos, Reading, Scale, Unit};
+use record::{Field, FieldFigures, Nanos, Scale, Unit};
 use stats::{Distribution, Precision, Quantile};
 use unicode_width::UnicodeWidthStr as _;
 
 use crate::Canvas;
 use crate::canvas::Ink;
-use crate::json::Object;
 use quantity::{count, counted};
 
 /// Rows of nothing that are still shown beyond the lowest and the highest value, so that a lone value is seen in its place.
@@ -174,70 +173,24 @@ impl FieldHistogram {
         }
     }
 
-    /// One line of JSON: `{"kind":"histogram", …}`.
-    pub fn json(&self, out: &mut Vec<u8>, by: Option<(&str, &str)>, lost: u64) {
-        let mut object = Object::begin(out);
-        object.word("kind", "histogram");
-        object.word("field", self.field.name());
-        if let Some((by, whose)) = by {
-            object.word("by", by);
-            object.text(by, whose);
-        }
-        object.number("n", self.values.n());
-        object.number("absent", self.absent);
-        object.number("lost", lost);
-        let key = |name: &str| format!("{name}{}", suffix(self.field));
-        object.number_or_null(&key("min"), self.values.min());
-        object.number_or_null(&key("median"), self.values.quantile(Quantile::P50));
-        object.number_or_null(&key("max"), self.values.max());
-        object.number("below", self.below);
-        object.number("above", self.above);
+    /// The figures of the values so far.
+    pub fn figures(&self) -> FieldFigures {
         let of = match self.field.scale() {
             Scale::Linear { .. } => 1,
             Scale::PowersOfTwo { of, .. } => of,
         };
-        let rows: Vec<[u64; 2]> = (0..self.rows.len())
-            .filter(|&row| self.rows[row] > 0)
-            .map(|row| [self.bound(row).saturating_mul(of), self.rows[row]])
-            .collect();
-        object.raw("rows", &serde_json::to_string(&rows).unwrap_or_default());
-        object.end();
-        out.push(b'\n');
-    }
-}
-
-/// One line of JSON: `{"kind":"reading", …}`.
-pub fn reading_json(out: &mut Vec<u8>, field: Field, reading: &Reading) {
-    let mut object = Object::begin(out);
-    object.word("kind", "reading");
-    object.word("field", field.name());
-    object.number_or_null(&format!("value{}", suffix(field)), field.of(reading));
-    object.number("connection", reading.cookie);
-    object.word("local", &reading.local.to_string());
-    object.word("remote", &reading.remote.to_string());
-    object.number_or_null("pid", reading.pid);
-    object.text("comm", &reading.comm);
-    object.word(
-        "at",
-        match reading.moment {
-            Moment::Every => "interval",
-            Moment::Connect => "connect",
-            Moment::Close => "close",
-        },
-    );
-    object.end();
-    out.push(b'\n');
-}
-
-/// The ending of a key that bears a field's value.
-fn suffix(field: Field) -> &'static str {
-    match field.unit() {
-        Unit::Bytes => "_bytes",
-        Unit::Nanos => "_ns",
-        Unit::BytesPerSecond => "_bytes_per_second",
-        Unit::Percent => "_percent",
-        Unit::Segments => "_segments",
-        Unit::Count => "",
+        let filled = (0..self.rows.len()).filter(|&row| self.rows[row] > 0);
+        FieldFigures {
+            field: self.field,
+            n: self.values.n(),
+            absent: self.absent,
+            min: self.values.min(),
+            median: self.values.quantile(Quantile::P50),
+            max: self.values.max(),
+            below: self.below,
+            above: self.above,
+            rows: filled.map(|row| [self.bound(row).saturating_mul(of), self.rows[row]]).collect(),
+        }
     }
 }
 
@@ -298,17 +251,14 @@ mod tests {
     }
 
     #[test]
-    fn json_names_units_in_its_keys() {
+    fn figures_are_in_the_unit_of_the_field() {
         let mut histogram = FieldHistogram::new(Field::PacingRate);
         histogram.add(Some(125_000_000));
         histogram.add(Some(125_000_000));
         histogram.add(None);
-        let mut out = Vec::new();
-        histogram.json(&mut out, Some(("comm", "a\"b")), 2);
-        let line: serde_json::Value = serde_json::from_slice(&out).unwrap();
-        assert_eq!((&line["n"], &line["absent"], &line["lost"]), (&2.into(), &1.into(), &2.into()));
-        assert_eq!((&line["comm"], &line["median_bytes_per_second"]), (&"a\"b".into(), &line["max_bytes_per_second"]));
-        assert_eq!(line["rows"], serde_json::json!([[65_536_000, 2]]));
+        let figures = histogram.figures();
+        assert_eq!((figures.n, figures.absent, figures.median), (2, 1, figures.max));
+        assert_eq!(figures.rows, [[65_536_000, 2]]);
         assert_eq!(bits(125_000_000), "1 Gbit/s");
     }
 }

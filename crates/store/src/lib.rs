@@ -30,10 +30,9 @@ mod writer;
 
 pub use column::{Cell, Column, Kind};
 pub use error::Error;
-pub use provenance::{
-    ClockReading, Observing, Provenance, Receiving, Rows, SamplingAsked, SamplingMethod, Seen, State,
-};
+pub use provenance::{Rows, Seen, State};
 pub use reader::Run;
+pub use record::{ClockReading, Observing, Provenance, Receiving, SamplingAsked, SamplingMethod};
 pub use run_file::{RunKind, kind};
 pub use totals::ClosedConnection;
 pub use writer::Writer;

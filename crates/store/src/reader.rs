@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use record::{Connection, Coverage, Datagram, Lost, Packet, Receive, Request, Send};
+use record::{Connection, Coverage, Datagram, Lost, Packet, Provenance, Receive, Request, Send};
 
 use crate::column::Column;
-use crate::provenance::{Provenance, Rows, RunFile, State};
+use crate::provenance::{Rows, RunFile, State};
 use crate::row::{self, Bad, Row};
 use crate::run_file::RunKind;
 use crate::totals::ClosedConnection;

@@ -4,10 +4,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use record::{Connection, Coverage, Datagram, Event, Instant, Lost, Monotonic, Nanos, Packet, Receive, Request, Send};
+use record::{
+    Connection, Coverage, Datagram, Event, Instant, Lost, Monotonic, Nanos, Packet, Provenance, Receive, Request, Send,
+};
 
 use crate::part::{Failed, Table, due};
-use crate::provenance::{Provenance, Rows, RunFile, State};
+use crate::provenance::{Rows, RunFile, State};
 use crate::run_file::RunKind;
 use crate::totals::ClosedConnection;
 use crate::{Error, SCHEMA, connections, datagrams, packets, receives, requests, run_file, sends, totals};

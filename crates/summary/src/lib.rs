@@ -13,6 +13,7 @@ mod figures;
 mod flows;
 mod kind;
 mod longest;
+mod machine;
 mod packets;
 mod receives;
 mod requests;

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use clap::builder::TypedValueParser as _;
 use record::{Field, Moment, Reading};
 use report::Canvas;
-use report::field::{FieldHistogram, reading_json};
+use report::field::FieldHistogram;
 use trace::watch::Watcher;
 use trace::{Error, IpNet, Target};
 
@@ -162,7 +162,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         for reading in &readings {
             if tally.add(reading) && args.json {
                 line.clear();
-                reading_json(&mut line, args.field, reading);
+                export::watch::reading(&mut line, args.field, reading);
                 out.write_all(&line)?;
             }
         }
@@ -249,10 +249,11 @@ impl Tally {
 
     fn json(&self, out: &mut Vec<u8>, lost: u64) {
         for (whose, histogram) in self.sorted() {
-            histogram.json(out, self.by.map(|by| (by.name(), whose.as_str())), lost);
+            let by = self.by.map(|by| (by.name(), whose.as_str()));
+            export::watch::histogram(out, &histogram.figures(), by, lost);
         }
         if self.groups.is_empty() {
-            FieldHistogram::new(self.field).json(out, None, lost);
+            export::watch::histogram(out, &FieldHistogram::new(self.field).figures(), None, lost);
         }
     }
 }

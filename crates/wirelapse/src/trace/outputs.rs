@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io::{self, BufWriter, Stdout, Write as _};
 
 use anyhow::Context as _;
+use export::ndjson::Ndjson;
+use export::perfetto::Perfetto;
 use record::{Event, Instant, Lost, Monotonic};
-use report::ndjson::Ndjson;
-use report::perfetto::Perfetto;
 use report::view::Facts;
 use report::{Canvas, view};
 use store::{Provenance, Writer};
@@ -146,7 +146,7 @@ impl Outputs {
         // The report is what was gathered, so it is shown even where a file could not be ended.
         let files = self.finish_files(request, facts);
         if let Some(lines) = self.lines.take() {
-            lines.finish(&self.summary, &facts.lost, &facts.coverage)?;
+            lines.finish(&self.summary.figures(), &facts.lost, &facts.coverage)?;
         } else {
             let mut out = io::stdout().lock();
             out.write_all(view::report(&canvas(), &self.summary, facts).as_bytes())?;

@@ -1,14 +1,14 @@
-//! How many sends a second each output takes on one core: `cargo run --release -p wirelapse-report --example throughput`.
+//! How many sends a second each output takes on one core: `cargo run --release -p wirelapse-export --example throughput`.
 
-#[path = "../tests/synthetic/mod.rs"]
+#[path = "../../report/tests/synthetic/mod.rs"]
 mod synthetic;
 
 use std::io::sink;
 use std::time::Instant;
 
+use export::ndjson::Ndjson;
+use export::perfetto::Perfetto;
 use record::Event;
-use report::ndjson::Ndjson;
-use report::perfetto::Perfetto;
 use store::{ClockReading, Provenance, SamplingAsked, SamplingMethod, Writer};
 use summary::{Limits, TraceSummary};
 

@@ -1,12 +1,9 @@
-//! The lines of receives and requests, and what the summary says of them.
+//! The lines of receives and requests.
 
-use record::{Part, Receive, ReceiveLeg, ReceiveStage, Request, Role};
-use stats::Distribution;
+use record::{Part, Receive, ReceiveLeg, ReceiveStage, Request};
 
-use super::{Ends, addresses, moment, spread};
+use super::{Ends, addresses, moment};
 use crate::json::Object;
-use summary::LegFigures;
-use summary::{BASES, ReceiveFigures, RequestFigures};
 
 const STAGES: [(&str, ReceiveStage); 4] = [
     ("driver_rx_at_ns", ReceiveStage::DriverRx),
@@ -79,54 +76,4 @@ pub(super) fn request(o: &mut Object<'_>, r: &Request, ends: Option<&Ends>) {
         o.number_or_null(key, r.parts.as_ref().and_then(|p| p.get(part)).map(|n| n.0));
     }
     o.word("basis", r.basis.name());
-}
-
-fn times(o: &mut Object<'_>, times: &Distribution) {
-    o.number("sum_ns", times.sum());
-    spread(o, times);
-}
-
-fn leg(o: &mut Object<'_>, stats: &LegFigures) {
-    o.number("n", stats.times.n());
-    o.number("missing", stats.missing);
-    o.number("disorder", stats.disorder);
-    times(o, &stats.times);
-}
-
-pub(super) fn receives(o: &mut Object<'_>, receives: &ReceiveFigures) {
-    o.number("receives", receives.records.n);
-    o.number("bytes", receives.records.bytes);
-    o.number("segments", receives.segments);
-    o.number("out_of_order", receives.out_of_order);
-    o.number("unread", receives.unread);
-    o.object("legs", |legs| {
-        for l in ReceiveLeg::ALL {
-            legs.object(l.name(), |o| leg(o, receives.leg(l)));
-        }
-    });
-}
-
-pub(super) fn requests(o: &mut Object<'_>, requests: &RequestFigures) {
-    for role in Role::ALL {
-        let of = requests.of(role);
-        o.object(role.name(), |o| {
-            o.number("requests", of.records.n);
-            o.number("divided", of.divided());
-            o.number("request_bytes", of.request_bytes);
-            o.number("answer_bytes", of.answer_bytes);
-            o.object("bases", |o| BASES.iter().zip(of.bases).for_each(|(basis, n)| o.number(basis.name(), n)));
-            o.object("whole", |o| {
-                o.number("n", of.records.total().n());
-                times(o, of.records.total());
-            });
-            o.object("parts", |parts| {
-                for part in Part::ALL {
-                    parts.object(part.name(), |o| {
-                        o.number("n", of.part(part).n());
-                        times(o, of.part(part));
-                    });
-                }
-            });
-        });
-    }
 }

@@ -1,11 +1,9 @@
-//! The lines of packets and datagrams, and what the summary says of them.
+//! The lines of packets and datagrams.
 
 use record::{Datagram, DatagramLeg, DatagramStamps, Dropped, Packet};
-use stats::Distribution;
 
-use super::{moment, spread};
+use super::moment;
 use crate::json::Object;
-use summary::{DatagramFigures, Drops, PacketFigures};
 
 fn dropped(o: &mut Object<'_>, dropped: Option<&Dropped>) {
     match dropped {
@@ -67,48 +65,4 @@ pub(super) fn datagram(o: &mut Object<'_>, d: &Datagram) {
         o.number_or_null(key, d.leg(leg).ok().flatten().map(|n| n.0));
     }
     dropped(o, d.dropped.as_ref());
-}
-
-fn times(o: &mut Object<'_>, key: &str, times: &Distribution) {
-    o.object(key, |o| {
-        o.number("n", times.n());
-        spread(o, times);
-    });
-}
-
-fn drops(o: &mut Object<'_>, drops: &Drops) {
-    for direction in ["sent", "received"] {
-        o.object(&format!("dropped_{direction}"), |o| {
-            for ((_, reason), &n) in drops.iter().filter(|((of, _), _)| *of == direction) {
-                o.number(&reason.0, n);
-            }
-        });
-    }
-}
-
-pub(super) fn packets(o: &mut Object<'_>, p: &PacketFigures) {
-    o.number("n", p.records.n);
-    o.number("segments", p.segments);
-    o.number("bytes", p.records.bytes);
-    o.number("wire_bytes", p.wire_bytes);
-    o.number("gso_packets", p.gso_packets);
-    o.number("retransmissions", p.retransmissions);
-    o.number("retransmitted_segments", p.retransmitted_segments);
-    for (leg, of) in p.records.times() {
-        times(o, leg.name, of);
-    }
-    drops(o, &p.drops);
-}
-
-pub(super) fn datagrams(o: &mut Object<'_>, d: &DatagramFigures) {
-    o.number("sent", d.sent.n);
-    o.number("sent_segments", d.sent_segments);
-    o.number("sent_bytes", d.sent.bytes);
-    o.number("received", d.received.n);
-    o.number("received_segments", d.received_segments);
-    o.number("received_bytes", d.received.bytes);
-    for leg in DatagramLeg::ALL {
-        times(o, leg.name(), &d.leg(leg).times);
-    }
-    drops(o, &d.drops);
 }

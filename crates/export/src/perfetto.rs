@@ -11,10 +11,9 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 
 use record::{
-    Connection, ConnectionId, Datagram, DatagramStamps, Direction, Dropped, Event, Instant, Leg, Monotonic, Owner,
-    Packet, Part, Receive, ReceiveLeg, ReceiveStage, Request, Role, Send, Stage,
+    ClockReading, Connection, ConnectionId, Datagram, DatagramStamps, Direction, Dropped, Event, Instant, Leg,
+    Monotonic, Owner, Packet, Part, Receive, ReceiveLeg, ReceiveStage, Request, Role, Send, Stage,
 };
-use store::ClockReading;
 
 use crate::ndjson::congestion;
 use crate::protobuf::Message;

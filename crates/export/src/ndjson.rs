@@ -7,14 +7,11 @@ use std::collections::{HashMap, VecDeque};
 use std::io::{self, Write};
 
 use record::{
-    Congestion, Connection, ConnectionId, ConnectionTotals, Coverage, Event, Instant, Leg, Lost, Monotonic, Opening,
-    Send,
+    Congestion, Connection, ConnectionId, ConnectionTotals, Coverage, Event, Figure, Figures, Instant, Leg, Lost,
+    Monotonic, Opening, Provenance, Send,
 };
-use stats::{Distribution, Quantile};
-use store::Provenance;
 
 use crate::json::Object;
-use summary::TraceSummary;
 
 /// Writes events as lines. Lines are gathered and passed on in blocks; [`Ndjson::flush`] passes on what there is.
 pub struct Ndjson<W> {
@@ -94,45 +91,10 @@ impl<W: Write> Ndjson<W> {
     ///
     /// # Errors
     /// What the output says.
-    pub fn finish(mut self, summary: &TraceSummary, lost: &Lost, coverage: &Coverage) -> io::Result<W> {
+    pub fn finish(mut self, figures: &Figures, lost: &Lost, coverage: &Coverage) -> io::Result<W> {
         self.line("lost", |o| lost.entries().for_each(|(key, _, value)| o.number(key, value)))?;
         self.line("summary", |o| {
-            let total = summary.total();
-            o.number("connections", summary.connection_count());
-            o.number("sends", total.sends);
-            o.number("bytes", total.bytes);
-            o.number("merged_sends", total.merged_sends);
-            o.number("merged_bytes", total.merged_bytes);
-            o.number("retransmitted_sends", total.retransmitted);
-            o.number("unacknowledged_sends", total.unacknowledged);
-            o.object("legs", |legs| {
-                for leg in Leg::ALL {
-                    legs.object(leg.name(), |o| {
-                        let stats = total.leg(leg);
-                        o.number("n", stats.times.n());
-                        o.number("missing", stats.missing);
-                        o.number("disorder", stats.disorder);
-                        o.number("inferred", stats.inferred);
-                        o.number("vague", stats.vague);
-                        o.number("error_ns", stats.error.0);
-                        o.number("sum_ns", stats.times.sum());
-                        spread(o, &stats.times);
-                    });
-                }
-            });
-            o.object("waits", |waits| {
-                for reason in record::WaitReason::ALL {
-                    let stats = total.wait(reason);
-                    waits.object(reason.name(), |o| {
-                        o.number("sends", stats.sends);
-                        o.number("time_ns", stats.time.0);
-                    });
-                }
-            });
-            o.object("receives", |o| receiving::receives(o, summary.receives()));
-            o.object("requests", |o| receiving::requests(o, summary.requests()));
-            o.object("packets", |o| packets::packets(o, summary.packets()));
-            o.object("datagrams", |o| packets::datagrams(o, summary.datagrams()));
+            put(o, figures);
             o.object("coverage", |o| {
                 o.number("followed_ns", coverage.followed.0);
                 o.number("armed_ns", coverage.armed.0);
@@ -256,16 +218,13 @@ const LEGS: [(&str, Leg); 5] = [
     ("total_ns", Leg::Total),
 ];
 
-const QUANTILES: [(&str, Quantile); 4] =
-    [("p50_ns", Quantile::P50), ("p90_ns", Quantile::P90), ("p99_ns", Quantile::P99), ("p99_9_ns", Quantile::P999)];
-
-/// The least, the quantiles and the most of some times.
-fn spread(o: &mut Object<'_>, times: &Distribution) {
-    o.number_or_null("min_ns", times.min());
-    for (key, quantile) in QUANTILES {
-        o.number_or_null(key, times.quantile(quantile));
+fn put(o: &mut Object<'_>, figures: &Figures) {
+    for (key, figure) in &figures.0 {
+        match figure {
+            Figure::Number(value) => o.number_or_null(key, *value),
+            Figure::Group(inner) => o.object(key, |o| put(o, inner)),
+        }
     }
-    o.number_or_null("max_ns", times.max());
 }
 
 fn moment(o: &mut Object<'_>, key: &str, at: Option<Instant<Monotonic>>) {

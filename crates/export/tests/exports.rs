@@ -1,14 +1,15 @@
 //! What machines read: every line and packet decodes, and says what the records say.
 
+#[path = "../../report/tests/synthetic/mod.rs"]
 mod synthetic;
 
 use std::collections::HashMap;
 
+use export::ndjson::Ndjson;
+use export::perfetto::Perfetto;
 use proptest::prelude::*;
 use prost::Message as _;
 use record::{Coverage, Event, Instant, Leg, Lost, Nanos, Send, Source, Stamps, Timestamp};
-use report::ndjson::Ndjson;
-use report::perfetto::Perfetto;
 use serde_json::{Value, json};
 use store::{ClockReading, Provenance, SamplingAsked, SamplingMethod};
 use summary::{Limits, TraceSummary};
@@ -42,7 +43,7 @@ fn lines(events: &[Event], lost: Lost) -> Vec<Value> {
         summary.event(event);
         out.event(event).unwrap();
     }
-    let bytes = out.finish(&summary, &lost, &Coverage::default()).unwrap();
+    let bytes = out.finish(&summary.figures(), &lost, &Coverage::default()).unwrap();
     assert_eq!(bytes.last(), Some(&b'\n'));
     String::from_utf8(bytes).unwrap().lines().map(|l| serde_json::from_str(l).expect(l)).collect()
 }

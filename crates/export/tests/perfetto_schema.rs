@@ -3,13 +3,14 @@
 //! The package is looked for in the virtual environment `target/python` of the checkout and then in the `python3` of the
 //! machine.
 
+#[path = "../../report/tests/synthetic/mod.rs"]
 mod synthetic;
 
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use report::perfetto::Perfetto;
+use export::perfetto::Perfetto;
 use store::ClockReading;
 
 const CHECK: &str = r"
