@@ -74,10 +74,23 @@ impl<C: Clock> Instant<C> {
             .ok_or_else(|| Disorder { by: Nanos(earlier.nanos - self.nanos) })
     }
 
+    /// The time from `earlier` to this moment, zero where `earlier` is the later one: for deadlines and waits. A duration that is
+    /// reported is taken with [`Instant::since`], so that a disorder is counted.
+    pub fn saturating_since(self, earlier: Self) -> Nanos {
+        Nanos(self.nanos.saturating_sub(earlier.nanos))
+    }
+
     /// The moment `by` later; stays at the end of the clock's range.
     #[must_use]
     pub fn after(self, by: Nanos) -> Self {
         Self::from_nanos(self.nanos.saturating_add(by.0))
+    }
+}
+
+/// In records: nanoseconds since the clock's epoch. The key names the clock.
+impl<C: Clock> serde::Serialize for Instant<C> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(self.nanos)
     }
 }
 

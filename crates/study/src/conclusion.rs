@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use record::Nanos;
 use serde::{Deserialize, Serialize};
 use stats::Comparison;
 
@@ -358,7 +359,7 @@ pub fn ping_charts(part: usize, plan: &Plan, trials: &[Trial]) -> Vec<Chart> {
 /// The round trips that one kind of probe saw in a trial while its streams were settled, nanoseconds.
 fn pings_under_load(trial: &Trial, plan: &Plan, probe: &str) -> Vec<f64> {
     let Some(began_ns) = trial.series.first().map(|p| p.at_ns) else { return Vec::new() };
-    let from_ns = began_ns.saturating_add(traffic::load::settling_ns(plan.duration_ns));
+    let from_ns = began_ns.saturating_add(traffic::load::settling(Nanos(plan.duration_ns)).0);
     let until_ns = began_ns.saturating_add(plan.duration_ns);
     let loaded = trial.pings.iter().filter(|p| p.probe == probe && (from_ns..until_ns).contains(&p.at_ns));
     loaded.filter_map(|p| p.round_trip_ns.map(|ns| ns as f64)).collect()

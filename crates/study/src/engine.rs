@@ -115,7 +115,7 @@ pub fn run(
     go_on: &(dyn Fn() -> bool + Sync),
 ) -> Result<Ended, Error> {
     study.check()?;
-    let began = traffic::monotonic_ns();
+    let began = traffic::now().as_nanos();
     let mut narrow = vec![false; study.plans.len()];
     let most =
         |plan: &Plan| if limits.until.is_some() { plan.repetitions * MOST_REPETITIONS } else { plan.repetitions };
@@ -130,7 +130,7 @@ pub fn run(
                 if trials.iter().any(|t| same(&t)) {
                     continue;
                 }
-                let spent = traffic::monotonic_ns().saturating_sub(began);
+                let spent = traffic::now().as_nanos().saturating_sub(began);
                 if limits.budget_ns.is_some_and(|budget| spent.saturating_add(plan.trial_ns()) > budget) {
                     return Ok(Ended::Budget);
                 }

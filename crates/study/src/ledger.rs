@@ -66,7 +66,7 @@ impl Provenance {
             kernel: text(&name.release),
             machine: text(&name.machine),
             cpus: std::thread::available_parallelism().map_or(1, usize::from),
-            start_ns: traffic::realtime_ns(),
+            start_ns: traffic::realtime().as_nanos(),
             seed,
             study: study.clone(),
         }
@@ -85,7 +85,7 @@ pub struct Ledger {
 }
 
 fn now() -> Nanos {
-    Nanos(traffic::monotonic_ns())
+    Nanos(traffic::now().as_nanos())
 }
 
 fn failed(path: &Path) -> impl FnOnce(io::Error) -> Error {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{ControlFlow, Range};
 
+use record::Nanos;
 use traffic::stream::Direction;
 use traffic::{Target, load, rr, stream};
 
@@ -57,11 +58,11 @@ pub(crate) fn run(
             let config = load::Config {
                 direction: setup.direction.unwrap_or(Direction::Both),
                 flows: setup.flows,
-                before_ns: plan.warm_up_ns,
-                load_ns: plan.duration_ns,
-                after_ns: plan.warm_up_ns,
-                probe_interval_ns: TENTH_NS,
-                interval_ns: TENTH_NS,
+                before: Nanos(plan.warm_up_ns),
+                load: Nanos(plan.duration_ns),
+                after: Nanos(plan.warm_up_ns),
+                probe_interval: Nanos(TENTH_NS),
+                interval: Nanos(TENTH_NS),
                 ..load::Config::new(target(stage, setup))
             };
             let outcome = stage.run(|| load::run(&config, &mut { progress }))??;
@@ -72,8 +73,8 @@ pub(crate) fn run(
             let config = rr::Config {
                 connect_each: setup.workload == Workload::Crr,
                 exchange: setup.exchange,
-                duration_ns: plan.duration_ns,
-                warm_up_ns: plan.warm_up_ns,
+                duration: Nanos(plan.duration_ns),
+                warm_up: Nanos(plan.warm_up_ns),
                 ..rr::Config::new(target(stage, setup))
             };
             let outcome = stage.run(|| rr::run(&config, &mut { progress }))??;
@@ -103,10 +104,10 @@ fn stream_config(stage: &Stage, setup: &Setup, plan: &Plan, congestion: Option<S
     stream::Config {
         direction: setup.direction.unwrap_or(Direction::Up),
         flows: setup.flows,
-        duration_ns: plan.duration_ns,
+        duration: Nanos(plan.duration_ns),
         warm_up_s: plan.warm_up_ns.div_ceil(1_000_000_000),
         write_bytes: setup.write_bytes,
-        interval_ns: TENTH_NS,
+        interval: Nanos(TENTH_NS),
         ..stream::Config::new(target)
     }
 }
@@ -138,14 +139,14 @@ fn of_stream(own: &stream::Outcome, rival: Option<&stream::Outcome>, setup: &Set
     let sent = || own.series.iter().chain(&own.server_series).filter(|s| !s.warm_up && s.sends);
     let samples = || sent().filter_map(|s| s.tcp);
     let middle = |values: Vec<f64>| stats::median(&values);
-    let srtt = middle(samples().map(|t| t.srtt_ns as f64).collect());
-    let least = samples().map(|t| t.min_rtt_ns).filter(|ns| *ns > 0).min().map(|ns| ns as f64);
+    let srtt = middle(samples().map(|t| t.srtt.0 as f64).collect());
+    let least = samples().map(|t| t.min_rtt).filter(|rtt| *rtt > Nanos::ZERO).min().map(|rtt| rtt.0 as f64);
     put("round_trip", srtt);
     put("min_round_trip", least);
     // Between real hosts the empty path is known only by its minimum RTT.
     let empty = setup.round_trip_s().map(|s| s * 1e9).or(least);
     put("queueing", srtt.zip(empty).map(|(s, e)| (s - e).max(0.0)));
-    put("rtt_deviation", middle(samples().map(|t| t.rttvar_ns as f64).collect()));
+    put("rtt_deviation", middle(samples().map(|t| t.rttvar.0 as f64).collect()));
     let received = || own.series.iter().chain(&own.server_series).filter(|s| !s.sends);
     let most = |values: &mut dyn Iterator<Item = u32>| values.max().map(f64::from);
     put("receive_window", most(&mut received().filter_map(|s| s.tcp).map(|t| t.rcv_wnd_bytes)));
@@ -175,9 +176,9 @@ fn of_stream(own: &stream::Outcome, rival: Option<&stream::Outcome>, setup: &Set
 fn of_load(outcome: &load::Outcome, setup: &Setup, load_ns: u64) -> Measured {
     let mut m = outcome.stream.as_ref().map(|s| of_stream(s, None, setup)).unwrap_or_default();
     if let Some(streams) = &outcome.stream {
-        m.series = series(streams, outcome.load_started_ns);
+        m.series = series(streams, outcome.load_started.0);
         // As the probes': slow start both ways at once, and who wins it, is not what a setting is worth.
-        let from_ns = load::settling_ns(load_ns);
+        let from_ns = load::settling(Nanos(load_ns)).0;
         let (up, down) = (settled(&streams.server_series, from_ns), settled(&streams.series, from_ns));
         let both = streams.up.is_some() && streams.down.is_some();
         for (name, rate) in [("goodput", if streams.up.is_some() { up } else { down }), ("goodput_down", down)] {
@@ -199,8 +200,8 @@ fn of_load(outcome: &load::Outcome, setup: &Setup, load_ns: u64) -> Measured {
         }
         m.pings.extend(probed.rounds.iter().map(|r| Ping {
             probe: probed.probe.into(),
-            at_ns: r.at_ns,
-            round_trip_ns: r.round_trip_ns,
+            at_ns: r.at.0,
+            round_trip_ns: r.round_trip.map(|rtt| rtt.0),
         }));
     }
     m
@@ -210,9 +211,9 @@ fn of_load(outcome: &load::Outcome, setup: &Setup, load_ns: u64) -> Measured {
 fn settled(samples: &[stream::Sample], from_ns: u64) -> Option<f64> {
     let mut bits = 0.0;
     let (mut start_ns, mut end_ns) = (u64::MAX, 0);
-    for s in samples.iter().filter(|s| !s.sends && s.start_ns >= from_ns) {
+    for s in samples.iter().filter(|s| !s.sends && s.start.0 >= from_ns) {
         bits += s.bytes as f64 * 8.0;
-        (start_ns, end_ns) = (start_ns.min(s.start_ns), end_ns.max(s.end_ns));
+        (start_ns, end_ns) = (start_ns.min(s.start.0), end_ns.max(s.end.0));
     }
     (end_ns > start_ns).then(|| bits * 1e9 / (end_ns - start_ns) as f64)
 }
@@ -226,24 +227,24 @@ struct Samples<'s> {
 impl<'s> Samples<'s> {
     fn new(samples: impl Iterator<Item = &'s stream::Sample>) -> Self {
         let mut all: Vec<_> = samples.collect();
-        all.sort_by_key(|s| s.end_ns);
+        all.sort_by_key(|s| s.end.0);
         let flows = all.iter().map(|s| s.flow).collect::<BTreeSet<_>>().len();
         Self { all, flows }
     }
 
     fn end_ns(&self) -> u64 {
-        self.all.last().map_or(0, |s| s.end_ns)
+        self.all.last().map_or(0, |s| s.end.0)
     }
 
     /// What the flows carried in a stretch of time, a second: bytes are spread evenly over the samples they are in, which are as
     /// long as timers made them. `None` where less than 60 % of the stretch was sampled.
     fn carried(&self, stretch: &Range<u64>) -> Option<f64> {
-        let first = self.all.partition_point(|s| s.end_ns <= stretch.start);
+        let first = self.all.partition_point(|s| s.end.0 <= stretch.start);
         let (mut bits, mut covered) = (0.0, 0.0);
-        for s in self.all[first..].iter().take_while(|s| s.start_ns < stretch.end) {
-            let shared = s.end_ns.min(stretch.end).saturating_sub(s.start_ns.max(stretch.start));
+        for s in self.all[first..].iter().take_while(|s| s.start.0 < stretch.end) {
+            let shared = s.end.0.min(stretch.end).saturating_sub(s.start.0.max(stretch.start));
             if shared > 0 {
-                bits += s.bytes as f64 * 8.0 * shared as f64 / (s.end_ns - s.start_ns) as f64;
+                bits += s.bytes as f64 * 8.0 * shared as f64 / (s.end.0 - s.start.0) as f64;
                 covered += shared as f64 / self.flows as f64;
             }
         }
@@ -252,9 +253,9 @@ impl<'s> Samples<'s> {
 
     /// The samples, one of each flow, that show the state at that moment.
     fn at(&self, moment_ns: u64) -> &[&'s stream::Sample] {
-        let begun = &self.all[..self.all.partition_point(|s| s.start_ns < moment_ns)];
-        let last = begun.last().map_or(0, |s| s.end_ns);
-        &begun[begun.partition_point(|s| s.end_ns < last)..]
+        let begun = &self.all[..self.all.partition_point(|s| s.start.0 < moment_ns)];
+        let last = begun.last().map_or(0, |s| s.end.0);
+        &begun[begun.partition_point(|s| s.end.0 < last)..]
     }
 }
 
@@ -292,7 +293,7 @@ fn series(outcome: &stream::Outcome, from_ns: u64) -> Vec<Point> {
                 }
             }
             for tcp in sent.at(tenth.end).iter().filter_map(|s| s.tcp) {
-                point.srtt_ns = tcp.srtt_ns;
+                point.srtt_ns = tcp.srtt.0;
                 point.cwnd_bytes = point.cwnd_bytes.max(tcp.snd_cwnd_bytes());
             }
             Some(point)
@@ -330,8 +331,8 @@ mod tests {
         stream::Sample {
             flow,
             sends: false,
-            start_ns,
-            end_ns,
+            start: Nanos(start_ns),
+            end: Nanos(end_ns),
             warm_up: false,
             bytes,
             bits_per_second: f64::NAN,
@@ -357,6 +358,6 @@ mod tests {
         }
         assert_eq!(samples.carried(&(3_000 * MS..3_100 * MS)), None, "the last fifth of a tenth gives no rate");
         let later = samples.at(200 * MS).iter();
-        assert!(later.map(|s| (s.start_ns / MS, s.end_ns / MS)).eq([(104, 208); 2]));
+        assert!(later.map(|s| (s.start.0 / MS, s.end.0 / MS)).eq([(104, 208); 2]));
     }
 }

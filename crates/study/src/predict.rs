@@ -80,7 +80,7 @@ pub fn exchanges(setup: &Setup) -> Option<f64> {
     let mut seconds = round_trip_s
         + on_wire(e.request_bytes, up.bits() as f64)
         + on_wire(e.response_bytes, down.bits() as f64)
-        + e.think_ns as f64 / 1e9;
+        + e.think.as_secs_f64();
     if setup.workload == Workload::Crr {
         seconds += round_trip_s;
     }

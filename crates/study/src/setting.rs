@@ -192,7 +192,7 @@ impl Setup {
             "response" => self.exchange.response_bytes = number(name, text, 1, 4 << 20)?,
             "request_writes" => self.exchange.request_writes = number(name, text, 1, 1_000)?,
             "response_writes" => self.exchange.response_writes = number(name, text, 1, 1_000)?,
-            "think" => self.exchange.think_ns = parse::duration("think", text).map_err(wrong)?.0,
+            "think" => self.exchange.think = parse::duration("think", text).map_err(wrong)?,
             "socket" => self.set_socket(text)?,
             "congestion" => self.options.congestion_control = Some(text.to_owned()),
             "rival" => self.rival = (text != "none").then(|| text.to_owned()),

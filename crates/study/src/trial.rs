@@ -64,7 +64,7 @@ pub fn run(
     if matches!(ground, Ground::Peer(_)) {
         setup.keep_to_this_host();
     }
-    let (started_ns, began) = (traffic::realtime_ns(), traffic::monotonic_ns());
+    let (started_ns, began) = (traffic::realtime().as_nanos(), traffic::now().as_nanos());
     let mut held = Vec::new();
     let stage = Stage::up(&setup, ground, &mut held)?;
     let watch = stage.run(|| Watch::start(&stage.interface, plan.frames, stage.server))?;
@@ -90,7 +90,7 @@ pub fn run(
         levels: place.levels.clone(),
         labels: plan.label(&place.levels),
         started_ns,
-        took_ns: traffic::monotonic_ns().saturating_sub(began),
+        took_ns: traffic::now().as_nanos().saturating_sub(began),
         responses: measured.responses,
         held,
         broken,

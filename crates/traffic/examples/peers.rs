@@ -12,6 +12,7 @@ use std::ops::ControlFlow;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use clock::Nanos;
 use lab::{BitRate, Config, Direction, Lab, Side};
 use traffic::{Server, ServerConfig, rr, stream};
 
@@ -246,15 +247,15 @@ fn main() -> Result<(), Failure> {
 
 fn client(what: &str, server: &str) -> Result<(), Failure> {
     let server: std::net::SocketAddr = server.parse()?;
-    let duration_ns = SECONDS * 1_000_000_000;
+    let duration = Nanos::from_secs(SECONDS);
     if what == "stream" {
-        let config = stream::Config { duration_ns, ..stream::Config::new(server) };
+        let config = stream::Config { duration, ..stream::Config::new(server) };
         let outcome = stream::run(&config, &mut |_| ControlFlow::Continue(()))?;
         println!("{}", traffic::iperf3::report(&config, &outcome));
     } else {
         // As many bytes as sockperf's smallest message.
         let exchange = rr::Exchange { request_bytes: 14, response_bytes: 14, ..rr::Config::new(server).exchange };
-        let mut config = rr::Config { duration_ns, exchange, ..rr::Config::new(server) };
+        let mut config = rr::Config { duration, exchange, ..rr::Config::new(server) };
         config.target.options.nodelay = Some(true);
         println!("{}", rr::run(&config, &mut |_| ControlFlow::Continue(()))?.transactions_per_second);
     }

@@ -11,7 +11,6 @@
 //! **Guarantees:** no byte of a peer makes it panic; a server spends no more than its [`Limits`]; a latency under an open
 //! loop is counted from the intended time of sending; whatever was lost is counted.
 
-mod clock;
 mod error;
 pub mod iperf3;
 mod limits;
@@ -25,10 +24,10 @@ mod socket_memory;
 pub mod stream;
 mod target;
 mod tcp_info;
+mod timing;
 pub mod udp;
 pub mod wire;
 
-pub use clock::{CpuTime, monotonic_ns, pin_this_thread, realtime_ns};
 pub use error::{Error, WireError};
 pub use limits::{Bounded, Limits, Refusal};
 pub use options::SocketOptions;
@@ -37,3 +36,4 @@ pub use server::{Server, ServerConfig};
 pub use socket_memory::SocketMemory;
 pub use target::Target;
 pub use tcp_info::{TcpInfo, congestion_control};
+pub use timing::{CpuTime, now, pin_this_thread, realtime, thread_cpu_time};

@@ -4,13 +4,14 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use clock::Nanos;
 use serde::{Deserialize, Serialize};
 
-use crate::clock;
 use crate::error::Error;
 use crate::limits::Refusal;
 use crate::options::{self, SocketOptions};
 use crate::rr::Exchange;
+use crate::timing;
 use crate::wire::{self, OWN_OPENING};
 
 /// Longest request or answer, in bytes.
@@ -18,7 +19,7 @@ pub(crate) const LIMIT: usize = 16 << 10;
 /// Longest report at the end of a test, in bytes.
 pub(crate) const REPORT_LIMIT: usize = 4 << 20;
 /// How long one step may take.
-pub(crate) const STEP_NS: u64 = 15_000_000_000;
+pub(crate) const STEP: Nanos = Nanos::from_secs(15);
 
 /// What a client asks for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,7 +31,8 @@ pub(crate) struct Request {
     #[serde(default)]
     pub options: SocketOptions,
     /// The longest that it will take.
-    pub duration_ns: u64,
+    #[serde(rename = "duration_ns")]
+    pub duration: Nanos,
     /// Which workload.
     pub workload: Workload,
 }
@@ -67,7 +69,8 @@ pub(crate) struct UdpRequest {
     /// Bits a second; 0 for as fast as it goes.
     pub bits_per_second: u64,
     /// Width of the receiver's series.
-    pub interval_ns: u64,
+    #[serde(rename = "interval_ns")]
+    pub interval: Nanos,
 }
 
 /// What the server answers.
@@ -114,7 +117,7 @@ pub(crate) fn ask(
     message.extend_from_slice(&(text.len() as u32).to_be_bytes());
     message.extend_from_slice(&text);
     std::io::Write::write_all(&mut &stream, &message).map_err(Error::io(during))?;
-    let deadline = clock::monotonic_ns() + STEP_NS;
+    let deadline = timing::now().after(STEP);
     let mut first = [0; 4];
     wire::read_by(&stream, &mut first[..1], deadline, &never).map_err(|e| e.into_error(server, during))?;
     if first[0] == 0xff {

@@ -2,6 +2,7 @@
 
 use std::os::fd::AsRawFd;
 
+use clock::Nanos;
 use serde::{Deserialize, Serialize};
 
 /// The fields that the workloads report. A kernel that is older than a field gives 0 for it.
@@ -18,11 +19,14 @@ pub struct TcpInfo {
     /// Congestion window in segments.
     pub snd_cwnd_segments: u32,
     /// Smoothed round-trip time.
-    pub srtt_ns: u64,
+    #[serde(rename = "srtt_ns")]
+    pub srtt: Nanos,
     /// Its mean deviation.
-    pub rttvar_ns: u64,
+    #[serde(rename = "rttvar_ns")]
+    pub rttvar: Nanos,
     /// Lowest round-trip time of the last minutes.
-    pub min_rtt_ns: u64,
+    #[serde(rename = "min_rtt_ns")]
+    pub min_rtt: Nanos,
     /// Segments retransmitted since the connection began.
     pub retransmitted_segments: u32,
     /// The window that the peer offers, in bytes (Linux 5.4).
@@ -46,11 +50,14 @@ pub struct TcpInfo {
     /// Pacing rate in bytes a second; `u64::MAX` where nothing paces.
     pub pacing_rate_bytes_per_second: u64,
     /// Time with data in flight.
-    pub busy_ns: u64,
+    #[serde(rename = "busy_ns")]
+    pub busy: Nanos,
     /// Of it, limited by the peer's window.
-    pub rwnd_limited_ns: u64,
+    #[serde(rename = "rwnd_limited_ns")]
+    pub rwnd_limited: Nanos,
     /// Of it, limited by the send buffer.
-    pub sndbuf_limited_ns: u64,
+    #[serde(rename = "sndbuf_limited_ns")]
+    pub sndbuf_limited: Nanos,
 }
 
 const TIMESTAMPS: u8 = 1;
@@ -63,7 +70,8 @@ impl TcpInfo {
         let u8_at = |i: usize| bytes.get(i).copied().unwrap_or(0);
         let u32_at = |i: usize| bytes.get(i..i + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_ne_bytes);
         let u64_at = |i: usize| bytes.get(i..i + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_ne_bytes);
-        let us = |i: usize| u64::from(u32_at(i)) * 1_000;
+        let us = |i: usize| Nanos::from_micros(u32_at(i).into());
+        let long_us = |i: usize| Nanos::from_micros(u64_at(i));
         let options = u8_at(5);
         let scales = u8_at(6);
         // Bit fields are laid out from the low bit on little-endian machines and from the high bit on others.
@@ -76,8 +84,8 @@ impl TcpInfo {
             snd_mss_bytes: u32_at(16),
             unacked_segments: u32_at(24),
             path_mtu_bytes: u32_at(60),
-            srtt_ns: us(68),
-            rttvar_ns: us(72),
+            srtt: us(68),
+            rttvar: us(72),
             snd_cwnd_segments: u32_at(80),
             rcv_space_bytes: u32_at(96),
             retransmitted_segments: u32_at(100),
@@ -85,11 +93,11 @@ impl TcpInfo {
             acked_bytes: u64_at(120),
             received_bytes: u64_at(128),
             notsent_bytes: u32_at(144),
-            min_rtt_ns: us(148),
+            min_rtt: us(148),
             delivery_rate_bytes_per_second: u64_at(160),
-            busy_ns: u64_at(168).saturating_mul(1_000),
-            rwnd_limited_ns: u64_at(176).saturating_mul(1_000),
-            sndbuf_limited_ns: u64_at(184).saturating_mul(1_000),
+            busy: long_us(168),
+            rwnd_limited: long_us(176),
+            sndbuf_limited: long_us(184),
             snd_wnd_bytes: u32_at(228),
             rcv_wnd_bytes: u32_at(232),
         }

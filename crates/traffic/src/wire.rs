@@ -8,11 +8,12 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use clock::{Instant, Monotonic, Nanos};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::clock;
 use crate::error::WireError;
+use crate::timing;
 
 /// Bytes of an opening.
 pub const OPENING_BYTES: usize = 37;
@@ -117,25 +118,25 @@ impl ReadError {
 }
 
 /// How long a thread may sit in a system call before it looks whether it should stop.
-pub(crate) const SLICE_NS: u64 = 200_000_000;
+pub(crate) const SLICE: Nanos = Nanos::from_millis(200);
 
-/// Fills `buffer` before `deadline_ns` on the monotonic clock, however slowly the peer drips.
+/// Fills `buffer` before `deadline` on the monotonic clock, however slowly the peer drips.
 pub(crate) fn read_by(
     mut stream: &TcpStream,
     buffer: &mut [u8],
-    deadline_ns: u64,
+    deadline: Instant<Monotonic>,
     stop: &AtomicBool,
 ) -> Result<(), ReadError> {
     let mut have = 0;
     while have < buffer.len() {
-        let left = deadline_ns.saturating_sub(clock::monotonic_ns());
-        if left == 0 {
+        let left = deadline.saturating_since(timing::now());
+        if left == Nanos::ZERO {
             return Err(ReadError::Gone);
         }
         if stop.load(Ordering::Relaxed) {
             return Err(ReadError::Stopped);
         }
-        stream.set_read_timeout(clock::timeout(left.min(SLICE_NS))).map_err(|_| ReadError::Gone)?;
+        stream.set_read_timeout(timing::timeout(left.min(SLICE))).map_err(|_| ReadError::Gone)?;
         match stream.read(&mut buffer[have..]) {
             Ok(0) => return Err(ReadError::Gone),
             Ok(n) => have += n,
@@ -164,17 +165,17 @@ pub(crate) fn read_json<T: DeserializeOwned>(
     stream: &TcpStream,
     limit: usize,
     what: &'static str,
-    deadline_ns: u64,
+    deadline: Instant<Monotonic>,
     stop: &AtomicBool,
 ) -> Result<T, ReadError> {
     let mut length = [0; 4];
-    read_by(stream, &mut length, deadline_ns, stop)?;
+    read_by(stream, &mut length, deadline, stop)?;
     let length = parse_length(length, limit, what).map_err(ReadError::Wire)?;
     let mut text = Vec::new();
     while text.len() < length {
         let from = text.len();
         text.resize((from + 16_384).min(length), 0);
-        read_by(stream, &mut text[from..], deadline_ns, stop)?;
+        read_by(stream, &mut text[from..], deadline, stop)?;
     }
     serde_json::from_slice(&text).map_err(|e| ReadError::Wire(WireError::Malformed { what, why: e.to_string() }))
 }
@@ -186,7 +187,7 @@ pub(crate) fn write_json(mut stream: &TcpStream, value: &impl Serialize) -> std:
     let mut message = Vec::with_capacity(4 + text.len());
     message.extend_from_slice(&length.to_be_bytes());
     message.extend_from_slice(&text);
-    stream.set_write_timeout(clock::timeout(10_000_000_000))?;
+    stream.set_write_timeout(timing::timeout(Nanos::from_secs(10)))?;
     stream.write_all(&message)
 }
 

@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
+use clock::Nanos;
 use traffic::iperf3::State;
 use traffic::stream::{Config, run};
 use traffic::wire::Cookie;
@@ -113,7 +114,7 @@ fn ten_thousand_flows_and_a_year_are_refused_with_the_limit() {
         assert_eq!(answer[1..5], code.to_be_bytes(), "{parameters}");
     }
     // Our own client hears it in words, before any flow.
-    let year = Config { duration_ns: 31_536_000_000_000_000, ..Config::new(to) };
+    let year = Config { duration: Nanos::from_secs(31_536_000), ..Config::new(to) };
     let refusal = refused(run(&year, &mut |_| ControlFlow::Continue(())));
     assert_eq!(refusal, Refusal::OverLimit { what: Bounded::Duration, asked: 31_536_000, limit: 3600 });
     let huge = rr::Config {

@@ -5,6 +5,7 @@ mod iperf3_program;
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 
+use clock::Nanos;
 use iperf3_program::{StockServer, stock_client};
 use traffic::stream::{Config, Direction, run};
 use traffic::{Server, ServerConfig};
@@ -83,7 +84,7 @@ fn two_stock_clients_are_served_at_once() {
 }
 
 fn config(to: SocketAddr) -> Config {
-    Config { duration_ns: 700_000_000, interval_ns: 200_000_000, ..Config::new(to) }
+    Config { duration: Nanos::from_millis(700), interval: Nanos::from_millis(200), ..Config::new(to) }
 }
 
 #[test]
@@ -162,7 +163,7 @@ fn either_side_survives_the_others_death() {
     // A stock server killed in the middle: the client says so and keeps what it measured.
     for direction in [Direction::Up, Direction::Down] {
         let mut stock = StockServer::start("127.0.0.1");
-        let c = Config { direction, duration_ns: 60_000_000_000, ..config(stock.address) };
+        let c = Config { direction, duration: Nanos::from_secs(60), ..config(stock.address) };
         let outcome = run(&c, &mut |progress| {
             if matches!(progress, traffic::Progress::Interval(_)) {
                 stock.kill();
@@ -170,7 +171,7 @@ fn either_side_survives_the_others_death() {
             ControlFlow::Continue(())
         })
         .unwrap();
-        assert!(outcome.interrupted.is_some() && outcome.elapsed_ns < 60_000_000_000);
+        assert!(outcome.interrupted.is_some() && outcome.elapsed < Nanos::from_secs(60));
         assert!(!outcome.series.is_empty());
     }
 }
@@ -179,7 +180,7 @@ fn either_side_survives_the_others_death() {
 fn a_busy_stock_server_is_named_as_such() {
     tier::needs!(tier::Need::Program("iperf3"));
     let stock = StockServer::start("127.0.0.1");
-    let long = Config { duration_ns: 60_000_000_000, ..config(stock.address) };
+    let long = Config { duration: Nanos::from_secs(60), ..config(stock.address) };
     let mut tried = None;
     run(&long, &mut |_| {
         tried = Some(run(&config(stock.address), &mut |_| ControlFlow::Continue(())));
@@ -198,7 +199,7 @@ fn our_report_has_the_keys_of_theirs() {
         [(false, Direction::Up, &[][..]), (false, Direction::Both, &["--bidir"]), (true, Direction::Up, &["-u"])]
     {
         let theirs = stock_client(to, &[&["-t", "1"], extra].concat());
-        let c = Config { udp, direction, duration_ns: 1_000_000_000, write_bytes: 1448, ..Config::new(to) };
+        let c = Config { udp, direction, duration: Nanos::from_secs(1), write_bytes: 1448, ..Config::new(to) };
         let ours = traffic::iperf3::report(&c, &run(&c, &mut |_| ControlFlow::Continue(())).unwrap());
         // What stays out is of their process (socket buffers, words for the time) and not of the transfer.
         let mut missing = Vec::new();

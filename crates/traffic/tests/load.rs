@@ -3,16 +3,17 @@
 use std::ops::ControlFlow;
 use std::process::Command;
 
+use clock::Nanos;
 use traffic::load::{Config, Flent, run};
 use traffic::{Server, ServerConfig};
 
 fn quick(server: &Server) -> Config {
     Config {
-        before_ns: 400_000_000,
-        load_ns: 1_000_000_000,
-        after_ns: 400_000_000,
+        before: Nanos::from_millis(400),
+        load: Nanos::from_secs(1),
+        after: Nanos::from_millis(400),
         flows: 2,
-        probe_interval_ns: 20_000_000,
+        probe_interval: Nanos::from_millis(20),
         ..Config::new(server.local_addr())
     }
 }
@@ -35,7 +36,7 @@ fn every_probe_falls_into_its_part_and_flent_opens_the_file() {
             assert!(part.round_trips_per_minute.is_some());
         }
         // At fixed moments, whatever the answers did.
-        assert!(probed.rounds.windows(2).all(|w| w[1].at_ns - w[0].at_ns == 20_000_000));
+        assert!(probed.rounds.windows(2).all(|w| w[1].at.saturating_sub(w[0].at) == Nanos::from_millis(20)));
     }
     let stream = outcome.stream.as_ref().unwrap();
     assert!(stream.up.is_some() && stream.down.is_some());
@@ -75,7 +76,7 @@ fn every_probe_falls_into_its_part_and_flent_opens_the_file() {
 #[test]
 fn a_caller_can_stop_it() {
     let server = Server::start(ServerConfig::new("127.0.0.1:0".parse().unwrap())).unwrap();
-    let config = Config { before_ns: 60_000_000_000, ..quick(&server) };
+    let config = Config { before: Nanos::from_secs(60), ..quick(&server) };
     let outcome = run(&config, &mut |_| ControlFlow::Break(())).unwrap();
     assert!(outcome.interrupted.is_some() && outcome.stream.is_none());
 }

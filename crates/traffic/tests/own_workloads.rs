@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 
+use clock::Nanos;
 use traffic::{Progress, Server, ServerConfig, rr, udp};
 
 fn server(address: &str) -> Server {
@@ -13,7 +14,11 @@ fn go_on(_: Progress<'_>) -> ControlFlow<()> {
 }
 
 fn quick(server: &Server) -> rr::Config {
-    rr::Config { duration_ns: 500_000_000, interval_ns: 100_000_000, ..rr::Config::new(server.local_addr()) }
+    rr::Config {
+        duration: Nanos::from_millis(500),
+        interval: Nanos::from_millis(100),
+        ..rr::Config::new(server.local_addr())
+    }
 }
 
 #[test]
@@ -35,7 +40,7 @@ fn transactions_are_counted_alike_by_both_ends() {
                 response_bytes: 5_000,
                 request_writes: 2,
                 response_writes: 3,
-                think_ns: 0,
+                think: Nanos::ZERO,
             };
             let mut c = rr::Config { connect_each, connections, outstanding, exchange, ..quick(&server) };
             c.target.options.nodelay = Some(true);
@@ -45,11 +50,11 @@ fn transactions_are_counted_alike_by_both_ends() {
             assert!(o.transactions > 50, "{o:?}");
             assert_eq!(o.latency.n, o.transactions);
             assert_eq!(o.series.iter().map(|i| i.latency.n).sum::<u64>(), o.transactions);
-            assert_eq!(o.latency_buckets_ns.iter().map(|b| b.1).sum::<u64>(), o.transactions);
+            assert_eq!(o.latency_buckets.iter().map(|b| b.1).sum::<u64>(), o.transactions);
             assert_eq!(o.connect.is_some(), connect_each);
             for slow in &o.slowest {
-                let parts = slow.queued_ns + slow.connect_ns + slow.first_byte_ns + slow.rest_ns;
-                assert_eq!(parts, slow.latency_ns, "{slow:?}");
+                let parts = slow.queued + slow.connect + slow.first_byte + slow.rest;
+                assert_eq!(parts, slow.latency, "{slow:?}");
             }
             let answered: u64 = ended.lock().unwrap().iter().map(|s| s.transactions).sum();
             // Those under way at the end were answered, or not.
@@ -62,31 +67,35 @@ fn transactions_are_counted_alike_by_both_ends() {
 #[test]
 fn an_open_loop_keeps_its_rate_and_counts_the_wait_behind_a_slow_answer() {
     let server = server("127.0.0.1:0");
-    let c = rr::Config { rate_per_second: Some(200.0), duration_ns: 1_000_000_000, ..quick(&server) };
+    let c = rr::Config { rate_per_second: Some(200.0), duration: Nanos::from_secs(1), ..quick(&server) };
     let o = rr::run(&c, &mut go_on).unwrap();
     assert_eq!(o.transactions + o.unfinished + o.never_sent, 200, "{o:?}");
 
     // 20 ms a transaction, asked for every 5 ms: from the meant moment the last ones wait for most of the second, while a
     // measurement from the moment of sending would show 20 ms for all.
-    let exchange = rr::Exchange { think_ns: 20_000_000, ..c.exchange };
+    let exchange = rr::Exchange { think: Nanos::from_millis(20), ..c.exchange };
     let o = rr::run(&rr::Config { exchange, ..c }, &mut go_on).unwrap();
     assert!(o.transactions <= 50, "{o:?}");
     assert_eq!(o.transactions + o.unfinished + o.never_sent, 200, "{o:?}");
     assert!(o.latency.min.0 >= 20_000_000 && o.latency.max.0 > 400_000_000, "{o:?}");
-    assert!(o.slowest[0].queued_ns > 300_000_000, "{:?}", o.slowest[0]);
+    assert!(o.slowest[0].queued > Nanos::from_millis(300), "{:?}", o.slowest[0]);
 }
 
 #[test]
 fn a_caller_can_stop_and_a_server_that_goes_is_told() {
     let one = server("127.0.0.1:0");
-    let long = rr::Config { duration_ns: 60_000_000_000, ..quick(&one) };
+    let long = rr::Config { duration: Nanos::from_secs(60), ..quick(&one) };
     let o = rr::run(&long, &mut |_| ControlFlow::Break(())).unwrap();
     assert!(o.interrupted.is_some() && o.transactions > 0);
 
     for (connect_each, outstanding) in [(false, 1), (false, 4)] {
         let mut stopping = Some(server("127.0.0.1:0"));
-        let c =
-            rr::Config { connect_each, outstanding, duration_ns: 60_000_000_000, ..quick(stopping.as_ref().unwrap()) };
+        let c = rr::Config {
+            connect_each,
+            outstanding,
+            duration: Nanos::from_secs(60),
+            ..quick(stopping.as_ref().unwrap())
+        };
         let o = rr::run(&c, &mut |_| {
             drop(stopping.take());
             ControlFlow::Continue(())
@@ -105,8 +114,8 @@ fn datagrams_add_up_in_both_directions() {
                 direction,
                 datagram_bytes: 500,
                 bits_per_second: 4_000_000,
-                duration_ns: 600_000_000,
-                interval_ns: 100_000_000,
+                duration: Nanos::from_millis(600),
+                interval: Nanos::from_millis(100),
                 ..udp::Config::new(server.local_addr())
             };
             let o = udp::run(&c, &mut go_on).unwrap();
@@ -147,13 +156,14 @@ fn wrong_configurations_are_told_before_anything_is_sent() {
 fn an_answer_that_does_not_come_is_given_up_at_the_end() {
     let server = server("127.0.0.1:0");
     for (outstanding, rate_per_second) in [(1, None), (4, None), (4, Some(100.0))] {
-        let exchange = rr::Exchange { think_ns: 10_000_000_000, ..quick(&server).exchange };
-        let c = rr::Config { outstanding, rate_per_second, exchange, duration_ns: 300_000_000, ..quick(&server) };
+        let exchange = rr::Exchange { think: Nanos::from_secs(10), ..quick(&server).exchange };
+        let c =
+            rr::Config { outstanding, rate_per_second, exchange, duration: Nanos::from_millis(300), ..quick(&server) };
         let begun = std::time::Instant::now();
         let o = rr::run(&c, &mut go_on).unwrap();
         assert_eq!((o.transactions, o.unfinished, o.interrupted.as_deref()), (0, outstanding.into(), None), "{o:?}");
         // It did not wait for the ten seconds that the server thinks.
-        assert!(o.elapsed_ns == 300_000_000 && begun.elapsed().as_secs() < 9, "{:?}", begun.elapsed());
+        assert!(o.elapsed == Nanos::from_millis(300) && begun.elapsed().as_secs() < 9, "{:?}", begun.elapsed());
     }
 }
 
@@ -170,7 +180,7 @@ fn a_client_that_falls_silent_is_closed_and_one_that_is_slow_is_not() {
     })
     .unwrap();
     for (rate, closed) in [(20.0, false), (0.2, true)] {
-        let c = rr::Config { rate_per_second: Some(rate), duration_ns: 3_000_000_000, ..quick(&server) };
+        let c = rr::Config { rate_per_second: Some(rate), duration: Nanos::from_secs(3), ..quick(&server) };
         let o = rr::run(&c, &mut go_on).unwrap();
         assert_eq!(o.transactions >= 20, !closed, "{o:?}");
     }

@@ -35,9 +35,9 @@ fn bulk_transfer_carries_what_the_wire_can_and_no_more() {
         target.options.congestion_control = Some("reno".into());
         let config = stream::Config {
             direction,
-            duration_ns: 1_500_000_000,
+            duration: Nanos::from_millis(1_500),
             warm_up_s: 1,
-            interval_ns: 100_000_000,
+            interval: Nanos::from_millis(100),
             ..stream::Config::new(target)
         };
         let outcome = lab.host(Side::A).run(|| stream::run(&config, &mut go_on)).unwrap().unwrap();
@@ -52,9 +52,9 @@ fn bulk_transfer_carries_what_the_wire_can_and_no_more() {
         }
         assert_eq!(outcome.congestion_control.as_deref(), Some("reno"));
         assert_eq!(outcome.server_congestion_control.as_deref(), Some("reno"));
-        for sample in outcome.series.iter().chain(&outcome.server_series).filter(|s| s.end_ns > 500_000_000) {
+        for sample in outcome.series.iter().chain(&outcome.server_series).filter(|s| s.end > Nanos::from_millis(500)) {
             let (tcp, memory) = (sample.tcp.unwrap(), sample.memory.unwrap());
-            assert!(!sample.sends || tcp.min_rtt_ns >= 2 * DELAY_NS, "{sample:?}");
+            assert!(!sample.sends || tcp.min_rtt.0 >= 2 * DELAY_NS, "{sample:?}");
             assert!(memory.receive_buffer_bytes > 0 && memory.send_buffer_bytes > 0, "{sample:?}");
         }
     }
@@ -66,7 +66,8 @@ fn exchanges_and_datagrams_take_as_long_as_the_path() {
     let (lab, server, target) = hosts(100, false);
     let a = lab.host(Side::A);
     for (connect_each, round_trips) in [(false, 1), (true, 2)] {
-        let mut config = rr::Config { connect_each, duration_ns: 500_000_000, ..rr::Config::new(target.clone()) };
+        let mut config =
+            rr::Config { connect_each, duration: Nanos::from_millis(500), ..rr::Config::new(target.clone()) };
         config.target.options.nodelay = Some(true);
         config.target.options.dscp = Some(46);
         let outcome = a.run(|| rr::run(&config, &mut go_on)).unwrap().unwrap();
@@ -75,7 +76,7 @@ fn exchanges_and_datagrams_take_as_long_as_the_path() {
         assert!(outcome.transactions_per_second <= 1e9 / least as f64 * 1.01, "{}", outcome.transactions_per_second);
     }
     for direction in [udp::Direction::Up, udp::Direction::Down] {
-        let config = udp::Config { direction, duration_ns: 500_000_000, ..udp::Config::new(target.clone()) };
+        let config = udp::Config { direction, duration: Nanos::from_millis(500), ..udp::Config::new(target.clone()) };
         let outcome = a.run(|| udp::run(&config, &mut go_on)).unwrap().unwrap();
         assert_eq!((outcome.datagrams.lost, outcome.datagrams.received), (0, outcome.sent), "{:?}", outcome.datagrams);
         let delay = outcome.one_way_delay.expect("both ends have one clock");
@@ -89,11 +90,11 @@ fn a_load_fills_the_queue_and_the_probes_see_it() {
     tier::needs!(tier::Need::Root, tier::Need::Path("/dev/net/tun"));
     let (lab, server, target) = hosts(20, false);
     let config = load::Config {
-        before_ns: 500_000_000,
-        load_ns: 3_000_000_000,
-        after_ns: 500_000_000,
+        before: Nanos::from_millis(500),
+        load: Nanos::from_secs(3),
+        after: Nanos::from_millis(500),
         flows: 1,
-        probe_interval_ns: 20_000_000,
+        probe_interval: Nanos::from_millis(20),
         ..load::Config::new(target)
     };
     let outcome = lab.host(Side::A).run(|| load::run(&config, &mut go_on)).unwrap().unwrap();

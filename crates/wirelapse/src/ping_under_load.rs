@@ -61,16 +61,16 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             Load::Both => Direction::Both,
         },
         flows: args.flows,
-        before_ns: workload::ns(args.before),
-        load_ns: workload::ns(args.duration),
-        after_ns: workload::ns(args.after),
-        probe_interval_ns: workload::ns(args.probe_interval),
+        before: args.before.into(),
+        load: args.duration.into(),
+        after: args.after.into(),
+        probe_interval: args.probe_interval.into(),
         ..Config::new(args.target.target()?)
     };
     let interrupt = Interrupt::listen()?;
     let outcome = workload::or_bad_input(traffic::load::run(&config, &mut |_| interrupt.go_on()))?;
     if let Some(path) = &args.flent {
-        let started = workload::iso_utc(outcome.started_realtime_ns);
+        let started = workload::iso_utc(outcome.started_realtime.as_nanos());
         workload::or_bad_input(Flent::of(&config, &outcome, &started).write(path))?;
     }
     if args.json {
@@ -80,9 +80,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         workload::json_event(
             "outcome",
             &serde_json::json!({
-                "started_realtime_ns": outcome.started_realtime_ns,
-                "elapsed_ns": outcome.elapsed_ns,
-                "load_started_ns": outcome.load_started_ns,
+                "started_realtime_ns": outcome.started_realtime,
+                "elapsed_ns": outcome.elapsed,
+                "load_started_ns": outcome.load_started,
                 "stream": outcome.stream,
                 "interrupted": outcome.interrupted,
             }),
@@ -171,8 +171,8 @@ fn show(outcome: &Outcome) {
                 row(probed.probe, name, &part);
             }
         }
-        if let Some(added) = probed.added_by_load_ns {
-            say!("{:<6} the load added {} to the median", probed.probe, time(added));
+        if let Some(added) = probed.added_by_load {
+            say!("{:<6} the load added {} to the median", probed.probe, time(added.0));
         }
     }
     if let Some(stream) = &outcome.stream {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use record::Nanos;
 use stats::DurationSummary;
 use traffic::Progress;
 use traffic::rr::{Config, Exchange, Outcome};
@@ -70,25 +71,25 @@ pub fn run_shape(shape: &Shape, connect_each: bool, outstanding: u32) -> anyhow:
             response_bytes: shape.response,
             request_writes: shape.request_writes.unwrap_or(shape.writes.min(shape.request)),
             response_writes: shape.response_writes.unwrap_or(shape.writes.min(shape.response)),
-            think_ns: workload::ns(shape.think),
+            think: shape.think.into(),
         },
         connections: shape.connections,
         outstanding,
         rate_per_second: shape.rate,
-        duration_ns: shape.measure.duration_ns(),
-        warm_up_ns: workload::ns(shape.warm_up),
-        interval_ns: shape.measure.interval_ns(),
+        duration: shape.measure.duration(),
+        warm_up: shape.warm_up.into(),
+        interval: shape.measure.interval(),
         cpu: shape.measure.cpu,
         ..Config::new(shape.target.target()?)
     };
     let interrupt = Interrupt::listen()?;
     let shows = workload::shows_progress(shape.json);
-    let mut before = (0, 0);
+    let mut before = (Nanos::ZERO, 0);
     let outcome = workload::or_bad_input(traffic::rr::run(&config, &mut |progress| {
-        if let (true, Progress::Transactions { elapsed_ns, done }) = (shows, progress) {
-            let rate = (done - before.1) as f64 * 1e9 / (elapsed_ns.saturating_sub(before.0)).max(1) as f64;
-            say!("{:>7}  {done:>10} transactions  {rate:>9.0}/s", time(elapsed_ns));
-            before = (elapsed_ns, done);
+        if let (true, Progress::Transactions { elapsed, done }) = (shows, progress) {
+            let rate = (done - before.1) as f64 * 1e9 / elapsed.saturating_sub(before.0).0.max(1) as f64;
+            say!("{:>7}  {done:>10} transactions  {rate:>9.0}/s", time(elapsed.0));
+            before = (elapsed, done);
         }
         interrupt.go_on()
     }))?;
@@ -125,26 +126,26 @@ pub fn distribution(name: &str, s: &DurationSummary) {
 }
 
 fn show(o: &Outcome) {
-    say!("rate        {:.1} transactions/s ({} in {})", o.transactions_per_second, o.transactions, time(o.elapsed_ns));
+    say!("rate        {:.1} transactions/s ({} in {})", o.transactions_per_second, o.transactions, time(o.elapsed.0));
     distribution("latency", &o.latency);
     if let Some(connect) = &o.connect {
         distribution("handshake", connect);
     }
-    if let Some(cpu) = o.cpu_per_transaction_ns {
-        say!("CPU         {} a transaction on this side", time(cpu));
+    if let Some(cpu) = o.cpu_per_transaction {
+        say!("CPU         {} a transaction on this side", time(cpu.0));
     }
     if o.unfinished + o.never_sent + o.failed > 0 {
         say!("not counted {} unfinished at the end, {} never sent, {} failed", o.unfinished, o.never_sent, o.failed);
     }
     for slow in o.slowest.iter().take(3) {
         let parts = [
-            ("queued", slow.queued_ns),
-            ("handshake", slow.connect_ns),
-            ("first byte", slow.first_byte_ns),
-            ("rest", slow.rest_ns),
+            ("queued", slow.queued),
+            ("handshake", slow.connect),
+            ("first byte", slow.first_byte),
+            ("rest", slow.rest),
         ];
         let parts: Vec<String> =
-            parts.iter().filter(|p| p.1 > 0).map(|(name, ns)| format!("{name} {}", time(*ns))).collect();
-        say!("slow        {} from port {}: {}", time(slow.latency_ns), slow.local_port, parts.join(", "));
+            parts.iter().filter(|p| p.1 > Nanos::ZERO).map(|(name, length)| format!("{name} {length}")).collect();
+        say!("slow        {} from port {}: {}", time(slow.latency.0), slow.local_port, parts.join(", "));
     }
 }

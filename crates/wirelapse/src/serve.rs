@@ -144,7 +144,7 @@ fn tell(json: bool, event: &Event) -> anyhow::Result<()> {
                 "{}  {} ended after {}: {}",
                 s.peer,
                 s.workload,
-                workload::time(s.elapsed_ns),
+                workload::time(s.elapsed.0),
                 parts.join(", ")
             )?;
         }

@@ -67,7 +67,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         },
         udp: args.udp,
         flows: args.flows,
-        duration_ns: args.measure.duration_ns(),
+        duration: args.measure.duration(),
         bytes: args.bytes,
         warm_up_s: args.warm_up,
         write_bytes: args.write_size.unwrap_or(if args.udp { 1448 } else { 128 << 10 }),
@@ -78,7 +78,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             (_, true) => Method::Sendfile,
             _ => Method::Write,
         },
-        interval_ns: args.measure.interval_ns(),
+        interval: args.measure.interval(),
         cpu: args.measure.cpu,
         server_cpu: args.server_cpu,
         ..Config::new(args.target.target()?)
@@ -122,12 +122,12 @@ fn show(samples: &[Sample]) {
             (true, Some(t)) => format!(
                 "  cwnd {:>8}  rtt {:>8}  retransmitted {}",
                 amount(t.snd_cwnd_bytes()),
-                time(t.srtt_ns),
+                time(t.srtt.0),
                 s.retransmitted_segments
             ),
             _ => String::new(),
         };
-        say!("{:>7}  flow {:<3} {way:<4} {:>11}{tcp}{warm_up}", time(s.end_ns), s.flow, rate(s.bits_per_second));
+        say!("{:>7}  flow {:<3} {way:<4} {:>11}{tcp}{warm_up}", time(s.end.0), s.flow, rate(s.bits_per_second));
     }
 }
 
@@ -197,7 +197,7 @@ fn direction(way: &str, total: &Total, config: &Config, outcome: &Outcome) {
                     100.0 * d.lost as f64 / d.expected.max(1) as f64,
                     d.reordered,
                     d.duplicated,
-                    time(d.jitter_ns)
+                    time(d.jitter.0)
                 );
             }
         }

@@ -30,8 +30,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         direction: if args.down { Direction::Down } else { Direction::Up },
         datagram_bytes: args.size,
         bits_per_second: args.rate,
-        duration_ns: args.measure.duration_ns(),
-        interval_ns: args.measure.interval_ns(),
+        duration: args.measure.duration(),
+        interval: args.measure.interval(),
         cpu: args.measure.cpu,
         ..Config::new(args.target.target()?)
     };
@@ -50,11 +50,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 fn show(o: &Outcome) {
     let d = &o.datagrams;
     let percent = 100.0 * d.lost as f64 / d.expected.max(1) as f64;
-    say!("sent      {} datagrams ({}) in {}", o.sent, amount(o.sent_bytes), time(o.elapsed_ns));
+    say!("sent      {} datagrams ({}) in {}", o.sent, amount(o.sent_bytes), time(o.elapsed.0));
     say!("received  {} ({}), {}", d.received, amount(o.received_bytes), rate(o.goodput_bits_per_second));
     say!("lost      {} ({percent:.3} %), {} of them dropped at the receiver's socket", d.lost, d.dropped_at_socket);
     say!("order     {} reordered, {} duplicated, {} too late to tell", d.reordered, d.duplicated, d.too_late);
-    say!("jitter    {} (RFC 3550)", time(d.jitter_ns));
+    say!("jitter    {} (RFC 3550)", time(d.jitter.0));
     match &o.one_way_delay {
         Some(delay) => crate::rr::distribution("one-way", delay),
         None => say!("one-way   unknown: the ends do not share a clock"),

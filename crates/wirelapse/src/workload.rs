@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use record::Nanos;
+
 use crate::exit::BadInput;
 
 /// The port of iperf3, and of `serve`.
@@ -71,14 +73,14 @@ pub struct MeasureArgs {
 }
 
 impl MeasureArgs {
-    /// Nanoseconds to measure.
-    pub fn duration_ns(&self) -> u64 {
-        ns(self.duration)
+    /// How long to measure.
+    pub fn duration(&self) -> Nanos {
+        self.duration.into()
     }
 
-    /// Nanoseconds of an interval.
-    pub fn interval_ns(&self) -> u64 {
-        ns(self.interval)
+    /// The width of an interval.
+    pub fn interval(&self) -> Nanos {
+        self.interval.into()
     }
 }
 
@@ -298,7 +300,7 @@ fn decimal(value: f64, unit: &str) -> String {
 
 /// Three digits and a unit: `850 ns`, `12.3 µs`, `50.1 ms`, `2.00 s`.
 pub fn time(ns: u64) -> String {
-    record::Nanos(ns).to_string()
+    Nanos(ns).to_string()
 }
 
 /// A time since 1970 as ISO 8601 in UTC, to the microsecond.

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd as _;
 use std::time::Duration;
 
-use traffic::{monotonic_ns, pin_this_thread};
+use traffic::{now, pin_this_thread};
 
 use super::stamps::{Stamping, Stamps};
 use crate::Error;
@@ -99,13 +99,6 @@ fn step(step: &'static str) -> impl Fn(std::io::Error) -> Error {
     move |source| Error::System { step, source }
 }
 
-fn thread_cpu_ns() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a live timespec; every Linux has this clock.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
-
 /// A new network namespace for the calling thread and those that it starts from then on, with loopback up.
 pub(super) fn own_network() -> Result<(), Error> {
     // SAFETY: unshare changes the calling thread alone.
@@ -181,7 +174,7 @@ impl Connection {
         // The clock is asked after so many.
         let turn = if self.load == Load::Exchange { 1 } else { 16 };
         let length = length.as_nanos() as u64;
-        let (begin, cpu) = (monotonic_ns(), thread_cpu_ns());
+        let (begin, cpu) = (now().as_nanos(), traffic::thread_cpu_time().0);
         let (mut last, mut count) = (begin, 0u64);
         loop {
             for _ in 0..turn {
@@ -191,7 +184,7 @@ impl Connection {
             if self.load == Load::Exchange {
                 self.receive()?;
             }
-            let now = monotonic_ns();
+            let now = now().as_nanos();
             if self.load == Load::Exchange {
                 round_trips.push((now - last) as f64);
             }
@@ -200,7 +193,7 @@ impl Connection {
                 break;
             }
         }
-        let cpu_ns = (thread_cpu_ns() - cpu) as f64 / count as f64;
+        let cpu_ns = (traffic::thread_cpu_time().0 - cpu) as f64 / count as f64;
         stamping.end(&self.client)?;
         let p99_ns = stats::quantile(&round_trips, 0.99);
         Ok(Slice { rate: count as f64 * 1e9 / (last - begin) as f64, cpu_ns, p99_ns })

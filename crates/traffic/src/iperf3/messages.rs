@@ -1,12 +1,13 @@
 //! The messages of the iperf3 protocol as values.
 
+use clock::{Instant, Nanos, Realtime};
 use serde::{Deserialize, Serialize};
 
-use crate::clock::CpuTime;
 use crate::error::WireError;
 use crate::limits::Refusal;
 use crate::options::SocketOptions;
 use crate::stream::{Method, Sample};
+use crate::timing::CpuTime;
 
 /// The one-byte messages of the control connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,9 +156,11 @@ pub struct WirelapseRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<usize>,
     /// Width of the server's series.
-    pub interval_ns: u64,
+    #[serde(rename = "interval_ns")]
+    pub interval: Nanos,
     /// Length of the test, finer than iperf3's seconds.
-    pub duration_ns: u64,
+    #[serde(rename = "duration_ns")]
+    pub duration: Nanos,
 }
 
 /// What our server adds to its results for our client.
@@ -264,7 +267,7 @@ pub const UDP_WELCOME_LEGACY: [u8; 4] = 987_654_321_u32.to_le_bytes();
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UdpHeader {
     /// When it was sent, on the sender's clock, in whole microseconds given as nanoseconds.
-    pub sent_ns: u64,
+    pub sent: Instant<Realtime>,
     /// Counted from 1.
     pub number: u64,
 }
@@ -284,13 +287,15 @@ impl UdpHeader {
         };
         let word = |i: usize| u32::from_be_bytes([bytes[i], bytes[i + 1], bytes[i + 2], bytes[i + 3]]);
         let number = if wide { u64::from(word(8)) << 32 | u64::from(word(12)) } else { word(8).into() };
-        Ok(Self { sent_ns: u64::from(word(0)) * 1_000_000_000 + u64::from(word(4)) * 1_000, number })
+        let sent = Nanos::from_secs(word(0).into()) + Nanos::from_micros(word(4).into());
+        Ok(Self { sent: Instant::from_nanos(sent.0), number })
     }
 
     /// Writes it at the start of `bytes`, which hold at least [`UdpHeader::BYTES`].
     pub fn emit(self, bytes: &mut [u8], wide: bool) {
-        bytes[..4].copy_from_slice(&((self.sent_ns / 1_000_000_000) as u32).to_be_bytes());
-        bytes[4..8].copy_from_slice(&((self.sent_ns % 1_000_000_000 / 1_000) as u32).to_be_bytes());
+        let sent = self.sent.as_nanos();
+        bytes[..4].copy_from_slice(&((sent / 1_000_000_000) as u32).to_be_bytes());
+        bytes[4..8].copy_from_slice(&((sent % 1_000_000_000 / 1_000) as u32).to_be_bytes());
         if wide {
             bytes[8..16].copy_from_slice(&self.number.to_be_bytes());
         } else {
@@ -344,7 +349,7 @@ mod tests {
         #[test]
         fn datagrams_come_back(sent_us in 0u64..u64::from(u32::MAX) * 1_000_000, number: u64, wide: bool) {
             let number = if wide { number } else { number & 0xffff_ffff };
-            let header = UdpHeader { sent_ns: sent_us * 1_000, number };
+            let header = UdpHeader { sent: Instant::from_nanos(sent_us * 1_000), number };
             let mut bytes = [0; 16];
             header.emit(&mut bytes, wide);
             prop_assert_eq!(UdpHeader::parse(&bytes, wide), Ok(header));

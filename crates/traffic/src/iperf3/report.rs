@@ -1,8 +1,9 @@
 //! An outcome in the JSON form of `iperf3 --json` (as of iperf3 3.12).
 
+use clock::Nanos;
 use serde_json::{Map, Value, json};
 
-use crate::stream::{Config, Direction, FlowOutcome, Outcome, Sample, Total};
+use crate::stream::{Config, Direction, FlowOutcome, Outcome, Sample, Total, rate};
 
 /// What `iperf3 -c … --json` would print of the same transfer. `socket` is the number of the flow, and `version` is ours:
 /// a reader that wants to know who measured can tell.
@@ -20,17 +21,17 @@ pub fn report(config: &Config, outcome: &Outcome) -> Value {
     if let (Direction::Both, Some(total)) = (config.direction, outcome.down) {
         sums(config, outcome, &mut end, "_bidir_reverse", total, false);
     }
-    let percent = |ns: u64| 100.0 * ns as f64 / outcome.elapsed_ns.max(1) as f64;
+    let percent = |spent: Nanos| 100.0 * spent.0 as f64 / outcome.elapsed.0.max(1) as f64;
     let remote = outcome.server_cpu.unwrap_or_default();
     end.insert(
         "cpu_utilization_percent".into(),
         json!({
-            "host_total": percent(outcome.cpu.total_ns()),
-            "host_user": percent(outcome.cpu.user_ns),
-            "host_system": percent(outcome.cpu.system_ns),
-            "remote_total": percent(remote.total_ns()),
-            "remote_user": percent(remote.user_ns),
-            "remote_system": percent(remote.system_ns),
+            "host_total": percent(outcome.cpu.total()),
+            "host_user": percent(outcome.cpu.user),
+            "host_system": percent(outcome.cpu.system),
+            "remote_total": percent(remote.total()),
+            "remote_user": percent(remote.user),
+            "remote_system": percent(remote.system),
         }),
     );
     if !config.udp {
@@ -47,7 +48,7 @@ pub fn report(config: &Config, outcome: &Outcome) -> Value {
                 "remote_host": f.remote.ip(), "remote_port": f.remote.port(),
             })).collect::<Vec<_>>(),
             "version": concat!("wirelapse ", env!("CARGO_PKG_VERSION")),
-            "timestamp": { "timesecs": outcome.started_realtime_ns / 1_000_000_000 },
+            "timestamp": { "timesecs": outcome.started_realtime.as_nanos() / 1_000_000_000 },
             "connecting_to": { "host": config.target.server.ip(), "port": config.target.server.port() },
             "cookie": outcome.cookie,
             "target_bitrate": config.pace_bits_per_second.unwrap_or(0),
@@ -56,7 +57,7 @@ pub fn report(config: &Config, outcome: &Outcome) -> Value {
                 "num_streams": config.flows,
                 "blksize": config.write_bytes,
                 "omit": config.warm_up_s,
-                "duration": if config.bytes.is_some() { 0.0 } else { config.duration_ns as f64 / 1e9 },
+                "duration": if config.bytes.is_some() { 0.0 } else { config.duration.as_secs_f64() },
                 "bytes": config.bytes.unwrap_or(0),
                 "blocks": 0,
                 "reverse": u8::from(config.direction == Direction::Down),
@@ -73,15 +74,15 @@ pub fn report(config: &Config, outcome: &Outcome) -> Value {
     report
 }
 
-fn seconds(ns: u64) -> f64 {
-    ns as f64 / 1e9
+fn seconds(time: Nanos) -> f64 {
+    time.as_secs_f64()
 }
 
 /// The samples of one interval together, each direction summed.
 fn intervals(config: &Config, outcome: &Outcome) -> Vec<Value> {
     outcome
         .series
-        .chunk_by(|a, b| a.start_ns == b.start_ns)
+        .chunk_by(|a, b| a.start == b.start)
         .map(|interval| {
             let mut object = Map::new();
             object.insert("streams".into(), interval.iter().map(|s| sample(config, s)).collect());
@@ -90,9 +91,9 @@ fn intervals(config: &Config, outcome: &Outcome) -> Vec<Value> {
                 let of: Vec<&Sample> = interval.iter().filter(|s| s.sends == sends).collect();
                 let Some(first) = of.first() else { continue };
                 let mut sum = json!({
-                    "start": seconds(first.start_ns),
-                    "end": seconds(first.end_ns),
-                    "seconds": seconds(first.end_ns - first.start_ns),
+                    "start": seconds(first.start),
+                    "end": seconds(first.end),
+                    "seconds": seconds(first.end.saturating_sub(first.start)),
                     "bytes": of.iter().map(|s| s.bytes).sum::<u64>(),
                     "bits_per_second": of.iter().map(|s| s.bits_per_second).sum::<f64>(),
                     "omitted": first.warm_up,
@@ -114,9 +115,9 @@ fn intervals(config: &Config, outcome: &Outcome) -> Vec<Value> {
 fn sample(config: &Config, s: &Sample) -> Value {
     let mut value = json!({
         "socket": s.flow,
-        "start": seconds(s.start_ns),
-        "end": seconds(s.end_ns),
-        "seconds": seconds(s.end_ns - s.start_ns),
+        "start": seconds(s.start),
+        "end": seconds(s.end),
+        "seconds": seconds(s.end.saturating_sub(s.start)),
         "bytes": s.bytes,
         "bits_per_second": s.bits_per_second,
         "omitted": s.warm_up,
@@ -128,62 +129,62 @@ fn sample(config: &Config, s: &Sample) -> Value {
         value["retransmits"] = json!(s.retransmitted_segments);
         value["snd_cwnd"] = json!(tcp.snd_cwnd_bytes());
         value["snd_wnd"] = json!(tcp.snd_wnd_bytes);
-        value["rtt"] = json!(tcp.srtt_ns / 1_000);
-        value["rttvar"] = json!(tcp.rttvar_ns / 1_000);
+        value["rtt"] = json!(tcp.srtt.0 / 1_000);
+        value["rttvar"] = json!(tcp.rttvar.0 / 1_000);
         value["pmtu"] = json!(tcp.path_mtu_bytes);
     }
     value
 }
 
 fn flow(config: &Config, outcome: &Outcome, f: &FlowOutcome) -> Value {
-    let part = |bytes: Option<u64>, ns: Option<u64>| {
-        let (bytes, ns) = (bytes.unwrap_or(0), ns.unwrap_or(0));
+    let part = |bytes: Option<u64>, time: Option<Nanos>| {
+        let (bytes, time) = (bytes.unwrap_or(0), time.unwrap_or_default());
         json!({
             "socket": f.flow,
             "start": 0,
-            "end": seconds(ns),
-            "seconds": seconds(ns),
+            "end": seconds(time),
+            "seconds": seconds(time),
             "bytes": bytes,
-            "bits_per_second": if ns == 0 { 0.0 } else { bytes as f64 * 8e9 / ns as f64 },
+            "bits_per_second": rate(bytes, time),
             "sender": f.client_sends,
         })
     };
     if config.udp {
-        let mut udp = part(f.sent_bytes.or(f.received_bytes), f.sent_in_ns.or(f.received_in_ns));
+        let mut udp = part(f.sent_bytes.or(f.received_bytes), f.sent_in.or(f.received_in));
         let d = f.datagrams.unwrap_or_default();
-        udp["jitter_ms"] = json!(d.jitter_ns as f64 / 1e6);
+        udp["jitter_ms"] = json!(d.jitter.as_millis_f64());
         udp["lost_packets"] = json!(d.lost);
         udp["packets"] = json!(d.expected);
         udp["lost_percent"] = json!(100.0 * d.lost as f64 / d.expected.max(1) as f64);
         udp["out_of_order"] = json!(d.reordered);
         return json!({ "udp": udp });
     }
-    let mut sender = part(f.sent_bytes, f.sent_in_ns);
+    let mut sender = part(f.sent_bytes, f.sent_in);
     if let Some(segments) = f.retransmitted_segments {
         sender["retransmits"] = json!(segments);
     }
     let of: Vec<_> = outcome.series.iter().filter(|s| s.flow == f.flow && s.sends).filter_map(|s| s.tcp).collect();
     if !of.is_empty() {
-        let rtts = || of.iter().map(|t| t.srtt_ns / 1_000);
+        let rtts = || of.iter().map(|t| t.srtt.0 / 1_000);
         sender["max_snd_cwnd"] = json!(of.iter().map(|t| t.snd_cwnd_bytes()).max());
         sender["max_snd_wnd"] = json!(of.iter().map(|t| t.snd_wnd_bytes).max());
         sender["max_rtt"] = json!(rtts().max());
         sender["min_rtt"] = json!(rtts().min());
         sender["mean_rtt"] = json!(rtts().sum::<u64>() / of.len() as u64);
     }
-    json!({ "sender": sender, "receiver": part(f.received_bytes, f.received_in_ns) })
+    json!({ "sender": sender, "receiver": part(f.received_bytes, f.received_in) })
 }
 
 fn sums(config: &Config, outcome: &Outcome, end: &mut Map<String, Value>, suffix: &str, total: Total, up: bool) {
     let flows = || outcome.flows.iter().filter(move |f| f.client_sends == up);
-    let part = |bytes: u64, ns: Option<u64>, rate: f64, sender: bool| {
+    let part = |bytes: u64, time: Option<Nanos>, rate: f64, sender: bool| {
         json!({
-            "start": 0, "end": seconds(ns.unwrap_or(0)), "seconds": seconds(ns.unwrap_or(0)),
+            "start": 0, "end": seconds(time.unwrap_or_default()), "seconds": seconds(time.unwrap_or_default()),
             "bytes": bytes, "bits_per_second": rate, "sender": sender,
         })
     };
-    let sent_in = flows().filter_map(|f| f.sent_in_ns).max();
-    let received_in = flows().filter_map(|f| f.received_in_ns).max();
+    let sent_in = flows().filter_map(|f| f.sent_in).max();
+    let received_in = flows().filter_map(|f| f.received_in).max();
     let mut sent = part(total.sent_bytes, sent_in, total.sent_bits_per_second, true);
     let goodput = total.goodput_bits_per_second.unwrap_or(0.0);
     let mut received = part(total.received_bytes.unwrap_or(0), received_in, goodput, up && !config.udp);
@@ -192,15 +193,15 @@ fn sums(config: &Config, outcome: &Outcome, end: &mut Map<String, Value>, suffix
     }
     if config.udp {
         let all = flows().filter_map(|f| f.datagrams);
-        let (mut lost, mut expected, mut jitter, mut n) = (0, 0, 0u64, 0u64);
+        let (mut lost, mut expected, mut jitter, mut n) = (0, 0, Nanos::ZERO, 0u64);
         for d in all {
             lost += d.lost;
             expected += d.expected;
-            jitter += d.jitter_ns;
+            jitter += d.jitter;
             n += 1;
         }
         for sum in [&mut sent, &mut received] {
-            sum["jitter_ms"] = json!(jitter as f64 / n.max(1) as f64 / 1e6);
+            sum["jitter_ms"] = json!(jitter.as_millis_f64() / n.max(1) as f64);
             sum["lost_packets"] = json!(lost);
             sum["packets"] = json!(expected);
             sum["lost_percent"] = json!(100.0 * lost as f64 / expected.max(1) as f64);

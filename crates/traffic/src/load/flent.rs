@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::path::Path;
 
+use clock::Nanos;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -89,9 +90,9 @@ impl Flent {
 
     /// A run in flent's words, as its test `rrul_be` names them. `started` is the start as an ISO 8601 text in UTC.
     pub fn of(config: &Config, outcome: &Outcome, started: &str) -> Self {
-        let step = config.probe_interval_ns as f64 / 1e9;
-        let rows = outcome.elapsed_ns.div_ceil(config.probe_interval_ns) as usize;
-        let began = outcome.started_realtime_ns as f64 / 1e9;
+        let step = config.probe_interval.as_secs_f64();
+        let rows = outcome.elapsed.0.div_ceil(config.probe_interval.0) as usize;
+        let began = outcome.started_realtime.as_nanos() as f64 / 1e9;
         let (mut results, mut raw_values) = (BTreeMap::new(), Map::new());
         for probed in &outcome.probes {
             let name = match probed.probe {
@@ -102,12 +103,12 @@ impl Flent {
             let mut series = vec![None; rows];
             let mut raw = Vec::new();
             for (seq, round) in probed.rounds.iter().enumerate() {
-                let Some(ns) = round.round_trip_ns else { continue };
-                let ms = ns as f64 / 1e6;
-                if let Some(row) = series.get_mut((round.at_ns / config.probe_interval_ns) as usize) {
+                let Some(round_trip) = round.round_trip else { continue };
+                let ms = round_trip.as_millis_f64();
+                if let Some(row) = series.get_mut((round.at.0 / config.probe_interval.0) as usize) {
                     *row = Some(ms);
                 }
-                raw.push(json!({ "seq": seq, "t": began + round.at_ns as f64 / 1e9, "val": ms }));
+                raw.push(json!({ "seq": seq, "t": began + round.at.as_secs_f64(), "val": ms }));
             }
             results.insert(name.to_owned(), series);
             raw_values.insert(name.to_owned(), raw.into());
@@ -125,10 +126,10 @@ impl Flent {
                         n => format!("TCP {way} BE{}", n + 1),
                     };
                     let samples = || stream.series.iter().filter(|s| s.flow == flow.flow);
-                    columns.push(on_grid(samples(), rows, config.probe_interval_ns, outcome.load_started_ns));
+                    columns.push(on_grid(samples(), rows, config.probe_interval, outcome.load_started));
                     let raw = samples().map(|s| {
-                        let t = began + (outcome.load_started_ns + s.end_ns) as f64 / 1e9;
-                        json!({ "t": t, "dur": (s.end_ns - s.start_ns) as f64 / 1e9, "val": s.bits_per_second / 1e6 })
+                        let t = began + (outcome.load_started + s.end).as_secs_f64();
+                        json!({ "t": t, "dur": s.end.saturating_sub(s.start).as_secs_f64(), "val": s.bits_per_second / 1e6 })
                     });
                     raw_values.insert(name.clone(), raw.collect());
                     results.insert(name, columns[index].clone());
@@ -140,7 +141,7 @@ impl Flent {
                 }
             }
         }
-        let length = config.before_ns.saturating_add(config.load_ns).saturating_add(config.after_ns);
+        let length = config.before + config.load + config.after;
         let metadata = json!({
             "NAME": "rrul_be",
             "TITLE": "wirelapse ping-under-load",
@@ -150,8 +151,8 @@ impl Flent {
             "LOCAL_HOST": config.target.local,
             "TIME": started,
             "T0": started,
-            "LENGTH": config.load_ns / 1_000_000_000,
-            "TOTAL_LENGTH": length / 1_000_000_000,
+            "LENGTH": config.load.0 / 1_000_000_000,
+            "TOTAL_LENGTH": length.0 / 1_000_000_000,
             "STEP_SIZE": step,
             "IP_VERSION": if config.target.server.is_ipv4() { 4 } else { 6 },
             "FAILED_RUNNERS": 0,
@@ -172,13 +173,13 @@ impl Flent {
 fn on_grid<'a>(
     samples: impl Iterator<Item = &'a Sample>,
     rows: usize,
-    step_ns: u64,
-    load_started_ns: u64,
+    step: Nanos,
+    load_started: Nanos,
 ) -> Vec<Option<f64>> {
     let mut column = vec![None; rows];
     for sample in samples {
-        let first = (load_started_ns + sample.start_ns).div_ceil(step_ns) as usize;
-        let end = (load_started_ns + sample.end_ns).div_ceil(step_ns) as usize;
+        let first = (load_started + sample.start).0.div_ceil(step.0) as usize;
+        let end = (load_started + sample.end).0.div_ceil(step.0) as usize;
         for row in column.iter_mut().take(end).skip(first) {
             *row = Some(sample.bits_per_second / 1e6);
         }

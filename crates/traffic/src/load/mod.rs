@@ -10,16 +10,16 @@ mod reading;
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
+use clock::{Instant, Monotonic, Nanos, Realtime};
 use serde::{Deserialize, Serialize};
 use stats::{Distribution, DurationSummary, Precision};
 
-use crate::clock;
 use crate::error::Error;
 use crate::progress::Progress;
 use crate::stream;
 use crate::target::Target;
+use crate::timing;
 
 pub use flent::Flent;
 pub use reading::{Quantity, Series, Values};
@@ -35,15 +35,20 @@ pub struct Config {
     /// Streams in each of them.
     pub flows: u32,
     /// Without load, before.
-    pub before_ns: u64,
+    #[serde(rename = "before_ns")]
+    pub before: Nanos,
     /// Under load.
-    pub load_ns: u64,
+    #[serde(rename = "load_ns")]
+    pub load: Nanos,
     /// Without load, after.
-    pub after_ns: u64,
+    #[serde(rename = "after_ns")]
+    pub after: Nanos,
     /// Between two probes of a kind.
-    pub probe_interval_ns: u64,
+    #[serde(rename = "probe_interval_ns")]
+    pub probe_interval: Nanos,
     /// Width of the streams' series.
-    pub interval_ns: u64,
+    #[serde(rename = "interval_ns")]
+    pub interval: Nanos,
 }
 
 impl Config {
@@ -53,11 +58,11 @@ impl Config {
             target: target.into(),
             direction: stream::Direction::Both,
             flows: 4,
-            before_ns: 5_000_000_000,
-            load_ns: 10_000_000_000,
-            after_ns: 5_000_000_000,
-            probe_interval_ns: 100_000_000,
-            interval_ns: 200_000_000,
+            before: Nanos::from_secs(5),
+            load: Nanos::from_secs(10),
+            after: Nanos::from_secs(5),
+            probe_interval: Nanos::from_millis(100),
+            interval: Nanos::from_millis(200),
         }
     }
 }
@@ -66,9 +71,11 @@ impl Config {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Round {
     /// When it was meant to be sent, since the start.
-    pub at_ns: u64,
+    #[serde(rename = "at_ns")]
+    pub at: Nanos,
     /// From then to the answer; absent where none came.
-    pub round_trip_ns: Option<u64>,
+    #[serde(rename = "round_trip_ns")]
+    pub round_trip: Option<Nanos>,
 }
 
 /// One part of the time.
@@ -96,7 +103,8 @@ pub struct Probed {
     /// After the load, its first second left out: the queues are still emptying.
     pub after: Part,
     /// What the median gained under load.
-    pub added_by_load_ns: Option<u64>,
+    #[serde(rename = "added_by_load_ns")]
+    pub added_by_load: Option<Nanos>,
     /// Every probe.
     pub rounds: Vec<Round>,
     /// Why there are none, or what ended them early.
@@ -107,11 +115,14 @@ pub struct Probed {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
     /// When it began, on `CLOCK_REALTIME`.
-    pub started_realtime_ns: u64,
+    #[serde(rename = "started_realtime_ns")]
+    pub started_realtime: Instant<Realtime>,
     /// How long it took.
-    pub elapsed_ns: u64,
+    #[serde(rename = "elapsed_ns")]
+    pub elapsed: Nanos,
     /// When data began to flow, since the start.
-    pub load_started_ns: u64,
+    #[serde(rename = "load_started_ns")]
+    pub load_started: Nanos,
     /// Each kind of probe.
     pub probes: Vec<Probed>,
     /// The load.
@@ -121,11 +132,11 @@ pub struct Outcome {
 }
 
 /// Left out at the beginning of the loaded part and of the one after it, at most a quarter of either.
-const SETTLING_NS: u64 = 1_000_000_000;
+const SETTLING: Nanos = Nanos::from_secs(1);
 
 /// What is left out at the beginning of a part of that length: there the streams still grow, or the queues still empty.
-pub fn settling_ns(length_ns: u64) -> u64 {
-    SETTLING_NS.min(length_ns / 4)
+pub fn settling(length: Nanos) -> Nanos {
+    SETTLING.min(Nanos(length.0 / 4))
 }
 
 /// Probes and loads the path. `progress` is told every 100 ms, and of the streams' intervals; where it breaks, all ends.
@@ -133,54 +144,54 @@ pub fn settling_ns(length_ns: u64) -> u64 {
 /// # Errors
 /// As [`stream::run`]; a kind of probe that cannot be had is told in [`Probed::error`] instead.
 pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>) -> Result<Outcome, Error> {
-    if config.load_ns == 0 || config.probe_interval_ns < 1_000_000 {
+    if config.load == Nanos::ZERO || config.probe_interval < Nanos::from_millis(1) {
         return Err(Error::Config("a load takes some time, and probes are at least 1 ms apart".into()));
     }
-    let total = config.before_ns.saturating_add(config.load_ns).saturating_add(config.after_ns);
+    let total = config.before + config.load + config.after;
     let kinds = probe::open(config, total)?;
-    let (stop, started_realtime_ns, start_ns) = (AtomicBool::new(false), clock::realtime_ns(), clock::monotonic_ns());
+    let (stop, started_realtime, start) = (AtomicBool::new(false), timing::realtime(), timing::now());
     let (load, loaded, results, broke) = std::thread::scope(|scope| {
         let stop = &stop;
         let probing: Vec<_> = kinds
             .into_iter()
-            .map(|kind| (kind.name, scope.spawn(move || kind.run(start_ns, config.probe_interval_ns, stop))))
+            .map(|kind| (kind.name, scope.spawn(move || kind.run(start, config.probe_interval, stop))))
             .collect();
-        let mut broke = wait(start_ns, start_ns.saturating_add(config.before_ns), progress);
-        let load_started_ns = clock::monotonic_ns() - start_ns;
+        let mut broke = wait(start, start.after(config.before), progress);
+        let load_started = timing::now().saturating_since(start);
         let streams = stream::Config {
             direction: config.direction,
             flows: config.flows,
-            duration_ns: config.load_ns,
-            interval_ns: config.interval_ns,
+            duration: config.load,
+            interval: config.interval,
             ..stream::Config::new(config.target.clone())
         };
         let load = if broke { None } else { Some(stream::run(&streams, progress)) };
-        let load_ended_ns = clock::monotonic_ns() - start_ns;
+        let load_ended = timing::now().saturating_since(start);
         let cut = !matches!(&load, Some(Ok(o)) if o.interrupted.is_none());
         if !cut {
-            broke = wait(start_ns, clock::monotonic_ns().saturating_add(config.after_ns), progress);
+            broke = wait(start, timing::now().after(config.after), progress);
         }
         stop.store(true, Ordering::Relaxed);
         let results: Vec<_> = probing
             .into_iter()
             .map(|(name, thread)| (name, thread.join().unwrap_or((Vec::new(), Some("its thread panicked".into())))))
             .collect();
-        (load, load_started_ns..load_ended_ns, results, broke || cut)
+        (load, load_started..load_ended, results, broke || cut)
     });
     let stream = load.transpose()?;
-    let elapsed_ns = clock::monotonic_ns() - start_ns;
-    let (load_started_ns, load_ended_ns) = (loaded.start, loaded.end);
-    let loaded = load_started_ns + settling_ns(config.load_ns)..load_ended_ns;
-    let after = load_ended_ns + settling_ns(config.after_ns)..u64::MAX;
+    let elapsed = timing::now().saturating_since(start);
+    let (load_started, load_ended) = (loaded.start, loaded.end);
+    let loaded = load_started + settling(config.load)..load_ended;
+    let after = load_ended + settling(config.after)..Nanos(u64::MAX);
     let probes = results
         .into_iter()
         .map(|(name, (rounds, error))| {
-            let part = |range: std::ops::Range<u64>| part(rounds.iter().filter(|r| range.contains(&r.at_ns)));
-            let (before, loaded, after) = (part(0..load_started_ns), part(loaded.clone()), part(after.clone()));
+            let part = |range: std::ops::Range<Nanos>| part(rounds.iter().filter(|r| range.contains(&r.at)));
+            let (before, loaded, after) = (part(Nanos::ZERO..load_started), part(loaded.clone()), part(after.clone()));
             let both = before.round_trip.n > 0 && loaded.round_trip.n > 0;
             Probed {
                 probe: name,
-                added_by_load_ns: both.then(|| loaded.round_trip.p50.0.saturating_sub(before.round_trip.p50.0)),
+                added_by_load: both.then(|| loaded.round_trip.p50.saturating_sub(before.round_trip.p50)),
                 before,
                 loaded,
                 after,
@@ -193,15 +204,15 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
         .as_ref()
         .and_then(|s: &stream::Outcome| s.interrupted.clone())
         .or(broke.then(|| "stopped before its time".to_owned()));
-    Ok(Outcome { started_realtime_ns, elapsed_ns, load_started_ns, probes, stream, interrupted })
+    Ok(Outcome { started_realtime, elapsed, load_started, probes, stream, interrupted })
 }
 
 fn part<'a>(rounds: impl Iterator<Item = &'a Round>) -> Part {
     let (mut sent, mut lost, mut latencies) = (0, 0, Distribution::new(Precision::Fine));
     for round in rounds {
         sent += 1;
-        match round.round_trip_ns {
-            Some(ns) => latencies.record(ns),
+        match round.round_trip {
+            Some(round_trip) => latencies.record(round_trip.0),
             None => lost += 1,
         }
     }
@@ -211,14 +222,18 @@ fn part<'a>(rounds: impl Iterator<Item = &'a Round>) -> Part {
 }
 
 /// Waits until then; whether the caller broke it off.
-fn wait(start_ns: u64, until_ns: u64, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>) -> bool {
+fn wait(
+    start: Instant<Monotonic>,
+    until: Instant<Monotonic>,
+    progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
+) -> bool {
     loop {
-        let now = clock::monotonic_ns();
-        if now >= until_ns {
+        let now = timing::now();
+        if now >= until {
             return false;
         }
-        std::thread::sleep(Duration::from_nanos((until_ns - now).min(100_000_000)));
-        if progress(Progress::Tick { elapsed_ns: clock::monotonic_ns() - start_ns }).is_break() {
+        std::thread::sleep(until.saturating_since(now).min(Nanos::from_millis(100)).into());
+        if progress(Progress::Tick { elapsed: timing::now().saturating_since(start) }).is_break() {
             return true;
         }
     }
@@ -231,7 +246,7 @@ mod tests {
     #[test]
     fn responsiveness_is_round_trips_a_minute_at_the_median() {
         let rounds: Vec<Round> = [Some(10), Some(20), Some(30), None]
-            .map(|ms| Round { at_ns: 0, round_trip_ns: ms.map(|m: u64| m * 1_000_000) })
+            .map(|ms| Round { at: Nanos::ZERO, round_trip: ms.map(Nanos::from_millis) })
             .into();
         let p = part(rounds.iter());
         assert_eq!((p.sent, p.lost, p.round_trip.n), (4, 1, 3));

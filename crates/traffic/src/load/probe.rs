@@ -4,17 +4,18 @@ use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use clock::{Instant, Monotonic, Nanos};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::{Config, Round};
-use crate::clock;
 use crate::error::Error;
 use crate::own::{self, Request, Workload};
 use crate::rr::Exchange;
+use crate::timing;
 use crate::udp::{Header, HeaderKind};
 
 /// How long an answer is waited for after the last probe.
-const PATIENCE_NS: u64 = 2_000_000_000;
+const PATIENCE: Nanos = Nanos::from_secs(2);
 
 /// A way to ask for a round trip.
 trait Probe: Send {
@@ -23,7 +24,7 @@ trait Probe: Send {
     /// Waits up to the socket's time-out for the number of an answer.
     fn receive(&mut self) -> io::Result<Option<u64>>;
     /// Bounds that wait.
-    fn wait_at_most(&mut self, ns: u64) -> io::Result<()>;
+    fn wait_at_most(&mut self, time: Nanos) -> io::Result<()>;
 }
 
 /// A kind of probe, or why it cannot be had.
@@ -33,14 +34,15 @@ pub(super) struct Kind {
 }
 
 /// Opens all kinds. A server that refuses is an error; ICMP that the kernel does not allow is not.
-pub(super) fn open(config: &Config, duration_ns: u64) -> Result<Vec<Kind>, Error> {
+pub(super) fn open(config: &Config, duration: Nanos) -> Result<Vec<Kind>, Error> {
     let request = |workload| Request {
         token: config.target.token.clone(),
         options: config.target.options.clone(),
-        duration_ns: duration_ns.saturating_add(10_000_000_000),
+        duration: duration + Nanos::from_secs(10),
         workload,
     };
-    let exchange = Exchange { request_bytes: 1, response_bytes: 1, request_writes: 1, response_writes: 1, think_ns: 0 };
+    let exchange =
+        Exchange { request_bytes: 1, response_bytes: 1, request_writes: 1, response_writes: 1, think: Nanos::ZERO };
     let (stream, _) =
         own::ask(config.target.server, config.target.local, &config.target.options, &request(Workload::Rr(exchange)))?;
     stream.set_nodelay(true).map_err(Error::io("opening the TCP probe"))?;
@@ -61,11 +63,11 @@ pub(super) fn open(config: &Config, duration_ns: u64) -> Result<Vec<Kind>, Error
 
 impl Kind {
     /// Probes at fixed moments until told to stop, then waits for the last answers.
-    pub fn run(self, start_ns: u64, interval_ns: u64, stop: &AtomicBool) -> (Vec<Round>, Option<String>) {
+    pub fn run(self, start: Instant<Monotonic>, interval: Nanos, stop: &AtomicBool) -> (Vec<Round>, Option<String>) {
         let mut rounds = Vec::new();
         let error = match self.probe {
             Ok(mut probe) => {
-                probe_until(probe.as_mut(), start_ns, interval_ns, stop, &mut rounds).err().map(|e| e.to_string())
+                probe_until(probe.as_mut(), start, interval, stop, &mut rounds).err().map(|e| e.to_string())
             }
             Err(why) => Some(why),
         };
@@ -75,26 +77,26 @@ impl Kind {
 
 fn probe_until(
     probe: &mut dyn Probe,
-    start_ns: u64,
-    interval_ns: u64,
+    start: Instant<Monotonic>,
+    interval: Nanos,
     stop: &AtomicBool,
     rounds: &mut Vec<Round>,
 ) -> io::Result<()> {
     // What is a moment late for the timer is late for every probe; the kernel's slack of 50 µs is not wanted here.
-    // SAFETY: PR_SET_TIMERSLACK takes a number and concerns only this thread.
-    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64, 0_u64, 0_u64, 0_u64) };
-    let mut give_up = u64::MAX;
+    timing::without_timer_slack();
+    let mut give_up = None;
     loop {
-        let now = clock::monotonic_ns();
-        if give_up == u64::MAX && stop.load(Ordering::Relaxed) {
-            give_up = now + PATIENCE_NS;
+        let now = timing::now();
+        if give_up.is_none() && stop.load(Ordering::Relaxed) {
+            give_up = Some(now.after(PATIENCE));
         }
-        if now >= give_up || (give_up != u64::MAX && rounds.iter().rev().take(64).all(|r| r.round_trip_ns.is_some())) {
+        if give_up.is_some_and(|at| now >= at || rounds.iter().rev().take(64).all(|r| r.round_trip.is_some())) {
             return Ok(());
         }
-        let due = start_ns + rounds.len() as u64 * interval_ns;
-        if give_up == u64::MAX && now >= due {
-            rounds.push(Round { at_ns: due - start_ns, round_trip_ns: None });
+        let at = Nanos(interval.0.saturating_mul(rounds.len() as u64));
+        let due = start.after(at);
+        if give_up.is_none() && now >= due {
+            rounds.push(Round { at, round_trip: None });
             match probe.send(rounds.len() as u64 - 1) {
                 // A full queue of our own loses the probe, and it is counted as lost.
                 Err(e) if !may_retry(&e) && e.raw_os_error() != Some(libc::ENOBUFS) => return Err(e),
@@ -102,12 +104,12 @@ fn probe_until(
             }
             continue;
         }
-        probe.wait_at_most(due.saturating_sub(now).clamp(100_000, 50_000_000))?;
+        probe.wait_at_most(due.saturating_since(now).clamp(Nanos::from_micros(100), Nanos::from_millis(50)))?;
         match probe.receive() {
             Ok(Some(number)) => {
-                let now = clock::monotonic_ns();
-                if let Some(round) = rounds.get_mut(number as usize).filter(|r| r.round_trip_ns.is_none()) {
-                    round.round_trip_ns = Some(now.saturating_sub(start_ns + round.at_ns));
+                let now = timing::now();
+                if let Some(round) = rounds.get_mut(number as usize).filter(|r| r.round_trip.is_none()) {
+                    round.round_trip = Some(now.saturating_since(start.after(round.at)));
                 }
             }
             Ok(None) => {}
@@ -142,8 +144,8 @@ impl Probe for Tcp {
         }
     }
 
-    fn wait_at_most(&mut self, ns: u64) -> io::Result<()> {
-        self.stream.set_read_timeout(Some(std::time::Duration::from_nanos(ns)))
+    fn wait_at_most(&mut self, time: Nanos) -> io::Result<()> {
+        self.stream.set_read_timeout(Some(time.into()))
     }
 }
 
@@ -156,7 +158,7 @@ struct Udp {
 impl Probe for Udp {
     fn send(&mut self, number: u64) -> io::Result<()> {
         let mut bytes = [0; 64];
-        Header { kind: HeaderKind::Data, number, sent_monotonic_ns: 0 }.emit(&mut bytes);
+        Header { kind: HeaderKind::Data, number, sent_monotonic: Instant::from_nanos(0) }.emit(&mut bytes);
         self.socket.send(&bytes).map(drop)
     }
 
@@ -167,8 +169,8 @@ impl Probe for Udp {
         Ok(header.map(|h| h.number))
     }
 
-    fn wait_at_most(&mut self, ns: u64) -> io::Result<()> {
-        self.socket.set_read_timeout(Some(std::time::Duration::from_nanos(ns)))
+    fn wait_at_most(&mut self, time: Nanos) -> io::Result<()> {
+        self.socket.set_read_timeout(Some(time.into()))
     }
 }
 
@@ -218,8 +220,8 @@ impl Probe for Icmp {
         Ok(echo_number(&bytes[..length], self.v6, self.raw, self.id))
     }
 
-    fn wait_at_most(&mut self, ns: u64) -> io::Result<()> {
-        self.socket.set_read_timeout(Some(std::time::Duration::from_nanos(ns)))
+    fn wait_at_most(&mut self, time: Nanos) -> io::Result<()> {
+        self.socket.set_read_timeout(Some(time.into()))
     }
 }
 

@@ -3,20 +3,20 @@
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
+use clock::{Instant, Nanos, Realtime};
 use stats::{Distribution, DurationSummary, Precision};
 
 use super::connections::{Job, Left, Schedule, closed, connect_each, pipelined};
 use super::{Config, Gathered, Outcome};
-use crate::clock::{self, CpuTime};
 use crate::error::Error;
 use crate::own::{self, Request, Workload};
 use crate::progress::Progress;
 use crate::tcp_info::TcpInfo;
+use crate::timing::{self, CpuTime};
 
-/// How long after the end an answer may still come, nanoseconds.
-const LAST_ANSWER_NS: u64 = 50_000_000;
+/// How long after the end an answer may still come.
+const LAST_ANSWER: Nanos = Nanos::from_millis(50);
 
 /// Carries out the transactions. `progress` is told of each interval, and every 100 ms; where it breaks, they end.
 ///
@@ -28,7 +28,7 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
     let request = Request {
         token: config.target.token.clone(),
         options: config.target.options.clone(),
-        duration_ns: config.warm_up_ns.saturating_add(config.duration_ns),
+        duration: config.warm_up + config.duration,
         workload: if config.connect_each {
             Workload::Crr { exchange: config.exchange, at_once: config.connections }
         } else {
@@ -43,11 +43,11 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
         port = ready.port;
         streams.push(stream);
     }
-    let start_ns = clock::monotonic_ns().saturating_add(config.warm_up_ns);
-    let started_realtime_ns = clock::realtime_ns().saturating_add(config.warm_up_ns);
+    let start = timing::now().after(config.warm_up);
+    let started_realtime = timing::realtime().after(config.warm_up);
     let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
-    let end_ns = start_ns.saturating_add(config.duration_ns);
-    let job = Job { config, start_ns, end_ns, stop: &stop, done: &done };
+    let end = start.after(config.duration);
+    let job = Job { config, start, end, stop: &stop, done: &done };
     let to = SocketAddr::new(config.target.server.ip(), port);
     let (mut broke, mut failure) = (false, None);
     let threads: Vec<_> = std::thread::scope(|scope| {
@@ -66,26 +66,27 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
                 }
             }
         }
-        let mut next = start_ns.saturating_add(config.interval_ns.max(1_000_000));
-        let mut over_ns = end_ns;
+        let interval = config.interval.max(Nanos::from_millis(1));
+        let mut next = start.after(interval);
+        let mut over = end;
         while !handles.iter().all(std::thread::ScopedJoinHandle::is_finished) {
-            let now = clock::monotonic_ns();
-            std::thread::sleep(Duration::from_nanos(over_ns.saturating_sub(now).clamp(1_000_000, 100_000_000)));
-            let now = clock::monotonic_ns();
-            let elapsed_ns = now.saturating_sub(start_ns);
+            let now = timing::now();
+            std::thread::sleep(over.saturating_since(now).clamp(Nanos::from_millis(1), Nanos::from_millis(100)).into());
+            let now = timing::now();
+            let elapsed = now.saturating_since(start);
             let told = if now >= next {
-                next = now.saturating_add(config.interval_ns.max(1_000_000));
-                Progress::Transactions { elapsed_ns, done: done.load(Ordering::Relaxed) }
+                next = now.after(interval);
+                Progress::Transactions { elapsed, done: done.load(Ordering::Relaxed) }
             } else {
-                Progress::Tick { elapsed_ns }
+                Progress::Tick { elapsed }
             };
-            if !broke && now < end_ns && progress(told).is_break() {
+            if !broke && now < end && progress(told).is_break() {
                 broke = true;
-                over_ns = now;
+                over = now;
                 stop.store(true, Ordering::Relaxed);
             }
             // Reads have no time limit, so an answer that does not come is given up here.
-            if now >= over_ns.saturating_add(LAST_ANSWER_NS) {
+            if now >= over.after(LAST_ANSWER) {
                 for stream in &streams {
                     stream.shutdown(Shutdown::Both).ok();
                 }
@@ -96,9 +97,9 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
     if let Some(error) = failure {
         return Err(error);
     }
-    let elapsed_ns = clock::monotonic_ns().min(end_ns).saturating_sub(start_ns);
+    let elapsed = timing::now().min(end).saturating_since(start);
     let tcp = streams.first().filter(|_| !config.connect_each).and_then(TcpInfo::of);
-    Ok(outcome(config, threads, started_realtime_ns, elapsed_ns, broke, tcp))
+    Ok(outcome(config, threads, started_realtime, elapsed, broke, tcp))
 }
 
 type Ended = (Gathered, Left, CpuTime);
@@ -107,10 +108,9 @@ type Ended = (Gathered, Left, CpuTime);
 fn thread(job: &Job<'_>, index: u32, stream: Option<&TcpStream>, to: SocketAddr) -> Ended {
     let before = CpuTime::of_this_thread();
     let config = job.config;
-    let mut gathered = Gathered::new(index, config, job.start_ns);
-    let schedule =
-        config.rate_per_second.map(|rate| Schedule::new(rate, index, config.connections, clock::monotonic_ns()));
-    let pinned = config.cpu.map_or(Ok(()), clock::pin_this_thread).map_err(std::io::Error::other);
+    let mut gathered = Gathered::new(index, config, job.start);
+    let schedule = config.rate_per_second.map(|rate| Schedule::new(rate, index, config.connections, timing::now()));
+    let pinned = config.cpu.map_or(Ok(()), timing::pin_this_thread).map_err(std::io::Error::other);
     let left = pinned.and_then(|()| match stream {
         _ if config.connect_each => connect_each(job, to, &mut gathered, schedule),
         Some(stream) if schedule.is_none() && config.outstanding == 1 => closed(job, stream, &mut gathered),
@@ -119,7 +119,7 @@ fn thread(job: &Job<'_>, index: u32, stream: Option<&TcpStream>, to: SocketAddr)
     });
     let left = left.unwrap_or_else(|error| {
         // After the end the connection is shut down under a write that still waits.
-        let early = !job.over(clock::monotonic_ns());
+        let early = !job.over(timing::now());
         Left { unfinished: 1, error: early.then(|| error.to_string()), ..Left::default() }
     });
     (gathered, left, CpuTime::of_this_thread().since(before))
@@ -128,8 +128,8 @@ fn thread(job: &Job<'_>, index: u32, stream: Option<&TcpStream>, to: SocketAddr)
 fn outcome(
     config: &Config,
     threads: Vec<Ended>,
-    started_realtime_ns: u64,
-    elapsed_ns: u64,
+    started_realtime: Instant<Realtime>,
+    elapsed: Nanos,
     broke: bool,
     tcp: Option<TcpInfo>,
 ) -> Outcome {
@@ -137,7 +137,7 @@ fn outcome(
     let (mut cpu, mut left) = (CpuTime::default(), Left::default());
     let (mut slowest, mut series) = (Vec::new(), Vec::new());
     for (mut gathered, ended, spent) in threads {
-        gathered.close_last(elapsed_ns);
+        gathered.close_last(elapsed);
         all.merge(&gathered.all);
         if let Some(of) = &gathered.connects {
             connects.merge(of);
@@ -150,25 +150,25 @@ fn outcome(
         left.failed += ended.failed;
         left.error = left.error.or(ended.error);
     }
-    slowest.sort_by_key(|s| std::cmp::Reverse(s.latency_ns));
+    slowest.sort_by_key(|s| std::cmp::Reverse(s.latency));
     slowest.truncate(super::SLOWEST);
-    series.sort_by_key(|i| (i.start_ns, i.connection));
+    series.sort_by_key(|i| (i.start, i.connection));
     let transactions = all.n();
     Outcome {
-        started_realtime_ns,
-        elapsed_ns,
+        started_realtime,
+        elapsed,
         transactions,
-        transactions_per_second: if elapsed_ns == 0 { 0.0 } else { transactions as f64 * 1e9 / elapsed_ns as f64 },
+        transactions_per_second: if elapsed == Nanos::ZERO { 0.0 } else { transactions as f64 / elapsed.as_secs_f64() },
         unfinished: left.unfinished,
         never_sent: left.never_sent,
         failed: left.failed,
         latency: DurationSummary::of(&all).unwrap_or_default(),
         connect: config.connect_each.then(|| DurationSummary::of(&connects).unwrap_or_default()),
-        latency_buckets_ns: all.values().collect(),
+        latency_buckets: all.values().map(|(upper, n)| (Nanos(upper), n)).collect(),
         slowest,
         series,
         cpu,
-        cpu_per_transaction_ns: cpu.total_ns().checked_div(transactions),
+        cpu_per_transaction: cpu.total().0.checked_div(transactions).map(Nanos),
         tcp,
         interrupted: left.error.or(broke.then(|| "stopped before its time".to_owned())),
     }

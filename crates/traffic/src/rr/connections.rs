@@ -6,15 +6,17 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use clock::{Instant, Monotonic, Nanos};
+
 use super::{Config, Gathered, Slow, cuts};
-use crate::clock;
 use crate::options;
+use crate::timing;
 
 /// What the threads of one workload share.
 pub(super) struct Job<'a> {
     pub config: &'a Config,
-    pub start_ns: u64,
-    pub end_ns: u64,
+    pub start: Instant<Monotonic>,
+    pub end: Instant<Monotonic>,
     pub stop: &'a AtomicBool,
     pub done: &'a AtomicU64,
 }
@@ -28,16 +30,18 @@ pub(super) struct Left {
     pub error: Option<String>,
 }
 
+/// How often a thread that waits looks whether the test is over.
+const LOOK: Nanos = Nanos::from_millis(50);
 const SLICE: Duration = Duration::from_millis(50);
 
 impl Job<'_> {
-    pub fn over(&self, now_ns: u64) -> bool {
-        now_ns >= self.end_ns || self.stop.load(Ordering::Relaxed)
+    pub fn over(&self, now: Instant<Monotonic>) -> bool {
+        now >= self.end || self.stop.load(Ordering::Relaxed)
     }
 
     /// The connection ended with so many requests unanswered: as it must at the end, and by the server's doing before.
     fn cut_short(&self, unfinished: u64) -> io::Result<Left> {
-        if self.over(clock::monotonic_ns()) {
+        if self.over(timing::now()) {
             return Ok(Left { unfinished, ..Left::default() });
         }
         Err(io::ErrorKind::UnexpectedEof.into())
@@ -69,13 +73,13 @@ fn may_retry(error: &io::Error) -> bool {
 pub(super) const NO_SLOW: Slow = Slow {
     connection: 0,
     local_port: 0,
-    at_monotonic_ns: 0,
-    at_realtime_ns: 0,
-    latency_ns: 0,
-    queued_ns: 0,
-    connect_ns: 0,
-    first_byte_ns: 0,
-    rest_ns: 0,
+    at_monotonic: Instant::from_nanos(0),
+    at_realtime: Instant::from_nanos(0),
+    latency: Nanos::ZERO,
+    queued: Nanos::ZERO,
+    connect: Nanos::ZERO,
+    first_byte: Nanos::ZERO,
+    rest: Nanos::ZERO,
 };
 
 /// One request at a time, the next when the last is done: one clock reading a transaction.
@@ -92,19 +96,19 @@ pub(super) fn closed(job: &Job<'_>, stream: &TcpStream, gathered: &mut Gathered)
     let quickack = job.config.target.options.quickack;
     let mut reader = stream;
     let mut done = 0u64;
-    let mut now = clock::monotonic_ns();
+    let mut now = timing::now();
     while !job.over(now) {
         let meant = now;
         send(stream, &request, &cuts, cork)?;
-        let (mut have, mut first) = (0, 0);
+        let (mut have, mut first) = (0, None);
         while have < response {
             match reader.read(&mut buffer[have..]) {
                 Ok(0) => return job.cut_short(1),
                 Ok(n) => {
                     have += n;
                     // Only a response that comes in pieces needs the time of its first one.
-                    if first == 0 && have < response {
-                        first = clock::monotonic_ns();
+                    if first.is_none() && have < response {
+                        first = Some(timing::now());
                     }
                     if let Some(on) = quickack {
                         options::quickack(stream, on);
@@ -114,12 +118,12 @@ pub(super) fn closed(job: &Job<'_>, stream: &TcpStream, gathered: &mut Gathered)
                 Err(e) => return Err(e),
             }
         }
-        now = clock::monotonic_ns();
+        now = timing::now();
         done += 1;
-        job.done.fetch_add(u64::from(meant >= job.start_ns), Ordering::Relaxed);
+        job.done.fetch_add(u64::from(meant >= job.start), Ordering::Relaxed);
         gathered.done(meant, now, || {
-            let first = if first == 0 { now } else { first };
-            Slow { local_port, first_byte_ns: first - meant, rest_ns: now - first, ..NO_SLOW }
+            let first = first.unwrap_or(now);
+            Slow { local_port, first_byte: first.saturating_since(meant), rest: now.saturating_since(first), ..NO_SLOW }
         });
     }
     debug_assert!(done > 0 || job.over(now));
@@ -128,26 +132,27 @@ pub(super) fn closed(job: &Job<'_>, stream: &TcpStream, gathered: &mut Gathered)
 
 /// The moments at which one of several threads shall send.
 pub(super) struct Schedule {
-    start_ns: u64,
+    start: Instant<Monotonic>,
+    /// Not a whole number of nanoseconds.
     period_ns: f64,
     next: u64,
 }
 
 impl Schedule {
     /// This is thread `index` of `of` that share `rate_per_second`; their moments interleave.
-    pub fn new(rate_per_second: f64, index: u32, of: u32, now_ns: u64) -> Self {
+    pub fn new(rate_per_second: f64, index: u32, of: u32, now: Instant<Monotonic>) -> Self {
         let period_ns = 1e9 / rate_per_second * f64::from(of);
         let offset = period_ns * f64::from(index) / f64::from(of);
-        Self { start_ns: now_ns.saturating_add(offset as u64), period_ns, next: 0 }
+        Self { start: now.after(Nanos(offset as u64)), period_ns, next: 0 }
     }
 
-    fn due_ns(&self) -> u64 {
-        self.start_ns.saturating_add((self.period_ns * self.next as f64) as u64)
+    fn due(&self) -> Instant<Monotonic> {
+        self.start.after(Nanos((self.period_ns * self.next as f64) as u64))
     }
 
     /// How many moments lie before `end_ns` and have not been used.
-    fn left_before(&self, end_ns: u64) -> u64 {
-        let all = end_ns.saturating_sub(self.start_ns) as f64 / self.period_ns;
+    fn left_before(&self, end: Instant<Monotonic>) -> u64 {
+        let all = end.saturating_since(self.start).0 as f64 / self.period_ns;
         (all.ceil() as u64).saturating_sub(self.next)
     }
 }
@@ -159,14 +164,12 @@ pub(super) fn pipelined(
     gathered: &mut Gathered,
     mut schedule: Option<Schedule>,
 ) -> io::Result<Left> {
-    use std::os::fd::AsRawFd as _;
     let config = job.config;
     let exchange = config.exchange;
     let local_port = stream.local_addr()?.port();
     stream.set_read_timeout(None)?;
     stream.set_write_timeout(Some(Duration::from_secs(5)))?;
-    // SAFETY: PR_SET_TIMERSLACK takes a number and concerns only this thread.
-    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64, 0_u64, 0_u64, 0_u64) };
+    timing::without_timer_slack();
     let request = vec![0u8; exchange.request_bytes as usize];
     let cuts = cuts(exchange.request_bytes, exchange.request_writes);
     let response = exchange.response_bytes as usize;
@@ -174,20 +177,20 @@ pub(super) fn pipelined(
     let cork = config.target.options.cork == Some(true);
     let outstanding = config.outstanding as usize;
     // Meant and sent, oldest first.
-    let mut under_way: VecDeque<(u64, u64)> = VecDeque::with_capacity(outstanding);
-    let (mut have, mut first) = (0usize, 0u64);
+    let mut under_way: VecDeque<(Instant<Monotonic>, Instant<Monotonic>)> = VecDeque::with_capacity(outstanding);
+    let (mut have, mut first) = (0usize, timing::now());
     let mut reader = stream;
     loop {
-        let mut now = clock::monotonic_ns();
+        let mut now = timing::now();
         if job.over(now) {
-            let never_sent = schedule.as_ref().map_or(0, |s| s.left_before(now.min(job.end_ns)));
+            let never_sent = schedule.as_ref().map_or(0, |s| s.left_before(now.min(job.end)));
             return Ok(Left { unfinished: under_way.len() as u64, never_sent, ..Left::default() });
         }
         while under_way.len() < outstanding {
             let meant = match &mut schedule {
-                Some(s) if s.due_ns() > now => break,
+                Some(s) if s.due() > now => break,
                 Some(s) => {
-                    let due = s.due_ns();
+                    let due = s.due();
                     s.next += 1;
                     due
                 }
@@ -195,23 +198,17 @@ pub(super) fn pipelined(
             };
             send(stream, &request, &cuts, cork)?;
             under_way.push_back((meant, now));
-            now = clock::monotonic_ns();
+            now = timing::now();
         }
-        let due = schedule.as_ref().map_or(u64::MAX, Schedule::due_ns).min(job.end_ns).min(now + 50_000_000);
+        let look = now.after(LOOK);
+        let due = schedule.as_ref().map_or(look, Schedule::due).min(job.end).min(look);
         let may_send = under_way.len() < outstanding;
         if under_way.is_empty() {
-            clock::sleep_until(due);
+            timing::sleep_until(due);
             continue;
         }
-        if may_send {
-            let wait = due.saturating_sub(now);
-            let time = libc::timespec { tv_sec: 0, tv_nsec: wait.min(999_999_999) as libc::c_long };
-            let mut poll = libc::pollfd { fd: stream.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-            // SAFETY: one pollfd and one timespec, both alive through the call; no signal mask.
-            let ready = unsafe { libc::ppoll(&raw mut poll, 1, &raw const time, std::ptr::null()) };
-            if ready <= 0 {
-                continue;
-            }
+        if may_send && !timing::readable_before(stream, due)? {
+            continue;
         }
         let n = match reader.read(&mut buffer) {
             Ok(0) => return job.cut_short(under_way.len() as u64),
@@ -219,7 +216,7 @@ pub(super) fn pipelined(
             Err(e) if may_retry(&e) => continue,
             Err(e) => return Err(e),
         };
-        let now = clock::monotonic_ns();
+        let now = timing::now();
         if let Some(on) = config.target.options.quickack {
             options::quickack(stream, on);
         }
@@ -232,12 +229,12 @@ pub(super) fn pipelined(
             let Some((meant, sent)) = under_way.pop_front() else {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, "more responses than requests"));
             };
-            job.done.fetch_add(u64::from(meant >= job.start_ns), Ordering::Relaxed);
+            job.done.fetch_add(u64::from(meant >= job.start), Ordering::Relaxed);
             gathered.done(meant, now, || Slow {
                 local_port,
-                queued_ns: sent.saturating_sub(meant),
-                first_byte_ns: first.saturating_sub(sent),
-                rest_ns: now - first,
+                queued: sent.saturating_since(meant),
+                first_byte: first.saturating_since(sent),
+                rest: now.saturating_since(first),
                 ..NO_SLOW
             });
             first = now;
@@ -260,15 +257,15 @@ pub(super) fn connect_each(
     let mut buffer = vec![0u8; response.clamp(4096, 256 << 10)];
     let cork = config.target.options.cork == Some(true);
     let mut left = Left::default();
-    let mut now = clock::monotonic_ns();
+    let mut now = timing::now();
     'next: while !job.over(now) {
         let meant = match &mut schedule {
             None => now,
             Some(s) => {
-                let due = s.due_ns();
+                let due = s.due();
                 if due > now {
-                    clock::sleep_until(due.min(job.end_ns).min(now + 50_000_000));
-                    now = clock::monotonic_ns();
+                    timing::sleep_until(due.min(job.end).min(now.after(LOOK)));
+                    now = timing::now();
                     continue;
                 }
                 s.next += 1;
@@ -283,28 +280,28 @@ pub(super) fn connect_each(
                 left.error = Some(error.to_string());
                 // A listener that is gone would otherwise be asked a hundred thousand times a second.
                 std::thread::sleep(Duration::from_millis(1));
-                now = clock::monotonic_ns();
+                now = timing::now();
                 continue;
             }
         };
-        let connected = clock::monotonic_ns();
+        let connected = timing::now();
         let stream = TcpStream::from(socket);
         stream.set_read_timeout(Some(SLICE))?;
         let local_port = stream.local_addr().map_or(0, |a| a.port());
         if let Err(error) = send(&stream, &request, &cuts, cork) {
             left.failed += 1;
             left.error = Some(error.to_string());
-            now = clock::monotonic_ns();
+            now = timing::now();
             continue;
         }
-        let (mut have, mut first) = (0, 0);
+        let (mut have, mut first) = (0, connected);
         let mut reader = &stream;
         loop {
             match reader.read(&mut buffer) {
                 Ok(0) => break,
                 Ok(n) => {
                     if have == 0 {
-                        first = clock::monotonic_ns();
+                        first = timing::now();
                     }
                     have += n;
                     if let Some(on) = config.target.options.quickack {
@@ -312,7 +309,7 @@ pub(super) fn connect_each(
                     }
                 }
                 Err(e) if may_retry(&e) => {
-                    now = clock::monotonic_ns();
+                    now = timing::now();
                     if job.over(now) {
                         left.unfinished += 1;
                         break 'next;
@@ -324,28 +321,28 @@ pub(super) fn connect_each(
                 }
             }
         }
-        now = clock::monotonic_ns();
+        now = timing::now();
         if have != response {
             left.failed += 1;
             left.error.get_or_insert_with(|| format!("a connection ended after {have} of {response} bytes"));
             continue;
         }
-        job.done.fetch_add(u64::from(meant >= job.start_ns), Ordering::Relaxed);
-        if meant >= job.start_ns
+        job.done.fetch_add(u64::from(meant >= job.start), Ordering::Relaxed);
+        if meant >= job.start
             && let Some(connects) = &mut gathered.connects
         {
-            connects.record(connected - began);
+            connects.record(connected.saturating_since(began).0);
         }
         gathered.done(meant, now, || Slow {
             local_port,
-            queued_ns: began - meant,
-            connect_ns: connected - began,
-            first_byte_ns: first.saturating_sub(connected),
-            rest_ns: now.saturating_sub(first),
+            queued: began.saturating_since(meant),
+            connect: connected.saturating_since(began),
+            first_byte: first.saturating_since(connected),
+            rest: now.saturating_since(first),
             ..NO_SLOW
         });
     }
-    left.never_sent = schedule.map_or(0, |s| s.left_before(now.min(job.end_ns)));
+    left.never_sent = schedule.map_or(0, |s| s.left_before(now.min(job.end)));
     Ok(left)
 }
 
@@ -355,11 +352,12 @@ mod tests {
 
     #[test]
     fn schedules_interleave_and_count_what_was_never_sent() {
-        let a = Schedule::new(100.0, 0, 2, 1_000);
-        let b = Schedule::new(100.0, 1, 2, 1_000);
-        assert_eq!((a.due_ns(), b.due_ns()), (1_000, 10_001_000));
-        assert_eq!(a.left_before(1_000 + 1_000_000_000), 50);
-        assert_eq!(Schedule { next: 50, ..a }.left_before(1_000 + 1_000_000_000), 0);
-        assert_eq!(b.left_before(0), 0);
+        let at = Instant::from_nanos;
+        let a = Schedule::new(100.0, 0, 2, at(1_000));
+        let b = Schedule::new(100.0, 1, 2, at(1_000));
+        assert_eq!((a.due(), b.due()), (at(1_000), at(10_001_000)));
+        assert_eq!(a.left_before(at(1_000 + 1_000_000_000)), 50);
+        assert_eq!(Schedule { next: 50, ..a }.left_before(at(1_000 + 1_000_000_000)), 0);
+        assert_eq!(b.left_before(at(0)), 0);
     }
 }

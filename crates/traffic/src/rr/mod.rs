@@ -8,13 +8,14 @@ mod client;
 mod connections;
 pub(crate) mod server;
 
+use clock::{Conversion, Instant, Monotonic, Nanos, Realtime};
 use serde::{Deserialize, Serialize};
 use stats::{Distribution, DurationSummary, Precision};
 
-use crate::clock::CpuTime;
 use crate::error::Error;
 use crate::target::Target;
 use crate::tcp_info::TcpInfo;
+use crate::timing::CpuTime;
 
 pub use client::run;
 
@@ -30,7 +31,8 @@ pub struct Exchange {
     /// Writes that a response is split into.
     pub response_writes: u32,
     /// What the server waits before it responds.
-    pub think_ns: u64,
+    #[serde(rename = "think_ns")]
+    pub think: Nanos,
 }
 
 /// Request and response.
@@ -50,11 +52,14 @@ pub struct Config {
     /// Transactions a second in all, sent at fixed moments; without it each is sent when the one before is done.
     pub rate_per_second: Option<f64>,
     /// How long to measure.
-    pub duration_ns: u64,
+    #[serde(rename = "duration_ns")]
+    pub duration: Nanos,
     /// Done before that and not counted.
-    pub warm_up_ns: u64,
+    #[serde(rename = "warm_up_ns")]
+    pub warm_up: Nanos,
     /// Width of the series.
-    pub interval_ns: u64,
+    #[serde(rename = "interval_ns")]
+    pub interval: Nanos,
     /// CPU for this side's threads.
     pub cpu: Option<usize>,
 }
@@ -70,14 +75,14 @@ impl Config {
                 response_bytes: 1,
                 request_writes: 1,
                 response_writes: 1,
-                think_ns: 0,
+                think: Nanos::ZERO,
             },
             connections: 1,
             outstanding: 1,
             rate_per_second: None,
-            duration_ns: 10_000_000_000,
-            warm_up_ns: 0,
-            interval_ns: 1_000_000_000,
+            duration: Nanos::from_secs(10),
+            warm_up: Nanos::ZERO,
+            interval: Nanos::from_secs(1),
             cpu: None,
         }
     }
@@ -94,7 +99,7 @@ impl Config {
             Self { connect_each: true, outstanding: 2.., .. } => {
                 wrong("a connection each has one request: more at once are --connections")
             }
-            Self { duration_ns: 0, .. } => wrong("a duration is needed"),
+            Self { duration: Nanos::ZERO, .. } => wrong("a duration is needed"),
             Self { rate_per_second: Some(rate), .. } if !(*rate > 0.0 && *rate <= 1e9) => {
                 wrong("a rate is above 0 and at most 10⁹ a second")
             }
@@ -126,9 +131,11 @@ pub struct Interval {
     /// Which connection, from 0.
     pub connection: u32,
     /// Since the start of measuring.
-    pub start_ns: u64,
+    #[serde(rename = "start_ns")]
+    pub start: Nanos,
     /// Since the start of measuring.
-    pub end_ns: u64,
+    #[serde(rename = "end_ns")]
+    pub end: Nanos,
     /// Their latencies.
     pub latency: DurationSummary,
 }
@@ -141,28 +148,37 @@ pub struct Slow {
     /// This end's port: with it the transaction is found in a trace or a capture.
     pub local_port: u16,
     /// When it was meant to begin, on `CLOCK_MONOTONIC`.
-    pub at_monotonic_ns: u64,
+    #[serde(rename = "at_monotonic_ns")]
+    pub at_monotonic: Instant<Monotonic>,
     /// The same on `CLOCK_REALTIME`, by an offset measured once.
-    pub at_realtime_ns: u64,
+    #[serde(rename = "at_realtime_ns")]
+    pub at_realtime: Instant<Realtime>,
     /// From the meant moment to the last byte.
-    pub latency_ns: u64,
+    #[serde(rename = "latency_ns")]
+    pub latency: Nanos,
     /// Of it: waiting behind others before it was sent.
-    pub queued_ns: u64,
+    #[serde(rename = "queued_ns")]
+    pub queued: Nanos,
     /// Of it: the connection's handshake (`crr`).
-    pub connect_ns: u64,
+    #[serde(rename = "connect_ns")]
+    pub connect: Nanos,
     /// Of it: from sending to the first bytes of the response.
-    pub first_byte_ns: u64,
+    #[serde(rename = "first_byte_ns")]
+    pub first_byte: Nanos,
     /// Of it: from there to the last.
-    pub rest_ns: u64,
+    #[serde(rename = "rest_ns")]
+    pub rest: Nanos,
 }
 
 /// What request and response showed.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
     /// When measuring began, on `CLOCK_REALTIME`.
-    pub started_realtime_ns: u64,
+    #[serde(rename = "started_realtime_ns")]
+    pub started_realtime: Instant<Realtime>,
     /// How long it measured.
-    pub elapsed_ns: u64,
+    #[serde(rename = "elapsed_ns")]
+    pub elapsed: Nanos,
     /// Transactions measured.
     pub transactions: u64,
     /// A second.
@@ -179,7 +195,8 @@ pub struct Outcome {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connect: Option<DurationSummary>,
     /// Every bucket of the latencies: upper bound in nanoseconds, and how many.
-    pub latency_buckets_ns: Vec<(u64, u64)>,
+    #[serde(rename = "latency_buckets_ns")]
+    pub latency_buckets: Vec<(Nanos, u64)>,
     /// The slowest, slowest first.
     pub slowest: Vec<Slow>,
     /// The series.
@@ -187,7 +204,8 @@ pub struct Outcome {
     /// CPU time of this side's threads.
     pub cpu: CpuTime,
     /// CPU time for each transaction.
-    pub cpu_per_transaction_ns: Option<u64>,
+    #[serde(rename = "cpu_per_transaction_ns")]
+    pub cpu_per_transaction: Option<Nanos>,
     /// The first connection at the end (`rr`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tcp: Option<TcpInfo>,
@@ -203,19 +221,19 @@ pub(crate) struct Gathered {
     now: Distribution,
     pub series: Vec<Interval>,
     pub slowest: Vec<Slow>,
-    start_ns: u64,
-    interval_ns: u64,
-    next_ns: u64,
-    realtime_offset: i128,
+    start: Instant<Monotonic>,
+    interval: Nanos,
+    next: Instant<Monotonic>,
+    to_realtime: Conversion<Monotonic, Realtime>,
 }
 
 /// How many of the slowest are kept.
 const SLOWEST: usize = 10;
 
 impl Gathered {
-    fn new(connection: u32, config: &Config, start_ns: u64) -> Self {
-        let interval_ns = config.interval_ns.max(1_000_000);
-        let intervals = (config.duration_ns / interval_ns).min(1_000_000) as usize;
+    fn new(connection: u32, config: &Config, start: Instant<Monotonic>) -> Self {
+        let interval = config.interval.max(Nanos::from_millis(1));
+        let intervals = (config.duration.0 / interval.0).min(1_000_000) as usize;
         Self {
             connection,
             all: Distribution::new(Precision::Fine),
@@ -223,78 +241,78 @@ impl Gathered {
             now: Distribution::new(Precision::Fine),
             series: Vec::with_capacity(intervals + 2),
             slowest: Vec::with_capacity(SLOWEST + 1),
-            start_ns,
-            interval_ns,
-            next_ns: start_ns.saturating_add(interval_ns),
-            realtime_offset: i128::from(crate::clock::realtime_ns()) - i128::from(crate::clock::monotonic_ns()),
+            start,
+            interval,
+            next: start.after(interval),
+            to_realtime: timestamping::conversion(),
         }
     }
 
-    /// One transaction is done at `done_ns`; those meant before the start are warm-up.
+    /// One transaction is done at `done`; those meant before the start are warm-up.
     #[inline]
-    fn done(&mut self, meant_ns: u64, done_ns: u64, slow: impl FnOnce() -> Slow) {
-        if meant_ns < self.start_ns {
+    fn done(&mut self, meant: Instant<Monotonic>, done: Instant<Monotonic>, slow: impl FnOnce() -> Slow) {
+        if meant < self.start {
             return;
         }
-        if done_ns >= self.next_ns {
-            self.close_intervals(done_ns);
+        if done >= self.next {
+            self.close_intervals(done);
         }
-        let latency = done_ns - meant_ns;
-        self.all.record(latency);
-        self.now.record(latency);
-        if self.slowest.len() < SLOWEST || self.slowest.last().is_some_and(|s| latency > s.latency_ns) {
-            self.keep(slow(), meant_ns, latency);
+        let latency = done.saturating_since(meant);
+        self.all.record(latency.0);
+        self.now.record(latency.0);
+        if self.slowest.len() < SLOWEST || self.slowest.last().is_some_and(|s| latency > s.latency) {
+            self.keep(slow(), meant, latency);
         }
     }
 
     #[cold]
-    fn keep(&mut self, slow: Slow, meant_ns: u64, latency_ns: u64) {
-        let real = (i128::from(meant_ns) + self.realtime_offset).clamp(0, u64::MAX.into());
+    fn keep(&mut self, slow: Slow, meant: Instant<Monotonic>, latency: Nanos) {
+        let real = meant.as_nanos().saturating_add_signed(self.to_realtime.offset);
         let slow = Slow {
             connection: self.connection,
-            at_monotonic_ns: meant_ns,
-            at_realtime_ns: real as u64,
-            latency_ns,
+            at_monotonic: meant,
+            at_realtime: Instant::from_nanos(real),
+            latency,
             ..slow
         };
-        let at = self.slowest.partition_point(|s| s.latency_ns >= latency_ns);
+        let at = self.slowest.partition_point(|s| s.latency >= latency);
         self.slowest.insert(at, slow);
         self.slowest.truncate(SLOWEST);
     }
 
     #[cold]
-    fn close_intervals(&mut self, now_ns: u64) {
-        let end = self.next_ns - self.start_ns;
+    fn close_intervals(&mut self, now: Instant<Monotonic>) {
+        let end = self.next.saturating_since(self.start);
         self.series.push(Interval {
             connection: self.connection,
-            start_ns: end - self.interval_ns,
-            end_ns: end,
+            start: end.saturating_sub(self.interval),
+            end,
             latency: DurationSummary::of(&self.now).unwrap_or_default(),
         });
         self.now = Distribution::new(Precision::Fine);
         // Intervals in which nothing was done are rows too, with n = 0.
-        self.next_ns += self.interval_ns;
-        while self.next_ns <= now_ns && self.series.len() < self.series.capacity() {
-            let end = self.next_ns - self.start_ns;
+        self.next = self.next.after(self.interval);
+        while self.next <= now && self.series.len() < self.series.capacity() {
+            let end = self.next.saturating_since(self.start);
             let latency = DurationSummary::default();
             self.series.push(Interval {
                 connection: self.connection,
-                start_ns: end - self.interval_ns,
-                end_ns: end,
+                start: end.saturating_sub(self.interval),
+                end,
                 latency,
             });
-            self.next_ns += self.interval_ns;
+            self.next = self.next.after(self.interval);
         }
     }
 }
 
 impl Gathered {
     /// Ends the interval that the end of the test cut short.
-    fn close_last(&mut self, elapsed_ns: u64) {
-        let start_ns = self.next_ns - self.interval_ns - self.start_ns;
+    fn close_last(&mut self, elapsed: Nanos) {
+        let start = self.next.saturating_since(self.start).saturating_sub(self.interval);
         if self.now.n() > 0 {
             let (connection, latency) = (self.connection, DurationSummary::of(&self.now).unwrap_or_default());
-            self.series.push(Interval { connection, start_ns, end_ns: elapsed_ns.max(start_ns), latency });
+            self.series.push(Interval { connection, start, end: elapsed.max(start), latency });
         }
     }
 }
@@ -323,17 +341,18 @@ mod tests {
 
     #[test]
     fn the_slowest_are_kept_in_order_and_warm_up_is_not_counted() {
+        let at = Instant::from_nanos;
         let config =
-            Config { interval_ns: 1_000_000_000, ..Config::new(std::net::SocketAddr::from(([127, 0, 0, 1], 1))) };
-        let mut g = Gathered::new(0, &config, 1_000_000_000);
-        g.done(999_999_999, 1_000_000_100, || connections::NO_SLOW);
+            Config { interval: Nanos::from_secs(1), ..Config::new(std::net::SocketAddr::from(([127, 0, 0, 1], 1))) };
+        let mut g = Gathered::new(0, &config, at(1_000_000_000));
+        g.done(at(999_999_999), at(1_000_000_100), || connections::NO_SLOW);
         for i in 0..100u64 {
-            g.done(1_000_000_000 + i, 1_000_000_000 + i + (i * 37 % 100 + 1) * 1_000, || connections::NO_SLOW);
+            g.done(at(1_000_000_000 + i), at(1_000_000_000 + i + (i * 37 % 100 + 1) * 1_000), || connections::NO_SLOW);
         }
         assert_eq!(g.all.n(), 100);
-        let kept: Vec<u64> = g.slowest.iter().map(|s| s.latency_ns).collect();
+        let kept: Vec<u64> = g.slowest.iter().map(|s| s.latency.0).collect();
         assert_eq!(kept, (91..=100).rev().map(|i| i * 1_000).collect::<Vec<_>>());
-        g.done(4_500_000_000, 4_500_000_001, || connections::NO_SLOW);
+        g.done(at(4_500_000_000), at(4_500_000_001), || connections::NO_SLOW);
         assert_eq!(g.series.iter().map(|i| i.latency.n).collect::<Vec<_>>(), [100, 0, 0]);
     }
 }

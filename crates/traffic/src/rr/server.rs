@@ -5,15 +5,17 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
+use clock::{Instant, Monotonic, Nanos};
+
 use super::connections::send;
 use super::{Exchange, cuts};
-use crate::clock;
 use crate::limits::Refusal;
 use crate::options::{self, SocketOptions};
 use crate::own::{Answer, Ready};
 use crate::server::accounts::{Served, Shared};
 use crate::server::lasting::Reason;
 use crate::server::listening::{canonical, family_of, listener};
+use crate::timing;
 use crate::wire;
 
 /// Bytes of the buffer that requests are read into; what they say does not matter.
@@ -40,15 +42,15 @@ pub(crate) fn answer_lasting(
     stream: &Arc<TcpStream>,
     exchange: &Exchange,
     options: &SocketOptions,
-    until_ns: u64,
+    until: Instant<Monotonic>,
     served: &mut Served,
 ) -> Result<(), Broken> {
     wire::write_json(stream, &Answer::Ready(Ready::default()))?;
     // write_json bounds its own writes; from here the idle bound of the server is what counts.
     stream.set_write_timeout(Some(Duration::from_millis(shared.config.limits.idle_ms.max(1))))?;
     let mut answerer = Answerer::new(exchange, options);
-    let watching = shared.lasting.watch(stream, until_ns, clock::monotonic_ns())?;
-    let result = answerer.answer(shared, stream, until_ns, u64::MAX, served, |bytes| watching.received(bytes));
+    let watching = shared.lasting.watch(stream, until, timing::now())?;
+    let result = answerer.answer(shared, stream, until, u64::MAX, served, |bytes| watching.received(bytes));
     match watching.ended() {
         None => result,
         Some(Reason::Stopping) => Err(Broken::Why("the server is stopping".into())),
@@ -74,7 +76,7 @@ impl Answerer {
             cuts: cuts(exchange.response_bytes, exchange.response_writes),
             buffer: vec![0; READ_BYTES],
             request_bytes: exchange.request_bytes.into(),
-            think: Duration::from_nanos(exchange.think_ns),
+            think: exchange.think.into(),
             cork: options.cork == Some(true),
             quickack: options.quickack,
         }
@@ -86,7 +88,7 @@ impl Answerer {
         &mut self,
         shared: &Shared,
         stream: &TcpStream,
-        until_ns: u64,
+        until: Instant<Monotonic>,
         most: u64,
         served: &mut Served,
         received: impl Fn(u64),
@@ -130,7 +132,7 @@ impl Answerer {
                     if silent_slices * SLICE.as_millis() as u64 > shared.config.limits.idle_ms {
                         return Err(Broken::Why("the client was silent for too long".into()));
                     }
-                    if clock::monotonic_ns() > until_ns {
+                    if timing::now() > until {
                         return Err(Broken::Why("the test went over its time".into()));
                     }
                 }
@@ -148,7 +150,7 @@ pub(crate) fn answer_each(
     control: &TcpStream,
     (exchange, workers): (&Exchange, u32),
     options: &SocketOptions,
-    until_ns: u64,
+    until: Instant<Monotonic>,
     served: &mut Served,
 ) -> Result<(), Broken> {
     let local = control.local_addr()?;
@@ -183,7 +185,7 @@ pub(crate) fn answer_each(
                             options::quickack(&stream, on);
                         }
                         stream.set_write_timeout(Some(SLICE * 10)).ok();
-                        let patience = until_ns.min(clock::monotonic_ns() + 10_000_000_000);
+                        let patience = until.min(timing::now().after(Nanos::from_secs(10)));
                         let limited = stream.set_read_timeout(Some(SLICE)).map_err(Broken::from);
                         limited.and_then(|()| answerer.answer(shared, &stream, patience, 1, &mut mine, |_| {})).ok();
                     }
@@ -191,7 +193,7 @@ pub(crate) fn answer_each(
                 })
             })
             .collect();
-        let result = wait_for_close(shared, control, until_ns);
+        let result = wait_for_close(shared, control, until);
         ended.store(true, std::sync::atomic::Ordering::Relaxed);
         let parts: Vec<Served> = workers.into_iter().filter_map(|w| w.join().ok()).collect();
         (parts, result)
@@ -205,11 +207,11 @@ pub(crate) fn answer_each(
 }
 
 /// Waits until the client closes the connection it asked on.
-pub(crate) fn wait_for_close(shared: &Shared, control: &TcpStream, until_ns: u64) -> Result<(), Broken> {
+pub(crate) fn wait_for_close(shared: &Shared, control: &TcpStream, until: Instant<Monotonic>) -> Result<(), Broken> {
     let mut byte = [0];
-    match wire::read_by(control, &mut byte, until_ns, &shared.stop) {
+    match wire::read_by(control, &mut byte, until, &shared.stop) {
         Err(wire::ReadError::Stopped) => Err(Broken::Why("the server is stopping".into())),
-        Err(_) if clock::monotonic_ns() >= until_ns => Err(Broken::Why("the test went over its time".into())),
+        Err(_) if timing::now() >= until => Err(Broken::Why("the test went over its time".into())),
         _ => Ok(()),
     }
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex};
 
+use clock::Nanos;
 use serde::Serialize;
 use socket2::Socket;
 
@@ -260,13 +261,14 @@ pub struct Served {
     /// Transactions answered.
     pub transactions: u64,
     /// How long.
-    pub elapsed_ns: u64,
+    #[serde(rename = "elapsed_ns")]
+    pub elapsed: Nanos,
     /// Why it ended, unless the client was simply done.
     pub ended: Option<String>,
 }
 
 impl Served {
     pub(crate) fn new(peer: SocketAddr, workload: &'static str) -> Self {
-        Self { peer, workload, received_bytes: 0, sent_bytes: 0, transactions: 0, elapsed_ns: 0, ended: None }
+        Self { peer, workload, received_bytes: 0, sent_bytes: 0, transactions: 0, elapsed: Nanos::ZERO, ended: None }
     }
 }

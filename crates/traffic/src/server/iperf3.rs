@@ -6,27 +6,28 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
+use clock::{Instant, Nanos};
 use socket2::Socket;
 
 use super::accounts::{Event, Served, Shared, Taken, UdpWaiting};
 use super::listening::family_of;
 use super::lock::lock;
-use crate::clock;
 use crate::iperf3::{
     FlowResult, PARAMETERS_LIMIT, Parameters, RESULTS_LIMIT, Results, ServerSide, State, WirelapseAnswer, flow_id,
 };
 use crate::limits::{Bounded, Limits, Refusal, token_matches};
 use crate::options::{self, SocketOptions};
 use crate::stream::{Ended, Flow, Group, Method, Pacing, Plan};
+use crate::timing;
 use crate::wire::{self, Cookie, ReadError, read_by};
 
 /// What iperf3 gives clients that say nothing: 128 KiB over TCP, a datagram that fits Ethernet.
 const TCP_BLOCK: u64 = 128 << 10;
 const UDP_BLOCK: u64 = 1460;
 /// How long a client may take for one step of the protocol.
-const STEP_NS: u64 = 10_000_000_000;
+const STEP: Nanos = Nanos::from_secs(10);
 /// What a test may take beyond its own time: slow starts and ends over slow paths.
-const GRACE_NS: u64 = 30_000_000_000;
+const GRACE: Nanos = Nanos::from_secs(30);
 
 /// What the client wants, once it has been found to be allowed.
 struct Agreed {
@@ -34,9 +35,9 @@ struct Agreed {
     options: SocketOptions,
     receives: usize,
     sends: usize,
-    warm_up_ns: u64,
-    length_ns: u64,
-    interval_ns: Option<u64>,
+    warm_up: Nanos,
+    length: Nanos,
+    interval: Option<Nanos>,
     _memory: Taken,
 }
 
@@ -78,11 +79,12 @@ impl Test<'_> {
         self.say(State::TestStart)?;
         self.say(State::TestRunning)?;
         self.shared.tell(Event::Began { peer: self.peer, workload: "stream" });
-        let mut group = Group::start(flows, &agreed.plan, agreed.warm_up_ns > 0).map_err(|error| error.to_string())?;
+        let mut group =
+            Group::start(flows, &agreed.plan, agreed.warm_up > Nanos::ZERO).map_err(|error| error.to_string())?;
         let over = self.watch(&agreed, &mut group);
         let congestion = group.congestion_control();
         let ended = group.finish();
-        served.elapsed_ns = ended.elapsed_ns;
+        served.elapsed = ended.elapsed;
         for flow in &ended.flows {
             let total = if flow.flow.sends { &mut served.sent_bytes } else { &mut served.received_bytes };
             *total += flow.bytes;
@@ -95,7 +97,7 @@ impl Test<'_> {
     }
 
     fn json<T: serde::de::DeserializeOwned>(&self, limit: usize, what: &'static str) -> Result<T, String> {
-        let deadline = clock::monotonic_ns() + STEP_NS;
+        let deadline = timing::now().after(STEP);
         wire::read_json(self.control, limit, what, deadline, &self.shared.stop).map_err(|e| match e {
             ReadError::Wire(error) => error.to_string(),
             ReadError::Gone => format!("{what} never came"),
@@ -138,9 +140,9 @@ impl Test<'_> {
         }
         let flows = if p.bidirectional { parallel * 2 } else { parallel };
         let memory = self.shared.take_memory(flows * block.max(65_536))?;
-        let length_ns = match (p.time, own.duration_ns) {
-            (0, _) => limits.duration_s.saturating_mul(1_000_000_000),
-            (seconds, ns) => seconds.saturating_mul(1_000_000_000).max(ns.min(limits.duration_s * 1_000_000_000)),
+        let length = match (p.time, own.duration) {
+            (0, _) => Nanos::from_secs(limits.duration_s),
+            (seconds, own) => Nanos::from_secs(seconds).max(own.min(Nanos::from_secs(limits.duration_s))),
         };
         let (program, kernel) = (p.bandwidth.filter(|rate| *rate > 0 || p.udp), p.fqrate.filter(|rate| *rate > 0));
         let one = parallel as usize;
@@ -163,9 +165,9 @@ impl Test<'_> {
             options,
             receives: if p.reverse && !p.bidirectional { 0 } else { one },
             sends: if p.reverse || p.bidirectional { one } else { 0 },
-            warm_up_ns: p.omit * 1_000_000_000,
-            length_ns,
-            interval_ns: p.wirelapse.is_some().then_some(own.interval_ns.max(10_000_000)),
+            warm_up: Nanos::from_secs(p.omit),
+            length,
+            interval: p.wirelapse.is_some().then_some(own.interval.max(Nanos::from_millis(10))),
             _memory: memory,
         })
     }
@@ -193,7 +195,7 @@ impl Test<'_> {
         // Closing with unread bytes would reset the connection under the client's reading.
         self.control.shutdown(std::net::Shutdown::Write).ok();
         let mut rest = [0; 64];
-        read_by(self.control, &mut rest, clock::monotonic_ns() + 500_000_000, &self.shared.stop).ok();
+        read_by(self.control, &mut rest, timing::now().after(Nanos::from_millis(500)), &self.shared.stop).ok();
         why
     }
 
@@ -236,7 +238,7 @@ impl Test<'_> {
         into: impl Fn(T) -> Socket,
     ) -> Result<Vec<Socket>, String> {
         self.say(State::CreateStreams)?;
-        let deadline = clock::monotonic_ns() + STEP_NS;
+        let deadline = timing::now().after(STEP);
         let mut sockets = Vec::with_capacity(number);
         while sockets.len() < number {
             match from.recv_timeout(Duration::from_millis(100)) {
@@ -246,7 +248,7 @@ impl Test<'_> {
                     if self.shared.stopping() {
                         return Err("the server is stopping".into());
                     }
-                    if clock::monotonic_ns() > deadline || self.client_is_gone() {
+                    if timing::now() > deadline || self.client_is_gone() {
                         return Err(format!("the client opened {} of {number} flows", sockets.len()));
                     }
                 }
@@ -266,12 +268,13 @@ impl Test<'_> {
 
     /// Looks on until the client says that the test is over.
     fn watch(&self, agreed: &Agreed, group: &mut Group) -> Result<(), String> {
-        let warm_up_ends = group.start_ns + agreed.warm_up_ns;
-        let mut warming_up = agreed.warm_up_ns > 0;
-        let limit = warm_up_ends.saturating_add(agreed.length_ns).saturating_add(GRACE_NS);
+        let warm_up_ends = group.start.after(agreed.warm_up);
+        let mut warming_up = agreed.warm_up > Nanos::ZERO;
+        let limit = warm_up_ends.after(agreed.length).after(GRACE);
         loop {
-            let mut wake = limit.min(clock::monotonic_ns() + wire::SLICE_NS);
-            let next_sample = agreed.interval_ns.map_or(u64::MAX, |interval| group.next_sample_ns(interval));
+            let mut wake = limit.min(timing::now().after(wire::SLICE));
+            let next_sample =
+                agreed.interval.map_or(Instant::from_nanos(u64::MAX), |interval| group.next_sample(interval));
             wake = wake.min(next_sample);
             if warming_up {
                 wake = wake.min(warm_up_ends);
@@ -288,15 +291,15 @@ impl Test<'_> {
                     self.say(State::ServerTerminate).ok();
                     return Err("the server is stopping".into());
                 }
-                Err(_) if clock::monotonic_ns() < wake => return Err("the client went away".into()),
+                Err(_) if timing::now() < wake => return Err("the client went away".into()),
                 Err(_) => {}
             }
-            let now = clock::monotonic_ns();
+            let now = timing::now();
             if warming_up && now >= warm_up_ends {
                 group.end_warm_up();
                 warming_up = false;
             }
-            if now >= next_sample && group.sampled_ns() < next_sample {
+            if now >= next_sample && group.sampled() < next_sample {
                 group.sample();
             }
             if now >= limit {
@@ -318,7 +321,7 @@ impl Test<'_> {
         self.say(State::ExchangeResults)?;
         let _theirs: Results = self.json(RESULTS_LIMIT, "the client's results")?;
         let cpu = ended.cpu_percent();
-        let streams: Vec<FlowResult> = ended.flows.iter().map(|f| f.result(ended.measured_ns, asked.udp)).collect();
+        let streams: Vec<FlowResult> = ended.flows.iter().map(|f| f.result(ended.measured, asked.udp)).collect();
         let ours = Results {
             cpu_util_total: cpu[0],
             cpu_util_user: cpu[1],
@@ -335,7 +338,7 @@ impl Test<'_> {
         self.say(State::DisplayResults)?;
         // The client closes when it has read all; whether it says so first is no matter.
         let mut byte = [0];
-        read_by(self.control, &mut byte, clock::monotonic_ns() + STEP_NS, &self.shared.stop).ok();
+        read_by(self.control, &mut byte, timing::now().after(STEP), &self.shared.stop).ok();
         Ok(())
     }
 }

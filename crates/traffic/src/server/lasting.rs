@@ -8,6 +8,8 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use clock::{Instant, Monotonic, Nanos};
+
 use super::lock::lock;
 
 /// Why a connection was shut down.
@@ -30,7 +32,7 @@ pub(crate) struct Lasting {
 /// One of them.
 pub(crate) struct Watched {
     stream: Arc<TcpStream>,
-    until_ns: u64,
+    until: Instant<Monotonic>,
     received: AtomicU64,
     seen: Mutex<Seen>,
 }
@@ -38,7 +40,7 @@ pub(crate) struct Watched {
 /// What its last check saw.
 struct Seen {
     received: u64,
-    at_ns: u64,
+    at: Instant<Monotonic>,
     ended: Option<Reason>,
 }
 
@@ -54,17 +56,17 @@ impl Watched {
         lock(&self.seen).ended
     }
 
-    fn check(&self, stopping: bool, idle_ns: u64, now_ns: u64) {
+    fn check(&self, stopping: bool, idle: Nanos, now: Instant<Monotonic>) {
         let received = self.received.load(Ordering::Relaxed);
         let mut seen = lock(&self.seen);
         if received != seen.received {
-            (seen.received, seen.at_ns) = (received, now_ns);
+            (seen.received, seen.at) = (received, now);
         }
         let reason = match () {
             () if seen.ended.is_some() => return,
             () if stopping => Reason::Stopping,
-            () if now_ns > self.until_ns => Reason::Overtime,
-            () if now_ns.saturating_sub(seen.at_ns) > idle_ns => Reason::Silent,
+            () if now > self.until => Reason::Overtime,
+            () if now.saturating_since(seen.at) > idle => Reason::Silent,
             () => return,
         };
         seen.ended = Some(reason);
@@ -78,22 +80,27 @@ impl Lasting {
     ///
     /// # Errors
     /// Of the socket.
-    pub fn watch(&self, stream: &Arc<TcpStream>, until_ns: u64, now_ns: u64) -> std::io::Result<Watching<'_>> {
+    pub fn watch(
+        &self,
+        stream: &Arc<TcpStream>,
+        until: Instant<Monotonic>,
+        now: Instant<Monotonic>,
+    ) -> std::io::Result<Watching<'_>> {
         stream.set_read_timeout(None)?;
         let watched = Arc::new(Watched {
             stream: stream.clone(),
-            until_ns,
+            until,
             received: AtomicU64::new(0),
-            seen: Mutex::new(Seen { received: 0, at_ns: now_ns, ended: None }),
+            seen: Mutex::new(Seen { received: 0, at: now, ended: None }),
         });
         lock(&self.all).push(watched.clone());
         Ok(Watching { of: self, watched })
     }
 
     /// Shuts down every connection whose time is over; all of them where the server stops.
-    pub fn check(&self, stopping: bool, idle_ns: u64, now_ns: u64) {
+    pub fn check(&self, stopping: bool, idle: Nanos, now: Instant<Monotonic>) {
         for watched in lock(&self.all).iter() {
-            watched.check(stopping, idle_ns, now_ns);
+            watched.check(stopping, idle, now);
         }
     }
 }
@@ -130,21 +137,22 @@ mod tests {
             let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             (client, Arc::new(listener.accept().unwrap().0))
         };
+        let at = Instant::from_nanos;
         let lasting = Lasting::default();
         let (first, second, third) = (pair(), pair(), pair());
-        let late = lasting.watch(&first.1, 1_000, 0).unwrap();
-        let silent = lasting.watch(&second.1, u64::MAX, 0).unwrap();
-        let busy = lasting.watch(&third.1, u64::MAX, 0).unwrap();
-        lasting.check(false, 5_000, 1_000);
+        let late = lasting.watch(&first.1, at(1_000), at(0)).unwrap();
+        let silent = lasting.watch(&second.1, at(u64::MAX), at(0)).unwrap();
+        let busy = lasting.watch(&third.1, at(u64::MAX), at(0)).unwrap();
+        lasting.check(false, Nanos(5_000), at(1_000));
         assert_eq!([late.ended(), silent.ended(), busy.ended()], [None; 3]);
         busy.received(1);
-        lasting.check(false, 5_000, 5_001);
+        lasting.check(false, Nanos(5_000), at(5_001));
         assert_eq!([late.ended(), silent.ended(), busy.ended()], [Some(Reason::Overtime), Some(Reason::Silent), None]);
         let reading = std::thread::spawn({
             let stream = third.1.clone();
             move || (&*stream).read(&mut [0]).unwrap()
         });
-        lasting.check(true, 5_000, 5_002);
+        lasting.check(true, Nanos(5_000), at(5_002));
         assert_eq!((reading.join().unwrap(), busy.ended()), (0, Some(Reason::Stopping)));
         drop((late, silent, busy));
         assert!(lock(&lasting.all).is_empty());

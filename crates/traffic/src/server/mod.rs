@@ -22,10 +22,11 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use clock::Nanos;
 use socket2::Socket;
 
-use crate::clock;
 use crate::error::Error;
+use crate::timing;
 use crate::wire::{OPENING_BYTES, Opening, ReadError, read_by};
 
 use accounts::Shared;
@@ -129,12 +130,12 @@ fn listen(address: SocketAddr) -> Result<(Socket, Socket, SocketAddr), Error> {
 fn accept_loop(shared: &Arc<Shared>, listener: &Socket) {
     // iperf3 tells flows apart by the order in which they were accepted, and each opening is read on a thread of its own.
     let mut order = 0;
-    let mut next_check_ns = 0;
+    let mut next_check = timing::now();
     while !shared.stopping() {
-        let now = clock::monotonic_ns();
-        if now >= next_check_ns {
-            next_check_ns = now + SLICE.as_nanos() as u64;
-            shared.lasting.check(false, shared.config.limits.idle_ms.saturating_mul(1_000_000), now);
+        let now = timing::now();
+        if now >= next_check {
+            next_check = now.after(SLICE.into());
+            shared.lasting.check(false, Nanos::from_millis(shared.config.limits.idle_ms), now);
         }
         match listener.accept() {
             Ok((socket, peer)) => {
@@ -160,13 +161,13 @@ fn accept_loop(shared: &Arc<Shared>, listener: &Socket) {
             Err(_) => std::thread::sleep(Duration::from_millis(10)),
         }
     }
-    shared.lasting.check(true, 0, clock::monotonic_ns());
+    shared.lasting.check(true, Nanos::ZERO, timing::now());
 }
 
 /// Finds out who it is and serves it.
 fn connection(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr, order: u64) {
     stream.set_nodelay(true).ok();
-    let deadline = clock::monotonic_ns() + shared.config.limits.handshake_ms.saturating_mul(1_000_000);
+    let deadline = timing::now().after(Nanos::from_millis(shared.config.limits.handshake_ms));
     let mut bytes = [0; OPENING_BYTES];
     let opening = match read_by(&stream, &mut bytes, deadline, &shared.stop) {
         Ok(()) => Opening::parse(&bytes),

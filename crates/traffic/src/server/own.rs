@@ -3,17 +3,19 @@
 use std::net::TcpStream;
 use std::sync::Arc;
 
+use clock::Nanos;
+
 use super::accounts::{Event, Served, Shared};
 use super::listening::family_of;
-use crate::clock;
 use crate::limits::{Bounded, Limits, Refusal, token_matches};
 use crate::own::{Answer, LIMIT, Request, Workload};
 use crate::rr;
+use crate::timing;
 use crate::udp;
 use crate::wire::{self, ReadError};
 
 /// What a test may take beyond its own time.
-const GRACE_NS: u64 = 10_000_000_000;
+const GRACE: Nanos = Nanos::from_secs(10);
 
 /// Threads that answer one `crr`: a slow transaction must not hold up those beside it.
 fn workers(at_once: u32) -> u32 {
@@ -22,7 +24,7 @@ fn workers(at_once: u32) -> u32 {
 
 /// Reads the request, and carries it out.
 pub(super) fn serve(shared: &Arc<Shared>, stream: TcpStream, peer: std::net::SocketAddr) {
-    let deadline = clock::monotonic_ns() + shared.config.limits.handshake_ms.saturating_mul(1_000_000);
+    let deadline = timing::now().after(Nanos::from_millis(shared.config.limits.handshake_ms));
     let request: Request = match wire::read_json(&stream, LIMIT, "a workload's request", deadline, &shared.stop) {
         Ok(request) => request,
         Err(ReadError::Wire(why)) => {
@@ -49,8 +51,8 @@ pub(super) fn serve(shared: &Arc<Shared>, stream: TcpStream, peer: std::net::Soc
     };
     shared.tell(Event::Began { peer, workload: name });
     let mut served = Served::new(peer, name);
-    let began = clock::monotonic_ns();
-    let until = began.saturating_add(request.duration_ns).saturating_add(GRACE_NS);
+    let began = timing::now();
+    let until = began.after(request.duration).after(GRACE);
     let result = match &request.workload {
         Workload::Rr(exchange) => {
             rr::server::answer_lasting(shared, &stream, exchange, &request.options, until, &mut served)
@@ -62,7 +64,7 @@ pub(super) fn serve(shared: &Arc<Shared>, stream: TcpStream, peer: std::net::Soc
         Workload::Udp(flow) => udp::server::carry(shared, &stream, *flow, &request, until, &mut served),
         Workload::Echo { .. } => udp::server::echo(shared, &stream, &request, until, &mut served),
     };
-    served.elapsed_ns = clock::monotonic_ns() - began;
+    served.elapsed = timing::now().saturating_since(began);
     match result {
         Ok(()) => shared.count(|c| &c.tests),
         Err(rr::server::Broken::Why(why)) => {
@@ -84,7 +86,7 @@ fn admit(shared: &Arc<Shared>, request: &Request) -> Result<(super::accounts::Ta
     if !token_matches(shared.config.token.as_deref(), request.token.as_deref()) {
         return Err(Refusal::Token);
     }
-    Limits::check(Bounded::Duration, request.duration_ns.div_ceil(1_000_000_000), limits.duration_s)?;
+    Limits::check(Bounded::Duration, request.duration.0.div_ceil(1_000_000_000), limits.duration_s)?;
     request.options.validate().map_err(|e| Refusal::Request { why: e.to_string() })?;
     for bytes in [request.options.send_buffer_bytes, request.options.receive_buffer_bytes].into_iter().flatten() {
         Limits::check(Bounded::SocketBuffer, bytes.into(), limits.socket_buffer_bytes.into())?;
@@ -95,7 +97,7 @@ fn admit(shared: &Arc<Shared>, request: &Request) -> Result<(super::accounts::Ta
             exchange.check().map_err(|why| Refusal::Request { why })?;
             Limits::check(Bounded::Message, exchange.request_bytes.into(), message.into())?;
             Limits::check(Bounded::Message, exchange.response_bytes.into(), message.into())?;
-            if exchange.think_ns > 60_000_000_000 {
+            if exchange.think > Nanos::from_secs(60) {
                 return Err(Refusal::Request { why: "think time is at most 60 s".into() });
             }
             let threads = if let Workload::Crr { at_once, .. } = request.workload { workers(at_once) } else { 1 };
@@ -116,5 +118,5 @@ fn refuse(shared: &Shared, stream: &TcpStream, peer: std::net::SocketAddr, refus
     // Closing with unread bytes would reset the connection under the client's reading.
     stream.shutdown(std::net::Shutdown::Write).ok();
     let mut rest = [0; 256];
-    wire::read_by(stream, &mut rest, clock::monotonic_ns() + 500_000_000, &shared.stop).ok();
+    wire::read_by(stream, &mut rest, timing::now().after(Nanos::from_millis(500)), &shared.stop).ok();
 }

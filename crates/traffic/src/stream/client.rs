@@ -6,10 +6,11 @@ use std::ops::ControlFlow;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use clock::{Instant, Monotonic, Nanos, Realtime};
+
 use super::flow::{check_write_bytes, shares};
 use super::group::rate;
 use super::{Config, Direction, Ended, Flow, FlowOutcome, Group, Method, Outcome, Pacing, Plan, Total};
-use crate::clock::{self, CpuTime};
 use crate::error::{Error, WireError};
 use crate::iperf3::{
     ANSWER_LIMIT, FlowResult, Parameters, Results, State, UDP_HELLO, UDP_WELCOME, UDP_WELCOME_LEGACY, WirelapseAnswer,
@@ -17,12 +18,13 @@ use crate::iperf3::{
 };
 use crate::options::{self, SocketOptions};
 use crate::progress::Progress;
+use crate::timing::{self, CpuTime};
 use crate::wire::{self, Cookie, read_by};
 
 /// How long the server may take for one step of the protocol.
-const STEP_NS: u64 = 15_000_000_000;
+const STEP: Nanos = Nanos::from_secs(15);
 /// How often the control connection and the caller are looked after.
-const LOOK_NS: u64 = 100_000_000;
+const LOOK: Nanos = Nanos::from_millis(100);
 
 /// Carries out a transfer. `progress` is told of every interval, and every 100 ms; where it breaks, the transfer ends and
 /// its outcome says so.
@@ -40,7 +42,7 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
     let flows = control.open_flows(config)?;
     control.expect(State::TestStart, "waiting for the test to start")?;
     control.expect(State::TestRunning, "waiting for the test to run")?;
-    let started_realtime_ns = clock::realtime_ns();
+    let started_realtime = timing::realtime();
     let plan = Plan {
         udp: config.udp,
         wide: true,
@@ -63,7 +65,7 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
             Err(error) => (None, Some(format!("no results of the server: {error}"))),
         },
     };
-    Ok(outcome(config, &control, started_realtime_ns, ended, answer, congestion_control, interrupted))
+    Ok(outcome(config, &control, started_realtime, ended, answer, congestion_control, interrupted))
 }
 
 enum Interrupted {
@@ -78,24 +80,24 @@ fn watch(
     group: &mut Group,
     progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
 ) -> Option<Interrupted> {
-    let warm_up_ends = group.start_ns.saturating_add(config.warm_up_s.saturating_mul(1_000_000_000));
-    let ends = if config.bytes.is_some() { u64::MAX } else { warm_up_ends.saturating_add(config.duration_ns) };
+    let warm_up_ends = group.start.after(Nanos::from_secs(config.warm_up_s));
+    let ends = config.bytes.map_or(warm_up_ends.after(config.duration), |_| Instant::from_nanos(u64::MAX));
     let mut warming_up = config.warm_up_s > 0;
-    let interval = config.interval_ns.max(1_000_000);
+    let interval = config.interval.max(Nanos::from_millis(1));
     loop {
-        let next_sample = group.next_sample_ns(interval);
-        let now = clock::monotonic_ns();
-        let mut wake = next_sample.min(ends).min(now + LOOK_NS);
+        let next_sample = group.next_sample(interval);
+        let now = timing::now();
+        let mut wake = next_sample.min(ends).min(now.after(LOOK));
         if warming_up {
             wake = wake.min(warm_up_ends);
         }
         if config.bytes.is_some() {
-            wake = wake.min(now + 1_000_000);
+            wake = wake.min(now.after(Nanos::from_millis(1)));
         }
         if let Some(why) = control.news_until(wake) {
             return Some(Interrupted::Server(why));
         }
-        let now = clock::monotonic_ns();
+        let now = timing::now();
         if warming_up && now >= warm_up_ends {
             group.end_warm_up();
             warming_up = false;
@@ -103,10 +105,10 @@ fn watch(
         if now >= ends || (config.bytes.is_some() && carried(config, group)) {
             return None;
         }
-        let go_on = if now >= next_sample && group.sampled_ns() < next_sample {
+        let go_on = if now >= next_sample && group.sampled() < next_sample {
             progress(Progress::Interval(group.sample()))
         } else {
-            progress(Progress::Tick { elapsed_ns: now - group.start_ns })
+            progress(Progress::Tick { elapsed: now.saturating_since(group.start) })
         };
         if go_on.is_break() {
             return Some(Interrupted::Caller);
@@ -134,7 +136,7 @@ fn check(config: &Config) -> Result<(), Error> {
         Config { flows: 0, .. } => wrong("at least one flow is needed"),
         Config { flows: 129.., .. } => wrong("iperf3 allows 128 parallel flows"),
         Config { bytes: Some(0), .. } => wrong("at least one byte is needed"),
-        Config { bytes: None, duration_ns: 0, .. } => wrong("a duration or a number of bytes is needed"),
+        Config { bytes: None, duration: Nanos::ZERO, .. } => wrong("a duration or a number of bytes is needed"),
         Config { udp: true, method, .. } if *method != Method::Write => {
             wrong("datagrams are sent with plain writes: zerocopy and sendfile are for TCP")
         }
@@ -151,7 +153,7 @@ fn parameters(config: &Config) -> Parameters {
         tcp: !config.udp,
         udp: config.udp,
         omit: config.warm_up_s,
-        time: if config.bytes.is_some() { 0 } else { config.duration_ns.div_ceil(1_000_000_000) },
+        time: if config.bytes.is_some() { 0 } else { config.duration.0.div_ceil(1_000_000_000) },
         num: config.bytes.unwrap_or(0),
         parallel: config.flows.into(),
         reverse: config.direction == Direction::Down,
@@ -175,8 +177,8 @@ fn parameters(config: &Config) -> Parameters {
             options: o.clone(),
             method: config.method,
             cpu: config.server_cpu,
-            interval_ns: config.interval_ns,
-            duration_ns: config.duration_ns,
+            interval: config.interval,
+            duration: config.duration,
         }),
         ..Parameters::default()
     }
@@ -202,7 +204,7 @@ impl Control {
 
     fn state(&self, during: &'static str) -> Result<State, Error> {
         let mut byte = [0];
-        read_by(&self.stream, &mut byte, clock::monotonic_ns() + STEP_NS, &self.never)
+        read_by(&self.stream, &mut byte, timing::now().after(STEP), &self.never)
             .map_err(|e| e.into_error(self.peer, during))?;
         State::try_from(byte[0]).map_err(|source| Error::Wire { peer: self.peer, source })
     }
@@ -225,7 +227,7 @@ impl Control {
 
     /// What follows `SERVER_ERROR`: two numbers, and from our server its reason.
     fn server_error(&self) -> Error {
-        let deadline = clock::monotonic_ns() + 2_000_000_000;
+        let deadline = timing::now().after(Nanos::from_secs(2));
         let mut numbers = [0; 8];
         if read_by(&self.stream, &mut numbers, deadline, &self.never).is_err() {
             return Error::Gone { peer: self.peer, during: "telling an error" };
@@ -300,16 +302,16 @@ impl Control {
     }
 
     /// Waits until `wake_ns`, or until the server says something: then why the test is over.
-    fn news_until(&mut self, wake_ns: u64) -> Option<String> {
+    fn news_until(&mut self, wake: Instant<Monotonic>) -> Option<String> {
         let mut byte = [0];
-        match read_by(&self.stream, &mut byte, wake_ns, &self.never) {
+        match read_by(&self.stream, &mut byte, wake, &self.never) {
             Ok(()) => Some(match State::try_from(byte[0]) {
                 Ok(State::ServerError) => self.server_error().to_string(),
                 Ok(State::ServerTerminate) => format!("the server at {} ended the test", self.peer),
                 Ok(other) => format!("the server at {} said {other:?} in the middle of the test", self.peer),
                 Err(error) => format!("{}: {error}", self.peer),
             }),
-            Err(_) if clock::monotonic_ns() >= wake_ns => None,
+            Err(_) if timing::now() >= wake => None,
             Err(_) => Some(format!("the server at {} went away in the middle of the test", self.peer)),
         }
     }
@@ -326,11 +328,11 @@ impl Control {
             cpu_util_system: cpu[2],
             sender_has_retransmits: if ended.flows.iter().any(|f| f.flow.sends) { i64::from(!udp) } else { -1 },
             congestion_used: congestion,
-            streams: ended.flows.iter().map(|f| f.result(ended.measured_ns, udp)).collect(),
+            streams: ended.flows.iter().map(|f| f.result(ended.measured, udp)).collect(),
             wirelapse: None,
         };
         wire::write_json(&self.stream, &ours).map_err(Error::io(during))?;
-        let deadline = clock::monotonic_ns() + STEP_NS;
+        let deadline = timing::now().after(STEP);
         let theirs = wire::read_json(&self.stream, ANSWER_LIMIT, "the server's results", deadline, &self.never)
             .map_err(|e| e.into_error(self.peer, during))?;
         self.expect(State::DisplayResults, during)?;
@@ -343,7 +345,7 @@ impl Control {
 fn outcome(
     config: &Config,
     control: &Control,
-    started_realtime_ns: u64,
+    started_realtime: Instant<Realtime>,
     ended: Ended,
     answer: Option<Results>,
     congestion_control: Option<String>,
@@ -355,9 +357,9 @@ fn outcome(
             continue;
         };
         let theirs = answer.as_ref().and_then(|a| a.streams.iter().find(|s| s.id == flow.flow.id));
-        let ours = (flow.bytes, ended.measured_ns);
+        let ours = (flow.bytes, ended.measured);
         let there = theirs.map(|t| (t.bytes, (t.end_time - t.start_time).max(0.0)));
-        let there = there.map(|(bytes, seconds)| (bytes, (seconds * 1e9) as u64));
+        let there = there.map(|(bytes, seconds)| (bytes, Nanos((seconds * 1e9) as u64)));
         let sends = flow.flow.sends;
         let (sent, received) = if sends { (Some(ours), there) } else { (there, Some(ours)) };
         flows.push(FlowOutcome {
@@ -366,9 +368,9 @@ fn outcome(
             local,
             remote,
             sent_bytes: sent.map(|s| s.0),
-            sent_in_ns: sent.map(|s| s.1),
+            sent_in: sent.map(|s| s.1),
             received_bytes: received.map(|r| r.0),
-            received_in_ns: received.map(|r| r.1),
+            received_in: received.map(|r| r.1),
             retransmitted_segments: match (config.udp, sends) {
                 (true, _) => None,
                 (false, true) => Some(flow.retransmitted.into()),
@@ -383,14 +385,14 @@ fn outcome(
     let bytes: u64 = ended.flows.iter().map(|f| f.bytes).sum();
     let side = answer.as_ref().and_then(|a| a.wirelapse.as_ref()).and_then(|w| w.side.clone());
     let server_cpu = answer.as_ref().map(|a| {
-        let of = |percent: f64| (percent.max(0.0) / 100.0 * ended.elapsed_ns as f64) as u64;
-        side.as_ref().map_or(CpuTime { user_ns: of(a.cpu_util_user), system_ns: of(a.cpu_util_system) }, |s| s.cpu)
+        let of = |percent: f64| Nanos((percent.max(0.0) / 100.0 * ended.elapsed.0 as f64) as u64);
+        side.as_ref().map_or(CpuTime { user: of(a.cpu_util_user), system: of(a.cpu_util_system) }, |s| s.cpu)
     });
     let server_bytes = answer.as_ref().map_or(0, |a| a.streams.iter().map(|s| s.bytes).sum());
     Outcome {
-        started_realtime_ns,
+        started_realtime,
         cookie: control.cookie.to_string(),
-        elapsed_ns: ended.elapsed_ns,
+        elapsed: ended.elapsed,
         up: total(&flows, true),
         down: total(&flows, false),
         flows,
@@ -414,7 +416,7 @@ fn datagrams_of(result: &FlowResult) -> crate::udp::Datagrams {
         expected,
         lost,
         received: expected.saturating_sub(lost),
-        jitter_ns: (result.jitter.max(0.0) * 1e9) as u64,
+        jitter: Nanos((result.jitter.max(0.0) * 1e9) as u64),
         ..Default::default()
     }
 }
@@ -425,14 +427,14 @@ fn total(flows: &[FlowOutcome], up: bool) -> Option<Total> {
     let sum = |of: fn(&FlowOutcome) -> Option<u64>| flows.iter().map(|f| of(f)).sum::<Option<u64>>();
     let sent_bytes = sum(|f| f.sent_bytes).unwrap_or(0);
     let received_bytes = sum(|f| f.received_bytes);
-    let longest = |of: fn(&FlowOutcome) -> Option<u64>| flows.iter().filter_map(|f| of(f)).max();
+    let longest = |of: fn(&FlowOutcome) -> Option<Nanos>| flows.iter().filter_map(|f| of(f)).max();
     debug_assert!(first.client_sends == up);
     Some(Total {
         flows: flows.len(),
         sent_bytes,
         received_bytes,
-        sent_bits_per_second: rate(sent_bytes, longest(|f| f.sent_in_ns).unwrap_or(0)),
-        goodput_bits_per_second: received_bytes.zip(longest(|f| f.received_in_ns)).map(|(bytes, ns)| rate(bytes, ns)),
+        sent_bits_per_second: rate(sent_bytes, longest(|f| f.sent_in).unwrap_or_default()),
+        goodput_bits_per_second: received_bytes.zip(longest(|f| f.received_in)).map(|(bytes, time)| rate(bytes, time)),
         retransmitted_segments: sum(|f| f.retransmitted_segments),
     })
 }

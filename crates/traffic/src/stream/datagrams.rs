@@ -8,9 +8,9 @@ use socket2::Socket;
 
 use super::pacer::Pacer;
 use super::plan::{Meter, Plan, may_retry};
-use crate::clock;
 use crate::iperf3::UdpHeader;
 use crate::socket_memory::SocketMemory;
+use crate::timing;
 use crate::udp::{Datagrams, Tracker};
 
 /// iperf3's rate of UDP where none is given.
@@ -34,7 +34,7 @@ pub(super) fn send(
             pacer.wait(total, stop);
         }
         number += 1;
-        UdpHeader { sent_ns: clock::realtime_ns(), number }.emit(&mut buffer, plan.wide);
+        UdpHeader { sent: timing::realtime(), number }.emit(&mut buffer, plan.wide);
         match socket.send(&buffer) {
             Ok(n) => {
                 total += n as u64;
@@ -79,7 +79,7 @@ pub(super) fn receive(socket: &Socket, plan: &Plan, meter: &Meter, stop: &Atomic
             break if stopping { Ok(()) } else { Err(error) };
         };
         match UdpHeader::parse(&buffer[..n], plan.wide) {
-            Ok(header) => tracker.arrived(header.number, header.sent_ns, clock::realtime_ns()),
+            Ok(header) => tracker.arrived(header.number, header.sent.as_nanos(), timing::realtime().as_nanos()),
             // What opened the flow may come once more.
             Err(_) if n == 4 => continue,
             Err(_) => tracker.malformed(),

@@ -4,14 +4,15 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use clock::Nanos;
 use socket2::Socket;
 
 use super::pacer::Pacer;
 use super::plan::{Meter, Plan, may_retry};
 use super::{Method, Pacing, ZerocopyCounts, datagrams, zerocopy};
-use crate::clock::{self, CpuTime};
 use crate::error::Error;
 use crate::options;
+use crate::timing::{self, CpuTime};
 use crate::udp::Datagrams;
 
 /// How long a flow's thread sits in one system call before it looks whether it should stop.
@@ -37,7 +38,7 @@ pub(crate) struct FlowEnd {
 pub(crate) fn carry(flow: &Flow, plan: &Plan, bytes: Option<u64>, meter: &Meter, stop: &AtomicBool) -> FlowEnd {
     let before = CpuTime::of_this_thread();
     let mut end = FlowEnd::default();
-    let result = plan.cpu.map_or(Ok(()), |cpu| clock::pin_this_thread(cpu).map_err(io::Error::other)).and_then(|()| {
+    let result = plan.cpu.map_or(Ok(()), |cpu| timing::pin_this_thread(cpu).map_err(io::Error::other)).and_then(|()| {
         flow.socket.set_read_timeout(Some(SLICE))?;
         flow.socket.set_write_timeout(Some(SLICE))?;
         match (plan.udp, flow.sends) {
@@ -145,8 +146,8 @@ fn send(
     };
     if plan.method == Method::Zerocopy {
         // The last pages are given back once the peer has acknowledged them; a dead path must not hold us here.
-        let deadline = clock::monotonic_ns() + 1_000_000_000;
-        while counts.completed < counts.sends && clock::monotonic_ns() < deadline {
+        let deadline = timing::now().after(Nanos::from_secs(1));
+        while counts.completed < counts.sends && timing::now() < deadline {
             zerocopy::reap(socket, &mut counts);
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
@@ -232,9 +233,9 @@ mod tests {
     fn a_pacer_never_runs_ahead() {
         let stop = AtomicBool::new(false);
         let mut pacer = Pacer::new(80_000_000);
-        let start = clock::monotonic_ns();
+        let start = timing::now();
         let now = pacer.wait(100_000, &stop);
-        assert!(now - start >= 9_900_000, "{}", now - start);
+        assert!(now.saturating_since(start) >= Nanos(9_900_000), "{now:?} {start:?}");
         stop.store(true, Ordering::Relaxed);
         pacer.wait(u64::MAX, &stop);
     }

@@ -5,14 +5,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
+use clock::{Instant, Monotonic, Nanos};
+
 use super::flow::{FlowEnd, carry};
 use super::plan::Meter;
 use super::{Flow, Plan, Sample};
-use crate::clock::{self, CpuTime};
 use crate::error::Error;
 use crate::iperf3::FlowResult;
 use crate::socket_memory::SocketMemory;
 use crate::tcp_info::{self, TcpInfo};
+use crate::timing::{self, CpuTime};
 
 struct Running {
     flow: Arc<Flow>,
@@ -34,9 +36,9 @@ struct Count {
 pub(crate) struct Group {
     flows: Vec<Running>,
     stop: Arc<AtomicBool>,
-    pub start_ns: u64,
-    sampled_ns: u64,
-    warm_up_end_ns: u64,
+    pub start: Instant<Monotonic>,
+    sampled: Instant<Monotonic>,
+    warm_up_end: Instant<Monotonic>,
     warming_up: bool,
     samples: Vec<Sample>,
 }
@@ -60,9 +62,9 @@ pub(crate) struct Ended {
     pub flows: Vec<EndedFlow>,
     pub cpu: CpuTime,
     /// Warm-up included.
-    pub elapsed_ns: u64,
+    pub elapsed: Nanos,
     /// Warm-up not included.
-    pub measured_ns: u64,
+    pub measured: Nanos,
     pub samples: Vec<Sample>,
 }
 
@@ -73,7 +75,7 @@ impl Group {
         let plan = Arc::new(plan.clone());
         let mut budgets = plan.bytes.clone().into_iter();
         let mut running = Vec::with_capacity(flows.len());
-        let start_ns = clock::monotonic_ns();
+        let start = timing::now();
         for flow in flows {
             let (flow, meter) = (Arc::new(flow), Arc::new(Meter::default()));
             let budget = if flow.sends { budgets.next().flatten() } else { None };
@@ -90,9 +92,9 @@ impl Group {
         Ok(Self {
             flows: running,
             stop,
-            start_ns,
-            sampled_ns: start_ns,
-            warm_up_end_ns: start_ns,
+            start,
+            sampled: start,
+            warm_up_end: start,
             warming_up: warm_up,
             samples: Vec::new(),
         })
@@ -100,16 +102,16 @@ impl Group {
 
     /// Ends an interval of the series.
     pub fn sample(&mut self) -> &[Sample] {
-        let now = clock::monotonic_ns();
-        let (from, width) = (self.samples.len(), now.saturating_sub(self.sampled_ns));
+        let now = timing::now();
+        let (from, width) = (self.samples.len(), now.saturating_since(self.sampled));
         for running in &mut self.flows {
             let (count, tcp) = running.count();
             let bytes = count.bytes - running.before.bytes;
             self.samples.push(Sample {
                 flow: running.flow.id,
                 sends: running.flow.sends,
-                start_ns: self.sampled_ns - self.start_ns,
-                end_ns: now - self.start_ns,
+                start: self.sampled.saturating_since(self.start),
+                end: now.saturating_since(self.start),
                 warm_up: self.warming_up,
                 bytes,
                 bits_per_second: rate(bytes, width),
@@ -120,28 +122,28 @@ impl Group {
             });
             running.before = count;
         }
-        self.sampled_ns = now;
+        self.sampled = now;
         &self.samples[from..]
     }
 
     /// What came before counts no more.
     pub fn end_warm_up(&mut self) {
         self.sample();
-        self.warm_up_end_ns = self.sampled_ns;
+        self.warm_up_end = self.sampled;
         self.warming_up = false;
         for running in &mut self.flows {
             running.warm_up = running.before;
         }
     }
 
-    /// When the series is to be added to next, in steps of `interval_ns` from the start: a timer's lateness does not add up.
-    pub fn next_sample_ns(&self, interval_ns: u64) -> u64 {
-        next_step(self.start_ns, self.sampled_ns, interval_ns)
+    /// When the series is to be added to next, in steps of `interval` from the start: a timer's lateness does not add up.
+    pub fn next_sample(&self, interval: Nanos) -> Instant<Monotonic> {
+        next_step(self.start, self.sampled, interval)
     }
 
     /// When the series was last added to.
-    pub fn sampled_ns(&self) -> u64 {
-        self.sampled_ns
+    pub fn sampled(&self) -> Instant<Monotonic> {
+        self.sampled
     }
 
     /// Bytes carried after the warm-up by the flows that send, or by those that receive.
@@ -170,18 +172,18 @@ impl Group {
 
     /// Ends every flow and the last interval.
     pub fn finish(mut self) -> Ended {
-        let now = clock::monotonic_ns();
+        let now = timing::now();
         // A sliver at the end would be a rate over next to no time.
-        if now.saturating_sub(self.sampled_ns) > 1_000_000 || self.samples.is_empty() {
+        if now.saturating_since(self.sampled) > Nanos::from_millis(1) || self.samples.is_empty() {
             self.sample();
         }
         self.stop.store(true, Ordering::Relaxed);
-        let (elapsed_ns, measured_ns) = (now - self.start_ns, now.saturating_sub(self.warm_up_end_ns));
+        let (elapsed, measured) = (now.saturating_since(self.start), now.saturating_since(self.warm_up_end));
         let mut ended = Ended {
             flows: Vec::with_capacity(self.flows.len()),
             cpu: CpuTime::default(),
-            elapsed_ns,
-            measured_ns,
+            elapsed,
+            measured,
             samples: self.samples,
         };
         for running in self.flows {
@@ -230,19 +232,19 @@ impl EndedFlow {
     }
 
     /// As iperf3 tells it to the other side.
-    pub fn result(&self, measured_ns: u64, udp: bool) -> FlowResult {
+    pub fn result(&self, measured: Nanos, udp: bool) -> FlowResult {
         let datagrams = self.end.datagrams.unwrap_or_default();
         FlowResult {
             id: self.flow.id,
             bytes: self.bytes,
             retransmits: if self.flow.sends && !udp { self.retransmitted.into() } else { -1 },
-            jitter: datagrams.jitter_ns as f64 / 1e9,
+            jitter: datagrams.jitter.as_secs_f64(),
             errors: i64::try_from(datagrams.lost).unwrap_or(i64::MAX),
             omitted_errors: i64::try_from(self.warm_up.lost).unwrap_or(i64::MAX),
             packets: i64::try_from(self.numbers).unwrap_or(i64::MAX),
             omitted_packets: i64::try_from(self.warm_up.datagrams).unwrap_or(i64::MAX),
             start_time: 0.0,
-            end_time: measured_ns as f64 / 1e9,
+            end_time: measured.as_secs_f64(),
         }
     }
 }
@@ -250,33 +252,37 @@ impl EndedFlow {
 impl Ended {
     /// Per cent of one CPU over the time, as iperf3 gives it: in all, in the program, in the kernel.
     pub fn cpu_percent(&self) -> [f64; 3] {
-        let percent = |ns: u64| 100.0 * ns as f64 / self.elapsed_ns.max(1) as f64;
-        [percent(self.cpu.total_ns()), percent(self.cpu.user_ns), percent(self.cpu.system_ns)]
+        let percent = |spent: Nanos| 100.0 * spent.0 as f64 / self.elapsed.0.max(1) as f64;
+        [percent(self.cpu.total()), percent(self.cpu.user), percent(self.cpu.system)]
     }
 }
 
 /// Bits a second; 0 over no time.
-pub(crate) fn rate(bytes: u64, ns: u64) -> f64 {
-    if ns == 0 { 0.0 } else { bytes as f64 * 8e9 / ns as f64 }
+pub(crate) fn rate(bytes: u64, over: Nanos) -> f64 {
+    if over == Nanos::ZERO { 0.0 } else { bytes as f64 * 8e9 / over.0 as f64 }
 }
 
-/// The first step after `now_ns` of those that follow each other from `start_ns` on.
-fn next_step(start_ns: u64, now_ns: u64, interval_ns: u64) -> u64 {
-    let done = now_ns.saturating_sub(start_ns) / interval_ns.max(1);
-    start_ns.saturating_add((done + 1).saturating_mul(interval_ns))
+/// The first step after `now` of those that follow each other from `start` on.
+fn next_step(start: Instant<Monotonic>, now: Instant<Monotonic>, interval: Nanos) -> Instant<Monotonic> {
+    let done = now.saturating_since(start).0 / interval.0.max(1);
+    start.after(Nanos((done + 1).saturating_mul(interval.0)))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::next_step;
+    use super::*;
+
+    fn step(start: u64, now: u64, interval: u64) -> u64 {
+        next_step(Instant::from_nanos(start), Instant::from_nanos(now), Nanos(interval)).as_nanos()
+    }
 
     #[test]
     fn a_late_sample_does_not_put_off_the_next() {
-        assert_eq!(next_step(1_000, 1_000, 100), 1_100);
-        assert_eq!(next_step(1_000, 1_104, 100), 1_200);
-        assert_eq!(next_step(1_000, 1_199, 100), 1_200);
+        assert_eq!(step(1_000, 1_000, 100), 1_100);
+        assert_eq!(step(1_000, 1_104, 100), 1_200);
+        assert_eq!(step(1_000, 1_199, 100), 1_200);
         // One that came a whole step late is made up for by one long interval.
-        assert_eq!(next_step(1_000, 1_250, 100), 1_300);
-        assert_eq!(next_step(0, u64::MAX - 1, u64::MAX), u64::MAX);
+        assert_eq!(step(1_000, 1_250, 100), 1_300);
+        assert_eq!(step(0, u64::MAX - 1, u64::MAX), u64::MAX);
     }
 }

@@ -10,17 +10,18 @@ mod zerocopy;
 
 use std::net::SocketAddr;
 
+use clock::{Instant, Nanos, Realtime};
 use serde::{Deserialize, Serialize};
 
-use crate::clock::CpuTime;
 use crate::socket_memory::SocketMemory;
 use crate::target::Target;
 use crate::tcp_info::TcpInfo;
+use crate::timing::CpuTime;
 use crate::udp::Datagrams;
 
 pub use client::run;
 pub(crate) use flow::{Flow, shares};
-pub(crate) use group::{Ended, Group};
+pub(crate) use group::{Ended, Group, rate};
 pub(crate) use pacer::Pacer;
 pub(crate) use plan::Plan;
 pub use zerocopy::ZerocopyCounts;
@@ -75,7 +76,8 @@ pub struct Config {
     /// Parallel flows in each direction.
     pub flows: u32,
     /// How long to send after the warm-up.
-    pub duration_ns: u64,
+    #[serde(rename = "duration_ns")]
+    pub duration: Nanos,
     /// End after so many bytes (of all flows of a direction together) instead of by time.
     pub bytes: Option<u64>,
     /// Sent before and counted nowhere, in whole seconds.
@@ -89,7 +91,8 @@ pub struct Config {
     /// How bytes are handed to the kernel.
     pub method: Method,
     /// Width of the series.
-    pub interval_ns: u64,
+    #[serde(rename = "interval_ns")]
+    pub interval: Nanos,
     /// CPU for this side's flow threads.
     pub cpu: Option<usize>,
     /// CPU for the server's.
@@ -104,14 +107,14 @@ impl Config {
             direction: Direction::Up,
             udp: false,
             flows: 1,
-            duration_ns: 10_000_000_000,
+            duration: Nanos::from_secs(10),
             bytes: None,
             warm_up_s: 0,
             write_bytes: 128 << 10,
             pace_bits_per_second: None,
             pacing: Pacing::Kernel,
             method: Method::Write,
-            interval_ns: 1_000_000_000,
+            interval: Nanos::from_secs(1),
             cpu: None,
             server_cpu: None,
         }
@@ -126,9 +129,11 @@ pub struct Sample {
     /// Whether this side sends on it.
     pub sends: bool,
     /// Since the start of the test.
-    pub start_ns: u64,
+    #[serde(rename = "start_ns")]
+    pub start: Nanos,
     /// Since the start of the test.
-    pub end_ns: u64,
+    #[serde(rename = "end_ns")]
+    pub end: Nanos,
     /// Still in the warm-up.
     pub warm_up: bool,
     /// Bytes written to the socket, or read from it.
@@ -163,9 +168,11 @@ pub struct FlowOutcome {
     /// Read by the receiver.
     pub received_bytes: Option<u64>,
     /// How long the sender measured.
-    pub sent_in_ns: Option<u64>,
+    #[serde(rename = "sent_in_ns")]
+    pub sent_in: Option<Nanos>,
     /// How long the receiver measured.
-    pub received_in_ns: Option<u64>,
+    #[serde(rename = "received_in_ns")]
+    pub received_in: Option<Nanos>,
     /// Segments the sender retransmitted, warm-up not counted; absent where the sender cannot tell.
     pub retransmitted_segments: Option<u64>,
     /// What became of datagrams, as the receiver saw it.
@@ -203,11 +210,13 @@ pub struct Total {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
     /// When data began to flow, on `CLOCK_REALTIME`.
-    pub started_realtime_ns: u64,
+    #[serde(rename = "started_realtime_ns")]
+    pub started_realtime: Instant<Realtime>,
     /// iperf3's name of the test.
     pub cookie: String,
     /// How long it ran, warm-up included.
-    pub elapsed_ns: u64,
+    #[serde(rename = "elapsed_ns")]
+    pub elapsed: Nanos,
     /// From client to server.
     pub up: Option<Total>,
     /// From server to client.

@@ -5,13 +5,16 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use clock::{Instant, Nanos, Realtime};
+
 use super::flow::{Header, HeaderKind, receive, send};
 use super::{Config, Direction, Outcome, Received, Report, Sent};
-use crate::clock::{self, CpuTime};
 use crate::error::Error;
 use crate::options::SocketOptions;
-use crate::own::{self, REPORT_LIMIT, Ready, Request, STEP_NS, UdpRequest, Workload};
+use crate::own::{self, REPORT_LIMIT, Ready, Request, STEP, UdpRequest, Workload};
 use crate::progress::Progress;
+use crate::stream::rate;
+use crate::timing::{self, CpuTime};
 use crate::wire;
 
 /// A flow that the server has opened: the connection it was asked on, the socket, the server's answer, and the round
@@ -20,7 +23,7 @@ pub(crate) struct Opened {
     pub control: TcpStream,
     pub socket: UdpSocket,
     pub ready: Ready,
-    pub round_trip_ns: u64,
+    pub round_trip: Nanos,
 }
 
 /// Asks for a UDP workload and opens its flow.
@@ -43,15 +46,15 @@ pub(crate) fn open(
     let mut buffer = [0; 65_536];
     // Either way may lose one.
     for _ in 0..25 {
-        let began = clock::monotonic_ns();
-        Header { kind: HeaderKind::Open, number: ready.session, sent_monotonic_ns: began }.emit(&mut opening);
+        let began = timing::now();
+        Header { kind: HeaderKind::Open, number: ready.session, sent_monotonic: began }.emit(&mut opening);
         socket.send(&opening).ok();
         while let Ok(length) = socket.recv(&mut buffer) {
-            if let Ok(Header { kind: HeaderKind::Open, number, sent_monotonic_ns }) = Header::parse(&buffer[..length])
+            if let Ok(Header { kind: HeaderKind::Open, number, sent_monotonic }) = Header::parse(&buffer[..length])
                 && number == ready.session
             {
-                let round_trip_ns = clock::monotonic_ns().saturating_sub(sent_monotonic_ns);
-                return Ok(Opened { control, socket, ready, round_trip_ns });
+                let round_trip = timing::now().saturating_since(sent_monotonic);
+                return Ok(Opened { control, socket, ready, round_trip });
             }
         }
     }
@@ -59,8 +62,9 @@ pub(crate) fn open(
 }
 
 /// Waits for what is still on its way: three round trips, and at least 0.3 s.
-pub(crate) fn wait_for_last(round_trip_ns: u64) {
-    std::thread::sleep(Duration::from_nanos(round_trip_ns.saturating_mul(3).clamp(300_000_000, 10_000_000_000)));
+pub(crate) fn wait_for_last(round_trip: Nanos) {
+    let three = Nanos(round_trip.0.saturating_mul(3));
+    std::thread::sleep(three.clamp(Nanos::from_millis(300), Nanos::from_secs(10)).into());
 }
 
 /// Sends (or lets the server send) the datagrams, and counts what became of them. `progress` is told every 100 ms; where
@@ -78,7 +82,7 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
             config.datagram_bytes
         )));
     }
-    if config.duration_ns == 0 {
+    if config.duration == Nanos::ZERO {
         return Err(Error::Config("a duration is needed".into()));
     }
     let down = config.direction == Direction::Down;
@@ -89,31 +93,31 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
         &Request {
             token: config.target.token.clone(),
             options: config.target.options.clone(),
-            duration_ns: config.duration_ns,
+            duration: config.duration,
             workload: Workload::Udp(UdpRequest {
                 down,
                 datagram_bytes: config.datagram_bytes,
                 bits_per_second: config.bits_per_second,
-                interval_ns: config.interval_ns,
+                interval: config.interval,
             }),
         },
     )?;
     let shared_clock = !opened.ready.boot_id.is_empty() && opened.ready.boot_id == own::boot_id();
-    let started_realtime_ns = clock::realtime_ns();
+    let started_realtime = timing::realtime();
     let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
-    let start = clock::monotonic_ns();
-    let until = start.saturating_add(config.duration_ns);
+    let start = timing::now();
+    let until = start.after(config.duration);
     let mut broke = false;
     let mine = std::thread::scope(|scope| {
         let (stop, done, socket) = (&stop, &done, &opened.socket);
         let worker = std::thread::Builder::new().name("udp".into()).spawn_scoped(scope, move || {
             let before = CpuTime::of_this_thread();
             if let Some(cpu) = config.cpu {
-                clock::pin_this_thread(cpu)?;
+                timing::pin_this_thread(cpu)?;
             }
             let failed = Error::io("carrying datagrams");
             let report = if down {
-                let received = receive(socket, shared_clock, config.interval_ns, stop, done).map_err(failed)?;
+                let received = receive(socket, shared_clock, config.interval, stop, done).map_err(failed)?;
                 Report::Received(Box::new(received), CpuTime::of_this_thread().since(before))
             } else {
                 let (bytes, rate) = (config.datagram_bytes, config.bits_per_second);
@@ -123,37 +127,38 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
             Ok::<_, Error>(report)
         });
         let worker = worker.map_err(Error::io("starting the flow's thread"))?;
-        let mut next = start.saturating_add(config.interval_ns.max(1_000_000));
+        let interval = config.interval.max(Nanos::from_millis(1));
+        let mut next = start.after(interval);
         loop {
-            let now = clock::monotonic_ns();
+            let now = timing::now();
             if now >= until || broke || worker.is_finished() {
                 break;
             }
-            std::thread::sleep(Duration::from_nanos((until - now).min(100_000_000)));
-            let now = clock::monotonic_ns();
-            let elapsed_ns = now - start;
+            std::thread::sleep(until.saturating_since(now).min(Nanos::from_millis(100)).into());
+            let now = timing::now();
+            let elapsed = now.saturating_since(start);
             let told = if now >= next {
-                next = now.saturating_add(config.interval_ns.max(1_000_000));
-                Progress::Transactions { elapsed_ns, done: done.load(Ordering::Relaxed) }
+                next = now.after(interval);
+                Progress::Transactions { elapsed, done: done.load(Ordering::Relaxed) }
             } else {
-                Progress::Tick { elapsed_ns }
+                Progress::Tick { elapsed }
             };
             broke = progress(told).is_break();
         }
         if down {
             // The server stops when it sees this, and what it sent until then is still taken.
             opened.control.shutdown(std::net::Shutdown::Write).ok();
-            wait_for_last(opened.round_trip_ns);
+            wait_for_last(opened.round_trip);
         }
         stop.store(true, Ordering::Relaxed);
         worker.join().map_err(|_| Error::Config("the flow's thread panicked".into()))?
     })?;
     if !down {
-        wait_for_last(opened.round_trip_ns);
+        wait_for_last(opened.round_trip);
         opened.control.shutdown(std::net::Shutdown::Write).ok();
     }
     let never = AtomicBool::new(false);
-    let deadline = clock::monotonic_ns() + STEP_NS;
+    let deadline = timing::now().after(STEP);
     let theirs: Report = wire::read_json(&opened.control, REPORT_LIMIT, "the server's report", deadline, &never)
         .map_err(|e| e.into_error(config.target.server, "telling its side at the end"))?;
     let (sent, sender_cpu, mut received, receiver_cpu) = match (mine, theirs) {
@@ -173,16 +178,16 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
     if !shared_clock {
         // The server cannot know whose clock the datagrams carry.
         (received.one_way, received.impossible_delays) = (None, 0);
-        received.one_way_buckets_ns.clear();
+        received.one_way_buckets.clear();
         for interval in &mut received.series {
-            (interval.mean_delay_ns, interval.max_delay_ns) = (None, None);
+            (interval.mean_delay, interval.max_delay) = (None, None);
         }
     }
-    Ok(outcome(started_realtime_ns, sent, *received, (sender_cpu, receiver_cpu), broke))
+    Ok(outcome(started_realtime, sent, *received, (sender_cpu, receiver_cpu), broke))
 }
 
 fn outcome(
-    started_realtime_ns: u64,
+    started_realtime: Instant<Realtime>,
     sent: Sent,
     received: Received,
     (sender_cpu, receiver_cpu): (CpuTime, CpuTime),
@@ -192,18 +197,18 @@ fn outcome(
     // The receiver does not know of those that were lost after the last one it saw.
     datagrams.expected = sent.datagrams.max(datagrams.expected);
     datagrams.lost = datagrams.expected - datagrams.received;
-    let elapsed = received.elapsed_ns;
+    let elapsed = received.elapsed;
     Outcome {
-        started_realtime_ns,
-        elapsed_ns: sent.elapsed_ns,
+        started_realtime,
+        elapsed: sent.elapsed,
         sent: sent.datagrams,
         sent_bytes: sent.bytes,
         not_sent: sent.not_sent,
         datagrams,
         received_bytes: received.bytes,
-        goodput_bits_per_second: if elapsed == 0 { 0.0 } else { received.bytes as f64 * 8e9 / elapsed as f64 },
+        goodput_bits_per_second: rate(received.bytes, elapsed),
         one_way_delay: received.one_way,
-        one_way_delay_buckets_ns: received.one_way_buckets_ns,
+        one_way_delay_buckets: received.one_way_buckets,
         impossible_delays: received.impossible_delays,
         series: received.series,
         sender_cpu,

@@ -5,13 +5,14 @@ use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use clock::{Instant, Monotonic, Nanos};
 use stats::{Distribution, DurationSummary, Precision};
 
 use super::{Interval, Received, Sent, Tracker};
-use crate::clock;
 use crate::error::WireError;
 use crate::socket_memory::SocketMemory;
 use crate::stream::Pacer;
+use crate::timing;
 
 /// What a datagram is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +31,7 @@ pub struct Header {
     /// Its number.
     pub number: u64,
     /// The sender's `CLOCK_MONOTONIC`.
-    pub sent_monotonic_ns: u64,
+    pub sent_monotonic: Instant<Monotonic>,
 }
 
 impl Header {
@@ -56,7 +57,7 @@ impl Header {
             eight.copy_from_slice(&bytes[from..from + 8]);
             u64::from_be_bytes(eight)
         };
-        Ok(Self { kind, number: number(8), sent_monotonic_ns: number(16) })
+        Ok(Self { kind, number: number(8), sent_monotonic: Instant::from_nanos(number(16)) })
     }
 
     /// Writes it at the start of `bytes`, which hold at least [`Header::BYTES`].
@@ -67,7 +68,7 @@ impl Header {
         });
         bytes[4..8].fill(0);
         bytes[8..16].copy_from_slice(&self.number.to_be_bytes());
-        bytes[16..24].copy_from_slice(&self.sent_monotonic_ns.to_be_bytes());
+        bytes[16..24].copy_from_slice(&self.sent_monotonic.as_nanos().to_be_bytes());
     }
 }
 
@@ -80,26 +81,26 @@ pub(super) fn send(
     socket: &UdpSocket,
     datagram_bytes: u32,
     bits_per_second: u64,
-    until_ns: u64,
+    until: Instant<Monotonic>,
     stop: &AtomicBool,
     done: &AtomicU64,
 ) -> io::Result<Sent> {
     let mut buffer = vec![0u8; (datagram_bytes as usize).max(Header::BYTES)];
     let mut pacer = (bits_per_second > 0).then(|| Pacer::new(bits_per_second));
-    let start = clock::monotonic_ns();
+    let start = timing::now();
     let mut sent = Sent::default();
     let mut offered = 0u64;
     loop {
         let now = match &mut pacer {
             Some(pacer) => pacer.wait(offered, stop),
-            None => clock::monotonic_ns(),
+            None => timing::now(),
         };
-        if now >= until_ns || stop.load(Ordering::Relaxed) {
-            sent.elapsed_ns = now.min(until_ns).saturating_sub(start);
+        if now >= until || stop.load(Ordering::Relaxed) {
+            sent.elapsed = now.min(until).saturating_since(start);
             return Ok(sent);
         }
         let number = sent.datagrams + 1;
-        Header { kind: HeaderKind::Data, number, sent_monotonic_ns: now }.emit(&mut buffer);
+        Header { kind: HeaderKind::Data, number, sent_monotonic: now }.emit(&mut buffer);
         offered += buffer.len() as u64;
         match socket.send(&buffer) {
             Ok(n) => {
@@ -119,7 +120,7 @@ pub(super) fn send(
 pub(super) fn receive(
     socket: &UdpSocket,
     shared_clock: bool,
-    interval_ns: u64,
+    interval: Nanos,
     stop: &AtomicBool,
     done: &AtomicU64,
 ) -> io::Result<Received> {
@@ -128,55 +129,55 @@ pub(super) fn receive(
     let mut tracker = Tracker::default();
     let mut delays = Distribution::new(Precision::Fine);
     let mut received = Received::default();
-    let (mut first, mut last) = (0, 0);
+    let (mut first, mut last) = (None, None);
     let mut now_row = Row::default();
-    let interval_ns = interval_ns.max(10_000_000);
+    let interval = interval.max(Nanos::from_millis(10));
+    // When the series' nth row begins, from the first datagram on.
+    let row = |n: usize| Nanos(interval.0.saturating_mul(n as u64));
     while !stop.load(Ordering::Relaxed) {
         let length = match socket.recv(&mut buffer) {
             Ok(length) => length,
             Err(e) if may_retry(&e) || e.kind() == io::ErrorKind::ConnectionRefused => continue,
             Err(e) => return Err(e),
         };
-        let now = clock::monotonic_ns();
+        let now = timing::now();
         match Header::parse(&buffer[..length]) {
             Ok(Header { kind: HeaderKind::Open, .. }) => continue,
-            Ok(Header { number, sent_monotonic_ns, .. }) => {
-                if first == 0 {
-                    first = now;
+            Ok(Header { number, sent_monotonic, .. }) => {
+                let since_first = now.saturating_since(*first.get_or_insert(now));
+                while since_first >= row(received.series.len() + 1) && received.series.len() < 100_000 {
+                    let start = row(received.series.len());
+                    received.series.push(now_row.close(&tracker, start, start + interval, shared_clock));
                 }
-                while now - first >= (received.series.len() as u64 + 1) * interval_ns && received.series.len() < 100_000
-                {
-                    let start_ns = received.series.len() as u64 * interval_ns;
-                    received.series.push(now_row.close(&tracker, start_ns, start_ns + interval_ns, shared_clock));
-                }
-                tracker.arrived(number, sent_monotonic_ns, now);
+                tracker.arrived(number, sent_monotonic.as_nanos(), now.as_nanos());
                 received.bytes += length as u64;
                 now_row.bytes += length as u64;
                 done.fetch_add(1, Ordering::Relaxed);
-                last = now;
+                last = Some(now);
                 if shared_clock {
-                    match now.checked_sub(sent_monotonic_ns) {
-                        Some(delay) => {
-                            delays.record(delay);
+                    match now.since(sent_monotonic) {
+                        Ok(delay) => {
+                            delays.record(delay.0);
                             now_row.delay(delay);
                         }
-                        None => received.impossible_delays += 1,
+                        Err(_) => received.impossible_delays += 1,
                     }
                 }
             }
             Err(_) => tracker.malformed(),
         }
     }
-    if last > first {
-        let start_ns = received.series.len() as u64 * interval_ns;
-        received.series.push(now_row.close(&tracker, start_ns, (last - first).max(start_ns), shared_clock));
+    let elapsed = first.zip(last).map_or(Nanos::ZERO, |(first, last)| last.saturating_since(first));
+    if elapsed > Nanos::ZERO {
+        let start = row(received.series.len());
+        received.series.push(now_row.close(&tracker, start, elapsed.max(start), shared_clock));
     }
     received.counts = tracker.counts();
     received.counts.dropped_at_socket = SocketMemory::of(socket).map_or(0, |m| m.drops.into());
-    received.elapsed_ns = last - first;
+    received.elapsed = elapsed;
     if shared_clock {
         received.one_way = DurationSummary::of(&delays);
-        received.one_way_buckets_ns = delays.values().collect();
+        received.one_way_buckets = delays.values().map(|(upper, n)| (Nanos(upper), n)).collect();
     }
     Ok(received)
 }
@@ -186,30 +187,30 @@ pub(super) fn receive(
 struct Row {
     bytes: u64,
     delays: u64,
-    sum_ns: u64,
-    max_ns: u64,
+    sum: Nanos,
+    max: Nanos,
     received: u64,
     lost: u64,
 }
 
 impl Row {
-    fn delay(&mut self, ns: u64) {
+    fn delay(&mut self, delay: Nanos) {
         self.delays += 1;
-        self.sum_ns = self.sum_ns.saturating_add(ns);
-        self.max_ns = self.max_ns.max(ns);
+        self.sum += delay;
+        self.max = self.max.max(delay);
     }
 
     /// Ends it and begins the next.
-    fn close(&mut self, tracker: &Tracker, start_ns: u64, end_ns: u64, shared_clock: bool) -> Interval {
+    fn close(&mut self, tracker: &Tracker, start: Nanos, end: Nanos, shared_clock: bool) -> Interval {
         let counts = tracker.counts();
         let interval = Interval {
-            start_ns,
-            end_ns,
+            start,
+            end,
             received: counts.received - self.received,
             bytes: self.bytes,
             lost: counts.lost as i64 - self.lost as i64,
-            mean_delay_ns: self.sum_ns.checked_div(self.delays).filter(|_| shared_clock),
-            max_delay_ns: (shared_clock && self.delays > 0).then_some(self.max_ns),
+            mean_delay: self.sum.0.checked_div(self.delays).filter(|_| shared_clock).map(Nanos),
+            max_delay: (shared_clock && self.delays > 0).then_some(self.max),
         };
         *self = Self { received: counts.received, lost: counts.lost, ..Self::default() };
         interval
@@ -225,7 +226,7 @@ mod tests {
         #[test]
         fn headers_come_back(number: u64, sent: u64, open: bool) {
             let kind = if open { HeaderKind::Open } else { HeaderKind::Data };
-            let header = Header { kind, number, sent_monotonic_ns: sent };
+            let header = Header { kind, number, sent_monotonic: Instant::from_nanos(sent) };
             let mut bytes = [0xaa; 30];
             header.emit(&mut bytes);
             prop_assert_eq!(Header::parse(&bytes), Ok(header));

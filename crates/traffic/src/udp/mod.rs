@@ -9,11 +9,12 @@ mod flow;
 mod sequence;
 pub(crate) mod server;
 
+use clock::{Instant, Nanos, Realtime};
 use serde::{Deserialize, Serialize};
 use stats::DurationSummary;
 
-use crate::clock::CpuTime;
 use crate::target::Target;
+use crate::timing::CpuTime;
 
 pub(crate) use client::open;
 pub use client::run;
@@ -44,9 +45,11 @@ pub struct Config {
     /// Bits of datagrams a second, 0 for as fast as it goes.
     pub bits_per_second: u64,
     /// How long to send.
-    pub duration_ns: u64,
+    #[serde(rename = "duration_ns")]
+    pub duration: Nanos,
     /// Width of the series.
-    pub interval_ns: u64,
+    #[serde(rename = "interval_ns")]
+    pub interval: Nanos,
     /// CPU for this side's thread.
     pub cpu: Option<usize>,
 }
@@ -59,8 +62,8 @@ impl Config {
             direction: Direction::Up,
             datagram_bytes: 1200,
             bits_per_second: 10_000_000,
-            duration_ns: 10_000_000_000,
-            interval_ns: 1_000_000_000,
+            duration: Nanos::from_secs(10),
+            interval: Nanos::from_secs(1),
             cpu: None,
         }
     }
@@ -70,9 +73,11 @@ impl Config {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// Since the receiver's first datagram.
-    pub start_ns: u64,
+    #[serde(rename = "start_ns")]
+    pub start: Nanos,
     /// Since the receiver's first datagram.
-    pub end_ns: u64,
+    #[serde(rename = "end_ns")]
+    pub end: Nanos,
     /// Different datagrams that came.
     pub received: u64,
     /// Bytes that came, duplicates included.
@@ -80,9 +85,11 @@ pub struct Interval {
     /// Found missing in the interval, less those that turned up late in it.
     pub lost: i64,
     /// Mean one-way delay, where clocks are shared.
-    pub mean_delay_ns: Option<u64>,
+    #[serde(rename = "mean_delay_ns")]
+    pub mean_delay: Option<Nanos>,
     /// Longest one-way delay, where clocks are shared.
-    pub max_delay_ns: Option<u64>,
+    #[serde(rename = "max_delay_ns")]
+    pub max_delay: Option<Nanos>,
 }
 
 /// What a receiver saw.
@@ -90,9 +97,11 @@ pub struct Interval {
 pub(crate) struct Received {
     pub counts: Datagrams,
     pub bytes: u64,
-    pub elapsed_ns: u64,
+    #[serde(rename = "elapsed_ns")]
+    pub elapsed: Nanos,
     pub one_way: Option<DurationSummary>,
-    pub one_way_buckets_ns: Vec<(u64, u64)>,
+    #[serde(rename = "one_way_buckets_ns")]
+    pub one_way_buckets: Vec<(Nanos, u64)>,
     pub impossible_delays: u64,
     pub series: Vec<Interval>,
 }
@@ -102,7 +111,8 @@ pub(crate) struct Received {
 pub(crate) struct Sent {
     pub datagrams: u64,
     pub bytes: u64,
-    pub elapsed_ns: u64,
+    #[serde(rename = "elapsed_ns")]
+    pub elapsed: Nanos,
     pub not_sent: u64,
 }
 
@@ -118,9 +128,11 @@ pub(crate) enum Report {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
     /// When sending began, on `CLOCK_REALTIME`.
-    pub started_realtime_ns: u64,
+    #[serde(rename = "started_realtime_ns")]
+    pub started_realtime: Instant<Realtime>,
     /// How long was sent.
-    pub elapsed_ns: u64,
+    #[serde(rename = "elapsed_ns")]
+    pub elapsed: Nanos,
     /// Datagrams that left the sender.
     pub sent: u64,
     /// Their bytes.
@@ -136,7 +148,8 @@ pub struct Outcome {
     /// One-way delays, where the ends share their clocks.
     pub one_way_delay: Option<DurationSummary>,
     /// Every bucket of them: upper bound in nanoseconds, and how many.
-    pub one_way_delay_buckets_ns: Vec<(u64, u64)>,
+    #[serde(rename = "one_way_delay_buckets_ns")]
+    pub one_way_delay_buckets: Vec<(Nanos, u64)>,
     /// Datagrams that seemed to arrive before they were sent: counted, and in no delay.
     pub impossible_delays: u64,
     /// The receiver's series.

@@ -1,5 +1,6 @@
 //! What became of numbered datagrams: loss, reordering, duplicates and jitter. Pure.
 
+use clock::Nanos;
 use serde::{Deserialize, Serialize};
 
 /// Numbers that are remembered behind the highest one, to tell a late datagram from a duplicate.
@@ -27,7 +28,8 @@ pub struct Datagrams {
     /// they were the last ones.
     pub dropped_at_socket: u64,
     /// Interarrival jitter (RFC 3550 §6.4.1).
-    pub jitter_ns: u64,
+    #[serde(rename = "jitter_ns")]
+    pub jitter: Nanos,
 }
 
 /// Follows the numbers of one flow, which begin at 1.
@@ -84,7 +86,11 @@ impl Tracker {
 
     /// The counts so far.
     pub fn counts(&self) -> Datagrams {
-        Datagrams { lost: self.counts.expected - self.counts.received, jitter_ns: self.jitter_x16 / 16, ..self.counts }
+        Datagrams {
+            lost: self.counts.expected - self.counts.received,
+            jitter: Nanos(self.jitter_x16 / 16),
+            ..self.counts
+        }
     }
 
     /// Makes room for the numbers up to `new`.
@@ -136,12 +142,12 @@ mod tests {
         for n in 1..=1_000u64 {
             tracker.arrived(n, n * 1_000_000, n * 1_000_000 + 7);
         }
-        assert_eq!(tracker.counts().jitter_ns, 0);
+        assert_eq!(tracker.counts().jitter, Nanos::ZERO);
         let mut tracker = Tracker::default();
         for n in 1..=1_000u64 {
             tracker.arrived(n, n * 1_000_000, n * 1_000_000 + n % 2 * 40_000);
         }
-        let jitter = tracker.counts().jitter_ns;
+        let jitter = tracker.counts().jitter.0;
         assert!((39_900..=40_000).contains(&jitter), "{jitter}");
     }
 

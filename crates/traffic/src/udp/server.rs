@@ -6,14 +6,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
+use clock::{Instant, Monotonic};
+
 use super::flow::{receive, send};
 use super::{Report, Sent};
-use crate::clock::{self, CpuTime};
 use crate::limits::Refusal;
 use crate::own::{self, Answer, Ready, Request, UdpRequest};
 use crate::rr::server::{Broken, wait_for_close};
 use crate::server::accounts::{Served, Shared};
 use crate::server::listening::family_of;
+use crate::timing::{self, CpuTime};
 use crate::wire;
 
 /// Answers that it is ready, and waits for the datagram that opens the flow.
@@ -38,7 +40,7 @@ pub(crate) fn carry(
     control: &TcpStream,
     flow: UdpRequest,
     request: &Request,
-    until_ns: u64,
+    until: Instant<Monotonic>,
     served: &mut Served,
 ) -> Result<(), Broken> {
     let socket = accept(shared, control, request, served)?;
@@ -48,16 +50,16 @@ pub(crate) fn carry(
         let worker = scope.spawn(move || {
             let before = CpuTime::of_this_thread();
             if flow.down {
-                let until = clock::monotonic_ns().saturating_add(request.duration_ns);
+                let until = timing::now().after(request.duration);
                 let sent = send(socket, flow.datagram_bytes, flow.bits_per_second, until, stop, done)?;
                 Ok(Report::Sent(sent, CpuTime::of_this_thread().since(before)))
             } else {
                 // The client tells the delays where it receives; here the server does, on the clock they share or not.
-                let received = receive(socket, true, flow.interval_ns, stop, done)?;
+                let received = receive(socket, true, flow.interval, stop, done)?;
                 Ok(Report::Received(Box::new(received), CpuTime::of_this_thread().since(before)))
             }
         });
-        let ended = wait_for_close(shared, control, until_ns);
+        let ended = wait_for_close(shared, control, until);
         stop.store(true, Ordering::Relaxed);
         let report: std::io::Result<Report> =
             worker.join().unwrap_or_else(|_| Ok(Report::Sent(Sent::default(), CpuTime::default())));
@@ -78,7 +80,7 @@ pub(crate) fn echo(
     shared: &Arc<Shared>,
     control: &TcpStream,
     request: &Request,
-    until_ns: u64,
+    until: Instant<Monotonic>,
     served: &mut Served,
 ) -> Result<(), Broken> {
     let socket = accept(shared, control, request, served)?;
@@ -99,7 +101,7 @@ pub(crate) fn echo(
             }
             (number, bytes)
         });
-        let ended = wait_for_close(shared, control, until_ns);
+        let ended = wait_for_close(shared, control, until);
         stop.store(true, Ordering::Relaxed);
         (worker.join().unwrap_or_default(), ended)
     });
