@@ -6,15 +6,14 @@ use std::error::Error;
 use std::net::UdpSocket;
 use std::time::Instant;
 
+use rustix::thread::{CpuSet, sched_setaffinity};
 use timestamping::{BatchSize, ErrorQueue, Matcher, Realtime, Report, Request, Stages, now};
 
 fn pin(cpu: usize) {
-    // SAFETY: a zeroed set is an empty one; a failure leaves the thread where it may run.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(cpu, &mut set);
-        libc::sched_setaffinity(0, size_of_val(&set), &raw const set);
-    }
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    // A refusal leaves the thread where it may run.
+    let _ = sched_setaffinity(None, &set);
 }
 
 /// Median and the order statistics that bound it with 95 % confidence.

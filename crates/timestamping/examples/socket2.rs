@@ -1,5 +1,5 @@
-//! A `socket2` socket, bound to one interface and with a larger receive buffer, whose datagrams carry ids that the program
-//! chooses. Only every third send is stamped: sampling costs the other sends nothing.
+//! A `socket2` socket with room for its stamps, and with ids that the program chooses. Only every third send is stamped:
+//! sampling costs the other sends nothing.
 //!
 //! `cargo run -p wirelapse-timestamping --example socket2`
 

@@ -100,7 +100,7 @@ pub struct Matcher<T> {
 }
 
 impl<T> Matcher<T> {
-    /// A matcher for a socket whose ids count this, expecting `stages` of every send that is noted, which holds up to
+    /// A matcher for a socket with ids of this kind, that expects `stages` of every send that is noted, and holds up to
     /// `capacity` sends that wait for stamps (at least one).
     pub fn new(counting: Counting, stages: Stages, capacity: usize) -> Self {
         Self {

@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant as Deadline};
 
 use clock::Realtime;
+use socket2::{Domain, Protocol, SockAddr, SockAddrStorage, Socket, Type};
 use timestamping::{
     BatchSize, Counting, Enabled, Error, ErrorQueue, Flags, Matched, Matcher, Ready, Receiver, Report, Request,
     SendOptions, SocketKind, Stages, TransmitStage, now, wait,
@@ -352,14 +353,14 @@ fn an_option_the_kernel_lacks_is_found_by_trying() {
 fn a_packet_socket_and_a_raw_socket_give_stamps() {
     tier::needs!(tier::Need::Root);
     for (domain, protocol, to) in [
-        (libc::AF_INET, libc::IPPROTO_ICMP, SocketAddr::from(([127, 0, 0, 1], 0))),
-        (libc::AF_INET6, libc::IPPROTO_ICMPV6, SocketAddr::from((Ipv6Addr::LOCALHOST, 0))),
+        (Domain::IPV4, Protocol::ICMPV4, SocketAddr::from(([127, 0, 0, 1], 0))),
+        (Domain::IPV6, Protocol::ICMPV6, SocketAddr::from((Ipv6Addr::LOCALHOST, 0))),
     ] {
-        let raw = socket(domain, libc::SOCK_RAW, protocol);
+        let raw = Socket::new(domain, Type::RAW, Some(protocol)).unwrap();
         let enabled = Request::new().transmit(Stages::SCHED | Stages::DRIVER).enable(&raw).unwrap();
         assert_eq!(enabled.kind(), SocketKind::Raw);
         let mut matcher = Matcher::new(enabled.counting(), enabled.stages(), 10);
-        let echo = if domain == libc::AF_INET { [8, 0, 0xf7, 0xff, 0, 0, 0, 0] } else { [128, 0, 0, 0, 0, 0, 0, 0] };
+        let echo = if domain == Domain::IPV4 { [8, 0, 0xf7, 0xff, 0, 0, 0, 0] } else { [128, 0, 0, 0, 0, 0, 0, 0] };
         for _ in 0..5 {
             let before = now::<Realtime>();
             let options = SendOptions { to: Some(to), ..SendOptions::default() };
@@ -370,25 +371,15 @@ fn a_packet_socket_and_a_raw_socket_give_stamps() {
         assert_eq!(matcher.counts().complete, 5);
         assert_order(&sends, &[TransmitStage::Sched, TransmitStage::Driver]);
     }
-    let packet = socket(libc::AF_PACKET, libc::SOCK_DGRAM, 0);
+    let packet = Socket::new(Domain::PACKET, Type::DGRAM, None).unwrap();
     let enabled = Request::new().transmit(Stages::SCHED | Stages::DRIVER).enable(&packet).unwrap();
     assert_eq!(enabled.kind(), SocketKind::Packet);
     let lo = timestamping::Interface::by_name("lo").unwrap();
-    // SAFETY: all zeroes are a valid sockaddr_ll.
-    let mut to: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-    to.sll_family = libc::AF_PACKET as u16;
-    to.sll_protocol = 0x88b5u16.to_be(); // an EtherType kept for experiments
-    to.sll_ifindex = lo.index() as i32;
-    to.sll_halen = 6;
+    let to = on_link(lo.index());
     let mut matcher = Matcher::new(enabled.counting(), enabled.stages(), 10);
     for _ in 0..5 {
         let before = now::<Realtime>();
-        // SAFETY: payload and address outlive the call.
-        let sent = unsafe {
-            let fd = std::os::fd::AsRawFd::as_raw_fd(&packet);
-            libc::sendto(fd, b"stamps".as_ptr().cast(), 6, 0, (&raw const to).cast(), size_of_val(&to) as u32)
-        };
-        assert_eq!(sent, 6, "{}", std::io::Error::last_os_error());
+        assert_eq!(packet.send_to(b"stamps", &to).unwrap(), 6);
         matcher.sent(6, before, ());
     }
     let sends = gather(&packet, &mut matcher, |s| panic!("{s}"));
@@ -396,11 +387,15 @@ fn a_packet_socket_and_a_raw_socket_give_stamps() {
     assert_order(&sends, &[TransmitStage::Sched, TransmitStage::Driver]);
 }
 
-fn socket(domain: i32, kind: i32, protocol: i32) -> std::os::fd::OwnedFd {
-    // SAFETY: no pointers; the descriptor is owned at once.
-    unsafe {
-        let fd = libc::socket(domain, kind | libc::SOCK_CLOEXEC, protocol);
-        assert!(fd >= 0, "{}", std::io::Error::last_os_error());
-        <std::os::fd::OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(fd)
-    }
+/// A packet socket's address: the hardware address of zeroes on this interface.
+fn on_link(interface: u32) -> SockAddr {
+    let mut storage = SockAddrStorage::zeroed();
+    // SAFETY: the view is of zeroes, which are a valid sockaddr_ll.
+    let to = unsafe { storage.view_as::<libc::sockaddr_ll>() };
+    to.sll_family = libc::AF_PACKET as u16;
+    to.sll_protocol = 0x88b5u16.to_be(); // an EtherType kept for experiments
+    to.sll_ifindex = interface.cast_signed();
+    to.sll_halen = 6;
+    // SAFETY: the storage holds a whole sockaddr_ll, and the length is that of one.
+    unsafe { SockAddr::new(storage, size_of::<libc::sockaddr_ll>() as libc::socklen_t) }
 }

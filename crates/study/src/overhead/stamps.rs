@@ -119,13 +119,8 @@ impl Stamping {
             return Ok(());
         }
         self.read(socket)?;
-        let off: libc::c_int = 0;
-        let (level, option) = (libc::SOL_SOCKET, libc::SO_TIMESTAMPING);
-        let size = size_of_val(&off) as libc::socklen_t;
-        // SAFETY: the option takes an int of the given size.
-        if unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const off).cast(), size) } != 0 {
-            return Err(Error::System { step: "turn SO_TIMESTAMPING off", source: std::io::Error::last_os_error() });
-        }
+        // A request for nothing sets no flag.
+        Request::new().enable(socket).map_err(error)?;
         read_plainly(socket)
     }
 }

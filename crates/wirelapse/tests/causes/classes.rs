@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use diagnose::{Class, Mark, Record, Report};
 use lab::{Config, Direction, Lab, Loss, Reorder, Side};
 use libbpf_rs::{MapCore as _, ObjectBuilder, RingBufferBuilder};
-use record::Nanos;
+use record::{Monotonic, Nanos, Realtime};
 
 use crate::bench::{Dump, analysed, at_once, give, inside, join, lab, pause, segments, shaped, sysctls};
 use crate::in_the_lab;
@@ -161,13 +161,7 @@ fn around(report: &Report, record: &Record) -> String {
 
 /// `CLOCK_REALTIME` less `CLOCK_MONOTONIC`, ns.
 fn clocks_apart() -> i64 {
-    let now = |clock| {
-        let mut at = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: clock_gettime writes one timespec, and every kernel has these clocks.
-        unsafe { libc::clock_gettime(clock, &raw mut at) };
-        at.tv_sec * 1_000_000_000 + at.tv_nsec
-    };
-    now(libc::CLOCK_REALTIME) - now(libc::CLOCK_MONOTONIC)
+    timestamping::conversion::<Monotonic, Realtime>().offset
 }
 
 /// A counter of the host's TCP (`/proc/net/netstat`).

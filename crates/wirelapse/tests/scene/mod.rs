@@ -11,6 +11,7 @@ pub mod watch;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use record::Monotonic;
 use tier::Need;
 
 /// What tracing needs.
@@ -30,10 +31,7 @@ pub fn turn() -> MutexGuard<'static, ()> {
 
 /// `CLOCK_MONOTONIC`, ns: the clock of every stage.
 pub fn monotonic() -> u64 {
-    let mut at = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: clock_gettime writes one timespec, and every kernel has this clock.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut at) };
-    at.tv_sec.cast_unsigned() * 1_000_000_000 + at.tv_nsec.cast_unsigned()
+    timestamping::now::<Monotonic>().as_nanos()
 }
 
 /// The middle one; of an even number, the upper of the two.
