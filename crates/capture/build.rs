@@ -1,4 +1,4 @@
-//! Compiles the XDP programs with clang into `OUT_DIR`, where `src/xdp/object.rs` embeds them.
+//! Compiles the XDP programs with clang into `OUT_DIR`, where `src/xdp/` and `src/generate/` embed them.
 
 use std::path::PathBuf;
 
@@ -6,14 +6,16 @@ use libbpf_cargo::SkeletonBuilder;
 
 fn main() {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    let source = "src/bpf/xdp.bpf.c";
-    println!("cargo::rerun-if-changed={source}");
-    let built = SkeletonBuilder::new()
-        .source(source)
-        .obj(out.join("xdp.bpf.o"))
-        .clang_args(["-Wall", "-Werror", "-mcpu=v3"])
-        .build();
-    if let Err(error) = built {
-        panic!("cannot compile {source}: {error:#}\nclang (11 or later) has to be installed");
+    for program in ["xdp", "generate"] {
+        let source = format!("src/bpf/{program}.bpf.c");
+        println!("cargo::rerun-if-changed={source}");
+        let built = SkeletonBuilder::new()
+            .source(&source)
+            .obj(out.join(format!("{program}.bpf.o")))
+            .clang_args(["-Wall", "-Werror", "-mcpu=v3"])
+            .build();
+        if let Err(error) = built {
+            panic!("cannot compile {source}: {error:#}\nclang (11 or later) has to be installed");
+        }
     }
 }

@@ -50,11 +50,21 @@ pub enum Error {
         /// Why not, and what works instead.
         reason: String,
     },
+    /// A way to send does not work on this interface or kernel.
+    #[error("{way} cannot send on {interface}: {reason}")]
+    Sending {
+        /// The way.
+        way: &'static str,
+        /// The interface.
+        interface: String,
+        /// Why not.
+        reason: String,
+    },
     /// Opening takes a right that the caller has not.
-    #[error("receiving by {technique} takes {needs}: run as root, or give the program these capabilities")]
+    #[error("{what} takes {needs}: run as root, or give the program these capabilities")]
     NotPermitted {
-        /// The technique.
-        technique: Technique,
+        /// What was to be done: a technique's name, or sending.
+        what: &'static str,
         /// The capabilities.
         needs: &'static str,
     },
@@ -84,12 +94,12 @@ impl Error {
 
     /// For `map_err`: a step that takes a capability.
     pub(crate) fn privileged(
-        technique: Technique,
+        name: &'static str,
         needs: &'static str,
         what: &'static str,
     ) -> impl FnOnce(io::Error) -> Self {
         move |source| match source.raw_os_error() {
-            Some(libc::EPERM | libc::EACCES) => Self::NotPermitted { technique, needs },
+            Some(libc::EPERM | libc::EACCES) => Self::NotPermitted { what: name, needs },
             _ => Self::System { what, source },
         }
     }

@@ -4,7 +4,9 @@
 //! `io_uring`, with software and hardware timestamps; filters in libpcap's language inside the kernel; writes pcapng files that
 //! rotate ([`output`]).
 //!
-//! **Does not:** look into frames (crate `wire` does), or send any.
+//! It sends frames at a known rate, each with an id and its send time ([`generate`]).
+//!
+//! **Does not:** look into frames (crate `wire` does).
 //!
 //! **Guarantees:** a frame that the kernel dropped is counted, and so is one without the timestamp that was asked for. A
 //! timestamp names its clock, its source and the error of its reading; a clock is never replaced by another. What a receiver
@@ -29,6 +31,7 @@
 mod error;
 mod filter;
 mod frame;
+pub mod generate;
 mod hardware;
 mod link;
 mod mapping;

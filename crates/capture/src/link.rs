@@ -72,6 +72,15 @@ impl Link {
         })
     }
 
+    /// Frames to be sent that it has dropped since it was made (`tx_dropped`); 0 where it does not say.
+    pub fn dropped_sending(&self) -> u64 {
+        // The table of this thread's network namespace: the process's may be another.
+        let table = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
+        let figures = table.lines().find_map(|line| line.trim().strip_prefix(self.name.as_str())?.strip_prefix(':'));
+        // Eight figures of receiving come first; the drops are the fourth of sending.
+        figures.and_then(|figures| figures.split_whitespace().nth(11)?.parse().ok()).unwrap_or(0)
+    }
+
     /// Whether it is there and up.
     pub fn is_up(&self) -> bool {
         let mut request = FlagsRequest { name: c_name(&self.name), flags: 0, rest: [0; 22] };

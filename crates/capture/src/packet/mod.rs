@@ -23,15 +23,7 @@ const FANOUT_BY_FLOW: u32 = 0x8000;
 impl PacketSocket {
     /// A socket with filter, buffer and membership set, which receives nothing until [`PacketSocket::bind`].
     pub fn open(technique: Technique, link: &Link, options: &Options) -> Result<Self, Error> {
-        let needs = Error::privileged(technique, "CAP_NET_RAW", "open a packet socket");
-        // SAFETY: socket(2) takes numbers.
-        let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, 0) };
-        if fd < 0 {
-            return Err(needs(io::Error::last_os_error()));
-        }
-        // SAFETY: a descriptor that was just made and has no other owner.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        let socket = Self { fd, link: link.clone(), counts: Counts::default() };
+        let socket = Self::made(technique.name(), link)?;
         let program = match &options.filter {
             Some(filter) => Program::for_packet_socket(&link.name, filter, options.snap_length)?,
             None => Program::everything(options.snap_length),
@@ -48,12 +40,45 @@ impl PacketSocket {
         Ok(socket)
     }
 
+    fn made(what: &'static str, link: &Link) -> Result<Self, Error> {
+        let needs = Error::privileged(what, "CAP_NET_RAW", "open a packet socket");
+        // SAFETY: socket(2) takes numbers.
+        let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, 0) };
+        if fd < 0 {
+            return Err(needs(io::Error::last_os_error()));
+        }
+        // SAFETY: a descriptor that was just made and has no other owner.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(Self { fd, link: link.clone(), counts: Counts::default() })
+    }
+
+    /// A socket that sends on an interface, past the packet scheduler, and receives nothing.
+    pub fn sender(link: &Link) -> Result<Self, Error> {
+        let socket = Self::made("sending", link)?;
+        socket
+            .set(libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1i32)
+            .map_err(Error::system("send past the packet scheduler (PACKET_QDISC_BYPASS, Linux 3.14)"))?;
+        socket.bind_to(0)?;
+        Ok(socket)
+    }
+
     /// Begins to receive.
     pub fn bind(&self, options: &Options) -> Result<(), Error> {
+        self.bind_to(libc::ETH_P_ALL as u16)?;
+        if let Some(fanout) = options.fanout {
+            let value = u32::from(fanout.group) | FANOUT_BY_FLOW << 16;
+            self.set(libc::SOL_PACKET, libc::PACKET_FANOUT, &value)
+                .map_err(Error::system("share an interface (PACKET_FANOUT)"))?;
+        }
+        Ok(())
+    }
+
+    /// Binds to the interface, to receive frames of this protocol; 0 is none.
+    fn bind_to(&self, protocol: u16) -> Result<(), Error> {
         // SAFETY: all zeroes are a valid sockaddr_ll.
         let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
         address.sll_family = libc::AF_PACKET as u16;
-        address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+        address.sll_protocol = protocol.to_be();
         address.sll_ifindex = self.link.index as i32;
         // SAFETY: the address lives over the call, with its true size.
         let result = unsafe {
@@ -61,11 +86,6 @@ impl PacketSocket {
         };
         if result != 0 {
             return Err(self.failed("bind a packet socket"));
-        }
-        if let Some(fanout) = options.fanout {
-            let value = u32::from(fanout.group) | FANOUT_BY_FLOW << 16;
-            self.set(libc::SOL_PACKET, libc::PACKET_FANOUT, &value)
-                .map_err(Error::system("share an interface (PACKET_FANOUT)"))?;
         }
         Ok(())
     }

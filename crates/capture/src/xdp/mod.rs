@@ -233,7 +233,7 @@ fn refused(technique: Technique, link: &Link, reason: String) -> Error {
 fn load_failed(technique: Technique, link: &Link, error: &libbpf_rs::Error) -> Error {
     match error.kind() {
         libbpf_rs::ErrorKind::PermissionDenied => {
-            Error::NotPermitted { technique, needs: "CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN" }
+            Error::NotPermitted { what: technique.name(), needs: "CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN" }
         }
         _ => refused(technique, link, format!("the kernel refuses the XDP programs: {error:#}")),
     }

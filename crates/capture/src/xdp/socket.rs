@@ -75,7 +75,7 @@ impl QueueSocket {
         let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
         if fd < 0 {
             let error = io::Error::last_os_error();
-            let opened = Error::privileged(crate::Technique::AfXdp, "CAP_NET_RAW", "open an AF_XDP socket");
+            let opened = Error::privileged("af-xdp", "CAP_NET_RAW", "open an AF_XDP socket");
             return Err(opened(error));
         }
         // SAFETY: a descriptor that was just made and has no other owner.

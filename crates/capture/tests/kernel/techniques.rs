@@ -1,12 +1,10 @@
 //! Every technique on a veth pair in a network namespace of its own: the same frames give the same bytes.
 
-mod wire_pair;
-
 use std::time::{Duration, Instant};
 
+use crate::wire_pair::{WirePair, frame_of};
 use capture::{Error, Options, Receiver, Stamps, Technique};
 use tier::{Need, needs};
-use wire_pair::{WirePair, frame_of};
 
 /// Reads until `wanted` frames came or nothing comes any more.
 fn read(receiver: &mut dyn Receiver, wanted: usize) -> Vec<(Vec<u8>, u64)> {

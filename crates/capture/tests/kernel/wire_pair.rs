@@ -8,7 +8,8 @@ pub struct WirePair {
     socket: OwnedFd,
 }
 
-const SENDER: &str = "left";
+/// The interface that sends.
+pub const SENDER: &str = "left";
 const TAP: &str = "right";
 
 fn ip(words: &str) {
@@ -63,6 +64,12 @@ impl WirePair {
         let table = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap();
         let line = table.lines().find_map(|line| line.trim().strip_prefix("right:")).unwrap();
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    }
+
+    /// Has the receiving end take frames that XDP redirects to the wire: veth wants NAPI on it, which GRO switches on.
+    pub fn take_xdp_frames(&self) {
+        let status = Command::new("ethtool").args(["-K", TAP, "gro", "on"]).status().unwrap();
+        assert!(status.success());
     }
 
     /// Takes the pair away.

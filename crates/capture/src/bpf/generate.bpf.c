@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+/* The program that the kernel runs on frames of its own making (BPF_F_TEST_XDP_LIVE_FRAMES): it writes id and time into each and
+ * redirects it to an interface. One thread runs it. */
+typedef unsigned char __u8;
+typedef unsigned short __u16;
+typedef unsigned int __u32;
+typedef int __s32;
+typedef unsigned long long __u64;
+typedef long long __s64;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u32 __wsum;
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+enum { BPF_MAP_TYPE_ARRAY = 2 };
+enum { XDP_ABORTED = 0, XDP_DROP = 1 };
+
+/* A context: its offsets are ABI (include/uapi/linux/bpf.h). */
+struct xdp_md {
+	__u32 data;
+	__u32 data_end;
+	__u32 data_meta;
+	__u32 ingress_ifindex;
+	__u32 rx_queue_index;
+	__u32 egress_ifindex;
+};
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+/* Set before loading. */
+const volatile struct settings {
+	__u32 interface;
+	__u32 udp; /* where the UDP header begins */
+	__u32 mark; /* where magic, id and time begin */
+	__u32 fixed_sum; /* of what never changes in a UDP checksum */
+	__u16 flows;
+	__u16 port;
+	__u32 checksum; /* whether there is one */
+} settings SEC(".rodata.settings") = {};
+
+/* Read and written by user space between runs. */
+struct state {
+	__u64 next;
+	__u64 last;
+	__u64 gaps;
+	__u64 sum;
+	__u64 squares_high; /* of the gaps, ns², as two words */
+	__u64 squares_low;
+	__u64 longest;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct state);
+} states SEC(".maps");
+
+static __always_inline void note_gap(struct state *state, __u64 now)
+{
+	if (state->last) {
+		__u64 gap = now - state->last, square;
+
+		/* Longer ones would not fit when squared; they are counted as this long. */
+		if (gap > 0xffffffff)
+			gap = 0xffffffff;
+		square = gap * gap;
+		state->gaps++;
+		state->sum += gap;
+		state->squares_low += square;
+		if (state->squares_low < square)
+			state->squares_high++;
+		if (gap > state->longest)
+			state->longest = gap;
+	}
+	state->last = now;
+}
+
+struct mark {
+	__u8 magic[2];
+	__u8 id[8];
+	__u8 time[8];
+};
+
+SEC("xdp")
+int generate(struct xdp_md *ctx)
+{
+	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	__u32 zero = 0, udp_at = settings.udp & 0xff, mark_at = settings.mark & 0xff;
+	struct state *state = bpf_map_lookup_elem(&states, &zero);
+	struct mark *mark = data + mark_at;
+	__be16 *udp = data + udp_at;
+	__u64 id, now, be;
+	__u16 port;
+
+	if (!state || (void *)(mark + 1) > end || (void *)(udp + 4) > end)
+		return XDP_ABORTED;
+	id = state->next++;
+	now = bpf_ktime_get_ns();
+	port = settings.port + (settings.flows > 1 ? id % settings.flows : 0);
+	udp[0] = bpf_htons(port);
+	be = bpf_cpu_to_be64(id);
+	__builtin_memcpy(mark->id, &be, sizeof(be));
+	be = bpf_cpu_to_be64(now);
+	__builtin_memcpy(mark->time, &be, sizeof(be));
+	if (settings.checksum) {
+		__u64 sum = settings.fixed_sum + port;
+
+		sum += (id & 0xffff) + (id >> 16 & 0xffff) + (id >> 32 & 0xffff) + (id >> 48);
+		sum += (now & 0xffff) + (now >> 16 & 0xffff) + (now >> 32 & 0xffff) + (now >> 48);
+		sum = (sum & 0xffff) + (sum >> 16);
+		sum = (sum & 0xffff) + (sum >> 16);
+		sum = ~sum & 0xffff;
+		udp[3] = bpf_htons(sum ? sum : 0xffff);
+	}
+	note_gap(state, now);
+	return bpf_redirect(settings.interface, 0);
+}

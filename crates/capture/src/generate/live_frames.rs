@@ -1,0 +1,135 @@
+//! XDP live frames: the kernel makes frames from a template, runs an XDP program on each, and redirects them to the interface.
+
+use std::ffi::OsStr;
+use std::os::fd::{AsFd as _, AsRawFd as _};
+
+use libbpf_rs::{MapCore as _, MapFlags, MapHandle, Object, ObjectBuilder, PrintLevel, libbpf_sys};
+
+use super::template::Template;
+use super::{GapSums, Sender};
+use crate::Error;
+use crate::link::Link;
+
+const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/generate.bpf.o"));
+
+/// Frames of a system call. The kernel runs them in groups of [`GROUP`].
+const BATCH: u32 = 8192;
+/// The most frames that the kernel redirects together (`TEST_XDP_MAX_BATCH`, net/bpf/test_run.c).
+const GROUP: u32 = 256;
+
+pub(super) struct LiveFrames {
+    object: Object,
+    state: MapHandle,
+    template: Vec<u8>,
+    interface: String,
+    next: u64,
+}
+
+/// `struct state` of `generate.bpf.c`: words in this order.
+const STATE_WORDS: usize = 7;
+const NEXT: usize = 0;
+
+impl LiveFrames {
+    pub fn open(link: &Link, template: &Template) -> Result<Self, Error> {
+        libbpf_rs::set_print(None::<(PrintLevel, fn(PrintLevel, String))>);
+        let refused = |reason: String| Error::Sending { way: "live-frames", interface: link.name.clone(), reason };
+        let failed = |error: libbpf_rs::Error| match error.kind() {
+            libbpf_rs::ErrorKind::PermissionDenied => {
+                Error::NotPermitted { what: "sending", needs: "CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN" }
+            }
+            _ => refused(error.to_string()),
+        };
+        let mut object = ObjectBuilder::default().open_memory(OBJECT).map_err(failed)?;
+        for mut map in object.maps_mut() {
+            if map.name() == OsStr::new(".rodata.settings") {
+                map.set_initial_value(&settings(link, template)).map_err(failed)?;
+            }
+        }
+        let object = object.load().map_err(failed)?;
+        let state = object.maps().find(|map| map.name() == OsStr::new("states"));
+        let state = state.ok_or_else(|| refused("its program has no state".into()))?;
+        let state = MapHandle::try_from(&state).map_err(failed)?;
+        let mut this =
+            Self { object, state, template: template.bytes().to_vec(), interface: link.name.clone(), next: u64::MAX };
+        // A run of no frame: whether this kernel knows live frames at all.
+        this.run(1, true)?;
+        this.next = u64::MAX;
+        Ok(this)
+    }
+
+    fn words(&self) -> [u64; STATE_WORDS] {
+        let bytes = self.state.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok().flatten().unwrap_or_default();
+        let mut words = [0; STATE_WORDS];
+        for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
+            *word = bytes.try_into().map_or(0, u64::from_ne_bytes);
+        }
+        words
+    }
+
+    /// Runs the program on `frames` frames; `dry` has none of them leave.
+    fn run(&mut self, frames: u32, dry: bool) -> Result<(), Error> {
+        let program = self.object.progs().find(|p| p.name() == OsStr::new("generate"));
+        let Some(program) = program else { return Ok(()) };
+        // SAFETY: all zeroes are valid options of this size.
+        let mut options: libbpf_sys::bpf_test_run_opts = unsafe { std::mem::zeroed() };
+        options.sz = size_of_val(&options) as u64;
+        // A frame too short for the program is dropped by it: nothing leaves in a dry run.
+        let data: &[u8] = if dry { &self.template[..14] } else { &self.template };
+        options.data_in = data.as_ptr().cast();
+        options.data_size_in = data.len() as u32;
+        options.repeat = frames as i32;
+        options.flags = libbpf_sys::BPF_F_TEST_XDP_LIVE_FRAMES;
+        options.batch_size = frames.min(GROUP);
+        // SAFETY: the options and the template they point to live over the call.
+        let result = unsafe { libbpf_sys::bpf_prog_test_run_opts(program.as_fd().as_raw_fd(), &raw mut options) };
+        match -result {
+            0 => Ok(()),
+            libc::EINTR | libc::EAGAIN => Ok(()),
+            number => Err(Error::Sending {
+                way: "live-frames",
+                interface: self.interface.clone(),
+                reason: std::io::Error::from_raw_os_error(number).to_string(),
+            }),
+        }
+    }
+}
+
+/// `struct settings` of `generate.bpf.c`.
+fn settings(link: &Link, template: &Template) -> Vec<u8> {
+    let layout = template.layout();
+    let mut bytes = Vec::new();
+    for word in [link.index, layout.udp, layout.mark, layout.fixed_sum.unwrap_or(0)] {
+        bytes.extend_from_slice(&word.to_ne_bytes());
+    }
+    bytes.extend_from_slice(&layout.flows.to_ne_bytes());
+    bytes.extend_from_slice(&layout.port.to_ne_bytes());
+    bytes.extend_from_slice(&u32::from(layout.fixed_sum.is_some()).to_ne_bytes());
+    bytes
+}
+
+impl Sender for LiveFrames {
+    fn send(&mut self, first: u64, count: u32) -> Result<u32, Error> {
+        if self.next != first {
+            let mut words = self.words();
+            words[NEXT] = first;
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+            self.state.update(&0u32.to_ne_bytes(), &bytes, MapFlags::ANY).map_err(|e| Error::System {
+                what: "set the id of the next frame",
+                source: std::io::Error::other(e),
+            })?;
+        }
+        let wanted = count.min(BATCH);
+        self.run(wanted, false)?;
+        self.next = self.words()[NEXT];
+        Ok((self.next - first) as u32)
+    }
+
+    fn batch(&self) -> u32 {
+        BATCH
+    }
+
+    fn gaps(&self) -> GapSums {
+        let [_, _, n, sum, high, low, max] = self.words();
+        GapSums { n, sum: sum as f64, squares: high as f64 * 2f64.powi(64) + low as f64, max }
+    }
+}

@@ -1,0 +1,221 @@
+//! Sending frames at a known rate, each with an id and its send time, by the fastest way that works.
+
+mod live_frames;
+mod schedule;
+mod sendmmsg;
+mod template;
+mod tx_ring;
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::{Duration, Instant as WallInstant};
+
+use clock::Nanos;
+
+use crate::Error;
+use crate::link::Link;
+pub use schedule::Spread;
+pub use template::{Mark, Shape, ShapeError, mark_of};
+
+use schedule::Schedule;
+use template::Template;
+
+/// A way to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Sending {
+    /// An XDP program that the kernel runs on frames of its own making and that redirects them to the interface
+    /// (`BPF_F_TEST_XDP_LIVE_FRAMES`, Linux 5.18): no packet buffer and no copy a frame.
+    LiveFrames,
+    /// A packet socket's transmit ring in shared memory (`PACKET_TX_RING`), past the packet scheduler.
+    TxRing,
+    /// `sendmmsg` on a packet socket, past the packet scheduler: one system call for a batch.
+    Sendmmsg,
+}
+
+impl Sending {
+    /// Every way, the fastest first.
+    pub const ALL: [Self; 3] = [Self::LiveFrames, Self::TxRing, Self::Sendmmsg];
+
+    /// Its name on the command line and in output.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::LiveFrames => "live-frames",
+            Self::TxRing => "tx-ring",
+            Self::Sendmmsg => "sendmmsg",
+        }
+    }
+}
+
+impl fmt::Display for Sending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A name that is no way to send.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no way to send is called {0:?}: there are live-frames, tx-ring and sendmmsg")]
+pub struct NoSuchSending(pub String);
+
+impl FromStr for Sending {
+    type Err = NoSuchSending;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|s| s.name() == name).ok_or_else(|| NoSuchSending(name.to_owned()))
+    }
+}
+
+/// What to send.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// The interface, in the network namespace of the calling thread.
+    pub interface: String,
+    /// What the frames look like.
+    pub shape: Shape,
+    /// Frames a second; `None` for as many as can be.
+    pub per_second: Option<f64>,
+    /// How they are spread over time.
+    pub spread: Spread,
+    /// How many; `None` until told to stop.
+    pub count: Option<u64>,
+    /// For how long; `None` until `count` is reached.
+    pub duration: Option<Duration>,
+    /// By which way; `None` for the fastest that works.
+    pub sending: Option<Sending>,
+}
+
+/// What was really sent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sent {
+    /// By which way.
+    pub sending: Sending,
+    /// Frames that were handed to the kernel.
+    pub frames: u64,
+    /// Of these, the ones that the interface counts as dropped: its peer or its queue had no room.
+    pub dropped: u64,
+    /// From the first to the last.
+    pub took: Nanos,
+    /// The gap between the batches that frames are sent in: mean and standard deviation of the time between two frames, as
+    /// their send times say. `None` with fewer than two frames.
+    pub gaps: Option<Gaps>,
+}
+
+/// The time between neighbouring frames, by their send times.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Gaps {
+    /// How many.
+    pub n: u64,
+    /// Their mean, ns.
+    pub mean_ns: f64,
+    /// Their standard deviation, ns.
+    pub deviation_ns: f64,
+    /// The longest, ns.
+    pub max_ns: u64,
+}
+
+/// Sums that [`Gaps`] are made of.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct GapSums {
+    pub n: u64,
+    pub sum: f64,
+    pub squares: f64,
+    pub max: u64,
+}
+
+impl GapSums {
+    fn gaps(&self) -> Option<Gaps> {
+        let n = self.n as f64;
+        (self.n > 0).then(|| {
+            let mean = self.sum / n;
+            let variance = (self.squares / n - mean * mean).max(0.0);
+            Gaps { n: self.n, mean_ns: mean, deviation_ns: variance.sqrt(), max_ns: self.max }
+        })
+    }
+}
+
+/// Sends frames with consecutive ids.
+pub(crate) trait Sender {
+    /// Sends the next `count` frames at most, the first with id `first`; gives how many went. Fewer where a queue is full.
+    fn send(&mut self, first: u64, count: u32) -> Result<u32, Error>;
+
+    /// The most frames that one call is worth.
+    fn batch(&self) -> u32;
+
+    /// The gaps between frames so far.
+    fn gaps(&self) -> GapSums;
+}
+
+fn open(sending: Sending, link: &Link, template: &Template) -> Result<Box<dyn Sender>, Error> {
+    Ok(match sending {
+        Sending::LiveFrames => Box::new(live_frames::LiveFrames::open(link, template)?),
+        Sending::TxRing => Box::new(tx_ring::TxRing::open(link, template)?),
+        Sending::Sendmmsg => Box::new(sendmmsg::Sendmmsg::open(link, template)?),
+    })
+}
+
+/// The fastest way that opens, with why the faster ones did not.
+fn fastest(link: &Link, template: &Template) -> Result<(Sending, Box<dyn Sender>), Error> {
+    let mut refused = None;
+    for sending in Sending::ALL {
+        match open(sending, link, template) {
+            Ok(sender) => return Ok((sending, sender)),
+            Err(error) => refused = Some(error),
+        }
+    }
+    Err(refused.unwrap_or(Error::NoInterface(link.name.clone())))
+}
+
+/// Why frames were not sent.
+#[derive(Debug, thiserror::Error)]
+pub enum GenerateError {
+    /// The frames cannot be.
+    #[error(transparent)]
+    Shape(#[from] ShapeError),
+    /// The interface or the kernel refuses.
+    #[error(transparent)]
+    Interface(#[from] Error),
+}
+
+/// Sends a plan's frames; `go_on` is asked between batches.
+///
+/// # Errors
+/// [`GenerateError`] where the plan cannot be carried out.
+pub fn run(plan: &Plan, mut go_on: impl FnMut(u64) -> bool) -> Result<Sent, GenerateError> {
+    let template = Template::new(&plan.shape)?;
+    let link = Link::by_name(&plan.interface)?;
+    let (sending, mut sender) = match plan.sending {
+        Some(sending) => (sending, open(sending, &link, &template)?),
+        None => fastest(&link, &template)?,
+    };
+    let dropped_before = link.dropped_sending();
+    let mut schedule = Schedule::new(plan.per_second, plan.spread);
+    let most = plan.count.unwrap_or(u64::MAX);
+    let began = WallInstant::now();
+    let mut frames = 0u64;
+    while frames < most {
+        let elapsed = Nanos::from(began.elapsed());
+        if plan.duration.is_some_and(|d| elapsed >= Nanos::from(d)) || !go_on(frames) {
+            break;
+        }
+        let due = schedule.due(elapsed).min(most) - frames;
+        if due == 0 {
+            wait(schedule.pause(elapsed));
+            continue;
+        }
+        let wanted = due.min(sender.batch().into()) as u32;
+        frames += u64::from(sender.send(frames, wanted)?);
+    }
+    let took = Nanos::from(began.elapsed());
+    let dropped = link.dropped_sending().saturating_sub(dropped_before);
+    Ok(Sent { sending, frames, dropped, took, gaps: sender.gaps().gaps() })
+}
+
+/// Waits for a frame to fall due. Sleeping is late by tens of microseconds: the last of it is spent spinning.
+fn wait(pause: Nanos) {
+    const SPIN: Nanos = Nanos(100_000);
+    if pause > SPIN {
+        std::thread::sleep(Duration::from(pause.saturating_sub(SPIN)).min(Duration::from_millis(50)));
+    } else {
+        std::hint::spin_loop();
+    }
+}

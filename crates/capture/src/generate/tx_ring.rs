@@ -1,0 +1,113 @@
+//! `PACKET_TX_RING`: frames are written into memory that the kernel shares, and one system call sends all that are there
+//! (Documentation/networking/packet_mmap.rst).
+
+use std::io;
+use std::num::NonZeroUsize;
+use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use clock::Monotonic;
+
+use super::sendmmsg::Marks;
+use super::template::{Mark, Template};
+use super::{GapSums, Sender};
+use crate::Error;
+use crate::link::Link;
+use crate::mapping::Mapping;
+use crate::packet::PacketSocket;
+
+/// Frames that the ring holds.
+const FRAMES: usize = 4096;
+/// Frames of a system call.
+const BATCH: usize = 256;
+/// Where a frame's bytes begin behind its header (`TPACKET2_HDRLEN - sizeof(struct sockaddr_ll)`).
+const DATA: usize = libc::TPACKET2_HDRLEN - size_of::<libc::sockaddr_ll>();
+
+/// `TP_STATUS_*` of a transmit ring (include/uapi/linux/if_packet.h).
+const AVAILABLE: u32 = 0;
+const SEND_REQUEST: u32 = 1;
+const WRONG_FORMAT: u32 = 4;
+
+pub(super) struct TxRing {
+    // Unmapped before the socket closes.
+    ring: Mapping,
+    socket: PacketSocket,
+    template: Template,
+    frame_bytes: usize,
+    next: usize,
+    gaps: Marks,
+}
+
+impl TxRing {
+    pub fn open(link: &Link, template: &Template) -> Result<Self, Error> {
+        let socket = PacketSocket::sender(link)?;
+        let version = libc::tpacket_versions::TPACKET_V2 as i32;
+        socket.set(libc::SOL_PACKET, libc::PACKET_VERSION, &version).map_err(Error::system("use TPACKET_V2"))?;
+        // A frame of the wrong form is passed over rather than ending the ring.
+        socket.set(libc::SOL_PACKET, libc::PACKET_LOSS, &1i32).map_err(Error::system("set PACKET_LOSS"))?;
+        let frame_bytes = (libc::TPACKET2_HDRLEN + template.bytes().len()).next_power_of_two().max(2048);
+        let block_bytes = frame_bytes.max(1 << 16);
+        let request = libc::tpacket_req {
+            tp_block_size: block_bytes as u32,
+            tp_block_nr: (FRAMES * frame_bytes / block_bytes) as u32,
+            tp_frame_size: frame_bytes as u32,
+            tp_frame_nr: FRAMES as u32,
+        };
+        socket.set(libc::SOL_PACKET, libc::PACKET_TX_RING, &request).map_err(Error::system("make a transmit ring"))?;
+        let bytes = NonZeroUsize::new(FRAMES * frame_bytes).unwrap_or(NonZeroUsize::MIN);
+        let ring = Mapping::of(socket.as_fd().as_raw_fd(), bytes, 0).map_err(Error::system("map a transmit ring"))?;
+        let length = (template.bytes().len() as u32).to_ne_bytes();
+        for frame in 0..FRAMES {
+            let at = frame * frame_bytes;
+            // SAFETY: length and bytes of a frame lie within its place in the ring, which is ours until it is sent.
+            unsafe {
+                std::ptr::copy_nonoverlapping(length.as_ptr(), ring.at(at + 4), length.len());
+                std::ptr::copy_nonoverlapping(template.bytes().as_ptr(), ring.at(at + DATA), template.bytes().len());
+            }
+        }
+        Ok(Self { ring, socket, template: template.clone(), frame_bytes, next: 0, gaps: Marks::default() })
+    }
+
+    fn status(&self, frame: usize) -> &AtomicU32 {
+        // SAFETY: the status is the first word of a frame's place, aligned, and accessed atomically by both sides.
+        unsafe { &*self.ring.at(frame * self.frame_bytes).cast::<AtomicU32>() }
+    }
+}
+
+impl Sender for TxRing {
+    fn send(&mut self, first: u64, count: u32) -> Result<u32, Error> {
+        let now = timestamping::now::<Monotonic>().as_nanos();
+        let mut laid = 0;
+        while laid < count.min(BATCH as u32) {
+            if !matches!(self.status(self.next).load(Ordering::Acquire), AVAILABLE | WRONG_FORMAT) {
+                break;
+            }
+            let at = self.next * self.frame_bytes + DATA;
+            // SAFETY: the place is ours while its status says that it is available, and as long as the template.
+            let frame = unsafe { std::slice::from_raw_parts_mut(self.ring.at(at), self.template.bytes().len()) };
+            self.template.write(frame, Mark { id: first + u64::from(laid), sent_ns: now });
+            self.status(self.next).store(SEND_REQUEST, Ordering::Release);
+            self.next = (self.next + 1) % FRAMES;
+            laid += 1;
+        }
+        let fd = self.socket.as_fd().as_raw_fd();
+        // SAFETY: no buffer is given: the kernel sends what is laid into the ring.
+        if unsafe { libc::send(fd, std::ptr::null(), 0, libc::MSG_DONTWAIT) } < 0 {
+            let error = io::Error::last_os_error();
+            // What did not go stays in the ring for the next call.
+            if !matches!(error.raw_os_error(), Some(libc::ENOBUFS | libc::EAGAIN | libc::EINTR)) {
+                return Err(self.socket.failure("send frames", error));
+            }
+        }
+        (0..laid).for_each(|_| self.gaps.take(now));
+        Ok(laid)
+    }
+
+    fn batch(&self) -> u32 {
+        BATCH as u32
+    }
+
+    fn gaps(&self) -> GapSums {
+        self.gaps.sums()
+    }
+}

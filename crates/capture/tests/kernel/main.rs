@@ -1,0 +1,5 @@
+//! Receivers and senders on a veth pair in a network namespace.
+
+mod generate;
+mod techniques;
+mod wire_pair;
