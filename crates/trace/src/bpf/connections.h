@@ -144,34 +144,32 @@ static __always_inline void slot_driver(struct row *row, struct slot *slot, __u3
 	row->driver_next = at + 1;
 }
 
-/* The same, where only the key is known. */
+/* The same, where only the key is known: its slot, and in `at` its counter; NULL where it has none. */
+static __always_inline struct slot *slot_of_key(struct row *row, __u32 number, __u32 key, __u32 expected, __u32 *at)
+{
+	*at = slot_find(row, number, key, expected);
+	if (*at != row->tail)
+		return slot_at(number, *at);
+	if (row->popped && !before(row->popped_key, key))
+		COUNT(after_ack);
+	return NULL;
+}
+
 static __always_inline void stage_sched(struct row *row, __u32 number, __u32 key, const struct tcp_sock *tp,
 					__u64 now)
 {
-	__u32 at = slot_find(row, number, key, row->sched_next);
-	struct slot *slot;
+	__u32 at;
+	struct slot *slot = slot_of_key(row, number, key, row->sched_next, &at);
 
-	if (at == row->tail) {
-		if (row->popped && !before(row->popped_key, key))
-			COUNT(after_ack);
-		return;
-	}
-	slot = slot_at(number, at);
 	if (slot)
 		slot_sched(row, slot, at, tp, now);
 }
 
 static __always_inline void stage_driver(struct row *row, __u32 number, __u32 key, __u64 now)
 {
-	__u32 at = slot_find(row, number, key, row->driver_next);
-	struct slot *slot;
+	__u32 at;
+	struct slot *slot = slot_of_key(row, number, key, row->driver_next, &at);
 
-	if (at == row->tail) {
-		if (row->popped && !before(row->popped_key, key))
-			COUNT(after_ack);
-		return;
-	}
-	slot = slot_at(number, at);
 	if (slot)
 		slot_driver(row, slot, at, now);
 }
@@ -212,15 +210,11 @@ static __always_inline bool connection_out(const struct row *row, const struct s
 {
 	const struct sock *sk = sock_of(tp);
 	struct connection_record record = { .kind = RECORD_CONNECTION, .pid = info->pid };
-	__u16 family = sk->__sk_common.skc_family;
 
 	record.cookie = row->cookie;
 	record.at = row->followed_since;
 	record.opening = row->opening;
-	record.local_port = sk->__sk_common.skc_num;
-	record.remote_port = bpf_ntohs(sk->__sk_common.skc_dport);
-	address(record.local, family, sk->__sk_common.skc_rcv_saddr, &sk->__sk_common.skc_v6_rcv_saddr);
-	address(record.remote, family, sk->__sk_common.skc_daddr, &sk->__sk_common.skc_v6_daddr);
+	ENDS(&record, sk);
 	__builtin_memcpy(record.comm, info->comm, sizeof(record.comm));
 	bpf_probe_read_kernel_str(record.congestion_control, sizeof(record.congestion_control),
 				  tp->inet_conn.icsk_ca_ops->name);

@@ -258,6 +258,15 @@ static __always_inline void slots_acked(struct row *row, __u32 number, __u32 key
 	}
 }
 
+/* The oldest send of a row, and the row; NULL where there is none. */
+static __always_inline struct slot *slot_oldest(__u32 number, struct row **row)
+{
+	*row = row_at(number);
+	if (!*row || (*row)->head == (*row)->tail)
+		return NULL;
+	return slot_at(number, (*row)->head);
+}
+
 struct acked {
 	__u32 number;
 	__u32 end;
@@ -267,13 +276,10 @@ struct acked {
 static long acked_one(__u32 i, void *context)
 {
 	struct acked *acked = context;
-	struct row *row = row_at(acked->number);
-	struct slot *slot;
+	struct row *row;
+	struct slot *slot = slot_oldest(acked->number, &row);
 
-	if (!row || row->head == row->tail)
-		return 1;
-	slot = slot_at(acked->number, row->head);
-	if (!slot || !before(slot->key, acked->end))
+	if (!row || !slot || !before(slot->key, acked->end))
 		return 1;
 	slot->record.ack = acked->now;
 	slot_pop(row, slot);
@@ -320,13 +326,10 @@ struct flush {
 static long flush_one(__u32 i, void *context)
 {
 	struct flush *flush = context;
-	struct row *row = row_at(flush->number);
-	struct slot *slot;
+	struct row *row;
+	struct slot *slot = slot_oldest(flush->number, &row);
 
-	if (!row || row->head == row->tail)
-		return 1;
-	slot = slot_at(flush->number, row->head);
-	if (!slot)
+	if (!row || !slot)
 		return 1;
 	if (flush->finishing)
 		COUNT(unfinished);

@@ -73,6 +73,17 @@ static __always_inline void address(__u8 *to, __u16 family, __be32 v4, const str
 	}
 }
 
+/* Sets the addresses and ports of a record. */
+#define ENDS(record, sk)                                                                                \
+	({                                                                                              \
+		const struct sock_common *ends_ = &(sk)->__sk_common;                                   \
+		__u16 family_ = ends_->skc_family;                                                      \
+		(record)->local_port = ends_->skc_num;                                                  \
+		(record)->remote_port = bpf_ntohs(ends_->skc_dport);                                    \
+		address((record)->local, family_, ends_->skc_rcv_saddr, &ends_->skc_v6_rcv_saddr);      \
+		address((record)->remote, family_, ends_->skc_daddr, &ends_->skc_v6_daddr);             \
+	})
+
 /* The criteria that addresses decide: ports and peers. A listener has no peer: its children are looked at. */
 static __always_inline bool addresses_match(const struct sock *sk, bool listener)
 {

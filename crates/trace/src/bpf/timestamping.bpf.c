@@ -81,17 +81,25 @@ struct between {
 	__u32 until;
 };
 
+/* The next send, and its row; NULL after the last. */
+static __always_inline struct slot *between_next(struct between *between, struct row **row)
+{
+	*row = row_at(between->number);
+	if (!*row || (__s32)(between->at - between->until) >= 0)
+		return NULL;
+	return slot_at(between->number, between->at++);
+}
+
 static long sched_one(__u32 i, void *context)
 {
 	struct between *between = context;
-	struct row *row = row_at(between->number);
-	struct slot *slot;
+	struct row *row;
+	struct slot *slot = between_next(between, &row);
 	__u64 from, mark, now = between->now;
 
-	if (!row || (__s32)(between->at - between->until) >= 0)
+	if (!row || !slot)
 		return 1;
-	slot = slot_at(between->number, between->at++);
-	if (!slot || slot->record.sched)
+	if (slot->record.sched)
 		return 0;
 	mark = left_after(between->tp, slot->key);
 	from = slot->record.send;
@@ -126,14 +134,13 @@ static __always_inline void sched_between(struct row *row, __u32 number, const s
 static long driver_one(__u32 i, void *context)
 {
 	struct between *between = context;
-	struct row *row = row_at(between->number);
-	struct slot *slot;
+	struct row *row;
+	struct slot *slot = between_next(between, &row);
 	__u64 from, now = between->now;
 
-	if (!row || (__s32)(between->at - between->until) >= 0)
+	if (!row || !slot)
 		return 1;
-	slot = slot_at(between->number, between->at++);
-	if (!slot || slot->record.driver || !slot->record.sched)
+	if (slot->record.driver || !slot->record.sched)
 		return 0;
 	from = slot->record.sched;
 	if (from < row->driver_last)

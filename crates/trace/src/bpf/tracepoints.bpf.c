@@ -58,6 +58,20 @@ int following(struct bpf_sock_ops *skops)
 	return 1;
 }
 
+/* The row of a followed socket, with its number and the socket as TCP's; NULL where it is not followed. */
+static __always_inline struct row *row_of(struct sock *sk, __u32 *number, struct tcp_sock **tp)
+{
+	struct socket_info *info = bpf_sk_storage_get(&sockets, sk, NULL, 0);
+	struct row *row;
+
+	if (!info)
+		return NULL;
+	*number = info->row;
+	row = row_at(*number);
+	*tp = TCP_SOCK(sk);
+	return *tp ? row : NULL;
+}
+
 /* The callbacks for these two would leave out the sockets that existed before the trace: kernels before 6.12 let no iterator
  * ask for callbacks. */
 SEC("tp_btf/inet_sock_set_state")
@@ -82,18 +96,14 @@ int BPF_PROG(state_set, struct sock *sk, int from, int to)
 SEC("tp_btf/tcp_retransmit_skb")
 int BPF_PROG(retransmitted, struct sock *sk, struct sk_buff *skb)
 {
-	struct socket_info *info = bpf_sk_storage_get(&sockets, sk, NULL, 0);
 	const struct tcp_skb_cb *cb = VIEW(&skb->cb, struct tcp_skb_cb);
 	struct tcp_sock *tp;
-	struct row *row;
+	__u32 number;
+	struct row *row = row_of(sk, &number, &tp);
 
-	if (!info)
+	if (!row)
 		return 0;
-	row = row_at(info->row);
-	tp = TCP_SOCK(sk);
-	if (!row || !tp)
-		return 0;
-	stage_retransmit(row, info->row, cb->seq, cb->end_seq - cb->seq);
+	stage_retransmit(row, number, cb->seq, cb->end_seq - cb->seq);
 	row->epoch++;
 	waiting_event(row, tp, 0, false, false, bpf_ktime_get_ns());
 	return 0;
@@ -239,23 +249,18 @@ int BPF_PROG(started, struct sk_buff *skb)
 /* A segment is about to be looked at: the ACK in it has come. */
 static __always_inline int on_arrival(struct sock *sk, struct sk_buff *skb)
 {
-	struct socket_info *info = bpf_sk_storage_get(&sockets, sk, NULL, 0);
-	const struct tcp_sock *tp;
-	struct row *row;
+	struct tcp_sock *tp;
+	__u32 number, ack;
+	struct row *row = row_of(sk, &number, &tp);
 	__u64 now;
-	__u32 ack;
 
-	if (!info)
-		return 0;
-	row = row_at(info->row);
-	tp = TCP_SOCK(sk);
-	if (!row || !tp)
+	if (!row)
 		return 0;
 	ack = VIEW(&skb->cb, struct tcp_skb_cb)->ack_seq;
 	if (before(tp->snd_nxt, ack))
 		return 0;
 	now = bpf_ktime_get_ns();
-	slots_acked_before(row, info->row, ack, now);
+	slots_acked_before(row, number, ack, now);
 	/* A socket without the RTT callback: what holds its sends back is looked at now, a little before the ACK changes it. */
 	if (!(tp->bpf_sock_ops_cb_flags & BPF_SOCK_OPS_RTT_CB_FLAG)) {
 		row->epoch++;

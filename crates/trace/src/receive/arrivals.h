@@ -9,55 +9,57 @@ struct place {
 	__u32 first;
 };
 
-/* One step from the tail: moves an arrival that is later than the new one up by a place. */
-static long shift_one(__u32 i, void *context)
+/* One step from the tail: past an arrival that is later than the new one. It is moved up by a place where `shift` says so. */
+static __always_inline long step(struct place *place, bool shift)
 {
-	struct place *place = context;
-	struct arrival *from = arrival_at(place->number, place->at - 1), *to = arrival_at(place->number, place->at);
-	struct receive_row *row = receive_row_at(place->number);
-
-	if (!row || !from || !to || place->at == row->head || before(from->first, place->first))
-		return 1;
-	*to = *from;
-	place->at--;
-	return 0;
-}
-
-static long find_one(__u32 i, void *context)
-{
-	struct place *place = context;
 	struct receive_row *row = receive_row_at(place->number);
 	struct arrival *from = arrival_at(place->number, place->at - 1);
 
 	if (!row || !from || place->at == row->head || before(from->first, place->first))
 		return 1;
+	if (shift) {
+		struct arrival *to = arrival_at(place->number, place->at);
+
+		if (!to)
+			return 1;
+		*to = *from;
+	}
 	place->at--;
 	return 0;
+}
+
+static long shift_one(__u32 i, void *context)
+{
+	return step(context, true);
+}
+
+static long find_one(__u32 i, void *context)
+{
+	return step(context, false);
+}
+
+static __always_inline __u32 steps(__u32 number, __u32 first, long (*one)(__u32, void *))
+{
+	struct place place = { .number = number, .first = first };
+	struct receive_row *row = receive_row_at(number);
+
+	if (!row)
+		return 0;
+	place.at = row->tail;
+	bpf_loop(receive.slots, one, &place, 0);
+	return place.at;
 }
 
 /* Before which arrival a new one goes. Not static, as the next ones: the verifier then looks at each once and by itself. */
 __noinline __u32 place_of(__u32 number, __u32 first)
 {
-	struct place place = { .number = number, .first = first };
-	struct receive_row *row = receive_row_at(number);
-
-	if (!row)
-		return 0;
-	place.at = row->tail;
-	bpf_loop(receive.slots, find_one, &place, 0);
-	return place.at;
+	return steps(number, first, find_one);
 }
 
 /* Moves every arrival after the new one up by a place. */
 __noinline int make_room(__u32 number, __u32 first)
 {
-	struct place place = { .number = number, .first = first };
-	struct receive_row *row = receive_row_at(number);
-
-	if (!row)
-		return 0;
-	place.at = row->tail;
-	bpf_loop(receive.slots, shift_one, &place, 0);
+	steps(number, first, shift_one);
 	return 0;
 }
 

@@ -64,15 +64,11 @@ static __always_inline void fill(struct sample_record *record, const struct tcp_
 	const struct sock___watch *buffers = (const void *)tp;
 	const struct inet_connection_sock___watch *acks = (const void *)tp;
 	const struct tcp_sock___watch *more = (const void *)tp;
-	__u16 family = sk->__sk_common.skc_family;
 
 	record->cookie = cookie;
 	record->moment = moment;
 	record->pacing_rate = sk->sk_pacing_rate;
-	record->local_port = sk->__sk_common.skc_num;
-	record->remote_port = bpf_ntohs(sk->__sk_common.skc_dport);
-	address(record->local, family, sk->__sk_common.skc_rcv_saddr, &sk->__sk_common.skc_v6_rcv_saddr);
-	address(record->remote, family, sk->__sk_common.skc_daddr, &sk->__sk_common.skc_v6_daddr);
+	ENDS(record, sk);
 	if (owner) {
 		record->pid = owner->pid;
 		__builtin_memcpy(record->comm, owner->comm, sizeof(record->comm));
