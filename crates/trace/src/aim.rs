@@ -1,4 +1,4 @@
-//! Aiming the BPF programs at a [`Target`]: what of it they are told before they are loaded, and the maps they look it up in.
+//! Aiming the BPF programs at a [`Target`]: what of it is fixed before they are loaded, and the maps they look it up in.
 
 use std::fs::File;
 use std::num::NonZeroU32;
@@ -48,7 +48,7 @@ pub(crate) fn aim(target: &Target) -> Result<(File, RawConfig), Error> {
     Ok((cgroup, raw))
 }
 
-/// The target's cgroup, and all that the programs of a trace are told before they are loaded.
+/// The target's cgroup, and all that is fixed in the programs of a trace before they are loaded.
 pub(crate) fn configure(config: &Config, sizes: Sizes) -> Result<(File, RawConfig), Error> {
     let (cgroup, mut raw) = aim(&config.target)?;
     raw.flags |= if config.windows_every().is_some() { CONFIG_WINDOWS } else { 0 };

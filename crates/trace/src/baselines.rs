@@ -1,4 +1,4 @@
-//! What the cost of tracing is held against: programs that observe nothing, each the least of its kind.
+//! What the cost of tracing is compared with: programs that observe nothing, each the least of its kind.
 //!
 //! They are attached for a measurement of cost and for nothing else; `study overhead` is built on them.
 
@@ -10,7 +10,7 @@ use crate::{Error, cgroup, refusal};
 /// A program that observes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Baseline {
-    /// An armed socket whose callback returns at once: what the kernel takes for itself before any tracer by timestamp
+    /// An armed socket; its callback returns immediately: what the kernel takes for itself before any tracer by timestamp
     /// callbacks has done anything.
     Floor,
     /// The same, and every send is tagged: what the kernel takes for itself where every send is to be timed, its callbacks for
@@ -137,7 +137,7 @@ impl Loaded {
 
 impl Drop for Loaded {
     fn drop(&mut self) {
-        // Where the kernel refuses, the sockets stay armed for nobody: nothing more can be done about it here.
+        // Where the kernel refuses, the sockets stay armed without a reader: nothing more can be done about it here.
         let _ = self.detach();
     }
 }

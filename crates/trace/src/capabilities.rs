@@ -18,7 +18,7 @@ pub enum State {
         /// What the kernel said.
         reason: String,
     },
-    /// Only root can tell.
+    /// It takes root to find out.
     NeedsRoot,
 }
 
@@ -60,7 +60,7 @@ const PROGRAMS: [(&str, &str, &str, &str); 10] = [
     ),
     ("cgroup_skb", "try_cgroup_skb", "packets of one cgroup", "tracepoints, filtered by socket"),
     ("xdp", "try_xdp", "reception and generation of packets in the driver", "AF_PACKET"),
-    ("tc", "try_tc", "packets at the queueing discipline", "AF_PACKET"),
+    ("tc", "try_tc", "packets at the qdisc", "AF_PACKET"),
 ];
 
 /// Tries everything. Takes some tens of milliseconds, attaches nothing and leaves nothing.
@@ -74,7 +74,7 @@ pub fn all() -> Vec<Capability> {
     };
     let mut list = vec![Capability {
         name: "btf",
-        purpose: "tells where the kernel keeps its fields, so that one build runs everywhere",
+        purpose: "says where the kernel keeps its fields, so that one build runs everywhere",
         instead: "nothing: tracing needs it (CONFIG_DEBUG_INFO_BTF)",
         state: match Path::new("/sys/kernel/btf/vmlinux").exists() {
             true => State::Available,

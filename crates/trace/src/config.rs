@@ -59,10 +59,10 @@ pub(crate) fn within(what: &'static str, value: u32, least: u32, most: u32) -> R
     if (least..=most).contains(&value) { Ok(value) } else { Err(Error::OutOfRange { what, value, least, most }) }
 }
 
-/// Everything a [`crate::Tracer`] is told when it starts.
+/// How a [`crate::Tracer`] is set up.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Whose connections.
+    /// Which connections.
     pub target: Target,
     /// Which of their sends.
     pub sampling: Sampling,
@@ -70,17 +70,17 @@ pub struct Config {
     pub max_rate: Option<NonZeroU32>,
     /// By which backend.
     pub backend: BackendChoice,
-    /// How many sends of one connection can be on their way and be told apart; rounded up to a power of two, 16 to 65,536.
+    /// How many sends of one connection can be on their way and be distinguished; rounded up to a power of two, 16 to 65,536.
     pub slots_per_connection: u32,
     /// How many connections can be followed at once, 1 to 65,536.
     pub max_connections: u32,
     /// Whether received bytes are followed too.
     pub receive: bool,
-    /// How many received segments of one connection can wait to be read and be told apart, as `slots_per_connection`.
+    /// How many received segments of one connection can wait to be read and be distinguished, as `slots_per_connection`.
     pub arrivals_per_connection: u32,
-    /// Whether every packet of the followed connections is told of, whatever the sampling of sends.
+    /// Whether every packet of the followed connections is reported, whatever the sampling of sends.
     pub packets: bool,
-    /// Whether the datagrams of UDP sockets of the target are told of, likewise.
+    /// Whether the datagrams of UDP sockets of the target are reported, likewise.
     pub udp: bool,
     /// Size of the ring buffer in bytes; rounded up to a power of two of at least a page.
     pub ring_bytes: u32,

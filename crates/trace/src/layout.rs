@@ -3,7 +3,7 @@
 
 #![expect(dead_code, reason = "not every field of the BPF programs is read here")]
 
-/// A structure whose every bit pattern is a value, read from and written as bytes.
+/// A structure of which every bit pattern is a value, read from and written as bytes.
 ///
 /// # Safety
 /// The type is `repr(C)`, has no padding, and every bit pattern of it is valid.

@@ -28,7 +28,7 @@ pub(crate) fn own_pid_namespace() -> u32 {
     }
 }
 
-/// The distinct network namespaces of these processes, and the caller's own. Processes that have ended are passed over.
+/// The distinct network namespaces of these processes, and the caller's own. Processes that have ended are skipped.
 pub(crate) fn networks_of(pids: impl IntoIterator<Item = u32>) -> Result<Vec<Network>, Error> {
     let own = File::open("/proc/thread-self/ns/net").map_err(Error::system("cannot open the own network namespace"))?;
     let own_inode = own.metadata().map_err(Error::system("cannot read the own network namespace"))?.ino();
@@ -60,7 +60,7 @@ impl Network {
         self.file.metadata().ok().map(|m| m.ino())
     }
 
-    /// Runs `work` in this network namespace: in a thread of its own, unless it is the caller's.
+    /// Runs `work` in this network namespace: in a separate thread, unless it is the caller's.
     pub(crate) fn within<T: Send>(&self, work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
         if self.own {
             return work();

@@ -1,6 +1,6 @@
 //! The NIC's stamps on the clock of the trace.
 //!
-//! A NIC stamps by its own clock. Which clock that is the interface tells, in its network namespace; what it shows against
+//! A NIC stamps by its own clock. Which clock that is the interface says, in its network namespace; what it shows against
 //! `CLOCK_MONOTONIC` is measured again for every batch of records that has such stamps, because the two drift apart.
 
 use std::collections::HashMap;
@@ -35,7 +35,7 @@ struct Reading {
 }
 
 impl Reading {
-    /// The stamp by this reading, whose error grows with the time between the two.
+    /// The stamp by this reading; its error grows with the time between the two.
     fn convert(&self, stamp: Instant<Phc>) -> Timestamp<Monotonic> {
         let mut at = self.conversion.convert(Timestamp { at: stamp, source: Source::Nic, error: Nanos::ZERO });
         at.error += drift(self.at, at.at);

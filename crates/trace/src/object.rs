@@ -1,4 +1,4 @@
-//! The compiled BPF objects: how they are opened, sized and told what is fixed for them, and their maps by name.
+//! The compiled BPF objects: how they are opened, sized and configured, and their maps by name.
 
 use std::ffi::OsStr;
 use std::os::fd::AsFd as _;
@@ -32,7 +32,7 @@ pub(crate) fn open(bytes: &[u8], name: &str) -> Result<OpenObject, Error> {
         .map_err(Error::bpf("cannot open the BPF object"))
 }
 
-/// Opens an object whose programs are aimed at a target, and sets its sizes and its configuration.
+/// Opens an object of programs that are aimed at a target, and sets its sizes and its configuration.
 pub(crate) fn open_aimed(bytes: &[u8], name: &str, config: &RawConfig, sizes: Sizes) -> Result<OpenObject, Error> {
     let mut object = open(bytes, name)?;
     set_maps(&mut object, |name, map| match name {
@@ -70,7 +70,7 @@ fn absent(what: &'static str) -> Error {
     Error::Bpf { what, source: libbpf_rs::Error::from(std::io::Error::from(std::io::ErrorKind::NotFound)) }
 }
 
-/// A map of a loaded object as a handle of its own.
+/// A map of a loaded object as a handle that outlives the object.
 pub(crate) fn map(object: &Object, name: &'static str) -> Result<MapHandle, Error> {
     let map = object.maps().find(|map| map.name() == OsStr::new(name)).ok_or_else(|| absent(name))?;
     MapHandle::try_from(&map).map_err(Error::bpf("cannot hold a BPF map"))

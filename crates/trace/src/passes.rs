@@ -1,4 +1,4 @@
-//! Passes over the TCP sockets of every network namespace: the kernel part's iterator does to each socket what the pass says.
+//! Passes through the TCP sockets of every network namespace: the kernel part's iterator does to each socket what the pass says.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::{object, programs};
 /// Network namespaces are looked up again after this long: reading all of `/proc` at every window would cost too much.
 const NETWORKS_LAST: Duration = Duration::from_secs(1);
 
-/// The iterator and what it is told. One pass at a time: it reads what to do from the controls.
+/// The iterator and its settings. One pass at a time: it reads what to do from the controls.
 #[derive(Debug)]
 pub(crate) struct Passes {
     sockets: Link,
@@ -32,14 +32,14 @@ impl Passes {
         Self { sockets, controls, control, after_follow: Vec::new(), networks: Vec::new(), networks_read: None, own }
     }
 
-    /// Sees who else is at work on the sockets of this machine. The next pass tells the programs.
+    /// Sees who else is at work on the sockets of this machine. The next pass passes it on to the programs.
     pub(crate) fn look_around(&mut self) {
         let found = neighbours(self.own);
         self.control.shared = u32::from(found.tracers);
         self.control.foreign = u32::from(found.foreign);
     }
 
-    /// Tells the programs what is set.
+    /// Writes the settings to the programs' map.
     pub(crate) fn write(&self) -> Result<(), Error> {
         object::write_only(&self.controls, &self.control)
     }

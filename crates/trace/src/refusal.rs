@@ -18,7 +18,7 @@ pub enum Refusal {
         /// The version of Linux that brought it.
         since: &'static str,
     },
-    /// The caller may not load them, or the kernel lets nobody do so.
+    /// The caller may not load them, or the kernel lets no one do so.
     NotPermitted {
         /// What the loader said.
         words: String,
@@ -102,7 +102,7 @@ pub(crate) fn load(object: OpenObject) -> Result<Object, Refusal> {
     })
 }
 
-/// The most telling line of what libbpf printed: the end of the verifier's log, before its statistics, or else the first
+/// The line that explains most of what libbpf printed: the end of the verifier's log, before its statistics, or else the first
 /// complaint; with the program that it is about. For people alone: nothing is chosen by it.
 fn reason(said: &str) -> Option<String> {
     let mut log = said.lines().skip_while(|line| !line.contains("-- BEGIN PROG LOAD LOG --"));

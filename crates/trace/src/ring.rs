@@ -1,4 +1,4 @@
-//! The ring buffer of a trace, and the probes whose records come out of it.
+//! The ring buffer of a trace, and the probes that write their records to it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

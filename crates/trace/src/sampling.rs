@@ -51,7 +51,7 @@ impl Windows {
     }
 
     /// It was opened at `now`: on to the next period. A window that opens late keeps its length, and those of periods that were
-    /// missed follow at once, so the share stays right; behind by more than four periods the rest is given up. Tells how many windows
+    /// missed follow at once, so the share stays right; behind by more than four periods the rest is given up. Gives how many windows
     /// that are.
     pub(crate) fn opened(&mut self, now: u64) -> u64 {
         let (next, least) = (self.period_start + self.period(), now.saturating_sub(4 * self.period()));
@@ -104,7 +104,7 @@ impl Sampler {
     /// One window in `every` window lengths from now on.
     pub(crate) fn set_every(&mut self, every: u32) {
         if std::mem::replace(&mut self.every, every) != every {
-            // A thread that has failed takes no changes; check() tells.
+            // A thread that has failed takes no changes; check() says so.
             let _ = self.change.as_ref().map(|change| change.send(every));
         }
     }
@@ -176,7 +176,7 @@ mod tests {
                 missed += windows.opened(now);
                 opened += 1;
             }
-            // One more or less for where the last period is cut; what is given up is told. A thread that is late by more than a period
+            // One more or less for where the last period is cut; what is given up is counted. A thread that is late by more than a period
             // each time may have the windows of four still before it.
             let before_it = if late > u64::from(every) * WINDOW_LENGTH { 4 } else { 0 };
             prop_assert!((periods - 1 - before_it..=periods + 2).contains(&(opened + missed)), "{opened} and {missed} in {periods} periods");

@@ -1,4 +1,4 @@
-//! Whose connections are traced.
+//! Which connections are traced.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
@@ -66,7 +66,7 @@ impl FromStr for IpNet {
     }
 }
 
-/// Whose connections are traced. Criteria of different kinds are ANDed, several of one kind ORed.
+/// Which connections are traced. Criteria of different kinds are ANDed, several of one kind ORed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Target {
     /// Processes, and every process they start from now on.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* What the cost of tracing is held against: the least that any tracer by timestamp callbacks pays, and programs on the path of every
+/* What the cost of tracing is compared with: the least that any tracer by timestamp callbacks pays, and programs on the path of every
  * send of the machine. They observe nothing. src/baselines.rs says what each is for. */
 #define STAMPS 1
 #include "kernel.h"

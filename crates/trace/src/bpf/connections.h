@@ -174,7 +174,7 @@ static __always_inline void stage_driver(struct row *row, __u32 number, __u32 ke
 		slot_driver(row, slot, at, now);
 }
 
-/* A packet of `segments` segments from `seq` on was sent again. */
+/* A packet of `segments` segments from `seq` on was retransmitted. */
 static __always_inline void stage_retransmit(struct row *row, __u32 number, __u32 seq, __u32 bytes)
 {
 	__u32 at = slot_search(number, seq);
@@ -204,7 +204,7 @@ static __always_inline void unstamped_check(struct row *row, const struct tcp_so
 	COUNT(unstamped);
 }
 
-/* Tells user space of a connection that is followed from here on. */
+/* Reports a connection that is followed from here on. */
 static __always_inline bool connection_out(const struct row *row, const struct socket_info *info,
 					   const struct tcp_sock *tp)
 {
@@ -245,7 +245,7 @@ static __always_inline struct row *follow(struct socket_info *info, const struct
 static __always_inline void state_changed(struct socket_info *info, struct row *row, const struct tcp_sock *tp,
 					  __u32 from, __u32 to, __u64 now)
 {
-	/* A FIN is about to take a sequence number of its own: write_seq counts bytes up to here. */
+	/* A FIN is about to take a sequence number: write_seq counts bytes up to here. */
 	if (!row->frozen && (to == TCP_FIN_WAIT1 || to == TCP_LAST_ACK || to == TCP_CLOSE)) {
 		if (STAMPS)
 			unstamped_check(row, tp);

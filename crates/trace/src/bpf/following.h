@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* How sockets come to be followed, and cease to be: sockops callbacks and the socket iterator. Both backends.
+/* When following a socket begins and ends: sockops callbacks and the socket iterator. Both backends.
  * STAMPS says whether the kernel's timestamp callbacks are asked for. */
 #pragma once
 #include "connections.h"
@@ -63,7 +63,7 @@ static __always_inline __u64 window_draw(__u64 now)
 	return now + (((__u64)WINDOW_NS * bpf_get_prandom_u32()) >> 32);
 }
 
-/* An established connection whose storage says, or whose addresses say, that it is in the target. */
+/* An established connection that is in the target, by its storage or its addresses. */
 static __always_inline void on_established(struct bpf_sock_ops *skops, struct bpf_sock *sk, const struct tcp_sock *tp,
 					   bool accepted)
 {
@@ -120,7 +120,7 @@ static __always_inline void on_callback(struct bpf_sock_ops *skops, __u32 op, st
 	if (STAMPS)
 		unstamped_check(row, tp);
 	/* The RTT callback comes from within tcp_clean_rtx_queue(), after its ACK stamps: what has none yet and is acknowledged gets this
-	 * time. In the others no new bytes are acknowledged, or tcp_probe has told already. */
+	 * time. In the others no new bytes are acknowledged, or tcp_probe has reported them already. */
 	if (!STAMPS || op == BPF_SOCK_OPS_RTT_CB)
 		slots_acked_before(row, number, tp->snd_una, now);
 	waiting_event(row, tp, 0, false, false, now);

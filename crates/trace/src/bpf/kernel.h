@@ -27,7 +27,7 @@ typedef _Bool bool;
 #include <bpf/bpf_endian.h>
 
 /* Shares a type with user space: build/bindings.rs makes a Rust one of what this section of the object is said to hold. The loader
- * passes over the section. */
+ * skips the section. */
 #define SHARED(type) SHARED_AS(type, __COUNTER__)
 #define SHARED_AS(type, number) SHARED_NUMBERED(type, number)
 #define SHARED_NUMBERED(type, number) type shared_##number SEC("shared")

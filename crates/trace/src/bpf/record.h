@@ -134,7 +134,7 @@ struct lost {
 	__u64 repeated;
 	__u64 unstamped;
 	__u64 over_rate;
-	/* Connections whose opening or closing record found the ring buffer full. */
+	/* Opening and closing records of connections that found the ring buffer full. */
 	__u64 connection_records;
 	__u64 nic_late;
 };
@@ -147,7 +147,7 @@ enum config_flags {
 	CONFIG_PEERS = 1 << 3,
 	CONFIG_CGROUP = 1 << 4,
 	CONFIG_WINDOWS = 1 << 5,
-	CONFIG_AT_CONNECT = 1 << 6, /* the watch: tell of connections that are established, that end */
+	CONFIG_AT_CONNECT = 1 << 6, /* the watch: report connections that are established, that end */
 	CONFIG_AT_CLOSE = 1 << 7,
 };
 SHARED(enum config_flags);

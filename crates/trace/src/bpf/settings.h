@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What user space tells the programs: once, before they are loaded, and while they run. */
+/* Settings from user space: once, before they are loaded, and while they run. */
 #pragma once
 #include "kernel.h"
 #include "record.h"

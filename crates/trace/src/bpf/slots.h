@@ -6,7 +6,7 @@
  * send is expected, and a binary search finds it where that is wrong. Counters run freely; the slot is the counter modulo the size.
  *
  * Who writes: SENDMSG, SCHED and ACK run while the socket is locked (by the task or by softirq), so one at a time. SND runs
- * from the qdisc, perhaps on another CPU; it writes only the `driver` and `nic` stamps of a slot whose key it has compared. */
+ * from the qdisc, perhaps on another CPU; it writes only the `driver` and `nic` stamps of a slot after comparing its key. */
 #pragma once
 #include "settings.h"
 #include "sockets.h"
@@ -78,7 +78,7 @@ struct {
 	__uint(max_entries, 1);
 } slots SEC(".maps");
 
-/* Numbers of the rows that nobody uses; user space fills it. */
+/* Numbers of the rows that are not in use; user space fills it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_QUEUE);
 	__type(value, __u32);
@@ -128,7 +128,7 @@ static __always_inline struct slot *slot_at(__u32 row, __u32 counter)
 	return bpf_map_lookup_elem(&slots, &number);
 }
 
-/* The first send in [head, tail) whose last byte is not before `seq`; tail where there is none. */
+/* The first send in [head, tail) with a last byte that is not before `seq`; tail where there is none. */
 static __noinline __u32 slot_search(__u32 number, __u32 seq)
 {
 	struct row *row = row_at(number);

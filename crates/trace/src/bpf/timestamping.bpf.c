@@ -49,8 +49,8 @@ static __always_inline void on_sendmsg(struct bpf_sock_ops_kern *kern, struct ro
 }
 
 /* When TCP began to send the packet that holds byte `key`, by the packet's own mark in the retransmission queue; 0 where that does not
- * tell. The mark is the time of tcp_write_xmit()'s call, so the packet left no earlier. With the fq qdisc it is when the packet may leave
- * there, and on a packet that was sent again it is when that was. */
+ * say. The mark is the time of tcp_write_xmit()'s call, so the packet left no earlier. With the fq qdisc it is when the packet may leave
+ * there, and on a retransmitted packet it is when that was. */
 static __noinline __u64 left_after(const struct tcp_sock *tp, __u32 key)
 {
 	const struct sock *sk = sock_of(tp);
@@ -240,7 +240,7 @@ static __always_inline void on_nic(const struct sk_buff *skb, struct row *row, _
 		COUNT(nic_late);
 }
 
-/* SCHED, SND and ACK: the packet bears the key. */
+/* SCHED, SND and ACK: the packet has the key. */
 static __always_inline void on_stage(struct bpf_sock_ops_kern *kern, __u32 op, struct row *row, __u32 number)
 {
 	const struct sk_buff *skb = kern->skb;
@@ -261,7 +261,7 @@ static __always_inline void on_stage(struct bpf_sock_ops_kern *kern, __u32 op, s
 	}
 }
 
-/* The row that a cookie with these lowest bits last had. It is a guess, and right where the row bears the cookie; it spares most
+/* The row that a cookie with these lowest bits last had. It is a guess, and right where the row has the cookie; it spares most
  * callbacks the look-up in the socket's storage, of 10 ns. */
 #define GUESSES 4096
 static volatile __u32 guesses[GUESSES];

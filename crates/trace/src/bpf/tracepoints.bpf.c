@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* The backend for kernels without BPF timestamping: tracepoints on the path of every packet of the machine, which look
  * whether the packet's socket is followed. A send is stamped by its last byte, wherever that lies in a packet, so merged
- * sends have stages of their own here. */
+ * sends have separate stages here. */
 #define STAMPS 0
 #include "kernel.h"
 #include "following.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-/* What a socket's own callbacks tell beyond the tracepoints: what its ACKs and timeouts have changed. Set again by a helper that
+/* What a socket's own callbacks report beyond the tracepoints: what its ACKs and timeouts have changed. Set again by a helper that
  * all kernels have, as the socket option is refused before 6.12. */
 static __always_inline void ask_for_callbacks(struct bpf_sock_ops *skops, struct bpf_sock *sk)
 {
@@ -72,7 +72,7 @@ static __always_inline struct row *row_of(struct sock *sk, __u32 *number, struct
 	return *tp ? row : NULL;
 }
 
-/* The callbacks for these two would leave out the sockets that existed before the trace: kernels before 6.12 let no iterator
+/* The callbacks for these two would miss the sockets that existed before the trace: kernels before 6.12 let no iterator
  * ask for callbacks. */
 SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(state_set, struct sock *sk, int from, int to)
@@ -193,7 +193,7 @@ static long packet_one(__u32 i, void *context)
 	return 0;
 }
 
-/* A packet passes the qdisc or goes to the driver: every send whose last byte it carries does so. */
+/* A packet passes the qdisc or goes to the driver: so does every send that ends in it. */
 static __always_inline int on_packet(struct sk_buff *skb, bool driver)
 {
 	struct sock *sk = skb->sk;
@@ -269,7 +269,7 @@ static __always_inline int on_arrival(struct sock *sk, struct sk_buff *skb)
 	return 0;
 }
 
-/* In tcp_rcv_established(). In later states the RTT callback tells. */
+/* In tcp_rcv_established(). In later states the RTT callback reports it. */
 SEC("tp_btf/tcp_probe")
 int BPF_PROG(received, struct sock *sk, struct sk_buff *skb)
 {

@@ -17,7 +17,7 @@ static __always_inline __u64 stack_took(__u64 stamp, __u64 now)
 	return now - age;
 }
 
-/* One arrival that did not come to its socket's queue on this CPU: queued by another, on whose books it has no number. */
+/* One arrival that did not come to its socket's queue on this CPU: queued by another CPU, where it has no number. */
 static __always_inline void arrival_flush(struct arriving *here)
 {
 	if (!here->skb)

@@ -13,10 +13,10 @@ use crate::DecodeError;
 
 /// Packets that wait for an ACK or for their reader, over all sockets. Some 250 bytes each.
 const WAITING: usize = 65_536;
-/// ACKs of a connection that are remembered: one can be told of before the packet that it acknowledges, where the driver has not
+/// ACKs of a connection that are remembered: one can be reported before the packet that it acknowledges, where the driver has not
 /// come back from handing that over.
 const ACKS: usize = 64;
-/// Reads that are told of before their datagram's arrival, likewise.
+/// Reads that are reported before their datagram's arrival, likewise.
 const EARLY: usize = 64;
 
 /// What is known of the sockets, and what waits for more to be known.
@@ -88,7 +88,7 @@ impl Assembly {
         {
             let begun = packet.driver.or(packet.sched);
             let by = stream.acks.iter().find(|(ack, _)| !ack.is_before(end)).map(|&(_, at)| at);
-            // Acknowledged before it was sent: a retransmission that was not needed has no ACK of its own.
+            // Acknowledged before it was sent: a retransmission that was not needed has no ACK.
             packet.ack = by.filter(|&at| begun.is_none_or(|begun| at >= begun));
             return self.done(packet, out);
         }
@@ -138,7 +138,7 @@ impl Assembly {
                 DatagramStamps::Received { ready, .. } => ready,
                 DatagramStamps::Sent { .. } => None,
             };
-            // Its own reading may have been told of already.
+            // Its own reading may have been reported already.
             let read_before =
                 queue.early.iter().filter(|(_, at, _)| Some(*at) < ready).map(|(n, ..)| n.wrapping_add(1)).max();
             let next = read_before.or_else(|| queue.early.iter().map(|(n, ..)| *n).min()).unwrap_or(queue.reads);

@@ -2,7 +2,7 @@
 /* What is kept of sockets and of packets on their way, and how records leave. */
 #pragma once
 
-/* What is kept of a TCP socket whose packets are seen. */
+/* What is kept of a TCP socket while its packets are seen. */
 struct stream {
 	__u32 highest; /* sequence number after its SYN */
 	__u32 acked;
@@ -33,7 +33,7 @@ struct {
 	__type(value, struct udp_info);
 } udp_sockets SEC(".maps");
 
-/* Listeners of the target, by address: all that a SYN-ACK tells is whose child it announces. */
+/* Listeners of the target, by address: a SYN-ACK says only which listener's child it announces. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__type(key, __u64);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Packets and datagrams that the kernel threw away, with its reason. */
+/* Packets and datagrams that the kernel dropped, with its reason. */
 #pragma once
 
-/* A packet for `sk` was thrown away on its way in. */
+/* A packet for `sk` was dropped on its way in. */
 static __always_inline int arrival_dropped(struct sk_buff *skb, struct sock *sk, __u32 reason, __u64 now)
 {
 	struct packet_record record = {};
@@ -94,7 +94,7 @@ arriving_only:
 		return arrival_dropped(skb, receiver, reason, now);
 	if (!sk || !may_be_followed(sk))
 		return 0;
-	/* Thrown away before the packet scheduler, after the driver, or on the way in where the socket was known early. */
+	/* Dropped before the packet scheduler, after the driver, or on the way in where the socket was known early. */
 	if (leaves(&fresh, skb, sk, false)) {
 		fresh.marks |= MARK_DROPPED;
 		fresh.dropped_at = now;
@@ -105,7 +105,7 @@ arriving_only:
 	return arrival_dropped(skb, sk, reason, now);
 }
 
-/* 6.11 and later tell for which socket a packet was. */
+/* 6.11 and later say for which socket a packet was. */
 SEC("tp_btf/kfree_skb")
 int BPF_PROG(packet_dropped, struct sk_buff *skb, void *location, __u32 reason, struct sock *receiver)
 {

@@ -7,7 +7,7 @@
 //!
 //! What reaches beyond the target, and costs there: the tracepoints `net_dev_queue`, `net_dev_start_xmit`, `net_dev_xmit` and
 //! `kfree_skb` run for all packets of the machine, `sk_data_ready` and `sock_recv_length` for all sockets; each looks first
-//! whether the socket bears our storage, and goes. Receive stamps (`driver_rx`) are a reading of the clock for each packet of
+//! whether the socket has our storage, and returns. Receive stamps (`driver_rx`) are a reading of the clock for each packet of
 //! the machine. The cgroup programs run for the target's cgroup alone, which is the root where none is named.
 //!
 //! The BPF programs join the stages from the scheduler to the driver; ACKs and readings are joined in `assembly`.
@@ -126,7 +126,7 @@ impl Loaded for Following {
         self.assembly.take(record, out)
     }
 
-    /// What had not come to the driver, or to its socket's queue, when everything was detached.
+    /// What had not reached the driver, or its socket's queue, when everything was detached.
     fn give_up(&mut self, out: &mut VecDeque<Event>) -> Result<(), Error> {
         for key in self.on_way.keys().collect::<Vec<_>>() {
             let Ok(Some(bytes)) = self.on_way.lookup(&key, MapFlags::ANY) else { continue };
@@ -214,7 +214,7 @@ fn capabilities(ground: Result<&Ground<'_>, &Error>) -> Vec<Tried> {
         ),
         (
             "received_drops",
-            "for which socket a dropped packet was (Linux 6.11): received packets of TCP and UDP that the kernel throws away",
+            "for which socket a dropped packet was (Linux 6.11): received packets of TCP and UDP that the kernel drops",
             "drops of received datagrams that UDP had taken for their socket, a full one's among them",
             without(&segments, ways::DROPS).and_then(|()| without(&segments, ways::RECEIVED_DROPS)),
         ),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* Every packet of followed TCP sockets, every datagram of UDP sockets of the target, and what becomes of them.
  *
- * The tracepoints run for all packets of the machine; each program looks first whether the packet's socket bears our storage.
+ * The tracepoints run for all packets of the machine; each program looks first whether the packet's socket has our storage.
  * A packet's stages are joined by the address of its skb, from the packet scheduler to the driver. Here is what leaves, and TCP's
  * acknowledgements; the headers hold the rest by subject and belong to this one program. */
 #include "kernel.h"
@@ -30,7 +30,7 @@ static __always_inline bool segment_leaves(struct packet_record *record, const s
 
 	if (!stream_of(sk, &stream) || !headers_of(skb, IPPROTO_TCP, &headers))
 		return false;
-	/* Inside a tunnel the ports are not this socket's; a packet on its way in bears them the other way round. */
+	/* Inside a tunnel the ports are not this socket's; a packet on its way in has them the other way round. */
 	if (headers.source_port != sk->__sk_common.skc_num || headers.destination_port != bpf_ntohs(sk->__sk_common.skc_dport))
 		return false;
 	end = headers.first_seq + headers.bytes + !!(headers.flags & TCP_FLAG_SYN) + !!(headers.flags & TCP_FLAG_FIN);
@@ -53,7 +53,7 @@ static __always_inline bool segment_leaves(struct packet_record *record, const s
 	return true;
 }
 
-/* The SYN-ACK of a listener of the target: the child will bear the cookie that the request has. */
+/* The SYN-ACK of a listener of the target: the child will have the cookie that the request has. */
 static __always_inline bool answer_leaves(struct packet_record *record, const struct sk_buff *skb, struct sock *sk)
 {
 	const struct sock_common___packets *request = (const void *)&sk->__sk_common;
@@ -164,7 +164,7 @@ int BPF_PROG(packet_queued, struct sk_buff *skb)
 		return 0;
 	hand = in_hand();
 	if (hand && hand->skb == (__u64)skb) {
-		/* A device upon another one: the packet is on its way already. */
+		/* A device on another one: the packet is on its way already. */
 		COUNT(repeated);
 		return 0;
 	}
@@ -255,7 +255,7 @@ int BPF_PROG(packet_driven, struct sk_buff *skb, int outcome)
 	return 0;
 }
 
-/* Everything before `ack` has come to the peer. */
+/* Everything before `ack` has reached the peer. */
 static __always_inline void acked(struct sock *sk, __u32 ack)
 {
 	struct stream *stream = bpf_sk_storage_get(&streams, sk, NULL, 0);
@@ -263,7 +263,7 @@ static __always_inline void acked(struct sock *sk, __u32 ack)
 	if (!stream || (stream->acks && !before(stream->acked, ack)))
 		return;
 	if (!note_out(RECORD_ACK, ack, bpf_get_socket_cookie(sk), bpf_ktime_get_ns())) {
-		/* The next one tells of it. */
+		/* The next one reports it. */
 		COUNT(acks);
 		return;
 	}

@@ -25,7 +25,7 @@ pub(super) enum Part {
     },
     /// A datagram has gone to the driver, or was dropped on the way.
     Sent(Datagram),
-    /// Everything before this number has come to the peer.
+    /// Everything before this number has reached the peer.
     Ack { connection: ConnectionId, before: SeqNumber, at: Instant<Monotonic> },
     /// A datagram came to its socket, or was dropped on the way there.
     Arrival {

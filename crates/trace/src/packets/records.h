@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What the probe of packets tells user space, and what it is told. Numbers are in host byte order; addresses are 16 bytes as on the wire, IPv4 as IPv4-mapped. */
+/* What the probe of packets hands to user space, and its settings. Numbers are in host byte order; addresses are 16 bytes as on the wire,
+ * IPv4 as IPv4-mapped. */
 #pragma once
 
 enum packet_kind {

@@ -111,7 +111,7 @@ enum { CALL_WRITE = 1, CALL_WRITEV = 20, CALL_SENDTO = 44, CALL_SENDMSG = 46, CA
 #endif
 
 /* Where functions cannot be watched: the system call begins in which a datagram is sent. What it is about is found by the
- * descriptor: the socket whose packet comes out must be that one. */
+ * descriptor: the socket of the packet that comes out must be that one. */
 SEC("tp_btf/sys_enter")
 int BPF_PROG(call_begins, struct pt_regs *regs, long id)
 {

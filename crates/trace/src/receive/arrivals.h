@@ -132,7 +132,7 @@ static long put_one(__u32 i, void *context)
 	return put_piece(context) ? 1 : 0;
 }
 
-/* Bytes come in; those that are there already are left out. */
+/* Bytes come in; those that are there already are skipped. */
 static __always_inline void arrive(struct coming *coming, struct receive_row *row, const struct tcp_sock *tp)
 {
 	coming->next = rcv_nxt(tp);

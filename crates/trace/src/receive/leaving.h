@@ -27,8 +27,8 @@ static __always_inline void receive_out(const struct receive_record *record)
 		COUNT_RECEIVE(ring_buffer, 1);
 }
 
-/* Bytes before `seq` are done with. Those that are in no arrival lay there before the trace, were passed over and counted then, or the
- * kernel ran no program when they came: it leaves one out where it is at work on that processor already. */
+/* Bytes before `seq` are done with. Those that are in no arrival lay there before the trace, were skipped and counted then, or the
+ * kernel ran no program when they came: it skips a program that is running on that CPU already. */
 static __always_inline void account(struct receive_row *row, struct receive_record *record, __u32 seq)
 {
 	__u32 first = row->accounted;

@@ -1,8 +1,8 @@
-//! The receiving side: when bytes came to the stack and to TCP, when their socket became readable, and when the
+//! The receiving side: when bytes reached the stack and TCP, when their socket became readable, and when the
 //! application had copied them.
 //!
 //! The connections are those that the sending side follows; this probe shares its storage of sockets, so existing, accepted and
-//! inherited ones need nothing of their own here. What reaches beyond the target:
+//! inherited ones need nothing more here. What reaches beyond the target:
 //!
 //! - Four tracepoints of TCP sockets run for those of the whole machine and return at the first look where the socket is not
 //!   followed.
@@ -123,8 +123,8 @@ struct Receiving {
 }
 
 impl Receiving {
-    /// Runs that the kernel left out: it lets a program not begin on a processor where it has begun already, be it interrupted or
-    /// preempted. What came then shows as untold when it is read.
+    /// Recursion misses: the kernel does not start a program on a CPU where that program is running already, interrupted or
+    /// preempted. What came then is counted when it is read (`receive_untold_bytes`).
     fn left_out(&self) -> u64 {
         let all = libbpf_rs::query::ProgInfoIter::default();
         all.filter(|program| self.numbers.contains(&program.id)).map(|program| program.recursion_misses).sum()
@@ -168,7 +168,7 @@ impl Loaded for Receiving {
         Ok(())
     }
 
-    /// What lies in the sockets unread.
+    /// What lies in the sockets and was not read.
     fn give_up(&mut self, out: &mut VecDeque<Event>) -> Result<(), Error> {
         let rows = object::rows_in_use(&self.rows, self.connections, |row: &RawReceiveRow| row.cookie != 0);
         for (number, row) in rows {

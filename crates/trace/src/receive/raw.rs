@@ -27,7 +27,7 @@ pub(crate) fn receive(raw: &RawReceive) -> Receive {
     }
 }
 
-/// What waits unread in a row when tracing ends.
+/// What waits in a row to be read when tracing ends.
 pub(crate) fn unread(cookie: u64, arrival: RawArrival) -> Receive {
     receive(&RawReceive { kind: RECORD_RECEIVE, cookie, arrival, ..RawReceive::zeroed() })
 }

@@ -5,7 +5,7 @@
  * tcp_probe (4.16): a segment is looked at by TCP, with the kernel's receive stamp in it, if the kernel takes such stamps.
  * sk_data_ready (6.3): the socket is readable up to rcv_nxt.
  * tcp_rcv_space_adjust (4.18): the application has copied up to copied_seq.
- * tcp_destroy_sock (4.16): nobody will read any more. (Not the state TCP_CLOSE: a program may read after that.)
+ * tcp_destroy_sock (4.16): no one will read any more. (Not the state TCP_CLOSE: a program may read after that.)
  *
  * All of them run while the socket is locked, so a row has one writer at a time. */
 #include "../bpf/kernel.h"
@@ -22,7 +22,7 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 /* A receive stamp older than this is of a clock that was set in the meantime. */
 #define OLDEST_NS 10000000000ull
 
-/* The packet's receive stamp on the monotonic clock: its age is read on the clock it bears, REALTIME. */
+/* The packet's receive stamp on the monotonic clock: its age is read on its own clock, REALTIME. */
 static __always_inline __u64 received_at(struct sk_buff *skb, __u64 now)
 {
 	__s64 stamp = ((struct sk_buff___receive *)skb)->tstamp, age;

@@ -17,7 +17,7 @@ struct arrival {
 	__u64 ready;
 	__u32 first;
 	__u32 end; /* after the last byte */
-	__u32 queued; /* bytes unread in the socket when they came */
+	__u32 queued; /* bytes in the socket, not read yet, when they came */
 	__u16 segments;
 	__u8 flags;
 	__u8 pad;
@@ -30,7 +30,7 @@ struct receive_row {
 	__u32 head;
 	__u32 tail;
 	__u32 ready_next; /* the first that has no `ready` stamp, or a guess below it */
-	__u32 arrived; /* after the last byte that is in the queue or was passed over */
+	__u32 arrived; /* after the last byte that is in the queue or was skipped */
 	__u32 accounted; /* bytes before this one were delivered, or counted */
 	__u32 passed_over; /* bytes that were not recorded and are counted elsewhere */
 	__u32 followed; /* number of the sending side's row */

@@ -114,14 +114,14 @@ static __always_inline struct receive_row *row_of(struct sock *sk, __u32 *number
 	__u32 *known;
 	__u32 fresh;
 
-	/* One load: nobody keeps anything in the storage of this socket, so it is not followed. */
+	/* One load: nothing is kept in the storage of this socket, so it is not followed. */
 	if (!((struct sock___receive *)sk)->sk_bpf_storage)
 		return NULL;
 	known = bpf_sk_storage_get(&receivers, sk, NULL, 0);
 	if (known) {
 		*number = *known;
 		row = receive_row_at(*number);
-		/* Another's, or nobody's, once user space has taken all rows back. */
+		/* Another socket's, or not in use, once user space has taken all rows back. */
 		if (!row || row->cookie == sk->__sk_common.skc_cookie.counter)
 			return row;
 	}
@@ -134,7 +134,7 @@ static __always_inline struct receive_row *row_of(struct sock *sk, __u32 *number
 		return NULL;
 	if (bpf_map_pop_elem(&free_receive_rows, &fresh)) {
 		COUNT_RECEIVE(connections_full, 1);
-		/* Told once a connection: NO_ROW is beyond the array, so it has no row from here on. */
+		/* Counted once a connection: NO_ROW is beyond the array, so it has no row from here on. */
 		fresh = NO_ROW;
 		bpf_sk_storage_get(&receivers, sk, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
 		return NULL;
@@ -151,7 +151,7 @@ static __always_inline struct receive_row *row_of(struct sock *sk, __u32 *number
 	row->tail = 0;
 	row->ready_next = 0;
 	row->accounted = copied_seq(tp);
-	/* What is unread in a connection that was found came before the trace; in a new one it came without tcp_probe. */
+	/* What is not read yet in a connection that was found came before the trace; in a new one it came without tcp_probe. */
 	row->arrived = followed->opening == OPENING_FOUND ? rcv_nxt(tp) : row->accounted;
 	row->before = row->arrived;
 	row->passed_over = 0;

@@ -68,7 +68,7 @@ fn nic(raw: &RawSend) -> Option<NicStamp> {
 }
 
 /// A stamp (zero where there is none); or the earliest moment at which the stage was passed, with the time within which it was as the
-/// bound on its error. The earliest is nearest as a rule: the packet left in the call that is known to have begun then.
+/// bound on its error. The earliest is usually nearest: the packet left in the call that is known to have begun then.
 fn between(from: u64, span: u32) -> (Option<Instant<Monotonic>>, Nanos) {
     match from {
         0 => (None, Nanos::ZERO),

@@ -21,7 +21,7 @@ use crate::{Backend, DecodeError, Error, clock};
 use decode::Record;
 use settle::Settled;
 
-/// The iterator of the passes over the sockets.
+/// The iterator over the sockets that makes a pass.
 const PASS: &str = "pass";
 
 /// The probe of sends, loaded.
@@ -143,7 +143,7 @@ impl Loaded for Sends {
         Ok(())
     }
 
-    /// Rows whose socket no iterator showed any more.
+    /// Rows of sockets that no iterator showed any more.
     fn give_up(&mut self, out: &mut VecDeque<Event>) -> Result<(), Error> {
         for (number, row) in self.rows_in_use() {
             for slot in object::ring_entries::<RawSlot>(&self.slots, number, self.sizes.slots, row.head, row.tail) {

@@ -2,22 +2,22 @@
 
 use record::{Instant, Leg, Monotonic, Nanos, Send, Timestamp};
 
-/// A stamp that was found between two others stands where its error is at most this part of the send's whole time. A wider one says
+/// An inferred stamp (between those of neighbouring packets) stands where its error is at most this part of the send's whole time. A wider one says
 /// too little of the legs that it would divide.
 const WIDEST: u64 = 16;
 
-/// What became of the stamps of a send that were found between two others.
+/// What became of the inferred stamps of a send.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Settled {
     /// One of them stands.
     pub inferred: bool,
-    /// That of the packet scheduler was known too roughly, and was left out.
+    /// That of the packet scheduler was known too roughly, and is omitted.
     pub no_sched: bool,
     /// That of the driver, likewise.
     pub no_driver: bool,
 }
 
-/// Leaves out what is known too roughly. A send without an ACK is counted elsewhere.
+/// Omits inferred stamps that are known too roughly. A send without an ACK is counted elsewhere.
 pub(super) fn settle(send: &mut Send) -> Settled {
     let mut settled = Settled::default();
     let acknowledged = send.stamps.ack.is_some();

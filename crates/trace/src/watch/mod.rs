@@ -37,7 +37,7 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    /// Loads the programs and learns whose the existing connections are.
+    /// Loads the programs and learns which process owns each existing connection.
     ///
     /// # Errors
     /// [`Error::NoSuchProcess`] and [`Error::Cgroup`] where the target is wrong, [`Error::NeedsRoot`] without privileges, and

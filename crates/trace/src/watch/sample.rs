@@ -1,4 +1,4 @@
-//! What the kernel part tells of a connection, as a [`Reading`].
+//! What the kernel part reports of a connection, as a [`Reading`].
 
 use std::net::{Ipv6Addr, SocketAddr};
 

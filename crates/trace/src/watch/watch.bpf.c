@@ -134,7 +134,7 @@ int BPF_PROG(state_set, const struct sock *sk, int from, int to)
 	return 0;
 }
 
-/* One pass over the TCP sockets of a network namespace: to learn whose they are, or to look at their fields. */
+/* One pass over the TCP sockets of a network namespace: to learn their owners, or to look at their fields. */
 SEC("iter/tcp")
 int look(struct bpf_iter__tcp *ctx)
 {
