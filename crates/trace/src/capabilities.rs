@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use crate::object::{self, Sizes, compiled};
-use crate::probe::{self, Ground};
+use crate::probe::Ground;
 use crate::{Config, aim, privilege, refusal, sends};
 
 /// Whether the machine has something.
@@ -91,7 +91,7 @@ pub fn all() -> Vec<Capability> {
     let sizes = Sizes { rows: config.max_connections, slots: config.slots_per_connection, ring: config.ring_bytes };
     let aimed = aim::configure(&config, sizes);
     let ground = aimed.as_ref().map(|(cgroup, raw)| Ground { config: &config, raw: *raw, sizes, cgroup, sends: None });
-    let probes = probe::ALL.iter().flat_map(|probe| probe.capabilities(ground.as_ref().map_err(|error| *error)));
+    let probes = crate::PROBES.iter().flat_map(|probe| probe.capabilities(ground.as_ref().map_err(|error| *error)));
     let found = sends::capabilities(ground.as_ref().map_err(|error| *error)).into_iter().chain(probes);
     list.extend(found.map(|found| Capability {
         name: found.name,

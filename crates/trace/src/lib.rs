@@ -43,6 +43,9 @@ mod target;
 mod tracer;
 pub mod watch;
 
+/// Every probe that can be put beside the sends. A further one is its folder, its module above, and its entry here.
+static PROBES: [&dyn probe::Probe; 2] = [&receive::Receives, &packets::Packets];
+
 pub use config::{Backend, BackendChoice, Config};
 pub use decode::DecodeError;
 pub use error::Error;

@@ -39,6 +39,21 @@ impl Passes {
         self.control.foreign = u32::from(found.foreign);
     }
 
+    /// Lets connections that begin be followed.
+    pub(crate) fn begin(&mut self) -> Result<(), Error> {
+        self.look_around();
+        self.control.ending = 0;
+        self.write()
+    }
+
+    /// The last pass: connections are let go, and those that begin are not followed any more.
+    pub(crate) fn end(&mut self) -> Result<(), Error> {
+        self.look_around();
+        self.find_networks()?;
+        self.control.ending = 1;
+        self.pass(Pass::Finish)
+    }
+
     /// Writes the settings to the programs' map.
     pub(crate) fn write(&self) -> Result<(), Error> {
         object::write_only(&self.controls, &self.control)

@@ -1,4 +1,4 @@
-//! What a probe is, and the list of those that can be put beside the sends.
+//! What a probe is. [`crate::PROBES`] lists those that can be put beside the sends.
 //!
 //! A probe is a folder of this crate: its BPF programs, what they are for, how they are loaded, and how their records become events. The
 //! [`crate::Tracer`] knows the list alone: it loads what the configuration asks for, attaches and detaches it with the sends, hands each
@@ -15,10 +15,7 @@ use crate::capabilities::Tried;
 use crate::layout::RawConfig;
 use crate::object::Sizes;
 use crate::programs::{LoadError, Programs};
-use crate::{Config, DecodeError, Error, packets, receive};
-
-/// Every probe that can be put beside the sends. A further one is its folder and its entry here.
-pub(crate) static ALL: [&dyn Probe; 2] = [&receive::Receives, &packets::Packets];
+use crate::{Config, DecodeError, Error};
 
 /// A probe before it is loaded.
 pub(crate) trait Probe: Sync {

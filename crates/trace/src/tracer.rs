@@ -12,7 +12,7 @@ use crate::config::within;
 use crate::layout::{Pass, RawControl, WINDOW_LENGTH};
 use crate::object::Sizes;
 use crate::passes::Passes;
-use crate::probe::{self, Ground, Loaded as _, Observation};
+use crate::probe::{Ground, Loaded as _, Observation};
 use crate::programs::Programs;
 use crate::rate::Rate;
 use crate::ring::Ring;
@@ -84,7 +84,7 @@ impl Tracer {
             by_process: 0,
             every: config.windows_every().unwrap_or(1),
             foreign: 0,
-            pad: 0,
+            ending: 0,
         };
         let (pass, own) = (sends.pass()?, sends.sockops()?);
         let object = Programs::object(sends.programs());
@@ -93,7 +93,7 @@ impl Tracer {
         let processes = Processes::new(object, config.target.by_process())?;
         let ground = Ground { sends: Some(object), ..*ground };
         let mut beside = Vec::new();
-        for probe in probe::ALL.iter().filter(|probe| probe.wanted(config)) {
+        for probe in crate::PROBES.iter().filter(|probe| probe.wanted(config)) {
             let mut loaded = probe.load(&ground).map_err(|error| error.of(probe.what()))?;
             passes.after_follow.append(&mut loaded.iterators()?);
             beside.push(loaded);
@@ -115,8 +115,7 @@ impl Tracer {
 
     /// Attaches every probe and picks up what is there then.
     fn attach(&mut self) -> Result<(), Error> {
-        self.passes().look_around();
-        self.passes().write()?;
+        self.passes().begin()?;
         for probe in self.ring.probes().all_mut() {
             probe.attach()?;
         }
@@ -146,15 +145,12 @@ impl Tracer {
     /// # Errors
     /// [`Error`] where the kernel part could not be asked.
     pub fn suspend(&mut self, sink: &mut dyn FnMut(Event)) -> Result<(), Error> {
-        self.ring.probes().all_mut().for_each(|probe| probe.detach());
         self.sampler = None;
-        {
-            let mut passes = self.passes();
-            passes.look_around();
-            passes.find_networks()?;
-        }
-        self.ring.deliver(sink)?;
-        self.passes().pass(Pass::Finish)?;
+        // While the programs are still attached, so that each connection is followed up to one moment: what was written before it is
+        // delivered or counted, and in the totals; what comes after is in neither.
+        let ended = self.ring.deliver(sink).and_then(|_| self.passes().end());
+        self.ring.probes().all_mut().for_each(|probe| probe.detach());
+        ended?;
         self.ring.deliver(sink)?;
         self.ring.probes().give_up()?;
         self.ring.deliver(sink)?;

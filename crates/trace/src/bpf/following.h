@@ -68,9 +68,12 @@ static __always_inline void on_established(struct bpf_sock_ops *skops, struct bp
 					   bool accepted)
 {
 	struct socket_info *info = info_of(sk);
+	const struct control *now_set = control();
 	__u64 now = bpf_ktime_get_ns();
 	struct row *row;
 
+	if (!now_set || now_set->ending)
+		return;
 	if (!info && by_process())
 		return;
 	if (!addresses_match(sock_of(tp), false))

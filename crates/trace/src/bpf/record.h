@@ -186,7 +186,7 @@ struct control {
 	__u32 by_process; /* processes are a criterion, though they were named only after the start */
 	__u32 every; /* one in so many connections is in a window when it begins; 1: all, without end; 0: none */
 	__u32 foreign; /* a sockops program that is no tracer's is loaded: callbacks that a socket had may be its */
-	__u32 pad;
+	__u32 ending; /* connections that begin are not followed any more */
 };
 SHARED(struct control);
 

@@ -72,7 +72,7 @@ impl Watcher {
             .map_err(Error::bpf("cannot read the ring buffer"))?;
         let ring = builder.build().map_err(Error::bpf("cannot read the ring buffer"))?;
 
-        let control = RawControl { window: 0, pass: 0, shared: 0, by_process: 0, every: 1, foreign: 0, pad: 0 };
+        let control = RawControl { window: 0, pass: 0, shared: 0, by_process: 0, every: 1, foreign: 0, ending: 0 };
         let look = programs
             .iterators()?
             .pop()

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use record::{Ratio, Sampling};
 use tier::Need;
 use trace::baselines::{Callbacks, callbacks};
-use trace::{Config, Target};
+use trace::{Backend, Config, Target};
 
 use crate::traffic::{self, Trace, accept_one, accounted, pair, sends};
 
@@ -285,6 +285,45 @@ fn draws_keep_the_share_that_was_asked_for() {
     let kept = sends(&trace.finish().0).len();
     // A quarter of 4,000 with a standard deviation of 27: ten of them to either side.
     assert!((730..1270).contains(&kept), "{kept}");
+}
+
+/// Bytes that a connection writes while its trace ends: those of the sends that are handed on, and those that the totals count.
+fn bytes_while_it_ends(backend: Backend) -> (u64, u64) {
+    let (mut client, server) = pair();
+    let config = traffic::on(traffic::port(server.local_addr().unwrap().port()), backend);
+    let (stop, stopped) = std::sync::mpsc::channel::<()>();
+    let reader = traffic::drain(server);
+    let mut trace = Trace::start(&Config { slots_per_connection: 65_536, max_connections: 2, ..config });
+    let writer = std::thread::spawn(move || {
+        while stopped.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
+            client.write_all(&[0; 100]).unwrap();
+        }
+    });
+    trace.until(1_000);
+    let (events, summary) = trace.finish();
+    drop(stop);
+    writer.join().unwrap();
+    reader.join().unwrap();
+    let lost = &summary.lost;
+    assert_eq!((lost.ring_buffer, lost.slots_full, lost.unstamped), (0, 0, 0));
+    let bytes = sends(&events).iter().map(|send| u64::from(send.bytes + send.merged.bytes)).sum();
+    (bytes, summary.coverage.bytes_armed)
+}
+
+#[test]
+fn what_is_written_while_a_trace_ends_is_in_its_sends_or_not_in_its_totals() {
+    tier::needs!(Need::Root, BTF);
+    for _ in 0..3 {
+        let (bytes, totals) = bytes_while_it_ends(Backend::Timestamping);
+        assert_eq!(bytes, totals);
+    }
+}
+
+#[test]
+fn by_tracepoints_too_what_is_written_while_a_trace_ends_is_in_its_sends_or_not_in_its_totals() {
+    tier::needs!(Need::Root, BTF);
+    let (bytes, totals) = bytes_while_it_ends(Backend::Tracepoints);
+    assert_eq!(bytes, totals);
 }
 
 #[test]
