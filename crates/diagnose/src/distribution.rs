@@ -24,7 +24,7 @@ enum Kept {
     Buckets(Box<Buckets>),
 }
 
-/// Values waiting to be put into buckets. Each bucket is likely to be far away in memory: going for many at once takes
+/// Values waiting to be put into buckets. Each bucket is likely to be far away in memory: going for many together takes
 /// little longer than going for one.
 const PENDING: usize = 16;
 

@@ -32,7 +32,7 @@ pub struct Peer {
 }
 
 /// The two ends of one trial, ready.
-pub(crate) struct Stage {
+pub(crate) struct Ends {
     /// Where the server listens.
     pub server: SocketAddr,
     /// Its token.
@@ -43,7 +43,7 @@ pub(crate) struct Stage {
     own: Option<(Lab, Side, Server)>,
 }
 
-impl Stage {
+impl Ends {
     /// Makes the ends as `setup` wants them, and adds to `held` what was checked.
     pub fn up(setup: &Setup, ground: &Ground, held: &mut Vec<String>) -> Result<Self, Error> {
         match ground {
@@ -106,7 +106,7 @@ impl Stage {
     }
 
     /// Ends it; gives the path's report, where it is the lab's.
-    pub fn end(self, loopback: bool) -> Option<PathReport> {
+    pub fn down(self, loopback: bool) -> Option<PathReport> {
         let (lab, _, server) = self.own?;
         server.stop();
         (!loopback).then(|| lab.path().report())

@@ -8,7 +8,7 @@ use traffic::stream::Direction;
 use traffic::{Target, load, rr, stream};
 
 use crate::Error;
-use crate::ground::Stage;
+use crate::ground::Ends;
 use crate::outcome::{Ping, Point};
 use crate::plan::Plan;
 use crate::setting::{Setup, Workload};
@@ -28,7 +28,7 @@ pub(crate) struct Measured {
 
 /// Runs it; `None` where `go_on` ended it.
 pub(crate) fn run(
-    stage: &Stage,
+    ends: &Ends,
     setup: &Setup,
     plan: &Plan,
     go_on: &(dyn Fn() -> bool + Sync),
@@ -36,9 +36,9 @@ pub(crate) fn run(
     let progress = |_: traffic::Progress<'_>| if go_on() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
     let measured = match setup.workload {
         Workload::Stream => {
-            let config = stream_config(stage, setup, plan, setup.options.congestion_control.clone());
-            let rival = setup.rival.clone().map(|name| stream_config(stage, setup, plan, Some(name)));
-            let (own, other) = stage.run(|| {
+            let config = stream_config(ends, setup, plan, setup.options.congestion_control.clone());
+            let rival = setup.rival.clone().map(|name| stream_config(ends, setup, plan, Some(name)));
+            let (own, other) = ends.run(|| {
                 std::thread::scope(|scope| {
                     let other = rival.as_ref().map(|c| scope.spawn(move || stream::run(c, &mut { progress })));
                     let own = stream::run(&config, &mut { progress });
@@ -63,9 +63,9 @@ pub(crate) fn run(
                 after: Nanos(plan.warm_up_ns),
                 probe_interval: Nanos(TENTH_NS),
                 interval: Nanos(TENTH_NS),
-                ..load::Config::new(target(stage, setup))
+                ..load::Config::new(target(ends, setup))
             };
-            let outcome = stage.run(|| load::run(&config, &mut { progress }))??;
+            let outcome = ends.run(|| load::run(&config, &mut { progress }))??;
             gone(outcome.interrupted.as_ref(), go_on)?;
             of_load(&outcome, setup, plan.duration_ns)
         }
@@ -75,9 +75,9 @@ pub(crate) fn run(
                 exchange: setup.exchange,
                 duration: Nanos(plan.duration_ns),
                 warm_up: Nanos(plan.warm_up_ns),
-                ..rr::Config::new(target(stage, setup))
+                ..rr::Config::new(target(ends, setup))
             };
-            let outcome = stage.run(|| rr::run(&config, &mut { progress }))??;
+            let outcome = ends.run(|| rr::run(&config, &mut { progress }))??;
             gone(outcome.interrupted.as_ref(), go_on)?;
             of_exchanges(&outcome)
         }
@@ -93,13 +93,13 @@ fn gone(interrupted: Option<&String>, go_on: &(dyn Fn() -> bool + Sync)) -> Resu
     }
 }
 
-fn target(stage: &Stage, setup: &Setup) -> Target {
-    let (server, token, options) = (stage.server, stage.token.clone(), setup.options.clone());
+fn target(ends: &Ends, setup: &Setup) -> Target {
+    let (server, token, options) = (ends.server, ends.token.clone(), setup.options.clone());
     Target { server, token, local: None, options }
 }
 
-fn stream_config(stage: &Stage, setup: &Setup, plan: &Plan, congestion: Option<String>) -> stream::Config {
-    let mut target = target(stage, setup);
+fn stream_config(ends: &Ends, setup: &Setup, plan: &Plan, congestion: Option<String>) -> stream::Config {
+    let mut target = target(ends, setup);
     target.options.congestion_control = congestion;
     stream::Config {
         direction: setup.direction.unwrap_or(Direction::Up),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use lab::PathReport;
 use serde::{Deserialize, Serialize};
 
-use crate::watch::Evidence;
+use crate::evidence::Evidence;
 
 /// A point of a trial's series.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

@@ -2,8 +2,8 @@
 
 use lab::{PathReport, Side};
 
+use crate::evidence::Evidence;
 use crate::setting::Setup;
-use crate::watch::Evidence;
 
 /// Whether the settings took, by the packets.
 pub(crate) fn prove(
@@ -112,7 +112,7 @@ mod tests {
             (held.len(), broken.len())
         };
         assert_eq!(outcome(&evidence), (0, 1));
-        let syn = crate::watch::SynOptions {
+        let syn = crate::evidence::SynOptions {
             from_server: false,
             window_scale: Some(7),
             timestamps: false,

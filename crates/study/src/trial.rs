@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::ground::{Ground, Stage};
+use crate::evidence::Capture;
+use crate::ground::{Ends, Ground};
 use crate::outcome::Trial;
 use crate::plan::{Place, Plan};
 use crate::processors::Busy;
-use crate::watch::Watch;
 use crate::{Error, counters, measure, proof};
 
 /// Threads that use the CPU until dropped.
@@ -66,17 +66,17 @@ pub fn run(
     }
     let (started_ns, began) = (traffic::realtime().as_nanos(), traffic::now().as_nanos());
     let mut held = Vec::new();
-    let stage = Stage::up(&setup, ground, &mut held)?;
-    let watch = stage.run(|| Watch::start(&stage.interface, plan.frames, stage.server))?;
+    let ends = Ends::up(&setup, ground, &mut held)?;
+    let capture = ends.run(|| Capture::start(&ends.interface, plan.frames, ends.server))?;
     let load = CpuLoad::start(setup.cpu_load);
-    let before = stage.run(counters::read)?;
+    let before = ends.run(counters::read)?;
     let busy = Busy::start();
-    let measured = measure::run(&stage, &setup, plan, go_on);
+    let measured = measure::run(&ends, &setup, plan, go_on);
     let cpu_busy = busy.end();
-    let counters = counters::since(&before, &stage.run(counters::read)?);
+    let counters = counters::since(&before, &ends.run(counters::read)?);
     drop(load);
-    let evidence = watch.end();
-    let path = stage.end(setup.loopback);
+    let evidence = capture.end();
+    let path = ends.down(setup.loopback);
     let Some(measured) = measured? else { return Ok(None) };
     let mut broken = measured.broken;
     proof::prove(&setup, &evidence, measured.congestion.as_deref(), &mut held, &mut broken);

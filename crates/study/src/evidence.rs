@@ -100,19 +100,19 @@ pub struct Evidence {
 }
 
 /// A capture under way.
-pub(crate) struct Watch {
+pub(crate) struct Capture {
     stop: Arc<AtomicBool>,
     thread: Result<JoinHandle<Evidence>, String>,
 }
 
-impl Watch {
-    /// Watches `interface` of the network namespace of the calling thread for at most `frames` to and from `server`.
+impl Capture {
+    /// Captures on `interface` of the network namespace of the calling thread for at most `frames` to and from `server`.
     pub(crate) fn start(interface: &std::ffi::CStr, frames: u64, server: SocketAddr) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let seen = stop.clone();
         let thread = open(interface).and_then(|socket| {
-            let watch = move || watch(&socket, frames, &seen, server);
-            std::thread::Builder::new().name("study-watch".into()).spawn(watch)
+            let record = move || record(&socket, frames, &seen, server);
+            std::thread::Builder::new().name("study-capture".into()).spawn(record)
         });
         Self { stop, thread: thread.map_err(|e| format!("packets of {}: {e}", interface.to_string_lossy())) }
     }
@@ -210,7 +210,7 @@ fn receive(socket: &OwnedFd, data: &mut [u8; SNAP]) -> io::Result<Option<Receive
     }
 }
 
-fn watch(socket: &OwnedFd, most: u64, stop: &AtomicBool, server: SocketAddr) -> Evidence {
+fn record(socket: &OwnedFd, most: u64, stop: &AtomicBool, server: SocketAddr) -> Evidence {
     let mut evidence = Evidence::default();
     let mut follower = Follower::new(Options { connections: CONNECTIONS, ..Options::default() });
     let mut reassembly = Reassembly::new();
