@@ -28,6 +28,7 @@
 //! # Ok::<(), capture::Error>(())
 //! ```
 
+pub mod delay;
 mod error;
 mod filter;
 mod frame;

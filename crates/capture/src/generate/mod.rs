@@ -18,7 +18,7 @@ pub use schedule::Spread;
 pub use template::{Mark, Shape, ShapeError, mark_of};
 
 use schedule::Schedule;
-use template::Template;
+pub(crate) use template::Template;
 
 /// A way to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,0 +1,7 @@
+//! The delay of a device, from frames that a tap before it and a tap behind it have seen.
+
+mod identity;
+mod matching;
+
+pub use identity::{Identity, Key};
+pub use matching::{Account, Match, Matcher, Tap};
