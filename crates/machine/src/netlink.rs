@@ -71,7 +71,7 @@ pub fn veth(name: &str, peer: Vec<LinkAttribute>) -> RouteNetlinkMessage {
     RouteNetlinkMessage::NewLink(link)
 }
 
-/// Asks for a queueing discipline of this kind under `parent` of the device with this index. `options` is the kind's own
+/// Asks for a qdisc of this kind under `parent` of the device with this index. `options` is the kind's own
 /// structure as `<linux/pkt_sched.h>` has it; empty for none.
 pub fn qdisc(index: u32, kind: &str, handle: TcHandle, parent: TcHandle, options: Vec<u8>) -> RouteNetlinkMessage {
     let mut message = TcMessage::default();

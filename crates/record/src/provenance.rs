@@ -90,7 +90,7 @@ pub struct Provenance {
     /// How packets and datagrams were observed; null where they were not.
     #[serde(default)]
     pub packets: Option<Observing>,
-    /// What the path of the lab that the traced program lives in reported of itself, with the lab's name in `lab`. `None` where no
+    /// What the path of the lab that the traced program lives in reported, with the lab's name in `lab`. `None` where no
     /// traced process was seen in a lab that has a name.
     pub path: Option<serde_json::Value>,
 }

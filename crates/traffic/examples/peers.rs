@@ -2,10 +2,10 @@
 //!
 //! A bulk transfer against iperf3 (goodput, and CPU seconds a gigabyte of the client's and the server's process together),
 //! 14 bytes each way (sockperf's smallest message) against sockperf and qperf (transactions a second). There clients run on
-//! the first processor and servers on the second, whoever's they are: left to the scheduler, an exchange of ten
+//! the first CPU and servers on the second, whoever's they are: left to the scheduler, an exchange of ten
 //! microseconds is twice as fast or as slow by where the two happen to meet. Each round runs every contestant once, in an
 //! order that turns with the rounds; what is printed is the median of the rounds' ratios with its distribution-free
-//! interval (second lowest to second highest of nine: 96 %). A run that fails is told and its round left out.
+//! interval (second lowest to second highest of nine: 96 %). A run that fails is reported and its round excluded.
 
 use std::io::Read as _;
 use std::ops::ControlFlow;
@@ -27,7 +27,7 @@ const PORT: u16 = 15_201;
 struct Run<'a> {
     place: &'a Place,
     port: u16,
-    /// Whether client and server are held to a processor each.
+    /// Whether client and server are held to a CPU each.
     pinned: bool,
 }
 
@@ -134,7 +134,7 @@ impl Run<'_> {
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        Err(format!("nobody listens on port {} after ten seconds", self.port).into())
+        Err(format!("no program listens on port {} after ten seconds", self.port).into())
     }
 
     /// Runs a server and a client of it; gives what the client printed, and the CPU seconds of both.
@@ -148,7 +148,7 @@ impl Run<'_> {
         });
         // Those that serve for ever are ended; iperf3 -1 and ours are done by then.
         std::thread::sleep(Duration::from_millis(100));
-        // By a signal that a lab's supervisor of the program hands on, so that its CPU time is told.
+        // By a signal that a lab's supervisor of the program hands on, so that its CPU time is reported.
         // SAFETY: a signal to our own child, which has not been waited for unless it ended by itself.
         unsafe { libc::kill(serving.id().cast_signed(), libc::SIGTERM) };
         let cpu = reap(&serving);
@@ -262,7 +262,7 @@ fn client(what: &str, server: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Every contestant once a round, in an order that turns; a round in which one failed is told and left out.
+/// Every contestant once a round, in an order that turns; a round in which one failed is reported and excluded.
 fn rounds<const N: usize, T>(
     rounds: usize,
     mut run: impl FnMut(usize) -> Result<T, Failure>,
@@ -274,7 +274,7 @@ fn rounds<const N: usize, T>(
             let which = (round + turn) % N;
             match run(which) {
                 Ok(result) => results[which] = Some(result),
-                Err(why) => println!("round {round} left out: contestant {which}: {why}"),
+                Err(why) => println!("round {round} excluded: contestant {which}: {why}"),
             }
         }
         if results.iter().all(Option::is_some) {

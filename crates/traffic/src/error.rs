@@ -93,7 +93,7 @@ pub enum Error {
         /// The server.
         peer: SocketAddr,
     },
-    /// An iperf3 server ended the test with an error of its own.
+    /// An iperf3 server ended the test with an error.
     #[error("the iperf3 server at {peer} reports error {code} of its list (errno {errno}){}", iperf3_words(*code))]
     Iperf3 {
         /// The server.

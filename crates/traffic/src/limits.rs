@@ -83,7 +83,7 @@ impl Bounded {
 
     fn words(self) -> &'static str {
         match self {
-            Self::Sessions => "tests at once",
+            Self::Sessions => "tests at the same time",
             Self::Flows => "flows",
             Self::Duration => "seconds",
             Self::Bytes => "bytes in one test",
@@ -144,7 +144,7 @@ impl Limits {
     }
 }
 
-/// Compares two tokens in a time that does not tell how much of them agrees.
+/// Compares two tokens in a time that does not show how much of them agrees.
 pub(crate) fn token_matches(wanted: Option<&str>, given: Option<&str>) -> bool {
     let Some(wanted) = wanted else { return true };
     let Some(given) = given else { return false };

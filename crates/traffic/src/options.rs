@@ -16,7 +16,7 @@ use crate::error::Error;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SocketOptions {
-    /// `TCP_NODELAY`: send small segments at once (Nagle's rule off).
+    /// `TCP_NODELAY`: send small segments at once (Nagle's algorithm off).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodelay: Option<bool>,
     /// `TCP_CORK`: hold partial segments until uncorked or 200 ms have gone by. Request/response workloads cork before
@@ -139,12 +139,12 @@ pub(crate) fn connect(
     Ok(socket)
 }
 
-/// Sets `TCP_CORK`; a socket that is going away may refuse, and its next write tells.
+/// Sets `TCP_CORK`; a socket that is going away may refuse, and its next write shows that.
 pub(crate) fn cork(socket: &impl AsRawFd, on: bool) {
     set_int(socket, libc::IPPROTO_TCP, libc::TCP_CORK, on.into()).ok();
 }
 
-/// Sets `TCP_QUICKACK`; a socket that is going away may refuse, and its next read tells.
+/// Sets `TCP_QUICKACK`; a socket that is going away may refuse, and its next read shows that.
 pub(crate) fn quickack(socket: &impl AsRawFd, on: bool) {
     set_int(socket, libc::IPPROTO_TCP, libc::TCP_QUICKACK, on.into()).ok();
 }

@@ -43,7 +43,7 @@ pub(crate) struct Request {
 pub(crate) enum Workload {
     /// Requests and responses on this very connection.
     Rr(Exchange),
-    /// A listener of its own, where every connection is one request and one response.
+    /// A separate listener, where every connection is one request and one response.
     Crr {
         /// The transaction.
         exchange: Exchange,
@@ -86,7 +86,7 @@ pub(crate) enum Answer {
 /// Where to go on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Ready {
-    /// The port of a listener of its own (`crr`), or 0.
+    /// The port of a separate listener (`crr`), or 0.
     #[serde(default)]
     pub port: u16,
     /// What the first datagram of a UDP flow must hold, or 0.

@@ -1,4 +1,4 @@
-//! What a running workload tells its caller.
+//! What a running workload reports to its caller.
 
 use clock::Nanos;
 

@@ -18,7 +18,7 @@ pub struct SocketMemory {
     pub send_buffer_bytes: u32,
     /// Charged to the socket ahead of use.
     pub forward_bytes: u32,
-    /// Packets dropped for want of buffer.
+    /// Packets dropped for lack of buffer.
     pub drops: u32,
 }
 

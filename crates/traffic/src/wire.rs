@@ -1,7 +1,7 @@
 //! What every connection begins with, and JSON messages with their length in front.
 //!
 //! A connection to the server's port opens with 37 bytes. For iperf3 they are its cookie, 36 characters of `a-z2-7` and a
-//! zero. For this project's own workloads they are [`OWN_OPENING`], whose capitals no cookie has. After that both speak
+//! zero. For this project's own workloads they are [`OWN_OPENING`], with capitals that no cookie has. After that both speak
 //! in JSON texts, each behind its length as a 32-bit big-endian number.
 
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -102,7 +102,7 @@ impl Opening {
 pub(crate) enum ReadError {
     /// The connection ended, broke, or the time was up.
     Gone,
-    /// This side was told to stop.
+    /// This side was asked to stop.
     Stopped,
     /// It came and is not right.
     Wire(WireError),

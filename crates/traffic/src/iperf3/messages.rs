@@ -37,7 +37,7 @@ pub enum State {
     Done = 16,
     /// The server has another client.
     AccessDenied = -1,
-    /// The server has an error, told in two 32-bit numbers.
+    /// The server has an error, given as two 32-bit numbers.
     ServerError = -2,
 }
 
@@ -77,7 +77,7 @@ impl TryFrom<u8> for State {
     }
 }
 
-/// What a client tells the server of the test it wants. Absent keys are iperf3's defaults; unknown ones are ignored.
+/// What a client sends the server about the test it wants. Absent keys are iperf3's defaults; unknown ones are ignored.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Parameters {
@@ -92,11 +92,11 @@ pub struct Parameters {
     pub sctp: bool,
     /// Warm-up in seconds.
     pub omit: u64,
-    /// Length in seconds, 0 for no end of its own.
+    /// Length in seconds, 0 for no such end.
     pub time: u64,
-    /// Bytes of all flows together, 0 for no end of its own.
+    /// Bytes of all flows together, 0 for no such end.
     pub num: u64,
-    /// Writes of all flows together, 0 for no end of its own.
+    /// Writes of all flows together, 0 for no such end.
     pub blockcount: u64,
     /// Parallel flows, a direction.
     pub parallel: u64,
@@ -106,7 +106,7 @@ pub struct Parameters {
     /// Both send.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub bidirectional: bool,
-    /// Nagle's rule off.
+    /// Nagle's algorithm off.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub nodelay: bool,
     /// Socket buffers in bytes.
@@ -184,7 +184,7 @@ pub struct ServerSide {
     pub series: Vec<Sample>,
 }
 
-/// What each side tells the other at the end.
+/// What each side reports to the other at the end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Results {

@@ -1,7 +1,7 @@
 //! The iperf3 protocol, both roles, for TCP and UDP.
 //!
 //! One control connection carries a cookie, then states of one byte each way, then JSON texts with a length in front;
-//! each flow is a connection of its own that opens with the same cookie. UDP flows open with a datagram each way.
+//! each flow is a separate connection that opens with the same cookie. UDP flows open with a datagram each way.
 //!
 //! ```text
 //! client                                   server

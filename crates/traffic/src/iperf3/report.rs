@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::stream::{Config, Direction, FlowOutcome, Outcome, Sample, Total, rate};
 
 /// What `iperf3 -c … --json` would print of the same transfer. `socket` is the number of the flow, and `version` is ours:
-/// a reader that wants to know who measured can tell.
+/// a reader can see who measured.
 pub fn report(config: &Config, outcome: &Outcome) -> Value {
     let mut end = Map::new();
     end.insert("streams".into(), outcome.flows.iter().map(|f| flow(config, outcome, f)).collect());

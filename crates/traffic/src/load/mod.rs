@@ -43,7 +43,7 @@ pub struct Config {
     /// Without load, after.
     #[serde(rename = "after_ns")]
     pub after: Nanos,
-    /// Between two probes of a kind.
+    /// Between two probes of the same type.
     #[serde(rename = "probe_interval_ns")]
     pub probe_interval: Nanos,
     /// Width of the streams' series.
@@ -98,9 +98,9 @@ pub struct Probed {
     pub probe: &'static str,
     /// Before the load.
     pub before: Part,
-    /// Under load, its first second left out: the streams are still growing.
+    /// Under load, its first second excluded: the streams are still growing.
     pub loaded: Part,
-    /// After the load, its first second left out: the queues are still emptying.
+    /// After the load, its first second excluded: the queues are still emptying.
     pub after: Part,
     /// What the median gained under load.
     #[serde(rename = "added_by_load_ns")]
@@ -131,18 +131,18 @@ pub struct Outcome {
     pub interrupted: Option<String>,
 }
 
-/// Left out at the beginning of the loaded part and of the one after it, at most a quarter of either.
+/// Excluded at the beginning of the loaded part and of the one after it, at most a quarter of either.
 const SETTLING: Nanos = Nanos::from_secs(1);
 
-/// What is left out at the beginning of a part of that length: there the streams still grow, or the queues still empty.
+/// What is excluded at the beginning of a part of that length: there the streams still grow, or the queues still empty.
 pub fn settling(length: Nanos) -> Nanos {
     SETTLING.min(Nanos(length.0 / 4))
 }
 
-/// Probes and loads the path. `progress` is told every 100 ms, and of the streams' intervals; where it breaks, all ends.
+/// Probes and loads the path. `progress` is called every 100 ms, and with the streams' intervals; where it breaks, all ends.
 ///
 /// # Errors
-/// As [`stream::run`]; a kind of probe that cannot be had is told in [`Probed::error`] instead.
+/// As [`stream::run`]; a kind of probe that is not possible is reported in [`Probed::error`] instead.
 pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>) -> Result<Outcome, Error> {
     if config.load == Nanos::ZERO || config.probe_interval < Nanos::from_millis(1) {
         return Err(Error::Config("a load takes some time, and probes are at least 1 ms apart".into()));

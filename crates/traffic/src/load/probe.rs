@@ -1,4 +1,4 @@
-//! Probes of three kinds, each on a thread of its own: numbered messages that come back.
+//! Probes of three kinds, each on its own thread: numbered messages that come back.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -62,7 +62,7 @@ pub(super) fn open(config: &Config, duration: Nanos) -> Result<Vec<Kind>, Error>
 }
 
 impl Kind {
-    /// Probes at fixed moments until told to stop, then waits for the last answers.
+    /// Probes at fixed moments until asked to stop, then waits for the last answers.
     pub fn run(self, start: Instant<Monotonic>, interval: Nanos, stop: &AtomicBool) -> (Vec<Round>, Option<String>) {
         let mut rounds = Vec::new();
         let error = match self.probe {
@@ -98,7 +98,7 @@ fn probe_until(
         if give_up.is_none() && now >= due {
             rounds.push(Round { at, round_trip: None });
             match probe.send(rounds.len() as u64 - 1) {
-                // A full queue of our own loses the probe, and it is counted as lost.
+                // A full queue on this host loses the probe, and it is counted as lost.
                 Err(e) if !may_retry(&e) && e.raw_os_error() != Some(libc::ENOBUFS) => return Err(e),
                 _ => {}
             }
@@ -226,7 +226,7 @@ impl Probe for Icmp {
 }
 
 /// The number in an echo reply of ours. A raw IPv4 socket gives the IP header too, and everybody's replies; a ping
-/// socket gives neither, and has an id of its own.
+/// socket gives neither, and has its own id.
 fn echo_number(bytes: &[u8], v6: bool, raw: bool, id: u16) -> Option<u64> {
     let skip = if raw && !v6 { usize::from(bytes.first()? & 0xf) * 4 } else { 0 };
     let message = bytes.get(skip..)?;

@@ -18,7 +18,7 @@ use crate::timing::{self, CpuTime};
 /// How long after the end an answer may still come.
 const LAST_ANSWER: Nanos = Nanos::from_millis(50);
 
-/// Carries out the transactions. `progress` is told of each interval, and every 100 ms; where it breaks, they end.
+/// Carries out the transactions. `progress` is called with each interval, and every 100 ms; where it breaks, they end.
 ///
 /// # Errors
 /// [`Error::Config`] before anything is sent; [`Error::Connect`], [`Error::Refused`], [`Error::Busy`] and

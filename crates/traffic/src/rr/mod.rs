@@ -45,7 +45,7 @@ pub struct Config {
     pub connect_each: bool,
     /// The shape of a transaction.
     pub exchange: Exchange,
-    /// Connections (`rr`), or transactions at once (`crr`).
+    /// Connections (`rr`), or transactions at the same time (`crr`).
     pub connections: u32,
     /// Requests under way on one connection (`rr`).
     pub outstanding: u32,

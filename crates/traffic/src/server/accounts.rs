@@ -50,7 +50,7 @@ pub enum Event {
 pub struct Counts {
     /// Tests carried out to their end.
     pub tests: u64,
-    /// Tests whose client vanished, broke the protocol, or went over its time.
+    /// Tests with a client that vanished, broke the protocol, or went over its time.
     pub broken_off: u64,
     /// Tests refused.
     pub refused: u64,
@@ -101,9 +101,9 @@ pub(crate) struct Shared {
     memory: AtomicU64,
     counters: Counters,
     tell: Box<dyn Fn(Event) + Send + Sync>,
-    /// iperf3 tests whose TCP flows are awaited.
+    /// iperf3 tests that wait for their TCP flows.
     flows: Mutex<HashMap<Cookie, SyncSender<(u64, TcpStream)>>>,
-    /// The one iperf3 test whose UDP flows are awaited: their opening says nothing but the address they come from.
+    /// The one iperf3 test that waits for its UDP flows: their opening says only the address they come from.
     pub udp_waiting: Mutex<Option<UdpWaiting>>,
     /// Held by the test that awaits UDP flows.
     pub udp_turn: Mutex<()>,

@@ -13,7 +13,7 @@ pub struct ServerConfig {
     pub token: Option<String>,
     /// The bounds.
     pub limits: Limits,
-    /// The ports (first, last) that workloads with a listener of their own (`crr`) may take; any free one without.
+    /// The ports (first, last) that workloads with a separate listener (`crr`) may take; any free one without.
     pub data_ports: Option<(u16, u16)>,
 }
 

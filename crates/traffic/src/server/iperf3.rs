@@ -172,7 +172,7 @@ impl Test<'_> {
         })
     }
 
-    /// Tells the client why not: to a stock one by the number that says the most.
+    /// Says to the client why not: to a stock one by the number that says the most.
     fn refuse(&self, asked: &Parameters, refusal: Refusal) -> String {
         let code: u32 = match &refusal {
             Refusal::OverLimit { what: Bounded::Flows, .. } => 6,
@@ -192,7 +192,7 @@ impl Test<'_> {
         if (&mut &*self.control).write_all(&message).is_ok() && asked.wirelapse.is_some() {
             wire::write_json(self.control, &WirelapseAnswer { refusal: Some(refusal), side: None }).ok();
         }
-        // Closing with unread bytes would reset the connection under the client's reading.
+        // Closing with bytes that were not read would reset the connection under the client's reading.
         self.control.shutdown(std::net::Shutdown::Write).ok();
         let mut rest = [0; 64];
         read_by(self.control, &mut rest, timing::now().after(Nanos::from_millis(500)), &self.shared.stop).ok();
@@ -312,7 +312,7 @@ impl Test<'_> {
     /// Results, the client's first.
     fn exchange(&self, asked: &Parameters, ended: Ended, congestion: Option<String>) -> Result<(), String> {
         // A stock client that receives reads on after TEST_END, whole blocks and blocking, before it looks at the control
-        // connection again. Its last block is seldom whole: only the end of the flow lets it go on.
+        // connection again. Its last block is rarely whole: only the end of the flow lets it go on.
         if !asked.udp {
             for flow in ended.flows.iter().filter(|f| f.flow.sends) {
                 flow.flow.socket.shutdown(std::net::Shutdown::Write).ok();

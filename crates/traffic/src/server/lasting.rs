@@ -2,7 +2,7 @@
 //!
 //! A limit on a socket (`SO_RCVTIMEO`) arms and disarms a kernel timer in every read that waits, which costs an exchange of a
 //! few microseconds some percent of its rate. So the server's thread that accepts looks after these connections ten times
-//! a second instead, and shuts down the one whose time is over: its read then ends at once.
+//! a second instead, and shuts down the one that is over its time: its read then ends at once.
 
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -45,7 +45,7 @@ struct Seen {
 }
 
 impl Watched {
-    /// Tells how many bytes came in all: what grows is not silent.
+    /// How many bytes came in all: what grows is not silent.
     #[inline]
     pub fn received(&self, bytes: u64) {
         self.received.store(bytes, Ordering::Relaxed);
@@ -97,7 +97,7 @@ impl Lasting {
         Ok(Watching { of: self, watched })
     }
 
-    /// Shuts down every connection whose time is over; all of them where the server stops.
+    /// Shuts down every connection that is over its time; all of them where the server stops.
     pub fn check(&self, stopping: bool, idle: Nanos, now: Instant<Monotonic>) {
         for watched in lock(&self.all).iter() {
             watched.check(stopping, idle, now);

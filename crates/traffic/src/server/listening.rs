@@ -9,7 +9,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 /// How long the server's own threads sit in one system call.
 pub(crate) const SLICE: Duration = Duration::from_millis(100);
 
-/// A listening socket whose `accept` returns now and then.
+/// A listening socket with an `accept` that returns now and then.
 pub(crate) fn listener(address: SocketAddr, backlog: i32) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;

@@ -1,7 +1,7 @@
 //! The server: one TCP port and the UDP port of the same number answer every workload and stock iperf3 clients.
 //!
 //! A thread for each connection, all of them bounded by [`Limits`]. Whoever connects has [`Limits::handshake_ms`] in all
-//! to say what it wants; nobody holds memory that was only announced.
+//! to say what it wants; no client holds memory that was only announced.
 //!
 //! [`Limits`]: crate::Limits
 //! [`Limits::handshake_ms`]: crate::Limits::handshake_ms
@@ -120,7 +120,7 @@ fn listen(address: SocketAddr) -> Result<(Socket, Socket, SocketAddr), Error> {
         let local = tcp.local_addr().ok().and_then(|a| a.as_socket()).unwrap_or(address);
         match datagrams::bind(local) {
             Ok(udp) => return Ok((tcp, udp, local)),
-            // A free TCP port whose UDP twin is taken: the next one.
+            // A free TCP port with its UDP port taken: the next one.
             Err(e) if address.port() == 0 && e.kind() == io::ErrorKind::AddrInUse && tries < 32 => {}
             Err(source) => return Err(failed(source)),
         }
@@ -128,7 +128,7 @@ fn listen(address: SocketAddr) -> Result<(Socket, Socket, SocketAddr), Error> {
 }
 
 fn accept_loop(shared: &Arc<Shared>, listener: &Socket) {
-    // iperf3 tells flows apart by the order in which they were accepted, and each opening is read on a thread of its own.
+    // iperf3 distinguishes flows by the order in which they were accepted, and each opening is read on its own thread.
     let mut order = 0;
     let mut next_check = timing::now();
     while !shared.stopping() {

@@ -115,7 +115,7 @@ fn refuse(shared: &Shared, stream: &TcpStream, peer: std::net::SocketAddr, refus
     shared.count(|c| &c.refused);
     shared.tell(Event::Refused { peer, refusal: refusal.clone() });
     wire::write_json(stream, &Answer::Refused(refusal)).ok();
-    // Closing with unread bytes would reset the connection under the client's reading.
+    // Closing with bytes that were not read would reset the connection under the client's reading.
     stream.shutdown(std::net::Shutdown::Write).ok();
     let mut rest = [0; 256];
     wire::read_by(stream, &mut rest, timing::now().after(Nanos::from_millis(500)), &shared.stop).ok();

@@ -26,7 +26,7 @@ const STEP: Nanos = Nanos::from_secs(15);
 /// How often the control connection and the caller are looked after.
 const LOOK: Nanos = Nanos::from_millis(100);
 
-/// Carries out a transfer. `progress` is told of every interval, and every 100 ms; where it breaks, the transfer ends and
+/// Carries out a transfer. `progress` is called with every interval, and every 100 ms; where it breaks, the transfer ends and
 /// its outcome says so.
 ///
 /// # Errors
@@ -230,7 +230,7 @@ impl Control {
         let deadline = timing::now().after(Nanos::from_secs(2));
         let mut numbers = [0; 8];
         if read_by(&self.stream, &mut numbers, deadline, &self.never).is_err() {
-            return Error::Gone { peer: self.peer, during: "telling an error" };
+            return Error::Gone { peer: self.peer, during: "reporting an error" };
         }
         let [a, b, c, d, e, f, g, h] = numbers;
         let said: Result<WirelapseAnswer, _> =
@@ -336,7 +336,7 @@ impl Control {
         let theirs = wire::read_json(&self.stream, ANSWER_LIMIT, "the server's results", deadline, &self.never)
             .map_err(|e| e.into_error(self.peer, during))?;
         self.expect(State::DisplayResults, during)?;
-        // The server may be gone as soon as it has told its results.
+        // The server may be gone as soon as it has sent its results.
         (&self.stream).write_all(&[State::Done.byte()]).ok();
         Ok(theirs)
     }

@@ -34,7 +34,7 @@ pub(crate) struct FlowEnd {
     pub error: Option<io::Error>,
 }
 
-/// Spends the time of one flow; returns when told to stop, when its bytes are sent, or when the peer is gone.
+/// Spends the time of one flow; returns when asked to stop, when its bytes are sent, or when the peer is gone.
 pub(crate) fn carry(flow: &Flow, plan: &Plan, bytes: Option<u64>, meter: &Meter, stop: &AtomicBool) -> FlowEnd {
     let before = CpuTime::of_this_thread();
     let mut end = FlowEnd::default();
@@ -60,12 +60,12 @@ pub(crate) fn carry(flow: &Flow, plan: &Plan, bytes: Option<u64>, meter: &Meter,
 
 /// A file of `length` zero bytes in memory.
 fn memory_file(length: usize) -> io::Result<OwnedFd> {
-    // SAFETY: the name is a C string, and the call gives a descriptor of our own or −1.
+    // SAFETY: the name is a C string, and the call gives a new descriptor or −1.
     let fd = unsafe { libc::memfd_create(c"wirelapse-stream".as_ptr(), libc::MFD_CLOEXEC) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: `fd` was just opened and belongs to nobody else.
+    // SAFETY: `fd` was just opened and belongs to nothing else.
     let file = std::fs::File::from(unsafe { OwnedFd::from_raw_fd(fd) });
     io::Write::write_all(&mut &file, &vec![0; length])?;
     Ok(file.into())

@@ -231,7 +231,7 @@ impl EndedFlow {
         Some((local, remote))
     }
 
-    /// As iperf3 tells it to the other side.
+    /// As iperf3 reports it to the other side.
     pub fn result(&self, measured: Nanos, udp: bool) -> FlowResult {
         let datagrams = self.end.datagrams.unwrap_or_default();
         FlowResult {

@@ -35,7 +35,7 @@ pub enum Direction {
     Up,
     /// The server.
     Down,
-    /// Both, each on flows of its own.
+    /// Both, each on separate flows.
     Both,
 }
 
@@ -173,7 +173,7 @@ pub struct FlowOutcome {
     /// How long the receiver measured.
     #[serde(rename = "received_in_ns")]
     pub received_in: Option<Nanos>,
-    /// Segments the sender retransmitted, warm-up not counted; absent where the sender cannot tell.
+    /// Segments the sender retransmitted, warm-up not counted; absent where the sender does not know.
     pub retransmitted_segments: Option<u64>,
     /// What became of datagrams, as the receiver saw it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -196,13 +196,13 @@ pub struct Total {
     pub flows: usize,
     /// Written by the senders.
     pub sent_bytes: u64,
-    /// Read by the receivers; absent where the server never told.
+    /// Read by the receivers; absent where the server did not report it.
     pub received_bytes: Option<u64>,
     /// Over the sender's time.
     pub sent_bits_per_second: f64,
     /// What arrived, over the receiver's time: the goodput.
     pub goodput_bits_per_second: Option<f64>,
-    /// Segments retransmitted; absent where the sender cannot tell.
+    /// Segments retransmitted; absent where the sender does not know.
     pub retransmitted_segments: Option<u64>,
 }
 

@@ -33,7 +33,7 @@ pub(crate) fn open(
     options: &SocketOptions,
     request: &Request,
 ) -> Result<Opened, Error> {
-    // The control connection is nobody's measurement: it takes no options.
+    // The control connection is not measured: it takes no options.
     let (control, ready) = own::ask(server, local, &SocketOptions::default(), request)?;
     let any: std::net::IpAddr =
         if server.is_ipv4() { std::net::Ipv4Addr::UNSPECIFIED.into() } else { std::net::Ipv6Addr::UNSPECIFIED.into() };
@@ -67,12 +67,12 @@ pub(crate) fn wait_for_last(round_trip: Nanos) {
     std::thread::sleep(three.clamp(Nanos::from_millis(300), Nanos::from_secs(10)).into());
 }
 
-/// Sends (or lets the server send) the datagrams, and counts what became of them. `progress` is told every 100 ms; where
+/// Sends (or lets the server send) the datagrams, and counts what became of them. `progress` is called every 100 ms; where
 /// it breaks, the flow ends.
 ///
 /// # Errors
 /// [`Error::Config`] before anything is sent; [`Error::Connect`], [`Error::Refused`], [`Error::Busy`] and [`Error::Gone`]
-/// until datagrams flow, and [`Error::Gone`] where the server does not tell its side at the end.
+/// until datagrams flow, and [`Error::Gone`] where the server does not report its side at the end.
 pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>) -> Result<Outcome, Error> {
     config.target.options.validate()?;
     if !(Header::BYTES as u32..=65_507).contains(&config.datagram_bytes) {
@@ -160,7 +160,7 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
     let never = AtomicBool::new(false);
     let deadline = timing::now().after(STEP);
     let theirs: Report = wire::read_json(&opened.control, REPORT_LIMIT, "the server's report", deadline, &never)
-        .map_err(|e| e.into_error(config.target.server, "telling its side at the end"))?;
+        .map_err(|e| e.into_error(config.target.server, "reporting its side at the end"))?;
     let (sent, sender_cpu, mut received, receiver_cpu) = match (mine, theirs) {
         (Report::Sent(s, sc), Report::Received(r, rc)) | (Report::Received(r, rc), Report::Sent(s, sc)) => {
             (s, sc, r, rc)
@@ -176,7 +176,7 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
         }
     };
     if !shared_clock {
-        // The server cannot know whose clock the datagrams carry.
+        // The server cannot know which clock the datagrams carry.
         (received.one_way, received.impossible_delays) = (None, 0);
         received.one_way_buckets.clear();
         for interval in &mut received.series {

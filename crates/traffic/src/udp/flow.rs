@@ -76,7 +76,7 @@ fn may_retry(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
 }
 
-/// Sends at a rate until `until_ns`, or until told to stop.
+/// Sends at a rate until `until`, or until asked to stop.
 pub(super) fn send(
     socket: &UdpSocket,
     datagram_bytes: u32,
@@ -116,7 +116,7 @@ pub(super) fn send(
     }
 }
 
-/// Receives until told to stop. One-way delays only where `shared_clock`.
+/// Receives until asked to stop. One-way delays only where `shared_clock`.
 pub(super) fn receive(
     socket: &UdpSocket,
     shared_clock: bool,

@@ -1,8 +1,8 @@
 //! `udp`: datagrams at a rate, and what becomes of them.
 //!
 //! Each datagram is numbered and carries the moment it was sent on the sender's `CLOCK_MONOTONIC`. Where both ends run
-//! under the same boot of the same machine (network namespaces, loopback) that clock is one, and the receiver tells
-//! one-way delays; otherwise it tells none.
+//! under the same boot of the same machine (network namespaces, loopback) that clock is one, and the receiver reports
+//! one-way delays; otherwise it reports none.
 
 mod client;
 mod flow;
@@ -116,7 +116,7 @@ pub(crate) struct Sent {
     pub not_sent: u64,
 }
 
-/// What each side tells the other at the end.
+/// What each side reports to the other at the end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Report {

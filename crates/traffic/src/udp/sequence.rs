@@ -3,7 +3,7 @@
 use clock::Nanos;
 use serde::{Deserialize, Serialize};
 
-/// Numbers that are remembered behind the highest one, to tell a late datagram from a duplicate.
+/// Numbers that are remembered behind the highest one, to distinguish a late datagram from a duplicate.
 pub const WINDOW: u64 = 4096;
 const WORDS: usize = (WINDOW / 64) as usize;
 
@@ -20,7 +20,7 @@ pub struct Datagrams {
     pub reordered: u64,
     /// Came again.
     pub duplicated: u64,
-    /// Came more than [`WINDOW`] numbers late: late or again, which cannot be told apart any more. They are in `lost`.
+    /// Came more than [`WINDOW`] numbers late: late or again, which cannot be distinguished any more. They are in `lost`.
     pub too_late: u64,
     /// Not ours, or cut short.
     pub malformed: u64,
