@@ -106,3 +106,54 @@ fn a_load_fills_the_queue_and_the_probes_see_it() {
         assert!(probed.loaded.round_trip.p50.0 > probed.before.round_trip.p50.0 + DELAY_NS, "{probed:?}");
     }
 }
+
+/// The median of what `ping` says of every echo, in nanoseconds.
+fn median_of_ping(lab: &Lab, count: u32) -> u64 {
+    let to = Side::B.ipv4().to_string();
+    let mut ping = lab.host(Side::A).command("ping").unwrap();
+    let output = ping.args(["-n", "-i", "0.02", "-c", &count.to_string(), &to]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let times = text.lines().filter_map(|l| l.split_once("time=")?.1.split_once(" ms")?.0.parse::<f64>().ok());
+    let mut times: Vec<u64> = times.map(|ms| (ms * 1e6) as u64).collect();
+    assert!(times.len() * 2 > count as usize, "{text}");
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+/// The probes say what `ping` says of the same path at the same time, not what this host's timers add to it.
+#[test]
+fn probes_take_as_long_as_ping_says() {
+    tier::needs!(tier::Need::Root, tier::Need::Path("/dev/net/tun"), tier::Need::Program("ping"));
+    for delay in [Nanos::ZERO, Nanos::from_millis(10)] {
+        let way = Direction { delay, ..Direction::default() };
+        let lab = Lab::up(&Config { a_to_b: way.clone(), b_to_a: way, ..Config::default() }).unwrap();
+        let address = SocketAddr::new(Side::B.ipv4().into(), 0);
+        let server = lab.host(Side::B).run(|| Server::start(ServerConfig::new(address))).unwrap().unwrap();
+        let config = load::Config {
+            before: Nanos::from_secs(3),
+            load: Nanos::from_millis(100),
+            after: Nanos::from_millis(100),
+            flows: 1,
+            probe_interval: Nanos::from_millis(20),
+            ..load::Config::new(Target::new(server.local_addr()))
+        };
+        let (outcome, truth) = std::thread::scope(|scope| {
+            let ping = scope.spawn(|| median_of_ping(&lab, 100));
+            let outcome = lab.host(Side::A).run(|| load::run(&config, &mut go_on)).unwrap().unwrap();
+            (outcome, ping.join().unwrap())
+        });
+        server.stop();
+        for probed in &outcome.probes {
+            let s = probed.before.round_trip;
+            println!("{}: ping {} ours {} late {:?}", probed.probe, Nanos(truth), s.p50, probed.before.lateness);
+            assert!(
+                s.p50.0.abs_diff(truth) < 1_000_000,
+                "{}: {} where ping says {}",
+                probed.probe,
+                s.p50,
+                Nanos(truth)
+            );
+            assert!(probed.stamped > s.n / 2, "{}: {} of {} stamped", probed.probe, probed.stamped, s.n);
+        }
+    }
+}

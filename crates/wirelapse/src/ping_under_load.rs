@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use traffic::load::{Config, Flent, Outcome, Part, Quantity, Values};
+use record::Nanos;
+use traffic::load::{Config, Flent, Outcome, Phase, Probed, Quantity, Values};
 use traffic::stream::Direction;
 
 use crate::workload::{self, Interrupt, TargetArgs, rate, say, time};
@@ -171,6 +172,7 @@ fn show(outcome: &Outcome) {
                 row(probed.probe, name, &part);
             }
         }
+        lateness(probed);
         if let Some(added) = probed.added_by_load {
             say!("{:<6} the load added {} to the median", probed.probe, time(added.0));
         }
@@ -184,7 +186,22 @@ fn show(outcome: &Outcome) {
     }
 }
 
-fn row(probe: &str, name: &str, part: &Part) {
+/// Above this, the probes' own lateness is worth a line: a wake-up of an idle host takes some 0.1 ms.
+const LATE: Nanos = Nanos::from_millis(1);
+
+/// Says where this host was too busy to probe on time. The round trips do not hold it.
+fn lateness(probed: &Probed) {
+    let phases = [("before", probed.before), ("loaded", probed.loaded), ("after", probed.after)];
+    let late = phases.into_iter().filter(|(_, p)| p.lateness.p99 >= LATE);
+    let texts: Vec<String> = late
+        .map(|(name, p)| format!("{name} median {}, p99 {}, max {}", p.lateness.p50, p.lateness.p99, p.lateness.max))
+        .collect();
+    if !texts.is_empty() {
+        say!("{:<6} sent late by this host (in no round trip): {}", probed.probe, texts.join("; "));
+    }
+}
+
+fn row(probe: &str, name: &str, part: &Phase) {
     let s = &part.round_trip;
     let per_minute = part.round_trips_per_minute.map_or("-".into(), |r| format!("{r:.0}"));
     say!(

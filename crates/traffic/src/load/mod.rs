@@ -22,6 +22,7 @@ use crate::target::Target;
 use crate::timing;
 
 pub use flent::Flent;
+use probe::Seen;
 pub use reading::{Quantity, Series, Values};
 
 /// Latency under load.
@@ -73,20 +74,25 @@ pub struct Round {
     /// When it was meant to be sent, since the start.
     #[serde(rename = "at_ns")]
     pub at: Nanos,
-    /// From then to the answer; absent where none came.
+    /// How much later this host sent it. That is the host's lateness, in no round trip.
+    #[serde(rename = "late_ns")]
+    pub late: Nanos,
+    /// From sending it to the arrival of the answer, by the kernel's receive stamp where there is one; absent where no answer came.
     #[serde(rename = "round_trip_ns")]
     pub round_trip: Option<Nanos>,
 }
 
-/// One part of the time.
+/// One phase: before, under or after the load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Part {
+pub struct Phase {
     /// Probes meant for it.
     pub sent: u64,
     /// Unanswered within two seconds after the end.
     pub lost: u64,
     /// Round trips of the others.
     pub round_trip: DurationSummary,
+    /// How late this host sent them: a busy processor, not the path.
+    pub lateness: DurationSummary,
     /// Round trips a minute at the median; absent without an answer.
     pub round_trips_per_minute: Option<f64>,
 }
@@ -97,14 +103,16 @@ pub struct Probed {
     /// `tcp`, `udp` or `icmp`.
     pub probe: &'static str,
     /// Before the load.
-    pub before: Part,
+    pub before: Phase,
     /// Under load, its first second excluded: the streams are still growing.
-    pub loaded: Part,
+    pub loaded: Phase,
     /// After the load, its first second excluded: the queues are still emptying.
-    pub after: Part,
+    pub after: Phase,
     /// What the median gained under load.
     #[serde(rename = "added_by_load_ns")]
     pub added_by_load: Option<Nanos>,
+    /// Answers with an arrival that the kernel stamped; the others arrived when the program read them.
+    pub stamped: u64,
     /// Every probe.
     pub rounds: Vec<Round>,
     /// Why there are none, or what ended them early.
@@ -174,7 +182,10 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
         stop.store(true, Ordering::Relaxed);
         let results: Vec<_> = probing
             .into_iter()
-            .map(|(name, thread)| (name, thread.join().unwrap_or((Vec::new(), Some("its thread panicked".into())))))
+            .map(|(name, thread)| {
+                let panicked = |_| Seen { error: Some("its thread panicked".into()), ..Seen::default() };
+                (name, thread.join().unwrap_or_else(panicked))
+            })
             .collect();
         (load, load_started..load_ended, results, broke || cut)
     });
@@ -185,7 +196,7 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
     let after = load_ended + settling(config.after)..Nanos(u64::MAX);
     let probes = results
         .into_iter()
-        .map(|(name, (rounds, error))| {
+        .map(|(name, Seen { rounds, stamped, error })| {
             let part = |range: std::ops::Range<Nanos>| part(rounds.iter().filter(|r| range.contains(&r.at)));
             let (before, loaded, after) = (part(Nanos::ZERO..load_started), part(loaded.clone()), part(after.clone()));
             let both = before.round_trip.n > 0 && loaded.round_trip.n > 0;
@@ -195,6 +206,7 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
                 before,
                 loaded,
                 after,
+                stamped,
                 rounds,
                 error,
             }
@@ -207,18 +219,21 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
     Ok(Outcome { started_realtime, elapsed, load_started, probes, stream, interrupted })
 }
 
-fn part<'a>(rounds: impl Iterator<Item = &'a Round>) -> Part {
-    let (mut sent, mut lost, mut latencies) = (0, 0, Distribution::new(Precision::Fine));
+fn part<'a>(rounds: impl Iterator<Item = &'a Round>) -> Phase {
+    let (mut sent, mut lost) = (0, 0);
+    let (mut latencies, mut late) = (Distribution::new(Precision::Fine), Distribution::new(Precision::Fine));
     for round in rounds {
         sent += 1;
+        late.record(round.late.0);
         match round.round_trip {
             Some(round_trip) => latencies.record(round_trip.0),
             None => lost += 1,
         }
     }
     let round_trip = DurationSummary::of(&latencies).unwrap_or_default();
+    let lateness = DurationSummary::of(&late).unwrap_or_default();
     let per_minute = (round_trip.n > 0).then(|| 60e9 / round_trip.p50.0.max(1) as f64);
-    Part { sent, lost, round_trip, round_trips_per_minute: per_minute }
+    Phase { sent, lost, round_trip, lateness, round_trips_per_minute: per_minute }
 }
 
 /// Waits until then; whether the caller broke it off.
@@ -246,7 +261,7 @@ mod tests {
     #[test]
     fn responsiveness_is_round_trips_a_minute_at_the_median() {
         let rounds: Vec<Round> = [Some(10), Some(20), Some(30), None]
-            .map(|ms| Round { at: Nanos::ZERO, round_trip: ms.map(Nanos::from_millis) })
+            .map(|ms| Round { at: Nanos::ZERO, late: Nanos::ZERO, round_trip: ms.map(Nanos::from_millis) })
             .into();
         let p = part(rounds.iter());
         assert_eq!((p.sent, p.lost, p.round_trip.n), (4, 1, 3));

@@ -1,30 +1,36 @@
 //! Probes of three kinds, each on its own thread: numbered messages that come back.
 
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clock::{Instant, Monotonic, Nanos};
 use socket2::{Domain, Protocol, Socket, Type};
+use timestamping::{BatchSize, Receiver, Request};
 
 use super::{Config, Round};
 use crate::error::Error;
-use crate::own::{self, Request, Workload};
+use crate::own::{self, Workload};
 use crate::rr::Exchange;
 use crate::timing;
 use crate::udp::{Header, HeaderKind};
 
 /// How long an answer is waited for after the last probe.
 const PATIENCE: Nanos = Nanos::from_secs(2);
+/// How often a waiting thread looks whether it is to stop.
+const LOOK: Nanos = Nanos::from_millis(50);
 
 /// A way to ask for a round trip.
 trait Probe: Send {
     /// Sends number `number`.
     fn send(&mut self, number: u64) -> io::Result<()>;
-    /// Waits up to the socket's time-out for the number of an answer.
-    fn receive(&mut self) -> io::Result<Option<u64>>;
-    /// Bounds that wait.
-    fn wait_at_most(&mut self, time: Nanos) -> io::Result<()>;
+    /// Where answers arrive.
+    fn socket(&self) -> BorrowedFd<'_>;
+    /// The largest message that is looked at, bytes. A stream has messages of one byte.
+    fn message_bytes(&self) -> usize;
+    /// Which probe a message answers; `None` for what is no answer.
+    fn number(&mut self, message: &[u8]) -> Option<u64>;
 }
 
 /// A kind of probe, or why it cannot be had.
@@ -35,7 +41,7 @@ pub(super) struct Kind {
 
 /// Opens all kinds. A server that refuses is an error; ICMP that the kernel does not allow is not.
 pub(super) fn open(config: &Config, duration: Nanos) -> Result<Vec<Kind>, Error> {
-    let request = |workload| Request {
+    let request = |workload| own::Request {
         token: config.target.token.clone(),
         options: config.target.options.clone(),
         duration: duration + Nanos::from_secs(10),
@@ -61,17 +67,25 @@ pub(super) fn open(config: &Config, duration: Nanos) -> Result<Vec<Kind>, Error>
     ])
 }
 
+/// What the probes of one kind saw.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    pub rounds: Vec<Round>,
+    /// Answers with an arrival that the kernel stamped.
+    pub stamped: u64,
+    /// Why there are none, or what ended them early.
+    pub error: Option<String>,
+}
+
 impl Kind {
     /// Probes at fixed moments until asked to stop, then waits for the last answers.
-    pub fn run(self, start: Instant<Monotonic>, interval: Nanos, stop: &AtomicBool) -> (Vec<Round>, Option<String>) {
-        let mut rounds = Vec::new();
-        let error = match self.probe {
-            Ok(mut probe) => {
-                probe_until(probe.as_mut(), start, interval, stop, &mut rounds).err().map(|e| e.to_string())
-            }
+    pub fn run(self, start: Instant<Monotonic>, interval: Nanos, stop: &AtomicBool) -> Seen {
+        let mut seen = Seen::default();
+        seen.error = match self.probe {
+            Ok(mut probe) => probe_until(probe.as_mut(), start, interval, stop, &mut seen).err().map(|e| e.to_string()),
             Err(why) => Some(why),
         };
-        (rounds, error)
+        seen
     }
 }
 
@@ -80,43 +94,75 @@ fn probe_until(
     start: Instant<Monotonic>,
     interval: Nanos,
     stop: &AtomicBool,
-    rounds: &mut Vec<Round>,
+    seen: &mut Seen,
 ) -> io::Result<()> {
-    // What is a moment late for the timer is late for every probe; the kernel's slack of 50 µs is not wanted here.
     timing::without_timer_slack();
+    // Where the kernel does not stamp, an answer arrives when it is read.
+    Request::new().receive_software().lenient().enable(probe.socket()).ok();
+    let mut receiver = Receiver::new(BatchSize { messages: 1, payload: probe.message_bytes(), control: 256 });
     let mut give_up = None;
     loop {
         let now = timing::now();
         if give_up.is_none() && stop.load(Ordering::Relaxed) {
             give_up = Some(now.after(PATIENCE));
         }
-        if give_up.is_some_and(|at| now >= at || rounds.iter().rev().take(64).all(|r| r.round_trip.is_some())) {
+        if give_up.is_some_and(|at| now >= at || seen.rounds.iter().rev().take(64).all(|r| r.round_trip.is_some())) {
             return Ok(());
         }
-        let at = Nanos(interval.0.saturating_mul(rounds.len() as u64));
+        let at = Nanos(interval.0.saturating_mul(seen.rounds.len() as u64));
         let due = start.after(at);
         if give_up.is_none() && now >= due {
-            rounds.push(Round { at, round_trip: None });
-            match probe.send(rounds.len() as u64 - 1) {
+            let sent = timing::now();
+            seen.rounds.push(Round { at, late: sent.saturating_since(due), round_trip: None });
+            match probe.send(seen.rounds.len() as u64 - 1) {
                 // A full queue on this host loses the probe, and it is counted as lost.
                 Err(e) if !may_retry(&e) && e.raw_os_error() != Some(libc::ENOBUFS) => return Err(e),
                 _ => {}
             }
-            continue;
         }
-        probe.wait_at_most(due.saturating_since(now).clamp(Nanos::from_micros(100), Nanos::from_millis(50)))?;
-        match probe.receive() {
-            Ok(Some(number)) => {
-                let now = timing::now();
-                if let Some(round) = rounds.get_mut(number as usize).filter(|r| r.round_trip.is_none()) {
-                    round.round_trip = Some(now.saturating_since(start.after(round.at)));
-                }
-            }
-            Ok(None) => {}
-            Err(e) if may_retry(&e) => {}
-            Err(e) => return Err(e),
-        }
+        let look = now.after(LOOK);
+        let next = start.after(Nanos(interval.0.saturating_mul(seen.rounds.len() as u64)));
+        timing::readable_before(&probe.socket(), if give_up.is_none() { next.min(look) } else { look })?;
+        while receive(probe, &mut receiver, start, seen)? {}
     }
+}
+
+/// Takes one message that has come; whether there was one.
+fn receive(
+    probe: &mut dyn Probe,
+    receiver: &mut Receiver,
+    start: Instant<Monotonic>,
+    seen: &mut Seen,
+) -> io::Result<bool> {
+    let mut message = None;
+    let socket = probe.socket();
+    let taken = receiver.receive(socket, |received| {
+        message =
+            received.ok().map(|r| (r.payload.to_vec(), r.from.is_none() && r.payload.is_empty(), r.times.software));
+    });
+    match taken {
+        Ok(0) => return Ok(false),
+        Ok(_) => {}
+        Err(timestamping::Error::System { source, .. }) if may_retry(&source) => return Ok(false),
+        Err(timestamping::Error::System { source, .. }) => return Err(source),
+        Err(other) => return Err(io::Error::other(other)),
+    }
+    let (now, realtime) = (timing::now(), timing::realtime());
+    let Some((bytes, stream_ended, stamp)) = message else { return Ok(true) };
+    if stream_ended {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    let Some(number) = probe.number(&bytes) else { return Ok(true) };
+    let Some(round) = seen.rounds.get_mut(number as usize).filter(|r| r.round_trip.is_none()) else { return Ok(true) };
+    let sent = start.after(round.at).after(round.late);
+    // How long it has waited for this thread. A stamp that lies ahead of the clock, or before the probe was sent, is of a clock that was set
+    // in between: then the answer arrives when it is read.
+    let waited = stamp.and_then(|stamp| realtime.since(stamp).ok());
+    let arrived =
+        waited.map(|waited| Instant::from_nanos(now.as_nanos().saturating_sub(waited.0))).filter(|at| *at >= sent);
+    seen.stamped += u64::from(arrived.is_some());
+    round.round_trip = Some(arrived.unwrap_or(now).saturating_since(sent));
+    Ok(true)
 }
 
 fn may_retry(error: &io::Error) -> bool {
@@ -134,18 +180,17 @@ impl Probe for Tcp {
         self.stream.write_all(&[0])
     }
 
-    fn receive(&mut self) -> io::Result<Option<u64>> {
-        match self.stream.read(&mut [0])? {
-            0 => Err(io::ErrorKind::UnexpectedEof.into()),
-            _ => {
-                self.answered += 1;
-                Ok(Some(self.answered - 1))
-            }
-        }
+    fn socket(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
     }
 
-    fn wait_at_most(&mut self, time: Nanos) -> io::Result<()> {
-        self.stream.set_read_timeout(Some(time.into()))
+    fn message_bytes(&self) -> usize {
+        1
+    }
+
+    fn number(&mut self, _: &[u8]) -> Option<u64> {
+        self.answered += 1;
+        Some(self.answered - 1)
     }
 }
 
@@ -162,15 +207,16 @@ impl Probe for Udp {
         self.socket.send(&bytes).map(drop)
     }
 
-    fn receive(&mut self) -> io::Result<Option<u64>> {
-        let mut bytes = [0; 128];
-        let length = (&self.socket).read(&mut bytes)?;
-        let header = Header::parse(&bytes[..length]).ok().filter(|h| h.kind == HeaderKind::Data);
-        Ok(header.map(|h| h.number))
+    fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 
-    fn wait_at_most(&mut self, time: Nanos) -> io::Result<()> {
-        self.socket.set_read_timeout(Some(time.into()))
+    fn message_bytes(&self) -> usize {
+        128
+    }
+
+    fn number(&mut self, message: &[u8]) -> Option<u64> {
+        Header::parse(message).ok().filter(|h| h.kind == HeaderKind::Data).map(|h| h.number)
     }
 }
 
@@ -214,14 +260,16 @@ impl Probe for Icmp {
         self.socket.send(&bytes).map(drop)
     }
 
-    fn receive(&mut self) -> io::Result<Option<u64>> {
-        let mut bytes = [0; 256];
-        let length = (&self.socket).read(&mut bytes)?;
-        Ok(echo_number(&bytes[..length], self.v6, self.raw, self.id))
+    fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 
-    fn wait_at_most(&mut self, time: Nanos) -> io::Result<()> {
-        self.socket.set_read_timeout(Some(time.into()))
+    fn message_bytes(&self) -> usize {
+        256
+    }
+
+    fn number(&mut self, message: &[u8]) -> Option<u64> {
+        echo_number(message, self.v6, self.raw, self.id)
     }
 }
 
