@@ -34,10 +34,6 @@ impl<'a> Object<'a> {
         }
     }
 
-    pub fn flag(&mut self, key: &str, value: bool) {
-        self.raw(key, if value { "true" } else { "false" });
-    }
-
     /// Text without a character that needs escaping: names that this program itself defines, addresses.
     pub fn word(&mut self, key: &str, word: &str) {
         self.key(key);
@@ -47,22 +43,15 @@ impl<'a> Object<'a> {
     }
 
     /// Any text.
-    pub fn text(&mut self, key: &str, text: &str) {
+    pub fn text(&mut self, key: &str, value: &str) {
         self.key(key);
-        self.out.push(b'"');
-        for &byte in text.as_bytes() {
-            match byte {
-                b'"' => self.out.extend_from_slice(b"\\\""),
-                b'\\' => self.out.extend_from_slice(b"\\\\"),
-                0..0x20 => {
-                    const HEX: &[u8; 16] = b"0123456789abcdef";
-                    self.out.extend_from_slice(b"\\u00");
-                    self.out.extend_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
-                }
-                _ => self.out.push(byte),
-            }
-        }
-        self.out.push(b'"');
+        text(self.out, value);
+    }
+
+    /// Where the object is written, for fields that come with their keys.
+    pub fn buffer(&mut self) -> &mut Vec<u8> {
+        self.empty = false;
+        self.out
     }
 
     /// A value that is JSON already.
@@ -81,6 +70,24 @@ impl<'a> Object<'a> {
     pub fn end(self) {
         self.out.push(b'}');
     }
+}
+
+/// Any text, quoted and escaped.
+pub(crate) fn text(out: &mut Vec<u8>, text: &str) {
+    out.push(b'"');
+    for &byte in text.as_bytes() {
+        match byte {
+            b'"' => out.extend_from_slice(b"\\\""),
+            b'\\' => out.extend_from_slice(b"\\\\"),
+            0..0x20 => {
+                const HEX: &[u8; 16] = b"0123456789abcdef";
+                out.extend_from_slice(b"\\u00");
+                out.extend_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+            }
+            _ => out.push(byte),
+        }
+    }
+    out.push(b'"');
 }
 
 #[cfg(test)]

@@ -15,7 +15,6 @@ use record::{
     Monotonic, Owner, Packet, Part, Receive, ReceiveLeg, ReceiveStage, Request, Role, Send, Stage,
 };
 
-use crate::ndjson::congestion;
 use crate::protobuf::Message;
 
 /// `BuiltinClock.BUILTIN_CLOCK_REALTIME` and `…_MONOTONIC`.
@@ -406,7 +405,7 @@ fn annotate(event: &mut Message, send: &Send) {
     ];
     let errors: Vec<_> = errors.into_iter().filter(|e| e.1 > 0).collect();
     self::numbers(event, &errors);
-    let mut words = vec![("congestion", congestion(state.congestion))];
+    let mut words = vec![("congestion", state.congestion.name())];
     if let Some(wait) = send.wait {
         words.push(("waited for", wait.reason.name()));
         event.message(4, |a| {

@@ -10,9 +10,11 @@ pub fn reading(out: &mut Vec<u8>, field: Field, reading: &Reading) {
     object.word("kind", "reading");
     object.word("field", field.name());
     object.number_or_null(&format!("value{}", field.suffix()), field.of(reading));
-    object.number("connection", reading.cookie);
-    object.word("local", &reading.local.to_string());
-    object.word("remote", &reading.remote.to_string());
+    object.number("connection_id", reading.cookie);
+    object.word("local_address", &reading.local.ip().to_string());
+    object.number("local_port", reading.local.port());
+    object.word("remote_address", &reading.remote.ip().to_string());
+    object.number("remote_port", reading.remote.port());
     object.number_or_null("pid", reading.pid);
     object.text("comm", &reading.comm);
     object.word(

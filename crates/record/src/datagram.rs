@@ -2,8 +2,9 @@
 
 use std::net::SocketAddr;
 
-use crate::packet::between;
-use crate::{ConnectionId, Disorder, Dropped, Instant, Monotonic, Nanos, Owner};
+use crate::packet::{between, set_dropped_at, set_reason};
+use crate::table::{Cell, NO_END, Value, set_address, set_port};
+use crate::{ConnectionId, Direction, Disorder, Dropped, Instant, Monotonic, Nanos, Owner, columns};
 
 /// The moments of a datagram on this host. A stage without a stamp is `None`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,10 +96,10 @@ impl Datagram {
     }
 
     /// Which way it went.
-    pub const fn direction(&self) -> crate::Direction {
+    pub const fn direction(&self) -> Direction {
         match self.stamps {
-            DatagramStamps::Sent { .. } => crate::Direction::Sent,
-            DatagramStamps::Received { .. } => crate::Direction::Received,
+            DatagramStamps::Sent { .. } => Direction::Sent,
+            DatagramStamps::Received { .. } => Direction::Received,
         }
     }
 
@@ -110,4 +111,90 @@ impl Datagram {
         };
         stamps.into_iter().flatten().next().or(self.dropped.as_ref().map(|d| d.at))
     }
+}
+
+impl DatagramStamps {
+    /// `send`, `sched`, `driver`; nothing of one that was received.
+    fn sent(&self) -> [Option<Instant<Monotonic>>; 3] {
+        match *self {
+            Self::Sent { send, sched, driver } => [send, sched, driver],
+            Self::Received { .. } => [None; 3],
+        }
+    }
+
+    /// `driver_rx`, `udp_rx`, `ready`, `read`; nothing of one that was sent.
+    fn received(&self) -> [Option<Instant<Monotonic>>; 4] {
+        match *self {
+            Self::Sent { .. } => [None; 4],
+            Self::Received { driver_rx, udp_rx, ready, read } => [driver_rx, udp_rx, ready, read],
+        }
+    }
+
+    fn set_direction(&mut self, value: Value<'_>) -> Result<(), &'static str> {
+        *self = match Direction::from_value(value)? {
+            Direction::Sent => Self::Sent { send: None, sched: None, driver: None },
+            Direction::Received => Self::Received { driver_rx: None, udp_rx: None, ready: None, read: None },
+        };
+        Ok(())
+    }
+
+    fn set_sent(&mut self, stage: usize, value: Value<'_>) -> Result<(), &'static str> {
+        if let Self::Sent { send, sched, driver } = self {
+            *[send, sched, driver][stage] = Cell::from_value(value)?;
+        }
+        Ok(())
+    }
+
+    fn set_received(&mut self, stage: usize, value: Value<'_>) -> Result<(), &'static str> {
+        if let Self::Received { driver_rx, udp_rx, ready, read } = self {
+            *[driver_rx, udp_rx, ready, read][stage] = Cell::from_value(value)?;
+        }
+        Ok(())
+    }
+}
+
+columns! {
+    Datagram: "datagrams", "datagram", blank = Datagram {
+        socket: ConnectionId::default(),
+        owner: Owner::default(),
+        local: NO_END,
+        remote: NO_END,
+        bytes: 0,
+        segments: 0,
+        stamps: DatagramStamps::Sent { send: None, sched: None, driver: None },
+        dropped: None,
+    };
+    socket_id = socket, "the kernel's socket cookie", from "sk_cookie";
+    pid = owner.pid, "process that made the socket; of a received datagram that was read, the one that read it", from "task_struct.tgid";
+    comm = owner.comm, "name of its thread", from "task_struct.comm";
+    local_address = |d| d.local.ip(), set |d, v| set_address(&mut d.local, v), "this host's IP address";
+    local_port = |d| d.local.port(), set |d, v| set_port(&mut d.local, v), "this host's port";
+    remote_address = |d| d.remote.ip(), set |d, v| set_address(&mut d.remote, v), "the peer's IP address";
+    remote_port = |d| d.remote.port(), set |d, v| set_port(&mut d.remote, v), "the peer's port";
+    direction = |d| d.direction(), set |d, v| d.stamps.set_direction(v), "which way it went";
+    bytes = bytes, "payload";
+    segments = segments, "datagrams on the wire: more than one with UDP GSO and GRO", from "gso_segs";
+    send_at_ns = |d| d.stamps.sent()[0], set |d, v| d.stamps.set_sent(0, v),
+        null "it was received, or its call was not seen ([receive.md](receive.md) says when)",
+        "the call came to UDP, or (of connected sockets, where the kernel loads no fentry program) the system call began";
+    sched_at_ns = |d| d.stamps.sent()[1], set |d, v| d.stamps.set_sent(1, v), null "it was received, or dropped before",
+        "it entered the packet scheduler", from "net_dev_queue";
+    driver_at_ns = |d| d.stamps.sent()[2], set |d, v| d.stamps.set_sent(2, v), null "it was received, or dropped before",
+        "it was handed to the driver", from "net_dev_start_xmit";
+    driver_rx_at_ns = |d| d.stamps.received()[0], set |d, v| d.stamps.set_received(0, v),
+        null "it was sent, or the kernel gave no stamp", "the driver handed it to the stack", from "skb.tstamp";
+    udp_rx_at_ns = |d| d.stamps.received()[1], set |d, v| d.stamps.set_received(1, v), null "it was sent, or dropped before",
+        "UDP accepted it for its socket";
+    ready_at_ns = |d| d.stamps.received()[2], set |d, v| d.stamps.set_received(2, v),
+        null "it was sent or dropped, or another processor queued it", "it was in the socket's queue", from "sk_data_ready";
+    read_at_ns = |d| d.stamps.received()[3], set |d, v| d.stamps.set_received(3, v),
+        null "it was sent, it was not read, or the read was missed", "the call that read it returned";
+    udp_ns = |d| d.leg(DatagramLeg::Udp).ok().flatten(), null "a stage is missing, or the two are in an impossible order", "`send` to `sched`";
+    qdisc_ns = |d| d.leg(DatagramLeg::Qdisc).ok().flatten(), null "as `udp_ns`", "`sched` to `driver`";
+    softirq_ns = |d| d.leg(DatagramLeg::Softirq).ok().flatten(), null "as `udp_ns`", "`driver_rx` to `ready`";
+    socket_ns = |d| d.leg(DatagramLeg::Socket).ok().flatten(), null "as `udp_ns`", "`ready` to `read`";
+    dropped = |d| d.dropped.as_ref().map(|d| d.reason.clone()), set |d, v| set_reason(&mut d.dropped, v), null "it was not dropped",
+        "why the kernel dropped it, as of a packet: `SOCKET_RCVBUFF` is a full socket", from "kfree_skb";
+    dropped_at_ns = |d| d.dropped.as_ref().map(|d| d.at), set |d, v| set_dropped_at(&mut d.dropped, v), null "it was not dropped",
+        "when it was dropped", from "kfree_skb";
 }

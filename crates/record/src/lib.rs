@@ -24,10 +24,11 @@ mod sampling;
 mod send;
 mod sequence;
 mod stage;
+pub mod table;
 mod wait;
 
 pub use clock::{Clock, Conversion, Disorder, Instant, Monotonic, Nanos, Phc, Realtime, Source, Tai, Timestamp};
-pub use connection::{Connection, ConnectionId, ConnectionTotals, Opening};
+pub use connection::{ClosedConnection, Connection, ConnectionId, ConnectionTotals, Opening};
 pub use datagram::{Datagram, DatagramLeg, DatagramStamps};
 pub use event::Event;
 pub use field::{Field, FieldFigures, Moment, Reading, Scale, Unit};

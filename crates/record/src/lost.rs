@@ -2,6 +2,8 @@
 
 use std::ops::{Add, AddAssign};
 
+use crate::columns;
+
 macro_rules! counters {
     ($($(#[$doc:meta])* $field:ident: $words:literal,)*) => {
         /// What was lost, and what has no stamp of its own. Every counter is exact, and every send is either delivered as a
@@ -18,6 +20,11 @@ macro_rules! counters {
             pub fn entries(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
                 [$((stringify!($field), $words, self.$field)),*].into_iter()
             }
+        }
+
+        columns! {
+            Lost: "lost", "lost", blank = Lost::default();
+            $($field = $field, $words;)*
         }
 
         impl Add for Lost {

@@ -1,5 +1,6 @@
 //! Whose socket it is.
 
+use std::borrow::Cow;
 use std::fmt;
 
 /// The process that owns a socket, or that made a send.
@@ -15,15 +16,21 @@ pub struct Owner {
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Comm(pub [u8; 16]);
 
+impl Comm {
+    /// As text. A program chooses its own name, so what is not UTF-8 or is a control character is `�`.
+    pub fn text(&self) -> Cow<'_, str> {
+        let end = self.0.iter().position(|&b| b == 0).unwrap_or(self.0.len());
+        let text = String::from_utf8_lossy(&self.0[..end]);
+        if text.chars().any(char::is_control) {
+            return text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect::<String>().into();
+        }
+        text
+    }
+}
+
 impl fmt::Display for Comm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let end = self.0.iter().position(|&b| b == 0).unwrap_or(self.0.len());
-        let text: String = String::from_utf8_lossy(&self.0[..end])
-            .chars()
-            // A program chooses its own name: control characters must not reach a terminal.
-            .map(|c| if c.is_control() { '\u{fffd}' } else { c })
-            .collect();
-        f.pad(&text)
+        f.pad(&self.text())
     }
 }
 

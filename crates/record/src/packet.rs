@@ -4,7 +4,8 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use crate::{ConnectionId, Disorder, Instant, Monotonic, Nanos, SeqNumber};
+use crate::table::{Cell, NO_END, Value, set_address, set_port};
+use crate::{ConnectionId, Disorder, Instant, Monotonic, Nanos, SeqNumber, columns, words};
 
 /// Which way a packet or datagram went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
@@ -16,15 +17,7 @@ pub enum Direction {
     Received,
 }
 
-impl Direction {
-    /// The word used in output.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Sent => "sent",
-            Self::Received => "received",
-        }
-    }
-}
+words! { Direction: Sent = "sent", Received = "received"; }
 
 /// Why the kernel threw a packet away: the name in its own `enum skb_drop_reason`, without `SKB_DROP_REASON_`
 /// (`SOCKET_RCVBUFF`, `QDISC_DROP`, …), or the number where it names none.
@@ -53,6 +46,12 @@ pub struct TcpFlags(pub u8);
 impl TcpFlags {
     const NAMES: [(u8, char); 8] =
         [(0x02, 'S'), (0x10, 'A'), (0x08, 'P'), (0x01, 'F'), (0x04, 'R'), (0x20, 'U'), (0x40, 'E'), (0x80, 'C')];
+
+    /// From the letters that [`fmt::Display`] gives; `None` where one of them is no flag.
+    pub fn from_letters(letters: &str) -> Option<Self> {
+        let bit = |letter| Self::NAMES.into_iter().find(|&(_, name)| name == letter).map(|(bit, _)| bit);
+        letters.chars().try_fold(0, |flags, letter| Some(flags | bit(letter)?)).map(Self)
+    }
 
     /// Whether the packet opens its sender's side.
     pub const fn syn(self) -> bool {
@@ -149,6 +148,66 @@ pub(crate) fn between(
         (Some(from), Some(to)) => to.since(from).map(Some),
         _ => Ok(None),
     }
+}
+
+/// Puts back why a packet was dropped; its time follows.
+pub(crate) fn set_reason(dropped: &mut Option<Dropped>, value: Value<'_>) -> Result<(), &'static str> {
+    let reason = Option::<DropReason>::from_value(value)?;
+    *dropped = reason.map(|reason| Dropped { at: Instant::from_nanos(0), reason });
+    Ok(())
+}
+
+/// Puts back when it was dropped.
+pub(crate) fn set_dropped_at(dropped: &mut Option<Dropped>, value: Value<'_>) -> Result<(), &'static str> {
+    if let Some(dropped) = dropped {
+        dropped.at = Instant::from_value(value)?;
+    }
+    Ok(())
+}
+
+columns! {
+    Packet: "packets", "packet", blank = Packet {
+        connection: ConnectionId::default(),
+        local: NO_END,
+        remote: NO_END,
+        direction: Direction::Sent,
+        first_seq: SeqNumber::default(),
+        bytes: 0,
+        frame_bytes: 0,
+        segments: 0,
+        flags: TcpFlags::default(),
+        retransmission: false,
+        sched: None,
+        driver: None,
+        ack: None,
+        gap: None,
+        dropped: None,
+    };
+    connection_id = connection, "its connection; the record of a SYN may come before that of its connection", from "sk_cookie";
+    local_address = |p| p.local.ip(), set |p, v| set_address(&mut p.local, v), "this host's IP address";
+    local_port = |p| p.local.port(), set |p, v| set_port(&mut p.local, v), "this host's port";
+    remote_address = |p| p.remote.ip(), set |p, v| set_address(&mut p.remote, v), "the peer's IP address";
+    remote_port = |p| p.remote.port(), set |p, v| set_port(&mut p.remote, v), "the peer's port";
+    direction = direction, "`received`: of a packet that was dropped on its way in";
+    first_seq = first_seq, "TCP sequence number of its first byte";
+    bytes = bytes, "payload";
+    frame_bytes = frame_bytes, "length with all headers as it entered the packet scheduler; headers of a GSO packet once", from "skb.len";
+    segments = segments, "segments that it becomes: more than one for a GSO packet", from "gso_segs";
+    wire_bytes = |p| p.wire_bytes(), "payload, and the headers of every segment";
+    flags = flags, "TCP flags, a letter each: `S`, `A`, `P`, `F`, `R`, `U`, `E`, `C`", from "TCP header";
+    retransmission = retransmission, "its first sequence number had been sent before";
+    sched_at_ns = sched, null "it was dropped before, or received", "it entered the packet scheduler", from "net_dev_queue";
+    driver_at_ns = driver, null "it never was", "it, or its first segment, was handed to the driver", from "net_dev_start_xmit";
+    ack_at_ns = ack, null "it has no sequence number (a pure ACK), or no ACK was seen",
+        "its last byte was acknowledged, by whichever copy it came";
+    qdisc_ns = |p| p.qdisc().ok().flatten(), null "a stage is missing, or the two are in an impossible order", "`sched` to `driver`";
+    network_ns = |p| p.network().ok().flatten(), null "a stage is missing, or the two are in an impossible order", "`driver` to `ack`";
+    gap_ns = gap, null "it is the first, or a packet between was missed or overtaken",
+        "since the connection's packet before it was handed to the driver";
+    dropped = |p| p.dropped.as_ref().map(|d| d.reason.clone()), set |p, v| set_reason(&mut p.dropped, v), null "it was not dropped",
+        "why the kernel dropped it on this host: the name in `enum skb_drop_reason`, or the number where it names none", from "kfree_skb";
+    dropped_at_ns = |p| p.dropped.as_ref().map(|d| d.at), set |p, v| set_dropped_at(&mut p.dropped, v), null "it was not dropped",
+        "when it was dropped", from "kfree_skb";
 }
 
 #[cfg(test)]

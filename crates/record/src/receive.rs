@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{ConnectionId, Disorder, Instant, Monotonic, Nanos, Owner, SeqNumber};
+use crate::{ConnectionId, Disorder, Instant, Monotonic, Nanos, Owner, SeqNumber, columns};
 
 /// A place on the receiving side where a timestamp is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
@@ -156,6 +156,40 @@ impl Receive {
     pub fn leg(&self, leg: ReceiveLeg) -> Result<Option<Nanos>, Disorder> {
         self.span(leg).map_or(Ok(None), |(from, to)| to.since(from).map(Some))
     }
+}
+
+columns! {
+    Receive: "receives", "receive", blank = Receive {
+        connection: ConnectionId::default(),
+        reader: Owner::default(),
+        first_seq: SeqNumber::default(),
+        bytes: 0,
+        segments: 0,
+        stamps: Arrival::default(),
+        out_of_order: false,
+        queued: 0,
+        buffer: 0,
+        buffer_used: 0,
+    };
+    connection_id = connection, "its connection";
+    pid = reader.pid, "process that read the last byte; 0 where it was not read", from "task_struct.tgid";
+    comm = reader.comm, "name of its thread", from "task_struct.comm";
+    first_seq = first_seq, "TCP sequence number of the first byte";
+    bytes = bytes, "new bytes: without those that were received before";
+    segments = segments, "segments on the wire that it was made of", from "gso_segs";
+    driver_rx_at_ns = stamps.driver_rx, null "the kernel gave no stamp", "stage `driver_rx`: the stack received it", from "skb.tstamp";
+    tcp_rx_at_ns = stamps.tcp_rx, null "it was not seen (in states after ESTABLISHED)", "stage `tcp_rx`: TCP accepted it", from "tcp_probe";
+    ready_at_ns = stamps.ready, null "it was not seen", "stage `ready`: the socket was readable up to its last byte", from "sk_data_ready";
+    read_at_ns = stamps.read, null "it was never read", "stage `read`: the program had copied its last byte", from "tcp_rcv_space_adjust";
+    softirq_ns = |r| r.leg(ReceiveLeg::Softirq).ok().flatten(), null "a stage is missing, or the two are in an impossible order",
+        "`driver_rx` to `tcp_rx`";
+    socket_ns = |r| r.leg(ReceiveLeg::Socket).ok().flatten(), null "as `softirq_ns`", "`tcp_rx` to `ready`";
+    wakeup_ns = |r| r.leg(ReceiveLeg::Wakeup).ok().flatten(), null "as `softirq_ns`", "`ready` (or `tcp_rx`, where there is no `ready`) to `read`";
+    total_ns = |r| r.leg(ReceiveLeg::Total).ok().flatten(), null "as `softirq_ns`", "the first stage that there is to `read`";
+    out_of_order = out_of_order, "bytes before it were missing when it came", from "rcv_nxt";
+    queued_bytes = queued, "unread in the socket when it came", from "rcv_nxt - copied_seq";
+    receive_buffer_bytes = buffer, "size of the receive buffer, in memory, when it was read; 0 where it never was", from "sk_rcvbuf";
+    receive_buffer_used_bytes = buffer_used, "of that, in use", from "sk_rmem_alloc";
 }
 
 #[cfg(test)]

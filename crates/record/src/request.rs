@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use crate::{ConnectionId, Instant, Monotonic, Nanos, Owner, SeqNumber};
+use crate::table::{Cell, Value};
+use crate::{ConnectionId, Instant, Monotonic, Nanos, Owner, SeqNumber, columns, words};
 
 /// Which end of the exchange was traced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
@@ -14,18 +15,7 @@ pub enum Role {
     Server,
 }
 
-impl Role {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::Client, Self::Server];
-
-    /// The word used in output.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Client => "client",
-            Self::Server => "server",
-        }
-    }
-}
+words! { Role: Client = "client", Server = "server"; }
 
 impl fmt::Display for Role {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -47,19 +37,11 @@ pub enum Basis {
     Server,
 }
 
-impl Basis {
-    /// The word used in output.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::OwnAck => "own_ack",
-            Self::LeastRoundTrip => "least_round_trip",
-            Self::BothEnds => "both_ends",
-            Self::Server => "server",
-        }
-    }
+words! {
+    Basis: OwnAck = "own_ack", LeastRoundTrip = "least_round_trip", BothEnds = "both_ends", Server = "server";
 }
 
-/// Where a part of a request's time was spent.
+/// Where a component of a request's time was spent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
@@ -80,30 +62,9 @@ pub enum Part {
     Transfer,
 }
 
-impl Part {
-    /// All of them, in the order a request passes them.
-    pub const ALL: [Self; 7] = [
-        Self::Application,
-        Self::Kernel,
-        Self::Network,
-        Self::PeerReceive,
-        Self::PeerApplication,
-        Self::PeerSend,
-        Self::Transfer,
-    ];
-
-    /// The word used in output.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Application => "application",
-            Self::Kernel => "kernel",
-            Self::Network => "network",
-            Self::PeerReceive => "peer_receive",
-            Self::PeerApplication => "peer_application",
-            Self::PeerSend => "peer_send",
-            Self::Transfer => "transfer",
-        }
-    }
+words! {
+    Part: Application = "application", Kernel = "kernel", Network = "network", PeerReceive = "peer_receive",
+    PeerApplication = "peer_application", PeerSend = "peer_send", Transfer = "transfer";
 }
 
 impl fmt::Display for Part {
@@ -145,7 +106,7 @@ pub struct Peer {
     pub send: Nanos,
 }
 
-/// The parts of a request's time. They add up to the whole.
+/// The components of a request's time. They add up to the whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Parts {
     /// [`Part::Application`].
@@ -242,4 +203,99 @@ impl Request {
     pub fn whole(&self) -> Option<Nanos> {
         self.ended()?.since(self.began()?).ok()
     }
+}
+
+impl Request {
+    fn part(&self, part: Part) -> Option<Nanos> {
+        self.parts.as_ref().and_then(|p| p.get(part))
+    }
+
+    /// Puts back a component that is there wherever components are.
+    fn set(&mut self, value: Value<'_>, place: fn(&mut Parts) -> &mut Nanos) -> Result<(), &'static str> {
+        match &mut self.parts {
+            Some(components) => *place(components) = Nanos::from_value(value)?,
+            None if value == Value::Null => {}
+            None => return Err("is there, and application_ns is null"),
+        }
+        Ok(())
+    }
+
+    /// Puts back a component that can be null beside others.
+    fn set_optional(
+        &mut self,
+        value: Value<'_>,
+        place: fn(&mut Parts) -> &mut Option<Nanos>,
+    ) -> Result<(), &'static str> {
+        match &mut self.parts {
+            Some(components) => *place(components) = Cell::from_value(value)?,
+            None if value == Value::Null => {}
+            None => return Err("is there, and application_ns is null"),
+        }
+        Ok(())
+    }
+
+    /// Puts back one half of the peer's kernel.
+    fn set_peer(&mut self, value: Value<'_>, place: fn(&mut Peer) -> &mut Nanos) -> Result<(), &'static str> {
+        match &mut self.parts {
+            Some(components) => {
+                if value != Value::Null {
+                    *place(components.peer.get_or_insert_default()) = Nanos::from_value(value)?;
+                }
+                Ok(())
+            }
+            None if value == Value::Null => Ok(()),
+            None => Err("is there, and application_ns is null"),
+        }
+    }
+}
+
+columns! {
+    Request: "requests", "request", blank = Request {
+        connection: ConnectionId::default(),
+        role: Role::Client,
+        owner: Owner::default(),
+        request: Message::default(),
+        answer: Message::default(),
+        moments: Moments::default(),
+        parts: None,
+        basis: Basis::OwnAck,
+    };
+    connection_id = connection, "its connection";
+    role = role, "the end that was traced";
+    pid = owner.pid, "process at that end", from "task_struct.tgid";
+    comm = owner.comm, "name of its thread", from "task_struct.comm";
+    request_first_seq = request.first_seq, "TCP sequence number of the first byte of the request";
+    request_bytes = request.bytes, "bytes of the request";
+    request_pieces = request.pieces, "writes that it was sent in, or packets that it came in";
+    answer_first_seq = answer.first_seq, "TCP sequence number of the first byte of the answer";
+    answer_bytes = answer.bytes, "bytes of the answer";
+    answer_pieces = answer.pieces, "writes that it was sent in, or packets that it came in";
+    sent_at_ns = moments.sent, null "nothing was sent, or it was not seen",
+        "first write of what this end sent: the request at a client, the answer at a server";
+    first_left_at_ns = moments.first_left, null "it was not seen", "that write was handed to the driver";
+    written_at_ns = moments.written, null "nothing was sent, or it was not seen", "last write of what this end sent";
+    left_at_ns = moments.left, null "it was not seen", "its last byte was handed to the driver";
+    acked_at_ns = moments.acked, null "no ACK was seen", "its last byte was acknowledged";
+    arrived_at_ns = moments.arrived, null "nothing arrived, or it was not seen", "first byte of what this end received arrived";
+    last_arrived_at_ns = moments.last_arrived, null "nothing arrived, or it was not seen", "its last byte arrived";
+    ready_at_ns = moments.ready, null "it was not seen", "its last byte was readable";
+    read_at_ns = moments.read, null "it was not read, or that was not seen", "its last byte was read";
+    whole_ns = |r| r.whole(), null "it has no beginning or no end",
+        "at a client `sent` to `read`, at a server `arrived` to `left`; the components that are not null add up to it";
+    application_ns = |r| r.part(Part::Application),
+        set |r, v| { r.parts = Option::<Nanos>::from_value(v)?.map(|application| Parts { application, ..Parts::default() }); Ok(()) },
+        null "a stamp is missing or out of order", "the traced program";
+    kernel_ns = |r| r.part(Part::Kernel), set |r, v| r.set(v, |c| &mut c.kernel),
+        null "a stamp is missing or out of order", "this host's kernel";
+    network_ns = |r| r.part(Part::Network), set |r, v| r.set_optional(v, |c| &mut c.network),
+        null "as `application_ns`; and at a server", "the network in both directions, with the peer's kernel where the peer was not traced";
+    peer_receive_ns = |r| r.part(Part::PeerReceive), set |r, v| r.set_peer(v, |p| &mut p.receive),
+        null "as `application_ns`; and where the peer was not traced", "the peer's kernel until the request was readable";
+    peer_application_ns = |r| r.part(Part::PeerApplication), set |r, v| r.set_optional(v, |c| &mut c.peer_application),
+        null "as `application_ns`; and at a server", "the peer's program";
+    peer_send_ns = |r| r.part(Part::PeerSend), set |r, v| r.set_peer(v, |p| &mut p.send),
+        null "as `application_ns`; and where the peer was not traced", "the peer's kernel from its program's write to the driver";
+    transfer_ns = |r| r.part(Part::Transfer), set |r, v| r.set(v, |c| &mut c.transfer),
+        null "a stamp is missing or out of order", "from the first to the last byte of the message that this end received";
+    basis = basis, "how the network is told from the peer's program; `server` at a server";
 }

@@ -2,7 +2,7 @@
 
 pub use quantity::Ratio;
 
-use crate::Nanos;
+use crate::{Nanos, columns};
 
 /// How sends are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,4 +26,12 @@ pub struct Coverage {
     pub bytes_written: u64,
     /// Of these, the bytes written while armed.
     pub bytes_armed: u64,
+}
+
+columns! {
+    Coverage: "coverage", "", blank = Coverage::default();
+    followed_ns = followed, "time for which connections were followed, summed over them";
+    armed_ns = armed, "of that, time for which sends were observed";
+    bytes_written = bytes_written, "bytes written on these connections, by TCP's own counters", from "write_seq";
+    bytes_armed = bytes_armed, "of these, bytes written while sends were observed", from "write_seq";
 }

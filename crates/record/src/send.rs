@@ -1,6 +1,10 @@
 //! One application write, with its byte range, its stages and the connection's state.
 
-use crate::{ConnectionId, Disorder, Instant, Leg, Monotonic, Nanos, Owner, SeqNumber, Stage, Timestamp, Wait};
+use crate::table::Cell as _;
+use crate::{
+    ConnectionId, Disorder, Instant, Leg, Monotonic, Nanos, Owner, SeqNumber, Source, Stage, Timestamp, Wait, columns,
+    words,
+};
 
 /// One application write as TCP saw it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +82,8 @@ pub enum Congestion {
     Loss = 4,
 }
 
+words! { Congestion: Open = "open", Disorder = "disorder", Cwr = "cwr", Recovery = "recovery", Loss = "loss"; }
+
 impl Congestion {
     /// From the kernel's number.
     pub const fn from_number(number: u8) -> Option<Self> {
@@ -92,42 +98,113 @@ impl Congestion {
     }
 }
 
-/// The state of the sending side of a connection at one moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SenderState {
-    /// Congestion window, segments.
-    pub cwnd: u32,
-    /// Slow-start threshold, segments.
-    pub ssthresh: u32,
-    /// Segments in flight, by the kernel's reckoning (`tcp_packets_in_flight()`).
-    pub in_flight: u32,
-    /// Bytes sent and not yet acknowledged.
-    pub unacked: u32,
-    /// Bytes in the write queue that were not yet sent, this send's own among them.
-    pub unsent: u32,
-    /// The peer's receive window, bytes.
-    pub peer_window: u32,
-    /// Payload bytes a segment carries at most.
-    pub mss: u32,
-    /// Smoothed round-trip time.
-    pub srtt: Nanos,
-    /// Pacing rate, bytes a second; `u64::MAX` where there is none.
-    pub pacing_rate: u64,
-    /// Size of the send buffer, bytes of memory (not of payload).
-    pub send_buffer: u32,
-    /// Memory of it in use.
-    pub send_buffer_used: u32,
-    /// The congestion state.
-    pub congestion: Congestion,
-    /// TCP's own clock of having anything to send, since the connection began.
-    pub busy: Nanos,
-    /// Of `busy`, the time TCP says it was limited by the peer's window.
-    pub receive_window_limited: Nanos,
-    /// Of `busy`, the time TCP says it was limited by the send buffer.
-    pub send_buffer_limited: Nanos,
+/// Hands the fields of [`SenderState`] to the macro `$then`, a line each: name in Rust and type, name in output, how it is made of the
+/// kernel part's record and of which field of that, why it can be null, what it is, and the kernel's own field.
+///
+/// A new field of the state is one line here, and its line in the kernel part (`crates/trace/src/bpf/record.h`).
+#[macro_export]
+macro_rules! sender_state {
+    ($then:ident!) => {
+        $then! {
+            cwnd: u32, cwnd_segments = same(cwnd), "congestion window when the send was made, as all of the following", from "snd_cwnd";
+            ssthresh: u32, ssthresh_segments = same(ssthresh), "slow-start threshold", from "snd_ssthresh";
+            in_flight: u32, in_flight_segments = same(in_flight), "sent and not acknowledged, as the kernel counts", from "tcp_packets_in_flight()";
+            unacked: u32, unacked_bytes = same(unacked), "sent and not acknowledged", from "snd_nxt - snd_una";
+            unsent: u32, unsent_bytes = same(unsent), "in the write queue and never sent, with the bytes of this send", from "write_seq - snd_nxt";
+            peer_window: u32, peer_window_bytes = same(peer_window), "receive window that the peer allows", from "snd_wnd";
+            mss: u32, mss_bytes = same(mss), "the most payload that a segment carries", from "mss_cache";
+            srtt: Nanos, srtt_ns = eighths_of_microseconds(srtt_us_8), "smoothed RTT", from "srtt_us";
+            pacing_rate: Option<u64>, pacing_rate_bytes_per_second = limit(pacing_rate), null "there is no pacing", "pacing rate", from "sk_pacing_rate";
+            send_buffer: u32, send_buffer_bytes = same(send_buffer), "size of the send buffer, in memory and not in payload", from "sk_sndbuf";
+            send_buffer_used: u32, send_buffer_used_bytes = same(send_buffer_used), "of that, in use", from "sk_wmem_queued";
+            congestion: Congestion, congestion = congestion(congestion), "congestion state", from "icsk_ca_state";
+            busy: Nanos, busy_ns = jiffies(busy), "time with anything to send since the connection began, by TCP's own clock", from "chrono_stat";
+            receive_window_limited: Nanos, receive_window_limited_ns = jiffies(receive_window_limited), "of that, time limited by the peer's receive window", from "chrono_stat";
+            send_buffer_limited: Nanos, send_buffer_limited_ns = jiffies(send_buffer_limited), "of that, time limited by the send buffer", from "chrono_stat";
+        }
+    };
 }
 
+macro_rules! declare_state {
+    ($($field:ident: $type:ty, $name:ident = $how:ident($raw:ident), $(null $null:literal,)? $doc:literal, from $source:literal;)*) => {
+        /// The state of the sending side of a connection at one moment; [`sender_state!`](crate::sender_state) declares it.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct SenderState {
+            $(#[doc = concat!("`", stringify!($name), "`: ", $doc, ".")] pub $field: $type,)*
+        }
+
+        columns! {
+            Send: "sends", "send", blank = Send::blank();
+            connection_id = connection, "its connection";
+            pid = owner.pid, "process that made the send", from "task_struct.tgid";
+            comm = owner.comm, "name of its thread", from "task_struct.comm";
+            first_seq = first_seq, "TCP sequence number of the first byte";
+            bytes = bytes, "bytes written; the last of them is the one that is timed";
+            at_ns = stamps.send, "stage `send`: that byte was in TCP's write queue", from "BPF_SOCK_OPS_TSTAMP_SENDMSG_CB";
+            sched_at_ns = stamps.sched, null "there is no stamp", "stage `sched`: it entered the packet scheduler", from "BPF_SOCK_OPS_TSTAMP_SCHED_CB";
+            driver_at_ns = stamps.driver, null "there is no stamp", "stage `driver`: it was handed to the driver", from "BPF_SOCK_OPS_TSTAMP_SND_SW_CB";
+            nic_at_ns = |s| s.stamps.nic.map(|t| t.at), set |s, v| {
+                s.stamps.nic = Option::from_value(v)?.map(|at| Timestamp { at, source: Source::Nic, error: Nanos::ZERO });
+                Ok(())
+            }, null "the NIC gave no stamp", "stage `nic`: it was on the wire, by the NIC's clock, converted", from "BPF_SOCK_OPS_TSTAMP_SND_HW_CB";
+            ack_at_ns = stamps.ack, null "no ACK was seen", "stage `ack`: it was acknowledged", from "BPF_SOCK_OPS_TSTAMP_ACK_CB";
+            sched_error_ns = |s| s.stamps.sched.map(|_| s.stamps.sched_error), set |s, v| {
+                s.stamps.sched_error = Option::<Nanos>::from_value(v)?.unwrap_or_default();
+                Ok(())
+            }, null "there is no `sched_at_ns`",
+                "0: the stage is stamped. Otherwise it is inferred: it was passed at `sched_at_ns` or up to so much later ([waiting.md](waiting.md))";
+            driver_error_ns = |s| s.stamps.driver.map(|_| s.stamps.driver_error), set |s, v| {
+                s.stamps.driver_error = Option::<Nanos>::from_value(v)?.unwrap_or_default();
+                Ok(())
+            }, null "there is no `driver_at_ns`", "the same of `driver_at_ns`";
+            nic_error_ns = |s| s.stamps.nic.map(|t| t.error), set |s, v| {
+                if let Some(nic) = &mut s.stamps.nic {
+                    nic.error = Nanos::from_value(v)?;
+                }
+                Ok(())
+            }, null "there is no `nic_at_ns`", "error bound of `nic_at_ns`, to either side";
+            tcp_ns = |s| s.leg(Leg::Tcp).ok().flatten(), null "a stage is missing, or the two are in an impossible order", "`send` to `sched`";
+            qdisc_ns = |s| s.leg(Leg::Qdisc).ok().flatten(), null "as `tcp_ns`", "`sched` to `driver`";
+            nic_ns = |s| s.leg(Leg::Nic).ok().flatten(), null "as `tcp_ns`", "`driver` to `nic`";
+            network_ns = |s| s.leg(Leg::Network).ok().flatten(), null "as `tcp_ns`", "`nic` (or `driver`, where there is no NIC stamp) to `ack`";
+            total_ns = |s| s.leg(Leg::Total).ok().flatten(), null "as `tcp_ns`", "`send` to `ack`";
+            waited_for = |s| s.wait.map(|w| w.reason), set |s, v| {
+                s.wait = Option::from_value(v)?.map(|reason| Wait { reason, by_reason: Nanos::ZERO });
+                Ok(())
+            }, null "it was never sent", "what held it back for the largest share of `tcp_ns`";
+            waited_ns = |s| s.wait.map(|w| w.by_reason), set |s, v| {
+                if let Some(wait) = &mut s.wait {
+                    wait.by_reason = Nanos::from_value(v)?;
+                }
+                Ok(())
+            }, null "it was never sent", "the share of `tcp_ns` that this accounts for";
+            merged_sends = merged.sends, "earlier sends that were merged into its packet; they have no record";
+            merged_bytes = merged.bytes, "the bytes of those";
+            merged_oldest_at_ns = merged.oldest, null "none was merged", "when the first of those was made";
+            oldest_tcp_ns = |s| s.oldest_tcp_wait(), null "none was merged, or there is no `sched_at_ns`", "how long the first of those waited in TCP";
+            retransmissions = retransmissions, "how often the packet with the last byte was retransmitted";
+            $($name = state.$field, $(null $null,)? $doc, from $source;)*
+        }
+    };
+}
+
+sender_state!(declare_state!);
+
 impl Send {
+    fn blank() -> Self {
+        Self {
+            connection: ConnectionId::default(),
+            owner: Owner::default(),
+            first_seq: SeqNumber::default(),
+            bytes: 0,
+            stamps: Stamps::sent_at(Instant::from_nanos(0)),
+            merged: Merged::default(),
+            state: SenderState::default(),
+            wait: None,
+            retransmissions: 0,
+        }
+    }
+
     /// The sequence number of the byte that is timed: the kernel's `tskey`.
     pub fn last_seq(&self) -> SeqNumber {
         self.first_seq.add(self.bytes.wrapping_sub(1))

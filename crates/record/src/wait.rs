@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::Nanos;
+use crate::{Nanos, words};
 
 /// What kept the head of TCP's write queue from leaving: the first test in the kernel's `tcp_write_xmit()` that fails.
 ///
@@ -35,42 +35,16 @@ pub enum WaitReason {
     Unknown = 10,
 }
 
-impl WaitReason {
-    /// All reasons, in the order of their numbers.
-    pub const ALL: [Self; 11] = [
-        Self::SentAtOnce,
-        Self::CongestionWindow,
-        Self::ReceiveWindow,
-        Self::SendBuffer,
-        Self::Pacing,
-        Self::Nagle,
-        Self::Cork,
-        Self::Autocork,
-        Self::SmallQueue,
-        Self::Retransmission,
-        Self::Unknown,
-    ];
+words! {
+    WaitReason: SentAtOnce = "sent_at_once", CongestionWindow = "congestion_window", ReceiveWindow = "receive_window",
+    SendBuffer = "send_buffer", Pacing = "pacing", Nagle = "nagle", Cork = "cork", Autocork = "autocork",
+    SmallQueue = "small_queue", Retransmission = "retransmission", Unknown = "unknown";
+}
 
-    /// The reason with this number, as a BPF record bears it.
+impl WaitReason {
+    /// The reason with this number, as a BPF record has it.
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.get(usize::from(number)).copied()
-    }
-
-    /// The word used in machine-readable output.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::SentAtOnce => "sent_at_once",
-            Self::CongestionWindow => "congestion_window",
-            Self::ReceiveWindow => "receive_window",
-            Self::SendBuffer => "send_buffer",
-            Self::Pacing => "pacing",
-            Self::Nagle => "nagle",
-            Self::Cork => "cork",
-            Self::Autocork => "autocork",
-            Self::SmallQueue => "small_queue",
-            Self::Retransmission => "retransmission",
-            Self::Unknown => "unknown",
-        }
     }
 }
 

@@ -1,15 +1,16 @@
 //! The run of a capture: `conversations` and `findings`.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
+use record::columns;
+use record::table::{Cell as _, set_address, set_port};
 use serde::{Deserialize, Serialize};
 
-use crate::column::{Cell, Column, Kind};
 use crate::part::write_whole;
 use crate::provenance::State;
-use crate::row::{self, Bad, Row};
+use crate::row;
 use crate::{Error, RunKind, SCHEMA, run_file};
 
 /// Where the run of a capture comes from.
@@ -65,18 +66,6 @@ pub struct Way {
     pub rtt_p50_ns: Option<u64>,
 }
 
-/// What a conversation can be limited by: the columns that divide its duration.
-pub const LIMITS: [&str; 8] = [
-    "application_ns",
-    "handshake_ns",
-    "slow_start_ns",
-    "congestion_window_ns",
-    "receive_window_ns",
-    "loss_recovery_ns",
-    "ack_waiting_ns",
-    "path_rate_ns",
-];
-
 /// A finding on a conversation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Finding {
@@ -100,98 +89,75 @@ pub struct Finding {
     pub packets: String,
 }
 
-fn number(value: u64) -> Cell<'static> {
-    Cell::Number(value)
+macro_rules! conversations {
+    ($($at:literal $limit:ident: $doc:literal;)*) => {
+        /// What a conversation can be limited by: the columns that divide its duration.
+        pub const LIMITS: [&str; [$($at),*].len()] = [$(stringify!($limit)),*];
+
+        columns! {
+            Conversation: "conversations", "", blank = Conversation::blank();
+            conversation = number, "its number, from 1";
+            client_address = |c| c.client.ip(), set |c, v| set_address(&mut c.client, v), "who opened it: IP address";
+            client_port = |c| c.client.port(), set |c, v| set_port(&mut c.client, v), "port of the client";
+            server_address = |c| c.server.ip(), set |c, v| set_address(&mut c.server, v), "who accepted it: IP address";
+            server_port = |c| c.server.port(), set |c, v| set_port(&mut c.server, v), "port of the server";
+            start_ns = start_ns, "its first packet";
+            duration_ns = duration_ns, "from its first packet to its last";
+            verdict = verdict, "what is said of it, in one line";
+            ending = ending, "`closed`, `reset`, `half_closed` or `open`";
+            to_server_packets = to_server.packets, "packets from the client to the server";
+            to_server_bytes = to_server.bytes, "payload in that direction, each byte counted once";
+            to_server_resent_packets = to_server.resent_packets, "packets that brought data again";
+            to_server_rtt_p50_ns = to_server.rtt_p50_ns, null "no data was acknowledged", "median RTT: from data passing the capture to its ACK";
+            to_client_packets = to_client.packets, "packets from the server to the client";
+            to_client_bytes = to_client.bytes, "payload in that direction, each byte counted once";
+            to_client_resent_packets = to_client.resent_packets, "packets that brought data again";
+            to_client_rtt_p50_ns = to_client.rtt_p50_ns, null "no data was acknowledged", "median RTT: from data passing the capture to its ACK";
+            $($limit = |c| c.limits_ns[$at], set |c, v| { c.limits_ns[$at] = u64::from_value(v)?; Ok(()) }, $doc;)*
+        }
+    };
 }
 
-fn address(at: SocketAddr) -> Cell<'static> {
-    Cell::Text(at.ip().to_string().into())
+conversations! {
+    0 application_ns: "time limited by the application; these eight add up to `duration_ns`";
+    1 handshake_ns: "time limited by the handshake";
+    2 slow_start_ns: "time limited by slow start";
+    3 congestion_window_ns: "time limited by the congestion window";
+    4 receive_window_ns: "time limited by the receive window";
+    5 loss_recovery_ns: "time limited by loss recovery";
+    6 ack_waiting_ns: "time limited by waiting for ACKs";
+    7 path_rate_ns: "time limited by the path's rate";
 }
 
-pub(crate) const CONVERSATIONS: &[Column<Conversation>] = &[
-    Column::new("conversation", Kind::Int, |c| number(c.number)),
-    Column::new("client_address", Kind::Text, |c| address(c.client)),
-    Column::new("client_port", Kind::Int, |c| number(c.client.port().into())),
-    Column::new("server_address", Kind::Text, |c| address(c.server)),
-    Column::new("server_port", Kind::Int, |c| number(c.server.port().into())),
-    Column::new("start_ns", Kind::Time, |c| number(c.start_ns)),
-    Column::new("duration_ns", Kind::Time, |c| number(c.duration_ns)),
-    Column::new("verdict", Kind::Text, |c| c.verdict.as_str().into()),
-    Column::new("ending", Kind::Text, |c| c.ending.as_str().into()),
-    Column::new("to_server_packets", Kind::Int, |c| number(c.to_server.packets)),
-    Column::new("to_server_bytes", Kind::Int, |c| number(c.to_server.bytes)),
-    Column::new("to_server_resent_packets", Kind::Int, |c| number(c.to_server.resent_packets)),
-    Column::or_null("to_server_rtt_p50_ns", Kind::Time, |c| c.to_server.rtt_p50_ns.into()),
-    Column::new("to_client_packets", Kind::Int, |c| number(c.to_client.packets)),
-    Column::new("to_client_bytes", Kind::Int, |c| number(c.to_client.bytes)),
-    Column::new("to_client_resent_packets", Kind::Int, |c| number(c.to_client.resent_packets)),
-    Column::or_null("to_client_rtt_p50_ns", Kind::Time, |c| c.to_client.rtt_p50_ns.into()),
-    Column::new(LIMITS[0], Kind::Time, |c| number(c.limits_ns[0])),
-    Column::new(LIMITS[1], Kind::Time, |c| number(c.limits_ns[1])),
-    Column::new(LIMITS[2], Kind::Time, |c| number(c.limits_ns[2])),
-    Column::new(LIMITS[3], Kind::Time, |c| number(c.limits_ns[3])),
-    Column::new(LIMITS[4], Kind::Time, |c| number(c.limits_ns[4])),
-    Column::new(LIMITS[5], Kind::Time, |c| number(c.limits_ns[5])),
-    Column::new(LIMITS[6], Kind::Time, |c| number(c.limits_ns[6])),
-    Column::new(LIMITS[7], Kind::Time, |c| number(c.limits_ns[7])),
-];
-
-pub(crate) const FINDINGS: &[Column<Finding>] = &[
-    Column::new("conversation", Kind::Int, |f| number(f.number)),
-    Column::new("kind", Kind::Text, |f| f.kind.as_str().into()),
-    Column::or_null("direction", Kind::Text, |f| f.direction.as_deref().map_or(Cell::Null, Cell::from)),
-    Column::new("at_ns", Kind::Time, |f| number(f.at_ns)),
-    Column::new("count", Kind::Int, |f| number(f.count)),
-    Column::new("cost_ns", Kind::Time, |f| number(f.cost_ns)),
-    Column::new("text", Kind::Text, |f| f.text.as_str().into()),
-    Column::new("worth", Kind::Text, |f| f.worth.as_str().into()),
-    Column::new("packets", Kind::Text, |f| f.packets.as_str().into()),
-];
-
-fn read_conversation(row: Row<'_>) -> Result<Conversation, Bad> {
-    let end = |address: &str, port: &str| {
-        let ip: IpAddr = row.text(address)?.parse().map_err(|_| row.bad(address, "is no IP address"))?;
-        let port = u16::try_from(row.number(port)?).map_err(|_| row.bad(port, "does not fit 16 bits"))?;
-        Ok::<_, Bad>(SocketAddr::new(ip, port))
-    };
-    let way = |name: &str| {
-        Ok::<_, Bad>(Way {
-            packets: row.number(&format!("{name}_packets"))?,
-            bytes: row.number(&format!("{name}_bytes"))?,
-            resent_packets: row.number(&format!("{name}_resent_packets"))?,
-            rtt_p50_ns: row.number_or_null(&format!("{name}_rtt_p50_ns"))?,
-        })
-    };
-    let mut limits_ns = [0; LIMITS.len()];
-    for (limit, name) in limits_ns.iter_mut().zip(LIMITS) {
-        *limit = row.number(name)?;
+impl Conversation {
+    fn blank() -> Self {
+        let nowhere = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
+        Self {
+            number: 0,
+            client: nowhere,
+            server: nowhere,
+            start_ns: 0,
+            duration_ns: 0,
+            verdict: String::new(),
+            ending: String::new(),
+            to_server: Way::default(),
+            to_client: Way::default(),
+            limits_ns: [0; LIMITS.len()],
+        }
     }
-    Ok(Conversation {
-        number: row.number("conversation")?,
-        client: end("client_address", "client_port")?,
-        server: end("server_address", "server_port")?,
-        start_ns: row.number("start_ns")?,
-        duration_ns: row.number("duration_ns")?,
-        verdict: row.owned("verdict")?,
-        ending: row.owned("ending")?,
-        to_server: way("to_server")?,
-        to_client: way("to_client")?,
-        limits_ns,
-    })
 }
 
-fn read_finding(row: Row<'_>) -> Result<Finding, Bad> {
-    Ok(Finding {
-        number: row.number("conversation")?,
-        kind: row.owned("kind")?,
-        direction: row.text_or_null("direction")?.map(str::to_owned),
-        at_ns: row.number("at_ns")?,
-        count: row.number("count")?,
-        cost_ns: row.number("cost_ns")?,
-        text: row.owned("text")?,
-        worth: row.owned("worth")?,
-        packets: row.owned("packets")?,
-    })
+columns! {
+    Finding: "findings", "", blank = Finding::default();
+    conversation = number, "number of the conversation that it is on";
+    kind = kind, "its kind, as in [analyze.md](analyze.md)";
+    direction = direction, null "it is on both", "direction of the data concerned: `to_server` or `to_client`";
+    at_ns = at_ns, "when it first showed";
+    count = count, "how often";
+    cost_ns = cost_ns, "what it cost";
+    text = text, "in words";
+    worth = worth, "what repairing it would be worth";
+    packets = packets, "numbers of the packets that show it, separated by blanks";
 }
 
 #[derive(Serialize, Deserialize)]
@@ -228,8 +194,8 @@ impl Run {
         let provenance = self.provenance.clone();
         let mut file = File { schema: SCHEMA, kind: RunKind::Capture, state: State::Unfinished, provenance };
         run_file::put(path, &file)?;
-        write_whole(path, "conversations", CONVERSATIONS, &self.conversations)?;
-        write_whole(path, "findings", FINDINGS, &self.findings)?;
+        write_whole(path, &self.conversations)?;
+        write_whole(path, &self.findings)?;
         file.state = State::Finished;
         Ok(run_file::put(path, &file)?)
     }
@@ -241,8 +207,8 @@ impl Run {
     pub fn read(path: &Path) -> Result<(Self, State), Error> {
         let file: File = run_file::read(path, RunKind::Capture)?;
         let mut run = Self { provenance: file.provenance, conversations: Vec::new(), findings: Vec::new() };
-        row::table(path, "conversations", CONVERSATIONS, read_conversation, |c| run.conversations.push(c))?;
-        row::table(path, "findings", FINDINGS, read_finding, |f| run.findings.push(f))?;
+        row::table(path, |c| run.conversations.push(c))?;
+        row::table(path, |f| run.findings.push(f))?;
         Ok((run, file.state))
     }
 }

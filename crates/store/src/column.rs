@@ -1,6 +1,5 @@
-//! Columns of a table: their names, their types, and the values on the way to and from Parquet.
+//! Columns of a table in Parquet: their types, and the values on the way there.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use parquet::basic::{Compression, Encoding, LogicalType, Repetition, Type as Physical};
@@ -8,88 +7,20 @@ use parquet::data_type::ByteArray;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{WriterProperties, WriterVersion};
 use parquet::schema::types::{ColumnPath, Type, TypePtr};
-
-/// The type of a column.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// A whole number, Parquet `INT64`. Values from 2^63 up are held at 2^63 − 1.
-    Int,
-    /// A moment or a duration in nanoseconds: an [`Kind::Int`], stored as differences.
-    Time,
-    /// A number that identifies, Parquet `INT64` unsigned: all 64 bits are kept.
-    Id,
-    /// UTF-8 text.
-    Text,
-    /// A real number, Parquet `DOUBLE`.
-    Real,
-}
-
-/// One value on its way into a column.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Cell<'a> {
-    /// None.
-    Null,
-    /// For [`Kind::Int`], [`Kind::Time`] and [`Kind::Id`].
-    Number(u64),
-    /// For [`Kind::Text`].
-    Text(Cow<'a, str>),
-    /// For [`Kind::Real`].
-    Real(f64),
-}
-
-impl<'a> From<&'a str> for Cell<'a> {
-    fn from(text: &'a str) -> Self {
-        Self::Text(Cow::Borrowed(text))
-    }
-}
-
-/// What is not a number is none.
-impl From<Option<f64>> for Cell<'_> {
-    fn from(value: Option<f64>) -> Self {
-        value.filter(|v| v.is_finite()).map_or(Self::Null, Self::Real)
-    }
-}
-
-impl From<Option<u64>> for Cell<'_> {
-    fn from(value: Option<u64>) -> Self {
-        value.map_or(Self::Null, Self::Number)
-    }
-}
-
-/// A column of a table of `T`.
-pub struct Column<T: 'static> {
-    /// Its name; a unit is its suffix.
-    pub name: &'static str,
-    /// Its type.
-    pub kind: Kind,
-    /// Whether it may be null.
-    pub nullable: bool,
-    /// Takes its value from a row.
-    pub(crate) of: for<'a> fn(&'a T) -> Cell<'a>,
-}
-
-impl<T> Column<T> {
-    pub(crate) const fn new(name: &'static str, kind: Kind, of: for<'a> fn(&'a T) -> Cell<'a>) -> Self {
-        Self { name, kind, nullable: false, of }
-    }
-
-    pub(crate) const fn or_null(name: &'static str, kind: Kind, of: for<'a> fn(&'a T) -> Cell<'a>) -> Self {
-        Self { name, kind, nullable: true, of }
-    }
-}
+use record::table::{Column, Kind, Record, Value};
 
 /// The Parquet schema of a table.
-pub(crate) fn schema<T>(table: &str, columns: &[Column<T>]) -> parquet::errors::Result<TypePtr> {
-    let fields = columns
+pub(crate) fn schema<T: Record>() -> parquet::errors::Result<TypePtr> {
+    let fields = T::COLUMNS
         .iter()
         .map(|column| {
             let (physical, logical) = match column.kind {
-                Kind::Int | Kind::Time => (Physical::INT64, None),
+                Kind::Number | Kind::Moment | Kind::Duration | Kind::Flag => (Physical::INT64, None),
                 Kind::Id => (Physical::INT64, Some(LogicalType::integer(64, false))),
-                Kind::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+                Kind::Text | Kind::Word => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
                 Kind::Real => (Physical::DOUBLE, None),
             };
-            let repetition = if column.nullable { Repetition::OPTIONAL } else { Repetition::REQUIRED };
+            let repetition = if column.null.is_some() { Repetition::OPTIONAL } else { Repetition::REQUIRED };
             Type::primitive_type_builder(column.name, physical)
                 .with_repetition(repetition)
                 .with_logical_type(logical)
@@ -97,20 +28,21 @@ pub(crate) fn schema<T>(table: &str, columns: &[Column<T>]) -> parquet::errors::
                 .map(Arc::new)
         })
         .collect::<parquet::errors::Result<Vec<_>>>()?;
-    Type::group_type_builder(table).with_fields(fields).build().map(Arc::new)
+    Type::group_type_builder(T::TABLE).with_fields(fields).build().map(Arc::new)
 }
 
 /// How the files are written: encodings that every reader of the last years knows.
-pub(crate) fn properties<T>(table: &str, columns: &[Column<T>]) -> WriterProperties {
+pub(crate) fn properties<T: Record>() -> WriterProperties {
     let mut properties = WriterProperties::builder()
         .set_writer_version(WriterVersion::PARQUET_1_0)
         .set_compression(Compression::SNAPPY)
         .set_created_by(format!("wirelapse {}", env!("CARGO_PKG_VERSION")))
         .set_key_value_metadata(Some(vec![
             KeyValue::new("wirelapse.schema".to_owned(), crate::SCHEMA.to_string()),
-            KeyValue::new("wirelapse.table".to_owned(), table.to_owned()),
+            KeyValue::new("wirelapse.table".to_owned(), T::TABLE.to_owned()),
         ]));
-    for column in columns.iter().filter(|c| c.kind == Kind::Time) {
+    // Times follow each other: their differences are small.
+    for column in T::COLUMNS.iter().filter(|c| c.name.ends_with("_ns") && c.kind != Kind::Real) {
         let path = ColumnPath::from(column.name);
         properties = properties
             .set_column_dictionary_enabled(path.clone(), false)
@@ -132,36 +64,37 @@ pub(crate) enum Values {
 }
 
 impl Buffer {
-    pub fn new(kind: Kind) -> Self {
-        let values = match kind {
-            Kind::Int | Kind::Time | Kind::Id => Values::Numbers(Vec::new()),
-            Kind::Text => Values::Texts(Vec::new()),
+    pub fn new<T>(column: &Column<T>) -> Self {
+        let values = match column.kind {
+            Kind::Text | Kind::Word => Values::Texts(Vec::new()),
             Kind::Real => Values::Reals(Vec::new()),
+            Kind::Id | Kind::Number | Kind::Moment | Kind::Duration | Kind::Flag => Values::Numbers(Vec::new()),
         };
         Self { values, levels: Vec::new() }
     }
 
-    /// A null in a column without nulls, or text in a column of numbers, is a fault of a column's declaration; it
-    /// becomes zero or empty text, and the round-trip test shows it.
-    pub fn push(&mut self, cell: Cell<'_>, kind: Kind, nullable: bool) {
-        if nullable {
-            self.levels.push(i16::from(cell != Cell::Null));
-            if cell == Cell::Null {
+    /// A null in a column without nulls, or a value of another type, is a fault of the field's line in its table; it becomes zero or
+    /// empty text, and the round-trip test shows it.
+    pub fn push<T>(&mut self, value: Value<'_>, column: &Column<T>) {
+        if column.null.is_some() {
+            self.levels.push(i16::from(value != Value::Null));
+            if value == Value::Null {
                 return;
             }
         }
         match &mut self.values {
-            Values::Numbers(numbers) => numbers.push(match (cell, kind) {
-                (Cell::Number(n), Kind::Id) => n.cast_signed(),
-                (Cell::Number(n), _) => i64::try_from(n).unwrap_or(i64::MAX),
+            Values::Numbers(numbers) => numbers.push(match (value, column.kind) {
+                (Value::Number(n), Kind::Id) => n.cast_signed(),
+                (Value::Number(n), _) => i64::try_from(n).unwrap_or(i64::MAX),
+                (Value::Flag(flag), _) => flag.into(),
                 _ => 0,
             }),
-            Values::Texts(texts) => texts.push(match cell {
-                Cell::Text(text) => ByteArray::from(text.into_owned().into_bytes()),
+            Values::Texts(texts) => texts.push(match value {
+                Value::Text(text) => ByteArray::from(text.into_owned().into_bytes()),
                 _ => ByteArray::from(Vec::new()),
             }),
-            Values::Reals(reals) => reals.push(match cell {
-                Cell::Real(value) => value,
+            Values::Reals(reals) => reals.push(match value {
+                Value::Real(value) => value,
                 _ => f64::NAN,
             }),
         }

@@ -90,7 +90,7 @@ pub enum Error {
         detail: String,
     },
     /// A file of another version.
-    #[error("{} has schema {found}, and this program reads schema {}: read it with the version that wrote it", path.display(), crate::SCHEMA)]
+    #[error("{} has schema {found}, and this program reads schema {} to {}: read it with the version that wrote it", path.display(), crate::EARLIEST_SCHEMA, crate::SCHEMA)]
     Unsupported {
         /// Which file.
         path: PathBuf,

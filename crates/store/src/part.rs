@@ -3,6 +3,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter};
+use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,9 +12,10 @@ use parquet::file::properties::WriterPropertiesPtr;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::TypePtr;
 use record::Nanos;
+use record::table::Record;
 
 use crate::Error;
-use crate::column::{Buffer, Column, Values, properties, schema};
+use crate::column::{Buffer, Values, properties, schema};
 
 /// Rows that are held in memory before they are written out as a row group. A row of the widest table takes about
 /// 350 bytes of memory, so a table holds about 11 MB.
@@ -21,9 +23,9 @@ pub(crate) const ROWS_A_GROUP: usize = 32_768;
 /// Rows after which a part is closed whatever its age.
 pub(crate) const ROWS_A_PART: u64 = 1 << 19;
 
-pub(crate) struct Table<T: 'static> {
+pub(crate) struct Table<T> {
     dir: PathBuf,
-    columns: &'static [Column<T>],
+    record: PhantomData<fn(&T)>,
     schema: TypePtr,
     properties: WriterPropertiesPtr,
     buffers: Vec<Buffer>,
@@ -51,17 +53,17 @@ pub(crate) struct Failed {
     pub source: io::Error,
 }
 
-impl<T> Table<T> {
-    pub fn create(run: &Path, name: &str, columns: &'static [Column<T>]) -> Result<Self, Failed> {
-        let dir = run.join(format!("{name}.parquet"));
+impl<T: Record> Table<T> {
+    pub fn create(run: &Path) -> Result<Self, Failed> {
+        let dir = run.join(format!("{}.parquet", T::TABLE));
         fs::create_dir(&dir).map_err(|source| Failed { path: dir.clone(), source })?;
-        Self::open(run, name, columns)
+        Self::open(run)
     }
 
     /// One that may be there already: it is written anew. Its later parts are removed and its first one gives way to the
     /// new one as a whole, so that no row is there twice at any moment.
-    pub fn open(run: &Path, name: &str, columns: &'static [Column<T>]) -> Result<Self, Failed> {
-        let dir = run.join(format!("{name}.parquet"));
+    pub fn open(run: &Path) -> Result<Self, Failed> {
+        let dir = run.join(format!("{}.parquet", T::TABLE));
         let failed = |source| Failed { path: dir.clone(), source };
         fs::create_dir_all(&dir).map_err(failed)?;
         for entry in fs::read_dir(&dir).map_err(failed)? {
@@ -71,14 +73,14 @@ impl<T> Table<T> {
                 fs::remove_file(&path).map_err(failed)?;
             }
         }
-        let schema = schema(name, columns).map_err(|e| failed(io::Error::other(e)))?;
+        let schema = schema::<T>().map_err(|e| failed(io::Error::other(e)))?;
         Ok(Self {
             schema,
-            properties: Arc::new(properties(name, columns)),
-            buffers: columns.iter().map(|c| Buffer::new(c.kind)).collect(),
+            properties: Arc::new(properties::<T>()),
+            buffers: T::COLUMNS.iter().map(Buffer::new).collect(),
             buffered: 0,
             dir,
-            columns,
+            record: PhantomData,
             open: None,
             parts: 0,
             finished: 0,
@@ -90,8 +92,8 @@ impl<T> Table<T> {
     }
 
     pub fn push(&mut self, row: &T) -> Result<(), Failed> {
-        for (column, buffer) in self.columns.iter().zip(&mut self.buffers) {
-            buffer.push((column.of)(row), column.kind, column.nullable);
+        for (column, buffer) in T::COLUMNS.iter().zip(&mut self.buffers) {
+            buffer.push((column.get)(row), column);
         }
         self.buffered += 1;
         if self.buffered >= ROWS_A_GROUP {
@@ -120,10 +122,10 @@ impl<T> Table<T> {
         }
         let Some(part) = &mut self.open else { return Ok(()) };
         let mut group = part.writer.next_row_group().map_err(plain)?;
-        let mut buffers = self.buffers.iter().zip(self.columns);
+        let mut buffers = self.buffers.iter().zip(T::COLUMNS);
         while let Some(mut column) = group.next_column().map_err(plain)? {
             let Some((buffer, declared)) = buffers.next() else { break };
-            let levels = declared.nullable.then_some(buffer.levels.as_slice());
+            let levels = declared.null.is_some().then_some(buffer.levels.as_slice());
             match (column.untyped(), &buffer.values) {
                 (ColumnWriter::Int64ColumnWriter(w), Values::Numbers(v)) => w.write_batch(v, levels, None),
                 (ColumnWriter::ByteArrayColumnWriter(w), Values::Texts(v)) => w.write_batch(v, levels, None),
@@ -168,8 +170,8 @@ impl<T> Table<T> {
 }
 
 /// Writes a table as a whole, in one part; a part of an earlier writing gives way to it.
-pub(crate) fn write_whole<T>(run: &Path, name: &str, columns: &'static [Column<T>], rows: &[T]) -> Result<(), Failed> {
-    let mut table = Table::open(run, name, columns)?;
+pub(crate) fn write_whole<T: Record>(run: &Path, rows: &[T]) -> Result<(), Failed> {
+    let mut table = Table::open(run)?;
     rows.iter().try_for_each(|row| table.push(row))?;
     table.close_part()
 }

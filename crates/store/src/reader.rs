@@ -2,14 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use record::{Connection, Coverage, Datagram, Lost, Packet, Provenance, Receive, Request, Send};
+use record::{ClosedConnection, Connection, Coverage, Datagram, Lost, Packet, Provenance, Receive, Request, Send};
 
-use crate::column::Column;
 use crate::provenance::{Rows, RunFile, State};
-use crate::row::{self, Bad, Row};
+use crate::row;
 use crate::run_file::RunKind;
-use crate::totals::ClosedConnection;
-use crate::{Error, connections, datagrams, packets, receives, requests, run_file, sends, totals};
+use crate::{Error, run_file};
 
 /// A run that was opened for reading.
 #[derive(Debug)]
@@ -63,7 +61,7 @@ impl Run {
     /// # Errors
     /// [`Error::Read`], [`Error::Truncated`], [`Error::Malformed`], [`Error::Unsupported`].
     pub fn connections(&self, each: impl FnMut(Connection)) -> Result<(), Error> {
-        self.table("connections", connections::COLUMNS, connections::read, each)
+        row::table(&self.path, each)
     }
 
     /// Passes every send to `each`, in the order they were finished. Holds one row group in memory.
@@ -71,7 +69,7 @@ impl Run {
     /// # Errors
     /// As [`Run::connections`].
     pub fn sends(&self, each: impl FnMut(Send)) -> Result<(), Error> {
-        self.table("sends", sends::COLUMNS, sends::read, each)
+        row::table(&self.path, each)
     }
 
     /// Passes every receive to `each`; none where received bytes were not followed.
@@ -79,7 +77,7 @@ impl Run {
     /// # Errors
     /// As [`Run::connections`].
     pub fn receives(&self, each: impl FnMut(Receive)) -> Result<(), Error> {
-        optional(self.table("receives", receives::COLUMNS, receives::read, each))
+        optional(row::table(&self.path, each))
     }
 
     /// Passes every request to `each`; none where requests were not asked for.
@@ -87,7 +85,7 @@ impl Run {
     /// # Errors
     /// As [`Run::connections`].
     pub fn requests(&self, each: impl FnMut(Request)) -> Result<(), Error> {
-        optional(self.table("requests", requests::COLUMNS, requests::read, each))
+        optional(row::table(&self.path, each))
     }
 
     /// Passes every packet of TCP to `each`; none where packets were not asked for.
@@ -95,7 +93,7 @@ impl Run {
     /// # Errors
     /// As [`Run::connections`].
     pub fn packets(&self, each: impl FnMut(Packet)) -> Result<(), Error> {
-        optional(self.table("packets", packets::COLUMNS, packets::read, each))
+        optional(row::table(&self.path, each))
     }
 
     /// Passes every datagram of UDP to `each`; none where UDP was not asked for.
@@ -103,7 +101,7 @@ impl Run {
     /// # Errors
     /// As [`Run::connections`].
     pub fn datagrams(&self, each: impl FnMut(Datagram)) -> Result<(), Error> {
-        optional(self.table("datagrams", datagrams::COLUMNS, datagrams::read, each))
+        optional(row::table(&self.path, each))
     }
 
     /// Passes the totals of every connection that was followed to its end, or to the run's.
@@ -111,17 +109,7 @@ impl Run {
     /// # Errors
     /// As [`Run::connections`].
     pub fn totals(&self, each: impl FnMut(ClosedConnection)) -> Result<(), Error> {
-        self.table("totals", totals::COLUMNS, totals::read, each)
-    }
-
-    fn table<T>(
-        &self,
-        name: &str,
-        columns: &'static [Column<T>],
-        read: fn(Row<'_>) -> Result<T, Bad>,
-        each: impl FnMut(T),
-    ) -> Result<(), Error> {
-        row::table(&self.path, name, columns, read, each)
+        row::table(&self.path, each)
     }
 }
 

@@ -1,6 +1,5 @@
-//! Rows of a table on their way from disk: each of them by the names of its columns.
+//! Rows of a table on their way from disk, by the names of its columns.
 
-use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,8 +10,9 @@ use parquet::data_type::ByteArray;
 use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::reader::{FileReader as _, RowGroupReader, SerializedFileReader};
 
-use crate::column::{Column, Kind};
-use crate::{Error, SCHEMA};
+use record::table::{Kind, Record, Value};
+
+use crate::{EARLIEST_SCHEMA, Error, SCHEMA};
 
 /// The finished parts of a table, in order.
 fn parts(run: &Path, table: &str) -> Result<Vec<PathBuf>, Error> {
@@ -30,14 +30,8 @@ fn parts(run: &Path, table: &str) -> Result<Vec<PathBuf>, Error> {
 }
 
 /// Passes every row of a table to `each`, in the order they were written. Holds one row group in memory.
-pub(crate) fn table<T>(
-    run: &Path,
-    name: &str,
-    columns: &'static [Column<T>],
-    read: fn(Row<'_>) -> Result<T, Bad>,
-    mut each: impl FnMut(T),
-) -> Result<(), Error> {
-    for path in parts(run, name)? {
+pub(crate) fn table<T: Record>(run: &Path, mut each: impl FnMut(T)) -> Result<(), Error> {
+    for path in parts(run, T::TABLE)? {
         let file = File::open(&path).map_err(|source| Error::Read { path: path.clone(), why: source })?;
         let reader = SerializedFileReader::new(file).map_err(|e| damaged(&path, e))?;
         let metadata = reader.metadata().file_metadata();
@@ -48,22 +42,35 @@ pub(crate) fn table<T>(
                 path: path.clone(),
                 detail: "its metadata has no wirelapse.schema".into(),
             })?;
-        if schema != SCHEMA {
+        if !(EARLIEST_SCHEMA..=SCHEMA).contains(&schema) {
             return Err(Error::Unsupported { path, found: schema });
         }
         for group in 0..reader.num_row_groups() {
             let group = reader.get_row_group(group).map_err(|e| damaged(&path, e))?;
-            let loaded = loaded(&path, group.as_ref(), columns)?;
+            let loaded = loaded::<T>(&path, group.as_ref())?;
             for row in 0..usize::try_from(group.metadata().num_rows()).unwrap_or(0) {
-                let value = read(Row { columns: &loaded, row });
-                each(value.map_err(|bad| Error::Malformed {
+                each(read(&loaded, row).map_err(|(column, what)| Error::Malformed {
                     path: path.clone(),
-                    detail: format!("row {row} of a row group: column {} {}", bad.column, bad.what),
+                    detail: format!("row {row} of a row group: column {column} {what}"),
                 })?);
             }
         }
     }
     Ok(())
+}
+
+/// One row; or the name of a column, and what is wrong with its value.
+fn read<T: Record>(loaded: &[Loaded], row: usize) -> Result<T, (&'static str, &'static str)> {
+    let mut record = T::blank();
+    for (column, loaded) in T::COLUMNS.iter().zip(loaded) {
+        let Some(set) = column.set else { continue };
+        let value = loaded.value(row).and_then(|value| match value {
+            Value::Null if column.null.is_none() => Err("is null or negative"),
+            value => set(&mut record, value),
+        });
+        value.map_err(|what| (column.name, what))?;
+    }
+    Ok(record)
 }
 
 fn damaged(path: &Path, error: parquet::errors::ParquetError) -> Error {
@@ -82,11 +89,7 @@ fn damaged(path: &Path, error: parquet::errors::ParquetError) -> Error {
 ///
 /// The Parquet reader asserts some of what a file says (checked against version 60), and no file may end this program: so
 /// offsets are looked at before, and what it asserts within the pages is caught.
-fn loaded<T>(
-    path: &Path,
-    group: &dyn RowGroupReader,
-    columns: &'static [Column<T>],
-) -> Result<HashMap<&'static str, Loaded>, Error> {
+fn loaded<T: Record>(path: &Path, group: &dyn RowGroupReader) -> Result<Vec<Loaded>, Error> {
     let malformed = |detail: &str| Error::Malformed { path: path.to_owned(), detail: detail.into() };
     let metadata = group.metadata();
     let impossible = |chunk: &ColumnChunkMetaData| {
@@ -98,7 +101,7 @@ fn loaded<T>(
     if metadata.num_rows() < 0 || metadata.columns().iter().any(impossible) {
         return Err(malformed("a column of a row group has an impossible place or length"));
     }
-    catch_unwind(AssertUnwindSafe(|| load(group, columns)))
+    catch_unwind(AssertUnwindSafe(|| load::<T>(group)))
         .unwrap_or_else(|_| Err(parquet::errors::ParquetError::General("a page says something impossible".into())))
         .map_err(|e| damaged(path, e))
 }
@@ -107,159 +110,114 @@ enum Loaded {
     Numbers(Vec<Option<u64>>),
     Texts(Vec<Option<ByteArray>>),
     Reals(Vec<Option<f64>>),
-    /// The file is of an earlier version, which had no such column; it may be null, so it is.
+    /// The file has no such column, as one of an earlier version; it may be null, so it is.
     Absent,
+    /// The file has no such column, or one of another type, and it may not be null.
+    Missing,
 }
 
-/// The known columns of a row group by name. Columns that a later version added are passed over.
-fn load<T>(
-    group: &dyn RowGroupReader,
-    declared: &'static [Column<T>],
-) -> parquet::errors::Result<HashMap<&'static str, Loaded>> {
+impl Loaded {
+    fn value(&self, row: usize) -> Result<Value<'_>, &'static str> {
+        const SHORT: &str = "ends too early";
+        Ok(match self {
+            Self::Numbers(values) => values.get(row).ok_or(SHORT)?.map_or(Value::Null, Value::Number),
+            Self::Texts(values) => match values.get(row).ok_or(SHORT)? {
+                Some(text) => Value::Text(text.as_utf8().map_err(|_| "is not UTF-8")?.into()),
+                None => Value::Null,
+            },
+            Self::Reals(values) => values.get(row).ok_or(SHORT)?.map_or(Value::Null, Value::Real),
+            Self::Absent => Value::Null,
+            Self::Missing => return Err("is not there, or is of another type"),
+        })
+    }
+}
+
+/// The columns of a row group in the order of the field table. Columns that a later version added are passed over.
+fn load<T: Record>(group: &dyn RowGroupReader) -> parquet::errors::Result<Vec<Loaded>> {
     let rows = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
-    let mut loaded = HashMap::new();
+    let missing = |null: Option<_>| if null.is_some() { Loaded::Absent } else { Loaded::Missing };
+    let mut loaded: Vec<Loaded> = T::COLUMNS.iter().map(|column| missing(column.null)).collect();
     for (i, chunk) in group.metadata().columns().iter().enumerate() {
-        let Some(column) = declared.iter().find(|c| c.name == chunk.column_descr().name()) else { continue };
+        let name = chunk.column_descr().name();
+        // What is derived from other fields is derived again.
+        let Some(at) = T::COLUMNS.iter().position(|c| c.name == name && c.set.is_some()) else { continue };
         let nullable = chunk.column_descr().max_def_level() > 0;
         let mut levels = Vec::new();
-        let values = match group.get_column_reader(i)? {
+        loaded[at] = match group.get_column_reader(i)? {
             ColumnReader::Int64ColumnReader(mut reader) => {
                 let mut values = Vec::new();
                 reader.read_records(rows, nullable.then_some(&mut levels), None, &mut values)?;
-                let number = |n: i64| match column.kind {
+                let number = |n: i64| match T::COLUMNS[at].kind {
                     Kind::Id => Some(n.cast_unsigned()),
                     // A negative number cannot be: it shows as missing, which the row's reading then says.
                     _ => u64::try_from(n).ok(),
                 };
-                let mut values = values.into_iter();
-                Loaded::Numbers(match nullable {
-                    true => levels.iter().map(|&l| if l > 0 { values.next().and_then(number) } else { None }).collect(),
-                    false => values.map(number).collect(),
-                })
+                Loaded::Numbers(with_nulls(values, nullable.then_some(&levels)).map(|n| n.and_then(number)).collect())
             }
             ColumnReader::ByteArrayColumnReader(mut reader) => {
                 let mut values = Vec::new();
                 reader.read_records(rows, nullable.then_some(&mut levels), None, &mut values)?;
-                let mut values = values.into_iter();
-                Loaded::Texts(match nullable {
-                    true => levels.iter().map(|&l| if l > 0 { values.next() } else { None }).collect(),
-                    false => values.map(Some).collect(),
-                })
+                Loaded::Texts(with_nulls(values, nullable.then_some(&levels)).collect())
             }
             ColumnReader::DoubleColumnReader(mut reader) => {
                 let mut values = Vec::new();
                 reader.read_records(rows, nullable.then_some(&mut levels), None, &mut values)?;
-                let mut values = values.into_iter();
-                Loaded::Reals(match nullable {
-                    true => levels.iter().map(|&l| if l > 0 { values.next() } else { None }).collect(),
-                    false => values.map(Some).collect(),
-                })
+                Loaded::Reals(with_nulls(values, nullable.then_some(&levels)).collect())
             }
             _ => continue,
         };
-        loaded.insert(column.name, values);
-    }
-    for column in declared.iter().filter(|c| c.nullable) {
-        loaded.entry(column.name).or_insert(Loaded::Absent);
     }
     Ok(loaded)
 }
 
-/// A value of a row that is missing or cannot be.
-pub(crate) struct Bad {
-    pub column: String,
-    pub what: &'static str,
-}
-
-/// One row of a row group that was read.
-#[derive(Clone, Copy)]
-pub(crate) struct Row<'a> {
-    columns: &'a HashMap<&'static str, Loaded>,
-    row: usize,
-}
-
-impl<'a> Row<'a> {
-    pub fn bad(self, column: &str, what: &'static str) -> Bad {
-        Bad { column: column.to_owned(), what }
-    }
-
-    pub fn number_or_null(self, column: &str) -> Result<Option<u64>, Bad> {
-        match self.columns.get(column) {
-            Some(Loaded::Numbers(values)) => {
-                values.get(self.row).copied().ok_or_else(|| self.bad(column, "ends too early"))
-            }
-            Some(Loaded::Absent) => Ok(None),
-            _ => Err(self.bad(column, "is not there, or is not a number")),
-        }
-    }
-
-    pub fn number(self, column: &str) -> Result<u64, Bad> {
-        self.number_or_null(column)?.ok_or_else(|| self.bad(column, "is null or negative"))
-    }
-
-    pub fn small(self, column: &str) -> Result<u32, Bad> {
-        u32::try_from(self.number(column)?).map_err(|_| self.bad(column, "does not fit 32 bits"))
-    }
-
-    pub fn text_or_null(self, column: &str) -> Result<Option<&'a str>, Bad> {
-        match self.columns.get(column) {
-            Some(Loaded::Texts(values)) => match values.get(self.row) {
-                None => Err(self.bad(column, "ends too early")),
-                Some(None) => Ok(None),
-                Some(Some(text)) => text.as_utf8().map(Some).map_err(|_| self.bad(column, "is not UTF-8")),
-            },
-            Some(Loaded::Absent) => Ok(None),
-            _ => Err(self.bad(column, "is not there, or is not text")),
-        }
-    }
-
-    pub fn text(self, column: &str) -> Result<&'a str, Bad> {
-        self.text_or_null(column)?.ok_or_else(|| self.bad(column, "is null"))
-    }
-
-    pub fn real_or_null(self, column: &str) -> Result<Option<f64>, Bad> {
-        match self.columns.get(column) {
-            Some(Loaded::Reals(values)) => {
-                values.get(self.row).copied().ok_or_else(|| self.bad(column, "ends too early"))
-            }
-            Some(Loaded::Absent) => Ok(None),
-            _ => Err(self.bad(column, "is not there, or is not a real number")),
-        }
-    }
-
-    pub fn owned(self, column: &str) -> Result<String, Bad> {
-        self.text(column).map(str::to_owned)
-    }
+/// The values of a column with `None` where its levels say that there is none.
+fn with_nulls<V>(values: Vec<V>, levels: Option<&Vec<i16>>) -> impl Iterator<Item = Option<V>> {
+    let n = levels.map_or(values.len(), Vec::len);
+    let mut values = values.into_iter();
+    (0..n).map(move |i| if levels.is_none_or(|levels| levels[i] > 0) { values.next() } else { None })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::column::Cell;
     use crate::part::write_whole;
 
-    const EARLIER: &[Column<u64>] = &[Column::new("n", Kind::Int, |n| Cell::Number(*n))];
-    const LATER: &[Column<u64>] = &[
-        Column::new("n", Kind::Int, |n| Cell::Number(*n)),
-        Column::or_null("text", Kind::Text, |_| Cell::Null),
-        Column::or_null("time_ns", Kind::Time, |_| Cell::Null),
-        Column::or_null("real", Kind::Real, |_| Cell::Null),
-    ];
-    const NEEDED: &[Column<u64>] = &[Column::new("other", Kind::Int, |n| Cell::Number(*n))];
+    /// The same table as three versions have it.
+    struct Earlier(u64);
+    #[derive(Debug, PartialEq)]
+    struct Later {
+        n: u64,
+        text: Option<String>,
+        time: Option<u64>,
+        real: Option<f64>,
+    }
+    #[derive(Debug)]
+    struct Needed(u64);
+
+    record::columns! {
+        Earlier: "t", "", blank = Earlier(0);
+        n = |r| r.0, set |r, v| { r.0 = record::table::number(v)?; Ok(()) }, "a number";
+    }
+    record::columns! {
+        Later: "t", "", blank = Later { n: 0, text: Some("x".into()), time: Some(1), real: Some(1.0) };
+        n = n, "a number";
+        text = text, null "it came later", "text";
+        time_ns = time, null "it came later", "a time";
+        real = real, null "it came later", "a real number";
+    }
+    record::columns! {
+        Needed: "t", "", blank = Needed(0);
+        other = |r| r.0, set |r, v| { r.0 = record::table::number(v)?; Ok(()) }, "another number";
+    }
 
     #[test]
     fn columns_that_came_later_are_null_where_they_may_be() {
         let dir = tempfile::tempdir().unwrap();
-        assert!(write_whole(dir.path(), "t", EARLIER, &[7, 8]).is_ok());
+        assert!(write_whole(dir.path(), &[Earlier(7), Earlier(8)]).is_ok());
         let mut found = Vec::new();
-        let read = |row: Row<'_>| {
-            assert_eq!((row.text_or_null("text")?, row.number_or_null("time_ns")?), (None, None));
-            assert_eq!(row.real_or_null("real")?, None);
-            row.number("n")
-        };
-        table(dir.path(), "t", LATER, read, |n| found.push(n)).unwrap();
-        assert_eq!(found, [7, 8]);
-        let error = table(dir.path(), "t", NEEDED, |row| row.number("other"), |_: u64| ()).unwrap_err();
+        table(dir.path(), |later: Later| found.push(later)).unwrap();
+        assert_eq!(found, [7, 8].map(|n| Later { n, text: None, time: None, real: None }));
+        let error = table(dir.path(), |_: Needed| ()).unwrap_err();
         assert!(error.to_string().contains("column other is not there"), "{error}");
     }
 }

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::part::Failed;
-use crate::{Error, SCHEMA};
+use crate::{EARLIEST_SCHEMA, Error, SCHEMA};
 
 /// What a run is of, in `run.json` as `kind`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,7 +56,7 @@ fn value(run: &Path) -> Result<serde_json::Value, Error> {
         .get("schema")
         .and_then(serde_json::Value::as_u64)
         .ok_or_else(|| Error::Malformed { path: path.clone(), detail: "it has no number \"schema\"".into() })?;
-    if schema != u64::from(SCHEMA) {
+    if !(u64::from(EARLIEST_SCHEMA)..=u64::from(SCHEMA)).contains(&schema) {
         return Err(Error::Unsupported { path, found: u32::try_from(schema).unwrap_or(u32::MAX) });
     }
     Ok(any)

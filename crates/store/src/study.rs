@@ -7,11 +7,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use record::Nanos;
+use record::table::{Cell as _, Value};
+use record::{Nanos, columns};
 
-use crate::column::{Cell, Column, Kind};
 use crate::part::{Failed, Table, due, write_whole};
-use crate::row::{self, Bad, Row};
+use crate::row;
 use crate::{Error, RunKind, run_file};
 
 /// One trial.
@@ -111,169 +111,97 @@ pub struct Comparison {
     pub ratio_smallest_seen: f64,
 }
 
-/// The columns of `trials` that hold what was measured: the name of the response, and of its column.
-pub const RESPONSES: [(&str, &str); 18] = [
-    ("goodput", "goodput_bits_per_second"),
-    ("goodput_down", "goodput_down_bits_per_second"),
-    ("transactions", "transactions_per_second"),
-    ("latency_p50", "latency_p50_ns"),
-    ("latency_p99", "latency_p99_ns"),
-    ("round_trip", "round_trip_ns"),
-    ("min_round_trip", "min_round_trip_ns"),
-    ("queueing", "queueing_ns"),
-    ("retransmitted", "retransmitted_segments"),
-    ("fairness", "fairness_share"),
-    ("rival_share", "rival_share"),
-    ("receive_window", "receive_window_bytes"),
-    ("receive_space", "receive_space_bytes"),
-    ("receive_buffer", "receive_buffer_bytes"),
-    ("receive_used", "receive_used_bytes"),
-    ("send_buffer", "send_buffer_bytes"),
-    ("rtt_deviation", "rtt_deviation_ns"),
-    ("cpu_per_gigabyte", "cpu_seconds_per_gigabyte"),
-];
+macro_rules! responses {
+    ($($name:literal as $column:ident: $doc:literal;)*) => {
+        /// The columns of `trials` that hold what was measured: the name of the response, and of its column.
+        pub const RESPONSES: [(&str, &str); [$($name),*].len()] = [$(($name, stringify!($column))),*];
 
-fn measured(trial: &Trial, name: &str) -> Cell<'static> {
-    trial.responses.get(name).copied().into()
-}
-
-fn number(value: u64) -> Cell<'static> {
-    Cell::Number(value)
-}
-
-pub(crate) const TRIALS: &[Column<Trial>] = &[
-    Column::new("trial", Kind::Int, |t| number(t.trial)),
-    Column::new("plan", Kind::Text, |t| t.plan.as_str().into()),
-    Column::new("block", Kind::Int, |t| number(t.block)),
-    Column::new("position", Kind::Int, |t| number(t.position)),
-    Column::new("started_ns", Kind::Time, |t| number(t.started_ns)),
-    Column::new("took_ns", Kind::Time, |t| number(t.took_ns)),
-    Column::or_null("broken", Kind::Text, |t| t.broken.as_deref().map_or(Cell::Null, Cell::from)),
-    Column::new("frames", Kind::Int, |t| number(t.frames)),
-    Column::new("frames_dropped", Kind::Int, |t| number(t.frames_dropped)),
-    Column::or_null(RESPONSES[0].1, Kind::Real, |t| measured(t, RESPONSES[0].0)),
-    Column::or_null(RESPONSES[1].1, Kind::Real, |t| measured(t, RESPONSES[1].0)),
-    Column::or_null(RESPONSES[2].1, Kind::Real, |t| measured(t, RESPONSES[2].0)),
-    Column::or_null(RESPONSES[3].1, Kind::Real, |t| measured(t, RESPONSES[3].0)),
-    Column::or_null(RESPONSES[4].1, Kind::Real, |t| measured(t, RESPONSES[4].0)),
-    Column::or_null(RESPONSES[5].1, Kind::Real, |t| measured(t, RESPONSES[5].0)),
-    Column::or_null(RESPONSES[6].1, Kind::Real, |t| measured(t, RESPONSES[6].0)),
-    Column::or_null(RESPONSES[7].1, Kind::Real, |t| measured(t, RESPONSES[7].0)),
-    Column::or_null(RESPONSES[8].1, Kind::Real, |t| measured(t, RESPONSES[8].0)),
-    Column::or_null(RESPONSES[9].1, Kind::Real, |t| measured(t, RESPONSES[9].0)),
-    Column::or_null(RESPONSES[10].1, Kind::Real, |t| measured(t, RESPONSES[10].0)),
-    Column::or_null(RESPONSES[11].1, Kind::Real, |t| measured(t, RESPONSES[11].0)),
-    Column::or_null(RESPONSES[12].1, Kind::Real, |t| measured(t, RESPONSES[12].0)),
-    Column::or_null(RESPONSES[13].1, Kind::Real, |t| measured(t, RESPONSES[13].0)),
-    Column::or_null(RESPONSES[14].1, Kind::Real, |t| measured(t, RESPONSES[14].0)),
-    Column::or_null(RESPONSES[15].1, Kind::Real, |t| measured(t, RESPONSES[15].0)),
-    Column::or_null(RESPONSES[16].1, Kind::Real, |t| measured(t, RESPONSES[16].0)),
-    Column::or_null(RESPONSES[17].1, Kind::Real, |t| measured(t, RESPONSES[17].0)),
-];
-
-pub(crate) const FACTORS: &[Column<Factor>] = &[
-    Column::new("trial", Kind::Int, |f| number(f.trial)),
-    Column::new("factor", Kind::Text, |f| f.factor.as_str().into()),
-    Column::new("level", Kind::Text, |f| f.level.as_str().into()),
-];
-
-pub(crate) const SERIES: &[Column<Point>] = &[
-    Column::new("trial", Kind::Int, |p| number(p.trial)),
-    Column::new("at_ns", Kind::Time, |p| number(p.at_ns)),
-    Column::new("goodput_bits_per_second", Kind::Real, |p| Cell::Real(p.goodput_bits_per_second)),
-    Column::or_null("goodput_down_bits_per_second", Kind::Real, |p| p.goodput_down_bits_per_second.into()),
-    Column::new("srtt_ns", Kind::Time, |p| number(p.srtt_ns)),
-    Column::new("cwnd_bytes", Kind::Int, |p| number(p.cwnd_bytes)),
-    Column::new("receive_window_bytes", Kind::Int, |p| number(p.receive_window_bytes)),
-    Column::or_null("receive_used_bytes", Kind::Int, |p| p.receive_used_bytes.map_or(Cell::Null, number)),
-    Column::or_null("receive_buffer_bytes", Kind::Int, |p| p.receive_buffer_bytes.map_or(Cell::Null, number)),
-    Column::new("warm_up", Kind::Int, |p| number(p.warm_up.into())),
-];
-
-pub(crate) const PINGS: &[Column<Ping>] = &[
-    Column::new("trial", Kind::Int, |p| number(p.trial)),
-    Column::new("probe", Kind::Text, |p| p.probe.as_str().into()),
-    Column::new("at_ns", Kind::Time, |p| number(p.at_ns)),
-    Column::or_null("round_trip_ns", Kind::Time, |p| p.round_trip_ns.map_or(Cell::Null, number)),
-];
-
-pub(crate) const COMPARISONS: &[Column<Comparison>] = &[
-    Column::new("what", Kind::Text, |c| c.what.as_str().into()),
-    Column::new("response", Kind::Text, |c| c.response.as_str().into()),
-    Column::new("ratio", Kind::Real, |c| Cell::Real(c.ratio)),
-    Column::new("ratio_low", Kind::Real, |c| Cell::Real(c.ratio_low)),
-    Column::new("ratio_high", Kind::Real, |c| Cell::Real(c.ratio_high)),
-    Column::new("blocks", Kind::Int, |c| number(c.blocks)),
-    Column::new("p", Kind::Real, |c| Cell::Real(c.p)),
-    Column::or_null("ratio_predicted", Kind::Real, |c| c.ratio_predicted.into()),
-    Column::new("ratio_smallest_seen", Kind::Real, |c| Cell::Real(c.ratio_smallest_seen)),
-];
-
-fn real(row: Row<'_>, column: &str) -> Result<f64, Bad> {
-    row.real_or_null(column)?.ok_or_else(|| row.bad(column, "is null"))
-}
-
-fn read_trial(row: Row<'_>) -> Result<Trial, Bad> {
-    let mut responses = BTreeMap::new();
-    for (name, column) in RESPONSES {
-        if let Some(value) = row.real_or_null(column)? {
-            responses.insert(name.to_owned(), value);
+        columns! {
+            Trial: "trials", "", blank = Trial::default();
+            trial = trial, "its number in the order of the run, from 0";
+            plan = plan, "which plan of the study";
+            block = block, "its block, from 0";
+            position = position, "its place in the block's random order, from 0";
+            started_ns = started_ns, "when it began, `CLOCK_REALTIME`";
+            took_ns = took_ns, "how long it took, all in";
+            broken = broken, null "it counts", "why it counts nowhere";
+            frames = frames, "frames looked at";
+            frames_dropped = frames_dropped, "frames that were not read in time";
+            $($column = |t| t.responses.get($name).copied(), set |t, v| t.measured($name, v), null "the workload does not measure it", $doc;)*
         }
+    };
+}
+
+responses! {
+    "goodput" as goodput_bits_per_second: "received by the application";
+    "goodput_down" as goodput_down_bits_per_second: "the same from server to client, where both send";
+    "transactions" as transactions_per_second: "requests answered";
+    "latency_p50" as latency_p50_ns: "of a request, from first byte sent to last byte read: the median";
+    "latency_p99" as latency_p99_ns: "of a request, from first byte sent to last byte read: 99th percentile";
+    "round_trip" as round_trip_ns: "TCP's smoothed round trip, median over the trial";
+    "min_round_trip" as min_round_trip_ns: "the shortest round trip that the sender saw";
+    "queueing" as queueing_ns: "the RTT less that of the path itself";
+    "retransmitted" as retransmitted_segments: "by the sender";
+    "fairness" as fairness_share: "Jain's index over the flows";
+    "rival_share" as rival_share: "of the goodput that the other congestion control took";
+    "receive_window" as receive_window_bytes: "the largest that was offered";
+    "receive_space" as receive_space_bytes: "what `TCP_INFO` says that the receive buffer was tuned to, at most";
+    "receive_buffer" as receive_buffer_bytes: "the largest receive buffer (`skmem` rb)";
+    "receive_used" as receive_used_bytes: "the most memory of unread packets in it (`skmem` r)";
+    "send_buffer" as send_buffer_bytes: "the largest send buffer (`skmem` tb)";
+    "rtt_deviation" as rtt_deviation_ns: "TCP's mean deviation of the round trip, median";
+    "cpu_per_gigabyte" as cpu_seconds_per_gigabyte: "both ends";
+}
+
+impl Trial {
+    fn measured(&mut self, name: &str, value: Value<'_>) -> Result<(), &'static str> {
+        if let Some(value) = Option::<f64>::from_value(value)? {
+            self.responses.insert(name.to_owned(), value);
+        }
+        Ok(())
     }
-    Ok(Trial {
-        trial: row.number("trial")?,
-        plan: row.owned("plan")?,
-        block: row.number("block")?,
-        position: row.number("position")?,
-        started_ns: row.number("started_ns")?,
-        took_ns: row.number("took_ns")?,
-        broken: row.text_or_null("broken")?.map(str::to_owned),
-        frames: row.number("frames")?,
-        frames_dropped: row.number("frames_dropped")?,
-        responses,
-    })
 }
 
-fn read_factor(row: Row<'_>) -> Result<Factor, Bad> {
-    Ok(Factor { trial: row.number("trial")?, factor: row.owned("factor")?, level: row.owned("level")? })
+columns! {
+    Factor: "factors", "", blank = Factor::default();
+    trial = trial, "the trial";
+    factor = factor, "its name, as in the plan";
+    level = level, "its level, as in the plan";
 }
 
-fn read_point(row: Row<'_>) -> Result<Point, Bad> {
-    Ok(Point {
-        trial: row.number("trial")?,
-        at_ns: row.number("at_ns")?,
-        goodput_bits_per_second: real(row, "goodput_bits_per_second")?,
-        goodput_down_bits_per_second: row.real_or_null("goodput_down_bits_per_second")?,
-        srtt_ns: row.number("srtt_ns")?,
-        cwnd_bytes: row.number("cwnd_bytes")?,
-        receive_window_bytes: row.number("receive_window_bytes")?,
-        receive_used_bytes: row.number_or_null("receive_used_bytes")?,
-        receive_buffer_bytes: row.number_or_null("receive_buffer_bytes")?,
-        warm_up: row.number("warm_up")? > 0,
-    })
+columns! {
+    Point: "series", "", blank = Point::default();
+    trial = trial, "the trial";
+    at_ns = at_ns, "end of the interval, since the transfer began";
+    goodput_bits_per_second = goodput_bits_per_second, "received in the interval, from client to server; the other way where the server alone sends";
+    goodput_down_bits_per_second = goodput_down_bits_per_second, null "only one end sends", "from server to client, where both send";
+    srtt_ns = srtt_ns, "smoothed round trip at its end";
+    cwnd_bytes = cwnd_bytes, "congestion window at its end";
+    receive_window_bytes = receive_window_bytes, "the largest that the receiver offered";
+    receive_used_bytes = receive_used_bytes, null "the kernel did not say", "memory of packets that the receiver has not read (`skmem` r)";
+    receive_buffer_bytes = receive_buffer_bytes, null "the kernel did not say", "the most of that at present (`skmem` rb)";
+    warm_up = warm_up, "1 where it is part of the warm-up, which does not count";
 }
 
-fn read_ping(row: Row<'_>) -> Result<Ping, Bad> {
-    Ok(Ping {
-        trial: row.number("trial")?,
-        probe: row.owned("probe")?,
-        at_ns: row.number("at_ns")?,
-        round_trip_ns: row.number_or_null("round_trip_ns")?,
-    })
+columns! {
+    Ping: "pings", "", blank = Ping::default();
+    trial = trial, "the trial";
+    probe = probe, "`icmp`, `udp` or `tcp`";
+    at_ns = at_ns, "when it was meant to be sent, on the axis of `series`";
+    round_trip_ns = round_trip_ns, null "no answer came", "until the answer";
 }
 
-fn read_comparison(row: Row<'_>) -> Result<Comparison, Bad> {
-    Ok(Comparison {
-        what: row.owned("what")?,
-        response: row.owned("response")?,
-        ratio: real(row, "ratio")?,
-        ratio_low: real(row, "ratio_low")?,
-        ratio_high: real(row, "ratio_high")?,
-        blocks: row.number("blocks")?,
-        p: real(row, "p")?,
-        ratio_predicted: row.real_or_null("ratio_predicted")?,
-        ratio_smallest_seen: real(row, "ratio_smallest_seen")?,
-    })
+columns! {
+    Comparison: "comparisons", "", blank = Comparison::default();
+    what = what, "what against what, in words";
+    response = response, "which response";
+    ratio = ratio, "geometric mean of the ratios within the blocks, less 1: 0.01 is 1 % more";
+    ratio_low = ratio_low, "lower end of its 95 % interval";
+    ratio_high = ratio_high, "upper end";
+    blocks = blocks, "n";
+    p = p, "Student's, among all comparisons of the study (Holm)";
+    ratio_predicted = ratio_predicted, null "first principles say nothing of it", "what first principles say";
+    ratio_smallest_seen = ratio_smallest_seen, "the smallest that this run sees four times in five";
 }
 
 /// One trial with its rows of every table.
@@ -313,10 +241,10 @@ impl Writer {
     /// [`Error::Keep`].
     pub fn open(run: &Path, now: Nanos) -> Result<Self, Error> {
         Ok(Self {
-            trials: Table::open(run, "trials", TRIALS)?,
-            factors: Table::open(run, "factors", FACTORS)?,
-            series: Table::open(run, "series", SERIES)?,
-            pings: Table::open(run, "pings", PINGS)?,
+            trials: Table::open(run)?,
+            factors: Table::open(run)?,
+            series: Table::open(run)?,
+            pings: Table::open(run)?,
             start: now,
             closed: now,
         })
@@ -359,7 +287,7 @@ impl Writer {
 /// # Errors
 /// [`Error::Keep`].
 pub fn write_comparisons(run: &Path, comparisons: &[Comparison]) -> Result<(), Error> {
-    Ok(write_whole(run, "comparisons", COMPARISONS, comparisons)?)
+    Ok(write_whole(run, comparisons)?)
 }
 
 /// All tables of a study.
@@ -385,12 +313,12 @@ impl Tables {
     pub fn read(run: &Path) -> Result<Self, Error> {
         run_file::read::<serde_json::Value>(run, RunKind::Study)?;
         let mut tables = Self::default();
-        row::table(run, "trials", TRIALS, read_trial, |t| tables.trials.push(t))?;
-        row::table(run, "factors", FACTORS, read_factor, |f| tables.factors.push(f))?;
-        row::table(run, "series", SERIES, read_point, |p| tables.series.push(p))?;
+        row::table(run, |t| tables.trials.push(t))?;
+        row::table(run, |f| tables.factors.push(f))?;
+        row::table(run, |p| tables.series.push(p))?;
         // Not there before probes had a table, nor before anything was concluded.
-        optional(row::table(run, "pings", PINGS, read_ping, |p| tables.pings.push(p)))?;
-        optional(row::table(run, "comparisons", COMPARISONS, read_comparison, |c| tables.comparisons.push(c)))?;
+        optional(row::table(run, |p| tables.pings.push(p)))?;
+        optional(row::table(run, |c| tables.comparisons.push(c)))?;
         Ok(tables)
     }
 }

@@ -5,14 +5,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use record::{
-    Connection, Coverage, Datagram, Event, Instant, Lost, Monotonic, Nanos, Packet, Provenance, Receive, Request, Send,
+    ClosedConnection, Connection, Coverage, Datagram, Event, Instant, Lost, Monotonic, Nanos, Packet, Provenance,
+    Receive, Request, Send,
 };
 
 use crate::part::{Failed, Table, due};
 use crate::provenance::{Rows, RunFile, State};
 use crate::run_file::RunKind;
-use crate::totals::ClosedConnection;
-use crate::{Error, SCHEMA, connections, datagrams, packets, receives, requests, run_file, sends, totals};
+use crate::{Error, SCHEMA, run_file};
 
 /// A run directory that is being written.
 ///
@@ -44,13 +44,13 @@ impl Writer {
         let failed = |f: Failed| Error::Create { path: f.path, why: f.source };
         let start = Nanos(provenance.start_ns);
         let writer = Self {
-            connections: Table::create(path, "connections", connections::COLUMNS).map_err(failed)?,
-            sends: Table::create(path, "sends", sends::COLUMNS).map_err(failed)?,
-            receives: Table::create(path, "receives", receives::COLUMNS).map_err(failed)?,
-            requests: Table::create(path, "requests", requests::COLUMNS).map_err(failed)?,
-            packets: Table::create(path, "packets", packets::COLUMNS).map_err(failed)?,
-            datagrams: Table::create(path, "datagrams", datagrams::COLUMNS).map_err(failed)?,
-            totals: Table::create(path, "totals", totals::COLUMNS).map_err(failed)?,
+            connections: Table::create(path).map_err(failed)?,
+            sends: Table::create(path).map_err(failed)?,
+            receives: Table::create(path).map_err(failed)?,
+            requests: Table::create(path).map_err(failed)?,
+            packets: Table::create(path).map_err(failed)?,
+            datagrams: Table::create(path).map_err(failed)?,
+            totals: Table::create(path).map_err(failed)?,
             path: path.to_owned(),
             provenance,
             start,

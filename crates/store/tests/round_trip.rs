@@ -144,7 +144,7 @@ fn truncated_malformed_and_unsupported_are_told_apart() {
     let good = fs::read_to_string(&json).unwrap();
     for (text, kind) in [
         (good[..good.len() / 2].to_owned(), "truncated"),
-        (good.replace("\"schema\": 1", "\"schema\": 77"), "unsupported"),
+        (good.replace("\"schema\": 2", "\"schema\": 77"), "unsupported"),
         (good.replace("\"kernel\"", "\"colonel\""), "malformed"),
         ("[]".to_owned(), "malformed"),
         (String::new(), "truncated"),

@@ -127,7 +127,8 @@ fn the_fields_are_what_ss_says() {
         let (code, out, err) = output(watching);
         assert_eq!(code, Some(0), "{err}");
         let reading: Value = serde_json::from_str(out.lines().next().unwrap()).unwrap();
-        assert_eq!(reading["remote"], to.to_string(), "{out}");
+        assert_eq!(reading["remote_address"], to.ip().to_string(), "{out}");
+        assert_eq!(reading["remote_port"], to.port(), "{out}");
         let key = reading.as_object().unwrap().keys().find(|key| key.starts_with("value")).unwrap().clone();
         reading[key].as_u64().unwrap()
     };
@@ -189,10 +190,7 @@ fn a_closed_connection_is_looked_at_with_its_owner() {
     assert_eq!(readings.len(), 6);
     for reading in &readings {
         assert_eq!((&reading["at"], &reading["pid"]), (&"close".into(), &std::process::id().into()), "{reading}");
-        assert!(
-            reading["local"].as_str().unwrap().ends_with(&format!(":{port}"))
-                || reading["remote"].as_str().unwrap().ends_with(&format!(":{port}"))
-        );
+        assert!([&reading["local_port"], &reading["remote_port"]].into_iter().any(|end| *end == port), "{reading}");
     }
     assert_eq!(histograms.iter().map(|h| h["n"].as_u64().unwrap()).sum::<u64>(), 6);
     assert!(histograms.iter().all(|h| h["by"] == "comm" && h["comm"] == readings[0]["comm"]), "{histograms:?}");

@@ -65,7 +65,6 @@ pub fn trace(connections: u64, sends: u64) -> Vec<Event> {
                     unsent: if held { 131_072 } else { 16_384 },
                     mss: 1_448,
                     srtt: Nanos(20_300_000),
-                    pacing_rate: u64::MAX,
                     ..SenderState::default()
                 },
                 wait: Some(if held {

@@ -49,7 +49,7 @@ fn state() -> impl Strategy<Value = SenderState> {
             peer_window: n[5],
             mss: n[6],
             srtt: Nanos(t[0]),
-            pacing_rate: pacing.unwrap_or(u64::MAX),
+            pacing_rate: pacing,
             send_buffer: n[7],
             send_buffer_used: n[8],
             congestion: Congestion::from_number(congestion).unwrap(),

@@ -38,7 +38,7 @@ pub fn plain_send() -> Send {
             ..Stamps::sent_at(at(1_000))
         },
         merged: Merged::default(),
-        state: SenderState { cwnd: 10, pacing_rate: u64::MAX, ..SenderState::default() },
+        state: SenderState { cwnd: 10, ..SenderState::default() },
         wait: Some(Wait { reason: WaitReason::SentAtOnce, by_reason: Nanos(0) }),
         retransmissions: 0,
     }

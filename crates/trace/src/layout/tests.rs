@@ -75,7 +75,7 @@ fn a_send_is_read_from_where_the_kernel_part_writes_it() {
     let state = &send.state;
     assert_eq!((state.cwnd, state.ssthresh, state.in_flight, state.unacked), (108, 109, 110, 111));
     assert_eq!((state.unsent, state.peer_window, state.mss, state.srtt), (112, 113, 114, Nanos(100_000)));
-    assert_eq!((state.pacing_rate, state.send_buffer, state.send_buffer_used), (115, 116, 117));
+    assert_eq!((state.pacing_rate, state.send_buffer, state.send_buffer_used), (Some(115), 116, 117));
     assert_eq!((state.busy, state.receive_window_limited), (Nanos(30), Nanos(20)));
     assert_eq!((state.send_buffer_limited, state.congestion), (Nanos(10), record::Congestion::Loss));
 }

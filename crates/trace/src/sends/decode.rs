@@ -109,26 +109,36 @@ pub(crate) fn send(raw: &RawSend, tick: Nanos) -> Result<Send, DecodeError> {
     })
 }
 
-fn state(raw: &RawState, tick: Nanos) -> Result<SenderState, DecodeError> {
-    let ticks = |jiffies: u32| Nanos(tick.0.saturating_mul(jiffies.into()));
-    Ok(SenderState {
-        cwnd: raw.cwnd,
-        ssthresh: raw.ssthresh,
-        in_flight: raw.in_flight,
-        unacked: raw.unacked,
-        unsent: raw.unsent,
-        peer_window: raw.peer_window,
-        mss: raw.mss,
-        srtt: Nanos(u64::from(raw.srtt_us_8) * 1_000 / 8),
-        pacing_rate: raw.pacing_rate,
-        send_buffer: raw.send_buffer,
-        send_buffer_used: raw.send_buffer_used,
-        congestion: Congestion::from_number(raw.congestion)
-            .ok_or(DecodeError::Malformed { field: "congestion", value: raw.congestion.into() })?,
-        busy: ticks(raw.busy),
-        receive_window_limited: ticks(raw.receive_window_limited),
-        send_buffer_limited: ticks(raw.send_buffer_limited),
-    })
+macro_rules! decode_state {
+    ($($field:ident: $type:ty, $name:ident = $how:ident($raw:ident), $(null $null:literal,)? $doc:literal, from $source:literal;)*) => {
+        fn state(raw: &RawState, tick: Nanos) -> Result<SenderState, DecodeError> {
+            Ok(SenderState { $($field: $how(raw.$raw, tick)?),* })
+        }
+    };
+}
+
+// The fields and the names of these conversions are in the table of `record`.
+record::sender_state!(decode_state!);
+
+fn same(value: u32, _: Nanos) -> Result<u32, DecodeError> {
+    Ok(value)
+}
+
+fn eighths_of_microseconds(eighths: u32, _: Nanos) -> Result<Nanos, DecodeError> {
+    Ok(Nanos(u64::from(eighths) * 1_000 / 8))
+}
+
+/// Bytes a second; all ones where there is no limit.
+fn limit(rate: u64, _: Nanos) -> Result<Option<u64>, DecodeError> {
+    Ok(Some(rate).filter(|&rate| rate != u64::MAX))
+}
+
+fn jiffies(jiffies: u32, tick: Nanos) -> Result<Nanos, DecodeError> {
+    Ok(Nanos(tick.0.saturating_mul(jiffies.into())))
+}
+
+fn congestion(number: u8, _: Nanos) -> Result<Congestion, DecodeError> {
+    Congestion::from_number(number).ok_or(DecodeError::Malformed { field: "congestion", value: number.into() })
 }
 
 pub(crate) fn totals(raw: &RawTotals) -> ConnectionTotals {
