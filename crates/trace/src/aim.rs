@@ -8,7 +8,8 @@ use libbpf_rs::{MapCore as _, MapFlags, MapHandle, Object};
 use record::Sampling;
 
 use crate::layout::{
-    CONFIG_CGROUP, CONFIG_PEERS, CONFIG_PIDS, CONFIG_PORTS, CONFIG_WINDOWS, Plain as _, RawConfig, RawOwner, RawPrefix,
+    CONFIG_CGROUP, CONFIG_PEERS, CONFIG_PIDS, CONFIG_PORTS, CONFIG_WINDOWS, PEER_IPV4, PEER_IPV6, Plain as _,
+    RawConfig, RawOwner, RawPrefix,
 };
 use crate::object::{self, Sizes};
 use crate::{Config, Error, Target, cgroup, namespace, process};
@@ -16,11 +17,10 @@ use crate::{Config, Error, Target, cgroup, namespace, process};
 /// The part of the configuration that says what the target is, and its cgroup, held open: where none is named, the root of
 /// the hierarchy.
 pub(crate) fn aim(target: &Target) -> Result<(File, RawConfig), Error> {
-    let path = match &target.cgroup {
-        Some(path) => path.clone(),
-        None => cgroup::mount()?,
+    let cgroup = match &target.cgroup {
+        Some(path) => cgroup::open(path)?,
+        None => cgroup::root()?,
     };
-    let cgroup = cgroup::open(&path)?;
     let mut flags = 0;
     let mut set = |flag: u32, on: bool| flags |= if on { flag } else { 0 };
     set(CONFIG_PIDS, target.by_process());
@@ -29,7 +29,7 @@ pub(crate) fn aim(target: &Target) -> Result<(File, RawConfig), Error> {
     set(CONFIG_CGROUP, target.cgroup.is_some());
     let inode = cgroup.metadata().map_err(Error::system("cannot read the cgroup"))?.ino();
     let level = match &target.cgroup {
-        Some(_) => {
+        Some(path) => {
             let mount = cgroup::mount()?;
             let canonical = path.canonicalize().map_err(|source| Error::Cgroup { path: path.clone(), source })?;
             canonical.strip_prefix(&mount).map_or(0, |below| below.components().count() as i32)
@@ -71,8 +71,9 @@ pub(crate) fn set_addresses(object: &Object, target: &Target) -> Result<(), Erro
     let peers = object::map(object, "peers")?;
     for peer in &target.peers {
         let (bits, address) = peer.mapped();
+        let of = if peer.is_ipv4() { PEER_IPV4 } else { PEER_IPV6 };
         peers
-            .update(RawPrefix { bits, address }.as_bytes(), &one, MapFlags::ANY)
+            .update(RawPrefix { bits, address }.as_bytes(), &[of as u8], MapFlags::ANY)
             .map_err(Error::bpf("cannot set a target peer"))?;
     }
     Ok(())

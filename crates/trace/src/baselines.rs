@@ -71,7 +71,7 @@ fn load(baseline: Option<Baseline>) -> Result<Programs, Error> {
     let cgroup = match baseline {
         Some(armed) if armed.arms() => {
             plan.push((armed.program(), At::Cgroup));
-            Some(cgroup::open(&cgroup::mount()?)?)
+            Some(cgroup::root()?)
         }
         Some(other) => {
             plan.push((other.program(), At::Section));

@@ -4,7 +4,8 @@ use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::OFlags;
+use rustix::fs::{Mode, OFlags, openat};
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 
 use crate::Error;
 
@@ -14,14 +15,32 @@ const CGROUP2_SUPER_MAGIC: i64 = 0x6367_7270;
 /// Where cgroup v2 is mounted.
 pub(crate) fn mount() -> Result<PathBuf, Error> {
     let mounts =
-        std::fs::read_to_string("/proc/self/mounts").map_err(Error::system("cannot read /proc/self/mounts"))?;
-    mounts
-        .lines()
-        .map(|line| line.split(' ').collect::<Vec<_>>())
-        .find(|fields| fields.get(2) == Some(&"cgroup2"))
-        // The kernel writes a space in a path as \040.
-        .map(|fields| PathBuf::from(fields[1].replace("\\040", " ")))
-        .ok_or(Error::NoCgroupMount)
+        std::fs::read_to_string("/proc/thread-self/mounts").map_err(Error::system("cannot read the mounts"))?;
+    mount_in(&mounts).map(PathBuf::from).ok_or(Error::NoCgroupMount)
+}
+
+/// The root of the hierarchy. Where no mount shows it, as within `ip netns exec`, it is mounted for this descriptor alone.
+pub(crate) fn root() -> Result<File, Error> {
+    match mount() {
+        Err(Error::NoCgroupMount) => mount_unseen().map_err(|_| Error::NoCgroupMount),
+        path => open(&path?),
+    }
+}
+
+/// Mounts the hierarchy without a place in the file system: it goes with its descriptor.
+fn mount_unseen() -> rustix::io::Result<File> {
+    let context = fsopen("cgroup2", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_create(&context)?;
+    let mount = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?;
+    Ok(openat(&mount, ".", OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?.into())
+}
+
+/// Where cgroup v2 is mounted, by a list of mounts.
+fn mount_in(mounts: &str) -> Option<String> {
+    let mut lines = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    let mount = lines.find(|fields| fields.get(2) == Some(&"cgroup2"))?;
+    // The kernel writes a space in a path as \040.
+    Some(mount.get(1)?.replace("\\040", " "))
 }
 
 /// Opens a folder of the cgroup v2 hierarchy.

@@ -31,6 +31,14 @@ impl IpNet {
         (bits <= most).then_some(Self { address, bits })
     }
 
+    /// Whether its addresses are those of IPv4, also where they are written as IPv4-mapped ones.
+    pub(crate) fn is_ipv4(self) -> bool {
+        match self.address {
+            IpAddr::V4(_) => true,
+            IpAddr::V6(v6) => self.bits >= 96 && v6.to_ipv4_mapped().is_some(),
+        }
+    }
+
     /// The network as a prefix of 128-bit addresses, IPv4 being IPv4-mapped.
     pub(crate) fn mapped(self) -> (u32, [u8; 16]) {
         let (bits, address): (u8, Ipv6Addr) = match self.address {
@@ -110,6 +118,13 @@ mod tests {
         for bad in ["", "10.0.0.0/33", "x/8", "10.0.0.0/", "::/129", "10.0.0/8"] {
             assert!(bad.parse::<IpNet>().is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn mapped_addresses_are_ipv4_and_wider_networks_are_not() {
+        let ipv4 = |text: &str| text.parse::<IpNet>().unwrap().is_ipv4();
+        assert!(ipv4("0.0.0.0/0") && ipv4("10.0.0.0/8") && ipv4("::ffff:10.0.0.0/104") && ipv4("::ffff:0.0.0.0/96"));
+        assert!(!ipv4("::/0") && !ipv4("::ffff:0.0.0.0/95") && !ipv4("2001:db8::/32"));
     }
 
     #[test]

@@ -190,6 +190,10 @@ struct control {
 };
 SHARED(struct control);
 
+/* What a prefix of the trie of peers is of: an IPv4 address stands there as an IPv4-mapped one, and ::/0 is not to match it. */
+enum peer { PEER_IPV4 = 1, PEER_IPV6 = 2 };
+SHARED(enum peer);
+
 /* A prefix of the longest-prefix-match trie of peers. */
 struct prefix {
 	__u32 bits;

@@ -73,6 +73,17 @@ static __always_inline void address(__u8 *to, __u16 family, __be32 v4, const str
 	}
 }
 
+/* Whether an address is in one of the networks of the target. The longest prefix of an IPv4 address is one of IPv4 where there is any. */
+static __always_inline bool peer_matches(const struct prefix *prefix)
+{
+	const __u32 *words = (const __u32 *)prefix->address;
+	__u8 *of = bpf_map_lookup_elem(&peers, prefix);
+
+	if (!of)
+		return false;
+	return *of == PEER_IPV4 || words[0] || words[1] || words[2] != bpf_htonl(0xffff);
+}
+
 /* Sets the addresses and ports of a record. */
 #define ENDS(record, sk)                                                                                \
 	({                                                                                              \
@@ -96,7 +107,7 @@ static __always_inline bool addresses_match(const struct sock *sk, bool listener
 		struct prefix prefix = { .bits = 128 };
 
 		address(prefix.address, sk->__sk_common.skc_family, sk->__sk_common.skc_daddr, &sk->__sk_common.skc_v6_daddr);
-		if (!bpf_map_lookup_elem(&peers, &prefix))
+		if (!peer_matches(&prefix))
 			return false;
 	}
 	return true;

@@ -106,7 +106,7 @@ static __always_inline bool ends_match(__u16 local, __u16 remote, const __u8 *pe
 		struct prefix prefix = { .bits = 128 };
 
 		__builtin_memcpy(prefix.address, peer, 16);
-		return bpf_map_lookup_elem(&peers, &prefix) != NULL;
+		return peer_matches(&prefix);
 	}
 	return true;
 }

@@ -21,6 +21,10 @@ fn exchange(pair: &mut (std::net::TcpStream, std::net::TcpStream)) {
     }
 }
 
+fn port_of(pair: &(std::net::TcpStream, std::net::TcpStream)) -> u16 {
+    pair.1.local_addr().unwrap().port()
+}
+
 #[test]
 fn sockets_outside_the_target_are_left_alone() {
     tier::needs!(Need::Root, BTF);
@@ -176,6 +180,48 @@ fn a_cgroup_is_a_target() {
     let (events, _) = trace.finish();
     std::fs::remove_dir(&folder).unwrap();
     assert_eq!(sends(&events).iter().map(|s| s.bytes).collect::<Vec<_>>(), [6]);
+}
+
+#[test]
+fn all_of_ipv6_is_not_ipv4() {
+    tier::needs!(Need::Root, BTF);
+    let mut four = pair();
+    let mut six = traffic::pair_at("[::1]:0");
+    let ports = vec![port_of(&four), port_of(&six)];
+    let start = |network: &str| {
+        let peers = vec![network.parse().unwrap()];
+        Trace::start(&config(Target { ports: ports.clone(), peers, ..Target::default() }))
+    };
+    let (mut of_six, mut of_four) = (start("::/0"), start("0.0.0.0/0"));
+    exchange(&mut four);
+    exchange(&mut six);
+    of_six.until(10);
+    of_four.until(10);
+    for (trace, ipv6) in [(of_six, true), (of_four, false)] {
+        let ends = traffic::connections(&trace.finish().0);
+        assert_eq!(ends.len(), 2);
+        assert!(ends.iter().all(|(local, _)| local.is_ipv6() == ipv6), "{ends:?}");
+    }
+}
+
+#[test]
+fn the_hierarchy_of_cgroups_is_found_where_the_own_mounts_hide_it() {
+    tier::needs!(Need::Root, BTF, Need::Program("umount"), Need::Program("mount"));
+    std::thread::spawn(|| {
+        // SAFETY: unshare changes this thread alone.
+        assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWNS) }, 0);
+        let run = |program: &str, args: &[&str]| {
+            assert!(Command::new(program).args(args).status().unwrap().success(), "{program} {args:?}");
+        };
+        run("mount", &["--make-rprivate", "/"]);
+        let mounts = std::fs::read_to_string("/proc/thread-self/mounts").unwrap();
+        for fields in mounts.lines().map(|l| l.split(' ').collect::<Vec<_>>()).filter(|f| f[2] == "cgroup2") {
+            run("umount", &["-l", fields[1]]);
+        }
+        trace::Tracer::start(&config(Target { ports: vec![1], ..Target::default() })).unwrap();
+    })
+    .join()
+    .unwrap();
 }
 
 #[test]
