@@ -3,7 +3,7 @@
 //!
 //! Sends overlap: hundreds can be on their way at once, and slices of one Perfetto track must nest. So a connection has
 //! as many child tracks (*lanes*) as it ever had sends in flight. A send goes into the first lane that is free by the
-//! time it was made, and lanes bear one name, which Perfetto shows as one track of several rows.
+//! time it was made, and lanes have one name, which Perfetto shows as one track of several rows.
 //!
 //! The field numbers are those of `protos/perfetto/trace` in the Perfetto sources.
 
@@ -308,7 +308,7 @@ impl<W: Write> Perfetto<W> {
     }
 
     /// Slices within one that began at `start`. They follow each other; one that is in an impossible order, or that would overlap
-    /// the one before, is left out: its stamps are in the other outputs.
+    /// the one before, is excluded: its stamps are in the other outputs.
     fn inner(
         &mut self,
         lane: u64,

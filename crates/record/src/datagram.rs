@@ -76,7 +76,7 @@ pub struct Datagram {
     pub segments: u32,
     /// Its stages.
     pub stamps: DatagramStamps,
-    /// Where it was thrown away on this host.
+    /// Where it was dropped on this host.
     pub dropped: Option<Dropped>,
 }
 
@@ -84,7 +84,7 @@ impl Datagram {
     /// The time of a leg; `Ok(None)` where a stage of it is missing or belongs to the other direction.
     ///
     /// # Errors
-    /// [`Disorder`] where the later stage bears the earlier time.
+    /// [`Disorder`] where the later stage has the earlier time.
     pub fn leg(&self, leg: DatagramLeg) -> Result<Option<Nanos>, Disorder> {
         match (leg, self.stamps) {
             (DatagramLeg::Udp, DatagramStamps::Sent { send, sched, .. }) => between(send, sched),
@@ -186,7 +186,7 @@ columns! {
     udp_rx_at_ns = |d| d.stamps.received()[1], set |d, v| d.stamps.set_received(1, v), null "it was sent, or dropped before",
         "UDP accepted it for its socket";
     ready_at_ns = |d| d.stamps.received()[2], set |d, v| d.stamps.set_received(2, v),
-        null "it was sent or dropped, or another processor queued it", "it was in the socket's queue", from "sk_data_ready";
+        null "it was sent or dropped, or another CPU queued it", "it was in the socket's queue", from "sk_data_ready";
     read_at_ns = |d| d.stamps.received()[3], set |d, v| d.stamps.set_received(3, v),
         null "it was sent, it was not read, or the read was missed", "the call that read it returned";
     udp_ns = |d| d.leg(DatagramLeg::Udp).ok().flatten(), null "a stage is missing, or the two are in an impossible order", "`send` to `sched`";

@@ -1,4 +1,4 @@
-//! What a tracer tells, one after the other.
+//! What a tracer reports, one event after the other.
 
 use crate::{Connection, ConnectionId, ConnectionTotals, Datagram, Packet, Receive, Request, Send};
 

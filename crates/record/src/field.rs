@@ -48,7 +48,7 @@ pub enum Scale {
 pub enum Field {
     /// The TCP header of a segment with data, SACK blocks aside: 20 bytes, 32 with timestamps (`tcp_header_len`).
     HeaderLength,
-    /// The payload that a full segment bears (`mss_cache`).
+    /// The payload of a full segment (`mss_cache`).
     Mss,
     /// By what power of two the peer's announced windows are multiplied (`snd_wscale`, RFC 7323 section 2); none where the two
     /// sides did not agree to.
@@ -59,7 +59,7 @@ pub enum Field {
     Rttvar,
     /// The congestion window.
     Cwnd,
-    /// Segments sent again since the connection began (`total_retrans`).
+    /// Segments retransmitted since the connection began (`total_retrans`).
     Retransmits,
     /// How long an ACK is delayed for now (`icsk_ack.ato`); none before data has come.
     Ato,
@@ -117,7 +117,7 @@ impl Field {
             Self::Srtt => "smoothed round-trip time",
             Self::Rttvar => "mean deviation of the round-trip time",
             Self::Cwnd => "congestion window",
-            Self::Retransmits => "segments sent again since the connection began",
+            Self::Retransmits => "segments retransmitted since the connection began",
             Self::Ato => "how long an ACK is delayed for",
             Self::QuickAcks => "ACKs that will still be sent at once",
             Self::PingPong => "answers to requests that the kernel has counted",
@@ -177,7 +177,7 @@ impl Field {
         }
     }
 
-    /// Whether it is settled when a connection is established, so that one look then tells all.
+    /// Whether it is settled when a connection is established, so that one look is enough.
     pub const fn settled_at_connect(self) -> bool {
         matches!(self, Self::HeaderLength | Self::WindowScale)
     }
@@ -249,7 +249,7 @@ pub struct Reading {
     pub rttvar: Option<Nanos>,
     /// Congestion window, segments.
     pub cwnd: u32,
-    /// Segments sent again.
+    /// Retransmitted segments.
     pub retransmits: u32,
     /// For how long ACKs are delayed; `None` before data has come.
     pub ato: Option<Nanos>,

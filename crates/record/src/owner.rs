@@ -1,4 +1,4 @@
-//! Whose socket it is.
+//! The process that owns a socket.
 
 use std::borrow::Cow;
 use std::fmt;

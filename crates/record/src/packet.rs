@@ -30,7 +30,7 @@ impl fmt::Display for DropReason {
     }
 }
 
-/// That a packet was thrown away.
+/// That a packet was dropped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dropped {
     /// When.
@@ -76,13 +76,13 @@ impl fmt::Display for TcpFlags {
 /// A packet of a followed TCP connection: one `skb`, which on its way through the stack may be several segments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// Its connection; that of a SYN is told only later.
+    /// Its connection; that of a SYN is known only later.
     pub connection: ConnectionId,
     /// This host's end.
     pub local: SocketAddr,
     /// The peer's end.
     pub remote: SocketAddr,
-    /// Which way it went. Received packets are told of only where they were dropped.
+    /// Which way it went. Received packets are reported only where they were dropped.
     pub direction: Direction,
     /// Sequence number of its first byte.
     pub first_seq: SeqNumber,
@@ -100,13 +100,13 @@ pub struct Packet {
     pub sched: Option<Instant<Monotonic>>,
     /// When it, or its first segment, was handed to the driver.
     pub driver: Option<Instant<Monotonic>>,
-    /// When its last byte was acknowledged, by whichever copy it came; `None` for packets without sequence numbers of
-    /// their own, and where no ACK was seen.
+    /// When its last byte was acknowledged, by whichever copy it came; `None` for packets that take no
+    /// sequence number, and where no ACK was seen.
     pub ack: Option<Instant<Monotonic>>,
     /// The time since the connection's packet before it was handed to the driver; `None` for the first, and where one
     /// of the two was not seen.
     pub gap: Option<Nanos>,
-    /// Where it was thrown away on this host.
+    /// Where it was dropped on this host.
     pub dropped: Option<Dropped>,
 }
 
@@ -114,7 +114,7 @@ impl Packet {
     /// The time from `sched` to `driver`; `Ok(None)` where one of the two is missing.
     ///
     /// # Errors
-    /// [`Disorder`] where the later stage bears the earlier time.
+    /// [`Disorder`] where the later stage has the earlier time.
     pub fn qdisc(&self) -> Result<Option<Nanos>, Disorder> {
         between(self.sched, self.driver)
     }
@@ -133,7 +133,7 @@ impl Packet {
         SeqNumber(self.first_seq.0.wrapping_add(self.bytes).wrapping_add(controls))
     }
 
-    /// All it takes on the wire, in bytes: each segment bears the headers.
+    /// All it takes on the wire, in bytes: each segment has the headers.
     pub fn wire_bytes(&self) -> u64 {
         let headers = u64::from(self.frame_bytes.saturating_sub(self.bytes));
         u64::from(self.bytes) + headers * u64::from(self.segments.max(1))

@@ -70,7 +70,7 @@ pub struct Provenance {
     pub kernel: String,
     /// Machine hardware name (`uname -m`).
     pub machine: String,
-    /// Processors online.
+    /// CPUs online.
     pub cpus: u32,
     /// The backend that took the stamps: `timestamping` or `tracepoints`.
     pub backend: String,

@@ -112,7 +112,7 @@ impl Arrival {
 pub struct Receive {
     /// The connection they came on.
     pub connection: ConnectionId,
-    /// Who read the last of them; pid 0 where nobody did.
+    /// Who read the last of them; pid 0 where no process did.
     pub reader: Owner,
     /// The sequence number of the first byte.
     pub first_seq: SeqNumber,
@@ -124,7 +124,7 @@ pub struct Receive {
     pub stamps: Arrival,
     /// Whether bytes before them were still missing when they came.
     pub out_of_order: bool,
-    /// Bytes that lay in the socket unread when they came.
+    /// Bytes that waited in the socket to be read when they arrived.
     pub queued: u32,
     /// Size of the receive buffer, bytes of memory (not of payload), when they were read.
     pub buffer: u32,
@@ -152,7 +152,7 @@ impl Receive {
     /// How long a leg took: `Ok(None)` where a stage of it gave no stamp.
     ///
     /// # Errors
-    /// [`Disorder`] where the later stage bears the earlier time.
+    /// [`Disorder`] where the later stage has the earlier time.
     pub fn leg(&self, leg: ReceiveLeg) -> Result<Option<Nanos>, Disorder> {
         self.span(leg).map_or(Ok(None), |(from, to)| to.since(from).map(Some))
     }
@@ -187,7 +187,7 @@ columns! {
     wakeup_ns = |r| r.leg(ReceiveLeg::Wakeup).ok().flatten(), null "as `softirq_ns`", "`ready` (or `tcp_rx`, where there is no `ready`) to `read`";
     total_ns = |r| r.leg(ReceiveLeg::Total).ok().flatten(), null "as `softirq_ns`", "the first stage that there is to `read`";
     out_of_order = out_of_order, "bytes before it were missing when it came", from "rcv_nxt";
-    queued_bytes = queued, "unread in the socket when it came", from "rcv_nxt - copied_seq";
+    queued_bytes = queued, "waiting in the socket to be read when it came", from "rcv_nxt - copied_seq";
     receive_buffer_bytes = buffer, "size of the receive buffer, in memory, when it was read; 0 where it never was", from "sk_rcvbuf";
     receive_buffer_used_bytes = buffer_used, "of that, in use", from "sk_rmem_alloc";
 }

@@ -23,13 +23,13 @@ impl fmt::Display for Role {
     }
 }
 
-/// By what the network's time is told from the peer application's.
+/// By what the network's time is separated from the peer application's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
     /// The request's own ACK came before the answer and at once: network is `left` → `acked`.
     OwnAck,
-    /// The ACK came with the answer, or was delayed: network is the least round trip seen on the connection up to then.
+    /// The ACK came with the answer, or was delayed: network is the minimum RTT of the connection up to then.
     LeastRoundTrip,
     /// The peer's end was traced as well, on the same clock: every part is measured.
     BothEnds,
@@ -178,7 +178,7 @@ pub struct Request {
     pub moments: Moments,
     /// Where the time went; `None` where a stage has no stamp, or where stamps are in an impossible order.
     pub parts: Option<Parts>,
-    /// By what the network is told from the peer.
+    /// By what the network is separated from the peer.
     pub basis: Basis,
 }
 
@@ -297,5 +297,5 @@ columns! {
         null "as `application_ns`; and where the peer was not traced", "the peer's kernel from its program's write to the driver";
     transfer_ns = |r| r.part(Part::Transfer), set |r, v| r.set(v, |c| &mut c.transfer),
         null "a stamp is missing or out of order", "from the first to the last byte of the message that this end received";
-    basis = basis, "how the network is told from the peer's program; `server` at a server";
+    basis = basis, "how the network is separated from the peer's program; `server` at a server";
 }

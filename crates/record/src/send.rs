@@ -19,13 +19,13 @@ pub struct Send {
     pub bytes: u32,
     /// When its last byte passed each stage.
     pub stamps: Stamps,
-    /// Earlier sends whose last bytes lie in the same packet.
+    /// Earlier sends with their last bytes in the same packet.
     pub merged: Merged,
     /// The connection's state when the send was made.
     pub state: SenderState,
     /// Why it waited in TCP; `None` where it never got out.
     pub wait: Option<Wait>,
-    /// How often the packet with its last byte was sent again.
+    /// How often the packet with its last byte was retransmitted.
     pub retransmissions: u16,
 }
 
@@ -53,7 +53,7 @@ pub struct Stamps {
 }
 
 /// Sends that were appended to a packet before a later send ended it. Only the last byte of the packet is stamped, so
-/// they have no stages of their own and are counted here.
+/// they have no stages and are counted here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Merged {
     /// How many.
@@ -213,7 +213,7 @@ impl Send {
     /// How long a leg took: `Ok(None)` where a stage of it gave no stamp.
     ///
     /// # Errors
-    /// [`Disorder`] where the later stage bears the earlier time.
+    /// [`Disorder`] where the later stage has the earlier time.
     pub fn leg(&self, leg: Leg) -> Result<Option<Nanos>, Disorder> {
         let between = |from: Stage, to: Stage| match (self.stamps.at(from), self.stamps.at(to)) {
             (Some(a), Some(b)) => b.since(a).map(Some),

@@ -21,7 +21,7 @@ pub enum WaitReason {
     SendBuffer = 3,
     /// TCP's own pacing timer had not run out.
     Pacing = 4,
-    /// Nagle's rule: a part-filled segment waits for the ACK of what is in flight.
+    /// Nagle's algorithm: a part-filled segment waits for the ACK of what is in flight.
     Nagle = 5,
     /// `TCP_CORK` or `MSG_MORE`: the application asked to wait for more.
     Cork = 6,
@@ -29,7 +29,7 @@ pub enum WaitReason {
     Autocork = 7,
     /// TCP small queues: too many bytes of this socket are already in the qdisc or the NIC.
     SmallQueue = 8,
-    /// A lost segment was repaired first, or this one had to be sent again.
+    /// A lost segment was repaired first, or this one had to be retransmitted.
     Retransmission = 9,
     /// None of the tests explains it. Counted rather than guessed.
     Unknown = 10,
@@ -57,7 +57,7 @@ impl fmt::Display for WaitReason {
             Self::ReceiveWindow => "receive window",
             Self::SendBuffer => "send buffer",
             Self::Pacing => "pacing",
-            Self::Nagle => "Nagle's rule",
+            Self::Nagle => "Nagle's algorithm",
             Self::Cork => "cork",
             Self::Autocork => "autocork",
             Self::SmallQueue => "small-queue limit",

@@ -83,7 +83,7 @@ pub struct Finding {
     pub cost_ns: u64,
     /// In words.
     pub text: String,
-    /// What mending it would be worth, in words.
+    /// What a remedy would be worth, in words.
     pub worth: String,
     /// The packets that show it, by number, apart by blanks.
     pub packets: String,
@@ -200,7 +200,7 @@ impl Run {
         Ok(run_file::put(path, &file)?)
     }
 
-    /// Reads it back; whether it was finished is told beside it.
+    /// Reads it back; with it comes whether it was finished.
     ///
     /// # Errors
     /// Those of [`crate::kind`] and [`crate::Run::sends`].

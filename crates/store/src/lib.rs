@@ -1,6 +1,6 @@
 //! Runs on disk: a directory with `run.json` and Parquet tables.
 //!
-//! **Does:** writes what a tracer tells while it tells it ([`Writer`]), in parts that are whole files each, and reads it
+//! **Does:** writes what a tracer reports as it comes ([`Writer`]), in parts that are whole files each, and reads it
 //! back ([`Run`]); keeps the figures of a study ([`study`]) and the connections of a capture ([`capture`]) in the same
 //! layout. `docs/runs.md` describes that layout, every column and every key.
 //!

@@ -46,7 +46,7 @@ impl Run {
         self.file.rows
     }
 
-    /// What was lost; `None` where the run is unfinished and nobody knows.
+    /// What was lost; `None` where the run is unfinished and that is not known.
     pub fn lost(&self) -> Option<Lost> {
         self.file.lost
     }

@@ -132,7 +132,7 @@ impl Loaded {
     }
 }
 
-/// The columns of a row group in the order of the field table. Columns that a later version added are passed over.
+/// The columns of a row group in the order of the field table. Columns that a later version added are skipped.
 fn load<T: Record>(group: &dyn RowGroupReader) -> parquet::errors::Result<Vec<Loaded>> {
     let rows = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
     let missing = |null: Option<_>| if null.is_some() { Loaded::Absent } else { Loaded::Missing };

@@ -1,4 +1,4 @@
-//! `run.json`: what every kind of run says of itself, read and written.
+//! `run.json`: what every kind of run says about the run, read and written.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -14,7 +14,7 @@ use crate::{EARLIEST_SCHEMA, Error, SCHEMA};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunKind {
-    /// Sends, as a tracer saw them. Also where `kind` is left out.
+    /// Sends, as a tracer saw them. Also where `kind` is missing.
     #[default]
     Trace,
     /// A planned experiment.

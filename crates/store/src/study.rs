@@ -147,7 +147,7 @@ responses! {
     "receive_window" as receive_window_bytes: "the largest that was offered";
     "receive_space" as receive_space_bytes: "what `TCP_INFO` says that the receive buffer was tuned to, at most";
     "receive_buffer" as receive_buffer_bytes: "the largest receive buffer (`skmem` rb)";
-    "receive_used" as receive_used_bytes: "the most memory of unread packets in it (`skmem` r)";
+    "receive_used" as receive_used_bytes: "the most memory of packets in it that wait to be read (`skmem` r)";
     "send_buffer" as send_buffer_bytes: "the largest send buffer (`skmem` tb)";
     "rtt_deviation" as rtt_deviation_ns: "TCP's mean deviation of the round trip, median";
     "cpu_per_gigabyte" as cpu_seconds_per_gigabyte: "both ends";

@@ -71,12 +71,12 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Sets what the path of a lab says of itself, known at the end as a rule: it stands in `run.json` from [`Self::finish`] on.
+    /// Sets what the path of a lab reports, usually known at the end: it stands in `run.json` from [`Self::finish`] on.
     pub fn set_path(&mut self, path: Option<serde_json::Value>) {
         self.provenance.path = path;
     }
 
-    /// Adds what a tracer told.
+    /// Adds what a tracer reported.
     ///
     /// # Errors
     /// [`Error::Write`]: what was finished before stays readable.

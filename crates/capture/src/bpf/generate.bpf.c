@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* The program that the kernel runs on frames of its own making (BPF_F_TEST_XDP_LIVE_FRAMES): it writes id and time into each and
+/* The program that the kernel runs on generated frames (BPF_F_TEST_XDP_LIVE_FRAMES): it writes id and time into each and
  * redirects it to an interface. One thread runs it. */
 typedef unsigned char __u8;
 typedef unsigned short __u16;

@@ -1,4 +1,4 @@
-//! What tells that two frames, seen before and after a device, are the same one.
+//! What shows that two frames, seen before and after a device, are the same one.
 
 use std::hash::{Hash as _, Hasher as _};
 
@@ -12,12 +12,12 @@ pub enum Identity {
     Id,
     /// By what a device does not change: everything but hardware addresses, VLAN tags, DSCP and ECN, TTL, and checksums.
     Content {
-        /// Whether the device translates addresses (NAT): addresses and ports are left out too.
+        /// Whether the device translates addresses (NAT): addresses and ports are excluded too.
         translated: bool,
     },
 }
 
-/// Tells frames apart. Two frames with equal keys are taken for the same one.
+/// Distinguishes frames. Two frames with equal keys are taken for the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(u64);
 

@@ -23,7 +23,7 @@ pub(crate) use template::Template;
 /// A way to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Sending {
-    /// An XDP program that the kernel runs on frames of its own making and that redirects them to the interface
+    /// An XDP program that the kernel runs on generated frames and that redirects them to the interface
     /// (`BPF_F_TEST_XDP_LIVE_FRAMES`, Linux 5.18): no packet buffer and no copy a frame.
     LiveFrames,
     /// A packet socket's transmit ring in shared memory (`PACKET_TX_RING`), past the packet scheduler.
@@ -76,7 +76,7 @@ pub struct Plan {
     pub per_second: Option<f64>,
     /// How they are spread over time.
     pub spread: Spread,
-    /// How many; `None` until told to stop.
+    /// How many; `None` until asked to stop.
     pub count: Option<u64>,
     /// For how long; `None` until `count` is reached.
     pub duration: Option<Duration>,

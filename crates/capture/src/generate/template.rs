@@ -29,7 +29,7 @@ pub struct Shape {
     pub source: SocketAddr,
     /// To which address and port, of the same family.
     pub destination: SocketAddr,
-    /// Flows that take turns, told apart by their source port.
+    /// Flows that take turns, distinguished by their source port.
     pub flows: u16,
 }
 

@@ -43,7 +43,7 @@ impl TxRing {
         let socket = PacketSocket::sender(link)?;
         let version = libc::tpacket_versions::TPACKET_V2 as i32;
         socket.set(libc::SOL_PACKET, libc::PACKET_VERSION, &version).map_err(Error::system("use TPACKET_V2"))?;
-        // A frame of the wrong form is passed over rather than ending the ring.
+        // A frame of the wrong form is skipped rather than ending the ring.
         socket.set(libc::SOL_PACKET, libc::PACKET_LOSS, &1i32).map_err(Error::system("set PACKET_LOSS"))?;
         let frame_bytes = (libc::TPACKET2_HDRLEN + template.bytes().len()).next_power_of_two().max(2048);
         let block_bytes = frame_bytes.max(1 << 16);
