@@ -2,7 +2,7 @@
 
 use record::{Basis, Instant, Leg, Message, Moments, Monotonic, Nanos, Owner, Parts, Peer, Receive, Role, Send};
 
-/// An ACK that comes this much later than the least round trip was probably held back by the peer: delayed ACKs are sent after
+/// An ACK that comes this much later than the minimum RTT was probably delayed by the peer: delayed ACKs are sent after
 /// 40 ms (Linux, at the least) to 500 ms (RFC 9293, section 3.8.6.3).
 const DELAYED_ACK: Nanos = Nanos::from_millis(35);
 
@@ -14,9 +14,9 @@ pub(super) struct Exchange {
     pub sent: Message,
     pub received: Message,
     pub moments: Moments,
-    /// When TCP took the last frame up: stands in for `ready` where the kernel tells none.
+    /// When TCP took the last frame up: stands in for `ready` where the kernel reports none.
     taken: Option<Moment>,
-    /// Bytes among them whose arrival nothing tells.
+    /// Bytes among them without a report of their arrival.
     untold: bool,
     pub owner: Owner,
 }
@@ -94,11 +94,11 @@ impl Exchange {
             transfer: between(m.arrived, m.last_arrived)?,
             ..Parts::default()
         })
-        // An answer that began before the request was there whole is no exchange whose parts follow one another.
+        // An answer that began before the whole request was there is no exchange with components that follow one another.
         .filter(|_| between(self.ready(), m.sent).is_some())
     }
 
-    /// What can be told without the peer: all but the way from the driver to the first byte of the answer.
+    /// What is known without the peer: all but the way from the driver to the first byte of the answer.
     fn own_parts(&self) -> Option<Parts> {
         let m = &self.moments;
         Some(Parts {
@@ -138,7 +138,7 @@ impl Exchange {
     }
 }
 
-/// `None` where a moment is missing, or the later one bears the earlier time.
+/// `None` where a moment is missing, or the later one has the earlier time.
 fn between(from: Option<Moment>, to: Option<Moment>) -> Option<Nanos> {
     to?.since(from?).ok()
 }

@@ -1,4 +1,4 @@
-//! Requests and answers, told from the order of what is sent and received on a connection.
+//! Requests and answers, recognised by the order of what is sent and received on a connection.
 //!
 //! **Does:** joins the sends and receives of a connection to exchanges. The bytes that the client writes until the first byte
 //! of an answer arrives are a request, and what arrives until it writes again is the answer; seen from the server likewise.
@@ -49,11 +49,11 @@ pub struct Requests {
     unsolicited: u64,
 }
 
-/// Linux draws the ports of clients from here on, where nobody has set it otherwise (net.ipv4.ip_local_port_range).
+/// Linux draws the ports of clients from here on, unless it is set otherwise (net.ipv4.ip_local_port_range).
 const CLIENT_PORTS: u16 = 32_768;
 
-/// Who asks: whoever connected. Of a connection that was found, the end whose port is below those of clients is the server; where
-/// that does not tell, the end that is first seen to send is the client.
+/// Who asks: whoever connected. Of a connection that was found, the end with a port below those of clients is the server; where
+/// that does not decide, the end that is first seen to send is the client.
 fn role(connection: &Connection) -> Option<Role> {
     let local = connection.local.port() >= CLIENT_PORTS;
     let remote = connection.remote.port() >= CLIENT_PORTS;

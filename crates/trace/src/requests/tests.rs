@@ -199,7 +199,7 @@ fn what_belongs_to_no_request_is_counted_and_what_lacks_stamps_has_no_parts() {
         connection(CLIENT, Opening::Connected),
         receive(CLIENT, 800, 100, [1, 1, 2]),
         send(CLIENT, 100, 10, [3, 4, 5]),
-        // Nobody answers.
+        // No one answers.
         connection(SERVER, Opening::Accepted),
         send(SERVER, 900, 10, [3, 4, 5]),
     ];

@@ -91,7 +91,7 @@ pub struct Phase {
     pub lost: u64,
     /// Round trips of the others.
     pub round_trip: DurationSummary,
-    /// How late this host sent them: a busy processor, not the path.
+    /// How late this host sent them: a busy CPU, not the path.
     pub lateness: DurationSummary,
     /// Round trips a minute at the median; absent without an answer.
     pub round_trips_per_minute: Option<f64>,
