@@ -5,7 +5,10 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 
 use record::table::{Kind, Record, Value};
-use record::{ClosedConnection, Connection, ConnectionId, Coverage, Event, Figure, Figures, Lost, Provenance};
+use record::{
+    ClosedConnection, Connection, ConnectionId, Coverage, End, Event, Figure, Figures, Instant, Lost, Monotonic,
+    Provenance, Sink, SinkError,
+};
 
 use crate::json::Object;
 
@@ -145,6 +148,25 @@ impl<W: Write> Ndjson<W> {
             self.ends.remove(&first);
         }
     }
+}
+
+impl<W: Write> Sink for Ndjson<W> {
+    fn event(&mut self, event: &Event) -> Result<(), SinkError> {
+        self.event(event).map_err(failed)
+    }
+
+    fn tick(&mut self, _: Instant<Monotonic>) -> Result<(), SinkError> {
+        self.flush().map_err(failed)
+    }
+
+    fn finish(self: Box<Self>, end: &End<'_>) -> Result<Option<String>, SinkError> {
+        (*self).finish(end.figures, end.lost, end.coverage).map_err(failed)?;
+        Ok(None)
+    }
+}
+
+fn failed(why: io::Error) -> SinkError {
+    SinkError::new("JSON lines", why)
 }
 
 fn begin<R: Record>(out: &mut Vec<u8>) {

@@ -11,8 +11,8 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 
 use record::{
-    ClockReading, Connection, ConnectionId, Datagram, DatagramStamps, Direction, Dropped, Event, Instant, Leg,
-    Monotonic, Owner, Packet, Part, Receive, ReceiveLeg, ReceiveStage, Request, Role, Send, Stage,
+    ClockReading, Connection, ConnectionId, Datagram, DatagramStamps, Direction, Dropped, End, Event, Instant, Leg,
+    Monotonic, Owner, Packet, Part, Receive, ReceiveLeg, ReceiveStage, Request, Role, Send, Sink, SinkError, Stage,
 };
 
 use crate::protobuf::Message;
@@ -358,6 +358,21 @@ impl<W: Write> Perfetto<W> {
             });
         })
     }
+}
+
+impl<W: Write> Sink for Perfetto<W> {
+    fn event(&mut self, event: &Event) -> Result<(), SinkError> {
+        self.event(event).map_err(failed)
+    }
+
+    fn finish(self: Box<Self>, _: &End<'_>) -> Result<Option<String>, SinkError> {
+        (*self).finish().map_err(failed)?;
+        Ok(Some("open it in https://ui.perfetto.dev".to_owned()))
+    }
+}
+
+fn failed(why: io::Error) -> SinkError {
+    SinkError::new("Perfetto file", why)
 }
 
 /// Each leg that is there, with its two moments.

@@ -5,8 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use record::{
-    ClosedConnection, Connection, Coverage, Datagram, Event, Instant, Lost, Monotonic, Nanos, Packet, Provenance,
-    Receive, Request, Send,
+    ClosedConnection, Connection, Coverage, Datagram, End, Event, Instant, Lost, Monotonic, Nanos, Packet, Provenance,
+    Receive, Request, Send, Sink, SinkError,
 };
 
 use crate::part::{Failed, Table, due};
@@ -156,4 +156,32 @@ impl Writer {
     fn write_run_file(&self, run: &RunFile) -> Result<(), Failed> {
         run_file::put(&self.path, run)
     }
+}
+
+impl Sink for Writer {
+    fn event(&mut self, event: &Event) -> Result<(), SinkError> {
+        self.event(event).map_err(failed)
+    }
+
+    fn tick(&mut self, now: Instant<Monotonic>) -> Result<(), SinkError> {
+        self.tick(now).map_err(failed)
+    }
+
+    fn finish(mut self: Box<Self>, end: &End<'_>) -> Result<Option<String>, SinkError> {
+        self.set_path(end.path.cloned());
+        let rows = (*self).finish(end.at, *end.lost, *end.coverage).map_err(failed)?;
+        let more = [
+            (rows.receives, "receives"),
+            (rows.requests, "requests"),
+            (rows.packets, "packets"),
+            (rows.datagrams, "datagrams"),
+        ];
+        let more: String =
+            more.into_iter().filter(|of| of.0 > 0).map(|(n, records)| format!("{n} {records}, ")).collect();
+        Ok(Some(format!("{} sends, {more}{} connections", rows.sends, rows.connections)))
+    }
+}
+
+fn failed(why: Error) -> SinkError {
+    SinkError::new("run", why)
 }

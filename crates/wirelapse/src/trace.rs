@@ -128,7 +128,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     };
     let provenance = machine::provenance(&request, &tracer);
     let begun = machine::monotonic();
-    let mut outputs = Outputs::open(&request, provenance, perfetto)?;
+    let mut outputs = Outputs::open(&request, &provenance, perfetto)?;
     let mut screen = request.live.then(|| screen::Screen::open(request.rows())).flatten();
     let mut child = stopped.map(|s| release(s, &request).inspect_err(|_| request.discard(made))).transpose()?;
 

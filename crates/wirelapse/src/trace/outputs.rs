@@ -1,12 +1,12 @@
 //! Where events go: the summary, and the files and lines that were asked for.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Stdout, Write as _};
+use std::io::{self, BufWriter, Write as _};
 
 use anyhow::Context as _;
 use export::ndjson::Ndjson;
 use export::perfetto::Perfetto;
-use record::{Event, Instant, Lost, Monotonic};
+use record::{End, Event, Instant, Lost, Monotonic, Sink, SinkError};
 use report::view::Facts;
 use report::{Canvas, view};
 use store::{Provenance, Writer};
@@ -19,38 +19,50 @@ use super::request::Request;
 use super::{machine, screen};
 use crate::exit::BadInput;
 
+/// An output beside the report.
+struct Output {
+    sink: Box<dyn Sink>,
+    /// What it is called in the line that says what was written; empty for lines on standard output.
+    name: String,
+}
+
+/// The outputs that were asked for. A new one is a sink of its own, and its entry here.
+fn asked(request: &Request, provenance: &Provenance, perfetto: Option<File>) -> anyhow::Result<Vec<Output>> {
+    let mut outputs = Vec::new();
+    let mut add = |sink: Box<dyn Sink>, name: String| outputs.push(Output { sink, name });
+    if let Some(path) = &request.run {
+        let sink = Writer::create(path, provenance.clone()).map_err(|error| match error {
+            store::Error::Exists(_) | store::Error::Create { .. } => BadInput(error.to_string()).into(),
+            other => anyhow::Error::new(other),
+        })?;
+        add(Box::new(sink), format!("Run {}", path.display()));
+    }
+    if let (Some(file), Some(path)) = (perfetto, &request.perfetto) {
+        let file = BufWriter::with_capacity(1 << 18, file);
+        let sink = Perfetto::begin(file, provenance.start_ns, &provenance.clock)
+            .with_context(|| format!("cannot write the Perfetto file {}", path.display()))?;
+        add(Box::new(sink), format!("Perfetto trace {}", path.display()));
+    }
+    if request.json {
+        add(Box::new(Ndjson::begin(io::stdout(), provenance)?), String::new());
+    }
+    Ok(outputs)
+}
+
 pub struct Outputs {
     summary: TraceSummary,
-    lines: Option<Ndjson<Stdout>>,
-    perfetto: Option<Perfetto<BufWriter<File>>>,
-    run: Option<Writer>,
+    sinks: Vec<Output>,
     requests: Option<Requests>,
-    /// The first thing that went wrong; an event sink cannot return it.
-    failed: Option<anyhow::Error>,
+    /// The first thing that went wrong; who passes events on cannot take it.
+    failed: Option<SinkError>,
 }
 
 impl Outputs {
-    pub fn open(request: &Request, provenance: Provenance, perfetto: Option<File>) -> anyhow::Result<Self> {
-        let lines = request.json.then(|| Ndjson::begin(io::stdout(), &provenance)).transpose()?;
-        let perfetto = perfetto
-            .map(|file| {
-                Perfetto::begin(BufWriter::with_capacity(1 << 18, file), provenance.start_ns, &provenance.clock)
-            })
-            .transpose()
-            .with_context(|| unwritable(request))?;
-        let run =
-            request.run.as_ref().map(|path| Writer::create(path, provenance)).transpose().map_err(
-                |error| match error {
-                    store::Error::Exists(_) | store::Error::Create { .. } => BadInput(error.to_string()).into(),
-                    other => anyhow::Error::new(other),
-                },
-            )?;
+    pub fn open(request: &Request, provenance: &Provenance, perfetto: Option<File>) -> anyhow::Result<Self> {
         let limits = Limits { slowest: request.slowest, ..Limits::default() };
         Ok(Self {
             summary: TraceSummary::new(limits),
-            lines,
-            perfetto,
-            run,
+            sinks: asked(request, provenance, perfetto)?,
             requests: request.requests.then(Requests::default),
             failed: None,
         })
@@ -89,103 +101,63 @@ impl Outputs {
 
     fn take(&mut self, event: &Event) {
         self.summary.event(event);
-        if self.failed.is_none()
-            && let Err(error) = self.write(event)
-        {
-            self.failed = Some(error);
-        }
+        self.each(|sink| sink.event(event));
     }
 
-    fn write(&mut self, event: &Event) -> anyhow::Result<()> {
-        if let Some(lines) = &mut self.lines {
-            lines.event(event)?;
-        }
-        // A file that failed is written no more; the others are ended as they should.
-        if let Some(perfetto) = &mut self.perfetto
-            && let Err(error) = perfetto.event(event)
-        {
-            self.perfetto = None;
-            return Err(anyhow::Error::new(error).context("cannot write the Perfetto file"));
-        }
-        if let Some(run) = &mut self.run
-            && let Err(error) = run.event(event)
-        {
-            self.run = None;
-            return Err(error.into());
-        }
-        Ok(())
+    /// An output that failed is written no more; the others go on, and are ended as they should.
+    fn each(&mut self, mut act: impl FnMut(&mut dyn Sink) -> Result<(), SinkError>) {
+        let failed = &mut self.failed;
+        self.sinks.retain_mut(|output| match act(&mut *output.sink) {
+            Ok(()) => true,
+            Err(error) => {
+                failed.get_or_insert(error);
+                false
+            }
+        });
     }
 
-    /// After each turn: passes lines on, closes parts that are due, and says what went wrong.
+    /// After each turn: passes on what has gathered, and says what went wrong.
     pub fn turn(&mut self, now: Instant<Monotonic>) -> anyhow::Result<()> {
         let mut ended = Vec::new();
         if let Some(requests) = &mut self.requests {
             requests.tick(now, &mut |request| ended.push(request));
         }
         self.take_requests(ended);
-        if let Some(error) = self.failed.take() {
-            return Err(error);
-        }
-        if let Some(lines) = &mut self.lines {
-            lines.flush()?;
-        }
-        if let Some(run) = &mut self.run
-            && let Err(error) = run.tick(now)
-        {
-            self.run = None;
-            return Err(error.into());
-        }
-        Ok(())
+        self.each(|sink| sink.tick(now));
+        self.failed.take().map_or(Ok(()), |error| Err(error.into()))
     }
 
-    /// Ends the files and shows the report.
-    pub fn finish(mut self, request: &Request, facts: &Facts, networks: &Networks) -> anyhow::Result<()> {
-        if let Some(run) = &mut self.run {
-            run.set_path(networks.path());
+    /// Ends the outputs and shows the report: that is what was gathered, so it is shown even where an output failed.
+    pub fn finish(self, request: &Request, facts: &Facts, networks: &Networks) -> anyhow::Result<()> {
+        let (figures, path) = (self.summary.figures(), networks.path());
+        let end = End {
+            at: machine::monotonic(),
+            lost: &facts.lost,
+            coverage: &facts.coverage,
+            figures: &figures,
+            path: path.as_ref(),
+        };
+        let (mut failed, mut written) = (self.failed, Vec::new());
+        for output in self.sinks {
+            match output.sink.finish(&end) {
+                Ok(said) => written.extend(said.map(|said| format!("{}: {said}.", output.name))),
+                Err(error) => drop(failed.get_or_insert(error)),
+            }
         }
-        // The report is what was gathered, so it is shown even where a file could not be ended.
-        let files = self.finish_files(request, facts);
-        if let Some(lines) = self.lines.take() {
-            lines.finish(&self.summary.figures(), &facts.lost, &facts.coverage)?;
-        } else {
+        if !request.json {
             let mut out = io::stdout().lock();
             out.write_all(view::report(&canvas(), &self.summary, facts).as_bytes())?;
             out.flush()?;
         }
-        let written = files?;
+        if let Some(error) = failed {
+            return Err(error.into());
+        }
         if !written.is_empty() && !request.json {
             request.tell("")?;
         }
         written.iter().try_for_each(|line| request.tell(line))?;
         Ok(())
     }
-
-    fn finish_files(&mut self, request: &Request, facts: &Facts) -> anyhow::Result<Vec<String>> {
-        if let Some(error) = self.failed.take() {
-            return Err(error);
-        }
-        let mut written = Vec::new();
-        if let (Some(run), Some(path)) = (self.run.take(), &request.run) {
-            let rows = run.finish(machine::monotonic(), facts.lost, facts.coverage)?;
-            let connections = rows.connections;
-            let of = |n: u64, things: &str| if n > 0 { format!("{n} {things}, ") } else { String::new() };
-            let more = of(rows.receives, "receives")
-                + &of(rows.requests, "requests")
-                + &of(rows.packets, "packets")
-                + &of(rows.datagrams, "datagrams");
-            written.push(format!("Run {}: {} sends, {more}{connections} connections.", path.display(), rows.sends));
-        }
-        if let (Some(perfetto), Some(path)) = (self.perfetto.take(), &request.perfetto) {
-            perfetto.finish().with_context(|| unwritable(request))?;
-            written.push(format!("Perfetto trace {}: open it in https://ui.perfetto.dev.", path.display()));
-        }
-        Ok(written)
-    }
-}
-
-fn unwritable(request: &Request) -> String {
-    let path = request.perfetto.as_deref().unwrap_or(std::path::Path::new("-"));
-    format!("cannot write the Perfetto file {}", path.display())
 }
 
 /// The paper that the report is drawn on: the terminal's width, or 80 columns in a pipe.
