@@ -13,6 +13,10 @@ pub enum Answerer {
     Program,
 }
 
+/// By how much an ACK later than the handshake's may have been delayed by the peer: half of the least that Linux waits
+/// (`TCP_DELACK_MIN`, `include/net/tcp.h`), so that the jitter of a path is not taken for it.
+const DELAYED: Nanos = Nanos::from_millis(20);
+
 /// When one exchange passed each stage. A stage that this machine could not give is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exchange {
@@ -34,6 +38,8 @@ pub struct Exchange {
     pub driver_rx: Option<Instant<Realtime>>,
     /// Right after the call that received returned, by the program's clock.
     pub read: Option<Instant<Realtime>>,
+    /// Of a TCP request: what was beyond this host in the handshake of its connection, which the peer's kernel answered.
+    pub handshake: Option<Nanos>,
     /// TCP's own measure of the round trip of this handshake, where no stamp gives what passed beyond this host.
     pub tcp_rtt: Option<Nanos>,
 }
@@ -81,7 +87,8 @@ impl Exchange {
 
     /// The network's part: all that is beyond this host where the peer's kernel answers. Where a program answers, the time
     /// from the driver to TCP's ACK, if the ACK came before the answer: at most that long, as the peer may delay the ACK.
-    /// `None` where an ACK came with the answer, or there is none (UDP): then network and program cannot be separated.
+    /// `None` where the ACK came with the answer, came so much later than the handshake's that the peer may have delayed it,
+    /// or where there is none (UDP): then network and program cannot be separated.
     ///
     /// # Errors
     /// [`Disorder`].
@@ -102,7 +109,10 @@ impl Exchange {
     /// [`Disorder`].
     pub fn peer(&self) -> Result<Option<Nanos>, Disorder> {
         match (self.answerer, self.driver, self.ack, self.driver_rx) {
-            (Answerer::Program, Some(_), Some(ack), Some(back)) if ack < back => back.since(ack).map(Some),
+            (Answerer::Program, Some(driver), Some(ack), Some(back)) if ack < back => {
+                let prompt = self.handshake.unwrap_or_default() + DELAYED;
+                if ack.since(driver)? < prompt { back.since(ack).map(Some) } else { Ok(None) }
+            }
             _ => Ok(None),
         }
     }
@@ -182,6 +192,22 @@ mod tests {
         assert_eq!((e.network(), e.peer()), (Ok(Some(Nanos(3))), Ok(Some(Nanos(97)))));
         assert_eq!(sum(&[e.kernel_out(), e.network(), e.peer(), e.kernel_in()]), Nanos(120));
         assert!(e.is_in_order());
+    }
+
+    #[test]
+    fn an_ack_that_the_peer_may_have_delayed_separates_nothing() {
+        let ms = |ms: u64| at(1_000_000 * ms);
+        let mut e = Exchange {
+            answerer: Answerer::Program,
+            driver: ms(1),
+            ack: ms(41),
+            driver_rx: ms(46),
+            ..Exchange::default()
+        };
+        assert_eq!((e.network(), e.peer()), (Ok(None), Ok(None)));
+        // On a path as long as that it was not delayed.
+        e.handshake = Some(Nanos::from_millis(39));
+        assert_eq!((e.network(), e.peer()), (Ok(Some(Nanos::from_millis(40))), Ok(Some(Nanos::from_millis(5)))));
     }
 
     #[test]

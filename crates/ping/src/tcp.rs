@@ -135,8 +135,9 @@ impl TcpProber {
             enabled => enabled?,
         };
         let mut matcher = Matcher::new(enabled.counting(), enabled.stages(), 4);
+        let handshake = probe.exchange.network_and_peer().ok().flatten();
         let mut exchange =
-            Exchange { answerer: Answerer::Program, send: Some(now::<Realtime>()), ..Exchange::default() };
+            Exchange { answerer: Answerer::Program, handshake, send: Some(now::<Realtime>()), ..Exchange::default() };
         let sent = match enabled.send(fd, &[io::IoSlice::new(&self.request)], &SendOptions::default()) {
             Ok(sent) => sent,
             Err(e) if matches!(e.raw_os_error(), Some(libc::EPIPE | libc::ECONNRESET)) => {

@@ -112,8 +112,13 @@ impl Place {
     /// The place that takes more than half of an exchange; `None` where none does, or not every share is known.
     fn of_most(exchange: &Exchange) -> Option<Self> {
         let half = known(exchange.total())?.0 / 2;
+        // The ACK of a request bounds the network's time from above only; the handshake measures it.
+        let network = match exchange.answerer {
+            Answerer::Kernel => known(exchange.network()),
+            Answerer::Program => known(exchange.network()).zip(exchange.handshake).map(|(ack, syn)| ack.min(syn)),
+        };
         let kernel = known(exchange.kernel_out())? + known(exchange.kernel_in())?;
-        let shares = [Some(kernel), known(exchange.network()), known(exchange.peer()), together(exchange)];
+        let shares = [Some(kernel), network, known(exchange.peer()), together(exchange)];
         Self::ALL.into_iter().zip(shares).find(|(_, share)| share.is_some_and(|s| s.0 > half)).map(|(place, _)| place)
     }
 }
@@ -251,6 +256,18 @@ mod tests {
         nine[0] = 1;
         assert_eq!(figures(&nine).most_of_the_time(), None);
         assert_eq!(figures(&[]).most_of_the_time(), None);
+    }
+
+    #[test]
+    fn the_network_is_named_only_where_the_handshake_took_as_long() {
+        // 40 ns in all, and the ACK after 25.
+        let at = |ns| Some(Instant::from_nanos(ns));
+        let mut exchange = Exchange { ack: at(135), driver_rx: at(136), read: at(140), ..request(0) };
+        assert_eq!(Place::of_most(&exchange), None, "no handshake");
+        exchange.handshake = Some(Nanos(19));
+        assert_eq!(Place::of_most(&exchange), None, "a handshake of 19 ns");
+        exchange.handshake = Some(Nanos(26));
+        assert_eq!(Place::of_most(&exchange), Some(Place::Network));
     }
 
     #[test]
