@@ -85,7 +85,7 @@ pub fn exchanges(setup: &Setup) -> Option<f64> {
         seconds += round_trip_s;
     }
     let o = &setup.options;
-    let holds = o.nodelay == Some(false) && o.cork.is_none() && e.response_writes == 2;
+    let holds = o.nodelay != Some(true) && o.cork.is_none() && e.response_writes == 2;
     // The first leaves at once and is small; the second is held where it is small too.
     if holds && e.response_bytes.div_ceil(2) < mss {
         seconds += if o.quickack == Some(true) { round_trip_s } else { DELAYED_ACK_S + round_trip_s };

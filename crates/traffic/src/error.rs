@@ -147,6 +147,7 @@ impl Error {
                 | Self::SocketOption { .. }
                 | Self::Refused { .. }
                 | Self::File { .. }
+                | Self::Iperf3 { code: IPERF3_WANTS_LOGIN, .. }
         )
     }
 
@@ -174,6 +175,9 @@ fn option_advice(option: &str) -> &'static str {
     }
 }
 
+/// `IEAUTHTEST` of iperf3: the test is not authorized.
+const IPERF3_WANTS_LOGIN: u32 = 142;
+
 /// The numbers that a refusal of a stock server is likely to carry.
 fn iperf3_words(code: u32) -> &'static str {
     match code {
@@ -181,6 +185,10 @@ fn iperf3_words(code: u32) -> &'static str {
         6 => ": too many parallel streams",
         7 => ": the block size is over its limit",
         27 => ": the rate is over its limit",
+        IPERF3_WANTS_LOGIN => {
+            ": it wants a login (its --rsa-private-key-path and --authorized-users-path), which is not spoken here: give another \
+             server, or one started without them"
+        }
         37.. => "",
         _ => ": a parameter is outside its limits",
     }

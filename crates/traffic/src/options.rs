@@ -1,5 +1,6 @@
 //! Socket options, the same for every workload.
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
@@ -45,6 +46,28 @@ pub struct SocketOptions {
     /// `TCP_MAXSEG` in bytes, set before connecting; on the server's side the SYN has come by then and it is not set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mss_bytes: Option<u16>,
+}
+
+/// What is set, as the command's options say it: `nodelay on, congestion cubic`; `as the kernel has them` where nothing is.
+impl fmt::Display for SocketOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let switch = |name: &str, on: Option<bool>| on.map(|on| format!("{name} {}", if on { "on" } else { "off" }));
+        let number = |name: &str, value: Option<u32>| value.map(|value| format!("{name} {value}"));
+        let all = [
+            switch("nodelay", self.nodelay),
+            switch("cork", self.cork),
+            switch("quickack", self.quickack),
+            self.congestion_control.as_ref().map(|name| format!("congestion {name}")),
+            number("send-buffer", self.send_buffer_bytes),
+            number("receive-buffer", self.receive_buffer_bytes),
+            number("notsent-lowat", self.notsent_lowat_bytes),
+            number("dscp", self.dscp.map(Into::into)),
+            number("mss", self.mss_bytes.map(Into::into)),
+        ];
+        let set: Vec<String> = all.into_iter().flatten().collect();
+        f.write_str(if set.is_empty() { "as the kernel has them" } else { "" })?;
+        f.write_str(&set.join(", "))
+    }
 }
 
 fn set(option: &'static str, value: impl ToString, result: std::io::Result<()>) -> Result<(), Error> {

@@ -213,3 +213,40 @@ fn our_report_has_the_keys_of_theirs() {
         assert!(missing.is_empty(), "{udp} {direction:?}: {missing:?}");
     }
 }
+
+#[test]
+fn a_stock_server_keeps_the_pace_that_is_asked_of_it() {
+    tier::needs!(tier::Need::Program("iperf3"));
+    let stock = StockServer::start("127.0.0.1");
+    for direction in [Direction::Down, Direction::Both] {
+        let pace_bits_per_second = Some(20_000_000);
+        let c = Config { direction, pace_bits_per_second, ..config(stock.address) };
+        let outcome = stock.retry(|| run(&c, &mut |_| ControlFlow::Continue(())));
+        assert_eq!(outcome.interrupted, None);
+        for total in [outcome.up, outcome.down].into_iter().flatten() {
+            let goodput = total.goodput_bits_per_second.unwrap();
+            // A first burst of a few writes is theirs.
+            assert!(goodput < 60e6, "{goodput} bit/s of 20 Mbit/s asked, {direction:?}");
+        }
+    }
+}
+
+/// What a server with --authorized-users-path says to a client without a login: four bytes, not eight.
+#[test]
+fn a_server_that_wants_a_login_is_a_refusal_in_words() {
+    use std::io::{Read as _, Write as _};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = listener.local_addr().unwrap();
+    let server = std::thread::spawn(move || {
+        let (mut control, _) = listener.accept().unwrap();
+        control.read_exact(&mut [0; 37]).unwrap();
+        control.write_all(&[traffic::iperf3::State::ParamExchange.byte()]).unwrap();
+        let mut length = [0; 4];
+        control.read_exact(&mut length).unwrap();
+        control.read_exact(&mut vec![0; u32::from_be_bytes(length) as usize]).unwrap();
+        control.write_all(&[traffic::iperf3::State::ServerError.byte(), 0, 0, 0, 142]).unwrap();
+    });
+    let error = run(&config(to), &mut |_| ControlFlow::Continue(())).unwrap_err();
+    server.join().unwrap();
+    assert!(error.is_wrong_use() && error.to_string().contains("wants a login"), "{error}");
+}

@@ -88,7 +88,7 @@ fn a_caller_can_stop_and_a_server_that_goes_is_told() {
     let o = rr::run(&long, &mut |_| ControlFlow::Break(())).unwrap();
     assert!(o.interrupted.is_some() && o.transactions > 0);
 
-    for (connect_each, outstanding) in [(false, 1), (false, 4)] {
+    for (connect_each, outstanding) in [(false, 1), (false, 4), (true, 1)] {
         let mut stopping = Some(server("127.0.0.1:0"));
         let c = rr::Config {
             connect_each,
@@ -191,4 +191,48 @@ fn a_client_that_falls_silent_is_closed_and_one_that_is_slow_is_not() {
     }
     let why: Vec<Option<String>> = ended.lock().unwrap().iter().map(|s| s.ended.clone()).collect();
     assert_eq!(why, [None, Some("the client was silent for too long".into())]);
+}
+
+/// What is not asked for is as the kernel has it, on both ends: the second of two small writes waits for the ACK of the first.
+#[test]
+fn nagles_algorithm_is_on_unless_it_is_asked_off() {
+    let server = server("127.0.0.1:0");
+    let exchange = rr::Exchange { response_bytes: 2, response_writes: 2, ..quick(&server).exchange };
+    let [held, free] = [None, Some(true)].map(|nodelay| {
+        let mut c = rr::Config { exchange, warm_up: Nanos::from_millis(500), ..quick(&server) };
+        c.target.options.nodelay = nodelay;
+        let o = rr::run(&c, &mut go_on).unwrap();
+        assert_eq!(o.socket_options, c.target.options);
+        o.transactions
+    });
+    assert!(held * 10 < free, "{held} as the kernel has it, {free} with TCP_NODELAY");
+}
+
+#[test]
+fn the_last_interval_is_shown_however_short() {
+    let server = server("127.0.0.1:0");
+    let c = rr::Config { interval: Nanos::from_secs(1), ..quick(&server) };
+    let mut shown = Vec::new();
+    let mut note = |progress: Progress<'_>| {
+        if let Progress::Transactions { done, .. } = progress {
+            shown.push(done);
+        }
+        ControlFlow::Continue(())
+    };
+    let o = rr::run(&c, &mut note).unwrap();
+    assert_eq!(shown, [o.transactions]);
+
+    let c = traffic::stream::Config {
+        duration: Nanos::from_millis(500),
+        ..traffic::stream::Config::new(server.local_addr())
+    };
+    let mut shown = Vec::new();
+    let o = traffic::stream::run(&c, &mut |progress| {
+        if let Progress::Interval(samples) = progress {
+            shown.extend_from_slice(samples);
+        }
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    assert!(!shown.is_empty() && shown == o.series, "{} of {} samples", shown.len(), o.series.len());
 }

@@ -106,8 +106,11 @@ pub fn run_shape(shape: &Shape, connect_each: bool, outstanding: u32) -> anyhow:
     }
     match outcome.interrupted {
         Some(_) if interrupt.came() => Ok(()),
-        Some(why) if outcome.transactions == 0 || outcome.failed == 0 => anyhow::bail!("{why}"),
-        _ => Ok(()),
+        Some(why) => anyhow::bail!("{why}"),
+        None if outcome.transactions == 0 && outcome.failed > 0 => {
+            anyhow::bail!("every connection failed: {}", outcome.failure.as_deref().unwrap_or("no reason is known"))
+        }
+        None => Ok(()),
     }
 }
 
@@ -131,11 +134,15 @@ fn show(o: &Outcome) {
     if let Some(connect) = &o.connect {
         distribution("handshake", connect);
     }
+    say!("sockets     {}", o.socket_options);
     if let Some(cpu) = o.cpu_per_transaction {
         say!("CPU         {} a transaction on this side", time(cpu.0));
     }
     if o.unfinished + o.never_sent + o.failed > 0 {
         say!("not counted {} unfinished at the end, {} never sent, {} failed", o.unfinished, o.never_sent, o.failed);
+    }
+    if let Some(why) = &o.failure {
+        say!("failed      {why}");
     }
     for slow in o.slowest.iter().take(3) {
         let parts = [

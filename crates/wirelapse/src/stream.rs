@@ -143,6 +143,10 @@ fn summary(config: &Config, outcome: &Outcome) {
         per_gb(outcome.cpu_seconds_per_gigabyte),
         per_gb(outcome.server_cpu_seconds_per_gigabyte)
     );
+    say!("sockets  {}", outcome.socket_options);
+    if let Some(asked) = outcome.pace_bits_per_second.filter(|asked| *asked > 0) {
+        say!("asked    {} a flow, kept by {}", rate(asked as f64), keeper(config, outcome));
+    }
     if let Some(tcp) = outcome.flows.iter().find_map(|f| f.tcp) {
         let scale = tcp.window_scale.map_or("off".into(), |(ours, theirs)| format!("{ours}/{theirs}"));
         say!(
@@ -168,6 +172,15 @@ fn summary(config: &Config, outcome: &Outcome) {
     }
     if !outcome.server_is_wirelapse && outcome.interrupted.is_none() {
         say!("the server is a stock iperf3: socket options beyond its own were set on this end only");
+    }
+}
+
+/// Who keeps the rate that was asked for.
+fn keeper(config: &Config, outcome: &Outcome) -> &'static str {
+    match (config.udp || config.pacing == Pacing::Program, outcome.server_is_wirelapse) {
+        (true, _) => "the sending program",
+        (false, true) => "the sender's kernel",
+        (false, false) => "the kernel here, and by iperf3 where the server sends",
     }
 }
 

@@ -213,6 +213,9 @@ fn dry_run(args: &Args, study: &Study, seed: u64) -> anyhow::Result<()> {
         for (name, value) in &plan.fixed {
             writeln!(out, "  hold   {name} = {value}")?;
         }
+        if !plan.factors.iter().map(|f| &f.name).chain(plan.fixed.iter().map(|(name, _)| name)).any(|n| n == "socket") {
+            writeln!(out, "  hold   socket = default (as the kernel has it: Nagle's algorithm on)")?;
+        }
         let (warm_up, measured) = (workload::time(plan.warm_up_ns), workload::time(plan.duration_ns));
         writeln!(out, "  each   {warm_up} of warm-up discarded, then {measured}; verdict on {}", plan.response)?;
     }

@@ -54,6 +54,7 @@ fn show(o: &Outcome) {
     say!("received  {} ({}), {}", d.received, amount(o.received_bytes), rate(o.goodput_bits_per_second));
     say!("lost      {} ({percent:.3} %), {} of them dropped at the receiver's socket", d.lost, d.dropped_at_socket);
     say!("order     {} reordered, {} duplicated, {} too late to tell", d.reordered, d.duplicated, d.too_late);
+    say!("sockets   {}", o.socket_options);
     say!("jitter    {} (RFC 3550)", time(d.jitter.0));
     match &o.one_way_delay {
         Some(delay) => crate::rr::distribution("one-way", delay),

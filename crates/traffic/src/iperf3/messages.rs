@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::WireError;
 use crate::limits::Refusal;
 use crate::options::SocketOptions;
-use crate::stream::{Method, Sample};
+use crate::stream::{Method, Pacing, Sample};
 use crate::timing::CpuTime;
 
 /// The one-byte messages of the control connection.
@@ -152,6 +152,10 @@ pub struct WirelapseRequest {
     pub options: SocketOptions,
     /// How the server sends.
     pub method: Method,
+    /// Who keeps the pace where the server sends. iperf3's own keys cannot say it: a stock server keeps a pace in reverse only by
+    /// `bandwidth`, which is sent in any case.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pacing: Option<Pacing>,
     /// The CPU for the server's flow threads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<usize>,

@@ -49,7 +49,8 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
     let end = start.after(config.duration);
     let job = Job { config, start, end, stop: &stop, done: &done };
     let to = SocketAddr::new(config.target.server.ip(), port);
-    let (mut broke, mut failure) = (false, None);
+    let (mut broke, mut failure, mut gone, mut shown) = (false, None, false, Nanos::ZERO);
+    let mut over = end;
     let threads: Vec<_> = std::thread::scope(|scope| {
         let mut handles = Vec::with_capacity(config.connections as usize);
         for index in 0..config.connections {
@@ -68,14 +69,25 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
         }
         let interval = config.interval.max(Nanos::from_millis(1));
         let mut next = start.after(interval);
-        let mut over = end;
         while !handles.iter().all(std::thread::ScopedJoinHandle::is_finished) {
             let now = timing::now();
-            std::thread::sleep(over.saturating_since(now).clamp(Nanos::from_millis(1), Nanos::from_millis(100)).into());
+            let wait = over.saturating_since(now).clamp(Nanos::from_millis(1), Nanos::from_millis(100));
+            // A server that ends closes the connection that was asked on; each transaction has one of its own.
+            let control = streams.first().filter(|_| config.connect_each && over > now);
+            match control.map(|stream| timing::readable_before(stream, now.after(wait))) {
+                None => std::thread::sleep(wait.into()),
+                Some(Ok(false)) => {}
+                Some(_) => {
+                    gone = true;
+                    over = timing::now();
+                    stop.store(true, Ordering::Relaxed);
+                }
+            }
             let now = timing::now();
             let elapsed = now.saturating_since(start);
             let told = if now >= next {
                 next = now.after(interval);
+                shown = elapsed;
                 Progress::Transactions { elapsed, done: done.load(Ordering::Relaxed) }
             } else {
                 Progress::Tick { elapsed }
@@ -97,9 +109,18 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
     if let Some(error) = failure {
         return Err(error);
     }
-    let elapsed = timing::now().min(end).saturating_since(start);
+    let elapsed = over.min(timing::now()).min(end).saturating_since(start);
+    if !broke && elapsed.saturating_sub(shown) > Nanos::from_millis(1) {
+        // The last interval; nothing is left to be broken off.
+        let _ = progress(Progress::Transactions { elapsed, done: done.load(Ordering::Relaxed) });
+    }
     let tcp = streams.first().filter(|_| !config.connect_each).and_then(TcpInfo::of);
-    Ok(outcome(config, threads, started_realtime, elapsed, broke, tcp))
+    let ended_early = match (gone, broke) {
+        (true, _) => Some(format!("the server at {} went away in the middle of the test", config.target.server)),
+        (_, true) => Some("stopped before its time".to_owned()),
+        _ => None,
+    };
+    Ok(outcome(config, threads, started_realtime, elapsed, ended_early, tcp))
 }
 
 type Ended = (Gathered, Left, CpuTime);
@@ -130,7 +151,7 @@ fn outcome(
     threads: Vec<Ended>,
     started_realtime: Instant<Realtime>,
     elapsed: Nanos,
-    broke: bool,
+    ended_early: Option<String>,
     tcp: Option<TcpInfo>,
 ) -> Outcome {
     let (mut all, mut connects) = (Distribution::new(Precision::Fine), Distribution::new(Precision::Fine));
@@ -170,6 +191,9 @@ fn outcome(
         cpu,
         cpu_per_transaction: cpu.total().0.checked_div(transactions).map(Nanos),
         tcp,
-        interrupted: left.error.or(broke.then(|| "stopped before its time".to_owned())),
+        // A connection of many that failed is counted; a lasting one that failed ends the test.
+        failure: left.error.clone().filter(|_| config.connect_each),
+        socket_options: config.target.options.clone(),
+        interrupted: left.error.filter(|_| !config.connect_each).or(ended_early),
     }
 }

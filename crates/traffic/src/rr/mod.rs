@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use stats::{Distribution, DurationSummary, Precision};
 
 use crate::error::Error;
+use crate::options::SocketOptions;
 use crate::target::Target;
 use crate::tcp_info::TcpInfo;
 use crate::timing::CpuTime;
@@ -65,7 +66,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Ten seconds of one byte each way over one connection, closed loop, `TCP_NODELAY`.
+    /// Ten seconds of one byte each way over one connection, closed loop, sockets as the kernel has them.
     pub fn new(target: impl Into<Target>) -> Self {
         Self {
             target: target.into(),
@@ -209,6 +210,11 @@ pub struct Outcome {
     /// The first connection at the end (`rr`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tcp: Option<TcpInfo>,
+    /// Why the first of the failed connections failed (`crr`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+    /// What was set on the sockets of both ends; all else was as the kernel has it.
+    pub socket_options: SocketOptions,
     /// Why it ended before its time, where it did.
     pub interrupted: Option<String>,
 }

@@ -43,6 +43,8 @@ struct Agreed {
 
 /// Carries out the test of one control connection.
 pub(super) fn serve(shared: &Arc<Shared>, control: &TcpStream, peer: SocketAddr, cookie: Cookie) {
+    // The steps of the protocol are small writes that answer each other; flows are as the client asks.
+    control.set_nodelay(true).ok();
     let Ok(_session) = shared.take_session() else {
         (&mut &*control).write_all(&[State::AccessDenied.byte()]).ok();
         shared.count(|c| &c.turned_away);
@@ -157,7 +159,7 @@ impl Test<'_> {
                     (method, _) => method,
                 },
                 pace_bits_per_second: program.or(kernel),
-                pacing: if program.is_some() { Pacing::Program } else { Pacing::Kernel },
+                pacing: own.pacing.unwrap_or(if program.is_some() { Pacing::Program } else { Pacing::Kernel }),
                 bytes: crate::stream::shares((p.num > 0).then_some(p.num), parallel).collect(),
                 cpu: own.cpu,
                 quickack: options.quickack,

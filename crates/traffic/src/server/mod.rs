@@ -166,7 +166,6 @@ fn accept_loop(shared: &Arc<Shared>, listener: &Socket) {
 
 /// Finds out who it is and serves it.
 fn connection(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr, order: u64) {
-    stream.set_nodelay(true).ok();
     let deadline = timing::now().after(Nanos::from_millis(shared.config.limits.handshake_ms));
     let mut bytes = [0; OPENING_BYTES];
     let opening = match read_by(&stream, &mut bytes, deadline, &shared.stop) {

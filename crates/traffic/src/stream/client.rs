@@ -57,7 +57,12 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
     let mut group = Group::start(flows, &plan, config.warm_up_s > 0)?;
     let interrupted = watch(config, &mut control, &mut group, progress);
     let congestion_control = group.congestion_control();
+    let shown = group.samples();
     let ended = group.finish();
+    if ended.samples.len() > shown && !matches!(interrupted, Some(Interrupted::Caller)) {
+        // Nothing is left to be broken off.
+        let _ = progress(Progress::Interval(&ended.samples[shown..]));
+    }
     let (answer, interrupted) = match interrupted {
         Some(Interrupted::Server(why)) => (None, Some(why)),
         other => match control.results(&ended, config.udp, congestion_control.clone()) {
@@ -148,6 +153,7 @@ fn check(config: &Config) -> Result<(), Error> {
 
 fn parameters(config: &Config) -> Parameters {
     let o = &config.target.options;
+    let server_sends = config.direction != Direction::Up;
     let paced_by_kernel = !config.udp && config.pacing == Pacing::Kernel;
     Parameters {
         tcp: !config.udp,
@@ -164,7 +170,7 @@ fn parameters(config: &Config) -> Parameters {
         bandwidth: if config.udp {
             Some(config.pace_bits_per_second.unwrap_or(1 << 20))
         } else {
-            config.pace_bits_per_second.filter(|_| !paced_by_kernel)
+            config.pace_bits_per_second.filter(|_| !paced_by_kernel || server_sends)
         },
         fqrate: config.pace_bits_per_second.filter(|_| paced_by_kernel),
         tos: o.dscp.map(|d| u64::from(d) << 2),
@@ -176,6 +182,7 @@ fn parameters(config: &Config) -> Parameters {
             token: config.target.token.clone(),
             options: o.clone(),
             method: config.method,
+            pacing: Some(config.pacing),
             cpu: config.server_cpu,
             interval: config.interval,
             duration: config.duration,
@@ -228,20 +235,17 @@ impl Control {
     /// What follows `SERVER_ERROR`: two numbers, and from our server its reason.
     fn server_error(&self) -> Error {
         let deadline = timing::now().after(Nanos::from_secs(2));
-        let mut numbers = [0; 8];
-        if read_by(&self.stream, &mut numbers, deadline, &self.never).is_err() {
+        let (mut code, mut errno) = ([0; 4], [0; 4]);
+        if read_by(&self.stream, &mut code, deadline, &self.never).is_err() {
             return Error::Gone { peer: self.peer, during: "reporting an error" };
         }
-        let [a, b, c, d, e, f, g, h] = numbers;
+        // A server that wants a login sends the code alone.
+        read_by(&self.stream, &mut errno, deadline, &self.never).ok();
         let said: Result<WirelapseAnswer, _> =
             wire::read_json(&self.stream, 16 << 10, "the server's reason", deadline, &self.never);
         match said {
             Ok(WirelapseAnswer { refusal: Some(refusal), .. }) => Error::Refused { peer: self.peer, refusal },
-            _ => Error::Iperf3 {
-                peer: self.peer,
-                code: u32::from_be_bytes([a, b, c, d]),
-                errno: u32::from_be_bytes([e, f, g, h]),
-            },
+            _ => Error::Iperf3 { peer: self.peer, code: u32::from_be_bytes(code), errno: u32::from_be_bytes(errno) },
         }
     }
 
@@ -402,6 +406,8 @@ fn outcome(
         cpu_seconds_per_gigabyte: ended.cpu.seconds_per_gigabyte(bytes),
         server_cpu,
         server_cpu_seconds_per_gigabyte: server_cpu.and_then(|c| c.seconds_per_gigabyte(server_bytes)),
+        pace_bits_per_second: config.pace_bits_per_second,
+        socket_options: config.target.options.clone(),
         server_is_wirelapse: side.is_some(),
         series: ended.samples,
         server_series: side.map(|s| s.series).unwrap_or_default(),

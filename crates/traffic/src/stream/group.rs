@@ -141,6 +141,11 @@ impl Group {
         next_step(self.start, self.sampled, interval)
     }
 
+    /// How many samples the series has.
+    pub fn samples(&self) -> usize {
+        self.samples.len()
+    }
+
     /// When the series was last added to.
     pub fn sampled(&self) -> Instant<Monotonic> {
         self.sampled

@@ -13,6 +13,7 @@ use std::net::SocketAddr;
 use clock::{Instant, Nanos, Realtime};
 use serde::{Deserialize, Serialize};
 
+use crate::options::SocketOptions;
 use crate::socket_memory::SocketMemory;
 use crate::target::Target;
 use crate::tcp_info::TcpInfo;
@@ -235,6 +236,10 @@ pub struct Outcome {
     pub server_cpu: Option<CpuTime>,
     /// CPU seconds of the server for 10⁹ bytes sent and received by it.
     pub server_cpu_seconds_per_gigabyte: Option<f64>,
+    /// The rate asked for each flow: what was reached is in the totals.
+    pub pace_bits_per_second: Option<u64>,
+    /// What was set on the sockets of both ends; all else was as the kernel has it.
+    pub socket_options: SocketOptions,
     /// Whether the server is one of ours: a stock iperf3 neither sets our socket options nor sends its series.
     pub server_is_wirelapse: bool,
     /// The client's series.

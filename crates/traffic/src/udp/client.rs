@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clock::{Instant, Nanos, Realtime};
 
-use super::flow::{Header, HeaderKind, receive, send};
+use super::flow::{Arrived, Header, HeaderKind, receive, send};
 use super::{Config, Direction, Outcome, Received, Report, Sent};
 use crate::error::Error;
 use crate::options::SocketOptions;
@@ -24,6 +24,8 @@ pub(crate) struct Opened {
     pub socket: UdpSocket,
     pub ready: Ready,
     pub round_trip: Nanos,
+    /// The first datagram of a flow down, where it overtook the server's answer: it says as well that the flow is open.
+    pub early: Option<Arrived>,
 }
 
 /// Asks for a UDP workload and opens its flow.
@@ -50,12 +52,17 @@ pub(crate) fn open(
         Header { kind: HeaderKind::Open, number: ready.session, sent_monotonic: began }.emit(&mut opening);
         socket.send(&opening).ok();
         while let Ok(length) = socket.recv(&mut buffer) {
-            if let Ok(Header { kind: HeaderKind::Open, number, sent_monotonic }) = Header::parse(&buffer[..length])
-                && number == ready.session
-            {
-                let round_trip = timing::now().saturating_since(sent_monotonic);
-                return Ok(Opened { control, socket, ready, round_trip });
-            }
+            let arrived = timing::now();
+            let (round_trip, early) = match Header::parse(&buffer[..length]) {
+                Ok(Header { kind: HeaderKind::Open, number, sent_monotonic }) if number == ready.session => {
+                    (arrived.saturating_since(sent_monotonic), None)
+                }
+                Ok(header @ Header { kind: HeaderKind::Data, .. }) => {
+                    (arrived.saturating_since(began), Some(Arrived { header, length, at: arrived }))
+                }
+                _ => continue,
+            };
+            return Ok(Opened { control, socket, ready, round_trip, early });
         }
     }
     Err(Error::Gone { peer: server, during: "opening a UDP flow (is UDP let through on that port?)" })
@@ -109,7 +116,7 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
     let until = start.after(config.duration);
     let mut broke = false;
     let mine = std::thread::scope(|scope| {
-        let (stop, done, socket) = (&stop, &done, &opened.socket);
+        let (stop, done, socket, early) = (&stop, &done, &opened.socket, opened.early);
         let worker = std::thread::Builder::new().name("udp".into()).spawn_scoped(scope, move || {
             let before = CpuTime::of_this_thread();
             if let Some(cpu) = config.cpu {
@@ -117,7 +124,7 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
             }
             let failed = Error::io("carrying datagrams");
             let report = if down {
-                let received = receive(socket, shared_clock, config.interval, stop, done).map_err(failed)?;
+                let received = receive(socket, early, shared_clock, config.interval, stop, done).map_err(failed)?;
                 Report::Received(Box::new(received), CpuTime::of_this_thread().since(before))
             } else {
                 let (bytes, rate) = (config.datagram_bytes, config.bits_per_second);
@@ -183,10 +190,11 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
             (interval.mean_delay, interval.max_delay) = (None, None);
         }
     }
-    Ok(outcome(started_realtime, sent, *received, (sender_cpu, receiver_cpu), broke))
+    Ok(outcome(config, started_realtime, sent, *received, (sender_cpu, receiver_cpu), broke))
 }
 
 fn outcome(
+    config: &Config,
     started_realtime: Instant<Realtime>,
     sent: Sent,
     received: Received,
@@ -213,6 +221,51 @@ fn outcome(
         series: received.series,
         sender_cpu,
         receiver_cpu,
+        socket_options: config.target.options.clone(),
         interrupted: broke.then(|| "stopped before its time".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read as _, Write as _};
+
+    /// A server of which the first datagram of the flow arrives before its answer to the opening.
+    #[test]
+    fn data_that_overtakes_the_answer_is_received() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let flow = UdpSocket::bind(address).unwrap();
+        let server = std::thread::spawn(move || {
+            let (mut control, _) = listener.accept().unwrap();
+            let mut asked = [0; wire::OPENING_BYTES];
+            control.read_exact(&mut asked).unwrap();
+            let mut length = [0; 4];
+            control.read_exact(&mut length).unwrap();
+            control.read_exact(&mut vec![0; u32::from_be_bytes(length) as usize]).unwrap();
+            let ready = own::Answer::Ready(Ready { session: 7, ..Ready::default() });
+            wire::write_json(&control, &ready).unwrap();
+            let mut opening = [0; 100];
+            let (length, client) = flow.recv_from(&mut opening).unwrap();
+            for number in 1..=3 {
+                let mut bytes = [0; 24];
+                Header { kind: HeaderKind::Data, number, sent_monotonic: timing::now() }.emit(&mut bytes);
+                flow.send_to(&bytes, client).unwrap();
+                if number == 1 {
+                    flow.send_to(&opening[..length], client).unwrap();
+                }
+            }
+            // The client is done.
+            assert_eq!(control.read(&mut [0]).unwrap(), 0);
+            let sent = Sent { datagrams: 3, bytes: 72, ..Sent::default() };
+            wire::write_json(&control, &Report::Sent(sent, CpuTime::default())).unwrap();
+            control.flush().unwrap();
+        });
+        let config = Config { direction: Direction::Down, duration: Nanos::from_millis(200), ..Config::new(address) };
+        let outcome = run(&config, &mut |_| ControlFlow::Continue(())).unwrap();
+        server.join().unwrap();
+        assert_eq!((outcome.datagrams.received, outcome.datagrams.lost), (3, 0), "{:?}", outcome.datagrams);
+        assert_eq!(outcome.received_bytes, 72);
     }
 }

@@ -116,9 +116,19 @@ pub(super) fn send(
     }
 }
 
-/// Receives until asked to stop. One-way delays only where `shared_clock`.
+/// A datagram that came.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrived {
+    pub header: Header,
+    /// Bytes of it.
+    pub length: usize,
+    pub at: Instant<Monotonic>,
+}
+
+/// Receives until asked to stop. `early` came before. One-way delays only where `shared_clock`.
 pub(super) fn receive(
     socket: &UdpSocket,
+    early: Option<Arrived>,
     shared_clock: bool,
     interval: Nanos,
     stop: &AtomicBool,
@@ -126,60 +136,97 @@ pub(super) fn receive(
 ) -> io::Result<Received> {
     socket.set_read_timeout(Some(Duration::from_millis(50)))?;
     let mut buffer = vec![0u8; 65_536];
-    let mut tracker = Tracker::default();
-    let mut delays = Distribution::new(Precision::Fine);
-    let mut received = Received::default();
-    let (mut first, mut last) = (None, None);
-    let mut now_row = Row::default();
-    let interval = interval.max(Nanos::from_millis(10));
-    // When the series' nth row begins, from the first datagram on.
-    let row = |n: usize| Nanos(interval.0.saturating_mul(n as u64));
+    let mut account = Account::new(shared_clock, interval.max(Nanos::from_millis(10)));
+    if let Some(arrived) = early {
+        account.take(arrived, done);
+    }
     while !stop.load(Ordering::Relaxed) {
         let length = match socket.recv(&mut buffer) {
             Ok(length) => length,
             Err(e) if may_retry(&e) || e.kind() == io::ErrorKind::ConnectionRefused => continue,
             Err(e) => return Err(e),
         };
-        let now = timing::now();
+        let at = timing::now();
         match Header::parse(&buffer[..length]) {
-            Ok(Header { kind: HeaderKind::Open, .. }) => continue,
-            Ok(Header { number, sent_monotonic, .. }) => {
-                let since_first = now.saturating_since(*first.get_or_insert(now));
-                while since_first >= row(received.series.len() + 1) && received.series.len() < 100_000 {
-                    let start = row(received.series.len());
-                    received.series.push(now_row.close(&tracker, start, start + interval, shared_clock));
-                }
-                tracker.arrived(number, sent_monotonic.as_nanos(), now.as_nanos());
-                received.bytes += length as u64;
-                now_row.bytes += length as u64;
-                done.fetch_add(1, Ordering::Relaxed);
-                last = Some(now);
-                if shared_clock {
-                    match now.since(sent_monotonic) {
-                        Ok(delay) => {
-                            delays.record(delay.0);
-                            now_row.delay(delay);
-                        }
-                        Err(_) => received.impossible_delays += 1,
-                    }
-                }
-            }
-            Err(_) => tracker.malformed(),
+            Ok(header) if header.kind == HeaderKind::Open => {}
+            Ok(header) => account.take(Arrived { header, length, at }, done),
+            Err(_) => account.tracker.malformed(),
         }
     }
-    let elapsed = first.zip(last).map_or(Nanos::ZERO, |(first, last)| last.saturating_since(first));
-    if elapsed > Nanos::ZERO {
-        let start = row(received.series.len());
-        received.series.push(now_row.close(&tracker, start, elapsed.max(start), shared_clock));
-    }
-    received.counts = tracker.counts();
+    let mut received = account.close();
     received.counts.dropped_at_socket = SocketMemory::of(socket).map_or(0, |m| m.drops.into());
-    received.elapsed = elapsed;
-    if shared_clock {
-        received.one_way = DurationSummary::of(&delays);
-        received.one_way_buckets = delays.values().map(|(upper, n)| (Nanos(upper), n)).collect();
-    }
     Ok(received)
+}
+
+/// What a receiver keeps of a flow.
+struct Account {
+    shared_clock: bool,
+    interval: Nanos,
+    tracker: Tracker,
+    delays: Distribution,
+    received: Received,
+    first: Option<Instant<Monotonic>>,
+    last: Option<Instant<Monotonic>>,
+    row: Row,
+}
+
+impl Account {
+    fn new(shared_clock: bool, interval: Nanos) -> Self {
+        Self {
+            shared_clock,
+            interval,
+            tracker: Tracker::default(),
+            delays: Distribution::new(Precision::Fine),
+            received: Received::default(),
+            first: None,
+            last: None,
+            row: Row::default(),
+        }
+    }
+
+    /// When the row that the series has next begins, from the first datagram on.
+    fn next_row(&self) -> Nanos {
+        Nanos(self.interval.0.saturating_mul(self.received.series.len() as u64))
+    }
+
+    fn take(&mut self, Arrived { header, length, at }: Arrived, done: &AtomicU64) {
+        let since_first = at.saturating_since(*self.first.get_or_insert(at));
+        while since_first >= self.next_row() + self.interval && self.received.series.len() < 100_000 {
+            let start = self.next_row();
+            let row = self.row.close(&self.tracker, start, start + self.interval, self.shared_clock);
+            self.received.series.push(row);
+        }
+        self.tracker.arrived(header.number, header.sent_monotonic.as_nanos(), at.as_nanos());
+        self.received.bytes += length as u64;
+        self.row.bytes += length as u64;
+        done.fetch_add(1, Ordering::Relaxed);
+        self.last = Some(at);
+        if self.shared_clock {
+            match at.since(header.sent_monotonic) {
+                Ok(delay) => {
+                    self.delays.record(delay.0);
+                    self.row.delay(delay);
+                }
+                Err(_) => self.received.impossible_delays += 1,
+            }
+        }
+    }
+
+    fn close(mut self) -> Received {
+        let elapsed = self.first.zip(self.last).map_or(Nanos::ZERO, |(first, last)| last.saturating_since(first));
+        if elapsed > Nanos::ZERO {
+            let start = self.next_row();
+            let row = self.row.close(&self.tracker, start, elapsed.max(start), self.shared_clock);
+            self.received.series.push(row);
+        }
+        self.received.counts = self.tracker.counts();
+        self.received.elapsed = elapsed;
+        if self.shared_clock {
+            self.received.one_way = DurationSummary::of(&self.delays);
+            self.received.one_way_buckets = self.delays.values().map(|(upper, n)| (Nanos(upper), n)).collect();
+        }
+        self.received
+    }
 }
 
 /// The interval under way.

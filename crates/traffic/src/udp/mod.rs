@@ -13,6 +13,7 @@ use clock::{Instant, Nanos, Realtime};
 use serde::{Deserialize, Serialize};
 use stats::DurationSummary;
 
+use crate::options::SocketOptions;
 use crate::target::Target;
 use crate::timing::CpuTime;
 
@@ -158,6 +159,8 @@ pub struct Outcome {
     pub sender_cpu: CpuTime,
     /// CPU time of the receiver's thread.
     pub receiver_cpu: CpuTime,
+    /// What was set on the sockets of both ends; all else was as the kernel has it.
+    pub socket_options: SocketOptions,
     /// Why it ended before its time, where it did.
     pub interrupted: Option<String>,
 }

@@ -55,7 +55,7 @@ pub(crate) fn carry(
                 Ok(Report::Sent(sent, CpuTime::of_this_thread().since(before)))
             } else {
                 // The client reports the delays where it receives; here the server does, on the clock they share or not.
-                let received = receive(socket, true, flow.interval, stop, done)?;
+                let received = receive(socket, None, true, flow.interval, stop, done)?;
                 Ok(Report::Received(Box::new(received), CpuTime::of_this_thread().since(before)))
             }
         });
