@@ -40,7 +40,7 @@ pub struct End<'a> {
     pub coverage: &'a Coverage,
     /// The figures of the whole run.
     pub figures: &'a Figures,
-    /// What the path of a lab reports of itself, where the traced program is in one.
+    /// What the path of a lab reports, where the traced program is in one.
     pub path: Option<&'a serde_json::Value>,
 }
 
