@@ -123,7 +123,15 @@ pub(crate) struct GapSums {
 }
 
 impl GapSums {
-    fn gaps(&self) -> Option<Gaps> {
+    /// Takes a gap, nanoseconds.
+    pub(crate) fn take(&mut self, gap_ns: u64) {
+        self.n += 1;
+        self.sum += gap_ns as f64;
+        self.squares += (gap_ns as f64).powi(2);
+        self.max = self.max.max(gap_ns);
+    }
+
+    pub(crate) fn gaps(&self) -> Option<Gaps> {
         let n = self.n as f64;
         (self.n > 0).then(|| {
             let mean = self.sum / n;

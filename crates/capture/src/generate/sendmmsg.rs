@@ -36,11 +36,7 @@ impl Marks {
     /// Takes the send time of the next frame.
     pub fn take(&mut self, sent_ns: u64) {
         if let Some(last) = self.last.replace(sent_ns) {
-            let gap = sent_ns.saturating_sub(last);
-            self.sums.n += 1;
-            self.sums.sum += gap as f64;
-            self.sums.squares += (gap as f64).powi(2);
-            self.sums.max = self.sums.max.max(gap);
+            self.sums.take(sent_ns.saturating_sub(last));
         }
     }
 

@@ -1,0 +1,167 @@
+//! Changes of level in a series: at which place, by how much, and how surely.
+//!
+//! The series is cut into stretches of constant mean that cost least, found exactly by dynamic programming over all places to cut
+//! (Jackson et al., *IEEE Signal Processing Letters* 12, 2005), each cut charged as a Bayesian information criterion charges two
+//! parameters, four times over: neighbouring values of a measured series are seldom independent. A cut is a change only where the
+//! interval of the difference between its two stretches excludes zero at the confidence asked for, divided by the number of cuts
+//! (Bonferroni).
+
+use crate::bootstrap::student;
+use crate::sample::{deviation, mean, median};
+use crate::{Estimate, Method};
+
+/// A change of level.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LevelChange {
+    /// The place of the first value of the new level.
+    pub at: usize,
+    /// The new level minus the old one, with its interval.
+    pub size: Estimate,
+}
+
+/// The most values that are taken; the search takes time with the square of them.
+const MOST: usize = 4_000;
+
+/// Fewer values than this are no level.
+const SHORTEST: usize = 3;
+
+/// How many times the information criterion a cut has to gain.
+const CHARGE: f64 = 4.0;
+
+/// The changes of level in `values`, in their order; none where there are fewer than two levels' worth of values, or more than
+/// 4,000, or one that is not finite.
+pub fn level_changes(values: &[f64], confidence: f64) -> Vec<LevelChange> {
+    let sound = values.iter().all(|v| v.is_finite()) && confidence > 0.0 && confidence < 1.0;
+    if !sound || values.len() < 2 * SHORTEST || values.len() > MOST {
+        return Vec::new();
+    }
+    // A series without any noise: a cut must still gain something.
+    let noise = noise(values).max(f64::EPSILON * values.iter().fold(1.0, |most: f64, v| most.max(v.abs())));
+    let charge = CHARGE * 2.0 * noise.powi(2) * (values.len() as f64).ln();
+    let cuts = cut(values, charge);
+    let confidence = 1.0 - (1.0 - confidence) / cuts.len().max(1) as f64;
+    let ends = cuts.iter().copied().chain([values.len()]).skip(1);
+    let starts = [0].into_iter().chain(cuts.iter().copied());
+    let of = |(start, (at, end)): (usize, (usize, usize))| {
+        let size = difference(&values[start..at], &values[at..end], confidence)?;
+        (!size.covers(0.0)).then_some(LevelChange { at, size })
+    };
+    starts.zip(cuts.iter().copied().zip(ends)).filter_map(of).collect()
+}
+
+/// The deviation of the values about their level, from the differences of neighbours: a change of level is in one of them only.
+fn noise(values: &[f64]) -> f64 {
+    let steps: Vec<f64> = values.windows(2).map(|w| (w[1] - w[0]).abs()).collect();
+    // The median absolute difference of two normal values is 0.954 of their deviation.
+    median(&steps).unwrap_or(0.0) / 0.9539
+}
+
+/// The places that cut `values` into stretches of least cost.
+fn cut(values: &[f64], charge: f64) -> Vec<usize> {
+    let n = values.len();
+    let level = mean(values).unwrap_or(0.0);
+    let (mut sums, mut squares) = (vec![0.0; n + 1], vec![0.0; n + 1]);
+    for (i, value) in values.iter().enumerate() {
+        // About the mean of all, so that the squares of large values lose no digits.
+        sums[i + 1] = sums[i] + (value - level);
+        squares[i + 1] = squares[i] + (value - level).powi(2);
+    }
+    let cost = |from: usize, to: usize| {
+        let sum = sums[to] - sums[from];
+        (squares[to] - squares[from] - sum * sum / (to - from) as f64).max(0.0)
+    };
+    let mut best = vec![f64::INFINITY; n + 1];
+    let mut last = vec![0; n + 1];
+    best[0] = -charge;
+    for to in SHORTEST..=n {
+        for from in 0..=to - SHORTEST {
+            let whole = best[from] + cost(from, to) + charge;
+            if whole < best[to] {
+                (best[to], last[to]) = (whole, from);
+            }
+        }
+    }
+    let mut cuts = Vec::new();
+    let mut at = last[n];
+    while at > 0 {
+        cuts.push(at);
+        at = last[at];
+    }
+    cuts.reverse();
+    cuts
+}
+
+/// The mean of `after` minus that of `before` (Welch).
+fn difference(before: &[f64], after: &[f64], confidence: f64) -> Option<Estimate> {
+    let value = mean(after)? - mean(before)?;
+    let share = |values: &[f64]| Some(deviation(values)?.powi(2) / values.len() as f64);
+    let (a, b) = (share(before)?, share(after)?);
+    let (n, m) = (before.len(), after.len());
+    let degrees = match a + b {
+        0.0 => n + m - 2,
+        both => (both.powi(2) / (a.powi(2) / (n - 1) as f64 + b.powi(2) / (m - 1) as f64)) as usize,
+    };
+    let reach = student(degrees, 0.5 + confidence / 2.0) * (a + b).sqrt();
+    let (low, high) = (value - reach, value + reach);
+    Some(Estimate { value, low, high, confidence, n: n + m, method: Method::StudentT })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The sum of twelve uniform draws: near enough to normal, with deviation 1.
+    fn normal(rng: &mut rand_pcg::Pcg64Mcg) -> f64 {
+        (0..12).map(|_| rng.random::<f64>()).sum::<f64>() - 6.0
+    }
+
+    #[test]
+    fn a_cable_that_is_swapped_and_put_back_is_two_changes_of_its_size() {
+        let mut rng = crate::bootstrap::generator(1);
+        let values: Vec<f64> =
+            (0..750).map(|i| if (250..500).contains(&i) { 88.0 } else { 0.0 } + 16.0 * normal(&mut rng)).collect();
+        let changes = level_changes(&values, 0.95);
+        assert_eq!(changes.iter().map(|c| c.at).collect::<Vec<_>>(), [250, 500]);
+        assert!(changes[0].size.covers(88.0) && changes[1].size.covers(-88.0), "{changes:?}");
+    }
+
+    #[test]
+    fn a_level_series_has_no_change_in_nineteen_of_twenty() {
+        let mut rng = crate::bootstrap::generator(7);
+        let false_alarms = (0..200)
+            .filter(|_| {
+                let values: Vec<f64> = (0..300).map(|_| normal(&mut rng)).collect();
+                !level_changes(&values, 0.95).is_empty()
+            })
+            .count();
+        assert!(false_alarms <= 10, "{false_alarms} of 200");
+    }
+
+    #[test]
+    fn the_interval_of_a_change_covers_its_size() {
+        let mut rng = crate::bootstrap::generator(3);
+        let covered = (0..200)
+            .filter(|_| {
+                let values: Vec<f64> = (0..200).map(|i| if i < 90 { 10.0 } else { 13.0 } + normal(&mut rng)).collect();
+                let changes = level_changes(&values, 0.95);
+                changes.len() == 1 && changes[0].size.covers(3.0)
+            })
+            .count();
+        assert!(covered >= 180, "{covered} of 200");
+    }
+
+    #[test]
+    fn a_step_without_noise_is_found_and_constant_values_have_none() {
+        let values: Vec<f64> = (0..40).map(|i| if i < 20 { 5.0 } else { 6.0 }).collect();
+        assert_eq!(level_changes(&values, 0.95).iter().map(|c| (c.at, c.size.value)).collect::<Vec<_>>(), [(20, 1.0)]);
+        assert_eq!(level_changes(&[5.0; 100], 0.95), []);
+    }
+
+    proptest! {
+        #[test]
+        fn no_series_panics(values in prop::collection::vec(any::<f64>(), 0..40), confidence in -0.5f64..1.5) {
+            let _ = level_changes(&values, confidence);
+        }
+    }
+}
