@@ -1,6 +1,6 @@
 //! Words and figures of one record, beside its times.
 
-use record::{Datagram, Packet, Receive, Request, Send};
+use record::{Datagram, Leg, Nanos, Packet, Receive, Request, Send, WaitReason};
 use summary::Timed;
 
 /// A record that can be described to people.
@@ -12,6 +12,24 @@ pub(crate) trait Described: Timed {
 
     /// Its other figures, with the words of a table's head.
     fn figures(&self) -> Vec<(&'static str, String)>;
+
+    /// Why a leg of [`summary::TimedKind::legs`] took long, or how surely it is known.
+    fn note(&self, _leg: usize) -> String {
+        String::new()
+    }
+
+    /// Why legs are not there.
+    fn missing(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// What stands under its waterfall.
+    fn lines(&self) -> Vec<String> {
+        self.reason()
+            .into_iter()
+            .chain(self.figures().into_iter().map(|(what, figure)| format!("{what} {figure}")))
+            .collect()
+    }
 }
 
 impl Described for Send {
@@ -22,6 +40,57 @@ impl Described for Send {
     fn figures(&self) -> Vec<(&'static str, String)> {
         let s = &self.state;
         vec![("cwnd", s.cwnd.to_string()), ("in flight", s.in_flight.to_string()), ("srtt", s.srtt.to_string())]
+    }
+
+    fn note(&self, leg: usize) -> String {
+        let Some(leg) = Leg::ALL.get(leg).copied() else { return String::new() };
+        let why = if leg == Leg::Tcp { waited(self) } else { String::new() };
+        match self.leg_error(leg) {
+            Nanos::ZERO => why,
+            error if why.is_empty() => format!("±{error}"),
+            error => format!("±{error}, {why}"),
+        }
+    }
+
+    fn missing(&self) -> Option<&'static str> {
+        match (self.stamps.sched, self.stamps.driver) {
+            (None, _) => Some(
+                "No legs: the packet with its last byte gave no stamp, because TCP had moved the byte from another packet, and no packet \
+                 near it was stamped.",
+            ),
+            (_, None) => Some(
+                "No qdisc and no network leg: the packet with its last byte gave no stamp at the driver (segmented on the way, its tag was \
+                 in another segment), and no packet near it was stamped.",
+            ),
+            _ => None,
+        }
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let s = &self.state;
+        let mut lines = vec![
+            format!("cwnd {}", quantity::count(s.cwnd.into())),
+            format!("in flight {}", quantity::count(s.in_flight.into())),
+            format!("peer window {}", quantity::bytes(s.peer_window.into())),
+            format!("unsent {}", quantity::bytes(s.unsent.into())),
+            format!("srtt {}", s.srtt),
+        ];
+        if self.merged.sends > 0 {
+            lines.push(format!("with {}", quantity::counted(self.merged.sends.into(), "merged send")));
+        }
+        if self.retransmissions > 0 {
+            lines.push(quantity::counted(self.retransmissions.into(), "retransmission"));
+        }
+        lines
+    }
+}
+
+fn waited(send: &Send) -> String {
+    match send.wait {
+        Some(wait) if wait.reason == WaitReason::SentAtOnce => "sent at once".into(),
+        Some(wait) if wait.reason == WaitReason::Unknown => "reason not known".into(),
+        Some(wait) => format!("{} ({})", wait.reason, wait.by_reason),
+        None => String::new(),
     }
 }
 

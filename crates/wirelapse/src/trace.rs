@@ -184,7 +184,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         }
         std::thread::sleep(TURN);
     }
-    outputs.finish(&request, &facts, &networks)?;
+    outputs.finish(&request, &mut facts, &networks)?;
     if !request.json {
         let families = request.families();
         let (kernel, own) = (kernel_bound, summary::Limits::default().memory_bound(&families));

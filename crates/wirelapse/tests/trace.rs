@@ -119,7 +119,7 @@ fn a_trace_of_an_exchange_reports_exports_and_stores_the_same_sends() {
     assert!(sends - acknowledged <= 40, "{acknowledged} of {sends} acknowledged");
     assert!(acknowledged > 0 && sends <= u64::from(rounds), "{sends} sends of {rounds}\n{report}");
     assert_eq!(run.state(), store::State::Finished);
-    assert!(report.contains("In words"), "{report}");
+    assert!(report.contains("What was not seen"), "{report}");
     assert!(!report.contains('\u{1b}'), "no colours in a pipe: {report}");
     assert!(std::fs::metadata(file).unwrap().len() > 1_000);
 }

@@ -211,7 +211,7 @@ fn a_full_disk_ends_the_trace_with_words_and_leaves_what_was_written_readable() 
     assert_eq!(out.status.code(), Some(1), "{errors}{}", text(&out.stdout));
     assert!(errors.contains("cannot write") && errors.contains("No space left"), "{errors}");
     // What was gathered is reported all the same.
-    assert!(text(&out.stdout).contains("In words"), "{}", text(&out.stdout));
+    assert!(text(&out.stdout).contains("What was not seen"), "{}", text(&out.stdout));
     let run = store::Run::open(&kept).unwrap();
     assert_eq!(run.state(), store::State::Unfinished);
     let (mut sends, mut connections) = (0u64, 0);
@@ -236,7 +236,7 @@ fn a_full_device_for_perfetto_is_told_and_the_run_is_whole() {
     let errors = text(&out.stderr);
     assert_eq!(out.status.code(), Some(1), "{errors}");
     assert!(errors.contains("Perfetto") && errors.contains("No space left"), "{errors}");
-    assert!(text(&out.stdout).contains("In words"), "{}", text(&out.stdout));
+    assert!(text(&out.stdout).contains("What was not seen"), "{}", text(&out.stdout));
     let run = store::Run::open(&run).unwrap();
     let mut sends = 0;
     run.sends(|_| sends += 1).unwrap();
@@ -355,7 +355,7 @@ fn an_interrupt_in_the_middle_ends_with_the_report_and_a_whole_run() {
     let bytes = server.join().unwrap();
     assert!(out.status.success(), "{}", text(&out.stderr));
     let report = text(&out.stdout);
-    assert!(report.contains("In words") && report.contains("bash was ended by signal 2."), "{report}");
+    assert!(report.contains("What was not seen") && report.contains("bash was ended by signal 2."), "{report}");
     let run = store::Run::open(&run).unwrap();
     assert_eq!(run.state(), store::State::Finished);
     let (mut sends, lost) = (0, run.lost().unwrap());

@@ -2,9 +2,11 @@
 //! as one file, [`crate::terminal`] as text.
 
 pub(crate) mod table;
+mod times;
 
 use crate::plot::Plot;
 pub use table::Table;
+pub use times::{Bar, Histograms, Series, Waterfall, Waterfalls};
 
 /// A piece of a section.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,6 +21,10 @@ pub enum Block {
     Plot(Box<Plot>),
     /// A table.
     Table(Table),
+    /// Histograms of times: for a terminal, where a page has the cumulative curves and boxes beside them.
+    Histograms(Histograms),
+    /// The slowest records: on a terminal the first of them leg by leg, elsewhere a plot.
+    Waterfalls(Waterfalls),
     /// Text as it is in a file.
     Code {
         /// What it is.
@@ -35,12 +41,14 @@ pub struct Section {
     pub title: String,
     /// What is under it.
     pub blocks: Vec<Block>,
+    /// Whether a terminal, which has one column, shows plots after everything else.
+    pub plots_last: bool,
 }
 
 impl Section {
     /// One with this heading.
     pub fn new(title: impl Into<String>) -> Self {
-        Self { title: title.into(), blocks: Vec::new() }
+        Self { title: title.into(), ..Self::default() }
     }
 
     /// Adds words.
@@ -81,6 +89,7 @@ impl Document {
     pub fn plots(&self) -> impl Iterator<Item = &Plot> {
         self.sections.iter().flat_map(|s| &s.blocks).filter_map(|b| match b {
             Block::Plot(plot) => Some(plot.as_ref()),
+            Block::Waterfalls(of) => Some(of.plot.as_ref()),
             _ => None,
         })
     }

@@ -1,5 +1,7 @@
 //! A table of words and figures.
 
+use crate::plot::Hue;
+
 /// A table of words and figures.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
@@ -9,11 +11,31 @@ pub struct Table {
     pub head: Vec<String>,
     /// The rows; as many cells as there are names.
     pub rows: Vec<Vec<String>>,
+    /// Colours of the rows' first cells, where rows have one.
+    pub hues: Vec<Option<Hue>>,
+    /// Columns by name that go where a terminal is too narrow, the first one first.
+    pub spare: Vec<&'static str>,
+    /// How many rows a terminal shows, where it is not to show all.
+    pub shown: Option<usize>,
 }
 
 impl Table {
     /// One of this head without rows.
     pub fn new(title: impl Into<String>, head: &[&str]) -> Self {
-        Self { title: title.into(), head: head.iter().map(|h| (*h).to_owned()).collect(), rows: Vec::new() }
+        Self { title: title.into(), head: head.iter().map(|h| (*h).to_owned()).collect(), ..Self::default() }
     }
+
+    /// Whether a column holds figures, which are set to the right.
+    pub(crate) fn is_figures(&self, column: usize) -> bool {
+        !self.rows.is_empty() && self.rows.iter().filter_map(|r| r.get(column)).all(|c| c.is_empty() || is_figure(c))
+    }
+}
+
+/// Whether a cell is a figure.
+fn is_figure(cell: &str) -> bool {
+    // A sentence can begin with a number too, and so does an address.
+    cell.chars().count() <= 28
+        && !cell.contains(':')
+        && cell.matches('.').count() < 2
+        && cell.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '−' | '-' | '+' | '—' | '<' | '>'))
 }

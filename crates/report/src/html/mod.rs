@@ -133,42 +133,34 @@ fn block(out: &mut String, block: &Block, wide: bool, number: &mut usize) {
             _ = writeln!(out, "<div><h3>{}</h3>\n<pre>{}</pre></div>", escaped(title), escaped(text));
         }
         Block::Table(t) => table(out, t),
-        Block::Plot(plot) => {
-            let class = if wide { " class=\"wide\"" } else { "" };
-            _ = writeln!(out, "<figure{class} data-plot=\"{number}\">");
-            _ = writeln!(
-                out,
-                "<figcaption><h3>{}</h3><p>{}</p></figcaption>\n<div class=\"chart\"></div>",
-                escaped(&plot.title),
-                escaped(&plot.caption)
-            );
-            if let Some(t) = &plot.table {
-                out.push_str("<details><summary>The same in figures</summary>\n");
-                table(out, t);
-                out.push_str("</details>\n");
-            }
-            out.push_str("</figure>\n");
-            *number += 1;
-        }
+        Block::Plot(plot) => figure(out, plot, wide, number),
+        Block::Waterfalls(of) => figure(out, &of.plot, wide, number),
+        // The cumulative curves and the boxes of the same section show them.
+        Block::Histograms(_) => {}
     }
 }
 
-/// Whether a cell is a figure, which is set to the right.
-fn is_figure(cell: &str) -> bool {
-    // A sentence can begin with a number too, and so does an address.
-    cell.chars().count() <= 28
-        && !cell.contains(':')
-        && cell.matches('.').count() < 2
-        && cell.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '−' | '-' | '+' | '—' | '<' | '>'))
+fn figure(out: &mut String, plot: &Plot, wide: bool, number: &mut usize) {
+    let class = if wide { " class=\"wide\"" } else { "" };
+    _ = writeln!(out, "<figure{class} data-plot=\"{number}\">");
+    _ = writeln!(
+        out,
+        "<figcaption><h3>{}</h3><p>{}</p></figcaption>\n<div class=\"chart\"></div>",
+        escaped(&plot.title),
+        escaped(&plot.caption)
+    );
+    if let Some(t) = &plot.table {
+        out.push_str("<details><summary>The same in figures</summary>\n");
+        table(out, t);
+        out.push_str("</details>\n");
+    }
+    out.push_str("</figure>\n");
+    *number += 1;
 }
 
 fn table(out: &mut String, table: &Table) {
     let columns = table.head.len();
-    let figures: Vec<bool> = (0..columns)
-        .map(|i| {
-            !table.rows.is_empty() && table.rows.iter().filter_map(|r| r.get(i)).all(|c| c.is_empty() || is_figure(c))
-        })
-        .collect();
+    let figures: Vec<bool> = (0..columns).map(|i| table.is_figures(i)).collect();
     let class = |i: usize| if figures.get(i) == Some(&true) { " class=\"n\"" } else { "" };
     out.push_str("<div class=\"scroll\"><table>\n");
     if !table.title.is_empty() {

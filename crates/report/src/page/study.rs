@@ -45,7 +45,7 @@ pub fn document(name: &str, provenance: &Provenance, trials: &[Trial]) -> Docume
     }
     let mut tables = Section::new("Tables");
     for t in &said.tables {
-        tables.table(Table { title: t.title.clone(), head: t.head.clone(), rows: t.rows.clone() });
+        tables.table(Table { title: t.title.clone(), head: t.head.clone(), rows: t.rows.clone(), ..Table::default() });
     }
     if !said.steps.is_empty() {
         let mut steps = Table::new("Steps along a swept factor", &["curve", "after", "at", "95 % interval", "jump"]);

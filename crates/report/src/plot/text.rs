@@ -99,7 +99,7 @@ pub fn draw(canvas: &Canvas, out: &mut String, plot: &Plot) {
 }
 
 fn legend(canvas: &Canvas, out: &mut String, plot: &Plot, fine: bool) {
-    let mut keys: Vec<String> = Vec::new();
+    let mut keys: Vec<(usize, String)> = Vec::new();
     let mut seen: Vec<&str> = Vec::new();
     for (i, layer) in plot.layers.iter().enumerate() {
         let Some((name, hue, _)) = layer.key().filter(|k| !seen.contains(&k.0)) else { continue };
@@ -110,12 +110,27 @@ fn legend(canvas: &Canvas, out: &mut String, plot: &Plot, fine: bool) {
             _ if canvas.unicode => "■".into(),
             _ => "#".into(),
         };
-        keys.push(format!("{} {}", canvas.paint(Ink::Hue(hue.0), &mark), canvas.plain(name)));
+        let room = canvas.width.saturating_sub(mark.width() + 1);
+        let name = canvas.cut(name, room);
+        keys.push((mark.width() + 1 + name.width(), format!("{} {name}", canvas.paint(Ink::Hue(hue.0), &mark))));
     }
-    if keys.len() > 1 {
-        out.push_str(&keys.join("   "));
-        out.push('\n');
+    if keys.len() < 2 {
+        return;
     }
+    let mut used = 0;
+    for (width, key) in keys {
+        if used > 0 && used + 3 + width > canvas.width {
+            out.push('\n');
+            used = 0;
+        }
+        if used > 0 {
+            out.push_str("   ");
+            used += 3;
+        }
+        out.push_str(&key);
+        used += width;
+    }
+    out.push('\n');
 }
 
 fn row_of(axis: &Axis, value: f64, rows: usize, named: bool) -> usize {

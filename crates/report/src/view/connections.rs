@@ -83,7 +83,8 @@ pub(super) fn ends(local: std::net::SocketAddr, remote: std::net::SocketAddr) ->
     format!("{local} → {remote}")
 }
 
-fn waits_for(sends: &SendFigures) -> String {
+/// What sends of a connection waited for most.
+pub(crate) fn waits_for(sends: &SendFigures) -> String {
     let all: u128 = sends.waits().iter().map(|w| u128::from(w.1.time.0)).sum();
     match sends.waits().first() {
         Some((reason, stats)) if all > 0 => {

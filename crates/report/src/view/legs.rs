@@ -5,7 +5,6 @@ use stats::Quantile;
 
 use super::Facts;
 use crate::Canvas;
-use crate::canvas::Ink;
 use crate::colour::ink_of_send;
 use crate::table::{Align, Table};
 use summary::SendFigures;
@@ -40,20 +39,8 @@ pub(super) fn rows(canvas: &Canvas, out: &mut String, total: &SendFigures) {
     table.draw(canvas, out);
 }
 
-/// The table with what has to be known to read it.
-pub(super) fn table(canvas: &Canvas, out: &mut String, total: &SendFigures, facts: &Facts) {
-    rows(canvas, out, total);
-    for note in notes(total, facts) {
-        let mut text = String::new();
-        canvas.paragraph(&mut text, &note, 0);
-        for line in text.lines() {
-            out.push_str(&canvas.paint(Ink::Faint, line));
-            out.push('\n');
-        }
-    }
-}
-
-fn notes(total: &SendFigures, facts: &Facts) -> Vec<String> {
+/// What has to be known to read the table of legs.
+pub(crate) fn notes(total: &SendFigures, facts: &Facts) -> Vec<String> {
     let mut notes = Vec::new();
     let nic = total.leg(Leg::Nic);
     if nic.times.n() == 0 {
@@ -77,7 +64,7 @@ fn notes(total: &SendFigures, facts: &Facts) -> Vec<String> {
         })
         .collect();
     if !inferred.is_empty() {
-        notes.push(format!("Timed between the packets around, as their own gave no stamp: {}.", inferred.join(", ")));
+        notes.push(format!("Inferred from neighbouring packets, as their own gave no stamp: {}.", inferred.join(", ")));
     }
     let vague: Vec<String> = [Leg::Tcp, Leg::Qdisc, Leg::Network]
         .into_iter()

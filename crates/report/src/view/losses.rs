@@ -1,23 +1,18 @@
 //! What was lost, and what share was seen.
 
-use record::{Coverage, Lost, Sampling};
+use record::{Coverage, Sampling};
 
-use crate::Canvas;
-use crate::canvas::Ink;
-
-pub(super) fn draw(canvas: &Canvas, out: &mut String, lost: &Lost, coverage: &Coverage, sampling: Sampling) {
-    canvas.heading(out, "What was not seen");
-    let entries: Vec<_> = lost.entries().filter(|e| e.2 > 0).collect();
-    if entries.is_empty() {
-        out.push_str("Nothing was lost: every counter of losses is zero.\n");
-    }
-    let width = entries.iter().map(|e| quantity::count(e.2).len()).max().unwrap_or(0);
-    for (_, words, n) in entries {
-        let line = format!("{:>width$}  {words}", quantity::count(n));
-        out.push_str(&canvas.paint(Ink::Warn, &canvas.plain(&line)));
-        out.push('\n');
-    }
-    canvas.paragraph(out, &seen(coverage, sampling), 0);
+/// The share that was seen, for the headline: nothing where all was.
+pub(crate) fn partial(coverage: &Coverage) -> Option<String> {
+    let time = quantity::share(coverage.armed.0.into(), coverage.followed.0.into());
+    let bytes = quantity::share(coverage.bytes_armed.into(), coverage.bytes_written.into());
+    (time < 0.995 || bytes < 0.995).then(|| {
+        format!(
+            "Coverage: {} of the connections' time and {} of their bytes.",
+            quantity::whole(quantity::percent(time)),
+            quantity::whole(quantity::percent(bytes))
+        )
+    })
 }
 
 /// The share that was really seen, by time and by TCP's own count of bytes.

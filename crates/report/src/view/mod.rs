@@ -1,7 +1,6 @@
-//! A trace as text for people.
+//! What is said of a trace in words, and its figures while it goes on.
 
 mod connections;
-mod distribution;
 mod legs;
 mod losses;
 mod others;
@@ -10,18 +9,19 @@ mod received;
 mod requests;
 mod tallies;
 mod times;
-mod waterfall;
 mod words;
 
 use record::{Coverage, Leg, Lost, Nanos, Sampling};
 
-pub(crate) use losses::seen;
+pub(crate) use connections::waits_for;
+pub(crate) use legs::notes as leg_notes;
+pub(crate) use losses::{partial, seen};
 pub(crate) use others::counted;
 pub use others::{packet_remarks, receiving_remarks};
 pub(crate) use packets::{datagram_words, packet_words};
 pub(crate) use requests::{told_by, undivided};
 pub(crate) use tallies::{mostly, owner};
-use words::paragraphs;
+pub(crate) use times::held;
 pub(crate) use words::{sentences, words_of_any};
 
 use crate::Canvas;
@@ -50,33 +50,6 @@ pub struct Facts {
     pub receiving: Vec<String>,
     /// What has to be known of how packets and datagrams were observed.
     pub packets: Vec<String>,
-}
-
-/// How many connections the report lists.
-const CONNECTIONS_SHOWN: usize = 10;
-
-/// The whole report at the end of a trace.
-pub fn report(canvas: &Canvas, summary: &TraceSummary, facts: &Facts) -> String {
-    let mut out = String::new();
-    headline(canvas, &mut out, summary, facts);
-    let total = summary.total();
-    if total.sends > 0 {
-        legs::table(canvas, &mut out, total, facts);
-        distribution::draw(canvas, &mut out, total);
-        connections::table(canvas, &mut out, summary, CONNECTIONS_SHOWN);
-        waterfall::draw(canvas, &mut out, summary);
-    }
-    if summary.receives().records.n > 0 {
-        received::draw(canvas, &mut out, summary.receives(), &facts.receiving, CONNECTIONS_SHOWN);
-    }
-    requests::draw(canvas, &mut out, summary.requests(), CONNECTIONS_SHOWN);
-    packets::draw(canvas, &mut out, (summary.packets(), summary.datagrams()), &facts.packets, CONNECTIONS_SHOWN);
-    canvas.heading(&mut out, "In words");
-    for paragraph in paragraphs(summary, facts) {
-        canvas.paragraph(&mut out, &paragraph, 0);
-    }
-    losses::draw(canvas, &mut out, &facts.lost, &facts.coverage, facts.sampling);
-    out
 }
 
 /// The figures while a trace goes on: at most `rows` lines, none of them longer than the canvas.

@@ -1,8 +1,8 @@
-//! Requests and answers: which part took which share, the connections, and the slowest of them.
+//! Requests in words, and their legs while a trace goes on.
 
 use record::{Part, Role};
 
-use super::{tallies, times};
+use super::times;
 use crate::Canvas;
 use summary::{RequestFigures, RoleFigures};
 
@@ -13,41 +13,6 @@ pub(super) fn rows(canvas: &Canvas, out: &mut String, requests: &RequestFigures)
         out.push('\n');
         times::table(canvas, out, &format!("part (as {role})"), &times::lines(&of.records));
     }
-}
-
-pub(super) fn draw(canvas: &Canvas, out: &mut String, requests: &RequestFigures, connections: usize) {
-    for role in Role::ALL {
-        let of = requests.of(role);
-        let records = &of.records;
-        if records.n == 0 {
-            continue;
-        }
-        let title = format!(
-            "{} seen from the {role}: {} asked, {} answered",
-            quantity::counted(records.n, "request"),
-            quantity::bytes(of.request_bytes),
-            quantity::bytes(of.answer_bytes),
-        );
-        canvas.heading(out, &title);
-        if of.divided() > 0 {
-            times::table(canvas, out, "part", &times::lines(records));
-        }
-        times::remarks(canvas, out, &notes(of));
-        tallies::table(canvas, out, records.kind(), &records.tallies, connections);
-        let title = times::slowest_title(records.slowest.sorted().len(), "request");
-        times::slowest(canvas, out, &format!("{title}, seen from the {role}"), records);
-    }
-}
-
-fn notes(of: &RoleFigures) -> Vec<String> {
-    let mut notes = Vec::new();
-    if of.divided() > 0 {
-        notes.push(times::meanings(&of.records));
-    }
-    notes.extend(times::held(of.divided(), "requests"));
-    notes.extend(told_by(of));
-    notes.extend(undivided(of));
-    notes
 }
 
 /// What tells the network from the peer's program.

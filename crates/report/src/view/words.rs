@@ -11,13 +11,7 @@ use summary::{SendFigures, TraceSummary};
 /// Fewer acknowledged sends than this show what happened to them, and say little of what is usual.
 const FEW: u64 = 30;
 
-/// One paragraph for each kind.
-pub(super) fn paragraphs(summary: &TraceSummary, facts: &Facts) -> Vec<String> {
-    by_family(summary, facts).into_iter().map(|(_, sentences)| sentences.join(" ")).collect()
-}
-
-/// One sentence each, the most important first: all that is to say of a trace of sends alone; of several families what each comes
-/// to, and what was thrown away.
+/// One sentence each, the most important first: all that is to say of a trace of sends alone; of several kinds one sentence each, and what was dropped.
 pub(crate) fn sentences(summary: &TraceSummary, facts: &Facts) -> Vec<String> {
     let mut all = by_family(summary, facts);
     if all.len() == 1 {
@@ -135,7 +129,7 @@ fn dominant(total: &SendFigures, facts: &Facts) -> Vec<String> {
     }
     if n < FEW {
         out.push(format!(
-            "With {} these figures tell what happened, and little of what is usual.",
+            "With {} these figures show what happened, and little of what is usual.",
             quantity::counted(n, "send")
         ));
     }
@@ -240,7 +234,7 @@ fn waiting(total: &SendFigures) -> Vec<String> {
 fn exceptions(total: &SendFigures, facts: &Facts) -> Vec<String> {
     let mut out = Vec::new();
     if total.retransmitted > 0 {
-        out.push(format!("{} had to be sent again.", quantity::counted(total.retransmitted, "send")));
+        out.push(format!("{} were retransmitted.", quantity::counted(total.retransmitted, "send")));
     }
     let without = total.sends - total.leg(Leg::Total).times.n();
     if without > 0 {

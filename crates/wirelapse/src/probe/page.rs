@@ -143,5 +143,5 @@ fn table(figures: &Figures) -> Table {
         row.push(cell(d.max()));
         row
     });
-    Table { title: String::new(), head, rows: rows.collect() }
+    Table { head, rows: rows.collect(), ..Table::default() }
 }

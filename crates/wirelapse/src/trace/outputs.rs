@@ -6,11 +6,11 @@ use std::io::{self, BufWriter, Write as _};
 use anyhow::Context as _;
 use export::ndjson::Ndjson;
 use export::perfetto::Perfetto;
-use record::{End, Event, Instant, Lost, Monotonic, Sink, SinkError};
+use record::{End, Event, Instant, Lost, Monotonic, Nanos, Sink, SinkError};
+use report::page::trace::{Figures, Subject, describe};
 use report::view::Facts;
-use report::{Canvas, view};
+use report::{Canvas, terminal};
 use store::{Provenance, Writer};
-use summary::Limits;
 use summary::TraceSummary;
 use trace::Requests;
 
@@ -50,7 +50,8 @@ fn asked(request: &Request, provenance: &Provenance, perfetto: Option<File>) -> 
 }
 
 pub struct Outputs {
-    summary: TraceSummary,
+    figures: Figures,
+    provenance: Provenance,
     sinks: Vec<Output>,
     requests: Option<Requests>,
     /// The first thing that went wrong; who passes events on cannot take it.
@@ -59,9 +60,9 @@ pub struct Outputs {
 
 impl Outputs {
     pub fn open(request: &Request, provenance: &Provenance, perfetto: Option<File>) -> anyhow::Result<Self> {
-        let limits = Limits { slowest: request.slowest, ..Limits::default() };
         Ok(Self {
-            summary: TraceSummary::new(limits),
+            figures: Figures::new(provenance.start_ns, request.slowest),
+            provenance: provenance.clone(),
             sinks: asked(request, provenance, perfetto)?,
             requests: request.requests.then(Requests::default),
             failed: None,
@@ -69,7 +70,7 @@ impl Outputs {
     }
 
     pub fn summary(&self) -> &TraceSummary {
-        &self.summary
+        &self.figures.summary
     }
 
     pub fn event(&mut self, event: &Event) {
@@ -100,7 +101,7 @@ impl Outputs {
     }
 
     fn take(&mut self, event: &Event) {
-        self.summary.event(event);
+        self.figures.event(event);
         self.each(|sink| sink.event(event));
     }
 
@@ -128,15 +129,12 @@ impl Outputs {
     }
 
     /// Ends the outputs and shows the report: that is what was gathered, so it is shown even where an output failed.
-    pub fn finish(self, request: &Request, facts: &Facts, networks: &Networks) -> anyhow::Result<()> {
-        let (figures, path) = (self.summary.figures(), networks.path());
-        let end = End {
-            at: machine::monotonic(),
-            lost: &facts.lost,
-            coverage: &facts.coverage,
-            figures: &figures,
-            path: path.as_ref(),
-        };
+    pub fn finish(mut self, request: &Request, facts: &mut Facts, networks: &Networks) -> anyhow::Result<()> {
+        let (figures, path) = (self.figures.summary.figures(), networks.path());
+        // One end for the run and for what is said of it.
+        let at = machine::monotonic();
+        facts.lasted = at.since(Instant::from_nanos(self.provenance.start_ns)).unwrap_or(Nanos::ZERO);
+        let end = End { at, lost: &facts.lost, coverage: &facts.coverage, figures: &figures, path: path.as_ref() };
         let (mut failed, mut written) = (self.failed, Vec::new());
         for output in self.sinks {
             match output.sink.finish(&end) {
@@ -145,8 +143,18 @@ impl Outputs {
             }
         }
         if !request.json {
+            self.provenance.path = path;
+            let name = request.run.as_deref().map(crate::report::name);
+            let document = describe(&Subject {
+                name: name.as_deref(),
+                provenance: &self.provenance,
+                finished: true,
+                facts,
+                slowest: request.slowest,
+                figures: &self.figures,
+            });
             let mut out = io::stdout().lock();
-            out.write_all(view::report(&canvas(), &self.summary, facts).as_bytes())?;
+            out.write_all(terminal::text(&canvas(), &[document]).as_bytes())?;
             out.flush()?;
         }
         if let Some(error) = failed {

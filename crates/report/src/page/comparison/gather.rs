@@ -207,14 +207,14 @@ pub(super) fn warnings(a: &Side, b: &Side) -> Vec<String> {
     }
     let one_alone: Vec<&str> = TimedKind::ALL
         .into_iter()
-        .filter(|kind| (a.trace.summary.n(*kind) == 0) != (b.trace.summary.n(*kind) == 0))
+        .filter(|kind| (a.trace.figures.summary.n(*kind) == 0) != (b.trace.figures.summary.n(*kind) == 0))
         .map(|kind| kind.title())
         .collect();
     if !one_alone.is_empty() {
         out.push(format!("Only one of the two runs has these, so they are not compared: {}.", one_alone.join(", ")));
     }
     for side in [a, b] {
-        let total = side.trace.summary.total();
+        let total = side.trace.figures.summary.total();
         let lost = side.trace.facts.lost;
         let unseen = lost.ring_buffer + lost.slots_full + lost.over_rate + lost.unstamped;
         let share = quantity::share(unseen.into(), (total.sends + unseen).into());

@@ -80,7 +80,7 @@ fn section(c: &Comparison, compared: &Compared, a: &Side, b: &Side) -> Section {
 fn runs(a: &Side, b: &Side) -> Section {
     let mut runs = Section::new("The two runs");
     for side in [a, b] {
-        let (f, summary) = (&side.trace.facts, &side.trace.summary);
+        let (f, summary) = (&side.trace.facts, &side.trace.figures.summary);
         let mut rows = vec![("target", f.target.clone()), ("length", f.lasted.to_string())];
         let there = TimedKind::ALL.into_iter().filter(|kind| *kind == TimedKind::Sends || summary.n(*kind) > 0);
         rows.push(("records", there.map(|kind| view::counted(kind, summary.n(kind))).collect::<Vec<_>>().join(", ")));
@@ -100,7 +100,7 @@ fn runs(a: &Side, b: &Side) -> Section {
 fn cdf(kind: TimedKind, leg: usize, a: &Side, b: &Side) -> Option<Plot> {
     let (of, thing) = (&kind.legs()[leg], kind.thing());
     let line = |side: &Side, hue: u8, dashed: bool| {
-        let times = side.trace.summary.times(kind)[leg].1;
+        let times = side.trace.figures.summary.times(kind)[leg].1;
         let name = format!("{}, n = {}", side.name, quantity::count(times.n()));
         Layer::Line { name, hue: Hue(hue), points: curve(times), step: true, dashed }
     };
@@ -120,7 +120,7 @@ fn cdf(kind: TimedKind, leg: usize, a: &Side, b: &Side) -> Option<Plot> {
             "The share of {thing}s that took no longer than this; n = {} and {}.{note}{}",
             quantity::count(a.of(kind).n(leg)),
             quantity::counted(b.of(kind).n(leg), thing),
-            shortest_note([a, b].into_iter().map(|side| side.trace.summary.times(kind)[leg].1))
+            shortest_note([a, b].into_iter().map(|side| side.trace.figures.summary.times(kind)[leg].1))
         ),
         (
             Axis::log("time (logarithmic)", Unit::Time),
@@ -237,7 +237,7 @@ fn peer_table(c: &Comparison, compared: &Compared) -> Table {
         }
         _ => "Where it sits: peers".into(),
     };
-    let mut table = Table { title, head: head.into(), rows: Vec::new() };
+    let mut table = Table { title, head: head.into(), ..Table::default() };
     let mean = |m: Option<f64>| m.map_or_else(|| "—".into(), |ns| Nanos(ns as u64).to_string());
     for p in compared.peers.iter().take(PEERS) {
         table.rows.push(vec![

@@ -6,7 +6,7 @@ use stats::{Distribution, Quantile};
 use super::{CONNECTIONS, capital, id, n_of};
 use crate::colour::hue_of;
 use crate::described::Described;
-use crate::document::Table;
+use crate::document::{Bar, Histograms, Series, Table, Waterfall, Waterfalls};
 use crate::page::{SHORTEST, curve, shortest_note};
 use crate::plot::{Axis, Boxed, Hue, Layer, Plot, Span, Unit, tidy};
 use crate::view;
@@ -45,8 +45,25 @@ pub(super) fn leg_table(summary: &TraceSummary, kind: TimedKind) -> Table {
             _ => String::new(),
         });
         table.rows.push(row);
+        table.hues.push((leg.place != LegPlace::Total).then(|| hue_of(leg)));
     }
+    // p50, p99 and the share are the ones to keep.
+    table.spare = vec!["min", "p99.9", "p90", "n"];
     table
+}
+
+/// A histogram of each leg.
+pub(super) fn histograms(summary: &TraceSummary, kind: TimedKind) -> Option<Histograms> {
+    let series: Vec<Series> = there(summary, kind)
+        .into_iter()
+        .map(|(leg, times)| Series {
+            name: leg.name.into(),
+            hue: (leg.place != LegPlace::Total).then(|| hue_of(leg)),
+            values: times.values().collect(),
+        })
+        .collect();
+    let title = format!("How long each leg took (time on a logarithmic axis, {}s upwards)", kind.thing());
+    (!series.is_empty()).then_some(Histograms { title, series })
 }
 
 /// What each leg is, in one sentence.
@@ -210,7 +227,7 @@ pub(super) struct Slowest<T> {
     pub whose: Attribution,
 }
 
-pub(super) fn slowest<T: Described>(records: &TimedFigures<T>) -> Option<Plot> {
+pub(super) fn slowest<T: Described>(records: &TimedFigures<T>) -> Option<Waterfalls> {
     let all = records.slowest.sorted().into_iter();
     let all: Vec<_> = all.map(|(total, s)| Slowest { total, record: s.record.clone(), whose: s.whose }).collect();
     waterfalls(records.kind(), &all, records.first, records.total().n())
@@ -218,6 +235,48 @@ pub(super) fn slowest<T: Described>(records: &TimedFigures<T>) -> Option<Plot> {
 
 /// The slowest as waterfalls: each leg after the one before it, with what is known of why. `n` are those that have a total.
 pub(super) fn waterfalls<T: Described>(
+    kind: TimedKind,
+    slowest: &[Slowest<T>],
+    first: Option<Instant<Monotonic>>,
+    n: u64,
+) -> Option<Waterfalls> {
+    let plot = waterfall_plot(kind, slowest, first, n)?;
+    let items = slowest
+        .iter()
+        .map(|slow| {
+            let (record, times) = (&slow.record, slow.record.times());
+            let since = first.and_then(|f| record.began()?.since(f).ok()).unwrap_or_default();
+            let owner = slow.whose.owner.map_or_else(String::new, |o| format!(" · {}[{}]", o.comm, o.pid));
+            Waterfall {
+                total: slow.total,
+                what: format!("{}{owner} · at +{since}", quantity::bytes(record.bytes())),
+                connection: ends(slow.whose.ends, record.flow()),
+                bars: kind
+                    .adding()
+                    .filter_map(|(i, leg)| {
+                        Some(Bar { name: leg.name, hue: hue_of(leg), time: Nanos(times[i]?), note: record.note(i) })
+                    })
+                    .collect(),
+                missing: record.missing(),
+                figures: record.lines(),
+            }
+        })
+        .collect();
+    let which = match kind {
+        TimedKind::AtClient => ", seen from the client",
+        TimedKind::AtServer => ", seen from the server",
+        TimedKind::DatagramsSent => ", sent",
+        TimedKind::DatagramsReceived => ", received",
+        _ => "",
+    };
+    Some(Waterfalls { thing: kind.thing(), which, shown: slowest.len(), items, plot: Box::new(plot) })
+}
+
+fn ends(ends: Option<(std::net::SocketAddr, std::net::SocketAddr)>, flow: record::ConnectionId) -> String {
+    ends.map_or_else(|| format!("connection {flow}"), |(local, remote)| format!("{local} → {remote}"))
+}
+
+fn waterfall_plot<T: Described>(
     kind: TimedKind,
     slowest: &[Slowest<T>],
     first: Option<Instant<Monotonic>>,
@@ -309,7 +368,25 @@ pub(super) fn connection_table(summary: &TraceSummary, kind: TimedKind) -> Table
     head.extend(kind.counted().iter().map(|c| (*c).to_owned()));
     head.extend(beside.iter().flat_map(|leg| ["p50", "p99"].map(|q| format!("{} {q}", leg.name))));
     head.extend([format!("{total} p50"), format!("{total} p99"), "max".into(), "mostly".into()]);
-    let mut table = Table { title, head, rows: Vec::new() };
+    let mut table = Table {
+        title,
+        head,
+        spare: vec![
+            "mostly",
+            "max",
+            "gap p99",
+            "gap p50",
+            "out of order",
+            "never read",
+            "without parts",
+            "retransmitted",
+            "dropped",
+            "bytes",
+            "program",
+        ],
+        shown: Some(super::CONNECTIONS_SHOWN),
+        ..Table::default()
+    };
     for tally in all.into_iter().take(CONNECTIONS) {
         let ends = tally.ends.map_or_else(|| format!("connection {}", tally.flow), |(l, r)| format!("{l} → {r}"));
         let mut row = vec![ends, view::owner(tally), quantity::count(tally.n), quantity::bytes(tally.bytes)];

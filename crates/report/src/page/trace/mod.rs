@@ -1,14 +1,14 @@
-//! The page of a trace.
+//! What is said of a trace: while its tracer ends, and later of its run.
 
 mod figures;
 mod sends;
 mod timeline;
 
 use record::{Event, Lost, Nanos, Ratio, Role, Sampling};
-use store::{Error, Run, SamplingMethod, State};
+use store::{Error, Provenance, Run, SamplingMethod, State};
 
 use super::{command, facts};
-use crate::document::{Block, Document, Section, Table};
+use crate::document::{Block, Document, Section, Table, Waterfalls};
 use crate::view::{self, Facts};
 use summary::{Limits, TraceSummary};
 use summary::{Timed, TimedKind};
@@ -16,19 +16,82 @@ use timeline::Timeline;
 
 /// Connections in a table.
 const CONNECTIONS: usize = 100;
-/// Records that are drawn as waterfalls.
+/// Connections that a terminal shows.
+const CONNECTIONS_SHOWN: usize = 20;
+/// Slow records that a terminal shows, where nothing else is asked for.
+pub const SLOWEST_SHOWN: usize = 5;
+/// Slow records that a page draws.
 const WATERFALLS: usize = 20;
+
+/// The figures of a trace: all of them at any moment, in bounded memory.
+#[derive(Debug)]
+pub struct Figures {
+    /// Distributions, connections, and the slowest records.
+    pub summary: TraceSummary,
+    timelines: Vec<Timeline>,
+    last: u64,
+}
+
+impl Figures {
+    /// Those of a trace that began at `start_ns` of `CLOCK_MONOTONIC`; at least `slowest` slow records of each kind are kept.
+    pub fn new(start_ns: u64, slowest: usize) -> Self {
+        let limits = Limits { slowest: slowest.max(WATERFALLS), ..Limits::default() };
+        Self {
+            summary: TraceSummary::new(limits),
+            timelines: TimedKind::ALL.map(|kind| Timeline::new(kind, start_ns)).into(),
+            last: start_ns,
+        }
+    }
+
+    /// Adds an event.
+    pub fn event(&mut self, event: &Event) {
+        match event {
+            Event::Send(send) => self.timed(send),
+            Event::Receive(receive) => self.timed(receive),
+            Event::Request(request) => self.timed(request.as_ref()),
+            // A packet that never came to the packet scheduler has no times.
+            Event::Packet(packet) if packet.sched.is_some() => self.timed(packet.as_ref()),
+            Event::Datagram(datagram) => self.timed(datagram.as_ref()),
+            _ => {}
+        }
+        self.summary.event(event);
+    }
+
+    fn timed<T: Timed>(&mut self, record: &T) {
+        let at = TimedKind::ALL.iter().position(|f| *f == record.kind()).unwrap_or(0);
+        self.timelines[at].add(record);
+        if let (Some(began), Ok(Some(took))) = (record.began(), record.time(record.kind().total())) {
+            self.last = self.last.max(began.after(took).as_nanos());
+        }
+    }
+}
+
+/// What a document of a trace is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// What the run is called; `None` where none is written.
+    pub name: Option<&'a str>,
+    /// How it was made.
+    pub provenance: &'a Provenance,
+    /// Whether it was ended as it should: what was lost is not known otherwise.
+    pub finished: bool,
+    /// What stands beside the figures.
+    pub facts: &'a Facts,
+    /// How many of the slowest records a terminal shows.
+    pub slowest: usize,
+    /// The figures.
+    pub figures: &'a Figures,
+}
 
 /// A trace that was read.
 #[derive(Debug)]
 pub struct Trace {
     /// The figures.
-    pub summary: TraceSummary,
+    pub figures: Figures,
     /// What stands beside them.
     pub facts: Facts,
     /// What has to be known before they are believed.
     pub warnings: Vec<String>,
-    timelines: Vec<Timeline>,
 }
 
 /// How the sends of a run were chosen.
@@ -55,38 +118,6 @@ pub(crate) fn incomplete(run: &Run, result: Result<(), Error>, warnings: &mut Ve
     Ok(())
 }
 
-/// What is gathered while a run is read.
-struct Gathering<'a> {
-    summary: TraceSummary,
-    timelines: Vec<Timeline>,
-    last: u64,
-    each: &'a mut dyn FnMut(&Event),
-}
-
-impl Gathering<'_> {
-    fn event(&mut self, event: &Event) {
-        match event {
-            Event::Send(send) => self.timed(send),
-            Event::Receive(receive) => self.timed(receive),
-            Event::Request(request) => self.timed(request.as_ref()),
-            // What never came to the packet scheduler has no times.
-            Event::Packet(packet) if packet.sched.is_some() => self.timed(packet.as_ref()),
-            Event::Datagram(datagram) => self.timed(datagram.as_ref()),
-            _ => {}
-        }
-        self.summary.event(event);
-        (self.each)(event);
-    }
-
-    fn timed<T: Timed>(&mut self, record: &T) {
-        let at = TimedKind::ALL.iter().position(|f| *f == record.kind()).unwrap_or(0);
-        self.timelines[at].add(record);
-        if let (Some(began), Ok(Some(took))) = (record.began(), record.time(record.kind().total())) {
-            self.last = self.last.max(began.after(took).as_nanos());
-        }
-    }
-}
-
 /// Reads a trace: once over its tables, in bounded memory.
 ///
 /// # Errors
@@ -97,11 +128,9 @@ pub fn read(run: &Run) -> Result<Trace, Error> {
 
 /// As [`read`], and passes every event on: connections before what happened on them.
 pub(crate) fn read_with(run: &Run, each: &mut dyn FnMut(&Event)) -> Result<Trace, Error> {
-    let limits = Limits { connections: 2_000, slowest: WATERFALLS };
     let p = run.provenance();
     let mut warnings = Vec::new();
-    let timelines = TimedKind::ALL.map(|kind| Timeline::new(kind, p.start_ns)).into();
-    let mut all = Gathering { summary: TraceSummary::new(limits), timelines, last: p.start_ns, each };
+    let mut all = Figures::new(p.start_ns, WATERFALLS);
     if run.state() == State::Unfinished {
         warnings.push(
             "This run was never finished: it is still being written, or its writer was killed. What was lost, and what share \
@@ -113,6 +142,7 @@ pub(crate) fn read_with(run: &Run, each: &mut dyn FnMut(&Event)) -> Result<Trace
     let mut put = |event: Event, n: &mut u64| {
         *n += 1;
         all.event(&event);
+        each(&event);
     };
     let result = run.connections(|c| put(Event::Connection(c), &mut found.connections));
     incomplete(run, result, &mut warnings)?;
@@ -140,7 +170,7 @@ pub(crate) fn read_with(run: &Run, each: &mut dyn FnMut(&Event)) -> Result<Trace
         receiving: p.receiving.as_ref().map(view::receiving_remarks).unwrap_or_default(),
         packets: p.packets.as_ref().map(view::packet_remarks).unwrap_or_default(),
     };
-    Ok(Trace { summary: all.summary, facts, warnings, timelines: all.timelines })
+    Ok(Trace { figures: all, facts, warnings })
 }
 
 /// Where the tables hold other numbers of rows than `run.json` tells.
@@ -166,13 +196,26 @@ fn copied_in_part(told: store::Rows, found: store::Rows) -> Option<String> {
     (!differ.is_empty()).then(|| format!("run.json speaks of {}: they were not copied whole.", differ.join("; of ")))
 }
 
-/// The page of a trace; `name` is what the run is called.
+/// What is said of a run; `name` is what the run is called.
 ///
 /// # Errors
 /// As [`read`].
 pub fn document(name: &str, run: &Run) -> Result<Document, Error> {
     let trace = read(run)?;
-    let Trace { summary, facts, warnings, timelines } = &trace;
+    let subject = Subject {
+        name: Some(name),
+        provenance: run.provenance(),
+        finished: run.state() == State::Finished,
+        facts: &trace.facts,
+        slowest: SLOWEST_SHOWN,
+        figures: &trace.figures,
+    };
+    Ok(Document { warnings: trace.warnings.clone(), ..describe(&subject) })
+}
+
+/// What is said of a trace.
+pub fn describe(of: &Subject) -> Document {
+    let (summary, facts) = (&of.figures.summary, of.facts);
     let what: Vec<String> = TimedKind::ALL
         .into_iter()
         .filter(|&kind| kind == TimedKind::Sends || summary.n(kind) > 0)
@@ -188,31 +231,39 @@ pub fn document(name: &str, run: &Run) -> Result<Document, Error> {
         facts.backend
     );
     let mut sections: Vec<Section> =
-        TimedKind::ALL.iter().zip(timelines).map(|(kind, timeline)| section(&trace, *kind, timeline)).collect();
+        TimedKind::ALL.iter().zip(&of.figures.timelines).map(|(kind, timeline)| section(of, *kind, timeline)).collect();
     sections.push(drops(summary));
     let mut lost = Section::new("What was not seen");
-    losses(&mut lost, run.lost(), facts);
-    sections.extend([lost, environment(run)]);
+    losses(&mut lost, of.finished.then_some(facts.lost), facts);
+    sections.extend([lost, environment(of)]);
     sections.retain(|s| !s.blocks.is_empty());
-    let verdict = view::sentences(summary, facts);
-    Ok(Document { title: format!("Trace {name}"), about, verdict, warnings: warnings.clone(), sections })
+    let mut verdict = view::sentences(summary, facts);
+    if of.finished
+        && let Some(share) = view::partial(&facts.coverage)
+    {
+        verdict.insert(verdict.len().min(1), share);
+    }
+    let title = of.name.map_or_else(|| "Trace".to_owned(), |name| format!("Trace {name}"));
+    Document { title, about, verdict, warnings: Vec::new(), sections }
 }
 
 /// All that is said of one kind.
-fn section(trace: &Trace, kind: TimedKind, timeline: &Timeline) -> Section {
-    let (summary, facts) = (&trace.summary, &trace.facts);
-    let mut section = Section::new(kind.title());
+fn section(of: &Subject, kind: TimedKind, timeline: &Timeline) -> Section {
+    let (summary, facts) = (&of.figures.summary, of.facts);
+    let mut section = Section { title: kind.title().into(), plots_last: true, ..Section::default() };
     if summary.n(kind) == 0 {
         return section;
     }
     if TimedKind::ALL.into_iter().any(|other| other != kind && summary.n(other) > 0) {
-        // The verdict says only what each of several families comes to.
+        // The verdict has one sentence for each of several kinds.
         section.say(view::words_of_any(summary, facts, kind).join(" "));
     }
     section.plot(figures::cdf(summary, kind));
     section.plot(figures::boxes(summary, kind));
     section.table(figures::leg_table(summary, kind));
     section.say(figures::meanings(summary, kind));
+    notes(&mut section, summary, facts, kind);
+    section.blocks.extend(figures::histograms(summary, kind).map(Block::Histograms));
     section.plot(figures::shares(summary, kind));
     if kind == TimedKind::Sends {
         section.plot(sends::waits(summary));
@@ -220,7 +271,7 @@ fn section(trace: &Trace, kind: TimedKind, timeline: &Timeline) -> Section {
     section.plot(timeline.quantiles());
     section.plot(timeline.heat());
     section.plot(timeline.rate());
-    section.plot(match kind {
+    let slowest = match kind {
         TimedKind::Sends => sends::waterfalls(summary),
         TimedKind::Receives => figures::slowest(&summary.receives().records),
         TimedKind::AtClient => figures::slowest(&summary.requests().of(Role::Client).records),
@@ -228,18 +279,69 @@ fn section(trace: &Trace, kind: TimedKind, timeline: &Timeline) -> Section {
         TimedKind::Packets => figures::slowest(&summary.packets().records),
         TimedKind::DatagramsSent => figures::slowest(&summary.datagrams().sent),
         TimedKind::DatagramsReceived => figures::slowest(&summary.datagrams().received),
-    });
+    };
+    section.blocks.extend(slowest.map(|all| Block::Waterfalls(Waterfalls { shown: of.slowest, ..all })));
     section.table(match kind {
         TimedKind::Sends => sends::connection_table(summary),
         _ => figures::connection_table(summary, kind),
     });
-    let notes = match kind {
-        TimedKind::Receives => &facts.receiving,
-        TimedKind::Packets | TimedKind::DatagramsSent | TimedKind::DatagramsReceived => &facts.packets,
-        _ => &Vec::new(),
-    };
-    notes.iter().for_each(|note| section.say(note));
+    if kind == TimedKind::Sends && summary.others().connections > 0 {
+        section.say(format!(
+            "{} with the fewest sends have no figures of their own: {} are kept one by one.",
+            quantity::counted(summary.others().connections, "connection"),
+            quantity::count(summary.connections().len() as u64)
+        ));
+    }
     section
+}
+
+/// What has to be known to read the table of legs.
+fn notes(section: &mut Section, summary: &TraceSummary, facts: &Facts, kind: TimedKind) {
+    match kind {
+        TimedKind::Sends => view::leg_notes(summary.total(), facts).into_iter().for_each(|note| section.say(note)),
+        kind => {
+            let (things, n) = (format!("{}s", kind.thing()), summary.times(kind)[kind.total()].1.n());
+            section.blocks.extend(view::held(n, &things).map(Block::Words));
+        }
+    }
+    match kind {
+        TimedKind::Receives => {
+            let receives = summary.receives();
+            section.say(format!(
+                "Received: {} in {} of {}. At most {} were unread in a socket.",
+                quantity::bytes(receives.records.bytes),
+                quantity::counted(receives.records.n, "frame"),
+                quantity::counted(receives.segments, "segment"),
+                quantity::bytes(receives.most_queued.into())
+            ));
+            facts.receiving.iter().for_each(|note| section.say(note));
+        }
+        TimedKind::AtClient | TimedKind::AtServer => {
+            let requests = summary.requests().of(if kind == TimedKind::AtClient { Role::Client } else { Role::Server });
+            section.say(format!(
+                "{} asked, {} answered.",
+                quantity::bytes(requests.request_bytes),
+                quantity::bytes(requests.answer_bytes)
+            ));
+        }
+        TimedKind::Packets => {
+            let packets = summary.packets();
+            section.say(format!(
+                "{} of {}, {}.",
+                quantity::counted(packets.records.n, "packet"),
+                quantity::counted(packets.segments, "segment"),
+                quantity::bytes(packets.records.bytes)
+            ));
+            facts.packets.iter().for_each(|note| section.say(note));
+        }
+        TimedKind::DatagramsSent | TimedKind::DatagramsReceived => {
+            let datagrams = summary.datagrams();
+            let records = if kind == TimedKind::DatagramsSent { &datagrams.sent } else { &datagrams.received };
+            section.say(format!("{}, {}.", quantity::counted(records.n, "datagram"), quantity::bytes(records.bytes)));
+            facts.packets.iter().for_each(|note| section.say(note));
+        }
+        TimedKind::Sends => {}
+    }
 }
 
 /// What the kernel threw away on this host, by its reason.
@@ -291,8 +393,8 @@ fn losses(section: &mut Section, lost: Option<Lost>, facts: &Facts) {
     section.say(view::seen(&facts.coverage, facts.sampling));
 }
 
-fn environment(run: &Run) -> Section {
-    let p = run.provenance();
+fn environment(of: &Subject) -> Section {
+    let p = of.provenance;
     let mut section = Section::new("Environment");
     section.table(facts(
         "",
@@ -302,12 +404,12 @@ fn environment(run: &Run) -> Section {
             ("kernel", p.kernel.clone()),
             ("machine", format!("{}, {} processors", p.machine, p.cpus)),
             ("backend", p.backend.clone()),
-            ("sampling", view::sampling(sampling(run))),
+            ("sampling", view::sampling(of.facts.sampling)),
             (
                 "clock",
                 format!("CLOCK_MONOTONIC; to the time of day within {}", Nanos(p.clock.realtime_offset_error_ns)),
             ),
-            ("state", if run.state() == State::Finished { "finished" } else { "unfinished" }.into()),
+            ("state", if of.finished { "finished" } else { "unfinished" }.into()),
         ],
     ));
     if let Some(path) = &p.path {

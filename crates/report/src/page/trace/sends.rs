@@ -6,8 +6,9 @@ use stats::Quantile;
 use super::figures::{Slowest, time};
 use super::{CONNECTIONS, n_of};
 use crate::colour::hue_of;
-use crate::document::Table;
+use crate::document::{Table, Waterfalls};
 use crate::plot::{Axis, Layer, Plot, Span, Unit};
+use crate::view;
 use summary::Attribution;
 use summary::TimedKind;
 use summary::TraceSummary;
@@ -44,7 +45,7 @@ pub(super) fn waits(summary: &TraceSummary) -> Option<Plot> {
     .map(|p| p.with_table(table))
 }
 
-pub(super) fn waterfalls(summary: &TraceSummary) -> Option<Plot> {
+pub(super) fn waterfalls(summary: &TraceSummary) -> Option<Waterfalls> {
     let slow = summary.slowest().sorted().into_iter().map(|s| Slowest {
         total: s.total,
         whose: Attribution { ends: s.ends, owner: Some(s.send.owner) },
@@ -75,14 +76,18 @@ pub(super) fn connection_table(summary: &TraceSummary) -> Table {
             "total p50",
             "total p99",
             "max",
-            "segments resent",
+            "segments retransmitted",
+            "waits for",
         ],
     );
     for c in all.iter().take(CONNECTIONS) {
         let p = |leg, q| time(c.sends.leg(leg).times.quantile(q));
         table.rows.push(vec![
             format!("{} → {}", c.connection.local, c.connection.remote),
-            format!("{}[{}]", c.connection.owner.comm, c.connection.owner.pid),
+            match c.connection.owner.pid {
+                0 => "not known".into(),
+                pid => format!("{}[{pid}]", c.connection.owner.comm),
+            },
             format!("{:?}", c.connection.opening).to_lowercase(),
             c.connection.congestion_control.clone(),
             quantity::count(c.sends.sends),
@@ -93,7 +98,20 @@ pub(super) fn connection_table(summary: &TraceSummary) -> Table {
             p(Leg::Total, Quantile::P99),
             time(c.sends.leg(Leg::Total).times.max()),
             c.totals.map_or_else(|| "—".into(), |t| quantity::count(t.segments_retransmitted.into())),
+            view::waits_for(&c.sends),
         ]);
     }
+    table.shown = Some(super::CONNECTIONS_SHOWN);
+    table.spare = vec![
+        "segments retransmitted",
+        "control",
+        "opened",
+        "waits for",
+        "max",
+        "tcp p50",
+        "network p50",
+        "bytes",
+        "program",
+    ];
     table
 }

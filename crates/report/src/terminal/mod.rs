@@ -1,10 +1,13 @@
 //! A report as text for a terminal.
 
+mod histogram;
+mod table;
+mod waterfall;
+
 use crate::Canvas;
 use crate::canvas::Ink;
 use crate::document::{Block, Document, Table};
 use crate::plot;
-use crate::table::{self, Align};
 
 /// The documents as text, one after the other.
 pub fn text(canvas: &Canvas, documents: &[Document]) -> String {
@@ -25,7 +28,9 @@ pub fn text(canvas: &Canvas, documents: &[Document]) -> String {
         document.verdict.iter().for_each(|v| canvas.paragraph(&mut out, v, 0));
         for section in &document.sections {
             canvas.heading(&mut out, &format!("# {}", section.title));
-            section.blocks.iter().for_each(|b| block(canvas, &mut out, b));
+            let later = |b: &&Block| section.plots_last && matches!(b, Block::Plot(_));
+            section.blocks.iter().filter(|b| !later(b)).for_each(|b| block(canvas, &mut out, b));
+            section.blocks.iter().filter(later).for_each(|b| block(canvas, &mut out, b));
         }
     }
     out
@@ -53,6 +58,8 @@ fn block(canvas: &Canvas, out: &mut String, block: &Block) {
         }
         Block::Plot(plot) => plot::text::draw(canvas, out, plot),
         Block::Table(t) => draw_table(canvas, out, t),
+        Block::Histograms(of) => histogram::draw(canvas, out, of),
+        Block::Waterfalls(of) => waterfall::draw(canvas, out, of),
         Block::Code { title, text } => {
             out.push_str(&canvas.paint(Ink::Faint, &canvas.plain(title)));
             out.push('\n');
@@ -70,10 +77,5 @@ fn draw_table(canvas: &Canvas, out: &mut String, t: &Table) {
         out.push_str(&canvas.paint(Ink::Strong, &canvas.cut(&t.title, canvas.width)));
         out.push('\n');
     }
-    let head: Vec<(&str, Align)> = t.head.iter().map(|h| (h.as_str(), Align::Left)).collect();
-    let mut drawn = table::Table::new(&head);
-    for row in &t.rows {
-        drawn.row(row.iter().map(|c| (c.replace(['\n', '\t', '\u{1b}'], " "), None)).collect());
-    }
-    drawn.draw(canvas, out);
+    table::draw(canvas, out, t);
 }

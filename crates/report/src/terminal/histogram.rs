@@ -1,45 +1,35 @@
-//! A histogram of each leg over one logarithmic axis of time.
+//! Histograms of times as text, one above the other over one logarithmic axis.
+//!
+//! Two rows of block characters for each series: plots of libraries take eight rows or more for the same, and a trace has five legs.
 
-use record::{Leg, Nanos};
-use stats::Distribution;
+use record::Nanos;
 
-use crate::Canvas;
-use crate::canvas::Ink;
-use crate::colour::ink_of_send;
-use summary::SendFigures;
+use crate::canvas::{Canvas, Ink};
+use crate::document::Histograms;
 
-/// Rows of text that a leg's histogram is high.
+/// Rows of text that a series is high.
 const HEIGHT: usize = 2;
 const LABEL: usize = 9;
 
-/// Draws the histograms; height is linear in the count and as high as the leg's fullest bin.
-pub(super) fn draw(canvas: &Canvas, out: &mut String, total: &SendFigures) {
-    let legs: Vec<_> = Leg::ALL
-        .into_iter()
-        .filter(|&leg| total.leg(leg).times.n() > 0)
-        .map(|leg| (leg.name(), ink_of_send(leg), &total.leg(leg).times))
-        .collect();
-    chart(canvas, out, "How long each leg took (time on a logarithmic axis, sends upwards)", &legs);
-}
-
-/// A histogram for each of these distributions, over one axis; nothing where there is none.
-pub(super) fn chart(canvas: &Canvas, out: &mut String, title: &str, of: &[(&str, Ink, &Distribution)]) {
-    let least = of.iter().filter_map(|(_, _, times)| times.min()).min();
-    let most = of.iter().filter_map(|(_, _, times)| times.max()).max();
-    let (Some(least), Some(most)) = (least, most) else { return };
-    canvas.heading(out, title);
-    let columns = canvas.width.clamp(40, 120) - LABEL;
+/// Draws the histograms; height is linear in the count and as high as the fullest bin of the series.
+pub(super) fn draw(canvas: &Canvas, out: &mut String, of: &Histograms) {
+    let values = || of.series.iter().flat_map(|s| &s.values).map(|v| v.0);
+    let (Some(least), Some(most)) = (values().min(), values().max()) else { return };
+    canvas.heading(out, &of.title);
+    let label = of.series.iter().map(|s| s.name.len() + 1).max().unwrap_or(0).max(LABEL);
+    let columns = canvas.width.clamp(40, 120) - label;
     let axis = Axis::over(least, most, columns);
-    for (name, ink, times) in of {
+    for series in &of.series {
         let mut bins = vec![0_u64; columns];
-        for (value, n) in times.values() {
-            bins[axis.column(value)] += n;
+        for (value, n) in &series.values {
+            bins[axis.column(*value)] += n;
         }
+        let ink = series.hue.map_or(Ink::Strong, |hue| Ink::Hue(hue.0));
         for row in (0..HEIGHT).rev() {
-            let label = if row == 0 { name } else { "" };
+            let name = if row == 0 { series.name.as_str() } else { "" };
             let bars: String = bars(&bins, row, canvas.unicode);
             let line =
-                format!("{}{}", canvas.paint(*ink, &format!("{label:<LABEL$}")), canvas.paint(*ink, bars.trim_end()));
+                format!("{}{}", canvas.paint(ink, &format!("{name:<label$}")), canvas.paint(ink, bars.trim_end()));
             let line = line.trim_end();
             // The upper half of a leg that nothing reaches would only be a gap.
             if !line.is_empty() {
@@ -50,11 +40,10 @@ pub(super) fn chart(canvas: &Canvas, out: &mut String, title: &str, of: &[(&str,
     }
     let (rule, labels) = axis.labels(canvas);
     for line in [rule, labels] {
-        out.push_str(&canvas.paint(Ink::Faint, &canvas.plain(format!("{}{line}", " ".repeat(LABEL)).trim_end())));
+        out.push_str(&canvas.paint(Ink::Faint, &canvas.plain(format!("{}{line}", " ".repeat(label)).trim_end())));
         out.push('\n');
     }
 }
-
 /// One row of the bars. A bin with anything in it shows at least the lowest mark.
 fn bars(bins: &[u64], row: usize, unicode: bool) -> String {
     const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];

@@ -1,0 +1,89 @@
+//! The slowest records as text, each as a waterfall of its legs.
+
+use record::Nanos;
+use unicode_width::UnicodeWidthStr as _;
+
+use crate::canvas::{Canvas, Ink};
+use crate::document::{Waterfall, Waterfalls};
+
+/// Draws as many as a terminal is to show.
+pub(super) fn draw(canvas: &Canvas, out: &mut String, of: &Waterfalls) {
+    let shown = of.items.len().min(of.shown);
+    if shown == 0 {
+        return;
+    }
+    let title = match shown {
+        1 => format!("The slowest {}{}", of.thing, of.which),
+        n => format!("The {n} slowest {}s{}", of.thing, of.which),
+    };
+    canvas.heading(out, &title);
+    for (i, item) in of.items.iter().take(shown).enumerate() {
+        if i > 0 {
+            out.push('\n');
+        }
+        headline(canvas, out, i, item);
+        bars(canvas, out, item);
+        if let Some(why) = item.missing {
+            canvas.paragraph(out, why, 3);
+        }
+        canvas.paragraph(out, &item.figures.join(" · ").replace(' ', "\u{a0}").replace("\u{a0}·\u{a0}", " · "), 3);
+    }
+}
+
+/// Its place and time, what it is, and the ends of its connection.
+fn headline(canvas: &Canvas, out: &mut String, index: usize, item: &Waterfall) {
+    let head = format!("{}. {}", index + 1, item.total);
+    let rest = canvas.plain(&format!(" · {}", item.what));
+    let head = canvas.plain(&head);
+    let who = canvas.plain(&item.connection);
+    let used = head.width() + rest.width();
+    out.push_str(&canvas.paint(Ink::Strong, &head));
+    out.push_str(&rest);
+    out.push_str(&if used + 3 + who.width() <= canvas.width { canvas.plain(" · ") } else { "\n   ".into() });
+    out.push_str(&who);
+    out.push('\n');
+}
+
+/// The legs one under the other, each where it lies in the whole.
+fn bars(canvas: &Canvas, out: &mut String, item: &Waterfall) {
+    let label = item.bars.iter().map(|b| b.name.width()).max().unwrap_or(0).max(8);
+    // Beside the bar stand the leg and its time (15 columns and the label) and why it took long (28).
+    let columns = (canvas.width.clamp(60, 120) - 43 - label).max(16);
+    let mut done = Nanos::ZERO;
+    for bar in &item.bars {
+        let ink = Ink::Hue(bar.hue.0);
+        let drawn = stroke(done, bar.time, item.total, columns, canvas.unicode);
+        done += bar.time;
+        let line = format!(
+            "   {} {} {}  {}",
+            canvas.paint(ink, &format!("{:<label$}", bar.name)),
+            canvas.paint(ink, &drawn),
+            canvas.plain(&format!("{:>8}", bar.time.to_string())),
+            canvas.cut(&bar.note, canvas.width.saturating_sub(columns + label + 15).max(19)),
+        );
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+}
+
+/// A bar from `from` for `length`, of a whole that is `columns` wide. Whatever took any time shows at least a sliver.
+fn stroke(from: Nanos, length: Nanos, whole: Nanos, columns: usize, unicode: bool) -> String {
+    let scale = columns as f64 * 8.0 / whole.0.max(1) as f64;
+    let (start, end) = (from.0 as f64 * scale, (from.0.saturating_add(length.0)) as f64 * scale);
+    let start = ((start / 8.0).floor() as usize).min(columns - 1);
+    let eighths = (end.round() as usize).clamp(start * 8 + 1, columns * 8) - start * 8;
+    let (full, part) = (eighths / 8, eighths % 8);
+    let mut text = " ".repeat(start);
+    if unicode {
+        text.push_str(&"█".repeat(full));
+        text.extend([None, Some('▏'), Some('▎'), Some('▍'), Some('▌'), Some('▋'), Some('▊'), Some('▉')][part]);
+    } else {
+        text.push_str(&"#".repeat(full));
+        if full == 0 {
+            text.push('|');
+        }
+    }
+    let used = text.chars().count();
+    text.push_str(&" ".repeat(columns.saturating_sub(used)));
+    text
+}
