@@ -2,7 +2,7 @@
 //!
 //! The series is cut into stretches of constant mean that cost least, found exactly by dynamic programming over all places to cut
 //! (Jackson et al., *IEEE Signal Processing Letters* 12, 2005), each cut charged as a Bayesian information criterion charges two
-//! parameters, four times over: neighbouring values of a measured series are seldom independent. A cut is a change only where the
+//! parameters, four times over: neighbouring values of a measured series are rarely independent. A cut is a change only where the
 //! interval of the difference between its two stretches excludes zero at the confidence asked for, divided by the number of cuts
 //! (Bonferroni).
 

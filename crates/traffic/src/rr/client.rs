@@ -72,7 +72,7 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
         while !handles.iter().all(std::thread::ScopedJoinHandle::is_finished) {
             let now = timing::now();
             let wait = over.saturating_since(now).clamp(Nanos::from_millis(1), Nanos::from_millis(100));
-            // A server that ends closes the connection that was asked on; each transaction has one of its own.
+            // A server that ends closes the connection that was asked on; each transaction has another one.
             let control = streams.first().filter(|_| config.connect_each && over > now);
             match control.map(|stream| timing::readable_before(stream, now.after(wait))) {
                 None => std::thread::sleep(wait.into()),
