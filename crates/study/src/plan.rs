@@ -196,6 +196,6 @@ mod tests {
         assert!(orders.iter().any(|o| *o != orders[0]));
         assert_eq!(plan.setup(&[1, 2]).unwrap().flows, 4);
         assert!(Plan { response: "speed".into(), ..plan.clone() }.check().is_err());
-        assert!(Plan { factors: vec![Factor::new("delay", ["1"])], ..plan }.check().is_err());
+        assert!(Plan { factors: vec![Factor::new("delay", ["1x"])], ..plan }.check().is_err());
     }
 }

@@ -152,9 +152,10 @@ impl Reader<'_> {
         }
     }
 
-    fn duration(&self, what: &'static str, value: &Spanned<DeValue<'_>>) -> Result<u64, Error> {
+    fn duration(&self, name: &str, value: &Spanned<DeValue<'_>>) -> Result<u64, Error> {
         let text = self.text_of(value)?;
-        lab::parse::duration(what, &text).map(|ns| ns.0).map_err(|e| self.wrong(value.span(), e.to_string()))
+        let read = quantity::parse::duration(&text);
+        read.map(|time| time.0).map_err(|e| self.wrong(value.span(), format!("{name} {text:?}: {e}")))
     }
 
     fn set(

@@ -20,9 +20,7 @@ fn quoted(text: &str) -> String {
 }
 
 fn time(ns: u64) -> String {
-    let unit = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")].into_iter().find(|u| ns.is_multiple_of(u.0));
-    let (size, name) = unit.unwrap_or((1, "ns"));
-    quoted(&format!("{}{name}", ns / size))
+    quoted(&quantity::exact_duration(record::Nanos(ns)))
 }
 
 /// The plan's TOML. How many frames are looked at is no key of a plan and stands there as a comment.

@@ -53,15 +53,10 @@ pub fn unit(response: &str) -> &'static str {
 
 /// A value in its unit, for people.
 pub fn quantity(response: &str, value: f64) -> String {
-    let scaled = |steps: &[(f64, &str)]| {
-        let (scale, name) =
-            steps.iter().copied().find(|(s, _)| value.abs() >= *s).unwrap_or((1.0, steps[steps.len() - 1].1));
-        format!("{} {name}", four(value / scale))
-    };
     match unit(response) {
-        "bit/s" => scaled(&[(1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s")]),
-        "ns" => scaled(&[(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")]),
-        "bytes" => scaled(&[(1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")]),
+        "bit/s" => quantity::bit_rate_to(value, 4),
+        "ns" => quantity::time_to(value, 4),
+        "bytes" => quantity::bytes_to(value, 4),
         "share" => format!("{value:.3}"),
         unit => format!("{} {unit}", four(value)),
     }

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use lab::{Config, Loss, Side, parse};
+use lab::{Config, Side, parse};
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
@@ -133,6 +133,16 @@ where
     found.ok_or_else(|| Refused::Value(format!("{name} {text:?}: must be a whole number from {least} to {most}")))
 }
 
+fn bytes<T>(name: &str, text: &str, least: T, most: T) -> Result<T, Refused>
+where
+    T: TryFrom<u64> + PartialOrd + std::fmt::Display,
+{
+    let found = quantity::parse::bytes(text).map_err(|e| Refused::Value(format!("{name} {text:?}: {e}")))?;
+    T::try_from(found).ok().filter(|n| (&least..=&most).contains(&n)).ok_or_else(|| {
+        Refused::Value(format!("{name} {text:?}: must be a whole number of bytes from {least} to {most}"))
+    })
+}
+
 fn one_of<T: Copy>(name: &str, text: &str, known: &[(&str, T)]) -> Result<T, Refused> {
     known.iter().find(|(word, _)| *word == text).map(|(_, value)| *value).ok_or_else(|| {
         let words: Vec<&str> = known.iter().map(|(word, _)| *word).collect();
@@ -147,29 +157,16 @@ impl Setup {
     /// # Errors
     /// `Refused`, with the nearest name or the values that there are.
     pub fn set(&mut self, name: &str, text: &str) -> Result<(), Refused> {
-        let wrong = |e: lab::Error| Refused::Value(e.to_string());
+        let wrong = |e: parse::Wrong| Refused::Value(format!("{name} {text:?}: {e}"));
         match name {
-            "delay" => {
-                self.each(parse::both(text, |t| parse::duration("delay", t)).map_err(wrong)?, |d, v| d.delay = v);
-            }
-            "jitter" => {
-                self.each(parse::both(text, |t| parse::duration("jitter", t)).map_err(wrong)?, |d, v| d.jitter = v);
-            }
+            "delay" => self.each(parse::both(text, parse::duration).map_err(wrong)?, |d, v| d.delay = v),
+            "jitter" => self.each(parse::both(text, parse::duration).map_err(wrong)?, |d, v| d.jitter = v),
             "rate" => self.each(parse::both(text, parse::rate).map_err(wrong)?, |d, v| d.rate = v),
-            "loss" => {
-                let loss = parse::both(text, |t| parse::share("loss", t)).map_err(wrong)?;
-                self.each(loss, |d, p| d.loss = if p > 0.0 { Loss::Independent(p) } else { Loss::None });
-            }
+            "loss" => self.each(parse::both(text, parse::loss).map_err(wrong)?, |d, v| d.loss = v),
             "burst_loss" => self.each(parse::both(text, parse::burst_loss).map_err(wrong)?, |d, v| d.loss = v),
-            "queue" => {
-                let depth = parse::both(text, |t| parse::depth("queue", t)).map_err(wrong)?;
-                self.each(depth, |d, v| d.queue = Some(v));
-            }
-            "ecn" => {
-                let depth = parse::both(text, |t| parse::depth("ecn", t)).map_err(wrong)?;
-                self.each(depth, |d, v| d.ecn = Some(v));
-            }
-            "mtu" => self.path.mtu = number(name, text, 1_280, 65_521)?,
+            "queue" => self.each(parse::both(text, parse::depth).map_err(wrong)?, |d, v| d.queue = Some(v)),
+            "ecn" => self.each(parse::both(text, parse::depth).map_err(wrong)?, |d, v| d.ecn = Some(v)),
+            "mtu" => self.path.mtu = bytes(name, text, 1_280, 65_521)?,
             "over" => self.loopback = one_of(name, text, &[("path", false), ("loopback", true)])?,
             "offloads" => self.offloads = Some(one_of(name, text, &[("on", true), ("off", false)])?),
             "workload" => {
@@ -187,19 +184,19 @@ impl Setup {
             }
             "family" => self.ipv6 = Some(one_of(name, text, &[("ipv4", false), ("ipv6", true)])?),
             "flows" => self.flows = number(name, text, 1, 128)?,
-            "write" => self.write_bytes = number(name, text, 1, 4 << 20)?,
-            "request" => self.exchange.request_bytes = number(name, text, 1, 4 << 20)?,
-            "response" => self.exchange.response_bytes = number(name, text, 1, 4 << 20)?,
+            "write" => self.write_bytes = bytes(name, text, 1, 4 << 20)?,
+            "request" => self.exchange.request_bytes = bytes(name, text, 1, 4 << 20)?,
+            "response" => self.exchange.response_bytes = bytes(name, text, 1, 4 << 20)?,
             "request_writes" => self.exchange.request_writes = number(name, text, 1, 1_000)?,
             "response_writes" => self.exchange.response_writes = number(name, text, 1, 1_000)?,
-            "think" => self.exchange.think = parse::duration("think", text).map_err(wrong)?,
+            "think" => self.exchange.think = parse::duration(text).map_err(wrong)?,
             "socket" => self.set_socket(text)?,
             "congestion" => self.options.congestion_control = Some(text.to_owned()),
             "rival" => self.rival = (text != "none").then(|| text.to_owned()),
-            "send_buffer" => self.options.send_buffer_bytes = Some(number(name, text, 2_048, 64 << 20)?),
-            "receive_buffer" => self.options.receive_buffer_bytes = Some(number(name, text, 2_048, 64 << 20)?),
-            "notsent_lowat" => self.options.notsent_lowat_bytes = Some(number(name, text, 1, u32::MAX)?),
-            "mss" => self.options.mss_bytes = Some(number(name, text, 88, 32_767)?),
+            "send_buffer" => self.options.send_buffer_bytes = Some(bytes(name, text, 2_048, 64 << 20)?),
+            "receive_buffer" => self.options.receive_buffer_bytes = Some(bytes(name, text, 2_048, 64 << 20)?),
+            "notsent_lowat" => self.options.notsent_lowat_bytes = Some(bytes(name, text, 1, u32::MAX)?),
+            "mss" => self.options.mss_bytes = Some(bytes(name, text, 88, 32_767)?),
             "cpu_load" => self.cpu_load = number(name, text, 0, 256)?,
             _ => self.set_sysctl(name, text)?,
         }
@@ -313,7 +310,7 @@ mod tests {
             s.set("dealy", "1ms"),
             Err(Refused::Name("there is no setting \"dealy\": did you mean `delay`?".into()))
         );
-        for (name, text) in [("delay", "1"), ("family", "ipx"), ("flows", "0"), ("mtu", "100"), ("socket", "x")] {
+        for (name, text) in [("delay", "1x"), ("family", "ipx"), ("flows", "0"), ("mtu", "100"), ("socket", "x")] {
             assert!(matches!(s.set(name, text), Err(Refused::Value(_))), "{name} {text}");
         }
     }

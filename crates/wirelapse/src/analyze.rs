@@ -17,8 +17,10 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use diagnose::{Follower, Keep, Options, Report};
+use record::Nanos;
 
-use crate::exit::BadInput;
+use crate::exit::{self, BadInput};
+use crate::options::{FOR, Json, Output};
 pub use input::{Reading, Source, follow};
 
 /// What limited each TCP connection of a capture, and why
@@ -33,12 +35,10 @@ pub struct Args {
     /// Capture on this interface instead, until Ctrl-C
     #[arg(short, long, value_name = "IFACE", conflicts_with_all = ["files", "annotate"])]
     interface: Option<String>,
-    /// End a live capture after this many seconds
-    #[arg(long = "for", value_name = "SECONDS", requires = "interface")]
-    seconds: Option<f64>,
-    /// One JSON object a line: the connections, then the capture
-    #[arg(long)]
-    json: bool,
+    #[arg(long = "for", value_name = "TIME", requires = "interface", value_parser = quantity::parse::duration_above_zero, help = FOR)]
+    duration: Option<Nanos>,
+    #[command(flatten)]
+    json: Json,
     /// Only this connection, by its number, with its full story
     #[arg(short, long, value_name = "N")]
     connection: Option<usize>,
@@ -55,9 +55,8 @@ pub struct Args {
     /// file
     #[arg(long, value_name = "OUT.html", requires = "connection")]
     plot: Option<PathBuf>,
-    /// Write a run directory as well: the connections and what was found as Parquet tables, for `report` and for queries
-    #[arg(short, long, value_name = "RUN")]
-    output: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
     /// Rows of the table
     #[arg(long, default_value_t = 50, value_name = "N")]
     rows: usize,
@@ -94,10 +93,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         (None, false) => Keep::Nothing,
     };
     let options = Options { seed: seed(), connections: args.max_connections, keep };
-    if let Some(run) = &args.output {
+    if let Some(run) = &args.output.output {
         // Before a long capture is read: what cannot be written is found at once.
         if run.symlink_metadata().is_ok() {
-            return Err(BadInput(store::Error::Exists(run.clone()).to_string()).into());
+            return Err(store::Error::Exists(run.clone()).into());
         }
         if args.interface.is_none() && args.files.len() != 1 {
             return Err(BadInput("--output takes one capture at a time".into()).into());
@@ -105,9 +104,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     if let Some(interface) = &args.interface {
         let mut follower = Follower::new(options);
-        let limit =
-            args.seconds.map(Duration::try_from_secs_f64).transpose().map_err(|e| BadInput(format!("--for: {e}")))?;
-        let reading = live::capture(interface, limit, &mut follower)?;
+        let reading = live::capture(interface, args.duration.map(Duration::from), &mut follower)?;
         return show(args, interface, &follower, &reading);
     }
     for (option, given) in [("--annotate", &args.annotate), ("--plot", &args.plot)] {
@@ -123,12 +120,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             Ok(followed) => followed,
             // With several files, one that cannot be read does not keep the others from being read.
             Err(error) if args.files.len() > 1 => {
-                eprintln!("wirelapse: {error:#}");
+                eprintln!("wirelapse: {}", exit::message(&error));
                 continue;
             }
             Err(error) => return Err(error),
         };
-        if readable > 0 && !args.json {
+        if readable > 0 && !args.json.json {
             println!();
         }
         readable += 1;
@@ -158,7 +155,7 @@ fn show(args: &Args, name: &str, follower: &Follower, reading: &Reading) -> anyh
     if let (Some(n), Some(path)) = (args.connection, &args.plot) {
         plot::write(&chosen(n)?, reading, path).with_context(|| format!("cannot plot to {}", path.display()))?;
     }
-    if args.json {
+    if args.json.json {
         match args.connection {
             Some(n) => line(&mut out, &chosen(n)?)?,
             None => parallel::in_order(
@@ -193,7 +190,7 @@ fn show(args: &Args, name: &str, follower: &Follower, reading: &Reading) -> anyh
         table::print(&mut out, name, follower, reading, args.rows, args.threads())?;
     }
     out.flush()?;
-    if let Some(run) = &args.output {
+    if let Some(run) = &args.output.output {
         keep::write(run, name, follower, reading)?;
     }
     Ok(())

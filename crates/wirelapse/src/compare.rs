@@ -6,6 +6,7 @@ mod runs;
 use std::path::PathBuf;
 
 use crate::exit::BadInput;
+use crate::options::{FORCE, Json};
 
 /// Two captures' connections, or two traces, side by side
 ///
@@ -20,16 +21,14 @@ pub struct Args {
     first: String,
     /// Another; left out, the second connection of the first file
     second: Option<String>,
-    /// One JSON object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: Json,
     /// Of two runs: write one self-contained HTML file as well
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     #[command(flatten)]
     images: crate::report::Images,
-    /// Of two runs: write over files that exist
-    #[arg(long)]
+    #[arg(long, help = FORCE)]
     force: bool,
 }
 

@@ -2,21 +2,23 @@
 
 mod page;
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::Write as _;
 
 use ::trace::capabilities as bpf;
 use anyhow::Context as _;
 use machine::{Capability, Group, Setting, State};
 
+use crate::options::Json;
+use crate::terminal;
+
 /// Show what this machine can do, and for what it cannot: why, and what is used instead
 ///
 /// Each capability is tried, never guessed from the kernel's version. Exit status 1 where no trace is possible on this machine
-/// whoever asks; what only root may do does not count as missing.
+/// whoever asks; what only root may do does not count as missing. Objects of --json: `capability`, `setting` and `trace`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// One JSON object a line: kinds `capability`, `setting` and `trace`
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: Json,
 }
 
 /// No trace is possible where all of one of these are missing.
@@ -40,7 +42,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let settings = machine::settings();
     capabilities.sort_by_key(|capability| capability.group);
     let mut out = std::io::stdout().lock();
-    if args.json {
+    if args.json.json {
         for capability in &capabilities {
             writeln!(out, "{}", capability_json(capability))?;
         }
@@ -50,8 +52,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let (backend, why) = backend(&capabilities);
         writeln!(out, "{}", serde_json::json!({ "kind": "trace", "backend": backend, "why": why }))?;
     } else {
-        let colour = out.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        let page = page::draw(&capabilities, &settings, machine::is_root(), colour);
+        let page = page::draw(&capabilities, &settings, machine::is_root(), terminal::colour());
         out.write_all(page.as_bytes())?;
         match backend(&capabilities) {
             (Some(backend), why) => writeln!(out, "wirelapse trace would use the {backend} backend: {why}.")?,

@@ -1,8 +1,10 @@
 //! Exit status: 0 done, 1 failed while running, 2 wrong use or bad input.
 
+use std::error::Error;
+use std::io;
 use std::process::ExitCode;
 
-/// Wrong use or bad input, in words that say what, where and what to do. Ends in exit status 2.
+/// Wrong use or bad input that a command found itself, in words that say what, where and what to do.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct BadInput(pub String);
@@ -13,11 +15,87 @@ pub fn code(result: anyhow::Result<()>) -> ExitCode {
     // A reader that closed the pipe (`| head`) has what it wanted.
     if error
         .chain()
-        .filter_map(|e| e.downcast_ref::<std::io::Error>())
-        .any(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
     {
         return ExitCode::SUCCESS;
     }
-    eprintln!("wirelapse: {error:#}");
-    if error.chain().any(|e| e.is::<BadInput>()) { ExitCode::from(2) } else { ExitCode::FAILURE }
+    eprintln!("wirelapse: {}", message(&error));
+    if error.chain().any(is_wrong_use) { ExitCode::from(2) } else { ExitCode::FAILURE }
+}
+
+/// An error and its causes on one line. Many errors already say their cause: it is not repeated.
+pub fn message(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
+/// Whether an error is the caller's: the one place that says so of the errors of all libraries.
+fn is_wrong_use(cause: &(dyn Error + 'static)) -> bool {
+    if cause.is::<BadInput>() || cause.is::<quantity::Wrong>() {
+        return true;
+    }
+    if let Some(error) = cause.downcast_ref::<lab::Error>() {
+        return error.is_wrong_use();
+    }
+    if let Some(error) = cause.downcast_ref::<traffic::Error>() {
+        return error.is_wrong_use();
+    }
+    if let Some(error) = cause.downcast_ref::<study::Error>() {
+        return error.is_wrong_use();
+    }
+    if let Some(error) = cause.downcast_ref::<timestamping::Error>() {
+        use timestamping::Error::{NoInterface, NotByInterface};
+        return matches!(error, NoInterface { .. } | NotByInterface { .. });
+    }
+    if let Some(error) = cause.downcast_ref::<trace::Error>() {
+        use trace::Error::{Cgroup, NeedsRoot, NoSuchProcess, OutOfRange};
+        return matches!(error, NeedsRoot { .. } | NoSuchProcess { .. } | Cgroup { .. } | OutOfRange { .. });
+    }
+    if let Some(error) = cause.downcast_ref::<store::Error>() {
+        // What cannot be read is the input; what cannot be written while a run goes on is not.
+        return !matches!(error, store::Error::Write { .. } | store::Error::Keep { .. });
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context as _;
+
+    use super::*;
+
+    fn wrong(error: impl Into<anyhow::Error>) -> bool {
+        error.into().chain().any(is_wrong_use)
+    }
+
+    #[test]
+    fn errors_of_every_library_have_their_status() {
+        let refused = || io::Error::from(io::ErrorKind::PermissionDenied);
+        assert!(wrong(BadInput("x".into())));
+        assert!(wrong(quantity::parse::bytes("x").unwrap_err()));
+        assert!(wrong(store::Error::NotARun("x".into())));
+        assert!(!wrong(store::Error::Keep { path: "x".into(), why: refused() }));
+        assert!(wrong(trace::Error::NoSuchProcess { pid: 1 }));
+        assert!(!wrong(trace::Error::NoCgroupMount));
+        assert!(wrong(study::Error::Setting("x".into())));
+        assert!(!wrong(study::Error::Gone("x".into())));
+        assert!(!wrong(refused()));
+        let deep = Err::<(), _>(BadInput("x".into())).context("while reading").unwrap_err();
+        assert!(wrong(deep));
+    }
+
+    #[test]
+    fn a_cause_that_is_already_said_is_not_repeated() {
+        let inner = io::Error::from(io::ErrorKind::NotFound);
+        let error = anyhow::Error::new(inner).context("cannot open x: entity not found").context("no run");
+        assert_eq!(message(&error), "no run: cannot open x: entity not found");
+    }
 }

@@ -4,12 +4,17 @@ use std::io::{BufRead as _, Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 
+use ::lab::parse::{self, Wrong};
 use ::lab::registry::{self, Registration, Remote, Signals};
-use ::lab::{Achieved, Choice, Config, Direction, DirectionReport, Lab, Loss, PathReport, Side, parse};
+use ::lab::{
+    Achieved, BitRate, Choice, Config, Depth, Direction, DirectionReport, Lab, Loss, PathReport, Reorder, Side,
+};
 use anyhow::Context as _;
+use record::Nanos;
 use serde_json::json;
 
 use crate::exit::BadInput;
+use crate::options::Json;
 
 /// Two hosts in namespaces, joined by a path of known delay, rate, loss and order
 ///
@@ -41,38 +46,38 @@ struct Up {
     #[arg(short, long)]
     detach: bool,
     /// One-way delay: 25ms, 200us, 1.5s
-    #[arg(long, value_name = "TIME[/TIME]", default_value = "0", allow_hyphen_values = true)]
-    delay: String,
+    #[arg(long, value_name = "TIME[/TIME]", default_value = "0", allow_hyphen_values = true, value_parser = both(parse::duration))]
+    delay: [Nanos; 2],
     /// The delay varies evenly by this much to either side; order is kept unless --reorder is given
-    #[arg(long, value_name = "TIME[/TIME]", default_value = "0", allow_hyphen_values = true)]
-    jitter: String,
-    /// Bits a second on the wire, each segment with Ethernet's 38 bytes: 1gbit, 10mbit, none
-    #[arg(long, value_name = "RATE[/RATE]", default_value = "none", allow_hyphen_values = true)]
-    rate: String,
+    #[arg(long, value_name = "TIME[/TIME]", default_value = "0", allow_hyphen_values = true, value_parser = both(parse::duration))]
+    jitter: [Nanos; 2],
+    /// Bits a second on the wire, each segment with Ethernet's 38 bytes: 1gbit, 10M, none
+    #[arg(long, value_name = "RATE[/RATE]", default_value = "none", allow_hyphen_values = true, value_parser = both(parse::rate))]
+    rate: [Option<BitRate>; 2],
     /// Share of the segments lost, each by itself: 0.5%
-    #[arg(long, value_name = "SHARE[/SHARE]", conflicts_with = "burst_loss", allow_hyphen_values = true)]
-    loss: Option<String>,
+    #[arg(long, value_name = "SHARE[/SHARE]", conflicts_with = "burst_loss", allow_hyphen_values = true, value_parser = both(parse::loss))]
+    loss: Option<[Loss; 2]>,
     /// Loss in bursts: 1%x8 loses 1 % of the segments, 8 in a row on average; or Gilbert and Elliott's chances
     /// GOOD_TO_BAD,BAD_TO_GOOD,LOST_IN_BAD,LOST_IN_GOOD
-    #[arg(long, value_name = "SHARExLENGTH[/…]", allow_hyphen_values = true)]
-    burst_loss: Option<String>,
+    #[arg(long, value_name = "SHARExLENGTH[/…]", allow_hyphen_values = true, value_parser = both(parse::burst_loss))]
+    burst_loss: Option<[Loss; 2]>,
     /// Share of the segments held back, and by how much, so that later ones overtake them: 1%@2ms
-    #[arg(long, value_name = "SHARE[@TIME][/…]", allow_hyphen_values = true)]
-    reorder: Option<String>,
+    #[arg(long, value_name = "SHARE[@TIME][/…]", allow_hyphen_values = true, value_parser = both(parse::reorder))]
+    reorder: Option<[Reorder; 2]>,
     /// Share of the segments that arrive twice: 0.1%
-    #[arg(long, value_name = "SHARE[/SHARE]", default_value = "0", allow_hyphen_values = true)]
-    duplicate: String,
+    #[arg(long, value_name = "SHARE[/SHARE]", default_value = "0", allow_hyphen_values = true, value_parser = both(parse::share))]
+    duplicate: [f64; 2],
     /// What may wait for the wire, in bytes on it or in time: 64KiB, 20ms; more is dropped [default: 1000 full segments]
-    #[arg(long, value_name = "BYTES|TIME[/…]", allow_hyphen_values = true)]
-    queue: Option<String>,
+    #[arg(long, value_name = "BYTES|TIME[/…]", allow_hyphen_values = true, value_parser = both(parse::depth))]
+    queue: Option<[Depth; 2]>,
     /// Mark ECN-capable segments that find more than this waiting: 30KB, 1ms
-    #[arg(long, value_name = "BYTES|TIME[/…]", allow_hyphen_values = true)]
-    ecn: Option<String>,
+    #[arg(long, value_name = "BYTES|TIME[/…]", allow_hyphen_values = true, value_parser = both(parse::depth))]
+    ecn: Option<[Depth; 2]>,
     /// IP packets of more bytes than this vanish without a word, as where ICMP is filtered before a smaller MTU: 1400
-    #[arg(long, value_name = "BYTES[/BYTES]", default_value = "none", allow_hyphen_values = true)]
-    black_hole: String,
+    #[arg(long, value_name = "BYTES[/BYTES]", default_value = "none", allow_hyphen_values = true, value_parser = both(parse::black_hole))]
+    black_hole: [Option<u32>; 2],
     /// Largest IP packet, 1280 to 65521 bytes
-    #[arg(long, value_name = "BYTES", default_value_t = 1_500)]
+    #[arg(long, value_name = "BYTES", value_parser = quantity::parse::bytes_u32, default_value_t = 1_500)]
     mtu: u32,
     /// Where the random draws begin: the same seed meets the same losses
     #[arg(long, default_value_t = 1)]
@@ -80,9 +85,8 @@ struct Up {
     /// Who makes the path
     #[arg(long, value_enum, default_value_t = Backend::Auto)]
     backend: Backend,
-    /// One JSON object a line
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: Json,
     /// What `--detach` starts
     #[arg(long, hide = true)]
     detached: bool,
@@ -122,9 +126,8 @@ struct Exec {
 /// Show the labs that run, what was achieved beside what was asked for
 #[derive(clap::Args)]
 struct List {
-    /// One JSON object a line
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: Json,
 }
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
@@ -137,39 +140,25 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
 }
 
-/// Wrong use ends in exit status 2, as the house has it.
-fn blame(error: ::lab::Error) -> anyhow::Error {
-    if error.is_wrong_use() { BadInput(error.to_string()).into() } else { error.into() }
+/// A setting for each direction.
+fn both<T>(one: impl Fn(&str) -> Result<T, Wrong> + Clone) -> impl Fn(&str) -> Result<[T; 2], Wrong> + Clone {
+    move |text| parse::both(text, &one)
 }
 
 fn config(up: &Up) -> Result<Config, ::lab::Error> {
-    let delay = parse::both(&up.delay, |t| parse::duration("delay", t))?;
-    let jitter = parse::both(&up.jitter, |t| parse::duration("jitter", t))?;
-    let rate = parse::both(&up.rate, parse::rate)?;
-    let loss = match (&up.loss, &up.burst_loss) {
-        (Some(loss), _) => parse::both(loss, |t| {
-            let p = parse::share("loss", t)?;
-            Ok(if p > 0.0 { Loss::Independent(p) } else { Loss::None })
-        })?,
-        (None, Some(bursts)) => parse::both(bursts, parse::burst_loss)?,
-        (None, None) => [Loss::None; 2],
-    };
-    let duplicate = parse::both(&up.duplicate, |t| parse::share("duplicate", t))?;
-    let reorder = up.reorder.as_deref().map(|t| parse::both(t, parse::reorder)).transpose()?;
-    let queue = up.queue.as_deref().map(|t| parse::both(t, |t| parse::depth("queue", t))).transpose()?;
-    let ecn = up.ecn.as_deref().map(|t| parse::both(t, |t| parse::depth("ecn", t))).transpose()?;
-    let black_hole = parse::both(&up.black_hole, parse::black_hole)?;
+    let (rate, queue, ecn) = (up.rate, up.queue, up.ecn);
+    let loss = up.loss.or(up.burst_loss).unwrap_or_default();
     let direction = |i: usize| Direction {
-        delay: delay[i],
-        jitter: jitter[i],
+        delay: up.delay[i],
+        jitter: up.jitter[i],
         rate: rate[i],
         loss: loss[i],
-        reorder: reorder.map(|r| r[i]),
-        duplicate: duplicate[i],
+        reorder: up.reorder.map(|r| r[i]),
+        duplicate: up.duplicate[i],
         // A queue or threshold for both directions means those that have a rate.
         queue: queue.map(|q| q[i]).filter(|_| rate[i].is_some() || rate == [None; 2]),
         ecn: ecn.map(|e| e[i]).filter(|_| rate[i].is_some() || rate == [None; 2]),
-        black_hole: black_hole[i],
+        black_hole: up.black_hole[i],
     };
     let backend = match up.backend {
         Backend::Auto => Choice::Auto,
@@ -182,13 +171,13 @@ fn config(up: &Up) -> Result<Config, ::lab::Error> {
 }
 
 fn up(args: &Up) -> anyhow::Result<()> {
-    let config = config(args).map_err(blame)?;
-    let signals = Signals::take().map_err(blame)?;
-    let registration = Registration::take(&args.name).map_err(blame)?;
-    let lab = Lab::up(&config).map_err(blame)?;
+    let config = config(args)?;
+    let signals = Signals::take()?;
+    let registration = Registration::take(&args.name)?;
+    let lab = Lab::up(&config)?;
     let report = lab.path().report();
     let mut out = std::io::stdout();
-    if args.json {
+    if args.json.json {
         writeln!(out, "{}", announcement(&args.name, &report))?;
     } else {
         write!(out, "{}", introduction(args, &report))?;
@@ -198,14 +187,14 @@ fn up(args: &Up) -> anyhow::Result<()> {
         writeln!(out)?;
     }
     out.flush()?;
-    registration.serve(&lab, &signals).map_err(blame)?;
+    registration.serve(&lab, &signals)?;
     let report = lab.path().report();
     drop(lab);
     drop(registration);
     if args.detached {
         return Ok(());
     }
-    if args.json {
+    if args.json.json {
         let mut line = serde_json::to_value(&report)?;
         line["kind"] = json!("path");
         writeln!(out, "{line}")?;
@@ -258,9 +247,9 @@ fn words(asked: &Direction) -> String {
     if asked.duplicate > 0.0 {
         parts.push(format!("{} twice", percent(asked.duplicate)));
     }
-    let depth = |d: ::lab::Depth| match d {
-        ::lab::Depth::Bytes(n) => format!("{n} B"),
-        ::lab::Depth::Time(t) => t.to_string(),
+    let depth = |d: Depth| match d {
+        Depth::Bytes(n) => quantity::bytes(n),
+        Depth::Time(t) => t.to_string(),
     };
     parts.extend(asked.queue.map(|q| format!("queue {}", depth(q))));
     parts.extend(asked.ecn.map(|e| format!("ECN marks above {}", depth(e))));
@@ -268,12 +257,9 @@ fn words(asked: &Direction) -> String {
     parts.join(", ")
 }
 
+/// Four digits: a link is held against what was asked for to a tenth of a per cent.
 fn rate(bits: f64) -> String {
-    match bits {
-        b if b >= 1e9 => format!("{:.3} Gbit/s", b / 1e9),
-        b if b >= 1e6 => format!("{:.3} Mbit/s", b / 1e6),
-        b => format!("{:.3} kbit/s", b / 1e3),
-    }
+    quantity::bit_rate_to(bits, 4)
 }
 
 /// What was achieved beside what was asked for.
@@ -295,7 +281,8 @@ fn achieved(a: &Achieved) -> String {
     parts.extend(a.lateness.map(|l| format!("late by p50 {}, p99 {}, max {}", l.p50, l.p99, l.max)));
     parts.extend(a.busy_rate.map(|r| format!("rate while busy {} over {} (n {})", rate(r), a.busy, a.busy_segments)));
     parts.extend(a.loss.map(|l| format!("loss {:.4} % ({} of {})", l * 100.0, a.lost, a.lost + a.delivered)));
-    parts.push(format!("{} segments, {} B on the wire", a.delivered, a.wire_bytes));
+    let segments = quantity::counted(a.delivered, "segment");
+    parts.push(format!("{segments}, {} on the wire", quantity::bytes(a.wire_bytes)));
     parts.join(", ")
 }
 
@@ -318,7 +305,7 @@ fn losses(direction: &DirectionReport) -> String {
 
 /// Starts the same command again as the lab's owner, and leaves once it says that the lab is up.
 fn detach(args: &Up) -> anyhow::Result<()> {
-    config(args).map_err(blame)?;
+    config(args)?;
     let mut owner = Command::new("/proc/self/exe")
         .args(std::env::args_os().skip(1))
         .arg("--detached")
@@ -351,23 +338,23 @@ fn detach(args: &Up) -> anyhow::Result<()> {
 /// The lab called `name`, or the only one that runs.
 fn find(name: Option<&str>) -> anyhow::Result<Remote> {
     if let Some(name) = name {
-        return Remote::find(name).map_err(blame);
+        return Ok(Remote::find(name)?);
     }
-    let names = registry::names().map_err(blame)?;
+    let names = registry::names()?;
     match &names[..] {
-        [only] => Remote::find(only).map_err(blame),
+        [only] => Ok(Remote::find(only)?),
         [] => Err(BadInput("no lab is running; `wirelapse lab up` makes one".into()).into()),
         several => Err(BadInput(format!("several labs are running, say which: {}", several.join(", "))).into()),
     }
 }
 
 fn down(args: &Down) -> anyhow::Result<()> {
-    let names = if args.all { registry::names().map_err(blame)? } else { args.name.clone() };
+    let names = if args.all { registry::names()? } else { args.name.clone() };
     if names.is_empty() && !args.all {
-        return find(None)?.down().map_err(blame);
+        return Ok(find(None)?.down()?);
     }
     let labs = names.iter().map(|name| find(Some(name))).collect::<anyhow::Result<Vec<_>>>()?;
-    labs.iter().try_for_each(|lab| lab.down().map_err(blame))
+    Ok(labs.iter().try_for_each(Remote::down)?)
 }
 
 fn exec(args: &Exec) -> anyhow::Result<()> {
@@ -379,7 +366,7 @@ fn exec(args: &Exec) -> anyhow::Result<()> {
     let side = side.ok_or_else(|| BadInput(format!("there is no host {host:?}: the hosts of a lab are a and b")))?;
     let lab = find(name)?;
     let (program, arguments) = args.command.split_first().context("no command")?;
-    let mut command = lab.command(side, program).map_err(blame)?;
+    let mut command = lab.command(side, program)?;
     // Returns only where the program could not be started; otherwise this process waits for it and ends as it does.
     let error = command.args(arguments).exec();
     Err(BadInput(format!("cannot run {:?} in host {host}: {error}", program.display())).into())
@@ -387,14 +374,14 @@ fn exec(args: &Exec) -> anyhow::Result<()> {
 
 fn list(args: &List) -> anyhow::Result<()> {
     let mut out = std::io::stdout();
-    let names = registry::names().map_err(blame)?;
-    if names.is_empty() && !args.json {
+    let names = registry::names()?;
+    if names.is_empty() && !args.json.json {
         writeln!(out, "no lab is running")?;
     }
     for name in names {
         // One that goes down meanwhile is no longer to be listed.
         let Ok(report) = Remote::find(&name).and_then(|lab| lab.report()) else { continue };
-        if args.json {
+        if args.json.json {
             let mut line = serde_json::to_value(&report)?;
             line["kind"] = json!("lab");
             line["name"] = json!(name);

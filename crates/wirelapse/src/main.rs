@@ -3,24 +3,30 @@
 //! One file per subcommand, and glue only: what a command does lives in the crates below.
 
 mod analyze;
+mod calendar;
 mod compare;
 mod completions;
 mod crr;
 mod doctor;
 mod exit;
+mod interrupt;
 mod lab;
 mod man;
+mod options;
+mod output;
 mod ping_under_load;
 mod probe;
 mod report;
 mod rr;
 mod serve;
+mod server;
+mod socket_options;
 mod stream;
 mod study;
+mod terminal;
 mod trace;
 mod udp;
 mod watch;
-mod workload;
 
 use std::process::ExitCode;
 

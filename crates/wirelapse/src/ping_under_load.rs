@@ -1,47 +1,52 @@
 //! `wirelapse ping-under-load`.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use record::Nanos;
 use traffic::load::{Config, Flent, Outcome, Phase, Probed, Quantity, Values};
 use traffic::stream::Direction;
 
-use crate::workload::{self, Interrupt, TargetArgs, rate, say, time};
+use quantity::{bit_rate, parse};
+
+use crate::calendar::iso_utc;
+use crate::interrupt::Interrupt;
+use crate::options::{FOR, Json};
+use crate::output::{json_event, say};
+use crate::server::Server;
 
 /// Latency before, during and after a load: what the queues of a path add
+///
+/// --for is the time under load. Objects of --json: each kind of probe with every round trip, then the load.
 #[derive(clap::Args)]
 #[command(mut_arg("server", |server| server.required(false).required_unless_present("read")))]
 pub struct Args {
     #[command(flatten)]
-    target: TargetArgs,
+    server: Server,
     /// Load only this way
     #[arg(long, value_enum, default_value_t = Load::Both)]
     load: Load,
     /// Streams in each loaded way
     #[arg(short = 'P', long, value_name = "N", default_value_t = 4)]
     flows: u32,
-    /// Without load, before
-    #[arg(long, value_name = "TIME", value_parser = workload::duration, default_value = "5s")]
-    before: Duration,
-    /// Under load
-    #[arg(short = 't', long = "for", value_name = "TIME", value_parser = workload::duration, default_value = "10s")]
-    duration: Duration,
-    /// Without load, after
-    #[arg(long, value_name = "TIME", value_parser = workload::duration, default_value = "5s")]
-    after: Duration,
-    /// Between two probes of a kind
-    #[arg(long, value_name = "TIME", value_parser = workload::duration, default_value = "100ms")]
-    probe_interval: Duration,
+    /// Probe this long before the load
+    #[arg(long, value_name = "TIME", value_parser = parse::duration, default_value = "5s")]
+    before: Nanos,
+    #[arg(short = 't', long = "for", value_name = "TIME", value_parser = parse::duration_above_zero, default_value = "10s", help = FOR)]
+    duration: Nanos,
+    /// Probe this long after the load
+    #[arg(long, value_name = "TIME", value_parser = parse::duration, default_value = "5s")]
+    after: Nanos,
+    /// Time from one probe of a kind to the next
+    #[arg(long, value_name = "TIME", value_parser = parse::duration, default_value = "100ms")]
+    probe_interval: Nanos,
     /// Write the run for flent
     #[arg(long, value_name = "FILE.flent.gz")]
     flent: Option<PathBuf>,
     /// Measure nothing: report on this data file of flent, its own or one of ours
     #[arg(long, value_name = "FILE.flent.gz", conflicts_with_all = ["server", "flent"])]
     read: Option<PathBuf>,
-    /// One JSON object a line: each kind of probe with every round trip, then the load
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: Json,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -53,7 +58,7 @@ enum Load {
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(path) = &args.read {
-        return read(path, args.json);
+        return read(path, args.json.json);
     }
     let config = Config {
         direction: match args.load {
@@ -62,23 +67,23 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             Load::Both => Direction::Both,
         },
         flows: args.flows,
-        before: args.before.into(),
-        load: args.duration.into(),
-        after: args.after.into(),
-        probe_interval: args.probe_interval.into(),
-        ..Config::new(args.target.target()?)
+        before: args.before,
+        load: args.duration,
+        after: args.after,
+        probe_interval: args.probe_interval,
+        ..Config::new(args.server.target()?)
     };
     let interrupt = Interrupt::listen()?;
-    let outcome = workload::or_bad_input(traffic::load::run(&config, &mut |_| interrupt.go_on()))?;
+    let outcome = traffic::load::run(&config, &mut |_| interrupt.go_on())?;
     if let Some(path) = &args.flent {
-        let started = workload::iso_utc(outcome.started_realtime.as_nanos());
-        workload::or_bad_input(Flent::of(&config, &outcome, &started).write(path))?;
+        let started = iso_utc(outcome.started_realtime.as_nanos());
+        Flent::of(&config, &outcome, &started).write(path)?;
     }
-    if args.json {
+    if args.json.json {
         for probed in &outcome.probes {
-            workload::json_event("probe", probed)?;
+            json_event("probe", probed)?;
         }
-        workload::json_event(
+        json_event(
             "outcome",
             &serde_json::json!({
                 "started_realtime_ns": outcome.started_realtime,
@@ -100,13 +105,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 
 /// Reports on a data file of flent.
 fn read(path: &std::path::Path, json: bool) -> anyhow::Result<()> {
-    let flent = workload::or_bad_input(Flent::read(path))?;
+    let flent = Flent::read(path)?;
     let series = flent.read_series();
     if json {
-        workload::json_event("flent", &serde_json::json!({ "metadata": flent.metadata }))?;
+        json_event("flent", &serde_json::json!({ "metadata": flent.metadata }))?;
         for s in &series {
             let part = |values: Option<&Values>| values.map(|v| in_units(s.quantity, v));
-            workload::json_event(
+            json_event(
                 "series",
                 &serde_json::json!({
                     "name": s.name,
@@ -128,8 +133,8 @@ fn read(path: &std::path::Path, json: bool) -> anyhow::Result<()> {
             let Some(v) = values.filter(|v| v.n + v.missing > 0) else { continue };
             let cells = [v.median, v.mean, v.p99, v.max].map(|value| match s.quantity {
                 _ if v.n == 0 => "-".to_owned(),
-                Quantity::Time => time(value.max(0.0) as u64),
-                Quantity::Rate => rate(value),
+                Quantity::Time => Nanos(value.max(0.0) as u64).to_string(),
+                Quantity::Rate => bit_rate(value),
                 Quantity::Other => format!("{value:.3}"),
             });
             let [median, mean, p99, max] = cells;
@@ -138,7 +143,11 @@ fn read(path: &std::path::Path, json: bool) -> anyhow::Result<()> {
         if let (Quantity::Time, Some(before)) = (s.quantity, s.before.filter(|v| v.n > 0 && s.loaded.n > 0)) {
             let added = (s.loaded.median - before.median).max(0.0) as u64;
             let a_minute = 60e9 / s.loaded.median.max(1.0);
-            say!("{:<width$} the load added {} to the median: {a_minute:.0} round trips a minute", s.name, time(added));
+            say!(
+                "{:<width$} the load added {} to the median: {a_minute:.0} round trips a minute",
+                s.name,
+                Nanos(added)
+            );
         }
     }
     Ok(())
@@ -174,13 +183,13 @@ fn show(outcome: &Outcome) {
         }
         lateness(probed);
         if let Some(added) = probed.added_by_load {
-            say!("{:<6} the load added {} to the median", probed.probe, time(added.0));
+            say!("{:<6} the load added {} to the median", probed.probe, added);
         }
     }
     if let Some(stream) = &outcome.stream {
         for (way, total) in [("up", stream.up), ("down", stream.down)] {
             if let Some(goodput) = total.and_then(|t| t.goodput_bits_per_second) {
-                say!("load   {way:<8} {}", rate(goodput));
+                say!("load   {way:<8} {}", bit_rate(goodput));
             }
         }
     }
@@ -204,12 +213,5 @@ fn lateness(probed: &Probed) {
 fn row(probe: &str, name: &str, part: &Phase) {
     let s = &part.round_trip;
     let per_minute = part.round_trips_per_minute.map_or("-".into(), |r| format!("{r:.0}"));
-    say!(
-        "{probe:<6} {name:<8} {:>9} {:>9} {:>9} {per_minute:>14}  {} ({})",
-        time(s.p50.0),
-        time(s.p99.0),
-        time(s.max.0),
-        part.sent,
-        part.lost
-    );
+    say!("{probe:<6} {name:<8} {:>9} {:>9} {:>9} {per_minute:>14}  {} ({})", s.p50, s.p99, s.max, part.sent, part.lost);
 }

@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 
 use ::report::document::Document;
 use ::report::plot::image;
-use ::report::{Canvas, html, page, terminal};
+use ::report::{html, page, terminal as renderer};
 use anyhow::Context as _;
 use store::RunKind;
 
 use crate::exit::BadInput;
-use crate::trace;
+use crate::options::FORCE;
+use crate::terminal;
 
 /// Show what runs say: on the terminal, as one HTML file, or as images
 ///
@@ -30,8 +31,7 @@ pub struct Args {
     /// Open the HTML file in a browser
     #[arg(long, requires = "html")]
     open: bool,
-    /// Write over files that exist
-    #[arg(long)]
+    #[arg(long, help = FORCE)]
     force: bool,
 }
 
@@ -71,24 +71,17 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     written.extend(write_images(&args.images, &named, args.force)?);
     let mut out = io::stdout().lock();
     if written.is_empty() && !args.images.any() {
-        out.write_all(terminal::text(&canvas(), &documents).as_bytes())?;
+        out.write_all(renderer::text(&terminal::canvas(), &documents).as_bytes())?;
     }
     for path in &written {
         let bytes = path.metadata().map_or(0, |m| m.len());
-        writeln!(out, "{}: {:.1} kB", path.display(), bytes as f64 / 1e3)?;
+        writeln!(out, "{}: {}", path.display(), quantity::bytes(bytes))?;
     }
     out.flush()?;
     if let (true, Some(path)) = (args.open, &args.html) {
         open(path)?;
     }
     Ok(())
-}
-
-/// The paper of the terminal: its width, or 100 columns in a pipe.
-pub fn canvas() -> Canvas {
-    let terminal = io::IsTerminal::is_terminal(&io::stdout());
-    let width = ratatui::crossterm::terminal::size().ok().filter(|_| terminal).map(|s| usize::from(s.0));
-    Canvas { width: width.unwrap_or(100), colour: terminal && trace::colour_wanted(), unicode: trace::unicode() }
 }
 
 /// Refuses a file that exists, unless it may be written over.
@@ -157,24 +150,19 @@ pub fn name(run: &Path) -> String {
     last.to_string_lossy().into_owned()
 }
 
-/// A run that cannot be read is bad input.
-pub fn blame(error: store::Error) -> anyhow::Error {
-    BadInput(error.to_string()).into()
-}
-
 fn document(run: &Path) -> anyhow::Result<Document> {
     let name = name(run);
-    match store::kind(run).map_err(blame)? {
+    match store::kind(run)? {
         RunKind::Trace => {
-            let run = store::Run::open(run).map_err(blame)?;
-            page::trace::document(&name, &run).map_err(blame)
+            let run = store::Run::open(run)?;
+            Ok(page::trace::document(&name, &run)?)
         }
         RunKind::Study => {
             let (provenance, trials, _) = ::study::ledger::load(run).map_err(|e| BadInput(e.to_string()))?;
             Ok(page::study::document(&name, &provenance, &trials))
         }
         RunKind::Capture => {
-            let (run, state) = store::capture::Run::read(run).map_err(blame)?;
+            let (run, state) = store::capture::Run::read(run)?;
             Ok(page::capture::document(&name, &run, state))
         }
     }

@@ -1,15 +1,20 @@
 //! `wirelapse rr`, and what `crr` shares with it.
 
-use std::time::Duration;
-
-use record::Nanos;
 use stats::DurationSummary;
 use traffic::Progress;
 use traffic::rr::{Config, Exchange, Outcome};
 
-use crate::workload::{self, Interrupt, MeasureArgs, TargetArgs, say, time};
+use quantity::parse;
+use record::Nanos;
+
+use crate::interrupt::Interrupt;
+use crate::options::{Json, Measure};
+use crate::output::{self, say};
+use crate::server::Server;
 
 /// Request and response over lasting connections, to `serve`
+///
+/// Objects of --json: each interval, each slow transaction, then the outcome.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -23,12 +28,12 @@ pub struct Args {
 #[derive(clap::Args)]
 pub struct Shape {
     #[command(flatten)]
-    target: TargetArgs,
+    server: Server,
     /// Bytes of a request
-    #[arg(short = 'q', long, value_name = "BYTES", value_parser = workload::bytes32, default_value = "1")]
+    #[arg(short = 'q', long, value_name = "BYTES", value_parser = parse::bytes_u32, default_value = "1")]
     request: u32,
     /// Bytes of a response
-    #[arg(short = 'r', long, value_name = "BYTES", value_parser = workload::bytes32, default_value = "1")]
+    #[arg(short = 'r', long, value_name = "BYTES", value_parser = parse::bytes_u32, default_value = "1")]
     response: u32,
     /// Writes that requests and responses are each split into (a message of fewer bytes takes a write a byte)
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -40,22 +45,21 @@ pub struct Shape {
     #[arg(long, value_name = "N")]
     response_writes: Option<u32>,
     /// What the server waits before it responds
-    #[arg(long, value_name = "TIME", value_parser = workload::duration, default_value = "0")]
-    think: Duration,
-    /// Connections; for crr, transactions at once
+    #[arg(long, value_name = "TIME", value_parser = parse::duration, default_value = "0")]
+    think: Nanos,
+    /// Connections; for crr, transactions at the same time
     #[arg(short = 'c', long, value_name = "N", default_value_t = 1)]
     connections: u32,
     /// Transactions a second in all, at fixed moments (open loop); each when the one before is done unless given
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N/s", value_parser = parse::per_second)]
     rate: Option<f64>,
     #[command(flatten)]
-    measure: MeasureArgs,
-    /// Done before that and not counted
-    #[arg(long, value_name = "TIME", value_parser = workload::duration, default_value = "0")]
-    warm_up: Duration,
-    /// One JSON object a line: each interval, each slow transaction, then the outcome
-    #[arg(long)]
-    json: bool,
+    measure: Measure,
+    /// Run this long before counting
+    #[arg(long, value_name = "TIME", value_parser = parse::duration, default_value = "0")]
+    warm_up: Nanos,
+    #[command(flatten)]
+    json: Json,
 }
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
@@ -71,36 +75,36 @@ pub fn run_shape(shape: &Shape, connect_each: bool, outstanding: u32) -> anyhow:
             response_bytes: shape.response,
             request_writes: shape.request_writes.unwrap_or(shape.writes.min(shape.request)),
             response_writes: shape.response_writes.unwrap_or(shape.writes.min(shape.response)),
-            think: shape.think.into(),
+            think: shape.think,
         },
         connections: shape.connections,
         outstanding,
         rate_per_second: shape.rate,
         duration: shape.measure.duration(),
-        warm_up: shape.warm_up.into(),
+        warm_up: shape.warm_up,
         interval: shape.measure.interval(),
         cpu: shape.measure.cpu,
-        ..Config::new(shape.target.target()?)
+        ..Config::new(shape.server.target()?)
     };
     let interrupt = Interrupt::listen()?;
-    let shows = workload::shows_progress(shape.json);
+    let shows = output::shows_progress(shape.json.json);
     let mut before = (Nanos::ZERO, 0);
-    let outcome = workload::or_bad_input(traffic::rr::run(&config, &mut |progress| {
+    let outcome = traffic::rr::run(&config, &mut |progress| {
         if let (true, Progress::Transactions { elapsed, done }) = (shows, progress) {
             let rate = (done - before.1) as f64 * 1e9 / elapsed.saturating_sub(before.0).0.max(1) as f64;
-            say!("{:>7}  {done:>10} transactions  {rate:>9.0}/s", time(elapsed.0));
+            say!("{:>7}  {done:>10} transactions  {rate:>9.0}/s", elapsed);
             before = (elapsed, done);
         }
         interrupt.go_on()
-    }))?;
-    if shape.json {
+    })?;
+    if shape.json.json {
         for interval in &outcome.series {
-            workload::json_event("interval", interval)?;
+            output::json_event("interval", interval)?;
         }
         for slow in &outcome.slowest {
-            workload::json_event("slow", slow)?;
+            output::json_event("slow", slow)?;
         }
-        workload::json_event("outcome", &outcome)?;
+        output::json_event("outcome", &outcome)?;
     } else {
         show(&outcome);
     }
@@ -118,25 +122,25 @@ pub fn run_shape(shape: &Shape, connect_each: bool, outstanding: u32) -> anyhow:
 pub fn distribution(name: &str, s: &DurationSummary) {
     say!(
         "{name:<11} min {}  median {}  p90 {}  p99 {}  p99.9 {}  max {}  (n = {})",
-        time(s.min.0),
-        time(s.p50.0),
-        time(s.p90.0),
-        time(s.p99.0),
-        time(s.p999.0),
-        time(s.max.0),
+        s.min,
+        s.p50,
+        s.p90,
+        s.p99,
+        s.p999,
+        s.max,
         s.n
     );
 }
 
 fn show(o: &Outcome) {
-    say!("rate        {:.1} transactions/s ({} in {})", o.transactions_per_second, o.transactions, time(o.elapsed.0));
+    say!("rate        {:.1} transactions/s ({} in {})", o.transactions_per_second, o.transactions, o.elapsed);
     distribution("latency", &o.latency);
     if let Some(connect) = &o.connect {
         distribution("handshake", connect);
     }
     say!("sockets     {}", o.socket_options);
     if let Some(cpu) = o.cpu_per_transaction {
-        say!("CPU         {} a transaction on this side", time(cpu.0));
+        say!("CPU         {} a transaction on this side", cpu);
     }
     if o.unfinished + o.never_sent + o.failed > 0 {
         say!("not counted {} unfinished at the end, {} never sent, {} failed", o.unfinished, o.never_sent, o.failed);
@@ -153,6 +157,6 @@ fn show(o: &Outcome) {
         ];
         let parts: Vec<String> =
             parts.iter().filter(|p| p.1 > Nanos::ZERO).map(|(name, length)| format!("{name} {length}")).collect();
-        say!("slow        {} from port {}: {}", time(slow.latency.0), slow.local_port, parts.join(", "));
+        say!("slow        {} from port {}: {}", slow.latency, slow.local_port, parts.join(", "));
     }
 }

@@ -5,9 +5,17 @@ use std::time::Duration;
 
 use traffic::server::{Event, Server, ServerConfig};
 
-use crate::workload::{self, Interrupt, PORT, say};
+use quantity::parse;
+use record::Nanos;
+
+use crate::interrupt::Interrupt;
+use crate::options::Json;
+use crate::output::{json_event, say};
+use crate::server::PORT;
 
 /// Answer the workloads of other hosts, and stock iperf3 clients
+///
+/// Objects of --json: listening, began, ended, refused, garbage, stopped.
 #[derive(clap::Args)]
 pub struct Args {
     /// Listen here, TCP and UDP; only this host reaches it unless given. Port 0 takes any free one
@@ -19,33 +27,32 @@ pub struct Args {
     /// Ports for the listeners of `crr`, to let through a firewall; any free one unless given
     #[arg(long, value_name = "FIRST-LAST", value_parser = port_range)]
     data_ports: Option<(u16, u16)>,
-    /// Connections at once
+    /// Connections at the same time
     #[arg(long, value_name = "N", default_value_t = traffic::Limits::default().connections)]
     max_connections: u32,
-    /// Tests at once
+    /// Tests at the same time
     #[arg(long, value_name = "N", default_value_t = traffic::Limits::default().sessions)]
     max_sessions: u32,
     /// Flows of one test in each direction
     #[arg(long, value_name = "N", default_value_t = traffic::Limits::default().flows)]
     max_flows: u32,
-    /// Seconds of one test
-    #[arg(long, value_name = "SECONDS", default_value_t = traffic::Limits::default().duration_s)]
-    max_duration: u64,
+    /// Time of one test, in whole seconds
+    #[arg(long, value_name = "TIME", value_parser = parse::duration_above_zero, default_value_t = Nanos::from_secs(traffic::Limits::default().duration_s))]
+    max_duration: Nanos,
     /// Bytes of one test that is asked for by bytes
-    #[arg(long, value_name = "BYTES", value_parser = workload::bytes, default_value = "16T")]
+    #[arg(long, value_name = "BYTES", value_parser = parse::bytes, default_value = "16T")]
     max_bytes: u64,
     /// Bytes of one write, request, response or datagram
-    #[arg(long, value_name = "BYTES", value_parser = workload::bytes32, default_value = "4M")]
+    #[arg(long, value_name = "BYTES", value_parser = parse::bytes_u32, default_value = "4M")]
     max_message: u32,
     /// Bytes of a socket buffer that a client may ask for
-    #[arg(long, value_name = "BYTES", value_parser = workload::bytes32, default_value = "64M")]
+    #[arg(long, value_name = "BYTES", value_parser = parse::bytes_u32, default_value = "64M")]
     max_socket_buffer: u32,
     /// Bytes of message buffers of all tests together
-    #[arg(long, value_name = "BYTES", value_parser = workload::bytes, default_value = "256M")]
+    #[arg(long, value_name = "BYTES", value_parser = parse::bytes, default_value = "256M")]
     max_memory: u64,
-    /// One JSON object a line: listening, began, ended, refused, garbage, stopped
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: Json,
 }
 
 fn port_range(text: &str) -> Result<(u16, u16), String> {
@@ -66,7 +73,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             connections: args.max_connections,
             sessions: args.max_sessions,
             flows: args.max_flows,
-            duration_s: args.max_duration,
+            duration_s: args.max_duration.0.div_ceil(1_000_000_000),
             bytes: args.max_bytes,
             message_bytes: args.max_message,
             socket_buffer_bytes: args.max_socket_buffer,
@@ -75,14 +82,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         },
         data_ports: args.data_ports,
     };
-    let json = args.json;
+    let json = args.json.json;
     // A reader that went away must not take the server with it.
-    let server = workload::or_bad_input(Server::start_with(config, move |event| {
+    let server = Server::start_with(config, move |event| {
         tell(json, &event).ok();
-    }))?;
+    })?;
     let local = server.local_addr();
     if json {
-        workload::json_event("listening", &serde_json::json!({ "address": local, "token": args.token.is_some() }))?;
+        json_event("listening", &serde_json::json!({ "address": local, "token": args.token.is_some() }))?;
     } else {
         say!("listening on {local}, TCP and UDP; Ctrl-C ends");
         if !local.ip().is_loopback() && args.token.is_none() {
@@ -94,7 +101,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     let counts = server.stop();
     if json {
-        return workload::json_event("stopped", &counts);
+        return json_event("stopped", &counts);
     }
     say!(
         "served {} tests; {} broken off, {} refused; connections: {} turned away, {} silent, {} of another protocol",
@@ -113,14 +120,14 @@ fn tell(json: bool, event: &Event) -> anyhow::Result<()> {
     if json {
         return match event {
             Event::Began { peer, workload } => {
-                workload::json_event("began", &serde_json::json!({ "peer": peer, "workload": workload }))
+                json_event("began", &serde_json::json!({ "peer": peer, "workload": workload }))
             }
-            Event::Ended(served) => workload::json_event("ended", served),
+            Event::Ended(served) => json_event("ended", served),
             Event::Refused { peer, refusal } => {
-                workload::json_event("refused", &serde_json::json!({ "peer": peer, "refusal": refusal }))
+                json_event("refused", &serde_json::json!({ "peer": peer, "refusal": refusal }))
             }
             Event::Garbage { peer, why } => {
-                workload::json_event("garbage", &serde_json::json!({ "peer": peer, "why": why.to_string() }))
+                json_event("garbage", &serde_json::json!({ "peer": peer, "why": why.to_string() }))
             }
         };
     }
@@ -130,23 +137,16 @@ fn tell(json: bool, event: &Event) -> anyhow::Result<()> {
         Event::Ended(s) => {
             let mut parts = Vec::new();
             if s.received_bytes > 0 {
-                parts.push(format!("received {}", workload::amount(s.received_bytes)));
+                parts.push(format!("received {}", quantity::bytes(s.received_bytes)));
             }
             if s.sent_bytes > 0 {
-                parts.push(format!("sent {}", workload::amount(s.sent_bytes)));
+                parts.push(format!("sent {}", quantity::bytes(s.sent_bytes)));
             }
             if s.transactions > 0 {
                 parts.push(format!("{} transactions", s.transactions));
             }
             parts.extend(s.ended.clone());
-            writeln!(
-                out,
-                "{}  {} ended after {}: {}",
-                s.peer,
-                s.workload,
-                workload::time(s.elapsed.0),
-                parts.join(", ")
-            )?;
+            writeln!(out, "{}  {} ended after {}: {}", s.peer, s.workload, s.elapsed, parts.join(", "))?;
         }
         Event::Refused { peer, refusal } => writeln!(out, "{peer}  refused: {refusal}")?,
         Event::Garbage { peer, why } => writeln!(out, "{peer}  {why}")?,

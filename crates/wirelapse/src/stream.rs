@@ -5,38 +5,45 @@ use std::ops::ControlFlow;
 use traffic::Progress;
 use traffic::stream::{Config, Direction, Method, Outcome, Pacing, Sample, Total};
 
-use crate::workload::{self, Interrupt, MeasureArgs, TargetArgs, amount, rate, say, time};
+use quantity::{bit_rate, bytes, parse};
+
+use crate::interrupt::Interrupt;
+use crate::options::{Json, Measure};
+use crate::output::{self, say};
+use crate::server::Server;
 
 /// Send bulk data up, down or both ways, to `serve` or a stock iperf3 server
+///
+/// Objects of --json: each interval, then the outcome.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    target: TargetArgs,
+    server: Server,
     /// The server sends
     #[arg(short = 'R', long, conflicts_with = "both")]
     down: bool,
-    /// Both send, each on connections of its own
+    /// Both send, each on its own connections
     #[arg(long)]
     both: bool,
     /// Parallel flows in each direction
     #[arg(short = 'P', long, value_name = "N", default_value_t = 1)]
     flows: u32,
     #[command(flatten)]
-    measure: MeasureArgs,
+    measure: Measure,
     /// End after so many bytes (of all flows of a direction together) instead of by time
-    #[arg(short = 'n', long, value_name = "BYTES", value_parser = workload::bytes, conflicts_with = "duration")]
+    #[arg(short = 'n', long, value_name = "BYTES", value_parser = parse::bytes, conflicts_with = "duration")]
     bytes: Option<u64>,
     /// Send this long before counting, in whole seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    #[arg(long, value_name = "TIME", value_parser = whole_seconds, default_value = "0")]
     warm_up: u64,
     /// Datagrams instead of TCP
     #[arg(short = 'u', long)]
     udp: bool,
     /// Bytes of a write (128K), or of a datagram (1448)
-    #[arg(short = 'l', long, value_name = "BYTES", value_parser = workload::bytes32)]
+    #[arg(short = 'l', long, value_name = "BYTES", value_parser = parse::bytes_u32)]
     write_size: Option<u32>,
-    /// Bits a second of each flow (UDP: 1 Mbit/s unless given, 0 for as fast as it goes)
-    #[arg(short = 'b', long, value_name = "RATE", value_parser = workload::bit_rate)]
+    /// Bits a second of each flow, such as 10M; UDP: 1 Mbit/s unless given, 0 for as fast as it goes
+    #[arg(short = 'b', long, value_name = "RATE", value_parser = parse::bit_rate)]
     rate: Option<u64>,
     /// Keep that rate in the program rather than by SO_MAX_PACING_RATE
     #[arg(long, requires = "rate")]
@@ -50,12 +57,22 @@ pub struct Args {
     /// Bind the server's flows to a CPU (`serve` only)
     #[arg(long, value_name = "N")]
     server_cpu: Option<usize>,
-    /// One JSON object a line: each interval, then the outcome
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: Json,
     /// The result in the form of `iperf3 --json`
     #[arg(long, conflicts_with = "json")]
     json_iperf3: bool,
+}
+
+/// The iperf3 protocol counts the warm-up in seconds.
+fn whole_seconds(text: &str) -> Result<u64, String> {
+    let time = parse::duration(text).map_err(|e| e.to_string())?;
+    let second = 1_000_000_000;
+    if time.0.is_multiple_of(second) {
+        Ok(time.0 / second)
+    } else {
+        Err("the warm-up of a stream takes whole seconds; write 1s or 2s".into())
+    }
 }
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
@@ -81,15 +98,15 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         interval: args.measure.interval(),
         cpu: args.measure.cpu,
         server_cpu: args.server_cpu,
-        ..Config::new(args.target.target()?)
+        ..Config::new(args.server.target()?)
     };
     let interrupt = Interrupt::listen()?;
-    let quiet = args.json_iperf3 || !workload::shows_progress(args.json);
+    let quiet = args.json_iperf3 || !output::shows_progress(args.json.json);
     let outcome = traffic::stream::run(&config, &mut |progress| {
         if let Progress::Interval(samples) = progress {
-            if args.json {
+            if args.json.json {
                 for sample in samples {
-                    if workload::json_event("interval", sample).is_err() {
+                    if output::json_event("interval", sample).is_err() {
                         return ControlFlow::Break(());
                     }
                 }
@@ -99,11 +116,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         }
         interrupt.go_on()
     });
-    let outcome = workload::or_bad_input(outcome)?;
+    let outcome = outcome?;
     if args.json_iperf3 {
-        workload::json_line(&traffic::iperf3::report(&config, &outcome))?;
-    } else if args.json {
-        workload::json_event("outcome", &outcome)?;
+        output::json_line(&traffic::iperf3::report(&config, &outcome))?;
+    } else if args.json.json {
+        output::json_event("outcome", &outcome)?;
     } else {
         summary(&config, &outcome);
     }
@@ -121,13 +138,13 @@ fn show(samples: &[Sample]) {
         let tcp = match (s.sends, s.tcp) {
             (true, Some(t)) => format!(
                 "  cwnd {:>8}  rtt {:>8}  retransmitted {}",
-                amount(t.snd_cwnd_bytes()),
-                time(t.srtt.0),
+                bytes(t.snd_cwnd_bytes()),
+                t.srtt,
                 s.retransmitted_segments
             ),
             _ => String::new(),
         };
-        say!("{:>7}  flow {:<3} {way:<4} {:>11}{tcp}{warm_up}", time(s.end.0), s.flow, rate(s.bits_per_second));
+        say!("{:>7}  flow {:<3} {way:<4} {:>11}{tcp}{warm_up}", s.end, s.flow, bit_rate(s.bits_per_second));
     }
 }
 
@@ -145,7 +162,7 @@ fn summary(config: &Config, outcome: &Outcome) {
     );
     say!("sockets  {}", outcome.socket_options);
     if let Some(asked) = outcome.pace_bits_per_second.filter(|asked| *asked > 0) {
-        say!("asked    {} a flow, kept by {}", rate(asked as f64), keeper(config, outcome));
+        say!("asked    {} a flow, kept by {}", bit_rate(asked as f64), keeper(config, outcome));
     }
     if let Some(tcp) = outcome.flows.iter().find_map(|f| f.tcp) {
         let scale = tcp.window_scale.map_or("off".into(), |(ours, theirs)| format!("{ours}/{theirs}"));
@@ -188,12 +205,12 @@ fn direction(way: &str, total: &Total, config: &Config, outcome: &Outcome) {
     let flows = if total.flows == 1 { "1 flow".into() } else { format!("{} flows", total.flows) };
     match (total.goodput_bits_per_second, total.received_bytes) {
         (Some(goodput), Some(bytes)) => {
-            say!("{way:<8} {} received ({} by {flows})", rate(goodput), amount(bytes));
+            say!("{way:<8} {} received ({} by {flows})", bit_rate(goodput), quantity::bytes(bytes));
         }
         _ => say!(
             "{way:<8} {} sent ({} by {flows}); what arrived is unknown",
-            rate(total.sent_bits_per_second),
-            amount(total.sent_bytes)
+            bit_rate(total.sent_bits_per_second),
+            bytes(total.sent_bytes)
         ),
     }
     if let Some(segments) = total.retransmitted_segments {
@@ -210,7 +227,7 @@ fn direction(way: &str, total: &Total, config: &Config, outcome: &Outcome) {
                     100.0 * d.lost as f64 / d.expected.max(1) as f64,
                     d.reordered,
                     d.duplicated,
-                    time(d.jitter.0)
+                    d.jitter
                 );
             }
         }

@@ -6,13 +6,18 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use ::study::ledger::{Ledger, Provenance};
-use ::study::{Conclusion, Ended, Error, Ground, Limits, Peer, Progress, Study, ThisHost, Trial, builtin, plan_file};
+use ::study::{Conclusion, Ended, Ground, Limits, Peer, Progress, Study, ThisHost, Trial, builtin, plan_file};
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
+use quantity::{Address, parse};
+use record::Nanos;
 use serde_json::json;
 
 use crate::exit::BadInput;
-use crate::workload::{self, Interrupt};
+use crate::interrupt::Interrupt;
+use crate::options::{Json, OUTPUT};
+use crate::output;
+use crate::server::{self, PORT, Token};
 
 /// What is a setting worth, and how sure is that? A planned experiment in a lab
 ///
@@ -21,6 +26,8 @@ use crate::workload::{self, Interrupt};
 ///
 /// With --host the trials run from this host to a `wirelapse serve` on another one: what only the lab can set (delay, rate,
 /// loss, …) is refused then, and this host's sysctls are changed with --on-this-host alone, and put back however it ends.
+///
+/// Objects of --json: each trial as it comes, then the conclusion.
 ///
 /// Built-in: timestamps, small-messages, window-scaling, congestion, and overhead: what observing costs, on this machine.
 #[derive(clap::Args)]
@@ -32,11 +39,11 @@ pub struct Args {
     #[arg(long)]
     quick: bool,
     /// Go on until every interval reaches no further than this to either side, such as 1%
-    #[arg(long, value_name = "SHARE", value_parser = share)]
+    #[arg(long, value_name = "SHARE", value_parser = width)]
     until: Option<f64>,
     /// Spend no more time than this
-    #[arg(long, value_name = "TIME", value_parser = workload::duration)]
-    budget: Option<std::time::Duration>,
+    #[arg(long, value_name = "TIME", value_parser = parse::duration_above_zero)]
+    budget: Option<Nanos>,
     /// Where the random draws begin: order of trials, losses, resampling
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -44,39 +51,31 @@ pub struct Args {
     #[arg(long)]
     dry_run: bool,
     /// Between this host and a `wirelapse serve` there, instead of in a lab; port 5201 unless given
-    #[arg(long, value_name = "HOST[:PORT]", conflicts_with = "resume")]
-    host: Option<String>,
+    #[arg(long, value_name = "HOST[:PORT]", conflicts_with = "resume", value_parser = parse::address)]
+    host: Option<Address>,
     /// With --host: the plan may change sysctls (net.…) of this host; they are put back at the end, and after SIGKILL too
     #[arg(long, requires = "host")]
     on_this_host: bool,
-    /// With --host: the server's token
-    #[arg(long, env = "WIRELAPSE_TOKEN", hide_env_values = true)]
-    token: Option<String>,
-    /// Keep the trials in this new directory as they come
-    #[arg(short, long, value_name = "RUN", conflicts_with = "resume")]
+    #[command(flatten)]
+    token: Token,
+    #[arg(short, long, value_name = "RUN", conflicts_with = "resume", help = OUTPUT)]
     output: Option<PathBuf>,
     /// Go on with the study that was kept in this directory
     #[arg(long, value_name = "RUN", conflicts_with_all = ["what", "quick", "seed"])]
     resume: Option<PathBuf>,
-    /// One JSON object a line: each trial as it comes, then the conclusion
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: Json,
 }
 
-fn share(text: &str) -> Result<f64, String> {
-    let share = ::lab::parse::share("until", text).map_err(|e| e.to_string())?;
-    if share > 0.0 { Ok(share) } else { Err("must be more than nothing, such as 1%".into()) }
-}
-
-/// Wrong use ends in exit status 2, as the house has it.
-fn blame(error: Error) -> anyhow::Error {
-    if error.is_wrong_use() { BadInput(error.to_string()).into() } else { error.into() }
+fn width(text: &str) -> Result<f64, String> {
+    let share = parse::share(text).map_err(|e| e.to_string())?;
+    if share > 0.0 { Ok(share) } else { Err("this must be above zero; write a share such as 1%".into()) }
 }
 
 fn chosen(args: &Args, what: &str) -> anyhow::Result<Study> {
     if let Some(builtin) = builtin::find(what) {
         return Ok(match &args.host {
-            Some(host) => builtin.study_between_hosts(args.quick, host, args.on_this_host),
+            Some(host) => builtin.study_between_hosts(args.quick, &host.to_string(), args.on_this_host),
             None => builtin.study(args.quick),
         });
     }
@@ -86,22 +85,22 @@ fn chosen(args: &Args, what: &str) -> anyhow::Result<Study> {
         return Err(BadInput(problem).into());
     }
     let text = std::fs::read_to_string(what).map_err(|e| BadInput(format!("{what}: {e}")))?;
-    let mut plan = plan_file::parse(what, &text).map_err(blame)?;
+    let mut plan = plan_file::parse(what, &text)?;
     if args.quick {
         plan.repetitions = plan.repetitions.min(3);
         plan.duration_ns = plan.duration_ns.min(1_000_000_000);
     }
-    let host = args.host.clone().map(|host| (host, args.on_this_host));
+    let host = args.host.as_ref().map(|host| (host.to_string(), args.on_this_host));
     Ok(Study { name: plan.name.clone(), builtin: false, plans: vec![plan], host })
 }
 
 /// Where the study's trials run. Takes this host's sysctls where the study changes them.
 fn ground(args: &Args, study: &Study) -> anyhow::Result<Ground> {
     let Some((host, _)) = &study.host else { return Ok(Ground::Lab) };
-    let addresses = workload::addresses(host)?;
+    let addresses = server::resolve(&parse::address(host)?, PORT)?;
     let names = study.sysctls_of_this_host();
-    let this_host = if names.is_empty() { None } else { Some(ThisHost::take(&names).map_err(blame)?) };
-    Ok(Ground::Peer(Peer { addresses, token: args.token.clone(), this_host }))
+    let this_host = if names.is_empty() { None } else { Some(ThisHost::take(&names)?) };
+    Ok(Ground::Peer(Peer { addresses, token: args.token.token.clone(), this_host }))
 }
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
@@ -110,7 +109,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     let (study, seed, mut ledger, mut trials) = match &args.resume {
         Some(directory) => {
-            let (ledger, trials) = Ledger::resume(directory).map_err(blame)?;
+            let (ledger, trials) = Ledger::resume(directory)?;
             let Provenance { study, seed, .. } = ledger.provenance().clone();
             (study, seed, Some(ledger), trials)
         }
@@ -119,7 +118,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             (study, args.seed, None, Vec::new())
         }
     };
-    study.check().map_err(blame)?;
+    study.check()?;
     if args.dry_run {
         return dry_run(args, &study, seed);
     }
@@ -127,20 +126,20 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let ground = ground(args, &study)?;
     if let Some(directory) = &args.output {
         let provenance = Provenance::here(&study, seed, std::env::args().collect());
-        ledger = Some(Ledger::create(directory, provenance).map_err(blame)?);
+        ledger = Some(Ledger::create(directory, provenance)?);
     }
-    let limits = Limits { seed, until: args.until, budget_ns: args.budget.map(workload::ns) };
+    let limits = Limits { seed, until: args.until, budget_ns: args.budget.map(|budget| budget.0) };
     let bar = bar(args, &study);
     let mut tell = |p: &Progress| {
         bar.set_length(p.planned as u64);
         bar.set_position(p.done as u64);
-        bar.set_message(format!("{}, {} left", p.label, workload::time(p.left_ns)));
+        bar.set_message(format!("{}, {} left", p.label, Nanos(p.left_ns)));
     };
-    let json = args.json;
+    let json = args.json.json;
     let mut record = |trial: &Trial| {
         if json {
             // A reader that went away is told of at the end; what was measured is kept all the same.
-            workload::json_event("trial", trial).ok();
+            output::json_event("trial", trial).ok();
         }
         ledger.as_mut().map_or(Ok(()), |l| l.add(trial))
     };
@@ -148,22 +147,22 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let ended = ::study::run(&study, &ground, limits, &mut trials, &mut record, &mut tell, &go_on);
     bar.finish_and_clear();
     let put_back = match ground {
-        Ground::Peer(Peer { this_host: Some(host), .. }) => host.give_back().map_err(blame),
+        Ground::Peer(Peer { this_host: Some(host), .. }) => host.give_back(),
         _ => Ok(()),
     };
     let conclusion = builtin::conclude(&study, &trials, seed);
     let finished = matches!(ended, Ok(Ended::Planned | Ended::Narrow));
     // What was measured is shown, whatever becomes of the disk.
     let keep = |ledger: &mut Ledger| ledger.conclude(&conclusion, finished);
-    let kept = ledger.as_mut().map_or(Ok(()), keep).map_err(blame);
+    let kept = ledger.as_mut().map_or(Ok(()), keep);
     show(args, &conclusion, ended.as_ref().ok().copied(), trials.len())?;
     put_back?;
-    ended.map(|_| ()).map_err(blame).context("the study ended early; what was measured until then is above")?;
-    kept
+    ended.map(|_| ()).context("the study ended early; what was measured until then is above")?;
+    Ok(kept?)
 }
 
 fn bar(args: &Args, study: &Study) -> ProgressBar {
-    if !workload::shows_progress(args.json) {
+    if !output::shows_progress(args.json.json) {
         return ProgressBar::hidden();
     }
     let planned: usize = study.plans.iter().map(|p| p.combinations() * p.repetitions as usize).sum();
@@ -175,8 +174,8 @@ fn bar(args: &Args, study: &Study) -> ProgressBar {
 }
 
 fn show(args: &Args, conclusion: &Conclusion, ended: Option<Ended>, trials: usize) -> anyhow::Result<()> {
-    if args.json {
-        return workload::json_event("conclusion", conclusion);
+    if args.json.json {
+        return output::json_event("conclusion", conclusion);
     }
     let mut out = std::io::stdout().lock();
     write!(out, "{}", conclusion.text())?;
@@ -194,19 +193,19 @@ fn show(args: &Args, conclusion: &Conclusion, ended: Option<Ended>, trials: usiz
 
 fn dry_run(args: &Args, study: &Study, seed: u64) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
-    if args.json {
+    if args.json.json {
         let plan = json!({"kind": "plan", "seed": seed, "forecast_ns": study.forecast_ns(), "study": study});
         writeln!(out, "{plan}")?;
         return Ok(());
     }
     let place = study.host.as_ref().map(|(host, _)| format!(" between this host and {host}")).unwrap_or_default();
-    writeln!(out, "study {}{place}, seed {seed}: about {}", study.name, workload::time(study.forecast_ns()))?;
+    writeln!(out, "study {}{place}, seed {seed}: about {}", study.name, Nanos(study.forecast_ns()))?;
     for name in study.sysctls_of_this_host() {
         writeln!(out, "  {name} of this host is changed, and put back")?;
     }
     for plan in &study.plans {
         let (n, blocks) = (plan.combinations(), plan.repetitions);
-        writeln!(out, "\n{}: {blocks} blocks of {n} trials, about {}", plan.name, workload::time(plan.forecast_ns()))?;
+        writeln!(out, "\n{}: {blocks} blocks of {n} trials, about {}", plan.name, Nanos(plan.forecast_ns()))?;
         for factor in &plan.factors {
             writeln!(out, "  vary   {} = {}", factor.name, factor.levels.join(", "))?;
         }
@@ -216,7 +215,7 @@ fn dry_run(args: &Args, study: &Study, seed: u64) -> anyhow::Result<()> {
         if !plan.factors.iter().map(|f| &f.name).chain(plan.fixed.iter().map(|(name, _)| name)).any(|n| n == "socket") {
             writeln!(out, "  hold   socket = default (as the kernel has it: Nagle's algorithm on)")?;
         }
-        let (warm_up, measured) = (workload::time(plan.warm_up_ns), workload::time(plan.duration_ns));
+        let (warm_up, measured) = (Nanos(plan.warm_up_ns), Nanos(plan.duration_ns));
         writeln!(out, "  each   {warm_up} of warm-up discarded, then {measured}; verdict on {}", plan.response)?;
     }
     Ok(())

@@ -5,7 +5,6 @@ pub mod machine;
 mod outputs;
 pub mod request;
 pub mod screen;
-pub mod stop;
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command};
@@ -14,13 +13,13 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use record::{Nanos, Ratio};
 use report::view::Facts;
+use trace::Tracer;
 use trace::command::Stopped;
-use trace::{Error, IpNet, Tracer};
 
 use crate::exit::BadInput;
-use crate::workload;
+use crate::interrupt::Interrupt;
+use crate::options::{Criteria, For, Json, Output};
 use lab_path::Networks;
-pub use machine::{colour_wanted, unicode};
 use outputs::Outputs;
 use request::{Backend, Request};
 
@@ -32,18 +31,8 @@ use request::{Backend, Request};
 #[derive(clap::Args)]
 #[command(group = clap::ArgGroup::new("criteria").multiple(true))]
 pub struct Args {
-    /// Trace this process and every process that it starts; may be repeated
-    #[arg(short, long = "pid", value_name = "PID", group = "criteria")]
-    pid: Vec<u32>,
-    /// Trace sockets made in this cgroup or below it
-    #[arg(long, value_name = "PATH", group = "criteria")]
-    cgroup: Option<std::path::PathBuf>,
-    /// Trace connections with this local or remote TCP port; may be repeated
-    #[arg(long, value_name = "PORT", group = "criteria", value_parser = clap::value_parser!(u16).range(1..))]
-    port: Vec<u16>,
-    /// Trace connections to this address or network; may be repeated
-    #[arg(long, value_name = "CIDR", group = "criteria")]
-    peer: Vec<IpNet>,
+    #[command(flatten)]
+    criteria: Criteria,
     /// Trace every TCP connection of this machine
     #[arg(long, group = "criteria")]
     all: bool,
@@ -54,13 +43,13 @@ pub struct Args {
     #[arg(long)]
     udp: bool,
     /// Look at one part in N: of the time of each connection, in short windows
-    #[arg(long, value_name = "1/N", default_value = "1/1")]
+    #[arg(long, value_name = "1/N", value_parser = quantity::parse::ratio, default_value = "1/1")]
     sample: Ratio,
     /// Sample by a draw for each send instead of by windows: exact in number, but no cheaper
     #[arg(long)]
     draw: bool,
     /// Record at most this many sends a second
-    #[arg(long, value_name = "N/s", value_parser = request::rate)]
+    #[arg(long, value_name = "N/s", value_parser = quantity::parse::whole_per_second)]
     max_rate: Option<std::num::NonZeroU32>,
     /// Follow at most this many connections at once: each takes 65 KiB of kernel memory from the beginning
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=65_536))]
@@ -74,21 +63,18 @@ pub struct Args {
     /// Show requests with their answers, and which part of the time the programs, the kernels and the network took; implies --receive
     #[arg(long)]
     requests: bool,
-    /// End after this time: 10s, 500ms, 5m
-    #[arg(long = "for", value_name = "TIME", value_parser = request::duration)]
-    duration: Option<Duration>,
+    #[command(flatten)]
+    end: For,
     /// Show a table while tracing; this is so on a terminal, unless CMD or --json uses it
     #[arg(long, conflicts_with_all = ["no_live", "json"])]
     live: bool,
     /// Show nothing while tracing
     #[arg(long)]
     no_live: bool,
-    /// Write one JSON object a line to standard output, and no report
-    #[arg(long)]
-    json: bool,
-    /// Write a run directory: run.json and Parquet tables
-    #[arg(short, long = "output", value_name = "RUN")]
-    output: Option<std::path::PathBuf>,
+    #[command(flatten)]
+    json: Json,
+    #[command(flatten)]
+    output: Output,
     /// Write a trace for ui.perfetto.dev
     #[arg(long, value_name = "FILE")]
     perfetto: Option<std::path::PathBuf>,
@@ -115,8 +101,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let (perfetto, made) = request.open_perfetto()?.unzip();
     let made = made == Some(true);
     // From here on Ctrl-C ends the trace with its report, however early it comes.
-    stop::listen();
-    let mut tracer = start(&request).inspect_err(|_| request.remove_perfetto(made))?;
+    // A second one ends the wait for CMD, so that the report comes; a third ends this program.
+    let interrupt = Interrupt::with_patience(2)?;
+    let mut tracer = Tracer::start(&request.config).inspect_err(|_| request.remove_perfetto(made))?;
     if let Some(file) = &perfetto {
         // A pipe or a device has no length to set.
         let _ = file.set_len(0);
@@ -147,7 +134,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         packets: machine::packet_remarks(tracer),
     };
     let mut ended = None;
-    let mut watch = Watch::new(&request);
+    let mut watch = Watch::new(&request, interrupt);
     let mut drawn = Instant::now();
     // What fails ends the trace; what was gathered is reported all the same, and then the failure.
     let mut failure = None;
@@ -190,10 +177,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let (kernel, own) = (kernel_bound, summary::Limits::default().memory_bound(&families));
         request.tell(&format!(
             "Memory: at most {} however long a trace takes: {} in the kernel for {} connections, and {} for their figures here.",
-            workload::amount(kernel + own),
-            workload::amount(kernel),
+            quantity::bytes(kernel + own),
+            quantity::bytes(kernel),
             args.max_connections,
-            workload::amount(own)
+            quantity::bytes(own)
         ))?;
     }
     if let Some(name) = request.command.first() {
@@ -212,6 +199,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 
 /// When to stop.
 struct Watch {
+    interrupt: Interrupt,
     until: Option<Instant>,
     lingering: Option<Instant>,
     interrupted: Option<Instant>,
@@ -219,8 +207,9 @@ struct Watch {
 }
 
 impl Watch {
-    fn new(request: &Request) -> Self {
+    fn new(request: &Request, interrupt: Interrupt) -> Self {
         Self {
+            interrupt,
             until: request.duration.map(|d| Instant::now() + d),
             lingering: None,
             interrupted: None,
@@ -241,7 +230,7 @@ impl Watch {
                 self.lingering = Some(now + LAST_ACKS);
             }
         }
-        let interrupted = stop::requests() > 0 && !self.with_command;
+        let interrupted = self.interrupt.came() && !self.with_command;
         Ok(interrupted
             || self.until.is_some_and(|until| now >= until)
             || self.lingering.is_some_and(|until| now >= until)
@@ -251,21 +240,12 @@ impl Watch {
     /// Whether an interrupted CMD has been waited for long enough: a terminal's Ctrl-C reaches CMD by itself, and what it
     /// still sends while it ends belongs to the trace. A second Ctrl-C ends the wait.
     fn impatient(&mut self) -> bool {
-        let requests = stop::requests();
+        let requests = self.interrupt.times();
         if requests > 0 && self.interrupted.is_none() {
             self.interrupted = Some(Instant::now());
         }
         requests > 1 || self.interrupted.is_some_and(|at| at.elapsed() >= PATIENCE)
     }
-}
-
-fn start(request: &Request) -> anyhow::Result<Tracer> {
-    Tracer::start(&request.config).map_err(|error| match error {
-        Error::NeedsRoot { .. } | Error::NoSuchProcess { .. } | Error::Cgroup { .. } | Error::OutOfRange { .. } => {
-            BadInput(error.to_string()).into()
-        }
-        other => other.into(),
-    })
 }
 
 /// CMD, held before its first instruction and followed.

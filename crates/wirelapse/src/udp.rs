@@ -2,27 +2,33 @@
 
 use traffic::udp::{Config, Direction, Outcome};
 
-use crate::workload::{self, Interrupt, MeasureArgs, TargetArgs, amount, rate, say, time};
+use quantity::{bit_rate, bytes, parse};
+
+use crate::interrupt::Interrupt;
+use crate::options::{Json, Measure};
+use crate::output::{self, say};
+use crate::server::Server;
 
 /// Datagrams at a rate: loss, order, jitter and one-way delay, to `serve`
+///
+/// Objects of --json: each interval, then the outcome.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    target: TargetArgs,
+    server: Server,
     /// The server sends
     #[arg(short = 'R', long)]
     down: bool,
     /// Bytes of each datagram, 24 to 65507
-    #[arg(short = 'l', long, value_name = "BYTES", value_parser = workload::bytes32, default_value = "1200")]
+    #[arg(short = 'l', long, value_name = "BYTES", value_parser = parse::bytes_u32, default_value = "1200")]
     size: u32,
-    /// Bits of datagrams a second, 0 for as fast as it goes
-    #[arg(short = 'b', long, value_name = "RATE", value_parser = workload::bit_rate, default_value = "10M")]
+    /// Bits of datagrams a second, such as 10M; 0 for as fast as it goes
+    #[arg(short = 'b', long, value_name = "RATE", value_parser = parse::bit_rate, default_value = "10M")]
     rate: u64,
     #[command(flatten)]
-    measure: MeasureArgs,
-    /// One JSON object a line: each interval, then the outcome
-    #[arg(long)]
-    json: bool,
+    measure: Measure,
+    #[command(flatten)]
+    json: Json,
 }
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
@@ -33,15 +39,15 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         duration: args.measure.duration(),
         interval: args.measure.interval(),
         cpu: args.measure.cpu,
-        ..Config::new(args.target.target()?)
+        ..Config::new(args.server.target()?)
     };
     let interrupt = Interrupt::listen()?;
-    let outcome = workload::or_bad_input(traffic::udp::run(&config, &mut |_| interrupt.go_on()))?;
-    if args.json {
+    let outcome = traffic::udp::run(&config, &mut |_| interrupt.go_on())?;
+    if args.json.json {
         for interval in &outcome.series {
-            workload::json_event("interval", interval)?;
+            output::json_event("interval", interval)?;
         }
-        return workload::json_event("outcome", &outcome);
+        return output::json_event("outcome", &outcome);
     }
     show(&outcome);
     Ok(())
@@ -50,12 +56,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 fn show(o: &Outcome) {
     let d = &o.datagrams;
     let percent = 100.0 * d.lost as f64 / d.expected.max(1) as f64;
-    say!("sent      {} datagrams ({}) in {}", o.sent, amount(o.sent_bytes), time(o.elapsed.0));
-    say!("received  {} ({}), {}", d.received, amount(o.received_bytes), rate(o.goodput_bits_per_second));
+    say!("sent      {} datagrams ({}) in {}", o.sent, bytes(o.sent_bytes), o.elapsed);
+    say!("received  {} ({}), {}", d.received, bytes(o.received_bytes), bit_rate(o.goodput_bits_per_second));
     say!("lost      {} ({percent:.3} %), {} of them dropped at the receiver's socket", d.lost, d.dropped_at_socket);
     say!("order     {} reordered, {} duplicated, {} too late to tell", d.reordered, d.duplicated, d.too_late);
     say!("sockets   {}", o.socket_options);
-    say!("jitter    {} (RFC 3550)", time(d.jitter.0));
+    say!("jitter    {} (RFC 3550)", d.jitter);
     match &o.one_way_delay {
         Some(delay) => crate::rr::distribution("one-way", delay),
         None => say!("one-way   unknown: the ends do not share a clock"),

@@ -1,19 +1,20 @@
 //! `wirelapse watch`.
 
 use std::collections::BTreeMap;
-use std::io::{IsTerminal as _, Write as _};
+use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use clap::builder::TypedValueParser as _;
-use record::{Field, Moment, Reading};
+use record::{Field, Moment, Nanos, Reading};
 use report::Canvas;
 use report::field::FieldHistogram;
 use trace::watch::Watcher;
-use trace::{Error, IpNet, Target};
 
-use crate::exit::BadInput;
-use crate::trace::{machine, request, screen, stop};
+use crate::interrupt::Interrupt;
+use crate::options::{Criteria, For, Json};
+use crate::terminal;
+use crate::trace::screen;
 
 /// Show a live histogram of a field of TCP connections: header-length, srtt, cwnd, window-scale, …
 ///
@@ -29,32 +30,20 @@ pub struct Args {
     #[arg(long, value_enum)]
     at: Option<At>,
     /// How long between two looks, with --at every
-    #[arg(long, value_name = "TIME", value_parser = request::duration, default_value = "1s")]
-    every: Duration,
+    #[arg(long, value_name = "TIME", value_parser = quantity::parse::duration_above_zero, default_value = "1s")]
+    every: Nanos,
     /// One histogram for each peer, port of the service or program
     #[arg(long, value_enum)]
     by: Option<By>,
-    /// Only connections of this process and of every process that it starts; may be repeated
-    #[arg(short, long = "pid", value_name = "PID")]
-    pid: Vec<u32>,
-    /// Only connections of sockets made in this cgroup or below it
-    #[arg(long, value_name = "PATH")]
-    cgroup: Option<std::path::PathBuf>,
-    /// Only connections with this local or remote port; may be repeated
-    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
-    port: Vec<u16>,
-    /// Only connections to this address or network; may be repeated
-    #[arg(long, value_name = "CIDR")]
-    peer: Vec<IpNet>,
+    #[command(flatten)]
+    criteria: Criteria,
     /// End after this many values
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = quantity::parse::count_within(1..=u64::MAX))]
     count: Option<u64>,
-    /// End after this time: 10s, 500ms, 5m
-    #[arg(long = "for", value_name = "TIME", value_parser = request::duration)]
-    duration: Option<Duration>,
-    /// Write one JSON object a line: each reading, and the histograms at the end
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    end: For,
+    #[command(flatten)]
+    json: Json,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -118,55 +107,44 @@ fn field(name: &str) -> Field {
 }
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let target = Target {
-        pids: args.pid.clone(),
-        cgroup: args.cgroup.clone(),
-        ports: args.port.clone(),
-        peers: args.peer.clone(),
-        all: args.pid.is_empty() && args.cgroup.is_none() && args.port.is_empty() && args.peer.is_empty(),
-    };
+    let target = args.criteria.target(args.criteria.is_empty());
     let at = args.at.unwrap_or(if args.field.settled_at_connect() { At::Connect } else { At::Every });
     let moment = match at {
         At::Connect => Moment::Connect,
         At::Close => Moment::Close,
         At::Every => Moment::Every,
     };
-    stop::listen();
-    let mut watcher = Watcher::start(&target, moment).map_err(|error| match error {
-        Error::NeedsRoot { .. } | Error::NoSuchProcess { .. } | Error::Cgroup { .. } => {
-            anyhow::Error::from(BadInput(error.to_string()))
-        }
-        other => other.into(),
-    })?;
-    let begun = Instant::now();
+    let interrupt = Interrupt::listen()?;
+    let mut watcher = Watcher::start(&target, moment)?;
+    let (begun, duration, every) = (Instant::now(), args.end.duration(), Duration::from(args.every));
     let mut tally = Tally { field: args.field, by: args.by, groups: BTreeMap::new(), left: args.count };
-    let mut screen = (!args.json && std::io::stdout().is_terminal()).then(|| screen::Screen::open(ROWS)).flatten();
+    let mut screen = (!args.json.json && terminal::is_terminal()).then(|| screen::Screen::open(ROWS)).flatten();
     let mut out = std::io::stdout().lock();
     let mut line = Vec::new();
     let (mut drawn, mut looked) = (Instant::now(), None::<Instant>);
     loop {
-        let over = stop::requests() > 0 || tally.left == Some(0) || args.duration.is_some_and(|d| begun.elapsed() >= d);
+        let over = interrupt.came() || tally.left == Some(0) || duration.is_some_and(|d| begun.elapsed() >= d);
         if over {
             break;
         }
-        let due = looked.is_none_or(|at| at.elapsed() >= args.every);
+        let due = looked.is_none_or(|at| at.elapsed() >= every);
         let readings = if moment != Moment::Every {
             watcher.look(TURN).context("the watch cannot go on")?
         } else if due {
             looked = Some(Instant::now());
             watcher.look(TURN).context("the watch cannot go on")?
         } else {
-            std::thread::sleep(TURN.min(args.every));
+            std::thread::sleep(TURN.min(every));
             Vec::new()
         };
         for reading in &readings {
-            if tally.add(reading) && args.json {
+            if tally.add(reading) && args.json.json {
                 line.clear();
                 export::watch::reading(&mut line, args.field, reading);
                 out.write_all(&line)?;
             }
         }
-        if args.json && !readings.is_empty() {
+        if args.json.json && !readings.is_empty() {
             out.flush()?;
         }
         if let Some(screen) = &mut screen
@@ -179,15 +157,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     drop(screen);
     let lost = watcher.lost();
-    if args.json {
+    if args.json.json {
         line.clear();
         tally.json(&mut line, lost);
         out.write_all(&line)?;
     } else {
-        let width = screen::width().filter(|_| std::io::stdout().is_terminal()).unwrap_or(80);
-        let colour = machine::colour_wanted() && std::io::stdout().is_terminal();
-        let canvas = Canvas { width, colour, unicode: machine::unicode() };
-        out.write_all(tally.drawn(&canvas, lost).trim_start_matches('\n').as_bytes())?;
+        out.write_all(tally.drawn(&terminal::canvas(), lost).trim_start_matches('\n').as_bytes())?;
     }
     out.flush()?;
     Ok(())

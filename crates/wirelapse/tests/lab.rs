@@ -202,7 +202,7 @@ fn values_that_cannot_be_are_named_and_end_in_status_2() {
         (&["--delay", "2ms/x"], "delay"),
         (&["--mtu", "10"], "mtu"),
         (&["--loss", "150%"], "loss"),
-        (&["--burst-loss", "1%"], "burst loss"),
+        (&["--burst-loss", "1%"], "burst-loss"),
         (&["--queue", "10ms"], "queue"),
         (&["--rate", "1gbit", "--queue", "1KB"], "queue"),
         (&["--jitter", "1ms"], "jitter"),

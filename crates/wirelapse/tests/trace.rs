@@ -34,7 +34,7 @@ fn wrong_use_is_told_before_anything_is_attached() {
     refused(&["--peer", "10.0.0.0/99"], "10.0.0.0/99");
     refused(&["--port", "80", "--sample", "2/3"], "write 1/N");
     refused(&["--port", "80", "--draw"], "--sample 1/N");
-    refused(&["--port", "80", "--for", "10"], "with its unit");
+    refused(&["--port", "80", "--for", "10x"], "500ms, 10s");
     refused(&["--port", "80", "-o", exists], "name another one");
     refused(&["--port", "80", "-o", "/no/such/folder/run"], "/no/such/folder");
     refused(&["--port", "80", "--perfetto", "/no/such/folder/file"], "--perfetto");

@@ -60,7 +60,7 @@ fn wrong_use_is_told() {
     for (args, says) in [
         (&["no-such-field"][..], "header-length"),
         (&["srtt", "--port", "0"], "--port"),
-        (&["srtt", "--every", "1"], "with its unit"),
+        (&["srtt", "--every", "1x"], "500ms, 10s"),
         (&["srtt", "--count", "0"], "--count"),
     ] {
         let out = wirelapse(args).output().unwrap();

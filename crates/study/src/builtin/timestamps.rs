@@ -334,7 +334,7 @@ mod tests {
         // 1,300,000 bytes in 13 ms are 800 Mbit/s; of 9 MB the path lets no more through than it carries.
         ceilings(&plan, &[trial(0, 930e6, 9_000_000), trial(1, 790e6, 1_300_000)], &mut c);
         assert_eq!(c.verdict.len(), 1, "{:?}", c.verdict);
-        let words = "tcp_timestamps=0 (both) is held by its receive window: 1.300 MB in a round trip of 13.00 ms let 800.0 Mbit/s through";
+        let words = "tcp_timestamps=0 (both) is held by its receive window: 1.240 MiB in a round trip of 13.00 ms let 800.0 Mbit/s through";
         assert!(c.verdict[0].contains(words), "{:?}", c.verdict);
         assert_eq!(c.tables[0].rows.len(), 2);
     }

@@ -239,9 +239,9 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
     );
     c.notes.push(
         "the reference's figures are means over ten seconds from the first byte on, on Raspberry Pis with the kernel's own \
-         bounds on buffers (6 MB to receive, 4 MB to send); here the warm-up is excluded and the bounds are 64 MiB, so 25.4 ms with \
+         bounds on buffers (6 MiB to receive, 4 MiB to send); here the warm-up is excluded and the bounds are 64 MiB, so 25.4 ms with \
          scaling carries the full rate. skmem counts whole packets, so the buffer is larger than the window it allows; where it \
-         reads 67.11 MB the bound ended its growth, not the need"
+         reads 64.00 MiB the bound ended its growth, not the need"
             .into(),
     );
     conclusion::account(study, trials, &mut c);

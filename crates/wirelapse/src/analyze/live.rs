@@ -1,7 +1,6 @@
 //! Capturing on an interface through libpcap.
 
 use std::os::fd::AsRawFd as _;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -10,12 +9,7 @@ use wire::{Frame, LinkType, Packet, Reassembly};
 
 use super::Reading;
 use crate::exit::BadInput;
-
-static STOP: AtomicBool = AtomicBool::new(false);
-
-extern "C" fn stop(_: libc::c_int) {
-    STOP.store(true, Ordering::Relaxed);
-}
+use crate::interrupt::Interrupt;
 
 /// Headers with all their options, tunnels included, fit in this; payload is not looked at.
 const SNAP_LENGTH: i32 = 256;
@@ -44,21 +38,18 @@ pub fn capture(interface: &str, limit: Option<Duration>, follower: &mut Follower
         Err(e) => return Err(e).context(format!("cannot capture on {interface}")),
     };
     let link_type = u16::try_from(capture.get_datalink().0).map_or(LinkType(u16::MAX), LinkType);
-    for signal in [libc::SIGINT, libc::SIGTERM] {
-        // SAFETY: the handler only stores to an atomic, which is allowed in a signal handler.
-        unsafe { libc::signal(signal, stop as extern "C" fn(libc::c_int) as libc::sighandler_t) };
-    }
+    let interrupt = Interrupt::listen()?;
     let started = Instant::now();
     let mut reading = Reading::live(interface);
     let mut reassembly = Reassembly::new();
-    while !STOP.load(Ordering::Relaxed) && limit.is_none_or(|l| started.elapsed() < l) {
+    while !interrupt.came() && limit.is_none_or(|l| started.elapsed() < l) {
         let packet = match capture.next_packet() {
             Ok(packet) => packet,
             Err(pcap::Error::TimeoutExpired | pcap::Error::NoMorePackets) => {
                 wait(capture.as_raw_fd(), limit.map(|l| l.saturating_sub(started.elapsed())));
                 continue;
             }
-            Err(_) if STOP.load(Ordering::Relaxed) => break,
+            Err(_) if interrupt.came() => break,
             Err(e) => return Err(e).context(format!("cannot read packets from {interface}")),
         };
         reading.packets += 1;

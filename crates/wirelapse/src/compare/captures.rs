@@ -51,7 +51,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let ((a, read_a), (b, read_b)) = (load(&file_a, a.unwrap_or(1))?, load(&file_b, b.unwrap_or(1))?);
     let parting = diagnose::compare(&a, &b);
     let mut out = io::BufWriter::new(io::stdout().lock());
-    if args.json {
+    if args.json.json {
         let value = serde_json::json!({
             "kind": "comparison",
             "first": format!("{}#{}", file_a.display(), a.number),

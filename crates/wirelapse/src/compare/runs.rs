@@ -8,7 +8,8 @@ use store::RunKind;
 
 use super::Args;
 use crate::exit::BadInput;
-use crate::report::{blame, canvas, name, refuse, write_images, write_page};
+use crate::report::{name, refuse, write_images, write_page};
+use crate::terminal;
 
 /// Whether an argument names a run rather than a capture.
 pub(super) fn is_run(argument: &str) -> bool {
@@ -27,7 +28,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         }
     }
     for argument in [&args.first, second] {
-        let kind = store::kind(Path::new(argument)).map_err(blame)?;
+        let kind = store::kind(Path::new(argument))?;
         if kind != RunKind::Trace {
             let problem = format!(
                 "{argument} is the run of {kind}, and only traces are compared: `wirelapse report {} {second}` puts both on one page",
@@ -48,12 +49,12 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let (a, b) = (read(&args.first, &names[0])?, read(second, &names[1])?);
     let compared = comparison::compare(&a, &b);
     let mut out = io::stdout().lock();
-    if args.json {
+    if args.json.json {
         let mut value = serde_json::to_value(&compared)?;
         value["kind"] = "run_comparison".into();
         writeln!(out, "{value}")?;
     } else {
-        out.write_all(comparison::text(&canvas(), &compared, &a, &b).as_bytes())?;
+        out.write_all(comparison::text(&terminal::canvas(), &compared, &a, &b).as_bytes())?;
     }
     let mut written = Vec::new();
     if args.html.is_some() || args.images.any() {
@@ -64,7 +65,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
             written.push(html.clone());
         }
     }
-    if !args.json && !written.is_empty() {
+    if !args.json.json && !written.is_empty() {
         writeln!(out)?;
         written.iter().try_for_each(|path| writeln!(out, "{}", path.display()))?;
     }
@@ -73,6 +74,6 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn read(path: &str, name: &str) -> anyhow::Result<Side> {
-    let run = store::Run::open(Path::new(path)).map_err(blame)?;
-    comparison::read(name, &run).map_err(blame)
+    let run = store::Run::open(Path::new(path))?;
+    Ok(comparison::read(name, &run)?)
 }

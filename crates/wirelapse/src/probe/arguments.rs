@@ -1,6 +1,6 @@
 //! The arguments of `wirelapse probe`, and the request that they make.
 
-use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use ping::Settings;
@@ -9,6 +9,8 @@ use record::Nanos;
 use timestamping::{Interface, ReceiveFilter, TransmitType};
 
 use crate::exit::BadInput;
+use crate::options::Json;
+use crate::server::Family;
 
 /// Time one's own packets at every stage from send to read, the kernel's share apart from the network's.
 ///
@@ -28,7 +30,7 @@ pub struct Args {
     /// End after so many probes; without it, on Ctrl-C.
     #[arg(short, long, value_name = "N", value_parser = quantity::parse::count_within(1..=u64::MAX))]
     count: Option<u64>,
-    /// Time from one probe to the next: 200ms, 1s, 1m; a bare number is seconds.
+    /// Time from one probe to the next.
     #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = quantity::parse::duration)]
     interval: Nanos,
     /// How long an answer may take.
@@ -52,15 +54,10 @@ pub struct Args {
     /// tcp: send this text once connected and wait for an answer; \r, \n and \\ are understood.
     #[arg(long, value_name = "TEXT", conflicts_with = "size")]
     request: Option<String>,
-    /// IPv4 only.
-    #[arg(short = '4', long, conflicts_with = "ipv6")]
-    ipv4: bool,
-    /// IPv6 only.
-    #[arg(short = '6', long)]
-    ipv6: bool,
-    /// One JSON object a line: `probe` for each probe, `summary` at the end.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    family: Family,
+    #[command(flatten)]
+    json: Json,
 }
 
 /// By what kind of packet a probe is made.
@@ -138,46 +135,33 @@ impl Args {
             settings,
             count: self.count.unwrap_or(u64::MAX),
             interval: self.interval.into(),
-            json: self.json,
+            json: self.json.json,
         })
     }
 
     fn resolve(&self) -> anyhow::Result<SocketAddr> {
         let port = port(&self.target, self.protocol).map_err(BadInput)?;
-        let host = self.target.host.as_str();
-        let found = (host, port).to_socket_addrs().map_err(|e| BadInput(format!("host {host}: {e}")))?;
-        let fits = |a: &SocketAddr| (!self.ipv4 || a.is_ipv4()) && (!self.ipv6 || a.is_ipv6());
-        let family = if self.ipv6 { "IPv6" } else { "IPv4" };
-        let mut found = found.filter(fits);
-        found.next().ok_or_else(|| BadInput(format!("host {host} has no {family} address")).into())
+        self.family.resolve(&self.target, port)
     }
 
     /// Whether the interface exists, and where hardware stamps are asked for, makes them. It is not set here: the setting is
     /// one for the whole machine and would outlive a killed probe.
     fn check_interface(&self) -> anyhow::Result<()> {
         let Some(name) = &self.interface else { return Ok(()) };
-        let interface = Interface::by_name(name).map_err(with_status)?;
+        let interface = Interface::by_name(name)?;
         if !self.hardware {
             return Ok(());
         }
-        let info = interface.timestamping_info().map_err(with_status)?;
+        let info = interface.timestamping_info()?;
         if !info.has_hardware_transmit() {
             return Err(BadInput(format!("interface {name} has no hardware timestamps: omit --hardware")).into());
         }
-        let config = interface.hardware().map_err(with_status)?;
+        let config = interface.hardware()?;
         if config.transmit == TransmitType::Off || config.receive == ReceiveFilter::None {
             let advice = format!("hwstamp_ctl -i {name} -t 1 -r 1");
             return Err(BadInput(format!("interface {name} is not set to stamp packets: run {advice}, as root")).into());
         }
         Ok(())
-    }
-}
-
-/// An interface that does not exist or cannot do it is wrong use; everything else is a failure.
-pub fn with_status(error: ping::Error) -> anyhow::Error {
-    match error {
-        ping::Error::NoInterface(_) | ping::Error::NotByInterface { .. } => BadInput(error.to_string()).into(),
-        other => other.into(),
     }
 }
 

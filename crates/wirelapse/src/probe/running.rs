@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 
 use ping::{IcmpProber, Prober, TcpProber, UdpProber};
 
-use super::arguments::{Args, Protocol, Request, with_status};
+use super::arguments::{Args, Protocol, Request};
 use super::figures::Figures;
 use super::{json, page};
-use crate::workload::Interrupt;
+use crate::interrupt::Interrupt;
+use crate::terminal;
 
 /// How long a sleep may last before an interrupt is looked for again.
 const SLICE: Duration = Duration::from_millis(50);
@@ -24,12 +25,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut figures = Figures::new(prober.method(), prober.limits());
     let mut due = Instant::now();
     for number in 1..=request.count {
-        if !sleep_until(due, &interrupt) {
+        if !sleep_until(due, interrupt) {
             break;
         }
         // A probe that waited longer than the interval is not made up for by a burst.
         due = (due + request.interval).max(Instant::now());
-        let probe = prober.probe(number, interrupt.flag()).map_err(with_status)?;
+        let probe = prober.probe(number, interrupt.flag())?;
         figures.add(&probe);
         if request.json {
             writeln!(out, "{}", json::probe(&request, &probe))?;
@@ -42,7 +43,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         writeln!(out, "{}", json::summary(&request, &figures))?;
     } else {
         let document = page::document(&request, &figures);
-        write!(out, "\n{}", report::terminal::text(&crate::report::canvas(), &[document]))?;
+        write!(out, "\n{}", report::terminal::text(&terminal::canvas(), &[document]))?;
     }
     out.flush()?;
     anyhow::ensure!(figures.came_back > 0 || figures.sent == 0, "{}: nothing came back", request.target);
@@ -52,14 +53,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 fn prober(request: &Request) -> anyhow::Result<Box<dyn Prober>> {
     let (to, settings) = (request.to, &request.settings);
     Ok(match request.protocol {
-        Protocol::Icmp => Box::new(IcmpProber::new(to, settings).map_err(with_status)?),
-        Protocol::Udp => Box::new(UdpProber::new(to, settings).map_err(with_status)?),
-        Protocol::Tcp => Box::new(TcpProber::new(to, settings).map_err(with_status)?),
+        Protocol::Icmp => Box::new(IcmpProber::new(to, settings)?),
+        Protocol::Udp => Box::new(UdpProber::new(to, settings)?),
+        Protocol::Tcp => Box::new(TcpProber::new(to, settings)?),
     })
 }
 
 /// Sleeps until `due`; `false` where an interrupt came.
-fn sleep_until(due: Instant, interrupt: &Interrupt) -> bool {
+fn sleep_until(due: Instant, interrupt: Interrupt) -> bool {
     loop {
         if interrupt.came() {
             return false;

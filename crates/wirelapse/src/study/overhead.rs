@@ -5,11 +5,13 @@ use std::io::Write as _;
 use ::study::overhead::{Plan, Progress, run as measure};
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
+use record::Nanos;
 use serde_json::json;
 
-use super::{Args, blame};
+use super::Args;
 use crate::exit::BadInput;
-use crate::workload::{self, Interrupt};
+use crate::interrupt::Interrupt;
+use crate::output;
 
 /// The study's name.
 pub const NAME: &str = "overhead";
@@ -20,15 +22,15 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
                        what --json prints";
         return Err(BadInput(problem.into()).into());
     }
-    let mut plan = Plan::whole(args.quick, args.seed).map_err(blame)?;
+    let mut plan = Plan::whole(args.quick, args.seed)?;
     if let Some(budget) = args.budget {
-        plan.spend(budget);
+        plan.spend(budget.into());
     }
     if args.dry_run {
         return dry_run(args, &plan);
     }
     let interrupt = Interrupt::listen()?;
-    let bar = if workload::shows_progress(args.json) { ProgressBar::new(1000) } else { ProgressBar::hidden() };
+    let bar = if output::shows_progress(args.json.json) { ProgressBar::new(1000) } else { ProgressBar::hidden() };
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent} %  {msg}, {eta} left") {
         bar.set_style(style);
     }
@@ -38,9 +40,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     };
     let outcome = measure(&plan, &mut tell, &|| !interrupt.came());
     bar.finish_and_clear();
-    let outcome = outcome.map_err(blame).context("the study cannot go on")?;
-    if args.json {
-        return workload::json_event("overhead", &outcome);
+    let outcome = outcome.context("the study cannot go on")?;
+    if args.json.json {
+        return output::json_event("overhead", &outcome);
     }
     std::io::stdout().lock().write_all(outcome.text().as_bytes())?;
     Ok(())
@@ -48,21 +50,21 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 
 fn dry_run(args: &Args, plan: &Plan) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
-    let forecast_ns = workload::ns(plan.forecast());
+    let forecast = Nanos::from(plan.forecast());
     let loads: Vec<String> = plan.loads.iter().map(|load| load.name()).collect();
-    if args.json {
+    if args.json.json {
         let ways: Vec<&str> = plan.ways.iter().map(|way| way.key).collect();
         let loads: Vec<String> = plan.loads.iter().map(|load| load.key()).collect();
-        let line = json!({"kind": "plan", "seed": plan.seed, "forecast_ns": forecast_ns, "loads": loads, "ways": ways});
+        let line = json!({"kind": "plan", "seed": plan.seed, "forecast_ns": forecast, "loads": loads, "ways": ways});
         writeln!(out, "{line}")?;
         return Ok(());
     }
-    writeln!(out, "study {NAME}, seed {}: about {}", plan.seed, workload::time(forecast_ns))?;
+    writeln!(out, "study {NAME}, seed {}: about {}", plan.seed, forecast)?;
     writeln!(out, "  load   {}", loads.join(", "))?;
     for way in &plan.ways {
         writeln!(out, "  way    {}", way.name)?;
     }
-    let (warm_up, slice) = (workload::ns(plan.warm_up), workload::ns(plan.slice));
-    writeln!(out, "  each   {} of warm-up discarded, then {}", workload::time(warm_up), workload::time(slice))?;
+    let (warm_up, slice) = (Nanos::from(plan.warm_up), Nanos::from(plan.slice));
+    writeln!(out, "  each   {} of warm-up discarded, then {}", warm_up, slice)?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What has to be asked of the machine: its names, its clock, and what the terminal's environment says.
+//! What has to be asked of the machine: its names and its clock.
 
 use record::{Instant, Monotonic};
 use store::Provenance;
@@ -80,20 +80,4 @@ pub fn packet_remarks(tracer: &Tracer) -> Vec<String> {
 fn names() -> (String, String) {
     let names = rustix::system::uname();
     (names.release().to_string_lossy().into_owned(), names.machine().to_string_lossy().into_owned())
-}
-
-/// <https://no-color.org>, and terminals that say they have none.
-pub fn colour_wanted() -> bool {
-    let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    !set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
-}
-
-/// Whether the locale's characters are Unicode: the first of these variables that is set decides (POSIX).
-pub fn unicode() -> bool {
-    ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(std::env::var_os).find(|value| !value.is_empty()).is_some_and(
-        |value| {
-            let value = value.to_string_lossy().to_lowercase();
-            value.contains("utf-8") || value.contains("utf8")
-        },
-    )
 }

@@ -8,16 +8,16 @@ use export::ndjson::Ndjson;
 use export::perfetto::Perfetto;
 use record::{End, Event, Instant, Lost, Monotonic, Nanos, Sink, SinkError};
 use report::page::trace::{Figures, Subject, describe};
+use report::terminal as renderer;
 use report::view::Facts;
-use report::{Canvas, terminal};
 use store::{Provenance, Writer};
 use summary::TraceSummary;
 use trace::Requests;
 
 use super::lab_path::Networks;
+use super::machine;
 use super::request::Request;
-use super::{machine, screen};
-use crate::exit::BadInput;
+use crate::terminal;
 
 /// An output beside the report.
 struct Output {
@@ -31,10 +31,7 @@ fn asked(request: &Request, provenance: &Provenance, perfetto: Option<File>) -> 
     let mut outputs = Vec::new();
     let mut add = |sink: Box<dyn Sink>, name: String| outputs.push(Output { sink, name });
     if let Some(path) = &request.run {
-        let sink = Writer::create(path, provenance.clone()).map_err(|error| match error {
-            store::Error::Exists(_) | store::Error::Create { .. } => BadInput(error.to_string()).into(),
-            other => anyhow::Error::new(other),
-        })?;
+        let sink = Writer::create(path, provenance.clone())?;
         add(Box::new(sink), format!("Run {}", path.display()));
     }
     if let (Some(file), Some(path)) = (perfetto, &request.perfetto) {
@@ -154,7 +151,7 @@ impl Outputs {
                 figures: &self.figures,
             });
             let mut out = io::stdout().lock();
-            out.write_all(terminal::text(&canvas(), &[document]).as_bytes())?;
+            out.write_all(renderer::text(&terminal::canvas(), &[document]).as_bytes())?;
             out.flush()?;
         }
         if let Some(error) = failed {
@@ -166,11 +163,4 @@ impl Outputs {
         written.iter().try_for_each(|line| request.tell(line))?;
         Ok(())
     }
-}
-
-/// The paper that the report is drawn on: the terminal's width, or 80 columns in a pipe.
-fn canvas() -> Canvas {
-    let terminal = io::IsTerminal::is_terminal(&io::stdout());
-    let width = if terminal { screen::width() } else { None };
-    Canvas { width: width.unwrap_or(80), colour: terminal && machine::colour_wanted(), unicode: machine::unicode() }
 }

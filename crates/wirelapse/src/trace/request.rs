@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::{self, Write as _};
-use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,6 +11,7 @@ use trace::{BackendChoice, Config, Target};
 
 use super::Args;
 use crate::exit::BadInput;
+use crate::terminal;
 
 /// `--backend`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -42,13 +42,7 @@ pub struct Request {
 
 impl Request {
     pub fn from_args(args: &Args) -> anyhow::Result<Self> {
-        let target = Target {
-            pids: args.pid.clone(),
-            cgroup: args.cgroup.clone(),
-            ports: args.port.clone(),
-            peers: args.peer.clone(),
-            all: args.all,
-        };
+        let target = args.criteria.target(args.all);
         if target.is_empty() && args.command.is_empty() {
             return Err(bad(
                 "nothing to trace: name a process (-p PID), a program (-- CMD), --cgroup PATH, --port N, --peer \
@@ -66,12 +60,12 @@ impl Request {
                 "{option} tells of all there is and takes no sample: leave out --sample and --max-rate, or {option}"
             )));
         }
-        for pid in &args.pid {
+        for pid in &target.pids {
             if !Path::new(&format!("/proc/{pid}")).exists() {
                 return Err(bad(format!("there is no process {pid}: look it up with ps or pgrep")));
             }
         }
-        if let Some(run) = &args.output {
+        if let Some(run) = &args.output.output {
             check_run(run)?;
         }
         let sampling = match (args.sample, args.draw) {
@@ -84,7 +78,7 @@ impl Request {
             Backend::Timestamping => BackendChoice::Timestamping,
             Backend::Tracepoints => BackendChoice::Tracepoints,
         };
-        let terminal = io::IsTerminal::is_terminal(&io::stdout());
+        let terminal = terminal::is_terminal();
         Ok(Self {
             words: words(&target, &args.command),
             config: Config {
@@ -99,12 +93,12 @@ impl Request {
                 ..Config::default()
             },
             command: args.command.clone(),
-            duration: args.duration,
+            duration: args.end.duration(),
             slowest: args.slowest,
             requests: args.requests,
-            live: terminal && !args.no_live && !args.json && (args.live || args.command.is_empty()),
-            json: args.json,
-            run: args.output.clone(),
+            live: terminal && !args.no_live && !args.json.json && (args.live || args.command.is_empty()),
+            json: args.json.json,
+            run: args.output.output.clone(),
             perfetto: args.perfetto.clone(),
         })
     }
@@ -214,52 +208,9 @@ fn words(target: &Target, command: &[std::ffi::OsString]) -> String {
     if parts.is_empty() { "this machine".into() } else { parts.join(" and ") }
 }
 
-/// `--max-rate`: `200/s`, or the number alone.
-pub fn rate(text: &str) -> Result<NonZeroU32, String> {
-    text.strip_suffix("/s")
-        .unwrap_or(text)
-        .parse()
-        .map_err(|_| "write a whole number of sends a second from 1 on, as in 1000/s".into())
-}
-
-/// `--for`: a number with its unit.
-pub fn duration(text: &str) -> Result<Duration, String> {
-    let at = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(at);
-    let seconds = match unit {
-        "ms" => 1e-3,
-        "s" => 1.0,
-        "m" | "min" => 60.0,
-        "h" => 3_600.0,
-        _ => return Err("write a number with its unit: 500ms, 10s, 5m or 2h".into()),
-    };
-    number
-        .parse::<f64>()
-        .ok()
-        .and_then(|n| Duration::try_from_secs_f64(n * seconds).ok())
-        // More than a century is a slip, and would not fit the arithmetic of clocks.
-        .filter(|d| !d.is_zero() && d.as_secs() < 3_600 * 24 * 36_500)
-        .ok_or_else(|| "write a number above zero with its unit: 500ms, 10s, 5m or 2h".into())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_and_rates_read_as_people_write_them() {
-        assert_eq!(duration("10s"), Ok(Duration::from_secs(10)));
-        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
-        assert_eq!(duration("1.5m"), Ok(Duration::from_secs(90)));
-        for wrong in ["", "10", "s", "-1s", "0s", "1d", "nans", "infs", "1e300h", "1e12h"] {
-            assert!(duration(wrong).is_err(), "{wrong}");
-        }
-        assert_eq!(rate("200/s").map(NonZeroU32::get), Ok(200));
-        assert_eq!(rate("7").map(NonZeroU32::get), Ok(7));
-        for wrong in ["", "0", "0/s", "-1", "1/m", "1.5/s"] {
-            assert!(rate(wrong).is_err(), "{wrong}");
-        }
-    }
 
     #[test]
     fn the_target_in_words() {

@@ -6,7 +6,7 @@ use ratatui::backend::{Backend as _, ClearType, CrosstermBackend};
 use ratatui::{Terminal, TerminalOptions, Viewport};
 use report::Canvas;
 
-use super::machine;
+use crate::terminal;
 
 pub struct Screen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
@@ -14,17 +14,12 @@ pub struct Screen {
     colour: bool,
 }
 
-/// Columns of the terminal; `None` where it does not say.
-pub fn width() -> Option<usize> {
-    ratatui::crossterm::terminal::size().ok().map(|(columns, _)| columns.into()).filter(|&columns| columns > 0)
-}
-
 impl Screen {
     /// `None` where the terminal cannot do it: the command goes on without.
     pub fn open(rows: u16) -> Option<Self> {
         let options = TerminalOptions { viewport: Viewport::Inline(rows) };
         let terminal = Terminal::with_options(CrosstermBackend::new(io::stdout()), options).ok()?;
-        Some(Self { terminal, unicode: machine::unicode(), colour: machine::colour_wanted() })
+        Some(Self { terminal, unicode: terminal::unicode(), colour: terminal::colour() })
     }
 
     /// Draws the text that is made for a canvas and a number of rows. A terminal that went away is no reason to end.

@@ -1,0 +1,35 @@
+//! What standard output can show: its width, colour, and characters.
+
+use std::io::{IsTerminal as _, stdout};
+
+use report::Canvas;
+
+/// Columns where standard output is no terminal, or does not say.
+const WIDTH: usize = 100;
+
+/// Whether a person reads standard output, rather than a pipe or a file.
+pub fn is_terminal() -> bool {
+    stdout().is_terminal()
+}
+
+/// What a report on standard output is drawn on.
+pub fn canvas() -> Canvas {
+    let columns = ratatui::crossterm::terminal::size().ok().filter(|_| is_terminal());
+    let width = columns.map(|(columns, _)| columns.into()).filter(|&columns| columns > 0);
+    Canvas { width: width.unwrap_or(WIDTH), colour: colour(), unicode: unicode() }
+}
+
+/// Whether to colour: on a terminal that has colours, unless `NO_COLOR` is set (<https://no-color.org>).
+pub fn colour() -> bool {
+    let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    is_terminal() && !set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+/// Whether the locale's characters are Unicode: the first of these variables that is set decides (POSIX).
+pub fn unicode() -> bool {
+    let variables = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(std::env::var_os);
+    variables.into_iter().find(|value| !value.is_empty()).is_some_and(|value| {
+        let value = value.to_string_lossy().to_lowercase();
+        value.contains("utf-8") || value.contains("utf8")
+    })
+}
