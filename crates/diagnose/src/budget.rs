@@ -29,11 +29,13 @@ pub enum Limit {
     AckWaiting,
     /// A queue stood at the path's bottleneck: a larger window would have made it longer, not the transfer faster.
     PathRate,
+    /// This capture does not show it.
+    Unknown,
 }
 
 impl Limit {
     /// All, in the order of the output.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Application,
         Self::Handshake,
         Self::SlowStart,
@@ -42,6 +44,7 @@ impl Limit {
         Self::LossRecovery,
         Self::AckWaiting,
         Self::PathRate,
+        Self::Unknown,
     ];
 
     /// The words for people.
@@ -55,13 +58,14 @@ impl Limit {
             Self::LossRecovery => "loss recovery",
             Self::AckWaiting => "waiting for ACKs",
             Self::PathRate => "the path's rate",
+            Self::Unknown => "not known from here",
         }
     }
 }
 
 /// Time by limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Budget([u64; 8]);
+pub struct Budget([u64; 9]);
 
 impl Budget {
     /// Adds time to a limit.
@@ -75,6 +79,13 @@ impl Budget {
         let time = time.min(self.0[from as usize]);
         self.0[from as usize] -= time;
         self.add(to, time);
+    }
+
+    /// What limited it is not known: the time remains.
+    pub(crate) fn forget(&mut self) {
+        let all = self.total().0;
+        *self = Self::default();
+        self.add(Limit::Unknown, all);
     }
 
     /// A limit's time.
@@ -103,7 +114,7 @@ impl Budget {
 impl Serialize for Budget {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         use serde::ser::SerializeMap as _;
-        const KEYS: [&str; 8] = [
+        const KEYS: [&str; 9] = [
             "application_ns",
             "handshake_ns",
             "slow_start_ns",
@@ -112,8 +123,9 @@ impl Serialize for Budget {
             "loss_recovery_ns",
             "ack_waiting_ns",
             "path_rate_ns",
+            "unknown_ns",
         ];
-        let mut map = serializer.serialize_map(Some(8))?;
+        let mut map = serializer.serialize_map(Some(9))?;
         for (key, share) in KEYS.iter().zip(self.0) {
             map.serialize_entry(key, &share)?;
         }

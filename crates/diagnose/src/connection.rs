@@ -12,9 +12,11 @@ use wire::{Flags, Segment};
 use crate::budget::{Budget, Limit};
 use crate::episode::Book;
 use crate::half::{Data, Half};
+use crate::idle::Idle;
 use crate::kept::{Facts, Recorder};
 use crate::key::Key;
 use crate::ranges::START;
+use crate::vantage::Distance;
 
 /// The direction from the client to the server, and back.
 pub(crate) const TO_SERVER: usize = 0;
@@ -36,6 +38,10 @@ pub(crate) struct Connection {
     pub(crate) first_syn_at: Option<u64>,
     /// By direction of the data that was waited for.
     pub(crate) budgets: [Budget; 2],
+    /// Whose the application's part of it was.
+    pub(crate) idle: Idle,
+    /// The direction of the last packet with data, and its number.
+    last_data: Option<(usize, u64)>,
     /// What limits it since the last packet, and in which direction.
     state: (State, usize),
     /// Time of which the next packets show the cause: waiting with nothing more sent, or (true) with a loss suspected.
@@ -72,6 +78,10 @@ impl Turns {
     }
 }
 
+/// A sender less than this from the capture, there and back, cannot be distinguished from one beside it: its own delay in
+/// answering is as long, ns.
+const AWAY: u64 = 200_000;
+
 /// New data that comes within this time of an ACK at the capture was released by it: 2 ms for the sender to act, beside
 /// the round trip.
 fn at_once(lag: u64) -> u64 {
@@ -99,6 +109,8 @@ impl Connection {
             simultaneous: false,
             first_syn_at: None,
             budgets: [Budget::default(); 2],
+            idle: Idle::default(),
+            last_data: None,
             state: (State::Known(if syn { Limit::Handshake } else { Limit::Application }), usize::from(!from_client)),
             held: 0,
             held_for: (0, false),
@@ -143,8 +155,30 @@ impl Connection {
     /// take to be answered.
     #[inline]
     fn lag(&self, dir: usize) -> u64 {
-        // Below 200 µs it is not known from the sender's own delay in answering.
-        self.halves[1 - dir].rtt.base().filter(|l| *l >= 200_000).unwrap_or(0)
+        if let Some(base) = self.halves[dir].sender.as_ref().and_then(|s| s.base()) {
+            return base;
+        }
+        self.halves[1 - dir].rtt.base().filter(|l| *l >= AWAY).unwrap_or(0)
+    }
+
+    /// Whether the capture holds the packets of direction `dir` only, although its sender's ACKs show that the peer answered.
+    pub(crate) fn is_one_sided(&self, dir: usize) -> bool {
+        let (h, p) = (&self.halves[dir], &self.halves[1 - dir]);
+        h.count.packets > 0 && p.count.packets == 0 && p.begun
+    }
+
+    /// How it is known what the sender of direction `dir` had learnt when it sent.
+    pub(crate) fn distance(&self, dir: usize) -> Distance {
+        let echoed = self.halves[dir].sender.as_ref().and_then(|s| s.base());
+        let far = self.halves[dir].rtt.base();
+        let near = |lag: u64| lag < AWAY || far.is_some_and(|far| lag <= far / 10);
+        match (self.halves[1 - dir].rtt.base(), echoed) {
+            (Some(lag), _) if near(lag) => Distance::Near,
+            (_, Some(lag)) if near(lag) => Distance::Near,
+            (_, Some(_)) => Distance::Echoes,
+            (Some(_), None) => Distance::AtRest,
+            (None, None) => Distance::Unknown,
+        }
     }
 
     pub(crate) fn take(&mut self, dir: usize, s: &Segment) {
@@ -177,6 +211,11 @@ impl Connection {
         let (advanced, duplicate_ack) =
             if s.flags.contains(Flags::ACK) { self.take_ack(dir, s, now, peer_lag) } else { (0, false) };
         let late = self.halves[dir].late.as_deref().copied().filter(|l| now - l.at <= at_once(lag));
+        if s.payload > 0
+            && let Some((_, Some(echo))) = s.options.timestamps
+        {
+            self.halves[dir].echoed(echo, now);
+        }
         let data = self.take_data(dir, s, now, lag);
         if s.flags.contains(Flags::RST) && self.halves[dir].rare.reset.is_none() {
             self.halves[dir].rare.reset = Some((s.number, now));
@@ -184,13 +223,37 @@ impl Connection {
         }
         let released = late.filter(|_| data == Data::New);
         let facts = Facts { data, advanced, duplicate_ack, released };
+        let before = self.application();
         self.share_out(dir, s, elapsed, lag, &facts);
+        let waited = self.application().saturating_sub(before);
+        if waited > 0 {
+            self.idle_until(dir, s, waited);
+        }
+        if s.payload > 0 {
+            self.last_data = Some((dir, s.number));
+        }
         self.last_at = now;
         self.state = self.limit_now();
         self.note_held();
         if let Some(recorder) = &mut self.recorder {
             recorder.add(dir, s, &self.halves, &facts);
         }
+    }
+}
+
+impl Connection {
+    /// The time that went to the applications so far.
+    #[inline]
+    fn application(&self) -> u64 {
+        self.budgets[0].of(Limit::Application).0.wrapping_add(self.budgets[1].of(Limit::Application).0)
+    }
+
+    /// `waited` is the applications' time, which this packet ended.
+    fn idle_until(&mut self, dir: usize, s: &Segment, waited: u64) {
+        let asked = self.last_data.is_some_and(|(d, _)| d != dir);
+        let path = self.halves[1 - dir].rtt.base().or(self.halves[dir].sender.as_ref().and_then(|s| s.base()));
+        let from = self.last_data.map_or(0, |l| l.1);
+        self.idle.add(dir, asked && s.payload > 0, waited, path.unwrap_or(0), [from, s.number]);
     }
 }
 

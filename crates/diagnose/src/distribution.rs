@@ -46,7 +46,7 @@ impl Default for Kept {
 
 /// A distribution in five figures, as the output gives it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Summary {
+pub struct Quantiles {
     /// How many values.
     pub samples: u64,
     /// The smallest.
@@ -119,7 +119,7 @@ impl Distribution {
     }
 
     /// The five figures.
-    pub fn summary(&self) -> Summary {
+    pub fn summary(&self) -> Quantiles {
         if let (1.., Kept::Exact(values)) = (self.count, &self.kept) {
             // One sorting for both quantiles, in place of memory itself for each.
             let mut sorted = [u64::MAX; EXACT];
@@ -128,9 +128,9 @@ impl Distribution {
             sorted.sort_unstable();
             let at = |share: f64| sorted.get(self.rank(share) as usize - 1).map(|v| Nanos(*v));
             let (median_ns, p99_ns) = (at(0.5), at(0.99));
-            return Summary { samples: self.count, min_ns: self.min(), median_ns, p99_ns, max_ns: self.max() };
+            return Quantiles { samples: self.count, min_ns: self.min(), median_ns, p99_ns, max_ns: self.max() };
         }
-        Summary {
+        Quantiles {
             samples: self.count,
             min_ns: self.min(),
             median_ns: self.quantile(0.5),

@@ -11,7 +11,9 @@ use crate::flight::{Flight, Sent};
 use crate::ranges::{Range, Ranges, START};
 use crate::rare::{Headers, Rare};
 use crate::resend::{Class, Recovery, Repairs};
+use crate::rounds::{Rounds, Surroundings};
 use crate::rtt::Rtt;
+use crate::sender::Sender;
 
 /// Every IPv4 path carries 576 bytes (RFC 791), which leaves so much to a segment with headers as long as can be
 /// expected; runs of smaller ones are what the application wrote.
@@ -234,18 +236,12 @@ pub(crate) struct Half {
     pub(crate) habits: Habits,
     pub(crate) late: Option<Box<Late>>,
     pub(crate) restart: Option<Box<Restart>>,
-    /// Growth of the congestion window, by rounds of one RTT.
+    /// The most in flight.
     pub(crate) peak: u32,
-    pub(crate) round_end: u64,
-    pub(crate) round_peak: u32,
-    pub(crate) last_peak: u32,
-    /// Rounds in a row of which the flight peaked on one level, and that level.
-    pub(crate) flat_rounds: u16,
-    pub(crate) flat_level: u32,
-    /// The last round's flight peaked within a segment of the one's before.
-    pub(crate) steady: bool,
-    pub(crate) past_slow_start: bool,
-    pub(crate) threshold: u32,
+    /// Growth of the congestion window, by rounds of one RTT.
+    pub(crate) rounds: Rounds,
+    /// What its sender learns of ACKs, where it is away from the capture and echoes timestamps.
+    pub(crate) sender: Option<Box<Sender>>,
     /// How fast data passed the capture in bursts, and how fast it was acknowledged.
     pub(crate) bursts: Option<Box<Bursts>>,
 }
@@ -311,8 +307,11 @@ impl Half {
         }
         if s.network.ecn == Ecn::Ce {
             self.rare.ce_marks += 1;
+            if self.rare.first_ce == 0 {
+                self.rare.first_ce = s.number;
+            }
         }
-        if !s.flags.intersects(Flags::RST | Flags::ECE | Flags::SYN) {
+        if !s.flags.intersects(Flags::RST | Flags::ECE | Flags::CWR | Flags::SYN) {
             return;
         }
         if s.flags.contains(Flags::RST) {
@@ -320,6 +319,12 @@ impl Half {
         }
         if s.flags.contains(Flags::ECE) && !s.flags.contains(Flags::SYN) {
             self.rare.ece += 1;
+            if self.rare.first_ece == 0 {
+                self.rare.first_ece = s.number;
+            }
+        }
+        if s.flags.contains(Flags::CWR) && !s.flags.contains(Flags::SYN) {
+            self.rare.cwr += 1;
         }
         if s.flags.contains(Flags::SYN) && !self.offered.seen {
             let o = &s.options;
@@ -339,8 +344,24 @@ impl Half {
 
     /// An ACK for this direction passed the capture.
     pub(crate) fn acknowledged_to(&mut self, now: u64, edge: u64, lag: u64) {
+        if self.sender.as_ref().is_some_and(|s| s.is_known()) {
+            // Its echo will say when the sender has it.
+            return;
+        }
         self.view.catch_up(now, lag);
         self.view.pass(now, self.una, edge, lag);
+    }
+
+    /// A segment echoes a timestamp value: what its sender had learnt by then.
+    #[inline]
+    pub(crate) fn echoed(&mut self, echo: u32, now: u64) {
+        let Some(sender) = &mut self.sender else { return };
+        let flight = u32::try_from(self.next.saturating_sub(self.view.una)).unwrap_or(u32::MAX);
+        let learnt = sender.echoed(echo, now, flight, flight >= self.segment_size.saturating_mul(4));
+        if let Some((una, edge)) = learnt.filter(|_| sender.is_known()) {
+            (self.view.una, self.view.edge) = (self.view.una.max(una), edge);
+            self.view.on_the_way = None;
+        }
     }
 
     /// Bytes that the sender itself takes to be unacknowledged.
@@ -396,7 +417,14 @@ impl Half {
         self.view.catch_up(now, lag);
         let flight = u32::try_from(end.saturating_sub(self.view.una)).unwrap_or(u32::MAX);
         self.peak = self.peak.max(flight);
-        self.round_peak = self.round_peak.max(flight);
+        let window = (self.view.edge > START).then(|| self.view.edge.saturating_sub(self.view.una));
+        let around = Surroundings {
+            size: self.segment_size,
+            window,
+            full: self.is_full(self.last_payload),
+            in_recovery: self.recovery.is_some(),
+        };
+        self.rounds.sent(now, (start, end), self.view.una, flight, || around);
         self.flight.push(Sent { start, end, at: now, number, flight, segments: 1, resends: 0 });
     }
 

@@ -21,6 +21,11 @@ pub(crate) struct Counters {
     pub(crate) resets: u32,
     pub(crate) ce_marks: u32,
     pub(crate) ece: u32,
+    /// Packets on which the sender says that it reduced its window (CWR).
+    pub(crate) cwr: u32,
+    /// The first packets with a mark and with an echo of one.
+    pub(crate) first_ce: u64,
+    pub(crate) first_ece: u64,
     pub(crate) duplicate_acks: u64,
     pub(crate) sack_acks: u64,
     pub(crate) zero_windows: u64,
@@ -39,8 +44,6 @@ pub(crate) struct Counters {
     pub(crate) full_shrunk: u64,
     pub(crate) full_least: u64,
     pub(crate) full_most: u64,
-    /// The longest run of rounds of which the flight peaked on one level, three at least, and that level.
-    pub(crate) most_flat: (u16, u32),
 }
 
 static NOTHING: Counters = Counters {
@@ -56,6 +59,9 @@ static NOTHING: Counters = Counters {
     resets: 0,
     ce_marks: 0,
     ece: 0,
+    cwr: 0,
+    first_ce: 0,
+    first_ece: 0,
     duplicate_acks: 0,
     sack_acks: 0,
     zero_windows: 0,
@@ -69,7 +75,6 @@ static NOTHING: Counters = Counters {
     full_shrunk: 0,
     full_least: 0,
     full_most: 0,
-    most_flat: (0, 0),
 };
 
 /// The counters, of which there are some from the first write on; reading alone takes no memory.

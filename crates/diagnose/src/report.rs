@@ -8,9 +8,10 @@ use wire::Flags;
 
 use crate::budget::{Budget, Limit};
 use crate::connection::{Connection, TO_CLIENT, TO_SERVER, scale, segment_limit};
-use crate::distribution::Summary;
-use crate::findings::{self, Case, Finding};
+use crate::distribution::Quantiles;
+use crate::findings::{self, Case, Finding, Withheld};
 use crate::half::Half;
+use crate::idle::Idle;
 use crate::kept::Record;
 use crate::resend::Class;
 use crate::vantage::Vantage;
@@ -51,7 +52,7 @@ pub struct Acknowledging {
     /// Segments that they acknowledged.
     pub segments: u64,
     /// Delayed ACKs: how much later than the path's own delay they came.
-    pub delayed: Summary,
+    pub delayed: Quantiles,
     /// ACKs of a single segment that came at once.
     pub at_once: u64,
     /// Runs of four or more such ACKs.
@@ -146,9 +147,9 @@ pub struct Direction {
     /// The most that this side had in flight by its own view, in bytes.
     pub max_in_flight: u32,
     /// From its data passing the capture to the ACK passing it (Karn's rule).
-    pub rtt: Summary,
+    pub rtt: Quantiles,
     /// The same from timestamp echoes, for connections with 16 samples or more.
-    pub rtt_timestamps: Summary,
+    pub rtt_timestamps: Quantiles,
     /// From its SYN (or SYN-ACK) to the answer.
     pub handshake_rtt_ns: Option<Nanos>,
     /// How it acknowledges the other direction's data.
@@ -161,6 +162,15 @@ pub struct Direction {
     pub longest_idle_ns: Nanos,
     /// How often the sender had filled the receiver's window.
     pub window_full_packets: u64,
+    /// Rounds of one RTT with data in them, as the sender went through them.
+    pub rounds: u32,
+    /// ACKs of this side that echo a congestion mark (ECE), and packets on which it says that it reduced its window (CWR).
+    pub ecn_echoes: u32,
+    /// The latter.
+    pub window_reductions: u32,
+    /// From the capture to this direction's sender and back, by its timestamp echoes: with the queue in between. None where the
+    /// sender is beside the capture.
+    pub rtt_to_sender: Quantiles,
 }
 
 /// All about one connection.
@@ -182,6 +192,8 @@ pub struct Report {
     pub verdict: String,
     /// Its duration by what limited it; adds up exactly.
     pub limits: Budget,
+    /// Whose the application's part of it was; adds up to that.
+    pub idle: Idle,
     /// The handshake is in the capture, both ways.
     pub handshake_seen: bool,
     /// Both sides opened it at once.
@@ -208,6 +220,8 @@ pub struct Report {
     pub to_client: Direction,
     /// What was found, the costliest first.
     pub findings: Vec<Finding>,
+    /// What this capture can neither show nor rule out, and why.
+    pub withheld: Vec<Withheld>,
     /// Its packets, where they were kept.
     #[serde(skip)]
     pub records: Vec<Record>,
@@ -217,7 +231,7 @@ pub struct Report {
 
 pub(crate) fn make(number: usize, c: &Connection) -> Report {
     let case = Case::new(c);
-    let findings = findings::draw(&case);
+    let (findings, withheld) = findings::draw(&case);
     let limits = case.budgets[0].plus(&case.budgets[1]);
     let duration = case.duration;
     let [client, server] = &c.halves;
@@ -235,8 +249,9 @@ pub(crate) fn make(number: usize, c: &Connection) -> Report {
         server: c.server(),
         start_ns: c.first_at,
         duration_ns: duration,
-        verdict: verdict(c, duration, &limits, &findings),
+        verdict: verdict(&case, &limits, &findings),
         limits,
+        idle: case.idle,
         handshake_seen: client.offered.seen && server.offered.seen,
         simultaneous_open: c.simultaneous,
         ending,
@@ -245,35 +260,45 @@ pub(crate) fn make(number: usize, c: &Connection) -> Report {
         sack: option(c, |h| h.offered.sack),
         timestamps: option(c, |h| h.offered.timestamps),
         ecn: ecn(c),
-        accurate_ecn: client.offered.flags.contains(Flags::AE | Flags::CWR | Flags::ECE)
-            && server.offered.flags.intersects(Flags::AE | Flags::CWR),
+        accurate_ecn: case.is_accurate_ecn(),
         backwards: c.backwards,
         to_server: direction(&c.halves, TO_SERVER),
         to_client: direction(&c.halves, TO_CLIENT),
         findings,
+        withheld,
         records: c.recorder.as_ref().map(|r| r.records.clone()).unwrap_or_default(),
         records_left_out: c.recorder.as_ref().map_or(0, |r| r.left_out),
     }
 }
 
-/// The largest limit, then the finding that cost most.
-fn verdict(c: &Connection, duration: Nanos, limits: &Budget, findings: &[Finding]) -> String {
+/// Where it was captured, if that decides what can be said; the largest limit; then the finding that cost most.
+fn verdict(case: &Case<'_>, limits: &Budget, findings: &[Finding]) -> String {
+    let (c, duration) = (case.c, case.duration);
     let bytes: u64 = c.halves.iter().map(|h| h.count.unique_bytes).sum();
+    if !case.vantage.shows_time() {
+        let seen = findings.first().map_or(String::new(), |f| format!("; {}: {}", f.words, f.text));
+        return format!("captured {}: what limited it is not known from here{seen}", case.vantage.evidence());
+    }
     if c.established_at.is_none() {
         let never = findings.iter().find(|f| f.kind == "reset" || f.kind == "syn_retries");
         return never.map_or("no handshake was completed".into(), |f| f.text.clone());
     }
     let largest = limits.largest();
-    let idle = limits.of(Limit::Application).0;
-    let rest = duration.0.saturating_sub(idle);
+    let application = limits.of(Limit::Application).0;
+    let rest = duration.0.saturating_sub(application);
     // What the application left is judged by itself: a user notices 100 ms, however long the connection lay idle.
     let noticeable = (duration.0 / 20).min((rest / 10 * 3).max(100_000_000));
     let costly = findings.iter().find(|f| f.cost_ns.0 >= noticeable.max(1) && f.kind != "sender_application");
     let share = share_of(limits.of(largest).0, duration.0);
     let limited = if duration.0 == 0 {
         "over within one tick of the capture's clock".to_owned()
-    } else if largest == Limit::Application && costly.is_none() {
-        format!("the application {share} of {duration}: TCP held nothing up that mattered")
+    } else if largest == Limit::Application {
+        let (most, whose) = case.idle.parts()[0];
+        let whose = format!("{whose} {}", share_of(most.0, duration.0));
+        let slowed = costly.map_or(": TCP held nothing up that mattered", |_| "");
+        format!("{} {share} of {duration} ({whose}){slowed}", largest.words())
+    } else if largest == Limit::Unknown {
+        format!("what limited it is not known from here for {share} of {duration}")
     } else {
         format!("{} {share} of {duration}", largest.words())
     };
@@ -383,5 +408,9 @@ fn direction(halves: &[Half; 2], dir: usize) -> Direction {
         idle_ns: Nanos(h.rare.idle.1),
         longest_idle_ns: Nanos(h.rare.idle.2),
         window_full_packets: h.rare.full_windows,
+        rounds: h.rounds.count,
+        ecn_echoes: h.rare.ece,
+        window_reductions: h.rare.cwr,
+        rtt_to_sender: h.sender.as_ref().filter(|s| s.is_known()).map(|s| s.samples.summary()).unwrap_or_default(),
     }
 }

@@ -32,7 +32,7 @@ pub(crate) struct Correlation {
 }
 
 impl Correlation {
-    fn add(&mut self, x: f64, y: f64) {
+    pub(crate) fn add(&mut self, x: f64, y: f64) {
         self.n += 1.0;
         self.x += x;
         self.y += y;

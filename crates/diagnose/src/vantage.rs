@@ -1,4 +1,7 @@
-//! Where the capture was taken.
+//! Where the capture was taken, and what can be known from there.
+//!
+//! Every conclusion is a claim about a place. A rule says which [`View`]s it needs; where one is missing, the finding is
+//! withheld with the reason that stands here.
 
 use std::fmt;
 
@@ -32,12 +35,65 @@ pub struct Vantage {
     pub to_server_ns: Option<Nanos>,
     /// The same for the client's.
     pub to_client_ns: Option<Nanos>,
+    /// The only direction that the capture holds, although the peer's packets were answered: `to_server`, `to_client`.
+    pub only_direction: Option<&'static str>,
+    /// The capture begins in the middle of the connection: there is no SYN.
+    pub from_the_middle: bool,
+    /// Acknowledged bytes that the capture does not hold, of the directions that are in it.
+    pub missed_bytes: u64,
+    /// Bytes that were acknowledged, of the same directions.
+    pub whole_bytes: u64,
+    /// How the distance to the sender of each direction's data is known, to the server and to the client.
+    #[serde(skip)]
+    pub(crate) distance: [Distance; 2],
 }
+
+/// How it is known what the sender of one direction's data has learnt of the ACKs that passed the capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Distance {
+    /// The sender is so near that it learns of an ACK when the capture does.
+    Near,
+    /// Its timestamp echoes say which ACK it had received when it sent a segment.
+    Echoes,
+    /// From the handshake or from single answers: without any queue that stands between capture and sender.
+    AtRest,
+    /// Not known.
+    Unknown,
+}
+
+/// What a rule needs to see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum View {
+    /// Both directions.
+    BothDirections,
+    /// The direction of the data.
+    Data,
+    /// The direction of the ACKs.
+    Acks,
+    /// The SYN and the SYN-ACK with their options.
+    Handshake,
+    /// What the sender had in flight, and the whole round trip even where a queue stands on the path.
+    SenderAndQueue,
+    /// What the sender had in flight, where no queue stands.
+    Sender,
+    /// The place before the packets are lost: what is lost earlier never comes by.
+    BeforeLoss,
+    /// Nearly all bytes: what is missing would look like losses or pauses.
+    AllBytes,
+}
+
+/// Above this share of missing bytes, times between the packets that are there say little.
+const MISSED_MOST: f64 = 0.1;
 
 impl Vantage {
     pub(crate) fn of(c: &Connection) -> Self {
         let to = |dir: usize| c.halves[dir].rtt.base().map(Nanos);
         let (server, client) = (to(TO_SERVER), to(TO_CLIENT));
+        // Where one side's answers are not in the capture, its timestamp echoes say how far away it is.
+        let or_echoed = |known: Option<Nanos>, data: usize| {
+            known.or_else(|| c.halves[data].sender.as_ref().and_then(|s| s.base()).map(Nanos))
+        };
+        let (server, client) = (or_echoed(server, TO_CLIENT), or_echoed(client, TO_SERVER));
         let place = match (server, client) {
             (Some(s), Some(k)) => {
                 let whole = s + k;
@@ -54,12 +110,89 @@ impl Vantage {
             }
             _ => Place::Unknown,
         };
-        Self { place, to_server_ns: server, to_client_ns: client }
+        let only_direction =
+            [TO_SERVER, TO_CLIENT].into_iter().find(|&d| c.is_one_sided(d)).map(|d| ["to_server", "to_client"][d]);
+        let (mut missed, mut whole) = (0, 0);
+        for h in c.halves.iter().filter(|h| h.count.packets > 0) {
+            let bytes = h.unseen_bytes();
+            missed += bytes;
+            whole += h.count.unique_bytes + bytes;
+        }
+        Self {
+            place,
+            to_server_ns: server,
+            to_client_ns: client,
+            only_direction,
+            from_the_middle: c.halves.iter().all(|h| !h.offered.seen),
+            missed_bytes: missed,
+            whole_bytes: whole,
+            distance: [TO_SERVER, TO_CLIENT].map(|dir| c.distance(dir)),
+        }
     }
 
     /// The path's round trip where both parts are known.
     pub fn whole(&self) -> Option<Nanos> {
         Some(self.to_server_ns? + self.to_client_ns?)
+    }
+
+    /// The share of the bytes that the capture misses, 0 to 1.
+    pub fn missed_share(&self) -> f64 {
+        self.missed_bytes as f64 / self.whole_bytes.max(1) as f64
+    }
+
+    /// Whether times between packets say anything of what limited the connection.
+    pub(crate) fn shows_time(&self) -> bool {
+        self.only_direction.is_none() && self.missed_share() <= MISSED_MOST
+    }
+
+    /// Why `view` is not to be had on the data of direction `dir`; `None` where it is.
+    pub(crate) fn lacks(&self, c: &Connection, dir: usize, view: View) -> Option<&'static str> {
+        let held = |d: usize| self.only_direction.is_none_or(|only| only == ["to_server", "to_client"][d]);
+        let lacks = match view {
+            View::BothDirections => self.only_direction.map(|_| "the capture holds one direction only"),
+            View::Data => (!held(dir)).then_some("the capture does not hold the direction of the data"),
+            View::Acks => (!held(1 - dir)).then_some("the capture does not hold the direction of the ACKs"),
+            View::Handshake => (!c.halves.iter().all(|h| h.offered.seen && !h.offered.cut))
+                .then_some("the handshake is not in the capture, or its options are cut off"),
+            View::SenderAndQueue | View::Sender => match self.distance[dir] {
+                Distance::Near | Distance::Echoes => None,
+                Distance::AtRest if view == View::Sender => None,
+                Distance::AtRest => Some(
+                    "away from the sender and without TCP timestamps, a capture does not show how long the round trip is while a queue stands",
+                ),
+                Distance::Unknown => Some(
+                    "neither a handshake nor TCP timestamps show how far away the sender is, so what it had in flight is not known",
+                ),
+            },
+            View::BeforeLoss => (self.distance[dir] != Distance::Near)
+                .then_some("away from the sender, a packet that is lost before the capture is never seen"),
+            View::AllBytes => {
+                (self.missed_share() > MISSED_MOST).then_some("the capture misses too many of the connection's bytes")
+            }
+        };
+        lacks.or_else(|| self.lacks_both(view, held))
+    }
+
+    /// What the sender has in flight takes both directions to know.
+    fn lacks_both(&self, view: View, held: impl Fn(usize) -> bool) -> Option<&'static str> {
+        let needs_both = matches!(view, View::SenderAndQueue | View::Sender);
+        (needs_both && !(held(0) && held(1))).then_some("the capture holds one direction only")
+    }
+
+    /// What speaks for this place, and what is missing, in one sentence.
+    pub fn evidence(&self) -> String {
+        let mut text = self.to_string();
+        if let Some(only) = self.only_direction {
+            let who = if only == "to_server" { "client" } else { "server" };
+            text = format!("in one direction only: there are packets of the {who}, and none of its peer's");
+        }
+        if self.from_the_middle {
+            text.push_str("; begins in the middle of the connection, so window scales and options are not known");
+        }
+        if self.missed_bytes > 0 {
+            text.push_str(&format!("; {:.1} % of the acknowledged bytes are not in it", self.missed_share() * 100.0));
+        }
+        text
     }
 }
 
@@ -67,7 +200,7 @@ impl fmt::Display for Vantage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.place, self.to_server_ns, self.to_client_ns) {
             (Place::Unknown, _, _) | (_, None, _) | (_, _, None) => {
-                f.write_str("unknown: one side's answers are missing")
+                f.write_str("at an unknown place: the answers of one side are missing")
             }
             (place, Some(server), Some(client)) => {
                 let words = match place {
@@ -76,7 +209,7 @@ impl fmt::Display for Vantage {
                     Place::Middle => "between the two",
                     _ => "anywhere: the path is too short to know",
                 };
-                write!(f, "{words} (server {server} away and back, client {client})")
+                write!(f, "{words} (round trip to the server {server}, to the client {client})")
             }
         }
     }

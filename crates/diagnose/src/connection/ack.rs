@@ -3,7 +3,7 @@
 use record::SeqNumber;
 use wire::{Flags, Segment};
 
-use super::{Connection, scale};
+use super::{AWAY, Connection, scale};
 use crate::acks::Promptness;
 use crate::episode::{Book, Episode, Happening};
 use crate::half::{Half, Late};
@@ -14,6 +14,8 @@ use crate::resend::Repair;
 impl Connection {
     #[inline]
     pub(super) fn take_ack(&mut self, dir: usize, s: &Segment, now: u64, lag: u64) -> (u64, bool) {
+        // A sender that is away from the capture, as far as is known: its echoes say when it learns of this.
+        let is_away = self.halves[dir].rtt.base().is_none_or(|l| l >= AWAY);
         let (left, right) = self.halves.split_at_mut(1);
         // `h` sent this ACK; `p` sent the data that it acknowledges, and is `lag` away from the capture.
         let (h, p) = if dir == 0 { (&mut left[0], &mut right[0]) } else { (&mut right[0], &mut left[0]) };
@@ -93,11 +95,17 @@ impl Connection {
                 self.book.add(Happening::Recovery, 1 - dir, episode);
                 p.recovery = None;
                 // The window that it leaves is another one: what was in flight before says nothing of it.
-                (p.round_end, p.round_peak, p.flat_rounds, p.flat_level) = (p.next, 0, 0, 0);
+                p.rounds.begin_anew(p.next);
             }
             follow_restart(p, now, lag, &mut self.book, 1 - dir);
         }
         let edge = ack.saturating_add(h.window);
+        if let Some((Some(value), _)) = s.options.timestamps
+            && !s.flags.contains(Flags::SYN)
+            && (is_away || p.sender.is_some())
+        {
+            p.sender.get_or_insert_default().pass(value, now, p.una.max(ack), edge);
+        }
         p.acknowledged_to(now, edge, lag);
         (advanced, duplicate)
     }
@@ -168,46 +176,7 @@ fn advance(p: &mut Half, h: &mut Half, s: &Segment, ack: u64, now: u64, pure: bo
     };
     p.largest_acked = p.largest_acked.max(u32::try_from(advanced).unwrap_or(u32::MAX).min(carried));
     p.sacked.trim(ack);
-    if ack >= p.round_end {
-        round(p);
-    }
     late
-}
-
-/// A round of one RTT is over.
-fn round(p: &mut Half) {
-    let (peak, last) = (p.round_peak, p.last_peak);
-    p.round_end = p.next;
-    if peak == 0 {
-        // Nothing was sent in it.
-        return;
-    }
-    let size = p.segment_size.max(1);
-    if p.recovery.is_none() {
-        // A level is left by growth of more than a segment, which congestion avoidance makes in two rounds; a round may
-        // fall short of it, because writes and acknowledgments do not come in step.
-        let level = p.flat_level;
-        let window = p.view.edge.saturating_sub(p.view.una);
-        if u64::from(peak) + u64::from(size) > window && p.view.edge > START {
-            // At the edge of the receiver's window the level is the receiver's.
-            (p.flat_rounds, p.flat_level) = (0, 0);
-        } else if peak / 4 > size && peak <= level.saturating_add(size) && peak >= level / 2 {
-            p.flat_rounds = p.flat_rounds.saturating_add(1);
-        } else {
-            (p.flat_rounds, p.flat_level) = (0, peak);
-        }
-        if p.flat_rounds > p.rare.most_flat.0.max(2) {
-            p.rare.most_flat = (p.flat_rounds, p.flat_level);
-        }
-        // Slow start doubles each round (half that with delayed ACKs); two rounds of a segment or less are no slow start.
-        let steady = last / 4 > size && peak.abs_diff(last) <= size;
-        if p.is_full(p.last_payload) && (steady && p.steady || p.threshold > 0 && peak >= p.threshold) {
-            p.past_slow_start = true;
-        }
-        p.steady = steady;
-    }
-    p.last_peak = peak;
-    p.round_peak = 0;
 }
 
 fn take_sack(p: &mut Half, s: &Segment, ack: u64, now: u64, book: &mut Book, dir: usize) {
@@ -248,7 +217,7 @@ fn follow_restart(p: &mut Half, now: u64, lag: u64, book: &mut Book, dir: usize)
         return;
     }
     let (size, peak, next, una, more) =
-        (p.segment_size.max(1), p.round_peak.max(p.last_peak), p.next, p.una, p.is_full(p.last_payload));
+        (p.segment_size.max(1), p.rounds.recent_peak(), p.next, p.una, p.is_full(p.last_payload));
     let Some(r) = p.restart.as_deref_mut() else { return };
     if una <= r.from || una < r.round_end {
         return;

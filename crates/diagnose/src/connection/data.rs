@@ -212,10 +212,10 @@ impl Connection {
                 number: s.number,
                 original: original.map_or(0, |o| o.number),
             }));
-            (h.flat_rounds, h.flat_level) = (0, 0);
+            h.rounds.leave_level();
             if class != Class::TailLossProbe {
-                h.past_slow_start = class != Class::Timeout;
-                h.threshold = h.in_flight() / 2;
+                h.rounds.past_slow_start = class != Class::Timeout;
+                h.rounds.threshold = h.in_flight() / 2;
             }
         }
         let one = if h.limit > 0 { s.payload.min(h.limit) } else { s.payload };
@@ -245,7 +245,7 @@ impl Connection {
         h.rare.idle.0 += 1;
         h.rare.idle.1 = h.rare.idle.1.saturating_add(gap);
         h.rare.idle.2 = h.rare.idle.2.max(gap);
-        let prior = h.last_peak.max(h.round_peak);
+        let prior = h.rounds.recent_peak();
         h.restart = Some(Box::new(Restart {
             at: now,
             number: s.number,
@@ -255,7 +255,7 @@ impl Connection {
             round_end: h.next,
             rounds: 0,
         }));
-        h.round_peak = 0;
+        h.rounds.peak = 0;
     }
 
     /// What the handshake lets a packet of this direction carry, as soon as both sides of it are known.

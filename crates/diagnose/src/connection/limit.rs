@@ -8,6 +8,7 @@ use crate::half::{Data, Late};
 use crate::kept::Facts;
 use crate::ranges::START;
 use crate::resend::Class;
+use crate::vantage::Distance;
 
 /// The state between two packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,9 +61,12 @@ impl Connection {
         }
         // Both parts of the path under load against both at rest. 1 ms and a quarter: what scheduling adds on a LAN.
         let queued = || {
-            let (there, back) = (h.rtt.base().unwrap_or(0), p.rtt.base().unwrap_or(0));
-            let rest = there.saturating_add(back);
-            let load = h.rtt.loaded().unwrap_or(there).saturating_add(p.rtt.loaded().unwrap_or(back));
+            let echoed = h.sender.as_ref().filter(|s| s.is_known());
+            let beyond = p.rtt.base().or(echoed.and_then(|s| s.base())).unwrap_or(0);
+            let beyond_loaded = echoed.and_then(|s| s.loaded()).or(p.rtt.loaded()).unwrap_or(beyond);
+            let there = h.rtt.base().unwrap_or(0);
+            let rest = there.saturating_add(beyond);
+            let load = h.rtt.loaded().unwrap_or(there).saturating_add(beyond_loaded);
             load > rest.saturating_add(rest / 4 + 1_000_000)
         };
         if !h.is_full(h.last_payload) || h.fin.is_some() {
@@ -70,14 +74,33 @@ impl Connection {
             let draining = h.in_flight() / 4 >= size.max(1) && queued();
             return (if draining { State::Known(Limit::PathRate) } else { State::Waiting }, dir);
         }
-        let limit = if queued() {
+        let limit = if h.rounds.is_even() || queued() {
             Limit::PathRate
-        } else if h.past_slow_start {
+        } else if !self.shows_window(dir) {
+            Limit::Unknown
+        } else if h.rounds.past_slow_start {
             Limit::CongestionWindow
         } else {
             Limit::SlowStart
         };
         (State::Known(limit), dir)
+    }
+
+    /// Whether a full flight can be said to be the congestion window's: what the sender had in flight is known, and that the receiver's
+    /// window had room.
+    #[inline]
+    fn shows_window(&self, dir: usize) -> bool {
+        let (h, p) = (&self.halves[dir], &self.halves[1 - dir]);
+        let seen = match self.distance(dir) {
+            Distance::Near | Distance::Echoes => true,
+            // A window that is sent at once and then waited for leaves no queue, so the path at rest is the path.
+            Distance::AtRest => h.rounds.is_bursty(),
+            Distance::Unknown => false,
+        };
+        // Where the scale is not known, the window is at least what its field says.
+        let room = p.window_known
+            || (p.window >> p.least_scale) > u64::from(h.in_flight().max(h.peak)) + u64::from(h.segment_size);
+        seen && room
     }
 
     /// Gives the time since the last packet to what limited it, in the light of the packet that ended it.
@@ -104,7 +127,7 @@ impl Connection {
                     && elapsed > 2_000_000
                     && dir == of
                     && elapsed > self.halves[of].rtt.smoothed().unwrap_or(0).saturating_add(lag)
-                    && matches!(limit, Limit::SlowStart | Limit::CongestionWindow | Limit::PathRate);
+                    && matches!(limit, Limit::SlowStart | Limit::CongestionWindow | Limit::PathRate | Limit::Unknown);
                 let limit = if by_itself { Limit::Application } else { limit };
                 budget.add(limit, elapsed);
                 if let Some(late) = self.halves[of].late.as_mut().filter(|l| l.ack == s.number) {
@@ -141,7 +164,7 @@ impl Connection {
                 let waited = new && dir == of && elapsed <= at_once(lag);
                 // Nagle's algorithm holds back no full segment: one that follows the ACK of a whole flight had no room in
                 // the congestion window or the send buffer, and waited for the ACK's own delay only where that was late.
-                let no_room = waited && h.is_full(s.payload) && h.last_peak.max(h.round_peak) / 4 >= h.segment_size;
+                let no_room = waited && h.is_full(s.payload) && h.rounds.recent_peak() / 4 >= h.segment_size;
                 let late = facts.released.map_or(0, |l| l.excess).min(handed_over);
                 match (waited, no_room) {
                     (true, true) => {

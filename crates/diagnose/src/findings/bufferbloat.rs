@@ -1,6 +1,6 @@
 //! A queue that is too long stands on the path: the RTT grows with what the sender has in flight.
 
-use super::{Case, Drawn, Kind, Rule};
+use super::{Case, Drawn, Kind, Rule, View};
 use crate::budget::Limit;
 
 pub(super) const RULE: Rule = Rule {
@@ -11,6 +11,8 @@ pub(super) const RULE: Rule = Rule {
     },
     find,
     once: false,
+    needs: &[View::BothDirections, View::AllBytes, View::SenderAndQueue],
+    or_unseen: &[],
 };
 
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {

@@ -1,6 +1,6 @@
 //! The capture itself is incomplete: the peers acknowledged bytes that it does not hold.
 
-use super::{Case, Drawn, Kind, Rule};
+use super::{Case, Drawn, Kind, Rule, View};
 
 pub(super) const RULE: Rule = Rule {
     kind: Kind {
@@ -10,6 +10,8 @@ pub(super) const RULE: Rule = Rule {
     },
     find,
     once: true,
+    needs: &[View::BothDirections],
+    or_unseen: &[],
 };
 
 fn find(case: &Case<'_>, _: usize) -> Option<Drawn> {

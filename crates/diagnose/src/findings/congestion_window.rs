@@ -1,6 +1,6 @@
 //! The sender's congestion window held the transfer back while the path had room.
 
-use super::{Case, Drawn, Kind, Rule, percent};
+use super::{Case, Drawn, Kind, Rule, View, percent};
 use crate::budget::Limit;
 
 pub(super) const RULE: Rule = Rule {
@@ -11,11 +11,13 @@ pub(super) const RULE: Rule = Rule {
     },
     find,
     once: false,
+    needs: &[View::BothDirections, View::AllBytes, View::Sender],
+    or_unseen: &[View::SenderAndQueue],
 };
 
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     let (h, share) = (case.sender(dir), case.share(dir, Limit::CongestionWindow));
-    if share < 0.25 || h.rare.most_flat.0 >= super::send_buffer::FLAT_ROUNDS || h.count.payload_packets < 20 {
+    if share < 0.25 || h.rounds.most_flat.0 >= super::send_buffer::FLAT_ROUNDS || h.count.payload_packets < 20 {
         return None;
     }
     let cost = case.time(dir, Limit::CongestionWindow);

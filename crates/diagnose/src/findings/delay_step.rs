@@ -1,6 +1,6 @@
 //! The path's own delay changed for good in mid-connection: another route, a handover, a changed shaper.
 
-use super::{Case, Drawn, Kind, Rule};
+use super::{Case, Drawn, Kind, Rule, View};
 
 pub(super) const RULE: Rule = Rule {
     kind: Kind {
@@ -10,6 +10,8 @@ pub(super) const RULE: Rule = Rule {
     },
     find,
     once: false,
+    needs: &[View::BothDirections, View::AllBytes],
+    or_unseen: &[],
 };
 
 const SIDE: usize = 3;

@@ -1,6 +1,6 @@
 //! A delayed ACK held back a full segment: the congestion window had room for so little that the receiver waited for more.
 
-use super::{Case, Drawn, Kind, Rule, times};
+use super::{Case, Drawn, Kind, Rule, View, times};
 use crate::episode::Happening;
 
 pub(super) const RULE: Rule = Rule {
@@ -11,6 +11,8 @@ pub(super) const RULE: Rule = Rule {
     },
     find,
     once: false,
+    needs: &[View::BothDirections, View::Sender, View::AllBytes],
+    or_unseen: &[],
 };
 
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {

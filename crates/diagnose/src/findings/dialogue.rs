@@ -2,7 +2,7 @@
 
 use record::Nanos;
 
-use super::{Case, Drawn, Kind, Rule, percent, times};
+use super::{Case, Drawn, Kind, Rule, View, percent, times};
 use crate::connection::TO_CLIENT;
 
 pub(super) const RULE: Rule = Rule {
@@ -13,6 +13,8 @@ pub(super) const RULE: Rule = Rule {
     },
     find,
     once: false,
+    needs: &[View::BothDirections, View::AllBytes],
+    or_unseen: &[],
 };
 
 /// `dir` is the direction of the answers.

@@ -1,6 +1,6 @@
 //! After a pause the sender began again with a small window (RFC 5681, section 4.1; Linux `tcp_slow_start_after_idle`).
 
-use super::{Case, Drawn, Kind, Rule, times};
+use super::{Case, Drawn, Kind, Rule, View, times};
 use crate::episode::Happening;
 
 pub(super) const RULE: Rule = Rule {
@@ -11,6 +11,8 @@ pub(super) const RULE: Rule = Rule {
     },
     find,
     once: false,
+    needs: &[View::BothDirections, View::Sender, View::AllBytes],
+    or_unseen: &[],
 };
 
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {

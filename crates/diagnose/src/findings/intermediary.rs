@@ -2,7 +2,7 @@
 
 use record::Nanos;
 
-use super::{Case, Drawn, Kind, Rule};
+use super::{Case, Drawn, Kind, Rule, View};
 
 pub(super) const RULE: Rule = Rule {
     kind: Kind {
@@ -12,6 +12,8 @@ pub(super) const RULE: Rule = Rule {
     },
     find,
     once: false,
+    needs: &[View::BothDirections, View::Handshake],
+    or_unseen: &[],
 };
 
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {

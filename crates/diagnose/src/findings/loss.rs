@@ -1,6 +1,6 @@
 //! Packets were lost, and repairing them took time.
 
-use super::{Case, Drawn, Kind, Rule, percent, times};
+use super::{Case, Drawn, Kind, Rule, View, percent, times};
 use crate::episode::Happening;
 use crate::resend::Class;
 
@@ -8,6 +8,8 @@ pub(super) const RULE: Rule = Rule {
     kind: Kind { name: "loss", words: "loss", rule: "segments were retransmitted, and not all of them needlessly" },
     find,
     once: false,
+    needs: &[View::Data],
+    or_unseen: &[],
 };
 
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {

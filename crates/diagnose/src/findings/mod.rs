@@ -4,12 +4,15 @@
 
 use record::Nanos;
 use serde::Serialize;
+use wire::Flags;
 
 use crate::budget::{Budget, Limit};
 use crate::connection::{Connection, TO_CLIENT, TO_SERVER};
 use crate::episode::Episodes;
 use crate::half::Half;
-use crate::vantage::Vantage;
+use crate::idle::Idle;
+use crate::ranges::START;
+use crate::vantage::{Vantage, View};
 
 mod bufferbloat;
 mod capture;
@@ -17,6 +20,7 @@ mod congestion_window;
 mod delay_step;
 mod delayed_ack;
 mod dialogue;
+mod ecn;
 mod idle_restart;
 mod intermediary;
 mod loss;
@@ -35,7 +39,7 @@ mod window_scaling;
 mod zero_window;
 
 /// All rules, in the order in which findings of equal cost are given.
-static RULES: [Rule; 22] = [
+static RULES: [Rule; 23] = [
     window_scaling::RULE,
     nagle::RULE,
     delayed_ack::RULE,
@@ -46,6 +50,7 @@ static RULES: [Rule; 22] = [
     loss::RULE,
     reordering::RULE,
     syn_retries::RULE,
+    ecn::RULE,
     bufferbloat::RULE,
     congestion_window::RULE,
     send_buffer::RULE,
@@ -77,6 +82,10 @@ struct Rule {
     find: fn(&Case<'_>, usize) -> Option<Drawn>,
     /// Asked once for the connection rather than for each direction.
     once: bool,
+    /// What the capture must show for it to be drawn at all.
+    needs: &'static [View],
+    /// What it must show for its absence to mean anything: without, nothing seen is nothing known.
+    or_unseen: &'static [View],
 }
 
 /// What a rule gives.
@@ -127,6 +136,20 @@ pub struct Finding {
     pub worth: String,
 }
 
+/// A finding that this capture can neither show nor rule out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Withheld {
+    /// The kind's word.
+    pub kind: &'static str,
+    /// The kind in words for people.
+    #[serde(skip)]
+    pub words: &'static str,
+    /// The direction of the data concerned; `None` where it is the whole connection.
+    pub direction: Option<&'static str>,
+    /// What the capture lacks.
+    pub reason: &'static str,
+}
+
 /// The kinds of findings there are.
 pub fn kinds() -> impl Iterator<Item = Kind> {
     RULES.iter().map(|r| r.kind)
@@ -136,13 +159,19 @@ pub fn kinds() -> impl Iterator<Item = Kind> {
 pub(crate) struct Case<'a> {
     pub(crate) c: &'a Connection,
     pub(crate) budgets: [Budget; 2],
+    pub(crate) idle: Idle,
     pub(crate) duration: Nanos,
     pub(crate) vantage: Vantage,
 }
 
 impl<'a> Case<'a> {
     pub(crate) fn new(c: &'a Connection) -> Self {
-        Self { c, budgets: c.settled(), duration: Nanos(c.last_at - c.first_at), vantage: Vantage::of(c) }
+        let (mut budgets, mut idle, vantage) = (c.settled(), c.idle, Vantage::of(c));
+        if !vantage.shows_time() {
+            idle.forget();
+            budgets.iter_mut().for_each(Budget::forget);
+        }
+        Self { c, budgets, idle, duration: Nanos(c.last_at - c.first_at), vantage }
     }
 
     fn sender(&self, dir: usize) -> &'a Half {
@@ -166,8 +195,10 @@ impl<'a> Case<'a> {
     /// or of an empty path), and the part between capture and sender where it is known.
     fn rtt(&self, dir: usize) -> Option<Nanos> {
         let h = self.sender(dir);
+        let echoed = h.sender.as_ref().filter(|s| s.is_known());
         let usual = h.rtt.samples.quantile(0.5).or(h.rtt.base().map(Nanos))?;
-        Some(usual + self.receiver(dir).rtt.base().map_or(Nanos::ZERO, Nanos))
+        let beyond = echoed.and_then(|s| s.samples.quantile(0.5)).or(self.receiver(dir).rtt.base().map(Nanos));
+        Some(usual + beyond.unwrap_or(Nanos::ZERO))
     }
 
     fn time(&self, dir: usize, limit: Limit) -> Nanos {
@@ -182,6 +213,23 @@ impl<'a> Case<'a> {
     /// Bits a second over the connection's duration.
     fn rate(&self, dir: usize) -> Rate {
         Rate(self.sender(dir).count.unique_bytes as f64 * 8.0 / self.duration.as_secs_f64().max(1e-9))
+    }
+
+    /// Accurate ECN (RFC 9768) was asked for and answered.
+    pub(crate) fn is_accurate_ecn(&self) -> bool {
+        let [client, server] = &self.c.halves;
+        client.offered.flags.contains(Flags::AE | Flags::CWR | Flags::ECE)
+            && server.offered.flags.intersects(Flags::AE | Flags::CWR)
+    }
+
+    /// Whether there are data in a direction (or anywhere) of which something could be said. Acknowledged bytes are data too where
+    /// the capture holds the ACKs only.
+    fn carries(&self, dir: usize, anywhere: bool) -> bool {
+        let data = |d: usize| {
+            let h = &self.c.halves[d];
+            h.count.payload_packets > 1 || h.count.packets == 0 && h.una > START + 1
+        };
+        if anywhere { data(0) || data(1) } else { data(dir) }
     }
 
     /// The fastest that bytes were seen to get through in a burst: what the path can do at least.
@@ -226,29 +274,36 @@ fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
-/// All findings on a connection, the costliest first.
-pub(crate) fn draw(case: &Case<'_>) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = RULES
-        .iter()
-        .flat_map(|rule| {
-            let directions: &[usize] = if rule.once { &[TO_SERVER] } else { &[TO_SERVER, TO_CLIENT] };
-            directions.iter().filter_map(|&dir| {
-                let mut drawn = (rule.find)(case, dir)?;
+/// All findings on a connection, the costliest first, and what it cannot show.
+pub(crate) fn draw(case: &Case<'_>) -> (Vec<Finding>, Vec<Withheld>) {
+    let (mut findings, mut withheld) = (Vec::new(), Vec::new());
+    for rule in &RULES {
+        let directions: &[usize] = if rule.once { &[TO_SERVER] } else { &[TO_SERVER, TO_CLIENT] };
+        for &dir in directions {
+            let direction = (!rule.once).then_some(["to_server", "to_client"][dir]);
+            let lacks = |views: &[View]| views.iter().find_map(|v| case.vantage.lacks(case.c, dir, *v));
+            let lacking = lacks(rule.needs);
+            let drawn = if lacking.is_none() { (rule.find)(case, dir) } else { None };
+            if let Some(mut drawn) = drawn {
                 drawn.packets.truncate(24);
-                Some(Finding {
+                findings.push(Finding {
                     kind: rule.kind.name,
                     words: rule.kind.words,
-                    direction: (!rule.once).then_some(["to_server", "to_client"][dir]),
+                    direction,
                     packets: drawn.packets,
                     at_ns: drawn.at,
                     count: drawn.count,
                     cost_ns: drawn.cost.min(case.duration),
                     text: drawn.text,
                     worth: drawn.worth,
-                })
-            })
-        })
-        .collect();
+                });
+            } else if case.carries(dir, rule.once)
+                && let Some(reason) = lacking.or_else(|| lacks(rule.or_unseen))
+            {
+                withheld.push(Withheld { kind: rule.kind.name, words: rule.kind.words, direction, reason });
+            }
+        }
+    }
     findings.sort_by_key(|f| std::cmp::Reverse(f.cost_ns));
-    findings
+    (findings, withheld)
 }

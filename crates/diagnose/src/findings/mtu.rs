@@ -1,6 +1,6 @@
 //! An MTU black hole: full-sized packets vanish while small ones get through (RFC 2923, section 2.1; RFC 4821).
 
-use super::{Case, Drawn, Kind, Rule, times};
+use super::{Case, Drawn, Kind, Rule, View, times};
 use crate::episode::Happening;
 
 pub(super) const RULE: Rule = Rule {
@@ -11,6 +11,8 @@ pub(super) const RULE: Rule = Rule {
     },
     find,
     once: false,
+    needs: &[View::BothDirections],
+    or_unseen: &[View::BeforeLoss],
 };
 
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {

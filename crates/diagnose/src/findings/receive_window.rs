@@ -1,6 +1,6 @@
 //! The receive window was full although the receiver kept up: its buffer is too small for the path.
 
-use super::{Case, Drawn, Kind, Rate, Rule, percent};
+use super::{Case, Drawn, Kind, Rate, Rule, View, percent};
 use crate::budget::Limit;
 use crate::episode::Happening;
 
@@ -12,6 +12,8 @@ pub(super) const RULE: Rule = Rule {
     },
     find,
     once: false,
+    needs: &[View::BothDirections, View::Handshake, View::Sender, View::AllBytes],
+    or_unseen: &[],
 };
 
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {

@@ -1,6 +1,6 @@
 //! The receiving application read more slowly than data came: its window shrank while the sender filled it.
 
-use super::{Case, Drawn, Kind, Rule, percent};
+use super::{Case, Drawn, Kind, Rule, View, percent};
 use crate::budget::Limit;
 use crate::episode::Happening;
 
@@ -12,6 +12,8 @@ pub(super) const RULE: Rule = Rule {
     },
     find,
     once: false,
+    needs: &[View::BothDirections, View::Sender, View::AllBytes],
+    or_unseen: &[View::Handshake],
 };
 
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {

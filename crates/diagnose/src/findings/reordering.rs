@@ -1,6 +1,6 @@
 //! Reordering was taken for loss: segments were retransmitted although the originals arrived (RFC 3708, RFC 3522).
 
-use super::{Case, Drawn, Kind, Rule};
+use super::{Case, Drawn, Kind, Rule, View};
 use crate::episode::Happening;
 use crate::resend::Class;
 
@@ -12,6 +12,8 @@ pub(super) const RULE: Rule = Rule {
     },
     find,
     once: false,
+    needs: &[View::BothDirections],
+    or_unseen: &[View::Handshake],
 };
 
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {

@@ -1,11 +1,13 @@
 //! The connection was reset: by whom, and what speaks for which cause.
 
-use super::{Case, Drawn, Kind, Rule};
+use super::{Case, Drawn, Kind, Rule, View};
 
 pub(super) const RULE: Rule = Rule {
     kind: Kind { name: "reset", words: "a reset", rule: "a RST ended the connection before both sides had closed it" },
     find,
     once: false,
+    needs: &[View::Data],
+    or_unseen: &[],
 };
 
 /// Many firewalls and NAT tables forget a connection after some minutes; RFC 5382 asks for two hours and four minutes.

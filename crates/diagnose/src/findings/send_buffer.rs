@@ -1,6 +1,6 @@
 //! What is in flight stood still without a loss: its send buffer is full, or a congestion control holds the window.
 
-use super::{Case, Drawn, Kind, Rate, Rule, percent};
+use super::{Case, Drawn, Kind, Rate, Rule, View, percent};
 use crate::budget::Limit;
 
 /// A congestion window in avoidance grows by a segment each round, so ten rounds on one level are something else.
@@ -14,31 +14,33 @@ pub(super) const RULE: Rule = Rule {
     },
     find,
     once: false,
+    needs: &[View::BothDirections, View::Handshake, View::AllBytes, View::Sender],
+    or_unseen: &[View::SenderAndQueue],
 };
 
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     let h = case.sender(dir);
     let cost = case.time(dir, Limit::CongestionWindow) + case.time(dir, Limit::SlowStart);
     let share = cost.0 as f64 / case.duration.0.max(1) as f64;
-    if h.rare.most_flat.0 < FLAT_ROUNDS || share < 0.25 {
+    if h.rounds.most_flat.0 < FLAT_ROUNDS || share < 0.25 {
         return None;
     }
     let rtt = case.rtt(dir)?;
     Some(Drawn {
         packets: vec![h.last_data_number],
         at: case.c.first_at,
-        count: u64::from(h.rare.most_flat.0),
+        count: u64::from(h.rounds.most_flat.0),
         cost,
         text: format!(
             "the {} kept {} bytes in flight for {} rounds on end, with room in the receive window of {} and no queue on the path: its send buffer is full, or its congestion control holds the window (BBR does)",
             case.sender_name(dir),
-            h.rare.most_flat.1,
-            h.rare.most_flat.0,
+            h.rounds.most_flat.1,
+            h.rounds.most_flat.0,
             case.receiver(dir).max_window,
         ),
         worth: format!(
             "{} is what this flight gives over {rtt}; a larger SO_SNDBUF (tcp_wmem) lifts it for {} of the time",
-            Rate(f64::from(h.rare.most_flat.1) * 8.0 / rtt.as_secs_f64().max(1e-6)),
+            Rate(f64::from(h.rounds.most_flat.1) * 8.0 / rtt.as_secs_f64().max(1e-6)),
             percent(share)
         ),
     })

@@ -1,6 +1,6 @@
 //! The application did not give or answer fast enough: the network was not what was waited for.
 
-use super::{Case, Drawn, Kind, Rule, percent};
+use super::{Case, Drawn, Kind, Rule, View, percent};
 use crate::budget::Limit;
 
 pub(super) const RULE: Rule = Rule {
@@ -11,6 +11,8 @@ pub(super) const RULE: Rule = Rule {
     },
     find,
     once: true,
+    needs: &[View::BothDirections, View::AllBytes],
+    or_unseen: &[],
 };
 
 fn find(case: &Case<'_>, _: usize) -> Option<Drawn> {

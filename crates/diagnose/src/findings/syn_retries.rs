@@ -1,6 +1,6 @@
 //! The SYN or the SYN-ACK were retransmitted.
 
-use super::{Case, Drawn, Kind, Rule, times};
+use super::{Case, Drawn, Kind, Rule, View, times};
 use crate::episode::Happening;
 
 pub(super) const RULE: Rule = Rule {
@@ -11,6 +11,8 @@ pub(super) const RULE: Rule = Rule {
     },
     find,
     once: false,
+    needs: &[View::Data],
+    or_unseen: &[View::Handshake],
 };
 
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {

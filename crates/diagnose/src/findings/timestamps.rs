@@ -1,6 +1,6 @@
 //! Timestamps missing where they are needed, or their price where headers count (RFC 7323, sections 3 to 5).
 
-use super::{Case, Drawn, Kind, Rule, percent};
+use super::{Case, Drawn, Kind, Rule, View, percent};
 use crate::budget::Limit;
 
 pub(super) const RULE: Rule = Rule {
@@ -11,6 +11,8 @@ pub(super) const RULE: Rule = Rule {
     },
     find,
     once: false,
+    needs: &[View::BothDirections, View::Handshake],
+    or_unseen: &[],
 };
 
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {

@@ -1,6 +1,6 @@
 //! Many small segments one after the other: the sender writes in small pieces and does not let TCP join them.
 
-use super::{Case, Drawn, Kind, Rule, percent};
+use super::{Case, Drawn, Kind, Rule, View, percent};
 
 pub(super) const RULE: Rule = Rule {
     kind: Kind {
@@ -10,6 +10,8 @@ pub(super) const RULE: Rule = Rule {
     },
     find,
     once: false,
+    needs: &[View::BothDirections],
+    or_unseen: &[],
 };
 
 /// Ethernet preamble, header, frame check sequence and gap with an IPv4 and a TCP header with timestamps.

@@ -2,7 +2,7 @@
 
 use record::Nanos;
 
-use super::{Case, Drawn, Kind, Rate, Rule, percent};
+use super::{Case, Drawn, Kind, Rate, Rule, View, percent};
 use crate::budget::Limit;
 use crate::episode::Happening;
 
@@ -14,6 +14,8 @@ pub(super) const RULE: Rule = Rule {
     },
     find,
     once: false,
+    needs: &[View::BothDirections, View::Handshake, View::Sender, View::AllBytes],
+    or_unseen: &[],
 };
 
 /// The largest window without scaling (RFC 9293, section 3.1).

@@ -1,12 +1,14 @@
 //! The receiver closed its window.
 
-use super::{Case, Drawn, Kind, Rule, times};
+use super::{Case, Drawn, Kind, Rule, View, times};
 use crate::episode::Happening;
 
 pub(super) const RULE: Rule = Rule {
     kind: Kind { name: "zero_window", words: "a closed window", rule: "the receiver advertised a window of zero" },
     find,
     once: false,
+    needs: &[View::Acks],
+    or_unseen: &[],
 };
 
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {

@@ -1,0 +1,37 @@
+//! Routers marked packets rather than dropping them (RFC 3168): the queue was long, and the sender slowed down without a loss.
+
+use super::{Case, Drawn, Kind, Rule, View, times};
+
+pub(super) const RULE: Rule = Rule {
+    kind: Kind {
+        name: "congestion_marks",
+        words: "congestion marks (ECN)",
+        rule: "packets arrived marked \"congestion experienced\", or ACKs echoed such marks (ECE)",
+    },
+    find,
+    once: false,
+    needs: &[],
+    or_unseen: &[View::BothDirections],
+};
+
+fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
+    let (h, p) = (case.sender(dir), case.receiver(dir));
+    let (marked, echoed, reduced) = (u64::from(h.rare.ce_marks), u64::from(p.rare.ece), u64::from(h.rare.cwr));
+    // Accurate ECN (RFC 9768) counts in the same bits; of those only the marks themselves are plain.
+    if marked == 0 && (echoed == 0 || case.is_accurate_ecn()) {
+        return None;
+    }
+    Some(Drawn {
+        packets: [h.rare.first_ce, p.rare.first_ece].into_iter().filter(|n| *n > 0).collect(),
+        at: case.c.first_at,
+        count: echoed.max(marked),
+        cost: record::Nanos::ZERO,
+        text: format!(
+            "the path marked congestion on the way to the {}: {marked} packets carry the mark here, {echoed} ACKs echo one (ECE), and the {} reduced its window {} (CWR)",
+            case.receiver_name(dir),
+            case.sender_name(dir),
+            times(reduced),
+        ),
+        worth: "a queue at the bottleneck reaches its marking threshold: without the marks it would grow or drop packets; more bandwidth there is what helps".into(),
+    })
+}
