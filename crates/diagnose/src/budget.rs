@@ -74,11 +74,12 @@ impl Budget {
         *share = share.saturating_add(time);
     }
 
-    /// Gives time of one limit to another; no more than there is.
-    pub(crate) fn shift(&mut self, from: Limit, to: Limit, time: u64) {
+    /// Gives time of one limit to another; no more than there is; says how much.
+    pub(crate) fn shift(&mut self, from: Limit, to: Limit, time: u64) -> u64 {
         let time = time.min(self.0[from as usize]);
         self.0[from as usize] -= time;
         self.add(to, time);
+        time
     }
 
     /// What limited it is not known: the time remains.

@@ -39,9 +39,11 @@ pub(crate) struct Connection {
     /// By direction of the data that was waited for.
     pub(crate) budgets: [Budget; 2],
     /// Whose the application's part of it was.
-    pub(crate) idle: Idle,
-    /// The direction of the last packet with data, and its number.
-    last_data: Option<(usize, u64)>,
+    pub(crate) idle: Option<Box<Idle>>,
+    /// The part of it that a FIN or a RST without data ended.
+    closing_wait: u64,
+    /// The direction of the last packet with data, and its number; 0 before the first.
+    last_data: (u8, u64),
     /// What limits it since the last packet, and in which direction.
     state: (State, usize),
     /// Time of which the next packets show the cause: waiting with nothing more sent, or (true) with a loss suspected.
@@ -109,12 +111,13 @@ impl Connection {
             simultaneous: false,
             first_syn_at: None,
             budgets: [Budget::default(); 2],
-            idle: Idle::default(),
-            last_data: None,
-            state: (State::Known(if syn { Limit::Handshake } else { Limit::Application }), usize::from(!from_client)),
+            idle: None,
+            closing_wait: 0,
+            last_data: (0, 0),
+            state: (State::Known(if syn { Limit::Handshake } else { Limit::Unknown }), usize::from(!from_client)),
             held: 0,
             held_for: (0, false),
-            bulk: [Limit::Application; 2],
+            bulk: [Limit::Unknown; 2],
             turns: [Turns::default(); 2],
             book: Book::default(),
             recorder,
@@ -161,6 +164,12 @@ impl Connection {
         self.halves[1 - dir].rtt.base().filter(|l| *l >= AWAY).unwrap_or(0)
     }
 
+    /// Whether [`Connection::lag`] is more than a guess.
+    #[inline]
+    fn knows_lag(&self, dir: usize) -> bool {
+        self.halves[1 - dir].rtt.base().is_some() || self.halves[dir].sender.as_ref().is_some_and(|s| s.is_known())
+    }
+
     /// Whether the capture holds the packets of direction `dir` only, although its sender's ACKs show that the peer answered.
     pub(crate) fn is_one_sided(&self, dir: usize) -> bool {
         let (h, p) = (&self.halves[dir], &self.halves[1 - dir]);
@@ -189,6 +198,7 @@ impl Connection {
             return;
         }
         let elapsed = now - self.last_at;
+        let knows_lag = self.knows_lag(dir);
         let (lag, peer_lag) = (self.lag(dir), self.lag(1 - dir));
         self.halves[dir].take_header(s);
         let syn = s.flags.contains(Flags::SYN);
@@ -216,21 +226,30 @@ impl Connection {
         {
             self.halves[dir].echoed(echo, now);
         }
+        let ids_skipped = self.halves[dir].skips_ids(s);
+        let was_filled = self.halves[dir].filled > START && self.halves[dir].filled == self.halves[dir].next;
+        let opens_hole = {
+            let h = &self.halves[dir];
+            h.next > START && s.sequence_length() > 0 && h.place(s.seq) > h.next
+        };
         let data = self.take_data(dir, s, now, lag);
         if s.flags.contains(Flags::RST) && self.halves[dir].rare.reset.is_none() {
             self.halves[dir].rare.reset = Some((s.number, now));
             self.halves[dir].rare.reset_ttl = s.network.ttl;
         }
         let released = late.filter(|_| data == Data::New);
-        let facts = Facts { data, advanced, duplicate_ack, released };
+        let facts = Facts { data, advanced, duplicate_ack, opens_hole, was_filled, knows_lag, ids_skipped, released };
         let before = self.application();
         self.share_out(dir, s, elapsed, lag, &facts);
         let waited = self.application().saturating_sub(before);
         if waited > 0 {
             self.idle_until(dir, s, waited);
+            if s.payload == 0 && s.flags.intersects(Flags::FIN | Flags::RST) {
+                self.closing_wait = self.closing_wait.saturating_add(waited);
+            }
         }
         if s.payload > 0 {
-            self.last_data = Some((dir, s.number));
+            self.last_data = (dir as u8, s.number);
         }
         self.last_at = now;
         self.state = self.limit_now();
@@ -250,10 +269,10 @@ impl Connection {
 
     /// `waited` is the applications' time, which this packet ended.
     fn idle_until(&mut self, dir: usize, s: &Segment, waited: u64) {
-        let asked = self.last_data.is_some_and(|(d, _)| d != dir);
+        let (last, from) = self.last_data;
+        let asked = from > 0 && usize::from(last) != dir;
         let path = self.halves[1 - dir].rtt.base().or(self.halves[dir].sender.as_ref().and_then(|s| s.base()));
-        let from = self.last_data.map_or(0, |l| l.1);
-        self.idle.add(dir, asked && s.payload > 0, waited, path.unwrap_or(0), [from, s.number]);
+        self.idle.get_or_insert_default().add(dir, asked && s.payload > 0, waited, path.unwrap_or(0), [from, s.number]);
     }
 }
 

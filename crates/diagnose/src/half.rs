@@ -189,6 +189,10 @@ pub(crate) struct Half {
     next_seq: SeqNumber,
     /// The position after the last byte seen.
     pub(crate) next: u64,
+    /// Where its first data lie, where there was no SYN: what comes before was sent before the capture began.
+    pub(crate) first_data: u64,
+    /// The end of the data with which its sender last filled the receive window.
+    pub(crate) filled: u64,
     /// The position the peer has acknowledged.
     pub(crate) una: u64,
     /// When it last moved.
@@ -211,6 +215,9 @@ pub(crate) struct Half {
     pub(crate) least_scale: u8,
     pub(crate) offered: Offered,
     pub(crate) ttl: u8,
+    /// The identification that a sender which counts up gives its next packet, and how often it has done so.
+    next_id: u16,
+    ids_in_step: u8,
     /// The largest payload of one packet, at most the peer's MSS where that is known.
     pub(crate) segment_size: u32,
     /// What the handshake allows one packet to carry; 0 where it is not known.
@@ -230,6 +237,8 @@ pub(crate) struct Half {
     pub(crate) sacked: Ranges,
     pub(crate) duplicates: u32,
     pub(crate) suspect_at: u64,
+    /// When the last duplicate ACK or SACK block came, whatever became of it.
+    pub(crate) disordered_at: u64,
     pub(crate) recovery: Option<Box<Recovery>>,
     pub(crate) repairs: Option<Box<Repairs>>,
     pub(crate) rtt: Rtt,
@@ -294,6 +303,21 @@ impl Half {
         self.recent[usize::from(self.recent_at & 3)] = Print { digest, at };
         self.recent_at = self.recent_at.wrapping_add(1);
         false
+    }
+
+    /// Whether the identification counts up by more than the packets since the last one (RFC 6864 leaves that open; Linux, the BSDs
+    /// and Windows count on each connection or each host). A sender that always counts in larger steps shows nothing.
+    #[inline]
+    pub(crate) fn skips_ids(&mut self, s: &Segment) -> bool {
+        let Some(id) = s.network.id.filter(|id| *id != 0) else { return false };
+        let step = id.wrapping_sub(self.next_id);
+        // A frame that offload left whole counts for each of its segments.
+        let segments = if self.limit > 0 { s.payload.div_ceil(self.limit).max(1) } else { 1 };
+        self.next_id = id.wrapping_add(segments as u16);
+        let in_step = step == 0;
+        let skips = !in_step && step < 0x4000 && self.ids_in_step >= 8;
+        self.ids_in_step = if in_step { self.ids_in_step.saturating_add(1) } else { self.ids_in_step / 2 };
+        skips
     }
 
     #[inline]
@@ -413,7 +437,9 @@ impl Half {
 
     /// Records new data `[start, end)`.
     #[inline(always)]
-    pub(crate) fn sent(&mut self, start: u64, end: u64, now: u64, number: u64, lag: u64) {
+    pub(crate) fn sent(&mut self, start: u64, end: u64, now: u64, number: u64, lag: Option<u64>) {
+        let is_known = lag.is_some();
+        let lag = lag.unwrap_or(0);
         self.view.catch_up(now, lag);
         let flight = u32::try_from(end.saturating_sub(self.view.una)).unwrap_or(u32::MAX);
         self.peak = self.peak.max(flight);
@@ -424,13 +450,20 @@ impl Half {
             full: self.is_full(self.last_payload),
             in_recovery: self.recovery.is_some(),
         };
-        self.rounds.sent(now, (start, end), self.view.una, flight, || around);
+        if is_known {
+            self.rounds.sent(now, (start, end), self.view.una, flight, || around);
+        }
         self.flight.push(Sent { start, end, at: now, number, flight, segments: 1, resends: 0 });
     }
 
     /// Bytes that the peer acknowledged and no packet of the capture brought.
     pub(crate) fn unseen_bytes(&self) -> u64 {
-        self.holes.bytes_in(START, self.una) + self.holes.forgotten()
+        self.holes.bytes_in(self.first_data.max(START), self.una) + self.holes.forgotten()
+    }
+
+    /// The capture began in the middle, a flight ago at most: what was under way or received out of order then may be missing.
+    pub(crate) fn is_first_flight(&self) -> bool {
+        !self.offered.seen && self.count.packets < 256
     }
 
     /// A gap `[start, end)` appeared.

@@ -67,6 +67,16 @@ impl Idle {
         }
     }
 
+    /// So much of the pauses is not known to be any.
+    pub(crate) fn take_pauses(&mut self, mut time: u64) {
+        for pauses in [&mut self.client_pausing_ns, &mut self.server_pausing_ns] {
+            let taken = pauses.0.min(time);
+            (pauses.0, time) = (pauses.0 - taken, time - taken);
+        }
+        self.longest = self.longest.map(|p| if p.thinking { p } else { Pause::default() });
+        self.longest.sort_by_key(|p| std::cmp::Reverse(p.ns));
+    }
+
     /// Nothing of it is known.
     pub(crate) fn forget(&mut self) {
         *self = Self::default();

@@ -31,6 +31,14 @@ pub(crate) struct Facts {
     pub(crate) data: Data,
     pub(crate) advanced: u64,
     pub(crate) duplicate_ack: bool,
+    /// It lies beyond bytes that the capture has not.
+    pub(crate) opens_hole: bool,
+    /// Before it, its sender had filled the receive window.
+    pub(crate) was_filled: bool,
+    /// How far its sender is was known when it came.
+    pub(crate) knows_lag: bool,
+    /// Its IPv4 identification shows that its sender sent packets before it that the capture has not.
+    pub(crate) ids_skipped: bool,
     /// The late ACK that had held it back.
     pub(crate) released: Option<Late>,
 }

@@ -185,11 +185,12 @@ pub(crate) fn classify(s: &Signs) -> Class {
 }
 
 /// The class of a segment that was retransmitted although its acknowledgment had passed the capture: its sender had not got
-/// that yet, and went on with what it was at in its `last` retransmission, less than an RTT before.
-pub(crate) fn belated(last: Option<Class>, sack_in_use: bool) -> Class {
+/// that yet, and went on with what it was at in its `last` retransmission, less than an RTT before; or duplicate ACKs and SACK blocks were on their way to it.
+pub(crate) fn belated(last: Option<Class>, sack_in_use: bool, disordered: bool) -> Class {
     match last {
         Some(Class::Fast | Class::SackRecovery) if sack_in_use => Class::SackRecovery,
         Some(class @ (Class::Timeout | Class::Fast)) => class,
+        _ if disordered => Class::Fast,
         _ => Class::Unclear,
     }
 }

@@ -13,28 +13,31 @@ pub(crate) struct Rounds {
     began: u64,
     /// When the round's last segment was sent, and the longest time between two of them.
     last_at: u64,
-    silence: u64,
-    bytes: u64,
-    segments: u32,
+    /// In microseconds.
+    silence: u32,
+    bytes: u32,
+    segments: u16,
     /// The most in flight in the round, and in the one before.
     pub(crate) peak: u32,
     pub(crate) last_peak: u32,
     /// Rounds in a row of which the flight peaked on one level, and that level.
     flat: u16,
     level: u32,
-    /// The longest such run, three at least, its level and how long it took, ns.
-    pub(crate) most_flat: (u16, u32, u64),
-    flat_since: u64,
+    /// The longest such run, three at least, and its level.
+    pub(crate) most_flat: (u16, u32),
     /// The last round's flight peaked within a segment of the one's before.
     steady: bool,
     pub(crate) past_slow_start: bool,
     /// Half of what was in flight when a loss was noticed; 0 before the first.
     pub(crate) threshold: u32,
-    rate: u64,
+    /// Kilobytes a second of the last round.
+    rate: u32,
     /// Rounds in a row that were filled evenly at one rate.
-    even: u16,
+    even: u8,
     /// Most of the last round went by in silence.
     silent: bool,
+    /// Rounds until what is in flight is the window again: after a recovery it still holds what SACK had reported.
+    settling: u8,
 }
 
 /// What a round is judged by, beside itself.
@@ -47,6 +50,10 @@ pub(crate) struct Surroundings {
     /// The last segment was full: there was more to send.
     pub(crate) full: bool,
     pub(crate) in_recovery: bool,
+}
+
+fn micros(time: u64) -> u32 {
+    u32::try_from(time / 1_000).unwrap_or(u32::MAX)
 }
 
 impl Rounds {
@@ -66,10 +73,10 @@ impl Rounds {
             self.end = span.1.max(una + 1);
             (self.began, self.last_at, self.silence, self.bytes, self.segments) = (now, now, 0, 0, 0);
         }
-        self.silence = self.silence.max(now - self.last_at.min(now));
+        self.silence = self.silence.max(micros(now - self.last_at.min(now)));
         self.last_at = now;
-        self.bytes += span.1 - span.0;
-        self.segments += 1;
+        self.bytes = self.bytes.saturating_add((span.1 - span.0) as u32);
+        self.segments = self.segments.saturating_add(1);
         self.peak = self.peak.max(flight);
     }
 
@@ -82,8 +89,8 @@ impl Rounds {
         }
         self.count = self.count.saturating_add(1);
         let took = now - self.began.min(now);
-        let silence = self.silence.max(now - self.last_at.min(now));
-        let rate = (self.bytes as f64 * 1e9 / took.max(1) as f64) as u64;
+        let silence = u64::from(self.silence.max(micros(now - self.last_at.min(now)))) * 1_000;
+        let rate = (f64::from(self.bytes) * 1e6 / took.max(1) as f64) as u32;
         // A round that is filled without a pause, at the rate of the round before: what sets it is the path, or a pacer, and not a
         // window, which is sent at once and then waited for.
         let even = self.segments >= 4 && silence <= took / 4 && rate.abs_diff(self.rate) <= rate / 6;
@@ -96,16 +103,18 @@ impl Rounds {
             // fall short of it, because writes and acknowledgments do not come in step.
             let level = self.level;
             let at_edge = around.window.is_some_and(|w| u64::from(peak) + u64::from(size) > w);
-            if at_edge || self.even > 0 {
+            if self.settling > 0 {
+                self.settling -= 1;
+            } else if at_edge || self.even > 0 {
                 // At the edge of the receiver's window the level is the receiver's; at the path's rate it is the path's.
                 (self.flat, self.level) = (0, 0);
             } else if peak / 4 > size && peak <= level.saturating_add(size) && peak >= level / 2 {
                 self.flat = self.flat.saturating_add(1);
             } else {
-                (self.flat, self.level, self.flat_since) = (0, peak, self.began);
+                (self.flat, self.level) = (0, peak);
             }
             if self.flat > self.most_flat.0.max(2) {
-                self.most_flat = (self.flat, self.level, now - self.flat_since.min(now));
+                self.most_flat = (self.flat, self.level);
             }
             // Slow start doubles each round (half that with delayed ACKs); two rounds of a segment or less are no slow start.
             let steady = last / 4 > size && peak.abs_diff(last) <= size;
@@ -121,6 +130,7 @@ impl Rounds {
     /// A recovery began or ended: what was in flight before says nothing of what comes.
     pub(crate) fn begin_anew(&mut self, next: u64) {
         (self.end, self.peak, self.flat, self.level, self.even) = (next, 0, 0, 0, 0);
+        self.settling = 2;
     }
 
     /// A level is left.

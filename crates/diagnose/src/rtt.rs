@@ -159,7 +159,11 @@ impl Rtt {
         if self.in_block == BLOCK {
             self.in_block = 0;
             self.block_min = [NONE, self.block_min[0]];
-            self.detail.get_or_insert_default();
+            if self.detail.is_none() {
+                // The first block was passed before there was a series.
+                let first = Block { at, number, min: self.block_min[1] };
+                self.detail.get_or_insert_default().blocks.push(first);
+            }
         }
         // An ACK that the receiver held back says nothing of queues, nor of the path.
         if let Some(d) = self.detail.as_mut().filter(|_| !held_back) {

@@ -69,15 +69,14 @@ impl Sender {
             learnt = Some((ack.una, ack.edge));
             self.acks.pop_front();
         }
-        // Only the first of a tick's ACKs is matched for certain, and only by the first segment that echoes it.
-        if let Some(took) = first {
+        // Only the first of a tick's ACKs is matched for certain, and only by the first segment that echoes it; and only a sender with
+        // much to send answers without a pause of its application.
+        if let Some(took) = first.filter(|_| loaded) {
             self.echoes = self.echoes.saturating_add(1);
             self.least = Some(self.least.map_or(took, |l| l.min(took)));
             self.samples.add(Nanos(took));
             self.with_flight.add(f64::from(flight), took as f64);
-            if loaded {
-                self.loaded = Some(self.loaded.map_or(took, |l| l - l / 4 + took / 4));
-            }
+            self.loaded = Some(self.loaded.map_or(took, |l| l - l / 4 + took / 4));
         }
         learnt
     }

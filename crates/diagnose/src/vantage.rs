@@ -43,6 +43,9 @@ pub struct Vantage {
     pub missed_bytes: u64,
     /// Bytes that were acknowledged, of the same directions.
     pub whole_bytes: u64,
+    /// Thousandths of the duration of which it is not known what limited it.
+    #[serde(skip)]
+    pub(crate) unknown_permille: u64,
     /// How the distance to the sender of each direction's data is known, to the server and to the client.
     #[serde(skip)]
     pub(crate) distance: [Distance; 2],
@@ -78,12 +81,16 @@ pub(crate) enum View {
     Sender,
     /// The place before the packets are lost: what is lost earlier never comes by.
     BeforeLoss,
+    /// What most of the time went into.
+    Time,
     /// Nearly all bytes: what is missing would look like losses or pauses.
     AllBytes,
 }
 
 /// Above this share of missing bytes, times between the packets that are there say little.
 const MISSED_MOST: f64 = 0.1;
+/// Where more of the time than this is not known, a rule that looks at shares finds too little.
+const UNKNOWN_MOST: u64 = 200;
 
 impl Vantage {
     pub(crate) fn of(c: &Connection) -> Self {
@@ -126,6 +133,7 @@ impl Vantage {
             from_the_middle: c.halves.iter().all(|h| !h.offered.seen),
             missed_bytes: missed,
             whole_bytes: whole,
+            unknown_permille: 0,
             distance: [TO_SERVER, TO_CLIENT].map(|dir| c.distance(dir)),
         }
     }
@@ -166,6 +174,8 @@ impl Vantage {
             },
             View::BeforeLoss => (self.distance[dir] != Distance::Near)
                 .then_some("away from the sender, a packet that is lost before the capture is never seen"),
+            View::Time => (self.unknown_permille > UNKNOWN_MOST)
+                .then_some("from here it is not known what much of the time went into"),
             View::AllBytes => {
                 (self.missed_share() > MISSED_MOST).then_some("the capture misses too many of the connection's bytes")
             }

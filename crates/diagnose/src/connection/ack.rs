@@ -41,6 +41,9 @@ impl Connection {
         }
         if ack > p.next {
             // The peer has bytes that the capture has not.
+            if p.is_first_flight() {
+                p.first_data = ack;
+            }
             if p.count.packets > 0 {
                 p.open_hole(p.next, ack, 0, None);
             }
@@ -55,10 +58,12 @@ impl Connection {
         let (suspected, sacks) = (p.suspect_at > 0, s.options.sack.as_slice());
         if !sacks.is_empty() {
             h.rare.sack_acks += 1;
+            p.disordered_at = now;
             take_sack(p, s, ack, now, &mut self.book, 1 - dir);
         }
         if duplicate {
             h.rare.duplicate_acks += 1;
+            p.disordered_at = now;
             p.duplicates += 1;
             if p.suspect_at == 0 {
                 p.suspect_at = now;

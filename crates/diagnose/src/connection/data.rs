@@ -13,6 +13,7 @@ impl Connection {
     pub(super) fn take_data(&mut self, dir: usize, s: &Segment, now: u64, lag: u64) -> Data {
         let peer_window_zero = self.halves[1 - dir].window == 0 && self.halves[1 - dir].window_known;
         let established = self.established_at.is_some();
+        let knows = self.knows_lag(dir);
         let h = &mut self.halves[dir];
         let length = u64::from(s.sequence_length());
         let payload = u64::from(s.payload);
@@ -40,7 +41,11 @@ impl Connection {
         if end <= h.next {
             return self.take_old(dir, s, now, lag, (start, end), first);
         }
-        if start > h.next && h.next > START {
+        if !h.offered.seen && (h.first_data == 0 || start > h.next && h.is_first_flight()) {
+            h.first_data = start;
+        }
+        let opens_hole = start > h.next && (h.next > START || h.first_data > START);
+        if opens_hole {
             h.open_hole(h.next, start, now, s.network.id);
         }
         h.count.unique_bytes += payload;
@@ -63,9 +68,12 @@ impl Connection {
         let h = &mut self.halves[dir];
         let from = h.next.max(start);
         h.reach(end);
-        h.sent(from, end, now, s.number, lag);
+        h.sent(from, end, now, s.number, knows.then_some(lag));
         if payload > 0 {
             self.find_limit(dir);
+            if s.payload > 1_460 && self.halves[dir].limit == 0 {
+                self.infer_limit(dir, s);
+            }
             let h = &mut self.halves[dir];
             let size = if h.limit > 0 { s.payload.min(h.limit) } else { s.payload };
             if s.payload > size {
@@ -91,7 +99,13 @@ impl Connection {
                 let rtt = h.rtt.base().unwrap_or(0).saturating_add(lag);
                 h.bursts.get_or_insert_default().arrivals.add(now, payload, h.segment_size, rtt);
             }
-            (h.previous_payload, h.last_payload) = (h.last_payload, s.payload);
+            // SACK blocks take their room from a full segment.
+            let sack = if s.options.sack.as_slice().is_empty() {
+                0
+            } else {
+                sack_bytes(s) * s.payload.div_ceil(h.limit.max(1)).clamp(1, 64)
+            };
+            (h.previous_payload, h.last_payload) = (h.last_payload, s.payload + sack);
             let (answered_at, question) = (self.halves[1 - dir].last_data_at, self.halves[1 - dir].last_data_number);
             if answered_at > 0 && answered_at >= self.halves[dir].last_data_at {
                 self.turns[dir].add(now - answered_at.min(now), question, s.number);
@@ -160,7 +174,7 @@ impl Connection {
             if hole.at > 0 && (older == Some(true) || soon && older != Some(false)) || hole.at == 0 && start < START {
                 h.rare.out_of_order += 1;
                 h.rare.reorder_extent = h.rare.reorder_extent.max(h.next - end);
-                h.sent(start, end, now, s.number, lag);
+                h.sent(start, end, now, s.number, None);
                 return Data::OutOfOrder;
             }
             h.rare.unseen_original += 1;
@@ -189,7 +203,9 @@ impl Connection {
         let class = if end <= h.una {
             let last =
                 h.repairs.as_ref().and_then(|r| r.last()).filter(|r| now - r.at.min(now) <= full_rtt.unwrap_or(0));
-            resend::belated(last.map(|r| r.class), sack_in_use)
+            let disordered =
+                h.disordered_at > 0 && now - h.disordered_at.min(now) <= full_rtt.unwrap_or(0).saturating_mul(2);
+            resend::belated(last.map(|r| r.class), sack_in_use, disordered)
         } else {
             resend::classify(&signs)
         };
@@ -269,6 +285,26 @@ impl Connection {
         }
     }
 
+    /// Without a handshake: the segment size that a frame which offload left whole is a multiple of.
+    #[cold]
+    fn infer_limit(&mut self, dir: usize, s: &Segment) {
+        let options = u32::from(s.header_bytes.saturating_sub(20));
+        let whole = s.payload;
+        // MTUs of Ethernet, of PPPoE, of common tunnels, and what IPv6 guarantees; IPv4 and IPv6 headers.
+        let found = [1_500, 1_492, 1_480, 1_476, 1_450, 1_420, 1_400, 1_280, 9_000]
+            .into_iter()
+            .flat_map(|mtu: u32| [40, 60].map(|headers| mtu - headers - options))
+            .find(|size| whole >= 2 * size && whole.is_multiple_of(*size));
+        if let Some(size) = found {
+            // Other segments have no SACK blocks.
+            let size = if s.options.sack.as_slice().is_empty() { size } else { size + sack_bytes(s) };
+            let h = &mut self.halves[dir];
+            h.limit = size;
+            h.segment_size = h.segment_size.min(size);
+            h.find_full_size();
+        }
+    }
+
     /// Data leaves right after a late ACK: it had stood waiting for it.
     #[inline]
     pub(super) fn released(&mut self, dir: usize, s: &Segment, now: u64, lag: u64) {
@@ -304,6 +340,7 @@ impl Connection {
         {
             return;
         }
+        h.filled = h.next;
         let window = h.view.edge.saturating_sub(h.view.una);
         if h.rare.full_windows == 0 {
             h.rare.full_least = window;
@@ -320,4 +357,9 @@ impl Connection {
             );
         }
     }
+}
+
+/// Bytes of the header beyond the fixed part and timestamps.
+fn sack_bytes(s: &Segment) -> u32 {
+    u32::from(s.header_bytes).saturating_sub(if s.options.timestamps.is_some() { 32 } else { 20 })
 }

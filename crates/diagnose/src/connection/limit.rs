@@ -69,12 +69,14 @@ impl Connection {
             let load = h.rtt.loaded().unwrap_or(there).saturating_add(beyond_loaded);
             load > rest.saturating_add(rest / 4 + 1_000_000)
         };
+        // An unknown window that shrinks or closes may be what makes ACKs late.
+        let open = p.window_known || p.rare.zero_windows == 0 && p.window >= p.max_window / 2;
         if !h.is_full(h.last_payload) || h.fin.is_some() {
             // The last of the data has been sent, but the bottleneck is still at work on what stands in its queue.
-            let draining = h.in_flight() / 4 >= size.max(1) && queued();
+            let draining = h.in_flight() / 4 >= size.max(1) && open && queued();
             return (if draining { State::Known(Limit::PathRate) } else { State::Waiting }, dir);
         }
-        let limit = if h.rounds.is_even() || queued() {
+        let limit = if h.rounds.is_even() && self.has_room(dir) || open && queued() {
             Limit::PathRate
         } else if !self.shows_window(dir) {
             Limit::Unknown
@@ -90,17 +92,22 @@ impl Connection {
     /// window had room.
     #[inline]
     fn shows_window(&self, dir: usize) -> bool {
-        let (h, p) = (&self.halves[dir], &self.halves[1 - dir]);
+        let h = &self.halves[dir];
         let seen = match self.distance(dir) {
             Distance::Near | Distance::Echoes => true,
             // A window that is sent at once and then waited for leaves no queue, so the path at rest is the path.
             Distance::AtRest => h.rounds.is_bursty(),
             Distance::Unknown => false,
         };
-        // Where the scale is not known, the window is at least what its field says.
-        let room = p.window_known
-            || (p.window >> p.least_scale) > u64::from(h.in_flight().max(h.peak)) + u64::from(h.segment_size);
-        seen && room
+        seen && self.has_room(dir)
+    }
+
+    /// Whether the receive window is known to have room beyond all that was ever in flight. Where the scale is not known, the window is
+    /// at least what its field says.
+    #[inline]
+    fn has_room(&self, dir: usize) -> bool {
+        let (h, p) = (&self.halves[dir], &self.halves[1 - dir]);
+        p.window_known || (p.window >> p.least_scale) > u64::from(h.in_flight().max(h.peak)) + u64::from(h.segment_size)
     }
 
     /// Gives the time since the last packet to what limited it, in the light of the packet that ended it.
@@ -113,6 +120,9 @@ impl Connection {
         if let Some(Late { excess, charged: Some((limit, time)), .. }) = facts.released {
             self.budgets[dir].shift(limit, Limit::AckWaiting, excess.min(time));
         }
+        let knows_lag = if dir == of { facts.knows_lag } else { self.knows_lag(of) };
+        let shows_window = self.shows_window(of);
+        let silence = self.silence(dir, s, facts);
         let budget = &mut self.budgets[of];
         if resent && dir == of {
             budget.add(Limit::LossRecovery, elapsed.saturating_add(handed_over));
@@ -124,6 +134,7 @@ impl Connection {
                 // New data after more than an RTT, and 2 ms, in which nothing happened: only the application
                 // released it.
                 let by_itself = new
+                    && facts.knows_lag
                     && elapsed > 2_000_000
                     && dir == of
                     && elapsed > self.halves[of].rtt.smoothed().unwrap_or(0).saturating_add(lag)
@@ -140,13 +151,15 @@ impl Connection {
             State::Quiet => {
                 // The last ACK needs `lag` to reach the sender and for the data it releases to come here.
                 let travel = if new && s.payload > 0 { elapsed.min(lag) } else { 0 };
-                let bulk = if self.halves[dir].is_full(self.halves[dir].previous_payload) {
+                let bulk = if facts.was_filled {
+                    Limit::ReceiveWindow
+                } else if self.halves[dir].is_full(self.halves[dir].previous_payload) {
                     self.bulk[dir]
                 } else {
                     Limit::Application
                 };
                 self.budgets[dir].add(bulk, travel);
-                self.budgets[dir].add(Limit::Application, elapsed - travel);
+                self.budgets[dir].add(silence, elapsed - travel);
             }
             State::Waiting | State::Answered
                 if dir != of
@@ -158,7 +171,10 @@ impl Connection {
                 self.held = elapsed.saturating_add(handed_over);
                 self.held_for = (of, false);
             }
-            State::Waiting => budget.add(Limit::Application, elapsed.saturating_add(handed_over)),
+            State::Waiting => {
+                let limit = if dir == of { silence } else { Limit::Application };
+                budget.add(limit, elapsed.saturating_add(handed_over));
+            }
             State::Answered => {
                 let h = &self.halves[of];
                 let waited = new && dir == of && elapsed <= at_once(lag);
@@ -167,11 +183,19 @@ impl Connection {
                 let no_room = waited && h.is_full(s.payload) && h.rounds.recent_peak() / 4 >= h.segment_size;
                 let late = facts.released.map_or(0, |l| l.excess).min(handed_over);
                 match (waited, no_room) {
+                    // What the ACK let go, and what came by itself, differ by the distance to the sender.
+                    _ if dir == of && new && !knows_lag => budget.add(Limit::Unknown, handed_over + elapsed),
                     (true, true) => {
                         budget.add(Limit::AckWaiting, late);
-                        budget.add(Limit::CongestionWindow, handed_over - late + elapsed);
+                        let window = match (facts.was_filled, shows_window) {
+                            (true, _) => Limit::ReceiveWindow,
+                            (false, true) => Limit::CongestionWindow,
+                            _ => Limit::Unknown,
+                        };
+                        budget.add(window, handed_over - late + elapsed);
                     }
                     (true, false) => budget.add(Limit::AckWaiting, handed_over + elapsed),
+                    (false, _) if dir == of => budget.add(silence, handed_over + elapsed),
                     (false, _) => budget.add(Limit::Application, handed_over + elapsed),
                 }
             }
@@ -188,12 +212,38 @@ impl Connection {
         }
     }
 
+    /// What a time was in which nothing was outstanding, as the capture saw it, until this packet of `dir`.
+    fn silence(&self, dir: usize, s: &Segment, facts: &Facts) -> Limit {
+        let h = &self.halves[dir];
+        if facts.data != Data::New || s.payload == 0 && !facts.opens_hole {
+            // An ACK of data that the capture has not shows that there were some.
+            let unseen = facts.advanced > 0 && self.halves[1 - dir].is_first_flight();
+            return if unseen { Limit::Unknown } else { Limit::Application };
+        }
+        // Near the receiver, what was sent and lost looks like nothing sent.
+        let after_loss = facts.opens_hole || facts.ids_skipped && self.distance(dir) != Distance::Near;
+        let first = h.previous_payload == 0 && !h.offered.seen;
+        let on_the_way = !facts.knows_lag && (first || h.is_full(h.previous_payload) || facts.was_filled);
+        // A window of unknown scale that was closed now and then may have held the data back.
+        let window =
+            !self.halves[1 - dir].window_known && self.halves[1 - dir].rare.zero_windows > 0 && !self.has_room(dir);
+        if after_loss || on_the_way || window { Limit::Unknown } else { Limit::Application }
+    }
+
     /// The budgets with the time in them that no packet will decide any more.
     pub(crate) fn settled(&self) -> [Budget; 2] {
         let mut budgets = self.budgets;
         let (of, suspect) = self.held_for;
         budgets[of].add(if suspect { Limit::LossRecovery } else { Limit::Application }, self.held);
         budgets
+    }
+
+    /// The wait for a FIN or RST that no data came before, in a connection that did not close in peace: away from a side, data of
+    /// its that were lost before the capture look the same.
+    pub(crate) fn unexplained_end(&self) -> u64 {
+        let closed = self.halves.iter().all(|h| h.fin.is_some() && h.rare.reset.is_none());
+        let beside_both = (0..2).all(|d| self.distance(d) == Distance::Near);
+        if closed || beside_both { 0 } else { self.closing_wait }
     }
 
     /// Held time needs a state that asks the next packet about it; where there is none, it is decided at once.

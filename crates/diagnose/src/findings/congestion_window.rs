@@ -12,7 +12,7 @@ pub(super) const RULE: Rule = Rule {
     find,
     once: false,
     needs: &[View::BothDirections, View::AllBytes, View::Sender],
-    or_unseen: &[View::SenderAndQueue],
+    or_unseen: &[View::SenderAndQueue, View::Time],
 };
 
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
@@ -28,19 +28,28 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
         count: 1,
         cost,
         text: format!(
-            "the {}'s congestion window (at most {} bytes were in flight) set the rate for {cost} ({}){}",
-            case.sender_name(dir),
+            "{} (at most {} bytes were in flight) set the rate for {cost} ({}){}",
+            if losses > 0 {
+                format!("the {}'s congestion window", case.sender_name(dir))
+            } else {
+                format!("the {}'s congestion window, or its send buffer,", case.sender_name(dir))
+            },
             h.peak,
             percent(share),
             if losses > 0 {
                 format!(", after {losses} retransmissions had cut it")
             } else {
-                ", though nothing was lost".into()
+                "; nothing was lost".into()
             },
         ),
         worth: format!(
-            "up to {} of the time: fewer losses, or a congestion control that recovers faster on this path",
-            percent(share)
+            "up to {} of the time: {}",
+            percent(share),
+            if losses > 0 {
+                "fewer losses, or a congestion control that recovers faster on this path"
+            } else {
+                "a larger send buffer (tcp_wmem), or a congestion control that grows faster on this path"
+            }
         ),
     })
 }

@@ -11,12 +11,16 @@ pub(super) const RULE: Rule = Rule {
     find,
     once: false,
     needs: &[View::BothDirections, View::AllBytes],
-    or_unseen: &[],
+    or_unseen: &[View::Time],
 };
 
 const SIDE: usize = 3;
 
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
+    // A queue's rise and fall go with what is in flight.
+    if case.sender(dir).rtt.detail.as_ref()?.with_flight.r().is_some_and(|r| r >= 0.5) {
+        return None;
+    }
     let blocks = &case.sender(dir).rtt.detail.as_ref()?.blocks;
     let blocks = &blocks[..blocks.len().saturating_sub(1)];
     if blocks.len() < 2 * SIDE {

@@ -12,7 +12,7 @@ pub(super) const RULE: Rule = Rule {
     find,
     once: false,
     needs: &[View::BothDirections, View::Sender, View::AllBytes],
-    or_unseen: &[],
+    or_unseen: &[View::Time],
 };
 
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {

@@ -14,7 +14,7 @@ pub(super) const RULE: Rule = Rule {
     find,
     once: false,
     needs: &[View::BothDirections, View::AllBytes],
-    or_unseen: &[],
+    or_unseen: &[View::Time],
 };
 
 /// `dir` is the direction of the answers.

@@ -1,5 +1,7 @@
 //! After a pause the sender began again with a small window (RFC 5681, section 4.1; Linux `tcp_slow_start_after_idle`).
 
+use crate::budget::Limit;
+
 use super::{Case, Drawn, Kind, Rule, View, times};
 use crate::episode::Happening;
 
@@ -12,12 +14,17 @@ pub(super) const RULE: Rule = Rule {
     find,
     once: false,
     needs: &[View::BothDirections, View::Sender, View::AllBytes],
-    or_unseen: &[],
+    or_unseen: &[View::Time],
 };
 
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     let restarts = case.c.book.of(Happening::IdleRestart, dir)?;
     let worst = restarts.costliest()?;
+    // Away from the sender, a pause may be that of its retransmission timer.
+    let away = case.vantage.lacks(case.c, dir, View::BeforeLoss).is_some();
+    if away && case.share(dir, Limit::Unknown) > 0.2 {
+        return None;
+    }
     Some(Drawn {
         text: format!(
             "{} the {} began again after a pause with {} bytes where it had sent {} at a time before: {} to grow back",

@@ -9,7 +9,7 @@ pub(super) const RULE: Rule = Rule {
     find,
     once: false,
     needs: &[View::Data],
-    or_unseen: &[],
+    or_unseen: &[View::BothDirections],
 };
 
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
@@ -21,7 +21,12 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     }
     let recoveries = case.c.book.of(Happening::Recovery, dir);
     let cost = case.time(dir, crate::Limit::LossRecovery);
-    if cost == record::Nanos::ZERO && needed == u64::from(h.rare.by_class[Class::Unclear as usize]) {
+    let one_sided = case.vantage.only_direction.is_some();
+    // A probe of a closed window looks the same without the ACKs.
+    if one_sided && needed < 3 {
+        return None;
+    }
+    if !one_sided && cost == record::Nanos::ZERO && needed == u64::from(h.rare.by_class[Class::Unclear as usize]) {
         // Bytes that came again, such as a window probe's, while nothing was being repaired.
         return None;
     }

@@ -166,12 +166,21 @@ pub(crate) struct Case<'a> {
 
 impl<'a> Case<'a> {
     pub(crate) fn new(c: &'a Connection) -> Self {
-        let (mut budgets, mut idle, vantage) = (c.settled(), c.idle, Vantage::of(c));
+        let (mut budgets, mut idle, mut vantage) =
+            (c.settled(), c.idle.as_deref().copied().unwrap_or_default(), Vantage::of(c));
+        let unexplained = c.unexplained_end();
+        if unexplained > 0 {
+            idle.take_pauses(unexplained);
+            budgets.iter_mut().fold(unexplained, |left, b| left - b.shift(Limit::Application, Limit::Unknown, left));
+        }
         if !vantage.shows_time() {
             idle.forget();
             budgets.iter_mut().for_each(Budget::forget);
         }
-        Self { c, budgets, idle, duration: Nanos(c.last_at - c.first_at), vantage }
+        let duration = Nanos(c.last_at - c.first_at);
+        let unknown = budgets[0].of(Limit::Unknown) + budgets[1].of(Limit::Unknown);
+        vantage.unknown_permille = unknown.0.saturating_mul(1_000) / duration.0.max(1);
+        Self { c, budgets, idle, duration, vantage }
     }
 
     fn sender(&self, dir: usize) -> &'a Half {
@@ -227,7 +236,7 @@ impl<'a> Case<'a> {
     fn carries(&self, dir: usize, anywhere: bool) -> bool {
         let data = |d: usize| {
             let h = &self.c.halves[d];
-            h.count.payload_packets > 1 || h.count.packets == 0 && h.una > START + 1
+            h.count.payload_packets > 0 || h.count.packets == 0 && h.una > START + 1
         };
         if anywhere { data(0) || data(1) } else { data(dir) }
     }

@@ -12,7 +12,7 @@ pub(super) const RULE: Rule = Rule {
     find,
     once: false,
     needs: &[View::BothDirections],
-    or_unseen: &[View::BeforeLoss],
+    or_unseen: &[View::BeforeLoss, View::Handshake],
 };
 
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {

@@ -13,7 +13,7 @@ pub(super) const RULE: Rule = Rule {
     find,
     once: false,
     needs: &[View::BothDirections, View::Sender, View::AllBytes],
-    or_unseen: &[View::Handshake],
+    or_unseen: &[View::Handshake, View::Time],
 };
 
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {

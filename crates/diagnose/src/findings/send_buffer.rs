@@ -15,7 +15,7 @@ pub(super) const RULE: Rule = Rule {
     find,
     once: false,
     needs: &[View::BothDirections, View::Handshake, View::AllBytes, View::Sender],
-    or_unseen: &[View::SenderAndQueue],
+    or_unseen: &[View::SenderAndQueue, View::Time],
 };
 
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {

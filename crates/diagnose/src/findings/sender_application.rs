@@ -12,7 +12,7 @@ pub(super) const RULE: Rule = Rule {
     find,
     once: true,
     needs: &[View::BothDirections, View::AllBytes],
-    or_unseen: &[],
+    or_unseen: &[View::Time],
 };
 
 fn find(case: &Case<'_>, _: usize) -> Option<Drawn> {

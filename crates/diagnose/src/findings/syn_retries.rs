@@ -12,7 +12,7 @@ pub(super) const RULE: Rule = Rule {
     find,
     once: false,
     needs: &[View::Data],
-    or_unseen: &[View::Handshake],
+    or_unseen: &[View::Handshake, View::BeforeLoss],
 };
 
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {

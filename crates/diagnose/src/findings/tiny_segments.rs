@@ -11,7 +11,7 @@ pub(super) const RULE: Rule = Rule {
     find,
     once: false,
     needs: &[View::BothDirections],
-    or_unseen: &[],
+    or_unseen: &[View::Time],
 };
 
 /// Ethernet preamble, header, frame check sequence and gap with an IPv4 and a TCP header with timestamps.

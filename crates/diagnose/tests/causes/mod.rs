@@ -69,7 +69,7 @@ pub const CAUSES: &[Cause] = &[
         'a',
         10,
         ["reordering_taken_for_loss"],
-        ["loss", "congestion_window"],
+        ["loss", "congestion_window", "bufferbloat"],
         ["LossRecovery", "CongestionWindow", "SlowStart", "PathRate"]
     ),
     cause!("jitter", "jitter", 'a', 20, ["limit"], ["bufferbloat"], ["SlowStart", "CongestionWindow", "PathRate"]),
@@ -93,15 +93,31 @@ pub const CAUSES: &[Cause] = &[
         ["ReceiveWindow"]
     ),
     cause!("slow_reader", "slow reader", 'a', 2, ["receiver_application", "zero_window"], [], ["ReceiveWindow"]),
-    cause!("closed_window", "closed window", 'a', 5, ["zero_window"], ["receiver_application"], ["ReceiveWindow"]),
-    cause!("send_buffer", "small send buffer", 'a', 15, ["send_buffer"], [], ["CongestionWindow", "SlowStart"]),
+    cause!(
+        "closed_window",
+        "closed window",
+        'a',
+        5,
+        ["zero_window"],
+        ["receiver_application", "slow_start_after_idle"],
+        ["ReceiveWindow"]
+    ),
+    cause!(
+        "send_buffer",
+        "small send buffer",
+        'a',
+        15,
+        ["send_buffer"],
+        ["congestion_window"],
+        ["CongestionWindow", "SlowStart"]
+    ),
     cause!("held_window", "congestion window held", 'a', 15, ["send_buffer"], [], ["CongestionWindow", "SlowStart"]),
     cause!("slow_start", "slow start", 'a', 50, ["limit"], [], ["SlowStart"]),
     cause!("nagle", "Nagle and delayed ACKs", 'a', 1, ["nagle_delayed_ack"], [], ["AckWaiting"]),
     cause!("delayed_ack", "delayed ACKs", 'a', 1, ["delayed_ack_stall"], [], ["AckWaiting"]),
     cause!("round_trips", "dialogue", 'a', 10, ["round_trips"], ["sender_application"], ["Application"]),
     cause!("sender_pauses", "sender pauses", 'a', 5, ["sender_application"], [], ["Application"]),
-    cause!("bursts", "bursts", 'a', 10, ["sender_application"], [], ["Application"]),
+    cause!("bursts", "bursts", 'a', 10, ["sender_application"], ["congestion_window"], ["Application"]),
     cause!("server_thinks", "slow server, keep-alive", 'b', 5, ["sender_application"], [], ["Application"]),
     cause!("server_thinks_tls", "slow server behind TLS", 'b', 10, ["sender_application"], [], ["Application"]),
     cause!("first_byte_late", "first byte after 2 s", 'b', 10, ["sender_application"], [], ["Application"]),
@@ -155,7 +171,15 @@ pub const CAUSES: &[Cause] = &[
     ),
     cause!("ecn_queue", "queue that marks (ECN)", 'a', 10, ["congestion_marks"], [], ["PathRate", "CongestionWindow"]),
     cause!("lost_acks", "lost ACKs", 'a', 10, ["limit"], ["loss", "bufferbloat"], ["PathRate"]),
-    cause!("duplicates", "duplicates on the path", 'a', 10, ["limit"], ["loss"], ["PathRate"]),
+    cause!(
+        "duplicates",
+        "duplicates on the path",
+        'a',
+        10,
+        ["limit"],
+        ["loss", "bufferbloat"],
+        ["PathRate", "LossRecovery"]
+    ),
     cause!(
         "two_flows",
         "two flows on one path",

@@ -2,13 +2,13 @@
 
 use std::io::{self, Write};
 
-use diagnose::{Direction, Limit, OptionState, Report, Summary};
+use diagnose::{Direction, Limit, OptionState, Quantiles, Report};
 use record::Nanos;
 
 use super::Reading;
 use super::table::{grouped, wrapped};
 
-fn summary(s: &Summary) -> String {
+fn summary(s: &Quantiles) -> String {
     match (s.min_ns, s.median_ns, s.p99_ns, s.max_ns) {
         (Some(min), Some(median), Some(p99), Some(max)) => {
             format!("min {min}, median {median}, p99 {p99}, max {max} (n = {})", s.samples)

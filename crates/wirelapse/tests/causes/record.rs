@@ -238,17 +238,11 @@ const SCENES: &[Scene] = &[
         });
     }),
     ("send_buffer", |n| {
-        let lab = path(15);
-        record(
-            n,
-            &lab,
-            |s: TcpStream| {
-                let socket = socket2::SockRef::from(&s);
-                socket.set_send_buffer_size(24 << 10).unwrap();
-                send(1 << 20)(s);
-            },
-            drain,
-        );
+        let small_buffer = |s: TcpStream| {
+            socket2::SockRef::from(&s).set_send_buffer_size(24 << 10).unwrap();
+            send(1 << 20)(s);
+        };
+        record(n, &path(15), small_buffer, drain);
     }),
     ("held_window", |n| {
         let lab = path(15);
