@@ -119,7 +119,7 @@ macro_rules! conversations {
 }
 
 conversations! {
-    0 application_ns: "time limited by the application; these eight add up to `duration_ns`";
+    0 application_ns: "time limited by the application; these nine add up to `duration_ns`";
     1 handshake_ns: "time limited by the handshake";
     2 slow_start_ns: "time limited by slow start";
     3 congestion_window_ns: "time limited by the congestion window";
@@ -127,6 +127,7 @@ conversations! {
     5 loss_recovery_ns: "time limited by loss recovery";
     6 ack_waiting_ns: "time limited by waiting for ACKs";
     7 path_rate_ns: "time limited by the path's rate";
+    8 unknown_ns: "time of which the capture does not show what limited it";
 }
 
 impl Conversation {

@@ -107,7 +107,7 @@ fn a_capture_reads_back_equal() {
             ending: "closed".into(),
             to_server: way,
             to_client: capture::Way { rtt_p50_ns: None, ..way },
-            limits_ns: [1, 2, 3, 4, 5, 6, 7, 8],
+            limits_ns: [1, 2, 3, 4, 5, 6, 7, 8, 9],
         }],
         findings: vec![capture::Finding {
             number: 1,

@@ -104,11 +104,11 @@ pub const CAUSES: &[Cause] = &[
     ),
     cause!(
         "send_buffer",
-        "small send buffer",
+        "small send buffer, short transfer",
         'a',
         15,
-        ["send_buffer"],
-        ["congestion_window"],
+        ["send_buffer", "congestion_window"],
+        [],
         ["CongestionWindow", "SlowStart"]
     ),
     cause!("held_window", "congestion window held", 'a', 15, ["send_buffer"], [], ["CongestionWindow", "SlowStart"]),

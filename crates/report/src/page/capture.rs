@@ -21,6 +21,7 @@ const WORDS: [&str; LIMITS.len()] = [
     "loss recovery",
     "waiting for ACKs",
     "the path's rate",
+    "not known from here",
 ];
 
 /// The page of a capture; `name` is what the run is called.
@@ -133,7 +134,7 @@ fn budgets(run: &Run) -> Option<Plot> {
         .into_iter()
         .zip(WORDS)
         .enumerate()
-        .map(|(i, (items, name))| Layer::Spans { name: name.into(), hue: Hue(((i + 6) % 8) as u8), items })
+        .map(|(i, (items, name))| Layer::Spans { name: name.into(), hue: hue(i), items })
         .collect();
     Plot::new(
         "limits",
@@ -146,6 +147,11 @@ fn budgets(run: &Run) -> Option<Plot> {
         (Axis::linear("time", Unit::Time).reaching(0.0), Axis::names("", names)),
         layers,
     )
+}
+
+/// The color of a limit: eight of them, and the neutral one for what is not known.
+fn hue(limit: usize) -> Hue {
+    if LIMITS[limit] == "unknown_ns" { Hue::NEUTRAL } else { Hue(((limit + 6) % 8) as u8) }
 }
 
 fn cost_plot(costs: &[(&str, u64, u64)]) -> Option<Plot> {

@@ -81,6 +81,6 @@ mod tests {
         Limit::ALL.into_iter().zip(1..).for_each(|(limit, n)| budget.add(limit, n));
         let json = serde_json::to_value(budget).unwrap();
         let columns: Vec<u64> = LIMITS.iter().map(|l| json[*l].as_u64().unwrap()).collect();
-        assert_eq!(columns, (1..=8).collect::<Vec<u64>>());
+        assert_eq!(columns, (1..=9).collect::<Vec<u64>>());
     }
 }

@@ -123,6 +123,22 @@ fn direction(out: &mut impl Write, title: &str, d: &Direction) -> io::Result<()>
     Ok(())
 }
 
+/// What cannot be known from here, by reason.
+fn withheld(out: &mut impl Write, r: &Report) -> io::Result<()> {
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for w in &r.withheld {
+        match reasons.iter_mut().find(|(reason, _)| *reason == w.reason) {
+            Some((_, kinds)) if kinds.contains(&w.words) => {}
+            Some((_, kinds)) => kinds.push(w.words),
+            None => reasons.push((w.reason, vec![w.words])),
+        }
+    }
+    for (reason, kinds) in reasons {
+        wrapped(out, 2, &format!("not known from here: {} ({reason})", kinds.join(", ")))?;
+    }
+    Ok(())
+}
+
 pub fn tell(out: &mut impl Write, r: &Report, reading: &Reading) -> anyhow::Result<()> {
     writeln!(
         out,
@@ -133,8 +149,8 @@ pub fn tell(out: &mut impl Write, r: &Report, reading: &Reading) -> anyhow::Resu
         r.duration_ns,
         r.ending.replace('_', " ")
     )?;
+    wrapped(out, 2, &format!("captured {}", r.vantage.evidence()))?;
     wrapped(out, 2, &r.verdict)?;
-    writeln!(out, "  captured {}", r.vantage)?;
     let options =
         [("window scaling", &r.window_scaling), ("SACK", &r.sack), ("time stamps", &r.timestamps), ("ECN", &r.ecn)];
     for (name, o) in options {
@@ -166,6 +182,13 @@ pub fn tell(out: &mut impl Write, r: &Report, reading: &Reading) -> anyhow::Resu
             limit.words()
         )?;
     }
+    for (time, whose) in r.idle.parts().into_iter().filter(|p| p.0 > Nanos::ZERO) {
+        writeln!(out, "    {:>9}           of the application's: {whose}", time.to_string())?;
+    }
+    for p in r.idle.longest.iter().filter(|p| p.ns > Nanos::ZERO) {
+        let what = if p.thinking { "thought" } else { "paused" };
+        writeln!(out, "    {:>9}           the {} {what} before packet {}", p.ns.to_string(), p.who, p.to_packet)?;
+    }
     direction(out, "client to server", &r.to_server)?;
     direction(out, "server to client", &r.to_client)?;
     for f in &r.findings {
@@ -178,6 +201,7 @@ pub fn tell(out: &mut impl Write, r: &Report, reading: &Reading) -> anyhow::Resu
             wrapped(out, 4, &format!("packets: {}", packets.join(", ")))?;
         }
     }
+    withheld(out, r)?;
     if r.records_left_out > 0 {
         writeln!(out, "  {} packets found no room for the plot or dump", r.records_left_out)?;
     }
