@@ -302,6 +302,9 @@ fn a_closed_port_is_an_answer_and_silence_is_a_failure() {
         let (probes, summary) = lines(&run(&["tcp", &to, "-c", "2", "-i", "1ms", "--json"]));
         assert!(probes.iter().all(|p| p["outcome"] == "refused" && ns(p, "total_ns") > 0), "{probes:?}");
         assert_eq!(summary["outcomes"]["refused"], 2);
+        // Where no connection was made, no sentence is about requests.
+        let said = words(&run(&["tcp", &to, "--request", "x", "-c", "2", "-i", "1ms"]).stdout);
+        assert!(said.contains("2 sent, 2 refused") && !said.contains("requests"), "{said}");
 
         let closed = UdpSocket::bind((ip, 0)).unwrap().local_addr().unwrap().to_string();
         let (probes, _) = lines(&run(&["udp", &closed, "-c", "2", "-i", "1ms", "--json"]));

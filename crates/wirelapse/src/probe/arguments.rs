@@ -100,14 +100,6 @@ pub struct Request {
     pub json: bool,
 }
 
-impl Request {
-    /// Whether a request is sent on each TCP connection.
-    pub fn asks(&self) -> bool {
-        let settings = &self.settings;
-        self.protocol == Protocol::Tcp && settings.request.as_ref().map_or(settings.size > 0, |r| !r.is_empty())
-    }
-}
-
 impl Args {
     /// Looks the host up and checks the interface.
     ///

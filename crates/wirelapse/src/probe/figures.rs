@@ -143,10 +143,10 @@ pub struct Figures {
     pub disorder: u64,
     /// The distribution of each of [`SHARES`].
     pub shares: [Distribution; SHARES.len()],
-    /// How many exchanges each place took most of.
-    most: [u64; Place::ALL.len()],
-    /// Exchanges with a total: requests where there are some, else probes.
-    judged: u64,
+    /// Where the time of probes went, requests aside.
+    probes: Most,
+    /// Where the time of requests went.
+    requests: Most,
 }
 
 impl Figures {
@@ -162,8 +162,8 @@ impl Figures {
             clock_set: 0,
             disorder: 0,
             shares: std::array::from_fn(|_| Distribution::new(Precision::Fine)),
-            most: [0; Place::ALL.len()],
-            judged: 0,
+            probes: Most::default(),
+            requests: Most::default(),
         }
     }
 
@@ -190,12 +190,9 @@ impl Figures {
                 distribution.record(time.0);
             }
         }
-        let exchange = probe.request.as_ref().unwrap_or(&probe.exchange);
-        if known(exchange.total()).is_some() {
-            self.judged += 1;
-            if let Some(place) = Place::of_most(exchange) {
-                self.most[place as usize] += 1;
-            }
+        self.probes.add(&probe.exchange);
+        if let Some(request) = &probe.request {
+            self.requests.add(request);
         }
     }
 
@@ -204,10 +201,43 @@ impl Figures {
         const { &SHARES }.iter().zip(&self.shares).filter(|(_, d)| d.n() > 0)
     }
 
-    /// The place that takes more than half of the time in nine of ten exchanges or more: place, how many, of how many.
-    pub fn most_of_the_time(&self) -> Option<(Place, u64, u64)> {
-        let (place, count) = Place::ALL.into_iter().zip(self.most).max_by_key(|(_, count)| *count)?;
-        (count > 0 && count * 10 >= self.judged * 9).then_some((place, count, self.judged))
+    /// The place that takes more than half of the time in nine of ten requests or more; of probes, where no request was
+    /// answered.
+    pub fn most_of_the_time(&self) -> Option<MostOfTheTime> {
+        let (of, what) = if self.requests.n > 0 { (&self.requests, "request") } else { (&self.probes, "probe") };
+        let (place, count) = Place::ALL.into_iter().zip(of.by_place).max_by_key(|(_, count)| *count)?;
+        (count > 0 && count * 10 >= of.n * 9).then_some(MostOfTheTime { place, count, n: of.n, what })
+    }
+}
+
+/// That a place takes more than half of the time of `count` of `n`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MostOfTheTime {
+    /// Where.
+    pub place: Place,
+    /// In how many.
+    pub count: u64,
+    /// Of how many.
+    pub n: u64,
+    /// `probe` or `request`.
+    pub what: &'static str,
+}
+
+/// How many exchanges each place took more than half of.
+#[derive(Clone, Copy, Debug, Default)]
+struct Most {
+    n: u64,
+    by_place: [u64; Place::ALL.len()],
+}
+
+impl Most {
+    fn add(&mut self, exchange: &Exchange) {
+        if known(exchange.total()).is_some() {
+            self.n += 1;
+            if let Some(place) = Place::of_most(exchange) {
+                self.by_place[place as usize] += 1;
+            }
+        }
     }
 }
 
@@ -249,13 +279,14 @@ mod tests {
 
     #[test]
     fn a_place_is_named_only_where_nearly_every_probe_says_so() {
-        assert_eq!(figures(&[1_000; 10]).most_of_the_time(), Some((Place::Peer, 10, 10)));
+        let of = |f: &Figures| f.most_of_the_time().map(|m| (m.place, m.count, m.n, m.what));
+        assert_eq!(of(&figures(&[1_000; 10])), Some((Place::Peer, 10, 10, "request")));
         let mut nine = vec![1_000; 9];
         nine.push(1);
-        assert_eq!(figures(&nine).most_of_the_time(), Some((Place::Peer, 9, 10)));
+        assert_eq!(of(&figures(&nine)), Some((Place::Peer, 9, 10, "request")));
         nine[0] = 1;
-        assert_eq!(figures(&nine).most_of_the_time(), None);
-        assert_eq!(figures(&[]).most_of_the_time(), None);
+        assert_eq!(of(&figures(&nine)), None);
+        assert_eq!(of(&figures(&[])), None);
     }
 
     #[test]

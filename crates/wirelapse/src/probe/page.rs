@@ -9,7 +9,7 @@ use report::document::{Document, Section, Table};
 use stats::Quantile;
 
 use super::arguments::Request;
-use super::figures::Figures;
+use super::figures::{Figures, MostOfTheTime};
 
 /// What is about to happen, in one line, and what this machine cannot time.
 pub fn opening(request: &Request, prober: &dyn Prober) -> String {
@@ -114,20 +114,19 @@ pub fn document(request: &Request, figures: &Figures) -> Document {
     Document {
         title: format!("probe {} {}", request.protocol.name(), request.target),
         about,
-        verdict: verdict(request, figures).into_iter().collect(),
+        verdict: verdict(figures).into_iter().collect(),
         warnings: warnings.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}.")).collect(),
         sections: [times].into_iter().filter(|s| !s.blocks.is_empty()).collect(),
     }
 }
 
 /// One sentence, where nearly every probe says the same.
-fn verdict(request: &Request, figures: &Figures) -> Option<String> {
-    let (place, count, of) = figures.most_of_the_time()?;
-    let what = if request.asks() { "request" } else { "probe" };
-    let many = match (count == of, of) {
+fn verdict(figures: &Figures) -> Option<String> {
+    let MostOfTheTime { place, count, n, what } = figures.most_of_the_time()?;
+    let many = match (count == n, n) {
         (true, 1) => format!("the one {what}"),
-        (true, _) => format!("each of {of} {what}s"),
-        (false, _) => format!("{count} of {of} {what}s"),
+        (true, _) => format!("each of {n} {what}s"),
+        (false, _) => format!("{count} of {n} {what}s"),
     };
     Some(format!("{} takes more than half of the time of {many}.", place.name()))
 }
