@@ -139,6 +139,7 @@ fn every_option_of_the_documentation_is_one() {
     // Of other programs: iperf3, tcpdump, cargo, this repository's scripts and examples.
     let others = [
         "--bidir",
+        "--authorized-users-path",
         "--number",
         "--ignored",
         "--nocapture",
