@@ -30,10 +30,10 @@ const BATCH: usize = 32;
 const LARGEST_FRAME: usize = 70_000;
 
 /// A sleeping CPU needs this long to come back, ns. Before a delivery that was slept for, the thread wakes up so
-/// much earlier and waits the rest awake; where deliveries follow each other closely it does not, so that waiting awake
+/// much earlier and waits the rest awake; not again before [`BETWEEN`] has gone by, so that waiting awake
 /// never takes more than a fifth of a CPU.
 const EARLY: u64 = 40_000;
-const LONG_SLEEP: u64 = 5 * EARLY;
+const BETWEEN: u64 = 5 * EARLY;
 
 /// What the thread shares with those who ask it.
 #[derive(Debug)]
@@ -136,14 +136,30 @@ pub(crate) struct Forwarder {
     under_way_bytes: usize,
     order: u64,
     lost_before: u64,
+    /// What the machine adds to each frame's way before and behind this thread, ns.
+    overhead: u64,
     /// Whether the last wait was for a delivery some way off.
     slept: bool,
+    /// When this thread last waited awake.
+    awake_until: u64,
 }
 
 impl Forwarder {
-    pub(crate) fn new(from: Arc<OwnedFd>, to: Arc<OwnedFd>, line: Line, shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(from: Arc<OwnedFd>, to: Arc<OwnedFd>, line: Line, shared: Arc<Shared>, overhead: u64) -> Self {
         let under_way = BinaryHeap::new();
-        Self { from, to, line, shared, under_way, under_way_bytes: 0, order: 0, lost_before: 0, slept: false }
+        Self {
+            from,
+            to,
+            line,
+            shared,
+            under_way,
+            under_way_bytes: 0,
+            order: 0,
+            lost_before: 0,
+            overhead,
+            slept: false,
+            awake_until: 0,
+        }
     }
 
     /// Runs until asked to stop.
@@ -195,9 +211,10 @@ impl Forwarder {
                 while clock() < due {
                     std::hint::spin_loop();
                 }
+                self.awake_until = due;
                 return;
             }
-            if *ns >= LONG_SLEEP {
+            if *ns > EARLY && due.saturating_sub(self.awake_until) >= BETWEEN {
                 *ns -= EARLY;
                 self.slept = true;
             }
@@ -223,7 +240,9 @@ impl Forwarder {
 
     /// Takes a frame in: decides its fate and, where nothing delays it, passes it on at once.
     fn accept(&mut self, frame: &[u8]) {
-        let now = clock();
+        let read = clock();
+        // Its host sent it before it was read here, and the other host takes it after it is written: both are part of the delay.
+        let now = read.saturating_sub(self.overhead);
         let shape = Shape::read(frame);
         let markable = shape.markable();
         let mut counted = Achieved { frames: 1, offered: u64::from(shape.segments()), ..Achieved::default() };
@@ -293,7 +312,7 @@ impl Forwarder {
                 found_idle: run.arrival.found_idle,
             };
             let whole = run.first == 0 && run.end == shape.segments() && !run.arrival.marked;
-            if whole && !run.arrival.twice && run.arrival.at <= now && self.under_way.is_empty() {
+            if whole && !run.arrival.twice && run.arrival.at <= read && self.under_way.is_empty() {
                 self.deliver(frame, delivery, false);
                 continue;
             }

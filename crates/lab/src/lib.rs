@@ -33,6 +33,7 @@ mod host;
 pub mod line;
 mod links;
 mod netem;
+mod overhead;
 pub mod parse;
 mod path;
 mod random;

@@ -157,7 +157,12 @@ impl Backend for Netem {
             wire_bytes: got.received_bytes + got.received_frames * u64::from(ETHERNET_OVERHEAD - 14),
             ..Achieved::default()
         };
-        DirectionReport { asked: sender.asked.clone(), changes: sender.changes, achieved: Some(achieved) }
+        DirectionReport {
+            asked: sender.asked.clone(),
+            overhead: None,
+            changes: sender.changes,
+            achieved: Some(achieved),
+        }
     }
 
     fn change(&mut self, from: Side, to: &Direction) -> Result<(), Error> {

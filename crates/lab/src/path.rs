@@ -32,6 +32,7 @@ pub(crate) struct BuiltIn {
 #[derive(Debug)]
 struct OneWay {
     asked: Direction,
+    overhead: Nanos,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
     /// Where the sending device's counters are read.
@@ -50,11 +51,19 @@ impl BuiltIn {
             })??;
             taps.push(Arc::new(tap));
         }
+        let taps = [taps[0].clone(), taps[1].clone()];
+        // A path that delays nothing has nothing to be taken off from.
+        let overhead = if config.a_to_b.delay.max(config.b_to_a.delay) > Nanos::ZERO {
+            Self::overhead(config, hosts, &taps)?
+        } else {
+            [Nanos::ZERO; 2]
+        };
         let way = |from: usize, asked: &Direction| {
             let seed = config.seed.wrapping_mul(2).wrapping_add(from as u64);
             let line = Line::new(asked.clone(), config.mtu, seed);
             let shared = Arc::new(Shared::new(event()?));
-            let forwarder = Forwarder::new(taps[from].clone(), taps[1 - from].clone(), line, shared.clone());
+            let forwarder =
+                Forwarder::new(taps[from].clone(), taps[1 - from].clone(), line, shared.clone(), overhead[from].0);
             let name = if from == 0 { "lab-path-ab" } else { "lab-path-ba" };
             let thread = std::thread::Builder::new()
                 .name(name.into())
@@ -62,9 +71,33 @@ impl BuiltIn {
                 .map_err(Error::system("start a thread for the path"))?;
             let net = hosts[from].network_namespace().try_clone_to_owned();
             let net = net.map_err(Error::system("keep a host's network namespace"))?;
-            Ok(OneWay { asked: asked.clone(), shared, thread: Some(thread), net })
+            Ok(OneWay { asked: asked.clone(), overhead: overhead[from], shared, thread: Some(thread), net })
         };
         Ok(Self { directions: [way(0, &config.a_to_b)?, way(1, &config.b_to_a)?] })
+    }
+
+    /// What the machine adds each way, over a path that is taken down again: the frames of this are in no account.
+    fn overhead(config: &Config, hosts: [Host<'_>; 2], taps: &[Arc<OwnedFd>; 2]) -> Result<[Nanos; 2], Error> {
+        // The shortest of delays, so that the threads keep time as they will.
+        let least = Direction { delay: Nanos(1), ..Direction::default() };
+        let mut ways = Vec::with_capacity(2);
+        for from in 0..2 {
+            let shared = Arc::new(Shared::new(event()?));
+            let line = Line::new(least.clone(), config.mtu, 0);
+            let forwarder = Forwarder::new(taps[from].clone(), taps[1 - from].clone(), line, shared.clone(), 0);
+            let thread = std::thread::Builder::new()
+                .name("lab-overhead".into())
+                .spawn(move || forwarder.run())
+                .map_err(Error::system("start a thread for the path"))?;
+            ways.push((shared, thread));
+        }
+        let measured =
+            crate::overhead::measure(hosts).map_err(Error::system("measure what the machine adds to the path"));
+        for (shared, thread) in ways {
+            shared.stop();
+            let _ = thread.join();
+        }
+        measured
     }
 }
 
@@ -86,7 +119,7 @@ impl Backend for BuiltIn {
     fn report(&self, from: Side) -> DirectionReport {
         let way = &self.directions[from as usize];
         let (achieved, changes) = way.shared.achieved(crate::links::counters(&way.net).missed_frames);
-        DirectionReport { asked: way.asked.clone(), changes, achieved: Some(achieved) }
+        DirectionReport { asked: way.asked.clone(), overhead: Some(way.overhead), changes, achieved: Some(achieved) }
     }
 
     fn change(&mut self, from: Side, to: &Direction) -> Result<(), Error> {

@@ -38,6 +38,10 @@ pub struct PathReport {
 pub struct DirectionReport {
     /// What it is asked to be at present.
     pub asked: Direction,
+    /// What the machine adds on the way from the sending host to the path and from the path to the receiving host: measured when the
+    /// path came up, counted in its delay, and the least that its delay can be. `None` where the backend does not know.
+    #[serde(default, rename = "overhead_ns")]
+    pub overhead: Option<Nanos>,
     /// How often that was changed while it ran.
     pub changes: u64,
     /// What it did. `None` where the backend does not know.
@@ -48,8 +52,8 @@ pub struct DirectionReport {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Achieved {
-    /// From a segment's last bit on the wire to its delivery: the delay, jitter and hold as they came out. The time
-    /// that the frame took from its host's TCP to the path is not in it.
+    /// From a segment's last bit on the wire to its delivery: the delay, jitter and hold as hosts see them, with
+    /// [`DirectionReport::overhead`].
     pub delay: Option<DurationSummary>,
     /// From a frame's entry to its delivery: the same with the queue and the transmission.
     pub transit: Option<DurationSummary>,

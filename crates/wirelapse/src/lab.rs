@@ -268,6 +268,14 @@ fn table(name: &str, report: &PathReport) -> String {
     for (way, direction) in [("a to b", &report.a_to_b), ("b to a", &report.b_to_a)] {
         text += &format!("  {way}  asked     {}\n", words(&direction.asked));
         text += &format!("          achieved  {}\n", direction.achieved.as_ref().map_or("not known".into(), achieved));
+        if let Some(overhead) = direction.overhead.filter(|o| *o > Nanos::ZERO) {
+            let least = if direction.asked.delay < overhead {
+                ", the least that the delay can be"
+            } else {
+                ", part of that delay"
+            };
+            text += &format!("          {overhead} added by this machine{least}\n");
+        }
         text += &losses(direction);
     }
     text
