@@ -1,24 +1,27 @@
 //! What the packets of a trial prove: SYN options, header lengths, the receive window over time, and what `diagnose`
 //! finds in them.
 //!
-//! A packet socket in the sending host reads the first bytes of each frame until so many are seen; then it is closed and
+//! A receiver of `capture` in the sending host reads the first bytes of each frame until so many are seen; then it is closed and
 //! costs nothing. Frames are as the host's TCP hands them to its device: segmentation comes later.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
+use capture::{Receiver, Technique};
 use diagnose::{Follower, Options};
 use record::{Instant, SeqNumber};
 use serde::{Deserialize, Serialize};
 use wire::{Flags, Frame, LinkType, Packet, Reassembly, Segment};
 
 /// Bytes kept of each frame: all headers that the lab's hosts make.
-const SNAP: usize = 160;
+const SNAP: u32 = 160;
+
+/// How long the end of a capture is waited for, where no frame comes.
+const SILENCE: Duration = Duration::from_millis(50);
 
 /// Connections that are followed.
 const CONNECTIONS: usize = 64;
@@ -110,11 +113,14 @@ impl Capture {
     pub(crate) fn start(interface: &std::ffi::CStr, frames: u64, server: SocketAddr) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let seen = stop.clone();
-        let thread = open(interface).and_then(|socket| {
-            let record = move || record(&socket, frames, &seen, server);
-            std::thread::Builder::new().name("study-capture".into()).spawn(record)
+        let name = interface.to_string_lossy();
+        let options = capture::Options { snap_length: SNAP, ..capture::Options::of(name.clone()) };
+        let thread = capture::open(Technique::Recvmmsg, &options).map_err(|e| e.to_string()).and_then(|receiver| {
+            let record = move || record(receiver, frames, &seen, server);
+            let thread = std::thread::Builder::new().name("study-capture".into()).spawn(record);
+            thread.map_err(|e| e.to_string())
         });
-        Self { stop, thread: thread.map_err(|e| format!("packets of {}: {e}", interface.to_string_lossy())) }
+        Self { stop, thread: thread.map_err(|e| format!("packets of {name}: {e}")) }
     }
 
     /// Ends it and gives what it saw.
@@ -127,146 +133,46 @@ impl Capture {
     }
 }
 
-fn check(result: libc::c_int) -> io::Result<libc::c_int> {
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
-}
-
-fn open(interface: &std::ffi::CStr) -> io::Result<OwnedFd> {
-    // SAFETY: plain system calls; structures are plain data that live over their calls, with their true sizes.
-    unsafe {
-        let index = libc::if_nametoindex(interface.as_ptr());
-        let fd = check(libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0))?;
-        let socket = OwnedFd::from_raw_fd(fd);
-        let set = |level, name, value: *const libc::c_void, size: usize| {
-            check(libc::setsockopt(fd, level, name, value, size as libc::socklen_t)).map(|_| ())
-        };
-        // A filter that keeps SNAP bytes of every frame (BPF_RET | BPF_K), so that large frames fill no buffer.
-        let mut keep = libc::sock_filter { code: 6, jt: 0, jf: 0, k: SNAP as u32 };
-        let filter = libc::sock_fprog { len: 1, filter: &raw mut keep };
-        set(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, (&raw const filter).cast(), size_of_val(&filter))?;
-        let bytes: libc::c_int = 32 << 20;
-        set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, (&raw const bytes).cast(), size_of_val(&bytes))?;
-        let on: libc::c_int = 1;
-        set(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, (&raw const on).cast(), size_of_val(&on))?;
-        let wait = libc::timeval { tv_sec: 0, tv_usec: 50_000 };
-        set(libc::SOL_SOCKET, libc::SO_RCVTIMEO, (&raw const wait).cast(), size_of_val(&wait))?;
-        let mut address: libc::sockaddr_ll = std::mem::zeroed();
-        address.sll_family = libc::AF_PACKET as u16;
-        address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
-        address.sll_ifindex = index as i32;
-        check(libc::bind(fd, (&raw const address).cast(), size_of_val(&address) as libc::socklen_t))?;
-        Ok(socket)
-    }
-}
-
-/// One frame: its kept bytes in `data`, its whole length and time; `None` after a silence.
-struct Received {
-    kept: usize,
-    length: u32,
-    at: u64,
-    outgoing: bool,
-    link: LinkType,
-}
-
-fn receive(socket: &OwnedFd, data: &mut [u8; SNAP]) -> io::Result<Option<Received>> {
-    #[repr(C, align(8))]
-    struct Control([u8; 64]);
-    let mut control = Control([0; 64]);
-    // SAFETY: every pointer in the message is to a live buffer of the length given; the control messages are walked with
-    // the kernel's own macros, within the length it returned.
-    unsafe {
-        let mut from: libc::sockaddr_ll = std::mem::zeroed();
-        let mut iov = libc::iovec { iov_base: data.as_mut_ptr().cast(), iov_len: SNAP };
-        let mut message: libc::msghdr = std::mem::zeroed();
-        message.msg_name = (&raw mut from).cast();
-        message.msg_namelen = size_of_val(&from) as libc::socklen_t;
-        message.msg_iov = &raw mut iov;
-        message.msg_iovlen = 1;
-        message.msg_control = (&raw mut control).cast();
-        message.msg_controllen = size_of_val(&control) as _;
-        let length = libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_TRUNC);
-        if length < 0 {
-            let error = io::Error::last_os_error();
-            return match error.kind() {
-                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(None),
-                _ => Err(error),
-            };
-        }
-        let mut at = 0;
-        let mut header = libc::CMSG_FIRSTHDR(&raw const message);
-        while !header.is_null() {
-            if (*header).cmsg_level == libc::SOL_SOCKET && (*header).cmsg_type == libc::SCM_TIMESTAMPNS {
-                let time = libc::CMSG_DATA(header).cast::<libc::timespec>().read_unaligned();
-                at = time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs();
-            }
-            header = libc::CMSG_NXTHDR(&raw const message, header);
-        }
-        let outgoing = from.sll_pkttype == libc::PACKET_OUTGOING;
-        let length = length as usize;
-        // What has a link-layer header is Ethernet or loopback; tunnels hand IP packets over bare.
-        let ethernet = matches!(from.sll_hatype, libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK);
-        let link = if ethernet { LinkType::ETHERNET } else { LinkType::RAW };
-        Ok(Some(Received { kept: length.min(SNAP), length: length as u32, at, outgoing, link }))
-    }
-}
-
-fn record(socket: &OwnedFd, most: u64, stop: &AtomicBool, server: SocketAddr) -> Evidence {
+fn record(mut receiver: Box<dyn Receiver>, most: u64, stop: &AtomicBool, server: SocketAddr) -> Evidence {
     let mut evidence = Evidence::default();
     let mut follower = Follower::new(Options { connections: CONNECTIONS, ..Options::default() });
     let mut reassembly = Reassembly::new();
     let mut gathering = Gathering::default();
-    let mut data = [0u8; SNAP];
+    let link = receiver.about().link_type;
     while evidence.frames < most {
-        let frame = match receive(socket, &mut data) {
-            Ok(Some(frame)) => frame,
-            Ok(None) if stop.load(Ordering::Relaxed) => break,
-            Ok(None) => continue,
-            Err(_) => break,
-        };
-        // On loopback every frame is seen twice, going out and coming in.
-        let loopback = frame.link == LinkType::ETHERNET && data[..12] == [0; 12];
-        if loopback && frame.outgoing {
-            continue;
-        }
-        let kept = &data[..frame.kept];
-        let mut seen = Frame::new(evidence.frames + 1, Instant::from_nanos(frame.at), frame.link, kept);
-        // The length that the filter left is not the one on the wire, which the IP header has.
-        seen.original_length = frame.length.max(u32::from(u16::MAX));
-        match wire::dissect(&seen, &mut reassembly) {
-            Ok(Packet::Tcp(s)) => {
-                // A real host has other traffic than the trial's.
-                if ![s.source.ip(), s.destination.ip()].contains(&server.ip()) {
-                    continue;
-                }
-                gathering.take(&s, server.port(), &mut evidence);
-                follower.take(&s);
+        let batch = receiver.next_batch(SILENCE, &mut |frame| {
+            // On loopback every frame is seen twice, going out and coming in.
+            let loopback = link == LinkType::ETHERNET && frame.data.get(..12) == Some(&[0; 12]);
+            if evidence.frames >= most || (loopback && frame.outgoing) {
+                return;
             }
+            let at = Instant::from_nanos(frame.software.map_or(0, |t| t.at.as_nanos()));
+            let mut seen = Frame::new(evidence.frames + 1, at, link, frame.data);
+            seen.original_length = frame.original_length;
+            match wire::dissect(&seen, &mut reassembly) {
+                Ok(Packet::Tcp(s)) => {
+                    // A real host has other traffic than the trial's.
+                    if ![s.source.ip(), s.destination.ip()].contains(&server.ip()) {
+                        return;
+                    }
+                    gathering.take(&s, server.port(), &mut evidence);
+                    follower.take(&s);
+                }
+                Ok(_) => {}
+                Err(_) => evidence.unread += 1,
+            }
+            evidence.frames += 1;
+        });
+        match batch {
+            Ok(0) if stop.load(Ordering::Relaxed) => break,
             Ok(_) => {}
-            Err(_) => evidence.unread += 1,
+            Err(_) => break,
         }
-        evidence.frames += 1;
     }
-    evidence.dropped = dropped(socket);
+    evidence.dropped = receiver.counts().dropped;
     gathering.finish(&mut evidence);
     evidence.findings = findings(&follower);
     evidence
-}
-
-/// Frames that found the socket's buffer full. Reading the counter sets it back.
-fn dropped(socket: &OwnedFd) -> u64 {
-    let mut counts = [0u32; 2];
-    let mut size = size_of_val(&counts) as libc::socklen_t;
-    // SAFETY: the buffer holds a tpacket_stats (two counters), and its true size is given.
-    let result = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_PACKET,
-            libc::PACKET_STATISTICS,
-            counts.as_mut_ptr().cast(),
-            &raw mut size,
-        )
-    };
-    if result == 0 { counts[1].into() } else { 0 }
 }
 
 #[derive(Default)]
