@@ -38,7 +38,7 @@ pub(crate) struct Connection {
     pub(crate) first_syn_at: Option<u64>,
     /// By direction of the data that was waited for.
     pub(crate) budgets: [Budget; 2],
-    /// Whose the application's part of it was.
+    /// The side that the application's share of it belongs to.
     pub(crate) idle: Option<Box<Idle>>,
     /// The part of it that a FIN or a RST without data ended.
     closing_wait: u64,

@@ -1,4 +1,4 @@
-//! Whose time it was while nothing stood ready to be sent: a side that had been asked and thought, a side that paused within what it
+//! Which side took the time while nothing was ready to be sent: a side that had been asked and thought, a side that paused within what it
 //! sent, or the path that question and answer crossed.
 
 use record::Nanos;
@@ -42,7 +42,7 @@ fn known<S: serde::Serializer>(pauses: &[Pause; 3], serializer: S) -> Result<S::
 }
 
 impl Idle {
-    /// `time` went by until a packet of the client (`who` 0) or the server, of which `path` is the way there and back.
+    /// `time` went by until a packet of the client (`who` 0) or the server, of which `path` is the round trip.
     pub(crate) fn add(&mut self, who: usize, thinking: bool, time: u64, path: u64, packets: [u64; 2]) {
         let trip = if thinking { time.min(path) } else { 0 };
         let rest = Nanos(time - trip);

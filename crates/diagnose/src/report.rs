@@ -192,7 +192,7 @@ pub struct Report {
     pub verdict: String,
     /// Its duration by what limited it; adds up exactly.
     pub limits: Budget,
-    /// Whose the application's part of it was; adds up to that.
+    /// The sides that the application's share of it belongs to; they add up to it.
     pub idle: Idle,
     /// The handshake is in the capture, both ways.
     pub handshake_seen: bool,
@@ -293,10 +293,10 @@ fn verdict(case: &Case<'_>, limits: &Budget, findings: &[Finding]) -> String {
     let limited = if duration.0 == 0 {
         "over within one tick of the capture's clock".to_owned()
     } else if largest == Limit::Application {
-        let (most, whose) = case.idle.parts()[0];
-        let whose = format!("{whose} {}", share_of(most.0, duration.0));
+        let (most, side) = case.idle.parts()[0];
+        let side = format!("{side} {}", share_of(most.0, duration.0));
         let slowed = costly.map_or(": TCP held nothing up that mattered", |_| "");
-        format!("{} {share} of {duration} ({whose}){slowed}", largest.words())
+        format!("{} {share} of {duration} ({side}){slowed}", largest.words())
     } else if largest == Limit::Unknown {
         format!("what limited it is not known from here for {share} of {duration}")
     } else {
