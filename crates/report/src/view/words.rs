@@ -157,23 +157,32 @@ fn spread(times: &Distribution, sampled: bool) -> String {
     text
 }
 
-/// What the shape of the network leg tells, and what it cannot.
+/// What the shape of the network leg shows, and what it cannot. Only the tail bounds nearly all of it: the largest percentile that
+/// so many sends give, or of fewer the maximum.
 fn network(times: &Distribution) -> Option<String> {
     let (min, median) = (times.min()?, times.quantile(Quantile::P50)?);
-    let unsaid = "From this side the wire, the peer and the ACK's way back cannot be told apart";
-    Some(if median <= min.saturating_add(min / 4) {
+    let least = quantity::whole(Nanos(min));
+    let near = |time: u64| time <= min.saturating_add(min / 4);
+    let tail = [Quantile::P99, Quantile::P90].into_iter().find_map(|q| Some((q.to_string(), times.quantile(q)?)));
+    let (name, tail) = tail.or_else(|| Some(("maximum".to_owned(), times.max()?)))?;
+    let shape = if near(tail) {
         format!(
-            "That leg's median is within a quarter of its minimum ({}), as with a path whose length alone decides. {unsaid}.",
-            quantity::whole(Nanos(min))
+            "That leg's {name} is within a quarter of its minimum ({least}), as on a path where only the distance counts"
+        )
+    } else if near(median) {
+        format!(
+            "That leg's median is within a quarter of its minimum ({least}), its {name} is {} times the minimum: queues on the path, a \
+             peer that delays its ACKs, or retransmissions add to some sends",
+            times_as_much(tail, min)
         )
     } else {
         format!(
-            "That leg's median is {} times its minimum ({}): queues on the path, a peer that delays its ACKs, or repairs add to \
-             the path itself. {unsaid}.",
-            times_as_much(median, min),
-            quantity::whole(Nanos(min))
+            "That leg's median is {} times its minimum ({least}): queues on the path, a peer that delays its ACKs, or retransmissions \
+             add to the path itself",
+            times_as_much(median, min)
         )
-    })
+    };
+    Some(format!("{shape}. From this side the wire, the peer and the ACK's way back cannot be distinguished."))
 }
 
 fn times_as_much(a: u64, b: u64) -> String {
@@ -258,4 +267,33 @@ fn exceptions(total: &SendFigures, facts: &Facts) -> Vec<String> {
         ));
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stats::Precision;
+
+    /// What is said of a network leg with so many sends of each time, in milliseconds.
+    fn said(times: &[(u64, u64)]) -> String {
+        let mut distribution = Distribution::new(Precision::Fine);
+        for &(ms, sends) in times {
+            distribution.record_many(ms * 1_000_000, sends);
+        }
+        network(&distribution).expect("a sentence")
+    }
+
+    #[test]
+    fn a_steady_path_is_one_only_where_the_tail_is_near_the_minimum_too() {
+        assert!(said(&[(40, 990), (45, 10)]).contains("p99 is within a quarter of its minimum"));
+        let tail = said(&[(40, 850), (120, 150)]);
+        assert!(tail.contains("p99 is 3.0 times the minimum") && !tail.contains("only the distance"), "{tail}");
+        assert!(said(&[(40, 100), (120, 900)]).contains("median is 3.0 times its minimum"));
+    }
+
+    #[test]
+    fn few_sends_are_judged_by_all_of_them() {
+        assert!(said(&[(40, 4)]).contains("maximum is within a quarter"));
+        assert!(said(&[(40, 3), (400, 1)]).contains("maximum is 10 times the minimum"));
+    }
 }
