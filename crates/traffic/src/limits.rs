@@ -12,6 +12,10 @@ pub struct Limits {
     pub connections: u32,
     /// Tests under way at once.
     pub sessions: u32,
+    /// Threads that carry flows and answer transactions, of all tests together. Each connection has one more.
+    pub threads: u32,
+    /// Connections of one address that have not said what they want, or not given the token yet.
+    pub waiting_per_address: u32,
     /// Flows of one `stream`, per direction; connections of one `rr` are bounded by `connections`.
     pub flows: u32,
     /// Length of one test in seconds, its warm-up included.
@@ -35,6 +39,8 @@ impl Default for Limits {
         Self {
             connections: 1024,
             sessions: 64,
+            threads: 512,
+            waiting_per_address: 128,
             flows: 128,
             duration_s: 3600,
             bytes: 1 << 44,
@@ -53,6 +59,8 @@ impl Default for Limits {
 pub enum Bounded {
     /// Tests under way at once.
     Sessions,
+    /// Threads of all tests together.
+    Threads,
     /// Parallel flows.
     Flows,
     /// Seconds of one test.
@@ -72,6 +80,7 @@ impl Bounded {
     pub fn flag(self) -> &'static str {
         match self {
             Self::Sessions => "--max-sessions",
+            Self::Threads => "--max-threads",
             Self::Flows => "--max-flows",
             Self::Duration => "--max-duration",
             Self::Bytes => "--max-bytes",
@@ -84,6 +93,7 @@ impl Bounded {
     fn words(self) -> &'static str {
         match self {
             Self::Sessions => "tests at the same time",
+            Self::Threads => "threads of all tests together",
             Self::Flows => "flows",
             Self::Duration => "seconds",
             Self::Bytes => "bytes in one test",
@@ -143,6 +153,9 @@ impl Limits {
         if asked <= limit { Ok(()) } else { Err(Refusal::OverLimit { what, asked, limit }) }
     }
 }
+
+/// How long a wrong token waits for its refusal: guessing is slow, and holds one of the address's places meanwhile.
+pub(crate) const WRONG_TOKEN: std::time::Duration = std::time::Duration::from_millis(500);
 
 /// Compares two tokens in a time that does not show how much of them agrees.
 pub(crate) fn token_matches(wanted: Option<&str>, given: Option<&str>) -> bool {

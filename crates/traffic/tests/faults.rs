@@ -229,3 +229,62 @@ fn places_are_given_back() {
         });
     }
 }
+
+/// A connection from another address of this host.
+fn connect_from(local: &str, to: SocketAddr) -> TcpStream {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::new(local.parse().unwrap(), 0).into()).unwrap();
+    socket.connect(&to.into()).unwrap();
+    socket.into()
+}
+
+#[test]
+fn those_without_the_token_take_no_test_from_those_with_it() {
+    let server = server(Limits { sessions: 4, waiting_per_address: 20, ..Limits::default() }, Some("secret"));
+    // More than there are tests, and more than one address may have: each says that it is an iperf3 client and no more.
+    let silent: Vec<TcpStream> = (0..40)
+        .map(|_| {
+            let mut s = connect_from("127.0.0.2", server.local_addr());
+            s.write_all(Cookie::random().as_bytes()).unwrap();
+            s
+        })
+        .collect();
+    wait_for("those that are one too many to be turned away", || server.counts().turned_away == 20);
+    still_serves(&server, Some("secret"));
+    assert_eq!(refused(run(&Config::new(server.local_addr()), &mut |_| ControlFlow::Continue(()))), Refusal::Token);
+    drop(silent);
+    server.stop();
+}
+
+#[test]
+fn udp_tests_of_others_do_not_wait_for_a_silent_one() {
+    let server = server(Limits::default(), None);
+    let mut control = connect_from("127.0.0.2", server.local_addr());
+    control.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    control.write_all(Cookie::random().as_bytes()).unwrap();
+    expect(&mut control, State::ParamExchange);
+    say_json(&mut control, r#"{"udp":true,"time":1,"parallel":1,"len":1000,"bandwidth":1000000}"#);
+    expect(&mut control, State::CreateStreams);
+    let c =
+        Config { udp: true, write_bytes: 1_000, duration: Nanos::from_millis(200), ..Config::new(server.local_addr()) };
+    let outcome = run(&c, &mut |_| ControlFlow::Continue(())).unwrap();
+    assert_eq!(outcome.interrupted, None);
+    // The silent one still waited all the while.
+    assert_eq!((server.counts().tests, server.counts().broken_off), (1, 0));
+    server.stop();
+}
+
+#[test]
+fn threads_of_all_tests_together_are_bounded() {
+    let server = server(Limits { threads: 8, ..Limits::default() }, None);
+    let config = |connections| rr::Config {
+        connect_each: true,
+        connections,
+        duration: Nanos::from_millis(200),
+        ..rr::Config::new(server.local_addr())
+    };
+    let refusal = refused(rr::run(&config(9), &mut |_| ControlFlow::Continue(())));
+    assert_eq!(refusal, Refusal::OverLimit { what: Bounded::Threads, asked: 9, limit: 8 });
+    let outcome = rr::run(&config(8), &mut |_| ControlFlow::Continue(())).unwrap();
+    assert!(outcome.transactions > 0 && outcome.interrupted.is_none(), "{outcome:?}");
+}

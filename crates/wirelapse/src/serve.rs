@@ -33,6 +33,9 @@ pub struct Args {
     /// Tests at the same time
     #[arg(long, value_name = "N", default_value_t = traffic::Limits::default().sessions)]
     max_sessions: u32,
+    /// Threads of all tests together, beside one for each connection
+    #[arg(long, value_name = "N", default_value_t = traffic::Limits::default().threads)]
+    max_threads: u32,
     /// Flows of one test in each direction
     #[arg(long, value_name = "N", default_value_t = traffic::Limits::default().flows)]
     max_flows: u32,
@@ -72,6 +75,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         limits: traffic::Limits {
             connections: args.max_connections,
             sessions: args.max_sessions,
+            threads: args.max_threads,
             flows: args.max_flows,
             duration_s: args.max_duration.0.div_ceil(1_000_000_000),
             bytes: args.max_bytes,

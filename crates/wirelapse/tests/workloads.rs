@@ -132,3 +132,68 @@ fn a_signal_ends_the_server_and_its_clients_cleanly() {
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stdout).contains("\"kind\":\"outcome\""));
 }
+
+/// A cgroup that allows so many processes and threads, taken down when dropped.
+struct PidsCgroup(std::path::PathBuf);
+
+impl PidsCgroup {
+    /// Where the machine has the controller of processes (version 1 or 2) and lets us make a group.
+    fn new(most: u32) -> Option<Self> {
+        let mounts = std::fs::read_to_string("/proc/mounts").ok()?;
+        let of = |line: &str| {
+            let f: Vec<&str> = line.split(' ').collect();
+            let has = match f[2] {
+                "cgroup" => f[3].split(',').any(|o| o == "pids"),
+                "cgroup2" => std::fs::read_to_string(format!("{}/cgroup.subtree_control", f[1])).ok()?.contains("pids"),
+                _ => false,
+            };
+            has.then(|| std::path::PathBuf::from(f[1]))
+        };
+        let dir = mounts.lines().find_map(of)?.join(format!("wirelapse-test-{}", std::process::id()));
+        std::fs::create_dir(&dir).ok()?;
+        let group = Self(dir);
+        std::fs::write(group.0.join("pids.max"), most.to_string()).ok()?;
+        Some(group)
+    }
+}
+
+impl Drop for PidsCgroup {
+    fn drop(&mut self) {
+        // Empty once its last process is gone, which takes the kernel a moment.
+        for _ in 0..100 {
+            if std::fs::remove_dir(&self.0).is_ok() {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+}
+
+#[test]
+fn a_server_under_a_task_limit_refuses_and_goes_on() {
+    tier::needs!(tier::Need::Root);
+    let Some(group) = PidsCgroup::new(40) else {
+        return tier::skip("a_server_under_a_task_limit_refuses_and_goes_on", "needs a cgroup controller of processes");
+    };
+    let mut shell = Command::new("sh");
+    let run = format!("echo $$ > {}/cgroup.procs && exec \"$0\" \"$@\"", group.0.display());
+    shell.args(["-c", &run, env!("CARGO_BIN_EXE_wirelapse"), "serve", "--listen", "127.0.0.1:0", "--json"]);
+    let mut child = shell.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    let event: Value = serde_json::from_str(&line).unwrap();
+    let serve = Serve { child, out, address: event["address"].as_str().unwrap().to_owned() };
+    for _ in 0..3 {
+        let output = wirelapse(&["crr", &serve.address, "--for", "300ms", "-c", "64"]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("no thread"), "{said}");
+    }
+    for args in [&["crr", "--for", "300ms", "-c", "4"][..], &["stream", "--for", "300ms"], &["udp", "--for", "300ms"]] {
+        let output = wirelapse(&[&args[..1], &[&serve.address], &args[1..]].concat()).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    drop(serve);
+    drop(group);
+}

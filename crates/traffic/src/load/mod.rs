@@ -162,7 +162,11 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
         let stop = &stop;
         let probing: Vec<_> = kinds
             .into_iter()
-            .map(|kind| (kind.name, scope.spawn(move || kind.run(start, config.probe_interval, stop))))
+            .map(|kind| {
+                let name = kind.name;
+                let thread = std::thread::Builder::new().name(format!("probe-{name}"));
+                (name, thread.spawn_scoped(scope, move || kind.run(start, config.probe_interval, stop)))
+            })
             .collect();
         let mut broke = wait(start, start.after(config.before), progress);
         let load_started = timing::now().saturating_since(start);
@@ -183,8 +187,12 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
         let results: Vec<_> = probing
             .into_iter()
             .map(|(name, thread)| {
-                let panicked = |_| Seen { error: Some("its thread panicked".into()), ..Seen::default() };
-                (name, thread.join().unwrap_or_else(panicked))
+                let failed = |why: String| Seen { error: Some(why), ..Seen::default() };
+                let seen = match thread {
+                    Ok(thread) => thread.join().unwrap_or_else(|_| failed("its thread panicked".into())),
+                    Err(error) => failed(format!("no thread for it: {error}")),
+                };
+                (name, seen)
             })
             .collect();
         (load, load_started..load_ended, results, broke || cut)

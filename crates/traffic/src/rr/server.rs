@@ -3,6 +3,7 @@
 use std::io::{self, Read as _};
 use std::net::TcpStream;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clock::{Instant, Monotonic, Nanos};
@@ -166,15 +167,16 @@ pub(crate) fn answer_each(
     // Accepted sockets inherit these, and buffers must be set before the SYN to count in the window scale.
     options.apply_before_connect(&listener, peer).map_err(|e| refused(e.to_string()))?;
     let port = listener.local_addr()?.as_socket().map_or(0, |a| a.port());
-    wire::write_json(control, &Answer::Ready(Ready { port, ..Ready::default() }))?;
-    let ended = std::sync::atomic::AtomicBool::new(false);
+    let ended = AtomicBool::new(false);
     let parts = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..workers)
+        // However this ends: the workers end too, or the scope would wait for them for ever.
+        let _end = EndOnDrop(&ended);
+        let started: io::Result<Vec<_>> = (0..workers)
             .map(|_| {
-                scope.spawn(|| {
+                std::thread::Builder::new().name("serve-crr".into()).spawn_scoped(scope, || {
                     let mut mine = Served::new(served.peer, served.workload);
                     let mut answerer = Answerer::new(exchange, options);
-                    while !ended.load(std::sync::atomic::Ordering::Relaxed) && !shared.stopping() {
+                    while !ended.load(Ordering::Relaxed) && !shared.stopping() {
                         let Ok((socket, from)) = listener.accept() else { continue };
                         let stream = TcpStream::from(socket);
                         // Only who asked for it is answered.
@@ -193,17 +195,29 @@ pub(crate) fn answer_each(
                 })
             })
             .collect();
+        let workers =
+            started.map_err(|e| refused(format!("no thread for each of {workers} transactions at once: {e}")))?;
+        wire::write_json(control, &Answer::Ready(Ready { port, ..Ready::default() }))?;
         let result = wait_for_close(shared, control, until);
-        ended.store(true, std::sync::atomic::Ordering::Relaxed);
+        ended.store(true, Ordering::Relaxed);
         let parts: Vec<Served> = workers.into_iter().filter_map(|w| w.join().ok()).collect();
-        (parts, result)
-    });
+        Ok::<_, Broken>((parts, result))
+    })?;
     for part in &parts.0 {
         served.transactions += part.transactions;
         served.received_bytes += part.received_bytes;
         served.sent_bytes += part.sent_bytes;
     }
     parts.1
+}
+
+/// Sets a flag when dropped, a panic included.
+pub(crate) struct EndOnDrop<'a>(pub &'a AtomicBool);
+
+impl Drop for EndOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Waits until the client closes the connection it asked on.

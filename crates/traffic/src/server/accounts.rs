@@ -86,10 +86,22 @@ impl Drop for Taken {
     }
 }
 
-/// A test that waits for its UDP flows.
-pub(crate) struct UdpWaiting {
-    pub ip: IpAddr,
-    pub flows: SyncSender<(u64, Socket)>,
+/// The place of a connection that is not admitted yet, until dropped.
+pub(crate) struct Waiting {
+    shared: Arc<Shared>,
+    ip: IpAddr,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let mut waiting = lock(&self.shared.waiting);
+        if let Some(from) = waiting.get_mut(&self.ip) {
+            *from = from.saturating_sub(1);
+            if *from == 0 {
+                waiting.remove(&self.ip);
+            }
+        }
+    }
 }
 
 /// What all threads of a server share.
@@ -98,15 +110,16 @@ pub(crate) struct Shared {
     pub stop: AtomicBool,
     connections: AtomicU64,
     sessions: AtomicU64,
+    threads: AtomicU64,
     memory: AtomicU64,
     counters: Counters,
+    /// Connections by address that have not been admitted to a test.
+    waiting: Mutex<HashMap<IpAddr, u32>>,
     tell: Box<dyn Fn(Event) + Send + Sync>,
     /// iperf3 tests that wait for their TCP flows.
     flows: Mutex<HashMap<Cookie, SyncSender<(u64, TcpStream)>>>,
-    /// The one iperf3 test that waits for its UDP flows: their opening says only the address they come from.
-    pub udp_waiting: Mutex<Option<UdpWaiting>>,
-    /// Held by the test that awaits UDP flows.
-    pub udp_turn: Mutex<()>,
+    /// The iperf3 test of each address that waits for its UDP flows: their opening says only the address they come from.
+    pub udp_waiting: Mutex<HashMap<IpAddr, SyncSender<(u64, Socket)>>>,
     /// Own UDP sessions that await their flow, by number: from where, and whom to give it to.
     datagrams: Mutex<HashMap<u64, (IpAddr, SyncSender<Socket>)>>,
     /// Connections that are read without a time limit.
@@ -120,12 +133,13 @@ impl Shared {
             stop: AtomicBool::new(false),
             connections: AtomicU64::new(0),
             sessions: AtomicU64::new(0),
+            threads: AtomicU64::new(0),
+            waiting: Mutex::default(),
             memory: AtomicU64::new(0),
             counters: Counters::default(),
             tell,
             flows: Mutex::default(),
             udp_waiting: Mutex::default(),
-            udp_turn: Mutex::default(),
             datagrams: Mutex::default(),
             lasting: Lasting::default(),
         }
@@ -181,6 +195,27 @@ impl Shared {
             asked: used.saturating_add(1),
             limit,
         })
+    }
+
+    /// Threads that carry a test.
+    pub fn take_threads(self: &Arc<Self>, threads: u64) -> Result<Taken, Refusal> {
+        let limit = self.config.limits.threads.into();
+        self.take(|s| &s.threads, threads, limit).map_err(|used| Refusal::OverLimit {
+            what: Bounded::Threads,
+            asked: used.saturating_add(threads),
+            limit,
+        })
+    }
+
+    /// A place for a connection from `ip` until it is admitted to a test.
+    pub fn wait_from(self: &Arc<Self>, ip: IpAddr) -> Option<Waiting> {
+        let mut waiting = lock(&self.waiting);
+        let from = waiting.entry(ip).or_default();
+        if *from >= self.config.limits.waiting_per_address {
+            return None;
+        }
+        *from += 1;
+        Some(Waiting { shared: self.clone(), ip })
     }
 
     /// Room for message buffers.

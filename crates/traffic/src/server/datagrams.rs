@@ -92,7 +92,7 @@ fn is_iperf3(opening: &[u8]) -> bool {
 
 fn wanted(shared: &Shared, opening: &[u8], peer: SocketAddr) -> bool {
     if is_iperf3(opening) {
-        return lock(&shared.udp_waiting).as_ref().is_some_and(|w| w.ip == canonical(peer).ip());
+        return lock(&shared.udp_waiting).contains_key(&canonical(peer).ip());
     }
     session_of(opening).is_some_and(|session| shared.awaits_datagrams(session, canonical(peer).ip()))
 }
@@ -110,13 +110,12 @@ fn hand_over(shared: &Shared, opening: &[u8], peer: SocketAddr, socket: Socket) 
         return;
     }
     if is_iperf3(opening)
-        && let Some(waiting) = lock(&shared.udp_waiting).as_ref()
-        && waiting.ip == canonical(peer).ip()
+        && let Some(waiting) = lock(&shared.udp_waiting).get(&canonical(peer).ip())
     {
         // The client opens its next flow once it has this.
         if socket.send(&UDP_WELCOME).is_ok() {
             // One thread hands all of them over, in order.
-            waiting.flows.try_send((0, socket)).ok();
+            waiting.try_send((0, socket)).ok();
         }
     }
 }

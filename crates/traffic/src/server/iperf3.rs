@@ -1,21 +1,22 @@
 //! A test of an iperf3 client, ours or a stock one.
 
+use std::collections::hash_map::Entry;
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
 use clock::{Instant, Nanos};
 use socket2::Socket;
 
-use super::accounts::{Event, Served, Shared, Taken, UdpWaiting};
+use super::accounts::{Event, Served, Shared, Taken, Waiting};
 use super::listening::family_of;
 use super::lock::lock;
 use crate::iperf3::{
     FlowResult, PARAMETERS_LIMIT, Parameters, RESULTS_LIMIT, Results, ServerSide, State, WirelapseAnswer, flow_id,
 };
-use crate::limits::{Bounded, Limits, Refusal, token_matches};
+use crate::limits::{Bounded, Limits, Refusal, WRONG_TOKEN, token_matches};
 use crate::options::{self, SocketOptions};
 use crate::stream::{Ended, Flow, Group, Method, Pacing, Plan};
 use crate::timing;
@@ -27,6 +28,9 @@ const UDP_BLOCK: u64 = 1460;
 /// How long a client may take for one step of the protocol.
 const STEP: Nanos = Nanos::from_secs(10);
 /// What a test may take beyond its own time: slow starts and ends over slow paths.
+/// How long the openings of UDP flows may take in all: they follow each other within a round trip, and other tests of the same address
+/// wait meanwhile.
+const UDP_STEP: Nanos = Nanos::from_secs(3);
 const GRACE: Nanos = Nanos::from_secs(30);
 
 /// What the client wants, once it has been found to be allowed.
@@ -38,21 +42,16 @@ struct Agreed {
     warm_up: Nanos,
     length: Nanos,
     interval: Option<Nanos>,
-    _memory: Taken,
+    _places: [Taken; 3],
 }
 
 /// Carries out the test of one control connection.
-pub(super) fn serve(shared: &Arc<Shared>, control: &TcpStream, peer: SocketAddr, cookie: Cookie) {
+pub(super) fn serve(shared: &Arc<Shared>, control: &TcpStream, peer: SocketAddr, cookie: Cookie, waiting: Waiting) {
     // The steps of the protocol are small writes that answer each other; flows are as the client asks.
     control.set_nodelay(true).ok();
-    let Ok(_session) = shared.take_session() else {
-        (&mut &*control).write_all(&[State::AccessDenied.byte()]).ok();
-        shared.count(|c| &c.turned_away);
-        return;
-    };
     let test = Test { shared, control, peer, cookie };
     let mut served = Served::new(peer, "stream");
-    match test.carry_out(&mut served) {
+    match test.carry_out(&mut served, waiting) {
         Ok(()) => shared.count(|c| &c.tests),
         Err(why) => {
             shared.count(|c| &c.broken_off);
@@ -70,10 +69,11 @@ struct Test<'a> {
 }
 
 impl Test<'_> {
-    fn carry_out(&self, served: &mut Served) -> Result<(), String> {
+    fn carry_out(&self, served: &mut Served, waiting: Waiting) -> Result<(), String> {
         self.say(State::ParamExchange)?;
         let asked: Parameters = self.json(PARAMETERS_LIMIT, "the client's parameters")?;
         let agreed = self.agree(&asked).map_err(|refusal| self.refuse(&asked, refusal))?;
+        drop(waiting);
         let flows = self.open_flows(&agreed).map_err(|error| match error {
             OpenError::Refused(refusal) => self.refuse(&asked, refusal),
             OpenError::Broken(why) => why,
@@ -141,7 +141,11 @@ impl Test<'_> {
             Limits::check(Bounded::SocketBuffer, bytes.into(), limits.socket_buffer_bytes.into())?;
         }
         let flows = if p.bidirectional { parallel * 2 } else { parallel };
-        let memory = self.shared.take_memory(flows * block.max(65_536))?;
+        let places = [
+            self.shared.take_session()?,
+            self.shared.take_threads(flows)?,
+            self.shared.take_memory(flows * block.max(65_536))?,
+        ];
         let length = match (p.time, own.duration) {
             (0, _) => Nanos::from_secs(limits.duration_s),
             (seconds, own) => Nanos::from_secs(seconds).max(own.min(Nanos::from_secs(limits.duration_s))),
@@ -170,7 +174,7 @@ impl Test<'_> {
             warm_up: Nanos::from_secs(p.omit),
             length,
             interval: p.wirelapse.is_some().then_some(own.interval.max(Nanos::from_millis(10))),
-            _memory: memory,
+            _places: places,
         })
     }
 
@@ -181,10 +185,13 @@ impl Test<'_> {
             Refusal::OverLimit { what: Bounded::Duration | Bounded::Bytes, .. } => 5,
             Refusal::OverLimit { what: Bounded::Message | Bounded::Memory, .. } => 7,
             Refusal::OverLimit { what: Bounded::SocketBuffer, .. } => 8,
-            Refusal::OverLimit { what: Bounded::Sessions, .. } => 121,
+            Refusal::OverLimit { what: Bounded::Sessions | Bounded::Threads, .. } => 121,
             Refusal::Token => 142,
             Refusal::Request { .. } | Refusal::Kernel { .. } => 13,
         };
+        if refusal == Refusal::Token {
+            std::thread::sleep(WRONG_TOKEN);
+        }
         self.shared.count(|c| &c.refused);
         self.shared.tell(Event::Refused { peer: self.peer, refusal: refusal.clone() });
         let mut message = vec![State::ServerError.byte()];
@@ -205,16 +212,15 @@ impl Test<'_> {
     fn open_flows(&self, agreed: &Agreed) -> Result<Vec<Flow>, OpenError> {
         let number = agreed.receives + agreed.sends;
         let sockets = if agreed.plan.udp {
-            let _turn = lock(&self.shared.udp_turn);
             let (to, from) = sync_channel(number);
-            *lock(&self.shared.udp_waiting) = Some(UdpWaiting { ip: self.peer.ip(), flows: to });
-            let sockets = self.collect(number, &from, |socket| socket);
-            *lock(&self.shared.udp_waiting) = None;
+            self.take_udp_turn(to).map_err(OpenError::Broken)?;
+            let sockets = self.collect(number, UDP_STEP, &from, |socket| socket);
+            lock(&self.shared.udp_waiting).remove(&self.peer.ip());
             sockets
         } else {
             let (to, from) = sync_channel(number);
             self.shared.await_flows(self.cookie, to);
-            let sockets = self.collect(number, &from, Socket::from);
+            let sockets = self.collect(number, STEP, &from, Socket::from);
             self.shared.await_no_more(&self.cookie);
             sockets
         };
@@ -236,11 +242,12 @@ impl Test<'_> {
     fn collect<T>(
         &self,
         number: usize,
+        patience: Nanos,
         from: &Receiver<(u64, T)>,
         into: impl Fn(T) -> Socket,
     ) -> Result<Vec<Socket>, String> {
         self.say(State::CreateStreams)?;
-        let deadline = timing::now().after(STEP);
+        let deadline = timing::now().after(patience);
         let mut sockets = Vec::with_capacity(number);
         while sockets.len() < number {
             match from.recv_timeout(Duration::from_millis(100)) {
@@ -258,6 +265,21 @@ impl Test<'_> {
         }
         sockets.sort_by_key(|(order, _)| *order);
         Ok(sockets.into_iter().map(|(_, socket)| socket).collect())
+    }
+
+    /// Waits until no other test of the same address waits for its UDP flows: nothing would tell whose they are.
+    fn take_udp_turn(&self, to: SyncSender<(u64, Socket)>) -> Result<(), String> {
+        let deadline = timing::now().after(STEP);
+        loop {
+            if let Entry::Vacant(turn) = lock(&self.shared.udp_waiting).entry(self.peer.ip()) {
+                turn.insert(to);
+                return Ok(());
+            }
+            if self.shared.stopping() || self.client_is_gone() || timing::now() > deadline {
+                return Err("other tests of the same address kept its UDP flows waiting".into());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     fn client_is_gone(&self) -> bool {

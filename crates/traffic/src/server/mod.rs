@@ -167,6 +167,11 @@ fn accept_loop(shared: &Arc<Shared>, listener: &Socket) {
 /// Finds out who it is and serves it.
 fn connection(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr, order: u64) {
     let deadline = timing::now().after(Nanos::from_millis(shared.config.limits.handshake_ms));
+    let Some(waiting) = shared.wait_from(peer.ip()) else {
+        let _ = io::Write::write(&mut &stream, &[0xff]);
+        shared.count(|c| &c.turned_away);
+        return;
+    };
     let mut bytes = [0; OPENING_BYTES];
     let opening = match read_by(&stream, &mut bytes, deadline, &shared.stop) {
         Ok(()) => Opening::parse(&bytes),
@@ -179,10 +184,10 @@ fn connection(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr, order: 
     match opening {
         Ok(Opening::Iperf3(cookie)) => {
             if let Some(stream) = shared.hand_over(&cookie, order, stream) {
-                iperf3::serve(shared, &stream, peer, cookie);
+                iperf3::serve(shared, &stream, peer, cookie, waiting);
             }
         }
-        Ok(Opening::Own) => own::serve(shared, stream, peer),
+        Ok(Opening::Own) => own::serve(shared, stream, peer, waiting),
         Err(why) => {
             shared.count(|c| &c.garbage);
             shared.tell(Event::Garbage { peer, why });

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use clock::Nanos;
 
-use super::accounts::{Event, Served, Shared};
+use super::accounts::{Event, Served, Shared, Taken, Waiting};
 use super::listening::family_of;
-use crate::limits::{Bounded, Limits, Refusal, token_matches};
+use crate::limits::{Bounded, Limits, Refusal, WRONG_TOKEN, token_matches};
 use crate::own::{Answer, LIMIT, Request, Workload};
 use crate::rr;
 use crate::timing;
@@ -23,7 +23,7 @@ fn workers(at_once: u32) -> u32 {
 }
 
 /// Reads the request, and carries it out.
-pub(super) fn serve(shared: &Arc<Shared>, stream: TcpStream, peer: std::net::SocketAddr) {
+pub(super) fn serve(shared: &Arc<Shared>, stream: TcpStream, peer: std::net::SocketAddr, waiting: Waiting) {
     let deadline = timing::now().after(Nanos::from_millis(shared.config.limits.handshake_ms));
     let request: Request = match wire::read_json(&stream, LIMIT, "a workload's request", deadline, &shared.stop) {
         Ok(request) => request,
@@ -35,8 +35,11 @@ pub(super) fn serve(shared: &Arc<Shared>, stream: TcpStream, peer: std::net::Soc
         }
         Err(_) => return shared.count(|c| &c.silent),
     };
-    let (session, memory) = match admit(shared, &request) {
-        Ok(taken) => taken,
+    let places = match admit(shared, &request) {
+        Ok(taken) => {
+            drop(waiting);
+            taken
+        }
         Err(refusal) => return refuse(shared, &stream, peer, refusal),
     };
     if let Err(error) = request.options.apply_connected(&stream, family_of(peer)) {
@@ -77,11 +80,11 @@ pub(super) fn serve(shared: &Arc<Shared>, stream: TcpStream, peer: std::net::Soc
         }
     }
     shared.tell(Event::Ended(served));
-    drop((session, memory));
+    drop(places);
 }
 
 /// Checks the request against the bounds, and takes its place.
-fn admit(shared: &Arc<Shared>, request: &Request) -> Result<(super::accounts::Taken, super::accounts::Taken), Refusal> {
+fn admit(shared: &Arc<Shared>, request: &Request) -> Result<[Taken; 3], Refusal> {
     let limits = &shared.config.limits;
     if !token_matches(shared.config.token.as_deref(), request.token.as_deref()) {
         return Err(Refusal::Token);
@@ -92,6 +95,12 @@ fn admit(shared: &Arc<Shared>, request: &Request) -> Result<(super::accounts::Ta
         Limits::check(Bounded::SocketBuffer, bytes.into(), limits.socket_buffer_bytes.into())?;
     }
     let message = limits.message_bytes;
+    // A lasting connection is answered by its own.
+    let threads = match &request.workload {
+        Workload::Rr(_) => 0,
+        Workload::Crr { at_once, .. } => workers(*at_once).into(),
+        Workload::Udp(_) | Workload::Echo { .. } => 1,
+    };
     let memory = match &request.workload {
         Workload::Rr(exchange) | Workload::Crr { exchange, .. } => {
             exchange.check().map_err(|why| Refusal::Request { why })?;
@@ -100,18 +109,20 @@ fn admit(shared: &Arc<Shared>, request: &Request) -> Result<(super::accounts::Ta
             if exchange.think > Nanos::from_secs(60) {
                 return Err(Refusal::Request { why: "think time is at most 60 s".into() });
             }
-            let threads = if let Workload::Crr { at_once, .. } = request.workload { workers(at_once) } else { 1 };
-            (u64::from(exchange.response_bytes) + rr::server::READ_BYTES as u64) * u64::from(threads)
+            (u64::from(exchange.response_bytes) + rr::server::READ_BYTES as u64) * threads.max(1)
         }
         Workload::Udp(crate::own::UdpRequest { datagram_bytes, .. }) | Workload::Echo { datagram_bytes } => {
             Limits::check(Bounded::Message, (*datagram_bytes).into(), message.min(65_507).into())?;
             65_536
         }
     };
-    Ok((shared.take_session()?, shared.take_memory(memory)?))
+    Ok([shared.take_session()?, shared.take_threads(threads)?, shared.take_memory(memory)?])
 }
 
 fn refuse(shared: &Shared, stream: &TcpStream, peer: std::net::SocketAddr, refusal: Refusal) {
+    if refusal == Refusal::Token {
+        std::thread::sleep(WRONG_TOKEN);
+    }
     shared.count(|c| &c.refused);
     shared.tell(Event::Refused { peer, refusal: refusal.clone() });
     wire::write_json(stream, &Answer::Refused(refusal)).ok();

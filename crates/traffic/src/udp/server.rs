@@ -12,11 +12,15 @@ use super::flow::{receive, send};
 use super::{Report, Sent};
 use crate::limits::Refusal;
 use crate::own::{self, Answer, Ready, Request, UdpRequest};
-use crate::rr::server::{Broken, wait_for_close};
+use crate::rr::server::{Broken, EndOnDrop, wait_for_close};
 use crate::server::accounts::{Served, Shared};
 use crate::server::listening::family_of;
 use crate::timing::{self, CpuTime};
 use crate::wire;
+
+fn no_thread(error: std::io::Error) -> Broken {
+    Broken::Why(format!("the server has no thread for the flow: {error}"))
+}
 
 /// Answers that it is ready, and waits for the datagram that opens the flow.
 fn accept(shared: &Shared, control: &TcpStream, request: &Request, served: &Served) -> Result<UdpSocket, Broken> {
@@ -47,7 +51,8 @@ pub(crate) fn carry(
     let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
     let (report, ended) = std::thread::scope(|scope| {
         let (socket, stop, done) = (&socket, &stop, &done);
-        let worker = scope.spawn(move || {
+        let _end = EndOnDrop(stop);
+        let worker = std::thread::Builder::new().name("serve-udp-flow".into()).spawn_scoped(scope, move || {
             let before = CpuTime::of_this_thread();
             if flow.down {
                 let until = timing::now().after(request.duration);
@@ -59,12 +64,13 @@ pub(crate) fn carry(
                 Ok(Report::Received(Box::new(received), CpuTime::of_this_thread().since(before)))
             }
         });
+        let worker = worker.map_err(no_thread)?;
         let ended = wait_for_close(shared, control, until);
         stop.store(true, Ordering::Relaxed);
         let report: std::io::Result<Report> =
             worker.join().unwrap_or_else(|_| Ok(Report::Sent(Sent::default(), CpuTime::default())));
-        (report, ended)
-    });
+        Ok::<_, Broken>((report, ended))
+    })?;
     let report = report?;
     match &report {
         Report::Sent(sent, _) => served.sent_bytes = sent.bytes,
@@ -88,7 +94,8 @@ pub(crate) fn echo(
     let stop = AtomicBool::new(false);
     let (echoed, ended) = std::thread::scope(|scope| {
         let (socket, stop) = (&socket, &stop);
-        let worker = scope.spawn(move || {
+        let _end = EndOnDrop(stop);
+        let worker = std::thread::Builder::new().name("serve-udp-echo".into()).spawn_scoped(scope, move || {
             let mut buffer = vec![0u8; 65_536];
             let (mut number, mut bytes) = (0u64, 0u64);
             while !stop.load(Ordering::Relaxed) {
@@ -101,10 +108,11 @@ pub(crate) fn echo(
             }
             (number, bytes)
         });
+        let worker = worker.map_err(no_thread)?;
         let ended = wait_for_close(shared, control, until);
         stop.store(true, Ordering::Relaxed);
-        (worker.join().unwrap_or_default(), ended)
-    });
+        Ok::<_, Broken>((worker.join().unwrap_or_default(), ended))
+    })?;
     served.transactions = echoed.0;
     (served.received_bytes, served.sent_bytes) = (echoed.1, echoed.1);
     ended
