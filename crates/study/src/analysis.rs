@@ -196,7 +196,7 @@ mod tests {
         let odd = [100.0, 100.1, 99.9, 100.2, 99.8, 97.0];
         let notes = order_notes(0, &plan, &of(odd, 6));
         assert_eq!(notes.len(), 1);
-        assert!(notes[0].starts_with("p: 1 of 12 trials stand apart"), "{notes:?}");
+        assert!(notes[0].starts_with("p: 1 of 12 trials are outliers"), "{notes:?}");
         let odd = [100.0, 100.1, 99.9, 97.0, 100.0, 100.0];
         assert_eq!(order_notes(0, &plan, &of(odd, 4)), Vec::<String>::new());
     }

@@ -19,6 +19,7 @@ mod counters;
 mod engine;
 mod error;
 mod evidence;
+mod fit;
 mod ground;
 pub mod ledger;
 mod measure;

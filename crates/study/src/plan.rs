@@ -6,7 +6,7 @@ use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
-use crate::response::RESPONSES;
+use crate::fit;
 use crate::setting::Setup;
 
 /// One thing that is varied.
@@ -40,7 +40,7 @@ pub struct Plan {
     pub repetitions: u32,
     /// How long each trial measures, nanoseconds.
     pub duration_ns: u64,
-    /// What each trial does before that and does not count, nanoseconds. Of a stream, rounded up to whole seconds.
+    /// What each trial does before that and does not count, nanoseconds. Of a stream, whole seconds.
     pub warm_up_ns: u64,
     /// Frames that are looked at in each trial, from its first on.
     pub frames: u64,
@@ -52,6 +52,9 @@ const AROUND_A_TRIAL_NS: u64 = 250_000_000;
 /// Settings of the path and of hosts that are the lab's.
 const NEED_THE_LAB: [&str; 10] =
     ["delay", "jitter", "rate", "loss", "burst_loss", "queue", "ecn", "mtu", "over", "offloads"];
+
+/// Combinations of levels that a plan has at most.
+pub(crate) const MOST_COMBINATIONS: usize = 10_000;
 
 /// One trial's place in a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,7 +70,7 @@ pub struct Place {
 impl Plan {
     /// How many trials a block has.
     pub fn combinations(&self) -> usize {
-        self.factors.iter().map(|f| f.levels.len()).product()
+        self.factors.iter().fold(1, |n: usize, f| n.saturating_mul(f.levels.len()))
     }
 
     /// The trials of a block in their random order: the same for the same seed, whatever ran before.
@@ -110,19 +113,18 @@ impl Plan {
         if self.repetitions == 0 || self.duration_ns == 0 {
             return wrong("at least one repetition of more than no time is needed");
         }
-        if self.combinations() == 0 || self.combinations() > 10_000 {
+        if self.combinations() == 0 || self.combinations() > MOST_COMBINATIONS {
             return wrong("1 to 10,000 combinations of levels are needed");
-        }
-        if !RESPONSES.iter().any(|(name, _)| *name == self.response) {
-            let known: Vec<&str> = RESPONSES.iter().map(|r| r.0).collect();
-            return wrong(&format!("no response {:?}: there are {}", self.response, known.join(", ")));
         }
         for place in self.block(0, 0) {
             let setup = self.setup(&place.levels)?;
             setup.path.check()?;
             setup.options.validate()?;
         }
-        Ok(())
+        match fit::misfit(self) {
+            Some(misfit) => wrong(&misfit.problem),
+            None => Ok(()),
+        }
     }
 
     /// The names of everything that it sets, varied or held.

@@ -23,7 +23,8 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::Error;
-use crate::plan::{Factor, Plan};
+use crate::fit::{self, Misfit, Place};
+use crate::plan::{Factor, MOST_COMBINATIONS, Plan};
 use crate::setting::{Refused, Setup};
 
 const KEYS: [&str; 8] = ["name", "workload", "response", "repetitions", "duration", "warm_up", "fixed", "factors"];
@@ -67,6 +68,8 @@ impl Reader<'_> {
             frames: 20_000,
         };
         let mut response = None;
+        // Where each setting is, so that what does not fit the rest is shown there.
+        let mut places: Vec<(Place, Range<usize>)> = Vec::new();
         for (key, value) in self.in_order(&table) {
             let name: &str = key.get_ref();
             match name {
@@ -77,7 +80,10 @@ impl Reader<'_> {
                     self.set(&mut Setup::default(), ("workload", key.span()), (&text, value.span()))?;
                     plan.fixed.push(("workload".into(), text));
                 }
-                "response" => response = Some((self.text_of(value)?, value.span())),
+                "response" => {
+                    response = Some((self.text_of(value)?, value.span()));
+                    places.push((Place::Response, value.span()));
+                }
                 "repetitions" => {
                     let text = self.text_of(value)?;
                     plan.repetitions = text.parse().ok().filter(|n| (1..=10_000).contains(n)).ok_or_else(|| {
@@ -85,7 +91,10 @@ impl Reader<'_> {
                     })?;
                 }
                 "duration" => plan.duration_ns = self.duration("duration", value)?,
-                "warm_up" => plan.warm_up_ns = self.duration("warm_up", value)?,
+                "warm_up" => {
+                    plan.warm_up_ns = self.duration("warm_up", value)?;
+                    places.push((Place::WarmUp, value.span()));
+                }
                 _ => {
                     let nearest = KEYS.iter().min_by_key(|k| strsim::damerau_levenshtein(k, name)).unwrap_or(&"name");
                     let problem = format!("there is no key {name:?} in a plan: did you mean `{nearest}`?");
@@ -96,6 +105,8 @@ impl Reader<'_> {
         for (key, value) in self.section(&table, "fixed")? {
             let text = self.text_of(value)?;
             self.set(&mut Setup::default(), (key.get_ref(), key.span()), (&text, value.span()))?;
+            self.sysctl(key)?;
+            places.push((Place::Setting(key.get_ref().to_string()), key.span()));
             plan.fixed.push((key.get_ref().to_string(), text));
         }
         for (key, value) in self.section(&table, "factors")? {
@@ -105,6 +116,8 @@ impl Reader<'_> {
                 .filter(|a| !a.is_empty())
                 .ok_or_else(|| self.wrong(value.span(), "a factor has a list of levels, such as [1, 0]"))?;
             let mut factor = Factor { name: key.get_ref().to_string(), levels: Vec::new() };
+            self.sysctl(key)?;
+            places.push((Place::Setting(factor.name.clone()), key.span()));
             for level in levels {
                 let text = self.text_of(level)?;
                 self.set(&mut Setup::default(), (&factor.name, key.span()), (&text, level.span()))?;
@@ -119,6 +132,13 @@ impl Reader<'_> {
         let (name, span) =
             response.unwrap_or_else(|| (if workload == "stream" { "goodput" } else { "transactions" }.into(), 0..0));
         plan.response = name;
+        if plan.combinations() <= MOST_COMBINATIONS
+            && let Some(Misfit { place, problem }) = fit::misfit(&plan)
+        {
+            // Of two places the later one is shown: what is set first is there to be seen.
+            let at = places.iter().rfind(|(known, _)| *known == place).map_or(0..0, |(_, at)| at.clone());
+            return Err(self.wrong(at, problem));
+        }
         plan.check().map_err(|e| match e {
             Error::Setting(problem) => self.wrong(span.clone(), problem),
             other => self.wrong(0..0, other.to_string()),
@@ -156,6 +176,16 @@ impl Reader<'_> {
         let text = self.text_of(value)?;
         let read = quantity::parse::duration(&text);
         read.map(|time| time.0).map_err(|e| self.wrong(value.span(), format!("{name} {text:?}: {e}")))
+    }
+
+    /// Refuses a sysctl that this kernel does not have.
+    fn sysctl(&self, key: &Spanned<Cow<'_, str>>) -> Result<(), Error> {
+        let name: &str = key.get_ref();
+        let is_one = name.trim_start_matches("a.").trim_start_matches("b.").starts_with("net.");
+        match fit::unknown_sysctl(name).filter(|_| is_one) {
+            Some(problem) => Err(self.wrong(key.span(), problem)),
+            None => Ok(()),
+        }
     }
 
     fn set(
@@ -207,5 +237,37 @@ mod tests {
             let message = error.to_string();
             assert!(message.starts_with(place) && message.contains(advice), "{message}");
         }
+    }
+
+    #[test]
+    fn what_does_not_fit_the_rest_of_the_plan_is_refused_where_it_is() {
+        for (from, to, place, advice) in [
+            // An rr plan measures no goodput, and a stream no transactions.
+            ("repetitions = 4", "response = \"goodput\"", "p.toml:2:12", "needs workload = \"stream\""),
+            (
+                "workload = \"rr\"\n",
+                "response = \"transactions\"\n",
+                "p.toml:1:12",
+                "needs workload = \"rr\" or \"crr\"",
+            ),
+            ("repetitions = 4", "response = \"transactoins\"", "p.toml:2:12", "did you mean `transactions`?"),
+            ("rate = \"1gbit\"", "response = 5", "p.toml:9:1", "response is both held and varied"),
+            ("rate = \"1gbit\"", "workload = \"crr\"", "p.toml:6:1", "workload is set twice"),
+            (
+                "rate = \"1gbit\"",
+                "delay = \"5ms\"\nover = \"loopback\"",
+                "p.toml:6:1",
+                "delay changes nothing over loopback",
+            ),
+            ("\"net.ipv4.tcp_timestamps\"", "\"net.ipv4.tcp_timestmaps\"", "p.toml:10:1", "`net.ipv4.tcp_timestamps`"),
+            ("workload = \"rr\"\n", "warm_up = \"100ms\"\n", "p.toml:1:11", "whole seconds, not 100ms"),
+        ] {
+            let text = GOOD.replacen(from, to, 1);
+            assert_ne!(text, GOOD, "{from}");
+            let message = parse("p.toml", &text).unwrap_err().to_string();
+            assert!(message.starts_with(&format!("{place}: ")) && message.contains(advice), "{text}\n{message}");
+        }
+        // With exchanges the warm-up is as fine as the duration.
+        assert!(parse("p.toml", &GOOD.replacen("repetitions = 4", "warm_up = \"100ms\"", 1)).is_ok());
     }
 }

@@ -28,6 +28,26 @@ fn wrong_use_is_told_with_its_place_and_ends_in_2() {
 }
 
 #[test]
+fn what_does_not_fit_is_refused_by_a_dry_run_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = folder.path().join("plan.toml");
+    for (from, to, place, advice) in [
+        ("workload = \"rr\"", "response = \"transactions\"", "plan.toml:1:12", "\"rr\" or \"crr\""),
+        ("delay = \"1ms\"", "response = 5", "plan.toml:8:1", "both held and varied"),
+        ("delay = \"1ms\"", "delay = \"1ms\"\nover = \"loopback\"", "plan.toml:6:1", "over loopback"),
+        ("delay = \"1ms\"", "\"net.ipv4.tcp_timestmaps\" = 1", "plan.toml:6:1", "`net.ipv4.tcp_timestamps`"),
+        ("workload = \"rr\"", "duration = \"100ms\"", "plan.toml:3:1", "duplicate key"),
+    ] {
+        std::fs::write(&plan, PLAN.replacen(from, to, 1)).unwrap();
+        let ended = wirelapse(&[plan.to_str().unwrap(), "--dry-run"]).output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert_eq!(ended.status.code(), Some(2), "{to}: {said}");
+        assert!(said.contains(place) && said.contains(advice), "{to}: {said}");
+        assert!(ended.stdout.is_empty(), "{to}");
+    }
+}
+
+#[test]
 fn a_dry_run_prints_every_builtin_plan_and_runs_nothing() {
     for name in ["timestamps", "small-messages", "window-scaling", "congestion"] {
         let ended = wirelapse(&[name, "--dry-run"]).output().unwrap();

@@ -1,0 +1,212 @@
+//! Whether the settings of a plan go together: found before anything is run, and said of the setting that is wrong.
+
+use traffic::stream::Direction;
+
+use crate::plan::Plan;
+use crate::response::RESPONSES;
+use crate::setting::{Setup, Workload};
+
+/// Where in a plan something does not fit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A setting, held or varied.
+    Setting(String),
+    /// What the verdict is on; there is a setting of that name too.
+    Response,
+    /// The warm-up.
+    WarmUp,
+}
+
+/// What does not fit, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Misfit {
+    /// Where.
+    pub place: Place,
+    /// What is wrong with it, and what would be right.
+    pub problem: String,
+}
+
+/// Settings of the path between the hosts; loopback does not pass it.
+const OF_THE_PATH: [&str; 10] =
+    ["delay", "jitter", "rate", "loss", "burst_loss", "queue", "ecn", "mtu", "reorder", "duplicate"];
+
+/// What a stream always measures.
+const OF_STREAMS: [&str; 12] = [
+    "goodput",
+    "retransmitted",
+    "round_trip",
+    "min_round_trip",
+    "queueing",
+    "rtt_deviation",
+    "receive_window",
+    "receive_space",
+    "receive_buffer",
+    "receive_used",
+    "send_buffer",
+    "cpu_per_gigabyte",
+];
+
+/// What requests and responses measure.
+const OF_EXCHANGES: [&str; 3] = ["transactions", "latency_p50", "latency_p99"];
+
+/// The name among `known` that is nearest to `name`, where one is near.
+pub fn nearest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+    let distances = known.into_iter().map(|k| (strsim::damerau_levenshtein(k, name), k));
+    distances.min_by_key(|(distance, _)| *distance).filter(|(d, k)| *d <= k.len() / 2).map(|(_, k)| k)
+}
+
+/// Finds the first thing of a plan that does not fit the rest of it. Settings by themselves, and their number, are taken to be
+/// right.
+pub fn misfit(plan: &Plan) -> Option<Misfit> {
+    unknown(plan)
+        .or_else(|| twice(plan))
+        .or_else(|| over_loopback(plan))
+        .or_else(|| warm_up(plan))
+        .or_else(|| unmeasured(plan))
+}
+
+fn setting(name: &str, problem: String) -> Option<Misfit> {
+    Some(Misfit { place: Place::Setting(name.into()), problem })
+}
+
+/// A response that there is not.
+fn unknown(plan: &Plan) -> Option<Misfit> {
+    let known = || RESPONSES.iter().map(|(name, _)| *name);
+    if known().any(|name| name == plan.response) {
+        return None;
+    }
+    let advice = match nearest(&plan.response, known()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("there are {}", known().collect::<Vec<_>>().join(", ")),
+    };
+    Some(Misfit { place: Place::Response, problem: format!("no response {:?}: {advice}", plan.response) })
+}
+
+/// A setting that is set in two places, of which one would win unseen.
+fn twice(plan: &Plan) -> Option<Misfit> {
+    let names: Vec<&str> = plan.settings().collect();
+    for factor in &plan.factors {
+        if plan.fixed.iter().any(|(name, _)| *name == factor.name) {
+            let name = &factor.name;
+            return setting(
+                name,
+                format!("{name} is both held and varied: take it out of [fixed] or out of [factors]"),
+            );
+        }
+    }
+    let again = names.iter().enumerate().find(|(i, name)| names[..*i].contains(name))?.1;
+    setting(again, format!("{again} is set twice: keep one of them"))
+}
+
+fn setups(plan: &Plan) -> impl Iterator<Item = Setup> {
+    plan.block(0, 0).into_iter().filter_map(|place| plan.setup(&place.levels).ok())
+}
+
+/// A setting of the path that acts nowhere, or levels of one that are the same over loopback.
+fn over_loopback(plan: &Plan) -> Option<Misfit> {
+    let all = setups(plan).all(|setup| setup.loopback);
+    let any = setups(plan).any(|setup| setup.loopback);
+    let held = plan.fixed.iter().map(|(name, _)| name.as_str()).filter(|_| all);
+    let varied = plan.factors.iter().map(|f| f.name.as_str()).filter(|_| any);
+    let name = varied.chain(held).find(|name| OF_THE_PATH.contains(name))?;
+    let problem = format!(
+        "{name} changes nothing over loopback, which does not pass the path: leave it out, or measure over = \"path\""
+    );
+    setting(name, problem)
+}
+
+/// The protocol of a stream counts its warm-up in seconds.
+fn warm_up(plan: &Plan) -> Option<Misfit> {
+    let streams = setups(plan).any(|setup| setup.workload == Workload::Stream);
+    let whole = plan.warm_up_ns.is_multiple_of(1_000_000_000);
+    if !streams || whole {
+        return None;
+    }
+    let text = quantity::exact_duration(record::Nanos(plan.warm_up_ns));
+    let problem = format!("the warm-up of a stream takes whole seconds, not {text}: write 0s, 1s or 2s");
+    Some(Misfit { place: Place::WarmUp, problem })
+}
+
+/// A response that some combination does not give.
+fn unmeasured(plan: &Plan) -> Option<Misfit> {
+    let response = plan.response.as_str();
+    let (problem, workload) = setups(plan).find_map(|setup| Some((lacks(&setup, response)?, setup.workload)))?;
+    let of = match workload {
+        Workload::Rr | Workload::Crr => OF_EXCHANGES.to_vec(),
+        Workload::Stream => OF_STREAMS.to_vec(),
+        Workload::PingUnderLoad => OF_STREAMS.into_iter().chain(["latency_p50", "latency_p99"]).collect(),
+    };
+    let problem = format!("response {response:?} {problem}; this workload always measures {}", of.join(", "));
+    Some(Misfit { place: Place::Response, problem })
+}
+
+/// Why a combination has no such response.
+fn lacks(setup: &Setup, response: &str) -> Option<&'static str> {
+    let streams = matches!(setup.workload, Workload::Stream | Workload::PingUnderLoad);
+    let both = match (setup.direction, setup.workload) {
+        (Some(direction), _) => direction == Direction::Both,
+        (None, workload) => workload == Workload::PingUnderLoad,
+    };
+    let rival = setup.rival.is_some() && setup.workload == Workload::Stream;
+    match response {
+        "transactions" if streams => Some("needs workload = \"rr\" or \"crr\""),
+        "latency_p50" | "latency_p99" if setup.workload == Workload::Stream => {
+            Some("needs workload = \"rr\", \"crr\" or \"ping-under-load\"")
+        }
+        "transactions" | "latency_p50" | "latency_p99" => None,
+        _ if !streams => Some("needs workload = \"stream\" or \"ping-under-load\""),
+        "goodput_down" if !both => Some("needs direction = \"both\""),
+        "rival_share" if !rival => Some("needs a rival and workload = \"stream\""),
+        "fairness" if !rival && (setup.flows < 2 || both) => Some("needs a rival, or several flows in one direction"),
+        _ => None,
+    }
+}
+
+/// Why this kernel does not have a sysctl, with the nearest name that it has. `None` where it has it, or cannot be asked.
+///
+/// Settings of an interface are looked up for all interfaces, as a host of a lab has others than this machine.
+pub fn unknown_sysctl(name: &str) -> Option<String> {
+    let sysctl = name.strip_prefix("a.").or_else(|| name.strip_prefix("b.")).unwrap_or(name);
+    let mut steps: Vec<&str> = sysctl.split('.').collect();
+    if let ["net", "ipv4" | "ipv6", "conf" | "neigh", interface, ..] = steps[..]
+        && interface != "all"
+        && steps.len() > 4
+    {
+        steps[3] = "default";
+    }
+    let mut directory = std::path::PathBuf::from("/proc/sys");
+    for (i, step) in steps.iter().enumerate() {
+        let path = directory.join(step);
+        if path.exists() {
+            directory = path;
+            continue;
+        }
+        let entries = std::fs::read_dir(&directory).ok()?;
+        let names: Vec<String> = entries.filter_map(|e| e.ok()?.file_name().into_string().ok()).collect();
+        let advice = match nearest(step, names.iter().map(String::as_str)) {
+            Some(near) => {
+                let whole = [&steps[..i], &[near], &steps[i + 1..]].concat().join(".");
+                format!("did you mean `{whole}`?")
+            }
+            None => "`sysctl -a` lists those that there are".into(),
+        };
+        return Some(format!("this kernel has no sysctl {sysctl:?}: {advice}"));
+    }
+    directory.is_dir().then(|| format!("{sysctl:?} is a group of sysctls: name one in it"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sysctls_are_those_of_this_kernel() {
+        assert_eq!(unknown_sysctl("net.ipv4.tcp_timestamps"), None);
+        assert_eq!(unknown_sysctl("a.net.ipv4.tcp_timestamps"), None);
+        assert_eq!(unknown_sysctl("net.ipv4.conf.some_interface.rp_filter"), None);
+        let said = unknown_sysctl("b.net.ipv4.tcp_timestmaps").unwrap();
+        assert!(said.contains("did you mean `net.ipv4.tcp_timestamps`?"), "{said}");
+        assert!(unknown_sysctl("net.ipv4").unwrap().contains("group"));
+        assert!(unknown_sysctl("net.zzzzzzzzzzzz.x").unwrap().contains("sysctl -a"));
+    }
+}
