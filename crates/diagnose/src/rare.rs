@@ -10,6 +10,10 @@ pub(crate) struct Counters {
     /// Retransmissions by class.
     pub(crate) by_class: [u32; Class::COUNT],
     pub(crate) spurious: u32,
+    /// Retransmissions without payload: FINs.
+    pub(crate) resent_fins: u32,
+    /// Finished recoveries: their time, ns, and what was acknowledged meanwhile, bytes.
+    pub(crate) recoveries: (u64, u64),
     /// DSACKs that name nothing that was seen to be retransmitted.
     pub(crate) needless_unmatched: u32,
     pub(crate) unseen_original: u32,
@@ -49,6 +53,8 @@ pub(crate) struct Counters {
 static NOTHING: Counters = Counters {
     by_class: [0; Class::COUNT],
     spurious: 0,
+    resent_fins: 0,
+    recoveries: (0, 0),
     needless_unmatched: 0,
     unseen_original: 0,
     out_of_order: 0,

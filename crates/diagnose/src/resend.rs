@@ -50,6 +50,8 @@ pub(crate) struct Recovery {
     pub(crate) began: u64,
     pub(crate) number: u64,
     pub(crate) original: u64,
+    /// What was acknowledged when it began.
+    pub(crate) una: u64,
 }
 
 /// One segment retransmitted, until its fate is known.
@@ -149,6 +151,15 @@ pub(crate) struct Signs {
     pub(crate) answers_seen: bool,
 }
 
+impl Signs {
+    /// Nothing was heard for so long that a timer ran out.
+    pub(crate) fn by_timer(&self) -> bool {
+        let rtt = self.rtt.unwrap_or(100_000_000);
+        let varied = rtt.saturating_add(self.variation.saturating_mul(2));
+        self.quiet >= rtt.saturating_add(rtt / 2).max(varied).max(10_000_000)
+    }
+}
+
 /// The class by these signs.
 ///
 /// A sender retransmissions because of an ACK, or because a timer ran out: first it is asked which. An ACK-driven one
@@ -159,8 +170,9 @@ pub(crate) fn classify(s: &Signs) -> Class {
         return Class::Unclear;
     }
     let rtt = s.rtt.unwrap_or(100_000_000);
-    let timer = rtt.saturating_add(rtt / 2).max(rtt.saturating_add(s.variation.saturating_mul(2))).max(10_000_000);
-    let by_timer = s.quiet >= timer;
+    let by_timer = s.by_timer();
+    // The third duplicate ACK and the timer meet by chance only: what comes right behind the ACK is its doing.
+    let by_third = !s.again && s.duplicates >= 3 && s.quiet < rtt / 8;
     // Linux lets the retransmission timer run for an RTT and 200 ms at least, and sends a probe after two RTTs. Where but
     // one segment is out, the probe gives a delayed ACK another 200 ms (section 7.2), or comes when the timer would; a
     // sender that knows no probes looks the same then, but those that use SACK and do not are the older ones.
@@ -172,7 +184,7 @@ pub(crate) fn classify(s: &Signs) -> Class {
     match s.recovery {
         Some(Class::Timeout) => Class::Timeout,
         // ACKs still come, but an earlier repair was lost: they do not set the timer back.
-        _ if s.stuck => Class::Timeout,
+        _ if s.stuck && !by_third => Class::Timeout,
         _ if by_timer && (s.tail || s.alone) && !s.again && before_timeout && s.recovery.is_none() => {
             Class::TailLossProbe
         }
@@ -180,6 +192,8 @@ pub(crate) fn classify(s: &Signs) -> Class {
         Some(Class::Fast | Class::SackRecovery) if s.sack_in_use => Class::SackRecovery,
         Some(Class::Fast | Class::SackRecovery) => Class::Fast,
         _ if s.sacked_above || s.duplicates > 0 => Class::Fast,
+        // No ACK speaks of a loss, so that only a timer is left.
+        _ if s.quiet >= rtt / 4 && s.quiet >= 3_000_000 => Class::Timeout,
         _ => Class::Unclear,
     }
 }

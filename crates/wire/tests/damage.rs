@@ -78,13 +78,40 @@ fn a_block_of_4_gib_is_named_and_reading_goes_on_behind_it() {
 }
 
 #[test]
-fn an_impossible_length_in_pcap_ends_reading_at_its_place() {
+fn behind_an_impossible_length_in_pcap_reading_goes_on_with_the_next_whole_record() {
     let mut bytes = pcap(10);
     bytes[24 + 8..24 + 12].copy_from_slice(&u32::MAX.to_le_bytes());
     let mut capture = Capture::from_bytes(&bytes).expect("a capture");
-    assert!(capture.next_frame().expect("memory").is_none());
+    let mut frames = 0;
+    while capture.next_frame().expect("memory").is_some() {
+        frames += 1;
+    }
+    assert_eq!(frames, 9, "all but the damaged one");
     let (kind, count) = capture.problems().iter().next().expect("one problem");
     assert_eq!((kind, count.first[0].packet, count.first[0].offset), (Problem::ImpossibleLength, 1, 24));
+    drop(capture);
+    // Where nothing makes sense any more, reading ends.
+    bytes[24..].fill(0xff);
+    let mut capture = Capture::from_bytes(&bytes).expect("a capture");
+    assert!(capture.next_frame().expect("memory").is_none());
+}
+
+#[test]
+fn before_version_2_4_the_lengths_stood_the_other_way_round() {
+    let mut bytes = pcap(3);
+    bytes[6] = 2;
+    let mut at = 24;
+    while at < bytes.len() {
+        let captured = u32::from_le_bytes(bytes[at + 8..at + 12].try_into().expect("4 bytes"));
+        bytes[at + 8..at + 12].copy_from_slice(&1_500_u32.to_le_bytes());
+        bytes[at + 12..at + 16].copy_from_slice(&captured.to_le_bytes());
+        at += 16 + captured as usize;
+    }
+    let mut capture = Capture::from_bytes(&bytes).expect("a capture");
+    for _ in 0..3 {
+        let frame = capture.next_frame().expect("memory").expect("a frame");
+        assert!(frame.original_length == 1_500 && frame.data.len() < 1_500);
+    }
 }
 
 #[test]

@@ -99,6 +99,9 @@ impl Connection {
                 };
                 self.book.add(Happening::Recovery, 1 - dir, episode);
                 p.recovery = None;
+                let (time, bytes) = &mut p.rare.recoveries;
+                *time = time.saturating_add(now - r.began.min(now));
+                *bytes = bytes.saturating_add(ack.saturating_sub(r.una));
                 // The window that it leaves is another one: what was in flight before says nothing of it.
                 p.rounds.begin_anew(p.next);
             }

@@ -11,7 +11,8 @@ use crate::resend::{self, Class, Recovery, Repair, Signs};
 impl Connection {
     #[inline]
     pub(super) fn take_data(&mut self, dir: usize, s: &Segment, now: u64, lag: u64) -> Data {
-        let peer_window_zero = self.halves[1 - dir].window == 0 && self.halves[1 - dir].window_known;
+        // A window of zero is zero whatever its scale.
+        let peer_window_zero = self.halves[1 - dir].zero_since > 0;
         let established = self.established_at.is_some();
         let knows = self.knows_lag(dir);
         let h = &mut self.halves[dir];
@@ -131,7 +132,8 @@ impl Connection {
         let (start, end) = span;
         let answers_seen = self.halves[1 - dir].count.packets > 0;
         let sack_in_use = self.halves.iter().all(|h| h.offered.sack) || self.halves[1 - dir].rare.sack_acks > 0;
-        let peer_window_zero = self.halves[1 - dir].window == 0 && self.halves[1 - dir].window_known;
+        // A window of zero is zero whatever its scale.
+        let peer_window_zero = self.halves[1 - dir].zero_since > 0;
         let h = &mut self.halves[dir];
         let payload = u64::from(s.payload);
         let (filled, hole) = if payload > 0 { h.holes.remove(first, first + payload) } else { (0, None) };
@@ -211,6 +213,7 @@ impl Connection {
         };
         h.count.resent_packets += 1;
         h.rare.by_class[class as usize] += 1;
+        h.rare.resent_fins += u32::from(payload == 0);
         let repair =
             Repair { start, end, at: now, number: s.number, class, value: s.options.timestamps.and_then(|t| t.0) };
         h.repairs.get_or_insert_default().add(repair);
@@ -227,12 +230,20 @@ impl Connection {
                 began,
                 number: s.number,
                 original: original.map_or(0, |o| o.number),
+                una: h.una,
             }));
             h.rounds.leave_level();
             if class != Class::TailLossProbe {
                 h.rounds.past_slow_start = class != Class::Timeout;
                 h.rounds.threshold = h.in_flight() / 2;
             }
+        }
+        if class == Class::Timeout
+            && signs.by_timer()
+            && let Some(recovery) = h.recovery.as_mut().filter(|r| r.class == Class::Timeout)
+        {
+            // The timer ran out once more: everything sent until now is to be repaired (RFC 6582, section 4).
+            recovery.point = h.next;
         }
         let one = if h.limit > 0 { s.payload.min(h.limit) } else { s.payload };
         if class == Class::Timeout && one > 536 && one > h.largest_acked && one + 64 > h.segment_size {

@@ -32,6 +32,22 @@ impl LinkType {
     pub const LINUX_SLL2: Self = Self(276);
     /// PPP over Ethernet, session packets without their Ethernet header.
     pub const PPP_ETHER: Self = Self(51);
+    /// PPP.
+    pub const PPP: Self = Self(9);
+    /// PPP in frames of HDLC.
+    pub const PPP_SERIAL: Self = Self(50);
+    /// Cisco's HDLC.
+    pub const C_HDLC: Self = Self(104);
+    /// IEEE 802.11.
+    pub const IEEE802_11: Self = Self(105);
+    /// The same behind a Prism header.
+    pub const IEEE802_11_PRISM: Self = Self(119);
+    /// The same behind a radiotap header.
+    pub const IEEE802_11_RADIOTAP: Self = Self(127);
+    /// The same behind an AVS header.
+    pub const IEEE802_11_AVS: Self = Self(163);
+    /// Records of Endace's cards.
+    pub const ERF: Self = Self(197);
 }
 
 impl fmt::Display for LinkType {
@@ -46,6 +62,13 @@ impl fmt::Display for LinkType {
             Self::IPV4 => "IPv4",
             Self::IPV6 => "IPv6",
             Self::PPP_ETHER => "PPPoE session",
+            Self::PPP | Self::PPP_SERIAL => "PPP",
+            Self::C_HDLC => "Cisco HDLC",
+            Self::IEEE802_11 => "802.11",
+            Self::IEEE802_11_PRISM => "802.11 with Prism header",
+            Self::IEEE802_11_RADIOTAP => "802.11 with radiotap header",
+            Self::IEEE802_11_AVS => "802.11 with AVS header",
+            Self::ERF => "ERF",
             Self(number) => return write!(f, "link type {number}"),
         })
     }

@@ -42,6 +42,8 @@ pub(super) struct Pcap {
     link_type: LinkType,
     /// Bytes of a record's header.
     header_length: usize,
+    /// The version before which the two lengths of a record stood the other way round is 2.3, and of 2.3 some do.
+    minor: u32,
 }
 
 impl Pcap {
@@ -55,7 +57,8 @@ impl Pcap {
         }
         let header = window.held();
         let versions = word(header, 4, variant.big_endian);
-        let major = if variant.big_endian { versions >> 16 } else { versions & 0xffff };
+        let (major, minor) =
+            if variant.big_endian { (versions >> 16, versions & 0xffff) } else { (versions & 0xffff, versions >> 16) };
         if major != 2 {
             return Err(CaptureError::Unsupported { offset: 4, what: "pcap version", value: major.into() });
         }
@@ -69,7 +72,7 @@ impl Pcap {
         progress.interfaces.push(interface);
         window.advance(24);
         let header_length = if variant.modified { 24 } else { 16 };
-        Ok(Self { variant, link_type, header_length })
+        Ok(Self { variant, link_type, header_length, minor })
     }
 
     /// The record at the start of `held`, where it is there whole and its length can be believed.
@@ -86,7 +89,11 @@ impl Pcap {
         let field = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
         let fields = [field(0), field(4), field(8), field(12)];
         let big_endian = self.variant.big_endian;
-        let [seconds, fraction, captured, original] = if big_endian { fields.map(u32::swap_bytes) } else { fields };
+        let [seconds, fraction, mut captured, mut original] =
+            if big_endian { fields.map(u32::swap_bytes) } else { fields };
+        if self.minor < 4 && (self.minor < 3 || captured > original) {
+            std::mem::swap(&mut captured, &mut original);
+        }
         Some(Record {
             at: Some(moment(seconds, fraction, self.variant.nanoseconds)),
             interface: 0,
@@ -107,8 +114,7 @@ impl Pcap {
             && let Some(record) = self.record(window.held())
         {
             if record.captured > LONGEST_FRAME as usize {
-                progress.stop_at_next(Problem::ImpossibleLength, offset);
-                return Ok(None);
+                return self.resynchronise(window, progress);
             }
             if window.has(record.length)? {
                 progress.number += 1;
@@ -117,6 +123,52 @@ impl Pcap {
         }
         progress.end(window, window.held().len(), offset);
         Ok(None)
+    }
+}
+
+/// Records in a row that have to make sense for reading to go on behind damage.
+const AGREEING: usize = 3;
+
+impl Pcap {
+    /// Counts a damaged record and looks for the next place where records follow one another.
+    #[cold]
+    fn resynchronise(&self, window: &mut Window<'_>, progress: &mut Progress) -> io::Result<Option<Record>> {
+        progress.stop_at_next(Problem::ImpossibleLength, window.offset());
+        progress.over = false;
+        window.advance(1);
+        while window.has(self.header_length)? {
+            if self.records_agree(window)?
+                && let Some(record) = self.record(window.held())
+            {
+                progress.number += 1;
+                return Ok(Some(record));
+            }
+            window.advance(1);
+        }
+        progress.over = true;
+        Ok(None)
+    }
+
+    /// Whether plausible records stand at the window's start, close to each other in time: so many, or up to the file's end.
+    fn records_agree(&self, window: &mut Window<'_>) -> io::Result<bool> {
+        let (mut at, mut before) = (0, None);
+        for found in 0..AGREEING {
+            if !window.has(at + self.header_length)? {
+                return Ok(found > 0 && window.held().len() == at);
+            }
+            let Some(record) = window.held().get(at..).and_then(|held| self.record(held)) else { return Ok(false) };
+            let fraction = word(window.held(), at + 4, self.variant.big_endian);
+            let most = if self.variant.nanoseconds { 1_000_000_000 } else { 1_000_000 };
+            let seconds = word(window.held(), at, self.variant.big_endian);
+            let close = before.is_none_or(|b: u32| b.abs_diff(seconds) < 86_400);
+            let plausible = (14..=262_144).contains(&record.captured) && record.original_length <= 1 << 24;
+            if fraction >= most || !close || !plausible {
+                return Ok(false);
+            }
+            before = Some(seconds);
+            at += record.length;
+        }
+        window.has(at)
     }
 }
 

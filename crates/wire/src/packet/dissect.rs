@@ -14,7 +14,9 @@ use super::span::{Layer, NotDecoded, Span};
 use super::tcp::Tcp;
 use super::udp::Udp;
 use super::vxlan::Vxlan;
-use super::{CookedV1, CookedV2, ether_type, ip_protocol, ipv4, ipv6, loopback, pppoe};
+use super::{
+    CookedV1, CookedV2, erf, ether_type, geneve, gtp, ip_protocol, ipv4, ipv6, loopback, mpls, ppp, pppoe, wireless,
+};
 use crate::capture::{Frame, LinkType};
 use crate::segment::{Network, Segment};
 use crate::shard::Shard;
@@ -186,6 +188,11 @@ impl<'s> Descent<'_, 's> {
             LinkType::NULL | LinkType::LOOP => loopback::open(span)?,
             // 12 and 14 are what some systems write for raw IP instead of 101.
             LinkType::RAW | LinkType(12 | 14) | LinkType::IPV4 | LinkType::IPV6 => return self.versioned(span),
+            LinkType::PPP | LinkType::PPP_SERIAL | LinkType::C_HDLC => ppp::open(span)?,
+            LinkType::IEEE802_11 => wireless::open(span)?,
+            LinkType::IEEE802_11_RADIOTAP => wireless::open(wireless::radiotap(span)?)?,
+            LinkType::IEEE802_11_PRISM | LinkType::IEEE802_11_AVS => wireless::open(wireless::prism(span)?)?,
+            LinkType::ERF => return self.bridged(erf::open(span)?),
             LinkType::PPP_ETHER => (ether_type::PPPOE_SESSION, span),
             other => return Err(NotDecoded::LinkType(other)),
         };
@@ -201,9 +208,25 @@ impl<'s> Descent<'_, 's> {
     fn typed(self, mut kind: u16, mut span: Span<'_>) -> Result<Packet<&'s Segment>, NotDecoded> {
         for _ in 0..DEEPEST {
             match kind {
-                ether_type::IPV4 => return self.network(ipv4::open(span)?),
-                ether_type::IPV6 => return self.network(ipv6::open(span)?),
+                ether_type::IPV4 => {
+                    let total = span.data.get(2..4).map_or(0, |l| u16::from_be_bytes([l[0], l[1]]).into());
+                    let span = Self::unsnapped(self.frame, span, total);
+                    return self.network(ipv4::open(span)?);
+                }
+                ether_type::IPV6 => {
+                    let payload = span.data.get(4..6).map_or(0, |l| u32::from(u16::from_be_bytes([l[0], l[1]])));
+                    let span = Self::unsnapped(self.frame, span, payload + 40);
+                    return self.network(ipv6::open(span)?);
+                }
                 ether_type::PPPOE_SESSION => (kind, span) = pppoe::open(span)?,
+                // The tag of two bytes stands before the frame that the fabric carries.
+                ether_type::FABRIC_PATH => return self.deeper()?.bridged(span.skip(2)),
+                ether_type::MPLS | ether_type::MPLS_UPSTREAM => {
+                    return match mpls::open(span)? {
+                        (mpls::Below::Ip, rest) => self.versioned(rest),
+                        (mpls::Below::Ethernet, rest) => self.deeper()?.bridged(rest),
+                    };
+                }
                 tag if VlanTag::announced_by(tag) => {
                     let (tag, rest) = VlanTag::parse(span)?;
                     (kind, span) = (tag.ether_type, rest);
@@ -212,6 +235,15 @@ impl<'s> Descent<'_, 's> {
             }
         }
         Err(NotDecoded::Depth)
+    }
+
+    /// Some tools write the captured length as the original one when they cut packets short. A frame that ends where the capture says it
+    /// does, in the middle of its IP packet, was longer on the wire.
+    fn unsnapped<'f>(frame: &Frame<'_>, span: Span<'f>, total: u32) -> Span<'f> {
+        let to_the_end = span.data.as_ptr_range().end == frame.data.as_ptr_range().end;
+        // Both headers are there, so that it was cut for their sake.
+        let says_whole = frame.original_length as usize == frame.data.len() && span.data.len() >= 40;
+        if to_the_end && says_whole && total > span.wire { Span { wire: total, ..span } } else { span }
     }
 
     /// IP with its version in its first bits alone.
@@ -242,6 +274,19 @@ impl<'s> Descent<'_, 's> {
                     && let Ok((_, rest)) = Vxlan::parse(payload)
                 {
                     return self.deeper()?.bridged(rest);
+                }
+                if destination == geneve::PORT
+                    && let Ok((kind, rest)) = geneve::open(payload)
+                {
+                    return match kind {
+                        ether_type::BRIDGED => self.deeper()?.bridged(rest),
+                        kind => self.deeper()?.typed(kind, rest),
+                    };
+                }
+                if destination == gtp::PORT
+                    && let Ok(rest) = gtp::open(payload)
+                {
+                    return self.deeper()?.versioned(rest);
                 }
                 Ok(Packet::Udp(Udp {
                     source: SocketAddr::new(inner.source, source),

@@ -4,19 +4,25 @@ mod address;
 mod checksum;
 mod cooked;
 mod dissect;
+mod erf;
 mod ethernet;
 mod fragment;
+mod geneve;
 mod gre;
+mod gtp;
 mod icmp;
 mod inner;
 mod ipv4;
 mod ipv6;
 mod loopback;
+mod mpls;
+mod ppp;
 mod pppoe;
 mod span;
 mod tcp;
 mod udp;
 mod vxlan;
+mod wireless;
 
 pub use checksum::{Checksum, transport_checksum, verify_transport};
 pub use cooked::{CookedV1, CookedV2};
@@ -49,6 +55,12 @@ pub mod ether_type {
     pub const PPPOE_SESSION: u16 = 0x8864;
     /// An Ethernet frame within GRE or VXLAN.
     pub const BRIDGED: u16 = 0x6558;
+    /// MPLS, unicast.
+    pub const MPLS: u16 = 0x8847;
+    /// MPLS with labels assigned upstream (multicast).
+    pub const MPLS_UPSTREAM: u16 = 0x8848;
+    /// Cisco FabricPath: an Ethernet frame follows.
+    pub const FABRIC_PATH: u16 = 0x8903;
     /// ERSPAN type I or II within GRE.
     pub const ERSPAN_II: u16 = 0x88be;
     /// ERSPAN type III within GRE.

@@ -68,6 +68,12 @@ pub enum Layer {
     Icmp,
     Gre,
     Vxlan,
+    Geneve,
+    Gtp,
+    Mpls,
+    Ppp,
+    Wireless,
+    Erf,
 }
 
 impl fmt::Display for Layer {
@@ -85,6 +91,12 @@ impl fmt::Display for Layer {
             Self::Icmp => "ICMP",
             Self::Gre => "GRE",
             Self::Vxlan => "VXLAN",
+            Self::Geneve => "Geneve",
+            Self::Gtp => "GTP-U",
+            Self::Mpls => "MPLS",
+            Self::Ppp => "PPP",
+            Self::Wireless => "802.11",
+            Self::Erf => "ERF",
         })
     }
 }
@@ -110,6 +122,12 @@ pub enum NotDecoded {
     IpProtocol(u8),
     /// A version of GRE that is not 0 (PPTP has 1).
     GreVersion(u8),
+    /// A frame of 802.11 that carries no readable data: management, control, or none at all.
+    Wireless,
+    /// A frame that 802.11 encrypted.
+    Encrypted,
+    /// A type of ERF record that is not Ethernet.
+    ErfType(u8),
     /// More tunnels, tags or extension headers within each other than are opened.
     Depth,
     /// A fragment kept until the rest of its packet comes.
@@ -150,6 +168,9 @@ impl fmt::Display for NotDecoded {
             Self::IpProtocol(132) => f.write_str("SCTP"),
             Self::IpProtocol(number) => write!(f, "IP protocol {number}"),
             Self::GreVersion(number) => write!(f, "GRE version {number}"),
+            Self::Wireless => f.write_str("802.11 frame without data"),
+            Self::Encrypted => f.write_str("encrypted 802.11 frame"),
+            Self::ErfType(number) => write!(f, "ERF record of type {number}"),
             Self::Depth => f.write_str("too many headers within each other"),
             Self::FragmentHeld => f.write_str("IP fragment held for the rest of its packet"),
             Self::FragmentLost => f.write_str("IP fragment that could not be put together"),
