@@ -11,7 +11,7 @@ use record::Nanos;
 use crate::interrupt::Interrupt;
 use crate::options::Json;
 use crate::output::{json_event, say};
-use crate::server::PORT;
+use crate::server::{PORT, Token};
 
 /// Answer the workloads of other hosts, and stock iperf3 clients
 ///
@@ -21,9 +21,8 @@ pub struct Args {
     /// Listen here, TCP and UDP; only this host reaches it unless given. Port 0 takes any free one
     #[arg(long, value_name = "ADDR:PORT", default_value_t = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), PORT))]
     listen: SocketAddr,
-    /// Serve only clients that give this token (stock iperf3 cannot, and is refused)
-    #[arg(long, env = "WIRELAPSE_TOKEN", hide_env_values = true)]
-    token: Option<String>,
+    #[command(flatten)]
+    token: Token,
     /// Ports for the listeners of `crr`, to let through a firewall; any free one unless given
     #[arg(long, value_name = "FIRST-LAST", value_parser = port_range)]
     data_ports: Option<(u16, u16)>,
@@ -69,9 +68,10 @@ fn port_range(text: &str) -> Result<(u16, u16), String> {
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let interrupt = Interrupt::listen()?;
+    let token = args.token.read()?;
     let config = ServerConfig {
         listen: args.listen,
-        token: args.token.clone(),
+        token: token.clone(),
         limits: traffic::Limits {
             connections: args.max_connections,
             sessions: args.max_sessions,
@@ -93,11 +93,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     })?;
     let local = server.local_addr();
     if json {
-        json_event("listening", &serde_json::json!({ "address": local, "token": args.token.is_some() }))?;
+        json_event("listening", &serde_json::json!({ "address": local, "token": token.is_some() }))?;
     } else {
         say!("listening on {local}, TCP and UDP; Ctrl-C ends");
-        if !local.ip().is_loopback() && args.token.is_none() {
-            say!("anyone who reaches {local} can make this host send and receive: --token restricts that");
+        if !local.ip().is_loopback() && token.is_none() {
+            say!(
+                "anyone who reaches {local} can make this host send and receive: --token or --token-file restricts that"
+            );
         }
     }
     while !interrupt.came() {

@@ -1,6 +1,7 @@
 //! Which server a workload goes to, and how to reach it.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+use std::path::PathBuf;
 
 use quantity::Address;
 
@@ -58,9 +59,39 @@ pub struct Server {
 /// What a server asks of its clients.
 #[derive(clap::Args)]
 pub struct Token {
-    /// The server's token
+    /// The server's token; stock iperf3 has none, and is refused. Whoever may list processes sees it here: --token-file and
+    /// WIRELAPSE_TOKEN keep it from them
     #[arg(long, env = "WIRELAPSE_TOKEN", hide_env_values = true)]
-    pub token: Option<String>,
+    token: Option<String>,
+    /// Read the token from this file: its first line
+    #[arg(long, value_name = "FILE", conflicts_with = "token")]
+    token_file: Option<PathBuf>,
+}
+
+impl Token {
+    /// The token, where one is given.
+    pub fn read(&self) -> anyhow::Result<Option<String>> {
+        let Some(path) = &self.token_file else { return Ok(self.token.clone()) };
+        let text =
+            std::fs::read_to_string(path).map_err(|e| BadInput(format!("--token-file {}: {e}", path.display())))?;
+        match text.lines().next().map(str::trim) {
+            Some(token) if !token.is_empty() => Ok(Some(token.to_owned())),
+            _ => Err(BadInput(format!("--token-file {}: its first line is empty", path.display())).into()),
+        }
+    }
+}
+
+/// The command line as records keep it: without the token.
+pub fn command_line(words: impl IntoIterator<Item = String>) -> Vec<String> {
+    const KEPT_OUT: &str = "(not kept)";
+    let mut after_token = false;
+    let keep = |word: String| {
+        if std::mem::replace(&mut after_token, word == "--token") {
+            return KEPT_OUT.to_owned();
+        }
+        if word.starts_with("--token=") { format!("--token={KEPT_OUT}") } else { word }
+    };
+    words.into_iter().map(keep).collect()
 }
 
 impl Server {
@@ -69,9 +100,21 @@ impl Server {
         let server = self.server.as_ref().ok_or_else(|| BadInput("a server is needed".into()))?;
         Ok(traffic::Target {
             server: self.family.resolve(server, PORT)?,
-            token: self.token.token.clone(),
+            token: self.token.read()?,
             local: self.bind,
             options: self.options.options(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_in_no_record_of_the_command_line() {
+        let words = |text: &str| command_line(text.split(' ').map(Into::into)).join(" ");
+        assert_eq!(words("study x --token s3cret --seed 1"), "study x --token (not kept) --seed 1");
+        assert_eq!(words("study x --token=s3cret --token-file f"), "study x --token=(not kept) --token-file f");
     }
 }

@@ -100,7 +100,7 @@ fn ground(args: &Args, study: &Study) -> anyhow::Result<Ground> {
     let addresses = server::resolve(&parse::address(host)?, PORT)?;
     let names = study.sysctls_of_this_host();
     let this_host = if names.is_empty() { None } else { Some(ThisHost::take(&names)?) };
-    Ok(Ground::Peer(Peer { addresses, token: args.token.token.clone(), this_host }))
+    Ok(Ground::Peer(Peer { addresses, token: args.token.read()?, this_host }))
 }
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
@@ -125,7 +125,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let interrupt = Interrupt::listen()?;
     let ground = ground(args, &study)?;
     if let Some(directory) = &args.output {
-        let provenance = Provenance::here(&study, seed, std::env::args().collect());
+        let provenance = Provenance::here(&study, seed, server::command_line(std::env::args()));
         ledger = Some(Ledger::create(directory, provenance)?);
     }
     let limits = Limits { seed, until: args.until, budget_ns: args.budget.map(|budget| budget.0) };

@@ -20,7 +20,12 @@ struct Serve {
 
 impl Serve {
     fn start() -> Self {
-        let mut child = wirelapse(&["serve", "--listen", "127.0.0.1:0", "--json"]).spawn().unwrap();
+        Self::with(&[])
+    }
+
+    fn with(extra: &[&str]) -> Self {
+        let args = [&["serve", "--listen", "127.0.0.1:0", "--json"], extra].concat();
+        let mut child = wirelapse(&args).spawn().unwrap();
         let mut out = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         out.read_line(&mut line).unwrap();
@@ -196,4 +201,21 @@ fn a_server_under_a_task_limit_refuses_and_goes_on() {
     }
     drop(serve);
     drop(group);
+}
+
+#[test]
+fn a_token_comes_from_a_file_or_the_environment_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("token");
+    std::fs::write(&file, "s3cret\n").unwrap();
+    let file = file.to_str().unwrap();
+    let serve = Serve::with(&["--token-file", file]);
+    let rr = |extra: &[&str], variable: Option<&str>| {
+        let mut command = wirelapse(&[&["rr", &serve.address, "--for", "100ms"], extra].concat());
+        command.env_remove("WIRELAPSE_TOKEN").envs(variable.map(|v| ("WIRELAPSE_TOKEN", v)));
+        command.output().unwrap().status.code()
+    };
+    assert_eq!(rr(&["--token-file", file], None), Some(0));
+    assert_eq!(rr(&[], Some("s3cret")), Some(0));
+    assert_eq!([rr(&[], None), rr(&[], Some("other")), rr(&["--token-file", "/no/such"], None)], [Some(2); 3]);
 }
