@@ -13,6 +13,8 @@ pub enum Precision {
     Fine,
     /// Two significant digits (1 %). At most 58 KiB a distribution.
     Coarse,
+    /// One significant digit (7 %), for plots of many distributions. At most 8 KiB a distribution.
+    Rough,
 }
 
 impl Precision {
@@ -20,6 +22,16 @@ impl Precision {
         match self {
             Self::Fine => 3,
             Self::Coarse => 2,
+            Self::Rough => 1,
+        }
+    }
+
+    /// The most memory that a distribution takes, bytes.
+    pub const fn memory(self) -> u64 {
+        match self {
+            Self::Fine => 440 << 10,
+            Self::Coarse => 58 << 10,
+            Self::Rough => 8 << 10,
         }
     }
 }
@@ -228,7 +240,8 @@ mod tests {
 
     #[test]
     fn the_whole_range_fits_the_memory_that_is_stated() {
-        for (precision, bound) in [(Precision::Fine, 440 << 10), (Precision::Coarse, 58 << 10)] {
+        for precision in [Precision::Fine, Precision::Coarse, Precision::Rough] {
+            let bound = precision.memory() as usize;
             let d = of(precision, &[0, 1, u64::MAX]);
             assert_eq!((d.n(), d.min(), d.max()), (3, Some(0), Some(u64::MAX)));
             let held = d.histogram.as_ref().map_or(0, |h| h.distinct_values() * size_of::<u64>());
@@ -240,9 +253,12 @@ mod tests {
         #[test]
         fn quantiles_are_the_ranked_values_within_the_precision(
             mut values in prop::collection::vec(prop_oneof![0u64..5_000, 0u64..10_000_000_000, any::<u64>()], 100..400),
-            coarse: bool,
+            (precision, parts) in prop_oneof![
+                Just((Precision::Fine, 1_000)),
+                Just((Precision::Coarse, 100)),
+                Just((Precision::Rough, 15)),
+            ],
         ) {
-            let precision = if coarse { Precision::Coarse } else { Precision::Fine };
             let d = of(precision, &values);
             values.sort_unstable();
             let n = values.len() as u64;
@@ -251,7 +267,7 @@ mod tests {
             for q in [Quantile::P50, Quantile::P90, Quantile::P99] {
                 let truth = values[(n * u64::from(q.0)).div_ceil(1_000) as usize - 1];
                 let got = d.quantile(q).unwrap();
-                let allowed = if coarse { truth / 100 } else { truth / 1_000 } + 1;
+                let allowed = truth / parts + 1;
                 prop_assert!(got.abs_diff(truth) <= allowed, "{q}: {got} for {truth}");
                 if let Some((low, high)) = d.interval(q, 0.95) {
                     prop_assert!(low <= got && got <= high, "{q}: {low}..{high} without {got}");

@@ -1,7 +1,7 @@
 //! Figures of a trace, from its events.
 //!
 //! **Does:** adds events to a [`TraceSummary`]: the distribution of every leg of every kind of record, the slowest records, and figures
-//! of each connection.
+//! of each connection; and to a [`Timeline`]: how long records took over time.
 //!
 //! **Does not:** make system calls, read clocks, or decide how figures are shown: no words, colours or widths.
 //!
@@ -20,6 +20,7 @@ mod requests;
 mod sends;
 mod slowest;
 mod timed;
+mod timeline;
 mod trace;
 
 pub use attribution::Attribution;
@@ -33,4 +34,5 @@ pub use requests::{BASES, RequestFigures, RoleFigures};
 pub use sends::{LegFigures, SendFigures, WaitStats};
 pub use slowest::{SlowSend, Slowest};
 pub use timed::Timed;
+pub use timeline::{Interval, Timeline};
 pub use trace::{ConnectionSummary, Limits, Others, TraceSummary};

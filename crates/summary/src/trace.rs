@@ -8,7 +8,7 @@ use stats::{Distribution, Precision};
 
 use crate::attribution::Attribution;
 use crate::flows::FlowTable;
-use crate::{DatagramFigures, PacketFigures, ReceiveFigures, RequestFigures, SendFigures, Slowest};
+use crate::{DatagramFigures, PacketFigures, ReceiveFigures, RequestFigures, SendFigures, Slowest, Timeline};
 
 /// How much is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,17 +20,22 @@ pub struct Limits {
     pub slowest: usize,
 }
 
-/// The most that one distribution of a connection takes, bytes.
-const DISTRIBUTION: u64 = 58 << 10;
-
 impl Limits {
-    /// The bytes that the figures of connections take at the very most within these limits, where these families are recorded.
-    pub fn memory_bound(&self, families: &[TimedKind]) -> u64 {
-        let distributions = |kind: &TimedKind| match kind {
-            TimedKind::Sends => Leg::ALL.len() as u64,
-            other => other.legs().iter().filter(|leg| leg.place != LegPlace::Adds).count() as u64,
+    /// The bytes that figures take at the very most within these limits, where these kinds are recorded: of each kind those of all its
+    /// records and its [`Timeline`], and those of each connection.
+    pub fn memory_bound(&self, kinds: &[TimedKind]) -> u64 {
+        let of_connection = |kind: &TimedKind| match kind {
+            TimedKind::Sends => Leg::ALL.len(),
+            other => other.legs().iter().filter(|leg| leg.place != LegPlace::Adds).count(),
         };
-        self.connections as u64 * DISTRIBUTION * families.iter().map(distributions).sum::<u64>()
+        // Connections beyond the limit are together in one more.
+        let connections = self.connections as u64 + 1;
+        let of_kind = |kind: &TimedKind| {
+            Timeline::MEMORY
+                + kind.legs().len() as u64 * Precision::Fine.memory()
+                + connections * of_connection(kind) as u64 * Precision::Coarse.memory()
+        };
+        kinds.iter().map(of_kind).sum()
     }
 }
 

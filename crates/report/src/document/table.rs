@@ -13,10 +13,14 @@ pub struct Table {
     pub rows: Vec<Vec<String>>,
     /// Colours of the rows' first cells, where rows have one.
     pub hues: Vec<Option<Hue>>,
-    /// Columns by name that go where a terminal is too narrow, the first one first.
+    /// Shorter first cells of the rows, for a terminal that is too narrow; none where there are none.
+    pub brief: Vec<String>,
+    /// Columns by name that go where it is still too narrow, the first one first.
     pub spare: Vec<&'static str>,
     /// How many rows a terminal shows, where it is not to show all.
     pub shown: Option<usize>,
+    /// What a terminal shows under those in place of the rest, as one row.
+    pub rest: Option<Vec<String>>,
 }
 
 impl Table {

@@ -9,18 +9,28 @@ use crate::document::Table;
 /// Columns between two columns of a table.
 const GAP: usize = 2;
 
-/// Draws the table as wide as its content. Where the canvas is narrower, the columns that the table can spare go first, and then cells are
-/// broken into lines.
+/// Whether these columns stand beside each other.
+fn fits(canvas: &Canvas, head: &[String], rows: &[Vec<String>], columns: &[usize]) -> bool {
+    let width =
+        |i: &usize| rows.iter().filter_map(|r| r.get(*i)).chain(head.get(*i)).map(|c| c.width()).max().unwrap_or(0);
+    columns.iter().map(|i| width(i) + GAP).sum::<usize>().saturating_sub(GAP) <= canvas.width
+}
+
+/// Draws the table as wide as its content. Where the canvas is narrower, first cells become brief, then the columns that the table can spare go, and then
+/// cells are broken into lines.
 pub(super) fn draw(canvas: &Canvas, out: &mut String, table: &Table) {
     let cell = |text: &str| canvas.plain(&text.replace(['\n', '\t', '\u{1b}'], " "));
     let shown = table.rows.len().min(table.shown.unwrap_or(usize::MAX));
-    let rows: Vec<Vec<String>> = table.rows[..shown].iter().map(|r| r.iter().map(|c| cell(c)).collect()).collect();
+    let rest = table.rest.iter().filter(|_| shown < table.rows.len());
+    let mut rows: Vec<Vec<String>> =
+        table.rows[..shown].iter().chain(rest).map(|r| r.iter().map(|c| cell(c)).collect()).collect();
     let head: Vec<String> = table.head.iter().map(|h| cell(h)).collect();
-    let width =
-        |i: usize| rows.iter().filter_map(|r| r.get(i)).chain(head.get(i)).map(|c| c.width()).max().unwrap_or(0);
     let mut columns: Vec<usize> = (0..head.len()).collect();
+    if !fits(canvas, &head, &rows, &columns) {
+        rows.iter_mut().zip(&table.brief).take(shown).for_each(|(row, brief)| row[0] = cell(brief));
+    }
     let mut spare = table.spare.iter();
-    while columns.iter().map(|i| width(*i) + GAP).sum::<usize>().saturating_sub(GAP) > canvas.width
+    while !fits(canvas, &head, &rows, &columns)
         && let Some(name) = spare.next()
     {
         columns.retain(|i| table.head[*i] != *name);

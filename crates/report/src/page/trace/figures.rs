@@ -10,10 +10,7 @@ use crate::document::{Bar, Histograms, Series, Table, Waterfall, Waterfalls};
 use crate::page::{SHORTEST, curve, shortest_note};
 use crate::plot::{Axis, Boxed, Hue, Layer, Plot, Span, Unit, tidy};
 use crate::view;
-use summary::Attribution;
-use summary::TimedFigures;
-use summary::TraceSummary;
-use summary::{LEGS, LegPlace, TimedKind, TimedLeg};
+use summary::{Attribution, FlowFigures, LEGS, LegPlace, TimedFigures, TimedKind, TimedLeg, TraceSummary};
 
 /// Connections whose shares are drawn.
 const SHARES: usize = 10;
@@ -33,8 +30,7 @@ fn whole(summary: &TraceSummary, kind: TimedKind) -> u128 {
 }
 
 pub(super) fn leg_table(summary: &TraceSummary, kind: TimedKind) -> Table {
-    let mut table =
-        Table::new("Time by leg", &["leg", "n", "min", "p50", "p90", "p99", "p99.9", "max", "share of the time"]);
+    let mut table = Table::new("Time by leg", &["leg", "n", "min", "p50", "p90", "p99", "p99.9", "max", "share"]);
     let whole = whole(summary, kind);
     for (leg, times) in there(summary, kind) {
         let mut row = vec![leg.name.to_owned(), quantity::count(times.n()), time(times.min())];
@@ -361,13 +357,12 @@ pub(super) fn connection_table(summary: &TraceSummary, kind: TimedKind) -> Table
         0 => format!("{}, busiest first", capital(what)),
         left => format!("The {CONNECTIONS} busiest {what}; {} are not listed", quantity::count(left)),
     };
-    let total = kind.legs()[kind.total()].name;
     let things = format!("{}s", kind.thing());
     let beside = kind.legs().iter().find(|leg| leg.place == LegPlace::Beside);
     let mut head: Vec<String> = ["local → remote", "program", &things, "bytes"].map(String::from).into();
     head.extend(kind.counted().iter().map(|c| (*c).to_owned()));
     head.extend(beside.iter().flat_map(|leg| ["p50", "p99"].map(|q| format!("{} {q}", leg.name))));
-    head.extend([format!("{total} p50"), format!("{total} p99"), "max".into(), "mostly".into()]);
+    head.extend(["p50".into(), "p99".into(), "max".into(), "mostly".into()]);
     let mut table = Table {
         title,
         head,
@@ -387,17 +382,34 @@ pub(super) fn connection_table(summary: &TraceSummary, kind: TimedKind) -> Table
         shown: Some(super::CONNECTIONS_SHOWN),
         ..Table::default()
     };
-    for tally in all.into_iter().take(CONNECTIONS) {
-        let ends = tally.ends.map_or_else(|| format!("connection {}", tally.flow), |(l, r)| format!("{l} → {r}"));
-        let mut row = vec![ends, view::owner(tally), quantity::count(tally.n), quantity::bytes(tally.bytes)];
+    let row = |who: String, program: String, tally: &FlowFigures| {
+        let mut row = vec![who, program, quantity::count(tally.n), quantity::bytes(tally.bytes)];
         row.extend(kind.counted().iter().zip(tally.counts).map(|(_, n)| quantity::count(n)));
         if beside.is_some() {
             row.extend([Quantile::P50, Quantile::P99].map(|q| time(tally.beside.quantile(q))));
         }
         row.extend([Quantile::P50, Quantile::P99].map(|q| time(tally.total.quantile(q))));
         row.extend([time(tally.total.max()), view::mostly(kind, tally)]);
-        table.rows.push(row);
-    }
+        row
+    };
+    let together = |listed: usize| {
+        let mut rest = all.iter().skip(listed).copied().chain(tallies.others().map(|(others, _)| others));
+        let mut together = rest.next()?.clone();
+        rest.for_each(|tally| together.merge(tally));
+        Some(row(format!("all other {what} together"), String::new(), &together))
+    };
+    table.rows.extend(all.iter().take(CONNECTIONS).map(|tally| {
+        let ends = tally.ends.map_or_else(|| format!("connection {}", tally.flow), |(l, r)| format!("{l} → {r}"));
+        row(ends, view::owner(tally), tally)
+    }));
+    // Where there is little room the local address goes: it is this host's.
+    table.brief = all
+        .iter()
+        .take(CONNECTIONS)
+        .map(|t| t.ends.map_or_else(|| format!("connection {}", t.flow), |(l, r)| format!(":{} → {r}", l.port())))
+        .collect();
+    table.rows.extend(together(CONNECTIONS));
+    table.rest = together(super::CONNECTIONS_SHOWN);
     table
 }
 

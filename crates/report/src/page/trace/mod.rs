@@ -10,9 +10,7 @@ use store::{Error, Provenance, Run, SamplingMethod, State};
 use super::{command, facts};
 use crate::document::{Block, Document, Section, Table, Waterfalls};
 use crate::view::{self, Facts};
-use summary::{Limits, TraceSummary};
-use summary::{Timed, TimedKind};
-use timeline::Timeline;
+use summary::{Limits, Timed, TimedKind, Timeline, TraceSummary};
 
 /// Connections in a table.
 const CONNECTIONS: usize = 100;
@@ -28,19 +26,14 @@ const WATERFALLS: usize = 20;
 pub struct Figures {
     /// Distributions, connections, and the slowest records.
     pub summary: TraceSummary,
-    timelines: Vec<Timeline>,
-    last: u64,
+    timelines: [Timeline; TimedKind::ALL.len()],
 }
 
 impl Figures {
     /// Those of a trace that began at `start_ns` of `CLOCK_MONOTONIC`; at least `slowest` slow records of each kind are kept.
     pub fn new(start_ns: u64, slowest: usize) -> Self {
         let limits = Limits { slowest: slowest.max(WATERFALLS), ..Limits::default() };
-        Self {
-            summary: TraceSummary::new(limits),
-            timelines: TimedKind::ALL.map(|kind| Timeline::new(kind, start_ns)).into(),
-            last: start_ns,
-        }
+        Self { summary: TraceSummary::new(limits), timelines: TimedKind::ALL.map(|kind| Timeline::new(kind, start_ns)) }
     }
 
     /// Adds an event.
@@ -58,11 +51,15 @@ impl Figures {
     }
 
     fn timed<T: Timed>(&mut self, record: &T) {
-        let at = TimedKind::ALL.iter().position(|f| *f == record.kind()).unwrap_or(0);
-        self.timelines[at].add(record);
-        if let (Some(began), Ok(Some(took))) = (record.began(), record.time(record.kind().total())) {
-            self.last = self.last.max(began.after(took).as_nanos());
+        let kind = record.kind();
+        if let Some(timeline) = self.timelines.iter_mut().find(|timeline| timeline.kind() == kind) {
+            timeline.add(record);
         }
+    }
+
+    /// When the last record ended that has a total, nanoseconds of `CLOCK_MONOTONIC`.
+    fn last(&self) -> u64 {
+        self.timelines.iter().map(Timeline::last).max().unwrap_or(0)
     }
 }
 
@@ -165,7 +162,7 @@ pub(crate) fn read_with(run: &Run, each: &mut dyn FnMut(&Event)) -> Result<Trace
         sampling: sampling(run),
         coverage: run.coverage().unwrap_or_default(),
         lost: run.lost().unwrap_or_default(),
-        lasted: Nanos(run.end_ns().unwrap_or(all.last).saturating_sub(p.start_ns)),
+        lasted: Nanos(run.end_ns().unwrap_or_else(|| all.last()).saturating_sub(p.start_ns)),
         no_nic: None,
         receiving: p.receiving.as_ref().map(view::receiving_remarks).unwrap_or_default(),
         packets: p.packets.as_ref().map(view::packet_remarks).unwrap_or_default(),
@@ -268,9 +265,9 @@ fn section(of: &Subject, kind: TimedKind, timeline: &Timeline) -> Section {
     if kind == TimedKind::Sends {
         section.plot(sends::waits(summary));
     }
-    section.plot(timeline.quantiles());
-    section.plot(timeline.heat());
-    section.plot(timeline.rate());
+    section.plot(timeline::quantiles(timeline));
+    section.plot(timeline::heat(timeline));
+    section.plot(timeline::rate(timeline));
     let slowest = match kind {
         TimedKind::Sends => sends::waterfalls(summary),
         TimedKind::Receives => figures::slowest(&summary.receives().records),

@@ -1,7 +1,7 @@
 //! What only sends have: what they waited for, and the connections with what the kernel counted of them.
 
 use record::Leg;
-use stats::Quantile;
+use stats::{Precision, Quantile};
 
 use super::figures::{Slowest, time};
 use super::{CONNECTIONS, n_of};
@@ -9,9 +9,7 @@ use crate::colour::hue_of;
 use crate::document::{Table, Waterfalls};
 use crate::plot::{Axis, Layer, Plot, Span, Unit};
 use crate::view;
-use summary::Attribution;
-use summary::TimedKind;
-use summary::TraceSummary;
+use summary::{Attribution, SendFigures, TimedKind, TraceSummary};
 
 pub(super) fn waits(summary: &TraceSummary) -> Option<Plot> {
     let waits = summary.total().waits();
@@ -74,33 +72,58 @@ pub(super) fn connection_table(summary: &TraceSummary) -> Table {
             "tcp p50",
             "network p50",
             "total p50",
-            "total p99",
+            "p99",
             "max",
             "segments retransmitted",
             "waits for",
         ],
     );
-    for c in all.iter().take(CONNECTIONS) {
-        let p = |leg, q| time(c.sends.leg(leg).times.quantile(q));
-        table.rows.push(vec![
+    let row =
+        |who: String, [program, opened, control]: [String; 3], sends: &SendFigures, retransmitted: Option<u64>| {
+            let p = |leg, q| time(sends.leg(leg).times.quantile(q));
+            vec![
+                who,
+                program,
+                opened,
+                control,
+                quantity::count(sends.sends),
+                quantity::bytes(sends.bytes),
+                p(Leg::Tcp, Quantile::P50),
+                p(Leg::Network, Quantile::P50),
+                p(Leg::Total, Quantile::P50),
+                p(Leg::Total, Quantile::P99),
+                time(sends.leg(Leg::Total).times.max()),
+                retransmitted.map_or_else(|| "—".into(), quantity::count),
+                view::waits_for(sends),
+            ]
+        };
+    let together = |listed: usize| {
+        let others = summary.others();
+        (all.len() > listed || others.connections > 0).then(|| {
+            let mut together = SendFigures::new(Precision::Coarse);
+            all.iter().skip(listed).for_each(|c| together.merge(&c.sends));
+            together.merge(&others.sends);
+            row("all other connections together".into(), Default::default(), &together, None)
+        })
+    };
+    table.rows.extend(all.iter().take(CONNECTIONS).map(|c| {
+        let program = match c.connection.owner.pid {
+            0 => "not known".into(),
+            pid => format!("{}[{pid}]", c.connection.owner.comm),
+        };
+        let opened = format!("{:?}", c.connection.opening).to_lowercase();
+        row(
             format!("{} → {}", c.connection.local, c.connection.remote),
-            match c.connection.owner.pid {
-                0 => "not known".into(),
-                pid => format!("{}[{pid}]", c.connection.owner.comm),
-            },
-            format!("{:?}", c.connection.opening).to_lowercase(),
-            c.connection.congestion_control.clone(),
-            quantity::count(c.sends.sends),
-            quantity::bytes(c.sends.bytes),
-            p(Leg::Tcp, Quantile::P50),
-            p(Leg::Network, Quantile::P50),
-            p(Leg::Total, Quantile::P50),
-            p(Leg::Total, Quantile::P99),
-            time(c.sends.leg(Leg::Total).times.max()),
-            c.totals.map_or_else(|| "—".into(), |t| quantity::count(t.segments_retransmitted.into())),
-            view::waits_for(&c.sends),
-        ]);
-    }
+            [program, opened, c.connection.congestion_control.clone()],
+            &c.sends,
+            c.totals.map(|t| t.segments_retransmitted.into()),
+        )
+    }));
+    // Where there is little room the local address goes: it is this host's.
+    let brief = all.iter().take(CONNECTIONS).map(|c| (c.connection.local.port(), c.connection.remote));
+    table.brief = brief.map(|(port, remote)| format!(":{port} → {remote}")).collect();
+    table.rows.extend(together(CONNECTIONS));
+    table.rest = together(super::CONNECTIONS_SHOWN);
     table.shown = Some(super::CONNECTIONS_SHOWN);
     table.spare = vec![
         "segments retransmitted",

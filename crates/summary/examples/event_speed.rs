@@ -1,0 +1,66 @@
+//! How many sends a second one core adds to the figures of a trace, without and with their timeline:
+//! `cargo run --release -p wirelapse-summary --example event_speed`.
+
+use std::time::Instant;
+
+use record::{Comm, ConnectionId, Event, Merged, Owner, Send, SenderState, SeqNumber, Stamps};
+use summary::{Limits, TimedKind, Timeline, TraceSummary};
+
+/// Short rounds, of which the best counts: a busy machine disturbs most of them, and not all.
+const ROUNDS: usize = 100;
+const SENDS: u64 = 50_000;
+
+/// Sends 100 µs apart that take 20 to 40 ms.
+fn sends() -> Vec<Event> {
+    let send = |i: u64| {
+        let began = 100_000 * i;
+        let scattered = i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+        let time = |ns| Some(record::Instant::from_nanos(ns));
+        Event::Send(Send {
+            connection: ConnectionId(i % 100),
+            owner: Owner { pid: 4_000, comm: Comm::from("curl") },
+            first_seq: SeqNumber(0),
+            bytes: 16_384,
+            stamps: Stamps {
+                sched: time(began + 2_000 + scattered / 16),
+                driver: time(began + 3_000 + scattered / 8),
+                ack: time(began + 20_000_000 + scattered),
+                ..Stamps::sent_at(record::Instant::from_nanos(began))
+            },
+            merged: Merged::default(),
+            state: SenderState::default(),
+            wait: None,
+            retransmissions: 0,
+        })
+    };
+    (0..SENDS).map(send).collect()
+}
+
+fn timed(events: &[Event], mut each: impl FnMut(&Event)) -> f64 {
+    let start = Instant::now();
+    events.iter().for_each(&mut each);
+    events.len() as f64 / start.elapsed().as_secs_f64()
+}
+
+fn main() {
+    let events = sends();
+    let mut best = [0.0f64; 2];
+    for _ in 0..ROUNDS {
+        let mut summary = TraceSummary::new(Limits::default());
+        best[0] = best[0].max(timed(&events, |event| summary.event(event)));
+        let (mut summary, mut timeline) = (TraceSummary::new(Limits::default()), Timeline::new(TimedKind::Sends, 0));
+        best[1] = best[1].max(timed(&events, |event| {
+            if let Event::Send(send) = event {
+                timeline.add(send);
+            }
+            summary.event(event);
+        }));
+    }
+    let [without, with] = best;
+    println!("without a timeline: {without:.0} events a second; with: {with:.0}");
+    println!(
+        "a timeline costs {:.1} ns an event ({:.1} %)",
+        1e9 / with - 1e9 / without,
+        (without / with - 1.0) * 100.0
+    );
+}
