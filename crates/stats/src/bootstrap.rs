@@ -20,6 +20,8 @@ pub enum Method {
     Bca,
     /// Student's t: exact for values that are normally distributed.
     StudentT,
+    /// The t test that holds at every moment, for samples that end by what was seen in them.
+    AnytimeT,
     /// Ranks of the sample: holds whatever the distribution.
     Ranks,
     /// Percentiles of a bootstrap.
@@ -92,9 +94,15 @@ pub fn student_p(values: &[f64]) -> Option<f64> {
     if spread == 0.0 {
         return Some(if middle == 0.0 { 1.0 } else { 0.0 });
     }
-    let t = middle.abs() / spread * (values.len() as f64).sqrt();
-    let law = StudentsT::new(0.0, 1.0, (values.len() - 1) as f64).ok()?;
-    Some((2.0 * law.sf(t)).min(1.0))
+    Some(student_tail(values.len() - 1, middle.abs() / spread * (values.len() as f64).sqrt()))
+}
+
+/// The chance of a value of Student's distribution at least `t` off zero, on either side.
+pub(crate) fn student_tail(degrees: usize, t: f64) -> f64 {
+    if !t.is_finite() {
+        return 0.0;
+    }
+    StudentsT::new(0.0, 1.0, degrees.max(1) as f64).map_or(1.0, |law| (2.0 * law.sf(t)).min(1.0))
 }
 
 /// The mean with its interval. `None` below two values, or with a confidence outside (0, 1), or a value that is not finite.

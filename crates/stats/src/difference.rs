@@ -3,20 +3,16 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::bootstrap::{Estimate, mean_interval, student, student_p};
+use crate::bootstrap::{Estimate, student_p};
+use crate::judgement::{Judgement, offset};
 use crate::sample::{deviation, mean};
 use crate::{permutation, rank};
-
-/// The p below which, and the confidence of the interval outside which, a difference counts as seen.
-pub const LEVEL: f64 = 0.05;
-
-/// The power at which the smallest difference is stated.
-const POWER: f64 = 0.8;
 
 /// `b` against `a`, measured side by side in blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// Geometric mean of the ratios b/a within the blocks, less 1: 0.01 is 1 % more.
+    /// Geometric mean of the ratios b/a within the blocks, less 1: 0.01 is 1 % more. A difference counts as seen where this
+    /// interval leaves zero out.
     pub ratio: Estimate,
     /// Mean of the differences b − a within the blocks, in the unit of the values.
     pub difference: Estimate,
@@ -30,8 +26,17 @@ pub struct Comparison {
     pub permutation_p: f64,
     /// Likewise by Wilcoxon's signed ranks; absent where every ratio is 1.
     pub wilcoxon_p: Option<f64>,
-    /// The smallest ratio, less 1, that a run with this spread and so many blocks sees four times in five.
+    /// The smallest ratio, less 1, that a run with this spread and so many blocks sees four times in five, judged likewise.
     pub smallest_seen: f64,
+    /// The p that belongs to the interval of the ratio: within [`LEVEL`](crate::LEVEL) exactly where that leaves zero out.
+    #[serde(default)]
+    pub p: f64,
+    /// Standard error of the mean of the logarithms of the ratios.
+    #[serde(default)]
+    pub log_error: f64,
+    /// Standard error of the mean of the differences.
+    #[serde(default)]
+    pub difference_error: f64,
 }
 
 impl Comparison {
@@ -44,34 +49,42 @@ impl Comparison {
         }
         let logs: Vec<f64> = a.iter().zip(b).map(|(a, b)| (b / a).ln()).collect();
         let differences: Vec<f64> = a.iter().zip(b).map(|(a, b)| b - a).collect();
+        let n = logs.len();
+        let error = |values: &[f64]| Some(deviation(values)? / (n as f64).sqrt());
+        let (log_error, difference_error) = (error(&logs)?, error(&differences)?);
+        let alone = Judgement::ALONE;
         Some(Self {
-            ratio: mean_interval(&logs, 1.0 - LEVEL, seed)?.map(f64::exp_m1),
-            difference: mean_interval(&differences, 1.0 - LEVEL, seed)?,
+            ratio: alone.of(&logs)?.0.map(f64::exp_m1),
+            difference: alone.around(mean(&differences)?, difference_error, n),
             hedges_g: hedges_g(a, b)?,
             cliffs_delta: cliffs_delta(a, b)?,
             student_p: student_p(&logs)?,
             permutation_p: permutation::paired(&logs, seed)?,
             wilcoxon_p: rank::wilcoxon(&logs),
-            smallest_seen: smallest_seen(logs.len(), deviation(&logs)?).exp_m1(),
+            smallest_seen: alone.smallest_seen(n, log_error).exp_m1(),
+            p: alone.of(&logs)?.1,
+            log_error,
+            difference_error,
         })
     }
 
-    /// Whether a difference was seen: the interval excludes zero, `p` (Student's, as it counts among all comparisons
-    /// made; see [`rank::holm`]) is within [`LEVEL`], and the permutation test agrees, where there are blocks enough for
-    /// any order of signs to reach the level.
-    pub fn seen(&self, p: f64) -> bool {
-        let reachable = 2f64.powi(1 - i32::try_from(self.ratio.n).unwrap_or(i32::MAX)) <= LEVEL;
-        !self.ratio.covers(0.0) && p <= LEVEL && (self.permutation_p <= LEVEL || !reachable)
+    /// The same, judged by another rule: intervals, p and the smallest difference that could be seen.
+    #[must_use]
+    pub fn judged(self, judgement: Judgement) -> Self {
+        let (n, middle) = (self.ratio.n, self.ratio.value.ln_1p());
+        Self {
+            ratio: judgement.around(middle, self.log_error, n).map(f64::exp_m1),
+            difference: judgement.around(self.difference.value, self.difference_error, n),
+            p: judgement.p(n, offset(middle, self.log_error)),
+            smallest_seen: judgement.smallest_seen(n, self.log_error).exp_m1(),
+            ..self
+        }
     }
-}
 
-/// The smallest true mean of `n` differences with this `deviation` that a two-sided test at [`LEVEL`] sees four times in
-/// five: (t(0.975) + t(0.8)) · s/√n.
-pub fn smallest_seen(n: usize, deviation: f64) -> f64 {
-    if n < 2 {
-        return f64::INFINITY;
+    /// Whether a difference was seen: the interval of the ratio leaves zero out.
+    pub fn seen(&self) -> bool {
+        !self.ratio.covers(0.0)
     }
-    (student(n - 1, 1.0 - LEVEL / 2.0) + student(n - 1, POWER)) * deviation / (n as f64).sqrt()
 }
 
 /// Hedges' g of b over a: the difference of means over the pooled deviation, its small-sample bias taken off (Hedges
@@ -113,7 +126,7 @@ mod tests {
         assert_eq!(c.permutation_p, 2.0 / 1_024.0);
         // scipy.stats.ttest_rel of the logarithms.
         assert!((c.student_p / 5.192_773_984e-8 - 1.0).abs() < 1e-6, "{c:?}");
-        assert!(c.seen(c.student_p) && c.smallest_seen < 0.002, "{c:?}");
+        assert!(c.seen() && c.smallest_seen < 0.002, "{c:?}");
         assert_eq!(Comparison::of(&ON, &OFF[1..], 1), None);
         assert_eq!(Comparison::of(&[1.0, 0.0], &[1.0, 1.0], 1), None);
     }
@@ -121,8 +134,29 @@ mod tests {
     #[test]
     fn the_smallest_difference_is_that_of_the_power_tables() {
         // Paired t test, n = 5, two-sided 5 %, power 0.8: G*Power gives d = 1.6825; this closed form is a little high.
-        assert!((smallest_seen(5, 1.0) / 1.68 - 1.0).abs() < 0.04);
-        assert_eq!(smallest_seen(1, 1.0), f64::INFINITY);
+        let error = 1.0 / 5_f64.sqrt();
+        assert!((Judgement::ALONE.smallest_seen(5, error) / 1.68 - 1.0).abs() < 0.04);
+        assert_eq!(Judgement::ALONE.smallest_seen(1, 1.0), f64::INFINITY);
+    }
+
+    #[test]
+    fn a_verdict_never_contradicts_the_interval_beside_it() {
+        // 17.5 % less with little spread in five blocks: alone it is seen, among many comparisons the interval says why not.
+        let a = [100.0, 101.0, 99.0, 100.5, 99.5];
+        let b = [82.0, 84.5, 80.5, 85.0, 80.0];
+        let c = Comparison::of(&a, &b, 1).unwrap();
+        assert!(c.seen() && c.p <= crate::LEVEL);
+        for comparisons in [1, 10, 100, 1_000, 100_000] {
+            for sequential in [false, true] {
+                let judged = c.judged(Judgement { comparisons, sequential });
+                assert_eq!(judged.seen(), !judged.ratio.covers(0.0));
+                assert_eq!(judged.seen(), judged.p <= crate::LEVEL, "{judged:?}");
+                assert!(judged.smallest_seen >= c.smallest_seen);
+                let back = judged.judged(Judgement::ALONE).ratio;
+                assert!((back.low - c.ratio.low).abs() < 1e-12 && (back.high - c.ratio.high).abs() < 1e-12);
+            }
+        }
+        assert!(!c.judged(Judgement { comparisons: 100_000, sequential: false }).seen());
     }
 
     fn noise(rng: &mut rand_pcg::Pcg64Mcg) -> f64 {
@@ -145,12 +179,12 @@ mod tests {
         let false_ones = (0..100)
             .filter(|&s| {
                 let c = run(0.0, s);
-                c.seen(c.student_p)
+                c.seen()
             })
             .count();
         assert!(false_ones <= 5, "{false_ones} of 100 runs without a difference saw one");
         let one_percent: Vec<Comparison> = (0..100).map(|s| run(-0.01, s)).collect();
-        assert_eq!(one_percent.iter().filter(|c| c.seen(c.student_p)).count(), 100);
+        assert_eq!(one_percent.iter().filter(|c| c.seen()).count(), 100);
         let covered = one_percent.iter().filter(|c| c.ratio.covers(-0.01)).count();
         assert!(covered >= 90, "{covered} of 100 intervals cover the 1 % put in");
         // The smallest difference that it could have seen is seen about four times in five.
@@ -158,7 +192,7 @@ mod tests {
         let found = (0..200)
             .filter(|&s| {
                 let c = run(smallest, s);
-                c.seen(c.student_p)
+                c.seen()
             })
             .count();
         assert!((130..=185).contains(&found), "{found} of 200 at {smallest}");

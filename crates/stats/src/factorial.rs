@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::bootstrap::{Estimate, mean_interval, student_p};
-use crate::rank;
+use crate::bootstrap::Estimate;
+use crate::judgement::Judgement;
 
 /// One run of a plan.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,12 +27,10 @@ pub struct Effect {
     /// The factor and its level, compared with level 0; two of them are an interaction: by how much the first one's
     /// effect changes with the second.
     pub of: Vec<(usize, usize)>,
-    /// In the unit of the values.
+    /// In the unit of the values, judged together with all other effects of the plan.
     pub size: Estimate,
-    /// By Student's test over the blocks.
+    /// The p that belongs to that interval.
     pub p: f64,
-    /// The same, corrected by Holm over all effects of the plan.
-    pub holm_p: f64,
 }
 
 /// The effects of a plan, and what they rest on.
@@ -46,8 +44,9 @@ pub struct Effects {
     pub incomplete_blocks: usize,
 }
 
-/// Effects of factors with so many `levels` each. A combination measured twice in a block counts with its last value.
-pub fn effects(levels: &[usize], cells: &[Cell], confidence: f64, seed: u64) -> Effects {
+/// Effects of factors with so many `levels` each, judged together; `sequential` where the number of blocks was decided by what
+/// was seen in them. A combination measured twice in a block counts with its last value.
+pub fn effects(levels: &[usize], cells: &[Cell], sequential: bool) -> Effects {
     let combinations: usize = levels.iter().product();
     let mut blocks: BTreeMap<u32, BTreeMap<&[usize], f64>> = BTreeMap::new();
     for cell in cells.iter().filter(|c| c.value.is_finite() && c.levels.len() == levels.len()) {
@@ -66,15 +65,13 @@ pub fn effects(levels: &[usize], cells: &[Cell], confidence: f64, seed: u64) -> 
             }
         }
     }
-    let mut found = Vec::new();
-    for of in wanted {
+    let judgement = Judgement { comparisons: wanted.len(), sequential };
+    let judged = |of: Vec<(usize, usize)>| {
         let contrasts: Vec<f64> = blocks.values().map(|cells| contrast(cells, &of)).collect();
-        if let (Some(size), Some(p)) = (mean_interval(&contrasts, confidence, seed), student_p(&contrasts)) {
-            found.push(Effect { of, size, p, holm_p: p });
-        }
-    }
-    let corrected = rank::holm(&found.iter().map(|e| e.p).collect::<Vec<_>>());
-    found.iter_mut().zip(corrected).for_each(|(effect, p)| effect.holm_p = p);
+        let (size, p) = judgement.of(&contrasts)?;
+        Some(Effect { of, size, p })
+    };
+    let found = wanted.into_iter().filter_map(judged).collect();
     Effects { effects: found, incomplete_blocks: all - blocks.len(), blocks: blocks.len() }
 }
 
@@ -122,7 +119,7 @@ mod tests {
             }
         }
         cells.push(Cell { block: 99, levels: vec![0, 0], value: 1e9 });
-        let e = effects(&[2, 3], &cells, 0.95, 1);
+        let e = effects(&[2, 3], &cells, false);
         assert_eq!((e.blocks, e.incomplete_blocks, e.effects.len()), (10, 1, 5));
         let size = |of: &[(usize, usize)]| e.effects.iter().find(|e| e.of == of).unwrap();
         // The interaction is in one of three levels of b, and in one of two of a.
@@ -130,6 +127,6 @@ mod tests {
         assert!((size(&[(1, 2)]).size.value - 2.75).abs() < 0.03);
         assert!((size(&[(0, 1), (1, 2)]).size.value - 1.5).abs() < 0.05);
         assert!(size(&[(1, 1)]).size.value.abs() < 0.03);
-        assert!(size(&[(0, 1)]).holm_p < 0.05);
+        assert!(size(&[(0, 1)]).p < 0.05);
     }
 }

@@ -103,19 +103,6 @@ fn two_sided(distance: f64, variance: f64) -> Option<f64> {
     (variance > 0.0).then(|| (2.0 * normal().sf((distance - 0.5).max(0.0) / variance.sqrt())).min(1.0))
 }
 
-/// Holm's correction: each p as it counts where so many were looked at together (Holm 1979). Same order as given.
-pub fn holm(p: &[f64]) -> Vec<f64> {
-    let mut order: Vec<usize> = (0..p.len()).collect();
-    order.sort_by(|&a, &b| p[a].total_cmp(&p[b]));
-    let mut corrected = vec![1.0; p.len()];
-    let mut highest: f64 = 0.0;
-    for (place, &i) in order.iter().enumerate() {
-        highest = highest.max((p[i] * (p.len() - place) as f64).min(1.0));
-        corrected[i] = highest;
-    }
-    corrected
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,15 +135,5 @@ mod tests {
         assert_eq!(wilcoxon(&[0.0, 0.0]), None);
         assert_eq!(mann_whitney(&[1.0, 1.0], &[1.0]), None);
         assert_eq!(mann_whitney(&[], &[1.0]), None);
-    }
-
-    #[test]
-    fn holm_by_hand() {
-        // R's p.adjust(c(0.01, 0.04, 0.03, 0.005), "holm").
-        let corrected = holm(&[0.01, 0.04, 0.03, 0.005]);
-        for (found, expected) in corrected.iter().zip([0.03, 0.06, 0.06, 0.02]) {
-            assert!((found - expected).abs() < 1e-12, "{corrected:?}");
-        }
-        assert!(holm(&[]).is_empty());
     }
 }

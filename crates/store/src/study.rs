@@ -103,7 +103,7 @@ pub struct Comparison {
     pub ratio_high: f64,
     /// Blocks.
     pub blocks: u64,
-    /// Student's p among all comparisons of the study (Holm).
+    /// The p that belongs to that interval, among all comparisons of the study.
     pub p: f64,
     /// What first principles say.
     pub ratio_predicted: Option<f64>,
@@ -199,7 +199,7 @@ columns! {
     ratio_low = ratio_low, "lower end of its 95 % interval";
     ratio_high = ratio_high, "upper end";
     blocks = blocks, "n";
-    p = p, "Student's, among all comparisons of the study (Holm)";
+    p = p, "of the interval beside it: at most 0.05 exactly where that leaves zero out; all comparisons of the study are judged together";
     ratio_predicted = ratio_predicted, null "first principles say nothing of it", "what first principles say";
     ratio_smallest_seen = ratio_smallest_seen, "the smallest that this run sees four times in five";
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use stats::{Comparison, Effects, Estimate};
+use stats::{Comparison, Effects, Estimate, Judgement};
 
 use crate::outcome::Trial;
 use crate::plan::Plan;
@@ -59,7 +59,7 @@ pub fn combinations(plan: &Plan) -> Vec<Vec<usize>> {
 }
 
 /// Main effects and interactions on the logarithm of the plan's response: an effect of 0.01 is 1 %.
-pub fn effects(part: usize, plan: &Plan, trials: &[Trial], seed: u64) -> Effects {
+pub fn effects(part: usize, plan: &Plan, trials: &[Trial]) -> Effects {
     let levels: Vec<usize> = plan.factors.iter().map(|f| f.levels.len()).collect();
     let cells: Vec<stats::Cell> = trials
         .iter()
@@ -69,17 +69,20 @@ pub fn effects(part: usize, plan: &Plan, trials: &[Trial], seed: u64) -> Effects
             Some(stats::Cell { block: t.block, levels: t.levels.clone(), value })
         })
         .collect();
-    stats::effects(&levels, &cells, CONFIDENCE, seed)
+    stats::effects(&levels, &cells, plan.until.is_some())
 }
 
 /// How far the widest interval of a ratio reaches to either side: of each level against the first, or, with one
 /// combination alone, of its mean. `None` where there are too few trials.
-pub fn widest(part: usize, plan: &Plan, trials: &[Trial], seed: u64) -> Option<f64> {
+pub fn widest(part: usize, plan: &Plan, trials: &[Trial]) -> Option<f64> {
     if plan.combinations() == 1 {
-        let e = estimate(trials, part, &vec![0; plan.factors.len()], &plan.response, seed)?;
+        let levels = vec![0; plan.factors.len()];
+        let values: Vec<f64> = by_block(trials, part, &levels, &plan.response).into_values().collect();
+        let judgement = Judgement { sequential: plan.until.is_some(), ..Judgement::ALONE };
+        let (e, _) = judgement.of(&values)?;
         return Some(e.half_width() / e.value.abs());
     }
-    let found = effects(part, plan, trials, seed);
+    let found = effects(part, plan, trials);
     let main = found.effects.iter().filter(|e| e.of.len() == 1);
     let wanted: usize = plan.factors.iter().map(|f| f.levels.len() - 1).sum();
     let widths: Vec<f64> = main.map(|e| e.size.half_width()).collect();
@@ -161,6 +164,7 @@ mod tests {
             duration_ns: 1,
             warm_up_ns: 0,
             frames: 0,
+            until: None,
         };
         let of =
             |shares: [Option<f64>; 3]| shares.map(|cpu_busy| Trial { cpu_busy, ..Trial::of_goodput((0, 0), 0, 1.0) });
@@ -181,6 +185,7 @@ mod tests {
             duration_ns: 1,
             warm_up_ns: 0,
             frames: 0,
+            until: None,
         };
         // One combination varies a hundred times as much as the other.
         let quiet = [100.0, 100.1, 99.9, 100.2, 99.8, 100.0];

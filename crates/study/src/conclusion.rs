@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use record::Nanos;
 use serde::{Deserialize, Serialize};
-use stats::Comparison;
+use stats::{Comparison, Judgement};
 
 use crate::analysis;
 use crate::chart::{Chart, Line};
@@ -34,8 +34,6 @@ pub struct Compared {
     pub response: String,
     /// The figures.
     pub comparison: Comparison,
-    /// Student's p as it counts among all comparisons of the study (Holm).
-    pub holm_p: f64,
     /// What first principles say, as a ratio less 1.
     pub predicted: Option<f64>,
 }
@@ -76,7 +74,15 @@ impl Compared {
     pub fn sentence(&self) -> String {
         let c = &self.comparison;
         let predicted = self.predicted.map(|p| format!("; predicted {}", percent(p))).unwrap_or_default();
-        if c.seen(self.holm_p) {
+        if !c.ratio.high.is_finite() {
+            format!(
+                "{}: too few blocks to judge {} ({}, n = {} blocks)",
+                self.what,
+                self.response,
+                percent(c.ratio.value),
+                c.ratio.n
+            )
+        } else if c.seen() {
             format!(
                 "{} is worth {} {}{predicted} (n = {} blocks)",
                 self.what,
@@ -97,10 +103,26 @@ impl Compared {
     }
 }
 
-/// Corrects the comparisons' p for there being several (Holm).
-pub fn correct(compared: &mut [Compared]) {
-    let p: Vec<f64> = compared.iter().map(|c| c.comparison.student_p).collect();
-    compared.iter_mut().zip(stats::holm(&p)).for_each(|(c, p)| c.holm_p = p);
+/// Judges the comparisons of a study together: their intervals, p and smallest differences are of one kind and one level, and
+/// hold all at the same time.
+pub fn judge(study: &Study, conclusion: &mut Conclusion) {
+    let judgement = Judgement { comparisons: conclusion.compared.len(), sequential: study.is_sequential() };
+    for compared in &mut conclusion.compared {
+        compared.comparison = compared.comparison.judged(judgement);
+    }
+    if judgement.comparisons > 1 {
+        let n = judgement.comparisons;
+        conclusion.notes.push(format!(
+            "the {n} comparisons are judged together: all their intervals hold at the same time in 95 % of studies (Bonferroni)"
+        ));
+    }
+    if judgement.sequential {
+        conclusion.notes.push(
+            "the study went on until its intervals were narrow, so they are of the t test that holds at every moment, and wider \
+             than those of as many blocks that were planned"
+                .into(),
+        );
+    }
 }
 
 /// How large and how sure each comparison is, by several measures; `None` where nothing is compared.
@@ -114,7 +136,7 @@ pub fn measures_table(compared: &[Compared]) -> Option<Table> {
             "difference",
             "Hedges' g",
             "Cliff's delta",
-            "p Student (Holm)",
+            "p",
             "p permutation",
             "p Wilcoxon",
             "smallest seen",
@@ -130,7 +152,7 @@ pub fn measures_table(compared: &[Compared]) -> Option<Table> {
             quantity(&c.response, x.difference.value),
             format!("{:.2}", x.hedges_g),
             format!("{:.2}", x.cliffs_delta),
-            format!("{:.4}", c.holm_p),
+            format!("{:.4}", x.p),
             format!("{:.4}", x.permutation_p),
             x.wilcoxon_p.map_or_else(|| "-".into(), |p| format!("{p:.4}")),
             percent(x.smallest_seen),
@@ -214,13 +236,12 @@ pub fn of_plan(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
             for level in 1..factor.levels.len() {
                 let what = format!("{} {} against {}", factor.name, factor.levels[level], factor.levels[0]);
                 if let Some(comparison) = analysis::compare(trials, part, [&[0], &[level]], &plan.response, seed) {
-                    let holm_p = comparison.student_p;
                     let response = plan.response.clone();
-                    conclusion.compared.push(Compared { what, response, comparison, holm_p, predicted: None });
+                    conclusion.compared.push(Compared { what, response, comparison, predicted: None });
                 }
             }
         } else if !plan.factors.is_empty() {
-            conclusion.tables.push(effects_table(part, plan, trials, seed, &mut conclusion.verdict));
+            conclusion.tables.push(effects_table(part, plan, trials, &mut conclusion.verdict));
         }
         let predict = |levels: &[usize]| match study.host {
             None => prediction(plan, levels),
@@ -238,7 +259,7 @@ pub fn of_plan(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
                 .into(),
         );
     }
-    correct(&mut conclusion.compared);
+    judge(study, &mut conclusion);
     let sentences: Vec<String> = conclusion.compared.iter().map(Compared::sentence).collect();
     conclusion.verdict.splice(0..0, sentences);
     account(study, trials, &mut conclusion);
@@ -246,13 +267,13 @@ pub fn of_plan(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
 }
 
 /// Main effects and interactions, those seen first in the verdict.
-pub fn effects_table(part: usize, plan: &Plan, trials: &[Trial], seed: u64, verdict: &mut Vec<String>) -> Table {
-    let found = analysis::effects(part, plan, trials, seed);
+pub fn effects_table(part: usize, plan: &Plan, trials: &[Trial], verdict: &mut Vec<String>) -> Table {
+    let found = analysis::effects(part, plan, trials);
     let title = format!(
         "{}: effects on {} (n = {} complete blocks, {} incomplete)",
         plan.name, plan.response, found.blocks, found.incomplete_blocks
     );
-    let mut table = Table::new(&title, &["effect", "size", "p (Holm)"]);
+    let mut table = Table::new(&title, &["effect", "size", "p"]);
     let mut seen = Vec::new();
     for effect in &found.effects {
         let name = |&(factor, level): &(usize, usize)| {
@@ -261,8 +282,8 @@ pub fn effects_table(part: usize, plan: &Plan, trials: &[Trial], seed: u64, verd
         };
         let what = effect.of.iter().map(name).collect::<Vec<_>>().join(" × ");
         let size = percent_of(&effect.size.map(f64::exp_m1));
-        table.rows.push(vec![what.clone(), size.clone(), format!("{:.4}", effect.holm_p)]);
-        if !effect.size.covers(0.0) && effect.holm_p <= stats::LEVEL {
+        table.rows.push(vec![what.clone(), size.clone(), format!("{:.4}", effect.p)]);
+        if !effect.size.covers(0.0) {
             seen.push((
                 effect.size.value.abs(),
                 format!("{}: {what}: {size} {} (n = {} blocks)", plan.name, plan.response, effect.size.n),

@@ -28,9 +28,6 @@ pub struct Study {
 pub struct Limits {
     /// Where all random draws begin.
     pub seed: u64,
-    /// Go on, beyond the plan's repetitions, until every interval of a ratio reaches no further than this to either side
-    /// (0.01 is 1 %).
-    pub until: Option<f64>,
     /// Nanoseconds; the trial under way is finished.
     pub budget_ns: Option<u64>,
 }
@@ -81,6 +78,16 @@ impl Study {
         }
     }
 
+    /// Makes every plan go on until its intervals reach no further than this to either side.
+    pub fn go_on_until(&mut self, until: f64) {
+        self.plans.iter_mut().for_each(|plan| plan.until = Some(until));
+    }
+
+    /// Whether the number of blocks is decided by what is seen in them.
+    pub fn is_sequential(&self) -> bool {
+        self.plans.iter().any(|plan| plan.until.is_some())
+    }
+
     /// The sysctls of this host that it changes; none in a lab.
     pub fn sysctls_of_this_host(&self) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
@@ -117,8 +124,7 @@ pub fn run(
     study.check()?;
     let began = traffic::now().as_nanos();
     let mut narrow = vec![false; study.plans.len()];
-    let most =
-        |plan: &Plan| if limits.until.is_some() { plan.repetitions * MOST_REPETITIONS } else { plan.repetitions };
+    let most = |plan: &Plan| if plan.until.is_some() { plan.repetitions * MOST_REPETITIONS } else { plan.repetitions };
     let blocks = study.plans.iter().map(most).max().unwrap_or(0);
     for block in 0..blocks {
         for (part, plan) in study.plans.iter().enumerate() {
@@ -146,19 +152,23 @@ pub fn run(
                     }
                 }
             }
-            if let Some(until) = limits.until.filter(|_| block + 1 >= FEWEST_BLOCKS) {
-                narrow[part] = analysis::widest(part, plan, trials, limits.seed).is_some_and(|w| w <= until);
-            }
+            narrow[part] = is_narrow(part, plan, trials, block + 1);
         }
-        if limits.until.is_some() && narrow.iter().all(|n| *n) {
+        if !narrow.is_empty() && narrow.iter().all(|n| *n) {
             return Ok(Ended::Narrow);
         }
     }
     Ok(Ended::Planned)
 }
 
+/// Whether a plan that goes on until its intervals are narrow may stop after so many blocks.
+fn is_narrow(part: usize, plan: &Plan, trials: &[Trial], blocks: u32) -> bool {
+    let until = plan.until.filter(|_| blocks >= FEWEST_BLOCKS);
+    until.is_some_and(|until| analysis::widest(part, plan, trials).is_some_and(|width| width <= until))
+}
+
 fn progress(study: &Study, block: u32, trials: &[Trial], spent: u64, limits: Limits, label: String) -> Progress {
-    let blocks = |p: &Plan| if limits.until.is_some() { p.repetitions.max(block + 1) } else { p.repetitions };
+    let blocks = |p: &Plan| if p.until.is_some() { p.repetitions.max(block + 1) } else { p.repetitions };
     let planned: usize = study.plans.iter().map(|p| p.combinations() * blocks(p) as usize).sum();
     let mut left_ns = 0u64;
     for (part, plan) in study.plans.iter().enumerate() {
@@ -174,4 +184,89 @@ fn progress(study: &Study, block: u32, trials: &[Trial], spent: u64, limits: Lim
         left_ns = left_ns.min(budget.saturating_sub(spent));
     }
     Progress { done: trials.len(), planned: planned.max(trials.len()), label, left_ns }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{RngExt as _, SeedableRng as _};
+    use rand_pcg::Pcg64Mcg;
+
+    use super::*;
+    use crate::Factor;
+
+    fn noise(rng: &mut Pcg64Mcg) -> f64 {
+        (0..12).map(|_| rng.random::<f64>()).sum::<f64>() - 6.0
+    }
+
+    /// A study of one factor with these levels, run until its intervals are narrow. Level by level, goodput is off by an effect and
+    /// by 2 % of noise.
+    fn run_until(effects: &[f64], until: f64, rng: &mut Pcg64Mcg) -> crate::Conclusion {
+        let plan = Plan {
+            name: "p".into(),
+            factors: vec![Factor::new("flows", 1..=effects.len())],
+            fixed: Vec::new(),
+            response: "goodput".into(),
+            repetitions: 10,
+            duration_ns: 1,
+            warm_up_ns: 0,
+            frames: 0,
+            until: Some(until),
+        };
+        let mut trials = Vec::new();
+        for block in 0..plan.repetitions * MOST_REPETITIONS {
+            for (level, effect) in effects.iter().enumerate() {
+                let goodput = 1e8 * (1.0 + effect) * (1.0 + 0.02 * noise(rng));
+                trials.push(Trial::of_goodput((0, block), level, goodput));
+            }
+            if is_narrow(0, &plan, &trials, block + 1) {
+                break;
+            }
+        }
+        let study = Study { name: "p".into(), builtin: false, plans: vec![plan], host: None };
+        crate::conclusion::of_plan(&study, &trials, 1)
+    }
+
+    #[test]
+    fn a_study_that_stops_by_looking_claims_no_more_than_the_level() {
+        let mut rng = Pcg64Mcg::seed_from_u64(11);
+        let runs = 200;
+        for (levels, until) in [(2, 0.03), (4, 0.04)] {
+            let mut claims = 0;
+            for _ in 0..runs {
+                let said = run_until(&vec![0.0; levels], until, &mut rng);
+                assert_eq!(said.compared.len(), levels - 1);
+                assert!(said.compared.iter().all(|c| c.comparison.ratio.half_width() <= until * 1.1), "{said:?}");
+                claims += u32::from(said.compared.iter().any(|c| c.comparison.seen()));
+            }
+            assert!(claims * 20 <= runs, "{levels} levels: {claims} of {runs}");
+        }
+    }
+
+    #[test]
+    fn what_is_there_is_found_and_its_interval_holds() {
+        let (mut rng, runs) = (Pcg64Mcg::seed_from_u64(12), 100);
+        for effect in [-0.05, 0.5] {
+            let (mut found, mut held) = (0, 0);
+            for _ in 0..runs {
+                let said = run_until(&[0.0, effect], 0.03, &mut rng);
+                let comparison = &said.compared[0].comparison;
+                found += u32::from(comparison.seen());
+                held += u32::from(comparison.ratio.covers(effect));
+            }
+            assert!(found >= 95 && held >= 95, "{effect}: {found} found, {held} held of {runs}");
+        }
+    }
+
+    #[test]
+    fn a_sentence_never_contradicts_its_interval() {
+        let mut rng = Pcg64Mcg::seed_from_u64(13);
+        for _ in 0..30 {
+            let said = run_until(&[0.0, 0.0, 0.02, 0.05, -0.01], 0.08, &mut rng);
+            for compared in &said.compared {
+                let (c, sentence) = (&compared.comparison, compared.sentence());
+                assert_eq!(c.ratio.covers(0.0), sentence.contains("no difference"), "{sentence}");
+                assert_eq!(c.ratio.covers(0.0), c.p > stats::LEVEL, "{sentence}");
+            }
+        }
+    }
 }

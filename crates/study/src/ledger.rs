@@ -155,6 +155,15 @@ impl Ledger {
         &self.provenance
     }
 
+    /// From here on the study goes on until its intervals are that narrow, which those who read it later must know.
+    ///
+    /// # Errors
+    /// [`Error::File`] where the disk does not take it.
+    pub fn go_on_until(&mut self, until: f64) -> Result<(), Error> {
+        self.provenance.study.go_on_until(until);
+        put(&self.directory.join("run.json"), &json(&self.provenance))
+    }
+
     /// Adds a trial, to the journal first.
     ///
     /// # Errors

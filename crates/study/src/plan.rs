@@ -44,6 +44,10 @@ pub struct Plan {
     pub warm_up_ns: u64,
     /// Frames that are looked at in each trial, from its first on.
     pub frames: u64,
+    /// Go on, beyond the repetitions, until every interval of a ratio reaches no further than this to either side (0.01 is 1 %).
+    /// The number of blocks is then decided by what was seen, and every comparison is judged by a rule that allows for it.
+    #[serde(default)]
+    pub until: Option<f64>,
 }
 
 /// What making a lab, starting a server and taking both down costs each trial, nanoseconds: for the forecast alone.
@@ -187,6 +191,7 @@ mod tests {
             duration_ns: 1,
             warm_up_ns: 0,
             frames: 0,
+            until: None,
         };
         plan.check().unwrap();
         let orders: Vec<Vec<Vec<usize>>> =

@@ -66,6 +66,7 @@ impl Reader<'_> {
             duration_ns: 2_000_000_000,
             warm_up_ns: 1_000_000_000,
             frames: 20_000,
+            until: None,
         };
         let mut response = None;
         // Where each setting is, so that what does not fit the rest is shown there.

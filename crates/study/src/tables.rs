@@ -66,7 +66,7 @@ pub(crate) fn comparisons(conclusion: &Conclusion) -> Vec<Comparison> {
             ratio_low: c.comparison.ratio.low,
             ratio_high: c.comparison.ratio.high,
             blocks: c.comparison.ratio.n as u64,
-            p: c.holm_p,
+            p: c.comparison.p,
             ratio_predicted: c.predicted,
             ratio_smallest_seen: c.comparison.smallest_seen,
         })

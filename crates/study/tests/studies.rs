@@ -5,7 +5,7 @@ use std::cell::Cell;
 use study::ledger::{self, Ledger, Provenance};
 use study::{Ended, Error, Ground, Limits, Study, Trial, builtin, plan_file};
 
-const LIMITS: Limits = Limits { seed: 1, until: None, budget_ns: None };
+const LIMITS: Limits = Limits { seed: 1, budget_ns: None };
 
 fn study_of(text: &str) -> Study {
     let plan = plan_file::parse("plan.toml", text).unwrap();

@@ -109,12 +109,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     let (study, seed, mut ledger, mut trials) = match &args.resume {
         Some(directory) => {
-            let (ledger, trials) = Ledger::resume(directory)?;
+            let (mut ledger, trials) = Ledger::resume(directory)?;
+            args.until.map_or(Ok(()), |until| ledger.go_on_until(until))?;
             let Provenance { study, seed, .. } = ledger.provenance().clone();
             (study, seed, Some(ledger), trials)
         }
         None => {
-            let study = chosen(args, args.what.as_deref().unwrap_or_default())?;
+            let mut study = chosen(args, args.what.as_deref().unwrap_or_default())?;
+            args.until.into_iter().for_each(|until| study.go_on_until(until));
             (study, args.seed, None, Vec::new())
         }
     };
@@ -128,7 +130,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let provenance = Provenance::here(&study, seed, server::command_line(std::env::args()));
         ledger = Some(Ledger::create(directory, provenance)?);
     }
-    let limits = Limits { seed, until: args.until, budget_ns: args.budget.map(|budget| budget.0) };
+    let limits = Limits { seed, budget_ns: args.budget.map(|budget| budget.0) };
     let bar = bar(args, &study);
     let mut tell = |p: &Progress| {
         bar.set_length(p.planned as u64);

@@ -43,6 +43,7 @@ fn plans(quick: bool) -> Vec<Plan> {
             duration_ns: if quick { 1 } else { seconds } * SECOND_NS,
             warm_up_ns: if quick { 1 } else { warm_up } * SECOND_NS,
             frames: 2_000,
+            until: None,
         };
     let rate = ("rate", "100mbit");
     if quick {
@@ -147,7 +148,7 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
             c.verdict.extend(single(given));
             c.tables.push(flows(given));
             // Each effect is a row; which of them say something stands in the sentences above.
-            c.tables.push(conclusion::effects_table(part, plan, trials, seed, &mut Vec::new()));
+            c.tables.push(conclusion::effects_table(part, plan, trials, &mut Vec::new()));
         }
     }
     c.notes.push(

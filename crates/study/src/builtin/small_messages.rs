@@ -54,6 +54,7 @@ fn plans(quick: bool) -> Vec<Plan> {
         duration_ns: SECOND_NS * 2 / 5,
         warm_up_ns: SECOND_NS / 10,
         frames: 1_500,
+        until: None,
     };
     let options: &[&str] = if quick { &["default", "nodelay"] } else { &["default", "nodelay", "cork", "quickack"] };
     let few: &[u32] = if quick { &[100, 1_448] } else { &[10, 723, 724, 1_448, 16_384] };
@@ -116,7 +117,7 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
     said.breaks.sort_by(|a, b| b.0.total_cmp(&a.0));
     c.verdict.extend(said.breaks.iter().map(|b| b.1.clone()));
     if let Some(plan) = study.plans.get(LOOPBACK) {
-        c.tables.push(conclusion::effects_table(LOOPBACK, plan, trials, seed, &mut c.verdict));
+        c.tables.push(conclusion::effects_table(LOOPBACK, plan, trials, &mut c.verdict));
         c.tables.push(conclusion::table_of(LOOPBACK, plan, trials, &plan.response, seed, |_| None));
     }
     c.verdict.extend(said.others());

@@ -36,6 +36,7 @@ fn plans(quick: bool) -> Vec<Plan> {
         duration_ns: seconds * SECOND_NS,
         warm_up_ns: SECOND_NS,
         frames: ALL_FRAMES,
+        until: None,
     };
     let (repetitions, seconds) = if quick { (5, 1) } else { (10, 2) };
     vec![
@@ -64,6 +65,7 @@ fn under_load(name: &str, quick: bool, sysctl: &str) -> Plan {
         duration_ns: if quick { 3 } else { 5 } * SECOND_NS,
         warm_up_ns: SECOND_NS,
         frames: 256,
+        until: None,
     }
 }
 
@@ -136,12 +138,11 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
                 let what = format!("Timestamps off ({})", plan.name);
                 // At full speed the CPU decides, not the wire.
                 let predicted = (part == 0 && *response == "goodput").then_some(framing);
-                let holm_p = comparison.student_p;
-                c.compared.push(Compared { what, response: (*response).into(), comparison, holm_p, predicted });
+                c.compared.push(Compared { what, response: (*response).into(), comparison, predicted });
             }
         }
     }
-    conclusion::correct(&mut c.compared);
+    conclusion::judge(study, &mut c);
     c.verdict = c.compared.iter().map(Compared::sentence).collect();
     c.verdict.extend(lost_with_them(trials));
     for (part, plan) in study.plans.iter().enumerate().filter(|(part, _)| *part != LOADED) {

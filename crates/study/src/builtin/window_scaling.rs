@@ -51,6 +51,7 @@ fn plans(quick: bool) -> Vec<Plan> {
             duration_ns: seconds * SECOND_NS,
             warm_up_ns: warm_up * SECOND_NS,
             frames: 100_000,
+            until: None,
         })
         .collect()
 }
@@ -67,6 +68,7 @@ fn between_hosts(quick: bool) -> Vec<Plan> {
         duration_ns: seconds * SECOND_NS,
         warm_up_ns: SECOND_NS,
         frames: 100_000,
+        until: None,
     }]
 }
 
@@ -161,8 +163,7 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
             if let Some(comparison) = analysis::compare(trials, part, [&[d, 0], &[d, 1]], "goodput", seed) {
                 let predicted = predict(0).zip(predict(1)).map(|(on, off)| off / on - 1.0);
                 let what = format!("{delay} each way: window scaling off at one side");
-                let holm_p = comparison.student_p;
-                c.compared.push(Compared { what, response: "goodput".into(), comparison, holm_p, predicted });
+                c.compared.push(Compared { what, response: "goodput".into(), comparison, predicted });
             }
             let off = |response: &str| analysis::estimate(trials, part, &[d, 1], response, seed);
             if let (Some(round_trip), Some(goodput)) = (off("round_trip"), off("goodput")) {
@@ -217,7 +218,7 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
         c.tables.push(table_of(part, plan, trials, "goodput", seed, |levels| conclusion::prediction(plan, levels)));
         c.charts.extend(charts(part, plan, trials));
     }
-    conclusion::correct(&mut c.compared);
+    conclusion::judge(study, &mut c);
     c.verdict = c.compared.iter().map(Compared::sentence).collect();
     c.verdict.splice(0..0, worth(&c.compared));
     c.tables.extend([beside, ceiling, memory]);

@@ -41,19 +41,11 @@ pub(super) fn compared(said: &Conclusion) -> Option<Plot> {
     let (mut items, mut predicted) = (Vec::new(), Vec::new());
     let mut table = Table::new(
         "Comparisons",
-        &[
-            "what",
-            "response",
-            "ratio less 1, 95 % interval",
-            "blocks",
-            "p (Holm)",
-            "predicted",
-            "smallest that could be seen",
-        ],
+        &["what", "response", "ratio less 1, 95 % interval", "blocks", "p", "predicted", "smallest that could be seen"],
     );
     for (i, c) in (0u32..).zip(shown) {
         let (at, ratio) = (f64::from(i), &c.comparison.ratio);
-        let seen = if c.comparison.seen(c.holm_p) { "" } else { "; no difference seen" };
+        let seen = if c.comparison.seen() { "" } else { "; no difference seen" };
         items.push(Interval {
             at,
             low: tidy(ratio.low),
@@ -67,7 +59,7 @@ pub(super) fn compared(said: &Conclusion) -> Option<Plot> {
             c.response.clone(),
             percent_of(ratio),
             ratio.n.to_string(),
-            format!("{:.4}", c.holm_p),
+            format!("{:.4}", c.comparison.p),
             c.predicted.map_or_else(|| "—".into(), percent),
             percent(c.comparison.smallest_seen),
         ]);
@@ -326,7 +318,7 @@ impl View<'_> {
         if self.plan.factors.len() < 2 {
             return None;
         }
-        let found = analysis::effects(self.part, self.plan, self.trials, self.seed);
+        let found = analysis::effects(self.part, self.plan, self.trials);
         let name = |of: &[(usize, usize)]| {
             let one = |&(factor, level): &(usize, usize)| {
                 let f = &self.plan.factors[factor];
@@ -338,7 +330,7 @@ impl View<'_> {
         let (mut main, mut both) = (Vec::new(), Vec::new());
         for (i, e) in (0u32..).zip(shown) {
             let size = e.size.map(f64::exp_m1);
-            let label = format!("{}: {}, p = {:.4}, n = {} blocks", name(&e.of), percent_of(&size), e.holm_p, size.n);
+            let label = format!("{}: {}, p = {:.4}, n = {} blocks", name(&e.of), percent_of(&size), e.p, size.n);
             let item = Interval {
                 at: f64::from(i),
                 low: tidy(size.low),
