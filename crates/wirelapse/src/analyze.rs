@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use diagnose::{Follower, Keep, Options, Report};
+use diagnose::{Follower, Keep, Mark, Options, Report};
 use record::Nanos;
 
 use crate::exit::{self, BadInput};
@@ -76,6 +76,9 @@ impl Args {
     }
 }
 
+/// Connections with retransmissions that `--annotate` marks, at most.
+const ANNOTATED: usize = 10_000;
+
 /// Packets of one connection that are kept for a story, a dump or a plot. A longer one is told to this point, and says so.
 const PACKETS_KEPT: usize = 500_000;
 
@@ -90,6 +93,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         (Some(0), _) => return Err(BadInput("connections are numbered from 1".into()).into()),
         (Some(n), _) => Keep::Connection(n, PACKETS_KEPT),
         (None, true) => Keep::First(100, PACKETS_KEPT / 100),
+        // The copy marks every retransmission, so that packets are kept for it.
+        (None, false) if args.annotate.is_some() => Keep::First(ANNOTATED, PACKETS_KEPT / 5),
         (None, false) => Keep::Nothing,
     };
     let options = Options { seed: seed(), connections: args.max_connections, keep };
@@ -202,7 +207,7 @@ fn line(out: &mut impl Write, value: &impl serde::Serialize) -> anyhow::Result<(
     Ok(())
 }
 
-/// The comments that findings put on packets, by packet number.
+/// The comments on packets, by packet number: what findings rest on, and why each retransmission was made.
 fn comments(reports: impl Iterator<Item = Report>) -> BTreeMap<u64, Vec<String>> {
     let mut comments: BTreeMap<u64, Vec<String>> = BTreeMap::new();
     for report in reports {
@@ -212,6 +217,12 @@ fn comments(reports: impl Iterator<Item = Report>) -> BTreeMap<u64, Vec<String>>
                     .entry(packet)
                     .or_default()
                     .push(format!("wirelapse, connection {}: {}: {}", report.number, f.words, f.text));
+            }
+        }
+        for r in &report.records {
+            if let Mark::Resent(class) = r.mark {
+                let text = format!("wirelapse, connection {}: retransmission: {}", report.number, class.words());
+                comments.entry(r.segment.number).or_default().push(text);
             }
         }
     }

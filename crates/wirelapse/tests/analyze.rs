@@ -363,6 +363,12 @@ fn annotated_and_plotted() {
     let bytes = std::fs::read(&out).unwrap();
     let comment = b"wirelapse, connection 2: loss: ";
     assert!(bytes.windows(comment.len()).any(|w| w == comment));
+    let marked = b"connection 2: retransmission: ";
+    assert_eq!(
+        bytes.windows(marked.len()).filter(|w| *w == marked).count(),
+        18,
+        "17 of data and a SYN-ACK, each with its class"
+    );
     let plotted = |path: &Path| {
         text(&run(&["analyze", file, "--connection", "2", "--plot", path.to_str().unwrap()]));
         std::fs::read(path).unwrap()

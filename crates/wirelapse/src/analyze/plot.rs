@@ -68,11 +68,9 @@ fn page(report: &Report, reading: &Reading, plots: Vec<Plot>) -> anyhow::Result<
 
 fn series(report: &Report, to_server: bool) -> Series {
     let mut s = Series::default();
-    let stride = report.records.len().div_ceil(POINTS);
     let mut last_ack = 0u64;
-    for (i, r) in report.records.iter().enumerate() {
+    for r in &report.records {
         let t = r.segment.at.as_nanos().saturating_sub(report.start_ns) as f64;
-        let kept = i % stride == 0;
         if r.to_server == to_server {
             if r.segment.payload > 0
                 && let Some(seq) = r.seq
@@ -80,23 +78,42 @@ fn series(report: &Report, to_server: bool) -> Series {
                 let end = (seq + u64::from(r.segment.payload)) as f64;
                 if matches!(r.mark, Mark::Resent(_)) {
                     s.resent.push([t, end]);
-                } else if kept {
+                } else {
                     s.data.push([t, end]);
                 }
             }
-            if kept {
-                s.flight.push([t, f64::from(r.in_flight)]);
-            }
+            s.flight.push([t, f64::from(r.in_flight)]);
         } else if let Some(ack) = r.ack {
             last_ack = last_ack.max(ack);
-            if kept {
-                s.acks.push([t, last_ack as f64]);
-                s.edge.push([t, (last_ack + r.window) as f64]);
-                s.window.push([t, r.window as f64]);
-            }
+            s.acks.push([t, last_ack as f64]);
+            s.edge.push([t, (last_ack + r.window) as f64]);
+            s.window.push([t, r.window as f64]);
         }
     }
+    for series in [&mut s.data, &mut s.acks, &mut s.edge, &mut s.flight, &mut s.window] {
+        *series = thinned(std::mem::take(series));
+    }
     s
+}
+
+/// As many points as a screen shows: of each of its columns the first, the lowest, the highest and the last.
+fn thinned(points: Points) -> Points {
+    let (Some(first), Some(last)) = (points.first(), points.last()) else { return points };
+    if points.len() <= POINTS {
+        return points;
+    }
+    let (from, width) = (first[0], (last[0] - first[0]).max(1.0) * 4.0 / POINTS as f64);
+    let column = |p: &[f64; 2]| ((p[0] - from) / width) as u64;
+    let mut kept = Points::new();
+    for group in points.chunk_by(|a, b| column(a) == column(b)) {
+        let by_height = |a: &usize, b: &usize| group[*a][1].total_cmp(&group[*b][1]);
+        let low = (0..group.len()).min_by(by_height).unwrap_or(0);
+        let high = (0..group.len()).max_by(by_height).unwrap_or(0);
+        let mut places = [0, low, high, group.len() - 1];
+        places.sort_unstable();
+        kept.extend(places.iter().enumerate().filter(|(i, p)| *i == 0 || places[i - 1] != **p).map(|(_, p)| group[*p]));
+    }
+    kept
 }
 
 fn plots(report: &Report, reading: &Reading) -> Vec<Plot> {
@@ -120,12 +137,13 @@ fn plots(report: &Report, reading: &Reading) -> Vec<Plot> {
         (time, Axis::linear(label, Unit::Bytes).reaching(0.0))
     };
     let n = report.records.len();
-    let left_out = match (n.div_ceil(POINTS), report.records_left_out) {
-        (1, 0) => String::new(),
-        (stride, 0) => format!(" One in {stride} is drawn, and each that was retransmitted."),
-        (stride, more) => {
-            format!(" One in {stride} is drawn, and each that was retransmitted; {more} further ones were not kept.")
+    let left_out = match (n > POINTS, report.records_left_out) {
+        (false, 0) => String::new(),
+        (_, 0) => {
+            " Of each column of the screen the first, lowest, highest and last are drawn, and each retransmission."
+                .into()
         }
+        (_, more) => format!(" Each retransmission is drawn; {more} further packets were not kept."),
     };
     let (client, server) = (reading.endpoint(report.client), reading.endpoint(report.server));
     let caption = format!("Connection {}: {client} > {server}, {n} packets.{left_out}", report.number);
