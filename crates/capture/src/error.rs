@@ -82,6 +82,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether the caller asked for what cannot be, rather than the machine failing while it receives.
+    pub const fn is_wrong_use(&self) -> bool {
+        !matches!(self, Self::InterfaceGone(_) | Self::System { .. })
+    }
+
     /// For `map_err`: a step that failed.
     pub(crate) const fn system(what: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::System { what, source }

@@ -48,6 +48,19 @@ fn is_wrong_use(cause: &(dyn Error + 'static)) -> bool {
     if let Some(error) = cause.downcast_ref::<traffic::Error>() {
         return error.is_wrong_use();
     }
+    if let Some(error) = cause.downcast_ref::<::capture::Error>() {
+        return error.is_wrong_use();
+    }
+    if let Some(error) = cause.downcast_ref::<::capture::output::OutputError>() {
+        return matches!(error, ::capture::output::OutputError::Exists(_));
+    }
+    if let Some(error) = cause.downcast_ref::<::capture::generate::GenerateError>() {
+        use ::capture::generate::GenerateError::{Interface, Shape};
+        return match error {
+            Shape(_) => true,
+            Interface(error) => error.is_wrong_use(),
+        };
+    }
     if let Some(error) = cause.downcast_ref::<study::Error>() {
         return error.is_wrong_use();
     }

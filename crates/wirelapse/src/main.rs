@@ -4,17 +4,20 @@
 
 mod analyze;
 mod calendar;
+mod capture;
 mod compare;
 mod completions;
 mod crr;
 mod doctor;
 mod exit;
+mod generate;
 mod interrupt;
 mod lab;
 mod man;
 mod options;
 mod output;
 mod ping_under_load;
+mod privileges;
 mod probe;
 mod report;
 mod rr;
@@ -48,6 +51,8 @@ enum Command {
     Probe(probe::Args),
     Analyze(analyze::Args),
     Compare(compare::Args),
+    Capture(Box<capture::Args>),
+    Generate(Box<generate::Args>),
     Report(report::Args),
     Lab(lab::Args),
     Study(study::Args),
@@ -69,6 +74,8 @@ fn main() -> ExitCode {
         Command::Probe(args) => probe::run(&args),
         Command::Analyze(args) => analyze::run(&args),
         Command::Compare(args) => compare::run(&args),
+        Command::Capture(args) => capture::run(&args),
+        Command::Generate(args) => generate::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Lab(args) => lab::run(&args),
         Command::Study(args) => study::run(&args),

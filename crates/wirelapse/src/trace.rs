@@ -1,6 +1,6 @@
 //! `wirelapse trace`.
 
-mod lab_path;
+pub mod lab_path;
 pub mod machine;
 mod outputs;
 pub mod request;

@@ -79,8 +79,9 @@ pub struct Output {
     finished: VecDeque<PathBuf>,
     number: u32,
     frames: u64,
-    /// What the receiver had counted when the open file began.
+    /// What the receiver had counted when the open file began, and by its latest word.
     before: Counts,
+    counts: Counts,
 }
 
 struct OpenFile {
@@ -111,6 +112,7 @@ impl Output {
             number: 1,
             frames: 0,
             before: Counts::default(),
+            counts: Counts::default(),
         })
     }
 
@@ -119,6 +121,9 @@ impl Output {
     /// # Errors
     /// [`OutputError::Write`]; the file is whole up to the frames before.
     pub fn frame(&mut self, frame: &Frame<'_>) -> Result<(), OutputError> {
+        if self.is_due() {
+            self.rotate()?;
+        }
         let hardware = frame.hardware.map(|stamp| stamp.at.as_nanos());
         let at = frame.software.map(|stamp| stamp.at).or(hardware.map(Instant::from_nanos));
         let bytes = frame.bytes();
@@ -141,8 +146,13 @@ impl Output {
         Ok(())
     }
 
-    /// Whether the open file is to give way to the next.
-    pub fn is_due(&self) -> bool {
+    /// Notes what the receiver has counted up to now: what a file says of dropped frames is as recent as this.
+    pub const fn note(&mut self, counts: Counts) {
+        self.counts = counts;
+    }
+
+    /// Whether the open file gives way to the next.
+    fn is_due(&self) -> bool {
         let Rotation { bytes, time, frames, .. } = self.settings.rotation;
         let lasted = self.open.first.zip(self.open.last).and_then(|(first, last)| last.since(first).ok());
         bytes.is_some_and(|most| self.open.writer.get_ref().taken() >= most)
@@ -150,12 +160,9 @@ impl Output {
             || time.zip(lasted).is_some_and(|(most, lasted)| lasted >= most)
     }
 
-    /// Ends the open file and begins the next; `counts` are the receiver's up to now.
-    ///
-    /// # Errors
-    /// [`OutputError`].
-    pub fn rotate(&mut self, counts: Counts) -> Result<(), OutputError> {
-        self.end(counts)?;
+    /// Ends the open file and begins the next.
+    fn rotate(&mut self) -> Result<(), OutputError> {
+        self.end()?;
         self.number += 1;
         self.open = begin(&self.settings, &self.interface, self.number)?;
         if let Some(keep) = self.settings.rotation.keep {
@@ -182,17 +189,19 @@ impl Output {
     /// # Errors
     /// [`OutputError::Write`].
     pub fn finish(mut self, counts: Counts) -> Result<(Vec<PathBuf>, u64), OutputError> {
-        self.end(counts)?;
+        self.counts = counts;
+        self.end()?;
         Ok((self.finished.into(), self.frames))
     }
 
     /// The statistics of the interface, and the end of the file.
-    fn end(&mut self, counts: Counts) -> Result<(), OutputError> {
+    fn end(&mut self) -> Result<(), OutputError> {
         let mut interface = self.interface.clone();
-        interface.received = Some((counts.received + counts.dropped) - (self.before.received + self.before.dropped));
-        interface.dropped = Some(counts.dropped_by_interface - self.before.dropped_by_interface);
-        interface.dropped_by_system = Some(counts.dropped - self.before.dropped);
-        self.before = counts;
+        let dropped = self.counts.dropped - self.before.dropped;
+        interface.received = Some(self.open.frames + dropped);
+        interface.dropped = Some(self.counts.dropped_by_interface - self.before.dropped_by_interface);
+        interface.dropped_by_system = Some(dropped);
+        self.before = self.counts;
         let at = self.open.last.map_or(0, Instant::as_nanos);
         let open = &mut self.open;
         let written =
@@ -327,9 +336,6 @@ mod tests {
         let path = dir.path().join("out.pcapng");
         let mut output = Output::create(Settings { rotation, ..settings(&path) }, &about()).unwrap();
         for i in 0..35 {
-            if output.is_due() {
-                output.rotate(Counts { received: i, ..Counts::default() }).unwrap();
-            }
             output.frame(&frame(&[1; 60], i)).unwrap();
         }
         let (files, frames) = output.finish(Counts { received: 35, ..Counts::default() }).unwrap();
