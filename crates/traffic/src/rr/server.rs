@@ -196,7 +196,7 @@ pub(crate) fn answer_each(
             })
             .collect();
         let workers =
-            started.map_err(|e| refused(format!("no thread for each of {workers} transactions at once: {e}")))?;
+            started.map_err(|e| refused(format!("no thread for each of {workers} concurrent transactions: {e}")))?;
         wire::write_json(control, &Answer::Ready(Ready { port, ..Ready::default() }))?;
         let result = wait_for_close(shared, control, until);
         ended.store(true, Ordering::Relaxed);

@@ -267,7 +267,7 @@ impl Test<'_> {
         Ok(sockets.into_iter().map(|(_, socket)| socket).collect())
     }
 
-    /// Waits until no other test of the same address waits for its UDP flows: nothing would tell whose they are.
+    /// Waits until no other test of the same address waits for its UDP flows: a UDP header does not name its test.
     fn take_udp_turn(&self, to: SyncSender<(u64, Socket)>) -> Result<(), String> {
         let deadline = timing::now().after(STEP);
         loop {
