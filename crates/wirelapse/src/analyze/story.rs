@@ -3,10 +3,11 @@
 use std::io::{self, Write};
 
 use diagnose::{Direction, Limit, OptionState, Quantiles, Report};
+use quantity::count;
 use record::Nanos;
 
 use super::Reading;
-use super::table::{grouped, wrapped};
+use super::table::wrapped;
 
 fn summary(s: &Quantiles) -> String {
     match (s.min_ns, s.median_ns, s.p99_ns, s.max_ns) {
@@ -31,11 +32,11 @@ fn direction(out: &mut impl Write, title: &str, d: &Direction) -> io::Result<()>
     writeln!(
         out,
         "    {} packets, {} with payload: {} bytes, and {} bytes again in {} packets",
-        grouped(d.packets),
-        grouped(d.payload_packets),
-        grouped(d.unique_bytes),
-        grouped(d.resent_bytes),
-        grouped(d.resent_packets)
+        count(d.packets),
+        count(d.payload_packets),
+        count(d.unique_bytes),
+        count(d.resent_bytes),
+        count(d.resent_packets)
     )?;
     let r = &d.resends;
     if d.resent_packets > 0 || r.syn > 0 {
@@ -69,7 +70,7 @@ fn direction(out: &mut impl Write, title: &str, d: &Direction) -> io::Result<()>
         (d.ce_marks.into(), "packets are marked \"congestion experienced\""),
     ];
     for (n, what) in rare.into_iter().filter(|r| r.0 > 0) {
-        writeln!(out, "    {} {what}", grouped(n))?;
+        writeln!(out, "    {} {what}", count(n))?;
     }
     let headers: Vec<String> = d.header_bytes.0.iter().map(|(length, n)| format!("{n} of {length} B")).collect();
     writeln!(out, "    headers: {}", headers.join(", "))?;
@@ -81,9 +82,9 @@ fn direction(out: &mut impl Write, title: &str, d: &Direction) -> io::Result<()>
     writeln!(
         out,
         "    window at most {} bytes ({scale})\n    in flight at most {} bytes, segments of {} bytes",
-        grouped(d.max_window),
-        grouped(d.max_in_flight.into()),
-        grouped(d.segment_bytes.into())
+        count(d.max_window),
+        count(d.max_in_flight.into()),
+        count(d.segment_bytes.into())
     )?;
     let handshake = d.handshake_rtt_ns.map_or(String::new(), |rtt| format!("; handshake {rtt}"));
     writeln!(out, "    RTT: {}{handshake}", summary(&d.rtt))?;

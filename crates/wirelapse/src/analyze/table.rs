@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use diagnose::{Follower, Report};
+use quantity::{bytes, count, counted};
 
 use super::{Reading, parallel};
 
@@ -10,29 +11,6 @@ use super::{Reading, parallel};
 const WIDTH: usize = 80;
 /// Room for both endpoints; longer ones get a line of their own.
 const ENDS: usize = 43;
-
-/// `1793113` as `1,793,113`.
-pub fn grouped(n: u64) -> String {
-    let digits = n.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
-/// Bytes in at most eight characters.
-fn size(bytes: u64) -> String {
-    match bytes {
-        0..=99_999 => format!("{} B", grouped(bytes)),
-        100_000..=99_999_999 => format!("{} kB", grouped(bytes / 1_000)),
-        100_000_000..=99_999_999_999 => format!("{} MB", grouped(bytes / 1_000_000)),
-        _ => format!("{} GB", grouped(bytes / 1_000_000_000)),
-    }
-}
 
 /// Writes `text` in lines of [`WIDTH`], each after `indent` blanks.
 pub fn wrapped(out: &mut impl Write, indent: usize, text: &str) -> std::io::Result<()> {
@@ -50,11 +28,6 @@ pub fn wrapped(out: &mut impl Write, indent: usize, text: &str) -> std::io::Resu
     writeln!(out, "{:indent$}{line}", "")
 }
 
-/// `1 packet`, `2,500 packets`.
-fn of(n: u64, one: &str) -> String {
-    format!("{} {one}{}", grouped(n), if n == 1 { "" } else { "s" })
-}
-
 pub fn print(
     out: &mut impl Write,
     name: &str,
@@ -69,17 +42,17 @@ pub fn print(
         0,
         &format!(
             "{name}: {}, {}, {}",
-            of(reading.packets, "packet"),
-            of(totals.segments, "TCP segment"),
-            of(follower.len() as u64, "connection"),
+            counted(reading.packets, "packet"),
+            counted(totals.segments, "TCP segment"),
+            counted(follower.len() as u64, "connection"),
         ),
     )?;
     if totals.beyond_limit > 0 {
-        let beyond = of(totals.beyond_limit, "segment");
+        let beyond = counted(totals.beyond_limit, "segment");
         writeln!(out, "{beyond} of further connections, beyond --max-connections, are only counted")?;
     }
     if totals.capture_copies > 0 {
-        writeln!(out, "{} made by the capture itself left out", of(totals.capture_copies, "duplicate"))?;
+        writeln!(out, "{} made by the capture itself left out", counted(totals.capture_copies, "duplicate"))?;
     }
     if follower.is_empty() {
         return Ok(());
@@ -106,8 +79,8 @@ pub fn print(
         let ends = format!("{} > {}", reading.endpoint(r.client), reading.endpoint(r.server));
         let figures = format!(
             "{:>9} {:>9} {:>8}",
-            size(r.to_server.unique_bytes),
-            size(r.to_client.unique_bytes),
+            bytes(r.to_server.unique_bytes),
+            bytes(r.to_client.unique_bytes),
             r.duration_ns.to_string()
         );
         if ends.chars().count() > ENDS {
@@ -118,7 +91,7 @@ pub fn print(
         wrapped(out, 7, &r.verdict)?;
     }
     if order.len() > rows {
-        writeln!(out, "{} more (--rows {} shows all)", grouped((order.len() - rows) as u64), order.len())?;
+        writeln!(out, "{} more (--rows {} shows all)", count((order.len() - rows) as u64), order.len())?;
     }
     Ok(())
 }
@@ -128,15 +101,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_wrapped_and_numbers_grouped() {
+    fn lines_are_wrapped() {
         let mut out = Vec::new();
         wrapped(&mut out, 7, &"word ".repeat(60)).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert!(text.lines().all(|l| l.chars().count() <= WIDTH && l.starts_with("       word")), "{text}");
-        assert_eq!([0, 999, 1_000, 1_793_113].map(grouped), ["0", "999", "1,000", "1,793,113"]);
-        assert_eq!(
-            [99_999, 100_000, 1_793_113, u64::from(u32::MAX)].map(size),
-            ["99,999 B", "100 kB", "1,793 kB", "4,294 MB"]
-        );
     }
 }
