@@ -85,6 +85,19 @@ pub fn qdisc(index: u32, kind: &str, handle: TcHandle, parent: TcHandle, options
     RouteNetlinkMessage::NewQueueDiscipline(message)
 }
 
+/// Asks for a filter of this kind, for every protocol and with the highest preference, at `parent` of the device with this index.
+/// `options` are the kind's own attributes as `<linux/pkt_cls.h>` has them.
+pub fn filter(index: u32, kind: &str, parent: TcHandle, options: Vec<u8>) -> RouteNetlinkMessage {
+    let mut message = TcMessage::default();
+    message.header.index = index as i32;
+    message.header.parent = parent;
+    // Preference above, protocol below: ETH_P_ALL in network order.
+    message.header.info = 1 << 16 | u32::from(3u16.to_be());
+    message.attributes =
+        vec![TcAttribute::Kind(kind.into()), TcAttribute::Other(DefaultNla::new(TCA_OPTIONS, options))];
+    RouteNetlinkMessage::NewTrafficFilter(message)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -32,6 +32,7 @@ pub mod plan_text;
 pub mod predict;
 mod processors;
 mod proof;
+pub mod reception;
 pub mod response;
 mod setting;
 mod tables;

@@ -1,6 +1,7 @@
 //! `wirelapse study`.
 
 mod overhead;
+mod reception;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -29,7 +30,8 @@ use crate::server::{self, PORT, Token};
 ///
 /// Objects of --json: each trial as it comes, then the conclusion.
 ///
-/// Built-in: timestamps, small-messages, window-scaling, congestion, and overhead: what observing costs, on this machine.
+/// Built-in: timestamps, small-messages, window-scaling, congestion; overhead: what observing costs, on this machine; and
+/// reception: ways to receive and timestamp packets, how many each can take, and how far its timestamps can be trusted.
 #[derive(clap::Args)]
 pub struct Args {
     /// A built-in study, or a plan in a TOML file
@@ -80,7 +82,7 @@ fn chosen(args: &Args, what: &str) -> anyhow::Result<Study> {
         });
     }
     if !what.ends_with(".toml") && !Path::new(what).exists() {
-        let names: Vec<&str> = builtin::ALL.iter().map(|b| b.name).chain([overhead::NAME]).collect();
+        let names: Vec<&str> = builtin::ALL.iter().map(|b| b.name).chain([overhead::NAME, reception::NAME]).collect();
         let problem = format!("there is no study {what:?}: give a plan's file, or one of {}", names.join(", "));
         return Err(BadInput(problem).into());
     }
@@ -106,6 +108,9 @@ fn ground(args: &Args, study: &Study) -> anyhow::Result<Ground> {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.what.as_deref() == Some(overhead::NAME) {
         return overhead::run(args);
+    }
+    if args.what.as_deref() == Some(reception::NAME) {
+        return reception::run(args);
     }
     let (study, seed, mut ledger, mut trials) = match &args.resume {
         Some(directory) => {

@@ -2,6 +2,7 @@
 
 pub mod capture;
 pub mod comparison;
+pub mod reception;
 pub mod study;
 pub mod trace;
 

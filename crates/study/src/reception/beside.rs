@@ -1,0 +1,347 @@
+//! The source's findings beside what was measured here: whether they agree, and why not where they do not.
+
+use serde::Serialize;
+use stats::{Comparison, Estimate};
+
+use super::outcome::{Outcome, Response};
+use crate::analysis::CONFIDENCE;
+
+/// A response of one combination over the blocks.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Figure {
+    /// Its mean with the interval; absent below two values.
+    pub estimate: Option<Estimate>,
+    /// The values, block by block.
+    pub values: Vec<f64>,
+}
+
+/// A response over the trials whose levels `keep` accepts, one value for each block: their mean.
+pub fn figure(outcome: &Outcome, response: Response, keep: impl Fn(&[usize; 4]) -> bool) -> Figure {
+    let of = |block: u32| {
+        let trials = outcome.trials.iter().filter(|t| t.block == block && keep(&t.levels));
+        stats::mean(&trials.filter_map(|t| response.of(&t.measured)).collect::<Vec<_>>())
+    };
+    let values: Vec<f64> = (0..outcome.blocks).filter_map(of).collect();
+    let most = if response == Response::Matched { 1.0 } else { f64::INFINITY };
+    let least = if response == Response::Mean { f64::NEG_INFINITY } else { 0.0 };
+    let estimate = stats::mean_interval(&values, CONFIDENCE, outcome.seed);
+    Figure { estimate: estimate.map(|e| Estimate { low: e.low.max(least), high: e.high.min(most), ..e }), values }
+}
+
+/// A finding of the source beside ours.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Beside {
+    /// What is compared.
+    pub what: &'static str,
+    /// What the source says.
+    pub source: &'static str,
+    /// What was found here.
+    pub here: String,
+    /// Whether they agree; absent where that cannot be known here.
+    pub agrees: Option<bool>,
+    /// Why, or why not.
+    pub why: &'static str,
+}
+
+/// A factor that two figures of different machines may differ by and still agree: half to double.
+const SAME_SIZE: f64 = 2.0;
+/// The source's half width of software timestamps, ns.
+const SOFTWARE_NS: f64 = 40_000.0;
+/// The source's highest rate, frames a second.
+const SOURCE_LIMIT: f64 = 2.2e6;
+
+/// Three digits of a time in its own unit.
+fn time(ns: f64) -> String {
+    match ns.abs() {
+        a if a >= 1e6 => format!("{:.2} ms", ns / 1e6),
+        a if a >= 1e3 => format!("{:.1} µs", ns / 1e3),
+        _ => format!("{ns:.0} ns"),
+    }
+}
+
+/// The technique that the source calls by another name: its place among those with figures.
+fn place(outcome: &Outcome, name: &str) -> Option<usize> {
+    outcome.techniques.iter().position(|t| t == name)
+}
+
+/// Every finding of the source that this study can be set beside.
+pub fn compare(outcome: &Outcome) -> Vec<Beside> {
+    vec![
+        hardware(outcome),
+        fluctuation(outcome),
+        step(outcome),
+        highest(outcome),
+        lowest(outcome),
+        load(outcome, "rx-ring", true),
+        load(outcome, "recvmmsg", true),
+        load(outcome, "xdp", false),
+        load(outcome, "libpcap", false),
+        limit(outcome),
+    ]
+}
+
+fn hardware(outcome: &Outcome) -> Beside {
+    let reason = outcome.missing.iter().find(|m| m.timestamps == "hardware").map(|m| m.reason.clone());
+    Beside {
+        what: "hardware timestamps",
+        source: "within ±16 ns, whatever the technique, frame size and CPU load; no cost in throughput",
+        here: reason.map_or_else(|| "not measured".into(), |r| format!("not measured: {r}")),
+        agrees: None,
+        why: "the testbed's interfaces are veth pairs, which have no clock; software timestamps do not stand in for them",
+    }
+}
+
+fn fluctuation(outcome: &Outcome) -> Beside {
+    let halves: Vec<f64> = outcome.series.iter().filter_map(|s| s.quantiles_ns).map(|q| (q[5] - q[1]) / 2.0).collect();
+    let half = stats::median(&halves);
+    Beside {
+        what: "fluctuation of software timestamps (rx-ring, 256 bytes, 1 Gbit/s, idle)",
+        source: "±40 µs, and the interval changes after arbitrary times",
+        here: half.map_or_else(
+            || "not measured".into(),
+            |h| format!("±{} from the 1 % to the 99 % quantile (median of {} series)", time(h), halves.len()),
+        ),
+        agrees: half.map(|h| (SOFTWARE_NS / SAME_SIZE..=SOFTWARE_NS * SAME_SIZE).contains(&h)),
+        why: "the source's frames come by two NICs, each with its interrupts and batches; here one CPU forwards and stamps a frame at \
+              both taps in turn, so what is left is what interrupts that CPU",
+    }
+}
+
+fn step(outcome: &Outcome) -> Beside {
+    let here = match (&outcome.step, &outcome.step_missing) {
+        (Some(step), _) if step.series.changes.is_empty() => {
+            format!("a step of {} was not found", time(step.put_in_ns as f64))
+        }
+        (Some(step), _) => {
+            let found: Vec<String> = step
+                .series
+                .changes
+                .iter()
+                .map(|[frame, size, low, high]| {
+                    format!("{} at frame {frame:.0} ({} to {})", time(*size), time(*low), time(*high))
+                })
+                .collect();
+            format!("{} put in and taken out; found {}", time(step.put_in_ns as f64), found.join(", "))
+        }
+        (None, reason) => format!("not measured: {}", reason.as_deref().unwrap_or("the study ended early")),
+    };
+    Beside {
+        what: "a step in the delay, by software timestamps",
+        source: "88 ns of a longer cable cannot be seen below fluctuations of 40 µs; hardware timestamps show it",
+        here,
+        agrees: None,
+        why: "the step here is 50 µs, as large as the source's fluctuations: the lab's path changes its delay by software, and \
+              88 ns is below what it can hold",
+    }
+}
+
+/// The combinations in which the techniques differ most: the smallest frames at the highest rate.
+fn hardest(outcome: &Outcome) -> impl Fn(&[usize; 4], usize) -> bool {
+    let rate = outcome.line_rates.len().saturating_sub(1);
+    move |levels, technique| levels[0] == technique && levels[1] == 0 && levels[2] == rate
+}
+
+/// The mean share matched of each technique in its hardest combinations, the highest first.
+fn ranked(outcome: &Outcome) -> Vec<(usize, Figure, f64)> {
+    let keep = hardest(outcome);
+    let mut all: Vec<(usize, Figure, f64)> = (0..outcome.techniques.len())
+        .filter_map(|t| {
+            let figure = figure(outcome, Response::Matched, |levels| keep(levels, t));
+            let mean = stats::mean(&figure.values)?;
+            Some((t, figure, mean))
+        })
+        .collect();
+    all.sort_by(|a, b| b.2.total_cmp(&a.2));
+    all
+}
+
+fn said(outcome: &Outcome, ranked: &[(usize, Figure, f64)]) -> String {
+    let all: Vec<String> =
+        ranked.iter().map(|(t, _, mean)| format!("{} {:.1} %", outcome.techniques[*t], mean * 100.0)).collect();
+    if all.is_empty() { "not measured".into() } else { all.join(", ") }
+}
+
+/// Whether the first is seen to differ from the second: the interval of the ratio of their pairs excludes 1.
+fn differs(one: &Figure, other: &Figure, seed: u64) -> Option<bool> {
+    Comparison::of(&one.values, &other.values, seed).map(|c| c.seen(c.student_p))
+}
+
+fn highest(outcome: &Outcome) -> Beside {
+    let ranked = ranked(outcome);
+    let ring = place(outcome, "rx-ring").and_then(|ring| ranked.iter().find(|r| r.0 == ring));
+    let agrees = ring.zip(ranked.first()).and_then(|(ring, best)| match ring.0 == best.0 {
+        true => Some(true),
+        false => differs(&ring.1, &best.1, outcome.seed).map(|differs| !differs),
+    });
+    Beside {
+        what: "the highest share matched (smallest frames, highest rate)",
+        source: "mmap (rx-ring), though not significantly above libpcap and XDP",
+        here: said(outcome, &ranked),
+        agrees,
+        why: "on one machine source, kernel and receivers share the CPUs: a technique that saves CPU leaves more of it to the source, \
+              which then sends more",
+    }
+}
+
+fn lowest(outcome: &Outcome) -> Beside {
+    let ranked = ranked(outcome);
+    let calls = ["recvmsg", "recvmmsg"].map(|name| place(outcome, name));
+    let agrees = ranked.last().zip(ranked.first()).and_then(|(last, first)| match calls.contains(&Some(last.0)) {
+        true => differs(&last.1, &first.1, outcome.seed),
+        false => Some(false),
+    });
+    Beside {
+        what: "the lowest share matched (smallest frames, highest rate)",
+        source: "system calls (recvmmsg), in all tests",
+        here: ranked.last().map_or_else(
+            || "not measured".into(),
+            |(t, _, mean)| format!("{} {:.1} %", outcome.techniques[*t], mean * 100.0),
+        ),
+        agrees,
+        why: "a system call and a copy a frame cost most; 32 MiB of socket buffer take a short trial's frames whole, so that a slow \
+              reader loses nothing yet",
+    }
+}
+
+/// What CPU load does to the deviation of a technique's delays.
+fn load(outcome: &Outcome, name: &'static str, affected: bool) -> Beside {
+    let (what, source) = match (name, affected) {
+        ("rx-ring", _) => ("CPU load and the deviation of rx-ring", "a stressed CPU raises it"),
+        ("recvmmsg", _) => ("CPU load and the deviation of recvmmsg", "a stressed CPU raises it"),
+        ("xdp", _) => ("CPU load and the deviation of xdp", "no significant effect"),
+        _ => ("CPU load and the deviation of libpcap", "little effect on both Intel NICs"),
+    };
+    let comparison = place(outcome, name).and_then(|technique| {
+        let of = |cpu| figure(outcome, Response::Deviation, |l| l[0] == technique && l[3] == cpu);
+        Comparison::of(&of(0).values, &of(1).values, outcome.seed)
+    });
+    let raised = comparison.map(|c| c.seen(c.student_p) && c.ratio.value > 0.0);
+    Beside {
+        what,
+        source,
+        here: comparison.map_or_else(
+            || "too few blocks".into(),
+            |c| {
+                let seen = if c.seen(c.student_p) { "" } else { ", no difference seen" };
+                format!(
+                    "stressed against idle {:+.0} % ({:+.0} % to {:+.0} %{seen}, n = {} blocks)",
+                    c.ratio.value * 100.0,
+                    c.ratio.low * 100.0,
+                    c.ratio.high * 100.0,
+                    c.ratio.n
+                )
+            },
+        ),
+        agrees: raised.map(|raised| raised == affected),
+        why: "programs that spin on every CPU also take it from the thread that sends and forwards, whatever receives: a frame that \
+              is between the taps then waits",
+    }
+}
+
+fn limit(outcome: &Outcome) -> Beside {
+    let best = outcome.lossless.iter().filter_map(|l| Some((l, l.per_second?))).max_by(|a, b| a.1.total_cmp(&b.1));
+    Beside {
+        what: "the most frames a second at both taps",
+        source: "about 2.2 million, likely the ixgbe driver's limit",
+        here: best.map_or_else(
+            || "no rate without loss".into(),
+            |(l, rate)| {
+                let bound = if l.of_the_source { "; the source sends no faster" } else { "" };
+                format!("{rate:.0} a second without loss by {}{bound}", l.technique)
+            },
+        ),
+        agrees: best.and_then(|(l, rate)| {
+            // A source that is slower than the limit says nothing about it.
+            (!l.of_the_source || rate >= SOURCE_LIMIT)
+                .then(|| (SOURCE_LIMIT / SAME_SIZE..=SOURCE_LIMIT * SAME_SIZE).contains(&rate))
+        }),
+        why: "no NIC and no driver is here: the limit is the CPU time of forwarding each frame twice, which source and receivers share",
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::reception::{Lossless, Measured, Series, Trial};
+
+    /// Five blocks of rx-ring, recvmmsg and xdp, idle and stressed: shares and deviations as given, with a wobble of 1 %.
+    pub fn outcome(shares: [f64; 3], stressed: [f64; 3]) -> Outcome {
+        let mut trials = Vec::new();
+        for block in 0..5u32 {
+            for technique in 0..3 {
+                for cpu in 0..2 {
+                    let wobble = 1.0 + f64::from((block * 3 + technique as u32 + cpu as u32) % 5) / 500.0;
+                    let factor = if cpu == 1 { stressed[technique] } else { 1.0 };
+                    let measured = Measured {
+                        sent: 1_000_000,
+                        matched: (shares[technique] * 1e6 / wobble) as u64,
+                        mean_ns: Some(900.0),
+                        deviation_ns: Some(5_000.0 * factor * wobble),
+                        cpu_ns: Some(300.0),
+                        ..Measured::default()
+                    };
+                    trials.push(Trial { block, levels: [technique, 0, 0, cpu], measured });
+                }
+            }
+        }
+        let series = Series {
+            n: 10,
+            sent: 10,
+            mean_ns: Some(900.0),
+            deviation_ns: Some(5_000.0),
+            quantiles_ns: Some([0.0, 100.0, 200.0, 900.0, 2_000.0, 80_100.0, 1e6]),
+            stretches: vec![[0.0, 1.0, 2.0, 3.0]],
+            changes: Vec::new(),
+        };
+        Outcome {
+            seed: 1,
+            quick: true,
+            trial_ns: 1,
+            blocks: 5,
+            finished: true,
+            techniques: ["rx-ring", "recvmmsg", "xdp"].map(String::from).to_vec(),
+            frame_sizes: vec![64],
+            line_rates: vec![1_000_000_000],
+            trials,
+            missing: Vec::new(),
+            effects: Vec::new(),
+            source_per_second: 4e5,
+            lossless: vec![Lossless {
+                technique: "rx-ring".into(),
+                per_second: Some(4e5),
+                of_the_source: true,
+                trials: 1,
+            }],
+            series: vec![series],
+            step: None,
+            step_missing: Some("no lab".into()),
+        }
+    }
+
+    fn verdicts(outcome: &Outcome) -> Vec<Option<bool>> {
+        compare(outcome).iter().map(|b| b.agrees).collect()
+    }
+
+    #[test]
+    fn the_source_s_own_result_agrees_with_it() {
+        let same = outcome([0.98, 0.5, 0.97], [4.0, 4.0, 1.0]);
+        let expected = [None, Some(true), None, Some(true), Some(true), Some(true), Some(true), Some(true), None, None];
+        assert_eq!(verdicts(&same), expected, "{:#?}", compare(&same));
+    }
+
+    #[test]
+    fn the_opposite_does_not() {
+        let mut other = outcome([0.5, 0.98, 0.9], [1.0, 1.0, 4.0]);
+        other.series[0].quantiles_ns = Some([0.0, 100.0, 200.0, 900.0, 2_000.0, 2_100.0, 3_000.0]);
+        other.lossless[0].of_the_source = false;
+        let no = Some(false);
+        assert_eq!(verdicts(&other), [None, no, None, no, no, no, no, no, None, no], "{:#?}", compare(&other));
+    }
+
+    #[test]
+    fn nothing_measured_agrees_with_nothing() {
+        let mut none = outcome([0.5; 3], [1.0; 3]);
+        (none.trials, none.series, none.lossless, none.blocks) = (Vec::new(), Vec::new(), Vec::new(), 0);
+        assert!(verdicts(&none).iter().all(Option::is_none));
+    }
+}

@@ -1,0 +1,236 @@
+//! What the study measured.
+
+use capture::Counts;
+use capture::delay::{Account, Figures};
+use capture::generate::Sent;
+use serde::Serialize;
+use stats::Effects;
+
+/// What one trial gave.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Measured {
+    /// Frames that were sent.
+    pub sent: u64,
+    /// Frames sent a second.
+    pub per_second: f64,
+    /// Frames that arrived at the interfaces of the two taps.
+    pub arrived: [u64; 2],
+    /// Frames that the technique received at each tap.
+    pub received: [u64; 2],
+    /// Frames that the kernel dropped at each tap because the technique's memory was full.
+    pub dropped: [u64; 2],
+    /// Frames without a timestamp, at both taps.
+    pub unstamped: u64,
+    /// Frames that both taps saw.
+    pub matched: u64,
+    /// Frames that the first tap saw and the second did not.
+    pub lost: u64,
+    /// Frames that the second tap saw more than once.
+    pub duplicated: u64,
+    /// Frames that the second tap alone saw.
+    pub unexplained: u64,
+    /// Frames that a later one overtook.
+    pub reordered: u64,
+    /// Mean delay between the taps, ns; absent without a matched frame.
+    pub mean_ns: Option<f64>,
+    /// Standard deviation of the delay, ns; absent below two matched frames.
+    pub deviation_ns: Option<f64>,
+    /// CPU time of the two receiving threads for each frame that they received, ns. The kernel's work before them is not in it.
+    pub cpu_ns: Option<f64>,
+}
+
+impl Measured {
+    pub(super) fn of(
+        sent: &Sent,
+        arrived: [u64; 2],
+        counts: [Counts; 2],
+        cpu_ns: f64,
+        account: Account,
+        delays: &[f64],
+    ) -> Self {
+        let received = counts.map(|c| c.received);
+        let all: u64 = received.iter().sum();
+        Self {
+            sent: sent.frames,
+            per_second: sent.frames as f64 * 1e9 / (sent.took.0 as f64).max(1.0),
+            arrived,
+            received,
+            dropped: counts.map(|c| c.dropped),
+            unstamped: counts.iter().map(|c| c.unstamped).sum(),
+            matched: account.matched,
+            lost: account.lost,
+            duplicated: account.duplicated,
+            unexplained: account.unexplained,
+            reordered: account.reordered,
+            mean_ns: stats::mean(delays),
+            deviation_ns: stats::deviation(delays),
+            cpu_ns: (all > 0).then(|| cpu_ns / all as f64),
+        }
+    }
+
+    /// The share of the frames sent that were matched, 0 to 1.
+    pub fn share(&self) -> f64 {
+        if self.sent == 0 { 0.0 } else { self.matched as f64 / self.sent as f64 }
+    }
+}
+
+/// A response of a trial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Response {
+    /// The share of the frames sent that both taps saw.
+    Matched,
+    /// The mean delay, ns.
+    Mean,
+    /// The standard deviation of the delay, ns.
+    Deviation,
+    /// CPU time of the receiving threads a frame, ns.
+    Cpu,
+}
+
+impl Response {
+    /// Every response.
+    pub const ALL: [Self; 4] = [Self::Matched, Self::Mean, Self::Deviation, Self::Cpu];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Matched => "share matched",
+            Self::Mean => "mean delay",
+            Self::Deviation => "deviation of the delay",
+            Self::Cpu => "CPU per frame",
+        }
+    }
+
+    /// Its value in a trial.
+    pub fn of(self, measured: &Measured) -> Option<f64> {
+        match self {
+            Self::Matched => Some(measured.share()),
+            Self::Mean => measured.mean_ns,
+            Self::Deviation => measured.deviation_ns,
+            Self::Cpu => measured.cpu_ns,
+        }
+    }
+}
+
+/// One trial of the factorial plan.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Trial {
+    /// Its block, from 0.
+    pub block: u32,
+    /// Levels of technique, frame size, rate and CPU, from 0, in the order of [`Outcome`]'s lists.
+    pub levels: [usize; 4],
+    /// What it gave.
+    pub measured: Measured,
+}
+
+/// A technique or clock without figures, with the reason.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Missing {
+    /// The technique.
+    pub technique: String,
+    /// The timestamps: `software` or `hardware`.
+    pub timestamps: &'static str,
+    /// Why.
+    pub reason: String,
+}
+
+/// The highest rate at which a technique lost no frame.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Lossless {
+    /// The technique.
+    pub technique: String,
+    /// Frames a second; absent where every rate that was tried lost frames.
+    pub per_second: Option<f64>,
+    /// Whether the source could send no faster: the technique's own limit is higher.
+    pub of_the_source: bool,
+    /// Trials that the search took.
+    pub trials: u32,
+}
+
+/// A series of delays over time.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Series {
+    /// Matched frames.
+    pub n: usize,
+    /// Frames sent.
+    pub sent: u64,
+    /// Mean delay, ns.
+    pub mean_ns: Option<f64>,
+    /// Standard deviation, ns.
+    pub deviation_ns: Option<f64>,
+    /// Least, 1 %, 10 %, 50 %, 90 %, 99 % and most, ns.
+    pub quantiles_ns: Option<[f64; 7]>,
+    /// Frames in a row: the first one's number, and least, mean and most of their delays, ns.
+    pub stretches: Vec<[f64; 4]>,
+    /// Changes of the level: the frame, the size in ns, and its interval.
+    pub changes: Vec<[f64; 4]>,
+}
+
+impl Series {
+    pub(super) fn of(figures: &Figures, sent: u64) -> Self {
+        let mut number = 0;
+        let stretches = figures.series.iter().map(|s| {
+            let first = number;
+            number += s.n;
+            [first as f64, s.min_ns as f64, s.mean_ns, s.max_ns as f64]
+        });
+        Self {
+            n: figures.n,
+            sent,
+            mean_ns: figures.mean.map(|m| m.value),
+            deviation_ns: figures.deviation,
+            quantiles_ns: figures.quantiles,
+            stretches: stretches.collect(),
+            changes: figures.changes.iter().map(|c| [c.frame as f64, c.size.value, c.size.low, c.size.high]).collect(),
+        }
+    }
+}
+
+/// The experiment with a step in the device's delay.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StepTrial {
+    /// How much the delay was raised after a third of the frames and lowered again after two thirds, ns.
+    pub put_in_ns: u64,
+    /// The frames that had been sent when the path was changed, by the sender's count.
+    pub at_frames: [u64; 2],
+    /// What was measured.
+    pub series: Series,
+}
+
+/// What the study measured.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Outcome {
+    /// Where the random draws began.
+    pub seed: u64,
+    /// Whether it is the short form.
+    pub quick: bool,
+    /// Length of a trial, ns.
+    pub trial_ns: u64,
+    /// Blocks that were finished.
+    pub blocks: u32,
+    /// Whether everything planned was run.
+    pub finished: bool,
+    /// Techniques with figures, by name.
+    pub techniques: Vec<String>,
+    /// Frame sizes, bytes on the wire with frame check sequence.
+    pub frame_sizes: Vec<u16>,
+    /// Rates: the link speed, bits a second, that the frames are as many as.
+    pub line_rates: Vec<u64>,
+    /// The trials.
+    pub trials: Vec<Trial>,
+    /// What has no figures here, and why.
+    pub missing: Vec<Missing>,
+    /// Effects on each response.
+    pub effects: Vec<(Response, Effects)>,
+    /// Frames of 64 bytes a second that the source can send into the testbed while nothing receives.
+    pub source_per_second: f64,
+    /// The highest lossless rate of each technique.
+    pub lossless: Vec<Lossless>,
+    /// Five series of rx-ring, 256 bytes, 1 Gbit/s' worth of frames, CPU idle.
+    pub series: Vec<Series>,
+    /// The step; absent where the lab cannot be made, with the reason in `step_missing`.
+    pub step: Option<StepTrial>,
+    /// Why there is no step.
+    pub step_missing: Option<String>,
+}
