@@ -246,16 +246,16 @@ fn effects(outcome: &Outcome) -> Section {
     let mut section = Section::new("Main effects and interactions");
     for (response, effects) in &outcome.effects {
         let title = format!("{}: effects, the surest first ({} blocks)", response.name(), effects.blocks);
-        let mut table = Table::new(title, &["of", "against", "effect, 95 % interval", "p (Holm)"]);
+        let mut table = Table::new(title, &["of", "against", "effect, 95 % interval", "p"]);
         let mut sorted: Vec<_> = effects.effects.iter().collect();
-        sorted.sort_by(|a, b| a.holm_p.total_cmp(&b.holm_p).then(b.size.value.abs().total_cmp(&a.size.value.abs())));
+        sorted.sort_by(|a, b| a.p.total_cmp(&b.p).then(b.size.value.abs().total_cmp(&a.size.value.abs())));
         for effect in sorted.iter().take(EFFECTS) {
             let names = |of: fn(usize) -> usize| {
                 let all: Vec<String> = effect.of.iter().map(|&(f, l)| level(outcome, f, of(l))).collect();
                 all.join(" × ")
             };
             let size = estimate_words(*response, Some(effect.size));
-            table.rows.push(vec![names(|l| l), names(|_| 0), size, format!("{:.4}", effect.holm_p)]);
+            table.rows.push(vec![names(|l| l), names(|_| 0), size, format!("{:.4}", effect.p)]);
         }
         section.table(table);
     }

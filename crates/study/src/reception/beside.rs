@@ -163,7 +163,7 @@ fn said(outcome: &Outcome, ranked: &[(usize, Figure, f64)]) -> String {
 
 /// Whether the first is seen to differ from the second: the interval of the ratio of their pairs excludes 1.
 fn differs(one: &Figure, other: &Figure, seed: u64) -> Option<bool> {
-    Comparison::of(&one.values, &other.values, seed).map(|c| c.seen(c.student_p))
+    Comparison::of(&one.values, &other.values, seed).map(|c| c.seen())
 }
 
 fn highest(outcome: &Outcome) -> Beside {
@@ -215,14 +215,14 @@ fn load(outcome: &Outcome, name: &'static str, affected: bool) -> Beside {
         let of = |cpu| figure(outcome, Response::Deviation, |l| l[0] == technique && l[3] == cpu);
         Comparison::of(&of(0).values, &of(1).values, outcome.seed)
     });
-    let raised = comparison.map(|c| c.seen(c.student_p) && c.ratio.value > 0.0);
+    let raised = comparison.map(|c| c.seen() && c.ratio.value > 0.0);
     Beside {
         what,
         source,
         here: comparison.map_or_else(
             || "too few blocks".into(),
             |c| {
-                let seen = if c.seen(c.student_p) { "" } else { ", no difference seen" };
+                let seen = if c.seen() { "" } else { ", no difference seen" };
                 format!(
                     "stressed against idle {:+.0} % ({:+.0} % to {:+.0} %{seen}, n = {} blocks)",
                     c.ratio.value * 100.0,

@@ -14,7 +14,6 @@ use super::plan::{Plan, frames_a_second};
 use super::testbed::{self, SOURCE, TAPS};
 use super::trial::{self, Amount, Setting};
 use crate::Error;
-use crate::analysis::CONFIDENCE;
 
 /// Where the study is.
 #[derive(Clone, Debug)]
@@ -165,7 +164,7 @@ fn effects(plan: &Plan, trials: &[Trial]) -> Vec<(Response, stats::Effects)> {
                 Some(stats::Cell { block: t.block, levels: t.levels.to_vec(), value })
             })
             .collect();
-        (response, stats::effects(&levels, &cells, CONFIDENCE, plan.seed))
+        (response, stats::effects(&levels, &cells, false))
     };
     Response::ALL.map(of).to_vec()
 }
