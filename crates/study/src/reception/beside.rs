@@ -15,7 +15,7 @@ pub struct Figure {
     pub values: Vec<f64>,
 }
 
-/// A response over the trials whose levels `keep` accepts, one value for each block: their mean.
+/// A response over the trials with levels that `keep` accepts, one value for each block: their mean.
 pub fn figure(outcome: &Outcome, response: Response, keep: impl Fn(&[usize; 4]) -> bool) -> Figure {
     let of = |block: u32| {
         let trials = outcome.trials.iter().filter(|t| t.block == block && keep(&t.levels));
