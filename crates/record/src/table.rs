@@ -100,6 +100,17 @@ pub trait Cell: Sized {
     /// The value.
     fn value(&self) -> Value<'_>;
 
+    /// The value of something that was made for it, such as a leg, and cannot be borrowed from the record.
+    fn into_value(self) -> Value<'static> {
+        match self.value() {
+            Value::Text(text) => Value::Text(Cow::Owned(text.into_owned())),
+            Value::Null => Value::Null,
+            Value::Number(n) => Value::Number(n),
+            Value::Real(value) => Value::Real(value),
+            Value::Flag(flag) => Value::Flag(flag),
+        }
+    }
+
     /// The value back as this type.
     ///
     /// # Errors
@@ -139,6 +150,10 @@ macro_rules! numbers {
             fn value(&self) -> Value<'_> {
                 let of: fn($type) -> u64 = $of;
                 Value::Number(of(*self))
+            }
+            fn into_value(self) -> Value<'static> {
+                let of: fn($type) -> u64 = $of;
+                Value::Number(of(self))
             }
             fn from_value(value: Value<'_>) -> Result<Self, &'static str> {
                 let to: fn(u64) -> Result<$type, &'static str> = $to;
@@ -248,19 +263,11 @@ impl<C: Cell> Cell for Option<C> {
     fn value(&self) -> Value<'_> {
         self.as_ref().map_or(Value::Null, C::value)
     }
+    fn into_value(self) -> Value<'static> {
+        self.map_or(Value::Null, C::into_value)
+    }
     fn from_value(value: Value<'_>) -> Result<Self, &'static str> {
         if value == Value::Null { Ok(None) } else { C::from_value(value).map(Some) }
-    }
-}
-
-/// The value of something that was made for it, such as a leg: it cannot be borrowed from the record.
-pub fn made<C: Cell>(cell: C) -> Value<'static> {
-    match cell.value() {
-        Value::Text(text) => Value::Text(Cow::Owned(text.into_owned())),
-        Value::Null => Value::Null,
-        Value::Number(n) => Value::Number(n),
-        Value::Real(value) => Value::Real(value),
-        Value::Flag(flag) => Value::Flag(flag),
     }
 }
 
@@ -327,7 +334,7 @@ macro_rules! columns {
         $crate::columns!(@each $record, [$($done)* {
             const OF: ($crate::table::Kind, bool, &[&str]) = $crate::table::kind_of(|$r: &$record| $get);
             $crate::columns!(@column $record, OF, $name, $doc, [$($null)?], [$($source)?],
-                |$r: &$record| $crate::table::made($get),
+                |$r: &$record| $crate::table::Cell::into_value($get),
                 Some(|$t: &mut $record, $v: $crate::table::Value<'_>| -> Result<(), &'static str> { $set }))
         },] $($rest)*)
     };
@@ -337,7 +344,7 @@ macro_rules! columns {
         $crate::columns!(@each $record, [$($done)* {
             const OF: ($crate::table::Kind, bool, &[&str]) = $crate::table::kind_of(|$r: &$record| $get);
             $crate::columns!(@column $record, OF, $name, $doc, [$($null)?], [$($source)?],
-                |$r: &$record| $crate::table::made($get), None)
+                |$r: &$record| $crate::table::Cell::into_value($get), None)
         },] $($rest)*)
     };
     // A place in the record.
@@ -393,6 +400,9 @@ macro_rules! words {
             const KIND: $crate::table::Kind = $crate::table::Kind::Word;
             const WORDS: &'static [&'static str] = &[$($word),*];
             fn value(&self) -> $crate::table::Value<'_> {
+                $crate::table::Value::Text(self.name().into())
+            }
+            fn into_value(self) -> $crate::table::Value<'static> {
                 $crate::table::Value::Text(self.name().into())
             }
             fn from_value(value: $crate::table::Value<'_>) -> Result<Self, &'static str> {
