@@ -1,6 +1,5 @@
 //! The colours of legs: a leg has the same one wherever it is shown.
 
-use record::Leg;
 use summary::{LegPlace, TimedLeg};
 
 use crate::canvas::Ink;
@@ -20,11 +19,6 @@ pub(crate) fn ink_of(leg: &TimedLeg) -> Ink {
         LegPlace::Total => Ink::Strong,
         _ => Ink::Hue(named(leg.name).0),
     }
-}
-
-/// The ink of a send's leg in text.
-pub(crate) fn ink_of_send(leg: Leg) -> Ink {
-    if leg == Leg::Total { Ink::Strong } else { Ink::Hue(named(leg.name()).0) }
 }
 
 fn named(leg: &str) -> Hue {

@@ -1,6 +1,7 @@
 //! What people and machines see of a trace.
 //!
-//! **Does:** draws a [`summary::TraceSummary`] as text ([`view`]) for a given [`Canvas`], and runs, captures and studies as pages.
+//! **Does:** describes a [`summary::TraceSummary`], runs, captures and studies as documents, and draws these as text for a given [`Canvas`], as pages and
+//! as images; shows a trace while it goes on ([`live`]).
 //!
 //! **Does not:** ask the terminal or the clock anything, open files, or decide where output goes. Width, colour and
 //! characters are parameters.
@@ -17,7 +18,6 @@ pub mod html;
 pub mod live;
 pub mod page;
 pub mod plot;
-mod table;
 pub mod terminal;
 pub mod view;
 

@@ -152,7 +152,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         {
             drawn = Instant::now();
             let facts = facts(&tracer);
-            screen.draw(|canvas, rows| report::view::live(canvas, outputs.summary(), &facts, rows));
+            screen.frame(|frame, canvas| report::live::trace(frame, canvas, outputs.summary(), &facts));
         }
     }
 

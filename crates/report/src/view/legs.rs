@@ -1,43 +1,12 @@
-//! The table of legs.
+//! What has to be known of the table of legs.
 
-use record::{Leg, Nanos};
+use record::Leg;
 use stats::Quantile;
 
 use super::Facts;
-use crate::Canvas;
-use crate::colour::ink_of_send;
-use crate::table::{Align, Table};
 use summary::SendFigures;
 
 const DASH: &str = "—";
-
-/// The rows alone, under a blank line.
-pub(super) fn rows(canvas: &Canvas, out: &mut String, total: &SendFigures) {
-    let quantiles = Quantile::SHOWN.map(|q| q.to_string());
-    let mut head = vec![("leg", Align::Left), ("n", Align::Right), ("min", Align::Right)];
-    head.extend(quantiles.iter().map(|q| (q.as_str(), Align::Right)));
-    head.extend([("max", Align::Right), ("share", Align::Right)]);
-    let mut table = Table::new(&head);
-    let whole = total.time();
-    for leg in Leg::ALL {
-        let times = &total.leg(leg).times;
-        let time = |ns: Option<u64>| (ns.map_or_else(|| DASH.into(), |ns| Nanos(ns).to_string()), None);
-        let mut row = vec![(leg.name().to_owned(), Some(ink_of_send(leg)))];
-        row.push((if times.n() == 0 { DASH.into() } else { quantity::count(times.n()) }, None));
-        row.push(time(times.min()));
-        row.extend(Quantile::SHOWN.map(|q| time(times.quantile(q))));
-        row.push(time(times.max()));
-        let share = match leg {
-            Leg::Total => String::new(),
-            _ if times.n() == 0 => DASH.into(),
-            _ => quantity::percent(quantity::share(times.sum(), whole)),
-        };
-        row.push((share, None));
-        table.row(row);
-    }
-    out.push('\n');
-    table.draw(canvas, out);
-}
 
 /// What has to be known to read the table of legs.
 pub(crate) fn notes(total: &SendFigures, facts: &Facts) -> Vec<String> {

@@ -1,19 +1,8 @@
-//! Requests in words, and their legs while a trace goes on.
+//! Requests in words.
 
-use record::{Part, Role};
+use record::Part;
 
-use super::times;
-use crate::Canvas;
-use summary::{RequestFigures, RoleFigures};
-
-/// The rows alone for a screen that has little room: of the role with the most requests.
-pub(super) fn rows(canvas: &Canvas, out: &mut String, requests: &RequestFigures) {
-    let most = Role::ALL.into_iter().map(|role| (role, requests.of(role))).max_by_key(|(_, of)| of.records.n);
-    if let Some((role, of)) = most.filter(|(_, of)| of.divided() > 0) {
-        out.push('\n');
-        times::table(canvas, out, &format!("part (as {role})"), &times::lines(&of.records));
-    }
-}
+use summary::RoleFigures;
 
 /// What tells the network from the peer's program.
 pub(crate) fn told_by(of: &RoleFigures) -> Option<String> {

@@ -3,7 +3,7 @@
 use std::io::{self, Stdout};
 
 use ratatui::backend::{Backend as _, ClearType, CrosstermBackend};
-use ratatui::{Terminal, TerminalOptions, Viewport};
+use ratatui::{Frame, Terminal, TerminalOptions, Viewport};
 use report::Canvas;
 
 use crate::terminal;
@@ -22,14 +22,18 @@ impl Screen {
         Some(Self { terminal, unicode: terminal::unicode(), colour: terminal::colour() })
     }
 
-    /// Draws the text that is made for a canvas and a number of rows. A terminal that went away is no reason to end.
-    pub fn draw(&mut self, text: impl FnOnce(&Canvas, usize) -> String) {
+    /// Draws a frame. A terminal that went away is no reason to end.
+    pub fn frame(&mut self, draw: impl FnOnce(&mut Frame<'_>, &Canvas)) {
         let (unicode, colour) = (self.unicode, self.colour);
         let _ = self.terminal.draw(|frame| {
-            let area = frame.area();
-            let canvas = Canvas { width: area.width.into(), colour, unicode };
-            report::live::text(frame, &text(&canvas, area.height.into()));
+            let canvas = Canvas { width: frame.area().width.into(), colour, unicode };
+            draw(frame, &canvas);
         });
+    }
+
+    /// Draws the text that is made for a canvas and a number of rows.
+    pub fn draw(&mut self, text: impl FnOnce(&Canvas, usize) -> String) {
+        self.frame(|frame, canvas| report::live::text(frame, &text(canvas, frame.area().height.into())));
     }
 }
 

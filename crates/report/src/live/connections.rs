@@ -1,21 +1,24 @@
-//! The busiest connections.
+//! The busiest connections by their sends.
 
-use record::{Leg, Nanos, WaitReason};
+use record::{Leg, Nanos};
 use stats::Quantile;
 
 use crate::Canvas;
 use crate::canvas::Ink;
-use crate::table::{Align, Table};
+use crate::view::waits_for;
 use summary::{SendFigures, TraceSummary};
 
+use super::Piece;
+use super::table::{Align, Table};
+
 /// The table of the `shown` busiest connections, and what became of the rest.
-pub(super) fn table(canvas: &Canvas, out: &mut String, summary: &TraceSummary, shown: usize) {
+pub(super) fn table(canvas: &Canvas, out: &mut Vec<Piece>, summary: &TraceSummary, shown: usize) {
     let all = summary.connections();
     if all.is_empty() || shown == 0 {
         return;
     }
     let wide = canvas.width >= 132;
-    canvas.heading(out, "Connections, busiest first");
+    out.extend(super::heading("Connections, busiest first"));
     let mut head =
         vec![("local → remote", Align::Left), ("owner", Align::Left), ("sends", Align::Right), ("bytes", Align::Right)];
     if wide {
@@ -65,7 +68,7 @@ pub(super) fn table(canvas: &Canvas, out: &mut String, summary: &TraceSummary, s
         together.merge(&others.sends);
         row(format!("{} more", quantity::count(count)), String::new(), &together);
     }
-    table.draw(canvas, out);
+    out.push(Piece::Table(table));
     if others.connections > 0 {
         let note = format!(
             "{} with the fewest sends have no figures of their own: {} are kept one by one.",
@@ -74,23 +77,11 @@ pub(super) fn table(canvas: &Canvas, out: &mut String, summary: &TraceSummary, s
         );
         let mut text = String::new();
         canvas.paragraph(&mut text, &note, 0);
-        out.push_str(&text);
+        out.extend(text.lines().map(|line| Piece::Line(line.to_owned(), None)));
     }
 }
 
 /// The ends of a connection, with the arrow that points to the peer.
 pub(super) fn ends(local: std::net::SocketAddr, remote: std::net::SocketAddr) -> String {
     format!("{local} → {remote}")
-}
-
-/// What sends of a connection waited for most.
-pub(crate) fn waits_for(sends: &SendFigures) -> String {
-    let all: u128 = sends.waits().iter().map(|w| u128::from(w.1.time.0)).sum();
-    match sends.waits().first() {
-        Some((reason, stats)) if all > 0 => {
-            format!("{reason} ({})", quantity::percent(quantity::share(stats.time.0.into(), all)))
-        }
-        _ if sends.wait(WaitReason::SentAtOnce).sends > 0 => "nothing".into(),
-        _ => "—".into(),
-    }
 }

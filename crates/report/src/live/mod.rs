@@ -1,0 +1,183 @@
+//! What a command shows while it goes on, drawn on a `ratatui` frame.
+
+mod connections;
+mod flows;
+mod legs;
+mod table;
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span, Text};
+use record::Role;
+use summary::{TimedKind, TraceSummary};
+
+use crate::Canvas;
+use crate::canvas::Ink;
+use crate::view::{Facts, sampling};
+
+/// Rows that the table of a trace takes of the terminal.
+pub const ROWS: u16 = 18;
+
+/// What the legs of receives and their connections take beside them, and then the parts of requests.
+pub const ROWS_OF_RECEIVES: u16 = 12;
+/// As [`ROWS_OF_RECEIVES`].
+pub const ROWS_OF_REQUESTS: u16 = 10;
+
+/// What the screen of a trace is made of, from its top to its bottom.
+enum Piece {
+    Line(String, Option<Ink>),
+    Table(table::Table),
+}
+
+impl Piece {
+    fn height(&self) -> u16 {
+        match self {
+            Self::Line(..) => 1,
+            Self::Table(table) => table.height(),
+        }
+    }
+}
+
+/// Draws the figures of a trace while it goes on, in the whole of the frame. Of the canvas its width is that of the frame.
+pub fn trace(frame: &mut Frame<'_>, canvas: &Canvas, summary: &TraceSummary, facts: &Facts) {
+    let mut left = frame.area();
+    let canvas = Canvas { width: left.width.into(), ..*canvas };
+    for piece in pieces(&canvas, summary, facts, left.height.into()) {
+        let area = Rect { height: piece.height().min(left.height), ..left };
+        match piece {
+            Piece::Line(text, ink) => {
+                let style = ink.map(|ink| style(&canvas, ink)).unwrap_or_default();
+                frame.render_widget(Span::styled(canvas.cut(&text, canvas.width), style), area);
+            }
+            Piece::Table(table) => frame.render_widget(table.widget(&canvas), area),
+        }
+        left.y += area.height;
+        left.height -= area.height;
+        if left.height == 0 {
+            return;
+        }
+    }
+}
+
+fn pieces(canvas: &Canvas, summary: &TraceSummary, facts: &Facts, rows: usize) -> Vec<Piece> {
+    let mut out = Vec::from(headline(summary, facts));
+    let blank = || Piece::Line(String::new(), None);
+    out.extend([blank(), Piece::Table(legs::table(summary, TimedKind::Sends, "leg"))]);
+    let received = &summary.receives().records;
+    if received.n > 0 {
+        out.extend([blank(), Piece::Table(legs::table(summary, TimedKind::Receives, "leg (received)"))]);
+    }
+    // There is room for one role: that with the most requests.
+    let requests = summary.requests();
+    let most = Role::ALL.into_iter().max_by_key(|role| requests.of(*role).records.n);
+    if let Some(role) = most.filter(|role| requests.of(*role).divided() > 0) {
+        let kind = match role {
+            Role::Client => TimedKind::AtClient,
+            Role::Server => TimedKind::AtServer,
+        };
+        out.extend([blank(), Piece::Table(legs::table(summary, kind, &format!("part (as {role})")))]);
+    }
+    // A blank line, a heading, a head, a row for the rest, and the losses.
+    let used: u16 = out.iter().map(Piece::height).sum();
+    let left = rows.saturating_sub(usize::from(used) + 5);
+    // Receives have a table as large as that of the sends, where both have room for two connections.
+    let (sent, in_all) = match received.n {
+        0 => (left, 0),
+        _ if summary.total().sends == 0 => (0, left),
+        _ if left >= 8 => (left / 2 - 2, left - left / 2 - 2),
+        _ => (left, 0),
+    };
+    connections::table(canvas, &mut out, summary, sent);
+    flows::table(canvas, &mut out, received.kind(), &received.tallies, in_all);
+    let lost: u64 = facts.lost.entries().map(|e| e.2).sum();
+    if lost > 0 {
+        let losses = if lost == 1 { "1 loss".into() } else { format!("{} losses", quantity::count(lost)) };
+        out.push(Piece::Line(format!("{losses} so far: each is named in the report"), Some(Ink::Warn)));
+    }
+    out
+}
+
+fn headline(summary: &TraceSummary, facts: &Facts) -> [Piece; 2] {
+    let total = summary.total();
+    let first = format!("wirelapse trace · {} · {}", facts.target, facts.lasted);
+    let second = format!(
+        "{} · {} · {} · {} · {}",
+        quantity::counted(total.sends, "send"),
+        quantity::bytes(total.bytes),
+        quantity::counted(summary.connection_count(), "connection"),
+        sampling(facts.sampling),
+        facts.backend,
+    );
+    [Piece::Line(first, Some(Ink::Strong)), Piece::Line(second, Some(Ink::Faint))]
+}
+
+/// A heading with the space above it.
+fn heading(text: &str) -> [Piece; 2] {
+    [Piece::Line(String::new(), None), Piece::Line(text.to_owned(), Some(Ink::Strong))]
+}
+
+/// The style of an ink: the colours of [`Canvas`]'s own text.
+fn style(canvas: &Canvas, ink: Ink) -> Style {
+    let style = Style::default();
+    if !canvas.colour {
+        return style;
+    }
+    match ink {
+        Ink::Strong => style.add_modifier(Modifier::BOLD),
+        Ink::Faint => style.add_modifier(Modifier::DIM),
+        Ink::Warn => style.fg(Color::Yellow),
+        Ink::Hue(hue) => match hue % 8 {
+            0 => style.fg(Color::Blue),
+            1 => style.fg(Color::Cyan),
+            2 => style.fg(Color::Green),
+            3 => style.fg(Color::Magenta),
+            4 => style.fg(Color::Yellow),
+            5 => style.fg(Color::Red),
+            7 => style.fg(Color::LightMagenta),
+            _ => style,
+        },
+    }
+}
+
+/// Shows text that a [`crate::Canvas`] was drawn on, in the whole of the frame.
+pub fn text(frame: &mut Frame<'_>, text: &str) {
+    frame.render_widget(styled(text), frame.area());
+}
+
+/// The text with its inks as styles: only what [`crate::Canvas`] itself writes has to be understood.
+fn styled(text: &str) -> Text<'static> {
+    text.lines()
+        .map(|line| {
+            let mut style = Style::default();
+            let mut spans = Vec::new();
+            for (i, piece) in line.split("\x1b[").enumerate() {
+                let text = match piece.split_once('m') {
+                    Some((code, rest)) if i > 0 => {
+                        style = ink(code);
+                        rest
+                    }
+                    _ => piece,
+                };
+                if !text.is_empty() {
+                    spans.push(Span::styled(text.to_owned(), style));
+                }
+            }
+            Line::from(spans)
+        })
+        .collect()
+}
+
+fn ink(code: &str) -> Style {
+    let style = Style::default();
+    match code {
+        "1" => style.add_modifier(Modifier::BOLD),
+        "2" => style.add_modifier(Modifier::DIM),
+        "32" => style.fg(Color::Green),
+        "33" => style.fg(Color::Yellow),
+        "34" => style.fg(Color::Blue),
+        "35" => style.fg(Color::Magenta),
+        "36" => style.fg(Color::Cyan),
+        _ => style,
+    }
+}
