@@ -253,6 +253,21 @@ fn the_slowest_are_the_slowest() {
 }
 
 #[test]
+fn a_narrow_live_table_loses_columns_and_never_digits() {
+    let s = summary(&synthetic::trace(3, 400));
+    let canvas = Canvas { width: 60, ..PLAIN };
+    let [wide, narrow] = [PLAIN, canvas].map(|canvas| live(&canvas, &s, &facts(), 9));
+    let row = |drawn: &str, leg: &str| -> Vec<String> {
+        let row = drawn.lines().find(|l| l.trim_start_matches('"').starts_with(leg)).unwrap_or_default().to_owned();
+        row.trim_matches('"').split("  ").map(|c| c.trim().to_owned()).filter(|c| !c.is_empty()).collect()
+    };
+    for leg in ["leg", "tcp", "qdisc", "network", "total"] {
+        let (all, kept) = (row(&wide, leg), row(&narrow, leg));
+        assert!(kept.len() >= 5 && kept.iter().all(|cell| all.contains(cell)), "{wide}\n{narrow}");
+    }
+}
+
+#[test]
 fn the_live_table_fits_its_rows() {
     let s = summary(&synthetic::trace(40, 20));
     for width in [80, 140] {

@@ -16,7 +16,7 @@ pub(super) fn table(summary: &TraceSummary, kind: TimedKind, first: &str) -> Tab
     let mut head = vec![(first, Align::Left), ("n", Align::Right), ("min", Align::Right)];
     head.extend(quantiles.iter().map(|q| (q.as_str(), Align::Right)));
     head.extend([("max", Align::Right), ("share", Align::Right)]);
-    let mut table = Table::new(&head);
+    let mut table = Table::new(&head).spare(&["min", "p99.9", "p90"]);
     let optional = matches!(kind, TimedKind::AtClient | TimedKind::AtServer);
     let legs = summary.times(kind);
     let whole = legs.iter().filter(|(leg, _)| leg.place == LegPlace::Adds).map(|(_, times)| times.sum()).sum();
