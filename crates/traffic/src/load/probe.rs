@@ -11,6 +11,7 @@ use timestamping::{BatchSize, Receiver, Request};
 
 use super::{Config, Round};
 use crate::error::Error;
+use crate::options::SocketOptions;
 use crate::own::{self, Workload};
 use crate::rr::Exchange;
 use crate::timing;
@@ -49,9 +50,10 @@ pub(super) fn open(config: &Config, duration: Nanos) -> Result<Vec<Kind>, Error>
     };
     let exchange =
         Exchange { request_bytes: 1, response_bytes: 1, request_writes: 1, response_writes: 1, think: Nanos::ZERO };
-    let (stream, _) =
-        own::ask(config.target.server, config.target.local, &config.target.options, &request(Workload::Rr(exchange)))?;
-    stream.set_nodelay(true).map_err(Error::io("opening the TCP probe"))?;
+    // On both ends: Nagle's algorithm would hold an answer until the one before is acknowledged, by the next probe at the latest.
+    let options = SocketOptions { nodelay: Some(true), ..config.target.options.clone() };
+    let asked = own::Request { options: options.clone(), ..request(Workload::Rr(exchange)) };
+    let (stream, _) = own::ask(config.target.server, config.target.local, &options, &asked)?;
     let echo = request(Workload::Echo { datagram_bytes: 64 });
     let udp = crate::udp::open(config.target.server, config.target.local, &config.target.options, &echo)?;
     let icmp = Icmp::open(config.target.server).map(|p| Box::new(p) as Box<dyn Probe>);
