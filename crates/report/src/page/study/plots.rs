@@ -1,18 +1,20 @@
 //! The plots of a study.
 
+mod factors;
+mod series;
+
 use std::collections::BTreeMap;
 
-use record::Nanos;
 use study::analysis;
 use study::response::{self, percent, percent_of, quantity};
-use study::{Conclusion, Plan, Point, Trial};
+use study::{Conclusion, Plan, Trial};
 
 use crate::document::Table;
-use crate::plot::{Axis, Boxed, Cell, Hue, Interval, Layer, Plot, Unit, tidy};
+use crate::plot::{Axis, Boxed, Hue, Interval, Layer, Plot, Unit, tidy};
 
-/// Combinations that are drawn with names of their own.
+/// Combinations that are drawn with a name each.
 const NAMED: usize = 16;
-/// Lines in a plot over time.
+/// Lines in one plot.
 const LINES: usize = 6;
 /// Effects that are drawn.
 const EFFECTS: usize = 40;
@@ -29,7 +31,7 @@ fn unit(response: &str) -> Unit {
 fn label(response: &str) -> String {
     let unit = response::unit(response);
     match unit {
-        // The ticks bear these.
+        // The ticks have these.
         "bit/s" | "ns" | "bytes" => response.replace('_', " "),
         _ => format!("{} ({})", response.replace('_', " "), if unit == "1/s" { "a second" } else { unit }),
     }
@@ -310,158 +312,6 @@ impl View<'_> {
             ),
             (Axis::linear(label(&self.plan.response), unit(&self.plan.response)), Axis::names("", names)),
             vec![Layer::Boxes { name: String::new(), hue: Hue(0), items }],
-        )
-    }
-
-    /// Main effects and interactions of several factors.
-    pub fn main_effects(&self) -> Option<Plot> {
-        if self.plan.factors.len() < 2 {
-            return None;
-        }
-        let found = analysis::effects(self.part, self.plan, self.trials);
-        let name = |of: &[(usize, usize)]| {
-            let one = |&(factor, level): &(usize, usize)| {
-                let f = &self.plan.factors[factor];
-                format!("{} {} against {}", f.name.rsplit('.').next().unwrap_or(&f.name), f.levels[level], f.levels[0])
-            };
-            of.iter().map(one).collect::<Vec<_>>().join(" × ")
-        };
-        let shown = &found.effects[..found.effects.len().min(EFFECTS)];
-        let (mut main, mut both) = (Vec::new(), Vec::new());
-        for (i, e) in (0u32..).zip(shown) {
-            let size = e.size.map(f64::exp_m1);
-            let label = format!("{}: {}, p = {:.4}, n = {} blocks", name(&e.of), percent_of(&size), e.p, size.n);
-            let item = Interval {
-                at: f64::from(i),
-                low: tidy(size.low),
-                value: tidy(size.value),
-                high: tidy(size.high),
-                label,
-            };
-            if e.of.len() == 1 { main.push(item) } else { both.push(item) }
-        }
-        let left = found.effects.len() - shown.len();
-        let note = if left > 0 { format!(" The first {EFFECTS}; {left} more are not drawn.") } else { String::new() };
-        Plot::new(
-            &self.id("main-effects"),
-            "Main effects and interactions",
-            format!(
-                "Change of {} as a share, over all levels of the other factors, with 95 % intervals; n = {} complete blocks.{note}",
-                self.plan.response.replace('_', " "),
-                found.blocks
-            ),
-            (Axis::linear("change", Unit::Share), Axis::names("", shown.iter().map(|e| name(&e.of)).collect())),
-            vec![
-                Layer::Rule { name: "no effect".into(), upright: true, value: 0.0 },
-                Layer::Intervals { name: "main effect".into(), hue: Hue(0), items: main },
-                Layer::Intervals { name: "interaction".into(), hue: Hue(5), items: both },
-            ],
-        )
-    }
-
-    /// Means over the levels of two factors with three or more levels between them on one side.
-    pub fn heat(&self) -> Option<Plot> {
-        let [across, down] = self.plan.factors.as_slice() else { return None };
-        if across.levels.len().max(down.levels.len()) < 3 {
-            return None;
-        }
-        let means: Vec<(&Vec<usize>, f64, usize)> = self
-            .combinations
-            .iter()
-            .filter_map(|c| Some((c, stats::mean(&self.values(c))?, self.values(c).len())))
-            .collect();
-        let least = means.iter().map(|m| m.1).fold(f64::INFINITY, f64::min);
-        let most = means.iter().map(|m| m.1).fold(f64::NEG_INFINITY, f64::max);
-        let cells = means
-            .iter()
-            .map(|(c, mean, n)| {
-                let [x, y] = [c[0] as f64, c[1] as f64];
-                let shade = if most > least { (mean - least) / (most - least) } else { 0.5 };
-                let label = format!("{}\nmean {}, n = {n}", self.name(c), quantity(&self.plan.response, *mean));
-                Cell { x: [x - 0.48, x + 0.48], y: [y - 0.45, y + 0.45], shade: tidy(shade), label }
-            })
-            .collect();
-        let words = |v: f64| quantity(&self.plan.response, v);
-        Plot::new(
-            &self.id("heat"),
-            format!("{} by {} and {}", self.plan.response.replace('_', " "), across.name, down.name),
-            format!("Means, from {} (light) to {} (dark); {}.", words(least), words(most), self.blocks_note()),
-            (
-                Axis::names(across.name.clone(), across.levels.clone()),
-                Axis::names(down.name.clone(), down.levels.clone()),
-            ),
-            vec![Layer::Heat { name: self.plan.response.clone(), cells }],
-        )
-    }
-
-    /// What was measured over time, averaged over the trials of each combination.
-    pub fn series(&self, what: &str) -> Option<Plot> {
-        let (title, axis, of): (_, _, fn(&Point) -> f64) = match what {
-            "goodput" => {
-                ("Goodput over time", Axis::linear("goodput", Unit::Rate).reaching(0.0), |p| p.bits_per_second)
-            }
-            "round-trip" => {
-                ("Round trip over time", Axis::linear("TCP's smoothed round trip", Unit::Time).reaching(0.0), |p| {
-                    p.srtt_ns as f64
-                })
-            }
-            _ => ("Receive window over time", Axis::linear("window offered", Unit::Bytes).reaching(0.0), |p| {
-                p.receive_window_bytes as f64
-            }),
-        };
-        let mut layers = Vec::new();
-        let (mut drawn, mut left, mut counts, mut warm_up) = (0, 0, (usize::MAX, 0), 0u64);
-        for levels in self.side_by_side() {
-            // Slots of a tenth of a second, as they are measured; the mean is over the trials that have the slot.
-            let mut slots: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
-            let trials: Vec<&Trial> =
-                analysis::of(self.trials, self.part, levels).filter(|t| !t.series.is_empty()).collect();
-            for point in trials.iter().flat_map(|t| &t.series) {
-                let value = of(point);
-                // Zero says that the kernel did not tell.
-                if value > 0.0 || what == "goodput" {
-                    let slot = slots.entry(point.at_ns / 100_000_000).or_default();
-                    *slot = (slot.0 + value, slot.1 + 1.0);
-                }
-                if point.warm_up {
-                    warm_up = warm_up.max(point.at_ns);
-                }
-            }
-            if slots.is_empty() {
-                continue;
-            }
-            if drawn == LINES {
-                left += 1;
-                continue;
-            }
-            counts = (counts.0.min(trials.len()), counts.1.max(trials.len()));
-            // A slot that only some trials reached would make a jump that is none.
-            let full = slots.values().map(|s| s.1).fold(0.0, f64::max);
-            let points: Vec<[f64; 2]> = slots
-                .into_iter()
-                .filter(|(_, s)| s.1 >= full / 2.0)
-                .map(|(slot, s)| [slot as f64 * 1e8, tidy(s.0 / s.1)])
-                .collect();
-            let stride = points.len().div_ceil(400).max(1);
-            let points = points.chunks(stride).map(|c| c[c.len() - 1]).collect();
-            layers.push(Layer::line(self.name(levels), Hue::nth(drawn), points));
-            drawn += 1;
-        }
-        if warm_up > 0 {
-            layers.push(Layer::Rule { name: "end of the warm-up".into(), upright: true, value: warm_up as f64 });
-        }
-        let note = if left > 0 { format!(" {left} more combinations are not drawn.") } else { String::new() };
-        let uncounted =
-            if warm_up > 0 { format!("; the first {} do not count", Nanos(warm_up)) } else { String::new() };
-        let n = if counts.0 == counts.1 { counts.0.to_string() } else { format!("{} to {}", counts.0, counts.1) };
-        Plot::new(
-            &self.id(what),
-            title,
-            format!(
-                "Mean over the trials of a combination, n = {n} trials each, in tenths of a second{uncounted}.{note}",
-            ),
-            (Axis::linear("time since the transfer began", Unit::Time).reaching(0.0), axis),
-            layers,
         )
     }
 }

@@ -1,0 +1,90 @@
+//! What each factor does, and two of them together.
+
+use study::analysis;
+use study::response::{percent_of, quantity};
+
+use super::{EFFECTS, View};
+use crate::plot::{Axis, Cell, Hue, Interval, Layer, Plot, Unit, tidy};
+
+impl View<'_> {
+    /// Main effects and interactions of several factors.
+    pub fn main_effects(&self) -> Option<Plot> {
+        if self.plan.factors.len() < 2 {
+            return None;
+        }
+        let found = analysis::effects(self.part, self.plan, self.trials);
+        let name = |of: &[(usize, usize)]| {
+            let one = |&(factor, level): &(usize, usize)| {
+                let f = &self.plan.factors[factor];
+                format!("{} {} against {}", f.name.rsplit('.').next().unwrap_or(&f.name), f.levels[level], f.levels[0])
+            };
+            of.iter().map(one).collect::<Vec<_>>().join(" × ")
+        };
+        let shown = &found.effects[..found.effects.len().min(EFFECTS)];
+        let (mut main, mut both) = (Vec::new(), Vec::new());
+        for (i, e) in (0u32..).zip(shown) {
+            let size = e.size.map(f64::exp_m1);
+            let label = format!("{}: {}, p = {:.4}, n = {} blocks", name(&e.of), percent_of(&size), e.p, size.n);
+            let item = Interval {
+                at: f64::from(i),
+                low: tidy(size.low),
+                value: tidy(size.value),
+                high: tidy(size.high),
+                label,
+            };
+            if e.of.len() == 1 { main.push(item) } else { both.push(item) }
+        }
+        let left = found.effects.len() - shown.len();
+        let note = if left > 0 { format!(" The first {EFFECTS}; {left} more are not drawn.") } else { String::new() };
+        Plot::new(
+            &self.id("main-effects"),
+            "Main effects and interactions",
+            format!(
+                "Change of {} as a share, over all levels of the other factors, with 95 % intervals; n = {} complete blocks.{note}",
+                self.plan.response.replace('_', " "),
+                found.blocks
+            ),
+            (Axis::linear("change", Unit::Share), Axis::names("", shown.iter().map(|e| name(&e.of)).collect())),
+            vec![
+                Layer::Rule { name: "no effect".into(), upright: true, value: 0.0 },
+                Layer::Intervals { name: "main effect".into(), hue: Hue(0), items: main },
+                Layer::Intervals { name: "interaction".into(), hue: Hue(5), items: both },
+            ],
+        )
+    }
+
+    /// Means over the levels of two factors with three or more levels between them on one side.
+    pub fn heat(&self) -> Option<Plot> {
+        let [across, down] = self.plan.factors.as_slice() else { return None };
+        if across.levels.len().max(down.levels.len()) < 3 {
+            return None;
+        }
+        let means: Vec<(&Vec<usize>, f64, usize)> = self
+            .combinations
+            .iter()
+            .filter_map(|c| Some((c, stats::mean(&self.values(c))?, self.values(c).len())))
+            .collect();
+        let least = means.iter().map(|m| m.1).fold(f64::INFINITY, f64::min);
+        let most = means.iter().map(|m| m.1).fold(f64::NEG_INFINITY, f64::max);
+        let cells = means
+            .iter()
+            .map(|(c, mean, n)| {
+                let [x, y] = [c[0] as f64, c[1] as f64];
+                let shade = if most > least { (mean - least) / (most - least) } else { 0.5 };
+                let label = format!("{}\nmean {}, n = {n}", self.name(c), quantity(&self.plan.response, *mean));
+                Cell { x: [x - 0.48, x + 0.48], y: [y - 0.45, y + 0.45], shade: tidy(shade), label }
+            })
+            .collect();
+        let words = |v: f64| quantity(&self.plan.response, v);
+        Plot::new(
+            &self.id("heat"),
+            format!("{} by {} and {}", self.plan.response.replace('_', " "), across.name, down.name),
+            format!("Means, from {} (light) to {} (dark); {}.", words(least), words(most), self.blocks_note()),
+            (
+                Axis::names(across.name.clone(), across.levels.clone()),
+                Axis::names(down.name.clone(), down.levels.clone()),
+            ),
+            vec![Layer::Heat { name: self.plan.response.clone(), cells }],
+        )
+    }
+}
