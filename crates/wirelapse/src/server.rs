@@ -41,7 +41,7 @@ pub fn resolve(address: &Address, port: u16) -> anyhow::Result<Vec<SocketAddr>> 
 /// Which server, and how to reach it.
 #[derive(clap::Args)]
 pub struct Server {
-    /// The server: HOST, HOST:PORT or [IPV6]:PORT; port 5201 unless given
+    /// The server, HOST or HOST:PORT, an IPv6 address with a port in brackets; port 5201 unless given
     // Absent only where a command makes it optional.
     #[arg(value_name = "HOST[:PORT]", required = true, value_parser = quantity::parse::address)]
     server: Option<Address>,
