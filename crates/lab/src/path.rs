@@ -13,6 +13,9 @@ use crate::line::Line;
 use crate::report::DirectionReport;
 use crate::{Error, tap};
 
+/// Delays up to this are asked for less by what the machine adds.
+const SHORT: Nanos = Nanos::from_millis(1);
+
 /// A maker of paths. Dropping it takes the path down.
 pub(crate) trait Backend: Send + Sync + std::fmt::Debug {
     /// `built-in` or `netem`.
@@ -52,8 +55,10 @@ impl BuiltIn {
             taps.push(Arc::new(tap));
         }
         let taps = [taps[0].clone(), taps[1].clone()];
-        // A path that delays nothing has nothing to be taken off from.
-        let overhead = if config.a_to_b.delay.max(config.b_to_a.delay) > Nanos::ZERO {
+        // A path that delays nothing has nothing to be taken off from; on a long one the machine's share is nothing beside the delay,
+        // and no packet is to be earlier than asked.
+        let longest = config.a_to_b.delay.max(config.b_to_a.delay);
+        let overhead = if longest > Nanos::ZERO && longest <= SHORT {
             Self::overhead(config, hosts, &taps)?
         } else {
             [Nanos::ZERO; 2]

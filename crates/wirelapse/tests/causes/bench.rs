@@ -75,7 +75,7 @@ impl Dump {
         let file = tempfile::Builder::new().suffix(".pcap").tempfile().unwrap();
         let mut command = lab.host(side).command("tcpdump").unwrap();
         command.args(["-Z", "root", "-U", "--immediate-mode", "-s", "128", "-B", "8192", "-i", lab::INTERFACE]);
-        command.args(["--timestamp-precision=nano", "-w"]).arg(file.path()).arg("tcp");
+        command.args(["--time-stamp-precision=nano", "-w"]).arg(file.path()).arg("tcp");
         Self { tcpdump: Tcpdump::start(command), file }
     }
 
