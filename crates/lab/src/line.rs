@@ -129,7 +129,11 @@ impl Line {
                         Depth::Time(limit) => backlog > limit.0,
                     });
                 if found_idle {
-                    (self.wire_free, self.wire_free_part) = (now, 0);
+                    // A wire that is free within this nanosecond stays busy for the rest of the one before.
+                    if self.wire_free < now {
+                        self.wire_free_part = 0;
+                    }
+                    self.wire_free = now;
                 }
                 let time = u128::from(on_wire) * 8_000_000_000 + u128::from(self.wire_free_part);
                 self.wire_free = self.wire_free.saturating_add((time / u128::from(rate)) as u64);

@@ -22,6 +22,7 @@ use crate::trace::screen;
 /// when. Connections are read and never changed. Both ends of a connection within this machine are looked at, each as a
 /// connection of its own; --port and --peer tell them apart.
 #[derive(clap::Args)]
+#[command(group = clap::ArgGroup::new("criteria").multiple(true))]
 pub struct Args {
     /// Which field
     #[arg(value_parser = clap::builder::PossibleValuesParser::new(Field::ALL.map(possible)).map(|name| field(&name)))]

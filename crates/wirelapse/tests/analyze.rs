@@ -366,8 +366,8 @@ fn annotated_and_plotted() {
     let marked = b"connection 2: retransmission: ";
     assert_eq!(
         bytes.windows(marked.len()).filter(|w| *w == marked).count(),
-        18,
-        "17 of data and a SYN-ACK, each with its class"
+        19,
+        "17 of data, a SYN and a SYN-ACK, each with its class"
     );
     let plotted = |path: &Path| {
         text(&run(&["analyze", file, "--connection", "2", "--plot", path.to_str().unwrap()]));

@@ -111,7 +111,7 @@ impl Loaded {
     /// Puts the programs on the interface: in the driver where it can, else in the network stack.
     pub fn attach(&self) -> Result<Attached, Error> {
         let program = self.descriptor(self.first)?;
-        let native = attach(program, self.link.index, libbpf_sys::XDP_FLAGS_DRV_MODE);
+        let native = unless_busy(|| attach(program, self.link.index, libbpf_sys::XDP_FLAGS_DRV_MODE));
         let refused_by_driver = match native {
             Ok(link) => return Ok(Attached { _link: link, mode: Mode::Native }),
             Err(error) if error.raw_os_error() == Some(libc::EBUSY) => return Err(self.busy()),
@@ -199,6 +199,20 @@ fn attach(program: RawFd, index: u32, flags: u32) -> io::Result<OwnedFd> {
     // SAFETY: a program's descriptor, an interface's index, and options that live over the call.
     let fd = unsafe { libbpf_sys::bpf_link_create(program, index as i32, libbpf_sys::BPF_XDP, &raw const options) };
     owned(fd)
+}
+
+/// Tries again for a while where a place is taken: the kernel takes a program off an interface, and lets go of a queue, in a worker
+/// some time after the last descriptor was closed.
+fn unless_busy<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    const TRIES: u32 = 25;
+    const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
+    for _ in 1..TRIES {
+        match attempt() {
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => std::thread::sleep(PAUSE),
+            other => return other,
+        }
+    }
+    attempt()
 }
 
 /// A descriptor as libbpf gives it: negative numbers are errors.

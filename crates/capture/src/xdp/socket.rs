@@ -129,11 +129,17 @@ impl QueueSocket {
                 sxdp_shared_umem_fd: 0,
             };
             let size = size_of_val(&address) as libc::socklen_t;
-            // SAFETY: the address lives over the call, with its true size.
-            if unsafe { libc::bind(self.fd.as_raw_fd(), (&raw const address).cast(), size) } == 0 {
-                return Ok(zero_copy);
+            let bound = super::unless_busy(|| {
+                // SAFETY: the address lives over the call, with its true size.
+                match unsafe { libc::bind(self.fd.as_raw_fd(), (&raw const address).cast(), size) } {
+                    0 => Ok(()),
+                    _ => Err(io::Error::last_os_error()),
+                }
+            });
+            match bound {
+                Ok(()) => return Ok(zero_copy),
+                Err(error) => refused = error,
             }
-            refused = io::Error::last_os_error();
         }
         Err(match refused.raw_os_error() {
             Some(libc::EBUSY) => Error::Technique {

@@ -17,7 +17,7 @@ use record::{Monotonic, Nanos, Realtime};
 use crate::bench::{Dump, analysed, at_once, give, inside, join, lab, pause, segments, shaped, sysctls};
 use crate::in_the_lab;
 
-/// A retransmission as the kernel made it; the layout is `struct resend` of `resends.bpf.c`.
+/// A retransmission as the kernel made it; the layout is `struct resend` of `retransmissions.bpf.c`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 struct Resend {
