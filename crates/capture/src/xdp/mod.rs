@@ -10,6 +10,7 @@ pub(crate) mod socket;
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+use std::time::{Duration, Instant};
 
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject, PrintLevel, libbpf_sys};
 
@@ -111,7 +112,7 @@ impl Loaded {
     /// Puts the programs on the interface: in the driver where it can, else in the network stack.
     pub fn attach(&self) -> Result<Attached, Error> {
         let program = self.descriptor(self.first)?;
-        let native = unless_busy(|| attach(program, self.link.index, libbpf_sys::XDP_FLAGS_DRV_MODE));
+        let native = unless_busy(PROGRAM_LEAVES, || attach(program, self.link.index, libbpf_sys::XDP_FLAGS_DRV_MODE));
         let refused_by_driver = match native {
             Ok(link) => return Ok(Attached { _link: link, mode: Mode::Native }),
             Err(error) if error.raw_os_error() == Some(libc::EBUSY) => return Err(self.busy()),
@@ -201,12 +202,17 @@ fn attach(program: RawFd, index: u32, flags: u32) -> io::Result<OwnedFd> {
     owned(fd)
 }
 
-/// Tries again for a while where a place is taken: the kernel takes a program off an interface, and lets go of a queue, in a worker
+/// How long a program may take to leave an interface.
+const PROGRAM_LEAVES: Duration = Duration::from_millis(250);
+/// How long a queue may take to be let go: that waits for the kernel's clean-up of other network namespaces.
+const QUEUE_LEAVES: Duration = Duration::from_secs(5);
+
+/// Tries again for `patience` where a place is taken: the kernel takes a program off an interface, and lets go of a queue, in a worker
 /// some time after the last descriptor was closed.
-fn unless_busy<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
-    const TRIES: u32 = 25;
-    const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
-    for _ in 1..TRIES {
+fn unless_busy<T>(patience: Duration, mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    const PAUSE: Duration = Duration::from_millis(10);
+    let until = Instant::now() + patience;
+    while Instant::now() < until {
         match attempt() {
             Err(error) if error.raw_os_error() == Some(libc::EBUSY) => std::thread::sleep(PAUSE),
             other => return other,

@@ -129,7 +129,7 @@ impl QueueSocket {
                 sxdp_shared_umem_fd: 0,
             };
             let size = size_of_val(&address) as libc::socklen_t;
-            let bound = super::unless_busy(|| {
+            let bound = super::unless_busy(super::QUEUE_LEAVES, || {
                 // SAFETY: the address lives over the call, with its true size.
                 match unsafe { libc::bind(self.fd.as_raw_fd(), (&raw const address).cast(), size) } {
                     0 => Ok(()),
