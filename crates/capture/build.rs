@@ -6,6 +6,7 @@ use libbpf_cargo::SkeletonBuilder;
 
 fn main() {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    println!("cargo::rerun-if-changed=src/bpf/types.h");
     for program in ["xdp", "generate"] {
         let source = format!("src/bpf/{program}.bpf.c");
         println!("cargo::rerun-if-changed={source}");

@@ -36,6 +36,7 @@ pub mod generate;
 mod hardware;
 mod link;
 mod mapping;
+mod option;
 mod options;
 pub mod output;
 mod packet;

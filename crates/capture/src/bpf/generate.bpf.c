@@ -1,31 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* The program that the kernel runs on generated frames (BPF_F_TEST_XDP_LIVE_FRAMES): it writes id and time into each and
  * redirects it to an interface. One thread runs it. */
-typedef unsigned char __u8;
-typedef unsigned short __u16;
-typedef unsigned int __u32;
-typedef int __s32;
-typedef unsigned long long __u64;
-typedef long long __s64;
-typedef __u16 __be16;
-typedef __u32 __be32;
-typedef __u32 __wsum;
+#include "types.h"
 
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
 enum { BPF_MAP_TYPE_ARRAY = 2 };
 enum { XDP_ABORTED = 0, XDP_DROP = 1 };
-
-/* A context: its offsets are ABI (include/uapi/linux/bpf.h). */
-struct xdp_md {
-	__u32 data;
-	__u32 data_end;
-	__u32 data_meta;
-	__u32 ingress_ifindex;
-	__u32 rx_queue_index;
-	__u32 egress_ifindex;
-};
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 

@@ -2,16 +2,7 @@
 /* XDP programs of the receivers. A frame meets three steps: `stamp` notes when it came, then a filter (translated from
  * libpcap's language, put into the program array by user space) or nothing, then `redirect` or `sample`. Frames that do not
  * match go on to the network stack as they came. */
-typedef unsigned char __u8;
-typedef unsigned short __u16;
-typedef unsigned int __u32;
-typedef int __s32;
-typedef unsigned long long __u64;
-typedef long long __s64;
-typedef __u16 __be16;
-typedef __u32 __be32;
-typedef __u32 __wsum;
-#define NULL ((void *)0)
+#include "types.h"
 
 #include <bpf/bpf_helpers.h>
 
@@ -22,16 +13,6 @@ enum {
 	BPF_MAP_TYPE_RINGBUF = 27,
 };
 enum { XDP_PASS = 2 };
-
-/* A context: its offsets are ABI (include/uapi/linux/bpf.h). */
-struct xdp_md {
-	__u32 data;
-	__u32 data_end;
-	__u32 data_meta;
-	__u32 ingress_ifindex;
-	__u32 rx_queue_index;
-	__u32 egress_ifindex;
-};
 
 /* Linux 6.3; a device without it gives an error. */
 extern int bpf_xdp_metadata_rx_timestamp(const struct xdp_md *ctx, __u64 *timestamp) __ksym __weak;

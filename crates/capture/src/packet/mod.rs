@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::filter::Program;
 use crate::link::Link;
-use crate::{Counts, Direction, Error, Options, Technique, wait};
+use crate::{Counts, Direction, Error, Options, Technique, option, wait};
 
 /// A packet socket that is bound to an interface, with its filter.
 pub(crate) struct PacketSocket {
@@ -133,11 +133,7 @@ impl PacketSocket {
 
     /// Sets an option of a plain type.
     pub fn set<T>(&self, level: i32, name: i32, value: &T) -> io::Result<()> {
-        let size = size_of::<T>() as libc::socklen_t;
-        // SAFETY: the value lives over the call and has the size given; the kernel only reads it.
-        let result =
-            unsafe { libc::setsockopt(self.fd.as_raw_fd(), level, name, std::ptr::from_ref(value).cast(), size) };
-        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+        option::set(self.fd.as_fd(), level, name, value)
     }
 
     /// The error of the call that just failed; an interface that is down or away has its own kind.

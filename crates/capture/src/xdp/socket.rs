@@ -3,12 +3,13 @@
 
 use std::io;
 use std::num::NonZeroUsize;
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::Error;
 use crate::link::Link;
 use crate::mapping::Mapping;
+use crate::option;
 
 /// Bytes of UMEM for each frame. One page, the largest that needs no huge pages.
 pub(crate) const CHUNK: usize = 4096;
@@ -93,11 +94,13 @@ impl QueueSocket {
             tx_metadata_len: 0,
         };
         let raw = fd.as_raw_fd();
-        set(raw, libc::SOL_XDP, libc::XDP_UMEM_REG, &register).map_err(Error::system("register memory for frames"))?;
+        option::set(fd.as_fd(), libc::SOL_XDP, libc::XDP_UMEM_REG, &register)
+            .map_err(Error::system("register memory for frames"))?;
         for (name, entries) in
             [(libc::XDP_UMEM_FILL_RING, chunks), (libc::XDP_UMEM_COMPLETION_RING, 64), (libc::XDP_RX_RING, chunks)]
         {
-            set(raw, libc::SOL_XDP, name, &entries).map_err(Error::system("size a ring of an AF_XDP socket"))?;
+            option::set(fd.as_fd(), libc::SOL_XDP, name, &entries)
+                .map_err(Error::system("size a ring of an AF_XDP socket"))?;
         }
         let offsets = offsets(raw).map_err(Error::system("ask for the rings of an AF_XDP socket"))?;
         let map = |of: &libc::xdp_ring_offset, entries, entry, at: u64| {
@@ -152,11 +155,10 @@ impl QueueSocket {
     }
 
     fn busy_poll(&self, microseconds: u32) -> Result<(), Error> {
-        let raw = self.fd.as_raw_fd();
         for (name, value) in
             [(libc::SO_PREFER_BUSY_POLL, 1), (libc::SO_BUSY_POLL, microseconds), (libc::SO_BUSY_POLL_BUDGET, 64)]
         {
-            set(raw, libc::SOL_SOCKET, name, &value)
+            option::set(self.fd.as_fd(), libc::SOL_SOCKET, name, &value)
                 .map_err(Error::system("poll the driver (SO_BUSY_POLL, Linux 5.11)"))?;
         }
         Ok(())
@@ -238,13 +240,6 @@ impl QueueSocket {
         let empty = if self.zero_copy { 0 } else { statistics[4] };
         (result == 0).then(|| Dropped { frames: statistics[0].max(empty) + statistics[3] })
     }
-}
-
-fn set<T>(fd: RawFd, level: i32, name: i32, value: &T) -> io::Result<()> {
-    let size = size_of::<T>() as libc::socklen_t;
-    // SAFETY: the value lives over the call and has the size given; the kernel only reads it.
-    let result = unsafe { libc::setsockopt(fd, level, name, std::ptr::from_ref(value).cast(), size) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 fn offsets(fd: RawFd) -> io::Result<libc::xdp_mmap_offsets> {
