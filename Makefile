@@ -3,7 +3,7 @@
 # Where rustup puts cargo, for shells without it in their PATH.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help setup demo test check bench fuzz
+.PHONY: help setup demo test check bench fuzz soak aa deb dist site pictures
 
 # The list of commands
 help:
@@ -11,7 +11,13 @@ help:
 	@echo 'make test    everything: checks, tests, tests in other kernels             (root or sudo)'
 	@echo 'make check   formatting, lints, documentation, licences, purity'
 	@echo 'make bench   what tracing costs, measured on this machine                  (root or sudo)'
-	@echo 'make fuzz    every parser of foreign bytes, three minutes each (needs nightly Rust and cargo-fuzz)'
+	@echo 'make fuzz    every parser of foreign bytes, three minutes each'
+	@echo 'make soak    an hour of load, abuse and labs: what is held and left behind is level (root or sudo)'
+	@echo 'make aa      forty studies of each kind in which there is nothing to find: how many claim a difference (root or sudo, an hour)'
+	@echo 'make site    README and documentation as a site with search, in target/site'
+	@echo 'make pictures  those of the README, from the run in docs/pictures'
+	@echo 'make deb     Debian packages of the release build, wirelapse and wirelapse-query, in target/package'
+	@echo 'make dist    a tarball that needs the C library alone, with its SBOM and sha256, likewise'
 	@echo 'make setup   install what the above need from Debian; each does so itself'
 
 setup:
@@ -34,9 +40,38 @@ bench:
 	@setup/install build bench
 	@bench/run
 
+site:
+	@setup/install build
+	@docs/site/build
+
+pictures:
+	@setup/install build test
+	@cargo build --release
+	@docs/pictures/make target/release/wirelapse
+
+deb:
+	@setup/install build package
+	@packaging/deb
+
+dist:
+	@setup/install build
+	@packaging/dist
+
 # New inputs stay in fuzz/corpus, which the tests replay.
 fuzz:
 	@setup/install build
-	@for target in capture frame text control attribute; do \
-	    nice cargo +nightly fuzz run -O $$target -- -max_total_time=180 -max_len=4096 -rss_limit_mb=800 || exit 1; \
-	done
+	@fuzz/run
+
+# SECONDS_OF_SOAK: how long.
+SECONDS_OF_SOAK ?= 3600
+soak:
+	@setup/install build test
+	@WIRELAPSE_SOAK=$(SECONDS_OF_SOAK) cargo test --release -p wirelapse --test soak -- --nocapture
+
+# KINDS_OF_AA and STUDIES_OF_AA: which of them, and how many of each.
+KINDS_OF_AA ?= rr stream levels until 1 5 50
+STUDIES_OF_AA ?= 40
+aa:
+	@setup/install build
+	@cargo build --release -p wirelapse-study --example aa
+	@for kind in $(KINDS_OF_AA); do target/release/examples/aa $$kind $(STUDIES_OF_AA) || exit 1; done

@@ -29,12 +29,23 @@ pub enum Error {
         reason: String,
     },
     /// The technique cannot give these timestamps.
-    #[error("{technique} gives no {} timestamps on {interface}: {reason}", .stamps.name())]
+    #[error("{technique} does not give {} timestamps on {interface}: {reason}", .stamps.name())]
     Stamps {
         /// The technique.
         technique: Technique,
         /// What was asked for.
         stamps: Stamps,
+        /// The interface.
+        interface: String,
+        /// Why not.
+        reason: String,
+    },
+    /// Two taps stamp by two clocks that cannot be compared.
+    #[error(
+        "the taps stamp by two clocks, and that of {interface} cannot be compared with the other: {reason}; use software timestamps, or two \
+         ports with one clock"
+    )]
+    Clocks {
         /// The interface.
         interface: String,
         /// Why not.
@@ -92,9 +103,12 @@ impl Error {
         move |source| Self::System { what, source }
     }
 
-    /// The error of the system call that just failed.
-    pub(crate) fn last(what: &'static str) -> Self {
-        Self::System { what, source: io::Error::last_os_error() }
+    /// For `map_err`: a step that the timestamping library makes.
+    pub(crate) fn stamping(what: &'static str) -> impl FnOnce(timestamping::Error) -> Self {
+        move |error| match error {
+            timestamping::Error::System { source, .. } => Self::System { what, source },
+            other => Self::System { what, source: io::Error::other(other) },
+        }
     }
 
     /// For `map_err`: a step that takes a capability.

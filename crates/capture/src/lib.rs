@@ -35,8 +35,6 @@ mod frame;
 pub mod generate;
 mod hardware;
 mod link;
-mod mapping;
-mod option;
 mod options;
 pub mod output;
 mod packet;

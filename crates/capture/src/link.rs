@@ -1,8 +1,8 @@
 //! What a receiver has to know of its interface.
 
-use std::net::UdpSocket;
-use std::os::fd::AsRawFd as _;
+use std::ffi::CString;
 
+use machine::device;
 use timestamping::Interface;
 use wire::LinkType;
 
@@ -18,58 +18,20 @@ pub(crate) struct Link {
     pub queues: u32,
 }
 
-/// `struct ifreq` as `SIOCGIFHWADDR` fills it: the name, then a `sockaddr` with the hardware type as its family.
-#[repr(C)]
-struct HardwareRequest {
-    name: [u8; libc::IFNAMSIZ],
-    hardware: u16,
-    address: [u8; 22],
-}
-
-/// `struct ifreq` as `SIOCGIFFLAGS` fills it.
-#[repr(C)]
-struct FlagsRequest {
-    name: [u8; libc::IFNAMSIZ],
-    flags: i16,
-    rest: [u8; 22],
-}
-
-/// `struct ifreq` as `SIOCETHTOOL` takes it.
-#[repr(C)]
-struct EthtoolRequest {
-    name: [u8; libc::IFNAMSIZ],
-    channels: *mut Channels,
-    rest: [u8; 16],
-}
-
-/// `struct ethtool_channels` (include/uapi/linux/ethtool.h).
-#[repr(C)]
-#[derive(Default)]
-struct Channels {
-    command: u32,
-    most: [u32; 4],
-    receive: u32,
-    transmit: u32,
-    other: u32,
-    combined: u32,
-}
-
-/// `ETHTOOL_GCHANNELS`.
-const GET_CHANNELS: u32 = 0x3c;
-/// `SIOCETHTOOL` (include/uapi/linux/sockios.h).
-const SIOCETHTOOL: libc::Ioctl = 0x8946;
-
 impl Link {
     /// Looks an interface up in the network namespace of the calling thread.
     pub fn by_name(name: &str) -> Result<Self, Error> {
         let interface = Interface::by_name(name).map_err(|_| Error::NoInterface(name.to_owned()))?;
-        let socket = UdpSocket::bind("0.0.0.0:0").map_err(Error::system("open a socket"))?;
-        Ok(Self {
-            name: name.to_owned(),
-            index: interface.index(),
-            link_type: link_type(&socket, c_name(name))?,
-            queues: queues(&socket, c_name(name)).unwrap_or(1).max(1),
-        })
+        let c_name = c_name(name);
+        let kind = device::link_kind(&c_name).map_err(Error::system("ask for the kind of an interface"))?;
+        let link_type = match kind {
+            libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK => LinkType::ETHERNET,
+            // Tunnels and point-to-point links hand over IP packets without a header of a link.
+            _ => LinkType::RAW,
+        };
+        // Not every driver counts its queues.
+        let queues = device::receive_queues(&c_name).unwrap_or(1).max(1);
+        Ok(Self { name: name.to_owned(), index: interface.index(), link_type, queues })
     }
 
     /// Frames to be sent that it has dropped since it was made (`tx_dropped`); 0 where it does not say.
@@ -83,11 +45,7 @@ impl Link {
 
     /// Whether it is there and up.
     pub fn is_up(&self) -> bool {
-        let mut request = FlagsRequest { name: c_name(&self.name), flags: 0, rest: [0; 22] };
-        let Ok(socket) = UdpSocket::bind("0.0.0.0:0") else { return false };
-        // SAFETY: SIOCGIFFLAGS reads and writes one ifreq; `request` has its layout and size.
-        let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS as _, &raw mut request) };
-        result == 0 && i32::from(request.flags) & libc::IFF_UP != 0
+        device::flags(&c_name(&self.name)).is_ok_and(|flags| i32::from(flags) & libc::IFF_UP != 0)
     }
 
     /// Whether its frames begin with an Ethernet header.
@@ -96,35 +54,9 @@ impl Link {
     }
 }
 
-/// A name as the kernel takes it: ended by zeroes, cut where it is too long to be one.
-fn c_name(name: &str) -> [u8; libc::IFNAMSIZ] {
-    let mut out = [0; libc::IFNAMSIZ];
-    for (to, from) in out[..libc::IFNAMSIZ - 1].iter_mut().zip(name.bytes()) {
-        *to = from;
-    }
-    out
-}
-
-fn link_type(socket: &UdpSocket, name: [u8; libc::IFNAMSIZ]) -> Result<LinkType, Error> {
-    let mut request = HardwareRequest { name, hardware: 0, address: [0; 22] };
-    // SAFETY: SIOCGIFHWADDR reads and writes one ifreq; `request` has its layout and size.
-    if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFHWADDR as _, &raw mut request) } != 0 {
-        return Err(Error::last("ask for the kind of an interface"));
-    }
-    Ok(match request.hardware {
-        libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK => LinkType::ETHERNET,
-        // Tunnels and point-to-point links hand over IP packets without a header of a link.
-        _ => LinkType::RAW,
-    })
-}
-
-/// The receive queues, where the driver counts them.
-fn queues(socket: &UdpSocket, name: [u8; libc::IFNAMSIZ]) -> Option<u32> {
-    let mut channels = Channels { command: GET_CHANNELS, ..Channels::default() };
-    let mut request = EthtoolRequest { name, channels: &raw mut channels, rest: [0; 16] };
-    // SAFETY: ETHTOOL_GCHANNELS reads and writes one ethtool_channels behind the pointer of one ifreq; both outlive the call.
-    let result = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) };
-    (result == 0).then_some(channels.receive + channels.combined)
+/// A name as the kernel takes it. One with a zero byte in it is no interface's, and neither is an empty one.
+fn c_name(name: &str) -> CString {
+    CString::new(name).unwrap_or_default()
 }
 
 #[cfg(test)]

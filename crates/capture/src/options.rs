@@ -46,16 +46,6 @@ impl Technique {
     pub const fn gives_both(self) -> bool {
         !matches!(self, Self::RxRing | Self::Libpcap)
     }
-
-    /// Whether frames are taken away from this host: its network stack does not see them.
-    pub const fn takes_frames(self) -> bool {
-        matches!(self, Self::AfXdp)
-    }
-
-    /// Whether it receives what this host sends on the interface as well.
-    pub const fn sees_outgoing(self) -> bool {
-        !matches!(self, Self::AfXdp | Self::Xdp)
-    }
 }
 
 impl fmt::Display for Technique {

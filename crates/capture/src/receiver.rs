@@ -11,7 +11,8 @@ use crate::{Error, Frame, Technique};
 pub struct Counts {
     /// Frames handed to the caller.
     pub received: u64,
-    /// Frames that matched and were dropped because memory for them was full.
+    /// Frames that matched and were not received because memory for them was full; with the XDP techniques also those that the programs
+    /// could not hand over, since their queue has no socket or the driver no room for their stamps.
     pub dropped: u64,
     /// Frames that the interface dropped before the technique saw them, where it counts such.
     pub dropped_by_interface: u64,

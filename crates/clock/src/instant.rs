@@ -88,6 +88,12 @@ impl<C: Clock> Instant<C> {
 }
 
 /// In records: nanoseconds since the clock's epoch. The key names the clock.
+impl<'de, C: Clock> serde::Deserialize<'de> for Instant<C> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        u64::deserialize(deserializer).map(Self::from_nanos)
+    }
+}
+
 impl<C: Clock> serde::Serialize for Instant<C> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_u64(self.nanos)

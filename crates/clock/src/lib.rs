@@ -8,6 +8,8 @@
 //! **Guarantees:** two instants of different clocks do not subtract (a compile error); an impossible order is a value
 //! ([`Disorder`]), never a wrapped number; sums saturate; nothing panics.
 
+#![forbid(unsafe_code)]
+
 mod disorder;
 mod instant;
 mod nanos;

@@ -3,6 +3,7 @@
 use record::Nanos;
 
 use crate::distribution::Distribution;
+use crate::stamps::Stamps;
 
 /// An ACK that comes this much after the path's own delay was held back. The shortest delayed-ACK timer in wide use is
 /// Linux 2.2's 20 ms (`HZ/50`); today's Linux has 40 ms, others 100 to 200 ms, and RFC 1122, section 4.2.3.2, allows 500 ms.
@@ -19,14 +20,38 @@ pub(crate) struct Habits {
     /// Pure ACKs that moved the window on, and the segments that they acknowledged.
     pub(crate) acks: u64,
     pub(crate) segments: u64,
-    /// How much later than the path's own delay the late ones came.
-    pub(crate) late: Option<Box<Distribution>>,
+    /// What came late, from the fifth packet on.
+    pub(crate) lateness: Option<Box<Lateness>>,
     /// ACKs of a single segment that came at once.
     pub(crate) at_once: u64,
     run: u32,
     /// Quick-ACK phases: how many, and the longest, in ACKs.
     pub(crate) phases: u32,
     pub(crate) longest_phase: u32,
+}
+
+/// What of the sender came late, and where it was held back.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lateness {
+    /// How much later than the path's own delay the late ACKs came.
+    pub(crate) acks: Distribution,
+    /// Its clock against the capture's, by its timestamps.
+    stamps: Option<Stamps>,
+}
+
+impl Lateness {
+    #[inline]
+    pub(crate) fn take_stamp(&mut self, value: u32, at: u64) {
+        match &mut self.stamps {
+            Some(stamps) => stamps.take(value, at),
+            None => self.stamps = Some(Stamps::new(value, at)),
+        }
+    }
+
+    /// See [`Stamps::under_way`].
+    pub(crate) fn under_way(&self, value: u32, at: u64) -> Option<[u64; 2]> {
+        self.stamps.as_ref()?.under_way(value, at)
+    }
 }
 
 /// What one pure ACK was.
@@ -39,10 +64,19 @@ pub(crate) enum Promptness {
 }
 
 impl Habits {
+    /// Whether its late ACKs look like those of a timer: three at least, later than what a machine or a radio link adds now and then, and
+    /// half of them within a quarter of one another (a timer of 40 ms on a clock of 4 ms a tick). What the way adds varies.
+    pub(crate) fn shows_timer(&self) -> bool {
+        let Some(late) = self.lateness.as_ref().map(|l| &l.acks).filter(|l| l.count() >= 3) else { return false };
+        let [low, usual, high] = [0.25, 0.5, 0.75].map(|share| late.quantile(share).map_or(0, |q| q.0));
+        usual >= 2 * LATE - LATE / 4 && high - low <= usual / 4
+    }
+
     /// A pure ACK of `segments` segments and `bytes` bytes came after `rtt`, where the path alone takes `base`.
     ///
     /// Two full segments have to be acknowledged without delay (RFC 5681, section 4.2), so only an ACK of less can be a
-    /// delayed one; a longer way for more has another cause.
+    /// delayed one; a longer way for more has another cause. The ACK's timestamp value and when it came say by how much
+    /// longer than others it was on its way to the capture: so much of the delay was not the receiver's.
     #[inline]
     pub(crate) fn take(
         &mut self,
@@ -51,6 +85,7 @@ impl Habits {
         mss: u32,
         rtt: Option<u64>,
         base: Option<u64>,
+        stamp: Option<(u32, u64)>,
     ) -> Promptness {
         self.acks += 1;
         self.segments += u64::from(segments);
@@ -64,9 +99,18 @@ impl Habits {
             return Promptness::AtOnce;
         }
         self.run = 0;
-        if (LATE..=TOO_LATE).contains(&excess) && bytes < 2 * u64::from(mss) {
-            self.late.get_or_insert_default().add(Nanos(excess));
-            return Promptness::Late(excess);
+        // A path that takes no time at all by the capture's clock: that may tick slowly (10 ms on old systems), and one tick is no delay.
+        let late = if base == 0 { LATE + LATE / 2 } else { LATE };
+        if (late..=TOO_LATE).contains(&excess) && bytes < 2 * u64::from(mss) {
+            let lateness = self.lateness.get_or_insert_default();
+            let [least, most] = stamp.and_then(|(value, at)| lateness.under_way(value, at)).unwrap_or([0, u64::MAX]);
+            let held_back = excess.saturating_sub(least);
+            // What may have been the way's is taken to be that; a clock that shows nothing of it decides nothing.
+            if held_back < late || least > 0 && excess.saturating_sub(most) < late / 2 {
+                return Promptness::Unclear;
+            }
+            lateness.acks.add(Nanos(held_back));
+            return Promptness::Late(held_back);
         }
         Promptness::Unclear
     }

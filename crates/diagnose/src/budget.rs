@@ -53,7 +53,7 @@ impl Limit {
             Self::Application => "the application",
             Self::Handshake => "the handshake",
             Self::SlowStart => "slow start",
-            Self::CongestionWindow => "the sender's congestion window",
+            Self::CongestionWindow => "the congestion window",
             Self::ReceiveWindow => "the receive window",
             Self::LossRecovery => "loss recovery",
             Self::AckWaiting => "waiting for ACKs",

@@ -3,6 +3,7 @@
 use record::Nanos;
 use wire::Flags;
 
+use crate::between::{Between, between};
 use crate::findings::precise;
 use crate::kept::{Mark, Record};
 use crate::report::Report;
@@ -34,6 +35,8 @@ pub struct Divergence {
     pub first_wait_ns: Option<Nanos>,
     /// In the second.
     pub second_wait_ns: Option<Nanos>,
+    /// Where both are one connection, captured at two places: what happened between these.
+    pub between: Option<Between>,
     /// In words, one sentence each.
     pub text: Vec<String>,
 }
@@ -73,6 +76,18 @@ fn name(r: &Record) -> String {
 
 /// Compares two reports that have their packets.
 pub fn compare(a: &Report, b: &Report) -> Divergence {
+    if let Some(between) = between(a, b) {
+        return Divergence {
+            at: None,
+            difference: None,
+            first_packet: None,
+            second_packet: None,
+            first_wait_ns: None,
+            second_wait_ns: None,
+            text: between.text(),
+            between: Some(between),
+        };
+    }
     let rtt = |r: &Report| r.vantage.whole().map_or(0, |n| n.0);
     let allowed = SAME + rtt(a).abs_diff(rtt(b));
     let (x, y) = (&a.records, &b.records);
@@ -92,6 +107,7 @@ pub fn compare(a: &Report, b: &Report) -> Divergence {
             second_packet: None,
             first_wait_ns: None,
             second_wait_ns: None,
+            between: None,
             text: vec![format!(
                 "the two run alike: {} packets each, of the same kinds, no wait apart by more than {}",
                 x.len(),
@@ -138,6 +154,7 @@ pub fn compare(a: &Report, b: &Report) -> Divergence {
         second_packet: number(y),
         first_wait_ns: waited(x),
         second_wait_ns: waited(y),
+        between: None,
         text,
     }
 }

@@ -1,22 +1,26 @@
 //! One connection, packet by packet.
 
 mod ack;
+mod damage;
 mod data;
 mod limit;
 
 use std::net::SocketAddr;
+use std::num::NonZeroU64;
 
+use data::Taken;
 use limit::State;
-use wire::{Flags, Segment};
+use wire::{Flags, Integrity, Segment};
 
 use crate::budget::{Budget, Limit};
-use crate::episode::Book;
+use crate::distance::Distance;
+use crate::event::{Event, Events, Occurrence};
 use crate::half::{Data, Half};
 use crate::idle::Idle;
 use crate::kept::{Facts, Recorder};
 use crate::key::Key;
 use crate::ranges::START;
-use crate::vantage::Distance;
+use crate::stall::Heard;
 
 /// The direction from the client to the server, and back.
 pub(crate) const TO_SERVER: usize = 0;
@@ -31,7 +35,9 @@ pub(crate) struct Connection {
     pub(crate) first_at: u64,
     pub(crate) last_at: u64,
     pub(crate) first_number: u64,
-    pub(crate) backwards: u64,
+    pub(crate) backwards: u32,
+    /// The furthest that the capture's clock went back, µs.
+    pub(crate) stepped_back: u32,
     pub(crate) halves: [Half; 2],
     pub(crate) established_at: Option<u64>,
     pub(crate) simultaneous: bool,
@@ -42,18 +48,19 @@ pub(crate) struct Connection {
     pub(crate) idle: Option<Box<Idle>>,
     /// The part of it that a FIN or a RST without data ended.
     closing_wait: u64,
-    /// The direction of the last packet with data, and its number; 0 before the first.
-    last_data: (u8, u64),
+    /// The number of the last packet with data, 0 before the first, and its direction.
+    last_data: u64,
+    last_data_of: u8,
     /// What limits it since the last packet, and in which direction.
-    state: (State, usize),
+    state: (State, u8),
     /// Time of which the next packets show the cause: waiting with nothing more sent, or (true) with a loss suspected.
     held: u64,
-    held_for: (usize, bool),
+    held_for: (u8, bool),
     /// The limit of the direction's last bulk phase, for the time ACKs need to reach a distant sender.
     bulk: [Limit; 2],
     /// Answers, by their direction.
     pub(crate) turns: [Turns; 2],
-    pub(crate) book: Book,
+    pub(crate) events: Events,
     pub(crate) recorder: Option<Box<Recorder>>,
     /// Another connection came on this pair of endpoints when there was no room for one more.
     pub(crate) followed_by_uncounted: bool,
@@ -106,6 +113,7 @@ impl Connection {
             last_at: at,
             first_number: s.number,
             backwards: 0,
+            stepped_back: 0,
             halves: [Half::default(), Half::default()],
             established_at: None,
             simultaneous: false,
@@ -113,13 +121,14 @@ impl Connection {
             budgets: [Budget::default(); 2],
             idle: None,
             closing_wait: 0,
-            last_data: (0, 0),
-            state: (State::Known(if syn { Limit::Handshake } else { Limit::Unknown }), usize::from(!from_client)),
+            last_data: 0,
+            last_data_of: 0,
+            state: (State::Known(if syn { Limit::Handshake } else { Limit::Unknown }), u8::from(!from_client)),
             held: 0,
             held_for: (0, false),
             bulk: [Limit::Unknown; 2],
             turns: [Turns::default(); 2],
-            book: Book::default(),
+            events: Events::default(),
             recorder,
             followed_by_uncounted: false,
         }
@@ -138,7 +147,9 @@ impl Connection {
         let other = &self.halves[1 - dir];
         let answers = other.offered.seen && !half.begun_by_data();
         if s.flags.contains(Flags::ACK) {
-            !(answers || self.halves.iter().all(|h| h.count.packets == 0))
+            !(answers
+                || other.offered.seen && other.place(s.ack) == START + 1
+                || self.halves.iter().all(|h| h.count.packets == 0))
         } else {
             !answers || self.established_at.is_some()
         }
@@ -176,13 +187,24 @@ impl Connection {
         h.count.packets > 0 && p.count.packets == 0 && p.begun
     }
 
+    /// The side that ended it first by FIN or RST; the client where none did.
+    pub(crate) fn ended_by(&self) -> usize {
+        let first = |h: &Half| {
+            h.fin.map(NonZeroU64::get).into_iter().chain(h.rare.reset.map(|r| r.0)).min().unwrap_or(u64::MAX)
+        };
+        usize::from(first(&self.halves[TO_CLIENT]) < first(&self.halves[TO_SERVER]))
+    }
+
     /// How it is known what the sender of direction `dir` had learnt when it sent.
+    #[inline]
     pub(crate) fn distance(&self, dir: usize) -> Distance {
-        let echoed = self.halves[dir].sender.as_ref().and_then(|s| s.base());
         let far = self.halves[dir].rtt.base();
         let near = |lag: u64| lag < AWAY || far.is_some_and(|far| lag <= far / 10);
-        match (self.halves[1 - dir].rtt.base(), echoed) {
-            (Some(lag), _) if near(lag) => Distance::Near,
+        let answered = self.halves[1 - dir].rtt.base();
+        if answered.is_some_and(near) {
+            return Distance::Near;
+        }
+        match (answered, self.halves[dir].sender.as_ref().and_then(|s| s.base())) {
             (_, Some(lag)) if near(lag) => Distance::Near,
             (_, Some(_)) => Distance::Echoes,
             (Some(_), None) => Distance::AtRest,
@@ -190,17 +212,41 @@ impl Connection {
         }
     }
 
+    /// As [`Connection::take`], where that is not called for every packet.
+    #[inline(never)]
+    pub(crate) fn take_first(&mut self, dir: usize, s: &Segment) {
+        self.take(dir, s);
+    }
+
+    /// Takes the next packet, of direction `dir`.
+    #[inline(never)]
     pub(crate) fn take(&mut self, dir: usize, s: &Segment) {
         let at = s.at.as_nanos();
-        self.backwards += u64::from(at < self.last_at);
+        if at < self.last_at {
+            self.backwards = self.backwards.saturating_add(1);
+            let step = u32::try_from((self.last_at - at) / 1_000).unwrap_or(u32::MAX);
+            self.stepped_back = self.stepped_back.max(step);
+        }
         let now = at.max(self.last_at);
         if self.halves[dir].is_copy(s, now) {
             return;
+        }
+        if self.halves[dir].checksums.take(s) {
+            self.take_damaged(dir, s, now);
+            return;
+        }
+        if s.integrity == Integrity::Wrong {
+            self.halves[dir].rare.damage.get_or_insert_default().unclear += 1;
         }
         let elapsed = now - self.last_at;
         let knows_lag = self.knows_lag(dir);
         let (lag, peer_lag) = (self.lag(dir), self.lag(1 - dir));
         self.halves[dir].take_header(s);
+        if self.is_of_an_older_connection(dir, s) {
+            self.budgets[TO_SERVER].add(Limit::Handshake, elapsed);
+            self.last_at = now;
+            return;
+        }
         let syn = s.flags.contains(Flags::SYN);
         if syn {
             self.first_syn_at.get_or_insert(now);
@@ -220,47 +266,80 @@ impl Connection {
         }
         let (advanced, duplicate_ack) =
             if s.flags.contains(Flags::ACK) { self.take_ack(dir, s, now, peer_lag) } else { (0, false) };
-        let late = self.halves[dir].late.as_deref().copied().filter(|l| now - l.at <= at_once(lag));
+        let mut held_up = false;
         if s.payload > 0
-            && let Some((_, Some(echo))) = s.options.timestamps
+            && let Some((Some(value), Some(echo))) = s.options.timestamps
+            && self.halves[dir].sender.is_some()
         {
-            self.halves[dir].echoed(echo, now);
+            match self.halves[dir].echoed((value, echo), now, s) {
+                Heard::InTime => {}
+                Heard::HeldUp => held_up = true,
+                Heard::StoodStill(occurrence) => self.stood_still(dir, occurrence),
+            }
         }
         let ids_skipped = self.halves[dir].skips_ids(s);
         let was_filled = self.halves[dir].filled > START && self.halves[dir].filled == self.halves[dir].next;
-        let opens_hole = {
-            let h = &self.halves[dir];
-            h.next > START && s.sequence_length() > 0 && h.place(s.seq) > h.next
-        };
-        let data = self.take_data(dir, s, now, lag);
+        let Taken { data, opens_hole } = self.take_data(dir, s, now, lag);
         if s.flags.contains(Flags::RST) && self.halves[dir].rare.reset.is_none() {
             self.halves[dir].rare.reset = Some((s.number, now));
             self.halves[dir].rare.reset_ttl = s.network.ttl;
         }
-        let released = late.filter(|_| data == Data::New);
-        let facts = Facts { data, advanced, duplicate_ack, opens_hole, was_filled, knows_lag, ids_skipped, released };
+        let released = data == Data::New && self.halves[dir].late.as_ref().is_some_and(|l| now - l.at <= at_once(lag));
+        let facts = Facts { data, advanced, opens_hole, was_filled, knows_lag, ids_skipped, held_up, released };
         let before = self.application();
         self.share_out(dir, s, elapsed, lag, &facts);
+        if data == Data::New {
+            self.halves[dir].late = None;
+        }
         let waited = self.application().saturating_sub(before);
-        if waited > 0 {
+        let ends = s.payload > 0 || s.flags.intersects(Flags::FIN | Flags::RST);
+        if waited > 0 || ends && self.idle.as_ref().is_some_and(|i| i.is_open()) {
             self.idle_until(dir, s, waited);
             if s.payload == 0 && s.flags.intersects(Flags::FIN | Flags::RST) {
                 self.closing_wait = self.closing_wait.saturating_add(waited);
             }
         }
+        self.halves[dir].take_stamp(s, now);
         if s.payload > 0 {
-            self.last_data = (dir as u8, s.number);
+            (self.last_data, self.last_data_of) = (s.number, dir as u8);
         }
         self.last_at = now;
-        self.state = self.limit_now();
-        self.note_held();
+        let (state, of) = self.limit_now();
+        self.state = (state, of as u8);
+        self.note_held(s.number);
         if let Some(recorder) = &mut self.recorder {
-            recorder.add(dir, s, &self.halves, &facts);
+            recorder.add(dir, s, &self.halves, data, duplicate_ack);
         }
     }
 }
 
 impl Connection {
+    /// A challenge ACK (RFC 5961, section 4), with which the peer of a SYN speaks of an older connection that it still holds, or the RST
+    /// that answers it.
+    #[inline]
+    fn is_of_an_older_connection(&self, dir: usize, s: &Segment) -> bool {
+        if self.established_at.is_some() || s.payload > 0 || s.flags.intersects(Flags::SYN | Flags::FIN) {
+            return false;
+        }
+        let asked = |h: &Half| h.offered.seen && h.next == START + 1 && h.una == START;
+        let (h, p) = (&self.halves[dir], &self.halves[1 - dir]);
+        let challenge = !s.flags.contains(Flags::RST) && asked(p) && !h.offered.seen && p.place(s.ack) != START + 1;
+        let answer = s.flags.contains(Flags::RST) && asked(h) && !p.offered.seen && h.place(s.seq) != START + 1;
+        challenge || answer && p.count.packets > 0
+    }
+
+    /// The path stood still with data of direction `dir` under way: the time is the path's, whatever it had been given to.
+    #[cold]
+    fn stood_still(&mut self, dir: usize, occurrence: Occurrence) {
+        let given = [Limit::LossRecovery, Limit::Unknown, Limit::SlowStart, Limit::CongestionWindow];
+        let during_repair = self.halves[dir].repairs.latest().is_some_and(|r| r.at >= occurrence.at);
+        // A probe goes out while nothing comes, and no other time is a repair's.
+        let given = if during_repair { &given[..] } else { &given[1..] };
+        let budget = &mut self.budgets[dir];
+        given.iter().fold(occurrence.cost, |left, limit| left - budget.shift(*limit, Limit::PathRate, left));
+        self.events.add(Event::PathStall, dir, occurrence);
+    }
+
     /// The time that went to the applications so far.
     #[inline]
     fn application(&self) -> u64 {
@@ -269,10 +348,27 @@ impl Connection {
 
     /// `waited` is the applications' time, which this packet ended.
     fn idle_until(&mut self, dir: usize, s: &Segment, waited: u64) {
-        let (last, from) = self.last_data;
+        let (last, from) = (self.last_data_of, self.last_data);
         let asked = from > 0 && usize::from(last) != dir;
+        if s.payload == 0 && !s.flags.intersects(Flags::SYN | Flags::FIN | Flags::RST) {
+            // An ACK or a window is no answer: the next data show who was waited for.
+            self.idle.get_or_insert_default().wait(waited);
+            return;
+        }
         let path = self.halves[1 - dir].rtt.base().or(self.halves[dir].sender.as_ref().and_then(|s| s.base()));
-        self.idle.get_or_insert_default().add(dir, asked && s.payload > 0, waited, path.unwrap_or(0), [from, s.number]);
+        // What this packet was under way longer than others was no application's time, wherever it was held up.
+        let now = s.at.as_nanos().max(self.last_at);
+        let held_up = self.halves[dir].under_way(s, now).map_or(0, |[least, _]| least.min(waited));
+        let thinking = asked && s.payload > 0;
+        let idle = self.idle.get_or_insert_default();
+        if thinking {
+            idle.add(dir, true, waited, path.unwrap_or(0).saturating_add(held_up), [from, s.number]);
+        } else {
+            idle.add(dir, false, waited - held_up, 0, [from, s.number]);
+            [dir, 1 - dir]
+                .into_iter()
+                .fold(held_up, |left, of| left - self.budgets[of].shift(Limit::Application, Limit::Unknown, left));
+        }
     }
 }
 

@@ -1,4 +1,7 @@
 //! A distribution of durations in bounded memory: exact while small, then in logarithmic buckets.
+//!
+//! `stats::Distribution` takes kilobytes from the first value on and a walk through them for each value. A capture may have a million
+//! connections, most with a few values each, and this is on the way of every packet.
 
 use record::Nanos;
 use serde::Serialize;
@@ -61,6 +64,7 @@ pub struct Quantiles {
 
 impl Distribution {
     /// Counts a value.
+    #[inline(never)]
     pub fn add(&mut self, value: Nanos) {
         let v = value.0;
         if self.count == 0 {
@@ -69,8 +73,25 @@ impl Distribution {
         self.count += 1;
         self.min = self.min.min(v);
         self.max = self.max.max(v);
+        // Most values of long connections only wait for the others.
+        if let Kept::Buckets(buckets) = &mut self.kept
+            && buckets.has_put_off(v)
+        {
+            return;
+        }
+        self.keep(v);
+    }
+
+    #[inline(never)]
+    fn keep(&mut self, v: u64) {
         match &mut self.kept {
-            Kept::Exact(values) if values.len() < EXACT => values.push(v),
+            Kept::Exact(values) if values.len() < EXACT => {
+                if values.len() == values.capacity() {
+                    // Four, sixteen, all: a step more costs more than all that it saves.
+                    values.reserve_exact((values.len() * 3).clamp(4, EXACT - values.len()));
+                }
+                values.push(v);
+            }
             Kept::Exact(values) => {
                 let mut buckets = Buckets::default();
                 values.iter().for_each(|old| buckets.put(*old));
@@ -158,15 +179,25 @@ fn middle(octave: u8, sub: usize) -> u64 {
 }
 
 impl Buckets {
-    #[inline]
+    /// Lets a value wait for others, unless it is the last that there is room for, or one of 4.3 s and more.
+    #[inline(always)]
+    fn has_put_off(&mut self, v: u64) -> bool {
+        let (Ok(short), at) = (u32::try_from(v), usize::from(self.waiting)) else { return false };
+        if at >= PENDING - 1 {
+            return false;
+        }
+        self.pending[at] = short;
+        self.waiting += 1;
+        true
+    }
+
+    /// Takes a value that was not put off.
     fn add(&mut self, v: u64) {
         // 4.3 s and more is rare enough to be put where it belongs at once.
         let Ok(short) = u32::try_from(v) else { return self.put(v) };
         self.pending[usize::from(self.waiting) % PENDING] = short;
         self.waiting += 1;
-        if usize::from(self.waiting) == PENDING {
-            self.settle();
-        }
+        self.settle();
     }
 
     #[inline(never)]

@@ -40,7 +40,18 @@ pub(crate) struct Acked {
 
 impl Flight {
     /// Adds a segment of new data, at the end or into a gap.
+    #[inline(never)]
     pub(crate) fn push(&mut self, sent: Sent) {
+        let length = self.list.len();
+        if length < self.list.capacity().min(LIMIT) && self.list.back().is_none_or(|back| sent.start >= back.end) {
+            self.list.push_back(sent);
+        } else {
+            self.make_room(sent);
+        }
+    }
+
+    #[inline(never)]
+    fn make_room(&mut self, sent: Sent) {
         let full = self.list.len() >= LIMIT;
         match self.list.back_mut() {
             Some(back) if sent.start < back.end => {
@@ -73,6 +84,11 @@ impl Flight {
             i += 1;
         }
         before
+    }
+
+    /// The end of what was sent until `time`, of what is still out.
+    pub(crate) fn sent_by(&self, time: u64) -> Option<u64> {
+        self.list.iter().rev().find(|s| s.at <= time).map(|s| s.end)
     }
 
     /// Takes off everything that ends at or before `position`.
@@ -114,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resent_segment_is_marked_and_keeps_its_place() {
+    fn a_retransmitted_segment_is_marked_and_keeps_its_place() {
         let mut flight = Flight::default();
         (0..4).for_each(|n| flight.push(sent(n)));
         assert_eq!(flight.resend(10, 20, 99).map(|s| s.at), Some(1));

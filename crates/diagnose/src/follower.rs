@@ -1,5 +1,7 @@
 //! From segments in capture order to connections.
 
+use std::net::SocketAddr;
+
 use hashbrown::HashTable;
 use wire::Segment;
 
@@ -7,6 +9,7 @@ use crate::connection::{Connection, TO_CLIENT, TO_SERVER};
 use crate::kept::Recorder;
 use crate::key::Key;
 use crate::report::{self, Report};
+use crate::young::Young;
 
 /// What to follow, and how much may be kept.
 #[derive(Clone, Copy, Debug)]
@@ -48,13 +51,19 @@ pub struct Totals {
     pub beyond_limit: u64,
     /// Copies made by the capture itself.
     pub capture_copies: u64,
+    /// Packets that were damaged on the way, by their TCP checksum.
+    pub damaged: u64,
+    /// Packets with a wrong TCP checksum that may or may not have been damaged.
+    pub wrong_checksums: u64,
     /// Packets that have an earlier time than the one before them in their connection.
     pub backwards: u64,
 }
 
 impl Totals {
     fn add(&mut self, other: &Self) {
-        let Self { segments, payload_bytes, beyond_limit, capture_copies, backwards } = other;
+        let Self { segments, payload_bytes, beyond_limit, capture_copies, damaged, wrong_checksums, backwards } = other;
+        self.damaged += damaged;
+        self.wrong_checksums += wrong_checksums;
         self.segments += segments;
         self.payload_bytes += payload_bytes;
         self.beyond_limit += beyond_limit;
@@ -63,55 +72,139 @@ impl Totals {
     }
 }
 
+/// A connection, as far as it has come.
+#[derive(Debug)]
+enum Held {
+    Young(Young),
+    Followed(Box<Connection>),
+}
+
+impl Held {
+    fn key(&self) -> Key {
+        match self {
+            Self::Young(young) => young.key(),
+            Self::Followed(c) => c.key,
+        }
+    }
+
+    #[inline]
+    fn is_of(&self, key: &Key) -> bool {
+        match self {
+            Self::Young(young) => young.key() == *key,
+            Self::Followed(c) => c.key == *key,
+        }
+    }
+
+    fn first_number(&self) -> u64 {
+        match self {
+            Self::Young(young) => young.first_number(),
+            Self::Followed(c) => c.first_number,
+        }
+    }
+
+    /// With what its packets so far have shown.
+    fn with<T>(&self, look: impl FnOnce(&Connection) -> T) -> T {
+        match self {
+            Self::Young(young) => look(&young.followed(None)),
+            Self::Followed(c) => look(c),
+        }
+    }
+}
+
+/// The connection that the latest packet belongs to. Packets come in trains, so that it is the likeliest to have the next, and to compare
+/// endpoints as they stand takes less than to order them.
+#[derive(Debug, Default)]
+struct Last {
+    index: usize,
+    /// Source and destination of one of its packets, and whether the source stands in the key's lower place.
+    ends: Option<(SocketAddr, SocketAddr)>,
+    low: bool,
+}
+
+impl Last {
+    fn new(index: usize, low: bool, s: &Segment) -> Self {
+        // Ends of two families, which no packet has, have another key in each direction.
+        let one_family = s.source.is_ipv4() == s.destination.is_ipv4();
+        Self { index, ends: one_family.then_some((s.source, s.destination)), low }
+    }
+
+    /// Whether the segment's source stands in the key's lower place; `None` where it belongs to another connection.
+    #[inline]
+    fn low(&self, s: &Segment) -> Option<bool> {
+        let (a, b) = self.ends.as_ref()?;
+        if s.source == *a && s.destination == *b {
+            Some(self.low)
+        } else if s.source == *b && s.destination == *a {
+            Some(!self.low)
+        } else {
+            None
+        }
+    }
+}
+
 /// Follows every connection of a capture.
 #[derive(Debug)]
 pub struct Follower {
     options: Options,
     table: HashTable<u32>,
-    /// Boxed one by one: a list of a million that doubles its room would need three times its size for a moment.
-    #[expect(clippy::vec_box, reason = "growing must not copy the connections")]
-    connections: Vec<Box<Connection>>,
-    last: usize,
+    /// In boxes one by one: a list of a million that doubles its room would need three times its size for a moment.
+    connections: Vec<Held>,
+    last: Last,
     totals: Totals,
 }
 
 impl Follower {
     /// A follower that has seen nothing.
     pub fn new(options: Options) -> Self {
-        Self { options, table: HashTable::new(), connections: Vec::new(), last: usize::MAX, totals: Totals::default() }
+        Self {
+            options,
+            table: HashTable::new(),
+            connections: Vec::new(),
+            last: Last::default(),
+            totals: Totals::default(),
+        }
     }
 
     /// Takes the next segment, in the order of the capture.
     pub fn take(&mut self, s: &Segment) {
         self.totals.segments += 1;
         self.totals.payload_bytes += u64::from(s.payload);
-        let (key, low) = Key::new(&s.source, &s.destination);
-        // Packets come in trains: the last connection is the likeliest.
-        let i = match self.connections.get(self.last).filter(|c| c.key == key) {
-            Some(_) => Some(self.last),
+        let (i, low) = match self.last.low(s) {
+            Some(low) => (self.last.index, low),
             None => {
+                let (key, low) = Key::new(&s.source, &s.destination);
                 let (connections, seed) = (&self.connections, self.options.seed);
-                self.table.find(key.hash(seed), |&i| connections[i as usize].key == key).map(|&i| i as usize)
+                let Some(&i) = self.table.find(key.hash(seed), |&i| connections[i as usize].is_of(&key)) else {
+                    return self.open(key, low, s);
+                };
+                self.last = Last::new(i as usize, low, s);
+                (i as usize, low)
             }
         };
-        if let Some(i) = i {
-            let c = &mut self.connections[i];
-            if c.followed_by_uncounted {
-                self.totals.beyond_limit += 1;
+        let held = &mut self.connections[i];
+        if let Held::Young(young) = held {
+            if young.admits(s) {
                 return;
             }
-            let dir = if low == c.client_low { TO_SERVER } else { TO_CLIENT };
-            if !c.is_reused_by(dir, s) {
-                self.last = i;
-                c.take(dir, s);
-                return;
-            }
-            if self.is_full() {
-                // What comes on this pair of endpoints belongs to the connection that there is no room for.
-                self.connections[i].followed_by_uncounted = true;
-            }
+            *held = Held::Followed(young.followed(None));
         }
-        self.open(key, low, s);
+        let Held::Followed(c) = held else { return };
+        if c.followed_by_uncounted {
+            self.totals.beyond_limit += 1;
+            return;
+        }
+        let dir = if low == c.client_low { TO_SERVER } else { TO_CLIENT };
+        if !c.is_reused_by(dir, s) {
+            c.take(dir, s);
+            return;
+        }
+        // Where there is no room, what comes on this pair of endpoints belongs to the connection that was not followed.
+        if self.is_full()
+            && let Held::Followed(c) = &mut self.connections[i]
+        {
+            c.followed_by_uncounted = true;
+        }
+        self.open(Key::new(&s.source, &s.destination).0, low, s);
     }
 
     #[cold]
@@ -126,22 +219,30 @@ impl Follower {
             Keep::First(n, limit) if index < n => Some(limit),
             _ => None,
         };
-        let mut c = Box::new(Connection::new(key, low, s, recorder.map(|limit| Box::new(Recorder::new(limit)))));
-        let dir = if low == c.client_low { TO_SERVER } else { TO_CLIENT };
-        c.take(dir, s);
-        self.connections.push(c);
+        let held = match Young::new(s).filter(|_| recorder.is_none()) {
+            Some(young) => Held::Young(young),
+            None => {
+                let recorder = recorder.map(|limit| Box::new(Recorder::new(limit)));
+                let mut c = Box::new(Connection::new(key, low, s, recorder));
+                let dir = if low == c.client_low { TO_SERVER } else { TO_CLIENT };
+                c.take_first(dir, s);
+                Held::Followed(c)
+            }
+        };
+        self.connections.push(held);
         let (connections, seed) = (&self.connections, self.options.seed);
         let hash = key.hash(seed);
-        match self.table.find_mut(hash, |&i| connections[i as usize].key == key) {
+        match self.table.find_mut(hash, |&i| connections[i as usize].is_of(&key)) {
             Some(slot) => *slot = index as u32,
             None => {
-                self.table.insert_unique(hash, index as u32, |&i| connections[i as usize].key.hash(seed));
+                self.table.insert_unique(hash, index as u32, |&i| connections[i as usize].key().hash(seed));
             }
         }
-        self.last = index;
+        self.last = Last::new(index, low, s);
     }
 
     fn is_full(&self) -> bool {
+        // Numbers of 32 bits stand in the table.
         self.connections.len() >= self.options.connections.min(u32::MAX as usize)
     }
 
@@ -153,19 +254,20 @@ impl Follower {
         self.totals.add(&other.totals);
         self.connections.extend(other.connections);
         // Both are in order, which is what this sort finds and merges.
-        self.connections.sort_by_key(|c| c.first_number);
+        self.connections.sort_by_key(Held::first_number);
         let (connections, seed) = (&self.connections, self.options.seed);
         self.table.clear();
         for (index, c) in connections.iter().enumerate() {
-            let hash = c.key.hash(seed);
-            match self.table.find_mut(hash, |&i| connections[i as usize].key == c.key) {
+            let key = c.key();
+            let hash = key.hash(seed);
+            match self.table.find_mut(hash, |&i| connections[i as usize].is_of(&key)) {
                 Some(slot) => *slot = index as u32,
                 None => {
-                    self.table.insert_unique(hash, index as u32, |&i| connections[i as usize].key.hash(seed));
+                    self.table.insert_unique(hash, index as u32, |&i| connections[i as usize].key().hash(seed));
                 }
             }
         }
-        self.last = usize::MAX;
+        self.last = Last::default();
         self
     }
 
@@ -182,21 +284,28 @@ impl Follower {
     /// Counts over everything.
     pub fn totals(&self) -> Totals {
         let mut totals = self.totals;
-        for c in &self.connections {
-            totals.backwards += c.backwards;
-            totals.capture_copies += c.halves.iter().map(|h| h.rare.capture_copies).sum::<u64>();
+        let more = |held: &&Held| !matches!(held, Held::Young(young) if young.counts_for_nothing());
+        for held in self.connections.iter().filter(more) {
+            held.with(|c| {
+                totals.backwards += u64::from(c.backwards);
+                for h in &c.halves {
+                    totals.capture_copies += h.rare.capture_copies;
+                    totals.damaged += h.rare.damage.as_ref().map_or(0, |d| u64::from(d.count));
+                    totals.wrong_checksums += h.rare.damage.as_ref().map_or(0, |d| u64::from(d.unclear));
+                }
+            });
         }
         totals
     }
 
     /// The report on a connection by its number, from 1 in the order of first packets.
     pub fn report(&self, number: usize) -> Option<Report> {
-        self.connections.get(number.checked_sub(1)?).map(|c| report::make(number, c))
+        self.connections.get(number.checked_sub(1)?).map(|held| held.with(|c| report::make(number, c)))
     }
 
     /// The reports on all connections, one made at a time.
     pub fn reports(&self) -> impl Iterator<Item = Report> {
-        self.connections.iter().enumerate().map(|(i, c)| report::make(i + 1, c))
+        self.connections.iter().enumerate().map(|(i, held)| held.with(|c| report::make(i + 1, c)))
     }
 }
 
@@ -208,5 +317,11 @@ mod tests {
     fn a_connection_leaves_room_for_its_lists_below_two_kibibytes() {
         // Beside it: two lists of two segments in flight (80 bytes each) and two of RTT samples, with the allocator's overhead.
         assert!(size_of::<Connection>() <= 1_840, "{} bytes", size_of::<Connection>());
+    }
+
+    #[test]
+    fn a_connection_that_was_only_asked_for_takes_a_twentieth_of_one_that_is_followed() {
+        let bytes = size_of::<Held>() + size_of::<crate::young::Slim>();
+        assert!(bytes <= 96, "{bytes}");
     }
 }

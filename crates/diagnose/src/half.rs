@@ -1,23 +1,29 @@
 //! One direction of a connection: what its sender did, and what the peer's answers say of it.
 
 use std::collections::VecDeque;
+use std::num::NonZeroU64;
 
 use record::SeqNumber;
 use wire::{Ecn, Flags, Segment};
 
 use crate::acks::Habits;
 use crate::budget::Limit;
+use crate::checksums::Checksums;
 use crate::flight::{Flight, Sent};
 use crate::ranges::{Range, Ranges, START};
 use crate::rare::{Headers, Rare};
-use crate::resend::{Class, Recovery, Repairs};
+use crate::retransmission::{Class, Recovery, Repairs};
 use crate::rounds::{Rounds, Surroundings};
 use crate::rtt::Rtt;
 use crate::sender::Sender;
+use crate::stall::Heard;
 
 /// Every IPv4 path carries 576 bytes (RFC 791), which leaves so much to a segment with headers as long as can be
 /// expected; runs of smaller ones are what the application wrote.
 const SMALLEST_FULL: u32 = 512;
+
+/// The least that a full segment has on nearly all paths (IPv6's smallest MTU of 1,280 bytes, less headers and options).
+const COMMON_FULL: u32 = 1_200;
 
 /// The floor that Linux gives the variation in its retransmission timer: no timer is shorter, ns.
 pub(crate) const SHORTEST_TIMEOUT: u64 = 200_000_000;
@@ -54,12 +60,29 @@ pub(crate) struct Offered {
     pub(crate) flags: Flags,
 }
 
-/// A copy check: IPv4 identification and TCP header in one digest, and when, in units of 2^16 ns (of which 2^32 are 78
-/// hours); 0 for none.
+/// The latest packets, to find copies: IPv4 identification and TCP header in one digest, and when, in units of 2^16 ns (of which 2^32
+/// are 78 hours); 0 for none.
 #[derive(Clone, Copy, Debug, Default)]
-struct Print {
-    digest: u32,
-    at: u32,
+struct Recent {
+    digests: [u32; 4],
+    at: [u32; 4],
+}
+
+impl Recent {
+    /// Whether a packet with this digest came at most `within` before `at`.
+    #[inline(always)]
+    fn has(&self, digest: u32, at: u32, within: u32) -> bool {
+        // All four at once: hardly ever is one equal.
+        let equal = self.digests.map(|d| d == digest);
+        (equal[0] | equal[1] | equal[2] | equal[3])
+            && (0..4).any(|i| equal[i] && self.at[i] > 0 && at.wrapping_sub(self.at[i]) <= within)
+    }
+
+    #[inline(always)]
+    fn keep(&mut self, place: u8, digest: u32, at: u32) {
+        let i = usize::from(place & 3);
+        (self.digests[i], self.at[i]) = (digest, at);
+    }
 }
 
 /// Counters of one direction that nearly every one has.
@@ -72,8 +95,8 @@ pub(crate) struct Counters {
     pub(crate) resent_packets: u64,
     pub(crate) resent_bytes: u64,
     pub(crate) pure_acks: u64,
-    pub(crate) small: u64,
-    pub(crate) small_bursts: u64,
+    pub(crate) small: u32,
+    pub(crate) small_bursts: u32,
 }
 
 /// What the sender can know at a moment, given that ACKs reach it some time after they passed the capture.
@@ -103,6 +126,12 @@ impl View {
         } else if let Some(last) = queue.back_mut() {
             *last = (at, una, edge);
         }
+    }
+
+    /// What was acknowledged by the ACKs that passed the capture `lag` ago or earlier, or that echoes show as received.
+    pub(crate) fn una_at(&self, now: u64, lag: u64) -> u64 {
+        let queue = self.on_the_way.iter().flat_map(|q| q.iter());
+        queue.take_while(|e| e.0.saturating_add(lag) <= now).last().map_or(self.una, |e| e.1)
     }
 
     #[inline]
@@ -163,10 +192,10 @@ pub(crate) struct Restart {
     pub(crate) number: u64,
     /// What it had in flight at a time before the pause.
     pub(crate) prior: u32,
-    /// What it sent before the first ACK came; 0 until then.
+    /// What it sent before it learnt of the first ACK; 0 until then.
     pub(crate) first: u32,
     pub(crate) from: u64,
-    pub(crate) round_end: u64,
+    /// Rounds that were over when it began.
     pub(crate) rounds: u32,
 }
 
@@ -203,18 +232,25 @@ pub(crate) struct Half {
     pub(crate) count: Counters,
     pub(crate) rare: Rare,
     pub(crate) headers: Headers,
-    recent: [Print; 4],
-    recent_at: u8,
+    recent: Recent,
+    recent_next: u8,
     /// The window this side last advertised, scaled as far as known, and its extremes.
     pub(crate) window: u64,
     pub(crate) max_window: u64,
     pub(crate) window_known: bool,
+    /// See [`Half::repeats_ack`].
+    last_ack: SeqNumber,
+    last_window: u16,
+    ack_is_plain: bool,
     pub(crate) zero_since: u64,
     pub(crate) zero_number: u64,
     /// The scale that its windows must at least have, read from what the peer dared to send.
     pub(crate) least_scale: u8,
     pub(crate) offered: Offered,
+    /// The TTL of the first packet, and whether another has come since.
     pub(crate) ttl: u8,
+    ttls_vary: bool,
+    pub(crate) checksums: Checksums,
     /// The identification that a sender which counts up gives its next packet, and how often it has done so.
     next_id: u16,
     ids_in_step: u8,
@@ -231,7 +267,8 @@ pub(crate) struct Half {
     pub(crate) last_data_number: u64,
     pub(crate) last_payload: u32,
     pub(crate) previous_payload: u32,
-    pub(crate) fin: Option<u64>,
+    /// The packet with its first FIN.
+    pub(crate) fin: Option<NonZeroU64>,
     pub(crate) flight: Flight,
     pub(crate) holes: Ranges,
     pub(crate) sacked: Ranges,
@@ -240,7 +277,7 @@ pub(crate) struct Half {
     /// When the last duplicate ACK or SACK block came, whatever became of it.
     pub(crate) disordered_at: u64,
     pub(crate) recovery: Option<Box<Recovery>>,
-    pub(crate) repairs: Option<Box<Repairs>>,
+    pub(crate) repairs: Repairs,
     pub(crate) rtt: Rtt,
     pub(crate) habits: Habits,
     pub(crate) late: Option<Box<Late>>,
@@ -282,13 +319,16 @@ impl Half {
     }
 
     /// The same IP packet seen twice: a mirror port that copies both ways, a capture on every interface at once. A stack
-    /// that retransmits counts its identification on, so equal identification within 10 ms is a copy. An identification
-    /// of 0 (constant where fragmentation is ruled out) says nothing.
+    /// that retransmits counts its identification on, so equal identification within 10 ms is a copy, and longer after where a router
+    /// in between has lowered the TTL. An identification of 0 (constant where fragmentation is ruled out) says nothing by itself: nothing is
+    /// retransmitted within 100 µs and no SYN within 10 ms (RFC 6298, section 2: 1 s), and what has another TTL then is no second ACK
+    /// either, as what a sender retransmits goes the same way.
     #[inline]
     pub(crate) fn is_copy(&mut self, s: &Segment, now: u64) -> bool {
-        // 10 ms, rounded up to whole units of 2^16 ns.
+        // 10 ms and 100 µs, rounded up to whole units of 2^16 ns.
         const COPY_WITHIN: u32 = 10_000_000 / 65_536 + 1;
-        let Some(id) = s.network.id.filter(|id| *id != 0) else { return false };
+        const SAME_MOMENT: u32 = 100_000 / 65_536 + 1;
+        let Some(id) = s.network.id else { return false };
         // Odd multipliers keep every bit of each field in the digest; the identification alone shows most packets apart.
         let digest = (s.seq.0 ^ u32::from(id) << 16 ^ u32::from(id)).wrapping_mul(0x9e37_79b1)
             ^ s.ack.0.rotate_left(16).wrapping_mul(0x85eb_ca6b)
@@ -296,13 +336,41 @@ impl Half {
             ^ u32::from(s.flags.bits()) << 20
             ^ u32::from(s.window);
         let at = ((now >> 16) as u32).max(1);
-        if self.recent.iter().any(|p| p.digest == digest && p.at > 0 && at.wrapping_sub(p.at) <= COPY_WITHIN) {
+        let within = if id != 0 || s.flags.contains(Flags::SYN) || s.network.ttl != self.ttl && self.ttl != 0 {
+            COPY_WITHIN
+        } else if s.sequence_length() > 0 {
+            SAME_MOMENT
+        } else {
+            return false;
+        };
+        let other_ttl = self.ttls_vary || s.network.ttl != self.ttl && self.ttl != 0;
+        if self.recent.has(digest, at, within) || other_ttl && id != 0 && self.passed_before(digest, at, s.network.ttl)
+        {
             self.rare.capture_copies += 1;
             return true;
         }
-        self.recent[usize::from(self.recent_at & 3)] = Print { digest, at };
-        self.recent_at = self.recent_at.wrapping_add(1);
+        self.recent.keep(self.recent_next, digest, at);
+        self.recent_next = self.recent_next.wrapping_add(1);
         false
+    }
+
+    /// Whether the same packet came by with another TTL within the last two seconds. Packets are kept from the first on that has another
+    /// TTL than its sender's first.
+    #[cold]
+    fn passed_before(&mut self, digest: u32, at: u32, ttl: u8) -> bool {
+        const TWO_SECONDS: u32 = 2_000_000_000 / 65_536;
+        const KEPT: usize = 512;
+        self.ttls_vary = true;
+        let passes = &mut self.rare.passes;
+        let found =
+            passes.iter().any(|(d, t, other)| *d == digest && at.wrapping_sub(*t) <= TWO_SECONDS && *other != ttl);
+        if !found {
+            if passes.len() == KEPT {
+                passes.pop_front();
+            }
+            passes.push_back((digest, at, ttl));
+        }
+        found
     }
 
     /// Whether the identification counts up by more than the packets since the last one (RFC 6864 leaves that open; Linux, the BSDs
@@ -311,8 +379,12 @@ impl Half {
     pub(crate) fn skips_ids(&mut self, s: &Segment) -> bool {
         let Some(id) = s.network.id.filter(|id| *id != 0) else { return false };
         let step = id.wrapping_sub(self.next_id);
+        if step == 0 && s.payload <= self.limit {
+            (self.next_id, self.ids_in_step) = (id.wrapping_add(1), self.ids_in_step.saturating_add(1));
+            return false;
+        }
         // A frame that offload left whole counts for each of its segments.
-        let segments = if self.limit > 0 { s.payload.div_ceil(self.limit).max(1) } else { 1 };
+        let segments = if s.payload > self.limit && self.limit > 0 { s.payload.div_ceil(self.limit) } else { 1 };
         self.next_id = id.wrapping_add(segments as u16);
         let in_step = step == 0;
         let skips = !in_step && step < 0x4000 && self.ids_in_step >= 8;
@@ -321,11 +393,16 @@ impl Half {
     }
 
     #[inline]
-    pub(crate) fn take_header(&mut self, s: &Segment) {
+    pub(crate) fn count_packet(&mut self, s: &Segment) {
         self.count.packets += 1;
         if !self.headers.add(s.header_bytes) {
             self.rare.headers[usize::from(s.header_bytes >> 2) & 15] += 1;
         }
+    }
+
+    #[inline]
+    pub(crate) fn take_header(&mut self, s: &Segment) {
+        self.count_packet(s);
         if self.ttl == 0 {
             self.ttl = s.network.ttl;
         }
@@ -366,6 +443,47 @@ impl Half {
         }
     }
 
+    /// Its clock shows one more value.
+    #[inline]
+    pub(crate) fn take_stamp(&mut self, s: &Segment, now: u64) {
+        let Some((Some(value), _)) = s.options.timestamps else { return };
+        // Many connections never have as many packets.
+        if self.count.packets > 4 {
+            self.habits.lateness.get_or_insert_default().take_stamp(value, now);
+        }
+    }
+
+    /// By how much longer than others of this side `s` was under way to the capture, at least and at most, ns; `None` where its
+    /// timestamps do not show that.
+    pub(crate) fn under_way(&self, s: &Segment, now: u64) -> Option<[u64; 2]> {
+        let (Some(value), _) = s.options.timestamps? else { return None };
+        self.habits.lateness.as_ref()?.under_way(value, now)
+    }
+
+    /// Whether a data segment of this side acknowledges and offers what its last packet did, as most of a transfer do: it says nothing new.
+    #[inline]
+    pub(crate) fn repeats_ack(&self, s: &Segment) -> bool {
+        self.ack_is_plain
+            && s.ack == self.last_ack
+            && s.window == self.last_window
+            && s.payload > 0
+            && s.options.sack.as_slice().is_empty()
+            && !s.flags.intersects(Flags::SYN | Flags::FIN | Flags::RST)
+    }
+
+    /// An ACK of this side was looked at.
+    #[inline]
+    pub(crate) fn note_ack(&mut self, s: &Segment) {
+        (self.last_ack, self.last_window) = (s.ack, s.window);
+        self.ack_is_plain = self.window_known && s.window > 0 && !s.flags.contains(Flags::SYN);
+    }
+
+    /// Whether its sender has learnt of every ACK that passed the capture: none is on the way, and no echoes show which arrived.
+    #[inline]
+    pub(crate) fn knows_all(&self) -> bool {
+        self.sender.is_none() && self.view.on_the_way.is_none()
+    }
+
     /// An ACK for this direction passed the capture.
     pub(crate) fn acknowledged_to(&mut self, now: u64, edge: u64, lag: u64) {
         if self.sender.as_ref().is_some_and(|s| s.is_known()) {
@@ -376,16 +494,22 @@ impl Half {
         self.view.pass(now, self.una, edge, lag);
     }
 
-    /// A segment echoes a timestamp value: what its sender had learnt by then.
+    /// A segment with data and these timestamps (its own value, the echoed one): what its sender had learnt by then, and whether the path
+    /// held up the segment or the ACKs before it.
     #[inline]
-    pub(crate) fn echoed(&mut self, echo: u32, now: u64) {
-        let Some(sender) = &mut self.sender else { return };
+    pub(crate) fn echoed(&mut self, (value, echo): (u32, u32), now: u64, s: &Segment) -> Heard {
+        let Some(sender) = &mut self.sender else { return Heard::InTime };
         let flight = u32::try_from(self.next.saturating_sub(self.view.una)).unwrap_or(u32::MAX);
-        let learnt = sender.echoed(echo, now, flight, flight >= self.segment_size.saturating_mul(4));
+        // While a loss is being repaired, the sender may have to wait before it may send.
+        let undisturbed = self.recovery.is_none() && self.duplicates == 0 && self.sacked.is_empty();
+        let loaded = undisturbed && flight >= self.segment_size.saturating_mul(4);
+        let learnt = sender.echoed(echo, now, flight, loaded);
         if let Some((una, edge)) = learnt.filter(|_| sender.is_known()) {
             (self.view.una, self.view.edge) = (self.view.una.max(una), edge);
             self.view.on_the_way = None;
         }
+        let is_next = self.last_data_at > 0 && s.seq == self.next_seq;
+        sender.held_up(value, now, is_next.then_some(s.number))
     }
 
     /// Bytes that the sender itself takes to be unacknowledged.
@@ -404,7 +528,10 @@ impl Half {
 
     /// To be called when what [`Half::full_size`] depends on has changed.
     pub(crate) fn find_full_size(&mut self) {
-        self.full = if self.limit == 0 {
+        self.full = if self.limit == 0 && self.full_runs == 0 && self.segment_size < COMMON_FULL {
+            // An application's message, as far as is known.
+            COMMON_FULL
+        } else if self.limit == 0 {
             self.segment_size.max(536)
         } else if self.segment_size.saturating_mul(8) >= self.limit.saturating_mul(7)
             || self.full_runs >= 8 && self.segment_size >= SMALLEST_FULL
@@ -428,6 +555,11 @@ impl Half {
         self.begun && self.next > self.una
     }
 
+    /// The same of data alone: a FIN that is not acknowledged does not count.
+    pub(crate) fn outstanding_data(&self) -> bool {
+        self.begun && self.next > self.una.saturating_add(self.fin.is_some().into())
+    }
+
     /// The retransmission timer's likely value at least: RFC 6298's estimate with the floor that Linux gives the
     /// variation, over the whole path (`beyond` is the part between capture and sender).
     pub(crate) fn timeout(&self, beyond: u64) -> u64 {
@@ -443,17 +575,32 @@ impl Half {
         self.view.catch_up(now, lag);
         let flight = u32::try_from(end.saturating_sub(self.view.una)).unwrap_or(u32::MAX);
         self.peak = self.peak.max(flight);
-        let window = (self.view.edge > START).then(|| self.view.edge.saturating_sub(self.view.una));
-        let around = Surroundings {
-            size: self.segment_size,
-            window,
-            full: self.is_full(self.last_payload),
-            in_recovery: self.recovery.is_some(),
-        };
         if is_known {
-            self.rounds.sent(now, (start, end), self.view.una, flight, || around);
+            if self.rounds.is_over(self.view.una) {
+                if self.rounds.has_data() {
+                    self.close_round(now);
+                }
+                self.rounds.begin(now, end, self.view.una);
+            }
+            self.rounds.sent(now, (start, end), flight);
         }
         self.flight.push(Sent { start, end, at: now, number, flight, segments: 1, resends: 0 });
+    }
+
+    /// A round with data in it is over.
+    #[inline(always)]
+    fn close_round(&mut self, now: u64) {
+        let rounds = self.rounds.close(
+            now,
+            &Surroundings {
+                size: self.segment_size,
+                window: (self.view.edge > START).then(|| self.view.edge.saturating_sub(self.view.una)),
+                in_recovery: self.recovery.is_some(),
+            },
+        );
+        if rounds && self.is_full(self.last_payload) {
+            self.rounds.past_slow_start = true;
+        }
     }
 
     /// Bytes that the peer acknowledged and no packet of the capture brought.
@@ -461,9 +608,28 @@ impl Half {
         self.holes.bytes_in(self.first_data.max(START), self.una) + self.holes.forgotten()
     }
 
+    /// A hole `[next, start)` opens. Where it begins right behind one segment that a silence came before, an RTT after that, and is
+    /// larger than what a sender with a window of two may have lost just now: the segment was the first repair of a flight that was
+    /// lost whole before the capture, by a timeout (and what comes now is new data, by which the sender finds out whether the timeout
+    /// was needed: RFC 5682).
+    pub(crate) fn find_unseen_timeout(&mut self, now: u64, start: u64, lag: u64) {
+        let rtt = self.rtt.smoothed().unwrap_or(0).saturating_add(lag);
+        let after = self.restart.as_ref().is_some_and(|r| {
+            let since = now - r.at.min(now);
+            let one = u64::from(self.segment_size);
+            self.next - r.from.min(self.next) <= one && since >= rtt / 2 && since <= rtt.saturating_mul(2)
+        });
+        let flight = start - self.next >= 2 * u64::from(self.segment_size.max(1));
+        if after && flight && lag > 0 && self.recovery.is_none() {
+            let began = self.restart.take().map_or(now, |r| r.at);
+            let (class, una) = (Class::Timeout, self.una);
+            self.recovery = Some(Box::new(Recovery { point: start, class, began, number: 0, original: 0, una }));
+        }
+    }
+
     /// The capture began in the middle, a flight ago at most: what was under way or received out of order then may be missing.
     pub(crate) fn is_first_flight(&self) -> bool {
-        !self.offered.seen && self.count.packets < 256
+        !self.offered.seen && self.count.packets < 1_024
     }
 
     /// A gap `[start, end)` appeared.

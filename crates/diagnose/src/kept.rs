@@ -2,9 +2,9 @@
 
 use wire::Segment;
 
-use crate::half::{Data, Half, Late};
+use crate::half::{Data, Half};
 use crate::ranges::START;
-use crate::resend::Class;
+use crate::retransmission::Class;
 
 /// One packet of a connection with what it meant.
 #[derive(Clone, Copy, Debug)]
@@ -26,11 +26,10 @@ pub struct Record {
 }
 
 /// What one packet was.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Facts {
     pub(crate) data: Data,
     pub(crate) advanced: u64,
-    pub(crate) duplicate_ack: bool,
     /// It lies beyond bytes that the capture has not.
     pub(crate) opens_hole: bool,
     /// Before it, its sender had filled the receive window.
@@ -39,8 +38,10 @@ pub(crate) struct Facts {
     pub(crate) knows_lag: bool,
     /// Its IPv4 identification shows that its sender sent packets before it that the capture has not.
     pub(crate) ids_skipped: bool,
-    /// The late ACK that had held it back.
-    pub(crate) released: Option<Late>,
+    /// The path held it up, or the ACKs before it: the silence before it was not its sender's.
+    pub(crate) held_up: bool,
+    /// Its direction's late ACK had held it back.
+    pub(crate) released: bool,
 }
 
 /// What a packet was to the connection.
@@ -60,6 +61,8 @@ pub enum Mark {
     WindowProbe,
     /// It closes the window.
     ZeroWindow,
+    /// Its checksum is wrong: the receiver discards it.
+    Damaged,
 }
 
 /// The packets of one connection, up to a limit.
@@ -76,21 +79,29 @@ impl Recorder {
         Self { records: Vec::new(), limit, left_out: 0 }
     }
 
-    pub(crate) fn add(&mut self, dir: usize, s: &Segment, halves: &[Half; 2], facts: &Facts) {
-        if self.records.len() >= self.limit {
-            self.left_out += 1;
-            return;
-        }
-        let (h, p) = (&halves[dir], &halves[1 - dir]);
-        let mark = match facts.data {
+    pub(crate) fn add(&mut self, dir: usize, s: &Segment, halves: &[Half; 2], data: Data, duplicate_ack: bool) {
+        let mark = match data {
             Data::Resent(class) => Mark::Resent(class),
             Data::OutOfOrder => Mark::OutOfOrder,
             Data::KeepAlive => Mark::KeepAlive,
             Data::Probe => Mark::WindowProbe,
             _ if s.window == 0 && !s.flags.intersects(wire::Flags::SYN | wire::Flags::RST) => Mark::ZeroWindow,
-            _ if facts.duplicate_ack => Mark::DuplicateAck,
+            _ if duplicate_ack => Mark::DuplicateAck,
             _ => Mark::Plain,
         };
+        self.keep(dir, s, halves, mark);
+    }
+
+    pub(crate) fn add_damaged(&mut self, dir: usize, s: &Segment, halves: &[Half; 2]) {
+        self.keep(dir, s, halves, Mark::Damaged);
+    }
+
+    fn keep(&mut self, dir: usize, s: &Segment, halves: &[Half; 2], mark: Mark) {
+        if self.records.len() >= self.limit {
+            self.left_out += 1;
+            return;
+        }
+        let (h, p) = (&halves[dir], &halves[1 - dir]);
         self.records.push(Record {
             segment: *s,
             to_server: dir == 0,

@@ -9,35 +9,48 @@
 //! a limit that the caller sets; what lies beyond is counted. The shares of a connection's time add up to its duration
 //! exactly, and unique and retransmitted bytes to its payload.
 
+#![forbid(unsafe_code)]
+
 mod acks;
+mod between;
 mod budget;
+mod checksums;
 mod compare;
 mod connection;
+mod distance;
 mod distribution;
-mod episode;
+mod event;
 mod findings;
 mod flight;
 mod follower;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzed;
 mod half;
 mod idle;
+mod json;
 mod kept;
 mod key;
+mod next;
 mod ranges;
 mod rare;
 mod report;
-mod resend;
+mod retransmission;
 mod rounds;
 mod rtt;
 mod sender;
+mod stall;
+mod stamps;
 mod vantage;
+mod young;
 
+pub use between::{Between, Crossing};
 pub use budget::{Budget, Limit};
-pub use compare::{Divergence, compare};
+pub use compare::{Difference, Divergence, compare};
 pub use distribution::{Distribution, Quantiles};
 pub use findings::{Finding, Kind, Withheld, kinds};
 pub use follower::{Follower, Keep, Options, Totals};
 pub use idle::{Idle, Pause};
 pub use kept::{Mark, Record};
 pub use report::{Acknowledging, Direction, HeaderBytes, OptionState, Report, Resends};
-pub use resend::Class;
+pub use retransmission::Class;
 pub use vantage::{Place, Vantage};

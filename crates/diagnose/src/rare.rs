@@ -1,8 +1,10 @@
 //! What most directions of most connections never have: kept apart, so that the others are small.
 
+use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 
-use crate::resend::Class;
+use crate::checksums::Damage;
+use crate::retransmission::Class;
 
 /// Counters of what is rare. The names that differ from the report's are explained there.
 #[derive(Clone, Debug, Default)]
@@ -35,6 +37,8 @@ pub(crate) struct Counters {
     pub(crate) zero_windows: u64,
     pub(crate) capture_copies: u64,
     pub(crate) larger_than_mss: u64,
+    /// Digests, times and TTLs of packets, where there is more than one TTL.
+    pub(crate) passes: VecDeque<(u32, u32, u8)>,
     /// TCP header lengths by 4 bytes, beyond the first three.
     pub(crate) headers: [u32; 16],
     /// Pauses: how many, their sum and the longest, ns.
@@ -42,6 +46,7 @@ pub(crate) struct Counters {
     /// The first RST: packet number and time.
     pub(crate) reset: Option<(u64, u64)>,
     pub(crate) reset_ttl: u8,
+    pub(crate) damage: Option<Box<Damage>>,
     /// Windows at the moments when they were full: how many, smallest and largest.
     pub(crate) full_windows: u64,
     /// Of them, those at less than half of the largest window that had been advertised until then.
@@ -73,10 +78,12 @@ static NOTHING: Counters = Counters {
     zero_windows: 0,
     capture_copies: 0,
     larger_than_mss: 0,
+    passes: VecDeque::new(),
     headers: [0; 16],
     idle: (0, 0, 0),
     reset: None,
     reset_ttl: 0,
+    damage: None,
     full_windows: 0,
     full_shrunk: 0,
     full_least: 0,
@@ -113,14 +120,15 @@ impl Headers {
     #[inline]
     pub(crate) fn add(&mut self, bytes: u8) -> bool {
         let words = bytes >> 2;
-        for (slot, count) in self.words.iter_mut().zip(&mut self.counts) {
-            if *slot == words || *count == 0 {
-                *slot = words;
-                *count = count.saturating_add(1);
-                return true;
-            }
+        if self.words[0] != words {
+            let Some(at) = (0..3).find(|&i| self.words[i] == words || self.counts[i] == 0) else { return false };
+            self.words[at] = words;
+            // The next is likely to have the same.
+            self.words.swap(0, at);
+            self.counts.swap(0, at);
         }
-        false
+        self.counts[0] = self.counts[0].saturating_add(1);
+        true
     }
 
     /// Lengths in bytes with their counts, ascending.

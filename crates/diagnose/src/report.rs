@@ -13,7 +13,8 @@ use crate::findings::{self, Case, Finding, Withheld};
 use crate::half::Half;
 use crate::idle::Idle;
 use crate::kept::Record;
-use crate::resend::Class;
+use crate::next;
+use crate::retransmission::Class;
 use crate::vantage::Vantage;
 
 /// TCP header lengths: bytes and how many packets.
@@ -38,6 +39,8 @@ pub struct Resends {
     pub sack_recovery: u32,
     /// Tail-loss probes.
     pub tail_loss_probe: u32,
+    /// A timer of which it is not known whether it was the retransmission timer or a probe's.
+    pub timer: u32,
     /// SYNs; not among `resent_packets`.
     pub syn: u32,
     /// Not known from this capture.
@@ -140,6 +143,14 @@ pub struct Direction {
     pub fast_open: Option<u8>,
     /// Packets marked "congestion experienced" on their way to the capture.
     pub ce_marks: u32,
+    /// Packets with a wrong TCP checksum where checksums are right otherwise: damaged on the way, and not delivered. Their data are among
+    /// neither the unique nor the retransmitted bytes.
+    pub damaged_packets: u32,
+    /// Packets with a wrong TCP checksum of which it cannot be said whether they were damaged: too many are wrong, a packet is larger than
+    /// any with a right one, or what was in one arrived all the same.
+    pub wrong_checksums: u32,
+    /// Its checksums wait for the network card (offload) in some packets, so nothing is known from these.
+    pub checksum_offload: bool,
     /// TCP header lengths.
     pub header_bytes: HeaderBytes,
     /// The largest window that this side advertised, in bytes.
@@ -188,8 +199,10 @@ pub struct Report {
     pub start_ns: u64,
     /// From its first packet to its last.
     pub duration_ns: Nanos,
-    /// One line.
+    /// One line, which ends in what to do.
     pub verdict: String,
+    /// The limit to which the time belongs that what to do would save: the largest one, or the line says why it is another.
+    pub step_shortens: Limit,
     /// Its duration by what limited it; adds up exactly.
     pub limits: Budget,
     /// The sides that the application's share of it belongs to; they add up to it.
@@ -233,6 +246,7 @@ pub(crate) fn make(number: usize, c: &Connection) -> Report {
     let case = Case::new(c);
     let (findings, withheld) = findings::draw(&case);
     let limits = case.budgets[0].plus(&case.budgets[1]);
+    let step = next::step(&case, &limits, &findings);
     let duration = case.duration;
     let [client, server] = &c.halves;
     let reset = client.rare.reset.is_some() || server.rare.reset.is_some();
@@ -242,14 +256,15 @@ pub(crate) fn make(number: usize, c: &Connection) -> Report {
         (false, false) => "open",
         _ => "half_closed",
     };
-    Report {
+    let report = Report {
         kind: "connection",
         number,
         client: c.client(),
         server: c.server(),
         start_ns: c.first_at,
         duration_ns: duration,
-        verdict: verdict(&case, &limits, &findings),
+        verdict: format!("{}; what to do: {}", verdict(&case, &limits, &findings), step.text),
+        step_shortens: step.shortens,
         limits,
         idle: case.idle,
         handshake_seen: client.offered.seen && server.offered.seen,
@@ -261,14 +276,55 @@ pub(crate) fn make(number: usize, c: &Connection) -> Report {
         timestamps: option(c, |h| h.offered.timestamps),
         ecn: ecn(c),
         accurate_ecn: case.is_accurate_ecn(),
-        backwards: c.backwards,
-        to_server: direction(&c.halves, TO_SERVER),
-        to_client: direction(&c.halves, TO_CLIENT),
+        backwards: c.backwards.into(),
+        to_server: Direction { rounds: rounds(&case, TO_SERVER), ..direction(&c.halves, TO_SERVER) },
+        to_client: Direction { rounds: rounds(&case, TO_CLIENT), ..direction(&c.halves, TO_CLIENT) },
         findings,
         withheld,
         records: c.recorder.as_ref().map(|r| r.records.clone()).unwrap_or_default(),
         records_left_out: c.recorder.as_ref().map_or(0, |r| r.left_out),
+    };
+    debug_assert_eq!(report.contradiction(), None);
+    report
+}
+
+impl Report {
+    /// What of it cannot be so; `None` where all figures agree with one another.
+    pub fn contradiction(&self) -> Option<String> {
+        let duration = self.duration_ns;
+        if self.limits.total() != duration {
+            return Some(format!("limits of {} in {duration}: {:?}", self.limits.total(), self.limits));
+        }
+        let idle: Nanos = self.idle.parts().into_iter().map(|p| p.0).sum();
+        if idle != self.limits.of(Limit::Application) {
+            return Some(format!("the application's parts are {idle}: {:?}, {:?}", self.idle, self.limits));
+        }
+        for d in [&self.to_server, &self.to_client] {
+            let least = self.vantage.whole().map_or(0, |rtt| rtt.0.saturating_mul(d.rounds.saturating_sub(1).into()));
+            if least > duration.0 {
+                return Some(format!("{} rounds of {:?} in {duration}", d.rounds, self.vantage.whole()));
+            }
+        }
+        let costly = self.findings.iter().find(|f| f.cost_ns > duration);
+        if let Some(f) = costly {
+            return Some(format!("{} cost {} of {duration}", f.kind, f.cost_ns));
+        }
+        let largest = self.limits.largest();
+        if self.step_shortens != largest && !self.verdict.contains(next::INSTEAD) {
+            return Some(format!("{largest:?} is the largest limit, and the advice is on {:?}", self.step_shortens));
+        }
+        let whole = |word: &str| word.parse::<f64>().is_ok_and(|share| share > 100.0);
+        self.findings.iter().find_map(|f| {
+            let words: Vec<&str> = f.text.split([' ', '(', ')', ',', ';']).collect();
+            words.windows(2).any(|w| w[1].starts_with('%') && whole(w[0])).then(|| format!("{}: {}", f.kind, f.text))
+        })
     }
+}
+
+/// Rounds of direction `dir` that there was time for: a round takes the path's round trip at least, and one is under way at the end.
+fn rounds(case: &Case<'_>, dir: usize) -> u32 {
+    let possible = case.vantage.whole().map_or(u64::MAX, |rtt| (case.duration.0 / rtt.0.max(1)).saturating_add(1));
+    case.c.halves[dir].rounds.count.min(u32::try_from(possible).unwrap_or(u32::MAX))
 }
 
 /// Where it was captured, if that decides what can be said; the largest limit; then the finding that cost most.
@@ -289,12 +345,12 @@ fn verdict(case: &Case<'_>, limits: &Budget, findings: &[Finding]) -> String {
     // What the application left is judged by itself: a user notices 100 ms, however long the connection lay idle.
     let noticeable = (duration.0 / 20).min((rest / 10 * 3).max(100_000_000));
     let costly = findings.iter().find(|f| f.cost_ns.0 >= noticeable.max(1) && f.kind != "sender_application");
-    let share = share_of(limits.of(largest).0, duration.0);
+    let share = quantity::percent(quantity::share(limits.of(largest).0.into(), duration.0.into()));
     let limited = if duration.0 == 0 {
         "over within one tick of the capture's clock".to_owned()
     } else if largest == Limit::Application {
         let (most, side) = case.idle.parts()[0];
-        let side = format!("{side} {}", share_of(most.0, duration.0));
+        let side = format!("{side} {}", quantity::percent(quantity::share(most.0.into(), duration.0.into())));
         let slowed = costly.map_or(": TCP held nothing up that mattered", |_| "");
         format!("{} {share} of {duration} ({side}){slowed}", largest.words())
     } else if largest == Limit::Unknown {
@@ -309,12 +365,6 @@ fn verdict(case: &Case<'_>, limits: &Budget, findings: &[Finding]) -> String {
         Some(f) => format!("{limited}; {}: {}", f.words, f.text),
         None => format!("{limited} ({bytes} bytes)"),
     }
-}
-
-/// A share that is not rounded to all or nothing where it is not.
-fn share_of(part: u64, whole: u64) -> String {
-    let share = part as f64 * 100.0 / whole.max(1) as f64;
-    if part < whole && share > 99.0 { format!("{:.1} %", share.min(99.9)) } else { format!("{share:.0} %") }
 }
 
 fn option(c: &Connection, offered: fn(&Half) -> bool) -> OptionState {
@@ -363,6 +413,7 @@ fn direction(halves: &[Half; 2], dir: usize) -> Direction {
             fast: by(Class::Fast),
             sack_recovery: by(Class::SackRecovery),
             tail_loss_probe: by(Class::TailLossProbe),
+            timer: by(Class::Timer),
             syn: by(Class::Syn),
             unclear: by(Class::Unclear),
         },
@@ -390,6 +441,9 @@ fn direction(halves: &[Half; 2], dir: usize) -> Direction {
         mptcp: h.offered.mptcp,
         fast_open: h.offered.fast_open,
         ce_marks: h.rare.ce_marks,
+        damaged_packets: h.rare.damage.as_ref().map_or(0, |d| d.count),
+        wrong_checksums: h.rare.damage.as_ref().map_or(0, |d| d.unclear),
+        checksum_offload: h.checksums.offloaded,
         header_bytes: HeaderBytes(h.headers.with(&h.rare)),
         max_window: h.max_window,
         max_in_flight: h.peak,
@@ -399,7 +453,7 @@ fn direction(halves: &[Half; 2], dir: usize) -> Direction {
         acknowledging: Acknowledging {
             acks: h.habits.acks,
             segments: h.habits.segments,
-            delayed: h.habits.late.as_ref().map(|d| d.summary()).unwrap_or_default(),
+            delayed: h.habits.lateness.as_ref().map(|l| l.acks.summary()).unwrap_or_default(),
             at_once: h.habits.at_once,
             quick_ack_phases: h.habits.phases,
             longest_quick_ack_phase: h.habits.longest_phase,

@@ -13,8 +13,7 @@ pub(crate) struct Rounds {
     began: u64,
     /// When the round's last segment was sent, and the longest time between two of them.
     last_at: u64,
-    /// In microseconds.
-    silence: u32,
+    silence: u64,
     bytes: u32,
     segments: u16,
     /// The most in flight in the round, and in the one before.
@@ -30,8 +29,8 @@ pub(crate) struct Rounds {
     pub(crate) past_slow_start: bool,
     /// Half of what was in flight when a loss was noticed; 0 before the first.
     pub(crate) threshold: u32,
-    /// Kilobytes a second of the last round.
-    rate: u32,
+    /// Bytes of the last round and how long it took, ns; of one that took more than fits, what gives the same rate.
+    last: (u32, u32),
     /// Rounds in a row that were filled evenly at one rate.
     even: u8,
     /// Most of the last round went by in silence.
@@ -47,57 +46,66 @@ pub(crate) struct Surroundings {
     pub(crate) size: u32,
     /// The receive window as the sender knew it; `None` where it is not known.
     pub(crate) window: Option<u64>,
-    /// The last segment was full: there was more to send.
-    pub(crate) full: bool,
     pub(crate) in_recovery: bool,
 }
 
-fn micros(time: u64) -> u32 {
-    u32::try_from(time / 1_000).unwrap_or(u32::MAX)
+/// Kilobytes a second, of bytes in so many nanoseconds.
+fn rate(bytes: u32, took: u64) -> u32 {
+    (f64::from(bytes) * 1e6 / took.max(1) as f64) as u32
 }
 
 impl Rounds {
-    /// A segment `[start, end)` is sent at `now`, with `flight` bytes out after it, by a sender that knows of everything up to `una`.
+    /// Whether a sender that knows of everything up to `una` has learnt that the round's first segment arrived.
     #[inline]
-    pub(crate) fn sent(
-        &mut self,
-        now: u64,
-        span: (u64, u64),
-        una: u64,
-        flight: u32,
-        around: impl FnOnce() -> Surroundings,
-    ) {
-        if una >= self.end {
-            self.close(now, &around());
-            // Its first segment ends the round when it is acknowledged.
-            self.end = span.1.max(una + 1);
-            (self.began, self.last_at, self.silence, self.bytes, self.segments) = (now, now, 0, 0, 0);
-        }
-        self.silence = self.silence.max(micros(now - self.last_at.min(now)));
+    pub(crate) fn is_over(&self, una: u64) -> bool {
+        una >= self.end
+    }
+
+    /// Whether anything was sent in the round under way.
+    #[inline(always)]
+    pub(crate) fn has_data(&self) -> bool {
+        self.peak > 0
+    }
+
+    /// A round begins at `now` with a segment up to `end`, which ends it when it is acknowledged.
+    #[inline(always)]
+    pub(crate) fn begin(&mut self, now: u64, end: u64, una: u64) {
+        self.end = end.max(una + 1);
+        (self.began, self.last_at, self.silence, self.bytes, self.segments) = (now, now, 0, 0, 0);
+    }
+
+    /// A segment `[start, end)` is sent at `now`, with `flight` bytes out after it.
+    #[inline]
+    pub(crate) fn sent(&mut self, now: u64, span: (u64, u64), flight: u32) {
+        self.silence = self.silence.max(now - self.last_at.min(now));
         self.last_at = now;
         self.bytes = self.bytes.saturating_add((span.1 - span.0) as u32);
         self.segments = self.segments.saturating_add(1);
         self.peak = self.peak.max(flight);
     }
 
-    /// A round is over.
-    fn close(&mut self, now: u64, around: &Surroundings) {
+    /// A round with data in it is over. True where slow start is over too, if the last segment was full: if there was more to send.
+    #[inline(always)]
+    pub(crate) fn close(&mut self, now: u64, around: &Surroundings) -> bool {
         let (peak, last) = (self.peak, self.last_peak);
-        if peak == 0 {
-            // Nothing was sent in it.
-            return;
-        }
         self.count = self.count.saturating_add(1);
         let took = now - self.began.min(now);
-        let silence = u64::from(self.silence.max(micros(now - self.last_at.min(now)))) * 1_000;
-        let rate = (f64::from(self.bytes) * 1e6 / took.max(1) as f64) as u32;
+        // Whole microseconds.
+        let silence = self.silence.max(now - self.last_at.min(now)) / 1_000 * 1_000;
         // A round that is filled without a pause, at the rate of the round before: what sets it is the path, or a pacer, and not a
         // window, which is sent at once and then waited for.
-        let even = self.segments >= 4 && silence <= took / 4 && rate.abs_diff(self.rate) <= rate / 6;
+        let even = self.segments >= 4 && silence <= took / 4 && {
+            let (rate, last) = (rate(self.bytes, took), rate(self.last.0, self.last.1.into()));
+            rate.abs_diff(last) <= rate / 6
+        };
         self.even = if even { self.even.saturating_add(1) } else { 0 };
-        self.rate = rate;
+        self.last = match u32::try_from(took) {
+            Ok(took) => (self.bytes, took),
+            Err(_) => (rate(self.bytes, took), 1_000_000),
+        };
         self.silent = silence >= took / 2;
         let size = around.size.max(1);
+        let mut over = false;
         if !around.in_recovery {
             // A level is left by growth of more than a segment, which congestion avoidance makes in two rounds; a round may
             // fall short of it, because writes and acknowledgments do not come in step.
@@ -118,13 +126,12 @@ impl Rounds {
             }
             // Slow start doubles each round (half that with delayed ACKs); two rounds of a segment or less are no slow start.
             let steady = last / 4 > size && peak.abs_diff(last) <= size;
-            if around.full && (steady && self.steady || self.threshold > 0 && peak >= self.threshold) {
-                self.past_slow_start = true;
-            }
+            over = steady && self.steady || self.threshold > 0 && peak >= self.threshold;
             self.steady = steady;
         }
         self.last_peak = peak;
         self.peak = 0;
+        over
     }
 
     /// A recovery began or ended: what was in flight before says nothing of what comes.

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use record::Nanos;
 
 use crate::distribution::Distribution;
+use crate::stall::Stall;
 
 /// Not known.
 const NONE: u64 = u64::MAX;
@@ -60,6 +61,8 @@ pub(crate) struct Detail {
     pub(crate) echoes: Distribution,
     /// Values sent and when, oldest first, of which the echo has not been seen.
     values: VecDeque<(u32, u64)>,
+    /// A standstill of the path that late ACKs suggest.
+    pub(crate) stall: Option<Stall>,
 }
 
 const BLOCKS: usize = 64;
@@ -76,6 +79,7 @@ pub(crate) struct Rtt {
     base: u64,
     smoothed: u64,
     variation: u64,
+    last: u64,
     /// Smallest of the running and of the last block of samples.
     block_min: [u64; 2],
     in_block: u8,
@@ -92,6 +96,7 @@ impl Default for Rtt {
             base: NONE,
             smoothed: NONE,
             variation: 0,
+            last: NONE,
             block_min: [NONE; 2],
             in_block: 0,
             loaded: NONE,
@@ -106,6 +111,15 @@ fn known(v: u64) -> Option<u64> {
 }
 
 impl Rtt {
+    /// The handshake's round trip and the median of the others, where something nearer than the peer acknowledges for it: the handshake
+    /// took at least 10 ms more, and 8 times as long.
+    pub(crate) fn acknowledged_nearer(&self) -> Option<(Nanos, Nanos)> {
+        let handshake = known(self.handshake).filter(|h| *h >= 10_000_000 && self.samples.count() >= 10)?;
+        let usual = self.samples.quantile(0.5)?.0;
+        let nearer = handshake >= usual.saturating_add(10_000_000) && handshake / 8 >= usual;
+        nearer.then_some((Nanos(handshake), Nanos(usual)))
+    }
+
     pub(crate) fn base(&self) -> Option<u64> {
         known(self.base)
     }
@@ -128,6 +142,12 @@ impl Rtt {
         known(self.block_min[0].min(self.block_min[1])).or(self.base())
     }
 
+    /// What an answer may well take while much is in flight: as long as the one before, and as it varies.
+    pub(crate) fn expected(&self) -> Option<u64> {
+        let queued = known(self.last).map(|l| l.saturating_add(self.variation.saturating_mul(2)));
+        self.recent().max(queued)
+    }
+
     pub(crate) fn take_handshake(&mut self, rtt: u64) {
         if self.handshake == NONE {
             self.handshake = rtt;
@@ -142,6 +162,7 @@ impl Rtt {
     #[inline]
     pub(crate) fn take(&mut self, rtt: u64, at: u64, number: u64, flight: u32, loaded: bool, held_back: bool) {
         self.samples.add(Nanos(rtt));
+        self.last = rtt;
         self.base = self.base.min(rtt);
         // RFC 6298, section 2: gains 1/8 and 1/4.
         if self.smoothed == NONE {

@@ -10,6 +10,7 @@ use record::Nanos;
 
 use crate::distribution::Distribution;
 use crate::rtt::Correlation;
+use crate::stall::{Heard, SHORTEST, SenderClock, Suspicion};
 
 /// ACKs that no echo has come for yet. At 1 ms a tick this is a round trip of a quarter of a second; of those beyond, the newest
 /// stands for all.
@@ -35,6 +36,17 @@ pub(crate) struct Sender {
     pub(crate) with_flight: Correlation,
     /// Echoes that were matched.
     pub(crate) echoes: u32,
+    /// ACKs since the last advance that speak of a loss.
+    signs: u8,
+    /// The ACK after which a sender retransmits: its timestamp value and when it passed the capture.
+    decisive: Option<(u32, u64)>,
+    /// When a segment showed that the sender had received that ACK; 0 before.
+    pub(crate) informed_at: u64,
+    clock: SenderClock,
+    /// ACKs that reached the sender long after they should have, as a segment showed.
+    late_acks: Option<Suspicion>,
+    /// How long the latest matched ACK took, there and back with what it brought about.
+    took: u64,
 }
 
 /// This many matched echoes make a distance.
@@ -51,10 +63,30 @@ impl Sender {
         }
     }
 
+    /// An ACK with this value speaks of a loss; the third does it for certain (RFC 5681, section 3.2), and so does one that ends a
+    /// recovery and leaves a hole (`at_once`).
+    pub(crate) fn speaks_of_loss(&mut self, value: u32, at: u64, at_once: bool) {
+        self.signs = if at_once { 3 } else { self.signs.saturating_add(1) };
+        if self.signs == 3 && self.decisive.is_none() {
+            self.decisive = Some((value, at));
+        }
+    }
+
+    /// No loss is suspected any more.
+    pub(crate) fn no_loss(&mut self) {
+        (self.signs, self.decisive, self.informed_at) = (0, None, 0);
+    }
+
     /// A data segment echoes `echo`: gives what its sender had learnt, as acknowledged position and edge of the window.
     ///
     /// Of the ACKs of one tick only those are counted that left long enough before.
     pub(crate) fn echoed(&mut self, echo: u32, now: u64, flight: u32, loaded: bool) -> Option<(u64, u64)> {
+        if let Some((value, at)) = self.decisive.filter(|_| self.informed_at == 0) {
+            let order = echo.wrapping_sub(value) as i32;
+            if order > 0 || order == 0 && at.saturating_add(self.least.unwrap_or(0)) <= now {
+                self.informed_at = now;
+            }
+        }
         let mut learnt = None;
         let mut first = None;
         while let Some(ack) = self.acks.front().copied() {
@@ -71,6 +103,7 @@ impl Sender {
         }
         // Only the first of a tick's ACKs is matched for certain, and only by the first segment that echoes it; and only a sender with
         // much to send answers without a pause of its application.
+        self.took = first.unwrap_or(0);
         if let Some(took) = first.filter(|_| loaded) {
             self.echoes = self.echoes.saturating_add(1);
             self.least = Some(self.least.map_or(took, |l| l.min(took)));
@@ -79,6 +112,41 @@ impl Sender {
             self.loaded = Some(self.loaded.map_or(took, |l| l - l / 4 + took / 4));
         }
         learnt
+    }
+
+    /// To be asked after [`Sender::echoed`]: whether the path held up this segment, or the ACKs before it. `number` is the packet's where its
+    /// data are new and in order.
+    #[inline]
+    pub(crate) fn held_up(&mut self, value: u32, now: u64, number: Option<u64>) -> Heard {
+        let shortest = self.loaded.map_or(SHORTEST, |l| l.max(SHORTEST));
+        let silence = self.clock.silence(now);
+        match self.clock.arrived(value, now, shortest, number) {
+            Heard::InTime => match number {
+                Some(n) if self.late_acks.is_some() || silence >= SHORTEST => self.late_acks(now, silence, shortest, n),
+                _ => Heard::InTime,
+            },
+            heard => heard,
+        }
+    }
+
+    /// ACKs that had long passed the capture, and that the sender had not received when it sent this: they were held up, or lost. They were
+    /// held up where a later segment echoes one of them.
+    #[cold]
+    fn late_acks(&mut self, now: u64, silence: u64, shortest: u64, number: u64) -> Heard {
+        let Some(least) = self.base() else { return Heard::InTime };
+        if let Some(suspicion) = self.late_acks {
+            if self.took >= least.saturating_add(suspicion.late / 2) {
+                self.late_acks = None;
+                return Heard::StoodStill(suspicion.occurrence());
+            }
+            if suspicion.is_over(now) {
+                self.late_acks = None;
+            }
+        }
+        let late = self.acks.front().map_or(0, |a| (now - a.at.min(now)).saturating_sub(least)).min(silence);
+        let Some(suspicion) = Suspicion::new(now, number, late, silence, shortest) else { return Heard::InTime };
+        self.late_acks = Some(suspicion);
+        Heard::HeldUp
     }
 
     /// Whether there are enough echoes to go by.

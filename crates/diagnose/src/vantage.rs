@@ -9,6 +9,8 @@ use record::Nanos;
 use serde::Serialize;
 
 use crate::connection::{Connection, TO_CLIENT, TO_SERVER};
+use crate::distance::Distance;
+use crate::event::Event;
 
 /// A place on the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -51,19 +53,6 @@ pub struct Vantage {
     pub(crate) distance: [Distance; 2],
 }
 
-/// How it is known what the sender of one direction's data has learnt of the ACKs that passed the capture.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Distance {
-    /// The sender is so near that it learns of an ACK when the capture does.
-    Near,
-    /// Its timestamp echoes say which ACK it had received when it sent a segment.
-    Echoes,
-    /// From the handshake or from single answers: without any queue that stands between capture and sender.
-    AtRest,
-    /// Not known.
-    Unknown,
-}
-
 /// What a rule needs to see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum View {
@@ -73,6 +62,8 @@ pub(crate) enum View {
     Data,
     /// The direction of the ACKs.
     Acks,
+    /// The receiver's own ACKs and windows, and not those of something nearer that acknowledges for it.
+    Receiver,
     /// The SYN and the SYN-ACK with their options.
     Handshake,
     /// What the sender had in flight, and the whole round trip even where a queue stands on the path.
@@ -85,8 +76,39 @@ pub(crate) enum View {
     Time,
     /// Nearly all bytes: what is missing would look like losses or pauses.
     AllBytes,
+    /// A path that does not stand still: otherwise the longest round trips are not the queue's.
+    SteadyPath,
+    /// A clock that does not step: what it steps by looks like delays.
+    Clock,
+    /// That the receiver held an ACK back, and not the way to it or back.
+    HeldBack,
+    /// The place behind which nothing is damaged any more, with checksums that can be verified: what is damaged later looks lost.
+    Damage,
 }
 
+impl View {
+    /// All, in order of their numbers.
+    pub(crate) const ALL: [Self; 14] = [
+        Self::BothDirections,
+        Self::Data,
+        Self::Acks,
+        Self::Receiver,
+        Self::Handshake,
+        Self::SenderAndQueue,
+        Self::Sender,
+        Self::BeforeLoss,
+        Self::Time,
+        Self::AllBytes,
+        Self::SteadyPath,
+        Self::Clock,
+        Self::HeldBack,
+        Self::Damage,
+    ];
+}
+
+/// A way to the receiver and back that takes less than this, ns, is a wire: no radio link or queue on it holds a single ACK up for longer
+/// than [`crate::acks::LATE`].
+const STEADY: u64 = 1_000_000;
 /// Above this share of missing bytes, times between the packets that are there say little.
 const MISSED_MOST: f64 = 0.1;
 /// Where more of the time than this is not known, a rule that looks at shares finds too little.
@@ -160,6 +182,9 @@ impl Vantage {
             View::BothDirections => self.only_direction.map(|_| "the capture holds one direction only"),
             View::Data => (!held(dir)).then_some("the capture does not hold the direction of the data"),
             View::Acks => (!held(1 - dir)).then_some("the capture does not hold the direction of the ACKs"),
+            View::Receiver => c.halves[dir].rtt.acknowledged_nearer().map(
+                |_| "something on the way acknowledges for the receiver, so windows and ACKs are not the receiver's",
+            ),
             View::Handshake => (!c.halves.iter().all(|h| h.offered.seen && !h.offered.cut))
                 .then_some("the handshake is not in the capture, or its options are cut off"),
             View::SenderAndQueue | View::Sender => match self.distance[dir] {
@@ -179,8 +204,41 @@ impl Vantage {
             View::AllBytes => {
                 (self.missed_share() > MISSED_MOST).then_some("the capture misses too many of the connection's bytes")
             }
+            View::SteadyPath => {
+                let of = |what: Event| c.events.of(what, dir).map_or(0, |e| e.total.0);
+                let stalls = of(Event::PathStall).saturating_add(of(Event::PossibleStall));
+                let duration = c.last_at - c.first_at;
+                (stalls > 0 && stalls >= duration / 20)
+                    .then_some("the path stands still at times, so the longest round trips are not those of a queue")
+            }
+            View::Clock => (c.stepped_back >= 1_000).then_some(
+                "the capture's clock went back by a millisecond or more, so times between packets are not known",
+            ),
+            View::HeldBack => {
+                let stalls = [Event::NagleStall, Event::DelayedAckStall].iter().any(|e| c.events.of(*e, dir).is_some());
+                let receiver = c.halves[dir].rtt.base();
+                (stalls && receiver.is_none_or(|r| r >= STEADY) && !c.halves[1 - dir].habits.shows_timer()).then_some(
+                    "away from the receiver, ACKs that came late only now and then, or not by the same time, may have been held up on the way",
+                )
+            }
+            View::Damage => self.lacks_damage(c, dir),
         };
         lacks.or_else(|| self.lacks_both(view, held))
+    }
+
+    /// Why segments of direction `dir` that were retransmitted may have been damaged without a sign of it in the capture.
+    fn lacks_damage(&self, c: &Connection, dir: usize) -> Option<&'static str> {
+        let h = &c.halves[dir];
+        let near_receiver = [Place::NearServer, Place::NearClient][dir];
+        if h.count.resent_packets == 0 {
+            None
+        } else if !h.checksums.verified_data() {
+            Some("the capture holds no data with a checksum that can be verified, so damage on the way looks like loss")
+        } else if self.place != near_receiver && self.place != Place::Anywhere {
+            Some("away from the receiver, a packet that is damaged behind the capture looks lost")
+        } else {
+            None
+        }
     }
 
     /// What the sender has in flight takes both directions to know.
@@ -200,7 +258,10 @@ impl Vantage {
             text.push_str("; begins in the middle of the connection, so window scales and options are not known");
         }
         if self.missed_bytes > 0 {
-            text.push_str(&format!("; {:.1} % of the acknowledged bytes are not in it", self.missed_share() * 100.0));
+            text.push_str(&format!(
+                "; {} of the acknowledged bytes are not in it",
+                quantity::percent(self.missed_share())
+            ));
         }
         text
     }

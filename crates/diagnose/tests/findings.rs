@@ -188,7 +188,7 @@ fn loss_by_fast_retransmit_and_by_timeout() {
 }
 
 #[test]
-fn reordering_is_told_from_loss() {
+fn reordering_is_distinguished_from_loss() {
     let run = |dsack: bool| {
         let mut s = Script::new();
         let t = s.open(0, 20 * MS);
@@ -369,6 +369,17 @@ fn resets_and_their_causes() {
         s.raw(t + 4 * MS, By::Server, Flags::RST, next, 0);
     });
     assert_eq!(closed, None, "after both have closed a RST harms no one");
+    // The server has closed, the client acknowledges all of it, and ends with a RST.
+    let after_fin = reset(&|s, t| {
+        s.data(t, By::Server, 300);
+        s.send(t + US, By::Server, Flags::FIN | Flags::ACK, 0);
+        s.client.expects = s.server.next - 1;
+        s.raw_ack(t + MS, By::Client);
+        s.client.expects = s.server.next;
+        let next = s.client.next;
+        s.raw(t + MS + US, By::Client, Flags::RST | Flags::ACK, next, 0);
+    });
+    assert!(after_fin.as_ref().unwrap().contains("answered the server's FIN with a RST"), "{after_fin:?}");
     let mut refused = Script::new();
     refused.send(0, By::Client, Flags::SYN, 0);
     refused.server.expects = 1;
@@ -407,7 +418,7 @@ fn timestamps_missing_or_priced() {
 }
 
 #[test]
-fn a_sequence_space_gone_round_without_time_stamps() {
+fn a_sequence_space_that_wraps_without_timestamps() {
     let run = |stamps: bool| {
         let mut s = Script::new();
         s.client.stamps = stamps;
@@ -438,4 +449,239 @@ fn an_incomplete_capture_says_so() {
     assert!(has(&report, "capture_incomplete").is_some_and(|f| f.text.contains("5000 bytes")));
     assert_eq!(report.to_server.unseen_bytes, 5_000);
     assert!(has(&bulk(Bulk::default()), "capture_incomplete").is_none());
+}
+
+/// A capture on both sides of a router that is 15 ms away: each packet twice, the second with a TTL that is one lower.
+#[test]
+fn copies_behind_a_router_are_copies() {
+    let mut script = Script::new();
+    Bulk { segments: 60, ..Bulk::default() }.run(&mut script);
+    let plain = script.report();
+    let mut twice: Vec<_> = script.segments.clone();
+    for s in &script.segments {
+        let mut copy = *s;
+        copy.at = record::Instant::from_nanos(s.at.as_nanos() + 15 * MS);
+        copy.network.ttl -= 1;
+        twice.push(copy);
+    }
+    twice.sort_by_key(|s| s.at.as_nanos());
+    (1..).zip(&mut twice).for_each(|(n, s)| s.number = n);
+    let doubled = Script { segments: twice, ..script }.report();
+    let copies = doubled.to_server.capture_copies + doubled.to_client.capture_copies;
+    // The packets before the first with another TTL are not known to have been there before.
+    let all = plain.to_server.packets + plain.to_client.packets;
+    assert!(copies + 30 >= all, "{copies} of {all}");
+    assert_eq!(doubled.to_client.unique_bytes, plain.to_client.unique_bytes);
+}
+
+#[test]
+fn copies_without_an_identification_are_copies_at_the_same_moment() {
+    let mut script = Script::new();
+    let t = script.open(0, 20 * MS);
+    script.data(t + MS, By::Client, 500);
+    let mut copy = *script.segments.last().unwrap();
+    script.segments.last_mut().unwrap().network.id = Some(0);
+    copy.network.id = Some(0);
+    copy.at = record::Instant::from_nanos(copy.at.as_nanos() + 20 * US);
+    copy.number += 1;
+    script.segments.push(copy);
+    script.ack(t + 21 * MS, By::Server);
+    let report = script.report();
+    assert_eq!((report.to_server.capture_copies, report.to_server.resent_packets), (1, 0));
+}
+
+/// The server still holds an older connection of the same ports: it answers the SYN with an ACK of that (RFC 5961, section 4), the client
+/// resets that, and the SYN is retransmitted.
+#[test]
+fn a_syn_answered_by_a_challenge_is_one_connection() {
+    let mut script = Script::new();
+    script.send(0, By::Client, Flags::SYN, 0);
+    let old = SeqNumber(2_000_000_000);
+    let challenge = script.raw(20 * MS, By::Server, Flags::ACK, 0, 0);
+    (challenge.seq, challenge.ack) = (SeqNumber(555_000), old);
+    let reset = script.raw(20 * MS + 30 * US, By::Client, Flags::RST, 0, 0);
+    reset.seq = old;
+    script.raw(1_000 * MS, By::Client, Flags::SYN, 0, 0);
+    script.server.expects = script.client.next;
+    script.send(1_020 * MS, By::Server, Flags::SYN | Flags::ACK, 0);
+    script.ack(1_020 * MS + 20 * US, By::Client);
+    script.data(1_021 * MS, By::Client, 300);
+    script.ack(1_041 * MS, By::Server);
+    assert_eq!(script.follow().len(), 1);
+    let report = script.report();
+    assert!(report.handshake_seen && has(&report, "reset").is_none(), "{:?}", report.findings);
+    assert!(has(&report, "syn_retries").is_some());
+    assert_eq!(report.to_server.unique_bytes, 300);
+}
+
+/// From the middle on, a flight that comes up to 65,535 bytes and no further is a hint at a window without scaling, and no more.
+#[test]
+fn a_flight_of_65_535_bytes_is_a_hint() {
+    let mut script = Script::new();
+    (script.client.scale, script.server.scale) = (None, None);
+    Bulk { segments: 1_500, receive_window: 65_535, ..Bulk::default() }.run(&mut script);
+    script.segments.drain(..400);
+    let report = script.report();
+    assert!(report.vantage.from_the_middle && has(&report, "window_scaling_missing").is_none());
+    assert!(report.verdict.contains("65,535 bytes were in flight at most"), "{}", report.verdict);
+    let mut scaled = Script::new();
+    Bulk { segments: 1_500, receive_window: 400_000, ..Bulk::default() }.run(&mut scaled);
+    scaled.segments.drain(..400);
+    assert!(!scaled.report().verdict.contains("65,535"));
+}
+
+#[test]
+fn behind_what_acknowledges_on_the_way_neither_server_nor_path_is_blamed() {
+    // Seen at the client, 100 ms from a server that takes no time. A NAT near by acknowledges, or the server itself does.
+    let run = |acknowledged: u64| {
+        let mut s = Script::new();
+        let mut t = s.open(0, 100 * MS);
+        for _ in 0..15 {
+            s.data(t, By::Client, 100);
+            s.server.expects = s.client.next;
+            s.ack(t + acknowledged, By::Server);
+            t += 100 * MS + 10 * US;
+            s.data(t, By::Server, 100);
+            s.client.expects = s.server.next;
+            t += 10 * US;
+            s.ack(t, By::Client);
+            t += 10 * US;
+        }
+        s.report()
+    };
+    let near = run(200 * US);
+    assert!(has(&near, "intermediary").is_some() && has(&near, "round_trips").is_none(), "{:?}", near.findings);
+    assert_eq!(near.idle.server_thinking_ns, Nanos::ZERO);
+    assert!(near.limits.of(Limit::Unknown) >= Nanos(15 * 99 * MS), "{:?}", near.limits);
+    assert!(
+        near.verdict.contains("not known from here") && near.verdict.contains("capture beyond"),
+        "{}",
+        near.verdict
+    );
+    assert!(
+        near.withheld.iter().any(|w| w.kind == "zero_window" && w.reason.contains("acknowledges for the receiver"))
+    );
+
+    let far = run(100 * MS);
+    assert!(has(&far, "intermediary").is_none() && has(&far, "round_trips").is_some(), "{:?}", far.findings);
+    assert_eq!(far.limits.of(Limit::Unknown), Nanos::ZERO);
+}
+
+#[test]
+fn a_timeout_that_a_dsack_shows_to_be_needless_is_no_reordering() {
+    // The capture is beside the client; each answer is acknowledged, and retransmitted before that ACK has reached the server.
+    let mut s = Script::new();
+    (s.client.stamps, s.server.stamps) = (false, false);
+    let mut t = s.open(0, 40 * MS);
+    for _ in 0..12 {
+        s.data(t, By::Client, 100);
+        s.server.expects = s.client.next;
+        let from = s.server.next;
+        s.data(t + 41 * MS, By::Server, 500);
+        s.ack(t + 42 * MS, By::Client);
+        s.raw(t + 61 * MS, By::Server, Flags::ACK, from, 500);
+        let (isn, next) = (s.server.isn, s.client.next);
+        let ack = s.raw(t + 62 * MS, By::Client, Flags::ACK, next, 0);
+        ack.options.sack.push(SeqNumber(isn).add(from as u32), SeqNumber(isn).add(from as u32 + 500));
+        t += 120 * MS;
+    }
+    let report = s.report();
+    assert_eq!(report.to_client.spurious_resends, 12);
+    assert!(has(&report, "reordering_taken_for_loss").is_none(), "{:?}", has(&report, "reordering_taken_for_loss"));
+}
+
+#[test]
+fn a_repair_that_takes_long_is_no_pause_of_the_application() {
+    let mut s = Script::new();
+    let t = s.open(0, 300 * MS);
+    let mut t = t;
+    for _ in 0..6 {
+        for n in 0..5 {
+            s.data(t + n * US, By::Server, SIZE as u32);
+        }
+        s.ack(t + 300 * MS, By::Client);
+        t += 300 * MS + US;
+    }
+    // The last of a flight is lost, and its retransmission as well; the third try is acknowledged, and the next segment follows at once.
+    let last = s.server.next;
+    s.data(t, By::Server, SIZE as u32);
+    s.raw(t + 800 * MS, By::Server, Flags::ACK, last, SIZE as u32);
+    s.raw(t + 1_900 * MS, By::Server, Flags::ACK, last, SIZE as u32);
+    s.ack(t + 2_600 * MS, By::Client);
+    t += 2_600 * MS + US;
+    for round in 1..=6 {
+        for n in 0..round {
+            s.data(t + n * US, By::Server, SIZE as u32);
+        }
+        s.ack(t + 300 * MS, By::Client);
+        t += 300 * MS + US;
+    }
+    let report = s.report();
+    assert_eq!(report.to_client.idle_times, 0);
+    assert!(has(&report, "slow_start_after_idle").is_none(), "{:?}", has(&report, "slow_start_after_idle"));
+}
+
+#[test]
+fn the_longest_pause_is_the_one_that_the_packets_show() {
+    // The server answers, the client thinks, and the server answers again: from one answer to the next is no pause of the server's.
+    let mut s = Script::new();
+    let mut t = s.open(0, 10 * MS);
+    for think in [3_000, 5_000] {
+        s.data(t, By::Client, 100);
+        s.server.expects = s.client.next;
+        s.data(t + 11 * MS, By::Server, 100);
+        s.ack(t + 12 * MS, By::Client);
+        t += think * MS;
+    }
+    s.data(t, By::Client, 100);
+    let report = s.report();
+    let pause = report.idle.longest[0].ns;
+    assert!(has(&report, "sender_application").unwrap().text.contains(&pause.to_string()), "{pause}: {report:?}");
+}
+
+#[test]
+fn a_probe_of_new_data_is_no_pause_of_the_application() {
+    let mut s = Script::new();
+    let mut t = s.open(0, 20 * MS);
+    for round in 0..40 {
+        (0..4).for_each(|n| _ = s.data(t + n * US, By::Client, SIZE as u32));
+        if round == 30 {
+            // No ACK comes for 120 ms, and a probe goes out.
+            s.data(t + 60 * MS, By::Client, SIZE as u32);
+            t += 100 * MS;
+        }
+        s.ack(t + 20 * MS, By::Server);
+        t += 20 * MS + 100 * US;
+    }
+    let report = s.report();
+    assert!(report.idle.longest[0].ns.0 < MS, "{:?}", report.idle);
+    assert!(report.limits.of(Limit::Unknown).0 >= 30 * MS || has(&report, "path_stalls").is_some(), "{report:?}");
+}
+
+#[test]
+fn a_syn_that_was_answered_came_through() {
+    let mut s = Script::new();
+    s.send(0, By::Client, Flags::SYN, 0);
+    s.server.expects = 1;
+    s.send(MS, By::Server, Flags::SYN | Flags::ACK, 0);
+    s.raw(3_000 * MS, By::Client, Flags::SYN, 0, 0);
+    s.raw(3_001 * MS, By::Server, Flags::SYN | Flags::ACK, 0, 0);
+    s.ack(3_040 * MS, By::Client);
+    let report = s.report();
+    let f = report.findings.iter().find(|f| f.kind == "syn_retries" && f.direction == Some("to_server")).unwrap();
+    assert_eq!((f.cost_ns, &f.packets[..]), (Nanos(3_000 * MS), &[1, 3][..]));
+    assert!(f.text.contains("although it had been answered"), "{}", f.text);
+    assert!(f.worth.contains("loses the SYN-ACK"), "{}", f.worth);
+}
+
+#[test]
+fn a_retransmitted_syn_ack_names_its_own_first_packet() {
+    let mut s = Script::new();
+    s.send(0, By::Client, Flags::SYN, 0);
+    s.server.expects = 1;
+    s.send(MS, By::Server, Flags::SYN | Flags::ACK, 0);
+    s.raw(1_001 * MS, By::Server, Flags::SYN | Flags::ACK, 0, 0);
+    s.ack(1_040 * MS, By::Client);
+    let f = has(&s.report(), "syn_retries").cloned().unwrap();
+    assert_eq!((f.direction, &f.packets[..], f.cost_ns), (Some("to_client"), &[2, 3][..], Nanos(1_000 * MS)));
 }

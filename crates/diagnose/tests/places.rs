@@ -6,28 +6,37 @@
 //! or something that is not so. None may be wrong. The table in `docs/analyze.md` is this test's.
 
 mod causes;
+mod files;
 
 use causes::{CAUSES, Cause};
 use diagnose::{Follower, Options, Report};
 use record::Instant;
-use wire::{Packet, PacketReader, Segment};
+use wire::{Ecn, Flags, Segment};
 
 /// Where the capture is taken, along the data's way.
 const PLACES: [&str; 4] = ["sender", "before", "after", "receiver"];
 /// What of it there is.
 const CUTS: [&str; 4] = ["whole", "from 30 %", "data only", "ACKs only"];
 
-fn recorded(name: &str, end: char) -> Vec<Segment> {
-    let path = format!("{}/tests/captures/{name}.{end}.pcap.zst", env!("CARGO_MANIFEST_DIR"));
-    let bytes = std::fs::read(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
-    let mut packets = PacketReader::from_bytes(&bytes).unwrap();
-    let mut all = Vec::new();
-    while let Some(packet) = packets.next_packet().unwrap() {
-        if let Packet::Tcp(segment) = packet {
-            all.push(*segment);
-        }
+/// The captures that rules were made with, and those of the same causes with other delays, rates and sizes, with which no rule was
+/// made; and ten causes, drawn by chance, with numbers 0.45 of the way from the first set's to the second's.
+const SETS: [&str; 3] = ["", "unseen/", "between/"];
+
+fn one_way_ms(set: usize, cause: &Cause) -> u64 {
+    let [first, second] = cause.one_way_ms;
+    match set {
+        0 => first,
+        1 => second,
+        _ => (first as f64 + (second as f64 - first as f64) * 0.45).round() as u64,
     }
-    all
+}
+
+fn file(set: usize, name: &str, end: char) -> String {
+    format!("{}/tests/captures/{}{name}.{end}.pcap.zst", env!("CARGO_MANIFEST_DIR"), SETS[set])
+}
+
+fn recorded(set: usize, name: &str, end: char) -> Vec<Segment> {
+    files::segments(&file(set, name, end))
 }
 
 /// The connection with most bytes: others only prepared the path.
@@ -40,14 +49,14 @@ fn connection(segments: &[Segment]) -> Vec<Segment> {
 }
 
 /// The capture of `cause` at `place` and in `cut`. Host a is the one with the lower address.
-fn seen(cause: &Cause, place: usize, cut: usize) -> Vec<Segment> {
+fn seen(set: usize, cause: &Cause, place: usize, cut: usize) -> Vec<Segment> {
     let near_a = (place < 2) == (cause.sender == 'a');
-    let all = connection(&recorded(cause.name, if near_a { 'a' } else { 'b' }));
+    let all = connection(&recorded(set, cause.name, if near_a { 'a' } else { 'b' }));
     let by_a = |s: &Segment| s.source.ip() < s.destination.ip();
     let mut all: Vec<Segment> = if place == 1 || place == 2 {
         // On the path, a quarter of the round trip away from the end where it was recorded: what leaves that end comes by later, and
         // what goes there has come by earlier. The delay is constant, so this is what a capture there holds.
-        let away = cause.one_way_ms * 500_000;
+        let away = one_way_ms(set, cause) * 500_000;
         let moved = |s: &Segment| {
             let at = s.at.as_nanos();
             let at = if by_a(s) == near_a { at + away } else { at - away };
@@ -71,34 +80,49 @@ fn seen(cause: &Cause, place: usize, cut: usize) -> Vec<Segment> {
     all
 }
 
+/// Whether what the cause makes is in this capture at all: some causes act at the beginning alone, and a capture from 30 % on begins
+/// behind it.
+fn is_there(cause: &Cause, segments: &[Segment]) -> bool {
+    let by_data = |s: &&Segment| (s.source.ip() < s.destination.ip()) == (cause.sender == 'a');
+    match cause.name {
+        "closed_window" => segments.iter().any(|s| s.window == 0 && !s.flags.intersects(Flags::SYN | Flags::RST)),
+        "ecn_queue" => segments
+            .iter()
+            .any(|s| s.network.ecn == Ecn::Ce || s.flags.contains(Flags::ECE) && !s.flags.contains(Flags::SYN)),
+        "policer" => {
+            let mut data = segments.iter().filter(by_data).filter(|s| s.payload > 0);
+            let first = data.next().map(|s| s.seq);
+            // Bytes that were sent after later ones: retransmitted, or a hole that is filled.
+            let mut highest = first;
+            data.any(|s| {
+                let behind = highest.is_some_and(|h| s.seq.distance_from(h) < 0);
+                highest = highest.filter(|h| s.seq.distance_from(*h) < 0).or(Some(s.seq));
+                behind
+            })
+        }
+        _ => true,
+    }
+}
+
 fn report(segments: &[Segment]) -> Report {
     let mut follower = Follower::new(Options::default());
     segments.iter().for_each(|s| follower.take(s));
     // A start in the middle may split off nothing: one pair of endpoints, one connection.
     let report = follower.reports().max_by_key(|r| r.to_server.packets + r.to_client.packets).unwrap();
-    assert_eq!(report.limits.total(), report.duration_ns, "{:?}", report.limits);
+    assert_eq!(report.contradiction(), None);
     report
-}
-
-/// No sender goes through more rounds than there is time for.
-fn rounds_beyond_time(r: &Report) -> Option<String> {
-    let rtt = r.vantage.whole()?;
-    let rounds = r.to_server.rounds.max(r.to_client.rounds);
-    let least = u64::from(rounds.saturating_sub(1)) * rtt.0;
-    (least > r.duration_ns.0 + rtt.0).then(|| format!("{rounds} rounds of {rtt} in {}", r.duration_ns))
 }
 
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
     Right,
     Withheld(String),
+    /// What the cause made is not in this part of the connection.
+    Past,
     Wrong(String),
 }
 
 fn judge(cause: &Cause, r: &Report) -> Outcome {
-    if let Some(what) = rounds_beyond_time(r) {
-        return Outcome::Wrong(what);
-    }
     let found: Vec<&str> = r.findings.iter().map(|f| f.kind).collect();
     let false_claim = found.iter().find(|k| !cause.right.contains(k) && !cause.also.contains(k));
     let largest = format!("{:?}", r.limits.largest());
@@ -127,16 +151,41 @@ fn judge(cause: &Cause, r: &Report) -> Outcome {
 
 #[test]
 fn no_place_claims_what_is_not_so() {
+    judge_all(0);
+}
+
+#[test]
+fn nor_does_any_with_captures_that_no_rule_was_made_with() {
+    judge_all(1);
+}
+
+#[test]
+fn nor_with_ten_causes_of_other_numbers_again() {
+    judge_all(2);
+}
+
+/// Judges a set; its table is in the docs.
+fn judge_all(set: usize) {
     let mut wrong = Vec::new();
     let mut reasons: Vec<String> = Vec::new();
     let mut rows = Vec::new();
     let (mut right, mut withheld) = (0, 0);
-    for cause in CAUSES {
+    // The third set has ten causes.
+    let recorded = |cause: &&Cause| set < 2 || std::path::Path::new(&file(set, cause.name, 'a')).exists();
+    for cause in CAUSES.iter().filter(recorded) {
         let mut row = format!("| {} |", cause.words);
         for (p, place) in PLACES.iter().enumerate() {
             for (c, cut) in CUTS.iter().enumerate() {
-                let r = report(&seen(cause, p, c));
-                let cell = match judge(cause, &r) {
+                let segments = seen(set, cause, p, c);
+                let r = report(&segments);
+                let outcome = match judge(cause, &r) {
+                    Outcome::Wrong(what) if what.starts_with("nothing said") && !is_there(cause, &segments) => {
+                        Outcome::Past
+                    }
+                    outcome => outcome,
+                };
+                let cell = match outcome {
+                    Outcome::Past => "–".to_owned(),
                     Outcome::Right => {
                         right += 1;
                         "✓".to_owned()

@@ -8,7 +8,7 @@ use conversation::{Bulk, Script, check};
 use diagnose::{Follower, Keep, Options};
 use proptest::prelude::*;
 use record::{Instant, SeqNumber};
-use wire::{Flags, Network, SackBlocks, Segment, TcpOptions};
+use wire::{Flags, Integrity, Network, SackBlocks, Segment, TcpOptions};
 
 fn segment() -> impl Strategy<Value = Segment> {
     // Small numbers, so that segments meet; and now and then any number at all.
@@ -62,6 +62,8 @@ fn segment() -> impl Strategy<Value = Segment> {
                     ..TcpOptions::default()
                 },
                 network: Network { ttl, id, ..Network::default() },
+                integrity: [Integrity::Right, Integrity::NotChecked, Integrity::Offloaded, Integrity::Wrong]
+                    [(window & 7).min(3) as usize],
             }
         },
     )
@@ -69,7 +71,7 @@ fn segment() -> impl Strategy<Value = Segment> {
 
 proptest! {
     #[test]
-    fn shares_add_up_and_payload_is_unique_or_resent(mut segments in prop::collection::vec(segment(), 1..120), ordered: bool) {
+    fn shares_add_up_and_payload_is_unique_or_retransmitted(mut segments in prop::collection::vec(segment(), 1..120), ordered: bool) {
         let mut at = 0u64;
         for (i, s) in segments.iter_mut().enumerate() {
             s.number = i as u64 + 1;
@@ -80,12 +82,13 @@ proptest! {
         }
         let mut follower = Follower::new(Options { keep: Keep::First(3, 50), ..Options::default() });
         segments.iter().for_each(|s| follower.take(s));
-        let (mut packets, mut payload, mut copies) = (0, 0, 0);
+        let (mut packets, mut payload, mut copies, mut damaged) = (0, 0, 0, 0);
         for report in follower.reports() {
             check(&report);
             for d in [&report.to_server, &report.to_client] {
                 packets += d.packets;
                 copies += d.capture_copies;
+                damaged += d.damaged_packets;
                 payload += d.unique_bytes + d.resent_bytes;
                 prop_assert_eq!(d.header_bytes.0.iter().map(|h| u64::from(h.1)).sum::<u64>(), d.packets);
                 prop_assert!(u64::from(d.spurious_resends) <= d.resent_packets);
@@ -93,10 +96,10 @@ proptest! {
             prop_assert!(serde_json::to_string(&report).is_ok());
         }
         prop_assert_eq!(packets + copies, segments.len() as u64);
-        // Copies and RSTs count as packets, not as payload.
+        // Copies, damaged packets and RSTs count as packets, not as payload.
         let sent: u64 = segments.iter().map(|s| u64::from(s.payload)).sum();
         let not_data: u64 = segments.iter().filter(|s| s.flags.contains(Flags::RST)).map(|s| u64::from(s.payload)).sum();
-        prop_assert!(payload <= sent && (copies > 0 || payload >= sent - not_data), "{} of {} ({} in resets)", payload, sent, not_data);
+        prop_assert!(payload <= sent && (copies > 0 || damaged > 0 || payload >= sent - not_data), "{} of {} ({} in resets)", payload, sent, not_data);
     }
 
     #[test]

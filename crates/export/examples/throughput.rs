@@ -1,25 +1,71 @@
-//! How many sends a second each output takes on one core: `cargo run --release -p wirelapse-export --example throughput`.
+//! How many events a second each output takes on one core, and what it writes for each: of made-up sends, or of the events of a run.
+//!
+//! `cargo run --release -p wirelapse-export --example throughput [DIR [OUTPUT [RUN]]]`: what is written stays in DIR, to compare its bytes;
+//! with OUTPUT (`none`, `summary`, `ndjson`, `perfetto`, `parquet`) that one alone runs, to count its instructions.
 
 #[path = "../../report/tests/synthetic/mod.rs"]
 mod synthetic;
 
-use std::io::sink;
+use std::fs::{self, File};
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use export::ndjson::Ndjson;
 use export::perfetto::Perfetto;
 use record::Event;
-use store::{ClockReading, Provenance, SamplingAsked, SamplingMethod, Writer};
+use store::{ClockReading, Provenance, Run, SamplingAsked, SamplingMethod, Writer};
 use summary::{Limits, TraceSummary};
 
-fn timed(name: &str, events: &[Event], mut each: impl FnMut(&Event)) {
-    let start = Instant::now();
-    events.iter().for_each(&mut each);
-    println!("{name}: {:.0} events a second", events.len() as f64 / start.elapsed().as_secs_f64());
+type Failed = Box<dyn std::error::Error>;
+
+/// Sends and what belongs to them, in the order of their tables.
+fn events_of(run: &Path) -> Result<Vec<Event>, Failed> {
+    let (run, mut events) = (Run::open(run)?, Vec::new());
+    run.connections(|connection| events.push(Event::Connection(connection)))?;
+    run.connects(|connect| events.push(Event::Connect(Box::new(connect))))?;
+    run.sends(|send| events.push(Event::Send(send)))?;
+    run.receives(|receive| events.push(Event::Receive(receive)))?;
+    run.requests(|request| events.push(Event::Request(Box::new(request))))?;
+    run.packets(|packet| events.push(Event::Packet(Box::new(packet))))?;
+    run.datagrams(|datagram| events.push(Event::Datagram(Box::new(datagram))))?;
+    run.totals(|c| events.push(Event::Closed { connection: c.connection, totals: c.totals }))?;
+    Ok(events)
 }
 
-fn main() {
-    let run = Provenance {
+/// Bytes of a file, or of the files in a directory.
+fn written(path: &Path) -> u64 {
+    let Ok(metadata) = fs::metadata(path) else { return 0 };
+    if metadata.is_file() {
+        return metadata.len();
+    }
+    fs::read_dir(path).into_iter().flatten().flatten().map(|entry| written(&entry.path())).sum()
+}
+
+fn timed(
+    name: &str,
+    events: &[Event],
+    to: &Path,
+    output: impl FnOnce(&mut std::slice::Iter<'_, Event>) -> Result<(), Failed>,
+) -> Result<(), Failed> {
+    if std::env::args().nth(2).is_some_and(|only| only != name) {
+        return Ok(());
+    }
+    let start = Instant::now();
+    output(&mut events.iter())?;
+    let (n, seconds) = (events.len() as f64, start.elapsed().as_secs_f64());
+    println!("{name}: {:.0} events a second, {:.1} bytes each", n / seconds, written(to) as f64 / n);
+    Ok(())
+}
+
+fn main() -> Result<(), Failed> {
+    let mut arguments = std::env::args_os().skip(1);
+    let scratch = std::env::temp_dir().join(format!("wirelapse-throughput-{}", std::process::id()));
+    let (dir, kept) = arguments.next().map_or((scratch, false), |dir| (PathBuf::from(dir), true));
+    let run = arguments.nth(1).map(PathBuf::from);
+    let events = run.map_or_else(|| Ok(synthetic::trace(100, 1_000)), |run| events_of(&run))?;
+    fs::create_dir_all(&dir)?;
+    let provenance = Provenance {
         version: String::new(),
         command_line: Vec::new(),
         kernel: String::new(),
@@ -29,24 +75,39 @@ fn main() {
         target: String::new(),
         sampling: SamplingAsked { method: SamplingMethod::Every, one_in: 1 },
         max_rate: None,
+        min_latency: None,
         clock: ClockReading { realtime_offset_ns: 0, realtime_offset_error_ns: 0 },
         start_ns: 0,
+        calls: None,
         receiving: None,
+        connects: None,
         packets: None,
-        path: None,
     };
-    let events = synthetic::trace(100, 5_000);
-    let mut summary = TraceSummary::new(Limits::default());
-    timed("summary", &events, |e| summary.event(e));
-    if let Ok(mut lines) = Ndjson::begin(sink(), &run) {
-        timed("ndjson", &events, |e| drop(lines.event(e)));
+    timed("summary", &events, Path::new(""), |events| {
+        let mut summary = TraceSummary::new(Limits::default(), record::Instant::from_nanos(0));
+        events.for_each(|event| summary.add(event));
+        Ok(())
+    })?;
+    let to = dir.join("lines");
+    timed("ndjson", &events, &to, |events| {
+        let mut lines = Ndjson::begin(File::create(&to)?, &provenance)?;
+        events.try_for_each(|event| lines.event(event))?;
+        Ok(lines.flush()?)
+    })?;
+    let to = dir.join("perfetto");
+    timed("perfetto", &events, &to, |events| {
+        let mut trace = Perfetto::begin(BufWriter::new(File::create(&to)?), 0, &provenance.clock)?;
+        Ok(events.try_for_each(|event| trace.event(event))?)
+    })?;
+    let to = dir.join("run");
+    timed("parquet", &events, &to, |events| {
+        let mut writer = Writer::create(&to, provenance.clone())?;
+        events.try_for_each(|event| writer.event(event))?;
+        writer.finish(record::Instant::from_nanos(0), record::Lost::default(), record::Coverage::default())?;
+        Ok(())
+    })?;
+    if !kept {
+        fs::remove_dir_all(&dir)?;
     }
-    if let Ok(mut perfetto) = Perfetto::begin(sink(), 0, &run.clock) {
-        timed("perfetto", &events, |e| drop(perfetto.event(e)));
-    }
-    let path = std::env::temp_dir().join(format!("wirelapse-throughput-{}", std::process::id()));
-    if let Ok(mut writer) = Writer::create(&path, run) {
-        timed("parquet", &events, |e| drop(writer.event(e)));
-        let _ = std::fs::remove_dir_all(&path);
-    }
+    Ok(())
 }

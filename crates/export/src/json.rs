@@ -74,19 +74,22 @@ impl<'a> Object<'a> {
 
 /// Any text, quoted and escaped.
 pub(crate) fn text(out: &mut Vec<u8>, text: &str) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
     out.push(b'"');
-    for &byte in text.as_bytes() {
-        match byte {
-            b'"' => out.extend_from_slice(b"\\\""),
-            b'\\' => out.extend_from_slice(b"\\\\"),
-            0..0x20 => {
-                const HEX: &[u8; 16] = b"0123456789abcdef";
+    let mut rest = text.as_bytes();
+    while let Some(at) = rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..0x20)) {
+        let (plain, special) = rest.split_at(at);
+        out.extend_from_slice(plain);
+        match special[0] {
+            byte @ 0..0x20 => {
                 out.extend_from_slice(b"\\u00");
                 out.extend_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
             }
-            _ => out.push(byte),
+            byte => out.extend_from_slice(&[b'\\', byte]),
         }
+        rest = &special[1..];
     }
+    out.extend_from_slice(rest);
     out.push(b'"');
 }
 

@@ -1,13 +1,16 @@
 //! Records written for other programs as they come: JSON lines and Perfetto traces.
 //!
-//! **Does:** writes each event into whatever the caller gives it ([`ndjson`], [`perfetto`]), and the lines of a watch ([`watch`]).
+//! **Does:** writes each event into whatever the caller gives it ([`ndjson`], [`perfetto`]), and the lines of a watch ([`watch`]) and of `top` ([`top`]).
 //!
 //! **Does not:** gather figures, open files, or read a clock.
 //!
 //! **Guarantees:** a line or a packet is whole or not there; text of other programs is escaped.
 
+#![forbid(unsafe_code)]
+
 mod json;
 pub mod ndjson;
 pub mod perfetto;
 mod protobuf;
+pub mod top;
 pub mod watch;

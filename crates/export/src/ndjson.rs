@@ -4,7 +4,8 @@ use std::collections::{HashMap, VecDeque};
 use std::io::{self, Write};
 use std::net::SocketAddr;
 
-use record::table::{Kind, Record, Value};
+use record::table::object::{self, Field};
+use record::table::{Cell, Fields, Kind, Record, Value};
 use record::{
     ClosedConnection, Connection, ConnectionId, Coverage, End, Event, Figure, Figures, Instant, Lost, Monotonic,
     Provenance, Sink, SinkError,
@@ -39,23 +40,8 @@ impl<W: Write> Ndjson<W> {
     pub fn begin(out: W, run: &Provenance) -> io::Result<Self> {
         let mut this =
             Self { out, lines: Vec::with_capacity(2 * BLOCK), ends: HashMap::new(), closed: VecDeque::new() };
-        this.line("run", |o| {
-            o.text("version", &run.version);
-            o.raw("command_line", &serde_json::to_string(&run.command_line).unwrap_or_else(|_| "null".into()));
-            o.text("kernel", &run.kernel);
-            o.text("machine", &run.machine);
-            o.number("cpus", run.cpus);
-            o.text("backend", &run.backend);
-            o.text("target", &run.target);
-            o.raw("sampling", &serde_json::to_string(&run.sampling).unwrap_or_else(|_| "null".into()));
-            o.number_or_null("max_rate", run.max_rate);
-            o.raw("receiving", &serde_json::to_string(&run.receiving).unwrap_or_else(|_| "null".into()));
-            o.raw("packets", &serde_json::to_string(&run.packets).unwrap_or_else(|_| "null".into()));
-            o.word("clock", "monotonic");
-            o.number("realtime_offset_ns", run.clock.realtime_offset_ns);
-            o.number("realtime_offset_error_ns", run.clock.realtime_offset_error_ns);
-            o.number("start_ns", run.start_ns);
-        })?;
+        let run = object::of(run);
+        this.line(Provenance::KIND, |o| provenance(o, &run))?;
         this.flush()?;
         Ok(this)
     }
@@ -67,6 +53,9 @@ impl<W: Write> Ndjson<W> {
     pub fn event(&mut self, event: &Event) -> io::Result<()> {
         match event {
             Event::Connection(connection) => self.connection(connection),
+            // Of the request view alone: the record of a connection is its `Connect`.
+            Event::SetUp(_) => Ok(()),
+            Event::Connect(connect) => self.record(&**connect),
             Event::Send(send) => self.of_connection(send.connection, send),
             Event::Receive(receive) => self.of_connection(receive.connection, receive),
             Event::Request(request) => self.of_connection(request.connection, &**request),
@@ -169,6 +158,13 @@ fn failed(why: io::Error) -> SinkError {
     SinkError::new("JSON lines", why)
 }
 
+/// Adds the line of a record.
+pub fn line<R: Record>(out: &mut Vec<u8>, record: &R) {
+    begin::<R>(out);
+    fields(out, record, true);
+    out.extend_from_slice(b"}\n");
+}
+
 fn begin<R: Record>(out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"kind\":\"");
     out.extend_from_slice(R::KIND.as_bytes());
@@ -176,22 +172,51 @@ fn begin<R: Record>(out: &mut Vec<u8>) {
 }
 
 /// The fields of a record, with a comma before the first where others precede it.
-fn fields<R: Record>(out: &mut Vec<u8>, record: &R, others_precede: bool) {
-    let mut skip = usize::from(!others_precede);
-    for column in R::COLUMNS {
-        out.extend_from_slice(&column.json_key.as_bytes()[skip..]);
-        skip = 0;
-        match (column.get)(record) {
+pub(crate) fn fields<R: Record>(out: &mut Vec<u8>, record: &R, others_precede: bool) {
+    record.each(&mut Pairs { out, comma: others_precede });
+}
+
+/// Writes keys and values.
+struct Pairs<'a> {
+    out: &'a mut Vec<u8>,
+    /// Whether a comma goes before the next key.
+    comma: bool,
+}
+
+impl Fields for Pairs<'_> {
+    /// Inlined, so that the key is a constant and only the value's own branch is left.
+    #[inline(always)]
+    fn field<C: Cell>(&mut self, json_key: &'static str, value: &C) {
+        let out = &mut *self.out;
+        out.extend_from_slice(&json_key.as_bytes()[usize::from(!self.comma)..]);
+        self.comma = true;
+        match value.value() {
             Value::Null => out.extend_from_slice(b"null"),
             Value::Number(n) => out.extend_from_slice(itoa::Buffer::new().format(n).as_bytes()),
             Value::Flag(flag) => out.extend_from_slice(if flag { b"true" } else { b"false" }),
-            Value::Text(text) if column.kind == Kind::Word => {
+            Value::Text(text) if C::KIND == Kind::Word => {
                 out.push(b'"');
                 out.extend_from_slice(text.as_bytes());
                 out.push(b'"');
             }
             Value::Text(text) => crate::json::text(out, &text),
             Value::Real(value) => out.extend_from_slice(value.to_string().as_bytes()),
+            Value::Json(json) => out.extend_from_slice(json.to_string().as_bytes()),
+        }
+    }
+}
+
+/// The line names the clock of its moments; the fields of the clock stand beside it.
+fn provenance(o: &mut Object<'_>, run: &object::Fields) {
+    for (key, field) in &run.0 {
+        match field {
+            Field::One(value) => o.raw(key, &value.to_string()),
+            Field::Group(clock) if *key == "clock" => {
+                o.word("clock", "monotonic");
+                provenance(o, clock);
+            }
+            Field::Group(group) if group.is_null() => o.raw(key, "null"),
+            Field::Group(group) => o.object(key, |o| provenance(o, group)),
         }
     }
 }

@@ -11,8 +11,9 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 
 use record::{
-    ClockReading, Connection, ConnectionId, Datagram, DatagramStamps, Direction, Dropped, End, Event, Instant, Leg,
-    Monotonic, Owner, Packet, Part, Receive, ReceiveLeg, ReceiveStage, Request, Role, Send, Sink, SinkError, Stage,
+    ClockReading, Component, Connection, ConnectionId, Datagram, DatagramStamps, Direction, Dropped, End, Event,
+    Instant, Leg, Monotonic, Owner, Packet, Receive, ReceiveLeg, ReceiveStage, Request, Role, Send, Sink, SinkError,
+    Stage,
 };
 
 use crate::protobuf::Message;
@@ -38,6 +39,7 @@ mod trace_packet {
 /// Writes events as packets of a Perfetto trace.
 pub struct Perfetto<W> {
     out: W,
+    name: String,
     next_track: u64,
     processes: HashMap<u32, u64>,
     connections: HashMap<ConnectionId, Track>,
@@ -60,7 +62,13 @@ impl<W: Write> Perfetto<W> {
     /// # Errors
     /// What `out` says.
     pub fn begin(out: W, start_ns: u64, clock: &ClockReading) -> io::Result<Self> {
-        let mut this = Self { out, next_track: 1, processes: HashMap::new(), connections: HashMap::new() };
+        let mut this = Self {
+            out,
+            name: "Perfetto file".into(),
+            next_track: 1,
+            processes: HashMap::new(),
+            connections: HashMap::new(),
+        };
         let real = start_ns.saturating_add_signed(clock.realtime_offset_ns);
         this.packet(|p| {
             p.number(trace_packet::TIMESTAMP, start_ns).number(trace_packet::CLOCK_ID, MONOTONIC);
@@ -77,6 +85,13 @@ impl<W: Write> Perfetto<W> {
         Ok(this)
     }
 
+    /// What errors call it: the file's name.
+    #[must_use]
+    pub fn named(mut self, file: &std::path::Path) -> Self {
+        self.name = format!("Perfetto file {}", file.display());
+        self
+    }
+
     /// Writes the packets of an event.
     ///
     /// # Errors
@@ -84,6 +99,8 @@ impl<W: Write> Perfetto<W> {
     pub fn event(&mut self, event: &Event) -> io::Result<()> {
         match event {
             Event::Connection(connection) => self.connection(connection),
+            // An attempt that failed has no track of a connection; handshakes show in the requests that they belong to.
+            Event::SetUp(_) | Event::Connect(_) => Ok(()),
             Event::Send(send) => self.send(send),
             Event::Receive(receive) => self.receive(receive),
             Event::Request(request) => self.request(request),
@@ -263,7 +280,7 @@ impl<W: Write> Perfetto<W> {
                 ],
             );
         })?;
-        let legs = ReceiveLeg::PARTS.into_iter().filter_map(|leg| {
+        let legs = ReceiveLeg::ADDITIVE.into_iter().filter_map(|leg| {
             let (from, to) = receive.span(leg)?;
             Some((leg.name(), from, to))
         });
@@ -281,12 +298,15 @@ impl<W: Write> Perfetto<W> {
         self.slice(lane, SLICE_BEGIN, start, |event| {
             event.bytes(23, title.as_bytes());
             let mut all = vec![("request (bytes)", request.request.bytes), ("answer (bytes)", request.answer.bytes)];
-            all.extend(Part::ALL.into_iter().filter_map(|p| Some((p.name(), request.parts.as_ref()?.get(p)?.0))));
+            all.extend(
+                Component::ALL.into_iter().filter_map(|p| Some((p.name(), request.components.as_ref()?.get(p)?.0))),
+            );
             numbers(event, &all);
         })?;
         let m = &request.moments;
         let steps = match request.role {
             Role::Client => [
+                ("connecting", m.connecting, m.connected),
                 ("writing", m.sent, m.written),
                 ("sending", m.written, m.left),
                 ("network and peer", m.left, m.arrived),
@@ -301,6 +321,7 @@ impl<W: Write> Perfetto<W> {
                 ("working", m.read, m.sent),
                 ("writing", m.sent, m.written),
                 ("sending", m.written, m.left),
+                ("sending", None, None),
             ],
         };
         self.inner(lane, start, steps.into_iter().filter_map(|(name, from, to)| Some((name, from?, to?))))?;
@@ -362,23 +383,21 @@ impl<W: Write> Perfetto<W> {
 
 impl<W: Write> Sink for Perfetto<W> {
     fn event(&mut self, event: &Event) -> Result<(), SinkError> {
-        self.event(event).map_err(failed)
+        self.event(event).map_err(|why| SinkError::new(&self.name, why))
     }
 
     fn finish(self: Box<Self>, _: &End<'_>) -> Result<Option<String>, SinkError> {
-        (*self).finish().map_err(failed)?;
+        let name = self.name.clone();
+        (*self).finish().map_err(|why| SinkError::new(name, why))?;
         Ok(Some("open it in https://ui.perfetto.dev".to_owned()))
     }
-}
-
-fn failed(why: io::Error) -> SinkError {
-    SinkError::new("Perfetto file", why)
 }
 
 /// Each leg that is there, with its two moments.
 fn spans(send: &Send) -> impl Iterator<Item = (Leg, Instant<Monotonic>, Instant<Monotonic>)> {
     let left_host = if send.stamps.nic.is_some() { Stage::Nic } else { Stage::Driver };
     [
+        (Leg::Call, Stage::Call, Stage::Send),
         (Leg::Tcp, Stage::Send, Stage::Sched),
         (Leg::Qdisc, Stage::Sched, Stage::Driver),
         (Leg::Nic, Stage::Driver, Stage::Nic),

@@ -1,30 +1,17 @@
 //! The lines of `wirelapse watch --json`.
 
-use record::{Field, FieldFigures, Moment, Reading};
+use record::table::Record as _;
+use record::{Field, FieldFigures, Reading};
 
 use crate::json::Object;
 
 /// Adds the line of one reading: `{"kind":"reading", …}`.
 pub fn reading(out: &mut Vec<u8>, field: Field, reading: &Reading) {
     let mut object = Object::begin(out);
-    object.word("kind", "reading");
+    object.word("kind", Reading::KIND);
     object.word("field", field.name());
     object.number_or_null(&format!("value{}", field.suffix()), field.of(reading));
-    object.number("connection_id", reading.cookie);
-    object.word("local_address", &reading.local.ip().to_string());
-    object.number("local_port", reading.local.port());
-    object.word("remote_address", &reading.remote.ip().to_string());
-    object.number("remote_port", reading.remote.port());
-    object.number_or_null("pid", reading.pid);
-    object.text("comm", &reading.comm);
-    object.word(
-        "at",
-        match reading.moment {
-            Moment::Every => "interval",
-            Moment::Connect => "connect",
-            Moment::Close => "close",
-        },
-    );
+    crate::ndjson::fields(object.buffer(), reading, true);
     object.end();
     out.push(b'\n');
 }

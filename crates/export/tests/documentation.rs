@@ -55,7 +55,14 @@ fn tables() -> Vec<(&'static str, String)> {
         (R::TABLE, table::<R>())
     }
     vec![
+        of::<record::Provenance>(),
+        of::<study::ledger::Provenance>(),
+        of::<store::capture::Provenance>(),
+        of::<store::HistogramRow>(),
+        of::<store::RunRow>(),
+        of::<store::workload::Provenance>(),
         of::<record::Connection>(),
+        of::<record::Connect>(),
         of::<record::Send>(),
         of::<record::Receive>(),
         of::<record::Request>(),
@@ -63,14 +70,29 @@ fn tables() -> Vec<(&'static str, String)> {
         of::<record::Datagram>(),
         of::<record::ClosedConnection>(),
         of::<Coverage>(),
+        of::<record::Reading>(),
         of::<Lost>(),
         of::<store::study::Trial>(),
         of::<store::study::Factor>(),
         of::<store::study::Point>(),
         of::<store::study::Ping>(),
         of::<store::study::Comparison>(),
+        of::<traffic::kept::Interval>(),
+        of::<traffic::kept::Flow>(),
+        of::<traffic::kept::Probe>(),
+        of::<traffic::rr::Interval>(),
+        of::<traffic::kept::Bucket>(),
+        of::<traffic::rr::Slow>(),
+        of::<traffic::udp::Interval>(),
+        of::<traffic::responsiveness::Probe>(),
+        of::<traffic::responsiveness::Interval>(),
+        of::<store::workload::Figure>(),
         of::<store::capture::Conversation>(),
         of::<store::capture::Finding>(),
+        of::<capture::delay::records::Delay>(),
+        of::<capture::delay::Change>(),
+        of::<capture::delay::Bin>(),
+        of::<capture::delay::Stretch>(),
     ]
 }
 
@@ -114,7 +136,9 @@ fn matches(pattern: &str, path: &str) -> bool {
 fn agree(page: &str, section: &str, found: &BTreeSet<String>) {
     let text = page.split(section).nth(1).unwrap_or_else(|| panic!("no section {section}"));
     let text = text.split("\n#").next().unwrap();
-    let documented: Vec<&str> = text.lines().filter_map(|l| l.strip_prefix("| `")?.split('`').next()).collect();
+    let cells = text.lines().filter_map(|line| line.strip_prefix("| `")?.split(" | ").next());
+    let documented: Vec<&str> =
+        cells.flat_map(|cell| cell.split('`').step_by(2).filter(|name| !name.is_empty())).collect();
     for path in found {
         assert!(documented.iter().any(|d| matches(d, path)), "{section}: {path} is not documented");
     }
@@ -125,8 +149,14 @@ fn agree(page: &str, section: &str, found: &BTreeSet<String>) {
     }
 }
 
+fn of_the_clock(key: &str) -> bool {
+    key == "clock" || key.starts_with("realtime_offset")
+}
+
 fn full_provenance() -> record::Provenance {
     record::Provenance {
+        calls: Some(record::Observing::default()),
+        connects: Some(record::Observing::default()),
         receiving: Some(record::Receiving::default()),
         packets: Some(record::Observing::default()),
         ..synthetic::provenance()
@@ -140,7 +170,7 @@ fn events() -> Vec<Event> {
 
 #[test]
 fn every_key_of_a_line_is_documented() {
-    let mut summary = TraceSummary::new(Limits::default());
+    let mut summary = TraceSummary::new(Limits::default(), Instant::from_nanos(0));
     let mut lines = Ndjson::begin(Vec::new(), &full_provenance()).unwrap();
     for event in events() {
         let received = match &event {
@@ -151,7 +181,7 @@ fn every_key_of_a_line_is_documented() {
             _ => None,
         };
         for event in [Some(event), received].into_iter().flatten() {
-            summary.event(&event);
+            summary.add(&event);
             lines.event(&event).unwrap();
         }
     }
@@ -159,6 +189,7 @@ fn every_key_of_a_line_is_documented() {
     let (json, records) = (page("json.md"), page("records.md"));
     let tables = [
         ("connection", "connections"),
+        ("connect", "connects"),
         ("send", "sends"),
         ("receive", "receives"),
         ("request", "requests"),
@@ -185,6 +216,14 @@ fn every_key_of_a_line_is_documented() {
         paths(&value, "", &mut found);
         match tables.iter().find(|t| t.0 == kind) {
             Some((_, table)) => agree(&records, &format!("\n## `{table}`"), &found),
+            None if kind == "run" => {
+                // The fields of the clock stand in the line itself.
+                let clock: BTreeSet<String> = found.iter().filter(|key| of_the_clock(key)).cloned().collect();
+                agree(&json, "\n## `run`", &clock);
+                found.retain(|key| !of_the_clock(key));
+                found.extend(clock.iter().filter(|key| *key != "clock").map(|key| format!("clock.{key}")));
+                agree(&records, "\n## Run of a trace", &found);
+            }
             None => agree(&json, &format!("\n## `{kind}`"), &found),
         }
     }
@@ -201,7 +240,9 @@ fn every_key_of_a_runs_file_is_documented() {
     let file: Value = serde_json::from_slice(&std::fs::read(run.join("run.json")).unwrap()).unwrap();
     let mut found = BTreeSet::new();
     paths(&file, "", &mut found);
-    agree(&page("runs.md"), "\n### `run.json` of a trace", &found);
+    let (run, beside) = found.into_iter().partition(|key| record::Provenance::COLUMNS.iter().any(|c| c.name == key));
+    agree(&page("runs.md"), "\n### `run.json` of a trace", &beside);
+    agree(&page("records.md"), "\n## Run of a trace", &run);
     let keys = |of: &str| -> BTreeSet<String> { file[of].as_object().unwrap().keys().cloned().collect() };
     agree(&page("records.md"), "\n## `lost`", &keys("lost"));
     agree(&page("records.md"), "\n## `coverage`", &keys("coverage"));

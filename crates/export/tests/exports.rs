@@ -28,19 +28,21 @@ fn provenance() -> Provenance {
         target: "port 80".into(),
         sampling: SamplingAsked { method: SamplingMethod::Every, one_in: 1 },
         max_rate: None,
+        min_latency: None,
         clock: CLOCK,
         start_ns: 1_000_000_000,
+        calls: None,
         receiving: None,
+        connects: None,
         packets: None,
-        path: None,
     }
 }
 
 fn lines(events: &[Event], lost: Lost) -> Vec<Value> {
-    let mut summary = TraceSummary::new(Limits::default());
+    let mut summary = TraceSummary::new(Limits::default(), Instant::from_nanos(0));
     let mut out = Ndjson::begin(Vec::new(), &provenance()).unwrap();
     for event in events {
-        summary.event(event);
+        summary.add(event);
         out.event(event).unwrap();
     }
     let bytes = out.finish(&summary.figures(), &lost, &Coverage::default()).unwrap();
@@ -66,7 +68,9 @@ fn every_event_is_a_line_and_lines_say_what_the_records_say() {
             Event::Closed { connection, .. } => {
                 assert_eq!((&line["kind"], &line["connection_id"]), (&json!("closed"), &json!(connection.0)));
             }
-            Event::Receive(_) | Event::Request(_) => panic!("there is none in a synthetic trace of sends"),
+            Event::SetUp(_) | Event::Connect(_) | Event::Receive(_) | Event::Request(_) => {
+                panic!("there is none in a synthetic trace of sends")
+            }
             Event::Packet(_) | Event::Datagram(_) => panic!("there is none in a synthetic trace of sends"),
             Event::Send(s) => {
                 assert_eq!(line["kind"], "send");
@@ -254,8 +258,8 @@ fn hundreds_of_overlapping_sends_lie_on_lanes_of_their_connection() {
         assert_eq!(slice.arguments["cwnd (segments)"], "10");
     }
     let network: u64 = slices.iter().filter(|s| s.name == "network").map(|s| s.to - s.from).sum();
-    let mut summary = TraceSummary::new(Limits::default());
-    events.iter().for_each(|e| summary.event(e));
+    let mut summary = TraceSummary::new(Limits::default(), Instant::from_nanos(0));
+    events.iter().for_each(|e| summary.add(e));
     assert_eq!(u128::from(network), summary.total().leg(Leg::Network).times.sum());
 }
 

@@ -4,16 +4,28 @@
 //! The namespaces have no name and no file, so they live exactly as long as something is in them. The anchor exits when
 //! its maker does, however the maker ends, and the kernel then kills everything else in the pid namespace.
 
-use std::io;
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+use std::ffi::{CStr, CString};
+use std::io::{self, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::net::IpAddr;
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
-use crate::Error;
+use machine::forked::{block_signals, close_all_but, end, restore_signals};
+use nix::sys::signal::SigHandler;
+use rustix::event::{PollFd, PollFlags, Timespec, pause, poll};
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketFlags, SocketType,
+};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
+
+use crate::{Error, rights};
 
 /// One host's holder process, seen from the maker.
 #[derive(Debug)]
 pub(crate) struct Holder {
-    /// Process id in the maker's pid namespace.
-    pub pid: i32,
     /// Refers to the process even after its id is reused.
     pub pidfd: OwnedFd,
     /// Its network namespace.
@@ -24,20 +36,63 @@ pub(crate) struct Holder {
 #[derive(Debug)]
 pub(crate) struct Anchor {
     pidfd: OwnedFd,
-    pub hosts: [Holder; 2],
+    /// Hosts a and b, and then those that a testbed adds.
+    pub hosts: Vec<Holder>,
     _control: OwnedFd,
 }
 
-/// What a new process reports to the maker: who it is (0 and 1 the hosts, 2 the anchor), and what failed, if anything.
+/// What a new process reports to the maker: who it is (its place among the hosts, or [`ANCHOR`]), and what failed, if anything.
 #[derive(Clone, Copy)]
-#[repr(C)]
 struct Word {
     who: u8,
     step: u8,
     errno: i32,
 }
 
-const ANCHOR: u8 = 2;
+impl Word {
+    const BYTES: usize = 6;
+
+    fn to_bytes(self) -> [u8; Self::BYTES] {
+        let [a, b, c, d] = self.errno.to_ne_bytes();
+        [self.who, self.step, a, b, c, d]
+    }
+
+    fn from_bytes([who, step, errno @ ..]: [u8; Self::BYTES]) -> Self {
+        Self { who, step, errno: i32::from_ne_bytes(errno) }
+    }
+}
+
+const ANCHOR: u8 = u8::MAX;
+
+/// What a host is made with, ready before its process is: that can allocate nothing.
+#[derive(Debug)]
+pub(crate) struct HostFiles {
+    /// Its name.
+    name: CString,
+    /// The name of the process that holds it.
+    process: CString,
+    /// Files that it has for itself: where, and what is in them.
+    files: Vec<(CString, Vec<u8>)>,
+}
+
+impl HostFiles {
+    /// A host called `name`, for which `addresses` have names, with one more file.
+    pub(crate) fn new(name: &str, addresses: &[(IpAddr, String)], more: Option<(String, Vec<u8>)>) -> Self {
+        let text = |text: String| CString::new(text).unwrap_or_default();
+        let mut hosts = std::fs::read("/etc/hosts").unwrap_or_default();
+        hosts.extend_from_slice(b"\n# The hosts of this lab\n");
+        for (address, name) in addresses {
+            hosts.extend_from_slice(format!("{address}\t{name}\n").as_bytes());
+        }
+        Self {
+            name: text(name.to_owned()),
+            // The kernel keeps 15 bytes of it.
+            process: text(format!("lab-host-{name}")),
+            files: std::iter::once(("/etc/hosts".into(), hosts)).chain(more).map(|(at, of)| (text(at), of)).collect(),
+        }
+    }
+}
+
 const STEPS: [&str; 8] = [
     "start",
     "clone the holder of a host",
@@ -46,28 +101,18 @@ const STEPS: [&str; 8] = [
     "mount /sys",
     "set the host name",
     "leave the session",
-    "unmount /sys",
+    "write the host's files",
 ];
 
 impl Anchor {
-    /// Makes the pid namespace and the two hosts in it.
-    pub(crate) fn start() -> Result<Self, Error> {
-        let (ours, theirs) = socket_pair()?;
-        let one: libc::c_int = 1;
-        // SAFETY: the option's value is a c_int that lives over the call.
-        let set = unsafe {
-            libc::setsockopt(
-                ours.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_PASSCRED,
-                (&raw const one).cast(),
-                size_of::<libc::c_int>() as libc::socklen_t,
-            )
-        };
-        if set != 0 {
-            return Err(Error::last("ask for the credentials of the lab's processes"));
-        }
-        let maker = pidfd_open(std::process::id() as i32).map_err(Error::system("open a pidfd of this process"))?;
+    /// Makes the pid namespace and these hosts in it, up to 250.
+    pub(crate) fn start(hosts: &[HostFiles]) -> Result<Self, Error> {
+        let pair = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
+        let (ours, theirs) =
+            pair.map_err(|error| Error::system("make a socket pair for the lab's processes")(error.into()))?;
+        rustix::net::sockopt::set_socket_passcred(&ours, true)
+            .map_err(|error| Error::system("ask for the credentials of the lab's processes")(error.into()))?;
+        let maker = own_pidfd().map_err(Error::system("open a pidfd of this process"))?;
 
         // No handler of the maker may run in the new processes, so they begin with every signal blocked.
         let before = block_signals();
@@ -76,10 +121,10 @@ impl Anchor {
         // nothing, and never returns.
         let cloned = unsafe { clone_process(libc::CLONE_NEWPID | libc::CLONE_PIDFD, 0, &raw mut pidfd) };
         if cloned == 0 {
-            anchor_main(theirs.as_raw_fd(), maker.as_raw_fd());
+            anchor_main(theirs.as_fd(), maker.as_fd(), hosts);
         }
         let failed = io::Error::last_os_error();
-        restore_signals(&before);
+        restore_signals(before);
         if cloned < 0 {
             return Err(match failed.raw_os_error() {
                 Some(libc::EPERM) => Error::Privilege,
@@ -89,13 +134,26 @@ impl Anchor {
         drop(theirs);
         // SAFETY: the kernel put a new descriptor there, which nothing else owns.
         let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
-        let started = receive_hosts(&ours);
+        let started = receive_hosts(&ours, hosts);
         match started {
             Ok(hosts) => Ok(Self { pidfd, hosts, _control: ours }),
             Err(error) => {
                 kill_and_reap(&pidfd);
                 Err(error)
             }
+        }
+    }
+}
+
+impl Anchor {
+    /// Whether the anchor and every holder are alive: a descriptor of a process can be read once that has ended.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let processes = std::iter::once(&self.pidfd).chain(self.hosts.iter().map(|holder| &holder.pidfd));
+        let mut processes: Vec<_> = processes.map(|process| PollFd::new(process, PollFlags::IN)).collect();
+        match poll(&mut processes, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) {
+            Ok(0) | Err(Errno::INTR) => Ok(()),
+            Ok(_) => Err(Error::Gone),
+            Err(e) => Err(Error::System { step: "look after a lab's processes".into(), source: e.into() }),
         }
     }
 }
@@ -107,109 +165,55 @@ impl Drop for Anchor {
 }
 
 fn kill_and_reap(pidfd: &OwnedFd) {
-    // SAFETY: a plain system call on a descriptor that we own; failure (already dead) is what we want anyway.
-    unsafe { libc::syscall(libc::SYS_pidfd_send_signal, pidfd.as_raw_fd(), libc::SIGKILL, 0usize, 0) };
-    loop {
-        // SAFETY: siginfo_t is plain data, for which zeros are valid, and lives over the call.
-        let waited = unsafe {
-            let mut info: libc::siginfo_t = std::mem::zeroed();
-            libc::waitid(libc::P_PIDFD, pidfd.as_raw_fd() as libc::id_t, &raw mut info, libc::WEXITED | libc::__WALL)
-        };
-        if waited == 0 || io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
-            return;
-        }
-    }
+    // It fails where the process is dead already, which is what is wanted.
+    rustix::process::pidfd_send_signal(pidfd, Signal::KILL).ok();
+    // The anchor was cloned without a signal for its parent, which only this option waits for.
+    let options = WaitIdOptions::EXITED | WaitIdOptions::from_bits_retain(libc::__WALL as u32);
+    while matches!(rustix::process::waitid(WaitId::PidFd(pidfd.as_fd()), options), Err(Errno::INTR)) {}
 }
 
-fn socket_pair() -> Result<(OwnedFd, OwnedFd), Error> {
-    let mut pair = [-1; 2];
-    // SAFETY: the array has room for the two descriptors.
-    let made =
-        unsafe { libc::socketpair(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0, pair.as_mut_ptr()) };
-    if made != 0 {
-        return Err(Error::last("make a socket pair for the lab's processes"));
-    }
-    // SAFETY: both are new and owned by nothing else.
-    Ok(unsafe { (OwnedFd::from_raw_fd(pair[0]), OwnedFd::from_raw_fd(pair[1])) })
+/// A descriptor of this process.
+pub(crate) fn own_pidfd() -> io::Result<OwnedFd> {
+    Ok(rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty())?)
 }
 
-/// A descriptor of process `pid`.
-pub(crate) fn pidfd_open(pid: i32) -> io::Result<OwnedFd> {
-    // SAFETY: a plain system call; the result is checked.
-    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: new, and owned by nothing else.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
-}
-
-fn receive_hosts(control: &OwnedFd) -> Result<[Holder; 2], Error> {
-    let mut found: [Option<Holder>; 2] = [None, None];
+fn receive_hosts(control: &OwnedFd, hosts: &[HostFiles]) -> Result<Vec<Holder>, Error> {
+    let mut found: Vec<Option<Holder>> = hosts.iter().map(|_| None).collect();
     while found.iter().any(Option::is_none) {
         let (word, pid) = receive(control).map_err(Error::system("hear from the lab's processes"))?;
         if word.errno != 0 {
             let step = STEPS.get(usize::from(word.step)).copied().unwrap_or("start");
-            let who = ["host a", "host b", "the anchor"].get(usize::from(word.who)).copied().unwrap_or("?");
+            let host = hosts.get(usize::from(word.who)).map(|host| format!("host {}", host.name.to_string_lossy()));
+            let who = host.unwrap_or_else(|| "the anchor".into());
             let source = io::Error::from_raw_os_error(word.errno);
             return Err(Error::System { step: format!("{step} ({who})"), source });
         }
         if let Some(slot) = found.get_mut(usize::from(word.who)) {
-            let pidfd = pidfd_open(pid).map_err(Error::system("open a pidfd of a host"))?;
+            let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty())
+                .map_err(|error| Error::system("open a pidfd of a host")(error.into()))?;
+            let pid = pid.as_raw_nonzero().get();
             let net = std::fs::File::open(format!("/proc/{pid}/ns/net"))
                 .map_err(Error::system("open the network namespace of a host"))?;
-            *slot = Some(Holder { pid, pidfd, net: net.into() });
+            *slot = Some(Holder { pidfd, net: net.into() });
         }
     }
-    match found {
-        [Some(a), Some(b)] => Ok([a, b]),
-        _ => Err(Error::Gone),
-    }
+    found.into_iter().collect::<Option<Vec<_>>>().ok_or(Error::Gone)
 }
 
 /// One word and, from the kernel, the sender's process id in our own pid namespace.
-fn receive(control: &OwnedFd) -> io::Result<(Word, i32)> {
-    let mut word = Word { who: 0, step: 0, errno: 0 };
-    let mut ancillary = [0u64; 8];
-    let mut iov = libc::iovec { iov_base: (&raw mut word).cast(), iov_len: size_of::<Word>() };
-    // SAFETY: msghdr is plain data; every pointer in it outlives the call, with its true length beside it.
-    let (got, pid) = unsafe {
-        let mut message: libc::msghdr = std::mem::zeroed();
-        message.msg_iov = &raw mut iov;
-        message.msg_iovlen = 1;
-        message.msg_control = ancillary.as_mut_ptr().cast();
-        message.msg_controllen = size_of_val(&ancillary);
-        let got = libc::recvmsg(control.as_raw_fd(), &raw mut message, 0);
-        let mut pid = None;
-        let mut header = libc::CMSG_FIRSTHDR(&raw const message);
-        while !header.is_null() {
-            if (*header).cmsg_level == libc::SOL_SOCKET && (*header).cmsg_type == libc::SCM_CREDENTIALS {
-                pid = Some(libc::CMSG_DATA(header).cast::<libc::ucred>().read_unaligned().pid);
-            }
-            header = libc::CMSG_NXTHDR(&raw const message, header);
-        }
-        (got, pid)
-    };
-    match (got, pid) {
-        (-1, _) => Err(io::Error::last_os_error()),
-        (n, Some(pid)) if n as usize == size_of::<Word>() => Ok((word, pid)),
+fn receive(control: &OwnedFd) -> io::Result<(Word, Pid)> {
+    let mut bytes = [0; Word::BYTES];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let got = rustix::net::recvmsg(control, &mut [IoSliceMut::new(&mut bytes)], &mut ancillary, RecvFlags::empty())?;
+    let sender = ancillary.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmCredentials(credentials) => Some(credentials.pid),
+        _ => None,
+    });
+    match sender {
+        Some(pid) if got.bytes == Word::BYTES => Ok((Word::from_bytes(bytes), pid)),
         _ => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "they ended before they were ready")),
     }
-}
-
-pub(crate) fn block_signals() -> libc::sigset_t {
-    // SAFETY: both sets are plain data that live over the calls.
-    unsafe {
-        let (mut all, mut before) = std::mem::zeroed::<(libc::sigset_t, libc::sigset_t)>();
-        libc::sigfillset(&raw mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
-        before
-    }
-}
-
-pub(crate) fn restore_signals(mask: &libc::sigset_t) {
-    // SAFETY: the set came from `block_signals`.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, mask, std::ptr::null_mut()) };
 }
 
 /// Forks with `flags`. The child has the caller's memory as it was (copy on write), and nothing else shared.
@@ -222,115 +226,117 @@ pub(crate) unsafe fn clone_process(flags: libc::c_int, exit_signal: libc::c_int,
     args.flags = u64::from(flags as u32);
     args.exit_signal = exit_signal as u64;
     args.pidfd = pidfd as u64;
-    // SAFETY: a valid clone_args of its size; without CLONE_VM and a stack this is a fork.
+    // SAFETY: a valid clone_args of its size; without CLONE_VM and a stack this is a fork. nix's clone wants a stack, and gives no pidfd.
     unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<libc::clone_args>()) as i32 }
 }
 
-fn errno() -> i32 {
-    // SAFETY: the location of this thread's errno is always valid.
-    unsafe { *libc::__errno_location() }
-}
-
-fn say(control: RawFd, who: u8, step: u8, errno: i32) {
-    let word = Word { who, step, errno };
-    // SAFETY: sends the bytes of a live value. If no one receives it, the maker is gone, which ends this process anyway.
-    unsafe { libc::send(control, (&raw const word).cast(), size_of::<Word>(), libc::MSG_NOSIGNAL) };
-}
-
-fn close_all_but(keep: [RawFd; 2]) {
-    let (low, high) = (keep[0].min(keep[1]) as u32, keep[0].max(keep[1]) as u32);
-    // SAFETY: plain system calls; no descriptor that is closed here is used again by this process.
-    unsafe {
-        if low > 0 {
-            libc::syscall(libc::SYS_close_range, 0, low - 1, 0);
-        }
-        if high > low + 1 {
-            libc::syscall(libc::SYS_close_range, low + 1, high - 1, 0);
-        }
-        libc::syscall(libc::SYS_close_range, high + 1, u32::MAX, 0);
-    }
+fn say(control: BorrowedFd<'_>, who: u8, step: u8, errno: i32) {
+    // If no one receives it, the maker is gone, which ends this process anyway.
+    rustix::net::send(control, &Word { who, step, errno }.to_bytes(), SendFlags::NOSIGNAL).ok();
 }
 
 /// The anchor. System calls only, see `clone_process`.
-fn anchor_main(control: RawFd, maker: RawFd) -> ! {
-    close_all_but([control, maker]);
-    // SAFETY: system calls with valid arguments only.
-    unsafe {
-        libc::prctl(libc::PR_SET_NAME, c"lab-anchor".as_ptr());
-        // Out of the maker's session, so that a terminal's Ctrl-C and Ctrl-Z do not reach the lab behind its maker's back.
-        if libc::setsid() < 0 {
-            say(control, ANCHOR, 6, errno());
-            libc::_exit(1);
-        }
-        // Orphans in the lab become children of this init: ignoring SIGCHLD has the kernel reap them.
-        libc::signal(libc::SIGCHLD, libc::SIG_IGN);
-        for who in 0..2 {
-            let flags = libc::CLONE_NEWNET | libc::CLONE_NEWNS | libc::CLONE_NEWUTS;
-            match clone_process(flags, libc::SIGCHLD, std::ptr::null_mut()) {
-                0 => holder_main(control, who),
-                n if n < 0 => {
-                    say(control, ANCHOR, 1, errno());
-                    libc::_exit(1);
-                }
-                _ => {}
+fn anchor_main(control: BorrowedFd<'_>, maker: BorrowedFd<'_>, hosts: &[HostFiles]) -> ! {
+    // SAFETY: this process uses these two descriptors alone.
+    unsafe { close_all_but([control.as_raw_fd(), maker.as_raw_fd()]) };
+    rustix::thread::set_name(c"lab-anchor").ok();
+    // Out of the maker's session, so that a terminal's Ctrl-C and Ctrl-Z do not reach the lab behind its maker's back.
+    if let Err(error) = rustix::process::setsid() {
+        say(control, ANCHOR, 6, error.raw_os_error());
+        end(1);
+    }
+    // Orphans in the lab become children of this init: ignoring SIGCHLD has the kernel reap them.
+    // SAFETY: no handler is installed.
+    unsafe { nix::sys::signal::signal(nix::sys::signal::Signal::SIGCHLD, SigHandler::SigIgn) }.ok();
+    for (who, host) in (0u8..).zip(hosts) {
+        let flags = libc::CLONE_NEWNET | libc::CLONE_NEWNS | libc::CLONE_NEWUTS;
+        // SAFETY: the child runs only `holder_main`, which makes system calls alone and never returns.
+        match unsafe { clone_process(flags, libc::SIGCHLD, std::ptr::null_mut()) } {
+            0 => holder_main(control, who, host),
+            n if n < 0 => {
+                say(control, ANCHOR, 1, io::Error::last_os_error().raw_os_error().unwrap_or(0));
+                end(1);
             }
+            _ => {}
         }
-        loop {
-            let mut watched = [
-                libc::pollfd { fd: control, events: 0, revents: 0 },
-                libc::pollfd { fd: maker, events: libc::POLLIN, revents: 0 },
-            ];
-            if libc::poll(watched.as_mut_ptr(), 2, -1) > 0 {
-                libc::_exit(0);
-            }
+    }
+    rights::only_wait();
+    loop {
+        let mut watched = [PollFd::new(&control, PollFlags::empty()), PollFd::new(&maker, PollFlags::IN)];
+        if poll(&mut watched, None).is_ok_and(|ready| ready > 0) {
+            end(0);
         }
     }
 }
 
 /// What `ip netns exec` hides and a tracer inside a host needs: these stay as they are outside.
-const KEPT: [&std::ffi::CStr; 4] = [c"/sys/fs/cgroup", c"/sys/fs/bpf", c"/sys/kernel/tracing", c"/sys/kernel/debug"];
+const KEPT: [&CStr; 4] = [c"/sys/fs/cgroup", c"/sys/fs/bpf", c"/sys/kernel/tracing", c"/sys/kernel/debug"];
 
 /// The holder of one host. System calls only, see `clone_process`.
-fn holder_main(control: RawFd, who: u8) -> ! {
-    close_all_but([control, control]);
-    let fail = |step: u8| -> ! {
-        say(control, who, step, errno());
-        // SAFETY: ends this process.
-        unsafe { libc::_exit(1) }
-    };
-    let name: &std::ffi::CStr = if who == 0 { c"a" } else { c"b" };
-    // SAFETY: system calls with valid, nul-terminated strings only.
-    unsafe {
-        libc::prctl(libc::PR_SET_NAME, if who == 0 { c"lab-host-a" } else { c"lab-host-b" }.as_ptr());
-        let none = std::ptr::null();
-        if libc::mount(none, c"/".as_ptr(), none, libc::MS_REC | libc::MS_SLAVE, none.cast()) != 0 {
-            fail(2);
-        }
-        let strict = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
-        if libc::mount(c"proc".as_ptr(), c"/proc".as_ptr(), c"proc".as_ptr(), strict, none.cast()) != 0 {
-            fail(3);
-        }
-        let tree = libc::OPEN_TREE_CLONE | libc::OPEN_TREE_CLOEXEC | libc::AT_RECURSIVE as u32;
-        let kept = KEPT.map(|path| libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, path.as_ptr(), tree));
-        // /sys shows the network namespace of whoever mounted it.
-        if libc::mount(c"sysfs".as_ptr(), c"/sys".as_ptr(), c"sysfs".as_ptr(), strict, none.cast()) != 0 {
-            fail(4);
-        }
-        for (path, tree) in KEPT.iter().zip(kept) {
-            if tree >= 0 {
-                const MOVE_MOUNT_F_EMPTY_PATH: u32 = 4;
-                let (here, flag) = (libc::AT_FDCWD, MOVE_MOUNT_F_EMPTY_PATH);
-                libc::syscall(libc::SYS_move_mount, tree as i32, c"".as_ptr(), here, path.as_ptr(), flag);
-                libc::close(tree as i32);
-            }
-        }
-        if libc::sethostname(name.as_ptr(), 1) != 0 {
-            fail(5);
-        }
-        say(control, who, 0, 0);
-        close_all_but([-1, -1].map(|_: i32| i32::MAX - 1));
-        loop {
-            libc::pause();
+fn holder_main(control: BorrowedFd<'_>, who: u8, host: &HostFiles) -> ! {
+    // SAFETY: this process uses this descriptor alone, and those that it opens from now on.
+    unsafe { close_all_but([control.as_raw_fd()]) };
+    if let Err((step, error)) = settle(host) {
+        say(control, who, step, error.raw_os_error());
+        end(1);
+    }
+    say(control, who, 0, 0);
+    // SAFETY: this process uses no descriptor any more.
+    unsafe { close_all_but([]) };
+    rights::only_wait();
+    loop {
+        pause();
+    }
+}
+
+/// Gives a host its name and its view of the file system; on failure with the number of the step.
+fn settle(host: &HostFiles) -> Result<(), (u8, Errno)> {
+    let step = |number: u8| move |error| (number, error);
+    rustix::thread::set_name(&host.process).ok();
+    rustix::mount::mount_change(c"/", MountPropagationFlags::REC | MountPropagationFlags::DOWNSTREAM)
+        .map_err(step(2))?;
+    let strict = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    rustix::mount::mount(c"proc", c"/proc", c"proc", strict, None).map_err(step(3))?;
+    let tree = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
+    let kept = KEPT.map(|path| rustix::mount::open_tree(CWD, path, tree).ok());
+    let mut files: [Option<OwnedFd>; MOST_FILES] = std::array::from_fn(|_| None);
+    own_files(&host.files, &mut files).map_err(step(7))?;
+    // /sys shows the network namespace of whoever mounted it.
+    rustix::mount::mount(c"sysfs", c"/sys", c"sysfs", strict, None).map_err(step(4))?;
+    for (path, tree) in KEPT.into_iter().zip(kept) {
+        if let Some(tree) = tree {
+            rustix::mount::move_mount(tree, c"", CWD, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH).ok();
         }
     }
+    for ((path, _), file) in host.files.iter().zip(&files) {
+        // A machine that has no such file has none to be put in its place.
+        if let Some(file) = file {
+            let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_SYMLINKS;
+            rustix::mount::move_mount(file, c"", CWD, path.as_c_str(), flags).ok();
+        }
+    }
+    rustix::system::sethostname(host.name.to_bytes()).map_err(step(5))
+}
+
+/// The most files that a host has for itself.
+const MOST_FILES: usize = 2;
+
+/// Files of the host alone, each as a mount that is nowhere yet: they are written to memory that is mounted on /sys for that moment.
+fn own_files(files: &[(CString, Vec<u8>)], mounts: &mut [Option<OwnedFd>; MOST_FILES]) -> Result<(), Errno> {
+    let strict = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    rustix::mount::mount(c"tmpfs", c"/sys", c"tmpfs", strict, Some(c"size=1m,mode=755"))?;
+    for ((name, (_, bytes)), mount) in [c"/sys/0", c"/sys/1"].into_iter().zip(files).zip(mounts) {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC;
+        let file = rustix::fs::open(name, flags, Mode::from_raw_mode(0o644))?;
+        let mut left = &bytes[..];
+        while !left.is_empty() {
+            left = &left[rustix::io::write(&file, left)?..];
+        }
+        *mount = Some(rustix::mount::open_tree(
+            CWD,
+            name,
+            OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC,
+        )?);
+    }
+    rustix::mount::unmount(c"/sys", UnmountFlags::DETACH)
 }

@@ -1,9 +1,13 @@
 //! What a path is asked to be, as values that are checked once.
 
+use std::sync::Arc;
+
 use clock::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
+use crate::recorded::{Recorded, Recording};
+use crate::schedule::Schedule;
 
 /// A lab: what each direction of its path is like, and how it is made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -18,6 +22,15 @@ pub struct Config {
     pub seed: u64,
     /// Who makes the path.
     pub backend: Choice,
+    /// What becomes of the path while it runs.
+    #[serde(skip)]
+    pub schedule: Schedule,
+    /// Recorded links in place of a rate, from `a` to `b` and back.
+    #[serde(skip)]
+    pub recorded: [Option<Arc<Recording>>; 2],
+    /// Whether hosts reach the outside: TCP and DNS, past the path.
+    #[serde(default)]
+    pub uplink: bool,
 }
 
 /// One direction of a path. The default is a path that does nothing.
@@ -27,10 +40,15 @@ pub struct Direction {
     /// Propagation delay, from a frame's last bit sent to its last bit received.
     #[serde(rename = "delay_ns")]
     pub delay: Nanos,
-    /// The delay varies evenly between `delay − jitter` and `delay + jitter`, drawn anew for every segment. Order is
-    /// kept unless `reorder` is set: then a segment may be delivered before an earlier one.
+    /// How far the delay varies, drawn for every segment: see [`JitterShape`]. Order is kept unless `reorder` is set: then a segment may be
+    /// delivered before an earlier one.
     #[serde(rename = "jitter_ns")]
     pub jitter: Nanos,
+    /// How the jitter is distributed.
+    pub jitter_shape: JitterShape,
+    /// How much of each draw of the jitter is that of the segment before, 0 to below 1: the correlation of neighbours on the scale of a normal
+    /// distribution, whatever the shape.
+    pub jitter_memory: f64,
     /// Bits a second on the wire, everything that Ethernet adds counted (38 bytes a segment beside the IP packet).
     pub rate: Option<BitRate>,
     /// Which segments are lost after they were sent.
@@ -42,12 +60,125 @@ pub struct Direction {
     /// How much may wait for the wire, the segment on the wire included; more is dropped at the tail. Only with a
     /// rate; without it, [`DEFAULT_QUEUE_SEGMENTS`] full segments.
     pub queue: Option<Depth>,
+    /// Who leaves the queue next, and who is dropped before it is full. Only with a rate or a recorded link.
+    pub qdisc: Discipline,
+    /// A recorded link gives the moments at which segments leave, in place of a rate.
+    pub recorded: Option<Recorded>,
     /// ECN-capable segments that find more than this waiting are marked "congestion experienced" (RFC 3168).
     /// Only with a rate.
     pub ecn: Option<Depth>,
     /// IP packets of more bytes than this are dropped without an ICMP message, as before a link of a smaller MTU when a
     /// filter keeps back (RFC 2923, section 2.1). They count among the lost.
     pub black_hole: Option<u32>,
+}
+
+/// How the delay varies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JitterShape {
+    /// Evenly between `delay − jitter` and `delay + jitter`.
+    #[default]
+    Uniform,
+    /// Normal about the delay with `jitter` as its standard deviation, of which the delay is at least three: what would come before it was sent,
+    /// one draw in 740 there, comes without delay.
+    Normal,
+    /// The delay and what is drawn from an exponential distribution of mean `jitter`.
+    Exponential,
+    /// The delay and what is drawn from a Pareto distribution that begins at zero (Lomax) with shape 3 and mean `jitter`: rarely, very long.
+    Pareto,
+}
+
+impl JitterShape {
+    /// Every shape.
+    pub const ALL: [Self; 4] = [Self::Uniform, Self::Normal, Self::Exponential, Self::Pareto];
+
+    /// Its name in settings.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Uniform => "uniform",
+            Self::Normal => "normal",
+            Self::Exponential => "exponential",
+            Self::Pareto => "pareto",
+        }
+    }
+}
+
+/// Who leaves a queue next, and who is dropped before it is full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Discipline {
+    /// First in, first out, dropped at the tail.
+    #[default]
+    Fifo,
+    /// Controlled Delay, RFC 8289.
+    Codel(CodelSettings),
+    /// A CoDel queue for each flow, RFC 8290.
+    FqCodel(FqCodelSettings),
+    /// Proportional Integral controller Enhanced, RFC 8033.
+    Pie(PieSettings),
+}
+
+impl Discipline {
+    /// Its name in settings, which is that of the kernel's.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fifo => "fifo",
+            Self::Codel(_) => "codel",
+            Self::FqCodel(_) => "fq_codel",
+            Self::Pie(_) => "pie",
+        }
+    }
+}
+
+/// What CoDel is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CodelSettings {
+    /// How long segments may wait.
+    #[serde(rename = "target_ns")]
+    pub target: Nanos,
+    /// For how long they may wait longer.
+    #[serde(rename = "interval_ns")]
+    pub interval: Nanos,
+    /// Whether ECN-capable segments are marked instead of dropped.
+    pub ecn: bool,
+}
+
+impl CodelSettings {
+    /// The target and interval of RFC 8289, section 4.4, without ECN.
+    pub const DEFAULT: Self = Self { target: Nanos::from_millis(5), interval: Nanos::from_millis(100), ecn: false };
+}
+
+/// What FQ-CoDel is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FqCodelSettings {
+    /// How many queues flows are hashed to, 1 to 65,536.
+    pub flows: u32,
+    /// Of each queue.
+    #[serde(flatten)]
+    pub codel: CodelSettings,
+}
+
+impl FqCodelSettings {
+    /// The values of RFC 8290, section 5.2, and of Linux: 1,024 queues, with ECN.
+    pub const DEFAULT: Self = Self { flows: 1_024, codel: CodelSettings { ecn: true, ..CodelSettings::DEFAULT } };
+}
+
+/// What PIE is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PieSettings {
+    /// How long segments are to wait.
+    #[serde(rename = "target_ns")]
+    pub target: Nanos,
+    /// How often the chance of a drop is computed.
+    #[serde(rename = "update_ns")]
+    pub update: Nanos,
+    /// Whether ECN-capable segments are marked instead of dropped.
+    pub ecn: bool,
+}
+
+impl PieSettings {
+    /// The values of RFC 8033, section 4, without ECN.
+    pub const DEFAULT: Self = Self { target: Nanos::from_millis(15), update: Nanos::from_millis(15), ecn: false };
 }
 
 /// How many full-sized segments the queue holds where nothing else is asked for.
@@ -172,7 +303,16 @@ pub enum Choice {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { a_to_b: Direction::default(), b_to_a: Direction::default(), mtu: 1_500, seed: 1, backend: Choice::Auto }
+        Self {
+            a_to_b: Direction::default(),
+            b_to_a: Direction::default(),
+            mtu: 1_500,
+            seed: 1,
+            backend: Choice::Auto,
+            schedule: Schedule::default(),
+            recorded: [None, None],
+            uplink: false,
+        }
     }
 }
 
@@ -206,12 +346,22 @@ fn value(what: &'static str, value: impl ToString, problem: &str) -> Error {
 }
 
 impl Direction {
+    /// Whether segments wait for their turn on a wire.
+    pub fn has_bottleneck(&self) -> bool {
+        self.rate.is_some() || self.recorded.is_some()
+    }
+
+    /// The rate, or the mean rate of the recorded link.
+    pub fn mean_rate(&self) -> Option<BitRate> {
+        self.rate.or(self.recorded.as_ref().map(|recorded| recorded.mean_rate))
+    }
+
     /// Whether the direction leaves every frame as and when it comes.
     pub fn is_plain(&self) -> bool {
-        let Self { delay, jitter, rate, loss, reorder, duplicate, queue: _, ecn: _, black_hole } = self;
+        let Self { delay, jitter, loss, reorder, duplicate, black_hole, .. } = self;
         *delay == Nanos::ZERO
             && *jitter == Nanos::ZERO
-            && rate.is_none()
+            && !self.has_bottleneck()
             && *loss == Loss::None
             && reorder.is_none()
             && *duplicate == 0.0
@@ -224,8 +374,26 @@ impl Direction {
                 return Err(value(what, time, "is longer than a minute"));
             }
         }
-        if self.jitter > self.delay {
-            return Err(value("jitter", self.jitter, "must not exceed the delay: no frame arrives before it was sent"));
+        let earliest = match self.jitter_shape {
+            JitterShape::Uniform => self.jitter.0,
+            JitterShape::Normal => self.jitter.0.saturating_mul(3),
+            JitterShape::Exponential | JitterShape::Pareto => 0,
+        };
+        if earliest > self.delay.0 {
+            let problem = match self.jitter_shape {
+                JitterShape::Normal => {
+                    "of a normal shape must not exceed a third of the delay: no frame arrives before it was sent"
+                }
+                _ => "must not exceed the delay: no frame arrives before it was sent",
+            };
+            return Err(value("jitter", self.jitter, problem));
+        }
+        if !(0.0..1.0).contains(&self.jitter_memory) {
+            let memory = format!("{}%", self.jitter_memory * 100.0);
+            return Err(value("jitter memory", memory, "must lie within 0% and below 100%"));
+        }
+        if self.rate.is_some() && self.recorded.is_some() {
+            return Err(value("rate", "", "a recorded link has its own: give one of the two"));
         }
         let share = |what, p: f64| {
             let valid = (0.0..=1.0).contains(&p);
@@ -253,10 +421,15 @@ impl Direction {
             return Err(value("rate", format!("{}bit", rate.bits()), "must be 1kbit to 1000gbit"));
         }
         for (what, depth) in [("queue", self.queue), ("ecn", self.ecn)] {
-            if depth.is_some() && self.rate.is_none() {
-                return Err(value(what, "", "needs a rate: without one nothing ever waits"));
+            if let Some(depth) = depth.filter(|_| !self.has_bottleneck()) {
+                let depth = match depth {
+                    Depth::Bytes(n) => format!("{n} B"),
+                    Depth::Time(time) => time.to_string(),
+                };
+                return Err(value(what, depth, "needs a rate: without one nothing ever waits (`none` takes it off)"));
             }
         }
+        self.check_discipline()?;
         if let Some(largest) = self.black_hole.filter(|n| *n < SMALLEST_ON_WIRE - ETHERNET_OVERHEAD) {
             return Err(value("black hole", largest, "lets not even the smallest packet of 46 bytes through"));
         }
@@ -267,6 +440,38 @@ impl Direction {
             }
             Some(Depth::Time(t)) if t == Nanos::ZERO || t > LONGEST => {
                 Err(value("queue", t, "must be more than nothing and no longer than a minute"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_discipline(&self) -> Result<(), Error> {
+        if self.qdisc == Discipline::Fifo {
+            return Ok(());
+        }
+        let refuse = |problem: &str| Err(value("qdisc", self.qdisc.name(), problem));
+        if !self.has_bottleneck() {
+            return refuse("needs a rate: without one nothing ever waits (`fifo` takes it off)");
+        }
+        if self.ecn.is_some() {
+            return refuse(
+                "marks by itself: write it with ecn, such as codel:ecn, and leave the threshold of --ecn to fifo",
+            );
+        }
+        let times = match self.qdisc {
+            Discipline::Fifo => return Ok(()),
+            Discipline::Codel(CodelSettings { target, interval, .. })
+            | Discipline::FqCodel(FqCodelSettings { codel: CodelSettings { target, interval, .. }, .. }) => {
+                [target, interval]
+            }
+            Discipline::Pie(PieSettings { target, update, .. }) => [target, update],
+        };
+        if times.into_iter().any(|time| time < Nanos::from_micros(10) || time > LONGEST) {
+            return refuse("has times from 10us to a minute");
+        }
+        match self.qdisc {
+            Discipline::FqCodel(FqCodelSettings { flows, .. }) if !(1..=65_536).contains(&flows) => {
+                refuse("has 1 to 65536 flows")
             }
             _ => Ok(()),
         }

@@ -17,8 +17,19 @@ pub enum Error {
         problem: String,
     },
     /// The caller may not make namespaces. Wrong use.
-    #[error("a lab needs root (CAP_SYS_ADMIN and CAP_NET_ADMIN): run it as root, or with sudo")]
+    #[error(
+        "a lab needs CAP_SYS_ADMIN and CAP_NET_ADMIN, or a user namespace in which it has them: run it as root, or with sudo"
+    )]
     Privilege,
+    /// The caller is not root and may not make a user namespace either. Wrong use.
+    #[error(
+        "a lab of a user who is not root needs a user namespace, which this machine refuses ({source}): run it with sudo, or have user namespaces \
+         allowed (sysctl kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0, user.max_user_namespaces)"
+    )]
+    NoUserNamespace {
+        /// What the kernel said.
+        source: io::Error,
+    },
     /// The asked-for backend cannot be used here. Wrong use where it was forced.
     #[error("the {backend} backend cannot make this path: {reason}")]
     Backend {
@@ -35,6 +46,24 @@ pub enum Error {
         /// What is wrong with it.
         problem: String,
     },
+    /// A file that describes no path, schedule or topology. Wrong use.
+    #[error("{file}, line {line}: {problem}")]
+    File {
+        /// Its name.
+        file: String,
+        /// Where, from 1.
+        line: usize,
+        /// What is wrong there, and what would be right.
+        problem: String,
+    },
+    /// A running lab refuses a change. Wrong use.
+    #[error("lab {name:?} stays as it is: {reason}")]
+    Refused {
+        /// Its name.
+        name: String,
+        /// Why.
+        reason: String,
+    },
     /// The machine refused a step.
     #[error("cannot {step}: {source}")]
     System {
@@ -43,8 +72,8 @@ pub enum Error {
         /// What the kernel said.
         source: io::Error,
     },
-    /// The lab is no more: its anchor process was killed from outside.
-    #[error("the lab is gone: its anchor process was killed from outside")]
+    /// The lab is no more: a process that holds its namespaces was killed from outside.
+    #[error("the lab is gone: a process that holds its namespaces was killed from outside")]
     Gone,
 }
 
@@ -54,12 +83,18 @@ impl Error {
         move |source| Self::System { step, source }
     }
 
-    pub(crate) fn last(step: impl Into<String>) -> Self {
-        Self::System { step: step.into(), source: io::Error::last_os_error() }
-    }
-
     /// Whether the caller asked for something wrong (exit status 2), rather than the machine failing (1).
     pub fn is_wrong_use(&self) -> bool {
-        matches!(self, Self::Value { .. } | Self::Privilege | Self::Backend { .. } | Self::Name { .. })
+        use Error::{Backend, File, Name, NoUserNamespace, Privilege, Refused, Value};
+        matches!(
+            self,
+            Value { .. }
+                | Privilege
+                | Backend { .. }
+                | Name { .. }
+                | Refused { .. }
+                | File { .. }
+                | NoUserNamespace { .. }
+        )
     }
 }

@@ -5,16 +5,25 @@
 //! with the same fate that arrive within [`GATHER`] of the first are delivered together, when the last is due.
 //! So an undisturbed frame passes whole, a lost segment cuts it in two, and at a low rate it comes segment by segment.
 
-use std::collections::BinaryHeap;
-use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::{BinaryHeap, HashMap};
+use std::num::NonZeroU64;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use clock::Monotonic;
+use clock::{Monotonic, Nanos, Realtime};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::thread::CapabilitySet;
 
+use crate::Error;
 use crate::config::Direction;
-use crate::frame::Shape;
-use crate::line::{Arrival, Fate, Line};
-use crate::report::{Achieved, Delivery, Tally};
+use crate::departures::Departures;
+use crate::frame::{Shape, VIRTIO};
+use crate::host::Side;
+use crate::idle::KeptAwake;
+use crate::line::{Arrival, Fate, Fates, Line, Offer};
+use crate::report::{Achieved, Delivery, StepReport, Tally};
+use crate::schedule::Schedule;
 
 /// Segments of one frame that arrive within this time of the first, ns, are delivered together.
 pub const GATHER: u64 = 100_000;
@@ -29,30 +38,57 @@ const BATCH: usize = 32;
 /// The largest that a TAP device gives: the header and a frame of 64 KiB, with room to see a longer one.
 const LARGEST_FRAME: usize = 70_000;
 
-/// A sleeping CPU needs this long to come back, ns. Before a delivery that was slept for, the thread wakes up so
-/// much earlier and waits the rest awake; not again before [`BETWEEN`] has gone by, so that waiting awake
-/// never takes more than a fifth of a CPU.
-const EARLY: u64 = 40_000;
-const BETWEEN: u64 = 5 * EARLY;
+/// A sleeping CPU needs up to this long to come back, ns, where it is a virtual one: the thread wakes up so much before a delivery and waits
+/// the rest awake.
+const EARLY: u64 = 150_000;
+
+/// How long the thread may wait awake: never more than a fifth of a CPU, of which it may save up to [`EARLY`].
+#[derive(Clone, Copy, Debug, Default)]
+struct Awake {
+    allowed: u64,
+    at: u64,
+    waiting: bool,
+}
+
+impl Awake {
+    /// It is `now`.
+    fn pass(&mut self, now: u64) {
+        let passed = now.saturating_sub(std::mem::replace(&mut self.at, now));
+        self.allowed = if std::mem::take(&mut self.waiting) {
+            self.allowed.saturating_sub(passed)
+        } else {
+            (self.allowed + passed / 5).min(EARLY)
+        };
+    }
+}
 
 /// What the thread shares with those who ask it.
 #[derive(Debug)]
 pub(crate) struct Shared {
     state: Mutex<State>,
     wake: OwnedFd,
+    /// Rung when a change holds.
+    changed: Condvar,
+    /// Largest IP packet, bytes.
+    mtu: u32,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
+    /// What the line is asked to be, as it holds it.
+    asked: Direction,
     tally: Tally,
     in_flight: u64,
     change: Option<Direction>,
+    /// Changes that were asked for and hold.
+    taken: u64,
     stop: bool,
 }
 
 impl Shared {
-    pub(crate) fn new(wake: OwnedFd) -> Self {
-        Self { state: Mutex::default(), wake }
+    pub(crate) fn new(wake: OwnedFd, asked: Direction, mtu: u32) -> Self {
+        let state = State { tally: Tally::new(&asked), asked, in_flight: 0, change: None, stop: false, taken: 0 };
+        Self { state: Mutex::new(state), wake, changed: Condvar::new(), mtu }
     }
 
     /// The state is counters and flags, each valid by itself, so a panic elsewhere does not spoil it.
@@ -61,8 +97,8 @@ impl Shared {
     }
 
     fn ring(&self) {
-        // SAFETY: eight bytes to an eventfd that we own; a full counter wakes just as well.
-        unsafe { libc::write(self.wake.as_raw_fd(), (&raw const ONE).cast(), 8) };
+        // A full counter wakes just as well.
+        rustix::io::write(&self.wake, &1u64.to_ne_bytes()).ok();
     }
 
     pub(crate) fn stop(&self) {
@@ -70,19 +106,59 @@ impl Shared {
         self.ring();
     }
 
-    pub(crate) fn change(&self, to: Direction) {
-        self.lock().change = Some(to);
+    /// Has the line become `to`, and waits until it is.
+    pub(crate) fn change(&self, to: Direction) -> Result<(), Error> {
+        let mut state = self.lock();
+        let before = state.taken;
+        state.change = Some(to);
         self.ring();
+        let waiting = |state: &mut State| state.taken == before;
+        let waited = self.changed.wait_timeout_while(state, PATIENCE, waiting).unwrap_or_else(PoisonError::into_inner);
+        if waited.1.timed_out() {
+            let source = std::io::ErrorKind::TimedOut.into();
+            return Err(Error::System { step: "change the path: its thread does not answer".into(), source });
+        }
+        Ok(())
     }
 
-    /// What was achieved so far, and how often the path was changed.
-    pub(crate) fn achieved(&self, missed_frames: u64) -> (Achieved, u64) {
+    /// What the line holds and what was achieved so far.
+    pub(crate) fn report(&self, now: Nanos, missed_frames: u64) -> Reported {
         let state = self.lock();
-        (state.tally.achieved(state.in_flight, missed_frames), state.tally.changes)
+        Reported {
+            asked: state.asked.clone(),
+            achieved: state.tally.achieved(state.in_flight, missed_frames),
+            changes: state.tally.changes,
+            steps_refused: state.tally.steps_refused,
+            steps: state.tally.steps(now),
+        }
     }
 }
 
-static ONE: u64 = 1;
+/// What a direction reports.
+pub(crate) struct Reported {
+    pub asked: Direction,
+    pub achieved: Achieved,
+    pub changes: u64,
+    pub steps_refused: u64,
+    pub steps: Vec<StepReport>,
+}
+
+/// How long a thread may take to take a change.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Delays up to this are asked for less by what the machine adds.
+const SHORT: Nanos = Nanos::from_millis(1);
+
+/// What a direction is asked for less by, where the machine adds `measured`: a path that delays nothing has nothing to be taken off from; on a
+/// long one the machine's share is nothing beside the delay, and no packet is to be earlier than asked.
+pub(crate) fn overhead(asked: &Direction, measured: Nanos) -> Nanos {
+    if is_short(asked) { measured } else { Nanos::ZERO }
+}
+
+/// Whether the direction delays, and by so little that the machine's share matters.
+pub(crate) fn is_short(asked: &Direction) -> bool {
+    asked.delay > Nanos::ZERO && asked.delay <= SHORT
+}
 
 /// `CLOCK_MONOTONIC`, ns.
 pub(crate) fn clock() -> u64 {
@@ -117,8 +193,38 @@ impl PartialEq for Piece {
 
 impl Eq for Piece {}
 
+/// How far ahead of the time the wire is given segments, ns, as a driver fills the ring of its NIC: the thread need not wake for each.
+const AHEAD: u64 = GATHER;
+
+/// Which segment of which frame.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tag {
+    frame: u64,
+    index: u32,
+}
+
+/// A frame of which segments wait for the wire.
+struct Stored {
+    bytes: Vec<u8>,
+    shape: Shape,
+    entered: u64,
+    left: u32,
+}
+
+/// The frame that is being read.
+#[derive(Clone, Copy)]
+struct Current<'f> {
+    number: u64,
+    bytes: &'f [u8],
+    shape: &'f Shape,
+    /// When it left its host, and when it was read here.
+    entered: u64,
+    read: u64,
+}
+
 /// A run of segments while it is put together.
 struct Run {
+    frame: u64,
     first: u32,
     end: u32,
     arrival: Arrival,
@@ -130,63 +236,112 @@ struct Run {
 pub(crate) struct Forwarder {
     pub from: Arc<OwnedFd>,
     pub to: Arc<OwnedFd>,
-    pub line: Line,
+    line: Line<Tag>,
     pub shared: Arc<Shared>,
+    /// Frames that wait, whole or in part, by their number.
+    waiting: HashMap<u64, Stored>,
+    fates: Fates<Tag>,
     under_way: BinaryHeap<Piece>,
-    under_way_bytes: usize,
+    /// Bytes of the frames that wait and the pieces under way.
+    held_bytes: usize,
+    frames: u64,
     order: u64,
     lost_before: u64,
-    /// What the machine adds to each frame's way before and behind this thread, ns.
-    overhead: u64,
-    /// Whether the last wait was for a delivery some way off.
-    slept: bool,
-    /// When this thread last waited awake.
-    awake_until: u64,
+    /// When frames left their host, where the kernel notes that.
+    departures: Option<Departures>,
+    /// When the sending device last had no frame: what is read since then left its host since then.
+    found_none: u64,
+    /// What the machine adds to each frame's way before it leaves its host and behind this thread.
+    overhead: Nanos,
+    awake: Awake,
+    /// While the path is short.
+    kept_awake: Option<KeptAwake>,
+    plan: Plan,
+}
+
+/// What becomes of the direction, and when.
+pub(crate) struct Plan {
+    pub schedule: Schedule,
+    pub side: Side,
+    /// When the schedule begins.
+    pub start: u64,
+    next: usize,
+}
+
+impl Plan {
+    pub(crate) fn new(schedule: Schedule, side: Side, start: u64) -> Self {
+        Self { schedule, side, start, next: 0 }
+    }
+
+    /// The next step that changes this direction: when, and its number.
+    fn next(&mut self) -> Option<u64> {
+        let steps = self.schedule.steps();
+        while steps.get(self.next).is_some_and(|step| step.changes[self.side as usize].is_empty()) {
+            self.next += 1;
+        }
+        steps.get(self.next).map(|step| self.start.saturating_add(step.at.0))
+    }
 }
 
 impl Forwarder {
-    pub(crate) fn new(from: Arc<OwnedFd>, to: Arc<OwnedFd>, line: Line, shared: Arc<Shared>, overhead: u64) -> Self {
-        let under_way = BinaryHeap::new();
+    pub(crate) fn new(
+        [from, to]: [Arc<OwnedFd>; 2],
+        line: Line<Tag>,
+        shared: Arc<Shared>,
+        departures: Option<Departures>,
+        overhead: Nanos,
+        plan: Plan,
+    ) -> Self {
         Self {
             from,
             to,
             line,
             shared,
-            under_way,
-            under_way_bytes: 0,
+            waiting: HashMap::new(),
+            fates: Vec::new(),
+            under_way: BinaryHeap::new(),
+            held_bytes: 0,
+            frames: 0,
             order: 0,
             lost_before: 0,
+            departures,
+            found_none: 0,
             overhead,
-            slept: false,
-            awake_until: 0,
+            awake: Awake::default(),
+            kept_awake: None,
+            plan,
         }
     }
 
-    /// Runs until asked to stop.
-    pub(crate) fn run(mut self) {
-        keep_time(&self.line);
+    /// Runs until asked to stop, and gives back the notes of departures.
+    pub(crate) fn run(mut self) -> Option<Departures> {
+        self.keep_time();
+        // Its devices are open. What it reads are frames of others; another priority may be asked for later.
+        crate::rights::keep(CapabilitySet::SYS_NICE);
         let mut frame = vec![0u8; LARGEST_FRAME];
         loop {
-            {
+            let change = {
                 let mut state = self.shared.lock();
                 if state.stop {
-                    return;
+                    return self.departures;
                 }
-                if let Some(to) = state.change.take() {
-                    state.tally.changes += 1;
-                    drop(state);
-                    self.line.change(to);
-                    keep_time(&self.line);
-                }
+                state.change.take()
+            };
+            if let Some(to) = change {
+                self.become_another(clock(), to);
+                self.shared.lock().taken += 1;
+                self.shared.changed.notify_all();
             }
             let mut more = true;
             for _ in 0..BATCH {
+                self.follow_schedule();
+                self.serve();
                 self.deliver_due();
-                // SAFETY: reads into a buffer of the length given.
-                let got = unsafe { libc::read(self.from.as_raw_fd(), frame.as_mut_ptr().cast(), frame.len()) };
-                match usize::try_from(got) {
+                let now = clock();
+                match rustix::io::read(&*self.from, &mut frame[..]) {
                     Ok(n) if n > 0 => self.accept(&frame[..n]),
                     _ => {
+                        self.found_none = now;
                         more = false;
                         break;
                     }
@@ -198,140 +353,249 @@ impl Forwarder {
         }
     }
 
-    /// Sleeps until a frame comes, a delivery is due, or somebody rings.
-    fn wait(&mut self) {
-        let due = self.under_way.peek().map(|p| p.delivery.due);
-        let mut left = due.map(|due| due.saturating_sub(clock()));
-        if left == Some(0) {
-            return;
-        }
-        let slept = std::mem::take(&mut self.slept);
-        if let (Some(ns), Some(due)) = (&mut left, due) {
-            if slept && *ns <= EARLY {
-                while clock() < due {
-                    std::hint::spin_loop();
-                }
-                self.awake_until = due;
-                return;
+    /// Makes the line another at `now`, and begins a step of the account.
+    fn become_another(&mut self, now: u64, to: Direction) {
+        let mut fates = std::mem::take(&mut self.fates);
+        self.line.change(now, to.clone(), &mut fates);
+        self.fates = fates;
+        self.settle(None);
+        self.keep_time();
+        let mut state = self.shared.lock();
+        state.tally.begin_step(Nanos(clock().saturating_sub(self.plan.start)), &to);
+        state.asked = to;
+    }
+
+    fn follow_schedule(&mut self) {
+        while let Some(at) = self.plan.next()
+            && at <= clock()
+        {
+            let change = &self.plan.schedule.steps()[self.plan.next].changes[self.plan.side as usize];
+            self.plan.next += 1;
+            // Every step was tried when the schedule was read; one that no longer fits what `change` made of the path meanwhile is counted.
+            let to = change.applied(self.line.asked()).and_then(|to| to.check(self.shared.mtu).map(|()| to));
+            match to {
+                Ok(to) => self.become_another(at, to),
+                Err(_) => self.shared.lock().tally.steps_refused += 1,
             }
-            if *ns > EARLY && due.saturating_sub(self.awake_until) >= BETWEEN {
-                *ns -= EARLY;
-                self.slept = true;
-            }
-        }
-        let timeout = left.map(|ns| libc::timespec {
-            tv_sec: (ns / 1_000_000_000) as libc::time_t,
-            tv_nsec: (ns % 1_000_000_000) as libc::c_long,
-        });
-        let mut watched = [self.from.as_raw_fd(), self.shared.wake.as_raw_fd()].map(|fd| libc::pollfd {
-            fd,
-            events: libc::POLLIN,
-            revents: 0,
-        });
-        let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-        // SAFETY: two pollfds and a timespec (or none) that live over the call; no signal mask.
-        unsafe { libc::ppoll(watched.as_mut_ptr(), 2, timeout, std::ptr::null()) };
-        if watched[1].revents != 0 {
-            let mut rung = 0u64;
-            // SAFETY: eight bytes from an eventfd that does not block.
-            unsafe { libc::read(self.shared.wake.as_raw_fd(), (&raw mut rung).cast(), 8) };
         }
     }
 
-    /// Takes a frame in: decides its fate and, where nothing delays it, passes it on at once.
-    fn accept(&mut self, frame: &[u8]) {
+    /// Has the wire take what it can.
+    fn serve(&mut self) {
+        let now = clock();
+        let until = if self.line.is_recorded() { now } else { now + AHEAD };
+        if self.line.next().is_some_and(|next| next <= until) {
+            let mut fates = std::mem::take(&mut self.fates);
+            self.line.serve(until, &mut fates);
+            self.fates = fates;
+            self.settle(None);
+        }
+    }
+
+    /// When this thread has something to do next.
+    fn due(&mut self) -> Option<u64> {
+        let ahead = if self.line.is_recorded() { 0 } else { AHEAD / 2 };
+        let wire = self.line.next().map(|next| next.saturating_sub(ahead));
+        let delivery = self.under_way.peek().map(|p| p.delivery.due);
+        [delivery, wire, self.plan.next()].into_iter().flatten().min()
+    }
+
+    /// Sleeps until a frame comes, a delivery is due, or somebody rings.
+    fn wait(&mut self) {
+        let now = clock();
+        self.awake.pass(now);
+        let mut left = self.due().map(|due| due.saturating_sub(now));
+        if let Some(left) = &mut left {
+            if *left <= self.awake.allowed {
+                self.awake.waiting = true;
+                std::hint::spin_loop();
+                return;
+            }
+            *left -= self.awake.allowed;
+        }
+        let timeout =
+            left.map(|ns| Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 });
+        let mut watched = [PollFd::new(&*self.from, PollFlags::IN), PollFd::new(&self.shared.wake, PollFlags::IN)];
+        rustix::event::poll(&mut watched, timeout.as_ref()).ok();
+        if !watched[1].revents().is_empty() {
+            rustix::io::read(&self.shared.wake, &mut [0; 8]).ok();
+        }
+    }
+
+    /// When a frame that was read a moment ago left its host, where that is known, and what time it is.
+    fn left_host(&mut self, frame: &[u8]) -> (Option<u64>, u64) {
+        let noted = self.departures.as_mut().and_then(|departures| departures.of(frame.get(VIRTIO..)?));
+        // In this order a thread that loses the CPU between the readings takes the frame for younger than it is, never for older: no
+        // path gets shorter than asked.
+        let real = timestamping::now::<Realtime>().as_nanos();
         let read = clock();
-        // Its host sent it before it was read here, and the other host takes it after it is written: both are part of the delay.
-        let now = read.saturating_sub(self.overhead);
+        // A real-time clock that is set meanwhile makes no frame older than the last look at an empty device.
+        let left = noted.map(|noted| read.saturating_sub(real.saturating_sub(noted)).max(self.found_none).min(read));
+        (left, read)
+    }
+
+    /// Takes a frame in: offers its segments to the line and, where nothing delays them, passes them on without waiting.
+    fn accept(&mut self, frame: &[u8]) {
+        let (left, read) = self.left_host(frame);
+        // Its program sent it before it left, and the other host takes it after it is written: both are part of the delay.
+        let now = left.unwrap_or(read).saturating_sub(overhead(self.line.asked(), self.overhead).0);
         let shape = Shape::read(frame);
-        let markable = shape.markable();
-        let mut counted = Achieved { frames: 1, offered: u64::from(shape.segments()), ..Achieved::default() };
+        let segments = shape.segments();
+        let room = self.held_bytes + frame.len() <= MEMORY_BOUND;
+        {
+            let mut state = self.shared.lock();
+            state.tally.count(|a| {
+                a.frames += 1;
+                a.offered += u64::from(segments);
+                a.timed_when_read += u64::from(left.is_none());
+                a.dropped_memory += if room { 0 } else { u64::from(segments) };
+            });
+            state.in_flight += if room { u64::from(segments) } else { 0 };
+        }
+        if !room {
+            return;
+        }
+        self.frames += 1;
+        let current = Current { number: self.frames, bytes: frame, shape: &shape, entered: now, read };
+        let (markable, flow) = (shape.markable(), shape.flow(frame));
+        let mut fates = std::mem::take(&mut self.fates);
+        for index in 0..segments {
+            let offer = Offer { on_wire: shape.on_wire(index), markable, flow };
+            self.line.offer(now, offer, Tag { frame: self.frames, index }, &mut fates);
+        }
+        if !self.line.is_recorded() {
+            self.line.serve(read + AHEAD, &mut fates);
+        }
+        let decided = fates.iter().filter(|(tag, _)| tag.frame == self.frames).count() as u32;
+        self.fates = fates;
+        self.settle(Some(current));
+        if decided < segments {
+            self.held_bytes += frame.len();
+            let stored = Stored { bytes: frame.to_vec(), shape, entered: now, left: segments - decided };
+            self.waiting.insert(self.frames, stored);
+        }
+    }
+
+    /// Makes pieces of the segments with known fates, and counts those that do not arrive.
+    fn settle(&mut self, current: Option<Current<'_>>) {
+        let mut fates = std::mem::take(&mut self.fates);
+        let mut counted = Achieved::default();
         let mut run: Option<Run> = None;
-        let mut pieces = Vec::new();
-        for index in 0..shape.segments() {
-            let on_wire = shape.on_wire(index);
-            let arrival = match self.line.offer(now, on_wire, markable) {
-                Fate::QueueFull => {
-                    counted.dropped_queue += 1;
-                    pieces.extend(run.take().map(|r| (r, std::mem::take(&mut self.lost_before))));
-                    continue;
-                }
-                Fate::Lost { .. } => {
-                    counted.lost += 1;
-                    pieces.extend(run.take().map(|r| (r, std::mem::take(&mut self.lost_before))));
-                    self.lost_before += u64::from(on_wire);
-                    continue;
-                }
+        for (tag, fate) in fates.drain(..) {
+            let on_wire = match current {
+                Some(c) if c.number == tag.frame => c.shape.on_wire(tag.index),
+                _ => self.waiting.get(&tag.frame).map_or(0, |stored| stored.shape.on_wire(tag.index)),
+            };
+            let arrival = match fate {
                 Fate::Arrives(arrival) => arrival,
+                lost => {
+                    // What is before it and behind it are pieces apart.
+                    if let Some(run) = run.take() {
+                        self.finish(run, current);
+                    }
+                    match lost {
+                        Fate::QueueFull => counted.dropped_queue += 1,
+                        Fate::DroppedEarly => counted.dropped_early += 1,
+                        _ => {
+                            counted.lost += 1;
+                            self.lost_before += u64::from(on_wire);
+                        }
+                    }
+                    self.decided(tag.frame, 1, current);
+                    continue;
+                }
             };
             counted.marked += u64::from(arrival.marked);
             counted.held += u64::from(arrival.held);
             let joins = run.as_ref().is_some_and(|r| {
                 let alike = r.arrival.marked == arrival.marked && !r.arrival.twice && !arrival.twice;
                 let together = arrival.at >= r.arrival.at && arrival.at - r.starts_at <= GATHER;
-                alike && together && r.arrival.held == arrival.held
+                let next = r.frame == tag.frame && r.end == tag.index;
+                next && alike && together && r.arrival.held == arrival.held
             });
             match &mut run {
                 Some(r) if joins => {
-                    r.end = index + 1;
+                    r.end += 1;
                     r.wire_bytes += u64::from(on_wire);
                     r.arrival = Arrival { found_idle: r.arrival.found_idle, ..arrival };
                 }
                 _ => {
-                    pieces.extend(run.take().map(|r| (r, std::mem::take(&mut self.lost_before))));
-                    let wire_bytes = u64::from(on_wire);
-                    run = Some(Run { first: index, end: index + 1, arrival, starts_at: arrival.at, wire_bytes });
+                    if let Some(run) = run.take() {
+                        self.finish(run, current);
+                    }
+                    let (first, end) = (tag.index, tag.index + 1);
+                    let (starts_at, wire_bytes) = (arrival.at, u64::from(on_wire));
+                    run = Some(Run { frame: tag.frame, first, end, arrival, starts_at, wire_bytes });
                 }
             }
         }
-        pieces.extend(run.take().map(|r| (r, std::mem::take(&mut self.lost_before))));
-
-        // Counted before anything is passed on, so that the account is balanced whenever it is looked at.
-        {
+        if let Some(run) = run.take() {
+            self.finish(run, current);
+        }
+        self.fates = fates;
+        let gone = counted.dropped_queue + counted.dropped_early + counted.lost;
+        if gone + counted.marked + counted.held > 0 {
             let mut state = self.shared.lock();
-            state.in_flight += pieces.iter().map(|(run, _)| u64::from(run.end - run.first)).sum::<u64>();
-            let a = &mut state.tally.achieved;
-            a.frames += counted.frames;
-            a.offered += counted.offered;
-            a.dropped_queue += counted.dropped_queue;
-            a.lost += counted.lost;
-            a.marked += counted.marked;
-            a.held += counted.held;
+            state.in_flight -= gone;
+            state.tally.count(|a| {
+                a.dropped_queue += counted.dropped_queue;
+                a.dropped_early += counted.dropped_early;
+                a.lost += counted.lost;
+                a.marked += counted.marked;
+                a.held += counted.held;
+            });
         }
-        for (run, lost_before) in pieces {
-            self.order += 1;
-            let delivery = Delivery {
-                order: self.order,
-                entered: now,
-                sent: run.arrival.sent,
-                due: run.arrival.at,
-                out: 0,
-                segments: run.end - run.first,
-                wire_bytes: run.wire_bytes,
-                lost_before,
-                found_idle: run.arrival.found_idle,
-            };
-            let whole = run.first == 0 && run.end == shape.segments() && !run.arrival.marked;
-            if whole && !run.arrival.twice && run.arrival.at <= read && self.under_way.is_empty() {
-                self.deliver(frame, delivery, false);
-                continue;
-            }
-            if self.under_way_bytes + frame.len() > MEMORY_BOUND {
-                let mut state = self.shared.lock();
-                state.in_flight -= u64::from(delivery.segments);
-                state.tally.achieved.dropped_memory += u64::from(delivery.segments);
-                continue;
-            }
-            let bytes = shape.piece(frame, run.first..run.end, run.arrival.marked);
-            self.under_way_bytes += bytes.len();
-            self.under_way.push(Piece { bytes, twice: run.arrival.twice, delivery });
+    }
+
+    /// So many segments of a frame have a fate; one that waits no longer is let go.
+    fn decided(&mut self, frame: u64, segments: u32, current: Option<Current<'_>>) {
+        if current.is_some_and(|c| c.number == frame) {
+            return;
         }
+        if let Some(stored) = self.waiting.get_mut(&frame) {
+            stored.left = stored.left.saturating_sub(segments);
+            if stored.left == 0 {
+                self.held_bytes -= stored.bytes.len();
+                self.waiting.remove(&frame);
+            }
+        }
+    }
+
+    /// Sends a run of segments on its way.
+    fn finish(&mut self, run: Run, current: Option<Current<'_>>) {
+        let own = current.filter(|c| c.number == run.frame);
+        let (frame, shape, entered) = match (own, self.waiting.get(&run.frame)) {
+            (Some(c), _) => (c.bytes, c.shape, c.entered),
+            (None, Some(stored)) => (&stored.bytes[..], &stored.shape, stored.entered),
+            // Every frame that waits is kept until its last segment has a fate.
+            (None, None) => return,
+        };
+        self.order += 1;
+        let delivery = Delivery {
+            order: self.order,
+            entered,
+            sent: run.arrival.sent,
+            due: run.arrival.at,
+            out: 0,
+            segments: run.end - run.first,
+            wire_bytes: run.wire_bytes,
+            lost_before: std::mem::take(&mut self.lost_before),
+            found_idle: run.arrival.found_idle,
+        };
+        let whole = run.first == 0 && run.end == shape.segments() && !run.arrival.marked && !run.arrival.twice;
+        if let Some(c) = own.filter(|c| whole && run.arrival.at <= c.read && self.under_way.is_empty()) {
+            return self.deliver(c.bytes, delivery, false);
+        }
+        let bytes = shape.piece(frame, run.first..run.end, run.arrival.marked);
+        self.held_bytes += bytes.len();
+        self.under_way.push(Piece { bytes, twice: run.arrival.twice, delivery });
+        self.decided(run.frame, run.end - run.first, current);
     }
 
     fn deliver_due(&mut self) {
         while self.under_way.peek().is_some_and(|p| p.delivery.due <= clock()) {
             let Some(piece) = self.under_way.pop() else { return };
-            self.under_way_bytes -= piece.bytes.len();
+            self.held_bytes -= piece.bytes.len();
             self.deliver(&piece.bytes, piece.delivery, piece.twice);
         }
     }
@@ -343,29 +607,58 @@ impl Forwarder {
         let segments = u64::from(delivery.segments);
         let mut state = self.shared.lock();
         state.in_flight -= segments;
-        state.tally.achieved.duplicated += if copied { segments } else { 0 };
+        state.tally.count(|a| {
+            a.duplicated += if copied { segments } else { 0 };
+            a.refused += if taken { 0 } else { segments };
+        });
         if taken {
             state.tally.delivered(&delivery);
-        } else {
-            state.tally.achieved.refused += segments;
         }
     }
 
     fn write(&self, frame: &[u8]) -> bool {
-        // SAFETY: writes from a buffer of the length given.
-        unsafe { libc::write(self.to.as_raw_fd(), frame.as_ptr().cast(), frame.len()) >= 0 }
+        rustix::io::write(&*self.to, frame).is_ok()
+    }
+
+    /// Has the kernel wake this thread on time: no timer slack, before ordinary threads where there are times to keep
+    /// and the machine allows it, and on CPUs that do not sleep where those times are short.
+    fn keep_time(&mut self) {
+        let asked = self.line.asked();
+        if !is_short(asked) {
+            self.kept_awake = None;
+        } else if self.kept_awake.is_none() {
+            self.kept_awake = KeptAwake::new();
+        }
+        let priority = libc::sched_param { sched_priority: i32::from(!asked.is_plain()) };
+        let policy = if asked.is_plain() { libc::SCHED_OTHER } else { libc::SCHED_FIFO };
+        // Where this is refused the path is still right, only less exact, and its lateness is in the report.
+        rustix::thread::set_current_timer_slack(NonZeroU64::new(1)).ok();
+        // SAFETY: reads one sched_param, which lives over the call. rustix and nix have no sched_setscheduler.
+        unsafe { libc::sched_setscheduler(0, policy, &raw const priority) };
     }
 }
 
-/// Has the kernel wake this thread on time: no timer slack, and before ordinary threads where there are times to keep
-/// and the machine allows it.
-fn keep_time(line: &Line) {
-    let priority = libc::sched_param { sched_priority: i32::from(!line.asked().is_plain()) };
-    let policy = if line.asked().is_plain() { libc::SCHED_OTHER } else { libc::SCHED_FIFO };
-    // SAFETY: plain system calls about this thread. Where they are refused the path is still right, only less exact,
-    // and its lateness is in the report.
-    unsafe {
-        libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong);
-        libc::sched_setscheduler(0, policy, &raw const priority);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiting_awake_takes_no_more_than_a_fifth_of_a_cpu() {
+        let mut awake = Awake::default();
+        let (mut now, mut waited) = (0, 0);
+        for _ in 0..10_000 {
+            // A delivery every 200 µs, waited for awake as long as that is allowed.
+            awake.pass(now);
+            now += 200_000 - awake.allowed;
+            awake.pass(now);
+            waited += awake.allowed;
+            awake.waiting = true;
+            now += awake.allowed;
+        }
+        assert!(waited * 5 <= now, "{waited} of {now}");
+        // After a pause it is not more than what a CPU needs to come back.
+        awake.pass(now);
+        awake.pass(now + 1_000_000_000);
+        assert_eq!(awake.allowed, EARLY);
     }
 }

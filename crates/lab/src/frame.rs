@@ -101,6 +101,30 @@ impl Shape {
         self.ecn == 1 || self.ecn == 2
     }
 
+    /// A number that all segments of one flow have: from addresses, protocol and ports, and for fragments without the ports. `frame` is what this
+    /// shape was read from.
+    pub fn flow(&self, frame: &[u8]) -> u32 {
+        let bytes = frame.get(VIRTIO..).unwrap_or_default();
+        let part = |range: Range<usize>| bytes.get(range).unwrap_or_default();
+        let (addresses, protocol, ports_at) = match self.network {
+            Network::V4 => {
+                let fragment = be16(bytes, ETHERNET + 6).is_none_or(|word| word & 0x3fff != 0);
+                let header = usize::from(part(ETHERNET..ETHERNET + 1).first().copied().unwrap_or(0) & 15) * 4;
+                (ETHERNET + 12..ETHERNET + 20, ETHERNET + 9, (!fragment).then_some(ETHERNET + header))
+            }
+            Network::V6 => (ETHERNET + 8..ETHERNET + 40, ETHERNET + 6, Some(ETHERNET + 40)),
+            Network::Other => (0..14, 12, None),
+        };
+        let protocol = part(protocol..protocol + 1);
+        let with_ports =
+            matches!(protocol.first().copied().map(i32::from), Some(libc::IPPROTO_TCP | libc::IPPROTO_UDP));
+        let ports = ports_at.filter(|_| with_ports).map_or(0..0, |at| at..at + 4);
+        // FNV-1a, and a last mixing, because its high bits move least.
+        let all = part(addresses).iter().chain(protocol).chain(part(ports));
+        let hash = all.fold(0x811c_9dc5u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
+        (hash ^ hash >> 15).wrapping_mul(0x2c1b_3c6d)
+    }
+
     /// Bytes of segment `index` on the wire, everything that Ethernet adds counted.
     pub fn on_wire(&self, index: u32) -> u32 {
         let range = self.payload_of(index..index + 1);
@@ -134,6 +158,9 @@ impl Shape {
         let mut piece = Vec::with_capacity(headers + range.len());
         piece.extend_from_slice(frame.get(..headers)?);
         piece.extend_from_slice(frame.get(headers + range.start..headers + range.end)?);
+        // The kernel gives the bytes that lie together in its memory, which are more than the headers where it forwards, and takes none that
+        // exceed the frame (`tun_get_user()`).
+        piece[2..4].copy_from_slice(&u16::try_from(self.headers).ok()?.to_ne_bytes());
         if segments.len() == 1 {
             piece[1] = GSO_NONE;
             piece[4..6].fill(0);

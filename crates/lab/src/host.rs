@@ -6,10 +6,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::process::Command;
 
-use machine::netlink::Netlink;
-
 use crate::Error;
-use crate::anchor::Holder;
+use crate::anchor::{Holder, HostFiles};
+use crate::end::{Address, End};
 use crate::links;
 
 /// Which of the two hosts.
@@ -46,24 +45,35 @@ impl Side {
         }
     }
 
-    const fn number(self) -> u8 {
-        self as u8 + 1
+    /// Its end of the one link of a lab.
+    pub(crate) const fn address(self) -> Address {
+        Address { link: 0, side: self, interface: 0 }
     }
 
     /// The host's IPv4 address (private, RFC 1918), the same in every lab: a /24.
     pub const fn ipv4(self) -> Ipv4Addr {
-        Ipv4Addr::new(10, 77, 0, self.number())
+        self.address().ipv4()
     }
 
     /// The host's IPv6 address (unique local, RFC 4193), the same in every lab: a /64.
     pub const fn ipv6(self) -> Ipv6Addr {
-        Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, self.number() as u16)
+        self.address().ipv6()
     }
 
     /// The hardware address (locally administered).
     pub const fn mac(self) -> [u8; 6] {
-        [0x02, 0x77, 0, 0, 0, self.number()]
+        self.address().mac()
     }
+}
+
+/// What hosts of these names are made with; `a` and `b` are names of their addresses in each. With an uplink they have its resolver.
+pub(crate) fn files(names: &[&str], uplink: bool) -> Vec<HostFiles> {
+    let of = |side: Side| {
+        [IpAddr::V4(side.ipv4()), IpAddr::V6(side.ipv6())].map(|address| (address, side.name().to_owned()))
+    };
+    let addresses: Vec<(IpAddr, String)> = Side::ALL.into_iter().flat_map(of).collect();
+    let resolver = uplink.then(crate::uplink::resolver_file);
+    names.iter().map(|name| HostFiles::new(name, &addresses, resolver.clone())).collect()
 }
 
 /// A host of a running lab.
@@ -87,11 +97,6 @@ impl Host<'_> {
     /// Its IPv6 address.
     pub fn ipv6(&self) -> Ipv6Addr {
         self.side.ipv6()
-    }
-
-    /// The process that holds the host's namespaces: `/proc/PID/ns/net` and its brothers are the host's.
-    pub fn holder_pid(&self) -> i32 {
-        self.holder.pid
     }
 
     /// The network namespace, for `setns` or to be sent to another process.
@@ -148,23 +153,12 @@ impl Host<'_> {
 
     /// Gives the host its addresses on the link [`INTERFACE`], and brings it and loopback up. Runs inside the host.
     pub(crate) fn configure(side: Side, mtu: u32) -> io::Result<()> {
-        // No link-local address and no router solicitation: only the hosts' traffic is on the path.
-        for (name, value) in [("addr_gen_mode", "1"), ("accept_ra", "0"), ("accept_dad", "0")] {
-            std::fs::write(format!("/proc/sys/net/ipv6/conf/{INTERFACE}/{name}"), value)?;
-        }
-        let mut netlink = Netlink::open()?;
-        links::up(&mut netlink, links::index_of(c"lo")?)?;
-        let link = links::index_of(c"eth0")?;
-        links::configure(&mut netlink, link, side.mac(), mtu)?;
-        let peer = side.other();
-        for (own, other, prefix) in [
-            (IpAddr::V4(side.ipv4()), IpAddr::V4(peer.ipv4()), 24),
-            (IpAddr::V6(side.ipv6()), IpAddr::V6(peer.ipv6()), 64),
-        ] {
-            links::add_address(&mut netlink, link, own, prefix)?;
-            links::add_neighbour(&mut netlink, link, other, peer.mac())?;
-        }
-        Ok(())
+        side.address().configure(mtu)
+    }
+
+    /// Its end of the path.
+    pub(crate) fn end(&self) -> End<'_> {
+        End { holder: self.holder, address: self.side.address() }
     }
 }
 

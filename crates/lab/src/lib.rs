@@ -5,7 +5,8 @@
 //! drops at its tail or marks ECN, an MTU; each direction for itself, and changeable while it runs. Programs and closures
 //! run inside the hosts. The path measures itself ([`PathReport`]).
 //!
-//! **Does not:** route to the outside, emulate a medium that is shared, or change anything outside its own namespaces.
+//! **Does not:** route to the outside (with [`Config::uplink`] its maker carries TCP connections and DNS there), emulate a medium that is shared, or
+//! change anything outside its own namespaces.
 //!
 //! **Guarantees:** the same seed and the same frames in the same order meet the same fates. What was asked for and what
 //! was achieved are both in the report, and every segment that came in is delivered, under way, or counted in one of the
@@ -25,42 +26,67 @@
 
 mod anchor;
 mod config;
+mod departures;
+mod end;
 mod enter;
 mod error;
 mod forward;
 pub mod frame;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzed;
 mod host;
+mod idle;
+mod jitter;
 pub mod line;
 mod links;
+pub mod mirror;
 mod netem;
+pub mod network;
 mod overhead;
 pub mod parse;
 mod path;
+pub mod queue;
 mod random;
+pub mod recorded;
 pub mod registry;
 mod report;
+mod rights;
+pub mod rootless;
+pub mod schedule;
+pub mod settings;
 mod tap;
+mod testbed;
+pub mod topology;
+mod uplink;
 
 pub use config::{
-    BitRate, Choice, Config, DEFAULT_QUEUE_SEGMENTS, Depth, Direction, ETHERNET_OVERHEAD, LONGEST, Loss, Reorder,
-    SMALLEST_ON_WIRE,
+    BitRate, Choice, CodelSettings, Config, DEFAULT_QUEUE_SEGMENTS, Depth, Direction, Discipline, ETHERNET_OVERHEAD,
+    FqCodelSettings, JitterShape, LONGEST, Loss, PieSettings, Reorder, SMALLEST_ON_WIRE,
 };
 pub use error::Error;
 pub use forward::{GATHER, MEMORY_BOUND};
 pub use host::{Host, INTERFACE, Side, program_pid};
-pub use report::{Achieved, BUSY_SEGMENTS, BUSY_TIME, DirectionReport, PathReport};
+pub use network::{HostReport, LinkReport, Network};
+pub use recorded::{Recorded, Recording};
+pub use report::{Achieved, BUSY_SEGMENTS, BUSY_TIME, DirectionReport, PathReport, Probes};
+pub use schedule::Schedule;
+pub use settings::Change;
+pub use testbed::{Device, Place};
+pub use topology::Topology;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anchor::Anchor;
 use netem::Netem;
 use path::{Backend, BuiltIn, Since};
+use uplink::Uplink;
 
 /// A running lab. Dropping it takes everything down, the programs in its hosts included, and waits until it is gone.
 #[derive(Debug)]
 pub struct Lab {
     // Declared first, dropped first: the path's threads end before the namespaces do.
     path: Path,
+    _uplink: Option<Uplink>,
     anchor: Anchor,
 }
 
@@ -75,6 +101,14 @@ pub struct Path {
 }
 
 impl Lab {
+    /// Whether the processes that hold its namespaces are all alive.
+    ///
+    /// # Errors
+    /// [`Error::Gone`] where one of them was killed.
+    pub fn check(&self) -> Result<(), Error> {
+        self.anchor.check()
+    }
+
     /// Makes a lab and brings it up.
     ///
     /// # Errors
@@ -83,13 +117,24 @@ impl Lab {
     pub fn up(config: &Config) -> Result<Self, Error> {
         config.check()?;
         let (built_in, reason) = choose(config)?;
-        let anchor = Anchor::start()?;
+        Self::with_path(
+            config,
+            built_in,
+            reason,
+            Anchor::start(&host::files(&Side::ALL.map(Side::name), config.uplink))?,
+        )
+    }
+
+    fn with_path(config: &Config, built_in: bool, reason: String, anchor: Anchor) -> Result<Self, Error> {
         let hosts = Side::ALL.map(|side| Host { side, holder: &anchor.hosts[side as usize] });
-        let backend: Box<dyn Backend> =
-            if built_in { Box::new(BuiltIn::up(config, hosts)?) } else { Box::new(Netem::up(config, hosts)?) };
-        let path =
-            Path { backend: Mutex::new(backend), reason, mtu: config.mtu, seed: config.seed, since: Since::now() };
-        Ok(Self { path, anchor })
+        let backend: Box<dyn Backend> = if built_in {
+            Box::new(BuiltIn::up(config, [hosts[0].end(), hosts[1].end()])?)
+        } else {
+            Box::new(Netem::up(config, hosts)?)
+        };
+        let path = Path::new(config, backend, reason);
+        let uplink = uplink(&anchor, config.uplink)?;
+        Ok(Self { path, _uplink: uplink, anchor })
     }
 
     /// One of the hosts.
@@ -101,6 +146,11 @@ impl Lab {
     pub fn path(&self) -> &Path {
         &self.path
     }
+}
+
+/// The uplinks of all hosts, where they are wanted.
+fn uplink(anchor: &Anchor, wanted: bool) -> Result<Option<Uplink>, Error> {
+    wanted.then(|| Uplink::start(&anchor.hosts)).transpose()
 }
 
 /// Whether the built-in backend makes the path, and why.
@@ -115,6 +165,11 @@ fn choose(config: &Config) -> Result<(bool, String), Error> {
 }
 
 impl Path {
+    fn new(config: &Config, backend: Box<dyn Backend>, reason: String) -> Self {
+        let Config { mtu, seed, .. } = *config;
+        Self { backend: Mutex::new(backend), reason, mtu, seed, since: Since::now() }
+    }
+
     fn backend(&self) -> MutexGuard<'_, Box<dyn Backend>> {
         self.backend.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -141,5 +196,34 @@ impl Path {
     pub fn change(&self, from: Side, to: &Direction) -> Result<(), Error> {
         to.check(self.mtu)?;
         self.backend().change(from, to)
+    }
+
+    /// Changes what `changes` name of each direction, from the next frame on. Either both directions change or none.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for a direction that cannot be, [`Error::Backend`] where this backend cannot make it.
+    pub fn apply(&self, changes: &[Change; 2]) -> Result<(), Error> {
+        let mut backend = self.backend();
+        let before = Side::ALL.map(|side| backend.report(side).asked);
+        let mut to = Vec::with_capacity(2);
+        for (change, before) in changes.iter().zip(&before) {
+            let direction = change.applied(before)?;
+            direction.check(self.mtu)?;
+            to.push(direction);
+        }
+        let to_a_differs = to[0] != before[0];
+        for (side, to) in Side::ALL.into_iter().zip(&to) {
+            // One that stays as it is begins no step.
+            if *to == before[side as usize] {
+                continue;
+            }
+            if let Err(refused) = backend.change(side, to) {
+                if side == Side::B && to_a_differs {
+                    backend.change(Side::A, &before[0])?;
+                }
+                return Err(refused);
+            }
+        }
+        Ok(())
     }
 }

@@ -15,7 +15,10 @@ use netlink_packet_route::link::{LinkAttribute, LinkMessage};
 use netlink_packet_route::tc::{TcHandle, TcMessage};
 
 use crate::Error;
-use crate::config::{Config, DEFAULT_QUEUE_SEGMENTS, Depth, Direction, ETHERNET_OVERHEAD, Loss, SMALLEST_ON_WIRE};
+use crate::config::{
+    CodelSettings, Config, DEFAULT_QUEUE_SEGMENTS, Depth, Direction, Discipline, ETHERNET_OVERHEAD, JitterShape, Loss,
+    SMALLEST_ON_WIRE,
+};
 use crate::forward::GATHER;
 use crate::host::{Host, INTERFACE, Side};
 use crate::links::{counters, index_of};
@@ -39,6 +42,7 @@ const NLA_F_NESTED: u16 = 1 << 15;
 const LIMIT: u32 = 1_000_000;
 const ROOT: TcHandle = TcHandle { major: 1, minor: 0 };
 const SHAPER: TcHandle = TcHandle { major: 2, minor: 0 };
+const INNER: TcHandle = TcHandle { major: 3, minor: 0 };
 
 /// What of this direction netem cannot do, or `None` where it can do all of it.
 pub(crate) fn impossible(asked: &Direction) -> Option<&'static str> {
@@ -46,6 +50,10 @@ pub(crate) fn impossible(asked: &Direction) -> Option<&'static str> {
         Some("netem lets frames overtake each other under jitter; the built-in backend keeps their order")
     } else if asked.reorder.is_some_and(|r| r.share > 0.0) {
         Some("netem cannot hold segments back by a given time; the built-in backend can")
+    } else if asked.jitter.0 > 0 && (asked.jitter_shape != JitterShape::Uniform || asked.jitter_memory > 0.0) {
+        Some("netem's shapes and memory of jitter are others; the built-in backend has those of this page")
+    } else if asked.recorded.is_some() {
+        Some("netem plays no recorded link; the built-in backend does")
     } else if asked.ecn.is_some() {
         Some("netem has no marking threshold; the built-in backend has")
     } else if asked.black_hole.is_some() {
@@ -73,7 +81,9 @@ struct End {
 impl Netem {
     pub(crate) fn up(config: &Config, hosts: [Host<'_>; 2]) -> Result<Self, Error> {
         let asked = [&config.a_to_b, &config.b_to_a];
-        if let Some(reason) = asked.into_iter().find_map(impossible) {
+        let no_plan = "netem follows no schedule and plays no recorded link; the built-in backend does";
+        let planned = !config.schedule.steps().is_empty() || config.recorded.iter().any(Option::is_some);
+        if let Some(reason) = asked.into_iter().find_map(impossible).or(planned.then_some(no_plan)) {
             return Err(Error::Backend { backend: "netem", reason: reason.into() });
         }
         let other = hosts[1].network_namespace().as_raw_fd();
@@ -117,7 +127,12 @@ impl Netem {
             netlink.request(qdisc(index, "netem", ROOT, TcHandle::ROOT, netem_options(asked, seed)), flags)?;
             let under = TcHandle { major: 1, minor: 1 };
             match tbf_options(asked, self.mtu) {
-                Some(options) => netlink.request(qdisc(index, "tbf", SHAPER, under, options), flags),
+                Some(options) => {
+                    netlink.request(qdisc(index, "tbf", SHAPER, under, options), flags)?;
+                    let (kind, options) = discipline_options(asked, self.mtu);
+                    let child = TcHandle { major: 2, minor: 1 };
+                    netlink.request(qdisc(index, kind, INNER, child, options), flags)
+                }
                 None => {
                     let mut gone = TcMessage::default();
                     gone.header.index = index as i32;
@@ -131,9 +146,13 @@ impl Netem {
         };
         match crate::links::inside(net, put).and_then(|done| done) {
             Err(e) if e.raw_os_error() == Some(libc::ENOENT) => {
-                let reason = "this kernel has no sch_netem or sch_tbf (CONFIG_NET_SCH_NETEM, CONFIG_NET_SCH_TBF); \
-                              use the built-in backend"
-                    .into();
+                let discipline = match asked.qdisc {
+                    Discipline::Fifo => String::new(),
+                    other => format!(" or sch_{}", other.name()),
+                };
+                let reason = format!(
+                    "this kernel has no sch_netem, sch_tbf{discipline} (CONFIG_NET_SCH_NETEM, CONFIG_NET_SCH_TBF, …); use the built-in backend"
+                );
                 Err(Error::Backend { backend: "netem", reason })
             }
             other => other.map_err(Error::system(format!("put netem on {INTERFACE} of host {}", side.name()))),
@@ -148,7 +167,7 @@ impl Backend for Netem {
 
     fn report(&self, from: Side) -> DirectionReport {
         let [sender, receiver] = [from, from.other()].map(|side| &self.ends[side as usize]);
-        let (sent, got) = (counters(&sender.net), counters(&receiver.net));
+        let (sent, got) = (counters(&sender.net, INTERFACE), counters(&receiver.net, INTERFACE));
         let achieved = Achieved {
             frames: sent.sent_frames,
             offered: sent.sent_frames,
@@ -160,8 +179,11 @@ impl Backend for Netem {
         DirectionReport {
             asked: sender.asked.clone(),
             overhead: None,
+            probes: None,
             changes: sender.changes,
             achieved: Some(achieved),
+            steps: Vec::new(),
+            steps_refused: 0,
         }
     }
 
@@ -219,16 +241,57 @@ fn netem_options(asked: &Direction, seed: u64) -> Vec<u8> {
     options
 }
 
+/// The discipline under the shaper and its attributes: times in microseconds, the limit in full segments (bytes for a bfifo).
+fn discipline_options(asked: &Direction, mtu: u32) -> (&'static str, Vec<u8>) {
+    let limit = queue_bytes(asked, mtu);
+    let segments = u32::try_from(limit / u64::from(mtu + ETHERNET_OVERHEAD)).unwrap_or(u32::MAX).max(1);
+    let microseconds = |time: clock::Nanos| u32::try_from(time.0 / 1_000).unwrap_or(u32::MAX);
+    let mut options = Vec::new();
+    let mut put = |values: &[(u16, u32)]| {
+        for (kind, value) in values {
+            attribute(&mut options, *kind, &value.to_ne_bytes());
+        }
+    };
+    let codel = |c: &CodelSettings| [microseconds(c.target), microseconds(c.interval), u32::from(c.ecn)];
+    match &asked.qdisc {
+        // struct tc_fifo_qopt.
+        Discipline::Fifo => return ("bfifo", u32::try_from(limit).unwrap_or(u32::MAX).to_ne_bytes().to_vec()),
+        // TCA_CODEL_TARGET, _LIMIT, _INTERVAL, _ECN.
+        Discipline::Codel(settings) => {
+            let [target, interval, ecn] = codel(settings);
+            put(&[(1, target), (2, segments), (3, interval), (4, ecn)]);
+        }
+        // TCA_FQ_CODEL_TARGET, _LIMIT, _INTERVAL, _ECN, _FLOWS.
+        Discipline::FqCodel(settings) => {
+            let [target, interval, ecn] = codel(&settings.codel);
+            put(&[(1, target), (2, segments), (3, interval), (4, ecn), (5, settings.flows)]);
+        }
+        // TCA_PIE_TARGET, _LIMIT, _TUPDATE, and _ECN.
+        Discipline::Pie(settings) => {
+            let ecn = u32::from(settings.ecn);
+            put(&[(1, microseconds(settings.target)), (2, segments), (3, microseconds(settings.update)), (6, ecn)]);
+        }
+    }
+    (asked.qdisc.name(), options)
+}
+
+/// How many bytes may wait, of a direction with a rate.
+fn queue_bytes(asked: &Direction, mtu: u32) -> u64 {
+    let full = u64::from(mtu + ETHERNET_OVERHEAD);
+    let bytes_per_second = asked.rate.map_or(0, |rate| rate.bits().div_ceil(8));
+    match asked.queue {
+        None => DEFAULT_QUEUE_SEGMENTS * full,
+        Some(Depth::Bytes(n)) => n,
+        Some(Depth::Time(t)) => ((u128::from(bytes_per_second) * u128::from(t.0) / 1_000_000_000) as u64).max(full),
+    }
+}
+
 /// `struct tc_tbf_qopt` and its attributes; `None` without a rate.
 fn tbf_options(asked: &Direction, mtu: u32) -> Option<Vec<u8>> {
     let bytes_per_second = asked.rate?.bits().div_ceil(8);
     let full = u64::from(mtu + ETHERNET_OVERHEAD);
     let within = |ns: u64| (u128::from(bytes_per_second) * u128::from(ns) / 1_000_000_000) as u64;
-    let limit = match asked.queue {
-        None => DEFAULT_QUEUE_SEGMENTS * full,
-        Some(Depth::Bytes(n)) => n,
-        Some(Depth::Time(t)) => within(t.0).max(full),
-    };
+    let limit = queue_bytes(asked, mtu);
     // The bucket has to hold what the rate gives while a timer is late.
     let burst = full.max(within(GATHER));
     let short = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);

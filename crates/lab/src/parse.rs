@@ -4,7 +4,9 @@
 
 use clock::Nanos;
 
-use crate::config::{BitRate, Depth, Loss, Reorder};
+use crate::config::{
+    BitRate, CodelSettings, Depth, Discipline, FqCodelSettings, JitterShape, Loss, PieSettings, Reorder,
+};
 
 /// Why a setting cannot be. Its words do not repeat the text: the caller names the setting and the text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -27,6 +29,27 @@ pub enum Wrong {
     /// A depth in neither bytes nor time.
     #[error("the depth of a queue needs a unit: write bytes such as 64KiB or a time such as 20ms")]
     Depth,
+    /// A queue discipline that is none.
+    #[error(
+        "this is no queue discipline; write fifo, codel, fq_codel or pie, with its settings after a colon: codel:target=5ms,interval=100ms,ecn"
+    )]
+    Discipline,
+    /// What a discipline is not given.
+    #[error("{name} has no such setting {setting:?}; it has {known}")]
+    DisciplineSetting {
+        /// The discipline.
+        name: &'static str,
+        /// What was given.
+        setting: String,
+        /// What it has.
+        known: &'static str,
+    },
+    /// A shape that is none.
+    #[error("the shapes are uniform, normal, exponential and pareto")]
+    JitterShape,
+    /// A value for neither direction.
+    #[error("there is no value; write VALUE for both directions, A_TO_B/B_TO_A, A_TO_B/ or /B_TO_A")]
+    NoValue,
     /// A size of packets that is none.
     #[error("write the bytes of the largest IP packet that gets through, such as 1400, or none")]
     BlackHole,
@@ -122,6 +145,79 @@ pub fn depth(text: &str) -> Result<Depth, Wrong> {
     }
     let bytes = quantity::parse::bytes(text)?;
     if bytes < MOST { Ok(Depth::Bytes(bytes)) } else { Err(Wrong::Depth) }
+}
+
+/// How the delay varies: `uniform`, `normal`, `exponential`, `pareto`.
+///
+/// # Errors
+/// [`Wrong::JitterShape`].
+pub fn jitter_shape(text: &str) -> Result<JitterShape, Wrong> {
+    JitterShape::ALL.into_iter().find(|shape| shape.name() == text.trim()).ok_or(Wrong::JitterShape)
+}
+
+/// A queue discipline: `fifo`, `codel`, `fq_codel` or `pie`, with settings after a colon, such as `codel:target=5ms,interval=100ms,ecn`.
+///
+/// # Errors
+/// [`Wrong`] says what is wrong with it.
+pub fn discipline(text: &str) -> Result<Discipline, Wrong> {
+    let (name, settings) = text.trim().split_once(':').unwrap_or((text.trim(), ""));
+    let settings = settings.split(',').map(str::trim).filter(|setting| !setting.is_empty());
+    let pairs = settings.map(|setting| setting.split_once('=').map_or((setting, ""), |(key, value)| (key, value)));
+    match name {
+        "fifo" => match pairs.map(|(key, _)| key).next() {
+            None => Ok(Discipline::Fifo),
+            Some(key) => Err(unknown("fifo", key, "none")),
+        },
+        "codel" => {
+            let mut codel = CodelSettings::DEFAULT;
+            for pair in pairs {
+                set_codel("codel", &mut codel, pair, "target, interval, ecn and noecn")?;
+            }
+            Ok(Discipline::Codel(codel))
+        }
+        "fq_codel" => {
+            let mut queue = FqCodelSettings::DEFAULT;
+            for (key, value) in pairs {
+                match key {
+                    "flows" => queue.flows = quantity::parse::bytes_u32(value)?,
+                    _ => {
+                        let known = "flows, target, interval, ecn and noecn";
+                        set_codel("fq_codel", &mut queue.codel, (key, value), known)?;
+                    }
+                }
+            }
+            Ok(Discipline::FqCodel(queue))
+        }
+        "pie" => {
+            let mut pie = PieSettings::DEFAULT;
+            for (key, value) in pairs {
+                match (key, value) {
+                    ("target", _) => pie.target = duration(value)?,
+                    ("update", _) => pie.update = duration(value)?,
+                    ("ecn", "") => pie.ecn = true,
+                    ("noecn", "") => pie.ecn = false,
+                    _ => return Err(unknown("pie", key, "target, update, ecn and noecn")),
+                }
+            }
+            Ok(Discipline::Pie(pie))
+        }
+        _ => Err(Wrong::Discipline),
+    }
+}
+
+fn set_codel(name: &'static str, to: &mut CodelSettings, pair: (&str, &str), known: &'static str) -> Result<(), Wrong> {
+    match pair {
+        ("target", value) => to.target = duration(value)?,
+        ("interval", value) => to.interval = duration(value)?,
+        ("ecn", "") => to.ecn = true,
+        ("noecn", "") => to.ecn = false,
+        (key, _) => return Err(unknown(name, key, known)),
+    }
+    Ok(())
+}
+
+fn unknown(name: &'static str, setting: &str, known: &'static str) -> Wrong {
+    Wrong::DisciplineSetting { name, setting: setting.into(), known }
 }
 
 /// Above what size packets vanish, in bytes; `none` for nowhere.

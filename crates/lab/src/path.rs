@@ -1,20 +1,24 @@
 //! The path between the hosts, whoever makes it.
 
-use std::os::fd::{FromRawFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use clock::Nanos;
+use machine::CpuPressure;
+use rustix::event::{EventfdFlags, eventfd};
+use stats::{Distribution, DurationSummary, Precision};
 
 use crate::config::{Config, Direction};
-use crate::forward::{Forwarder, Shared, clock};
-use crate::host::{Host, INTERFACE, Side};
+use crate::departures::Departures;
+use crate::end::End;
+use crate::forward::{self, Forwarder, Plan, Reported, Shared, clock, is_short};
+use crate::host::Side;
 use crate::line::Line;
-use crate::report::DirectionReport;
-use crate::{Error, tap};
-
-/// Delays up to this are asked for less by what the machine adds.
-const SHORT: Nanos = Nanos::from_millis(1);
+use crate::overhead::Sockets;
+use crate::report::{DirectionReport, Probes};
+use crate::schedule::Schedule;
+use crate::{Error, links, tap};
 
 /// A maker of paths. Dropping it takes the path down.
 pub(crate) trait Backend: Send + Sync + std::fmt::Debug {
@@ -30,90 +34,153 @@ pub(crate) trait Backend: Send + Sync + std::fmt::Debug {
 #[derive(Debug)]
 pub(crate) struct BuiltIn {
     directions: [OneWay; 2],
+    /// When the schedule began.
+    since: Since,
 }
 
 #[derive(Debug)]
 struct OneWay {
-    asked: Direction,
-    overhead: Nanos,
+    measured: Measured,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
     /// Where the sending device's counters are read.
     net: OwnedFd,
+    interface: String,
 }
 
 impl BuiltIn {
-    pub(crate) fn up(config: &Config, hosts: [Host<'_>; 2]) -> Result<Self, Error> {
+    pub(crate) fn up(config: &Config, ends: [End<'_>; 2]) -> Result<Self, Error> {
         let mut taps = Vec::with_capacity(2);
-        for host in hosts {
-            let tap = host.run(|| {
-                let tap = tap::create(c"eth0")?;
-                Host::configure(host.side(), config.mtu)
-                    .map_err(Error::system(format!("configure {INTERFACE} of host {}", host.side().name())))?;
+        let mut departures = [None, None];
+        for (end, departures) in ends.into_iter().zip(&mut departures) {
+            let interface = end.address.interface();
+            let tap = end.run(|| {
+                let name = std::ffi::CString::new(interface.clone()).unwrap_or_default();
+                let tap = tap::create(&name)?;
+                end.address.configure(config.mtu).map_err(Error::system(format!("configure {interface} of a host")))?;
+                // Without it frames are timed when they are read, which the account says.
+                *departures = links::index_of(&name).and_then(Departures::of_device).ok();
                 Ok::<_, Error>(tap)
             })??;
             taps.push(Arc::new(tap));
         }
         let taps = [taps[0].clone(), taps[1].clone()];
-        // A path that delays nothing has nothing to be taken off from; on a long one the machine's share is nothing beside the delay,
-        // and no packet is to be earlier than asked.
-        let longest = config.a_to_b.delay.max(config.b_to_a.delay);
-        let overhead = if longest > Nanos::ZERO && longest <= SHORT {
-            Self::overhead(config, hosts, &taps)?
-        } else {
-            [Nanos::ZERO; 2]
-        };
-        let way = |from: usize, asked: &Direction| {
+        // Long paths and plain ones have no use for it, until they are changed to short ones.
+        let [ab, ba] = Self::measure(config, ends, &taps, &mut departures)?;
+        let [from_a, from_b] = departures;
+        // Both directions of a schedule or a recording begin together.
+        let start = clock();
+        let way = |from: Side, asked: &Direction, departures: Option<Departures>, measured: Measured| {
             let seed = config.seed.wrapping_mul(2).wrapping_add(from as u64);
-            let line = Line::new(asked.clone(), config.mtu, seed);
-            let shared = Arc::new(Shared::new(event()?));
-            let forwarder =
-                Forwarder::new(taps[from].clone(), taps[1 - from].clone(), line, shared.clone(), overhead[from].0);
+            let mut asked = asked.clone();
+            let recording = config.recorded[from as usize].clone();
+            asked.recorded = recording.as_ref().map(|recording| recording.about.clone());
+            let mut line = Line::new(asked.clone(), config.mtu, seed);
+            if let Some(recording) = recording {
+                line = line.with_recording(recording, start);
+            }
+            let shared = Arc::new(Shared::new(event()?, asked, config.mtu));
+            let wires = [from, from.other()].map(|side| taps[side as usize].clone());
+            let plan = Plan::new(config.schedule.clone(), from, start);
+            let from = from as usize;
+            let forwarder = Forwarder::new(wires, line, shared.clone(), departures, measured.overhead, plan);
             let name = if from == 0 { "lab-path-ab" } else { "lab-path-ba" };
             let thread = std::thread::Builder::new()
                 .name(name.into())
-                .spawn(move || forwarder.run())
+                .spawn(move || drop(forwarder.run()))
                 .map_err(Error::system("start a thread for the path"))?;
-            let net = hosts[from].network_namespace().try_clone_to_owned();
+            let net = ends[from].holder.net.try_clone();
             let net = net.map_err(Error::system("keep a host's network namespace"))?;
-            Ok(OneWay { asked: asked.clone(), overhead: overhead[from], shared, thread: Some(thread), net })
+            Ok(OneWay { measured, shared, thread: Some(thread), net, interface: ends[from].address.interface() })
         };
-        Ok(Self { directions: [way(0, &config.a_to_b)?, way(1, &config.b_to_a)?] })
+        let directions = [way(Side::A, &config.a_to_b, from_a, ab)?, way(Side::B, &config.b_to_a, from_b, ba)?];
+        Ok(Self { since: Since(start), directions })
     }
 
-    /// What the machine adds each way, over a path that is taken down again: the frames of this are in no account.
-    fn overhead(config: &Config, hosts: [Host<'_>; 2], taps: &[Arc<OwnedFd>; 2]) -> Result<[Nanos; 2], Error> {
+    /// What the machine adds each way, and what hosts see of a short path as it comes up. Over paths that are taken down again: the frames of
+    /// this are in no account, and draw nothing.
+    fn measure(
+        config: &Config,
+        ends: [End<'_>; 2],
+        taps: &[Arc<OwnedFd>; 2],
+        departures: &mut [Option<Departures>; 2],
+    ) -> Result<[Measured; 2], Error> {
+        let failed = |error| Error::system("measure what the machine adds to the path")(error);
+        let sockets = Sockets::open(ends).map_err(failed)?;
         // The shortest of delays, so that the threads keep time as they will.
         let least = Direction { delay: Nanos(1), ..Direction::default() };
+        let bare = Trial { config, taps, asked: [least.clone(), least], overhead: [Nanos::ZERO; 2] };
+        let (shortest, own) = bare.run(departures, || sockets.shortest().map_err(failed))?;
+        // The path's own share, which its account has, is taken off.
+        let overhead = [0, 1].map(|way| Nanos(shortest[way].0.saturating_sub(own[way].0)));
+        let asked = [&config.a_to_b, &config.b_to_a];
+        let mut measured = overhead.map(|overhead| Measured { overhead, probes: None });
+        if asked.into_iter().any(is_short) {
+            let alike = asked.map(|asked| Direction { delay: asked.delay, ..Direction::default() });
+            let trial = Trial { config, taps, asked: alike, overhead };
+            let pressure = CpuPressure::begin();
+            let (times, _) = trial.run(departures, || sockets.probes().map_err(failed))?;
+            let cpu_pressure = pressure.and_then(|pressure| pressure.share());
+            for ((measured, asked), times) in measured.iter_mut().zip(asked).zip(times) {
+                let mut seen = Distribution::new(Precision::Fine);
+                times.iter().for_each(|time| seen.record(time.0));
+                let seen = DurationSummary::of(&seen).filter(|_| is_short(asked));
+                measured.probes = seen.map(|seen| Probes { asked: asked.delay, seen, cpu_pressure });
+            }
+        }
+        Ok(measured)
+    }
+}
+
+/// What was measured of a direction before it came up.
+#[derive(Debug)]
+struct Measured {
+    overhead: Nanos,
+    probes: Option<Probes>,
+}
+
+/// A path for a moment.
+struct Trial<'t> {
+    config: &'t Config,
+    taps: &'t [Arc<OwnedFd>; 2],
+    asked: [Direction; 2],
+    overhead: [Nanos; 2],
+}
+
+impl Trial<'_> {
+    /// Does `task` while the path is there. Gives its outcome, and the least time that a frame spent in each direction of the path.
+    fn run<T>(
+        self,
+        departures: &mut [Option<Departures>; 2],
+        task: impl FnOnce() -> Result<T, Error>,
+    ) -> Result<(T, [Nanos; 2]), Error> {
         let mut ways = Vec::with_capacity(2);
-        for from in 0..2 {
-            let shared = Arc::new(Shared::new(event()?));
-            let line = Line::new(least.clone(), config.mtu, 0);
-            let forwarder = Forwarder::new(taps[from].clone(), taps[1 - from].clone(), line, shared.clone(), 0);
+        for (from, (asked, departures)) in self.asked.into_iter().zip(departures.iter_mut()).enumerate() {
+            let shared = Arc::new(Shared::new(event()?, asked.clone(), self.config.mtu));
+            let line = Line::new(asked, self.config.mtu, 0);
+            let ends = [from, 1 - from].map(|side| self.taps[side].clone());
+            let plan = Plan::new(Schedule::default(), Side::A, 0);
+            let forwarder = Forwarder::new(ends, line, shared.clone(), departures.take(), self.overhead[from], plan);
             let thread = std::thread::Builder::new()
                 .name("lab-overhead".into())
                 .spawn(move || forwarder.run())
                 .map_err(Error::system("start a thread for the path"))?;
             ways.push((shared, thread));
         }
-        let measured =
-            crate::overhead::measure(hosts).map_err(Error::system("measure what the machine adds to the path"));
-        for (shared, thread) in ways {
+        let done = task();
+        let mut least = [Nanos::ZERO; 2];
+        for (((shared, thread), departures), least) in ways.into_iter().zip(departures).zip(&mut least) {
+            *least = shared.report(Nanos::ZERO, 0).achieved.transit.map_or(Nanos::ZERO, |transit| transit.min);
             shared.stop();
-            let _ = thread.join();
+            *departures = thread.join().ok().flatten();
         }
-        measured
+        Ok((done?, least))
     }
 }
 
 fn event() -> Result<OwnedFd, Error> {
-    // SAFETY: a plain system call; the result is checked.
-    let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-    if fd < 0 {
-        return Err(Error::last("make an eventfd"));
-    }
-    // SAFETY: new, and owned by nothing else.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    let made = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+    made.map_err(|error| Error::system("make an eventfd")(error.into()))
 }
 
 impl Backend for BuiltIn {
@@ -123,15 +190,15 @@ impl Backend for BuiltIn {
 
     fn report(&self, from: Side) -> DirectionReport {
         let way = &self.directions[from as usize];
-        let (achieved, changes) = way.shared.achieved(crate::links::counters(&way.net).missed_frames);
-        DirectionReport { asked: way.asked.clone(), overhead: Some(way.overhead), changes, achieved: Some(achieved) }
+        let reported = way.shared.report(self.since.elapsed(), links::counters(&way.net, &way.interface).missed_frames);
+        let Reported { asked, achieved, changes, steps_refused, steps } = reported;
+        let overhead = Some(forward::overhead(&asked, way.measured.overhead));
+        let probes = way.measured.probes.clone();
+        DirectionReport { asked, overhead, probes, changes, achieved: Some(achieved), steps, steps_refused }
     }
 
     fn change(&mut self, from: Side, to: &Direction) -> Result<(), Error> {
-        let way = &mut self.directions[from as usize];
-        way.asked = to.clone();
-        way.shared.change(to.clone());
-        Ok(())
+        self.directions[from as usize].shared.change(to.clone())
     }
 }
 

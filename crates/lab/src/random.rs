@@ -23,4 +23,10 @@ impl Random {
     pub(crate) fn between(&mut self, low: i64, high: i64) -> i64 {
         self.0.random_range(low..=high)
     }
+
+    /// Normal, of mean 0 and variance 1 (Box and Muller; of each pair the first).
+    pub(crate) fn normal(&mut self) -> f64 {
+        let radius = (-2.0 * (1.0 - self.0.random::<f64>()).ln()).sqrt();
+        radius * (std::f64::consts::TAU * self.0.random::<f64>()).cos()
+    }
 }

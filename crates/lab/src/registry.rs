@@ -1,25 +1,73 @@
 //! Labs that have a name, so that other processes find them: `lab up` in one terminal, `lab exec` in another.
 //!
-//! A named lab has a file under [`DIRECTORY`] that its owner holds locked, and a socket beside it on which the owner
+//! A named lab has a file under [`directory`] that its owner holds locked, and a socket beside it on which the owner
 //! answers. The lock goes with the owner, however it ends: a file that can be locked is stale, and whoever meets it
 //! removes it. Nothing is found by process id, so none that was reused is ever signalled or entered.
 
-use std::fs::File;
-use std::io::{self, BufRead as _, Read as _, Write as _};
-use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::fs::{File, TryLockError};
+use std::io::{self, BufRead as _, IoSlice, IoSliceMut, Read as _, Write as _};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use crate::{Error, Lab, PathReport, Side};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+};
 
-/// Where named labs are found.
+use crate::anchor::Holder;
+use crate::{Change, Error, HostReport, Lab, LinkReport, Network, PathReport, Place, Side};
+
+/// Where named labs of root are found. Those of other users: [`directory`].
 pub const DIRECTORY: &str = "/run/wirelapse/labs";
+
+/// Where this user's named labs are found: [`DIRECTORY`] for root; for others `wirelapse/labs` in `$XDG_RUNTIME_DIR`, or `/tmp/wirelapse-UID/labs`
+/// where there is none.
+pub fn directory() -> &'static Path {
+    static FOUND: OnceLock<PathBuf> = OnceLock::new();
+    FOUND.get_or_init(|| match crate::rootless::outside_user() {
+        0 => DIRECTORY.into(),
+        user => match std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|runtime| is_own(runtime)) {
+            Some(runtime) => runtime.join("wirelapse/labs"),
+            None => format!("/tmp/wirelapse-{user}/labs").into(),
+        },
+    })
+}
+
+/// Whether a folder, not a link to one, is this user's.
+fn is_own(folder: &Path) -> bool {
+    std::fs::symlink_metadata(folder).is_ok_and(|m| m.is_dir() && m.uid() == rustix::process::geteuid().as_raw())
+}
+
+/// Whether the folder of labs and the one that it is in are this user's: who answers in those of someone else is someone else.
+fn is_ours(directory: &Path) -> bool {
+    directory.ancestors().take(2).all(is_own)
+}
+
+/// Makes the folder of labs. In a place that others write to, a folder of someone else is not taken.
+fn make_directory() -> Result<(), Error> {
+    let directory = directory();
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    made.map_err(|e| match e.kind() {
+        io::ErrorKind::PermissionDenied => Error::Privilege,
+        _ => Error::System { step: format!("make {}", directory.display()), source: e },
+    })?;
+    if is_ours(directory) {
+        return Ok(());
+    }
+    let source = io::Error::new(io::ErrorKind::PermissionDenied, "it is another user's");
+    Err(Error::System { step: format!("use {}", directory.display()), source })
+}
 
 /// How long an owner may take to answer, and a lab to go down.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The longest request that is read, bytes.
+const LONGEST_REQUEST: u64 = 16 << 10;
 
 /// A name that is held. Dropping it lets it go.
 #[derive(Debug)]
@@ -39,18 +87,17 @@ fn files(name: &str) -> Result<(PathBuf, PathBuf), Error> {
     if !valid {
         return Err(named(name, "a name is 1 to 32 letters, digits, hyphens and underscores"));
     }
-    let directory = Path::new(DIRECTORY);
+    let directory = directory();
     Ok((directory.join(format!("{name}.lock")), directory.join(format!("{name}.socket"))))
 }
 
 /// Locks the file, or `None` where somebody else has it.
 fn lock(file: &File) -> io::Result<Option<()>> {
-    // SAFETY: a plain system call on a descriptor that lives over it.
-    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
-        return Ok(Some(()));
+    match file.try_lock() {
+        Ok(()) => Ok(Some(())),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(error),
     }
-    let error = io::Error::last_os_error();
-    if error.kind() == io::ErrorKind::WouldBlock { Ok(None) } else { Err(error) }
 }
 
 impl Registration {
@@ -60,12 +107,8 @@ impl Registration {
     /// [`Error::Name`] where it is no name or already a running lab's, [`Error::System`] where the files cannot be made.
     pub fn take(name: &str) -> Result<Self, Error> {
         let (lock_path, socket_path) = files(name)?;
-        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(DIRECTORY);
-        made.map_err(|e| match e.kind() {
-            io::ErrorKind::PermissionDenied => Error::Privilege,
-            _ => Error::System { step: format!("make {DIRECTORY}"), source: e },
-        })?;
-        let step = || Error::system(format!("take the name {name:?} in {DIRECTORY}"));
+        make_directory()?;
+        let step = || Error::system(format!("take the name {name:?} in {}", directory().display()));
         let held = loop {
             let file = File::options().create(true).truncate(false).write(true).open(&lock_path).map_err(step())?;
             if lock(&file).map_err(step())?.is_none() {
@@ -93,27 +136,21 @@ impl Registration {
         &self.name
     }
 
-    /// Answers for `lab` until it is asked to go down, or a signal of `signals` comes.
+    /// Answers for `lab` until it is asked to go down, it is found broken, or `over` says so, which is asked five times a second and
+    /// after each signal. What becomes of the lab's processes is looked at as often.
     ///
     /// # Errors
-    /// [`Error::System`] where waiting fails.
-    pub fn serve(&self, lab: &Lab, signals: &Signals) -> Result<(), Error> {
-        loop {
-            let mut watched = [self.listener.as_raw_fd(), signals.0.as_raw_fd()].map(|fd| libc::pollfd {
-                fd,
-                events: libc::POLLIN,
-                revents: 0,
-            });
-            // SAFETY: two pollfds that live over the call.
-            if unsafe { libc::poll(watched.as_mut_ptr(), 2, -1) } < 0 {
-                let error = io::Error::last_os_error();
-                if error.kind() == io::ErrorKind::Interrupted {
-                    continue;
-                }
-                return Err(Error::System { step: "wait for requests".into(), source: error });
-            }
-            if watched[1].revents != 0 {
-                return Ok(());
+    /// [`Error::System`] where waiting fails; [`Error::Gone`] where a process that the lab rests on was killed.
+    pub fn serve<'s>(&self, lab: impl Into<Served<'s>>, over: &mut dyn FnMut() -> bool) -> Result<(), Error> {
+        let lab = lab.into();
+        let timeout = rustix::event::Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+        while !over() {
+            lab.check()?;
+            let mut watched = [rustix::event::PollFd::new(&self.listener, rustix::event::PollFlags::IN)];
+            match rustix::event::poll(&mut watched, Some(&timeout)) {
+                Ok(0) | Err(rustix::io::Errno::INTR) => continue,
+                Ok(_) => {}
+                Err(e) => return Err(Error::System { step: "wait for requests".into(), source: e.into() }),
             }
             // A client that went away in the middle is its own affair.
             if let Ok((client, _)) = self.listener.accept()
@@ -122,6 +159,7 @@ impl Registration {
                 return Ok(());
             }
         }
+        Ok(())
     }
 }
 
@@ -136,49 +174,167 @@ impl Drop for Registration {
 }
 
 /// Answers one request; `true` where it was to go down.
-fn answer(lab: &Lab, client: &UnixStream) -> io::Result<bool> {
+fn answer(lab: Served<'_>, client: &UnixStream) -> io::Result<bool> {
     client.set_read_timeout(Some(Duration::from_secs(1)))?;
     client.set_write_timeout(Some(Duration::from_secs(1)))?;
     let mut request = String::new();
-    io::BufReader::new(client.take(64)).read_line(&mut request)?;
+    io::BufReader::new(client.take(LONGEST_REQUEST)).read_line(&mut request)?;
+    if let Some(changes) = request.strip_prefix("change ") {
+        let mut to = client;
+        to.write_all(&serde_json::to_vec(&changed(lab, changes))?)?;
+        return Ok(false);
+    }
     match request.trim_end() {
         "report" => {
             let mut to = client;
-            to.write_all(&serde_json::to_vec(&lab.path().report())?)?;
+            // The path of a lab of two hosts; a network has several.
+            if let Served::Lab(lab) = lab {
+                to.write_all(&serde_json::to_vec(&lab.path().report())?)?;
+            }
         }
-        "enter a" => send_descriptor(client, &lab.host(Side::A).holder.pidfd)?,
-        "enter b" => send_descriptor(client, &lab.host(Side::B).holder.pidfd)?,
+        "describe" => {
+            let mut to = client;
+            to.write_all(&serde_json::to_vec(&lab.describe())?)?;
+        }
         "down" => return Ok(true),
-        _ => {}
+        other => {
+            if let Some(holder) = other.strip_prefix("enter ").and_then(|host| lab.holder(host)) {
+                send_descriptor(client, &holder.pidfd)?;
+            }
+        }
     }
     Ok(false)
 }
 
-/// SIGINT, SIGTERM and SIGHUP as something to wait for, instead of the end of the process.
-#[derive(Debug)]
-pub struct Signals(OwnedFd);
+/// The answer to a request for a change.
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Changed {
+    /// Before and after.
+    Done(Box<[PathReport; 2]>),
+    /// It cannot be.
+    Refused(String),
+    /// The machine failed.
+    Failed(String),
+}
 
-impl Signals {
-    /// Takes them for this thread and those it starts from here on. Call it before any thread is started.
-    ///
-    /// # Errors
-    /// [`Error::System`] where there is no descriptor for them.
-    pub fn take() -> Result<Self, Error> {
-        // SAFETY: the set is plain data that lives over the calls.
-        let fd = unsafe {
-            let mut set: libc::sigset_t = std::mem::zeroed();
-            libc::sigemptyset(&raw mut set);
-            for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-                libc::sigaddset(&raw mut set, signal);
-            }
-            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
-            libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC)
-        };
-        if fd < 0 {
-            return Err(Error::last("wait for signals"));
+fn changed(lab: Served<'_>, request: &str) -> Changed {
+    let request: ChangeRequest = match serde_json::from_str(request) {
+        Ok(request) => request,
+        Err(error) => return Changed::Refused(format!("the request is none: {error}")),
+    };
+    let (path, turned) = match (lab, &request.link) {
+        (Served::Lab(lab), None) => (lab.path(), false),
+        (Served::Lab(lab), Some(link)) if *link == ["a", "b"] => (lab.path(), false),
+        (Served::Lab(lab), Some(link)) if *link == ["b", "a"] => (lab.path(), true),
+        (Served::Lab(_), Some([a, b])) => {
+            return Changed::Refused(format!("there is no link between {a} and {b}: its hosts are a and b"));
         }
-        // SAFETY: new, and owned by nothing else.
-        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+        (Served::Network(network), None) => match &network.links()[..] {
+            [only] => match network.path(&only.between) {
+                Some(found) => found,
+                None => return Changed::Failed("its one link is not there".into()),
+            },
+            links => {
+                let links: Vec<String> = links.iter().map(|link| link.between.join(",")).collect();
+                return Changed::Refused(format!("it has several links, say which with --link: {}", links.join(" ")));
+            }
+        },
+        (Served::Network(network), Some(link)) => match network.path(link) {
+            Some(found) => found,
+            None => {
+                let links: Vec<String> = network.links().iter().map(|link| link.between.join(",")).collect();
+                let [a, b] = link;
+                return Changed::Refused(format!(
+                    "there is no link between {a} and {b}: its links are {}",
+                    links.join(" ")
+                ));
+            }
+        },
+    };
+    let mut changes = request.changes;
+    if turned {
+        changes.reverse();
+    }
+    let before = path.report();
+    match path.apply(&changes) {
+        Ok(()) => Changed::Done(Box::new([before, path.report()])),
+        Err(error) if error.is_wrong_use() => Changed::Refused(error.to_string()),
+        Err(error) => Changed::Failed(error.to_string()),
+    }
+}
+
+/// A request for a change.
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
+struct ChangeRequest {
+    /// Which link; may be omitted where there is only one.
+    link: Option<[String; 2]>,
+    changes: [Change; 2],
+}
+
+/// What answers to a name.
+#[derive(Clone, Copy, Debug)]
+pub enum Served<'s> {
+    /// Two hosts and a path.
+    Lab(&'s Lab),
+    /// A topology.
+    Network(&'s Network),
+}
+
+impl<'s> From<&'s Lab> for Served<'s> {
+    fn from(lab: &'s Lab) -> Self {
+        Self::Lab(lab)
+    }
+}
+
+impl<'s> From<&'s Network> for Served<'s> {
+    fn from(network: &'s Network) -> Self {
+        Self::Network(network)
+    }
+}
+
+/// What a name stands for.
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Description {
+    /// Two hosts and a path.
+    Lab(Box<PathReport>),
+    /// A topology.
+    Network {
+        /// Its hosts.
+        hosts: Vec<HostReport>,
+        /// Its links.
+        links: Vec<LinkReport>,
+    },
+}
+
+impl<'s> Served<'s> {
+    fn check(self) -> Result<(), Error> {
+        match self {
+            Self::Lab(lab) => lab.check(),
+            Self::Network(network) => network.check(),
+        }
+    }
+
+    fn holder(self, host: &str) -> Option<&'s Holder> {
+        match self {
+            Self::Lab(lab) => match (
+                Side::ALL.into_iter().find(|s| s.name() == host),
+                Place::ALL.into_iter().find(|p| p.name() == host),
+            ) {
+                (Some(side), _) => Some(lab.host(side).holder),
+                (None, Some(place)) => lab.place(place),
+                (None, None) => None,
+            },
+            Self::Network(network) => network.holder(host),
+        }
+    }
+
+    fn describe(self) -> Description {
+        match self {
+            Self::Lab(lab) => Description::Lab(Box::new(lab.path().report())),
+            Self::Network(network) => Description::Network { hosts: network.hosts(), links: network.links() },
+        }
     }
 }
 
@@ -193,10 +349,10 @@ pub struct Remote {
 /// The names of the labs that run. Stale files met on the way are removed.
 ///
 /// # Errors
-/// [`Error::System`] where [`DIRECTORY`] cannot be read; that it is not there is no error.
+/// [`Error::System`] where [`directory`] cannot be read; that it is not there is no error.
 pub fn names() -> Result<Vec<String>, Error> {
-    let step = || Error::system(format!("read {DIRECTORY}"));
-    let entries = match std::fs::read_dir(DIRECTORY) {
+    let step = || Error::system(format!("read {}", directory().display()));
+    let entries = match std::fs::read_dir(directory()) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(e) if e.kind() == io::ErrorKind::PermissionDenied => return Err(Error::Privilege),
         entries => entries.map_err(step())?,
@@ -224,6 +380,9 @@ impl Remote {
     pub fn find(name: &str) -> Result<Self, Error> {
         let (lock_path, socket) = files(name)?;
         let none = || named(name, "is not running; `wirelapse lab list` shows those that are");
+        if !is_ours(directory()) {
+            return Err(none());
+        }
         let file = match File::options().write(true).open(&lock_path) {
             Err(e) if e.kind() == io::ErrorKind::PermissionDenied => return Err(Error::Privilege),
             file => file.map_err(|_| none())?,
@@ -262,15 +421,42 @@ impl Remote {
         read.map_err(Error::system(format!("read the report of lab {:?}", self.name)))
     }
 
-    /// A command inside one of its hosts, see [`crate::Host::command`].
+    /// Its hosts and links, with what they were asked to be and did.
     ///
     /// # Errors
     /// [`Error::System`] where its owner does not answer.
-    pub fn command(&self, side: Side, program: impl AsRef<std::ffi::OsStr>) -> Result<Command, Error> {
-        let stream = self.ask(&format!("enter {}\n", side.name()))?;
+    pub fn describe(&self) -> Result<Description, Error> {
+        let mut text = String::new();
+        let read = self.ask("describe\n")?.read_to_string(&mut text).and_then(|_| Ok(serde_json::from_str(&text)?));
+        read.map_err(Error::system(format!("read what lab {:?} is", self.name)))
+    }
+
+    /// Changes its path, or that between two hosts, see [`crate::Path::apply`]; the path before and after.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] where its owner refuses, [`Error::System`] where it fails or does not answer.
+    pub fn change(&self, link: Option<[String; 2]>, changes: [Change; 2]) -> Result<[PathReport; 2], Error> {
+        let step = || Error::system(format!("change lab {:?}", self.name));
+        let request =
+            serde_json::to_string(&ChangeRequest { link, changes }).map_err(io::Error::other).map_err(step())?;
+        let mut text = String::new();
+        let read = self.ask(&format!("change {request}\n"))?.read_to_string(&mut text);
+        match read.and_then(|_| Ok(serde_json::from_str(&text)?)).map_err(step())? {
+            Changed::Done(reports) => Ok(*reports),
+            Changed::Refused(reason) => Err(Error::Refused { name: self.name.clone(), reason }),
+            Changed::Failed(reason) => Err(step()(io::Error::other(reason))),
+        }
+    }
+
+    /// A command inside the host of this name, see [`crate::Host::command`].
+    ///
+    /// # Errors
+    /// [`Error::System`] where its owner does not answer or has no such host.
+    pub fn command(&self, host: &str, program: impl AsRef<std::ffi::OsStr>) -> Result<Command, Error> {
+        let stream = self.ask(&format!("enter {host}\n"))?;
         receive_descriptor(&stream)
             .and_then(|holder| crate::enter::command(program.as_ref(), holder))
-            .map_err(Error::system(format!("enter host {} of lab {:?}", side.name(), self.name)))
+            .map_err(Error::system(format!("enter host {host} of lab {:?}", self.name)))
     }
 
     /// The inode number of the network namespace of one of its hosts, as `/proc/PID/ns/net` shows it.
@@ -308,49 +494,22 @@ impl Remote {
     }
 }
 
-/// A buffer for one control message with one descriptor, aligned as the kernel wants it.
-type Control = [u64; 4];
-
 fn send_descriptor(to: &UnixStream, descriptor: &OwnedFd) -> io::Result<()> {
-    let mut byte = [0u8];
-    let mut control: Control = [0; 4];
-    let mut iov = libc::iovec { iov_base: byte.as_mut_ptr().cast(), iov_len: 1 };
-    let length = size_of::<libc::c_int>() as u32;
-    // SAFETY: every pointer in the message outlives the call, and the control buffer holds one descriptor.
-    let sent = unsafe {
-        let mut message: libc::msghdr = std::mem::zeroed();
-        message.msg_iov = &raw mut iov;
-        message.msg_iovlen = 1;
-        message.msg_control = control.as_mut_ptr().cast();
-        message.msg_controllen = libc::CMSG_SPACE(length) as usize;
-        let header = libc::CMSG_FIRSTHDR(&raw const message);
-        (*header).cmsg_level = libc::SOL_SOCKET;
-        (*header).cmsg_type = libc::SCM_RIGHTS;
-        (*header).cmsg_len = libc::CMSG_LEN(length) as usize;
-        libc::CMSG_DATA(header).cast::<libc::c_int>().write_unaligned(descriptor.as_raw_fd());
-        libc::sendmsg(to.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL)
-    };
-    if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let descriptors = [descriptor.as_fd()];
+    control.push(SendAncillaryMessage::ScmRights(&descriptors));
+    rustix::net::sendmsg(to, &[IoSlice::new(&[0])], &mut control, SendFlags::NOSIGNAL)?;
+    Ok(())
 }
 
 fn receive_descriptor(from: &UnixStream) -> io::Result<OwnedFd> {
-    let mut byte = [0u8];
-    let mut control: Control = [0; 4];
-    let mut iov = libc::iovec { iov_base: byte.as_mut_ptr().cast(), iov_len: 1 };
-    // SAFETY: every pointer in the message outlives the call; a descriptor that arrives is new and ours.
-    unsafe {
-        let mut message: libc::msghdr = std::mem::zeroed();
-        message.msg_iov = &raw mut iov;
-        message.msg_iovlen = 1;
-        message.msg_control = control.as_mut_ptr().cast();
-        message.msg_controllen = size_of::<Control>();
-        if libc::recvmsg(from.as_fd().as_raw_fd(), &raw mut message, libc::MSG_CMSG_CLOEXEC) < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        let header = libc::CMSG_FIRSTHDR(&raw const message);
-        if header.is_null() || (*header).cmsg_type != libc::SCM_RIGHTS {
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "its owner ended"));
-        }
-        Ok(OwnedFd::from_raw_fd(libc::CMSG_DATA(header).cast::<libc::c_int>().read_unaligned()))
-    }
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    rustix::net::recvmsg(from, &mut [IoSliceMut::new(&mut [0])], &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    let descriptor = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+        _ => None,
+    });
+    descriptor.ok_or_else(|| io::Error::new(io::ErrorKind::UnexpectedEof, "its owner ended"))
 }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use stats::{Distribution, DurationSummary, Precision};
 
 use crate::config::{Direction, ETHERNET_OVERHEAD};
+use crate::schedule::MOST_STEPS;
 
 /// The fewest segments that give a rate.
 pub const BUSY_SEGMENTS: u64 = 100;
@@ -42,10 +43,47 @@ pub struct DirectionReport {
     /// path came up, counted in its delay, and the least that its delay can be. `None` where the backend does not know.
     #[serde(default, rename = "overhead_ns")]
     pub overhead: Option<Nanos>,
+    /// What hosts saw of it as it came up, on a delay of up to 1 ms.
+    #[serde(default)]
+    pub probes: Option<Probes>,
     /// How often that was changed while it ran.
     pub changes: u64,
-    /// What it did. `None` where the backend does not know.
+    /// What it did since it came up. `None` where the backend does not know.
     pub achieved: Option<Achieved>,
+    /// What it was asked to be and did between changes, where it was changed: the last is the present. Of more than 10,000 the first are kept.
+    /// A segment belongs to the step in which it was delivered, dropped or lost.
+    #[serde(default)]
+    pub steps: Vec<StepReport>,
+    /// Steps of its schedule that could not be made, because a change from outside left a path that they do not fit.
+    #[serde(default)]
+    pub steps_refused: u64,
+}
+
+/// Datagrams that were sent one by one before a path came up, over another one alike that nothing else used: what hosts see of its delay.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Probes {
+    /// The delay that was asked for then.
+    #[serde(rename = "asked_ns")]
+    pub asked: Nanos,
+    /// From the call that sends a datagram to the receiving kernel's stamp.
+    pub seen: DurationSummary,
+    /// The share of that time, 0 to 1, in which at least one task of the machine waited for a CPU. `None` where the kernel does not account for it.
+    pub cpu_pressure: Option<f64>,
+}
+
+/// What a direction did between two changes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepReport {
+    /// When it began, since the path came up.
+    #[serde(rename = "at_ns")]
+    pub at: Nanos,
+    /// How long it lasted; of the last, so far.
+    #[serde(rename = "lasted_ns")]
+    pub lasted: Nanos,
+    /// What it was asked to be.
+    pub asked: Direction,
+    /// What it did. What is in flight, and what the sending device missed, is of the whole path and stands there.
+    pub achieved: Achieved,
 }
 
 /// What one direction did.
@@ -71,6 +109,8 @@ pub struct Achieved {
     pub loss: Option<f64>,
     /// Frames that came in; one of many segments is one.
     pub frames: u64,
+    /// Frames of which the kernel noted no departure: their delay counts from when the path read them, up to 0.2 ms after they left.
+    pub timed_when_read: u64,
     /// Segments that came in.
     pub offered: u64,
     /// Segments that were delivered, copies not counted.
@@ -79,6 +119,8 @@ pub struct Achieved {
     pub in_flight: u64,
     /// Dropped because the queue was full.
     pub dropped_queue: u64,
+    /// Dropped by the queue discipline to keep the queue short.
+    pub dropped_early: u64,
     /// Lost on the way, as asked.
     pub lost: u64,
     /// Dropped because more than the memory bound was under way (see [`crate::MEMORY_BOUND`]).
@@ -101,11 +143,23 @@ pub struct Achieved {
     pub wire_bytes: u64,
 }
 
-/// The counters while the path runs.
+/// The counters while the path runs: of the whole time, and of the present step.
 #[derive(Clone, Debug)]
 pub(crate) struct Tally {
-    pub achieved: Achieved,
     pub changes: u64,
+    pub steps_refused: u64,
+    whole: Counts,
+    /// Since the last change; the same as the whole, and not kept, before the first.
+    step: Option<Box<Counts>>,
+    began: Nanos,
+    asked: Direction,
+    past: Vec<StepReport>,
+}
+
+/// The counters of some time.
+#[derive(Clone, Debug)]
+struct Counts {
+    achieved: Achieved,
     delay: Distribution,
     transit: Distribution,
     lateness: Distribution,
@@ -151,12 +205,76 @@ pub(crate) struct Delivery {
     pub found_idle: bool,
 }
 
-impl Default for Tally {
+impl Tally {
+    /// Of a direction that begins as `asked`.
+    pub(crate) fn new(asked: &Direction) -> Self {
+        Self {
+            changes: 0,
+            steps_refused: 0,
+            whole: Counts::default(),
+            step: None,
+            began: Nanos::ZERO,
+            asked: asked.clone(),
+            past: Vec::new(),
+        }
+    }
+
+    /// Counts in the whole and in the present step.
+    pub(crate) fn count(&mut self, add: impl Fn(&mut Achieved)) {
+        add(&mut self.whole.achieved);
+        if let Some(step) = &mut self.step {
+            add(&mut step.achieved);
+        }
+    }
+
+    pub(crate) fn delivered(&mut self, d: &Delivery) {
+        self.whole.delivered(d);
+        if let Some(step) = &mut self.step {
+            step.delivered(d);
+        }
+    }
+
+    pub(crate) fn achieved(&self, in_flight: u64, missed_frames: u64) -> Achieved {
+        self.whole.achieved(in_flight, missed_frames)
+    }
+
+    /// The direction becomes `asked`, so long after it came up.
+    pub(crate) fn begin_step(&mut self, at: Nanos, asked: &Direction) {
+        let before = self.present(at);
+        // A schedule that begins with the path has nothing before its first step.
+        let nothing = before.achieved.offered == 0 && before.lasted < Nanos::from_millis(10);
+        if self.past.len() < MOST_STEPS && !(nothing && self.changes == 0) {
+            self.past.push(before);
+        }
+        self.changes += 1;
+        self.began = at;
+        self.asked = asked.clone();
+        // Segments on their way were given their order before: those that overtake each other are still counted.
+        let highest_order = self.whole.highest_order;
+        self.step = Some(Box::new(Counts { highest_order, ..Counts::default() }));
+    }
+
+    fn present(&self, now: Nanos) -> StepReport {
+        let achieved = self.step.as_deref().unwrap_or(&self.whole).achieved(0, 0);
+        let lasted = Nanos(now.0.saturating_sub(self.began.0));
+        StepReport { at: self.began, lasted, asked: self.asked.clone(), achieved }
+    }
+
+    /// The steps so far, where there was a change.
+    pub(crate) fn steps(&self, now: Nanos) -> Vec<StepReport> {
+        let mut steps = self.past.clone();
+        if self.changes > 0 {
+            steps.push(self.present(now));
+        }
+        steps
+    }
+}
+
+impl Default for Counts {
     fn default() -> Self {
         let empty = || Distribution::new(Precision::Fine);
         Self {
             achieved: Achieved::default(),
-            changes: 0,
             delay: empty(),
             transit: empty(),
             lateness: empty(),
@@ -168,8 +286,8 @@ impl Default for Tally {
     }
 }
 
-impl Tally {
-    pub(crate) fn delivered(&mut self, d: &Delivery) {
+impl Counts {
+    fn delivered(&mut self, d: &Delivery) {
         let n = u64::from(d.segments);
         self.delay.record_many(d.out.saturating_sub(d.sent), n);
         self.transit.record_many(d.out.saturating_sub(d.entered), n);
@@ -192,7 +310,7 @@ impl Tally {
         self.last_out = Some(d.out);
     }
 
-    pub(crate) fn achieved(&self, in_flight: u64, missed_frames: u64) -> Achieved {
+    fn achieved(&self, in_flight: u64, missed_frames: u64) -> Achieved {
         let sent = self.achieved.lost + self.achieved.delivered;
         let busy = self.busy.and(self.period);
         Achieved {
@@ -216,13 +334,13 @@ mod tests {
 
     /// One busy period of `n` segments, delivered `apart` nanoseconds from each other.
     fn stream(n: u64, wire_bytes: u64, apart: u64) -> Achieved {
-        let mut tally = Tally::default();
+        let mut tally = Counts::default();
         period(&mut tally, 1_000_000, n, wire_bytes, apart);
         tally.achieved(0, 0)
     }
 
     /// A busy period that begins at `at`.
-    fn period(tally: &mut Tally, at: u64, n: u64, wire_bytes: u64, apart: u64) {
+    fn period(tally: &mut Counts, at: u64, n: u64, wire_bytes: u64, apart: u64) {
         for i in 0..n {
             let out = at + i * apart;
             tally.delivered(&Delivery {
@@ -249,7 +367,7 @@ mod tests {
     #[test]
     fn short_busy_periods_of_an_idle_path_do_not_lower_its_rate() {
         // 500 exchanges of two segments on 200 Mbit/s, the second of each 20 µs late: summed up they would give 150 Mbit/s.
-        let mut tally = Tally::default();
+        let mut tally = Counts::default();
         for i in 0..500 {
             period(&mut tally, i * 20_000_000, 2, 1_519, 60_760 + 20_000);
         }

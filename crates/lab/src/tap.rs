@@ -4,53 +4,35 @@
 //! a frame of many TCP segments passes as one, its checksum still to be computed by the "NIC" that never is.
 
 use std::io;
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
+
+use machine::device::{Tunnel, make_tun, open_tun, take_whole};
 
 use crate::Error;
 
 // linux/if_tun.h
-const TUN_F_CSUM: libc::c_ulong = 0x01;
-const TUN_F_TSO4: libc::c_ulong = 0x02;
-const TUN_F_TSO6: libc::c_ulong = 0x04;
-const TUN_F_TSO_ECN: libc::c_ulong = 0x08;
+const TUN_F_CSUM: u32 = 0x01;
+const TUN_F_TSO4: u32 = 0x02;
+const TUN_F_TSO6: u32 = 0x04;
+const TUN_F_TSO_ECN: u32 = 0x08;
 /// UDP segmentation, since Linux 6.2.
-const TUN_F_USO: libc::c_ulong = 0x20 | 0x40;
+const TUN_F_USO: u32 = 0x20 | 0x40;
 
 /// Makes the device `name` in the calling thread's network namespace. Its descriptor does not block.
 pub(crate) fn create(name: &std::ffi::CStr) -> Result<OwnedFd, Error> {
-    // SAFETY: a nul-terminated path; the result is checked.
-    let fd = unsafe { libc::open(c"/dev/net/tun".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC | libc::O_NONBLOCK) };
-    if fd < 0 {
-        return Err(unusable(&io::Error::last_os_error()));
-    }
-    // SAFETY: new, and owned by nothing else.
-    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-    // SAFETY: ifreq is plain data, for which zeros are valid.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    for (to, from) in request.ifr_name.iter_mut().zip(name.to_bytes().iter().take(libc::IFNAMSIZ - 1)) {
-        *to = *from as libc::c_char;
-    }
-    let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
-    request.ifr_ifru.ifru_flags = flags as libc::c_short;
-    // SAFETY: TUNSETIFF takes an ifreq, which lives over the call.
-    if unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETIFF, &raw mut request) } != 0 {
-        return Err(Error::last(format!("make the TAP device {name:?}")));
-    }
+    let file = open_tun().map_err(|error| unusable(&error))?;
+    make_tun(&file, name, Tunnel::Tap).map_err(Error::system(format!("make the TAP device {name:?}")))?;
     let offloads = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN;
-    // SAFETY: TUNSETOFFLOAD takes its flags by value. Kernels without UDP segmentation refuse the longer set.
-    let set = unsafe {
-        libc::ioctl(fd.as_raw_fd(), libc::TUNSETOFFLOAD, offloads | TUN_F_USO) == 0
-            || libc::ioctl(fd.as_raw_fd(), libc::TUNSETOFFLOAD, offloads) == 0
-    };
-    if !set {
-        return Err(Error::last("turn segmentation offload on for a TAP device"));
-    }
-    Ok(fd)
+    // Kernels without UDP segmentation refuse the longer set.
+    take_whole(&file, offloads | TUN_F_USO)
+        .or_else(|_| take_whole(&file, offloads))
+        .map_err(Error::system("turn segmentation offload on for a TAP device"))?;
+    Ok(file.into())
 }
 
 /// Why the built-in backend cannot be used here, or `None` where it can.
 pub(crate) fn missing() -> Option<String> {
-    match std::fs::File::options().read(true).write(true).open("/dev/net/tun") {
+    match open_tun() {
         Ok(_) => None,
         Err(e) => Some(reason(&e)),
     }

@@ -85,9 +85,13 @@ proptest! {
     fn pieces_are_what_the_sender_would_have_sent(
         v6: bool, options in 0usize..=10, payload in prop::collection::vec(any::<u8>(), 2..5_000), each in 1u16..1_448,
         flags in prop::sample::select(vec![0x10u8, 0x18, 0x19, 0x90, 0x99]), at in prop::array::uniform2(0.0..1.0f64),
+        linear in 0.0..=1.0f64,
     ) {
         prop_assume!(payload.len() > usize::from(each));
-        let frame = tcp(v6, options, &payload, each, flags);
+        let mut frame = tcp(v6, options, &payload, each, flags);
+        // `hdr_len`: the headers alone where the kernel sends, some or all of the payload too where it forwards.
+        let hdr_len = frame.len() - VIRTIO - (linear * payload.len() as f64) as usize;
+        frame[2..4].copy_from_slice(&(hdr_len as u16).to_ne_bytes());
         let shape = Shape::read(&frame);
         let n = payload.len().div_ceil(usize::from(each)) as u32;
         prop_assert_eq!(shape.segments(), n);
@@ -125,6 +129,7 @@ proptest! {
             }
             // A whole frame is passed as it came, its made-up checksums with it.
             if range != (0..n) {
+                prop_assert!(usize::from(u16::from_ne_bytes([piece[2], piece[3]])) <= piece.len() - VIRTIO);
                 prop_assert!(v6 || sum(&[&piece[ip..ip + 20]]) == 0xffff);
                 prop_assert_eq!(be16(&piece, tcp_at + 16), sum(&[addresses, &[0, 6], &length.to_be_bytes()]));
             }

@@ -55,15 +55,15 @@ fn programs_end_as_they_end_and_with_the_lab() {
     tier::needs!(tier::Need::Root, tier::Need::Path("/dev/net/tun"), tier::Need::Program("sh"));
     let lab = Lab::up(&Config::default()).unwrap();
     let a = lab.host(Side::A);
-    let status = a.command("sh").unwrap().args(["-c", "exit 7"]).status().unwrap();
+    let status = tier::limit(a.command("sh").unwrap()).args(["-c", "exit 7"]).status().unwrap();
     assert_eq!(status.code(), Some(7));
     let missing = a.command("/no/such/program").unwrap().spawn().unwrap_err();
     assert_eq!(missing.kind(), std::io::ErrorKind::NotFound);
-    let out = a.command("sh").unwrap().args(["-c", "hostname; ls /sys/class/net; pwd"]).output().unwrap();
+    let out = tier::limit(a.command("sh").unwrap()).args(["-c", "hostname; ls /sys/class/net; pwd"]).output().unwrap();
     let here = std::env::current_dir().unwrap();
     assert_eq!(String::from_utf8_lossy(&out.stdout), format!("a\neth0\nlo\n{}\n", here.display()));
 
-    let mut child = a.command("sleep").unwrap().arg("600").spawn().unwrap();
+    let mut child = tier::limit(a.command("sleep").unwrap()).arg("600").spawn().unwrap();
     let pid = program_pid(&child).unwrap();
     let comm = || std::fs::read_to_string(format!("/proc/{pid}/comm"));
     let until = Instant::now() + Duration::from_secs(10);
@@ -163,8 +163,7 @@ fn streams_survive_everything_a_path_does_and_the_account_balances() {
         reorder: Some(lab::Reorder { share: 0.02, by: Nanos::from_millis(1) }),
         duplicate: 0.02,
         queue: Some(lab::Depth::Bytes(100_000)),
-        ecn: None,
-        black_hole: None,
+        ..Direction::default()
     };
     let lab = Lab::up(&Config { seed: 11, ..Config::symmetric(asked) }).unwrap();
     for to in [IpAddr::V4(Side::B.ipv4()), IpAddr::V6(Side::B.ipv6())] {
@@ -200,7 +199,7 @@ fn marks_are_seen_by_tcp() {
     assert!(a.marked > 0 && a.dropped_queue == 0, "{a:?}");
     // The receiver's kernel counts the marks that reached it, each segment of a larger frame for itself.
     let counts = |side| {
-        let out = lab.host(side).command("cat").unwrap().arg("/proc/net/netstat").output().unwrap();
+        let out = tier::limit(lab.host(side).command("cat").unwrap()).arg("/proc/net/netstat").output().unwrap();
         let text = String::from_utf8(out.stdout).unwrap();
         let mut lines = text.lines().filter_map(|l| l.strip_prefix("IpExt: "));
         let (names, values) = (lines.next().unwrap(), lines.next().unwrap());

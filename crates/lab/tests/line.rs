@@ -1,9 +1,31 @@
 //! The path's arithmetic against what it promises, over random traffic and settings.
 
 use clock::Nanos;
-use lab::line::{Fate, Line};
+use lab::line::{Fate, Offer};
 use lab::{BitRate, Depth, Direction, Loss, Reorder};
 use proptest::prelude::*;
+
+/// A line of which the wire is given each segment as soon as it comes: in a queue that serves in order, no later one changes its fate.
+#[derive(Clone)]
+struct Line(lab::line::Line<()>);
+
+impl Line {
+    fn new(asked: Direction, mtu: u32, seed: u64) -> Self {
+        Self(lab::line::Line::new(asked, mtu, seed))
+    }
+
+    fn offer(&mut self, now: u64, on_wire: u32, markable: bool) -> Fate {
+        let mut fates = Vec::new();
+        self.0.offer(now, Offer { on_wire, markable, flow: 0 }, (), &mut fates);
+        self.0.serve(u64::MAX, &mut fates);
+        assert_eq!(fates.len(), 1, "one segment has one fate");
+        fates[0].1
+    }
+
+    fn change(&mut self, now: u64, to: Direction) {
+        self.0.change(now, to, &mut Vec::new());
+    }
+}
 
 /// Gaps between arrivals, ns, and sizes on the wire.
 fn traffic() -> impl Strategy<Value = Vec<(u64, u32)>> {
@@ -32,8 +54,7 @@ fn directions() -> impl Strategy<Value = Direction> {
             loss,
             reorder,
             duplicate,
-            ecn: None,
-            black_hole: None,
+            ..Direction::default()
         },
     )
 }
@@ -52,7 +73,7 @@ fn pass(line: &mut Line, traffic: &[(u64, u32)]) -> Vec<(u64, u32, Fate)> {
 
 fn sent(fate: &Fate) -> Option<u64> {
     match fate {
-        Fate::QueueFull => None,
+        Fate::QueueFull | Fate::DroppedEarly => None,
         Fate::Lost { sent } => Some(*sent),
         Fate::Arrives(a) => Some(a.sent),
     }
@@ -121,7 +142,7 @@ proptest! {
         let mut now = 0;
         for (gap, size) in traffic {
             now += gap;
-            let waiting = u128::from(line.backlog(now)) * u128::from(rate) / 8_000_000_000;
+            let waiting = u128::from(line.0.backlog(now)) * u128::from(rate) / 8_000_000_000;
             if line.offer(now, size, false) == Fate::QueueFull {
                 prop_assert!(waiting + u128::from(size) > u128::from(limit));
             }
@@ -224,7 +245,7 @@ fn marks_begin_at_the_threshold_and_spare_what_cannot_be_marked() {
 fn a_change_holds_from_the_next_segment_on() {
     let mut line = Line::new(Direction { rate: Some(BitRate::mbit(10)), ..Direction::default() }, 1_500, 1);
     let first = line.offer(0, 1_250, false);
-    line.change(Direction { rate: Some(BitRate::mbit(100)), delay: Nanos(7), ..Direction::default() });
+    line.change(0, Direction { rate: Some(BitRate::mbit(100)), delay: Nanos(7), ..Direction::default() });
     let second = line.offer(0, 1_250, false);
     assert_eq!((sent(&first), sent(&second)), (Some(1_000_000), Some(1_100_000)));
     assert!(matches!(second, Fate::Arrives(a) if a.at == 1_100_007));
@@ -238,4 +259,26 @@ fn packets_above_the_black_holes_size_vanish_and_no_others() {
         let on_wire = (packet + lab::ETHERNET_OVERHEAD).max(lab::SMALLEST_ON_WIRE);
         assert_eq!(matches!(line.offer(0, on_wire, false), Fate::Arrives(_)), passes, "{packet} bytes");
     }
+}
+
+/// What waits for the wire when the rate changes leaves at the new rate, and without delay where there is none any more.
+#[test]
+fn what_waits_meets_the_new_rate() {
+    let at = |rate: Option<BitRate>| {
+        let slow = Direction { rate: Some(BitRate::mbit(1)), ..Direction::default() };
+        let mut line = lab::line::Line::new(slow, 1_500, 1);
+        let mut fates = Vec::new();
+        // 1,250 bytes take 10 ms each: the first is on the wire when the rate changes, nine wait.
+        for i in 0..10 {
+            line.offer(0, Offer { on_wire: 1_250, markable: false, flow: 0 }, i, &mut fates);
+        }
+        line.change(5_000_000, Direction { rate, ..Direction::default() }, &mut fates);
+        line.serve(1_000_000_000, &mut fates);
+        let sent: Vec<(i32, u64)> = fates.iter().map(|(tag, fate)| (*tag, sent(fate).unwrap())).collect();
+        sent
+    };
+    let expected: Vec<_> = (0..10).map(|i| (i, 10_000_000 + i as u64 * 100_000)).collect();
+    assert_eq!(at(Some(BitRate::mbit(100))), expected);
+    let expected: Vec<_> = (0..10).map(|i| (i, 10_000_000)).collect();
+    assert_eq!(at(None), expected);
 }

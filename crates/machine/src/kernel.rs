@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 
+use crate::who::mount;
 use crate::{Capability, Group, State, is_root};
 
 const BTF: &str = "/sys/kernel/btf/vmlinux";
@@ -52,15 +53,6 @@ fn has_tracepoint(btf: &[u8], name: &str) -> bool {
     false
 }
 
-/// The mount point of the cgroup v2 hierarchy out of the text of `/proc/mounts`. The kernel writes blanks in it as `\040`.
-fn cgroup2(mounts: &str) -> Option<String> {
-    mounts.lines().find_map(|line| {
-        let mut words = line.split(' ');
-        let (_, at, kind) = (words.next()?, words.next()?, words.next()?);
-        (kind == "cgroup2").then(|| at.replace("\\040", " "))
-    })
-}
-
 pub fn capabilities() -> Vec<Capability> {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease");
     let btf = fs::read(BTF);
@@ -89,8 +81,8 @@ pub fn capabilities() -> Vec<Capability> {
         Capability::new(
             Group::Kernel,
             "cgroup v2",
-            match fs::read_to_string("/proc/mounts").ok().as_deref().and_then(cgroup2) {
-                Some(at) => State::Available(format!("at {at}")),
+            match mount() {
+                Some(at) => State::Available(format!("at {}", at.display())),
                 None => State::Missing("no cgroup2 in /proc/mounts".into()),
             },
             "attach to the sockets of some programs, or all",
@@ -120,13 +112,5 @@ mod tests {
         assert!(!has_tracepoint(strings, "tcp_probe"));
         assert!(!has_tracepoint(strings, "sk"));
         assert!(!has_tracepoint(b"", "sk"));
-    }
-
-    #[test]
-    fn cgroup_v2_is_found_wherever_it_is() {
-        let mounts = "tmpfs /sys/fs/cgroup tmpfs rw 0 0\ncgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\n\
-                      cgroup2 /some\\040where cgroup2 rw 0 0\n";
-        assert_eq!(cgroup2(mounts).as_deref(), Some("/some where"));
-        assert_eq!(cgroup2("cgroup2 /x cgroup rw 0 0\n\n"), None);
     }
 }

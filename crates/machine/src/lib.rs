@@ -9,18 +9,34 @@
 //! **Guarantees:** nothing stays behind. Devices and queues are tried in a network namespace that belongs to one thread and
 //! ends with it. Trying a kind of queue or device can make the kernel load the module that serves it, as using it would.
 
+mod caller;
+pub mod device;
+pub mod forked;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzed;
 mod interfaces;
 mod kernel;
+pub mod mapping;
+mod names;
 pub mod netlink;
+pub mod option;
+mod pressure;
 mod privileges;
 mod scratch;
 mod settings;
 mod sockets;
+pub mod who;
 
 use std::fmt;
 use std::io;
 
+use rustix::thread::UnshareFlags;
+
+pub use caller::Caller;
 pub use interfaces::{Interface, interfaces};
+pub use names::Names;
+pub use pressure::CpuPressure;
+pub use privileges::landlock_level;
 pub use settings::{Setting, settings};
 
 /// Whether a capability can be used by this process.
@@ -130,8 +146,17 @@ impl Capability {
 
 /// Whether this process has the effective user id 0.
 pub fn is_root() -> bool {
-    // SAFETY: geteuid takes nothing and cannot fail.
-    unsafe { libc::geteuid() == 0 }
+    rustix::process::geteuid().is_root()
+}
+
+/// Puts the calling thread, and those that it starts from then on, into a new network namespace. It ends with the last of them.
+///
+/// # Errors
+/// The kernel's: it takes `CAP_SYS_ADMIN`.
+pub fn enter_new_network() -> io::Result<()> {
+    // SAFETY: the table of descriptors stays shared: only the network namespace changes.
+    unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }?;
+    Ok(())
 }
 
 /// Tries everything but BPF programs. Takes a fraction of a second; what cannot be tried is a state, never an error.
@@ -149,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusals_are_told_from_absence() {
+    fn refusals_are_distinguished_from_absence() {
         let refused = || Err(io::Error::from_raw_os_error(libc::EPERM));
         assert_eq!(State::tried(refused(), false), State::NeedsRoot);
         assert!(matches!(State::tried(refused(), true), State::Missing(_)));

@@ -7,13 +7,18 @@ use std::io;
 
 use netlink_packet_core::{DefaultNla, NLM_F_ACK, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::RouteNetlinkMessage;
-use netlink_packet_route::link::{InfoData, InfoKind, InfoVeth, LinkAttribute, LinkInfo, LinkMessage};
+use netlink_packet_route::link::{
+    InfoData, InfoKind, InfoMacVlan, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, MacVlanMode,
+};
 use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage};
 use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket, SocketAddr};
 
 /// `TCA_OPTIONS` of `<linux/rtnetlink.h>`.
 const TCA_OPTIONS: u16 = 2;
+
+/// The index of `lo`, the one device of a new network namespace.
+pub const LOOPBACK: u32 = 1;
 
 /// A conversation with the kernel about one network namespace.
 #[derive(Debug)]
@@ -50,15 +55,25 @@ impl Netlink {
         self.socket.send(&bytes, 0)?;
         loop {
             let (reply, _) = self.socket.recv_from_full()?;
-            let reply = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&reply).map_err(io::Error::other)?;
-            if reply.header.sequence_number != self.sequence {
-                continue;
-            }
-            if let NetlinkPayload::Error(answer) = reply.payload {
-                return answer.code.map_or(Ok(()), |_| Err(answer.to_io()));
+            if let Some(answered) = answer(&reply, self.sequence)? {
+                return answered;
             }
         }
     }
+}
+
+/// What a datagram of the kernel answers to the request of this number; `None` where it answers another, or is no answer.
+///
+/// # Errors
+/// Where it is no netlink message.
+pub(crate) fn answer(datagram: &[u8], sequence: u32) -> io::Result<Option<io::Result<()>>> {
+    let reply = NetlinkMessage::<RouteNetlinkMessage>::deserialize(datagram).map_err(io::Error::other)?;
+    Ok(match reply.payload {
+        NetlinkPayload::Error(answer) if reply.header.sequence_number == sequence => {
+            Some(answer.code.map_or(Ok(()), |_| Err(answer.to_io())))
+        }
+        _ => None,
+    })
 }
 
 /// Asks for a pair of veth devices, of which `peer` describes the other one.
@@ -69,6 +84,27 @@ pub fn veth(name: &str, peer: Vec<LinkAttribute>) -> RouteNetlinkMessage {
     let mut link = LinkMessage::default();
     link.attributes = vec![LinkAttribute::IfName(name.into()), LinkAttribute::LinkInfo(info)];
     RouteNetlinkMessage::NewLink(link)
+}
+
+/// Asks for a macvlan device that takes every frame of the device with this index (mode `passthru`).
+pub fn macvlan(name: &str, lower: u32) -> RouteNetlinkMessage {
+    let mode = InfoData::MacVlan(vec![InfoMacVlan::Mode(MacVlanMode::Passthrough)]);
+    let mut link = LinkMessage::default();
+    link.attributes = vec![
+        LinkAttribute::IfName(name.into()),
+        LinkAttribute::Link(lower),
+        LinkAttribute::LinkInfo(vec![LinkInfo::Kind(InfoKind::MacVlan), LinkInfo::Data(mode)]),
+    ];
+    RouteNetlinkMessage::NewLink(link)
+}
+
+/// Asks for flags of the device with this index to be set, such as [`LinkFlags::Up`].
+pub fn link_flags(index: u32, flags: LinkFlags) -> RouteNetlinkMessage {
+    let mut link = LinkMessage::default();
+    link.header.index = index;
+    link.header.flags = flags;
+    link.header.change_mask = flags;
+    RouteNetlinkMessage::SetLink(link)
 }
 
 /// Asks for a qdisc of this kind under `parent` of the device with this index. `options` is the kind's own

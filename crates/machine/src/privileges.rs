@@ -5,7 +5,7 @@ use std::fs;
 use crate::{Capability, Group, State, is_root};
 
 /// Capabilities of `capabilities(7)` that Wirelapse asks for: number, name, purpose, and what happens without.
-const WANTED: [(u32, &str, &str, &str); 7] = [
+const WANTED: [(u32, &str, &str, &str); 8] = [
     (39, "CAP_BPF", "load BPF programs", "traces are not possible; analyze and compare work"),
     (38, "CAP_PERFMON", "read kernel memory from BPF programs", "traces are not possible; analyze and compare work"),
     (
@@ -20,6 +20,12 @@ const WANTED: [(u32, &str, &str, &str); 7] = [
         "CAP_SYS_ADMIN",
         "make network namespaces, walk the sockets of other programs",
         "no lab; connections that exist already are not picked up",
+    ),
+    (
+        2,
+        "CAP_DAC_READ_SEARCH",
+        "list the sockets of other users' processes",
+        "traces are not possible; analyze and compare work",
     ),
     (19, "CAP_SYS_PTRACE", "see which process owns a socket", "the owner of other users' connections stays unknown"),
     (1, "CAP_DAC_OVERRIDE", "open tracing and BPF files of root", "only files that this user may open are used"),
@@ -59,12 +65,45 @@ pub fn capabilities() -> Vec<Capability> {
     }
     all.push(Capability::new(
         Group::Privileges,
+        "Landlock",
+        landlock(),
+        "serve, capture, delay, trace and watch keep no access to files but their own",
+        "they give up capabilities and system calls all the same",
+    ));
+    all.push(Capability::new(
+        Group::Privileges,
+        "seccomp",
+        if held.is_some() && fs::read_to_string("/proc/self/status").is_ok_and(|status| status.contains("Seccomp:")) {
+            State::Available("filters of system calls".into())
+        } else {
+            State::Missing("not in this kernel (CONFIG_SECCOMP_FILTER)".into())
+        },
+        "serve, capture, delay, trace and watch start no program and enter no namespace once they run",
+        "they give up capabilities all the same",
+    ));
+    all.push(Capability::new(
+        Group::Privileges,
         "no lockdown",
         lockdown(fs::read_to_string("/sys/kernel/security/lockdown").ok().as_deref()),
         "BPF programs may read kernel memory",
         "traces are refused by the kernel; analyze and compare work",
     ));
     all
+}
+
+fn landlock() -> State {
+    match landlock_level() {
+        Some(level) => State::Available(format!("level {level}")),
+        None => State::Missing("not in this kernel, or not among its active security modules".into()),
+    }
+}
+
+/// The level of Landlock that the kernel has (`landlock_create_ruleset(2)`), where it is active.
+pub fn landlock_level() -> Option<u32> {
+    const VERSION: libc::c_uint = 1;
+    // SAFETY: with this flag and no attribute the call only gives a number. The landlock crate keeps that number to itself.
+    let level = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0usize, VERSION) };
+    u32::try_from(level).ok().filter(|&level| level > 0)
 }
 
 /// `kernel_lockdown(7)`: only its stronger mode forbids what a trace reads.

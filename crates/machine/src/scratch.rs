@@ -1,21 +1,18 @@
 //! What labs are made of, tried in a network namespace that belongs to one thread: when the thread ends, so do the namespace
 //! and every device and queue in it, however the process ends.
 
-use std::fs::OpenOptions;
 use std::io;
-use std::os::fd::AsRawFd as _;
 
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_REPLACE};
 use netlink_packet_route::link::LinkAttribute;
 use netlink_packet_route::tc::TcHandle;
 
+use crate::device::{self, Tunnel};
 use crate::netlink::{self, Netlink};
-use crate::{Capability, Group, State, is_root};
+use crate::{Capability, Group, State, enter_new_network, is_root};
 
 /// What is asked for takes the place of what is there.
 const CREATE: u16 = NLM_F_CREATE | NLM_F_REPLACE;
-/// The index of `lo`, the one device of a new namespace.
-const LOOPBACK: u32 = 1;
 /// `TC_H_ROOT` and `TC_H_CLSACT` of `<linux/pkt_sched.h>`.
 const ROOT: u32 = 0xFFFF_FFFF;
 const CLSACT: u32 = 0xFFFF_FFF1;
@@ -44,31 +41,18 @@ struct Trials {
 }
 
 /// The offloads of `<linux/if_tun.h>` with `IFF_VNET_HDR`: checksum, TSO for IPv4 and IPv6; and USO, since 6.2.
-const TSO: libc::c_uint = 0x01 | 0x02 | 0x04;
-const USO: libc::c_uint = 0x20 | 0x40;
+const TSO: u32 = 0x01 | 0x02 | 0x04;
+const USO: u32 = 0x20 | 0x40;
 
 fn tun() -> io::Result<String> {
-    let device = OpenOptions::new().read(true).write(true).open("/dev/net/tun")?;
-    // SAFETY: all zero bytes are a valid ifreq.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as libc::c_short;
-    // SAFETY: TUNSETIFF reads and writes one ifreq, which `request` is.
-    if unsafe { libc::ioctl(device.as_raw_fd(), libc::TUNSETIFF as _, &raw mut request) } < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: TUNSETOFFLOAD takes a number.
-    let offload =
-        |flags| unsafe { libc::ioctl(device.as_raw_fd(), libc::TUNSETOFFLOAD as _, libc::c_ulong::from(flags)) == 0 };
-    Ok(match (offload(TSO), offload(TSO | USO)) {
+    let file = device::open_tun()?;
+    device::make_tun(&file, c"", Tunnel::Tun)?;
+    let whole = |offloads| device::take_whole(&file, offloads).is_ok();
+    Ok(match (whole(TSO), whole(TSO | USO)) {
         (_, true) => "TCP and UDP frames pass whole".into(),
         (true, false) => "TCP frames pass whole; UDP ones since 6.2".into(),
         (false, false) => "frames are cut to size by the kernel".into(),
     })
-}
-
-fn unshare() -> io::Result<()> {
-    // SAFETY: unshare takes a number; for CLONE_NEWNET it moves the calling thread alone.
-    if unsafe { libc::unshare(libc::CLONE_NEWNET) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 fn absent(error: io::Error, what: &str) -> io::Error {
@@ -80,7 +64,7 @@ fn absent(error: io::Error, what: &str) -> io::Error {
 
 fn try_all() -> Trials {
     let refused = || io::Error::from_raw_os_error(libc::EPERM);
-    if let Err(error) = unshare() {
+    if let Err(error) = enter_new_network() {
         let kind = error.raw_os_error().unwrap_or(libc::EPERM);
         let again = || io::Error::from_raw_os_error(kind);
         return Trials {
@@ -101,7 +85,7 @@ fn try_all() -> Trials {
             qdiscs: QDISCS
                 .iter()
                 .map(|&(_, kind, parent, size, ..)| {
-                    let asked = netlink::qdisc(LOOPBACK, kind, TcHandle::UNSPEC, parent.into(), vec![0; size]);
+                    let asked = netlink::qdisc(netlink::LOOPBACK, kind, TcHandle::UNSPEC, parent.into(), vec![0; size]);
                     let done = kernel.request(asked, CREATE);
                     done.map(|()| String::new()).map_err(|e| absent(e, &format!("qdisc {kind} (sch_{kind})")))
                 })
@@ -118,7 +102,9 @@ fn try_all() -> Trials {
 
 pub fn capabilities() -> Vec<Capability> {
     let root = is_root();
-    let Ok(trials) = std::thread::spawn(try_all).join() else { return Vec::new() };
+    // Without a thread nothing can be tried: this one would stay in the namespaces that are made.
+    let Ok(thread) = std::thread::Builder::new().spawn(try_all) else { return Vec::new() };
+    let Ok(trials) = thread.join() else { return Vec::new() };
     let row = |name, outcome, purpose, instead| {
         Capability::new(Group::Lab, name, State::tried(outcome, root), purpose, instead)
     };
@@ -166,8 +152,8 @@ mod tests {
     fn a_kind_of_queue_that_does_not_exist_is_missing() {
         tier::needs!(tier::Need::Root);
         let outcome = std::thread::spawn(|| {
-            unshare()?;
-            let asked = netlink::qdisc(LOOPBACK, "nosuchqdisc", TcHandle::UNSPEC, ROOT.into(), Vec::new());
+            enter_new_network()?;
+            let asked = netlink::qdisc(netlink::LOOPBACK, "nosuchqdisc", TcHandle::UNSPEC, ROOT.into(), Vec::new());
             Netlink::open()?.request(asked, CREATE)
         });
         let error = outcome.join().unwrap().unwrap_err();

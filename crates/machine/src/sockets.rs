@@ -1,14 +1,26 @@
 //! Socket families and the timestamps that sockets give, each tried on a separate socket.
 
 use std::io;
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 
+use nix::sys::socket::setsockopt;
+use nix::{setsockopt_impl, sockopt_impl};
+use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, ipproto, socket_with, sockopt};
 use timestamping::Flags;
 
 use crate::{Capability, Group, State, is_root};
 
 /// `TPACKET_V3` of `<linux/if_packet.h>`.
 const TPACKET_V3: libc::c_int = 2;
+
+sockopt_impl!(
+    /// The layout of a packet socket's rings.
+    PacketVersion,
+    SetOnly,
+    libc::SOL_PACKET,
+    libc::PACKET_VERSION,
+    libc::c_int
+);
 
 /// Flags of `SO_TIMESTAMPING` that not every kernel knows, and that something here would use.
 const OPTIONAL_FLAGS: [(Flags, &str); 4] = [
@@ -18,40 +30,20 @@ const OPTIONAL_FLAGS: [(Flags, &str); 4] = [
     (Flags::OPT_RX_FILTER, "OPT_RX_FILTER"),
 ];
 
-pub(crate) fn socket(family: libc::c_int, kind: libc::c_int, protocol: libc::c_int) -> io::Result<OwnedFd> {
-    // SAFETY: socket takes three numbers; a failure is a negative number, checked below.
-    let fd = unsafe { libc::socket(family, kind | libc::SOCK_CLOEXEC, protocol) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the kernel just gave this descriptor to us alone.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
-fn set(socket: &OwnedFd, level: libc::c_int, option: libc::c_int, value: u32) -> io::Result<()> {
-    // SAFETY: the pointer and the length describe `value`, which outlives the call.
-    let done = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            option,
-            (&raw const value).cast(),
-            size_of::<u32>() as libc::socklen_t,
-        )
-    };
-    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+fn socket(family: AddressFamily, kind: SocketType, protocol: Option<Protocol>) -> io::Result<OwnedFd> {
+    Ok(socket_with(family, kind, SocketFlags::CLOEXEC, protocol)?)
 }
 
 fn xdp() -> io::Result<String> {
-    let socket = socket(libc::AF_XDP, libc::SOCK_RAW, 0)?;
-    set(&socket, libc::SOL_XDP, libc::XDP_RX_RING, 64)?;
+    let socket = socket(AddressFamily::XDP, SocketType::RAW, None)?;
+    sockopt::set_xdp_rx_ring_size(&socket, 64)?;
     Ok(String::new())
 }
 
 fn packet() -> io::Result<String> {
     // Protocol 0 receives nothing, so the trial costs the machine's traffic nothing.
-    let socket = socket(libc::AF_PACKET, libc::SOCK_RAW, 0)?;
-    set(&socket, libc::SOL_PACKET, libc::PACKET_VERSION, TPACKET_V3 as u32)?;
+    let socket = socket(AddressFamily::PACKET, SocketType::RAW, None)?;
+    setsockopt(&socket, PacketVersion, &TPACKET_V3)?;
     Ok("with TPACKET_V3 rings".into())
 }
 
@@ -66,7 +58,7 @@ fn timestamping() -> io::Result<String> {
 }
 
 fn ping() -> io::Result<String> {
-    match socket(libc::AF_INET, libc::SOCK_DGRAM, libc::IPPROTO_ICMP) {
+    match socket(AddressFamily::INET, SocketType::DGRAM, Some(ipproto::ICMP)) {
         Ok(_) => Ok(String::new()),
         // Root has no privilege here: the sysctl names groups, and often none.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -110,7 +102,7 @@ mod tests {
 
     #[test]
     fn a_family_that_does_not_exist_is_missing() {
-        let outcome = socket(250, libc::SOCK_RAW, 0).map(|_| String::new());
+        let outcome = socket(AddressFamily::from_raw(250), SocketType::RAW, None).map(|_| String::new());
         assert!(matches!(State::tried(outcome, false), State::Missing(_)));
     }
 

@@ -1,10 +1,10 @@
 //! ICMP and ICMPv6 echo (RFC 792, RFC 4443), by a ping socket where the user may have one, else by a raw socket.
 
-use std::io;
 use std::net::SocketAddr;
-use std::os::fd::AsRawFd;
 use std::sync::atomic::AtomicBool;
 
+use nix::sys::socket::setsockopt;
+use nix::{setsockopt_impl, sockopt_impl};
 use socket2::{Protocol, Socket, Type};
 
 use crate::datagram::Exchanger;
@@ -57,11 +57,11 @@ impl IcmpProber {
         let set = if to.is_ipv6() {
             let mut blocked = [u32::MAX; 8];
             blocked[129 / 32] = !(1 << (129 % 32));
-            set_filter(&socket, SOL_ICMPV6, &blocked)
+            setsockopt(&socket, Icmpv6Filter, &blocked)
         } else {
-            set_filter(&socket, SOL_RAW, &[!1])
+            setsockopt(&socket, IcmpFilter, &!1)
         };
-        set.map_err(|source| Error::System { call: "setsockopt(ICMP_FILTER)", source })?;
+        set.map_err(|error| Error::System { call: "setsockopt(ICMP_FILTER)", source: error.into() })?;
         Ok(socket)
     }
 }
@@ -101,20 +101,23 @@ impl Prober for IcmpProber {
     }
 }
 
-/// Sets `ICMP_FILTER` or `ICMPV6_FILTER`: one bit for each type, those of IPv4 in one word, those of IPv6 in eight.
-fn set_filter(socket: &Socket, level: i32, blocked: &[u32]) -> io::Result<()> {
-    // SAFETY: the pointer and the length are those of a live slice; the kernel only reads it.
-    let rc = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            FILTER,
-            blocked.as_ptr().cast(),
-            size_of_val(blocked) as libc::socklen_t,
-        )
-    };
-    if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
+sockopt_impl!(
+    /// The types that a raw IPv4 socket does not take: one bit for each.
+    IcmpFilter,
+    SetOnly,
+    SOL_RAW,
+    FILTER,
+    u32
+);
+
+sockopt_impl!(
+    /// The types that a raw IPv6 socket does not take: one bit for each.
+    Icmpv6Filter,
+    SetOnly,
+    SOL_ICMPV6,
+    FILTER,
+    [u32; 8]
+);
 
 /// A raw IPv4 socket gives the IP header too.
 fn after_ip_header(bytes: &[u8]) -> Option<&[u8]> {

@@ -13,6 +13,8 @@
 mod clock_watch;
 mod datagram;
 mod exchange;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzed;
 mod icmp;
 mod outcome;
 mod socket;

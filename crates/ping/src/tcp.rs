@@ -1,12 +1,14 @@
 //! TCP handshakes, and where asked for a request on the new connection with the first bytes of its answer.
 
 use std::io;
+use std::mem::offset_of;
 use std::net::SocketAddr;
-use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant as Deadline;
 
 use clock::{Nanos, Realtime};
+use nix::sys::socket::getsockopt;
+use nix::{getsockopt_impl, sockopt_impl};
 use socket2::{Protocol, Socket, Type};
 use timestamping::{
     BatchSize, Counting, ErrorQueue, Matcher, Ready, Receiver, Request, SendOptions, Stages, now, wait,
@@ -216,16 +218,22 @@ impl Prober for TcpProber {
     }
 }
 
+/// Words of a `tcp_info` up to `tcpi_rtt`. Every kernel has these, and gives as many as are asked for.
+const INFO_WORDS: usize = offset_of!(libc::tcp_info, tcpi_rtt) / 4 + 1;
+
+sockopt_impl!(
+    /// The beginning of what TCP knows of a connection.
+    InfoToRtt,
+    GetOnly,
+    libc::IPPROTO_TCP,
+    libc::TCP_INFO,
+    [u32; INFO_WORDS]
+);
+
 /// TCP's own measure of the handshake's round trip: the first sample is the smoothed value (RFC 6298, section 2.2).
-fn handshake_rtt(fd: &Socket) -> Option<Nanos> {
-    // SAFETY: all zeroes are a valid tcp_info, which is plain numbers.
-    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
-    let mut length = size_of_val(&info) as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes, to memory of that size.
-    let rc = unsafe {
-        libc::getsockopt(fd.as_raw_fd(), libc::SOL_TCP, libc::TCP_INFO, (&raw mut info).cast(), &raw mut length)
-    };
-    (rc == 0 && info.tcpi_rtt > 0).then(|| Nanos::from_micros(info.tcpi_rtt.into()))
+fn handshake_rtt(socket: &Socket) -> Option<Nanos> {
+    let rtt_us = getsockopt(socket, InfoToRtt).ok()?[INFO_WORDS - 1];
+    (rtt_us > 0).then(|| Nanos::from_micros(rtt_us.into()))
 }
 
 fn local_port(fd: &Socket) -> Result<u16, Error> {

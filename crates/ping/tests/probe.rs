@@ -58,7 +58,7 @@ fn icmp_shows_the_labs_round_trip_and_agrees_with_ping() {
         assert!(ours.iter().all(|p| p.exchange.sched.is_some() && p.ttl == Some(64)), "{:?}", ours[0]);
         assert_known_path(&ours);
 
-        let mut ping = lab.host(Side::A).command("ping").unwrap();
+        let mut ping = tier::limit(lab.host(Side::A).command("ping").unwrap());
         let output = ping.args(["-q", "-n", "-c", "20", "-i", "0.03", &to.to_string()]).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         let theirs: f64 =
@@ -158,7 +158,7 @@ fn a_router_that_lets_no_packet_on_is_named_and_timed() {
     let router = b.ipv4();
     // Both point at each other: what matters is that the router would send it on.
     for (host, via) in [(&a, router), (&b, a.ipv4())] {
-        let mut route = host.command("ip").unwrap();
+        let mut route = tier::limit(host.command("ip").unwrap());
         assert!(route.args(["route", "add", "203.0.113.0/24", "via", &via.to_string()]).status().unwrap().success());
     }
     let behind: SocketAddr = "203.0.113.1:9".parse().unwrap();

@@ -17,27 +17,33 @@
 //!
 //! Pure: no system call, no clock read, no name is looked up.
 
+#![forbid(unsafe_code)]
+
 mod address;
+mod axis;
 mod bit_rate;
 mod bytes;
 mod count;
 mod digits;
 mod duration;
 mod error;
+mod name;
 mod number;
 mod per_second;
 mod ratio;
 mod share;
 
 pub use address::Address;
+pub use axis::AxisUnit;
 pub use bit_rate::{bit_rate, bit_rate_to};
 pub use bytes::{bytes, bytes_to};
 pub use count::{count, counted};
 pub use duration::{exact_duration, time_to};
 pub use error::{Kind, Problem, Wrong};
+pub use name::{near, nearest};
 pub use per_second::per_second;
 pub use ratio::Ratio;
-pub use share::{percent, share};
+pub use share::{change, percent, percent_exact, percent_to, share};
 
 /// Reads text. Each is fit for clap's `value_parser`; errors say what is wrong and what to write, and leave it to the caller
 /// to name the option and the text.

@@ -1,5 +1,6 @@
 //! Shares of a whole.
 
+use crate::digits::significant;
 use crate::error::{Kind, Problem, Wrong};
 use crate::number::split;
 
@@ -42,6 +43,43 @@ pub fn percent(share: f64) -> String {
     }
 }
 
+/// A share of 1 in percent with so many significant digits, at most as many behind the point less one: `2.35 %` of three. What is above
+/// zero is never shown as zero.
+pub fn percent_to(share: f64, digits: usize) -> String {
+    let p = share * 100.0;
+    if p.is_nan() {
+        return "—".into();
+    }
+    let text = significant(p, digits);
+    if p > 0.0 && !text.contains(|c: char| matches!(c, '1'..='9')) {
+        let places = digits.saturating_sub(1);
+        return format!("< {:.places$} %", 10_f64.powi(-(places as i32)));
+    }
+    format!("{text} %")
+}
+
+/// A share of 1 in percent as it was asked for: `0.25 %`, `12.5 %`, to a millionth of a percent.
+pub fn percent_exact(share: f64) -> String {
+    format!("{} %", (share * 1e8).round() / 1e6)
+}
+
+/// A change as a share of 1, in percent with its sign, as fine as it needs: `+0.82 %`, `−12.3 %`.
+pub fn change(share: f64) -> String {
+    let p = share * 100.0;
+    if p.is_nan() {
+        return "—".into();
+    }
+    if p == 0.0 {
+        return "0 %".into();
+    }
+    let digits = match p.abs() {
+        p if p >= 10.0 => 1,
+        p if p >= 0.095 => 2,
+        _ => 3,
+    };
+    format!("{p:+.digits$} %").replace('-', "−")
+}
+
 /// What share `part` is of `whole`. Nothing of nothing is not a number, and [`percent`] shows a dash for it.
 pub fn share(part: u128, whole: u128) -> f64 {
     if whole == 0 { f64::NAN } else { part as f64 / whole as f64 }
@@ -80,6 +118,10 @@ mod tests {
             ["0 %", "< 0.1 %", "2.1 %", "50 %", "99.6 %", "> 99.9 %", "100 %", "—"]
         );
         assert!(share(0, 0).is_nan());
+        assert_eq!(
+            [0.008_23, -0.974, 0.000_02, 0.0, f64::NAN].map(change),
+            ["+0.82 %", "−97.4 %", "+0.002 %", "0 %", "—"]
+        );
     }
 
     proptest! {
@@ -93,5 +135,13 @@ mod tests {
             let shown = parse(&percent(share)).unwrap();
             prop_assert!((shown - share).abs() <= if share < 0.099_5 { 0.000_51 } else { 0.005_1 }, "{}", share);
         }
+    }
+
+    #[test]
+    fn a_small_share_keeps_its_digits_and_is_never_nothing() {
+        let three = |share| percent_to(share, 3);
+        assert_eq!([0.0235, 0.1234, 0.0002, 0.0].map(three), ["2.35 %", "12.3 %", "0.02 %", "0.00 %"]);
+        assert_eq!((percent_to(0.000_01, 3), percent_to(f64::NAN, 3)), ("< 0.01 %".into(), "—".into()));
+        assert_eq!([0.0025, 0.125, 1e-7].map(percent_exact), ["0.25 %", "12.5 %", "0.00001 %"]);
     }
 }

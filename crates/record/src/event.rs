@@ -1,12 +1,17 @@
 //! What a tracer reports, one event after the other.
 
-use crate::{Connection, ConnectionId, ConnectionTotals, Datagram, Packet, Receive, Request, Send};
+use crate::{Connect, Connection, ConnectionId, ConnectionTotals, Datagram, Packet, Receive, Request, Send};
 
 /// One thing that a tracer saw.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "nearly all events are sends: a box would be an allocation for each")]
 pub enum Event {
     /// A connection is followed from here on. Comes before any send of it.
     Connection(Connection),
+    /// A connection is established, or accepted: what is known of it so far.
+    SetUp(Box<Connect>),
+    /// An attempt to set up a connection is over, and so is the connection that came of it; or tracing is.
+    Connect(Box<Connect>),
     /// A send is finished: acknowledged, or given up (then without an `ack` stamp).
     Send(Send),
     /// Received bytes were read, or never will be. They may come after the end of their connection, which a program may

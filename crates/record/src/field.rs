@@ -3,7 +3,8 @@
 use std::fmt;
 use std::net::SocketAddr;
 
-use crate::Nanos;
+use crate::table::NO_END;
+use crate::{Nanos, columns, words};
 
 /// What a field's values count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,110 +44,119 @@ pub enum Scale {
     },
 }
 
-/// A field of a connection (`struct tcp_sock`, include/linux/tcp.h).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Field {
+/// What is known of a field: its line in the table below.
+struct Entry {
+    name: &'static str,
+    meaning: &'static str,
+    absence: &'static str,
+    unit: Unit,
+    scale: Scale,
+    settled_at_connect: bool,
+    of: fn(&Reading) -> Option<u64>,
+}
+
+/// Declares the fields: each one's variant, and its [`Entry`].
+macro_rules! fields {
+    ($($(#[$doc:meta])* $field:ident = $name:literal, $meaning:literal, $unit:expr, $scale:expr, $of:expr,
+        absent $absence:literal $(, $settled:ident at connect)?;)*) => {
+        /// A field of a connection (`struct tcp_sock`, include/linux/tcp.h).
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Field {
+            $($(#[$doc])* $field,)*
+        }
+
+        impl Field {
+            /// Every field.
+            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$field),*];
+
+            const fn entry(self) -> Entry {
+                match self {
+                    $(Self::$field => Entry {
+                        name: $name,
+                        meaning: $meaning,
+                        absence: $absence,
+                        unit: $unit,
+                        scale: $scale,
+                        settled_at_connect: fields!(@settled $($settled)?),
+                        of: $of,
+                    },)*
+                }
+            }
+        }
+    };
+    (@settled settled) => { true };
+    (@settled) => { false };
+}
+
+const fn linear(from: u64, to: u64, step: u64) -> Scale {
+    Scale::Linear { from, to, step }
+}
+
+const fn powers_of_two(of: u64, name: &'static str) -> Scale {
+    Scale::PowersOfTwo { of, name }
+}
+
+fields! {
     /// The TCP header of a segment with data, SACK blocks aside: 20 bytes, 32 with timestamps (`tcp_header_len`).
-    HeaderLength,
+    HeaderLength = "header-length", "TCP header of a segment with data: 20 bytes, 32 with timestamps",
+        Unit::Bytes, linear(20, 34, 2), |r| Some(r.header_length.into()), absent "the kernel gave none", settled at connect;
     /// The payload of a full segment (`mss_cache`).
-    Mss,
+    Mss = "mss", "payload of a full segment",
+        Unit::Bytes, powers_of_two(1, "bytes"), |r| Some(r.mss.into()), absent "the kernel gave none";
     /// By what power of two the peer's announced windows are multiplied (`snd_wscale`, RFC 7323 section 2); none where the two
     /// sides did not agree to.
-    WindowScale,
+    WindowScale = "window-scale", "shift of the windows that the peer announces",
+        Unit::Count, linear(0, 14, 1), |r| r.peer_window_scale.map(u64::from),
+        absent "the two sides did not agree to scale windows", settled at connect;
     /// The smoothed round-trip time (RFC 6298); none before the first reading.
-    Srtt,
+    Srtt = "srtt", "smoothed round-trip time",
+        Unit::Nanos, powers_of_two(1_000, "µs"), |r| r.srtt.map(|time| time.0), absent "no round trip was measured yet";
     /// The round-trip time's mean deviation, as `ss` shows it (`mdev_us`).
-    Rttvar,
+    Rttvar = "rttvar", "mean deviation of the round-trip time",
+        Unit::Nanos, powers_of_two(1_000, "µs"), |r| r.rttvar.map(|time| time.0), absent "no round trip was measured yet";
     /// The congestion window.
-    Cwnd,
+    Cwnd = "cwnd", "congestion window",
+        Unit::Segments, powers_of_two(1, "segments"), |r| Some(r.cwnd.into()), absent "the kernel gave none";
     /// Segments retransmitted since the connection began (`total_retrans`).
-    Retransmits,
+    Retransmits = "retransmits", "segments retransmitted since the connection began",
+        Unit::Count, powers_of_two(1, "segments"), |r| Some(r.retransmits.into()), absent "the kernel gave none";
     /// How long an ACK is delayed for now (`icsk_ack.ato`); none before data has come.
-    Ato,
+    Ato = "ato", "how long an ACK is delayed for",
+        Unit::Nanos, powers_of_two(1_000, "µs"), |r| r.ato.map(|time| time.0), absent "no data has come yet";
     /// How many ACKs will still be sent at once (`icsk_ack.quick`).
-    QuickAcks,
+    QuickAcks = "quick-acks", "ACKs that will still be sent at once",
+        Unit::Count, linear(0, 16, 1), |r| Some(r.quick_acks.into()), absent "the kernel gave none";
     /// The count of answers to requests (`icsk_ack.pingpong`): from `net.ipv4.tcp_pingpong_thresh` on ACKs wait for data to go with.
-    PingPong,
+    PingPong = "ping-pong", "answers to requests that the kernel has counted",
+        Unit::Count, linear(0, 8, 1), |r| Some(r.ping_pong.into()), absent "the kernel gave none";
     /// How much of the receive buffer is in use (`sk_rmem_alloc` of `sk_rcvbuf`); data can take more than the whole for a moment.
-    ReceiveBufferUse,
+    ReceiveBufferUse = "rcvbuf-use", "receive buffer in use",
+        Unit::Percent, linear(0, 100, 10),
+        |r| (u64::from(r.receive_buffer_used) * 100).checked_div(r.receive_buffer.into()), absent "the kernel gave none";
     /// At what rate the connection may send (`sk_pacing_rate`); none without a limit.
-    PacingRate,
+    PacingRate = "pacing-rate", "rate that the connection may send at",
+        Unit::BytesPerSecond, powers_of_two(125, "kbit/s"), |r| r.pacing_rate, absent "no limit is set";
 }
 
 impl Field {
-    /// Every field.
-    pub const ALL: [Self; 12] = [
-        Self::HeaderLength,
-        Self::Mss,
-        Self::WindowScale,
-        Self::Srtt,
-        Self::Rttvar,
-        Self::Cwnd,
-        Self::Retransmits,
-        Self::Ato,
-        Self::QuickAcks,
-        Self::PingPong,
-        Self::ReceiveBufferUse,
-        Self::PacingRate,
-    ];
-
     /// The word for it on the command line and in output.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::HeaderLength => "header-length",
-            Self::Mss => "mss",
-            Self::WindowScale => "window-scale",
-            Self::Srtt => "srtt",
-            Self::Rttvar => "rttvar",
-            Self::Cwnd => "cwnd",
-            Self::Retransmits => "retransmits",
-            Self::Ato => "ato",
-            Self::QuickAcks => "quick-acks",
-            Self::PingPong => "ping-pong",
-            Self::ReceiveBufferUse => "rcvbuf-use",
-            Self::PacingRate => "pacing-rate",
-        }
+        self.entry().name
     }
 
     /// What it is, in a line.
     pub const fn meaning(self) -> &'static str {
-        match self {
-            Self::HeaderLength => "TCP header of a segment with data: 20 bytes, 32 with timestamps",
-            Self::Mss => "payload of a full segment",
-            Self::WindowScale => "shift of the windows that the peer announces",
-            Self::Srtt => "smoothed round-trip time",
-            Self::Rttvar => "mean deviation of the round-trip time",
-            Self::Cwnd => "congestion window",
-            Self::Retransmits => "segments retransmitted since the connection began",
-            Self::Ato => "how long an ACK is delayed for",
-            Self::QuickAcks => "ACKs that will still be sent at once",
-            Self::PingPong => "answers to requests that the kernel has counted",
-            Self::ReceiveBufferUse => "receive buffer in use",
-            Self::PacingRate => "rate that the connection may send at",
-        }
+        self.entry().meaning
     }
 
     /// Why a connection may have no value.
     pub const fn absence(self) -> &'static str {
-        match self {
-            Self::WindowScale => "the two sides did not agree to scale windows",
-            Self::Srtt | Self::Rttvar => "no round trip was measured yet",
-            Self::Ato => "no data has come yet",
-            Self::PacingRate => "no limit is set",
-            _ => "the kernel gave none",
-        }
+        self.entry().absence
     }
 
     /// What its values count.
     pub const fn unit(self) -> Unit {
-        match self {
-            Self::HeaderLength | Self::Mss => Unit::Bytes,
-            Self::Srtt | Self::Rttvar | Self::Ato => Unit::Nanos,
-            Self::Cwnd => Unit::Segments,
-            Self::WindowScale | Self::Retransmits | Self::QuickAcks | Self::PingPong => Unit::Count,
-            Self::ReceiveBufferUse => Unit::Percent,
-            Self::PacingRate => Unit::BytesPerSecond,
-        }
+        self.entry().unit
     }
 
     /// The ending of a key that holds its values.
@@ -163,43 +173,17 @@ impl Field {
 
     /// The histogram that suits it.
     pub const fn scale(self) -> Scale {
-        match self {
-            Self::HeaderLength => Scale::Linear { from: 20, to: 34, step: 2 },
-            Self::WindowScale => Scale::Linear { from: 0, to: 14, step: 1 },
-            Self::QuickAcks => Scale::Linear { from: 0, to: 16, step: 1 },
-            Self::PingPong => Scale::Linear { from: 0, to: 8, step: 1 },
-            Self::ReceiveBufferUse => Scale::Linear { from: 0, to: 100, step: 10 },
-            Self::Mss => Scale::PowersOfTwo { of: 1, name: "bytes" },
-            Self::Srtt | Self::Rttvar | Self::Ato => Scale::PowersOfTwo { of: 1_000, name: "µs" },
-            Self::Cwnd => Scale::PowersOfTwo { of: 1, name: "segments" },
-            Self::Retransmits => Scale::PowersOfTwo { of: 1, name: "segments" },
-            Self::PacingRate => Scale::PowersOfTwo { of: 125, name: "kbit/s" },
-        }
+        self.entry().scale
     }
 
     /// Whether it is settled when a connection is established, so that one look is enough.
     pub const fn settled_at_connect(self) -> bool {
-        matches!(self, Self::HeaderLength | Self::WindowScale)
+        self.entry().settled_at_connect
     }
 
     /// Its value in a reading, in its [`Unit`].
     pub fn of(self, reading: &Reading) -> Option<u64> {
-        match self {
-            Self::HeaderLength => Some(reading.header_length.into()),
-            Self::Mss => Some(reading.mss.into()),
-            Self::WindowScale => reading.peer_window_scale.map(u64::from),
-            Self::Srtt => reading.srtt.map(|time| time.0),
-            Self::Rttvar => reading.rttvar.map(|time| time.0),
-            Self::Cwnd => Some(reading.cwnd.into()),
-            Self::Retransmits => Some(reading.retransmits.into()),
-            Self::Ato => reading.ato.map(|time| time.0),
-            Self::QuickAcks => Some(reading.quick_acks.into()),
-            Self::PingPong => Some(reading.ping_pong.into()),
-            Self::ReceiveBufferUse => {
-                (u64::from(reading.receive_buffer_used) * 100).checked_div(reading.receive_buffer.into())
-            }
-            Self::PacingRate => reading.pacing_rate,
-        }
+        (self.entry().of)(reading)
     }
 }
 
@@ -219,6 +203,8 @@ pub enum Moment {
     /// Each when it ends.
     Close,
 }
+
+words! { Moment: Every = "interval", Connect = "connect", Close = "close"; }
 
 /// The fields of one connection at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -241,8 +227,6 @@ pub struct Reading {
     pub mss: u32,
     /// The shift of the windows that the peer announces; `None` without window scaling.
     pub peer_window_scale: Option<u8>,
-    /// The shift of the windows announced here.
-    pub own_window_scale: Option<u8>,
     /// Smoothed round-trip time; `None` before the first sample.
     pub srtt: Option<Nanos>,
     /// Its mean deviation.
@@ -263,6 +247,39 @@ pub struct Reading {
     pub receive_buffer_used: u32,
     /// Bytes a second that may be sent; `None` without a limit.
     pub pacing_rate: Option<u64>,
+}
+
+columns! {
+    Reading: "readings", "reading", blank = Reading {
+        cookie: 0,
+        moment: Moment::Every,
+        local: NO_END,
+        remote: NO_END,
+        pid: None,
+        comm: String::new(),
+        header_length: 0,
+        mss: 0,
+        peer_window_scale: None,
+        srtt: None,
+        rttvar: None,
+        cwnd: 0,
+        retransmits: 0,
+        ato: None,
+        quick_acks: 0,
+        ping_pong: 0,
+        receive_buffer: 0,
+        receive_buffer_used: 0,
+        pacing_rate: None,
+    };
+    connection_id = cookie, "the kernel's socket cookie", from "sk_cookie";
+    local_address = |r| r.local.ip(), "this host's IP address";
+    local_port = |r| r.local.port(), "this host's port", from "skc_num";
+    remote_address = |r| r.remote.ip(), "the peer's IP address";
+    remote_port = |r| r.remote.port(), "the peer's port", from "skc_dport";
+    pid = pid, null "it connected or listened before the watch, and could not be found",
+        "process that connected or listened", from "task_struct.tgid";
+    comm = comm, "its name; empty where it is not known", from "task_struct.comm";
+    at = moment, "when the connection was looked at";
 }
 
 /// The values of a field, sorted into rows: what a watch says at its end.

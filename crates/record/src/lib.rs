@@ -9,14 +9,19 @@
 //! **Guarantees:** nothing here panics on any input; an impossible order of stages is a value ([`Disorder`]), never a
 //! wrapped number.
 
+#![forbid(unsafe_code)]
+
+mod connect;
 mod connection;
 mod datagram;
 mod event;
 mod field;
 mod figures;
+pub mod histogram;
 mod lost;
 mod owner;
 mod packet;
+mod prefix;
 mod provenance;
 mod receive;
 mod request;
@@ -25,10 +30,13 @@ mod send;
 mod sequence;
 mod sink;
 mod stage;
+mod steering;
 pub mod table;
+mod utc;
 mod wait;
 
 pub use clock::{Clock, Conversion, Disorder, Instant, Monotonic, Nanos, Phc, Realtime, Source, Tai, Timestamp};
+pub use connect::{Connect, ConnectStamps, EndedBy, Ending, FastOpen, Outcome};
 pub use connection::{ClosedConnection, Connection, ConnectionId, ConnectionTotals, Opening};
 pub use datagram::{Datagram, DatagramLeg, DatagramStamps};
 pub use event::Event;
@@ -37,12 +45,15 @@ pub use figures::{Figure, Figures};
 pub use lost::Lost;
 pub use owner::{Comm, Owner};
 pub use packet::{Direction, DropReason, Dropped, Packet, TcpFlags};
+pub use prefix::IpPrefix;
 pub use provenance::{ClockReading, Observing, Provenance, Receiving, SamplingAsked, SamplingMethod};
 pub use receive::{Arrival, Receive, ReceiveLeg, ReceiveStage};
-pub use request::{Basis, Message, Moments, Part, Parts, Peer, Request, Role};
+pub use request::{Basis, Component, Components, Message, Moments, Peer, Request, Role};
 pub use sampling::{Coverage, Ratio, Sampling};
 pub use send::{Congestion, Merged, Send, SenderState, Stamps};
 pub use sequence::{SeqNumber, StreamOffset};
 pub use sink::{End, Sink, SinkError};
 pub use stage::{Leg, Stage};
+pub use steering::steers;
+pub use utc::Utc;
 pub use wait::{Wait, WaitReason};

@@ -8,9 +8,7 @@ macro_rules! counters {
     ($($(#[$doc:meta])* $field:ident: $words:literal,)*) => {
         /// What was missed, and what has no stamp. Every counter is exact, and every send is either delivered as a
         /// [`crate::Send`] or in one of these.
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-        // A run of an earlier version has no counter of what it did not count.
-        #[serde(default)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Lost {
             $($(#[$doc])* pub $field: u64,)*
         }
@@ -19,6 +17,11 @@ macro_rules! counters {
             /// Each counter's key, its words for people, and its value.
             pub fn entries(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
                 [$((stringify!($field), $words, self.$field)),*].into_iter()
+            }
+
+            /// What was counted since `earlier`, an earlier state of the same counters.
+            pub fn since(self, earlier: Self) -> Self {
+                Self { $($field: self.$field.saturating_sub(earlier.$field)),* }
             }
         }
 
@@ -43,6 +46,8 @@ counters! {
     slots_full: "sends made while all slots of their connection were taken",
     /// Connections in the target that found no room to be followed in.
     connections_full: "connections that found no room to be followed in",
+    /// Beginnings and ends of connections that found the ring buffer full. The coverage includes them.
+    connection_records: "beginnings and ends of connections that found the ring buffer full",
     /// Sends merged into the packet of a later send; that send's record says how many.
     merged: "sends merged into a later send's packet, without their own stamps",
     /// Sends still unacknowledged when tracing ended.
@@ -70,10 +75,11 @@ counters! {
     /// Sends that left the write queue before the kernel could stamp them (before commit 838eb9687691). A lower bound: the kernel says
     /// nothing of such a send, so it shows only in that bytes were written, and several between two callbacks count as one.
     unstamped: "sends, at least, gone from the write queue before the kernel could stamp them",
+    /// Sends by tracepoints that the kernel ran no program for: it skips a program that is running on that CPU already. A lower bound, as
+    /// for `unstamped`: such a send shows only in the bytes that were written, and several in a row count as one.
+    left_out: "sends, at least, that the kernel ran no program for",
     /// Sends skipped because of `--max-rate`.
     over_rate: "sends skipped by --max-rate",
-    /// Sampling windows that were never opened, as the machine was too busy: the share that was seen is smaller for it.
-    windows_missed: "sampling windows that were not opened, as the machine was too busy",
     /// Receives that found the ring buffer full.
     receive_ring_buffer: "receives that found the ring buffer full",
     /// Received segments that came while every slot of their connection was taken.
@@ -82,6 +88,8 @@ counters! {
     receive_connections_full: "connections without room to follow their received bytes",
     /// Recursion misses: runs of a program of the receiving side that the kernel skipped, as the program was already running on that CPU.
     receive_left_out: "recursion misses of the receiving side's programs",
+    /// Bytes of receives that were read and found the ring buffer full, and of segments that came while every slot was taken.
+    receive_missed_bytes: "received bytes that are in no record, as the ring buffer or the slots were full",
     /// Received bytes that sampling skipped.
     receive_unsampled_bytes: "received bytes that sampling skipped",
     /// Bytes that were read and had come before tracing began.
@@ -105,20 +113,34 @@ counters! {
     receive_no_ready: "receives without a ready stamp",
     /// Legs of receives with an earlier time at the later stage.
     receive_disorder: "legs of receives with stages in an impossible order",
-    /// Requests with a stage that has no stamp, or with stamps in an impossible order: they have no parts.
-    request_incomplete: "requests without parts, as a stamp of theirs is missing or out of order",
+    /// Requests with a stage that has no stamp, or with stamps in an impossible order: they are not divided into components.
+    request_incomplete: "requests that are not divided into components: a stamp is missing, or two are in an impossible order",
     /// Receives at a client before its first request, or answers at a server to none.
     request_unsolicited: "sends and receives that belong to no request",
+    /// Attempts to set up a connection with a record that found the ring buffer full.
+    connect_ring_buffer: "attempts to connect with a record that found the ring buffer full",
+    /// Received SYNs that there was no room for: their connections have no time of the SYN.
+    connect_requests_full: "received SYNs that there was no room for",
+    /// SYNs and ACKs that listeners of the target dropped, mostly because their accept queue was full. Such an attempt shows at the end
+    /// that connects.
+    connect_listen_drops: "SYNs and ACKs that listeners of the target dropped (accept queue full, or no memory)",
     /// TCP packets with a record that found the ring buffer full.
     packet_ring_buffer: "packets with a record that found the ring buffer full",
     /// Packets and datagrams that found no room to be followed through the packet scheduler.
     packet_no_room: "packets and datagrams that found no room on their way to the driver",
+    /// Recursion misses of the programs that see packets and datagrams: runs that the kernel skipped, as the program was already running on
+    /// that CPU. A packet that was skipped so has no record, or lacks a stage.
+    packet_left_out: "recursion misses of the programs that see packets and datagrams",
+    /// TCP segments that left without a record, as the kernel ran no program for them: what the kernel itself counts of their connections'
+    /// segments (`segs_out`) beyond those that were seen.
+    packet_unseen: "segments sent that the kernel ran no program for",
     /// ACKs with a record that found the ring buffer full: what they acknowledged shows a later time, or none.
     packet_acks: "ACKs with a record that found the ring buffer full",
     /// Packets that no ACK was seen for when tracing ended, or that were too many to wait for it.
     packet_unacked: "packets without an ack stamp that had one coming",
-    /// Packets and datagrams that were still in the packet scheduler when tracing ended.
-    packet_unfinished: "packets and datagrams not yet with the driver when tracing ended",
+    /// Packets and datagrams that were not seen to reach the driver: still in the packet scheduler when tracing ended, or
+    /// replaced by another of the same bytes or the same place in memory. They have a record.
+    packet_unfinished: "packets and datagrams not seen to reach the driver",
     /// Stages of packets and datagrams in an impossible order.
     packet_disorder: "legs of packets and datagrams with stages in an impossible order",
     /// Datagrams with a record that found the ring buffer full.
@@ -127,6 +149,36 @@ counters! {
     datagram_reads: "reads of datagrams with a record that found the ring buffer full",
     /// Received datagrams without a `read` stamp, though they were not dropped.
     datagram_no_read: "datagrams with a read that was not seen",
+}
+
+impl Lost {
+    /// Sends that were made while their connection was watched and have no record: how many, by why. Merged sends are in the record of
+    /// the send that they were merged into.
+    pub fn unrecorded_sends(&self) -> [(u64, &'static str); 5] {
+        [
+            (self.ring_buffer, "the ring buffer was full"),
+            (self.slots_full, "all slots of their connection were taken"),
+            (self.over_rate, "of --max-rate"),
+            (self.unstamped, "the kernel could not stamp them"),
+            (self.left_out, "the kernel ran no program for them"),
+        ]
+    }
+
+    /// The same of receives; the second counts segments.
+    pub fn unrecorded_receives(&self) -> [(u64, &'static str); 2] {
+        [
+            (self.receive_ring_buffer, "the ring buffer was full"),
+            (self.receive_slots_full, "all slots of their connection were taken"),
+        ]
+    }
+
+    /// The same of packets of TCP.
+    pub fn unrecorded_packets(&self) -> [(u64, &'static str); 2] {
+        [
+            (self.packet_ring_buffer, "the ring buffer was full"),
+            (self.packet_unseen, "the kernel ran no program for them"),
+        ]
+    }
 }
 
 impl AddAssign for Lost {

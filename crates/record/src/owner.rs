@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use crate::steers;
+
 /// The process that owns a socket, or that made a send.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Owner {
@@ -17,14 +19,18 @@ pub struct Owner {
 pub struct Comm(pub [u8; 16]);
 
 impl Comm {
-    /// As text. A program chooses its own name, so what is not UTF-8 or is a control character is `�`.
+    /// As text. A program chooses its own name, so what is not UTF-8, or [steers] a terminal, is `�`.
     pub fn text(&self) -> Cow<'_, str> {
         let end = self.0.iter().position(|&b| b == 0).unwrap_or(self.0.len());
-        let text = String::from_utf8_lossy(&self.0[..end]);
-        if text.chars().any(char::is_control) {
-            return text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect::<String>().into();
+        let name = &self.0[..end];
+        // Nearly every name: nothing in it is to be looked at twice.
+        if name.iter().all(|byte| (b' '..=b'~').contains(byte))
+            && let Ok(text) = std::str::from_utf8(name)
+        {
+            return text.into();
         }
-        text
+        let text = String::from_utf8_lossy(name);
+        if text.contains(steers) { text.replace(steers, "\u{fffd}").into() } else { text }
     }
 }
 
@@ -58,6 +64,7 @@ mod tests {
     fn names_are_cut_and_cleaned() {
         assert_eq!(Comm::from("a-name-longer-than-15").to_string(), "a-name-longer-t");
         assert_eq!(Comm(*b"a\x1b[2Jb\0\0\0\0\0\0\0\0\0\0").to_string(), "a\u{fffd}[2Jb");
+        assert_eq!(Comm::from("a\u{202e}b\u{2066}c").to_string(), "a\u{fffd}b\u{fffd}c");
         assert_eq!(Comm(*b"0123456789abcde\xff").to_string(), "0123456789abcde\u{fffd}");
     }
 }

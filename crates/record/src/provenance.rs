@@ -1,13 +1,12 @@
 //! Where a run comes from: what made it, on what, and how.
 
 use clock::{Conversion, Monotonic, Nanos, Realtime};
-use serde::{Deserialize, Serialize};
 
-use crate::{Ratio, Sampling};
+use crate::table::Value;
+use crate::{Ratio, Sampling, columns, words};
 
 /// How sends were chosen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SamplingMethod {
     /// All of them.
     Every,
@@ -18,12 +17,16 @@ pub enum SamplingMethod {
 }
 
 /// The sampling that was asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SamplingAsked {
     /// How sends are chosen.
     pub method: SamplingMethod,
     /// One in this many; 1 for every send.
     pub one_in: u32,
+}
+
+words! {
+    SamplingMethod: Every = "every", Windows = "windows", Draws = "draws";
 }
 
 impl From<Sampling> for SamplingAsked {
@@ -38,12 +41,21 @@ impl From<Sampling> for SamplingAsked {
 }
 
 /// The clock of every `_ns` column that is a moment, and how to get to the time of day.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockReading {
     /// What to add to a `CLOCK_MONOTONIC` reading to get `CLOCK_REALTIME`, nanoseconds.
     pub realtime_offset_ns: i64,
     /// The bound on the error of the offset, to either side. Drift during the run is not in it.
     pub realtime_offset_error_ns: u64,
+}
+
+impl ClockReading {
+    /// A moment of the run, `CLOCK_MONOTONIC`, as a time of day in UTC: `13:05:43.123Z`.
+    pub fn time_of_day(self, monotonic_ns: u64) -> String {
+        let at = monotonic_ns.saturating_add_signed(self.realtime_offset_ns);
+        let (millis, of_day) = (at / 1_000_000 % 1_000, at / 1_000_000_000 % 86_400);
+        format!("{:02}:{:02}:{:02}.{millis:03}Z", of_day / 3600, of_day / 60 % 60, of_day % 60)
+    }
 }
 
 impl From<Conversion<Monotonic, Realtime>> for ClockReading {
@@ -60,7 +72,7 @@ impl ClockReading {
 }
 
 /// What made a run, on what, and how.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Provenance {
     /// The version of Wirelapse.
     pub version: String,
@@ -80,23 +92,105 @@ pub struct Provenance {
     pub sampling: SamplingAsked,
     /// At most this many sends a second were recorded; null for no limit.
     pub max_rate: Option<u64>,
+    /// Only what took at least so long was kept; null where everything was.
+    pub min_latency: Option<Nanos>,
     /// The clock of the run.
     pub clock: ClockReading,
     /// When tracing began, `CLOCK_MONOTONIC`.
     pub start_ns: u64,
+    /// How the calls that write were observed; null where they were not timed.
+    pub calls: Option<Observing>,
+    /// How the setup of connections was observed; null where it was not.
+    pub connects: Option<Observing>,
     /// How received bytes were observed; null where they were not followed.
-    #[serde(default)]
     pub receiving: Option<Receiving>,
     /// How packets and datagrams were observed; null where they were not.
-    #[serde(default)]
     pub packets: Option<Observing>,
-    /// What the path of the lab that the traced program lives in reported, with the lab's name in `lab`. `None` where no
-    /// traced process was seen in a lab that has a name.
-    pub path: Option<serde_json::Value>,
 }
 
-/// How packets and datagrams were observed.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+columns! {
+    Provenance: "trace_run", "run", blank = Provenance::blank();
+    version = version, "version of Wirelapse";
+    command_line = command_line, "its words, as a list";
+    kernel = kernel, "kernel release";
+    machine = machine, "machine hardware name";
+    cpus = cpus, "CPUs online";
+    backend = backend, "`timestamping` or `tracepoints`";
+    target = target, "what is traced, in words";
+    "sampling.method" = sampling.method, "how sends are chosen";
+    "sampling.one_in" = sampling.one_in, "one in so many";
+    max_rate = max_rate, null "there is no limit", "sends a second, by `--max-rate`";
+    min_latency_ns = min_latency, null "everything was kept", "only what took at least so long was kept, by `--min-latency`";
+    "clock.realtime_offset_ns" = clock.realtime_offset_ns, "what to add to a moment to get the time of day (`CLOCK_REALTIME`)";
+    "clock.realtime_offset_error_ns" = clock.realtime_offset_error_ns, "error bound of the offset, to either side";
+    start_ns = start_ns, "when tracing began";
+    "calls.missing" = |p| p.calls.as_ref().map(|by| by.missing.clone()),
+        set |p, v| put(&mut p.calls, v, |by| &mut by.missing),
+        null "`--calls never`, or sends are sampled: `calls` is null",
+        "what cannot be seen of the calls that write on this kernel and why, as a list of sentences";
+    "calls.host_wide" = |p| p.calls.as_ref().map(|by| by.host_wide.clone()),
+        set |p, v| put(&mut p.calls, v, |by| &mut by.host_wide),
+        null "as `calls.missing`", "what reaches beyond the target, and its cost there, as a list of sentences";
+    "connects.missing" = |p| p.connects.as_ref().map(|by| by.missing.clone()),
+        set |p, v| put(&mut p.connects, v, |by| &mut by.missing),
+        null "an earlier version wrote the run: `connects` is null",
+        "what cannot be seen of the setup of connections on this kernel and why, as a list of sentences";
+    "connects.host_wide" = |p| p.connects.as_ref().map(|by| by.host_wide.clone()),
+        set |p, v| put(&mut p.connects, v, |by| &mut by.host_wide),
+        null "as `connects.missing`", "what reaches beyond the target, and its cost there, as a list of sentences";
+    "receiving.no_driver_rx" = |p| p.receiving.as_ref().and_then(|by| by.no_driver_rx.clone()),
+        set |p, v| put(&mut p.receiving, v, |by| &mut by.no_driver_rx), null "there is that stage", "why there is no stage `driver_rx`";
+    "receiving.no_ready" = |p| p.receiving.as_ref().and_then(|by| by.no_ready.clone()),
+        set |p, v| put(&mut p.receiving, v, |by| &mut by.no_ready), null "there is that stage", "why there is no stage `ready`";
+    "receiving.host_wide" = |p| p.receiving.as_ref().map(|by| by.host_wide.clone()),
+        set |p, v| put(&mut p.receiving, v, |by| &mut by.host_wide),
+        null "there is no `--receive`: `receiving` is null", "what reaches beyond the target, and its cost there, as a list of sentences";
+    "packets.missing" = |p| p.packets.as_ref().map(|by| by.missing.clone()),
+        set |p, v| put(&mut p.packets, v, |by| &mut by.missing),
+        null "there is neither `--every-packet` nor `--udp`: `packets` is null",
+        "what cannot be seen of packets and datagrams on this kernel and why, as a list of sentences";
+    "packets.host_wide" = |p| p.packets.as_ref().map(|by| by.host_wide.clone()),
+        set |p, v| put(&mut p.packets, v, |by| &mut by.host_wide),
+        null "as `packets.missing`", "what reaches beyond the target, and its cost there, as a list of sentences";
+}
+
+/// Puts a field of an observation that need not be there: a value makes it be there.
+fn put<T: Default, C: crate::table::Cell>(
+    of: &mut Option<T>,
+    value: Value<'_>,
+    field: impl FnOnce(&mut T) -> &mut C,
+) -> Result<(), &'static str> {
+    if value != Value::Null {
+        *field(of.get_or_insert_default()) = C::from_value(value)?;
+    }
+    Ok(())
+}
+
+impl Provenance {
+    fn blank() -> Self {
+        Self {
+            version: String::new(),
+            command_line: Vec::new(),
+            kernel: String::new(),
+            machine: String::new(),
+            cpus: 0,
+            backend: String::new(),
+            target: String::new(),
+            sampling: Sampling::Every.into(),
+            max_rate: None,
+            min_latency: None,
+            clock: ClockReading { realtime_offset_ns: 0, realtime_offset_error_ns: 0 },
+            start_ns: 0,
+            calls: None,
+            connects: None,
+            receiving: None,
+            packets: None,
+        }
+    }
+}
+
+/// How packets and datagrams, calls, or the setup of connections were observed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observing {
     /// What could not be seen, each with its reason.
     pub missing: Vec<String>,
@@ -105,7 +199,7 @@ pub struct Observing {
 }
 
 /// How received bytes were observed.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Receiving {
     /// Why there is no `driver_rx` stage; null where there is.
     pub no_driver_rx: Option<String>,
@@ -113,4 +207,15 @@ pub struct Receiving {
     pub no_ready: Option<String>,
     /// What reached beyond the target while the trace ran, and what it costs there.
     pub host_wide: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_of_a_run_has_its_time_of_day() {
+        let clock = ClockReading { realtime_offset_ns: 1_709_210_096_000_000_000, realtime_offset_error_ns: 0 };
+        assert_eq!(clock.time_of_day(123_456_789), "12:34:56.123Z");
+    }
 }

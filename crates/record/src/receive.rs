@@ -58,7 +58,7 @@ impl ReceiveLeg {
     pub const ALL: [Self; 4] = [Self::Softirq, Self::Socket, Self::Wakeup, Self::Total];
 
     /// The legs that add up to the total.
-    pub const PARTS: [Self; 3] = [Self::Softirq, Self::Socket, Self::Wakeup];
+    pub const ADDITIVE: [Self; 3] = [Self::Softirq, Self::Socket, Self::Wakeup];
 
     /// The word used in output.
     pub const fn name(self) -> &'static str {
@@ -227,7 +227,7 @@ mod tests {
                 ready: at(2).filter(|_| there[1]),
                 read: at(3),
             });
-            let parts: Result<Vec<_>, _> = ReceiveLeg::PARTS.into_iter().map(|l| r.leg(l)).collect();
+            let parts: Result<Vec<_>, _> = ReceiveLeg::ADDITIVE.into_iter().map(|l| r.leg(l)).collect();
             if let Ok(parts) = parts {
                 let sum: Nanos = parts.into_iter().flatten().sum();
                 prop_assert_eq!(r.leg(ReceiveLeg::Total), Ok(Some(sum)));

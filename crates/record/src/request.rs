@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::table::{Cell, Value};
-use crate::{ConnectionId, Instant, Monotonic, Nanos, Owner, SeqNumber, columns, words};
+use crate::{ConnectionId, Instant, Monotonic, Nanos, Owner, SeqNumber, Wait, WaitReason, columns, words};
 
 /// Which end of the exchange was traced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
@@ -31,7 +31,7 @@ pub enum Basis {
     OwnAck,
     /// The ACK came with the answer, or was delayed: network is the minimum RTT of the connection up to then.
     LeastRoundTrip,
-    /// The peer's end was traced as well, on the same clock: every part is measured.
+    /// The peer's end was traced as well, on the same clock: every component is measured.
     BothEnds,
     /// Seen from the server, where the request's way is over before it is seen.
     Server,
@@ -44,11 +44,15 @@ words! {
 /// Where a component of a request's time was spent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Part {
-    /// In the traced program: between its first write and its last, and from readable to read. At a server also all that it
-    /// did between reading and writing.
+pub enum Component {
+    /// Setting up the connection that was made for the request, from the SYN to the SYN-ACK.
+    Connect,
+    /// The traced program's own work: between its first write and its last, and at a server from reading to the last write.
     Application,
-    /// In this host's kernel: `send` → `driver` of the last byte sent, and arrival → `ready` of the last byte received.
+    /// Waiting for TCP: the program for room in the send buffer, and the last bytes in the write queue for what held it.
+    Tcp,
+    /// In this host's kernel: `send` → `driver` of the last byte sent, but for its wait in TCP, and arrival → `ready` of the last byte
+    /// received.
     Kernel,
     /// On the wire, both ways; with the peer's kernel where the peer was not traced.
     Network,
@@ -60,14 +64,16 @@ pub enum Part {
     PeerSend,
     /// From the arrival of the first byte of a message to that of its last: peer and network together.
     Transfer,
+    /// From readable until the traced program has read: it was woken up, or was busy with something else.
+    Wakeup,
 }
 
 words! {
-    Part: Application = "application", Kernel = "kernel", Network = "network", PeerReceive = "peer_receive",
-    PeerApplication = "peer_application", PeerSend = "peer_send", Transfer = "transfer";
+    Component: Connect = "connect", Application = "application", Tcp = "tcp", Kernel = "kernel", Network = "network", PeerReceive = "peer_receive",
+    PeerApplication = "peer_application", PeerSend = "peer_send", Transfer = "transfer", Wakeup = "wakeup";
 }
 
-impl fmt::Display for Part {
+impl fmt::Display for Component {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
@@ -77,6 +83,10 @@ impl fmt::Display for Part {
 /// answer at a server; what it received is the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moments {
+    /// The SYN of the connection that was made for this request was sent.
+    pub connecting: Option<Instant<Monotonic>>,
+    /// That connection was established.
+    pub connected: Option<Instant<Monotonic>>,
     /// The first write.
     pub sent: Option<Instant<Monotonic>>,
     /// The first write went to the driver.
@@ -100,46 +110,55 @@ pub struct Moments {
 /// The peer's kernel, where the peer's end was traced too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Peer {
-    /// [`Part::PeerReceive`].
+    /// [`Component::PeerReceive`].
     pub receive: Nanos,
-    /// [`Part::PeerSend`].
+    /// [`Component::PeerSend`].
     pub send: Nanos,
 }
 
 /// The components of a request's time. They add up to the whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Parts {
-    /// [`Part::Application`].
+pub struct Components {
+    /// [`Component::Connect`]; `None` but at a client in the first request of a connection that was made for it.
+    pub connect: Option<Nanos>,
+    /// [`Component::Application`].
     pub application: Nanos,
-    /// [`Part::Kernel`].
+    /// [`Component::Tcp`], with what took the largest share of it; `None` where nothing waited.
+    pub tcp: Option<Wait>,
+    /// [`Component::Kernel`].
     pub kernel: Nanos,
-    /// [`Part::Network`]; `None` at a server.
+    /// [`Component::Network`]; `None` at a server.
     pub network: Option<Nanos>,
-    /// [`Part::PeerApplication`]; `None` at a server.
+    /// [`Component::PeerApplication`]; `None` at a server.
     pub peer_application: Option<Nanos>,
     /// The peer's kernel, where it was measured.
     pub peer: Option<Peer>,
-    /// [`Part::Transfer`].
+    /// [`Component::Transfer`].
     pub transfer: Nanos,
+    /// [`Component::Wakeup`]; `None` in runs that count it as the program's own.
+    pub wakeup: Option<Nanos>,
 }
 
-impl Parts {
+impl Components {
     /// One of them; `None` where it is not measured on its own.
-    pub fn get(&self, part: Part) -> Option<Nanos> {
-        match part {
-            Part::Application => Some(self.application),
-            Part::Kernel => Some(self.kernel),
-            Part::Network => self.network,
-            Part::PeerReceive => self.peer.map(|p| p.receive),
-            Part::PeerApplication => self.peer_application,
-            Part::PeerSend => self.peer.map(|p| p.send),
-            Part::Transfer => Some(self.transfer),
+    pub fn get(&self, component: Component) -> Option<Nanos> {
+        match component {
+            Component::Connect => self.connect,
+            Component::Application => Some(self.application),
+            Component::Tcp => Some(self.tcp.map_or(Nanos::ZERO, |wait| wait.by_reason)),
+            Component::Kernel => Some(self.kernel),
+            Component::Network => self.network,
+            Component::PeerReceive => self.peer.map(|p| p.receive),
+            Component::PeerApplication => self.peer_application,
+            Component::PeerSend => self.peer.map(|p| p.send),
+            Component::Transfer => Some(self.transfer),
+            Component::Wakeup => self.wakeup,
         }
     }
 
     /// All of them together.
     pub fn sum(&self) -> Nanos {
-        Part::ALL.into_iter().filter_map(|part| self.get(part)).sum()
+        Component::ALL.into_iter().filter_map(|component| self.get(component)).sum()
     }
 }
 
@@ -177,16 +196,16 @@ pub struct Request {
     /// When the stages were passed.
     pub moments: Moments,
     /// Where the time went; `None` where a stage has no stamp, or where stamps are in an impossible order.
-    pub parts: Option<Parts>,
+    pub components: Option<Components>,
     /// By what the network is separated from the peer.
     pub basis: Basis,
 }
 
 impl Request {
-    /// When it began: a client's first write, or the arrival of the first byte at a server.
+    /// When it began: a client's first write, or the SYN of the connection that was made for it; at a server the arrival of the first byte.
     pub fn began(&self) -> Option<Instant<Monotonic>> {
         match self.role {
-            Role::Client => self.moments.sent,
+            Role::Client => self.moments.connecting.or(self.moments.sent),
             Role::Server => self.moments.arrived,
         }
     }
@@ -206,13 +225,13 @@ impl Request {
 }
 
 impl Request {
-    fn part(&self, part: Part) -> Option<Nanos> {
-        self.parts.as_ref().and_then(|p| p.get(part))
+    fn component(&self, component: Component) -> Option<Nanos> {
+        self.components.as_ref().and_then(|c| c.get(component))
     }
 
     /// Puts back a component that is there wherever components are.
-    fn set(&mut self, value: Value<'_>, place: fn(&mut Parts) -> &mut Nanos) -> Result<(), &'static str> {
-        match &mut self.parts {
+    fn set(&mut self, value: Value<'_>, place: fn(&mut Components) -> &mut Nanos) -> Result<(), &'static str> {
+        match &mut self.components {
             Some(components) => *place(components) = Nanos::from_value(value)?,
             None if value == Value::Null => {}
             None => return Err("is there, and application_ns is null"),
@@ -224,9 +243,9 @@ impl Request {
     fn set_optional(
         &mut self,
         value: Value<'_>,
-        place: fn(&mut Parts) -> &mut Option<Nanos>,
+        place: fn(&mut Components) -> &mut Option<Nanos>,
     ) -> Result<(), &'static str> {
-        match &mut self.parts {
+        match &mut self.components {
             Some(components) => *place(components) = Cell::from_value(value)?,
             None if value == Value::Null => {}
             None => return Err("is there, and application_ns is null"),
@@ -234,9 +253,26 @@ impl Request {
         Ok(())
     }
 
+    fn tcp(&self) -> Option<Wait> {
+        self.components.as_ref().and_then(|c| c.tcp)
+    }
+
+    /// Puts back one half of the wait for TCP.
+    fn set_tcp(
+        &mut self,
+        value: Value<'_>,
+        place: fn(&mut Wait, Value<'_>) -> Result<(), &'static str>,
+    ) -> Result<(), &'static str> {
+        if value == Value::Null {
+            return Ok(());
+        }
+        let components = self.components.as_mut().ok_or("is there, and application_ns is null")?;
+        place(components.tcp.get_or_insert(Wait { reason: WaitReason::Unknown, by_reason: Nanos::ZERO }), value)
+    }
+
     /// Puts back one half of the peer's kernel.
     fn set_peer(&mut self, value: Value<'_>, place: fn(&mut Peer) -> &mut Nanos) -> Result<(), &'static str> {
-        match &mut self.parts {
+        match &mut self.components {
             Some(components) => {
                 if value != Value::Null {
                     *place(components.peer.get_or_insert_default()) = Nanos::from_value(value)?;
@@ -257,7 +293,7 @@ columns! {
         request: Message::default(),
         answer: Message::default(),
         moments: Moments::default(),
-        parts: None,
+        components: None,
         basis: Basis::OwnAck,
     };
     connection_id = connection, "its connection";
@@ -270,6 +306,9 @@ columns! {
     answer_first_seq = answer.first_seq, "TCP sequence number of the first byte of the answer";
     answer_bytes = answer.bytes, "bytes of the answer";
     answer_pieces = answer.pieces, "writes that it was sent in, or packets that it came in";
+    connecting_at_ns = moments.connecting, null "no connection was made for it, or that was not seen",
+        "the SYN of the connection that was made for it was sent";
+    connected_at_ns = moments.connected, null "as `connecting_at_ns`", "that connection was established";
     sent_at_ns = moments.sent, null "nothing was sent, or it was not seen",
         "first write of what this end sent: the request at a client, the answer at a server";
     first_left_at_ns = moments.first_left, null "it was not seen", "that write was handed to the driver";
@@ -281,21 +320,29 @@ columns! {
     ready_at_ns = moments.ready, null "it was not seen", "its last byte was readable";
     read_at_ns = moments.read, null "it was not read, or that was not seen", "its last byte was read";
     whole_ns = |r| r.whole(), null "it has no beginning or no end",
-        "at a client `sent` to `read`, at a server `arrived` to `left`; the components that are not null add up to it";
-    application_ns = |r| r.part(Part::Application),
-        set |r, v| { r.parts = Option::<Nanos>::from_value(v)?.map(|application| Parts { application, ..Parts::default() }); Ok(()) },
-        null "a stamp is missing or out of order", "the traced program";
-    kernel_ns = |r| r.part(Part::Kernel), set |r, v| r.set(v, |c| &mut c.kernel),
+        "at a client `connecting` (or `sent`, where that is null) to `read`, at a server `arrived` to `left`; the components that are not null add up to it";
+    application_ns = |r| r.component(Component::Application),
+        set |r, v| { r.components = Option::<Nanos>::from_value(v)?.map(|application| Components { application, ..Components::default() }); Ok(()) },
+        null "a stamp is missing or out of order", "the traced program's own work";
+    connect_ns = |r| r.component(Component::Connect), set |r, v| r.set_optional(v, |c| &mut c.connect),
+        null "as `application_ns`; and as `connecting_at_ns`", "setting up the connection that was made for it";
+    tcp_waited_for = |r| r.tcp().map(|wait| wait.reason), set |r, v| r.set_tcp(v, |wait, v| { wait.reason = WaitReason::from_value(v)?; Ok(()) }),
+        null "as `application_ns`; and where nothing waited", "what took the largest share of `tcp_ns`";
+    tcp_ns = |r| r.tcp().map(|wait| wait.by_reason), set |r, v| r.set_tcp(v, |wait, v| { wait.by_reason = Nanos::from_value(v)?; Ok(()) }),
+        null "as `application_ns`; and where nothing waited", "waiting for TCP: the program for room in the send buffer, the last bytes in the write queue";
+    kernel_ns = |r| r.component(Component::Kernel), set |r, v| r.set(v, |c| &mut c.kernel),
         null "a stamp is missing or out of order", "this host's kernel";
-    network_ns = |r| r.part(Part::Network), set |r, v| r.set_optional(v, |c| &mut c.network),
+    network_ns = |r| r.component(Component::Network), set |r, v| r.set_optional(v, |c| &mut c.network),
         null "as `application_ns`; and at a server", "the network in both directions, with the peer's kernel where the peer was not traced";
-    peer_receive_ns = |r| r.part(Part::PeerReceive), set |r, v| r.set_peer(v, |p| &mut p.receive),
+    peer_receive_ns = |r| r.component(Component::PeerReceive), set |r, v| r.set_peer(v, |p| &mut p.receive),
         null "as `application_ns`; and where the peer was not traced", "the peer's kernel until the request was readable";
-    peer_application_ns = |r| r.part(Part::PeerApplication), set |r, v| r.set_optional(v, |c| &mut c.peer_application),
+    peer_application_ns = |r| r.component(Component::PeerApplication), set |r, v| r.set_optional(v, |c| &mut c.peer_application),
         null "as `application_ns`; and at a server", "the peer's program";
-    peer_send_ns = |r| r.part(Part::PeerSend), set |r, v| r.set_peer(v, |p| &mut p.send),
+    peer_send_ns = |r| r.component(Component::PeerSend), set |r, v| r.set_peer(v, |p| &mut p.send),
         null "as `application_ns`; and where the peer was not traced", "the peer's kernel from its program's write to the driver";
-    transfer_ns = |r| r.part(Part::Transfer), set |r, v| r.set(v, |c| &mut c.transfer),
+    transfer_ns = |r| r.component(Component::Transfer), set |r, v| r.set(v, |c| &mut c.transfer),
         null "a stamp is missing or out of order", "from the first to the last byte of the message that this end received";
+    wakeup_ns = |r| r.component(Component::Wakeup), set |r, v| r.set_optional(v, |c| &mut c.wakeup),
+        null "as `application_ns`", "from readable until the program had read";
     basis = basis, "how the network is separated from the peer's program; `server` at a server";
 }

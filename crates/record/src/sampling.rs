@@ -9,7 +9,7 @@ use crate::{Nanos, columns};
 pub enum Sampling {
     /// Every send of every target connection.
     Every,
-    /// By arming: a share of the time on each connection, in short windows placed at random. The cost goes down with it.
+    /// By arming: a share of the time on each connection, in short stretches drawn at random. The cost goes down with it.
     Windows(Ratio),
     /// By drawing for each send: exact in number, but an armed socket pays for its callbacks all the same.
     Draws(Ratio),
@@ -26,6 +26,18 @@ pub struct Coverage {
     pub bytes_written: u64,
     /// Of these, the bytes written while armed.
     pub bytes_armed: u64,
+}
+
+impl Coverage {
+    /// What was observed since `earlier`, an earlier state of the same coverage.
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            followed: self.followed.saturating_sub(earlier.followed),
+            armed: self.armed.saturating_sub(earlier.armed),
+            bytes_written: self.bytes_written.saturating_sub(earlier.bytes_written),
+            bytes_armed: self.bytes_armed.saturating_sub(earlier.bytes_armed),
+        }
+    }
 }
 
 columns! {

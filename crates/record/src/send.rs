@@ -23,6 +23,9 @@ pub struct Send {
     pub merged: Merged,
     /// The connection's state when the send was made.
     pub state: SenderState,
+    /// How long the program waited for room in the send buffer before it could write these bytes, asleep in its call or for the socket to
+    /// be writable, and what held the queue meanwhile: `send_buffer` where nothing did and the buffer itself is too small.
+    pub buffer: Option<Wait>,
     /// Why it waited in TCP; `None` where it never got out.
     pub wait: Option<Wait>,
     /// How often the packet with its last byte was retransmitted.
@@ -35,6 +38,8 @@ pub struct Send {
 /// stage can have been passed, or for the NIC's the one its clock showed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamps {
+    /// The call that wrote it began. `None` where calls are not timed.
+    pub call: Option<Instant<Monotonic>>,
     /// In the write queue.
     pub send: Instant<Monotonic>,
     /// Into the packet scheduler.
@@ -101,7 +106,7 @@ impl Congestion {
 /// Hands the fields of [`SenderState`] to the macro `$then`, a line each: name in Rust and type, name in output, how it is made of the
 /// kernel part's record and of which field of that, why it can be null, what it is, and the kernel's own field.
 ///
-/// A new field of the state is one line here, and its line in the kernel part (`crates/trace/src/bpf/record.h`).
+/// A new field of the state is one line here, and two in the kernel part (`crates/trace/src/bpf/state.h`).
 #[macro_export]
 macro_rules! sender_state {
     ($then:ident!) => {
@@ -114,6 +119,10 @@ macro_rules! sender_state {
             peer_window: u32, peer_window_bytes = same(peer_window), "receive window that the peer allows", from "snd_wnd";
             mss: u32, mss_bytes = same(mss), "the most payload that a segment carries", from "mss_cache";
             srtt: Nanos, srtt_ns = eighths_of_microseconds(srtt_us_8), "smoothed RTT", from "srtt_us";
+            min_rtt: Option<Nanos>, min_rtt_ns = microseconds(min_rtt_us), null "none was measured, or the run is of an earlier version", "minimum RTT of the last `tcp_min_rtt_wlen` seconds", from "rtt_min";
+            rto: Option<Nanos>, rto_ns = later_jiffies(rto), null "the run is of an earlier version", "retransmission timeout", from "icsk_rto";
+            reordering: Option<u32>, reordering_segments = later(reordering), null "the run is of an earlier version", "reordering that TCP takes into account before it takes a segment for lost", from "reordering";
+            delivery_rate: Option<u64>, delivery_rate_bytes_per_second = measured(delivery_rate), null "none was measured, or the run is of an earlier version", "rate at which the latest ACKs say that data was delivered", from "tcp_compute_delivery_rate()";
             pacing_rate: Option<u64>, pacing_rate_bytes_per_second = limit(pacing_rate), null "there is no pacing", "pacing rate", from "sk_pacing_rate";
             send_buffer: u32, send_buffer_bytes = same(send_buffer), "size of the send buffer, in memory and not in payload", from "sk_sndbuf";
             send_buffer_used: u32, send_buffer_used_bytes = same(send_buffer_used), "of that, in use", from "sk_wmem_queued";
@@ -140,6 +149,7 @@ macro_rules! declare_state {
             comm = owner.comm, "name of its thread", from "task_struct.comm";
             first_seq = first_seq, "TCP sequence number of the first byte";
             bytes = bytes, "bytes written; the last of them is the one that is timed";
+            call_at_ns = stamps.call, null "calls are not timed, or its beginning was not seen", "the call that wrote it began", from "tcp_sendmsg_locked()";
             at_ns = stamps.send, "stage `send`: that byte was in TCP's write queue", from "BPF_SOCK_OPS_TSTAMP_SENDMSG_CB";
             sched_at_ns = stamps.sched, null "there is no stamp", "stage `sched`: it entered the packet scheduler", from "BPF_SOCK_OPS_TSTAMP_SCHED_CB";
             driver_at_ns = stamps.driver, null "there is no stamp", "stage `driver`: it was handed to the driver", from "BPF_SOCK_OPS_TSTAMP_SND_SW_CB";
@@ -163,6 +173,7 @@ macro_rules! declare_state {
                 }
                 Ok(())
             }, null "there is no `nic_at_ns`", "error bound of `nic_at_ns`, to either side";
+            call_ns = |s| s.leg(Leg::Call).ok().flatten(), null "as `call_at_ns`", "`call` to `send`: the copy, and the sleep for room in the send buffer";
             tcp_ns = |s| s.leg(Leg::Tcp).ok().flatten(), null "a stage is missing, or the two are in an impossible order", "`send` to `sched`";
             qdisc_ns = |s| s.leg(Leg::Qdisc).ok().flatten(), null "as `tcp_ns`", "`sched` to `driver`";
             nic_ns = |s| s.leg(Leg::Nic).ok().flatten(), null "as `tcp_ns`", "`driver` to `nic`";
@@ -178,6 +189,16 @@ macro_rules! declare_state {
                 }
                 Ok(())
             }, null "it was never sent", "the share of `tcp_ns` that this accounts for";
+            buffer_full_for = |s| s.buffer.map(|w| w.reason), set |s, v| {
+                s.buffer = Option::from_value(v)?.map(|reason| Wait { reason, by_reason: Nanos::ZERO });
+                Ok(())
+            }, null "there was room in the send buffer", "what held the queue for the largest share of `buffer_full_ns`; `send_buffer` where nothing did: the buffer is too small";
+            buffer_full_ns = |s| s.buffer.map(|w| w.by_reason), set |s, v| {
+                if let Some(full) = &mut s.buffer {
+                    full.by_reason = Nanos::from_value(v)?;
+                }
+                Ok(())
+            }, null "there was room in the send buffer", "how long the program waited for room in the send buffer before it could write these bytes: asleep in the call, or until the socket was writable";
             merged_sends = merged.sends, "earlier sends that were merged into its packet; they have no record";
             merged_bytes = merged.bytes, "the bytes of those";
             merged_oldest_at_ns = merged.oldest, null "none was merged", "when the first of those was made";
@@ -200,6 +221,7 @@ impl Send {
             stamps: Stamps::sent_at(Instant::from_nanos(0)),
             merged: Merged::default(),
             state: SenderState::default(),
+            buffer: None,
             wait: None,
             retransmissions: 0,
         }
@@ -214,12 +236,14 @@ impl Send {
     ///
     /// # Errors
     /// [`Disorder`] where the later stage has the earlier time.
+    #[inline]
     pub fn leg(&self, leg: Leg) -> Result<Option<Nanos>, Disorder> {
         let between = |from: Stage, to: Stage| match (self.stamps.at(from), self.stamps.at(to)) {
             (Some(a), Some(b)) => b.since(a).map(Some),
             _ => Ok(None),
         };
         match leg {
+            Leg::Call => between(Stage::Call, Stage::Send),
             Leg::Tcp => between(Stage::Send, Stage::Sched),
             Leg::Qdisc => between(Stage::Sched, Stage::Driver),
             Leg::Nic => between(Stage::Driver, Stage::Nic),
@@ -231,6 +255,7 @@ impl Send {
 
     /// The bound on the error of a leg, to either side: of the stamps at both of its ends together. Zero where both are stamps of the
     /// packet itself by the kernel.
+    #[inline]
     pub fn leg_error(&self, leg: Leg) -> Nanos {
         let nic = self.stamps.nic.map(|nic| nic.error);
         match leg {
@@ -238,7 +263,7 @@ impl Send {
             Leg::Qdisc => self.stamps.sched_error + self.stamps.driver_error,
             Leg::Nic => self.stamps.driver_error + nic.unwrap_or_default(),
             Leg::Network => nic.unwrap_or(self.stamps.driver_error),
-            Leg::Total => Nanos::ZERO,
+            Leg::Call | Leg::Total => Nanos::ZERO,
         }
     }
 
@@ -252,6 +277,7 @@ impl Stamps {
     /// A send that was just made.
     pub const fn sent_at(send: Instant<Monotonic>) -> Self {
         Self {
+            call: None,
             send,
             sched: None,
             driver: None,
@@ -265,6 +291,7 @@ impl Stamps {
     /// When the byte passed `stage`.
     pub fn at(&self, stage: Stage) -> Option<Instant<Monotonic>> {
         match stage {
+            Stage::Call => self.call,
             Stage::Send => Some(self.send),
             Stage::Sched => self.sched,
             Stage::Driver => self.driver,
@@ -292,6 +319,7 @@ mod tests {
             stamps,
             merged: Merged::default(),
             state: SenderState::default(),
+            buffer: None,
             wait: None,
             retransmissions: 0,
         }
@@ -313,7 +341,7 @@ mod tests {
         #[test]
         fn legs_add_up_to_the_total_or_say_why_not(t in prop::array::uniform4(0u64..1_000)) {
             let s = send(Stamps { sched: Some(at(t[1])), driver: Some(at(t[2])), ack: Some(at(t[3])), ..Stamps::sent_at(at(t[0])) });
-            let parts: Result<Vec<_>, _> = Leg::PARTS.into_iter().map(|l| s.leg(l)).collect();
+            let parts: Result<Vec<_>, _> = Leg::ADDITIVE.into_iter().map(|l| s.leg(l)).collect();
             if let Ok(parts) = parts {
                 let sum: Nanos = parts.into_iter().flatten().sum();
                 prop_assert_eq!(s.leg(Leg::Total), Ok(Some(sum)));

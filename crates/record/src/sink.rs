@@ -48,15 +48,15 @@ pub struct End<'a> {
 #[derive(Debug)]
 pub struct SinkError {
     /// Which output.
-    pub output: &'static str,
+    pub output: String,
     /// Why.
     pub why: Box<dyn std::error::Error + Send + Sync>,
 }
 
 impl SinkError {
     /// `why` of this output.
-    pub fn new(output: &'static str, why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        Self { output, why: why.into() }
+    pub fn new(output: impl Into<String>, why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self { output: output.into(), why: why.into() }
     }
 }
 

@@ -6,6 +6,8 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
+    /// The call that writes the bytes begins.
+    Call,
     /// The application's bytes are in TCP's write queue.
     Send,
     /// The packet enters the packet scheduler (qdisc).
@@ -20,11 +22,12 @@ pub enum Stage {
 
 impl Stage {
     /// All stages of a send, in the order a byte passes them.
-    pub const ALL: [Self; 5] = [Self::Send, Self::Sched, Self::Driver, Self::Nic, Self::Ack];
+    pub const ALL: [Self; 6] = [Self::Call, Self::Send, Self::Sched, Self::Driver, Self::Nic, Self::Ack];
 
     /// The word used in output.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Call => "call",
             Self::Send => "send",
             Self::Sched => "sched",
             Self::Driver => "driver",
@@ -44,6 +47,8 @@ impl fmt::Display for Stage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Leg {
+    /// `call` → `send`: copying, and asleep for room in the send buffer. It comes before the total.
+    Call,
     /// `send` → `sched`: waiting in TCP.
     Tcp,
     /// `sched` → `driver`: waiting in the packet scheduler.
@@ -58,14 +63,15 @@ pub enum Leg {
 
 impl Leg {
     /// All legs, in the order a byte passes them; the total last.
-    pub const ALL: [Self; 5] = [Self::Tcp, Self::Qdisc, Self::Nic, Self::Network, Self::Total];
+    pub const ALL: [Self; 6] = [Self::Call, Self::Tcp, Self::Qdisc, Self::Nic, Self::Network, Self::Total];
 
     /// The legs that add up to the total.
-    pub const PARTS: [Self; 4] = [Self::Tcp, Self::Qdisc, Self::Nic, Self::Network];
+    pub const ADDITIVE: [Self; 4] = [Self::Tcp, Self::Qdisc, Self::Nic, Self::Network];
 
     /// The word used in output.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Call => "call",
             Self::Tcp => "tcp",
             Self::Qdisc => "qdisc",
             Self::Nic => "nic",

@@ -24,6 +24,10 @@ pub enum Kind {
     Moment,
     /// A duration in nanoseconds.
     Duration,
+    /// A moment in UTC, microseconds since 1970: a timestamp in Parquet.
+    Time,
+    /// A whole number that can be negative, in a column of Parquet; its value is the two's complement.
+    Signed,
     /// Any text.
     Text,
     /// A word from a closed list, or an address: text that needs no escaping in JSON.
@@ -32,6 +36,8 @@ pub enum Kind {
     Real,
     /// Yes or no: `true` or `false` in JSON, 1 or 0 in Parquet.
     Flag,
+    /// What only JSON holds: a list, an object, a number that can be negative. In `run.json`; a Parquet column would hold its text.
+    Json,
 }
 
 /// The value of a field.
@@ -39,7 +45,7 @@ pub enum Kind {
 pub enum Value<'a> {
     /// There is none.
     Null,
-    /// For [`Kind::Id`], [`Kind::Number`], [`Kind::Moment`] and [`Kind::Duration`].
+    /// For [`Kind::Id`], [`Kind::Number`], [`Kind::Moment`], [`Kind::Duration`], [`Kind::Time`] and [`Kind::Signed`].
     Number(u64),
     /// For [`Kind::Text`] and [`Kind::Word`].
     Text(Cow<'a, str>),
@@ -47,6 +53,8 @@ pub enum Value<'a> {
     Real(f64),
     /// For [`Kind::Flag`].
     Flag(bool),
+    /// For [`Kind::Json`].
+    Json(Cow<'a, serde_json::Value>),
 }
 
 /// Puts a value into a record; the error says what is wrong with it.
@@ -54,7 +62,7 @@ pub type Set<T> = for<'a> fn(&mut T, Value<'a>) -> Result<(), &'static str>;
 
 /// One field of a record of type `T`.
 pub struct Column<T: 'static> {
-    /// The key in JSON and the column in Parquet; its unit is its end.
+    /// The key in JSON and the column in Parquet; its unit is its end. `group.key` is a key of an object: see [`object`].
     pub name: &'static str,
     /// `,"name":`, as a JSON line needs it.
     pub json_key: &'static str,
@@ -68,8 +76,6 @@ pub struct Column<T: 'static> {
     pub doc: &'static str,
     /// The kernel's field that it is read from; empty where it is taken by Wirelapse or derived from other fields.
     pub source: &'static str,
-    /// Its value in a record.
-    pub get: for<'a> fn(&'a T) -> Value<'a>,
     /// Puts a stored value into a record that is read back; `None` for a field that is derived from others. The error says what is
     /// wrong with the value. Fields are set in the order of the table.
     pub set: Option<Set<T>>,
@@ -86,6 +92,15 @@ pub trait Record: Sized + 'static {
 
     /// A record to set fields of.
     fn blank() -> Self;
+
+    /// Passes the value of each field to `to`, in the order of the table.
+    fn each(&self, to: &mut impl Fields);
+}
+
+/// Takes the fields of a record, one after the other: a form of output is written once, and compiled for each record.
+pub trait Fields {
+    /// The next field: `json_key` is that of its [`Column`].
+    fn field<C: Cell>(&mut self, json_key: &'static str, value: &C);
 }
 
 /// A type that a field can have.
@@ -99,17 +114,6 @@ pub trait Cell: Sized {
 
     /// The value.
     fn value(&self) -> Value<'_>;
-
-    /// The value of something that was made for it, such as a leg, and cannot be borrowed from the record.
-    fn into_value(self) -> Value<'static> {
-        match self.value() {
-            Value::Text(text) => Value::Text(Cow::Owned(text.into_owned())),
-            Value::Null => Value::Null,
-            Value::Number(n) => Value::Number(n),
-            Value::Real(value) => Value::Real(value),
-            Value::Flag(flag) => Value::Flag(flag),
-        }
-    }
 
     /// The value back as this type.
     ///
@@ -127,7 +131,7 @@ pub fn number(value: Value<'_>) -> Result<u64, &'static str> {
         Value::Number(n) => Ok(n),
         Value::Flag(flag) => Ok(flag.into()),
         Value::Null => Err("is null or negative"),
-        Value::Text(_) | Value::Real(_) => Err("is not a whole number"),
+        Value::Text(_) | Value::Real(_) | Value::Json(_) => Err("is not a whole number"),
     }
 }
 
@@ -150,10 +154,6 @@ macro_rules! numbers {
             fn value(&self) -> Value<'_> {
                 let of: fn($type) -> u64 = $of;
                 Value::Number(of(*self))
-            }
-            fn into_value(self) -> Value<'static> {
-                let of: fn($type) -> u64 = $of;
-                Value::Number(of(self))
             }
             fn from_value(value: Value<'_>) -> Result<Self, &'static str> {
                 let to: fn(u64) -> Result<$type, &'static str> = $to;
@@ -212,6 +212,26 @@ impl Cell for String {
     }
 }
 
+macro_rules! json {
+    ($($type:ty, $what:literal;)*) => {$(
+        impl Cell for $type {
+            const KIND: Kind = Kind::Json;
+            fn value(&self) -> Value<'_> {
+                Value::Json(Cow::Owned(self.clone().into()))
+            }
+            fn from_value(value: Value<'_>) -> Result<Self, &'static str> {
+                serde_json::from_value(to_json(value)).map_err(|_| $what)
+            }
+        }
+    )*};
+}
+
+json! {
+    Vec<String>, "is no list of texts";
+    i64, "is no whole number of 64 bits";
+    serde_json::Value, "is not JSON";
+}
+
 impl Cell for Comm {
     const KIND: Kind = Kind::Text;
     fn value(&self) -> Value<'_> {
@@ -263,9 +283,6 @@ impl<C: Cell> Cell for Option<C> {
     fn value(&self) -> Value<'_> {
         self.as_ref().map_or(Value::Null, C::value)
     }
-    fn into_value(self) -> Value<'static> {
-        self.map_or(Value::Null, C::into_value)
-    }
     fn from_value(value: Value<'_>) -> Result<Self, &'static str> {
         if value == Value::Null { Ok(None) } else { C::from_value(value).map(Some) }
     }
@@ -304,6 +321,166 @@ pub const fn kind_of<T, C: Cell>(_made: fn(&T) -> C) -> (Kind, bool, &'static [&
     (C::KIND, C::NULLABLE, C::WORDS)
 }
 
+/// The value as JSON.
+fn to_json(value: Value<'_>) -> serde_json::Value {
+    match value {
+        Value::Null => serde_json::Value::Null,
+        Value::Number(n) => n.into(),
+        Value::Text(text) => text.into_owned().into(),
+        Value::Real(value) => value.into(),
+        Value::Flag(flag) => flag.into(),
+        Value::Json(json) => json.into_owned(),
+    }
+}
+
+/// The JSON as a value.
+fn of_json(json: &serde_json::Value) -> Value<'_> {
+    match json {
+        serde_json::Value::Null => Value::Null,
+        serde_json::Value::Bool(flag) => Value::Flag(*flag),
+        serde_json::Value::String(text) => Value::Text(Cow::Borrowed(text)),
+        serde_json::Value::Number(n) => match (n.as_u64(), n.as_f64()) {
+            (Some(n), _) => Value::Number(n),
+            (None, Some(value)) if !n.is_i64() => Value::Real(value),
+            _ => Value::Json(Cow::Borrowed(json)),
+        },
+        serde_json::Value::Array(_) | serde_json::Value::Object(_) => Value::Json(Cow::Borrowed(json)),
+    }
+}
+
+/// A record as a JSON object of its fields: `#[serde(with = "record::table::object")]`.
+///
+/// Fields with a common beginning, `clock.offset_ns` and `clock.error_ns`, are an object in it, `clock`, which is null where all of them are.
+pub mod object {
+    use serde::de::Error as _;
+    use serde::ser::SerializeMap as _;
+    use serde::{Deserialize as _, Deserializer, Serialize, Serializer};
+    use serde_json::{Map, Value as Json};
+
+    use super::{Cell, Record, Value, of_json, to_json};
+
+    /// The keys of an object with their values, in the order of the table.
+    pub struct Fields(pub Vec<(&'static str, Field)>);
+
+    /// The value of a key.
+    pub enum Field {
+        /// One field.
+        One(Json),
+        /// Those with a common beginning.
+        Group(Fields),
+    }
+
+    impl Serialize for Fields {
+        fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+            let mut map = to.serialize_map(Some(self.0.len()))?;
+            for (key, field) in &self.0 {
+                match field {
+                    Field::One(value) => map.serialize_entry(key, value)?,
+                    Field::Group(fields) => map.serialize_entry(key, &(!fields.is_null()).then_some(fields))?,
+                }
+            }
+            map.end()
+        }
+    }
+
+    impl Fields {
+        /// Whether none of them is there: then a group is null.
+        pub fn is_null(&self) -> bool {
+            self.0.iter().all(|(_, field)| matches!(field, Field::One(Json::Null)))
+        }
+    }
+
+    /// The fields of a record in their order.
+    pub fn of<R: Record>(record: &R) -> Fields {
+        struct Values(Vec<Json>);
+        impl super::Fields for Values {
+            fn field<C: Cell>(&mut self, _: &'static str, value: &C) {
+                self.0.push(to_json(value.value()));
+            }
+        }
+        let mut values = Values(Vec::with_capacity(R::COLUMNS.len()));
+        record.each(&mut values);
+        let mut fields: Vec<(&'static str, Field)> = Vec::with_capacity(R::COLUMNS.len());
+        for (column, value) in R::COLUMNS.iter().zip(values.0) {
+            let value = Field::One(value);
+            match (column.name.split_once('.'), fields.last_mut()) {
+                (Some((group, key)), Some((last, Field::Group(inner)))) if *last == group => inner.0.push((key, value)),
+                (Some((group, key)), _) => fields.push((group, Field::Group(Fields(vec![(key, value)])))),
+                (None, _) => fields.push((column.name, value)),
+            }
+        }
+        Fields(fields)
+    }
+
+    /// The record of an object; a field that can be null is null where the object has none. Keys that are no fields are skipped.
+    ///
+    /// # Errors
+    /// The field that is missing, or has a value that it cannot have.
+    pub fn read<R: Record>(object: &Map<String, Json>) -> Result<R, String> {
+        fill(object, true)
+    }
+
+    fn fill<R: Record>(object: &Map<String, Json>, whole: bool) -> Result<R, String> {
+        let mut record = R::blank();
+        for column in R::COLUMNS {
+            let Some(set) = column.set else { continue };
+            let value = match column.name.split_once('.') {
+                Some((group, key)) => object.get(group).and_then(|group| group.get(key)),
+                None => object.get(column.name),
+            };
+            let value = match value {
+                Some(value) => of_json(value),
+                None if column.null.is_some() => Value::Null,
+                None if whole => return Err(format!("{} is missing", column.name)),
+                None => continue,
+            };
+            set(&mut record, value).map_err(|why| format!("{} {why}", column.name))?;
+        }
+        Ok(record)
+    }
+
+    /// Writes its fields in their order.
+    ///
+    /// # Errors
+    /// What the serializer says.
+    pub fn serialize<R: Record, S: Serializer>(record: &R, to: S) -> Result<S::Ok, S::Error> {
+        of(record).serialize(to)
+    }
+
+    /// As [`read`].
+    ///
+    /// # Errors
+    /// As [`read`], and those of the deserializer.
+    pub fn deserialize<'de, R: Record, D: Deserializer<'de>>(from: D) -> Result<R, D::Error> {
+        read(&Map::deserialize(from)?).map_err(D::Error::custom)
+    }
+
+    /// A record of counters, or none: `#[serde(with = "record::table::object::counters")]`. What an earlier version did not count is as in
+    /// [`Record::blank`].
+    pub mod counters {
+        use super::{Deserializer, Map, Record, Serializer, fill, of};
+        use serde::de::Error as _;
+        use serde::{Deserialize as _, Serialize as _};
+
+        /// Writes its fields in their order; null for none.
+        ///
+        /// # Errors
+        /// What the serializer says.
+        pub fn serialize<R: Record, S: Serializer>(record: &Option<R>, to: S) -> Result<S::Ok, S::Error> {
+            record.as_ref().map(of).serialize(to)
+        }
+
+        /// Reads the fields of its table.
+        ///
+        /// # Errors
+        /// A value that its field cannot have, named.
+        pub fn deserialize<'de, R: Record, D: Deserializer<'de>>(from: D) -> Result<Option<R>, D::Error> {
+            let object = Option::<Map<_, _>>::deserialize(from)?;
+            object.map(|object| fill(&object, false)).transpose().map_err(D::Error::custom)
+        }
+    }
+}
+
 /// Declares the field table of a record: `impl Record`.
 ///
 /// ```ignore
@@ -313,69 +490,77 @@ pub const fn kind_of<T, C: Cell>(_made: fn(&T) -> C) -> (Kind, bool, &'static [&
 ///     sched_at_ns = sched, null "it was not scheduled", "…", from "…";     // can be null, with its source in the kernel
 ///     qdisc_ns = |p| leg(p), null "a stage is missing", "…";               // derived: never read back
 ///     local_port = |c| c.local.port(), set |c, v| set_port(&mut c.local, v), "…";
+///     "clock.offset_ns" = clock.offset, "…";                               // a key of the object `clock`
 /// }
 /// ```
 #[macro_export]
 macro_rules! columns {
     ($record:ty: $table:literal, $kind:literal, blank = $blank:expr; $($fields:tt)*) => {
+        $crate::columns!(@each $record, [] [] $($fields)* end $table, $kind, $blank);
+    };
+    (@each $record:ty, [$($column:tt)*] [$({ $name:tt, $r:ident, $get:expr })*] end $table:literal, $kind:literal, $blank:expr) => {
         impl $crate::table::Record for $record {
             const TABLE: &'static str = $table;
             const KIND: &'static str = $kind;
-            const COLUMNS: &'static [$crate::table::Column<Self>] = $crate::columns!(@each $record, [] $($fields)*);
+            const COLUMNS: &'static [$crate::table::Column<Self>] = &[$($column)*];
             fn blank() -> Self {
                 $blank
             }
+            #[inline]
+            fn each(&self, to: &mut impl $crate::table::Fields) {
+                $({
+                    let $r = self;
+                    to.field(concat!(",\"", $crate::columns!(@name $name), "\":"), &$get);
+                })*
+            }
         }
     };
-    (@each $record:ty, [$($done:tt)*]) => { &[$($done)*] };
     // Derived, with a way back.
-    (@each $record:ty, [$($done:tt)*] $name:ident = |$r:ident| $get:expr, set |$t:ident, $v:ident| $set:expr,
+    (@each $record:ty, [$($done:tt)*] [$($got:tt)*] $name:tt = |$r:ident| $get:expr, set |$t:ident, $v:ident| $set:expr,
         $(null $null:literal,)? $doc:literal $(, from $source:literal)?; $($rest:tt)*) => {
         $crate::columns!(@each $record, [$($done)* {
             const OF: ($crate::table::Kind, bool, &[&str]) = $crate::table::kind_of(|$r: &$record| $get);
             $crate::columns!(@column $record, OF, $name, $doc, [$($null)?], [$($source)?],
-                |$r: &$record| $crate::table::Cell::into_value($get),
                 Some(|$t: &mut $record, $v: $crate::table::Value<'_>| -> Result<(), &'static str> { $set }))
-        },] $($rest)*)
+        },] [$($got)* { $name, $r, $get }] $($rest)*);
     };
     // Derived from other fields.
-    (@each $record:ty, [$($done:tt)*] $name:ident = |$r:ident| $get:expr,
+    (@each $record:ty, [$($done:tt)*] [$($got:tt)*] $name:tt = |$r:ident| $get:expr,
         $(null $null:literal,)? $doc:literal $(, from $source:literal)?; $($rest:tt)*) => {
         $crate::columns!(@each $record, [$($done)* {
             const OF: ($crate::table::Kind, bool, &[&str]) = $crate::table::kind_of(|$r: &$record| $get);
-            $crate::columns!(@column $record, OF, $name, $doc, [$($null)?], [$($source)?],
-                |$r: &$record| $crate::table::Cell::into_value($get), None)
-        },] $($rest)*)
+            $crate::columns!(@column $record, OF, $name, $doc, [$($null)?], [$($source)?], None)
+        },] [$($got)* { $name, $r, $get }] $($rest)*);
     };
     // A place in the record.
-    (@each $record:ty, [$($done:tt)*] $name:ident = $first:ident $(. $next:ident)*,
+    (@each $record:ty, [$($done:tt)*] [$($got:tt)*] $name:tt = $first:ident $(. $next:ident)*,
         $(null $null:literal,)? $doc:literal $(, from $source:literal)?; $($rest:tt)*) => {
         $crate::columns!(@each $record, [$($done)* {
             const OF: ($crate::table::Kind, bool, &[&str]) = $crate::table::kind_at(|r: &$record| &r.$first$(.$next)*);
             $crate::columns!(@column $record, OF, $name, $doc, [$($null)?], [$($source)?],
-                |r: &$record| $crate::table::Cell::value(&r.$first$(.$next)*),
                 Some(|r: &mut $record, v: $crate::table::Value<'_>| -> Result<(), &'static str> {
                     r.$first$(.$next)* = $crate::table::Cell::from_value(v)?;
                     Ok(())
                 }))
-        },] $($rest)*)
+        },] [$($got)* { $name, r, r.$first$(.$next)* }] $($rest)*);
     };
-    (@column $record:ty, $of:ident, $name:ident, $doc:literal, [$($null:literal)?], [$($source:literal)?], $get:expr, $set:expr) => {{
+    (@column $record:ty, $of:ident, $name:tt, $doc:literal, [$($null:literal)?], [$($source:literal)?], $set:expr) => {{
         const NULL: Option<&str> = $crate::columns!(@option $($null)?);
         // A field is null only for a reason that its line gives.
-        const { assert!($of.1 == NULL.is_some(), concat!(stringify!($name), ": give the reason for null, or none")) };
+        const { assert!($of.1 == NULL.is_some(), concat!($crate::columns!(@name $name), ": give the reason for null, or none")) };
         $crate::table::Column {
-            name: stringify!($name),
-            json_key: concat!(",\"", stringify!($name), "\":"),
+            name: $crate::columns!(@name $name),
+            json_key: concat!(",\"", $crate::columns!(@name $name), "\":"),
             kind: $of.0,
             words: $of.2,
             null: NULL,
             doc: $doc,
             source: concat!($($source)?),
-            get: $get,
             set: $set,
         }
     }};
+    (@name $name:ident) => { stringify!($name) };
+    (@name $name:literal) => { $name };
     (@option) => { None };
     (@option $text:literal) => { Some($text) };
 }
@@ -400,9 +585,6 @@ macro_rules! words {
             const KIND: $crate::table::Kind = $crate::table::Kind::Word;
             const WORDS: &'static [&'static str] = &[$($word),*];
             fn value(&self) -> $crate::table::Value<'_> {
-                $crate::table::Value::Text(self.name().into())
-            }
-            fn into_value(self) -> $crate::table::Value<'static> {
                 $crate::table::Value::Text(self.name().into())
             }
             fn from_value(value: $crate::table::Value<'_>) -> Result<Self, &'static str> {

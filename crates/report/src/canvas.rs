@@ -1,5 +1,6 @@
 //! What a view draws on: a width, and whether colour and Unicode may be used.
 
+use record::steers;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 /// The properties of the paper that a view is drawn on.
@@ -33,7 +34,7 @@ impl Ink {
             Self::Strong => "1",
             Self::Faint => "2",
             Self::Warn => "33",
-            Self::Hue(hue) => match hue % 8 {
+            Self::Hue(hue) => match hue % 11 {
                 0 => "34",
                 1 => "36",
                 2 => "32",
@@ -41,6 +42,9 @@ impl Ink {
                 4 => "33",
                 5 => "31",
                 7 => "95",
+                8 => "94",
+                9 => "96",
+                10 => "92",
                 _ => "39",
             },
         }
@@ -56,7 +60,7 @@ impl Canvas {
     /// The text in characters that this canvas has.
     pub(crate) fn plain(&self, text: &str) -> String {
         // A name out of a run must not steer the terminal.
-        let steers = |c: char| c.is_control() && c != '\n';
+        let steers = |c: char| steers(c) && c != '\n';
         if self.unicode {
             return text.chars().map(|c| if steers(c) { '\u{fffd}' } else { c }).collect();
         }
@@ -69,10 +73,16 @@ impl Canvas {
                     '—' | '–' | '−' => "-",
                     '…' => "..",
                     '→' => "->",
+                    '←' => "<-",
+                    '✓' => "+",
+                    '✗' => "x",
+                    '○' => "o",
                     '·' => "|",
+                    '█' => "#",
                     '×' => "x",
                     '±' => "+-",
                     '≥' => ">=",
+                    '≤' => "<=",
                     c if c.is_ascii() => return c.to_string(),
                     _ => "?",
                 }
@@ -105,8 +115,22 @@ impl Canvas {
     /// A heading with the space above it.
     pub(crate) fn heading(&self, out: &mut String, text: &str) {
         out.push('\n');
-        out.push_str(&self.paint(Ink::Strong, &self.plain(text)));
-        out.push('\n');
+        self.title(out, text);
+    }
+
+    /// A title, broken at spaces where it is wider than the canvas: names in it are never cut.
+    pub(crate) fn title(&self, out: &mut String, text: &str) {
+        self.lines(out, Ink::Strong, text);
+    }
+
+    /// A paragraph in an ink.
+    pub(crate) fn lines(&self, out: &mut String, ink: Ink, text: &str) {
+        let mut lines = String::new();
+        self.paragraph(&mut lines, text, 0);
+        for line in lines.lines() {
+            out.push_str(&self.paint(ink, line));
+            out.push('\n');
+        }
     }
 
     /// A paragraph, broken at spaces to fit the width.

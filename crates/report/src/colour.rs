@@ -23,13 +23,16 @@ pub(crate) fn ink_of(leg: &TimedLeg) -> Ink {
 
 fn named(leg: &str) -> Hue {
     Hue(match leg {
-        "tcp" | "udp" | "softirq" | "application" => 0,
-        "network" | "wakeup" => 1,
+        "tcp" | "udp" | "softirq" => 0,
+        "network" => 1,
         "nic" | "peer_receive" => 2,
         "qdisc" | "socket" | "kernel" => 3,
         "peer_send" => 4,
-        "peer_application" | "gap" => 5,
+        "peer_application" | "gap" | "call" => 5,
         "transfer" => 7,
+        "application" => 8,
+        "wakeup" => 9,
+        "connect" => 10,
         _ => Hue::NEUTRAL.0,
     })
 }

@@ -18,6 +18,17 @@ pub(crate) trait Described: Timed {
         String::new()
     }
 
+    /// How far the time of a leg may be off.
+    fn error(&self, _leg: usize) -> Nanos {
+        Nanos::ZERO
+    }
+
+    /// The time of a leg in words: what it is at most, where its error is larger than itself.
+    fn took(&self, leg: usize, took: Nanos) -> String {
+        let error = self.error(leg);
+        if error > took { format!("≤ {}", took + error) } else { took.to_string() }
+    }
+
     /// Why legs are not there.
     fn missing(&self) -> Option<&'static str> {
         None
@@ -45,11 +56,17 @@ impl Described for Send {
     fn note(&self, leg: usize) -> String {
         let Some(leg) = Leg::ALL.get(leg).copied() else { return String::new() };
         let why = if leg == Leg::Tcp { waited(self) } else { String::new() };
-        match self.leg_error(leg) {
-            Nanos::ZERO => why,
-            error if why.is_empty() => format!("±{error}"),
-            error => format!("±{error}, {why}"),
-        }
+        let took = self.leg(leg).ok().flatten().unwrap_or(Nanos::ZERO);
+        let surely = match self.leg_error(leg) {
+            Nanos::ZERO => return why,
+            error if error > took => "not resolved".to_owned(),
+            error => format!("±{error}"),
+        };
+        if why.is_empty() { surely } else { format!("{surely}, {why}") }
+    }
+
+    fn error(&self, leg: usize) -> Nanos {
+        Leg::ALL.get(leg).map_or(Nanos::ZERO, |leg| self.leg_error(*leg))
     }
 
     fn missing(&self) -> Option<&'static str> {
@@ -75,6 +92,12 @@ impl Described for Send {
             format!("unsent {}", quantity::bytes(s.unsent.into())),
             format!("srtt {}", s.srtt),
         ];
+        if let Some(call) = self.leg(Leg::Call).ok().flatten() {
+            lines.push(format!("call {call}"));
+        }
+        if let Some(full) = self.buffer {
+            lines.push(format!("waited {} for room in the send buffer ({})", full.by_reason, full.reason));
+        }
         if self.merged.sends > 0 {
             lines.push(format!("with {}", quantity::counted(self.merged.sends.into(), "merged send")));
         }
@@ -102,7 +125,7 @@ impl Described for Receive {
     fn figures(&self) -> Vec<(&'static str, String)> {
         vec![
             ("segments", quantity::count(self.segments.into())),
-            ("unread before it", quantity::bytes(self.queued.into())),
+            ("waiting before it", quantity::bytes(self.queued.into())),
             (
                 "buffer in use",
                 format!("{} of {}", quantity::bytes(self.buffer_used.into()), quantity::bytes(self.buffer.into())),
@@ -116,7 +139,7 @@ impl Described for Request {
         vec![
             ("asked", quantity::bytes(self.request.bytes)),
             ("answered", quantity::bytes(self.answer.bytes)),
-            ("network told by", self.basis.name().replace('_', " ")),
+            ("network separated by", self.basis.name().replace('_', " ")),
         ]
     }
 }

@@ -9,16 +9,24 @@
 //! **Guarantees:** a figure is shown with its unit and its n; a percentile that too few sends carry is not shown; what
 //! is not there is `—` with the reason under the table; losses are shown whenever there are any.
 
+#![forbid(unsafe_code)]
+
 mod canvas;
 mod colour;
+pub mod csv;
 mod described;
 pub mod document;
-pub mod field;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzed;
 pub mod html;
+mod hue;
+pub mod line;
 pub mod live;
 pub mod page;
 pub mod plot;
+mod table;
 pub mod terminal;
 pub mod view;
 
 pub use canvas::{Canvas, Ink};
+pub use record::steers;

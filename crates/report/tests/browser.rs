@@ -85,7 +85,7 @@ fn everything() -> Document {
             vec![
                 Layer::line("", Hue::NEUTRAL, vec![[0.0, 1e3], [5.0, 3e3]]),
                 Layer::Intervals { name: "mean".into(), hue, items: vec![interval(0.0), interval(3.0)] },
-                Layer::Dots { name: "dots".into(), hue, points: vec![[1.0, 2e3]] },
+                Layer::dots("dots", hue, vec![[1.0, 2e3]]),
                 rule(false),
             ],
         ),
@@ -196,4 +196,50 @@ fn a_page_draws_everything_asks_for_nothing_and_runs_nothing_of_a_run() {
     let pdf = dir.path().join("page.pdf");
     chromium(dir.path(), &[&format!("--print-to-pdf={}", pdf.display())], &path);
     assert!(std::fs::read(pdf).unwrap().starts_with(b"%PDF"));
+}
+
+/// Saves a plot both ways, follows a point to its row, and writes what came of it where the test reads it.
+const USE: &str = "<script>
+setTimeout(() => {
+  const root = document.documentElement.dataset, saved = [];
+  const click = HTMLAnchorElement.prototype.click;
+  HTMLAnchorElement.prototype.click = function () { this.download ? saved.push([this.download, this.href]) : click.call(this); };
+  const figure = document.querySelector('figure');
+  figure.querySelectorAll('.save button').forEach(button => button.click());
+  const circle = figure.querySelector('.chart svg circle').getBoundingClientRect(), overlay = figure.querySelector('.overlay');
+  const at = { clientX: circle.x + circle.width / 2, clientY: circle.y + circle.height / 2, bubbles: true };
+  overlay.dispatchEvent(new MouseEvent('click', at));
+  root.hash = location.hash;
+  root.opened = [...document.querySelectorAll('details.rows')].map(d => d.open).join(',');
+  setTimeout(() => {
+    root.saved = saved.map(([name, address]) => name + ' ' + address.slice(0, 22)).join(' | ');
+    const text = decodeURIComponent(saved[0][1].split(',').slice(1).join(','));
+    const drawn = new DOMParser().parseFromString(text, 'image/svg+xml');
+    root.picture = [drawn.querySelectorAll('circle').length, drawn.querySelectorAll('parsererror').length, text.includes('var(') ? 'var' : 'own'].join(',');
+  }, 600);
+}, 800);
+</script>";
+
+#[test]
+fn a_plot_is_saved_and_its_points_lead_to_their_rows() {
+    tier::needs!(Need::Root, Need::Program("chromium"), Need::Program("unshare"), Need::Program("timeout"));
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("page.html");
+    let mut section = Section::new("trials");
+    let links = vec!["trial-7".to_owned()];
+    let dots = Layer::Dots { name: "trial".into(), hue: Hue(2), points: vec![[1.0, 2.0]], links };
+    let axes = (Axis::linear("x", Unit::Plain).reaching(0.0), Axis::linear("y", Unit::Rate).reaching(0.0));
+    section.plot(Plot::new("blocks", "by block", "", axes, vec![dots]));
+    let mut table = Table::new("trials", &["trial"]);
+    table.rows.push(vec!["7".into()]);
+    table.anchors.push("trial-7".into());
+    section.blocks.push(Block::OnPage(table));
+    let document = Document { title: "t".into(), sections: vec![section], ..Document::default() };
+    let page = html::page(&[document], "test");
+    std::fs::write(&path, page.replacen("<title>", &format!("{WATCH}{USE}<title>"), 1)).unwrap();
+    let dom = chromium(dir.path(), &["--dump-dom", "--window-size=1200,900"], &path);
+    assert_eq!(attribute(&dom, "wrong"), "");
+    assert_eq!((attribute(&dom, "hash").as_str(), attribute(&dom, "opened").as_str()), ("#trial-7", "true"));
+    assert_eq!(attribute(&dom, "saved"), "blocks.svg data:image/svg+xml;cha | blocks.png data:image/png;base64,");
+    assert_eq!(attribute(&dom, "picture"), "1,0,own");
 }

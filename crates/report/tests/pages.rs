@@ -5,10 +5,11 @@ mod synthetic;
 use std::path::Path;
 
 use record::{
-    Comm, Connection, ConnectionId, Coverage, Event, Instant, Lost, Merged, Opening, Owner, Send, SenderState,
-    SeqNumber, Stamps,
+    Comm, Connection, ConnectionId, Coverage, Event, Instant, Lost, Merged, Nanos, Opening, Owner, Send, SenderState,
+    SeqNumber, Stamps, Wait, WaitReason,
 };
 use report::document::{Block, Document};
+use report::page::comparison::several;
 use report::page::{comparison, trace};
 use report::plot::image;
 use report::plot::{Layer, Plot};
@@ -32,12 +33,18 @@ fn send(i: u64, [tcp, qdisc, network]: [u64; 3]) -> Send {
         stamps: Stamps { sched: Some(t(sched)), driver: Some(t(driver)), ack: Some(t(ack)), ..Stamps::sent_at(t(at)) },
         merged: Merged::default(),
         state: SenderState::default(),
+        buffer: None,
         wait: None,
         retransmissions: 0,
     }
 }
 
 fn written(path: &Path, n: u64, legs: [u64; 3], finished: bool) {
+    written_of(path, n, |i| send(i, legs), finished);
+}
+
+/// The sends that `send` makes.
+fn written_of(path: &Path, n: u64, send: impl Fn(u64) -> Send, finished: bool) {
     let mut writer = Writer::create(path, synthetic::provenance()).unwrap();
     for (id, remote) in [(1, "192.0.2.1:80"), (2, "192.0.2.2:80")] {
         let connection = Connection {
@@ -51,7 +58,7 @@ fn written(path: &Path, n: u64, legs: [u64; 3], finished: bool) {
         };
         writer.event(&Event::Connection(connection)).unwrap();
     }
-    (0..n).for_each(|i| writer.event(&Event::Send(send(i, legs))).unwrap());
+    (0..n).for_each(|i| writer.event(&Event::Send(send(i))).unwrap());
     if finished {
         writer
             .finish(Instant::from_nanos(2_000_000_000 + n * 1_000_000), Lost::default(), Coverage::default())
@@ -82,7 +89,8 @@ fn every_kind_of_record_has_its_section_and_its_parts_add_up() {
     assert!(document.warnings.is_empty(), "{:?}", document.warnings);
     let titles: Vec<&str> = document.sections.iter().map(|s| s.title.as_str()).collect();
     let families = TimedKind::ALL.map(TimedKind::title);
-    assert_eq!(titles[..families.len()], families);
+    assert_eq!(titles[..2], [families[0], "Connections set up"]);
+    assert_eq!(titles[2..=families.len()], families[1..]);
     assert!(titles.contains(&"Dropped on this host"), "{titles:?}");
     // What tells most comes first, and names the part that took most.
     assert!(document.verdict[0].contains("requests seen from the client") && document.verdict[0].contains("network"));
@@ -133,8 +141,8 @@ fn each_kind_is_compared_by_its_own_legs() {
     let (first, second) = ("10.0.0.2".parse().unwrap(), "2001:db8::b".parse().unwrap());
     for (family, leg) in [
         (TimedKind::Receives, "wakeup"),
-        (TimedKind::AtClient, "application"),
-        (TimedKind::AtServer, "application"),
+        (TimedKind::AtClient, "wakeup"),
+        (TimedKind::AtServer, "wakeup"),
         (TimedKind::DatagramsReceived, "socket"),
     ] {
         let kind = found.of(family).unwrap();
@@ -194,7 +202,7 @@ fn a_page_stays_small_however_many_sends_and_escapes_their_names() {
 }
 
 #[test]
-fn runs_that_are_cut_short_empty_or_not_whole_are_told_so() {
+fn runs_that_are_cut_short_empty_or_not_whole_say_so() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
     written(&at("killed"), 1_000, [1_000, 500, 1_000_000], false);
@@ -254,6 +262,103 @@ fn the_leg_that_differs_explains_the_difference_and_shares_add_up() {
     }
 }
 
+/// What is said of sends like `a` against sends like `b`.
+fn said(n: u64, a: impl Fn(u64) -> Send, b: impl Fn(u64) -> Send) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    written_of(&dir.path().join("first"), n, a, true);
+    written_of(&dir.path().join("second"), n, b, true);
+    let read = |name: &str| comparison::read(name, &Run::open(&dir.path().join(name)).unwrap()).unwrap();
+    let (a, b) = (read("first"), read("second"));
+    let text = comparison::text(&CANVAS, &comparison::compare(&a, &b), &a, &b);
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn an_ack_that_comes_late_is_not_blamed_on_the_path() {
+    let over = |network: u64, min_rtt: Option<u64>| {
+        move |i: u64| {
+            let send = send(i, [1_000, 2_000, network]);
+            let state = SenderState { min_rtt: min_rtt.map(Nanos), ..send.state };
+            Send { state, ..send }
+        }
+    };
+    let base = || over(6_000_000, Some(5_900_000));
+    let late = said(400, base(), over(26_000_000, Some(5_900_000)));
+    assert!(
+        late.contains("The network leg explains") && late.contains("beyond it: the peer delays its ACKs"),
+        "{late}"
+    );
+    assert!(!late.contains("The path itself changed"), "{late}");
+    let longer = said(400, base(), over(26_000_000, Some(25_900_000)));
+    assert!(longer.contains("The path itself changed") && !longer.contains("the peer delays its ACKs,"), "{longer}");
+    let unknown = said(400, base(), over(26_000_000, None));
+    assert!(unknown.contains("whether the path or the peer took the time cannot be said"), "{unknown}");
+}
+
+#[test]
+fn what_sends_waited_for_is_in_the_verdict_where_it_explains_it() {
+    let held = |tcp: u64, reason: WaitReason| {
+        move |i: u64| Send { wait: Some(Wait { reason, by_reason: Nanos(tcp) }), ..send(i, [tcp, 2_000, 6_000_000]) }
+    };
+    let closing = said(62, held(1_000, WaitReason::SentAtOnce), held(9_000_000, WaitReason::ReceiveWindow));
+    assert!(closing.contains("second is slower than first"), "62 sends are not too few: {closing}");
+    assert!(closing.contains("It waited for the receive window: 0 ns in first and 9"), "{closing}");
+    // A reason that is there in both runs alike explains nothing.
+    let alike = said(400, held(9_000_000, WaitReason::Nagle), held(9_000_000, WaitReason::Nagle));
+    assert!(alike.contains("No difference") && !alike.contains("It waited for"), "{alike}");
+    // The time within the call that writes is in no total.
+    let called = |call: u64, full: u64| {
+        move |i: u64| {
+            let send = send(i, [1_000, 2_000, 6_000_000]);
+            let stamps = Stamps { call: Some(Instant::from_nanos(send.stamps.send.as_nanos() - call)), ..send.stamps };
+            let buffer = (full > 0).then_some(Wait { reason: WaitReason::ReceiveWindow, by_reason: Nanos(full) });
+            Send { stamps, buffer, ..send }
+        }
+    };
+    let blocked = said(400, called(3_000, 0), called(5_000_000, 4_990_000));
+    assert!(blocked.contains("The call that writes changed as well"), "{blocked}");
+    assert!(blocked.contains("for room in the send buffer, held by the receive window"), "{blocked}");
+}
+
+#[test]
+fn several_runs_of_each_side_show_what_runs_differ_by() {
+    let dir = tempfile::tempdir().unwrap();
+    let side = |name: &str, networks: [u64; 3]| {
+        let runs = networks.iter().enumerate().map(|(i, network)| {
+            let path = dir.path().join(format!("{name}-{i}"));
+            written(&path, 400, [1_000, 2_000, *network], true);
+            comparison::read(&format!("{name}-{i}"), &Run::open(&path).unwrap()).unwrap()
+        });
+        runs.collect::<Vec<_>>()
+    };
+    let before = side("before", [10_000_000, 11_000_000, 9_000_000]);
+    let after = side("after", [20_000_000, 22_000_000, 18_000_000]);
+    let found = several::compare([&before, &after]);
+    let sends = &found.kinds[0];
+    let median = sends.figures.iter().find(|f| f.leg == "total" && f.figure == "p50").unwrap();
+    let change = median.change.unwrap();
+    assert!(median.seen && (0.9..1.1).contains(&change.value) && change.low > 0.3 && change.high > 1.3, "{change:?}");
+    assert!(median.spread.iter().all(|spread| (0.05..0.2).contains(&spread.unwrap())), "{:?}", median.spread);
+    assert!(
+        found.verdict[0].contains("slower than") && found.verdict[0].contains("over 3 and 3 runs"),
+        "{:?}",
+        found.verdict
+    );
+    assert!(found.verdict[1].contains("The network leg explains 100 %"), "{:?}", found.verdict);
+    assert!(!found.warnings.iter().any(|w| w.contains("one run of each")), "{:?}", found.warnings);
+    // A pair of these runs is surely different from its own; the runs of one setting are not.
+    let again = side("again", [9_500_000, 10_500_000, 11_500_000]);
+    let none = several::compare([&before, &again]);
+    assert!(none.verdict[0].starts_with("No difference between"), "{:?}", none.verdict);
+    let pair = comparison::compare(&before[0], &before[1]);
+    assert!(
+        pair.verdict[0].contains("slower") && pair.warnings.iter().any(|w| w.contains("one run of each")),
+        "{pair:?}"
+    );
+    let text = terminal::text(&CANVAS, &[several::document(&found)]);
+    assert!(text.contains("Each run") && text.contains("before-2"), "{text}");
+}
+
 #[test]
 fn a_run_compared_with_itself_shows_no_difference_and_the_smallest_it_could_have_shown() {
     let same = [20_000, 5_000, 10_000_000];
@@ -262,7 +367,7 @@ fn a_run_compared_with_itself_shows_no_difference_and_the_smallest_it_could_have
     assert!(c.verdict[0].starts_with("No difference") && c.verdict[0].contains("smallest shift"), "{:?}", c.verdict);
     assert!(c.explained.iter().all(|e| e.share.is_none()));
     let few = compared(same, same, 5);
-    assert!(few.verdict[0].starts_with("There is too little"), "{:?}", few.verdict);
+    assert!(few.verdict[0].starts_with("There are too few"), "{:?}", few.verdict);
     let none = compared(same, same, 0);
     assert!(none.verdict[0].starts_with("There is nothing to compare"), "{:?}", none.verdict);
 }

@@ -6,7 +6,7 @@
 mod synthetic;
 
 use record::{Coverage, Instant, Lost, Nanos, Sampling};
-use report::page::trace::{self, Figures, SLOWEST_SHOWN, Subject};
+use report::page::trace::{self, SLOWEST_SHOWN, Subject};
 use report::view::Facts;
 use report::{Canvas, terminal};
 use store::{Run, Writer};
@@ -22,10 +22,10 @@ fn the_end_of_a_trace_and_the_report_of_its_run_are_the_same_text() {
     let lost = Lost { ring_buffer: 12, ..Lost::default() };
     let coverage = Coverage { followed: Nanos(1_000), armed: Nanos(900), bytes_written: 1 << 20, bytes_armed: 900_000 };
 
-    let mut figures = Figures::new(provenance.start_ns, SLOWEST_SHOWN);
+    let mut figures = trace::figures(Instant::from_nanos(provenance.start_ns), SLOWEST_SHOWN);
     let mut writer = Writer::create(&path, provenance.clone()).unwrap();
     for event in &events {
-        figures.event(event);
+        figures.add(event);
         writer.event(event).unwrap();
     }
     writer.finish(end, lost, coverage).unwrap();
@@ -37,12 +37,15 @@ fn the_end_of_a_trace_and_the_report_of_its_run_are_the_same_text() {
         lost,
         lasted: end.since(Instant::from_nanos(provenance.start_ns)).unwrap(),
         no_nic: None,
+        calls: Vec::new(),
         receiving: Vec::new(),
+        connects: Vec::new(),
         packets: Vec::new(),
     };
     let subject = Subject {
         name: Some("run"),
         provenance: &provenance,
+        path: None,
         finished: true,
         facts: &facts,
         slowest: SLOWEST_SHOWN,

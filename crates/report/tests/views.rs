@@ -2,8 +2,8 @@
 
 mod synthetic;
 
-use record::{Coverage, Event, Leg, Lost, Nanos, Ratio, Sampling};
-use report::page::trace::{Figures, SLOWEST_SHOWN, Subject, describe};
+use record::{Coverage, Event, Instant, Leg, Lost, Nanos, Ratio, Sampling};
+use report::page::trace::{self, SLOWEST_SHOWN, Subject, describe};
 use report::view::Facts;
 use report::{Canvas, terminal};
 use summary::{Limits, TraceSummary};
@@ -20,28 +20,37 @@ fn facts() -> Facts {
         lost: Lost::default(),
         lasted: Nanos::from_secs(12),
         no_nic: None,
+        calls: Vec::new(),
         receiving: Vec::new(),
+        connects: Vec::new(),
         packets: Vec::new(),
     }
 }
 
 /// The text that a trace ends with.
-fn report(canvas: &Canvas, figures: &Figures, facts: &Facts) -> String {
+fn report(canvas: &Canvas, figures: &TraceSummary, facts: &Facts) -> String {
     let provenance = synthetic::provenance();
-    let subject =
-        Subject { name: Some("run"), provenance: &provenance, finished: true, facts, slowest: SLOWEST_SHOWN, figures };
+    let subject = Subject {
+        name: Some("run"),
+        provenance: &provenance,
+        path: None,
+        finished: true,
+        facts,
+        slowest: SLOWEST_SHOWN,
+        figures,
+    };
     terminal::text(canvas, &[describe(&subject)])
 }
 
-fn figures(events: &[Event]) -> Figures {
-    let mut figures = Figures::new(0, SLOWEST_SHOWN);
-    events.iter().for_each(|e| figures.event(e));
+fn figures(events: &[Event]) -> TraceSummary {
+    let mut figures = trace::figures(Instant::from_nanos(0), SLOWEST_SHOWN);
+    events.iter().for_each(|e| figures.add(e));
     figures
 }
 
 fn summary(events: &[Event]) -> TraceSummary {
-    let mut summary = TraceSummary::new(Limits::default());
-    events.iter().for_each(|e| summary.event(e));
+    let mut summary = TraceSummary::new(Limits::default(), Instant::from_nanos(0));
+    events.iter().for_each(|e| summary.add(e));
     summary
 }
 
@@ -156,13 +165,29 @@ fn a_leg_shorter_than_the_bound_on_its_error_is_in_no_distribution() {
     }
     let s = figures(&events);
     let figures = [Leg::Tcp, Leg::Qdisc, Leg::Network].map(|leg| {
-        let stats = s.summary.total().leg(leg);
+        let stats = s.total().leg(leg);
         (stats.times.n(), stats.inferred, stats.vague)
     });
     assert_eq!(figures, [(300, 40, 0), (260, 0, 40), (300, 40, 0)]);
-    assert!(s.summary.total().leg(Leg::Qdisc).times.min().is_some_and(|min| min >= 800), "no zero that nobody saw");
+    assert!(s.total().leg(Leg::Qdisc).times.min().is_some_and(|min| min >= 800), "no zero that nobody saw");
     let text = report(&PLAIN, &s, &facts()).replace('\n', " ");
     assert!(text.contains("shorter than the bound on their error: 40 of qdisc."), "{text}");
+}
+
+#[test]
+fn a_leg_with_an_error_larger_than_itself_is_not_resolved() {
+    let mut events = synthetic::trace(1, 30);
+    let Some(Event::Send(slow)) = events.iter_mut().find(|e| matches!(e, Event::Send(_))) else { panic!("no send") };
+    slow.stamps.driver = slow.stamps.sched;
+    slow.stamps.driver_error = Nanos::from_micros(1_930);
+    slow.stamps.ack = Some(Instant::from_nanos(60_000_000_000));
+    for canvas in [PLAIN, Canvas { width: 60, ..PLAIN }] {
+        let text = report(&canvas, &figures(&events), &facts());
+        let at = text.find("slowest sends").unwrap();
+        let qdisc = text[at..].lines().find(|l| l.trim_start().starts_with("qdisc")).unwrap();
+        assert!(qdisc.contains("≤ 1.93 ms") && qdisc.ends_with("not resolved"), "{qdisc}\n{text}");
+        assert!(text.lines().all(|l| l.chars().count() <= canvas.width), "{text}");
+    }
 }
 
 #[test]
@@ -197,7 +222,7 @@ fn losses_and_sampling_are_said() {
 
 #[test]
 fn an_empty_trace_says_so() {
-    let text = report(&PLAIN, &Figures::new(0, 5), &facts());
+    let text = report(&PLAIN, &figures(&[]), &facts());
     assert!(text.contains("No TCP connection of port 80 was seen in 12.0 s."), "{text}");
     let only_open = figures(&[Event::Connection(synthetic::connection(1))]);
     let text = report(&PLAIN, &only_open, &facts());
@@ -207,18 +232,16 @@ fn an_empty_trace_says_so() {
 #[test]
 fn too_many_connections_are_folded_and_that_is_said() {
     let limits = Limits { connections: 10, slowest: 3 };
-    let mut s = TraceSummary::new(limits);
+    let mut s = TraceSummary::new(limits, Instant::from_nanos(0));
     let events = synthetic::trace(40, 5);
-    events.iter().for_each(|e| s.event(e));
+    events.iter().for_each(|e| s.add(e));
     assert_eq!(s.connections().len(), 10);
     assert_eq!((s.others().connections, s.connection_count()), (30, 40));
     let kept: u64 = s.connections().iter().map(|c| c.sends.sends).sum();
     assert_eq!(kept + s.others().sends.sends, 200, "every send is counted once");
     assert_eq!(s.total().sends, 200);
-    let mut all = Figures::new(0, 3);
-    all.summary = s;
-    let text = report(&PLAIN, &all, &facts());
-    assert!(text.contains("30 connections with the fewest sends have no figures of their own"), "{text}");
+    let text = report(&PLAIN, &s, &facts());
+    assert!(text.contains("30 connections with the fewest sends have no separate figures"), "{text}");
     let row = text.lines().find(|l| l.starts_with("all other connections together")).unwrap();
     assert!(row.split_whitespace().any(|cell| cell == "150"), "the sends of thirty connections: {row}");
     // More than a terminal shows: the rest stands under them, whatever the page lists.

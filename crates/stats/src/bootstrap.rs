@@ -56,6 +56,12 @@ impl Estimate {
         (self.high - self.low) / 2.0
     }
 
+    /// The same with ends that lie this much further out.
+    #[must_use]
+    pub fn widened(self, by: f64) -> Self {
+        Self { low: self.low - by, high: self.high + by, ..self }
+    }
+
     /// The same with `f`, which must not fall, applied to value and ends.
     #[must_use]
     pub fn map(self, f: impl Fn(f64) -> f64) -> Self {

@@ -37,6 +37,10 @@ pub struct Comparison {
     /// Standard error of the mean of the differences.
     #[serde(default)]
     pub difference_error: f64,
+    /// How far the logarithm of the ratio can be off in every block alike, because values are counted in whole units. The interval
+    /// of the ratio reaches this much further to either side.
+    #[serde(default)]
+    pub resolution: f64,
 }
 
 impl Comparison {
@@ -65,18 +69,27 @@ impl Comparison {
             p: alone.of(&logs)?.1,
             log_error,
             difference_error,
+            resolution: 0.0,
         })
+    }
+
+    /// The same of values that are no finer than this share of their ratio: what repeats in every block is no spread, so no number of
+    /// blocks shows it. `resolution` is 0 or more, and finite.
+    #[must_use]
+    pub fn no_finer_than(self, resolution: f64) -> Self {
+        Self { resolution, ..self }.judged(Judgement::ALONE)
     }
 
     /// The same, judged by another rule: intervals, p and the smallest difference that could be seen.
     #[must_use]
     pub fn judged(self, judgement: Judgement) -> Self {
         let (n, middle) = (self.ratio.n, self.ratio.value.ln_1p());
+        let beyond = (middle.abs() - self.resolution).max(0.0);
         Self {
-            ratio: judgement.around(middle, self.log_error, n).map(f64::exp_m1),
+            ratio: judgement.around(middle, self.log_error, n).widened(self.resolution).map(f64::exp_m1),
             difference: judgement.around(self.difference.value, self.difference_error, n),
-            p: judgement.p(n, offset(middle, self.log_error)),
-            smallest_seen: judgement.smallest_seen(n, self.log_error).exp_m1(),
+            p: judgement.p(n, offset(beyond, self.log_error)),
+            smallest_seen: (judgement.smallest_seen(n, self.log_error) + self.resolution).exp_m1(),
             ..self
         }
     }

@@ -99,14 +99,19 @@ impl Distribution {
 
     /// Adds a value.
     pub fn record(&mut self, value: u64) {
-        self.record_many(value, 1);
+        self.add(value, 1);
     }
 
     /// Adds a value `count` times.
     pub fn record_many(&mut self, value: u64, count: u64) {
-        if count == 0 {
-            return;
+        if count > 0 {
+            self.add(value, count);
         }
+    }
+
+    /// In both, so that one value costs no more than it must.
+    #[inline(always)]
+    fn add(&mut self, value: u64, count: u64) {
         let histogram = self.histogram.get_or_insert_with(|| Box::new(empty(self.precision)));
         // An auto-resizing histogram takes every u64, save where memory for the buckets is refused; n would then show it.
         if histogram.record_n(value, count).is_err() {

@@ -9,9 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::bootstrap::Estimate;
 use crate::judgement::Judgement;
+use crate::mean;
 
 /// One run of a plan.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cell {
     /// Which block it was run in.
     pub block: u32,
@@ -19,6 +20,10 @@ pub struct Cell {
     pub levels: Vec<usize>,
     /// What was measured.
     pub value: f64,
+    /// How far the value can be off to either side in every block alike, because it is counted in whole units.
+    pub unit: f64,
+    /// By how much it can be too small in every block alike, beside the values of other combinations.
+    pub late: f64,
 }
 
 /// A contrast with its interval.
@@ -31,6 +36,9 @@ pub struct Effect {
     pub size: Estimate,
     /// The p that belongs to that interval.
     pub p: f64,
+    /// How far the size can be off in every block alike, by what its values are no finer than. The interval reaches this much further.
+    #[serde(default)]
+    pub resolution: f64,
 }
 
 /// The effects of a plan, and what they rest on.
@@ -48,9 +56,9 @@ pub struct Effects {
 /// was seen in them. A combination measured twice in a block counts with its last value.
 pub fn effects(levels: &[usize], cells: &[Cell], sequential: bool) -> Effects {
     let combinations: usize = levels.iter().product();
-    let mut blocks: BTreeMap<u32, BTreeMap<&[usize], f64>> = BTreeMap::new();
+    let mut blocks: BTreeMap<u32, BTreeMap<&[usize], &Cell>> = BTreeMap::new();
     for cell in cells.iter().filter(|c| c.value.is_finite() && c.levels.len() == levels.len()) {
-        blocks.entry(cell.block).or_default().insert(&cell.levels, cell.value);
+        blocks.entry(cell.block).or_default().insert(&cell.levels, cell);
     }
     let all = blocks.len();
     blocks.retain(|_, cells| cells.len() == combinations);
@@ -67,18 +75,21 @@ pub fn effects(levels: &[usize], cells: &[Cell], sequential: bool) -> Effects {
     }
     let judgement = Judgement { comparisons: wanted.len(), sequential };
     let judged = |of: Vec<(usize, usize)>| {
-        let contrasts: Vec<f64> = blocks.values().map(|cells| contrast(cells, &of)).collect();
-        let (size, p) = judgement.of(&contrasts)?;
-        Some(Effect { of, size, p })
+        let contrasts: Vec<f64> = blocks.values().map(|cells| contrast(cells, &of, |c, sign| sign * c.value)).collect();
+        let off = |cells| contrast(cells, &of, |c, _| c.unit) + contrast(cells, &of, |c, sign| sign * c.late).abs();
+        let resolution = mean(&blocks.values().map(off).collect::<Vec<f64>>())?;
+        let (size, p) = judgement.no_finer_than(resolution, &contrasts)?;
+        Some(Effect { of, size, p, resolution })
     };
     let found = wanted.into_iter().filter_map(judged).collect();
     Effects { effects: found, incomplete_blocks: all - blocks.len(), blocks: blocks.len() }
 }
 
-/// Mean over all other factors of the difference (of differences) between the levels named and level 0.
-fn contrast(cells: &BTreeMap<&[usize], f64>, of: &[(usize, usize)]) -> f64 {
+/// Mean over all other factors of the difference (of differences) between the levels named and level 0: each cell gives `share`, by its sign
+/// in that difference.
+fn contrast(cells: &BTreeMap<&[usize], &Cell>, of: &[(usize, usize)], share: impl Fn(&Cell, f64) -> f64) -> f64 {
     let (mut sum, mut corners) = (0.0, 0u32);
-    for (levels, value) in cells {
+    for (levels, cell) in cells {
         let mut sign = 1.0;
         let mut at_top = true;
         let taken = of.iter().all(|&(factor, level)| match levels[factor] {
@@ -91,7 +102,7 @@ fn contrast(cells: &BTreeMap<&[usize], f64>, of: &[(usize, usize)]) -> f64 {
             _ => false,
         });
         if taken {
-            sum += sign * value;
+            sum += share(cell, sign);
             corners += u32::from(at_top);
         }
     }
@@ -114,11 +125,11 @@ mod tests {
                         + 2.0 * f64::from(u8::from(b == 2))
                         + 1.5 * f64::from(u8::from(a == 1 && b == 2))
                         + wobble;
-                    cells.push(Cell { block, levels: vec![a, b], value });
+                    cells.push(Cell { block, levels: vec![a, b], value, ..Cell::default() });
                 }
             }
         }
-        cells.push(Cell { block: 99, levels: vec![0, 0], value: 1e9 });
+        cells.push(Cell { block: 99, levels: vec![0, 0], value: 1e9, ..Cell::default() });
         let e = effects(&[2, 3], &cells, false);
         assert_eq!((e.blocks, e.incomplete_blocks, e.effects.len()), (10, 1, 5));
         let size = |of: &[(usize, usize)]| e.effects.iter().find(|e| e.of == of).unwrap();
@@ -128,5 +139,27 @@ mod tests {
         assert!((size(&[(0, 1), (1, 2)]).size.value - 1.5).abs() < 0.05);
         assert!(size(&[(1, 1)]).size.value.abs() < 0.03);
         assert!(size(&[(0, 1)]).p < 0.05);
+    }
+
+    #[test]
+    fn effects_are_no_finer_than_their_values() {
+        // Two levels differ by 0.1 in every block alike, and each value may be off by 0.06.
+        let of = |unit: f64, late: f64| {
+            let cell = |block: u32, level: usize| Cell {
+                block,
+                levels: vec![level],
+                value: f64::from(block) + 0.1 * level as f64,
+                unit,
+                late: late * level as f64,
+            };
+            let cells: Vec<Cell> = (0..8).flat_map(|b| [cell(b, 0), cell(b, 1)]).collect();
+            effects(&[2], &cells, false).effects[0].clone()
+        };
+        assert!(!of(0.0, 0.0).size.covers(0.0));
+        let coarse = of(0.06, 0.0);
+        assert!(coarse.size.covers(0.0) && coarse.p > 0.9 && (coarse.resolution - 0.12).abs() < 1e-12, "{coarse:?}");
+        // One level begins later than the other.
+        let late = of(0.0, 0.2);
+        assert!(late.size.covers(0.0) && (late.resolution - 0.2).abs() < 1e-12, "{late:?}");
     }
 }

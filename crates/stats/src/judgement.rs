@@ -89,6 +89,14 @@ impl Judgement {
         Some((self.around(value, error, n), self.p(n, offset(value, error))))
     }
 
+    /// The same of values that can all be off by up to `resolution` in the same direction, which no spread shows. It is 0 or more, and finite.
+    pub fn no_finer_than(self, resolution: f64, values: &[f64]) -> Option<(Estimate, f64)> {
+        let (found, _) = self.of(values)?;
+        let error = deviation(values)? / (values.len() as f64).sqrt();
+        let beyond = (found.value.abs() - resolution).max(0.0);
+        Some((found.widened(resolution), self.p(values.len(), offset(beyond, error))))
+    }
+
     /// The smallest true mean that is seen four times in five, at this standard error of `n` values.
     pub fn smallest_seen(self, n: usize, error: f64) -> f64 {
         if n < 2 { f64::INFINITY } else { (self.reach(n) + student(n - 1, POWER)) * error }

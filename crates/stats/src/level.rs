@@ -6,9 +6,9 @@
 //! interval of the difference between its two stretches excludes zero at the confidence asked for, divided by the number of cuts
 //! (Bonferroni).
 
-use crate::bootstrap::student;
-use crate::sample::{deviation, mean, median};
-use crate::{Estimate, Method};
+use crate::Estimate;
+use crate::sample::{mean, median};
+use crate::unpaired::mean_difference;
 
 /// A change of level.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -39,14 +39,63 @@ pub fn level_changes(values: &[f64], confidence: f64) -> Vec<LevelChange> {
     let noise = noise(values).max(f64::EPSILON * values.iter().fold(1.0, |most: f64, v| most.max(v.abs())));
     let charge = CHARGE * 2.0 * noise.powi(2) * (values.len() as f64).ln();
     let cuts = cut(values, charge);
+    changes_at(values, &cuts, confidence).into_iter().filter_map(|(change, _)| change).collect()
+}
+
+/// The share of a series that a level has to last to be one of [`level_changes_that_stand_out`].
+const LASTING: f64 = 0.02;
+
+/// The changes of [`level_changes`] that stand out: each is at least `times` the deviation of the values about the two levels it lies
+/// between, and both levels last at least 2 % of the series: an interruption of the machine is over sooner. A series with a level that wanders, as on a busy machine, has many changes that are real and that nothing brought about; those
+/// are no larger than its scatter.
+pub fn level_changes_that_stand_out(values: &[f64], confidence: f64, times: f64) -> Vec<LevelChange> {
+    let mut cuts: Vec<usize> = level_changes(values, confidence).iter().map(|change| change.at).collect();
+    loop {
+        let changes = changes_at(values, &cuts, confidence);
+        // The least one goes first: without it its neighbours lie between other levels.
+        let lasts = |place: usize| {
+            let from = if place == 0 { 0 } else { cuts[place - 1] };
+            let to = cuts.get(place + 1).copied().unwrap_or(values.len());
+            (cuts[place] - from).min(to - cuts[place]) as f64 >= values.len() as f64 * LASTING
+        };
+        let standing = |(place, of): (usize, &(Option<LevelChange>, f64))| match of.0 {
+            Some(_) if lasts(place) => of.1,
+            _ => 0.0,
+        };
+        let all = changes.iter().enumerate().map(|of| (of.0, standing(of)));
+        match all.min_by(|a, b| a.1.total_cmp(&b.1)) {
+            Some((place, standing)) if standing < times => drop(cuts.remove(place)),
+            _ => return changes.into_iter().filter_map(|(change, _)| change).collect(),
+        }
+    }
+}
+
+/// The deviation of values about their own level, each slice being one: from the median of the absolute deviations, so that a few values
+/// that are far off do not count.
+pub fn scatter<'a>(levels: impl IntoIterator<Item = &'a [f64]>) -> f64 {
+    let off = levels.into_iter().flat_map(|values| {
+        let level = median(values).unwrap_or(0.0);
+        values.iter().map(move |value| (value - level).abs())
+    });
+    // The median absolute deviation of normal values is 0.6745 of their deviation.
+    median(&off.collect::<Vec<_>>()).unwrap_or(0.0) / 0.6745
+}
+
+/// The change at each cut, where its interval excludes zero, and how many times the scatter about the two levels their medians are
+/// apart: a few values that are far off make no level.
+fn changes_at(values: &[f64], cuts: &[usize], confidence: f64) -> Vec<(Option<LevelChange>, f64)> {
     let confidence = 1.0 - (1.0 - confidence) / cuts.len().max(1) as f64;
     let ends = cuts.iter().copied().chain([values.len()]).skip(1);
     let starts = [0].into_iter().chain(cuts.iter().copied());
     let of = |(start, (at, end)): (usize, (usize, usize))| {
-        let size = difference(&values[start..at], &values[at..end], confidence)?;
-        (!size.covers(0.0)).then_some(LevelChange { at, size })
+        let (old, new) = (&values[start..at], &values[at..end]);
+        let size = mean_difference(old, new, confidence).filter(|size| !size.covers(0.0));
+        let apart = median(new).zip(median(old)).map_or(0.0, |(new, old)| (new - old).abs());
+        // Without any scatter every distance stands out.
+        let times = if apart == 0.0 { 0.0 } else { apart / scatter([old, new]) };
+        (size.map(|size| LevelChange { at, size }), times)
     };
-    starts.zip(cuts.iter().copied().zip(ends)).filter_map(of).collect()
+    starts.zip(cuts.iter().copied().zip(ends)).map(of).collect()
 }
 
 /// The deviation of the values about their level, from the differences of neighbours: a change of level is in one of them only.
@@ -89,21 +138,6 @@ fn cut(values: &[f64], charge: f64) -> Vec<usize> {
     }
     cuts.reverse();
     cuts
-}
-
-/// The mean of `after` minus that of `before` (Welch).
-fn difference(before: &[f64], after: &[f64], confidence: f64) -> Option<Estimate> {
-    let value = mean(after)? - mean(before)?;
-    let share = |values: &[f64]| Some(deviation(values)?.powi(2) / values.len() as f64);
-    let (a, b) = (share(before)?, share(after)?);
-    let (n, m) = (before.len(), after.len());
-    let degrees = match a + b {
-        0.0 => n + m - 2,
-        both => (both.powi(2) / (a.powi(2) / (n - 1) as f64 + b.powi(2) / (m - 1) as f64)) as usize,
-    };
-    let reach = student(degrees, 0.5 + confidence / 2.0) * (a + b).sqrt();
-    let (low, high) = (value - reach, value + reach);
-    Some(Estimate { value, low, high, confidence, n: n + m, method: Method::StudentT })
 }
 
 #[cfg(test)]
@@ -149,6 +183,33 @@ mod tests {
             })
             .count();
         assert!(covered >= 180, "{covered} of 200");
+    }
+
+    #[test]
+    fn a_level_that_wanders_has_no_change_that_stands_out_but_the_one_put_in() {
+        let mut rng = crate::bootstrap::generator(11);
+        for put_in in [0.0, 50.0] {
+            // The level moves between two values every few dozen places, and each value scatters about it.
+            let mut level = 0.0;
+            let values: Vec<f64> = (0..600)
+                .map(|i| {
+                    if rng.random::<f64>() < 0.03 {
+                        level = 10.0 - level;
+                    }
+                    level + 5.0 * normal(&mut rng) + if i >= 200 { put_in } else { 0.0 }
+                })
+                .collect();
+            let found: Vec<usize> =
+                level_changes_that_stand_out(&values, 0.95, 3.0).iter().map(|change| change.at).collect();
+            assert_eq!(found, if put_in > 0.0 { vec![200] } else { vec![] }, "{put_in}");
+            assert!(level_changes(&values, 0.95).len() > 1);
+        }
+        let interrupted: Vec<f64> =
+            (0..400).map(|i| normal(&mut rng) + if (200..204).contains(&i) { 200.0 } else { 0.0 }).collect();
+        assert_eq!(level_changes(&interrupted, 0.95).len(), 2);
+        assert_eq!(level_changes_that_stand_out(&interrupted, 0.95, 3.0), []);
+        let clean: Vec<f64> = (0..40).map(|i| if i < 20 { 5.0 } else { 6.0 }).collect();
+        assert_eq!(level_changes_that_stand_out(&clean, 0.95, 3.0).len(), 1);
     }
 
     #[test]

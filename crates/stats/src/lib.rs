@@ -12,6 +12,8 @@
 //! with that rank; nothing panics on any value. Whatever draws random numbers takes a seed, and gives the same result for
 //! the same seed on every machine.
 
+#![forbid(unsafe_code)]
+
 mod bootstrap;
 mod difference;
 mod distribution;
@@ -27,6 +29,7 @@ mod sample;
 mod shift;
 mod step;
 mod stretch;
+mod unpaired;
 
 pub use bootstrap::{Estimate, FEWEST_RESAMPLED, Method, bca, mean_interval, median_interval, student_p};
 pub use difference::{Comparison, cliffs_delta, hedges_g};
@@ -36,9 +39,10 @@ pub use durations::DurationSummary;
 pub use factorial::{Cell, Effect, Effects, effects};
 pub use interval::{Ranks, quantile_ranks};
 pub use judgement::{Judgement, LEVEL};
-pub use level::{LevelChange, level_changes};
+pub use level::{LevelChange, level_changes, level_changes_that_stand_out, scatter};
 pub use rank::{mann_whitney, wilcoxon};
 pub use sample::{deviation, mean, median, quantile};
 pub use shift::{KolmogorovSmirnov, kolmogorov_smirnov, quantile_shift};
 pub use step::{Search, Step, steps};
-pub use stretch::{FEWEST_BEYOND, FEWEST_STRETCHES, Shifted, mean_shift, shifts};
+pub use stretch::{FEWEST_BEYOND, FEWEST_STRETCHES, Shifted, mean_shift, shifts, stretched};
+pub use unpaired::mean_difference;

@@ -149,6 +149,25 @@ pub fn mean_shift(first: &[(f64, u64)], second: &[(f64, u64)], confidence: f64, 
     interval(value, differences, confidence, first.len() + second.len())
 }
 
+/// The interval of a figure of one run: `of` gives it for stretches that are drawn, by their numbers from 0 to `stretches`; `value` is
+/// that of the run itself. `None` below [`FEWEST_STRETCHES`].
+pub fn stretched(
+    value: f64,
+    stretches: usize,
+    confidence: f64,
+    seed: u64,
+    of: impl Fn(&[usize]) -> f64,
+) -> Option<Estimate> {
+    if stretches < FEWEST_STRETCHES {
+        return None;
+    }
+    let mut rng = generator(seed);
+    let figures = (0..RESAMPLES)
+        .map(|_| of(&(0..stretches).map(|_| rng.random_range(0..stretches)).collect::<Vec<_>>()))
+        .collect();
+    interval(value, figures, confidence, stretches)
+}
+
 fn interval(value: f64, mut differences: Vec<f64>, confidence: f64, n: usize) -> Option<Estimate> {
     differences.retain(|d| d.is_finite());
     differences.sort_by(f64::total_cmp);

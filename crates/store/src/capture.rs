@@ -1,11 +1,11 @@
 //! The run of a capture: `conversations` and `findings`.
 
-use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 
-use record::columns;
 use record::table::{Cell as _, set_address, set_port};
+use record::{Nanos, columns};
 use serde::{Deserialize, Serialize};
 
 use crate::part::write_whole;
@@ -14,7 +14,7 @@ use crate::row;
 use crate::{Error, RunKind, SCHEMA, run_file};
 
 /// Where the run of a capture comes from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Provenance {
     /// The version of Wirelapse.
     pub version: String,
@@ -26,6 +26,32 @@ pub struct Provenance {
     pub packets: u64,
     /// What was lost, or could not be read, in words.
     pub unread: Vec<String>,
+    /// TCP segments among the packets; `None` where the version that wrote the run did not count them, as the next two.
+    pub segments: Option<u64>,
+    /// Segments of connections beyond the number that is followed.
+    pub beyond_limit: Option<u64>,
+    /// Segments that the capture itself had copied.
+    pub capture_copies: Option<u64>,
+    /// Names of hosts in a text, by the addresses that stand for them.
+    pub names: BTreeMap<IpAddr, String>,
+}
+
+columns! {
+    Provenance: "capture_run", "", blank = Provenance::default();
+    version = version, "version of Wirelapse";
+    command_line = command_line, "its words, as a list";
+    source = source, "the capture that was read: a file's name, or an interface's";
+    packets = packets, "packets read";
+    unread = unread, "what was lost, or could not be decoded, as a list of sentences";
+    segments = segments, null "an earlier version wrote it", "TCP segments among the packets";
+    beyond_limit = beyond_limit, null "as `segments`", "segments of connections beyond the number that is followed";
+    capture_copies = capture_copies, null "as `segments`", "segments that the capture itself had duplicated";
+    names = |p| serde_json::to_value(&p.names).ok(), set |p, v| {
+        if let Some(names) = Option::<serde_json::Value>::from_value(v)? {
+            p.names = serde_json::from_value(names).map_err(|_| "is no object of names by address")?;
+        }
+        Ok(())
+    }, null "as `segments`", "names of hosts in a text, by the addresses that stand for them";
 }
 
 /// One TCP connection of a capture, in figures. Moments are on the capture's clock.
@@ -38,9 +64,9 @@ pub struct Conversation {
     /// Who was called.
     pub server: SocketAddr,
     /// Its first packet.
-    pub start_ns: u64,
+    pub start_ns: Nanos,
     /// From its first packet to its last.
-    pub duration_ns: u64,
+    pub duration_ns: Nanos,
     /// What is said of it in one line.
     pub verdict: String,
     /// How it ended.
@@ -50,7 +76,7 @@ pub struct Conversation {
     /// From the server to the client.
     pub to_client: Way,
     /// Its duration by what limited it, in the order of [`LIMITS`].
-    pub limits_ns: [u64; LIMITS.len()],
+    pub limits_ns: [Nanos; LIMITS.len()],
 }
 
 /// One direction of a conversation.
@@ -63,7 +89,7 @@ pub struct Way {
     /// Packets that brought data again.
     pub resent_packets: u64,
     /// Median round trip from its data to the ACK, as the capture saw it.
-    pub rtt_p50_ns: Option<u64>,
+    pub rtt_p50_ns: Option<Nanos>,
 }
 
 /// A finding on a conversation.
@@ -76,11 +102,11 @@ pub struct Finding {
     /// The direction of the data concerned, where it is one.
     pub direction: Option<String>,
     /// When it first showed.
-    pub at_ns: u64,
+    pub at_ns: Nanos,
     /// How often.
     pub count: u64,
     /// What it cost.
-    pub cost_ns: u64,
+    pub cost_ns: Nanos,
     /// In words.
     pub text: String,
     /// What a remedy would be worth, in words.
@@ -113,7 +139,7 @@ macro_rules! conversations {
             to_client_bytes = to_client.bytes, "payload in that direction, each byte counted once";
             to_client_resent_packets = to_client.resent_packets, "packets that brought data again";
             to_client_rtt_p50_ns = to_client.rtt_p50_ns, null "no data was acknowledged", "median RTT: from data passing the capture to its ACK";
-            $($limit = |c| c.limits_ns[$at], set |c, v| { c.limits_ns[$at] = u64::from_value(v)?; Ok(()) }, $doc;)*
+            $($limit = |c| c.limits_ns[$at], set |c, v| { c.limits_ns[$at] = Nanos::from_value(v)?; Ok(()) }, $doc;)*
         }
     };
 }
@@ -137,13 +163,13 @@ impl Conversation {
             number: 0,
             client: nowhere,
             server: nowhere,
-            start_ns: 0,
-            duration_ns: 0,
+            start_ns: Nanos::ZERO,
+            duration_ns: Nanos::ZERO,
             verdict: String::new(),
             ending: String::new(),
             to_server: Way::default(),
             to_client: Way::default(),
-            limits_ns: [0; LIMITS.len()],
+            limits_ns: [Nanos::ZERO; LIMITS.len()],
         }
     }
 }
@@ -166,7 +192,7 @@ struct File {
     schema: u32,
     kind: RunKind,
     state: State,
-    #[serde(flatten)]
+    #[serde(flatten, with = "record::table::object")]
     provenance: Provenance,
 }
 
@@ -188,13 +214,9 @@ impl Run {
     /// [`Error::Exists`], [`Error::Create`], and [`Error::Keep`]: what was written until then stays, and its `run.json` says
     /// that it is unfinished.
     pub fn write(&self, path: &Path) -> Result<(), Error> {
-        std::fs::create_dir(path).map_err(|source| match source.kind() {
-            io::ErrorKind::AlreadyExists => Error::Exists(path.to_owned()),
-            _ => Error::Create { path: path.to_owned(), why: source },
-        })?;
         let provenance = self.provenance.clone();
         let mut file = File { schema: SCHEMA, kind: RunKind::Capture, state: State::Unfinished, provenance };
-        run_file::put(path, &file)?;
+        run_file::begin(path, || Ok(run_file::put(path, &file)?))?;
         write_whole(path, &self.conversations)?;
         write_whole(path, &self.findings)?;
         file.state = State::Finished;

@@ -1,8 +1,8 @@
 //! Runs on disk: a directory with `run.json` and Parquet tables.
 //!
 //! **Does:** writes what a tracer reports as it comes ([`Writer`]), in parts that are whole files each, and reads it
-//! back ([`Run`]); keeps the figures of a study ([`study`]) and the connections of a capture ([`capture`]) in the same
-//! layout. `docs/runs.md` describes that layout, every column and every key.
+//! back ([`Run`]); keeps the figures of a study ([`study`]), the connections of a capture ([`capture`]) and what came of a workload
+//! ([`workload`]) in the same layout. `docs/runs.md` describes that layout, every column and every key.
 //!
 //! **Does not:** interpret anything, read a clock, or print. The caller passes the events and the time.
 //!
@@ -10,22 +10,30 @@
 //! renamed. A writer that is killed leaves all finished parts readable; a disk that fills up does too, and the error
 //! says so. A directory that exists is never written into.
 
+#![forbid(unsafe_code)]
+
 pub mod capture;
 mod column;
 mod error;
+mod histogram;
 mod part;
+pub mod private;
 mod provenance;
 mod reader;
+pub mod regular;
+pub mod rotating;
 mod row;
 mod run_file;
 pub mod study;
+pub mod workload;
 mod writer;
 
 pub use error::Error;
-pub use provenance::{Rows, Seen, State};
+pub use histogram::{Bucket, CgroupId, HistogramRow, Named, RunRow};
+pub use provenance::{Rows, State};
 pub use reader::Run;
 pub use record::{ClockReading, ClosedConnection, Observing, Provenance, Receiving, SamplingAsked, SamplingMethod};
-pub use run_file::{RunKind, kind};
+pub use run_file::{LONGEST, RunKind, kind};
 pub use writer::Writer;
 
 /// The version of the layout, in `run.json` as `schema` and in each Parquet file's metadata as `wirelapse.schema`.

@@ -12,10 +12,10 @@ use parquet::file::properties::WriterPropertiesPtr;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::TypePtr;
 use record::Nanos;
-use record::table::Record;
+use record::table::{Cell, Fields, Record};
 
-use crate::Error;
 use crate::column::{Buffer, Values, properties, schema};
+use crate::{Error, private};
 
 /// Rows that are held in memory before they are written out as a row group. A row of the widest table takes about
 /// 350 bytes of memory, so a table holds about 11 MB.
@@ -41,6 +41,18 @@ struct OpenPart {
     rows: u64,
 }
 
+/// Takes the values of a row, each into the buffer of its column.
+struct Row<'a>(std::slice::IterMut<'a, Buffer>);
+
+impl Fields for Row<'_> {
+    #[inline]
+    fn field<C: Cell>(&mut self, _: &'static str, value: &C) {
+        if let Some(buffer) = self.0.next() {
+            buffer.push(value);
+        }
+    }
+}
+
 impl From<Failed> for Error {
     fn from(failed: Failed) -> Self {
         Self::Keep { path: failed.path, why: failed.source }
@@ -56,7 +68,7 @@ pub(crate) struct Failed {
 impl<T: Record> Table<T> {
     pub fn create(run: &Path) -> Result<Self, Failed> {
         let dir = run.join(format!("{}.parquet", T::TABLE));
-        fs::create_dir(&dir).map_err(|source| Failed { path: dir.clone(), source })?;
+        private::directory(&dir).map_err(|source| Failed { path: dir.clone(), source })?;
         Self::open(run)
     }
 
@@ -65,7 +77,9 @@ impl<T: Record> Table<T> {
     pub fn open(run: &Path) -> Result<Self, Failed> {
         let dir = run.join(format!("{}.parquet", T::TABLE));
         let failed = |source| Failed { path: dir.clone(), source };
-        fs::create_dir_all(&dir).map_err(failed)?;
+        if !dir.is_dir() {
+            private::directory(&dir).map_err(failed)?;
+        }
         for entry in fs::read_dir(&dir).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
             let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
@@ -92,9 +106,7 @@ impl<T: Record> Table<T> {
     }
 
     pub fn push(&mut self, row: &T) -> Result<(), Failed> {
-        for (column, buffer) in T::COLUMNS.iter().zip(&mut self.buffers) {
-            buffer.push((column.get)(row), column);
-        }
+        row.each(&mut Row(self.buffers.iter_mut()));
         self.buffered += 1;
         if self.buffered >= ROWS_A_GROUP {
             self.write_group()?;
@@ -115,7 +127,7 @@ impl<T: Record> Table<T> {
 
     fn try_write_group(&mut self, path: &Path) -> io::Result<()> {
         if self.open.is_none() {
-            let file = BufWriter::new(File::create(path)?);
+            let file = BufWriter::new(private::file(path)?);
             let writer =
                 SerializedFileWriter::new(file, self.schema.clone(), self.properties.clone()).map_err(plain)?;
             self.open = Some(OpenPart { writer, rows: 0 });

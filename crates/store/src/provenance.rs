@@ -1,6 +1,6 @@
 //! Where a run comes from: `run.json`.
 
-use record::{Coverage, Lost, Nanos, Provenance};
+use record::{Coverage, Lost, Provenance, words};
 use serde::{Deserialize, Serialize};
 
 use crate::run_file::RunKind;
@@ -15,39 +15,8 @@ pub enum State {
     Finished,
 }
 
-/// How much of the traffic was seen, in the form of `run.json`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Seen {
-    /// Time for which connections were followed, summed over them.
-    pub followed_ns: u64,
-    /// Of this, the time for which they were armed.
-    pub armed_ns: u64,
-    /// Bytes written on these connections, by TCP's own counters.
-    pub bytes_written: u64,
-    /// Of these, the bytes written while armed.
-    pub bytes_armed: u64,
-}
-
-impl From<Coverage> for Seen {
-    fn from(c: Coverage) -> Self {
-        Self {
-            followed_ns: c.followed.0,
-            armed_ns: c.armed.0,
-            bytes_written: c.bytes_written,
-            bytes_armed: c.bytes_armed,
-        }
-    }
-}
-
-impl From<Seen> for Coverage {
-    fn from(s: Seen) -> Self {
-        Self {
-            followed: Nanos(s.followed_ns),
-            armed: Nanos(s.armed_ns),
-            bytes_written: s.bytes_written,
-            bytes_armed: s.bytes_armed,
-        }
-    }
+words! {
+    State: Unfinished = "unfinished", Finished = "finished";
 }
 
 /// Rows in the finished parts of each table.
@@ -55,6 +24,9 @@ impl From<Seen> for Coverage {
 pub struct Rows {
     /// Connections.
     pub connections: u64,
+    /// Attempts to set up a connection; none in a run of an earlier version.
+    #[serde(default)]
+    pub connects: u64,
     /// Sends.
     pub sends: u64,
     /// Receives; none in a run of an earlier version.
@@ -69,6 +41,9 @@ pub struct Rows {
     /// Datagrams of UDP; likewise.
     #[serde(default)]
     pub datagrams: u64,
+    /// Buckets of histograms; likewise.
+    #[serde(default)]
+    pub histograms: u64,
     /// Connections with their totals.
     pub totals: u64,
 }
@@ -80,11 +55,16 @@ pub(crate) struct RunFile {
     #[serde(default)]
     pub kind: RunKind,
     pub state: State,
-    #[serde(flatten)]
+    #[serde(flatten, with = "record::table::object")]
     pub provenance: Provenance,
+    /// What the path of the lab reported that the traced program lives in, with the lab's name in `lab`.
+    pub path: Option<serde_json::Value>,
     /// Null until the run is finished.
     pub end_ns: Option<u64>,
     pub rows: Option<Rows>,
+    // A run of an earlier version has no counter of what it did not count.
+    #[serde(with = "record::table::object::counters")]
     pub lost: Option<Lost>,
-    pub coverage: Option<Seen>,
+    #[serde(with = "record::table::object::counters")]
+    pub coverage: Option<Coverage>,
 }

@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use record::{ClosedConnection, Connection, Coverage, Datagram, Lost, Packet, Provenance, Receive, Request, Send};
+use record::{
+    ClosedConnection, Connect, Connection, Coverage, Datagram, Lost, Packet, Provenance, Receive, Request, Send,
+};
 
 use crate::provenance::{Rows, RunFile, State};
 use crate::row;
@@ -31,6 +33,12 @@ impl Run {
         &self.file.provenance
     }
 
+    /// What the path of the lab reported that the traced program lived in, with the lab's name in `lab`; `None` where no traced process
+    /// was seen in a lab that has a name.
+    pub fn lab_path(&self) -> Option<&serde_json::Value> {
+        self.file.path.as_ref()
+    }
+
     /// Whether it came to its end.
     pub fn state(&self) -> State {
         self.file.state
@@ -53,7 +61,7 @@ impl Run {
 
     /// What share was seen; `None` where the run is unfinished.
     pub fn coverage(&self) -> Option<Coverage> {
-        self.file.coverage.map(Coverage::from)
+        self.file.coverage
     }
 
     /// Passes every connection to `each`, in the order they were picked up.
@@ -62,6 +70,14 @@ impl Run {
     /// [`Error::Read`], [`Error::Truncated`], [`Error::Malformed`], [`Error::Unsupported`].
     pub fn connections(&self, each: impl FnMut(Connection)) -> Result<(), Error> {
         row::table(&self.path, each)
+    }
+
+    /// Passes every attempt to set up a connection to `each`; none in a run of an earlier version.
+    ///
+    /// # Errors
+    /// As [`Run::connections`].
+    pub fn connects(&self, each: impl FnMut(Connect)) -> Result<(), Error> {
+        optional(row::table(&self.path, each))
     }
 
     /// Passes every send to `each`, in the order they were finished. Holds one row group in memory.

@@ -1,6 +1,6 @@
 //! Rows of a table on their way from disk, by the names of its columns.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use parquet::file::reader::{FileReader as _, RowGroupReader, SerializedFileReade
 
 use record::table::{Kind, Record, Value};
 
-use crate::{EARLIEST_SCHEMA, Error, SCHEMA};
+use crate::{EARLIEST_SCHEMA, Error, SCHEMA, regular};
 
 /// The finished parts of a table, in order.
 fn parts(run: &Path, table: &str) -> Result<Vec<PathBuf>, Error> {
@@ -32,7 +32,7 @@ fn parts(run: &Path, table: &str) -> Result<Vec<PathBuf>, Error> {
 /// Passes every row of a table to `each`, in the order they were written. Holds one row group in memory.
 pub(crate) fn table<T: Record>(run: &Path, mut each: impl FnMut(T)) -> Result<(), Error> {
     for path in parts(run, T::TABLE)? {
-        let file = File::open(&path).map_err(|source| Error::Read { path: path.clone(), why: source })?;
+        let file = regular::open(&path).map_err(|source| Error::Read { path: path.clone(), why: source })?;
         let reader = SerializedFileReader::new(file).map_err(|e| damaged(&path, e))?;
         let metadata = reader.metadata().file_metadata();
         let schema = metadata
@@ -148,7 +148,7 @@ fn load<T: Record>(group: &dyn RowGroupReader) -> parquet::errors::Result<Vec<Lo
                 let mut values = Vec::new();
                 reader.read_records(rows, nullable.then_some(&mut levels), None, &mut values)?;
                 let number = |n: i64| match T::COLUMNS[at].kind {
-                    Kind::Id => Some(n.cast_unsigned()),
+                    Kind::Id | Kind::Signed => Some(n.cast_unsigned()),
                     // A negative number cannot be: it shows as missing, which the row's reading then says.
                     _ => u64::try_from(n).ok(),
                 };

@@ -1,14 +1,15 @@
 //! `run.json`: what every kind of run says about the run, read and written.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
 
+use record::words;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::part::Failed;
-use crate::{EARLIEST_SCHEMA, Error, SCHEMA};
+use crate::{EARLIEST_SCHEMA, Error, SCHEMA, regular};
 
 /// What a run is of, in `run.json` as `kind`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,6 +22,12 @@ pub enum RunKind {
     Study,
     /// The connections of a capture.
     Capture,
+    /// Traffic of a known shape, and what became of it.
+    Workload,
+}
+
+words! {
+    RunKind: Trace = "trace", Study = "study", Capture = "capture", Workload = "workload";
 }
 
 impl std::fmt::Display for RunKind {
@@ -29,9 +36,28 @@ impl std::fmt::Display for RunKind {
             Self::Trace => "a trace",
             Self::Study => "a study",
             Self::Capture => "a capture",
+            Self::Workload => "a workload",
         })
     }
 }
+
+/// Makes the directory of a run and what the run begins with: both, or nothing.
+///
+/// # Errors
+/// [`Error::Exists`], [`Error::Create`], and those of `first`.
+pub(crate) fn begin<T>(run: &Path, first: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    crate::private::directory(run).map_err(|source| match source.kind() {
+        io::ErrorKind::AlreadyExists => Error::Exists(run.to_owned()),
+        _ => Error::Create { path: run.to_owned(), why: source },
+    })?;
+    first().inspect_err(|_| {
+        // An empty directory would keep the same name from the next try.
+        fs::remove_dir_all(run).ok();
+    })
+}
+
+/// Bytes of a `run.json` that are read at most.
+pub const LONGEST: u64 = 64 << 20;
 
 /// What kind of run the directory holds.
 ///
@@ -44,7 +70,7 @@ pub fn kind(run: &Path) -> Result<RunKind, Error> {
 /// `run.json` as it is, where its schema is known.
 fn value(run: &Path) -> Result<serde_json::Value, Error> {
     let path = run.join("run.json");
-    let text = fs::read(&path).map_err(|source| match source.kind() {
+    let text = regular::read(&path, LONGEST).map_err(|source| match source.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Error::NotARun(run.to_owned()),
         _ => Error::Read { path: path.clone(), why: source },
     })?;
@@ -89,7 +115,7 @@ pub(crate) fn put(run: &Path, value: &impl Serialize) -> Result<(), Failed> {
     let write = || {
         let mut text = serde_json::to_vec_pretty(value).map_err(io::Error::other)?;
         text.push(b'\n');
-        let mut file = File::create(&hidden)?;
+        let mut file = crate::private::file(&hidden)?;
         file.write_all(&text)?;
         file.sync_data()?;
         fs::rename(&hidden, &path)

@@ -26,9 +26,9 @@ pub struct Trial {
     /// Its place in the block's order, from 0.
     pub position: u64,
     /// When it began, `CLOCK_REALTIME`.
-    pub started_ns: u64,
+    pub started_ns: Nanos,
     /// How long it took, all in.
-    pub took_ns: u64,
+    pub took_ns: Nanos,
     /// Why it counts nowhere; `None` where it counts.
     pub broken: Option<String>,
     /// Frames looked at.
@@ -56,17 +56,17 @@ pub struct Point {
     /// The trial's number.
     pub trial: u64,
     /// Since the transfer began.
-    pub at_ns: u64,
+    pub at_ns: Nanos,
     /// Goodput of the interval that ends here: from client to server, or the other way where the server alone sends.
     pub goodput_bits_per_second: f64,
     /// From server to client, where both send.
     pub goodput_down_bits_per_second: Option<f64>,
     /// Smoothed round trip at its end.
-    pub srtt_ns: u64,
+    pub srtt_ns: Nanos,
     /// Congestion window at its end.
     pub cwnd_bytes: u64,
-    /// The window that the receiver offers.
-    pub receive_window_bytes: u64,
+    /// The largest window that the receiver offered in the interval.
+    pub receive_window_bytes: Option<u64>,
     /// Memory of packets that the receiver has not read (`skmem` r).
     pub receive_used_bytes: Option<u64>,
     /// The most of that at present (`skmem` rb).
@@ -83,9 +83,9 @@ pub struct Ping {
     /// `tcp`, `udp` or `icmp`.
     pub probe: String,
     /// When it was meant to be sent, on the axis of the series.
-    pub at_ns: u64,
+    pub at_ns: Nanos,
     /// Until the answer; `None` where none came.
-    pub round_trip_ns: Option<u64>,
+    pub round_trip_ns: Option<Nanos>,
 }
 
 /// One comparison of the conclusion. Ratios are less 1: 0.01 is 1 % more.
@@ -111,10 +111,20 @@ pub struct Comparison {
     pub ratio_smallest_seen: f64,
 }
 
+/// What a trial can measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Response {
+    /// Its name in plans.
+    pub name: &'static str,
+    /// The unit of its values; those in `ns` are whole nanoseconds.
+    pub unit: &'static str,
+}
+
 macro_rules! responses {
-    ($($name:literal as $column:ident: $doc:literal;)*) => {
-        /// The columns of `trials` that hold what was measured: the name of the response, and of its column.
-        pub const RESPONSES: [(&str, &str); [$($name),*].len()] = [$(($name, stringify!($column))),*];
+    ($($name:literal as $column:ident, $unit:literal: $doc:literal;)*) => {
+        /// Everything that a trial can measure.
+        pub const RESPONSES: [Response; [$($name),*].len()] =
+            [$(Response { name: $name, unit: $unit }),*];
 
         columns! {
             Trial: "trials", "", blank = Trial::default();
@@ -133,24 +143,27 @@ macro_rules! responses {
 }
 
 responses! {
-    "goodput" as goodput_bits_per_second: "received by the application";
-    "goodput_down" as goodput_down_bits_per_second: "the same from server to client, where both send";
-    "transactions" as transactions_per_second: "requests answered";
-    "latency_p50" as latency_p50_ns: "of a request, from first byte sent to last byte read: the median";
-    "latency_p99" as latency_p99_ns: "of a request, from first byte sent to last byte read: 99th percentile";
-    "round_trip" as round_trip_ns: "TCP's smoothed round trip, median over the trial";
-    "min_round_trip" as min_round_trip_ns: "the shortest round trip that the sender saw";
-    "queueing" as queueing_ns: "the RTT less that of the path itself";
-    "retransmitted" as retransmitted_segments: "by the sender";
-    "fairness" as fairness_share: "Jain's index over the flows";
-    "rival_share" as rival_share: "of the goodput that the other congestion control took";
-    "receive_window" as receive_window_bytes: "the largest that was offered";
-    "receive_space" as receive_space_bytes: "what `TCP_INFO` says that the receive buffer was tuned to, at most";
-    "receive_buffer" as receive_buffer_bytes: "the largest receive buffer (`skmem` rb)";
-    "receive_used" as receive_used_bytes: "the most memory of packets in it that wait to be read (`skmem` r)";
-    "send_buffer" as send_buffer_bytes: "the largest send buffer (`skmem` tb)";
-    "rtt_deviation" as rtt_deviation_ns: "TCP's mean deviation of the round trip, median";
-    "cpu_per_gigabyte" as cpu_seconds_per_gigabyte: "both ends";
+    "goodput" as goodput_bits_per_second, "bit/s": "received by the application";
+    "goodput_down" as goodput_down_bits_per_second, "bit/s": "the same from server to client, where both send";
+    "transactions" as transactions_per_second, "1/s": "requests answered";
+    "latency_p50" as latency_p50_ns, "ns": "of a request, from first byte sent to last byte read: the median";
+    "latency_p99" as latency_p99_ns, "ns": "of a request, from first byte sent to last byte read: 99th percentile";
+    "round_trip" as round_trip_ns, "ns": "TCP's smoothed round trip, median over the trial";
+    "min_round_trip" as min_round_trip_ns, "ns": "the shortest round trip that the sender saw";
+    "queueing" as queueing_ns, "ns": "the RTT less that of the path itself";
+    "retransmitted" as retransmitted_segments, "segments": "by the sender";
+    "fairness" as fairness_share, "share": "Jain's index over the flows";
+    "rival_share" as rival_share, "share": "of the goodput that the other congestion control took";
+    "receive_window" as receive_window_bytes, "bytes": "the largest that was offered, by the packets";
+    "receive_space" as receive_space_bytes, "bytes": "what `TCP_INFO` says that the receive buffer was tuned to, at most";
+    "receive_buffer" as receive_buffer_bytes, "bytes": "the largest receive buffer (`skmem` rb)";
+    "receive_used" as receive_used_bytes, "bytes": "the most memory of packets in it that wait to be read (`skmem` r)";
+    "send_buffer" as send_buffer_bytes, "bytes": "the largest send buffer (`skmem` tb)";
+    "rtt_deviation" as rtt_deviation_ns, "ns": "TCP's mean deviation of the round trip, median";
+    "cpu_per_gigabyte" as cpu_seconds_per_gigabyte, "s": "both ends";
+    "datagrams_lost" as datagrams_lost_share, "share": "of the datagrams sent, those that never came";
+    "one_way_p50" as one_way_p50_ns, "ns": "one-way delay of datagrams where the ends share a clock: the median";
+    "one_way_p99" as one_way_p99_ns, "ns": "one-way delay of datagrams where the ends share a clock: 99th percentile";
 }
 
 impl Trial {
@@ -177,7 +190,7 @@ columns! {
     goodput_down_bits_per_second = goodput_down_bits_per_second, null "only one end sends", "from server to client, where both send";
     srtt_ns = srtt_ns, "smoothed round trip at its end";
     cwnd_bytes = cwnd_bytes, "congestion window at its end";
-    receive_window_bytes = receive_window_bytes, "the largest that the receiver offered";
+    receive_window_bytes = receive_window_bytes, null "none of its ACKs was looked at", "the largest window that the receiver offered in the interval, by the packets";
     receive_used_bytes = receive_used_bytes, null "the kernel did not say", "memory of packets that the receiver has not read (`skmem` r)";
     receive_buffer_bytes = receive_buffer_bytes, null "the kernel did not say", "the most of that at present (`skmem` rb)";
     warm_up = warm_up, "1 where it is part of the warm-up, which does not count";

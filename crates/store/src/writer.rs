@@ -1,18 +1,17 @@
 //! Writes a run directory while a trace goes on.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
+use quantity::counted;
 use record::{
-    ClosedConnection, Connection, Coverage, Datagram, End, Event, Instant, Lost, Monotonic, Nanos, Packet, Provenance,
-    Receive, Request, Send, Sink, SinkError,
+    ClosedConnection, Connect, Connection, Coverage, Datagram, End, Event, Instant, Lost, Monotonic, Nanos, Packet,
+    Provenance, Receive, Request, Send, Sink, SinkError,
 };
 
 use crate::part::{Failed, Table, due};
 use crate::provenance::{Rows, RunFile, State};
 use crate::run_file::RunKind;
-use crate::{Error, SCHEMA, run_file};
+use crate::{Error, HistogramRow, SCHEMA, run_file};
 
 /// A run directory that is being written.
 ///
@@ -20,13 +19,17 @@ use crate::{Error, SCHEMA, run_file};
 pub struct Writer {
     path: PathBuf,
     provenance: Provenance,
+    lab_path: Option<serde_json::Value>,
     connections: Table<Connection>,
+    connects: Table<Connect>,
     sends: Table<Send>,
     receives: Table<Receive>,
     requests: Table<Request>,
     packets: Table<Packet>,
     datagrams: Table<Datagram>,
     totals: Table<ClosedConnection>,
+    /// Only an agent has them.
+    histograms: Option<Table<HistogramRow>>,
     start: Nanos,
     closed: Nanos,
 }
@@ -37,22 +40,25 @@ impl Writer {
     /// # Errors
     /// [`Error::Exists`] where something of that name exists; [`Error::Create`] where it cannot be made or written into.
     pub fn create(path: &Path, provenance: Provenance) -> Result<Self, Error> {
-        fs::create_dir(path).map_err(|source| match source.kind() {
-            io::ErrorKind::AlreadyExists => Error::Exists(path.to_owned()),
-            _ => Error::Create { path: path.to_owned(), why: source },
-        })?;
+        run_file::begin(path, || Self::begun(path, provenance))
+    }
+
+    fn begun(path: &Path, provenance: Provenance) -> Result<Self, Error> {
         let failed = |f: Failed| Error::Create { path: f.path, why: f.source };
         let start = Nanos(provenance.start_ns);
         let writer = Self {
             connections: Table::create(path).map_err(failed)?,
+            connects: Table::create(path).map_err(failed)?,
             sends: Table::create(path).map_err(failed)?,
             receives: Table::create(path).map_err(failed)?,
             requests: Table::create(path).map_err(failed)?,
             packets: Table::create(path).map_err(failed)?,
             datagrams: Table::create(path).map_err(failed)?,
             totals: Table::create(path).map_err(failed)?,
+            histograms: None,
             path: path.to_owned(),
             provenance,
+            lab_path: None,
             start,
             closed: start,
         };
@@ -62,6 +68,7 @@ impl Writer {
                 kind: RunKind::Trace,
                 state: State::Unfinished,
                 provenance: writer.provenance.clone(),
+                path: None,
                 end_ns: None,
                 rows: None,
                 lost: None,
@@ -71,9 +78,9 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Sets what the path of a lab reports, usually known at the end: it stands in `run.json` from [`Self::finish`] on.
-    pub fn set_path(&mut self, path: Option<serde_json::Value>) {
-        self.provenance.path = path;
+    /// Sets what the path of a lab reports, known at the end: it stands in `run.json` from [`Self::finish`] on.
+    pub fn set_lab_path(&mut self, path: Option<serde_json::Value>) {
+        self.lab_path = path;
     }
 
     /// Adds what a tracer reported.
@@ -83,6 +90,8 @@ impl Writer {
     pub fn event(&mut self, event: &Event) -> Result<(), Error> {
         match event {
             Event::Connection(connection) => self.connections.push(connection),
+            Event::SetUp(_) => Ok(()),
+            Event::Connect(connect) => self.connects.push(connect),
             Event::Send(send) => self.sends.push(send),
             Event::Receive(receive) => self.receives.push(receive),
             Event::Request(request) => self.requests.push(request),
@@ -93,6 +102,27 @@ impl Writer {
             }
         }
         .map_err(|f| self.failed(f))
+    }
+
+    /// Adds a bucket of a histogram.
+    ///
+    /// # Errors
+    /// As [`Writer::event`].
+    pub(crate) fn histogram(&mut self, row: &HistogramRow) -> Result<(), Error> {
+        if self.histograms.is_none() {
+            self.histograms = Some(Table::create(&self.path).map_err(|f| self.failed(f))?);
+        }
+        let pushed = self.histograms.as_mut().map_or(Ok(()), |table| table.push(row));
+        pushed.map_err(|f| self.failed(f))
+    }
+
+    /// Closes the parts whatever their age.
+    ///
+    /// # Errors
+    /// As [`Writer::event`].
+    pub(crate) fn close(&mut self) -> Result<Rows, Error> {
+        self.close_parts().map_err(|f| self.failed(f))?;
+        Ok(self.rows())
     }
 
     /// To be called now and then with the time: closes the parts when they are old enough, so that a crash loses at
@@ -112,11 +142,13 @@ impl Writer {
     /// Connections first: a send in a finished part then has its connection in one too.
     fn close_parts(&mut self) -> Result<(), Failed> {
         self.connections.close_part()?;
+        self.connects.close_part()?;
         self.sends.close_part()?;
         self.receives.close_part()?;
         self.requests.close_part()?;
         self.packets.close_part()?;
         self.datagrams.close_part()?;
+        self.histograms.as_mut().map_or(Ok(()), Table::close_part)?;
         self.totals.close_part()
     }
 
@@ -125,28 +157,35 @@ impl Writer {
     /// # Errors
     /// As [`Writer::event`].
     pub fn finish(mut self, end: Instant<Monotonic>, lost: Lost, coverage: Coverage) -> Result<Rows, Error> {
-        self.close_parts().map_err(|f| self.failed(f))?;
-        let rows = Rows {
-            connections: self.connections.finished,
-            sends: self.sends.finished,
-            receives: self.receives.finished,
-            requests: self.requests.finished,
-            packets: self.packets.finished,
-            datagrams: self.datagrams.finished,
-            totals: self.totals.finished,
-        };
+        let rows = self.close()?;
         self.write_run_file(&RunFile {
             schema: SCHEMA,
             kind: RunKind::Trace,
             state: State::Finished,
             provenance: self.provenance.clone(),
+            path: self.lab_path.clone(),
             end_ns: Some(end.as_nanos()),
             rows: Some(rows),
             lost: Some(lost),
-            coverage: Some(coverage.into()),
+            coverage: Some(coverage),
         })
         .map_err(|f| self.failed(f))?;
         Ok(rows)
+    }
+
+    /// Rows in finished parts.
+    fn rows(&self) -> Rows {
+        Rows {
+            connections: self.connections.finished,
+            connects: self.connects.finished,
+            sends: self.sends.finished,
+            receives: self.receives.finished,
+            requests: self.requests.finished,
+            packets: self.packets.finished,
+            datagrams: self.datagrams.finished,
+            histograms: self.histograms.as_ref().map_or(0, |table| table.finished),
+            totals: self.totals.finished,
+        }
     }
 
     fn failed(&self, failed: Failed) -> Error {
@@ -168,17 +207,18 @@ impl Sink for Writer {
     }
 
     fn finish(mut self: Box<Self>, end: &End<'_>) -> Result<Option<String>, SinkError> {
-        self.set_path(end.path.cloned());
+        self.set_lab_path(end.path.cloned());
         let rows = (*self).finish(end.at, *end.lost, *end.coverage).map_err(failed)?;
         let more = [
-            (rows.receives, "receives"),
-            (rows.requests, "requests"),
-            (rows.packets, "packets"),
-            (rows.datagrams, "datagrams"),
+            (rows.receives, "receive"),
+            (rows.requests, "request"),
+            (rows.packets, "packet"),
+            (rows.datagrams, "datagram"),
         ];
         let more: String =
-            more.into_iter().filter(|of| of.0 > 0).map(|(n, records)| format!("{n} {records}, ")).collect();
-        Ok(Some(format!("{} sends, {more}{} connections", rows.sends, rows.connections)))
+            more.into_iter().filter(|of| of.0 > 0).map(|(n, record)| counted(n, record) + ", ").collect();
+        let [sends, connections] = [counted(rows.sends, "send"), counted(rows.connections, "connection")];
+        Ok(Some(format!("{sends}, {more}{connections}")))
     }
 }
 

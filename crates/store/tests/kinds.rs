@@ -20,10 +20,16 @@ fn rows(number: u64) -> study::Rows {
         },
         factors: vec![study::Factor { trial: number, factor: "delay".into(), level: "5ms".into() }],
         series: vec![
-            study::Point { trial: number, at_ns: 7, goodput_bits_per_second: 1e9, warm_up: true, ..Default::default() },
             study::Point {
                 trial: number,
-                at_ns: 8,
+                at_ns: Nanos(7),
+                goodput_bits_per_second: 1e9,
+                warm_up: true,
+                ..Default::default()
+            },
+            study::Point {
+                trial: number,
+                at_ns: Nanos(8),
                 goodput_down_bits_per_second: Some(2e9),
                 receive_used_bytes: Some(3),
                 receive_buffer_bytes: Some(4),
@@ -31,8 +37,8 @@ fn rows(number: u64) -> study::Rows {
             },
         ],
         pings: vec![
-            study::Ping { trial: number, probe: "icmp".into(), at_ns: 1, round_trip_ns: Some(2) },
-            study::Ping { trial: number, probe: "udp".into(), at_ns: 1, round_trip_ns: None },
+            study::Ping { trial: number, probe: "icmp".into(), at_ns: Nanos(1), round_trip_ns: Some(Nanos(2)) },
+            study::Ping { trial: number, probe: "udp".into(), at_ns: Nanos(1), round_trip_ns: None },
         ],
     }
 }
@@ -88,7 +94,7 @@ fn a_study_is_readable_as_far_as_it_is_finished_and_is_written_again_in_place() 
 fn a_capture_reads_back_equal() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run");
-    let way = capture::Way { packets: 9, bytes: 1_000, resent_packets: 1, rtt_p50_ns: Some(20_000_000) };
+    let way = capture::Way { packets: 9, bytes: 1_000, resent_packets: 1, rtt_p50_ns: Some(Nanos(20_000_000)) };
     let run = capture::Run {
         provenance: capture::Provenance {
             version: "0.0.0".into(),
@@ -96,18 +102,22 @@ fn a_capture_reads_back_equal() {
             source: "a.pcap".into(),
             packets: 18,
             unread: vec!["2 packets were cut short".into()],
+            segments: Some(16),
+            beyond_limit: Some(3),
+            capture_copies: Some(2),
+            names: [("0.0.0.1".parse().unwrap(), "host".to_owned())].into(),
         },
         conversations: vec![capture::Conversation {
             number: 1,
             client: "[2001:db8::1]:40000".parse().unwrap(),
             server: "192.0.2.1:80".parse().unwrap(),
-            start_ns: 1_700_000_000_000_000_000,
-            duration_ns: 5,
+            start_ns: Nanos(1_700_000_000_000_000_000),
+            duration_ns: Nanos(5),
             verdict: "<b>slow</b>".into(),
             ending: "closed".into(),
             to_server: way,
             to_client: capture::Way { rtt_p50_ns: None, ..way },
-            limits_ns: [1, 2, 3, 4, 5, 6, 7, 8, 9],
+            limits_ns: [1, 2, 3, 4, 5, 6, 7, 8, 9].map(Nanos),
         }],
         findings: vec![capture::Finding {
             number: 1,
@@ -125,7 +135,7 @@ fn a_capture_reads_back_equal() {
 }
 
 #[test]
-fn kinds_that_nobody_knows_are_malformed() {
+fn unknown_kinds_are_malformed() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("run.json"), r#"{"schema": 1, "kind": "recipe"}"#).unwrap();
     assert!(matches!(kind(dir.path()).unwrap_err(), Error::Malformed { .. }));

@@ -8,8 +8,9 @@ use std::path::Path;
 use std::process::Command;
 
 use record::{
-    Arrival, Basis, ConnectionId, Coverage, Datagram, DatagramStamps, Direction, DropReason, Dropped, Event, Instant,
-    Leg, Lost, Message, Moments, Nanos, Packet, Parts, Receive, Request, Role, Send, SeqNumber, Stamps, TcpFlags,
+    Arrival, Basis, Components, ConnectionId, Coverage, Datagram, DatagramStamps, Direction, DropReason, Dropped,
+    Event, Instant, Leg, Lost, Message, Moments, Nanos, Packet, Receive, Request, Role, Send, SeqNumber, Stamps,
+    TcpFlags,
 };
 use store::{Writer, study};
 
@@ -108,14 +109,19 @@ fn check_study(reader: &str, modules: &str) {
         series: (0..10)
             .map(|i| study::Point {
                 trial: number,
-                at_ns: i,
+                at_ns: Nanos(i),
                 goodput_down_bits_per_second: (i > 0).then_some(100.0),
                 receive_buffer_bytes: Some(number * 10 + i),
                 ..study::Point::default()
             })
             .collect(),
-        pings: [("udp", Some(5)), ("icmp", None)]
-            .map(|(probe, round_trip_ns)| study::Ping { trial: number, probe: probe.into(), at_ns: 1, round_trip_ns })
+        pings: [("udp", Some(Nanos(5))), ("icmp", None)]
+            .map(|(probe, round_trip_ns)| study::Ping {
+                trial: number,
+                probe: probe.into(),
+                at_ns: Nanos(1),
+                round_trip_ns,
+            })
             .into(),
     };
     // Parts are closed with the trials that end at 10 and 20 s; the last one is lost.
@@ -236,7 +242,7 @@ fn check_the_rest(reader: &str, modules: &str) {
         };
         writer.event(&Event::Receive(receive)).unwrap();
         let moments = Moments { sent: at(1), read: last(101), ..Moments::default() };
-        let parts = Parts { network: Some(Nanos(i)), ..Parts::default() };
+        let components = Components { network: Some(Nanos(i)), ..Components::default() };
         let request = Request {
             connection: id,
             role: Role::Client,
@@ -244,7 +250,7 @@ fn check_the_rest(reader: &str, modules: &str) {
             request: message(3),
             answer: message(4),
             moments,
-            parts: (i % 3 > 0).then_some(parts),
+            components: (i % 3 > 0).then_some(components),
             basis: Basis::OwnAck,
         };
         writer.event(&Event::Request(Box::new(request))).unwrap();

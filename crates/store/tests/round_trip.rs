@@ -6,7 +6,7 @@ mod synthetic;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use any::{closed, connection, datagram, packet, receive, request, send};
+use any::{closed, connect, connection, datagram, packet, receive, request, send};
 use proptest::prelude::*;
 use record::{Coverage, Event, Instant, Lost, Nanos};
 use store::{Error, Run, State, Writer};
@@ -22,6 +22,7 @@ fn parts(run: &Path, table: &str) -> Vec<PathBuf> {
 fn read_all(run: &Run) -> Vec<Event> {
     let mut events = Vec::new();
     run.connections(|c| events.push(Event::Connection(c))).unwrap();
+    run.connects(|c| events.push(Event::Connect(Box::new(c)))).unwrap();
     run.sends(|s| events.push(Event::Send(s))).unwrap();
     run.receives(|r| events.push(Event::Receive(r))).unwrap();
     run.requests(|r| events.push(Event::Request(Box::new(r)))).unwrap();
@@ -36,6 +37,7 @@ proptest! {
     #[test]
     fn what_is_written_reads_back_equal(
         connections in prop::collection::vec(connection(), 0..5),
+        connects in prop::collection::vec(connect(), 0..20),
         sends in prop::collection::vec(send(), 0..80),
         receives in prop::collection::vec(receive(), 0..20),
         requests in prop::collection::vec(request(), 0..20),
@@ -48,6 +50,7 @@ proptest! {
         let path = dir.path().join("run");
         let mut writer = Writer::create(&path, provenance()).unwrap();
         let events: Vec<Event> = connections.into_iter().map(Event::Connection)
+            .chain(connects.into_iter().map(|c| Event::Connect(Box::new(c))))
             .chain(sends.into_iter().map(Event::Send))
             .chain(receives.into_iter().map(Event::Receive))
             .chain(requests.into_iter().map(|r| Event::Request(Box::new(r))))
@@ -67,7 +70,7 @@ proptest! {
         prop_assert_eq!(read_all(&run), events.clone());
         prop_assert_eq!(run.provenance(), &provenance());
         prop_assert_eq!((run.state(), run.lost(), run.coverage(), run.end_ns()), (State::Finished, Some(lost), Some(coverage), Some(99)));
-        prop_assert_eq!(rows.connections + rows.sends + rows.receives + rows.requests + rows.packets + rows.datagrams + rows.totals, events.len() as u64);
+        prop_assert_eq!(rows.connections + rows.connects + rows.sends + rows.receives + rows.requests + rows.packets + rows.datagrams + rows.totals, events.len() as u64);
     }
 }
 
@@ -130,7 +133,7 @@ fn an_existing_directory_is_refused_and_untouched() {
 }
 
 #[test]
-fn truncated_malformed_and_unsupported_are_told_apart() {
+fn truncated_malformed_and_unsupported_are_distinguished() {
     let dir = tempfile::tempdir().unwrap();
     assert!(matches!(Run::open(dir.path()).unwrap_err(), Error::NotARun(_)));
     let path = dir.path().join("run");
@@ -236,4 +239,14 @@ fn a_full_disk_says_so_and_keeps_what_was_finished() {
         }
     }
     let _ = std::process::Command::new("umount").arg(dir.path()).status();
+}
+
+#[test]
+fn a_run_is_for_the_eyes_of_its_owner() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("run");
+    Writer::create(&run, provenance()).unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&run), mode(&run.join("sends.parquet")), mode(&run.join("run.json"))), (0o700, 0o700, 0o600));
 }

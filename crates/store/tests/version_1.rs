@@ -34,7 +34,7 @@ fn a_run_of_schema_1_is_read() {
     let mut counts = [0; 5];
     run.connections(|c| counts[0] += u64::from(c.local.ip().is_loopback())).unwrap();
     run.receives(|r| counts[1] += u64::from(r.stamps.read.is_some())).unwrap();
-    run.requests(|r| counts[2] += u64::from(r.parts.is_some())).unwrap();
+    run.requests(|r| counts[2] += u64::from(r.components.is_some())).unwrap();
     run.datagrams(|d| counts[3] += u64::from(d.bytes == 50)).unwrap();
     run.totals(|t| counts[4] += u64::from(t.totals.bytes_written > 0)).unwrap();
     assert_eq!(counts, [rows.connections, rows.receives, rows.requests, rows.datagrams, rows.totals]);

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use record::Nanos;
 use stats::{Comparison, Effects, Estimate, Judgement};
 
 use crate::outcome::Trial;
 use crate::plan::Plan;
-use crate::response::{percent, unit};
+use crate::response::unit;
+use crate::setting::Workload;
 
 /// The confidence of every interval.
 pub const CONFIDENCE: f64 = 0.95;
@@ -38,17 +40,63 @@ pub fn estimate(trials: &[Trial], part: usize, levels: &[usize], response: &str,
     })
 }
 
-/// What one combination is worth against another, within the blocks that have both.
-pub fn compare(
-    trials: &[Trial],
+/// The same of a combination of a plan, no finer than one unit of what its trials count: eight transactions in each trial may be nearly nine.
+pub fn mean(
     part: usize,
+    plan: &Plan,
+    trials: &[Trial],
+    levels: &[usize],
+    response: &str,
+    seed: u64,
+) -> Option<Estimate> {
+    let mean = estimate(trials, part, levels, response, seed)?;
+    let unit = unit_share(plan, levels, response, mean.value).unwrap_or(0.0);
+    let widened = mean.widened(unit * mean.value);
+    Some(Estimate { low: widened.low.max(0.0), ..widened })
+}
+
+/// What one combination is worth against another, within the blocks that have both. What trials count in whole units is no finer than
+/// these.
+pub fn compare(
+    part: usize,
+    plan: &Plan,
+    trials: &[Trial],
     [base, other]: [&[usize]; 2],
     response: &str,
     seed: u64,
 ) -> Option<Comparison> {
     let (a, b) = (by_block(trials, part, base, response), by_block(trials, part, other, response));
     let (a, b): (Vec<f64>, Vec<f64>) = a.iter().filter_map(|(block, a)| Some((*a, *b.get(block)?))).unzip();
-    Comparison::of(&a, &b, seed)
+    let comparison = Comparison::of(&a, &b, seed)?;
+    let units = |levels: &[usize], values: &[f64]| unit_share(plan, levels, response, stats::mean(values)?);
+    let finest = units(base, &a).unwrap_or(0.0) + units(other, &b).unwrap_or(0.0) + starts_differ(plan, [base, other]);
+    Some(comparison.no_finer_than(finest))
+}
+
+/// What share of a rate one unit of what a trial counts is: a segment, a datagram or a transaction begun before the trial and finished in
+/// it, or the other way round, is counted or not in every trial alike. `None` for responses that are not counted in units, and where a
+/// trial has less than one.
+fn unit_share(plan: &Plan, levels: &[usize], response: &str, rate: f64) -> Option<f64> {
+    let setup = plan.setup(levels).ok()?;
+    let unit = match (response, setup.workload) {
+        ("goodput" | "goodput_down", Workload::Udp) => f64::from(setup.datagram_bytes) * 8.0,
+        ("goodput" | "goodput_down", _) => f64::from(setup.path.mtu) * 8.0 * f64::from(setup.flows),
+        ("transactions", _) => 1.0,
+        _ => return None,
+    };
+    Some(unit / (rate * plan.duration.as_secs_f64())).filter(|share| *share < 1.0)
+}
+
+/// By what share of a trial the starts of a stream differ: without a warm-up, a trial holds the round trip before its first byte.
+fn starts_differ(plan: &Plan, pair: [&[usize]; 2]) -> f64 {
+    let [Some(a), Some(b)] = pair.map(|levels| start_share(plan, levels)) else { return 0.0 };
+    (a - b).abs()
+}
+
+/// The share of a stream's trial that is over before its first byte; `None` where that is not of the trial.
+fn start_share(plan: &Plan, levels: &[usize]) -> Option<f64> {
+    let setup = plan.setup(levels).ok().filter(|s| s.workload == Workload::Stream && plan.warm_up == Nanos::ZERO)?;
+    Some(setup.round_trip_s()? / plan.duration.as_secs_f64().max(f64::MIN_POSITIVE))
 }
 
 /// Every combination of a plan, in the order of its levels.
@@ -58,15 +106,22 @@ pub fn combinations(plan: &Plan) -> Vec<Vec<usize>> {
     all
 }
 
-/// Main effects and interactions on the logarithm of the plan's response: an effect of 0.01 is 1 %.
+/// Main effects and interactions on the logarithm of the plan's response: an effect of 0.01 is 1 %. What trials count in whole units is no
+/// finer than these.
 pub fn effects(part: usize, plan: &Plan, trials: &[Trial]) -> Effects {
     let levels: Vec<usize> = plan.factors.iter().map(|f| f.levels.len()).collect();
     let cells: Vec<stats::Cell> = trials
         .iter()
         .filter(|t| t.part == part && t.counts())
         .filter_map(|t| {
-            let value = t.response(&plan.response).filter(|v| *v > 0.0)?.ln();
-            Some(stats::Cell { block: t.block, levels: t.levels.clone(), value })
+            let value = t.response(&plan.response).filter(|v| *v > 0.0)?;
+            Some(stats::Cell {
+                block: t.block,
+                levels: t.levels.clone(),
+                value: value.ln(),
+                unit: unit_share(plan, &t.levels, &plan.response, value).unwrap_or(0.0),
+                late: start_share(plan, &t.levels).unwrap_or(0.0),
+            })
         })
         .collect();
     stats::effects(&levels, &cells, plan.until.is_some())
@@ -111,10 +166,11 @@ pub fn order_notes(part: usize, plan: &Plan, trials: &[Trial]) -> Vec<String> {
         .collect();
     let mut notes = Vec::new();
     if let Some(trend) = stats::trend(&relative).filter(|t| t.p < 0.05) {
+        let drift = trend.slope * trend.n as f64;
         notes.push(format!(
             "{}: the values drift by {} over the run (Kendall's tau {:.2}, p = {:.3}, n = {}); comparisons are within blocks",
             plan.name,
-            percent(trend.slope * trend.n as f64),
+            if (-1.0..=1.0).contains(&drift) { quantity::change(drift) } else { "more than their mean".into() },
             trend.tau,
             trend.p,
             trend.n
@@ -140,10 +196,10 @@ pub fn full_machine(part: usize, plan: &Plan, trials: &[Trial]) -> Option<String
     let busy: Vec<f64> = counting(trials, part).filter_map(|t| t.cpu_busy).collect();
     let median = stats::median(&busy).filter(|median| *median >= FULL)?;
     Some(format!(
-        "{}: this machine's CPUs were {:.0} % in use (median of n = {} trials), so its figures are those of a saturated machine: \
+        "{}: this machine's CPUs were {} in use (median of n = {} trials), so its figures are those of a saturated machine: \
          another one, or a path that runs elsewhere, may well give others",
         plan.name,
-        median * 100.0,
+        quantity::percent(median),
         busy.len()
     ))
 }
@@ -154,15 +210,39 @@ mod tests {
     use crate::Factor;
 
     #[test]
-    fn a_full_machine_is_told() {
+    fn figures_are_no_finer_than_what_trials_count() {
+        let plan = crate::plan_file::parse(
+            "p.toml",
+            "repetitions = 3\nworkload = \"rr\"\nresponse = \"transactions\"\nduration = \"500ms\"\n[factors]\ndelay = [\"1ms\", \"2ms\"]\n",
+        )
+        .unwrap();
+        // Eight and nine transactions in each trial of half a second.
+        let trial = |i: usize| Trial {
+            responses: [("transactions".to_owned(), [16.0, 18.0][i % 2]), ("latency_p50".to_owned(), 1e6)].into(),
+            ..Trial::of_goodput((0, (i / 2) as u32), i % 2, 1.0)
+        };
+        let trials: Vec<Trial> = (0..6).map(trial).collect();
+        let compared = compare(0, &plan, &trials, [&[0], &[1]], "transactions", 1).unwrap();
+        assert!(!compared.seen() && compared.p > stats::LEVEL, "{compared:?}");
+        assert!((compared.ratio.value - 0.125).abs() < 1e-9 && compared.resolution > 0.2, "{compared:?}");
+        let eight = mean(0, &plan, &trials, &[0], "transactions", 1).unwrap();
+        assert!((eight.low - 14.0).abs() < 1e-9 && (eight.high - 18.0).abs() < 1e-9, "{eight:?}");
+        let found = effects(0, &plan, &trials).effects.remove(0);
+        assert!(found.size.covers(0.0) && found.resolution > 0.2 && found.p > stats::LEVEL, "{found:?}");
+        // What is not counted has no such bound.
+        assert_eq!(compare(0, &plan, &trials, [&[0], &[1]], "latency_p50", 1).map(|c| c.resolution), Some(0.0));
+    }
+
+    #[test]
+    fn a_full_machine_is_reported() {
         let plan = Plan {
             name: "p".into(),
             factors: vec![Factor::new("loss", ["0%"])],
             fixed: Vec::new(),
             response: "goodput".into(),
             repetitions: 3,
-            duration_ns: 1,
-            warm_up_ns: 0,
+            duration: Nanos(1),
+            warm_up: Nanos::ZERO,
             frames: 0,
             until: None,
         };
@@ -182,8 +262,8 @@ mod tests {
             fixed: Vec::new(),
             response: "goodput".into(),
             repetitions: 6,
-            duration_ns: 1,
-            warm_up_ns: 0,
+            duration: Nanos(1),
+            warm_up: Nanos::ZERO,
             frames: 0,
             until: None,
         };

@@ -1,7 +1,6 @@
 //! What a study says at its end: verdict first, then the figures, what was checked and what was lost.
 
-use std::fmt::Write as _;
-
+use quantity::change;
 use record::Nanos;
 use serde::{Deserialize, Serialize};
 use stats::{Comparison, Judgement};
@@ -11,7 +10,8 @@ use crate::chart::{Chart, Line};
 use crate::engine::Study;
 use crate::outcome::Trial;
 use crate::plan::Plan;
-use crate::response::{percent, percent_of, quantity, quantity_of};
+use crate::predict::Predicted;
+use crate::response::{WHAT_HELPS, is_known, percent_of, quantity, quantity_of, too_wide, visible};
 use crate::setting::Workload;
 
 /// A table for people.
@@ -73,14 +73,14 @@ impl Compared {
     /// The sentence that says it: what it is worth, or that no difference was seen and how small a one could have been.
     pub fn sentence(&self) -> String {
         let c = &self.comparison;
-        let predicted = self.predicted.map(|p| format!("; predicted {}", percent(p))).unwrap_or_default();
-        if !c.ratio.high.is_finite() {
+        let predicted = self.predicted.and_then(visible).map(|p| format!("; predicted {p}")).unwrap_or_default();
+        if !is_known(&c.ratio) {
             format!(
-                "{}: too few blocks to judge {} ({}, n = {} blocks)",
+                "{}: {} cannot be judged by {} blocks: {}; {WHAT_HELPS}",
                 self.what,
                 self.response,
-                percent(c.ratio.value),
-                c.ratio.n
+                c.ratio.n,
+                too_wide(&c.ratio)
             )
         } else if c.seen() {
             format!(
@@ -91,13 +91,15 @@ impl Compared {
                 c.ratio.n
             )
         } else {
+            let visible =
+                visible(c.smallest_seen).map(|least| format!("; the smallest one this run could have seen is {least}"));
             format!(
-                "{}: no difference in {} seen ({}, n = {} blocks); the smallest one this run could have seen is {}{predicted}",
+                "{}: no difference in {} seen ({}, n = {} blocks){}{predicted}",
                 self.what,
                 self.response,
                 percent_of(&c.ratio),
                 c.ratio.n,
-                percent(c.smallest_seen)
+                visible.unwrap_or_default()
             )
         }
     }
@@ -125,87 +127,6 @@ pub fn judge(study: &Study, conclusion: &mut Conclusion) {
     }
 }
 
-/// How large and how sure each comparison is, by several measures; `None` where nothing is compared.
-pub fn measures_table(compared: &[Compared]) -> Option<Table> {
-    let mut table = Table::new(
-        "the comparisons by several measures (differences and tests are of pairs within blocks)",
-        &[
-            "what",
-            "response",
-            "ratio less 1",
-            "difference",
-            "Hedges' g",
-            "Cliff's delta",
-            "p",
-            "p permutation",
-            "p Wilcoxon",
-            "smallest seen",
-            "n",
-        ],
-    );
-    for c in compared {
-        let x = &c.comparison;
-        table.rows.push(vec![
-            c.what.clone(),
-            c.response.clone(),
-            percent_of(&x.ratio),
-            quantity(&c.response, x.difference.value),
-            format!("{:.2}", x.hedges_g),
-            format!("{:.2}", x.cliffs_delta),
-            format!("{:.4}", x.p),
-            format!("{:.4}", x.permutation_p),
-            x.wilcoxon_p.map_or_else(|| "-".into(), |p| format!("{p:.4}")),
-            percent(x.smallest_seen),
-            x.ratio.n.to_string(),
-        ]);
-    }
-    (!table.rows.is_empty()).then_some(table)
-}
-
-/// What every study checks and loses, from its trials.
-pub fn account(study: &Study, trials: &[Trial], conclusion: &mut Conclusion) {
-    let mut held: std::collections::BTreeMap<String, u32> = std::collections::BTreeMap::new();
-    for (part, plan) in study.plans.iter().enumerate() {
-        for trial in trials.iter().filter(|t| t.part == part) {
-            for text in &trial.held {
-                // Figures differ from trial to trial: what was checked is what stands before them.
-                let kind = text.split(", ").next().unwrap_or(text).split(" on ").next().unwrap_or(text);
-                *held.entry(kind.to_owned()).or_default() += 1;
-            }
-            for text in &trial.broken {
-                let place = trial.labels.join(", ");
-                conclusion
-                    .lost
-                    .push(format!("{}, block {}, {place}: {text}; that trial counts nowhere", plan.name, trial.block));
-            }
-            if let Some(why) = &trial.evidence.refused {
-                let text = format!("no packet was looked at, so nothing is proved by packets ({why})");
-                if !conclusion.lost.contains(&text) {
-                    conclusion.lost.push(text);
-                }
-            }
-            if trial.evidence.dropped > 0 {
-                let (n, frames) = (trial.evidence.dropped, trial.evidence.frames);
-                let place = format!("{}, block {}, {}", plan.name, trial.block, trial.labels.join(", "));
-                conclusion.lost.push(format!("{place}: {n} frames not seen beside {frames} seen"));
-            }
-        }
-        conclusion.notes.extend(analysis::full_machine(part, plan, trials));
-        conclusion.notes.extend(analysis::order_notes(part, plan, trials));
-    }
-    conclusion.tables.extend(measures_table(&conclusion.compared));
-    if trials.iter().any(|t| !t.pings.is_empty()) {
-        conclusion.notes.push(
-            "probes of one trial follow each other through the same queue, so they are not independent: the distance of their \
-             distributions is told without a p, and what is sure stands in the comparisons of trials"
-                .into(),
-        );
-    }
-    conclusion.checked.extend(held.into_iter().map(|(text, n)| format!("{text} (in {n} checks)")));
-    let counted = trials.iter().filter(|t| t.counts()).count();
-    conclusion.checked.push(format!("{counted} of {} trials count", trials.len()));
-}
-
 /// A table of every combination of a plan: mean, interval, n, and what was predicted.
 pub fn table_of(
     part: usize,
@@ -213,57 +134,18 @@ pub fn table_of(
     trials: &[Trial],
     response: &str,
     seed: u64,
-    predict: impl Fn(&[usize]) -> Option<f64>,
+    predict: impl Fn(&[usize]) -> Option<Predicted>,
 ) -> Table {
     let mut head: Vec<&str> = plan.factors.iter().map(|f| f.name.as_str()).collect();
     head.extend([response, "95 % interval", "n", "predicted"]);
     let mut table = Table::new(&plan.name, &head);
     for levels in analysis::combinations(plan) {
         let mut row = plan.label(&levels);
-        row.extend(quantity_of(response, analysis::estimate(trials, part, &levels, response, seed).as_ref()));
-        row.push(predict(&levels).map_or_else(|| "-".into(), |p| quantity(response, p)));
+        row.extend(quantity_of(response, analysis::mean(part, plan, trials, &levels, response, seed).as_ref()));
+        row.push(predict(&levels).map_or_else(|| "-".into(), |p| predicted_text(response, p)));
         table.rows.push(row);
     }
     table
-}
-
-/// The conclusion of a plan from a file: each level against the first, main effects and interactions where there are
-/// several factors.
-pub fn of_plan(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
-    let mut conclusion = Conclusion { study: study.name.clone(), ..Conclusion::default() };
-    for (part, plan) in study.plans.iter().enumerate() {
-        if let [factor] = plan.factors.as_slice() {
-            for level in 1..factor.levels.len() {
-                let what = format!("{} {} against {}", factor.name, factor.levels[level], factor.levels[0]);
-                if let Some(comparison) = analysis::compare(trials, part, [&[0], &[level]], &plan.response, seed) {
-                    let response = plan.response.clone();
-                    conclusion.compared.push(Compared { what, response, comparison, predicted: None });
-                }
-            }
-        } else if !plan.factors.is_empty() {
-            conclusion.tables.push(effects_table(part, plan, trials, &mut conclusion.verdict));
-        }
-        let predict = |levels: &[usize]| match study.host {
-            None => prediction(plan, levels),
-            Some(_) => prediction_over_measured(part, plan, trials, levels),
-        };
-        conclusion.tables.push(table_of(part, plan, trials, &plan.response, seed, predict));
-        conclusion.charts.extend(goodput_chart(part, plan, trials));
-        conclusion.tables.extend(ping_distributions(part, plan, trials));
-        conclusion.charts.extend(ping_charts(part, plan, trials));
-    }
-    if study.host.is_some() {
-        conclusion.notes.push(
-            "between real hosts the path is not known: a prediction takes the shortest round trip that was measured, and \
-             queueing is the round trip above that"
-                .into(),
-        );
-    }
-    judge(study, &mut conclusion);
-    let sentences: Vec<String> = conclusion.compared.iter().map(Compared::sentence).collect();
-    conclusion.verdict.splice(0..0, sentences);
-    account(study, trials, &mut conclusion);
-    conclusion
 }
 
 /// Main effects and interactions, those seen first in the verdict.
@@ -283,7 +165,7 @@ pub fn effects_table(part: usize, plan: &Plan, trials: &[Trial], verdict: &mut V
         let what = effect.of.iter().map(name).collect::<Vec<_>>().join(" × ");
         let size = percent_of(&effect.size.map(f64::exp_m1));
         table.rows.push(vec![what.clone(), size.clone(), format!("{:.4}", effect.p)]);
-        if !effect.size.covers(0.0) {
+        if !effect.size.covers(0.0) && is_known(&effect.size.map(f64::exp_m1)) {
             seen.push((
                 effect.size.value.abs(),
                 format!("{}: {what}: {size} {} (n = {} blocks)", plan.name, plan.response, effect.size.n),
@@ -292,31 +174,50 @@ pub fn effects_table(part: usize, plan: &Plan, trials: &[Trial], verdict: &mut V
     }
     seen.sort_by(|a, b| b.0.total_cmp(&a.0));
     if seen.is_empty() && !found.effects.is_empty() {
-        let widest = found.effects.iter().map(|e| e.size.half_width()).fold(0.0, f64::max);
-        verdict.push(format!(
-            "{}: no effect on {} seen; intervals reach up to {} to either side (n = {} blocks)",
-            plan.name,
-            plan.response,
-            percent(widest),
-            found.blocks
-        ));
+        // Sizes are logarithms, and their intervals are not as far to either side as ratios.
+        let widest = found.effects.iter().map(|e| e.size.map(f64::exp_m1)).max_by(|a, b| a.high.total_cmp(&b.high));
+        let reach = match widest {
+            Some(e) if is_known(&e) => format!("the widest interval is {} to {}", change(e.low), change(e.high)),
+            _ => format!("the blocks do not say how small an effect could have been seen; {WHAT_HELPS}"),
+        };
+        verdict
+            .push(format!("{}: no effect on {} seen; {reach} (n = {} blocks)", plan.name, plan.response, found.blocks));
     }
     verdict.extend(seen.into_iter().map(|s| s.1));
     table
 }
 
 /// What first principles say of a combination, where they do: goodput under a rate, a window or loss; exchanges over a path.
-pub fn prediction(plan: &Plan, levels: &[usize]) -> Option<f64> {
+pub fn prediction(plan: &Plan, levels: &[usize]) -> Option<Predicted> {
     let setup = plan.setup(levels).ok()?;
     match (plan.response.as_str(), setup.workload) {
         ("goodput", Workload::Stream) => crate::predict::goodput(&setup),
+        ("goodput", Workload::Udp) => crate::predict::datagrams(&setup),
         ("transactions", Workload::Rr | Workload::Crr) => crate::predict::exchanges(&setup),
         _ => None,
     }
 }
 
+/// The prediction of a combination of one plan of a study, in the lab or between real hosts.
+pub(crate) fn predicted_in(study: &Study, part: usize, trials: &[Trial], levels: &[usize]) -> Option<Predicted> {
+    let plan = study.plans.get(part)?;
+    match study.host {
+        None => prediction(plan, levels),
+        Some(_) => prediction_over_measured(part, plan, trials, levels),
+    }
+}
+
+/// A prediction in words: with its reach where that is more than a tenth.
+pub fn predicted_text(response: &str, p: Predicted) -> String {
+    if p.high > p.low * 1.15 {
+        format!("{} ({} … {})", quantity(response, p.value), quantity(response, p.low), quantity(response, p.high))
+    } else {
+        quantity(response, p.value)
+    }
+}
+
 /// The same between real hosts: the shortest round trip of the combination's trials stands for the path's.
-fn prediction_over_measured(part: usize, plan: &Plan, trials: &[Trial], levels: &[usize]) -> Option<f64> {
+fn prediction_over_measured(part: usize, plan: &Plan, trials: &[Trial], levels: &[usize]) -> Option<Predicted> {
     let mut setup = plan.setup(levels).ok().filter(|_| plan.response == "goodput")?;
     setup.keep_to_this_host();
     let least = analysis::of(trials, part, levels).filter_map(|t| t.response("min_round_trip")).reduce(f64::min)?;
@@ -324,7 +225,7 @@ fn prediction_over_measured(part: usize, plan: &Plan, trials: &[Trial], levels: 
 }
 
 /// Width of the slots that trials are averaged in.
-const SLOT_NS: u64 = 100_000_000;
+const SLOT: Nanos = Nanos::from_millis(100);
 
 /// More combinations than this make no chart that a person could read.
 const LINES: usize = 12;
@@ -336,14 +237,19 @@ pub fn goodput_chart(part: usize, plan: &Plan, trials: &[Trial]) -> Option<Chart
         .iter()
         .map(|levels| {
             let points = |t: &Trial| t.series.iter().map(|p| (p.at_ns, p.bits_per_second)).collect();
-            Line::mean(&named(plan, levels), SLOT_NS, analysis::of(trials, part, levels).map(points))
+            Line::mean(&named(plan, levels), SLOT, analysis::of(trials, part, levels).map(points))
         })
         .filter(|l| l.n > 0)
         .collect();
-    // Under probes each way has a chart of its own.
+    // Under probes each direction has a separate chart.
     let plain = trials.iter().filter(|t| t.part == part).all(|t| t.pings.is_empty());
     let title = format!("{}: goodput over time", plan.name);
-    ((1..=LINES).contains(&lines.len()) && plain).then(|| Chart { title, response: "goodput".into(), lines })
+    ((1..=LINES).contains(&lines.len()) && plain).then(|| Chart {
+        plan: part,
+        title,
+        response: "goodput".into(),
+        lines,
+    })
 }
 
 /// Download, upload and ping over time, a line for each combination; empty where the plan has no probes.
@@ -352,18 +258,19 @@ pub fn ping_charts(part: usize, plan: &Plan, trials: &[Trial]) -> Vec<Chart> {
     if counted().all(|t| t.pings.is_empty()) || plan.combinations() > LINES {
         return Vec::new();
     }
-    let chart = |name: &str, response: &str, of: &dyn Fn(&Trial) -> Vec<(u64, f64)>| Chart {
+    let chart = |name: &str, response: &str, of: &dyn Fn(&Trial) -> Vec<(Nanos, f64)>| Chart {
+        plan: part,
         title: format!("{}: {name} over time", plan.name),
         response: response.into(),
         lines: analysis::combinations(plan)
             .iter()
-            .map(|levels| Line::mean(&named(plan, levels), SLOT_NS, analysis::of(trials, part, levels).map(of)))
+            .map(|levels| Line::mean(&named(plan, levels), SLOT, analysis::of(trials, part, levels).map(of)))
             .collect(),
     };
     let ping = |probe: &'static str| {
-        move |t: &Trial| -> Vec<(u64, f64)> {
+        move |t: &Trial| -> Vec<(Nanos, f64)> {
             let pings = t.pings.iter().filter(|p| p.probe == probe);
-            pings.filter_map(|p| Some((p.at_ns, p.round_trip_ns? as f64))).collect()
+            pings.filter_map(|p| Some((p.at_ns, p.round_trip_ns?.0 as f64))).collect()
         }
     };
     let mut charts = vec![
@@ -379,11 +286,11 @@ pub fn ping_charts(part: usize, plan: &Plan, trials: &[Trial]) -> Vec<Chart> {
 
 /// The round trips that one kind of probe saw in a trial while its streams were settled, nanoseconds.
 fn pings_under_load(trial: &Trial, plan: &Plan, probe: &str) -> Vec<f64> {
-    let Some(began_ns) = trial.series.first().map(|p| p.at_ns) else { return Vec::new() };
-    let from_ns = began_ns.saturating_add(traffic::load::settling(Nanos(plan.duration_ns)).0);
-    let until_ns = began_ns.saturating_add(plan.duration_ns);
-    let loaded = trial.pings.iter().filter(|p| p.probe == probe && (from_ns..until_ns).contains(&p.at_ns));
-    loaded.filter_map(|p| p.round_trip_ns.map(|ns| ns as f64)).collect()
+    let Some(began) = trial.series.first().map(|p| p.at_ns) else { return Vec::new() };
+    let from = began + traffic::load::settling(plan.duration);
+    let until = began + plan.duration;
+    let loaded = trial.pings.iter().filter(|p| p.probe == probe && (from..until).contains(&p.at_ns));
+    loaded.filter_map(|p| p.round_trip_ns.map(|rtt| rtt.0 as f64)).collect()
 }
 
 /// The distributions of pings under load set side by side: quantiles of each combination and how far apart the distribution
@@ -410,7 +317,7 @@ pub fn ping_distributions(part: usize, plan: &Plan, trials: &[Trial]) -> Option<
             let apart = stats::kolmogorov_smirnov(&first, &all);
             row.push(apart.map_or_else(
                 || "-".into(),
-                |k| format!("{:.1} % of probes, at {}", k.distance * 100.0, quantity("latency_p50", k.at)),
+                |k| format!("{} of probes, at {}", quantity::percent(k.distance), quantity("latency_p50", k.at)),
             ));
             if first.is_empty() {
                 first = all;
@@ -423,48 +330,36 @@ pub fn ping_distributions(part: usize, plan: &Plan, trials: &[Trial]) -> Option<
 
 /// A combination in words: each factor that varies with its level.
 fn named(plan: &Plan, levels: &[usize]) -> String {
-    let short = |name: &str| name.rsplit('.').next().unwrap_or(name).to_owned();
-    let varied = plan.factors.iter().zip(plan.label(levels)).filter(|(f, _)| f.levels.len() > 1);
-    let words: Vec<String> = varied.map(|(f, level)| format!("{} {level}", short(&f.name))).collect();
+    let varied =
+        plan.factors.iter().zip(plan.short_names()).zip(plan.label(levels)).filter(|((f, _), _)| f.levels.len() > 1);
+    let words: Vec<String> = varied.map(|((_, name), level)| format!("{name} {level}")).collect();
     words.join(", ")
 }
 
-impl Conclusion {
-    /// As text for a terminal.
-    pub fn text(&self) -> String {
-        let mut out = String::new();
-        for sentence in &self.verdict {
-            _ = writeln!(out, "{sentence}.");
-        }
-        for table in &self.tables {
-            _ = writeln!(out, "\n{}", table.title);
-            let width = |i: usize| {
-                table
-                    .rows
-                    .iter()
-                    .map(|r| r[i].chars().count())
-                    .chain([table.head[i].chars().count()])
-                    .max()
-                    .unwrap_or(0)
-            };
-            let widths: Vec<usize> = (0..table.head.len()).map(width).collect();
-            for row in std::iter::once(&table.head).chain(&table.rows) {
-                let cells: Vec<String> = row.iter().zip(&widths).map(|(c, w)| format!("{c:<w$}")).collect();
-                _ = writeln!(out, "  {}", cells.join("  ").trim_end());
-            }
-        }
-        for chart in &self.charts {
-            _ = write!(out, "\n{}", chart.text());
-        }
-        for (title, lines) in [("Checked", &self.checked), ("Lost", &self.lost), ("Notes", &self.notes)] {
-            if !lines.is_empty() {
-                _ = writeln!(out, "\n{title}");
-                lines.iter().for_each(|line| _ = writeln!(out, "  {line}"));
-            }
-        }
-        if self.lost.is_empty() {
-            _ = writeln!(out, "\nLost: nothing");
-        }
-        out
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Factor, plan_file};
+
+    #[test]
+    fn how_small_an_effect_could_be_is_a_change_and_not_a_logarithm() {
+        let plan = Plan {
+            factors: vec![Factor::new("delay", ["1ms", "2ms"]), Factor::new("queue", ["10ms", "20ms"])],
+            ..plan_file::parse("p.toml", "repetitions = 3\n[factors]\ndelay = [\"1ms\", \"2ms\"]\n").unwrap()
+        };
+        let levels = [[0, 0], [0, 1], [1, 0], [1, 1]];
+        let spread = [1.0, 1.15, 0.9, 1.1, 0.95, 1.05, 1.15, 0.9, 1.1, 0.9, 1.05, 0.95];
+        let trials: Vec<Trial> = (0..12)
+            .map(|i| Trial {
+                levels: levels[i % 4].into(),
+                ..Trial::of_goodput((0, (i / 4) as u32), 0, 1e6 * spread[i])
+            })
+            .collect();
+        let mut verdict = Vec::new();
+        effects_table(0, &plan, &trials, &mut verdict);
+        assert!(verdict[0].contains("no effect on goodput seen; the widest interval is −"), "{verdict:?}");
+        // No ratio falls by more than all of it.
+        let low: f64 = verdict[0].split("is −").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+        assert!(low < 100.0, "{verdict:?}");
     }
 }

@@ -1,5 +1,6 @@
 //! Runs a study: block after block of all its plans in turn, until all is done, narrow enough, or the budget is spent.
 
+use record::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
@@ -28,8 +29,8 @@ pub struct Study {
 pub struct Limits {
     /// Where all random draws begin.
     pub seed: u64,
-    /// Nanoseconds; the trial under way is finished.
-    pub budget_ns: Option<u64>,
+    /// How long; the trial under way is finished.
+    pub budget: Option<Nanos>,
 }
 
 /// With `until`, how many times its repetitions a plan goes on at most.
@@ -61,8 +62,8 @@ pub struct Progress {
     pub planned: usize,
     /// What is being run.
     pub label: String,
-    /// Time left, nanoseconds, by the trials so far.
-    pub left_ns: u64,
+    /// Time left, by the trials so far.
+    pub left: Nanos,
 }
 
 impl Study {
@@ -101,9 +102,9 @@ impl Study {
         names
     }
 
-    /// How long all of it takes, nanoseconds.
-    pub fn forecast_ns(&self) -> u64 {
-        self.plans.iter().fold(0, |sum, p| sum.saturating_add(p.forecast_ns()))
+    /// How long all of it takes.
+    pub fn forecast(&self) -> Nanos {
+        self.plans.iter().map(Plan::forecast).sum()
     }
 }
 
@@ -122,7 +123,7 @@ pub fn run(
     go_on: &(dyn Fn() -> bool + Sync),
 ) -> Result<Ended, Error> {
     study.check()?;
-    let began = traffic::now().as_nanos();
+    let began = traffic::now();
     let mut narrow = vec![false; study.plans.len()];
     let most = |plan: &Plan| if plan.until.is_some() { plan.repetitions * MOST_REPETITIONS } else { plan.repetitions };
     let blocks = study.plans.iter().map(most).max().unwrap_or(0);
@@ -136,8 +137,8 @@ pub fn run(
                 if trials.iter().any(|t| same(&t)) {
                     continue;
                 }
-                let spent = traffic::now().as_nanos().saturating_sub(began);
-                if limits.budget_ns.is_some_and(|budget| spent.saturating_add(plan.trial_ns()) > budget) {
+                let spent = traffic::now().saturating_since(began);
+                if limits.budget.is_some_and(|budget| spent + plan.trial() > budget) {
                     return Ok(Ended::Budget);
                 }
                 if !go_on() {
@@ -161,29 +162,27 @@ pub fn run(
     Ok(Ended::Planned)
 }
 
-/// Whether a plan that goes on until its intervals are narrow may stop after so many blocks.
-fn is_narrow(part: usize, plan: &Plan, trials: &[Trial], blocks: u32) -> bool {
+/// Whether the `part`th plan of a study, which goes on until its intervals are narrow, may stop after so many blocks.
+pub fn is_narrow(part: usize, plan: &Plan, trials: &[Trial], blocks: u32) -> bool {
     let until = plan.until.filter(|_| blocks >= FEWEST_BLOCKS);
     until.is_some_and(|until| analysis::widest(part, plan, trials).is_some_and(|width| width <= until))
 }
 
-fn progress(study: &Study, block: u32, trials: &[Trial], spent: u64, limits: Limits, label: String) -> Progress {
+fn progress(study: &Study, block: u32, trials: &[Trial], spent: Nanos, limits: Limits, label: String) -> Progress {
     let blocks = |p: &Plan| if p.until.is_some() { p.repetitions.max(block + 1) } else { p.repetitions };
     let planned: usize = study.plans.iter().map(|p| p.combinations() * blocks(p) as usize).sum();
-    let mut left_ns = 0u64;
+    let mut left = Nanos::ZERO;
     for (part, plan) in study.plans.iter().enumerate() {
-        let (mut n, mut took) = (0, 0u64);
-        for trial in trials.iter().filter(|t| t.part == part) {
-            n += 1;
-            took = took.saturating_add(trial.took_ns);
-        }
-        let each = took.checked_div(n as u64).unwrap_or_else(|| plan.trial_ns());
-        left_ns += each.saturating_mul((plan.combinations() * blocks(plan) as usize).saturating_sub(n) as u64);
+        let of_plan = || trials.iter().filter(|t| t.part == part).map(|t| t.took);
+        let (n, took): (_, Nanos) = (of_plan().count(), of_plan().sum());
+        let each = took.0.checked_div(n as u64).unwrap_or_else(|| plan.trial().0);
+        let planned = (plan.combinations() * blocks(plan) as usize).saturating_sub(n);
+        left += Nanos(each.saturating_mul(planned as u64));
     }
-    if let Some(budget) = limits.budget_ns {
-        left_ns = left_ns.min(budget.saturating_sub(spent));
+    if let Some(budget) = limits.budget {
+        left = left.min(budget.saturating_sub(spent));
     }
-    Progress { done: trials.len(), planned: planned.max(trials.len()), label, left_ns }
+    Progress { done: trials.len(), planned: planned.max(trials.len()), label, left }
 }
 
 #[cfg(test)]
@@ -207,8 +206,8 @@ mod tests {
             fixed: Vec::new(),
             response: "goodput".into(),
             repetitions: 10,
-            duration_ns: 1,
-            warm_up_ns: 0,
+            duration: Nanos(1),
+            warm_up: Nanos::ZERO,
             frames: 0,
             until: Some(until),
         };
@@ -223,7 +222,7 @@ mod tests {
             }
         }
         let study = Study { name: "p".into(), builtin: false, plans: vec![plan], host: None };
-        crate::conclusion::of_plan(&study, &trials, 1)
+        crate::account::of_plan(&study, &trials, 1)
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use capture::{Receiver, Technique};
 use diagnose::{Follower, Options};
-use record::{Instant, SeqNumber};
+use record::{Instant, Nanos, SeqNumber};
 use serde::{Deserialize, Serialize};
 use wire::{Flags, Frame, LinkType, Packet, Reassembly, Segment};
 
@@ -56,7 +56,7 @@ pub struct Found {
     /// How often, over all connections.
     pub count: u64,
     /// What they cost together.
-    pub cost_ns: u64,
+    pub cost_ns: Nanos,
     /// Packets (by number in the trial's capture) that show the costliest one.
     pub packets: Vec<u64>,
 }
@@ -67,8 +67,10 @@ pub struct Evidence {
     /// Frames read.
     pub frames: u64,
     /// Frames that the kernel dropped because they were not read in time.
+    #[serde(rename = "frames_dropped", alias = "dropped")]
     pub dropped: u64,
-    /// Frames that could not be read as TCP, UDP or ICMP.
+    /// Frames that could not be decoded as TCP, UDP or ICMP.
+    #[serde(rename = "frames_not_decoded", alias = "unread")]
     pub unread: u64,
     /// Why no packet was looked at, where that was so.
     #[serde(default)]
@@ -95,9 +97,12 @@ pub struct Evidence {
     pub unsampled_acks: u64,
     /// SYNs.
     pub syns: Vec<SynOptions>,
-    /// The largest window that the server offered in each tenth of a second that had an ACK, bytes: time since the first
+    /// When the first frame came, `CLOCK_REALTIME`.
+    #[serde(default)]
+    pub first_frame_ns: Nanos,
+    /// The largest window that the receiver of the data offered in each tenth of a second that had an ACK, bytes: time since the first
     /// frame and window. The scale of its SYN is applied where both ends agreed on scaling.
-    pub windows: Vec<(u64, u64)>,
+    pub windows: Vec<(Nanos, u64)>,
     /// What was found, the costliest kind first.
     pub findings: Vec<Found>,
 }
@@ -178,10 +183,18 @@ fn record(mut receiver: Box<dyn Receiver>, most: u64, stop: &AtomicBool, server:
 #[derive(Default)]
 struct Gathering {
     first: Option<u64>,
-    /// Tenth of a second since the first frame, and the largest window field in it.
-    windows: BTreeMap<u64, u16>,
+    /// Of client and server: payload bytes that it sent, and by tenth of a second since the first frame the largest window field of its
+    /// ACKs without payload.
+    ends: [End; 2],
     /// By the client's address: what it sent.
     sent: BTreeMap<SocketAddr, Sent>,
+}
+
+/// One end of the connections.
+#[derive(Default)]
+struct End {
+    payload: u64,
+    windows: BTreeMap<u64, u16>,
 }
 
 /// What a client sent on one connection.
@@ -226,8 +239,10 @@ impl Gathering {
             evidence.stamped_segments += u64::from(s.options.timestamps.is_some());
         }
         self.acknowledge(s, server_port, evidence);
-        if s.source.port() == server_port && s.payload == 0 && !s.flags.contains(Flags::RST) {
-            let window = self.windows.entry(at.saturating_sub(first) / TENTH_NS).or_default();
+        let end = &mut self.ends[usize::from(s.source.port() == server_port)];
+        end.payload += u64::from(s.payload);
+        if s.payload == 0 && !s.flags.contains(Flags::RST) {
+            let window = end.windows.entry(at.saturating_sub(first) / TENTH_NS).or_default();
             *window = (*window).max(s.window);
         }
     }
@@ -282,24 +297,51 @@ impl Gathering {
         let scale = |from_server| {
             evidence.syns.iter().filter(|s| s.from_server == from_server).map(|s| s.window_scale).next_back().flatten()
         };
-        let shift = scale(false).and(scale(true)).map_or(0, |s| s.min(14));
-        evidence.windows =
-            self.windows.into_iter().map(|(tenth, window)| (tenth * TENTH_NS, u64::from(window) << shift)).collect();
+        let [client, server] = self.ends;
+        // The receiver of the data is the end that sent less of them.
+        let (receiver, own, other) = if client.payload >= server.payload {
+            (server, scale(true), scale(false))
+        } else {
+            (client, scale(false), scale(true))
+        };
+        let shift = other.and(own).map_or(0, |s| s.min(14));
+        evidence.first_frame_ns = Nanos(self.first.unwrap_or(0));
+        evidence.windows = receiver
+            .windows
+            .into_iter()
+            .map(|(tenth, window)| (Nanos(tenth * TENTH_NS), u64::from(window) << shift))
+            .collect();
+    }
+}
+
+impl Evidence {
+    /// The largest window that the receiver offered in any tenth of a second that `from..=until` of `CLOCK_REALTIME` touches;
+    /// `None` where no ACK of those was looked at.
+    pub fn window_between(&self, from: Nanos, until: Nanos) -> Option<u64> {
+        let since_first = |moment: Nanos| moment.0.checked_sub(self.first_frame_ns.0).map(Nanos);
+        let (from, until) = (since_first(from)?, since_first(until)?);
+        let touched = |at: Nanos| at <= until && at + Nanos(TENTH_NS) > from;
+        self.windows.iter().filter(|(at, _)| touched(*at)).map(|(_, window)| *window).max()
     }
 }
 
 /// What `diagnose` found, kind by kind. Connections that never carried a byte have nothing to say.
 fn findings(follower: &Follower) -> Vec<Found> {
-    let mut kinds: BTreeMap<&'static str, (Found, u64)> = BTreeMap::new();
+    let mut kinds: BTreeMap<&'static str, (Found, Nanos)> = BTreeMap::new();
     for finding in follower.reports().flat_map(|r| r.findings) {
-        let cost = finding.cost_ns.0;
+        let cost = finding.cost_ns;
         let (found, costliest) = kinds.entry(finding.kind).or_insert_with(|| {
-            let empty =
-                Found { kind: finding.kind.into(), text: String::new(), count: 0, cost_ns: 0, packets: Vec::new() };
-            (empty, 0)
+            let empty = Found {
+                kind: finding.kind.into(),
+                text: String::new(),
+                count: 0,
+                cost_ns: Nanos::ZERO,
+                packets: Vec::new(),
+            };
+            (empty, Nanos::ZERO)
         });
         found.count += finding.count;
-        found.cost_ns = found.cost_ns.saturating_add(cost);
+        found.cost_ns += cost;
         if cost >= *costliest {
             *costliest = cost;
             (found.text, found.packets) = (finding.text, finding.packets.into_iter().take(6).collect());

@@ -1,9 +1,11 @@
 //! Whether the settings of a plan go together: found before anything is run, and said of the setting that is wrong.
 
+use record::Nanos;
+use store::study::RESPONSES;
 use traffic::stream::Direction;
 
-use crate::plan::Plan;
-use crate::response::RESPONSES;
+use crate::Error;
+use crate::plan::{MOST_COMBINATIONS, Plan};
 use crate::setting::{Setup, Workload};
 
 /// Where in a plan something does not fit.
@@ -27,8 +29,8 @@ pub struct Misfit {
 }
 
 /// Settings of the path between the hosts; loopback does not pass it.
-const OF_THE_PATH: [&str; 10] =
-    ["delay", "jitter", "rate", "loss", "burst_loss", "queue", "ecn", "mtu", "reorder", "duplicate"];
+const OF_THE_PATH: [&str; 11] =
+    ["delay", "jitter", "rate", "loss", "burst_loss", "queue", "ecn", "mtu", "reorder", "duplicate", "black_hole"];
 
 /// What a stream always measures.
 const OF_STREAMS: [&str; 12] = [
@@ -46,13 +48,53 @@ const OF_STREAMS: [&str; 12] = [
     "cpu_per_gigabyte",
 ];
 
+/// What datagrams measure.
+const OF_DATAGRAMS: [&str; 4] = ["goodput", "datagrams_lost", "one_way_p50", "one_way_p99"];
+
+/// Settings that datagrams do not have.
+const NOT_OF_DATAGRAMS: [&str; 12] = [
+    "socket",
+    "congestion",
+    "rival",
+    "flows",
+    "write",
+    "request",
+    "response",
+    "request_writes",
+    "response_writes",
+    "think",
+    "notsent_lowat",
+    "mss",
+];
+/// Settings that only datagrams have.
+const ONLY_OF_DATAGRAMS: [&str; 2] = ["datagram", "datagram_rate"];
+
 /// What requests and responses measure.
 const OF_EXCHANGES: [&str; 3] = ["transactions", "latency_p50", "latency_p99"];
 
-/// The name among `known` that is nearest to `name`, where one is near.
-pub fn nearest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
-    let distances = known.into_iter().map(|k| (strsim::damerau_levenshtein(k, name), k));
-    distances.min_by_key(|(distance, _)| *distance).filter(|(d, k)| *d <= k.len() / 2).map(|(_, k)| k)
+impl Plan {
+    /// Whether every setting can be, before anything is run.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] with the first that cannot.
+    pub fn check(&self) -> Result<(), Error> {
+        let wrong = |text: &str| Err(Error::Setting(format!("{}: {text}", self.name)));
+        if self.repetitions == 0 || self.duration == Nanos::ZERO {
+            return wrong("at least one repetition of more than no time is needed");
+        }
+        if self.combinations() == 0 || self.combinations() > MOST_COMBINATIONS {
+            return wrong("1 to 10,000 combinations of levels are needed");
+        }
+        for place in self.block(0, 0) {
+            let setup = self.setup(&place.levels)?;
+            setup.path.check()?;
+            setup.options.validate()?;
+        }
+        match misfit(self) {
+            Some(misfit) => wrong(&misfit.problem),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Finds the first thing of a plan that does not fit the rest of it. Settings by themselves, and their number, are taken to be
@@ -61,6 +103,7 @@ pub fn misfit(plan: &Plan) -> Option<Misfit> {
     unknown(plan)
         .or_else(|| twice(plan))
         .or_else(|| over_loopback(plan))
+        .or_else(|| datagrams(plan))
         .or_else(|| warm_up(plan))
         .or_else(|| unmeasured(plan))
 }
@@ -71,11 +114,11 @@ fn setting(name: &str, problem: String) -> Option<Misfit> {
 
 /// A response that there is not.
 fn unknown(plan: &Plan) -> Option<Misfit> {
-    let known = || RESPONSES.iter().map(|(name, _)| *name);
+    let known = || RESPONSES.iter().map(|r| r.name);
     if known().any(|name| name == plan.response) {
         return None;
     }
-    let advice = match nearest(&plan.response, known()) {
+    let advice = match quantity::near(&plan.response, known()) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("there are {}", known().collect::<Vec<_>>().join(", ")),
     };
@@ -115,14 +158,37 @@ fn over_loopback(plan: &Plan) -> Option<Misfit> {
     setting(name, problem)
 }
 
+/// Settings of TCP where all is datagrams, settings of datagrams where there are none, and datagrams both ways at once.
+fn datagrams(plan: &Plan) -> Option<Misfit> {
+    let all = setups(plan).all(|setup| setup.workload == Workload::Udp);
+    let any = setups(plan).any(|setup| setup.workload == Workload::Udp);
+    let of_tcp = |name: &str| {
+        let name = name.strip_prefix("a.").or_else(|| name.strip_prefix("b.")).unwrap_or(name);
+        NOT_OF_DATAGRAMS.contains(&name) || name.starts_with("net.ipv4.tcp_")
+    };
+    if let Some(name) = plan.settings().find(|name| all && of_tcp(name)) {
+        return setting(name, format!("{name} changes nothing of workload = \"udp\": leave it out"));
+    }
+    if let Some(name) = plan.settings().find(|name| !any && ONLY_OF_DATAGRAMS.contains(name)) {
+        return setting(name, format!("{name} changes nothing without workload = \"udp\": leave it out"));
+    }
+    if all && plan.warm_up > Nanos::ZERO {
+        let problem = "udp sends at its rate from the first datagram on, without a warm-up: leave it out".to_owned();
+        return Some(Misfit { place: Place::WarmUp, problem });
+    }
+    let both = setups(plan).any(|s| s.workload == Workload::Udp && s.direction == Some(Direction::Both));
+    let problem = "udp sends one way at a time: direction is up or down".to_owned();
+    both.then_some(Misfit { place: Place::Setting("direction".into()), problem })
+}
+
 /// The protocol of a stream counts its warm-up in seconds.
 fn warm_up(plan: &Plan) -> Option<Misfit> {
     let streams = setups(plan).any(|setup| setup.workload == Workload::Stream);
-    let whole = plan.warm_up_ns.is_multiple_of(1_000_000_000);
+    let whole = plan.warm_up.0.is_multiple_of(1_000_000_000);
     if !streams || whole {
         return None;
     }
-    let text = quantity::exact_duration(record::Nanos(plan.warm_up_ns));
+    let text = quantity::exact_duration(plan.warm_up);
     let problem = format!("the warm-up of a stream takes whole seconds, not {text}: write 0s, 1s or 2s");
     Some(Misfit { place: Place::WarmUp, problem })
 }
@@ -134,6 +200,7 @@ fn unmeasured(plan: &Plan) -> Option<Misfit> {
     let of = match workload {
         Workload::Rr | Workload::Crr => OF_EXCHANGES.to_vec(),
         Workload::Stream => OF_STREAMS.to_vec(),
+        Workload::Udp => OF_DATAGRAMS.to_vec(),
         Workload::PingUnderLoad => OF_STREAMS.into_iter().chain(["latency_p50", "latency_p99"]).collect(),
     };
     let problem = format!("response {response:?} {problem}; this workload always measures {}", of.join(", "));
@@ -148,7 +215,15 @@ fn lacks(setup: &Setup, response: &str) -> Option<&'static str> {
         (None, workload) => workload == Workload::PingUnderLoad,
     };
     let rival = setup.rival.is_some() && setup.workload == Workload::Stream;
+    let datagrams = setup.workload == Workload::Udp;
     match response {
+        "goodput" if datagrams => None,
+        "one_way_p50" | "one_way_p99" if datagrams && setup.real => {
+            Some("needs one clock for both ends, which two hosts do not have")
+        }
+        "datagrams_lost" | "one_way_p50" | "one_way_p99" if datagrams => None,
+        "datagrams_lost" | "one_way_p50" | "one_way_p99" => Some("needs workload = \"udp\""),
+        "transactions" | "latency_p50" | "latency_p99" if datagrams => Some("needs requests, which udp has not"),
         "transactions" if streams => Some("needs workload = \"rr\" or \"crr\""),
         "latency_p50" | "latency_p99" if setup.workload == Workload::Stream => {
             Some("needs workload = \"rr\", \"crr\" or \"ping-under-load\"")
@@ -183,7 +258,7 @@ pub fn unknown_sysctl(name: &str) -> Option<String> {
         }
         let entries = std::fs::read_dir(&directory).ok()?;
         let names: Vec<String> = entries.filter_map(|e| e.ok()?.file_name().into_string().ok()).collect();
-        let advice = match nearest(step, names.iter().map(String::as_str)) {
+        let advice = match quantity::near(step, names.iter().map(String::as_str)) {
             Some(near) => {
                 let whole = [&steps[..i], &[near], &steps[i + 1..]].concat().join(".");
                 format!("did you mean `{whole}`?")

@@ -5,11 +5,14 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
 use lab::{Lab, PathReport, Side};
+use machine::device::{Offload, set_offload};
+use nix::ifaddrs::{InterfaceAddress, getifaddrs};
+use traffic::tls::Trusted;
 use traffic::{Server, ServerConfig};
 
+use crate::Error;
 use crate::setting::Setup;
 use crate::this_host::ThisHost;
-use crate::{Error, offload};
 
 /// Where the trials of a study run.
 #[derive(Debug)]
@@ -27,6 +30,8 @@ pub struct Peer {
     pub addresses: Vec<SocketAddr>,
     /// Its token, where it wants one.
     pub token: Option<String>,
+    /// How it is recognised, where it is asked within TLS.
+    pub tls: Option<Trusted>,
     /// This host's sysctls, where the study may change them.
     pub this_host: Option<ThisHost>,
 }
@@ -37,6 +42,8 @@ pub(crate) struct Ends {
     pub server: SocketAddr,
     /// Its token.
     pub token: Option<String>,
+    /// How it is recognised within TLS.
+    pub tls: Option<Trusted>,
     /// The client's device that leads there.
     pub interface: CString,
     /// The lab with the client's side and the server in it, where the trial has one.
@@ -63,7 +70,7 @@ impl Ends {
         if let Some(on) = setup.offloads {
             for side in Side::ALL {
                 lab.host(side)
-                    .run(|| offload::set(c"eth0", on))?
+                    .run(|| offloads(c"eth0", on))?
                     .map_err(|source| Error::System { step: "set the offloads of a host", source })?;
             }
         }
@@ -73,6 +80,7 @@ impl Ends {
         Ok(Self {
             server: server.local_addr(),
             token: None,
+            tls: None,
             interface: interface.to_owned(),
             own: Some((lab, client, server)),
         })
@@ -94,7 +102,7 @@ impl Ends {
         }
         let interface = interface_to(server)
             .map_err(|source| Error::System { step: "find the device that leads to the server", source })?;
-        Ok(Self { server, token: peer.token.clone(), interface, own: None })
+        Ok(Self { server, token: peer.token.clone(), tls: peer.tls.clone(), interface, own: None })
     }
 
     /// Runs `task` where the client is.
@@ -120,6 +128,11 @@ fn took(name: &str, value: &str, read: &str, place: &str) -> Result<(), Error> {
     Err(Error::Setting(format!("{name} was set to {value} in {place} and reads {read}")))
 }
 
+/// Turns TSO, GSO and GRO of `interface` on or off, in the network namespace of the calling thread.
+fn offloads(interface: &CStr, on: bool) -> io::Result<()> {
+    [Offload::Tso, Offload::Gso, Offload::Gro].into_iter().try_for_each(|offload| set_offload(interface, offload, on))
+}
+
 /// The device with the address that this host uses towards `peer`.
 fn interface_to(peer: SocketAddr) -> io::Result<CString> {
     let any: SocketAddr = if peer.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" }.parse().map_err(io::Error::other)?;
@@ -130,45 +143,16 @@ fn interface_to(peer: SocketAddr) -> io::Result<CString> {
     if own.is_loopback() || own == peer.ip() {
         return Ok(c"lo".to_owned());
     }
-    let mut list: *mut libc::ifaddrs = std::ptr::null_mut();
-    // SAFETY: the kernel's list is walked as it was given, null-checked, and freed once.
-    unsafe {
-        if libc::getifaddrs(&raw mut list) != 0 {
-            return Err(io::Error::last_os_error());
+    let has_own = |of: &InterfaceAddress| {
+        let of = of.address.as_ref();
+        match own {
+            IpAddr::V4(own) => of.and_then(|a| a.as_sockaddr_in()).is_some_and(|a| a.ip() == own),
+            IpAddr::V6(own) => of.and_then(|a| a.as_sockaddr_in6()).is_some_and(|a| a.ip() == own),
         }
-        let mut found = None;
-        let mut entry = list;
-        while let Some(e) = entry.as_ref() {
-            if address(e.ifa_addr) == Some(own) {
-                found = Some(CStr::from_ptr(e.ifa_name).to_owned());
-                break;
-            }
-            entry = e.ifa_next;
-        }
-        libc::freeifaddrs(list);
-        found.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("no device has {own}")))
-    }
-}
-
-/// The IP address in a `sockaddr`.
-///
-/// # Safety
-/// Null, or a live `sockaddr` as long as its family says.
-unsafe fn address(at: *const libc::sockaddr) -> Option<IpAddr> {
-    // SAFETY: the caller's promise; the family is read before the rest.
-    unsafe {
-        match i32::from(at.as_ref()?.sa_family) {
-            libc::AF_INET => {
-                let v4 = at.cast::<libc::sockaddr_in>().read_unaligned();
-                Some(IpAddr::from(v4.sin_addr.s_addr.to_ne_bytes()))
-            }
-            libc::AF_INET6 => {
-                let v6 = at.cast::<libc::sockaddr_in6>().read_unaligned();
-                Some(IpAddr::from(v6.sin6_addr.s6_addr))
-            }
-            _ => None,
-        }
-    }
+    };
+    let found = getifaddrs()?.find(has_own);
+    let found = found.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("no device has {own}")))?;
+    Ok(CString::new(found.interface_name)?)
 }
 
 #[cfg(test)]

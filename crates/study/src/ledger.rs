@@ -2,23 +2,27 @@
 //! before the next begins, so that a study that was killed goes on where it was. Beside it the tables of `store` grow in
 //! parts, and at the end comes `result.json`.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use record::Nanos;
-use serde::{Deserialize, Serialize};
+use record::table::{Cell, object};
+use record::{Nanos, columns};
+use serde::Serialize;
 
 use crate::Error;
 use crate::conclusion::Conclusion;
 use crate::engine::Study;
 use crate::outcome::Trial;
+use crate::plan::MOST_COMBINATIONS;
+use store::{private, regular};
 
-/// The version of the layout. A new key leaves it as it is; a change of meaning raises it.
-pub const SCHEMA: u32 = 1;
+/// The version of the layout, that of all runs. Runs of version 1, which had some other keys, are read too.
+pub const SCHEMA: u32 = store::SCHEMA;
 
 /// What made a study, on what, and how.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Provenance {
     /// Version of the layout.
     pub schema: u32,
@@ -35,38 +39,63 @@ pub struct Provenance {
     /// Machine hardware name.
     pub machine: String,
     /// CPUs online.
-    pub cpus: usize,
+    pub cpus: u32,
     /// When it was first begun, `CLOCK_REALTIME`.
-    pub start_ns: u64,
+    pub start_ns: Nanos,
     /// Where all random draws begin.
     pub seed: u64,
     /// The study with its plans.
     pub study: Study,
 }
 
+columns! {
+    Provenance: "study_run", "", blank = Provenance::blank();
+    schema = schema, "version of the layout";
+    kind = kind, "what the run is of: a study";
+    state = state, "whether it was ended as it should";
+    version = version, "version of Wirelapse";
+    command_line = command_line, "its words, as a list";
+    kernel = kernel, "kernel release";
+    machine = machine, "machine hardware name";
+    cpus = cpus, "CPUs online";
+    start_ns = start_ns, "when it was first begun, `CLOCK_REALTIME`";
+    seed = seed, "where all random draws begin";
+    study = |p| serde_json::to_value(&p.study).unwrap_or_default(), set |p, v| {
+        p.study = serde_json::from_value(Cell::from_value(v)?).map_err(|_| "is no study with plans of this version")?;
+        Ok(())
+    }, "the study with its plans";
+}
+
 impl Provenance {
+    fn blank() -> Self {
+        Self {
+            schema: SCHEMA,
+            kind: store::RunKind::Study,
+            state: store::State::Unfinished,
+            version: String::new(),
+            command_line: Vec::new(),
+            kernel: String::new(),
+            machine: String::new(),
+            cpus: 0,
+            start_ns: Nanos::ZERO,
+            seed: 0,
+            study: Study { name: String::new(), builtin: false, plans: Vec::new(), host: None },
+        }
+    }
+
     /// Of this machine and the moment.
     pub fn here(study: &Study, seed: u64, command_line: Vec<String>) -> Self {
-        // SAFETY: utsname is plain bytes, for which zeros are valid; uname fills it.
-        let name = unsafe {
-            let mut name: libc::utsname = std::mem::zeroed();
-            libc::uname(&raw mut name);
-            name
-        };
-        let text = |field: &[libc::c_char]| {
-            let bytes: Vec<u8> = field.iter().take_while(|c| **c != 0).map(|c| c.cast_unsigned()).collect();
-            String::from_utf8_lossy(&bytes).into_owned()
-        };
+        let machine::Names { kernel, hardware, cpus, .. } = machine::Names::here();
         Self {
             schema: SCHEMA,
             kind: store::RunKind::Study,
             state: store::State::Unfinished,
             version: env!("CARGO_PKG_VERSION").into(),
             command_line,
-            kernel: text(&name.release),
-            machine: text(&name.machine),
-            cpus: std::thread::available_parallelism().map_or(1, usize::from),
-            start_ns: traffic::realtime().as_nanos(),
+            kernel,
+            machine: hardware,
+            cpus,
+            start_ns: Nanos(traffic::realtime().as_nanos()),
             seed,
             study: study.clone(),
         }
@@ -97,12 +126,23 @@ fn failed(path: &Path) -> impl FnOnce(io::Error) -> Error {
 fn put(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let other = path.with_extension("part");
     let write = || {
-        let mut file = File::create(&other)?;
+        let mut file = private::file(&other)?;
         file.write_all(bytes)?;
         file.sync_all()?;
         fs::rename(&other, path)
     };
     write().map_err(failed(path))
+}
+
+/// Holds the run for this process: the lock ends with it, however it ends.
+fn alone(trials: &File, directory: &Path) -> Result<(), Error> {
+    trials.try_lock().map_err(|refused| match refused {
+        TryLockError::WouldBlock => Error::Run {
+            path: directory.into(),
+            problem: "is being written by another process: wait for its end".into(),
+        },
+        TryLockError::Error(source) => Error::File { path: directory.into(), source },
+    })
 }
 
 fn json(value: &impl Serialize) -> Vec<u8> {
@@ -117,16 +157,17 @@ impl Ledger {
     /// # Errors
     /// [`Error::Run`] where it exists, [`Error::File`] where it cannot be written.
     pub fn create(directory: &Path, provenance: Provenance) -> Result<Self, Error> {
-        fs::create_dir(directory).map_err(|source| match source.kind() {
+        private::directory(directory).map_err(|source| match source.kind() {
             io::ErrorKind::AlreadyExists => Error::Run {
                 path: directory.into(),
                 problem: "exists already: give another directory with -o, or --resume to go on with that run".into(),
             },
             _ => Error::File { path: directory.into(), source },
         })?;
-        put(&directory.join("run.json"), &json(&provenance))?;
+        put(&directory.join("run.json"), &json(&object::of(&provenance)))?;
         let path = directory.join("trials.ndjson");
-        let trials = File::create(&path).map_err(failed(&path))?;
+        let trials = private::file(&path).map_err(failed(&path))?;
+        alone(&trials, directory)?;
         let tables = store::study::Writer::open(directory, now())?;
         Ok(Self { directory: directory.into(), trials, provenance, tables, kept: 0 })
     }
@@ -137,9 +178,17 @@ impl Ledger {
     /// # Errors
     /// [`Error::Run`] where that is no run of a study, [`Error::File`] where it cannot be read.
     pub fn resume(directory: &Path) -> Result<(Self, Vec<Trial>), Error> {
-        let (provenance, trials, whole) = load(directory)?;
+        load(directory)?;
         let path = directory.join("trials.ndjson");
-        let file = File::options().append(true).create(true).open(&path).map_err(failed(&path))?;
+        // A link is no journal of this program's: another file would be cut short.
+        let mut options = File::options();
+        let options = options.append(true).create(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
+        let file = options.open(&path).map_err(failed(&path))?;
+        alone(&file, directory)?;
+        // Only now it is sure that no other process adds to it.
+        let (mut provenance, trials, whole) = load(directory)?;
+        // What is written from here on has the keys of this version; those of version 1 are still understood.
+        provenance.schema = SCHEMA;
         file.set_len(whole).map_err(failed(&path))?;
         let mut tables = store::study::Writer::open(directory, now())?;
         for (number, trial) in (0..).zip(&trials) {
@@ -161,7 +210,7 @@ impl Ledger {
     /// [`Error::File`] where the disk does not take it.
     pub fn go_on_until(&mut self, until: f64) -> Result<(), Error> {
         self.provenance.study.go_on_until(until);
-        put(&self.directory.join("run.json"), &json(&self.provenance))
+        put(&self.directory.join("run.json"), &json(&object::of(&self.provenance)))
     }
 
     /// Adds a trial, to the journal first.
@@ -187,39 +236,54 @@ impl Ledger {
         self.tables.close()?;
         store::study::write_comparisons(&self.directory, &crate::tables::comparisons(conclusion))?;
         self.provenance.state = if finished { store::State::Finished } else { store::State::Unfinished };
-        put(&self.directory.join("run.json"), &json(&self.provenance))
+        put(&self.directory.join("run.json"), &json(&object::of(&self.provenance)))
     }
 }
+
+/// Bytes of trials that are read at most: a hundred times what the longest study so far has written.
+const MOST_TRIALS: u64 = 4 << 30;
 
 /// Reads a run: what made it, its trials, and how many bytes of them are whole lines.
 ///
 /// # Errors
-/// As [`Ledger::resume`].
+/// [`Error::Run`] where it is no run of a study, or cannot be read.
 pub fn load(directory: &Path) -> Result<(Provenance, Vec<Trial>, u64), Error> {
+    let unreadable = |path: &Path, source: &io::Error| Error::Run {
+        path: path.into(),
+        problem: format!("cannot be read: {source}"),
+    };
     let path = directory.join("run.json");
-    let text = fs::read(&path).map_err(|source| match source.kind() {
+    let text = regular::read(&path, store::LONGEST).map_err(|source| match source.kind() {
         io::ErrorKind::NotFound => Error::Run {
             path: directory.into(),
             problem: "holds no run.json: it is no run that could be resumed".into(),
         },
-        _ => Error::File { path: path.clone(), source },
+        _ => unreadable(&path, &source),
     })?;
-    let wrong = |path: &Path, e: serde_json::Error| Error::Run {
+    let wrong = |path: &Path, why: String| Error::Run {
         path: path.into(),
-        problem: format!("is not what a study of this version writes: {e}"),
+        problem: format!("is not what a study of this version writes: {why}"),
     };
-    let provenance: Provenance = serde_json::from_slice(&text).map_err(|e| wrong(&path, e))?;
+    let file = serde_json::from_slice(&text).map_err(|e| wrong(&path, e.to_string()))?;
+    let provenance: Provenance = object::read(&file).map_err(|why| wrong(&path, why))?;
+    if !(store::EARLIEST_SCHEMA..=SCHEMA).contains(&provenance.schema) {
+        return Err(store::Error::Unsupported { path, found: provenance.schema }.into());
+    }
+    // Pages draw each combination: a file that names billions is none of this program's.
+    if provenance.study.plans.iter().any(|plan| plan.combinations() > MOST_COMBINATIONS) {
+        return Err(wrong(&path, format!("a plan has more than {MOST_COMBINATIONS} combinations of levels")));
+    }
     let path = directory.join("trials.ndjson");
-    let bytes = match fs::read(&path) {
+    let bytes = match regular::read(&path, MOST_TRIALS) {
         Ok(bytes) => bytes,
         Err(e) if e.kind() == io::ErrorKind::NotFound => Vec::new(),
-        Err(source) => return Err(Error::File { path, source }),
+        Err(source) => return Err(unreadable(&path, &source)),
     };
     let whole = bytes.iter().rposition(|b| *b == b'\n').map_or(0, |i| i + 1);
     let trials = bytes[..whole]
         .split(|b| *b == b'\n')
         .filter(|line| !line.is_empty())
-        .map(|line| serde_json::from_slice(line).map_err(|e| wrong(&path, e)))
+        .map(|line| serde_json::from_slice(line).map_err(|e| wrong(&path, e.to_string())))
         .collect::<Result<_, _>>()?;
     Ok((provenance, trials, whole as u64))
 }

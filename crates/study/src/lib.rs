@@ -11,7 +11,9 @@
 //! or a path that missed what was asked for, counts nowhere and is reported. Killed in any way, nothing of a study stays but its
 //! finished trials, with which it can be resumed; a real host's sysctls are put back by a process that outlives it.
 
+mod account;
 pub mod analysis;
+pub mod between;
 pub mod builtin;
 mod chart;
 mod conclusion;
@@ -20,10 +22,12 @@ mod engine;
 mod error;
 mod evidence;
 mod fit;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzed;
 mod ground;
 pub mod ledger;
 mod measure;
-mod offload;
+mod misses;
 mod outcome;
 pub mod overhead;
 mod plan;
@@ -39,14 +43,14 @@ mod tables;
 mod this_host;
 mod trial;
 
+pub use account::of_plan;
 pub use chart::{Chart, Line};
-pub use conclusion::{Compared, Conclusion, Table, of_plan, prediction};
-pub use engine::{Ended, Limits, Progress, Study, run};
+pub use conclusion::{Compared, Conclusion, Table, prediction};
+pub use engine::{Ended, Limits, Progress, Study, is_narrow, run};
 pub use error::Error;
 pub use evidence::{Evidence, Found, SynOptions};
 pub use ground::{Ground, Peer};
 pub use outcome::{Ping, Point, Trial};
 pub use plan::{Factor, Place, Plan};
-pub use response::RESPONSES;
 pub use setting::{NAMES, Setup, Workload};
 pub use this_host::ThisHost;

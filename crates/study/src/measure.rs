@@ -1,13 +1,15 @@
 //! The workload of a trial, and what of its outcome are the trial's responses and series.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::ops::{ControlFlow, Range};
 
 use record::Nanos;
 use traffic::stream::Direction;
-use traffic::{Target, load, rr, stream};
+use traffic::{Target, load, rr, stream, udp};
 
 use crate::Error;
+use crate::evidence::Evidence;
 use crate::ground::Ends;
 use crate::outcome::{Ping, Point};
 use crate::plan::Plan;
@@ -23,7 +25,24 @@ pub(crate) struct Measured {
     pub series: Vec<Point>,
     pub pings: Vec<Ping>,
     pub congestion: Option<String>,
+    /// When the axis of the series begins, since the epoch of `CLOCK_REALTIME`.
+    pub began_realtime: Nanos,
     pub broken: Vec<String>,
+}
+
+impl Measured {
+    /// Takes the receive windows from the packets. TCP_INFO's is the window before the kernel cuts it to what the field can hold: without
+    /// window scaling it is above 65,535 bytes.
+    pub fn windows_of(&mut self, evidence: &Evidence) {
+        if let Some(most) = evidence.windows.iter().map(|(_, window)| *window).max().filter(|_| !self.series.is_empty())
+        {
+            self.responses.insert("receive_window".into(), most as f64);
+        }
+        for point in &mut self.series {
+            let end = self.began_realtime + point.at_ns;
+            point.receive_window_bytes = evidence.window_between(end.saturating_sub(Nanos(TENTH_NS)), end);
+        }
+    }
 }
 
 /// Runs it; `None` where `go_on` ended it.
@@ -38,13 +57,19 @@ pub(crate) fn run(
         Workload::Stream => {
             let config = stream_config(ends, setup, plan, setup.options.congestion_control.clone());
             let rival = setup.rival.clone().map(|name| stream_config(ends, setup, plan, Some(name)));
-            let (own, other) = ends.run(|| {
-                std::thread::scope(|scope| {
-                    let other = rival.as_ref().map(|c| scope.spawn(move || stream::run(c, &mut { progress })));
-                    let own = stream::run(&config, &mut { progress });
-                    (own, other.map(|o| o.join()))
-                })
-            })?;
+            let (own, other) = ends
+                .run(|| {
+                    std::thread::scope(|scope| {
+                        let other = rival.as_ref().map(|c| {
+                            let work = move || stream::run(c, &mut { progress });
+                            std::thread::Builder::new().spawn_scoped(scope, work)
+                        });
+                        let other = other.transpose()?;
+                        let own = stream::run(&config, &mut { progress });
+                        Ok((own, other.map(|o| o.join())))
+                    })
+                })?
+                .map_err(|source: io::Error| Error::System { step: "start a thread for the rival stream", source })?;
             let other = match other {
                 None => None,
                 Some(Ok(outcome)) => Some(outcome?),
@@ -58,28 +83,42 @@ pub(crate) fn run(
             let config = load::Config {
                 direction: setup.direction.unwrap_or(Direction::Both),
                 flows: setup.flows,
-                before: Nanos(plan.warm_up_ns),
-                load: Nanos(plan.duration_ns),
-                after: Nanos(plan.warm_up_ns),
+                before: plan.warm_up,
+                load: plan.duration,
+                after: plan.warm_up,
                 probe_interval: Nanos(TENTH_NS),
                 interval: Nanos(TENTH_NS),
                 ..load::Config::new(target(ends, setup))
             };
             let outcome = ends.run(|| load::run(&config, &mut { progress }))??;
             gone(outcome.interrupted.as_ref(), go_on)?;
-            of_load(&outcome, setup, plan.duration_ns)
+            of_load(&outcome, setup, plan.duration)
         }
         Workload::Rr | Workload::Crr => {
             let config = rr::Config {
                 connect_each: setup.workload == Workload::Crr,
                 exchange: setup.exchange,
-                duration: Nanos(plan.duration_ns),
-                warm_up: Nanos(plan.warm_up_ns),
+                duration: plan.duration,
+                warm_up: plan.warm_up,
                 ..rr::Config::new(target(ends, setup))
             };
             let outcome = ends.run(|| rr::run(&config, &mut { progress }))??;
             gone(outcome.interrupted.as_ref(), go_on)?;
             of_exchanges(&outcome)
+        }
+        Workload::Udp => {
+            let down = setup.direction == Some(Direction::Down);
+            let config = udp::Config {
+                direction: if down { udp::Direction::Down } else { udp::Direction::Up },
+                datagram_bytes: setup.datagram_bytes,
+                bits_per_second: setup.datagram_rate,
+                duration: plan.duration,
+                interval: Nanos(TENTH_NS),
+                ..udp::Config::new(target(ends, setup))
+            };
+            let outcome = ends.run(|| udp::run(&config, &mut { progress }))??;
+            gone(outcome.interrupted.as_ref(), go_on)?;
+            of_datagrams(&outcome)
         }
     };
     Ok(go_on().then_some(measured))
@@ -95,7 +134,7 @@ fn gone(interrupted: Option<&String>, go_on: &(dyn Fn() -> bool + Sync)) -> Resu
 
 fn target(ends: &Ends, setup: &Setup) -> Target {
     let (server, token, options) = (ends.server, ends.token.clone(), setup.options.clone());
-    Target { server, token, local: None, options }
+    Target { token, tls: ends.tls.clone(), options, ..Target::new(server) }
 }
 
 fn stream_config(ends: &Ends, setup: &Setup, plan: &Plan, congestion: Option<String>) -> stream::Config {
@@ -104,8 +143,8 @@ fn stream_config(ends: &Ends, setup: &Setup, plan: &Plan, congestion: Option<Str
     stream::Config {
         direction: setup.direction.unwrap_or(Direction::Up),
         flows: setup.flows,
-        duration: Nanos(plan.duration_ns),
-        warm_up_s: plan.warm_up_ns.div_ceil(1_000_000_000),
+        duration: plan.duration,
+        warm_up_s: plan.warm_up.0.div_ceil(1_000_000_000),
         write_bytes: setup.write_bytes,
         interval: Nanos(TENTH_NS),
         ..stream::Config::new(target)
@@ -149,7 +188,6 @@ fn of_stream(own: &stream::Outcome, rival: Option<&stream::Outcome>, setup: &Set
     put("rtt_deviation", middle(samples().map(|t| t.rttvar.0 as f64).collect()));
     let received = || own.series.iter().chain(&own.server_series).filter(|s| !s.sends);
     let most = |values: &mut dyn Iterator<Item = u32>| values.max().map(f64::from);
-    put("receive_window", most(&mut received().filter_map(|s| s.tcp).map(|t| t.rcv_wnd_bytes)));
     put("receive_space", most(&mut received().filter_map(|s| s.tcp).map(|t| t.rcv_space_bytes)));
     put("receive_buffer", most(&mut received().filter_map(|s| s.memory).map(|m| m.receive_buffer_bytes)));
     put("receive_used", most(&mut received().filter_map(|s| s.memory).map(|m| m.receive_used_bytes)));
@@ -166,20 +204,22 @@ fn of_stream(own: &stream::Outcome, rival: Option<&stream::Outcome>, setup: &Set
     for outcome in [Some(own), rival].into_iter().flatten() {
         m.broken.extend(outcome.flows.iter().filter_map(|f| f.error.clone()));
     }
-    m.series = series(own, 0);
+    m.series = series(own, Nanos::ZERO);
+    m.began_realtime = Nanos(own.started_realtime.as_nanos());
     if !m.responses.contains_key("goodput") {
         m.broken.push("the server never said what it received".into());
     }
     m
 }
 
-fn of_load(outcome: &load::Outcome, setup: &Setup, load_ns: u64) -> Measured {
+fn of_load(outcome: &load::Outcome, setup: &Setup, load: Nanos) -> Measured {
     let mut m = outcome.stream.as_ref().map(|s| of_stream(s, None, setup)).unwrap_or_default();
     if let Some(streams) = &outcome.stream {
-        m.series = series(streams, outcome.load_started.0);
+        m.series = series(streams, outcome.load_started);
+        m.began_realtime = Nanos(outcome.started_realtime.as_nanos());
         // As the probes': slow start both ways at once, and who wins it, is not what a setting is worth.
-        let from_ns = load::settling(Nanos(load_ns)).0;
-        let (up, down) = (settled(&streams.server_series, from_ns), settled(&streams.series, from_ns));
+        let from = load::settling(load);
+        let (up, down) = (settled(&streams.server_series, from), settled(&streams.series, from));
         let both = streams.up.is_some() && streams.down.is_some();
         for (name, rate) in [("goodput", if streams.up.is_some() { up } else { down }), ("goodput_down", down)] {
             if let Some(rate) = rate.filter(|_| both || name == "goodput") {
@@ -190,32 +230,34 @@ fn of_load(outcome: &load::Outcome, setup: &Setup, load_ns: u64) -> Measured {
     for probed in &outcome.probes {
         // ICMP may be closed to this user; the request over TCP is what a program would see.
         match &probed.error {
-            Some(why) if probed.probe == "tcp" => m.broken.push(format!("the probe over TCP failed: {why}")),
+            Some(why) if probed.probe == load::ProbeKind::Tcp => {
+                m.broken.push(format!("the probe over TCP failed: {why}"));
+            }
             _ => {}
         }
-        if probed.probe == "tcp" && probed.loaded.round_trip.n > 0 {
+        if probed.probe == load::ProbeKind::Tcp && probed.loaded.round_trip.n > 0 {
             let s = &probed.loaded.round_trip;
             m.responses.insert("latency_p50".into(), s.p50.0 as f64);
             m.responses.insert("latency_p99".into(), s.p99.0 as f64);
         }
         m.pings.extend(probed.rounds.iter().map(|r| Ping {
-            probe: probed.probe.into(),
-            at_ns: r.at.0,
-            round_trip_ns: r.round_trip.map(|rtt| rtt.0),
+            probe: probed.probe.name().into(),
+            at_ns: r.at,
+            round_trip_ns: r.round_trip,
         }));
     }
     m
 }
 
-/// What all flows received at one end a second, from `from_ns` on; `None` where nothing was sampled there.
-fn settled(samples: &[stream::Sample], from_ns: u64) -> Option<f64> {
+/// What all flows received at one end a second, from `from` on; `None` where nothing was sampled there.
+fn settled(samples: &[stream::Sample], from: Nanos) -> Option<f64> {
     let mut bits = 0.0;
-    let (mut start_ns, mut end_ns) = (u64::MAX, 0);
-    for s in samples.iter().filter(|s| !s.sends && s.start.0 >= from_ns) {
+    let (mut start, mut end) = (Nanos(u64::MAX), Nanos::ZERO);
+    for s in samples.iter().filter(|s| !s.sends && s.start >= from) {
         bits += s.bytes as f64 * 8.0;
-        (start_ns, end_ns) = (start_ns.min(s.start.0), end_ns.max(s.end.0));
+        (start, end) = (start.min(s.start), end.max(s.end));
     }
-    (end_ns > start_ns).then(|| bits * 1e9 / (end_ns - start_ns) as f64)
+    (end > start).then(|| bits / end.saturating_sub(start).as_secs_f64())
 }
 
 /// Samples of flows that are sampled together, in the order of time.
@@ -232,8 +274,8 @@ impl<'s> Samples<'s> {
         Self { all, flows }
     }
 
-    fn end_ns(&self) -> u64 {
-        self.all.last().map_or(0, |s| s.end.0)
+    fn end(&self) -> Nanos {
+        self.all.last().map_or(Nanos::ZERO, |s| s.end)
     }
 
     /// What the flows carried in a stretch of time, a second: bytes are spread evenly over the samples they are in, which are as
@@ -259,8 +301,8 @@ impl<'s> Samples<'s> {
     }
 }
 
-/// What all flows received in each tenth of a second from `from_ns` on, with the senders' view of the connection.
-fn series(outcome: &stream::Outcome, from_ns: u64) -> Vec<Point> {
+/// What all flows received in each tenth of a second from `from` on, with the senders' view of the connection.
+fn series(outcome: &stream::Outcome, from: Nanos) -> Vec<Point> {
     let both = outcome.up.is_some() && outcome.down.is_some();
     let at_client = |sends| outcome.series.iter().filter(move |s| s.sends == sends);
     let at_server = |sends| outcome.server_series.iter().filter(move |s| s.sends == sends);
@@ -269,31 +311,29 @@ fn series(outcome: &stream::Outcome, from_ns: u64) -> Vec<Point> {
     let sent = Samples::new(at_client(true).chain(at_server(true).filter(|_| !both)));
     // The receiver; its window and memory are reported.
     let receiver = if up.all.is_empty() { &down } else { &up };
-    let end_ns = up.end_ns().max(down.end_ns());
-    let tenths = (0..end_ns).step_by(TENTH_NS as usize).map(|start| start..start + TENTH_NS);
+    let end = up.end().max(down.end());
+    let tenths = (0..end.0).step_by(TENTH_NS as usize).map(|start| start..start + TENTH_NS);
     tenths
         .filter_map(|tenth| {
             let mut point = Point {
-                at_ns: from_ns.saturating_add(tenth.end),
+                at_ns: from + Nanos(tenth.end),
                 bits_per_second: receiver.carried(&tenth)?,
                 down_bits_per_second: if both { down.carried(&tenth).unwrap_or(0.0) } else { 0.0 },
-                srtt_ns: 0,
+                srtt_ns: Nanos::ZERO,
                 cwnd_bytes: 0,
-                receive_window_bytes: 0,
+                receive_window_bytes: None,
                 receive_used_bytes: 0,
                 receive_buffer_bytes: 0,
                 warm_up: receiver.at(tenth.end).iter().any(|s| s.warm_up),
             };
             for s in receiver.at(tenth.end) {
-                point.receive_window_bytes =
-                    point.receive_window_bytes.max(s.tcp.map_or(0, |t| t.rcv_wnd_bytes.into()));
                 if let Some(memory) = s.memory {
                     point.receive_used_bytes = point.receive_used_bytes.max(memory.receive_used_bytes.into());
                     point.receive_buffer_bytes = point.receive_buffer_bytes.max(memory.receive_buffer_bytes.into());
                 }
             }
             for tcp in sent.at(tenth.end).iter().filter_map(|s| s.tcp) {
-                point.srtt_ns = tcp.srtt.0;
+                point.srtt_ns = tcp.srtt;
                 point.cwnd_bytes = point.cwnd_bytes.max(tcp.snd_cwnd_bytes());
             }
             Some(point)
@@ -312,6 +352,35 @@ fn of_exchanges(outcome: &rr::Outcome) -> Measured {
     }
     if outcome.failed > 0 {
         m.broken.push(format!("{} connections failed", outcome.failed));
+    }
+    m
+}
+
+fn of_datagrams(outcome: &udp::Outcome) -> Measured {
+    let mut m = Measured { began_realtime: Nanos(outcome.started_realtime.as_nanos()), ..Measured::default() };
+    let mut put = |name: &str, value: f64| m.responses.insert(name.into(), value);
+    put("goodput", outcome.goodput_bits_per_second);
+    if outcome.sent > 0 {
+        put("datagrams_lost", outcome.datagrams.lost as f64 / outcome.sent as f64);
+    }
+    if let Some(delay) = &outcome.one_way_delay {
+        put("one_way_p50", delay.p50.0 as f64);
+        put("one_way_p99", delay.p99.0 as f64);
+    }
+    // The first interval begins with the receiver's first datagram, as its series does.
+    let intervals = outcome.series.iter().filter(|i| i.end.0 > i.start.0 + TENTH_NS / 2);
+    m.series = intervals
+        .map(|i| Point {
+            at_ns: i.end,
+            bits_per_second: i.bytes as f64 * 8e9 / (i.end.0 - i.start.0) as f64,
+            ..Point::default()
+        })
+        .collect();
+    if outcome.datagrams.received == 0 {
+        m.broken.push("no datagram came".into());
+    }
+    if outcome.not_sent > 0 {
+        m.broken.push(format!("the sender's kernel did not take {} datagrams", outcome.not_sent));
     }
     m
 }
@@ -336,6 +405,7 @@ mod tests {
             warm_up: false,
             bytes,
             bits_per_second: f64::NAN,
+            acknowledged_bytes: None,
             retransmitted_segments: 0,
             datagrams: 0,
             tcp: None,

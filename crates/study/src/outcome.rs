@@ -3,27 +3,31 @@
 use std::collections::BTreeMap;
 
 use lab::PathReport;
+use record::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::evidence::Evidence;
+use crate::plan::{Place, Plan};
 
 /// A point of a trial's series.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// Since the transfer began.
-    pub at_ns: u64,
+    pub at_ns: Nanos,
     /// Received in the interval that ends here, by all flows, from client to server; where the server alone sends, the
     /// other way.
+    #[serde(rename = "goodput_bits_per_second", alias = "bits_per_second")]
     pub bits_per_second: f64,
     /// The same from server to client, where both send.
-    #[serde(default)]
+    #[serde(default, rename = "goodput_down_bits_per_second", alias = "down_bits_per_second")]
     pub down_bits_per_second: f64,
-    /// Smoothed round trip at its end.
-    pub srtt_ns: u64,
-    /// Congestion window at its end, bytes.
+    /// Smoothed round trip at its end; 0 of datagrams.
+    pub srtt_ns: Nanos,
+    /// Congestion window at its end, bytes; 0 of datagrams.
     pub cwnd_bytes: u64,
-    /// The window that the receiver offers, bytes.
-    pub receive_window_bytes: u64,
+    /// The largest window that the receiver offered in the interval, bytes, by the packets; `None` where none of its ACKs was looked at.
+    #[serde(default)]
+    pub receive_window_bytes: Option<u64>,
     /// Memory of packets that the receiver has not read, bytes (`skmem` r).
     #[serde(default)]
     pub receive_used_bytes: u64,
@@ -40,15 +44,16 @@ pub struct Ping {
     /// `tcp`, `udp` or `icmp`.
     pub probe: String,
     /// When it was meant to be sent, since the beginning; on the axis of the series.
-    pub at_ns: u64,
+    pub at_ns: Nanos,
     /// Until the answer; absent where none came.
-    pub round_trip_ns: Option<u64>,
+    pub round_trip_ns: Option<Nanos>,
 }
 
 /// What one trial gave.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
     /// Which plan of the study, from 0.
+    #[serde(rename = "plan_index", alias = "part")]
     pub part: usize,
     /// Which block, from 0.
     pub block: u32,
@@ -59,10 +64,11 @@ pub struct Trial {
     /// The levels in words.
     pub labels: Vec<String>,
     /// When it began, `CLOCK_REALTIME`.
-    pub started_ns: u64,
+    pub started_ns: Nanos,
     /// How long it took, all in.
-    pub took_ns: u64,
-    /// By name (see [`crate::RESPONSES`]).
+    #[serde(rename = "took_ns")]
+    pub took: Nanos,
+    /// By name (see [`store::study::RESPONSES`]).
     pub responses: BTreeMap<String, f64>,
     /// What was checked and held.
     pub held: Vec<String>,
@@ -87,18 +93,22 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// One for tests, of one factor, that measured this goodput and nothing else.
-    #[cfg(test)]
-    pub(crate) fn of_goodput((part, block): (usize, u32), level: usize, goodput: f64) -> Self {
+    /// The trial of a plan at a place in its order, with nothing measured yet.
+    pub fn at(plan: &Plan, part: usize, place: &Place) -> Self {
+        let started = (place.block, place.position, place.levels.clone());
+        Self { labels: plan.label(&place.levels), ..Self::begun(part, started) }
+    }
+
+    fn begun(part: usize, (block, position, levels): (u32, u32, Vec<usize>)) -> Self {
         Self {
             part,
             block,
-            position: 0,
-            levels: vec![level],
+            position,
+            levels,
             labels: Vec::new(),
-            started_ns: 0,
-            took_ns: 0,
-            responses: BTreeMap::from([("goodput".into(), goodput)]),
+            started_ns: Nanos::ZERO,
+            took: Nanos::ZERO,
+            responses: BTreeMap::new(),
             held: Vec::new(),
             broken: Vec::new(),
             evidence: Evidence::default(),
@@ -108,6 +118,13 @@ impl Trial {
             pings: Vec::new(),
             path: None,
         }
+    }
+
+    /// One for tests, of one factor, that measured this goodput and nothing else.
+    #[cfg(test)]
+    pub(crate) fn of_goodput((part, block): (usize, u32), level: usize, goodput: f64) -> Self {
+        let responses = BTreeMap::from([("goodput".into(), goodput)]);
+        Self { responses, ..Self::begun(part, (block, 0, vec![level])) }
     }
 
     /// Whether it counts.

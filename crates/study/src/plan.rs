@@ -3,10 +3,10 @@
 use rand::SeedableRng as _;
 use rand::seq::SliceRandom as _;
 use rand_pcg::Pcg64Mcg;
+use record::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
-use crate::fit;
 use crate::setting::Setup;
 
 /// One thing that is varied.
@@ -38,10 +38,12 @@ pub struct Plan {
     pub response: String,
     /// Blocks.
     pub repetitions: u32,
-    /// How long each trial measures, nanoseconds.
-    pub duration_ns: u64,
-    /// What each trial does before that and does not count, nanoseconds. Of a stream, whole seconds.
-    pub warm_up_ns: u64,
+    /// How long each trial measures.
+    #[serde(rename = "duration_ns")]
+    pub duration: Nanos,
+    /// What each trial does before that and does not count. Of a stream, whole seconds.
+    #[serde(rename = "warm_up_ns")]
+    pub warm_up: Nanos,
     /// Frames that are looked at in each trial, from its first on.
     pub frames: u64,
     /// Go on, beyond the repetitions, until every interval of a ratio reaches no further than this to either side (0.01 is 1 %).
@@ -51,7 +53,7 @@ pub struct Plan {
 }
 
 /// What making a lab, starting a server and taking both down costs each trial, nanoseconds: for the forecast alone.
-const AROUND_A_TRIAL_NS: u64 = 250_000_000;
+const AROUND_A_TRIAL: Nanos = Nanos::from_millis(250);
 
 /// Settings of the path and of hosts that are the lab's.
 const NEED_THE_LAB: [&str; 10] =
@@ -72,6 +74,19 @@ pub struct Place {
 }
 
 impl Plan {
+    /// The factors' names without what leads to them: `tcp_timestamps` of `net.ipv4.tcp_timestamps`, with the host where two would read
+    /// the same.
+    pub fn short_names(&self) -> Vec<String> {
+        let short = |name: &str| name.rsplit('.').next().unwrap_or(name).to_owned();
+        let all: Vec<String> = self.factors.iter().map(|f| short(&f.name)).collect();
+        let same = |name: &String| all.iter().filter(|other| *other == name).count() > 1;
+        let host = |full: &str| full.split_once('.').map_or_else(String::new, |(host, _)| format!("{host} "));
+        all.iter()
+            .zip(&self.factors)
+            .map(|(name, f)| if same(name) { format!("{}{name}", host(&f.name)) } else { name.clone() })
+            .collect()
+    }
+
     /// How many trials a block has.
     pub fn combinations(&self) -> usize {
         self.factors.iter().fold(1, |n: usize, f| n.saturating_mul(f.levels.len()))
@@ -108,29 +123,6 @@ impl Plan {
         Ok(setup)
     }
 
-    /// Whether every setting can be, before anything is run.
-    ///
-    /// # Errors
-    /// [`Error::Setting`] with the first that cannot.
-    pub fn check(&self) -> Result<(), Error> {
-        let wrong = |text: &str| Err(Error::Setting(format!("{}: {text}", self.name)));
-        if self.repetitions == 0 || self.duration_ns == 0 {
-            return wrong("at least one repetition of more than no time is needed");
-        }
-        if self.combinations() == 0 || self.combinations() > MOST_COMBINATIONS {
-            return wrong("1 to 10,000 combinations of levels are needed");
-        }
-        for place in self.block(0, 0) {
-            let setup = self.setup(&place.levels)?;
-            setup.path.check()?;
-            setup.options.validate()?;
-        }
-        match fit::misfit(self) {
-            Some(misfit) => wrong(&misfit.problem),
-            None => Ok(()),
-        }
-    }
-
     /// The names of everything that it sets, varied or held.
     pub fn settings(&self) -> impl Iterator<Item = &str> {
         self.factors.iter().map(|f| f.name.as_str()).chain(self.fixed.iter().map(|f| f.0.as_str()))
@@ -157,17 +149,18 @@ impl Plan {
         Err(Error::Setting(format!("{}: {problem}", self.name)))
     }
 
-    /// How long one trial takes, nanoseconds, as far as is known before.
-    pub fn trial_ns(&self) -> u64 {
+    /// How long one trial takes, as far as is known before.
+    pub fn trial(&self) -> Nanos {
         let workload = self.fixed.iter().find(|(name, _)| name == "workload");
         // Probes go on without load for as long after it as before it.
-        let quiet = if workload.is_some_and(|(_, name)| name == "ping-under-load") { 2 } else { 1 };
-        self.duration_ns.saturating_add(self.warm_up_ns.saturating_mul(quiet)).saturating_add(AROUND_A_TRIAL_NS)
+        let after =
+            if workload.is_some_and(|(_, name)| name == "ping-under-load") { self.warm_up } else { Nanos::ZERO };
+        self.warm_up + self.duration + after + AROUND_A_TRIAL
     }
 
-    /// How long all of it takes, nanoseconds.
-    pub fn forecast_ns(&self) -> u64 {
-        self.trial_ns().saturating_mul(self.combinations() as u64).saturating_mul(u64::from(self.repetitions))
+    /// How long all of it takes.
+    pub fn forecast(&self) -> Nanos {
+        Nanos(self.trial().0.saturating_mul(self.combinations() as u64).saturating_mul(u64::from(self.repetitions)))
     }
 
     /// What the levels are called.
@@ -188,8 +181,8 @@ mod tests {
             fixed: vec![("rate".into(), "1gbit".into())],
             response: "goodput".into(),
             repetitions: 2,
-            duration_ns: 1,
-            warm_up_ns: 0,
+            duration: Nanos(1),
+            warm_up: Nanos::ZERO,
             frames: 0,
             until: None,
         };

@@ -2,7 +2,7 @@
 //!
 //! ```toml
 //! name = "delay"             # optional
-//! workload = "stream"        # stream, rr or crr
+//! workload = "stream"        # stream, rr, crr, ping-under-load or udp
 //! response = "goodput"
 //! repetitions = 10
 //! duration = "2s"
@@ -19,6 +19,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use record::Nanos;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -63,8 +64,8 @@ impl Reader<'_> {
             fixed: Vec::new(),
             response: String::new(),
             repetitions: 10,
-            duration_ns: 2_000_000_000,
-            warm_up_ns: 1_000_000_000,
+            duration: Nanos::from_secs(2),
+            warm_up: Nanos::from_secs(1),
             frames: 20_000,
             until: None,
         };
@@ -91,13 +92,13 @@ impl Reader<'_> {
                         self.wrong(value.span(), "repetitions must be a whole number from 1 to 10000")
                     })?;
                 }
-                "duration" => plan.duration_ns = self.duration("duration", value)?,
+                "duration" => plan.duration = self.duration("duration", value)?,
                 "warm_up" => {
-                    plan.warm_up_ns = self.duration("warm_up", value)?;
+                    plan.warm_up = self.duration("warm_up", value)?;
                     places.push((Place::WarmUp, value.span()));
                 }
                 _ => {
-                    let nearest = KEYS.iter().min_by_key(|k| strsim::damerau_levenshtein(k, name)).unwrap_or(&"name");
+                    let nearest = quantity::nearest(name, KEYS).unwrap_or("name");
                     let problem = format!("there is no key {name:?} in a plan: did you mean `{nearest}`?");
                     return Err(self.wrong(key.span(), problem));
                 }
@@ -130,8 +131,12 @@ impl Reader<'_> {
             plan.factors.push(factor);
         }
         let workload = plan.fixed.iter().find(|(name, _)| name == "workload").map_or("stream", |(_, v)| v.as_str());
-        let (name, span) =
-            response.unwrap_or_else(|| (if workload == "stream" { "goodput" } else { "transactions" }.into(), 0..0));
+        let usual = if matches!(workload, "rr" | "crr") { "transactions" } else { "goodput" };
+        // Datagrams are sent at their rate from the first one on.
+        if workload == "udp" && !places.iter().any(|(place, _)| *place == Place::WarmUp) {
+            plan.warm_up = Nanos::ZERO;
+        }
+        let (name, span) = response.unwrap_or_else(|| (usual.into(), 0..0));
         plan.response = name;
         if plan.combinations() <= MOST_COMBINATIONS
             && let Some(Misfit { place, problem }) = fit::misfit(&plan)
@@ -173,10 +178,10 @@ impl Reader<'_> {
         }
     }
 
-    fn duration(&self, name: &str, value: &Spanned<DeValue<'_>>) -> Result<u64, Error> {
+    fn duration(&self, name: &str, value: &Spanned<DeValue<'_>>) -> Result<Nanos, Error> {
         let text = self.text_of(value)?;
         let read = quantity::parse::duration(&text);
-        read.map(|time| time.0).map_err(|e| self.wrong(value.span(), format!("{name} {text:?}: {e}")))
+        read.map_err(|e| self.wrong(value.span(), format!("{name} {text:?}: {e}")))
     }
 
     /// Refuses a sysctl that this kernel does not have.
@@ -216,12 +221,15 @@ mod tests {
             plan.factors.iter().map(|f| f.name.as_str()).collect::<Vec<_>>(),
             ["response", "net.ipv4.tcp_timestamps"]
         );
-        assert_eq!((plan.repetitions, plan.duration_ns, plan.response.as_str()), (4, 500_000_000, "transactions"));
+        assert_eq!(
+            (plan.repetitions, plan.duration, plan.response.as_str()),
+            (4, Nanos::from_millis(500), "transactions")
+        );
         assert_eq!(plan.factors[0].levels, ["1", "724"]);
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_place_and_the_nearest_name() {
+    fn what_is_wrong_is_reported_with_its_place_and_the_nearest_name() {
         for (from, to, place, advice) in [
             ("rate =", "rtae =", "p.toml:6:1", "`rate`"),
             ("response = [1", "respones = [1", "p.toml:9:1", "`response`"),
@@ -267,6 +275,19 @@ mod tests {
             assert_ne!(text, GOOD, "{from}");
             let message = parse("p.toml", &text).unwrap_err().to_string();
             assert!(message.starts_with(&format!("{place}: ")) && message.contains(advice), "{text}\n{message}");
+        }
+        for (from, to, place, advice) in [
+            ("rate = \"1gbit\"", "congestion = \"bbr\"", "p.toml:6:1", "congestion changes nothing of workload"),
+            ("duration = \"500ms\"", "warm_up = \"1s\"", "p.toml:3:11", "without a warm-up"),
+            ("rate = \"1gbit\"", "direction = \"both\"", "p.toml:6:1", "up or down"),
+            ("duration = \"500ms\"", "response = \"transactions\"", "p.toml:3:12", "needs requests"),
+            ("\"udp\"", "\"stream\"", "p.toml:9:1", "datagram_rate changes nothing without"),
+        ] {
+            let udp = GOOD.replacen("\"rr\"", "\"udp\"", 1).split("response = [1").next().unwrap().to_owned();
+            let udp = udp + "datagram_rate = [\"1M\", \"2M\"]\n";
+            assert!(parse("p.toml", &udp).is_ok_and(|plan| plan.response == "goodput" && plan.warm_up == Nanos::ZERO));
+            let message = parse("p.toml", &udp.replacen(from, to, 1)).unwrap_err().to_string();
+            assert!(message.starts_with(&format!("{place}: ")) && message.contains(advice), "{from}\n{message}");
         }
         // With exchanges the warm-up is as fine as the duration.
         assert!(parse("p.toml", &GOOD.replacen("repetitions = 4", "warm_up = \"100ms\"", 1)).is_ok());

@@ -19,8 +19,8 @@ fn quoted(text: &str) -> String {
     out
 }
 
-fn time(ns: u64) -> String {
-    quoted(&quantity::exact_duration(record::Nanos(ns)))
+fn time(time: record::Nanos) -> String {
+    quoted(&quantity::exact_duration(time))
 }
 
 /// The plan's TOML. How many frames are looked at is no key of a plan and stands there as a comment.
@@ -30,8 +30,8 @@ pub fn text(plan: &Plan) -> String {
     line(format!("name = {}", quoted(&plan.name)));
     line(format!("response = {}", quoted(&plan.response)));
     line(format!("repetitions = {}", plan.repetitions));
-    line(format!("duration = {}", time(plan.duration_ns)));
-    line(format!("warm_up = {}", time(plan.warm_up_ns)));
+    line(format!("duration = {}", time(plan.duration)));
+    line(format!("warm_up = {}", time(plan.warm_up)));
     line(format!("# frames looked at in each trial: {}", plan.frames));
     line("\n[fixed]".into());
     for (name, value) in &plan.fixed {

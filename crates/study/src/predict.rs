@@ -7,6 +7,9 @@ use crate::setting::{Setup, Workload};
 /// Bytes that Ethernet puts round an IP packet on the wire.
 const ETHERNET: f64 = lab::ETHERNET_OVERHEAD as f64;
 
+/// Bytes of a UDP header (RFC 768).
+const UDP_HEADER_BYTES: u32 = 8;
+
 /// Bytes of an IP header: 20 for version 4, 40 for version 6.
 pub fn ip_header_bytes(ipv6: bool) -> u32 {
     if ipv6 { 40 } else { 20 }
@@ -30,14 +33,6 @@ pub fn window(window_bytes: f64, round_trip_s: f64) -> f64 {
 
 /// The largest window without scaling (RFC 9293: a field of 16 bits).
 pub const UNSCALED_WINDOW_BYTES: f64 = 65_535.0;
-
-/// How long slow start takes to a window of `bandwidth × round trip`: the window doubles each round trip from ten segments
-/// (RFC 6928). Seconds; holds where every segment is acknowledged and nothing is lost, and is a third longer or so with
-/// delayed ACKs on other systems than Linux, which counts the bytes that an ACK covers.
-pub fn slow_start_s(rate: f64, round_trip_s: f64, segment_bytes: u32) -> f64 {
-    let segments = rate * round_trip_s / 8.0 / f64::from(segment_bytes.max(1));
-    (segments / 10.0).log2().max(0.0) * round_trip_s
-}
 
 /// Mathis, Semke, Mahdavi and Ott (1997): MSS/RTT · √(3/2p), bits a second. Holds for Reno with SACK under independent
 /// loss up to about 1 %, without time-outs, and where neither rate nor window limits first.
@@ -63,11 +58,68 @@ pub fn delayed_ack_exchanges(round_trip_s: f64) -> f64 {
     1.0 / (DELAYED_ACK_S + round_trip_s)
 }
 
+/// What first principles say of a figure, and how far they can be off: what is outside is a miss.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Predicted {
+    /// The figure.
+    pub value: f64,
+    /// The least that still agrees with it.
+    pub low: f64,
+    /// The most.
+    pub high: f64,
+}
+
+impl Predicted {
+    /// Whether an interval that was measured has nothing in common with the reach of the prediction.
+    pub fn missed_by(&self, measured: &stats::Estimate) -> bool {
+        measured.high < self.low || measured.low > self.high
+    }
+}
+
+/// What hosts take for themselves of each round trip at most: wake-ups and the stack at both ends, and the lab's forwarder. Seconds.
+const HOSTS_S: f64 = 150e-6;
+/// What they take more for a connection each: its sockets are made, accepted and closed. Seconds.
+const CONNECTION_S: f64 = 400e-6;
+/// How much later than asked for a timer of the kernel ends, at 250 ticks a second. Seconds.
+const TICK_S: f64 = 0.004;
+/// What is left to rounding, slow start and the ends of a measurement, as a share.
+const SLACK: f64 = 0.05;
+/// The formulas of loss are means of models that know no time-outs: measured rates lie within this factor of them.
+const LOSS_FACTOR: f64 = 1.6;
+
+/// How a message in several writes is held by Nagle's algorithm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Held {
+    /// Not at all.
+    No,
+    /// Until an ACK that the receiver sends at once.
+    RoundTrip,
+    /// Until an ACK that the receiver delays.
+    DelayedAck,
+}
+
+/// Whether the end of a message is held: a small segment waits while an earlier small one is unacknowledged (RFC 896 in Minshall's form,
+/// `tcp_nagle_check()`). The receiver acknowledges at once what is more than a full segment, and delays its ACK of less.
+fn held(bytes: u32, writes: u32, mss: u32) -> Held {
+    if writes < 2 || bytes < 2 || mss == 0 {
+        return Held::No;
+    }
+    // What comes after the first write waits together.
+    let first = bytes / writes;
+    let rest = bytes - first;
+    let (small, last) = (first % mss, rest % mss);
+    match (small, last) {
+        (0, _) | (_, 0) => Held::No,
+        _ if bytes - last > mss => Held::RoundTrip,
+        _ => Held::DelayedAck,
+    }
+}
+
 /// Exchanges a second, one after the other, over a path with a rate: a round trip, the time that request and response take
-/// on the wire, for `crr` the handshake's round trip before, and one delayed ACK where Nagle's algorithm holds the second of two
-/// small writes of a response until it comes. `None` over loopback and without a rate: there hosts decide. Excludes the
-/// hosts' own time and slow start, so it is an upper bound.
-pub fn exchanges(setup: &Setup) -> Option<f64> {
+/// on the wire, for `crr` the handshake's round trip before and those of slow start, and what Nagle's algorithm holds of messages in
+/// several writes. With a connection each the response is not held: the FIN that follows it takes it along. `None` over loopback,
+/// without a rate, and where the hosts' own time is more than the path's: there hosts decide.
+pub fn exchanges(setup: &Setup) -> Option<Predicted> {
     let (up, down) = (setup.path.a_to_b.rate?, setup.path.b_to_a.rate?);
     let round_trip_s = setup.round_trip_s().filter(|_| !setup.loopback)?;
     let v6 = setup.ipv6 == Some(true);
@@ -77,61 +129,120 @@ pub fn exchanges(setup: &Setup) -> Option<f64> {
         (f64::from(bytes) + headers) * 8.0 / rate
     };
     let e = &setup.exchange;
-    let mut seconds = round_trip_s
-        + on_wire(e.request_bytes, up.bits() as f64)
-        + on_wire(e.response_bytes, down.bits() as f64)
-        + e.think.as_secs_f64();
-    if setup.workload == Workload::Crr {
-        seconds += round_trip_s;
+    let connect_each = setup.workload == Workload::Crr;
+    let wire_s = on_wire(e.request_bytes, up.bits() as f64) + on_wire(e.response_bytes, down.bits() as f64);
+    let (mut trips, mut timers, mut idle_s) = (1.0, 0.0, 0.0);
+    if connect_each {
+        trips += 1.0;
+        for (bytes, rate) in [(e.request_bytes, up), (e.response_bytes, down)] {
+            idle_s += idle_in_slow_start_s(bytes, mss, rate.bits() as f64, round_trip_s);
+        }
     }
     let o = &setup.options;
-    let holds = o.nodelay != Some(true) && o.cork.is_none() && e.response_writes == 2;
-    // The first leaves at once and is small; the second is held where it is small too.
-    if holds && e.response_bytes.div_ceil(2) < mss {
-        seconds += if o.quickack == Some(true) { round_trip_s } else { DELAYED_ACK_S + round_trip_s };
+    if o.nodelay != Some(true) && o.cork.is_none() {
+        let request = held(e.request_bytes, e.request_writes, mss);
+        let response = if connect_each { Held::No } else { held(e.response_bytes, e.response_writes, mss) };
+        // A new connection acknowledges at once until it has seen that the program answers.
+        let at_once = [connect_each, false].map(|new| new || o.quickack == Some(true));
+        for (held, at_once) in [request, response].into_iter().zip(at_once) {
+            trips += f64::from(u8::from(held != Held::No));
+            timers += f64::from(u8::from(held == Held::DelayedAck && !at_once));
+        }
     }
-    Some(1.0 / seconds)
+    let path_s = trips * round_trip_s + timers * DELAYED_ACK_S;
+    let seconds = path_s + wire_s + idle_s + e.think.as_secs_f64();
+    let hosts_s = trips * HOSTS_S + if connect_each { CONNECTION_S } else { 0.0 };
+    (hosts_s < seconds).then(|| Predicted {
+        value: 1.0 / seconds,
+        low: (1.0 - SLACK) / (seconds + hosts_s + timers * TICK_S),
+        high: (1.0 + SLACK) / (seconds - timers * TICK_S),
+    })
+}
+
+/// The goodput of datagrams at a rate, bits a second: what is sent, or what the path's rate lets through, less what is lost. `None` over
+/// loopback, as fast as it goes without a rate of the path, where datagrams are larger than the MTU, and where the path duplicates or drops
+/// by size.
+pub fn datagrams(setup: &Setup) -> Option<Predicted> {
+    let down = setup.direction == Some(traffic::stream::Direction::Down);
+    let way = if down { &setup.path.b_to_a } else { &setup.path.a_to_b };
+    let packet = setup.datagram_bytes + ip_header_bytes(setup.ipv6 == Some(true)) + UDP_HEADER_BYTES;
+    if setup.loopback || packet > setup.path.mtu || way.duplicate > 0.0 || way.black_hole.is_some() {
+        return None;
+    }
+    let sent = (setup.datagram_rate > 0).then_some(setup.datagram_rate as f64);
+    let wire = f64::from(packet) + ETHERNET;
+    let passed = way.rate.map(|rate| rate.bits() as f64 * f64::from(setup.datagram_bytes) / wire);
+    let value = [sent, passed].into_iter().flatten().reduce(f64::min)? * (1.0 - way.loss.share());
+    Some(Predicted { value, low: value * (1.0 - SLACK), high: value * (1.0 + SLACK) })
+}
+
+/// How long a new connection that sends so many bytes has nothing that its window lets it send, seconds: the window doubles each round
+/// trip from ten segments (RFC 6928), and what is in it takes its time on the wire.
+fn idle_in_slow_start_s(bytes: u32, mss: u32, rate: f64, round_trip_s: f64) -> f64 {
+    let mut left = f64::from(bytes.div_ceil(mss.max(1)));
+    let on_wire_s = (f64::from(mss) + ETHERNET) * 8.0 / rate;
+    let (mut window, mut idle_s) = (10.0, 0.0);
+    while left > window {
+        idle_s += (round_trip_s - window * on_wire_s).max(0.0);
+        left -= window;
+        window *= 2.0;
+    }
+    idle_s
 }
 
 /// The goodput of one stream from a to b, bits a second: the least of framing, window (65,535 bytes where scaling
 /// is off, the receive buffer's bound where the plan sets it) and loss.
-/// `None` where nothing bounds it. Says nothing of short transfers, several flows or reordering.
-pub fn goodput(setup: &Setup) -> Option<f64> {
+/// `None` where nothing bounds it. Says nothing of short transfers, several flows, reordering, duplicates or black holes.
+pub fn goodput(setup: &Setup) -> Option<Predicted> {
     goodput_over(setup, setup.round_trip_s()?)
 }
 
+/// A window each round trip, under a rate. At least it is what comes where the window leaves as one burst and is waited for: with the
+/// time that it takes on the wire, and the hosts' own.
+fn window_under(window_bytes: f64, round_trip_s: f64, framing: Option<f64>) -> Predicted {
+    let value = window(window_bytes, round_trip_s);
+    let burst_s = framing.map_or(0.0, |rate| window_bytes * 8.0 / rate);
+    let low = window(window_bytes, round_trip_s + burst_s + HOSTS_S) * (1.0 - SLACK);
+    Predicted { value, low, high: value * (1.0 + SLACK) }
+}
+
 /// The same over a round trip that was measured: between real hosts.
-pub fn goodput_over(setup: &Setup, round_trip_s: f64) -> Option<f64> {
+pub fn goodput_over(setup: &Setup, round_trip_s: f64) -> Option<Predicted> {
     let off = |name: &str| Side::ALL.iter().any(|side| setup.sysctl(*side, name) == Some("0"));
-    if setup.loopback || setup.rival.is_some() {
+    let disturbed = |d: &lab::Direction| d.reorder.is_some() || d.duplicate > 0.0 || d.black_hole.is_some();
+    if setup.loopback || setup.rival.is_some() || [&setup.path.a_to_b, &setup.path.b_to_a].into_iter().any(disturbed) {
         return None;
     }
     let header = if off("net.ipv4.tcp_timestamps") { 20 } else { 32 };
     let (v6, way) = (setup.ipv6 == Some(true), &setup.path.a_to_b);
     let mss = segment_bytes(setup.path.mtu, v6, header);
-    let mut bounds = Vec::new();
-    if let Some(rate) = way.rate {
-        bounds.push(framing(rate.bits() as f64, setup.path.mtu, v6, header));
-    }
+    let framing = way.rate.map(|rate| framing(rate.bits() as f64, setup.path.mtu, v6, header));
+    let mut bounds: Vec<Predicted> = Vec::new();
+    bounds.extend(framing.map(|value| Predicted { value, low: value * (1.0 - SLACK), high: value * 1.005 }));
     if off("net.ipv4.tcp_window_scaling") && round_trip_s > 0.0 {
-        bounds.push(window(UNSCALED_WINDOW_BYTES, round_trip_s));
+        bounds.push(window_under(UNSCALED_WINDOW_BYTES, round_trip_s, framing));
     }
     // No window is larger than the buffer that it promises room in: the third number is the most it grows to.
     let most =
         setup.sysctl(Side::B, "net.ipv4.tcp_rmem").and_then(|v| v.split_whitespace().nth(2)?.parse::<f64>().ok());
     if let Some(bytes) = most.filter(|b| *b > 0.0 && round_trip_s > 0.0) {
-        bounds.push(window(bytes, round_trip_s));
+        bounds.push(window_under(bytes, round_trip_s, framing));
     }
     let loss = way.loss.share();
     if loss > 0.0 && round_trip_s > 0.0 {
+        let model = |value: f64| Predicted { value, low: value / LOSS_FACTOR, high: value * LOSS_FACTOR };
         match setup.options.congestion_control.as_deref() {
-            Some("reno") => bounds.push(mathis(mss, round_trip_s, loss)),
-            Some("cubic") => bounds.push(cubic(mss, round_trip_s, loss)),
+            Some("reno") => bounds.push(model(mathis(mss, round_trip_s, loss))),
+            Some("cubic") => bounds.push(model(cubic(mss, round_trip_s, loss))),
             // BBR does not take loss for congestion below 2 %, and what the machine's default is is not known here.
             _ => {}
         }
     }
-    bounds.into_iter().reduce(f64::min)
+    bounds.into_iter().reduce(|a, b| Predicted {
+        value: a.value.min(b.value),
+        low: a.low.min(b.low),
+        high: a.high.min(b.high),
+    })
 }
 
 #[cfg(test)]
@@ -160,9 +271,9 @@ mod tests {
         for (name, value) in [("rate", "1gbit"), ("delay", "500ms"), ("net.ipv4.tcp_rmem", "4096 131072 67108864")] {
             setup.set(name, value).unwrap();
         }
-        assert!((goodput(&setup).unwrap() - 67_108_864.0 * 8.0).abs() < 1.0);
+        assert!((goodput(&setup).unwrap().value - 67_108_864.0 * 8.0).abs() < 1.0);
         setup.set("delay", "10ms").unwrap();
-        assert!((goodput(&setup).unwrap() / 1e6 - 941.5).abs() < 0.1);
+        assert!((goodput(&setup).unwrap().value / 1e6 - 941.5).abs() < 0.1);
     }
 
     #[test]
@@ -179,22 +290,91 @@ mod tests {
             setup.set(name, value).unwrap();
         }
         // 1 ms, and 94 and 1,538 bytes at 100 Mbit/s.
-        let one = exchanges(&setup).unwrap();
+        let rate = |setup: &Setup| exchanges(setup).unwrap().value;
+        let one = rate(&setup);
         assert!((one - 1.0 / 0.001_130_56).abs() < 0.1, "{one}");
         setup.set("response_writes", "2").unwrap();
-        let stalled = exchanges(&setup).unwrap();
+        let stalled = rate(&setup);
         assert!((stalled - 1.0 / 0.042_130_56).abs() < 0.01, "{stalled}");
         // The second of 1,447 and 1,448 bytes is a whole segment, which nothing holds.
         setup.set("response", "2895").unwrap();
-        assert!(exchanges(&setup).unwrap() > 700.0);
+        assert!(rate(&setup) > 700.0);
         setup.set("response", "2894").unwrap();
-        assert!(exchanges(&setup).unwrap() < 25.0);
+        assert!(rate(&setup) < 25.0);
         setup.set("socket", "nodelay").unwrap();
-        assert!(exchanges(&setup).unwrap() > 700.0);
+        assert!(rate(&setup) > 700.0);
         setup.set("workload", "crr").unwrap();
-        assert!(exchanges(&setup).unwrap() < 450.0);
+        assert!(rate(&setup) < 450.0);
         setup.set("over", "loopback").unwrap();
         assert_eq!(exchanges(&setup), None);
+    }
+
+    /// What was measured in labs, and what was predicted once: each within the reach now.
+    #[test]
+    fn what_was_measured_is_within_the_reach() {
+        let of = |settings: &[(&str, &str)]| {
+            let mut setup = Setup::default();
+            settings.iter().for_each(|(name, value)| setup.set(name, value).unwrap());
+            setup
+        };
+        let path = [("rate", "100mbit"), ("delay", "500us"), ("request", "4"), ("socket", "default")];
+        let reaches = |more: &[(&str, &str)], rate: f64| {
+            let p = exchanges(&of(&[&path[..], more].concat())).unwrap();
+            assert!(
+                (p.low..=p.high).contains(&rate) && p.low <= p.value && p.value <= p.high,
+                "{more:?}: {p:?}, {rate}"
+            );
+        };
+        // The FIN takes the second write along: no delayed ACK.
+        reaches(&[("workload", "crr"), ("response", "100"), ("response_writes", "2")], 387.0);
+        // Both writes end in a small segment, of which the second waits for the ACK of the first, which comes at once.
+        reaches(&[("workload", "rr"), ("response", "2920"), ("response_writes", "2")], 408.0);
+        reaches(&[("workload", "rr"), ("response", "4344"), ("response_writes", "2")], 400.0);
+        reaches(&[("workload", "rr"), ("response", "100"), ("response_writes", "2")], 23.5);
+        // Ten segments take longer on this wire than the path: slow start leaves no gap.
+        reaches(&[("workload", "crr"), ("response", "65536")], 123.3);
+        // Hosts decide at zero delay.
+        let near = of(&[("workload", "rr"), ("rate", "1gbit"), ("delay", "0")]);
+        assert_eq!(exchanges(&near), None);
+        // 65,535 bytes leave as one burst, and at 0.38 ms that burst takes longer on the wire than the path.
+        let short = of(&[("rate", "1gbit"), ("delay", "190us"), ("a.net.ipv4.tcp_window_scaling", "0")]);
+        let p = goodput(&short).unwrap();
+        assert!((p.low..=p.high).contains(&650e6) && (p.low..=p.high).contains(&784e6), "{p:?}");
+        let far =
+            goodput(&of(&[("rate", "1gbit"), ("delay", "12.7ms"), ("a.net.ipv4.tcp_window_scaling", "0")])).unwrap();
+        assert!(far.high - far.low < 0.15 * far.value && (far.low..=far.high).contains(&19.8e6), "{far:?}");
+    }
+
+    #[test]
+    fn datagrams_are_bounded_by_their_rate_and_by_the_path() {
+        let of = |settings: &[(&str, &str)]| {
+            let mut setup = Setup::default();
+            let udp = [("workload", "udp"), ("rate", "10mbit"), ("datagram", "1200")];
+            udp.iter().chain(settings).for_each(|(name, value)| setup.set(name, value).unwrap());
+            datagrams(&setup).map(|p| p.value)
+        };
+        assert_eq!(of(&[("datagram_rate", "5M")]), Some(5e6));
+        // 1,200 of 1,200 + 8 + 20 + 38 bytes on the wire.
+        assert!((of(&[("datagram_rate", "20M")]).unwrap() - 1e7 * 1_200.0 / 1_266.0).abs() < 1.0);
+        assert!((of(&[("datagram_rate", "5M"), ("loss", "2%")]).unwrap() - 4.9e6).abs() < 1.0);
+        assert_eq!(of(&[("datagram_rate", "5M"), ("datagram", "9000")]), None);
+        assert_eq!(of(&[("datagram_rate", "5M"), ("over", "loopback")]), None);
+    }
+
+    #[test]
+    fn nagles_algorithm_holds_a_small_end_behind_a_small_one() {
+        for (bytes, writes, expected) in [
+            (100, 1, Held::No),
+            (100, 2, Held::DelayedAck),
+            (2_894, 2, Held::DelayedAck),
+            (2_895, 2, Held::No),
+            (2_896, 2, Held::No),
+            (2_920, 2, Held::RoundTrip),
+            (4_344, 2, Held::RoundTrip),
+            (100, 4, Held::DelayedAck),
+        ] {
+            assert_eq!(held(bytes, writes, 1_448), expected, "{bytes} in {writes}");
+        }
     }
 
     #[test]
@@ -208,7 +388,5 @@ mod tests {
         );
         assert!((segments(mathis(1_448, 0.1, 1e-4)) - 122.5).abs() < 0.1);
         assert!(cubic(1_448, 0.001, 1e-4) == mathis(1_448, 0.001, 1e-4));
-        assert!((slow_start_s(1e9, 0.1, 1_448) - 0.1 * (863.26f64).log2()).abs() < 1e-3);
-        assert_eq!(slow_start_s(1e6, 0.001, 1_448), 0.0);
     }
 }

@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_tells() {
+    fn this_machine_has_cpus() {
         let busy = Busy::start();
         std::thread::sleep(SLOT * 3);
         assert!(busy.end().is_some_and(|share| (0.0..=1.0).contains(&share)));

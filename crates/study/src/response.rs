@@ -1,54 +1,52 @@
-//! What a trial can measure, and how such figures are written for people.
+//! How what a trial measures is written for people.
 
+use quantity::change;
 use stats::Estimate;
+use store::study::RESPONSES;
 
-/// What a trial can measure: name and unit. Those in `ns` are whole nanoseconds.
-pub const RESPONSES: [(&str, &str); 18] = [
-    ("goodput", "bit/s"),
-    ("goodput_down", "bit/s"),
-    ("transactions", "1/s"),
-    ("latency_p50", "ns"),
-    ("latency_p99", "ns"),
-    ("round_trip", "ns"),
-    ("min_round_trip", "ns"),
-    ("queueing", "ns"),
-    ("retransmitted", "segments"),
-    ("fairness", "share"),
-    ("rival_share", "share"),
-    ("receive_window", "bytes"),
-    ("receive_space", "bytes"),
-    ("receive_buffer", "bytes"),
-    ("receive_used", "bytes"),
-    ("send_buffer", "bytes"),
-    ("rtt_deviation", "ns"),
-    ("cpu_per_gigabyte", "s"),
-];
+/// Ratios, less 1, above this are no figures: they come from a handful of blocks that differ by many times.
+const MOST: f64 = 99.0;
 
-/// A share in percent with its sign, as fine as it needs: `+0.82 %`.
-pub fn percent(share: f64) -> String {
-    let p = share * 100.0;
-    if p == 0.0 {
-        return "0 %".to_owned();
-    }
-    let digits = if p.abs() >= 10.0 {
-        1
-    } else if p.abs() >= 0.095 {
-        2
-    } else {
-        3
-    };
-    format!("{p:+.digits$} %")
+/// An interval with ends that are so many times apart says nothing, such as from a fifth to five times.
+const WIDEST: f64 = 25.0;
+
+/// What would help where an interval says nothing.
+pub const WHAT_HELPS: &str = "more blocks, longer trials or a quieter machine would narrow it";
+
+/// Whether a ratio, less 1, is known at all: its interval is finite, says something, and is no nonsense.
+pub fn is_known(e: &Estimate) -> bool {
+    e.value.is_finite() && e.high <= MOST && 1.0 + e.high <= WIDEST * (1.0 + e.low)
 }
 
-/// A ratio with its interval: `+0.82 % [+0.79, +0.86]`.
+/// The smallest difference that could be seen, in words; `None` where only one of many times could.
+pub fn visible(smallest: f64) -> Option<String> {
+    (smallest < WIDEST - 1.0).then(|| change(smallest))
+}
+
+/// A change with its interval: `+0.82 % [+0.79, +0.86]`; the change is withheld where the interval says nothing.
 pub fn percent_of(e: &Estimate) -> String {
-    let inner = |v: f64| percent(v).trim_end_matches(" %").to_owned();
-    format!("{} [{}, {}]", percent(e.value), inner(e.low), inner(e.high))
+    if !is_known(e) {
+        return format!("not known: {}", too_wide(e));
+    }
+    let inner = |v: f64| change(v).trim_end_matches(" %").to_owned();
+    format!("{} [{}, {}]", change(e.value), inner(e.low), inner(e.high))
+}
+
+/// Why the figure of an interval is withheld.
+pub fn too_wide(e: &Estimate) -> String {
+    let times = (1.0 + e.high) / (1.0 + e.low);
+    if times <= WIDEST {
+        format!("it is {:.0} times as much or more", 1.0 + e.low)
+    } else if times.is_finite() && times < 1e4 {
+        format!("the ends of its interval are {times:.0} times apart")
+    } else {
+        "its interval has no bound".into()
+    }
 }
 
 /// The unit of a response.
 pub fn unit(response: &str) -> &'static str {
-    RESPONSES.iter().find(|r| r.0 == response).map_or("", |r| r.1)
+    RESPONSES.iter().find(|r| r.name == response).map_or("", |r| r.unit)
 }
 
 /// A value in its unit, for people.
@@ -73,9 +71,19 @@ fn four(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
+/// Whether no trial that counts has none of it at all, so that an interval down to zero says nothing.
+fn is_never_zero(response: &str) -> bool {
+    matches!(unit(response), "bit/s" | "1/s") || response.starts_with("latency") || response.ends_with("round_trip")
+}
+
 /// A mean with its interval and n in its unit, or why there is none.
 pub fn quantity_of(response: &str, e: Option<&Estimate>) -> [String; 3] {
     match e {
+        Some(e) if e.low <= 0.0 && e.high > 0.0 && is_never_zero(response) => [
+            quantity(response, e.value),
+            format!("not known: trials differ by as much as their mean; {WHAT_HELPS}"),
+            e.n.to_string(),
+        ],
         Some(e) => [
             quantity(response, e.value),
             format!("{} … {}", quantity(response, e.low), quantity(response, e.high)),
@@ -91,13 +99,36 @@ mod tests {
 
     #[test]
     fn figures_for_people() {
-        assert_eq!(percent(0.008_23), "+0.82 %");
-        assert_eq!(percent(-0.974), "-97.4 %");
-        assert_eq!(percent(0.000_02), "+0.002 %");
-        assert_eq!(percent(0.0), "0 %");
         assert_eq!(quantity("goodput", 941.48e6), "941.5 Mbit/s");
         assert_eq!(quantity("latency_p50", 40_123_456.0), "40.12 ms");
         assert_eq!(quantity("transactions", 24.39), "24.39 1/s");
         assert_eq!(quantity("fairness", 0.98765), "0.988");
+    }
+
+    #[test]
+    fn an_interval_that_says_nothing_is_withheld_and_a_large_effect_is_not() {
+        let of = |value: f64, low: f64, high: f64| Estimate {
+            value,
+            low,
+            high,
+            confidence: 0.95,
+            n: 3,
+            method: stats::Method::StudentT,
+        };
+        // As it was printed once.
+        let wild = percent_of(&of(-0.74, -0.999, 65.579));
+        assert!(wild.starts_with("not known: its interval has no bound") && !wild.contains('%'), "{wild}");
+        let wide = percent_of(&of(0.1, -0.9, 9.0));
+        assert_eq!(wide, "not known: the ends of its interval are 100 times apart");
+        assert_eq!(percent_of(&of(0.0, -0.5, 1.0)), "0 % [−50.0, +100.0]");
+        assert_eq!(percent_of(&of(30.0, 29.0, 31.0)), "+3000.0 % [+2900.0, +3100.0]");
+        assert_eq!(percent_of(&of(149.0, 148.0, 150.0)), "not known: it is 149 times as much or more");
+        assert_eq!(visible(30.0), None);
+
+        let [mean, interval, n] = quantity_of("goodput", Some(&of(1e7, 0.0, 4e7)));
+        assert!(mean == "10.00 Mbit/s" && n == "3", "{mean} {n}");
+        assert!(interval.starts_with("not known: trials differ") && interval.contains("more blocks"), "{interval}");
+        // None at all may well be what is measured.
+        assert_eq!(quantity_of("retransmitted", Some(&of(1.0, 0.0, 3.0)))[1], "0.000 segments … 3.000 segments");
     }
 }

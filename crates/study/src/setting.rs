@@ -19,6 +19,8 @@ pub enum Workload {
     Crr,
     /// Bulk transfer with probes before, beside and after it.
     PingUnderLoad,
+    /// Datagrams at a rate.
+    Udp,
 }
 
 /// One trial, fully set.
@@ -48,6 +50,10 @@ pub struct Setup {
     pub write_bytes: u32,
     /// Shape of request and response.
     pub exchange: traffic::rr::Exchange,
+    /// Bytes of each datagram, 24 to 65,507.
+    pub datagram_bytes: u32,
+    /// Bits of datagrams a second, 0 for as fast as it goes.
+    pub datagram_rate: u64,
     /// A second stream at the same time, with this congestion control.
     pub rival: Option<String>,
     /// Threads that only use the CPU.
@@ -55,7 +61,7 @@ pub struct Setup {
 }
 
 /// The names of all settings, for messages.
-pub const NAMES: [&str; 29] = [
+pub const NAMES: [&str; 35] = [
     "delay",
     "jitter",
     "rate",
@@ -63,6 +69,9 @@ pub const NAMES: [&str; 29] = [
     "burst_loss",
     "queue",
     "ecn",
+    "reorder",
+    "duplicate",
+    "black_hole",
     "mtu",
     "over",
     "offloads",
@@ -71,6 +80,8 @@ pub const NAMES: [&str; 29] = [
     "family",
     "flows",
     "write",
+    "datagram",
+    "datagram_rate",
     "request",
     "response",
     "request_writes",
@@ -82,6 +93,7 @@ pub const NAMES: [&str; 29] = [
     "receive_buffer",
     "notsent_lowat",
     "mss",
+    "dscp",
     "cpu_load",
     "think",
     "net.…",
@@ -90,6 +102,7 @@ pub const NAMES: [&str; 29] = [
 impl Default for Setup {
     fn default() -> Self {
         let server = SocketAddr::new(IpAddr::V4(Side::B.ipv4()), 0);
+        let datagrams = traffic::udp::Config::new(server);
         Self {
             path: Config::default(),
             loopback: false,
@@ -103,6 +116,8 @@ impl Default for Setup {
             flows: 1,
             write_bytes: 128 << 10,
             exchange: traffic::rr::Config::new(server).exchange,
+            datagram_bytes: datagrams.datagram_bytes,
+            datagram_rate: datagrams.bits_per_second,
             rival: None,
             cpu_load: 0,
         }
@@ -166,6 +181,11 @@ impl Setup {
             "burst_loss" => self.each(parse::both(text, parse::burst_loss).map_err(wrong)?, |d, v| d.loss = v),
             "queue" => self.each(parse::both(text, parse::depth).map_err(wrong)?, |d, v| d.queue = Some(v)),
             "ecn" => self.each(parse::both(text, parse::depth).map_err(wrong)?, |d, v| d.ecn = Some(v)),
+            "reorder" => self.each(parse::both(text, parse::reorder).map_err(wrong)?, |d, v| {
+                d.reorder = Some(v).filter(|reorder| reorder.share > 0.0);
+            }),
+            "duplicate" => self.each(parse::both(text, parse::share).map_err(wrong)?, |d, v| d.duplicate = v),
+            "black_hole" => self.each(parse::both(text, parse::black_hole).map_err(wrong)?, |d, v| d.black_hole = v),
             "mtu" => self.path.mtu = bytes(name, text, 1_280, 65_521)?,
             "over" => self.loopback = one_of(name, text, &[("path", false), ("loopback", true)])?,
             "offloads" => self.offloads = Some(one_of(name, text, &[("on", true), ("off", false)])?),
@@ -175,6 +195,7 @@ impl Setup {
                     ("rr", Workload::Rr),
                     ("crr", Workload::Crr),
                     ("ping-under-load", Workload::PingUnderLoad),
+                    ("udp", Workload::Udp),
                 ];
                 self.workload = one_of(name, text, &known)?;
             }
@@ -185,6 +206,11 @@ impl Setup {
             "family" => self.ipv6 = Some(one_of(name, text, &[("ipv4", false), ("ipv6", true)])?),
             "flows" => self.flows = number(name, text, 1, 128)?,
             "write" => self.write_bytes = bytes(name, text, 1, 4 << 20)?,
+            "datagram" => self.datagram_bytes = bytes(name, text, traffic::udp::Header::BYTES as u32, 65_507)?,
+            "datagram_rate" => {
+                self.datagram_rate =
+                    quantity::parse::bit_rate(text).map_err(|e| Refused::Value(format!("{name} {text:?}: {e}")))?;
+            }
             "request" => self.exchange.request_bytes = bytes(name, text, 1, 4 << 20)?,
             "response" => self.exchange.response_bytes = bytes(name, text, 1, 4 << 20)?,
             "request_writes" => self.exchange.request_writes = number(name, text, 1, 1_000)?,
@@ -197,6 +223,7 @@ impl Setup {
             "receive_buffer" => self.options.receive_buffer_bytes = Some(bytes(name, text, 2_048, 64 << 20)?),
             "notsent_lowat" => self.options.notsent_lowat_bytes = Some(bytes(name, text, 1, u32::MAX)?),
             "mss" => self.options.mss_bytes = Some(bytes(name, text, 88, 32_767)?),
+            "dscp" => self.options.dscp = Some(number(name, text, 0, 63)?),
             "cpu_load" => self.cpu_load = number(name, text, 0, 256)?,
             _ => self.set_sysctl(name, text)?,
         }
@@ -237,13 +264,8 @@ impl Setup {
             }
             return Ok(());
         }
-        let nearest = NAMES
-            .iter()
-            .map(|known| (strsim::damerau_levenshtein(known, name), known))
-            .min_by_key(|(distance, _)| *distance)
-            .filter(|(distance, known)| *distance <= known.len() / 2);
-        let advice = match nearest {
-            Some((_, known)) => format!("did you mean `{known}`?"),
+        let advice = match quantity::near(name, NAMES) {
+            Some(known) => format!("did you mean `{known}`?"),
             None => format!("there are {}", NAMES.join(", ")),
         };
         Err(Refused::Name(format!("there is no setting {name:?}: {advice}")))
@@ -293,9 +315,19 @@ mod tests {
             ("a.net.ipv4.tcp_timestamps", "1"),
             ("socket", "cork"),
             ("family", "ipv6"),
+            ("reorder", "1%@2ms"),
+            ("duplicate", "0.5%/0"),
+            ("black_hole", "1400/none"),
+            ("dscp", "46"),
         ] {
             s.set(name, text).unwrap();
         }
+        assert_eq!(s.path.b_to_a.reorder.map(|r| r.by), Some(record::Nanos::from_millis(2)));
+        assert_eq!([s.path.a_to_b.duplicate, s.path.b_to_a.duplicate], [0.005, 0.0]);
+        assert_eq!([s.path.a_to_b.black_hole, s.path.b_to_a.black_hole], [Some(1_400), None]);
+        assert_eq!(s.options.dscp, Some(46));
+        s.set("reorder", "0%").unwrap();
+        assert_eq!(s.path.a_to_b.reorder, None);
         assert!((s.round_trip_s().unwrap() - 0.03).abs() < 1e-9);
         assert_eq!(s.sysctl(Side::A, "net.ipv4.tcp_timestamps"), Some("1"));
         assert_eq!(s.sysctl(Side::B, "net.ipv4.tcp_timestamps"), Some("0"));

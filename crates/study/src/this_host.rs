@@ -6,13 +6,21 @@
 //! study is refused until the values are back. Where the guardian was killed too, the next start finds the file unlocked
 //! and puts back what it says.
 
-use std::ffi::CString;
-use std::fs::{self, File, OpenOptions};
+use std::ffi::{CStr, CString};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use machine::forked::{block_signals, close_all_but, end, restore_signals};
+use nix::sys::socket::getsockopt;
+use nix::unistd::ForkResult;
+use nix::{getsockopt_impl, sockopt_impl};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{Mode, OFlags};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, PidfdFlags, WaitOptions};
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
@@ -37,7 +45,7 @@ pub struct ThisHost {
     names: Vec<String>,
     /// Closed to have the values put back.
     control: Option<OwnedFd>,
-    guardian: libc::pid_t,
+    guardian: Pid,
     record: PathBuf,
     /// Its lock, held here too, so that it stays where the guardian alone is killed.
     _lock: File,
@@ -69,7 +77,7 @@ impl ThisHost {
         Ok(Self { names: names.to_vec(), control: Some(control), guardian, record: path, _lock: file })
     }
 
-    fn write_and_guard(path: &Path, file: &mut File, names: &[String]) -> Result<(libc::pid_t, OwnedFd), Error> {
+    fn write_and_guard(path: &Path, file: &mut File, names: &[String]) -> Result<(Pid, OwnedFd), Error> {
         let mut values = Vec::new();
         for name in names {
             let sysctl = sysctl_path(name)?;
@@ -109,19 +117,10 @@ impl ThisHost {
         if self.control.take().is_none() {
             return Ok(());
         }
-        let mut status = 0;
-        loop {
-            // SAFETY: waits for our own child; the status is written into a live integer.
-            let waited = unsafe { libc::waitpid(self.guardian, &raw mut status, 0) };
-            if waited == self.guardian {
-                break;
-            }
-            if io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
-                status = 1;
-                break;
-            }
-        }
-        if status == 0 {
+        let waited = rustix::io::retry_on_intr(|| rustix::process::waitpid(Some(self.guardian), WaitOptions::empty()));
+        if let Ok(Some((_, status))) = waited
+            && status.exit_status() == Some(0)
+        {
             return Ok(());
         }
         Err(Error::Run {
@@ -151,24 +150,21 @@ fn boot_id() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
+sockopt_impl!(
+    /// The number that a socket's network namespace alone has in this boot.
+    NetworkCookie,
+    GetOnly,
+    libc::SOL_SOCKET,
+    libc::SO_NETNS_COOKIE,
+    u64
+);
+
 /// What names the network namespace of this thread: its cookie, which no other one has in this boot (Linux 5.14), or its
 /// inode.
 fn namespace() -> Result<u64, Error> {
     let cookie = || -> io::Result<u64> {
         let socket = std::net::UdpSocket::bind("0.0.0.0:0")?;
-        let mut cookie = 0u64;
-        let mut length = size_of::<u64>() as libc::socklen_t;
-        // SAFETY: the buffer is a live u64 of the length given.
-        let result = unsafe {
-            libc::getsockopt(
-                socket.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_NETNS_COOKIE,
-                (&raw mut cookie).cast(),
-                &raw mut length,
-            )
-        };
-        if result == 0 { Ok(cookie) } else { Err(io::Error::last_os_error()) }
+        Ok(getsockopt(&socket, NetworkCookie)?)
     };
     cookie()
         .or_else(|_| fs::metadata("/proc/thread-self/ns/net").map(|m| m.ino()))
@@ -189,16 +185,16 @@ fn lock(path: &Path) -> Result<File, Error> {
             .custom_flags(libc::O_NOFOLLOW)
             .open(path)
             .map_err(failed)?;
-        // SAFETY: a plain system call on a descriptor that we own.
-        if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
-            let error = io::Error::last_os_error();
-            if error.kind() != io::ErrorKind::WouldBlock {
+        if let Err(refused) = file.try_lock() {
+            if let TryLockError::Error(error) = refused {
                 return Err(failed(error));
             }
             let holder = read_down(&mut file);
             // A study that is gone has left its guardian to put the values back, which takes no time.
-            // SAFETY: asks whether a process exists, and sends nothing.
-            let gone = holder.as_ref().is_none_or(|r| unsafe { libc::kill(r.pid.cast_signed(), 0) } != 0);
+            let gone = holder.as_ref().is_none_or(|record| {
+                let pid = Pid::from_raw(record.pid.cast_signed());
+                pid.is_none_or(|pid| rustix::process::test_kill_process(pid).is_err())
+            });
             if gone && patience > 0 {
                 patience -= 1;
                 std::thread::sleep(std::time::Duration::from_millis(10));
@@ -249,7 +245,7 @@ fn put_back_what_was_left(path: &Path, file: &mut File) -> Result<(), Error> {
 }
 
 /// Starts the guardian; gives its process id and the end of the pipe that it waits on.
-fn start_guardian(lock: &File, record: &Path, values: &[(String, String)]) -> io::Result<(libc::pid_t, OwnedFd)> {
+fn start_guardian(lock: &File, record: &Path, values: &[(String, String)]) -> io::Result<(Pid, OwnedFd)> {
     use std::os::unix::ffi::OsStrExt as _;
     // Everything that it needs is made before the fork: after it, no lock and no memory may be taken.
     let record = CString::new(record.as_os_str().as_bytes())?;
@@ -258,83 +254,49 @@ fn start_guardian(lock: &File, record: &Path, values: &[(String, String)]) -> io
         let path = sysctl_path(name).map_err(io::Error::other)?;
         back.push((CString::new(path.as_os_str().as_bytes())?, value.as_bytes()));
     }
-    let mut pipe = [-1; 2];
-    // SAFETY: plain system calls; the array has room for the two descriptors, which nothing else owns.
-    let (theirs, ours, maker) = unsafe {
-        if libc::pipe2(pipe.as_mut_ptr(), libc::O_CLOEXEC) != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        let (theirs, ours) = (OwnedFd::from_raw_fd(pipe[0]), OwnedFd::from_raw_fd(pipe[1]));
-        let maker = libc::syscall(libc::SYS_pidfd_open, std::process::id(), 0);
-        if maker < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        (theirs, ours, OwnedFd::from_raw_fd(maker as RawFd))
-    };
-    // SAFETY: signal sets are plain data that live over the calls. The child runs `guard` alone, which makes system calls
-    // on memory made before, and never returns.
-    let child = unsafe {
-        let (mut all, mut before) = std::mem::zeroed::<(libc::sigset_t, libc::sigset_t)>();
-        libc::sigfillset(&raw mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
-        let child = libc::fork();
-        if child == 0 {
-            guard([theirs.as_raw_fd(), maker.as_raw_fd(), lock.as_raw_fd()], &back, &record);
-        }
-        let failed = io::Error::last_os_error();
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
-        if child < 0 {
-            return Err(failed);
-        }
-        child
-    };
+    let (theirs, ours) = pipe_with(PipeFlags::CLOEXEC)?;
+    let maker = rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty())?;
+    let before = block_signals();
+    // SAFETY: the child runs `guard` alone, which makes system calls on memory made before, and never returns.
+    let forked = unsafe { nix::unistd::fork() };
+    if let Ok(ForkResult::Child) = forked {
+        guard(theirs.as_fd(), maker.as_fd(), lock.as_fd(), &back, &record);
+    }
+    restore_signals(before);
+    let ForkResult::Parent { child } = forked? else { end(1) };
+    let child = Pid::from_raw(child.as_raw()).ok_or_else(|| io::Error::other("fork gave no process id"))?;
     Ok((child, ours))
 }
 
 /// The guardian: system calls only, with every signal blocked, so that what ends a terminal's or a service's processes
 /// with a catchable signal leaves it to its work.
-fn guard(keep: [RawFd; 3], back: &[(CString, &[u8])], record: &CString) -> ! {
-    let [control, maker, _lock] = keep;
-    // SAFETY: system calls with valid arguments on memory that was made before the fork.
-    unsafe {
-        let mut sorted = keep.map(|fd| fd as u32);
-        sorted.sort_unstable();
-        let mut from = 0;
-        for fd in sorted {
-            if fd > from {
-                libc::syscall(libc::SYS_close_range, from, fd - 1, 0);
-            }
-            from = fd + 1;
+fn guard(
+    control: BorrowedFd<'_>,
+    maker: BorrowedFd<'_>,
+    lock: BorrowedFd<'_>,
+    back: &[(CString, &[u8])],
+    record: &CStr,
+) -> ! {
+    // SAFETY: this process uses these alone, and those that it opens from now on. The lock is held by being open.
+    unsafe { close_all_but([control, maker, lock].map(|fd| fd.as_raw_fd())) };
+    rustix::thread::set_name(c"study-guardian").ok();
+    rustix::process::setsid().ok();
+    rustix::process::chdir(c"/").ok();
+    loop {
+        let mut watched = [PollFd::new(&control, PollFlags::empty()), PollFd::new(&maker, PollFlags::IN)];
+        if poll(&mut watched, None).is_ok_and(|ready| ready > 0) {
+            break;
         }
-        libc::syscall(libc::SYS_close_range, from, u32::MAX, 0);
-        libc::prctl(libc::PR_SET_NAME, c"study-guardian".as_ptr());
-        libc::setsid();
-        libc::chdir(c"/".as_ptr());
-        loop {
-            let mut watched = [
-                libc::pollfd { fd: control, events: 0, revents: 0 },
-                libc::pollfd { fd: maker, events: libc::POLLIN, revents: 0 },
-            ];
-            if libc::poll(watched.as_mut_ptr(), 2, -1) > 0 {
-                break;
-            }
-        }
-        let mut failed = 0;
-        for (path, value) in back {
-            let fd = libc::open(path.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
-            let length = value.len();
-            if fd < 0 || libc::write(fd, value.as_ptr().cast(), length) != length.cast_signed() {
-                failed = 1;
-            }
-            if fd >= 0 {
-                libc::close(fd);
-            }
-        }
-        if failed == 0 {
-            libc::unlink(record.as_ptr());
-        }
-        libc::_exit(failed)
     }
+    let mut failed = false;
+    for (path, value) in back {
+        let file = rustix::fs::open(path.as_c_str(), OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty());
+        failed |= file.and_then(|file| rustix::io::write(file, value)) != Ok(value.len());
+    }
+    if !failed {
+        rustix::fs::unlink(record).ok();
+    }
+    end(failed.into())
 }
 
 #[cfg(test)]
@@ -391,8 +353,7 @@ mod tests {
             let before = read();
             let host = ThisHost::take_in(folder, &[NAME.to_owned()]).unwrap();
             host.set(NAME, "0").unwrap();
-            // SAFETY: ends a process that this test started.
-            unsafe { libc::kill(host.guardian, libc::SIGKILL) };
+            rustix::process::kill_process(host.guardian, rustix::process::Signal::KILL).unwrap();
             let failed = host.give_back().unwrap_err();
             assert!(failed.to_string().contains("put back"), "{failed}");
             assert_eq!((read().as_str(), left(folder)), ("0", 1));
@@ -404,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_told_before_anything_is_changed() {
+    fn what_cannot_be_is_refused_before_anything_is_changed() {
         tier::needs!(tier::Need::Root, tier::Need::Path("/dev/net/tun"));
         inside(|folder| {
             let take = |name: &str| ThisHost::take_in(folder, &[name.to_owned()]).unwrap_err();

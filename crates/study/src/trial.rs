@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use record::Nanos;
+
 use crate::evidence::Capture;
 use crate::ground::{Ends, Ground};
 use crate::outcome::Trial;
@@ -64,7 +66,7 @@ pub fn run(
     if matches!(ground, Ground::Peer(_)) {
         setup.keep_to_this_host();
     }
-    let (started_ns, began) = (traffic::realtime().as_nanos(), traffic::now().as_nanos());
+    let (started_ns, began) = (Nanos(traffic::realtime().as_nanos()), traffic::now());
     let mut held = Vec::new();
     let ends = Ends::up(&setup, ground, &mut held)?;
     let capture = ends.run(|| Capture::start(&ends.interface, plan.frames, ends.server))?;
@@ -77,20 +79,16 @@ pub fn run(
     drop(load);
     let evidence = capture.end();
     let path = ends.down(setup.loopback);
-    let Some(measured) = measured? else { return Ok(None) };
+    let Some(mut measured) = measured? else { return Ok(None) };
+    measured.windows_of(&evidence);
     let mut broken = measured.broken;
     proof::prove(&setup, &evidence, measured.congestion.as_deref(), &mut held, &mut broken);
     if let Some(path) = &path {
         proof::promise(path, &mut held, &mut broken);
     }
     Ok(Some(Trial {
-        part,
-        block: place.block,
-        position: place.position,
-        levels: place.levels.clone(),
-        labels: plan.label(&place.levels),
         started_ns,
-        took_ns: traffic::now().as_nanos().saturating_sub(began),
+        took: traffic::now().saturating_since(began),
         responses: measured.responses,
         held,
         broken,
@@ -100,5 +98,6 @@ pub fn run(
         cpu_busy,
         pings: measured.pings,
         path,
+        ..Trial::at(plan, part, place)
     }))
 }

@@ -34,13 +34,17 @@ impl TimedLeg {
         Self { name, meaning, place: LegPlace::Total, within: None }
     }
 
+    const fn beside(name: &'static str, meaning: &'static str) -> Self {
+        Self { name, meaning, place: LegPlace::Beside, within: None }
+    }
+
     const fn within(self, leg: usize) -> Self {
         Self { within: Some(leg), ..self }
     }
 }
 
 /// The most legs that a kind of record has.
-pub const LEGS: usize = 8;
+pub const LEGS: usize = 11;
 
 /// A kind of record with times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -62,9 +66,10 @@ pub enum TimedKind {
 }
 
 const SENDS: &[TimedLeg] = &[
+    TimedLeg::beside("call", "in the call that writes, before TCP has the bytes"),
     TimedLeg::adds("tcp", "waiting in TCP"),
     TimedLeg::adds("qdisc", "waiting in the packet scheduler"),
-    TimedLeg::adds("nic", "waiting in driver and NIC").within(3),
+    TimedLeg::adds("nic", "waiting in driver and NIC").within(4),
     TimedLeg::adds("network", "wire, peer, and the ACK's way back"),
     TimedLeg::total("total", "from send to ACK"),
 ];
@@ -77,25 +82,31 @@ const RECEIVES: &[TimedLeg] = &[
 ];
 
 const AT_CLIENT: &[TimedLeg] = &[
-    TimedLeg::adds("application", "this program, between its writes and from readable to read"),
+    TimedLeg::adds("connect", "setting up the connection that was made for the request"),
+    TimedLeg::adds("application", "this program, between its writes"),
+    TimedLeg::adds("tcp", "waiting for TCP to take or to send what this program writes"),
     TimedLeg::adds("kernel", "this host's kernel, out and in"),
     TimedLeg::adds("network", "wire both ways, and the peer's kernel unless that was traced"),
-    TimedLeg::adds("peer_receive", "the peer's kernel, until the request was readable").within(2),
+    TimedLeg::adds("peer_receive", "the peer's kernel, until the request was readable").within(4),
     TimedLeg::adds("peer_application", "the peer's program"),
-    TimedLeg::adds("peer_send", "the peer's kernel, until the answer was with its driver").within(2),
+    TimedLeg::adds("peer_send", "the peer's kernel, until the answer was with its driver").within(4),
     TimedLeg::adds("transfer", "from the first byte of the answer to its last"),
-    TimedLeg::total("whole", "from the first write to the last byte read"),
+    TimedLeg::adds("wakeup", "from readable until this program had read").within(1),
+    TimedLeg::total("whole", "from the first write, or the SYN before it, to the last byte read"),
 ];
 
-// The same places as at the client, since both are filled from the same parts.
+// The same places as at the client, since both are filled from the same components.
 const AT_SERVER: &[TimedLeg] = &[
-    TimedLeg::adds("application", "this program, from readable to its last write"),
+    TimedLeg::adds("connect", "setting up the connection"),
+    TimedLeg::adds("application", "this program, from reading to its last write"),
+    TimedLeg::adds("tcp", "waiting for TCP to take or to send what this program writes"),
     TimedLeg::adds("kernel", "this host's kernel, in and out"),
     TimedLeg::adds("network", "wire, both ways"),
     TimedLeg::adds("peer_receive", "the peer's kernel, on its way in"),
     TimedLeg::adds("peer_application", "the peer's program"),
     TimedLeg::adds("peer_send", "the peer's kernel, on its way out"),
     TimedLeg::adds("transfer", "from the first byte of the request to its last"),
+    TimedLeg::adds("wakeup", "from readable until this program had read").within(1),
     TimedLeg::total("whole", "from the first byte's arrival until the answer was with the driver"),
 ];
 
@@ -103,12 +114,7 @@ const PACKETS: &[TimedLeg] = &[
     TimedLeg::adds("qdisc", "in the packet scheduler"),
     TimedLeg::adds("network", "from the driver to the ACK of the last byte"),
     TimedLeg::total("total", "from the packet scheduler to the ACK"),
-    TimedLeg {
-        name: "gap",
-        meaning: "between neighbours of a connection at the driver",
-        place: LegPlace::Beside,
-        within: None,
-    },
+    TimedLeg::beside("gap", "between neighbours of a connection at the driver"),
 ];
 
 const DATAGRAMS_SENT: &[TimedLeg] = &[
@@ -200,7 +206,7 @@ impl TimedKind {
         match self {
             Self::Sends => &["retransmitted"],
             Self::Receives => &["out of order", "never read"],
-            Self::AtClient | Self::AtServer => &["without parts"],
+            Self::AtClient | Self::AtServer => &["without components"],
             Self::Packets => &["retransmitted", "dropped"],
             Self::DatagramsSent | Self::DatagramsReceived => &["dropped"],
         }

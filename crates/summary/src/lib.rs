@@ -1,16 +1,24 @@
 //! Figures of a trace, from its events.
 //!
 //! **Does:** adds events to a [`TraceSummary`]: the distribution of every leg of every kind of record, the slowest records, and figures
-//! of each connection; and to a [`Timeline`]: how long records took over time.
+//! of each connection, and a [`Timeline`] of each kind: how long records took over time. It is a [`record::Sink`]. Joins sends and receives
+//! to [`Requests`]. Joins the requests of two hosts ([`hosts`]). Counts readings of a field ([`FieldHistogram`]).
 //!
 //! **Does not:** make system calls, read clocks, or decide how figures are shown: no words, colours or widths.
 //!
 //! **Guarantees:** memory is bounded by [`Limits`] however many events come; every event is in the totals, also where its connection has
 //! no separate figures; a leg without stamps and a leg in an impossible order are counted, never guessed.
 
+#![forbid(unsafe_code)]
+
 mod attribution;
+mod connects;
+mod fields;
 mod figures;
 mod flows;
+mod groups;
+pub mod hosts;
+mod joining;
 mod kind;
 mod longest;
 mod machine;
@@ -24,8 +32,12 @@ mod timeline;
 mod trace;
 
 pub use attribution::Attribution;
+pub use connects::{ConnectFigures, Service, SetUps};
+pub use fields::{FieldGroups, FieldHistogram};
 pub use figures::{Slow, TimedFigures};
 pub use flows::{FlowFigures, FlowTable};
+pub use groups::{Group, GroupBy, OVERFLOW, SeriesHistory, SortBy};
+pub use joining::Requests;
 pub use kind::{LEGS, LegPlace, TimedKind, TimedLeg};
 pub use longest::Longest;
 pub use packets::{DatagramFigures, Drops, PacketFigures};

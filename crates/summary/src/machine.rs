@@ -1,9 +1,12 @@
 //! The figures of a summary in the form that machines read (the line `summary` of `docs/json.md`).
 
-use record::{DatagramLeg, Figures, Leg, Part, ReceiveLeg, Role, WaitReason};
+use record::{Component, DatagramLeg, Figures, Leg, Opening, Outcome, ReceiveLeg, Role, WaitReason};
 use stats::{Distribution, Quantile};
 
-use crate::{BASES, DatagramFigures, Drops, LegFigures, PacketFigures, ReceiveFigures, RequestFigures, TraceSummary};
+use crate::{
+    BASES, ConnectFigures, DatagramFigures, Drops, LegFigures, PacketFigures, ReceiveFigures, RequestFigures,
+    TraceSummary,
+};
 
 impl TraceSummary {
     /// All figures by their keys.
@@ -40,6 +43,7 @@ impl TraceSummary {
                 });
             }
         });
+        all.group("connects", |f| connects(f, self.connects()));
         all.group("receives", |f| receives(f, self.receives()));
         all.group("requests", |f| requests(f, self.requests()));
         all.group("packets", |f| packets(f, self.packets()));
@@ -79,6 +83,27 @@ fn leg(f: &mut Figures, stats: &LegFigures) {
     times(f, &stats.times);
 }
 
+fn connects(f: &mut Figures, connects: &ConnectFigures) {
+    for (opening, key) in [(Opening::Connected, "connected"), (Opening::Accepted, "accepted")] {
+        let of = connects.of(opening);
+        f.group(key, |f| {
+            f.number("n", of.n());
+            Outcome::ALL.into_iter().filter(|o| *o != Outcome::Found).for_each(|o| f.number(o.name(), of.outcome(o)));
+            f.number("retried", of.retried);
+            f.number("retries", of.retries);
+            f.number("fast_open", of.fast_open);
+            counted(f, "handshake", &of.handshake);
+            counted(f, "accept_wait", &of.accept_wait);
+        });
+    }
+    f.number("found", connects.found);
+    f.group("endings", |f| {
+        for ((ending, by), &n) in &connects.ends {
+            f.counted(&format!("{}_by_{}", ending.name(), by.name()), n);
+        }
+    });
+}
+
 fn receives(f: &mut Figures, receives: &ReceiveFigures) {
     f.number("receives", receives.records.n);
     f.number("bytes", receives.records.bytes);
@@ -105,11 +130,11 @@ fn requests(f: &mut Figures, requests: &RequestFigures) {
                 f.number("n", of.records.total().n());
                 times(f, of.records.total());
             });
-            f.group("parts", |parts| {
-                for part in Part::ALL {
-                    parts.group(part.name(), |f| {
-                        f.number("n", of.part(part).n());
-                        times(f, of.part(part));
+            f.group("parts", |components| {
+                for component in Component::ALL {
+                    components.group(component.name(), |f| {
+                        f.number("n", of.component(component).n());
+                        times(f, of.component(component));
                     });
                 }
             });

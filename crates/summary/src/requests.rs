@@ -1,17 +1,18 @@
 //! The figures of requests, in bounded memory.
 
 use crate::kind::TimedKind;
-use record::{Basis, Part, Request, Role};
+use record::{Basis, Component, Request, Role, WaitReason};
 use stats::Distribution;
 
 use crate::Limits;
 use crate::attribution::Attribution;
 use crate::figures::TimedFigures;
+use crate::sends::{WaitStats, by_time};
 
 /// The figures of the requests that were seen from one kind of end.
 #[derive(Clone, Debug)]
 pub struct RoleFigures {
-    /// Requests, with the times of those that are divided into parts; the others are counted as incomplete.
+    /// Requests, with the times of those that are divided into components; the others are counted as incomplete.
     pub records: TimedFigures<Request>,
     /// Bytes asked.
     pub request_bytes: u64,
@@ -19,6 +20,7 @@ pub struct RoleFigures {
     pub answer_bytes: u64,
     /// Of those divided: by the request's own ACK, by the minimum RTT, by both ends.
     pub bases: [u64; 3],
+    waits: [WaitStats; WaitReason::ALL.len()],
 }
 
 /// What separates the network from the peer, in the order of [`RoleFigures::bases`].
@@ -31,12 +33,17 @@ impl RoleFigures {
             Role::Server => TimedKind::AtServer,
         };
         let records = TimedFigures::new(kind, limits.slowest, limits.connections);
-        Self { records, request_bytes: 0, answer_bytes: 0, bases: [0; 3] }
+        Self { records, request_bytes: 0, answer_bytes: 0, bases: [0; 3], waits: Default::default() }
     }
 
     fn add(&mut self, request: &Request, known: Attribution) {
         self.request_bytes = self.request_bytes.saturating_add(request.request.bytes);
         self.answer_bytes = self.answer_bytes.saturating_add(request.answer.bytes);
+        if let Some(wait) = request.components.as_ref().and_then(|c| c.tcp) {
+            let stats = &mut self.waits[wait.reason as usize];
+            stats.sends += 1;
+            stats.time += wait.by_reason;
+        }
         let divided = self.divided();
         self.records.add(request, known);
         if self.divided() > divided
@@ -51,9 +58,14 @@ impl RoleFigures {
         self.records.total().n()
     }
 
-    /// How long a part took, nanoseconds.
-    pub fn part(&self, part: Part) -> &Distribution {
-        &self.records.leg(Part::ALL.iter().position(|&p| p == part).unwrap_or(0)).times
+    /// What requests waited for TCP for, the longest first.
+    pub fn waits(&self) -> Vec<(WaitReason, WaitStats)> {
+        by_time(&self.waits)
+    }
+
+    /// How long a component took, nanoseconds.
+    pub fn component(&self, component: Component) -> &Distribution {
+        &self.records.leg(Component::ALL.iter().position(|&c| c == component).unwrap_or(0)).times
     }
 }
 

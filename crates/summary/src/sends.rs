@@ -27,22 +27,52 @@ impl LegFigures {
     }
 }
 
-/// Whether a stamp at an end of the leg was found between two others.
-fn inferred(send: &Send, leg: Leg) -> bool {
-    let (sched, driver) = (send.stamps.sched_error > Nanos::ZERO, send.stamps.driver_error > Nanos::ZERO);
-    match leg {
-        Leg::Tcp => sched,
-        Leg::Qdisc => sched || driver,
-        Leg::Nic => driver,
-        Leg::Network => driver && send.stamps.nic.is_none(),
-        Leg::Total => false,
+/// What a send says of one leg.
+#[derive(Clone, Copy)]
+pub(crate) enum LegReading {
+    /// It took so long, give or take the error; `inferred` where a stamp at an end of it was found between two others.
+    Time { time: Nanos, inferred: bool, error: Nanos },
+    /// Such a stamp has a bound on its error that is larger than the leg.
+    Vague,
+    /// A stage of it gave no stamp.
+    Missing,
+    /// Its stages came in an impossible order.
+    Disorder,
+}
+
+impl LegReading {
+    /// Of each leg, in the order of [`Leg::ALL`]: worked out once for all the figures that a send is added to.
+    #[inline]
+    pub(crate) fn all(send: &Send) -> [Self; Leg::ALL.len()] {
+        let (sched, driver) = (send.stamps.sched_error > Nanos::ZERO, send.stamps.driver_error > Nanos::ZERO);
+        // One by one, since the compiler then knows the stages of each.
+        [
+            Self::of(send, Leg::Call, false),
+            Self::of(send, Leg::Tcp, sched),
+            Self::of(send, Leg::Qdisc, sched || driver),
+            Self::of(send, Leg::Nic, driver),
+            Self::of(send, Leg::Network, driver && send.stamps.nic.is_none()),
+            Self::of(send, Leg::Total, false),
+        ]
+    }
+
+    #[inline(always)]
+    fn of(send: &Send, leg: Leg, inferred: bool) -> Self {
+        match send.leg(leg) {
+            Ok(Some(time)) => {
+                let error = send.leg_error(leg);
+                if inferred && error > time { Self::Vague } else { Self::Time { time, inferred, error } }
+            }
+            Ok(None) => Self::Missing,
+            Err(_) => Self::Disorder,
+        }
     }
 }
 
-/// How often, and for how long, sends waited in TCP for one reason.
+/// How often, and for how long, sends or requests waited for one reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WaitStats {
-    /// Sends with this reason for the largest share of their wait.
+    /// Those with this reason for the largest share of their wait.
     pub sends: u64,
     /// The time that it accounts for.
     pub time: Nanos,
@@ -65,6 +95,7 @@ pub struct SendFigures {
     pub unacknowledged: u64,
     legs: [LegFigures; Leg::ALL.len()],
     waits: [WaitStats; WaitReason::ALL.len()],
+    buffer: [WaitStats; WaitReason::ALL.len()],
     /// Sends with a NIC stamp, and the largest error bound of those stamps.
     pub nic_error: Nanos,
 }
@@ -81,34 +112,40 @@ impl SendFigures {
             unacknowledged: 0,
             legs: Leg::ALL.map(|_| LegFigures::new(precision)),
             waits: Default::default(),
+            buffer: Default::default(),
             nic_error: Nanos::ZERO,
         }
     }
 
-    /// Adds a send.
-    pub fn add(&mut self, send: &Send) {
+    /// Adds a send with what it says of its legs.
+    pub(crate) fn add(&mut self, send: &Send, legs: &[LegReading; Leg::ALL.len()]) {
         self.sends += 1;
         self.bytes += u64::from(send.bytes);
         self.merged_sends += u64::from(send.merged.sends);
         self.merged_bytes += u64::from(send.merged.bytes);
         self.retransmitted += u64::from(send.retransmissions > 0);
         self.unacknowledged += u64::from(send.stamps.ack.is_none());
-        for (leg, stats) in Leg::ALL.into_iter().zip(&mut self.legs) {
-            match send.leg(leg) {
-                Ok(Some(time)) if inferred(send, leg) && send.leg_error(leg) > time => stats.vague += 1,
-                Ok(Some(time)) => {
+        for (leg, stats) in legs.iter().zip(&mut self.legs) {
+            match *leg {
+                LegReading::Time { time, inferred, error } => {
                     stats.times.record(time.0);
-                    stats.inferred += u64::from(inferred(send, leg));
-                    stats.error = stats.error.max(send.leg_error(leg));
+                    stats.inferred += u64::from(inferred);
+                    stats.error = stats.error.max(error);
                 }
-                Ok(None) => stats.missing += 1,
-                Err(_) => stats.disorder += 1,
+                LegReading::Vague => stats.vague += 1,
+                LegReading::Missing => stats.missing += 1,
+                LegReading::Disorder => stats.disorder += 1,
             }
         }
         if let Some(wait) = send.wait {
             let stats = &mut self.waits[wait.reason as usize];
             stats.sends += 1;
             stats.time += wait.by_reason;
+        }
+        if let Some(full) = send.buffer {
+            let stats = &mut self.buffer[full.reason as usize];
+            stats.sends += 1;
+            stats.time += full.by_reason;
         }
         if let Some(nic) = send.stamps.nic {
             self.nic_error = self.nic_error.max(nic.error);
@@ -131,7 +168,8 @@ impl SendFigures {
             mine.vague += theirs.vague;
             mine.error = mine.error.max(theirs.error);
         }
-        for (mine, theirs) in self.waits.iter_mut().zip(&other.waits) {
+        let (mine, theirs) = (self.waits.iter_mut().chain(&mut self.buffer), other.waits.iter().chain(&other.buffer));
+        for (mine, theirs) in mine.zip(theirs) {
             mine.sends += theirs.sends;
             mine.time += theirs.time;
         }
@@ -151,18 +189,27 @@ impl SendFigures {
 
     /// All time of all legs that add up to totals, nanoseconds.
     pub fn time(&self) -> u128 {
-        Leg::PARTS.into_iter().map(|leg| self.leg(leg).times.sum()).sum()
+        Leg::ADDITIVE.into_iter().map(|leg| self.leg(leg).times.sum()).sum()
     }
 
     /// The reasons that sends really waited for, the longest first: not those sent at once.
     pub fn waits(&self) -> Vec<(WaitReason, WaitStats)> {
-        let mut waits: Vec<_> = WaitReason::ALL
-            .into_iter()
-            .filter(|&reason| reason != WaitReason::SentAtOnce)
-            .map(|reason| (reason, self.wait(reason)))
-            .filter(|(_, stats)| stats.sends > 0)
-            .collect();
-        waits.sort_by_key(|(_, stats)| std::cmp::Reverse((stats.time, stats.sends)));
-        waits
+        by_time(&self.waits)
     }
+
+    /// What held the queue while programs waited for room in the send buffer, the longest first.
+    pub fn buffer_waits(&self) -> Vec<(WaitReason, WaitStats)> {
+        by_time(&self.buffer)
+    }
+}
+
+/// The reasons that there are, the longest first.
+pub(crate) fn by_time(stats: &[WaitStats; WaitReason::ALL.len()]) -> Vec<(WaitReason, WaitStats)> {
+    let mut waits: Vec<_> = WaitReason::ALL
+        .into_iter()
+        .zip(stats.iter().copied())
+        .filter(|(reason, stats)| *reason != WaitReason::SentAtOnce && stats.sends > 0)
+        .collect();
+    waits.sort_by_key(|(_, stats)| std::cmp::Reverse((stats.time, stats.sends)));
+    waits
 }

@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 
 use record::{
-    ConnectionId, Datagram, DatagramLeg, DatagramStamps, Disorder, Instant, Leg, Monotonic, Nanos, Owner, Packet, Part,
-    Receive, ReceiveLeg, Request, Role, Send,
+    Component, ConnectionId, Datagram, DatagramLeg, DatagramStamps, Disorder, Instant, Leg, Monotonic, Nanos, Owner,
+    Packet, Receive, ReceiveLeg, Request, Role, Send,
 };
 
 use crate::kind::{LEGS, TimedKind};
@@ -128,8 +128,8 @@ impl Timed for Request {
 
     /// One without known components has no total either: its stamps are missing, or in an impossible order.
     fn time(&self, leg: usize) -> Result<Option<Nanos>, Disorder> {
-        let Some((parts, whole)) = self.parts.as_ref().zip(self.whole()) else { return Ok(None) };
-        Ok(Part::ALL.get(leg).map_or(Some(whole), |part| parts.get(*part)))
+        let Some((components, whole)) = self.components.as_ref().zip(self.whole()) else { return Ok(None) };
+        Ok(Component::ALL.get(leg).map_or(Some(whole), |component| components.get(*component)))
     }
 
     fn began(&self) -> Option<Instant<Monotonic>> {
@@ -149,7 +149,7 @@ impl Timed for Request {
     }
 
     fn counts(&self) -> [u64; 2] {
-        [self.time(Part::ALL.len()).is_ok_and(|whole| whole.is_none()).into(), 0]
+        [self.time(Component::ALL.len()).is_ok_and(|whole| whole.is_none()).into(), 0]
     }
 }
 

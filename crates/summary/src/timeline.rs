@@ -56,10 +56,12 @@ impl Timeline {
     pub fn add<T: Timed>(&mut self, record: &T) {
         let Some(began) = record.began() else { return };
         let since = began.as_nanos().saturating_sub(self.start);
-        while since / self.width >= INTERVALS as u64 {
+        let mut at = since / self.width;
+        while at >= INTERVALS as u64 {
             self.halve();
+            at = since / self.width;
         }
-        let at = (since / self.width) as usize;
+        let at = at as usize;
         if at >= self.intervals.len() {
             self.intervals.resize_with(at + 1, Interval::default);
         }

@@ -3,12 +3,18 @@
 use crate::kind::{LegPlace, TimedKind, TimedLeg};
 use std::collections::HashMap;
 
-use record::{Connection, ConnectionId, ConnectionTotals, Event, Instant, Leg, Monotonic, Owner, Role, Send};
+use record::{
+    Connection, ConnectionId, ConnectionTotals, End, Event, Instant, Leg, Monotonic, Owner, Role, Send, Sink, SinkError,
+};
 use stats::{Distribution, Precision};
 
 use crate::attribution::Attribution;
 use crate::flows::FlowTable;
-use crate::{DatagramFigures, PacketFigures, ReceiveFigures, RequestFigures, SendFigures, Slowest, Timeline};
+use crate::sends::LegReading;
+use crate::timed::Timed;
+use crate::{
+    ConnectFigures, DatagramFigures, PacketFigures, ReceiveFigures, RequestFigures, SendFigures, Slowest, Timeline,
+};
 
 /// How much is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,57 +80,82 @@ pub struct TraceSummary {
     connections: HashMap<ConnectionId, ConnectionSummary>,
     others: Others,
     slowest: Slowest,
+    connects: ConnectFigures,
     receives: ReceiveFigures,
     requests: RequestFigures,
     events: u64,
     first: Option<Instant<Monotonic>>,
     packets: PacketFigures,
     datagrams: DatagramFigures,
+    timelines: [Timeline; TimedKind::ALL.len()],
 }
 
 impl TraceSummary {
-    /// Nothing yet.
-    pub fn new(limits: Limits) -> Self {
+    /// Nothing yet of a trace that began at `start`.
+    pub fn new(limits: Limits, start: Instant<Monotonic>) -> Self {
         Self {
             limits,
             total: SendFigures::new(Precision::Fine),
             connections: HashMap::new(),
             others: Others { connections: 0, sends: SendFigures::new(Precision::Coarse) },
             slowest: Slowest::new(limits.slowest),
+            connects: ConnectFigures::new(limits.connections),
             receives: ReceiveFigures::new(&limits),
             requests: RequestFigures::new(&limits),
             events: 0,
             first: None,
             packets: PacketFigures::new(&limits),
             datagrams: DatagramFigures::new(&limits),
+            timelines: TimedKind::ALL.map(|kind| Timeline::new(kind, start.as_nanos())),
         }
     }
 
     /// Adds what a tracer reported.
-    pub fn event(&mut self, event: &Event) {
+    pub fn add(&mut self, event: &Event) {
         self.events += 1;
         match event {
             Event::Connection(connection) => self.open(connection),
-            Event::Send(send) => self.send(send),
+            Event::SetUp(_) => {}
+            Event::Connect(connect) => self.connects.add(connect),
+            Event::Send(send) => {
+                self.timed(send);
+                self.send(send);
+            }
             Event::Receive(receive) => {
+                self.timed(receive);
                 let known = self.known(receive.connection);
                 self.receives.add(receive, known);
                 self.own_up(receive.connection, receive.reader);
             }
             Event::Request(request) => {
+                self.timed(request.as_ref());
                 let known = self.known(request.connection);
                 self.requests.add(request, known);
             }
             Event::Packet(packet) => {
+                // A packet that never came to the packet scheduler has no times.
+                if packet.sched.is_some() {
+                    self.timed(packet.as_ref());
+                }
                 let known = self.known(packet.connection);
                 self.packets.add(packet, known);
             }
-            Event::Datagram(datagram) => self.datagrams.add(datagram),
+            Event::Datagram(datagram) => {
+                self.timed(datagram.as_ref());
+                self.datagrams.add(datagram);
+            }
             Event::Closed { connection, totals } => {
                 if let Some(c) = self.connections.get_mut(connection) {
                     c.totals = Some(*totals);
                 }
             }
+        }
+    }
+
+    fn timed<T: Timed>(&mut self, record: &T) {
+        let kind = record.kind();
+        if let Some(timeline) = self.timelines.iter_mut().find(|timeline| timeline.kind() == kind) {
+            timeline.add(record);
         }
     }
 
@@ -167,11 +198,12 @@ impl TraceSummary {
     }
 
     fn send(&mut self, send: &Send) {
-        self.total.add(send);
+        let legs = LegReading::all(send);
+        self.total.add(send, &legs);
         self.first = Some(self.first.map_or(send.stamps.send, |first| first.min(send.stamps.send)));
         match self.connections.get_mut(&send.connection) {
             Some(c) => {
-                c.sends.add(send);
+                c.sends.add(send, &legs);
                 c.last = self.events;
                 // As in `own_up`.
                 if c.connection.owner.pid == 0 {
@@ -181,10 +213,15 @@ impl TraceSummary {
                 self.slowest.offer(send, || Some(ends));
             }
             None => {
-                self.others.sends.add(send);
+                self.others.sends.add(send, &legs);
                 self.slowest.offer(send, || None);
             }
         }
+    }
+
+    /// Attempts to set up connections, and how those ended.
+    pub fn connects(&self) -> &ConnectFigures {
+        &self.connects
     }
 
     /// The packets of TCP.
@@ -275,8 +312,30 @@ impl TraceSummary {
         &self.requests
     }
 
+    /// How long records took over time, by kind in the order of [`TimedKind::ALL`].
+    pub fn timelines(&self) -> &[Timeline] {
+        &self.timelines
+    }
+
+    /// When the last record ended that has a total.
+    pub fn last(&self) -> Instant<Monotonic> {
+        Instant::from_nanos(self.timelines.iter().map(Timeline::last).max().unwrap_or(0))
+    }
+
     /// When the first send was made.
     pub fn first_send(&self) -> Option<Instant<Monotonic>> {
         self.first
+    }
+}
+
+impl Sink for TraceSummary {
+    fn event(&mut self, event: &Event) -> Result<(), SinkError> {
+        self.add(event);
+        Ok(())
+    }
+
+    /// The figures are read while they grow and at the end; there is nothing to write.
+    fn finish(self: Box<Self>, _end: &End<'_>) -> Result<Option<String>, SinkError> {
+        Ok(None)
     }
 }

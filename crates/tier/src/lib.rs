@@ -4,7 +4,32 @@
 //! and a line `SKIPPED …` is printed and appended to the file named by the environment variable `WIRELAPSE_SKIPS`;
 //! `make test` shows that list with its length at the end. Nothing is skipped by name, and nothing silently.
 
+#![deny(unsafe_code)]
+
+pub mod corpus;
+mod limit;
+mod process;
+
 use std::io::Write as _;
+
+pub use limit::{command, limit};
+pub use process::Process;
+
+/// What a program printed, with U+FFFD for what is not UTF-8.
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The `wirelapse` that cargo has built for the test, with these words, limited as [`command`]. A macro, because cargo names the
+/// program to the tests of its crate alone.
+#[macro_export]
+macro_rules! wirelapse {
+    ($words:expr) => {{
+        let mut command = $crate::command(env!("CARGO_BIN_EXE_wirelapse"));
+        command.args($words);
+        command
+    }};
+}
 
 /// Something a test cannot do without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,8 +46,7 @@ impl Need<'_> {
     /// Why the need is not met, or `None` where it is.
     pub fn unmet(self) -> Option<String> {
         match self {
-            // SAFETY: geteuid takes nothing and cannot fail.
-            Need::Root => (unsafe { libc::geteuid() } != 0).then(|| "needs root".into()),
+            Need::Root => (!rustix::process::geteuid().is_root()).then(|| "needs root".into()),
             Need::Path(path) => (!std::path::Path::new(path).exists()).then(|| format!("needs {path}")),
             Need::Program(name) => {
                 let path = std::env::var_os("PATH").unwrap_or_default();
@@ -63,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn needs_are_told_apart() {
+    fn each_need_gives_its_reason() {
         assert_eq!(Need::Path("/proc/self").unmet(), None);
         assert_eq!(Need::Path("/no/such").unmet(), Some("needs /no/such".into()));
         assert_eq!(Need::Program("sh").unmet(), None);

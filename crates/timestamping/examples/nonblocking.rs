@@ -4,6 +4,7 @@
 //! `cargo run -p wirelapse-timestamping --example nonblocking`
 
 use std::error::Error;
+use std::io::ErrorKind;
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,7 @@ const DATAGRAMS: u32 = 10;
 
 pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     let peer = UdpSocket::bind("127.0.0.1:0")?;
-    let nobody = UdpSocket::bind("127.0.0.1:0")?.local_addr()?;
+    let closed = UdpSocket::bind("127.0.0.1:0")?.local_addr()?;
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     socket.set_nonblocking(true)?;
     let enabled =
@@ -31,7 +32,7 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     while start.elapsed() < Duration::from_secs(2) && (answers < DATAGRAMS - 1 || matcher.pending() > 0 || errors == 0)
     {
         if sent < DATAGRAMS {
-            let to = if sent == 4 { nobody } else { peer.local_addr()? };
+            let to = if sent == 4 { closed } else { peer.local_addr()? };
             let options = SendOptions { to: Some(to), ..SendOptions::default() };
             let before = now::<Realtime>();
             match enabled.send(&socket, &[std::io::IoSlice::new(&sent.to_ne_bytes())], &options) {
@@ -40,7 +41,7 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
                     sent += 1;
                 }
                 // A pending ICMP error, or no room just now: nothing was sent, try again next time round.
-                Err(e) if matches!(e.raw_os_error(), Some(libc::ECONNREFUSED | libc::EAGAIN)) => {}
+                Err(e) if matches!(e.kind(), Some(ErrorKind::ConnectionRefused | ErrorKind::WouldBlock)) => {}
                 Err(e) => return Err(e.into()),
             }
         }

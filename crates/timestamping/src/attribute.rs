@@ -88,7 +88,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn truncated_and_malformed_are_told_apart() {
+    fn truncated_and_malformed_are_distinguished() {
         let short = [8, 0, 1, 0, 9];
         assert!(matches!(attributes(&short).next(), Some(Err(ParseError::Truncated { need: 8, have: 5, .. }))));
         let tiny = [3, 0, 1, 0];

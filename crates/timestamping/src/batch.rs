@@ -102,7 +102,8 @@ impl Batch {
             header.msg_hdr.msg_controllen = self.control_each as _;
         }
         self.used = 0;
-        // SAFETY: every header points to memory that `self` owns, of the lengths given, which the kernel fills.
+        // SAFETY: every header points to memory that `self` owns, of the lengths given, which the kernel fills. rustix has no
+        // recvmmsg, and reads no timestamps.
         let count = unsafe {
             libc::recvmmsg(
                 fd.as_raw_fd(),
@@ -131,13 +132,12 @@ impl Batch {
         let header = &self.headers[index];
         let length = header.msg_len as usize;
         let start = index * self.payload_each;
-        let control_start = index * self.control_each;
+        let words = self.control_each / 8;
+        let control = &self.control[index * words..][..words];
         #[allow(clippy::unnecessary_cast, reason = "as wide as the C library makes it")]
         let control_length = (header.msg_hdr.msg_controllen as usize).min(self.control_each);
-        // SAFETY: u64s are valid bytes, and the range is within the block because it is cut to `control_each`.
-        let control = unsafe {
-            std::slice::from_raw_parts(self.control.as_ptr().cast::<u8>().add(control_start), control_length)
-        };
+        // SAFETY: a u64 is eight valid bytes, and the length is cut to the bytes of these.
+        let control = unsafe { std::slice::from_raw_parts(control.as_ptr().cast::<u8>(), control_length) };
         Message {
             control,
             payload: &self.payload[start..start + length.min(self.payload_each)],

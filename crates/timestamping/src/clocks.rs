@@ -89,7 +89,7 @@ pub(crate) fn narrowest<A: Clock, B: Clock>(
 pub fn tai_offset() -> Result<Option<i32>, Error> {
     // SAFETY: all zeroes are a valid timex, and mode 0 only reads.
     let mut state: libc::timex = unsafe { zeroed() };
-    // SAFETY: the kernel fills one timex.
+    // SAFETY: the kernel fills one timex. rustix has no adjtimex.
     if unsafe { libc::adjtimex(&raw mut state) } < 0 {
         return Err(Error::last("adjtimex"));
     }

@@ -161,6 +161,14 @@ impl Error {
         Self::System { call, source: io::Error::last_os_error() }
     }
 
+    /// The kind of the kernel's error, where a system call failed.
+    pub fn kind(&self) -> Option<io::ErrorKind> {
+        match self {
+            Self::System { source, .. } => Some(source.kind()),
+            _ => None,
+        }
+    }
+
     /// The kernel's error number, where a system call failed.
     pub fn raw_os_error(&self) -> Option<i32> {
         match self {

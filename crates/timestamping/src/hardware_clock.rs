@@ -1,10 +1,11 @@
 //! NICs' clocks (PTP hardware clocks, `/dev/ptpN`).
 
 use std::fs::File;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 
 use clock::{Clock, Conversion, Instant, Monotonic, Nanos, Phc, Realtime, Tai};
 
+use rustix::ioctl::{Opcode, Updater, ioctl};
 use rustix::time::{DynamicClockId, clock_gettime_dynamic};
 
 use crate::clocks::{instant, narrowest};
@@ -73,19 +74,19 @@ impl HardwareClock {
     /// [`Error::System`] where no way of reading both clocks works.
     pub fn to_realtime(&self) -> Result<(Conversion<Phc, Realtime>, Method), Error> {
         let mut precise = PtpSysOffsetPrecise::default();
-        if self.ioctl(libc::PTP_SYS_OFFSET_PRECISE, &mut precise)
+        if self.ioctl::<{ libc::PTP_SYS_OFFSET_PRECISE as Opcode }, _>(&mut precise)
             && let Some(conversion) = precise.conversion()
         {
             return Ok((conversion, Method::Precise));
         }
         let mut extended = PtpSysOffsetExtended { samples: SAMPLES as u32, ..PtpSysOffsetExtended::default() };
-        if self.ioctl(libc::PTP_SYS_OFFSET_EXTENDED, &mut extended)
+        if self.ioctl::<{ libc::PTP_SYS_OFFSET_EXTENDED as Opcode }, _>(&mut extended)
             && let Some(conversion) = extended.conversion()
         {
             return Ok((conversion, Method::Extended));
         }
         let mut plain = PtpSysOffset { samples: SAMPLES as u32, ..PtpSysOffset::default() };
-        if self.ioctl(libc::PTP_SYS_OFFSET, &mut plain)
+        if self.ioctl::<{ libc::PTP_SYS_OFFSET as Opcode }, _>(&mut plain)
             && let Some(conversion) = plain.conversion()
         {
             return Ok((conversion, Method::Plain));
@@ -122,10 +123,12 @@ impl HardwareClock {
         self.to()
     }
 
-    fn ioctl<T>(&self, request: libc::Ioctl, argument: &mut T) -> bool {
-        // SAFETY: each request of this file is called with the structure of include/uapi/linux/ptp_clock.h that its number
+    fn ioctl<const OPCODE: Opcode, T>(&self, argument: &mut T) -> bool {
+        // SAFETY: each request of this file is made with the structure of include/uapi/linux/ptp_clock.h that its number
         // encodes the size of, and which the kernel fills with numbers.
-        unsafe { libc::ioctl(self.device.as_raw_fd(), request, std::ptr::from_mut(argument)) == 0 }
+        let request = unsafe { Updater::<OPCODE, _>::new(argument) };
+        // SAFETY: the structure outlives the call.
+        unsafe { ioctl(&self.device, request) }.is_ok()
     }
 }
 

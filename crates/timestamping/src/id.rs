@@ -46,7 +46,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn follows_any_sequence_whose_steps_are_small_enough(
+        fn follows_any_sequence_with_steps_that_are_small_enough(
             start: u32, steps in prop::collection::vec(0u32..(1 << 30), 1..50), back in 0u64..(1 << 20),
         ) {
             let mut ids = IdExtender::starting_at(start.into());

@@ -1,9 +1,9 @@
 //! A network interface: asking what it can stamp, and how that is set.
 
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 use std::net::UdpSocket;
-use std::os::fd::AsRawFd;
 
+use rustix::ioctl::{Opcode, Updater, ioctl};
 use rustix::net::netdevice::name_to_index;
 
 use crate::info::{ReceiveFilter, TimestampingInfo, TransmitType};
@@ -44,24 +44,12 @@ impl Interface {
     /// # Errors
     /// [`Error::System`] where the kernel does not list them.
     pub fn all() -> Result<Vec<Self>, Error> {
-        // SAFETY: takes no argument; gives null or an array that ends with an entry of index 0, freed once below.
-        let list = unsafe { libc::if_nameindex() };
-        if list.is_null() {
-            return Err(Error::last("if_nameindex"));
-        }
-        let mut all = Vec::new();
-        for at in 0.. {
-            // SAFETY: no entry before this one had index 0, so the array has one here.
-            let entry = unsafe { list.add(at).read() };
-            if entry.if_index == 0 {
-                break;
-            }
-            // SAFETY: the name of an entry other than the last is a NUL-terminated string of the array.
-            let name = unsafe { CStr::from_ptr(entry.if_name) };
-            all.push(Self { name: name.to_owned(), index: entry.if_index });
-        }
-        // SAFETY: the array is of `if_nameindex`, is freed here alone, and nothing refers to it: the names are copies.
-        unsafe { libc::if_freenameindex(list) };
+        // One line an interface, after two of headings: its name, a colon, its counters.
+        let table = std::fs::read_to_string("/proc/thread-self/net/dev")
+            .map_err(|source| Error::System { call: "reading /proc/thread-self/net/dev", source })?;
+        let names = table.lines().skip(2).filter_map(|line| Some(line.split_once(':')?.0.trim()));
+        // One that has gone since is skipped.
+        let mut all: Vec<_> = names.filter_map(|name| Self::by_name(name).ok()).collect();
         all.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         Ok(all)
     }
@@ -91,7 +79,7 @@ impl Interface {
     /// As [`Self::timestamping_info`].
     pub fn timestamping_info_by_ioctl(&self) -> Result<TimestampingInfo, Error> {
         let mut info = EthtoolTsInfo { command: ETHTOOL_GET_TS_INFO, ..EthtoolTsInfo::default() };
-        self.ioctl(SIOCETHTOOL, &mut info, "the driver does not report what it can stamp")?;
+        self.ioctl::<SIOCETHTOOL, _>(&mut info, "the driver does not report what it can stamp")?;
         let mut out = TimestampingInfo::from_bits(info.flags, info.transmit_types, info.receive_filters);
         out.phc = u32::try_from(info.phc_index).ok();
         Ok(out)
@@ -103,7 +91,7 @@ impl Interface {
     /// [`Error::NotByInterface`] where it has none.
     pub fn hardware(&self) -> Result<HardwareConfig, Error> {
         let mut config = HwtstampConfig::default();
-        self.ioctl(libc::SIOCGHWTSTAMP as libc::Ioctl, &mut config, "it has no hardware timestamps")?;
+        self.ioctl::<{ libc::SIOCGHWTSTAMP as Opcode }, _>(&mut config, "it has no hardware timestamps")?;
         Ok(config.read())
     }
 
@@ -114,11 +102,11 @@ impl Interface {
     /// [`Error::NotPermitted`] without `CAP_NET_ADMIN`, [`Error::NotByInterface`] where it has none or cannot do this.
     pub fn set_hardware(&self, config: HardwareConfig) -> Result<HardwareConfig, Error> {
         let mut config = HwtstampConfig { flags: 0, transmit: config.transmit as i32, receive: config.receive as i32 };
-        self.ioctl(libc::SIOCSHWTSTAMP as libc::Ioctl, &mut config, "it has no hardware timestamps, or not these")?;
+        self.ioctl::<{ libc::SIOCSHWTSTAMP as Opcode }, _>(&mut config, "it has no hardware timestamps, or not these")?;
         Ok(config.read())
     }
 
-    fn ioctl<T>(&self, request: libc::Ioctl, argument: &mut T, cannot: &'static str) -> Result<(), Error> {
+    fn ioctl<const OPCODE: Opcode, T>(&self, argument: &mut T, cannot: &'static str) -> Result<(), Error> {
         let socket = UdpSocket::bind("0.0.0.0:0").map_err(|source| Error::System { call: "socket", source })?;
         let mut name = [0 as libc::c_char; libc::IFNAMSIZ];
         for (to, from) in name.iter_mut().zip(self.name.as_bytes()) {
@@ -128,11 +116,11 @@ impl Interface {
             ifr_name: name,
             ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_data: std::ptr::from_mut(argument).cast() },
         };
-        // SAFETY: each request is made with the structure that it takes, behind `ifr_data`; both outlive the call.
-        if unsafe { libc::ioctl(socket.as_raw_fd(), request, &raw mut ifreq) } == 0 {
-            return Ok(());
-        }
-        let source = std::io::Error::last_os_error();
+        // SAFETY: each request of this file takes an ifreq with the structure that it is made with behind `ifr_data`.
+        let request = unsafe { Updater::<OPCODE, _>::new(&mut ifreq) };
+        // SAFETY: both structures outlive the call.
+        let Err(errno) = (unsafe { ioctl(socket, request) }) else { return Ok(()) };
+        let source = std::io::Error::from(errno);
         Err(match source.raw_os_error() {
             Some(libc::ENODEV) => Error::NoInterface(self.name().to_owned()),
             Some(libc::EOPNOTSUPP | libc::ERANGE | libc::EINVAL | libc::ENOTTY) => {
@@ -148,7 +136,7 @@ impl Interface {
 }
 
 /// `SIOCETHTOOL` (`include/uapi/linux/sockios.h`).
-const SIOCETHTOOL: libc::Ioctl = 0x8946;
+const SIOCETHTOOL: Opcode = 0x8946;
 /// `ETHTOOL_GET_TS_INFO` (`include/uapi/linux/ethtool.h`).
 const ETHTOOL_GET_TS_INFO: u32 = 0x41;
 

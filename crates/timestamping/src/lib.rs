@@ -121,6 +121,9 @@
 //! [`Matcher`] counts by send; [`reserve_stamps`] makes room. On a stream, writes that end up in one packet leave only the last one's stamps. The kernel
 //! also drops stamps of a socket that is closed with stamps in its queue.
 
+#[cfg(not(target_os = "linux"))]
+compile_error!("wirelapse-timestamping is for Linux alone: no other system has SO_TIMESTAMPING");
+
 mod address;
 mod attribute;
 mod batch;
@@ -128,6 +131,8 @@ mod clocks;
 mod control;
 mod error;
 mod flags;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzed;
 mod hardware_clock;
 mod id;
 mod info;
@@ -154,7 +159,7 @@ pub use id::IdExtender;
 pub use info::{HardwareCounts, ReceiveFilter, TimestampingInfo, TransmitType};
 pub use interface::{HardwareConfig, Interface};
 pub use matcher::{Counts, Matched, Matcher};
-pub use queue::{BatchSize, ErrorQueue, Ready, wait};
+pub use queue::{BatchSize, ErrorQueue, Ready, wait, wait_any};
 pub use receive::{Received, Receiver};
 pub use report::{IcmpError, Report, TransmitStamp, report};
 pub use request::{Counting, Enabled, Request, SocketMemory, reserve_stamps, socket_memory};

@@ -1,4 +1,4 @@
-//! `getsockopt` and `setsockopt`, typed.
+//! `getsockopt` and `setsockopt`, typed, for the options that rustix has not: those of timestamps among them.
 
 use std::io;
 use std::mem::{MaybeUninit, size_of};

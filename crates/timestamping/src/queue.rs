@@ -1,8 +1,10 @@
 //! The error queue, read in batches.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
 
 use crate::batch::Batch;
 use crate::{Error, ParseError, Report, report};
@@ -113,6 +115,14 @@ impl Ready {
     pub const fn any(self) -> bool {
         self.errors || self.readable || self.writable
     }
+
+    /// What `poll` is asked for; it reports errors without being asked.
+    fn events(self) -> PollFlags {
+        let mut events = PollFlags::empty();
+        events.set(PollFlags::IN, self.readable);
+        events.set(PollFlags::OUT, self.writable);
+        events
+    }
 }
 
 /// Waits until `socket` has something on its error queue, or, as `for_what` says, can be read or written; at most
@@ -120,22 +130,30 @@ impl Ready {
 ///
 /// # Errors
 /// [`Error::System`] where `ppoll` fails.
-pub fn wait(socket: impl AsFd, for_what: Ready, timeout: std::time::Duration) -> Result<Ready, Error> {
-    let mut events = PollFlags::empty();
-    events.set(PollFlags::IN, for_what.readable);
-    events.set(PollFlags::OUT, for_what.writable);
-    let fd = socket.as_fd();
-    let mut poll = [PollFd::new(&fd, events)];
+pub fn wait(socket: impl AsFd, for_what: Ready, timeout: Duration) -> Result<Ready, Error> {
+    poll(&mut [PollFd::new(&socket, for_what.events())], timeout)
+}
+
+/// As [`wait`] for the first of several sockets; gives what any of them has.
+///
+/// # Errors
+/// As [`wait`].
+pub fn wait_any(sockets: &[BorrowedFd<'_>], for_what: Ready, timeout: Duration) -> Result<Ready, Error> {
+    let mut polls: Vec<_> = sockets.iter().map(|socket| PollFd::new(socket, for_what.events())).collect();
+    poll(&mut polls, timeout)
+}
+
+fn poll(polls: &mut [PollFd<'_>], timeout: Duration) -> Result<Ready, Error> {
     let time =
         Timespec { tv_sec: timeout.as_secs().min(i32::MAX as u64) as i64, tv_nsec: timeout.subsec_nanos().into() };
-    match rustix::event::poll(&mut poll, Some(&time)) {
+    match rustix::event::poll(polls, Some(&time)) {
         Ok(_) => {}
-        Err(rustix::io::Errno::INTR) => return Ok(Ready::default()),
+        Err(Errno::INTR) => return Ok(Ready::default()),
         Err(e) => return Err(Error::System { call: "ppoll", source: e.into() }),
     }
-    let found = poll[0].revents();
+    let found = polls.iter().fold(PollFlags::empty(), |all, poll| all | poll.revents());
     if found.contains(PollFlags::NVAL) {
-        return Err(Error::System { call: "ppoll", source: rustix::io::Errno::BADF.into() });
+        return Err(Error::System { call: "ppoll", source: Errno::BADF.into() });
     }
     Ok(Ready {
         errors: found.intersects(PollFlags::ERR | PollFlags::HUP),

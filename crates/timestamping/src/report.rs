@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn driver_and_nic_are_told_apart_by_the_field_of_the_time() {
+    fn driver_and_nic_are_distinguished_by_the_field_of_the_time() {
         for (times, stage) in [([5, 0, 0], TransmitStage::Driver), ([0, 0, 5], TransmitStage::Nic)] {
             let bytes = message(libc::ENOMSG, libc::SO_EE_ORIGIN_TIMESTAMPING, 0, 9, times);
             let Ok(Report::Stamp(stamp)) = report(&bytes, &[]) else { panic!() };

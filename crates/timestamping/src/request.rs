@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, sockopt};
+use serde::{Deserialize, Serialize};
 
 use crate::option;
 use crate::{Error, Feature, Flags, SocketKind, Stages};
@@ -366,18 +367,21 @@ impl Enabled {
 }
 
 /// What a socket holds and has dropped (`SO_MEMINFO`, Linux 4.12).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+///
+/// Packets count with all that the kernel keeps for them, not with their payload alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SocketMemory {
-    /// Bytes held by what waits to be read: the receive queue and the error queue together.
-    pub receive_queue: u32,
-    /// The limit for it. A stamp that would go beyond is not queued, and nothing counts it but its missing id.
-    pub receive_limit: u32,
-    /// Bytes held by what is written and not acknowledged.
-    pub send_queue: u32,
+    /// Held by what waits to be read: the receive queue and the error queue together.
+    pub receive_used_bytes: u32,
+    /// The limit for it: tuned by the kernel unless `SO_RCVBUF` is set. A stamp that would go beyond is not queued, and nothing
+    /// counts it but its missing id.
+    pub receive_buffer_bytes: u32,
+    /// Held by what is written and not acknowledged.
+    pub send_used_bytes: u32,
     /// The limit for it.
-    pub send_limit: u32,
-    /// Bytes charged to the socket ahead of use.
-    pub forward: u32,
+    pub send_buffer_bytes: u32,
+    /// Charged to the socket ahead of use.
+    pub forward_bytes: u32,
     /// Packets this socket dropped since its receive buffer was full. Stamps are not among them.
     pub drops: u32,
 }
@@ -389,11 +393,11 @@ pub struct SocketMemory {
 pub fn socket_memory(socket: impl AsFd) -> Result<SocketMemory, Error> {
     match option::get::<[u32; 9]>(socket.as_fd(), libc::SOL_SOCKET, libc::SO_MEMINFO) {
         Ok((m, length)) if length >= 36 => Ok(SocketMemory {
-            receive_queue: m[libc::SK_MEMINFO_RMEM_ALLOC as usize],
-            receive_limit: m[libc::SK_MEMINFO_RCVBUF as usize],
-            send_queue: m[libc::SK_MEMINFO_WMEM_QUEUED as usize],
-            send_limit: m[libc::SK_MEMINFO_SNDBUF as usize],
-            forward: m[libc::SK_MEMINFO_FWD_ALLOC as usize],
+            receive_used_bytes: m[libc::SK_MEMINFO_RMEM_ALLOC as usize],
+            receive_buffer_bytes: m[libc::SK_MEMINFO_RCVBUF as usize],
+            send_used_bytes: m[libc::SK_MEMINFO_WMEM_QUEUED as usize],
+            send_buffer_bytes: m[libc::SK_MEMINFO_SNDBUF as usize],
+            forward_bytes: m[libc::SK_MEMINFO_FWD_ALLOC as usize],
             drops: m[libc::SK_MEMINFO_DROPS as usize],
         }),
         Err(e) if e.raw_os_error() != Some(libc::ENOPROTOOPT) => {
@@ -418,12 +422,34 @@ const STAMP_TRUESIZE: u32 = 1024;
 pub fn reserve_stamps(socket: impl AsFd, stamps: u32) -> Result<u32, Error> {
     let fd = socket.as_fd();
     let bytes = stamps.saturating_mul(STAMP_TRUESIZE);
-    if socket_memory(fd)?.receive_limit < bytes {
+    if socket_memory(fd)?.receive_buffer_bytes < bytes {
         // The kernel doubles what it is given, for its own overhead (socket(7)).
         let half = bytes as usize / 2;
         sockopt::set_socket_recv_buffer_size_force(fd, half)
             .or_else(|_| sockopt::set_socket_recv_buffer_size(fd, half))
             .map_err(|e| Error::System { call: "setsockopt(SO_RCVBUF)", source: e.into() })?;
     }
-    Ok(socket_memory(fd)?.receive_limit / STAMP_TRUESIZE)
+    Ok(socket_memory(fd)?.receive_buffer_bytes / STAMP_TRUESIZE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+    use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn bytes_not_yet_read_take_memory() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut a = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (b, _) = listener.accept().unwrap();
+        assert_eq!(socket_memory(&b).unwrap().receive_used_bytes, 0);
+        a.write_all(&[0; 5_000]).unwrap();
+        let mut one = [0];
+        b.peek(&mut one).unwrap();
+        let memory = socket_memory(&b).unwrap();
+        assert!(memory.receive_used_bytes >= 5_000, "{memory:?}");
+        assert_eq!(memory.receive_buffer_bytes as usize, sockopt::socket_recv_buffer_size(&b).unwrap());
+        assert_eq!(memory.send_buffer_bytes as usize, sockopt::socket_send_buffer_size(&b).unwrap());
+    }
 }

@@ -3,7 +3,7 @@
 use std::io::{self, IoSlice};
 use std::mem::zeroed;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
 
 use crate::control::{SCM_TS_OPT_ID, put};
 use crate::{Enabled, Error, Feature, Flags, SocketKind, Stages, address};
@@ -50,25 +50,8 @@ impl Enabled {
                 return Err(Error::Contradiction("an id for one send needs a socket with ids"));
             }
         }
-        let mut control = options.control();
-        let mut name = options.to.map(address::to_kernel);
-        // SAFETY: all zeroes are a valid msghdr: no address, no data, no control messages.
-        let mut message: libc::msghdr = unsafe { zeroed() };
-        if let Some((storage, length)) = &mut name {
-            message.msg_name = std::ptr::from_mut(storage).cast();
-            message.msg_namelen = *length;
-        }
-        message.msg_iov = parts.as_ptr().cast_mut().cast();
-        message.msg_iovlen = parts.len() as _;
-        if !control.is_empty() {
-            message.msg_control = control.as_mut_ptr().cast();
-            message.msg_controllen = control.len() as _;
-        }
-        // SAFETY: every pointer of `message` is to memory that lives until the call returns, of the length beside it;
-        // IoSlice has the layout of iovec; the kernel only reads.
-        let sent = unsafe { libc::sendmsg(socket.as_fd().as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL) };
-        usize::try_from(sent).map_err(|_| {
-            let source = io::Error::last_os_error();
+        let name = options.to.map(address::to_kernel);
+        send_message(socket.as_fd(), parts, &options.control(), name).map_err(|source| {
             // An unknown control message at SOL_SOCKET is EINVAL; a datagram send has few other reasons for that.
             match (source.raw_os_error(), options.id, options.stages) {
                 (Some(libc::EINVAL), Some(_), _) if !kernel_has_ts_opt_id() => {
@@ -81,6 +64,31 @@ impl Enabled {
             }
         })
     }
+}
+
+/// `sendmsg` with these control messages, to this address; gives the number of bytes taken.
+fn send_message(
+    socket: BorrowedFd<'_>,
+    parts: &[IoSlice<'_>],
+    control: &[u8],
+    mut name: Option<(libc::sockaddr_storage, libc::socklen_t)>,
+) -> io::Result<usize> {
+    // SAFETY: all zeroes are a valid msghdr: no address, no data, no control messages.
+    let mut message: libc::msghdr = unsafe { zeroed() };
+    if let Some((storage, length)) = &mut name {
+        message.msg_name = std::ptr::from_mut(storage).cast();
+        message.msg_namelen = *length;
+    }
+    message.msg_iov = parts.as_ptr().cast_mut().cast();
+    message.msg_iovlen = parts.len() as _;
+    if !control.is_empty() {
+        message.msg_control = control.as_ptr().cast_mut().cast();
+        message.msg_controllen = control.len() as _;
+    }
+    // SAFETY: every pointer of `message` is to memory that lives until the call returns, of the length beside it;
+    // IoSlice has the layout of iovec; the kernel only reads. rustix sends no such control messages.
+    let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL) };
+    usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 
 /// Whether this kernel knows `SCM_TS_OPT_ID`; tried once, on a socket made for it.
@@ -100,13 +108,7 @@ fn try_send(options: SendOptions) -> bool {
         socket.connect(socket.local_addr()?)?;
         let flags = (Flags::OPT_ID | Flags::OPT_TSONLY | Flags::SOFTWARE).bits();
         crate::option::set(socket.as_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &flags)?;
-        let mut control = options.control();
-        // SAFETY: as in `send`.
-        let mut message: libc::msghdr = unsafe { zeroed() };
-        message.msg_control = control.as_mut_ptr().cast();
-        message.msg_controllen = control.len() as _;
-        // SAFETY: as in `send`: an empty datagram with control messages that outlive the call.
-        Ok(unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL) } >= 0)
+        send_message(socket.as_fd(), &[], &options.control(), None).map(|_| true)
     };
     attempt().unwrap_or(false)
 }

@@ -178,7 +178,7 @@ fn ids_of_ones_own_go_over_the_wrap_of_32_bits() {
 }
 
 #[test]
-fn icmp_errors_among_stamps_are_told_apart() {
+fn icmp_errors_among_stamps_are_distinguished() {
     let _on = receive_stamps_on();
     for address in ["127.0.0.1:0", "[::1]:0"] {
         let (client, server) = udp_pair(address);
@@ -223,7 +223,7 @@ fn icmp_errors_among_stamps_are_told_apart() {
 }
 
 #[test]
-fn received_datagrams_bear_the_time_they_entered_the_stack() {
+fn received_datagrams_have_the_time_they_entered_the_stack() {
     let (client, server) = udp_pair("127.0.0.1:0");
     Request::new().receive_software().only_own_receive_stamps().count_drops().lenient().enable(&server).unwrap();
     let mut receiver = Receiver::new(BatchSize { messages: 8, payload: 100, control: 256 });
@@ -252,7 +252,7 @@ fn received_datagrams_bear_the_time_they_entered_the_stack() {
 }
 
 #[test]
-fn what_the_socket_dropped_is_told() {
+fn what_the_socket_dropped_is_reported() {
     let (client, server) = udp_pair("127.0.0.1:0");
     Request::new().receive_software().count_drops().enable(&server).unwrap();
     for _ in 0..2000 {

@@ -11,13 +11,15 @@ use libbpf_cargo::SkeletonBuilder;
 fn main() {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let mut bindings = Bindings::default();
+    // Line information holds paths: without those of this machine the same sources give the same bytes anywhere.
+    let paths = format!("-ffile-prefix-map={}=.", env!("CARGO_MANIFEST_DIR"));
     for source in sources() {
         let name = source.file_name().and_then(|name| name.to_str()).expect("file names of sources are ASCII");
         let object = out.join(name).with_extension("o");
         let built = SkeletonBuilder::new()
             .source(&source)
             .obj(&object)
-            .clang_args(["-Wall", "-Werror", "-mcpu=v3", "-Isrc/bpf"])
+            .clang_args(["-Wall", "-Werror", "-mcpu=v3", "-Isrc/bpf", &paths])
             .build();
         if let Err(error) = built {
             panic!("cannot compile {}: {error:#}\nclang (11 or later) has to be installed", source.display());

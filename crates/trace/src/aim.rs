@@ -1,72 +1,79 @@
 //! Aiming the BPF programs at a [`Target`]: what of it is fixed before they are loaded, and the maps they look it up in.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::num::NonZeroU32;
-use std::os::unix::fs::MetadataExt as _;
 
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle, Object};
 use record::Sampling;
 
+use crate::config::within;
 use crate::layout::{
-    CONFIG_CGROUP, CONFIG_PEERS, CONFIG_PIDS, CONFIG_PORTS, CONFIG_WINDOWS, PEER_IPV4, PEER_IPV6, Plain as _,
-    RawConfig, RawOwner, RawPrefix,
+    CONFIG_CGROUP, CONFIG_CONNECTS, CONFIG_PEERS, CONFIG_PIDS, CONFIG_PORTS, CONFIG_WINDOWS, MAX_CGROUPS, PEER_IPV4,
+    PEER_IPV6, Plain as _, RawConfig, RawOwner, RawPrefix,
 };
 use crate::object::{self, Sizes};
-use crate::{Config, Error, Target, cgroup, namespace, process};
+use crate::programs::{At, Planned};
+use crate::{Config, Error, Target, cgroup, histograms, namespace, process};
 
-/// The part of the configuration that says what the target is, and its cgroup, held open: where none is named, the root of
+/// The part of the configuration that says what the target is, and its cgroups, held open: where none is named, the root of
 /// the hierarchy.
-pub(crate) fn aim(target: &Target) -> Result<(File, RawConfig), Error> {
-    let cgroup = match &target.cgroup {
-        Some(path) => cgroup::open(path)?,
-        None => cgroup::root()?,
-    };
+pub(crate) fn aim(target: &Target) -> Result<(Vec<File>, RawConfig), Error> {
+    let named = cgroup::outermost(&target.cgroups)?;
+    let count = within("the number of cgroups", u32::try_from(named.len()).unwrap_or(u32::MAX), 0, MAX_CGROUPS)?;
     let mut flags = 0;
     let mut set = |flag: u32, on: bool| flags |= if on { flag } else { 0 };
     set(CONFIG_PIDS, target.by_process());
     set(CONFIG_PORTS, !target.ports.is_empty());
     set(CONFIG_PEERS, !target.peers.is_empty());
-    set(CONFIG_CGROUP, target.cgroup.is_some());
-    let inode = cgroup.metadata().map_err(Error::system("cannot read the cgroup"))?.ino();
-    let level = match &target.cgroup {
-        Some(path) => {
-            let mount = cgroup::mount()?;
-            let canonical = path.canonicalize().map_err(|source| Error::Cgroup { path: path.clone(), source })?;
-            canonical.strip_prefix(&mount).map_or(0, |below| below.components().count() as i32)
-        }
-        None => 0,
-    };
-    let raw = RawConfig {
-        cgroup_id: inode,
+    set(CONFIG_CGROUP, !named.is_empty());
+    let mut raw = RawConfig {
+        cgroup_ids: [0; MAX_CGROUPS as usize],
+        cgroup_levels: [0; MAX_CGROUPS as usize],
+        cgroups: count,
         flags,
         slots: 0,
         draw_below: 0,
         max_rate: 0,
         pid_namespace: namespace::own_pid_namespace(),
-        cgroup_level: level,
     };
-    Ok((cgroup, raw))
+    for ((id, level), cgroup) in raw.cgroup_ids.iter_mut().zip(&mut raw.cgroup_levels).zip(&named) {
+        (*id, *level) = (cgroup.id, cgroup.level);
+    }
+    let cgroups = if named.is_empty() { vec![cgroup::root()?] } else { named.into_iter().map(|c| c.folder).collect() };
+    Ok((cgroups, raw))
 }
 
-/// The target's cgroup, and all that is fixed in the programs of a trace before they are loaded.
-pub(crate) fn configure(config: &Config, sizes: Sizes) -> Result<(File, RawConfig), Error> {
-    let (cgroup, mut raw) = aim(&config.target)?;
+/// The target's cgroups, and all that is fixed in the programs of a trace before they are loaded.
+pub(crate) fn configure(config: &Config, sizes: Sizes) -> Result<(Vec<File>, RawConfig), Error> {
+    let (cgroups, mut raw) = aim(&config.target)?;
     raw.flags |= if config.windows_every().is_some() { CONFIG_WINDOWS } else { 0 };
+    raw.flags |= histograms::flags(config.histograms.as_ref());
+    raw.flags |= if config.wants_connects() { CONFIG_CONNECTS } else { 0 };
     raw.slots = sizes.slots;
     raw.draw_below = match config.sampling {
         Sampling::Draws(ratio) if ratio.0.get() > 1 => u32::MAX / ratio.0.get(),
         _ => 0,
     };
     raw.max_rate = config.max_rate.map_or(0, NonZeroU32::get);
-    Ok((cgroup, raw))
+    Ok((cgroups, raw))
 }
 
-/// Fills the maps of target ports and peers.
-pub(crate) fn set_addresses(object: &Object, target: &Target) -> Result<(), Error> {
-    let one = [1u8];
+/// Fills the maps of what is looked up: names of processes, ports and peers.
+pub(crate) fn set_lookups(object: &Object, target: &Target) -> Result<(), Error> {
+    let names = object::map(object, "names")?;
+    for name in target.names() {
+        names.update(&name, &[1], MapFlags::ANY).map_err(Error::bpf("cannot set the name of a target process"))?;
+    }
+    let mut words: BTreeMap<u32, u64> = BTreeMap::new();
+    for port in target.ports.iter().flat_map(|ports| ports.each()) {
+        *words.entry(u32::from(port / 64)).or_default() |= 1 << (port % 64);
+    }
     let ports = object::map(object, "ports")?;
-    for port in &target.ports {
-        ports.update(&port.to_ne_bytes(), &one, MapFlags::ANY).map_err(Error::bpf("cannot set a target port"))?;
+    for (word, bits) in words {
+        ports
+            .update(&word.to_ne_bytes(), &bits.to_ne_bytes(), MapFlags::ANY)
+            .map_err(Error::bpf("cannot set the target ports"))?;
     }
     let peers = object::map(object, "peers")?;
     for peer in &target.peers {
@@ -78,6 +85,9 @@ pub(crate) fn set_addresses(object: &Object, target: &Target) -> Result<(), Erro
     }
     Ok(())
 }
+
+/// Puts processes that take a name of the target into it.
+pub(crate) const RENAMED: Planned = ("renamed", At::Section);
 
 /// The target's processes and the sockets they hold, as the programs look them up.
 #[derive(Debug)]
@@ -94,9 +104,18 @@ impl Processes {
     }
 
     /// Adds the processes that the target names; where it names none, the owners of all sockets that are there.
-    pub(crate) fn begin(&self, pids: &[u32]) -> Result<(), Error> {
-        for &pid in pids {
+    pub(crate) fn begin(&self, target: &Target) -> Result<(), Error> {
+        for &pid in &target.pids {
             self.add(pid)?;
+        }
+        let names: Vec<_> = target.names().collect();
+        if !names.is_empty() {
+            for pid in process::all().into_iter().filter(|&pid| names.contains(&process::comm(pid))) {
+                match self.add(pid) {
+                    Err(Error::NoSuchProcess { .. }) => {}
+                    done => done?,
+                }
+            }
         }
         if !self.by_process {
             for pid in process::all() {
@@ -120,9 +139,20 @@ impl Processes {
         Ok(())
     }
 
+    /// Whether any process of the target is still there. Those that end take themselves out while the programs are attached.
+    pub(crate) fn any_left(&self) -> bool {
+        self.pids.keys().next().is_some()
+    }
+
     fn add_inodes(&self, pid: u32) -> Result<(), Error> {
         let inodes = match process::socket_inodes(pid) {
             Err(Error::NoSuchProcess { .. }) if !self.by_process => return Ok(()),
+            // The owner of sockets that are there already stays unknown.
+            Err(Error::System { source, .. })
+                if !self.by_process && source.kind() == std::io::ErrorKind::PermissionDenied =>
+            {
+                return Ok(());
+            }
             inodes => inodes?,
         };
         if inodes.is_empty() {

@@ -68,20 +68,20 @@ fn changed(programs: &Programs, port: u16, change: u32) -> Result<Vec<Callbacks>
 fn load(baseline: Option<Baseline>) -> Result<Programs, Error> {
     refusal::quiet();
     let mut plan = vec![("flags", At::Passes)];
-    let cgroup = match baseline {
+    let cgroups = match baseline {
         Some(armed) if armed.arms() => {
             plan.push((armed.program(), At::Cgroup));
-            Some(cgroup::root()?)
+            vec![cgroup::root()?]
         }
         Some(other) => {
             plan.push((other.program(), At::Section));
-            None
+            Vec::new()
         }
-        None => None,
+        None => Vec::new(),
     };
     let object = object::open(compiled!("baselines"), "wirelapse")?;
     let what = baseline.map_or("flags", Baseline::program);
-    Programs::load(object, plan, cgroup.as_ref()).map_err(|error| error.of(what))
+    Programs::load(object, plan, &cgroups).map_err(|error| error.of(what))
 }
 
 /// The callbacks of each TCP connection of the caller's network namespace with this local or remote port, in no order.

@@ -22,15 +22,6 @@ pub enum State {
     NeedsRoot,
 }
 
-/// What came of trying one thing that a probe makes use of. Its fields are those of a [`Capability`].
-pub(crate) struct Tried {
-    pub name: &'static str,
-    pub purpose: &'static str,
-    pub instead: &'static str,
-    /// Why it does not work, where it does not.
-    pub outcome: Result<(), String>,
-}
-
 /// One thing that tracing can make use of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capability {
@@ -90,7 +81,8 @@ pub fn all() -> Vec<Capability> {
     let config = Config { max_connections: 1, slots_per_connection: 16, ring_bytes: 4096, ..Config::default() };
     let sizes = Sizes { rows: config.max_connections, slots: config.slots_per_connection, ring: config.ring_bytes };
     let aimed = aim::configure(&config, sizes);
-    let ground = aimed.as_ref().map(|(cgroup, raw)| Ground { config: &config, raw: *raw, sizes, cgroup, sends: None });
+    let ground =
+        aimed.as_ref().map(|(cgroups, raw)| Ground { config: &config, raw: *raw, sizes, cgroups, sends: None });
     let probes = crate::PROBES.iter().flat_map(|probe| probe.capabilities(ground.as_ref().map_err(|error| *error)));
     let found = sends::capabilities(ground.as_ref().map_err(|error| *error)).into_iter().chain(probes);
     list.extend(found.map(|found| Capability {
@@ -119,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_root_is_told_agrees_with_the_kernel() {
+    fn what_root_is_advised_agrees_with_the_kernel() {
         tier::needs!(tier::Need::Root, tier::Need::Path("/sys/kernel/btf/vmlinux"));
         let list = all();
         let state = |name| &list.iter().find(|c| c.name == name).unwrap().state;

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 
 use record::Sampling;
 
-use crate::{Error, Target};
+use crate::{Error, Histograms, Target};
 
 /// How the stages are observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,10 +70,15 @@ pub struct Config {
     pub max_rate: Option<NonZeroU32>,
     /// By which backend.
     pub backend: BackendChoice,
+    /// Whether the beginning of each call that writes is recorded, and the time that it sleeps for room in the send buffer. With the
+    /// timestamping backend this takes a program on every TCP write of the machine.
+    pub calls: bool,
     /// How many sends of one connection can be on their way and be distinguished; rounded up to a power of two, 16 to 65,536.
     pub slots_per_connection: u32,
     /// How many connections can be followed at once, 1 to 65,536.
     pub max_connections: u32,
+    /// Whether attempts to set up connections are reported, with the ends of those.
+    pub connects: bool,
     /// Whether received bytes are followed too.
     pub receive: bool,
     /// How many received segments of one connection can wait to be read and be distinguished, as `slots_per_connection`.
@@ -82,6 +87,11 @@ pub struct Config {
     pub packets: bool,
     /// Whether the datagrams of UDP sockets of the target are reported, likewise.
     pub udp: bool,
+    /// Histograms of sends in the kernel, which [`crate::Tracer::snapshot`] reads.
+    pub histograms: Option<Histograms>,
+    /// Whether to do with `CAP_BPF`, `CAP_PERFMON` and `CAP_NET_ADMIN`. Without `CAP_SYS_ADMIN` connections that exist already are picked up in
+    /// the own network namespace alone, and another tracer that ends disarms the sockets of this one.
+    pub least_rights: bool,
     /// Size of the ring buffer in bytes; rounded up to a power of two of at least a page.
     pub ring_bytes: u32,
 }
@@ -94,18 +104,27 @@ impl Default for Config {
             sampling: Sampling::Every,
             max_rate: None,
             backend: BackendChoice::Auto,
+            calls: false,
             slots_per_connection: 256,
             max_connections: 1024,
+            connects: true,
             receive: false,
             arrivals_per_connection: 512,
             packets: false,
             udp: false,
+            histograms: None,
+            least_rights: false,
             ring_bytes: 16 << 20,
         }
     }
 }
 
 impl Config {
+    /// Whether attempts to connect are reported: not where there are no records at all.
+    pub(crate) fn wants_connects(&self) -> bool {
+        self.connects && self.histograms.as_ref().is_none_or(|histograms| histograms.records)
+    }
+
     /// One in how many window lengths is a window; `None` where there are no windows.
     pub(crate) fn windows_every(&self) -> Option<u32> {
         match self.sampling {

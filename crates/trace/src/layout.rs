@@ -32,16 +32,11 @@ pub(crate) unsafe trait Plain: Copy {
 
 include!(concat!(env!("OUT_DIR"), "/layout.rs"));
 
-/// How long a sampling window is, ns.
-pub(crate) const WINDOW_LENGTH: u64 = WINDOW_NS as u64;
-
 /// What one pass of the iterator over the sockets is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Pass {
     Follow = PASS_FOLLOW,
-    Open = PASS_OPEN,
-    Close = PASS_CLOSE,
     Totals = PASS_TOTALS,
     Finish = PASS_FINISH,
     Look = PASS_LOOK,

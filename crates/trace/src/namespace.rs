@@ -54,7 +54,22 @@ pub(crate) fn all_networks() -> Result<Vec<Network>, Error> {
     networks_of(process::all())
 }
 
+/// The network namespace with this inode number: of a process, or with a name below `/run/netns`, where no process may be in it any more.
+pub(crate) fn network(inode: u32) -> Option<Network> {
+    let is_it = |network: &Network| network.inode() == Some(inode.into());
+    all_networks().ok()?.into_iter().find(is_it).or_else(|| {
+        let named = fs::read_dir("/run/netns").ok()?.flatten();
+        let open = named.filter_map(|entry| Some(Network { file: File::open(entry.path()).ok()?, own: false }));
+        open.into_iter().find(is_it)
+    })
+}
+
 impl Network {
+    /// Whether it is the caller's.
+    pub(crate) fn is_own(&self) -> bool {
+        self.own
+    }
+
     /// Its inode number: how the kernel part names it.
     pub(crate) fn inode(&self) -> Option<u64> {
         self.file.metadata().ok().map(|m| m.ino())

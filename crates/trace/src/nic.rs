@@ -4,12 +4,15 @@
 //! `CLOCK_MONOTONIC` is measured again for every batch of records that has such stamps, because the two drift apart.
 
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::{fs, io};
 
 use record::{Conversion, Instant, Monotonic, Nanos, Phc, Source, Timestamp};
 use rustix::net::netdevice::index_to_name;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use timestamping::{HardwareClock, Interface};
 
+use crate::keeper::{Ask, Keeper};
 use crate::namespace;
 
 /// How far two clocks drift apart, parts in a million: IEEE 802.3 allows the oscillator of an interface 100 (clause 40.6.1.2.6), and
@@ -55,20 +58,13 @@ fn drift(a: Instant<Monotonic>, b: Instant<Monotonic>) -> Nanos {
 
 #[derive(Debug)]
 struct Clock {
-    phc: HardwareClock,
+    phc: Arc<HardwareClock>,
     earlier: Option<Reading>,
     latest: Reading,
 }
 
 impl Clock {
-    fn open(interface: u32, network: u32) -> Option<Self> {
-        let index = namespace::all_networks()
-            .ok()?
-            .into_iter()
-            .find(|n| n.inode() == Some(network.into()))?
-            .within(|| Ok(phc_of(interface)))
-            .ok()??;
-        let phc = HardwareClock::open(index).ok()?;
+    fn of(phc: Arc<HardwareClock>) -> Option<Self> {
         let latest = read(&phc)?;
         Some(Self { phc, earlier: None, latest })
     }
@@ -104,18 +100,64 @@ fn phc_of(interface: u32) -> Option<u32> {
     Interface::by_name(&name).ok()?.timestamping_info().ok()?.phc
 }
 
+/// The number of the clock that an interface of a network namespace stamps by. Entering that namespace takes `CAP_SYS_ADMIN`.
+fn phc_within(network: u32, interface: u32) -> Option<u32> {
+    namespace::network(network)?.within(|| Ok(phc_of(interface))).ok()?
+}
+
+/// The keeper's answer to [`Ask::Clock`]: the number of a clock, or nothing.
+pub(crate) fn answer(request: &[u8]) -> io::Result<Vec<u8>> {
+    let (network, interface) = request.split_first_chunk().ok_or(io::ErrorKind::InvalidInput)?;
+    let interface = interface.try_into().map_err(io::Error::other)?;
+    let phc = phc_within(u32::from_ne_bytes(*network), u32::from_ne_bytes(interface));
+    Ok(phc.map(|phc| phc.to_ne_bytes().to_vec()).unwrap_or_default())
+}
+
+fn ask(keeper: &Keeper, network: u32, interface: u32) -> Option<u32> {
+    let request = [network.to_ne_bytes(), interface.to_ne_bytes()].concat();
+    keeper.ask(Ask::Clock, &request).ok()?.try_into().ok().map(u32::from_ne_bytes)
+}
+
 /// The clocks of the interfaces that have stamped.
 #[derive(Debug, Default)]
-pub(crate) struct NicClocks(HashMap<(u32, u32), Option<Clock>>);
+pub(crate) struct NicClocks {
+    /// By network namespace and interface; nothing where the clock cannot be had.
+    of: HashMap<(u32, u32), Option<Clock>>,
+    /// The clocks of this machine by their number, opened while this process had the right to.
+    opened: HashMap<u32, Arc<HardwareClock>>,
+    /// Finds an interface's clock once this process may not enter other network namespaces.
+    keeper: Option<Keeper>,
+}
 
 impl NicClocks {
+    /// Opens all clocks of this machine: for a process that will not be allowed to.
+    pub(crate) fn open_all(&mut self) {
+        let names = fs::read_dir("/sys/class/ptp").into_iter().flatten().flatten().map(|entry| entry.file_name());
+        let numbers = names.filter_map(|name| name.to_str()?.strip_prefix("ptp")?.parse().ok());
+        self.opened =
+            numbers.filter_map(|number| Some((number, Arc::new(HardwareClock::open(number).ok()?)))).collect();
+    }
+
+    /// Has the keeper say from now on by which clock an interface stamps.
+    pub(crate) fn ask(&mut self, keeper: Keeper) {
+        self.keeper = Some(keeper);
+    }
+
     /// The stamp on the clock of the trace; `None` where the NIC's clock cannot be read.
     pub(crate) fn convert(&mut self, stamp: &NicStamp) -> Option<Timestamp<Monotonic>> {
-        self.0
-            .entry((stamp.network, stamp.interface))
-            .or_insert_with(|| Clock::open(stamp.interface, stamp.network))
-            .as_mut()?
-            .convert(stamp.at)
+        let Self { of, opened, keeper } = self;
+        let open = || {
+            let number = match keeper {
+                None => phc_within(stamp.network, stamp.interface),
+                Some(keeper) => ask(keeper, stamp.network, stamp.interface),
+            }?;
+            let clock = match opened.get(&number) {
+                Some(clock) => Arc::clone(clock),
+                None => Arc::new(HardwareClock::open(number).ok()?),
+            };
+            Clock::of(clock)
+        };
+        of.entry((stamp.network, stamp.interface)).or_insert_with(open).as_mut()?.convert(stamp.at)
     }
 }
 
@@ -137,7 +179,16 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_was_set_is_told_from_one_that_drifts() {
+    fn an_interface_without_a_clock_is_answered_with_nothing() {
+        let own =
+            fs::metadata("/proc/thread-self/ns/net").map(|m| std::os::unix::fs::MetadataExt::ino(&m)).unwrap() as u32;
+        let loopback = [own.to_ne_bytes(), 1u32.to_ne_bytes()].concat();
+        assert_eq!(answer(&loopback).unwrap(), Vec::<u8>::new());
+        assert!(answer(&loopback[1..]).is_err());
+    }
+
+    #[test]
+    fn a_clock_that_was_set_is_distinguished_from_one_that_drifts() {
         let first = reading(1_000_000_000, 500);
         assert!(!reading(2_000_000_000, 500 + 200_000).set_since(&first));
         assert!(reading(2_000_000_000, 500 + 200_200).set_since(&first));

@@ -1,17 +1,20 @@
 //! Passes through the TCP sockets of every network namespace: the kernel part's iterator does to each socket what the pass says.
 
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::time::{Duration, Instant};
 
 use libbpf_rs::query::{LinkInfoIter, ProgInfoIter};
 use libbpf_rs::{Link, MapHandle, ProgramType};
 
 use crate::Error;
+use crate::keeper::{Ask, Keeper};
 use crate::layout::{Pass, RawControl};
 use crate::namespace::{self, Network};
-use crate::{object, programs};
+use crate::{nic, object, programs};
 
-/// Network namespaces are looked up again after this long: reading all of `/proc` at every window would cost too much.
-const NETWORKS_LAST: Duration = Duration::from_secs(1);
+/// How often it is looked who else is at work on the sockets.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// The iterator and its settings. One pass at a time: it reads what to do from the controls.
 #[derive(Debug)]
@@ -19,24 +22,65 @@ pub(crate) struct Passes {
     sockets: Link,
     controls: MapHandle,
     pub(crate) control: RawControl,
-    /// Iterators of other probes, which run after each pass that picks up connections.
-    pub(crate) after_follow: Vec<Link>,
+    /// Iterators of other probes, which run after each pass that picks up connections or lets them go.
+    pub(crate) beside: Vec<Link>,
     networks: Vec<Network>,
-    networks_read: Option<Instant>,
+    looked: Instant,
     /// The tracer's own program of socket operations; 0 where it has none.
     own: u32,
+    /// Makes the passes, once this process has given up the rights for them.
+    keeper: Option<Keeper>,
 }
 
 impl Passes {
     pub(crate) fn new(sockets: Link, controls: MapHandle, control: RawControl, own: u32) -> Self {
-        Self { sockets, controls, control, after_follow: Vec::new(), networks: Vec::new(), networks_read: None, own }
+        Self {
+            sockets,
+            controls,
+            control,
+            beside: Vec::new(),
+            networks: Vec::new(),
+            looked: Instant::now(),
+            own,
+            keeper: None,
+        }
     }
 
     /// Sees who else is at work on the sockets of this machine. The next pass passes it on to the programs.
     pub(crate) fn look_around(&mut self) {
-        let found = neighbours(self.own);
+        self.looked = Instant::now();
+        let found = match &self.keeper {
+            None => neighbours(self.own),
+            // Where it is gone, the next pass says so.
+            Some(keeper) => match keeper.ask(Ask::Neighbours, &[]).as_deref() {
+                Ok(&[tracers, foreign]) => Neighbours { tracers: tracers != 0, foreign: foreign != 0 },
+                _ => return,
+            },
+        };
         self.control.shared = u32::from(found.tracers);
         self.control.foreign = u32::from(found.foreign);
+    }
+
+    /// Passes on once a second who else is at work.
+    pub(crate) fn keep_looking(&mut self) -> Result<(), Error> {
+        if self.looked.elapsed() < LOOK {
+            return Ok(());
+        }
+        let before = self.control;
+        self.look_around();
+        if self.control == before { Ok(()) } else { self.write() }
+    }
+
+    /// One in `every` stretches of each connection is looked at from now on.
+    pub(crate) fn set_every(&mut self, every: u32) -> Result<(), Error> {
+        self.control.every = every;
+        self.write()
+    }
+
+    /// Numbers of series mean others than before: connections are to look theirs up afresh.
+    pub(crate) fn renumber(&mut self) -> Result<(), Error> {
+        self.control.generation = self.control.generation.wrapping_add(1);
+        self.write()
     }
 
     /// Lets connections that begin be followed.
@@ -61,8 +105,11 @@ impl Passes {
 
     /// Finds the network namespaces of all processes that are there now.
     pub(crate) fn find_networks(&mut self) -> Result<(), Error> {
+        if self.keeper.is_some() {
+            // It looks before each pass.
+            return Ok(());
+        }
         self.networks = namespace::all_networks()?;
-        self.networks_read = Some(Instant::now());
         Ok(())
     }
 
@@ -75,33 +122,71 @@ impl Passes {
     pub(crate) fn read(&mut self, pass: Pass) -> Result<Vec<u8>, Error> {
         self.control.pass = pass as u32;
         self.write()?;
-        let written = self.walk(&self.sockets)?;
-        if pass == Pass::Follow {
-            for also in &self.after_follow {
-                self.walk(also)?;
+        let both = matches!(pass, Pass::Follow | Pass::Finish);
+        if let Some(keeper) = &self.keeper {
+            let ask = if both { Ask::Both } else { Ask::Pass };
+            return keeper.ask(ask, &[]).map_err(Error::system(WALK));
+        }
+        let written = walk(&self.sockets, &self.networks)?;
+        if both {
+            for also in &self.beside {
+                walk(also, &self.networks)?;
             }
         }
         Ok(written)
     }
 
-    /// Runs an iterator over the sockets of every network namespace; gives what it wrote.
-    fn walk(&self, sockets: &Link) -> Result<Vec<u8>, Error> {
-        let mut written = Vec::new();
-        for network in &self.networks {
-            written.extend(network.within(|| programs::iterate(sockets))?);
-        }
-        Ok(written)
+    /// Has a separate process make the passes from now on, and look who else is at work; `limit` gives up what that process does not need,
+    /// and `aside` answers what the command asks of it. Gives that process.
+    pub(crate) fn hand_over(
+        &mut self,
+        limit: impl FnOnce() -> io::Result<()>,
+        mut aside: impl FnMut(&[u8]) -> Vec<u8>,
+    ) -> io::Result<Keeper> {
+        let (sockets, beside, own) = (&self.sockets, &self.beside, self.own);
+        let keep: Vec<_> = std::iter::once(sockets).chain(beside).map(|link| link.as_fd().as_raw_fd()).collect();
+        let everywhere = |ask| {
+            let networks = namespace::all_networks()?;
+            let written = walk(sockets, &networks)?;
+            let after = beside.iter().filter(|_| ask == Ask::Both);
+            after.map(|also| walk(also, &networks)).collect::<Result<Vec<_>, _>>()?;
+            Ok::<_, Error>(written)
+        };
+        let serve = move |ask, request: &[u8]| match ask {
+            Ask::Pass | Ask::Both => everywhere(ask).map_err(io::Error::other),
+            Ask::Neighbours => {
+                let found = neighbours(own);
+                Ok(vec![found.tracers.into(), found.foreign.into()])
+            }
+            Ask::Clock => nic::answer(request),
+            Ask::Aside => Ok(aside(request)),
+        };
+        let keeper = Keeper::fork(&keep, limit, serve)?;
+        self.keeper = Some(keeper.clone());
+        Ok(keeper)
     }
 
-    /// Opens a window of `length` ns on every followed connection; `u64::MAX` is one without an end.
-    pub(crate) fn open(&mut self, length: u64) -> Result<(), Error> {
-        if self.networks_read.is_none_or(|read| read.elapsed() > NETWORKS_LAST) {
-            self.find_networks()?;
-            self.look_around();
-        }
-        self.control.window = length;
-        self.pass(Pass::Open)
+    /// What the command asks of that process; `None` where there is none, or it is gone.
+    pub(crate) fn aside(&self, request: &[u8]) -> Option<Vec<u8>> {
+        self.keeper.as_ref()?.ask(Ask::Aside, request).ok()
     }
+}
+
+/// What a pass does, in errors.
+const WALK: &str = "cannot walk the sockets of the network namespaces";
+
+/// Runs an iterator over the sockets of every network namespace; gives what it wrote.
+fn walk(sockets: &Link, networks: &[Network]) -> Result<Vec<u8>, Error> {
+    let mut written = Vec::new();
+    for network in networks {
+        match network.within(|| programs::iterate(sockets)) {
+            // Only with the least rights (`Config::least_rights`): what is in other network namespaces is not picked up.
+            Err(Error::System { source, .. })
+                if !network.is_own() && source.kind() == io::ErrorKind::PermissionDenied => {}
+            found => written.extend(found?),
+        }
+    }
+    Ok(written)
 }
 
 /// The names of this crate's programs of socket operations.

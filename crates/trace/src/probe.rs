@@ -9,9 +9,8 @@ use std::fs::File;
 use std::ops::RangeInclusive;
 
 use libbpf_rs::{Link, Object};
-use record::{Event, Lost};
+use record::{Event, Instant, Lost, Monotonic};
 
-use crate::capabilities::Tried;
 use crate::layout::RawConfig;
 use crate::object::Sizes;
 use crate::programs::{LoadError, Programs};
@@ -32,14 +31,23 @@ pub(crate) trait Probe: Sync {
     fn load(&self, ground: &Ground<'_>) -> Result<Box<dyn Loaded>, LoadError>;
 }
 
+/// What came of trying one thing that a probe makes use of. Its fields are those of a [`crate::capabilities::Capability`].
+pub(crate) struct Tried {
+    pub name: &'static str,
+    pub purpose: &'static str,
+    pub instead: &'static str,
+    /// Why it does not work, where it does not.
+    pub outcome: Result<(), String>,
+}
+
 /// What a probe is loaded with.
 pub(crate) struct Ground<'a> {
     pub config: &'a Config,
     /// The same as the BPF programs have it.
     pub raw: RawConfig,
     pub sizes: Sizes,
-    /// The target's cgroup: the root of the hierarchy where none is named.
-    pub cgroup: &'a File,
+    /// The target's cgroups: the root of the hierarchy where none is named.
+    pub cgroups: &'a [File],
     /// The loaded object of the sends: its maps say which sockets are followed. `None` where a probe is only tried.
     pub sends: Option<&'a Object>,
 }
@@ -59,7 +67,7 @@ pub(crate) trait Loaded: Send {
         self.programs().detach();
     }
 
-    /// Iterators over sockets that run, in this order, after each pass of the sends that picks up connections.
+    /// Iterators over sockets that run, in this order, after each pass of the sends that picks up connections or lets them go.
     fn iterators(&mut self) -> Result<Vec<Link>, Error> {
         self.programs().iterators()
     }
@@ -69,6 +77,9 @@ pub(crate) trait Loaded: Send {
 
     /// Takes a record of one of its kinds; the events that it completes go to `out`.
     fn take(&mut self, record: &[u8], out: &mut VecDeque<Event>) -> Result<(), DecodeError>;
+
+    /// To be called about once a second: hands on what shows only in time passing.
+    fn look(&mut self, _now: Instant<Monotonic>, _out: &mut VecDeque<Event>) {}
 
     /// Hands on what is unfinished, now that nothing more will come, and takes its rows back.
     fn give_up(&mut self, out: &mut VecDeque<Event>) -> Result<(), Error>;
@@ -86,7 +97,7 @@ pub(crate) trait Loaded: Send {
 /// How a probe observes on this machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observation {
-    /// The probe's name: [`crate::RECEIVES`] or [`crate::PACKETS`].
+    /// The probe's name: [`crate::CALLS`], [`crate::CONNECTS`], [`crate::RECEIVES`] or [`crate::PACKETS`].
     pub probe: &'static str,
     /// What cannot be seen here; empty where everything can.
     pub missing: Vec<Missing>,

@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io::Read as _;
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsFd as _, AsRawFd as _};
 
 use libbpf_rs::{Iter, Link, Object, OpenObject};
 
@@ -15,7 +15,7 @@ use crate::{Error, object};
 pub(crate) enum At {
     /// What its section names.
     Section,
-    /// The target's cgroup.
+    /// The target's cgroups.
     Cgroup,
     /// Nothing: it is an iterator, opened for each pass over the sockets ([`Programs::iterators`]).
     Passes,
@@ -30,31 +30,32 @@ pub(crate) struct Programs {
     // Links go first: nothing runs any more when the maps go.
     links: Vec<Link>,
     plan: Vec<Planned>,
-    cgroup: Option<File>,
+    cgroups: Vec<File>,
     object: Object,
 }
 
 impl Programs {
     /// Loads the planned programs of an object and no others. They are attached in the order of the plan.
-    pub fn load(mut object: OpenObject, plan: Vec<Planned>, cgroup: Option<&File>) -> Result<Self, LoadError> {
+    pub fn load(mut object: OpenObject, plan: Vec<Planned>, cgroups: &[File]) -> Result<Self, LoadError> {
         for mut program in object.progs_mut() {
             let planned = plan.iter().any(|&(name, _)| program.name() == name);
             program.set_autoload(planned);
         }
-        let cgroup = cgroup.map(File::try_clone).transpose().map_err(Error::system("cannot hold the cgroup"))?;
-        Ok(Self { links: Vec::new(), plan, cgroup, object: refusal::load(object)? })
+        let cgroups: Result<_, _> = cgroups.iter().map(File::try_clone).collect();
+        let cgroups = cgroups.map_err(Error::system("cannot hold the cgroup"))?;
+        Ok(Self { links: Vec::new(), plan, cgroups, object: refusal::load(object)? })
     }
 
     /// Attaches all of them, but for iterators.
     pub fn attach(&mut self) -> Result<(), Error> {
         for &(name, at) in &self.plan {
             let program = object::program(&self.object, name)?;
-            let link = match (at, &self.cgroup) {
-                (At::Section, _) => program.attach(),
-                (At::Cgroup, Some(cgroup)) => program.attach_cgroup(cgroup.as_raw_fd()),
-                (At::Cgroup, None) | (At::Passes, _) => continue,
+            let links = match at {
+                At::Section => program.attach().map(|link| vec![link]),
+                At::Cgroup => self.cgroups.iter().map(|cgroup| program.attach_cgroup(cgroup.as_raw_fd())).collect(),
+                At::Passes => continue,
             };
-            self.links.push(link.map_err(Error::bpf(name))?);
+            self.links.extend(links.map_err(Error::bpf(name))?);
         }
         Ok(())
     }
@@ -80,10 +81,16 @@ impl Programs {
         self.plan.iter().any(|(each, _)| *each == name)
     }
 
-    /// The kernel's numbers of those that are attached to tracepoints and functions.
-    pub fn numbers(&self) -> Result<Vec<u32>, Error> {
+    /// Recursion misses of those that are attached to tracepoints and functions: the kernel does not start a program on a CPU where that
+    /// program is running already, interrupted or preempted. By the process's own descriptors, which takes no right.
+    pub fn recursion_misses(&self) -> u64 {
         let names = self.plan.iter().filter(|(_, at)| *at == At::Section);
-        names.map(|&(name, _)| object::program_id(&self.object, name)).collect()
+        let missed = |name| {
+            let fd = object::program(&self.object, name).ok()?.as_fd().as_raw_fd();
+            let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).ok()?;
+            text.lines().find_map(|line| line.strip_prefix("recursion_misses:\t")?.parse::<u64>().ok())
+        };
+        names.filter_map(|&(name, _)| missed(name)).sum()
     }
 
     /// The object that holds their maps.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use libbpf_rs::{RingBuffer, RingBufferBuilder};
-use record::{Event, Lost};
+use record::{Event, Instant, Lost, Monotonic};
 
 use crate::Error;
 use crate::decode::{self, DecodeError};
@@ -21,6 +21,8 @@ pub(crate) struct Probes {
     pub sends: Sends,
     pub beside: Vec<Box<dyn Loaded>>,
     events: VecDeque<Event>,
+    /// Bytes of records since they were asked for.
+    bytes: u64,
     failed: Option<DecodeError>,
 }
 
@@ -41,6 +43,13 @@ impl Probes {
         self.all().map(Loaded::lost).fold(Lost::default(), |all, lost| all + lost)
     }
 
+    /// Has every probe look what time has brought.
+    pub fn look(&mut self, now: Instant<Monotonic>) {
+        let mut events = std::mem::take(&mut self.events);
+        self.all_mut().for_each(|probe| probe.look(now, &mut events));
+        self.events = events;
+    }
+
     /// Has every probe hand on what is unfinished.
     pub fn give_up(&mut self) -> Result<(), Error> {
         let mut events = std::mem::take(&mut self.events);
@@ -49,8 +58,14 @@ impl Probes {
         done
     }
 
+    /// How many bytes of records came since this was asked last.
+    pub fn take_bytes(&mut self) -> u64 {
+        std::mem::take(&mut self.bytes)
+    }
+
     /// Hands a record to the probe that owns its kind.
     fn take(&mut self, record: &[u8]) {
+        self.bytes += record.len() as u64;
         let taken = decode::kind(record).and_then(|kind| {
             let mut events = std::mem::take(&mut self.events);
             let owner = self.all_mut().find(|probe| probe.kinds().contains(&kind));
@@ -73,7 +88,7 @@ pub(crate) struct Ring {
 impl Ring {
     /// The ring buffer of the sends' object.
     pub fn new(sends: Sends, beside: Vec<Box<dyn Loaded>>) -> Result<Self, Error> {
-        let mut probes = Probes { sends, beside, events: VecDeque::new(), failed: None };
+        let mut probes = Probes { sends, beside, events: VecDeque::new(), bytes: 0, failed: None };
         let records = object::map(Programs::object(probes.sends.programs()), "records")?;
         let probes = Arc::new(Mutex::new(probes));
         let taking = Arc::clone(&probes);

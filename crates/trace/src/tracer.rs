@@ -1,28 +1,25 @@
 //! The tracer: from a [`Config`] to a stream of events.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant as WallInstant};
 
-use record::{Conversion, Coverage, Event, Lost, Monotonic, Realtime, Sampling};
+use record::{Conversion, Coverage, Event, Instant, Lost, Monotonic, Realtime, Sampling};
 
-use crate::aim::{self, Processes, set_addresses};
+use crate::aim::{self, Processes, set_lookups};
 use crate::config::within;
-use crate::layout::{Pass, RawControl, WINDOW_LENGTH};
+use crate::histograms::{Reading, Snapshot};
+use crate::layout::{Pass, RawControl};
 use crate::object::Sizes;
 use crate::passes::Passes;
 use crate::probe::{Ground, Loaded as _, Observation};
 use crate::programs::Programs;
 use crate::rate::Rate;
 use crate::ring::Ring;
-use crate::sampling::Sampler;
 use crate::sends::Sends;
-use crate::{Backend, BackendChoice, Config, Error, privilege, refusal};
+use crate::{Backend, BackendChoice, Config, Error, pace, privilege, refusal};
 
-/// How long [`Tracer::poll`] sleeps where nothing is there to be read: the ring buffer never wakes it, which would cost the
-/// traced programs.
-const NAP: Duration = Duration::from_millis(5);
+/// How often probes look what time has brought.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// What came of a trace, in the end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,14 +32,18 @@ pub struct Summary {
 
 /// Traces TCP sends, and what the probes beside them see. What it holds in the kernel goes with it, whatever way it ends.
 pub struct Tracer {
-    // Before what it makes passes with.
-    sampler: Option<Sampler>,
     // Before the maps that programs use: what is attached is detached first.
     ring: Ring,
-    windows_missed: Arc<AtomicU64>,
-    passes: Arc<Mutex<Passes>>,
+    passes: Passes,
     processes: Processes,
     rate: Option<Rate>,
+    histograms: Option<Reading>,
+    looked: WallInstant,
+    /// Size of the ring buffer.
+    ring_bytes: u32,
+    /// When it was emptied last, and when it is to be emptied next.
+    emptied: WallInstant,
+    due: WallInstant,
     config: Config,
 }
 
@@ -53,7 +54,7 @@ impl Tracer {
     /// [`Error::NeedsRoot`] without the privileges; [`Error::NoSuchProcess`], [`Error::Cgroup`] and [`Error::OutOfRange`] where the
     /// configuration is wrong; [`Error::Refused`] and [`Error::NoBackend`] where this kernel does not take the programs.
     pub fn start(config: &Config) -> Result<Self, Error> {
-        privilege::check()?;
+        if config.least_rights { privilege::check_least() } else { privilege::check() }?;
         refusal::quiet();
         let sizes = Sizes {
             rows: within("the number of connections", config.max_connections, 1, 65_536)?,
@@ -67,8 +68,8 @@ impl Tracer {
                 return Err(Error::NoSuchProcess { pid });
             }
         }
-        let (cgroup, raw) = aim::configure(config, sizes)?;
-        let ground = Ground { config, raw, sizes, cgroup: &cgroup, sends: None };
+        let (cgroups, raw) = aim::configure(config, sizes)?;
+        let ground = Ground { config, raw, sizes, cgroups: &cgroups, sends: None };
         let mut tracer = Self::load(load_sends(&ground)?, &ground)?;
         tracer.attach()?;
         Ok(tracer)
@@ -76,26 +77,28 @@ impl Tracer {
 
     /// Everything but the attaching.
     fn load(mut sends: Sends, ground: &Ground<'_>) -> Result<Self, Error> {
-        let config = ground.config;
+        let (config, ring_bytes) = (ground.config, ground.sizes.ring);
         let control = RawControl {
-            window: WINDOW_LENGTH,
             pass: Pass::Follow as u32,
             shared: 0,
             by_process: 0,
             every: config.windows_every().unwrap_or(1),
             foreign: 0,
             ending: 0,
+            // Rows begin with 0.
+            generation: 1,
         };
         let (pass, own) = (sends.pass()?, sends.sockops()?);
         let object = Programs::object(sends.programs());
-        set_addresses(object, &config.target)?;
+        set_lookups(object, &config.target)?;
         let mut passes = Passes::new(pass, crate::object::map(object, "controls")?, control, own);
         let processes = Processes::new(object, config.target.by_process())?;
+        let histograms = config.histograms.as_ref().map(|of| Reading::new(object, of)).transpose()?;
         let ground = Ground { sends: Some(object), ..*ground };
         let mut beside = Vec::new();
         for probe in crate::PROBES.iter().filter(|probe| probe.wanted(config)) {
             let mut loaded = probe.load(&ground).map_err(|error| error.of(probe.what()))?;
-            passes.after_follow.append(&mut loaded.iterators()?);
+            passes.beside.append(&mut loaded.iterators()?);
             beside.push(loaded);
         }
         let least = match config.sampling {
@@ -103,30 +106,28 @@ impl Tracer {
             _ => 1,
         };
         Ok(Self {
-            sampler: None,
             ring: Ring::new(sends, beside)?,
-            windows_missed: Arc::default(),
-            passes: Arc::new(Mutex::new(passes)),
+            passes,
             processes,
             rate: config.max_rate.map(|most| Rate::new(most, least, timestamping::now())),
+            histograms,
+            looked: WallInstant::now(),
+            ring_bytes,
+            emptied: WallInstant::now(),
+            due: WallInstant::now(),
             config: config.clone(),
         })
     }
 
     /// Attaches every probe and picks up what is there then.
     fn attach(&mut self) -> Result<(), Error> {
-        self.passes().begin()?;
+        self.passes.begin()?;
         for probe in self.ring.probes().all_mut() {
             probe.attach()?;
         }
-        self.passes().find_networks()?;
-        self.processes.begin(&self.config.target.pids)?;
-        self.passes().pass(Pass::Follow)?;
-        if let Some(every) = self.config.windows_every() {
-            let seed = timestamping::now::<Monotonic>().as_nanos() ^ (u64::from(std::process::id()) << 32);
-            self.sampler =
-                Some(Sampler::start(Arc::clone(&self.passes), every, seed, Arc::clone(&self.windows_missed))?);
-        }
+        self.passes.find_networks()?;
+        self.processes.begin(&self.config.target)?;
+        self.passes.pass(Pass::Follow)?;
         Ok(())
     }
 
@@ -145,10 +146,9 @@ impl Tracer {
     /// # Errors
     /// [`Error`] where the kernel part could not be asked.
     pub fn suspend(&mut self, sink: &mut dyn FnMut(Event)) -> Result<(), Error> {
-        self.sampler = None;
         // While the programs are still attached, so that each connection is followed up to one moment: what was written before it is
         // delivered or counted, and in the totals; what comes after is in neither.
-        let ended = self.ring.deliver(sink).and_then(|_| self.passes().end());
+        let ended = self.ring.deliver(sink).and_then(|_| self.passes.end());
         self.ring.probes().all_mut().for_each(|probe| probe.detach());
         ended?;
         self.ring.deliver(sink)?;
@@ -162,24 +162,49 @@ impl Tracer {
     /// # Errors
     /// [`Error::NoSuchProcess`] where it has ended.
     pub fn follow_pid(&mut self, pid: u32) -> Result<(), Error> {
-        {
-            let mut passes = self.passes();
-            passes.control.by_process = 1;
-            passes.write()?;
-        }
+        self.passes.control.by_process = 1;
+        self.passes.write()?;
         self.processes.add(pid)?;
-        let mut passes = self.passes();
-        passes.find_networks()?;
-        passes.pass(Pass::Follow)
+        self.passes.find_networks()?;
+        self.passes.pass(Pass::Follow)
     }
 
-    fn passes(&self) -> MutexGuard<'_, Passes> {
-        self.passes.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Hands what takes rights to a separate process, so that this one may give up all of them: passes over the sockets of all network
+    /// namespaces, and looks at who else traces. `limit` gives up what that process does not need. `aside` runs there too, and answers what
+    /// [`Tracer::aside`] asks. To be called while this process has one thread; [`Tracer::suspend`], [`Tracer::resume`] and
+    /// [`Tracer::follow_pid`] are for before.
+    ///
+    /// # Errors
+    /// [`Error::System`] where there is no further process, or `limit` fails.
+    pub fn hand_over(
+        &mut self,
+        limit: impl FnOnce() -> std::io::Result<()>,
+        aside: impl FnMut(&[u8]) -> Vec<u8>,
+    ) -> Result<(), Error> {
+        self.ring.probes().sends.open_clocks();
+        let handed = self.passes.hand_over(limit, aside);
+        let keeper = handed.map_err(Error::system("cannot start the process that walks the sockets"))?;
+        self.ring.probes().sends.ask_for_clocks(keeper);
+        Ok(())
     }
 
-    /// How each probe beside the sends observes on this machine.
+    /// Asks the process that [`Tracer::hand_over`] has made; `None` where there is none any more.
+    pub fn aside(&mut self, request: &[u8]) -> Option<Vec<u8>> {
+        self.passes.aside(request)
+    }
+
+    /// Whether processes are the target, and all that were named by number have ended, with all that they started. Of a name, another
+    /// process may come.
+    pub fn processes_are_over(&self) -> bool {
+        let target = &self.config.target;
+        !target.pids.is_empty() && target.comms.is_empty() && !self.processes.any_left()
+    }
+
+    /// How each probe beside the sends observes on this machine, and the calls that write where they are timed.
     pub fn observations(&self) -> Vec<Observation> {
-        self.ring.probes().beside.iter().map(|probe| probe.observation()).collect()
+        let probes = self.ring.probes();
+        let calls = self.config.calls.then(|| probes.sends.observation());
+        calls.into_iter().chain(probes.beside.iter().map(|probe| probe.observation())).collect()
     }
 
     /// Which backend is at work.
@@ -194,37 +219,68 @@ impl Tracer {
     pub fn poll(&mut self, timeout: Duration, sink: &mut dyn FnMut(Event)) -> Result<(), Error> {
         let until = WallInstant::now() + timeout;
         loop {
-            self.adapt();
-            self.sampler.as_ref().map_or(Ok(()), Sampler::check)?;
+            // Records gather meanwhile. To read on while any are there would be to read a few at a time for as long as the load lasts, with a
+            // write of each output for those few.
+            let rest = self.pause().min(until.saturating_duration_since(WallInstant::now()));
+            if !rest.is_zero() {
+                std::thread::sleep(rest);
+            }
+            self.adapt()?;
+            self.passes.keep_looking()?;
+            if self.looked.elapsed() >= LOOK {
+                self.looked = WallInstant::now();
+                self.ring.probes().look(timestamping::now());
+            }
             let delivered = self.ring.deliver(sink)?;
-            let left = until.saturating_duration_since(WallInstant::now());
-            if delivered || left.is_zero() {
+            let (now, bytes) = (WallInstant::now(), self.ring.probes().take_bytes());
+            self.due = now + pace::pause(self.ring_bytes, bytes, now - self.emptied);
+            self.emptied = now;
+            if delivered || now >= until {
                 return Ok(());
             }
-            std::thread::sleep(left.min(NAP));
         }
     }
 
+    /// How long the records that come meanwhile have room at least, about: so long may pass until the next [`Tracer::poll`].
+    pub fn pause(&self) -> Duration {
+        self.due.saturating_duration_since(WallInstant::now())
+    }
+
     /// Holds the rate of records below what was asked for.
-    fn adapt(&mut self) {
-        let (Some(rate), Some(sampler)) = (&mut self.rate, &mut self.sampler) else { return };
+    fn adapt(&mut self) -> Result<(), Error> {
+        let Some(rate) = &mut self.rate else { return Ok(()) };
         let delivered = self.ring.probes().sends.delivered();
-        if let Some(every) = rate.adapt(sampler.every(), delivered, timestamping::now()) {
-            sampler.set_every(every);
+        match rate.adapt(self.passes.control.every, delivered, timestamping::now()) {
+            Some(every) => self.passes.set_every(every),
+            None => Ok(()),
         }
     }
 
     /// What was lost up to now.
     pub fn lost(&self) -> Lost {
-        let windows_missed = self.windows_missed.load(Ordering::Relaxed);
-        self.ring.probes().lost() + Lost { windows_missed, ..Lost::default() }
+        self.ring.probes().lost()
     }
 
     /// What share of the followed connections' time and bytes was seen up to now. Asks the kernel, so not for every send.
-    pub fn coverage(&self) -> Coverage {
+    pub fn coverage(&mut self) -> Coverage {
         // Where the pass fails the totals are those of the last one.
-        let _ = self.passes().pass(Pass::Totals);
+        let _ = self.passes.pass(Pass::Totals);
         self.ring.probes().sends.coverage()
+    }
+
+    /// The histograms of all series now; `None` where [`Config::histograms`] is. It takes no right, and costs what there are series to which
+    /// anything was added. Series that are idle leave, by the time `now`. To be called at least once in 2^32 sends of any one bucket: the
+    /// counters of the kernel part have 32 bits and are carried over here.
+    ///
+    /// # Errors
+    /// [`Error`] where the maps of the kernel part cannot be read.
+    pub fn snapshot(&mut self, now: Instant<Monotonic>) -> Result<Option<Snapshot>, Error> {
+        let Some(reading) = &mut self.histograms else { return Ok(None) };
+        let (snapshot, renumbered) = reading.snapshot(now)?;
+        if renumbered {
+            self.passes.renumber()?;
+        }
+        Ok(Some(snapshot))
     }
 
     /// How to read a moment of the trace on the wall clock: the best of a few readings.
@@ -234,7 +290,8 @@ impl Tracer {
 
     /// The bytes of kernel memory that all maps together can take; none of it grows while tracing.
     pub fn memory_bound(&self) -> u64 {
-        self.ring.probes().all().map(|probe| probe.memory()).sum()
+        let series = self.histograms.as_ref().map_or(0, Reading::memory);
+        series + self.ring.probes().all().map(|probe| probe.memory()).sum::<u64>()
     }
 
     /// Ends the trace: hands on what is still on its way, without an ACK, disarms the sockets (unless another tracer of this

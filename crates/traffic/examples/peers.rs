@@ -251,7 +251,7 @@ fn client(what: &str, server: &str) -> Result<(), Failure> {
     if what == "stream" {
         let config = stream::Config { duration, ..stream::Config::new(server) };
         let outcome = stream::run(&config, &mut |_| ControlFlow::Continue(()))?;
-        println!("{}", traffic::iperf3::report(&config, &outcome));
+        println!("{}", stream::iperf3_report(&config, &outcome));
     } else {
         // As many bytes as sockperf's smallest message.
         let exchange = rr::Exchange { request_bytes: 14, response_bytes: 14, ..rr::Config::new(server).exchange };

@@ -34,6 +34,12 @@ pub enum WireError {
         /// What was found.
         found: String,
     },
+    /// TLS did not come about.
+    #[error("the TLS handshake failed: {why}")]
+    Handshake {
+        /// At which side and why.
+        why: String,
+    },
     /// A length field that announces more than this side is willing to hold.
     #[error("{what} announces {length} bytes, more than the {limit} allowed")]
     TooLong {
@@ -60,6 +66,31 @@ pub enum Error {
         peer: SocketAddr,
         /// The kernel's answer.
         source: io::Error,
+    },
+    /// The server can be reached at none of its addresses.
+    #[error(
+        "cannot connect to any address of the server: {}; is `wirelapse serve` or `iperf3 -s` running there, on that port?",
+        each(tried)
+    )]
+    Unreachable {
+        /// The addresses tried, each with the kernel's answer.
+        tried: Vec<(SocketAddr, io::Error)>,
+    },
+    /// The TLS handshake failed, or the certificate file is of no use.
+    #[error("TLS with {peer}: {why}")]
+    Tls {
+        /// The server.
+        peer: SocketAddr,
+        /// What is wrong, and what to do.
+        why: String,
+    },
+    /// A server of responsiveness does not do what its draft asks of it.
+    #[error("{url}: {why}")]
+    Http {
+        /// What was asked for.
+        url: String,
+        /// What is wrong.
+        why: String,
     },
     /// The server's own address cannot be used.
     #[error("cannot listen on {address}: {source}; {}", listen_advice(source))]
@@ -103,6 +134,12 @@ pub enum Error {
         /// The errno it sent along.
         errno: u32,
     },
+    /// The server ended, or what leads to it, while the workload ran.
+    #[error("the server at {peer} went away in the middle of the test")]
+    Ended {
+        /// The server.
+        peer: SocketAddr,
+    },
     /// The peer closed the connection, or was silent for too long.
     #[error("{peer} went away while {during}")]
     Gone {
@@ -119,7 +156,15 @@ pub enum Error {
         /// What was wrong.
         source: WireError,
     },
-    /// A file of results cannot be read or written.
+    /// A file of results cannot be written.
+    #[error("cannot write {path}: {source}")]
+    Write {
+        /// The file.
+        path: std::path::PathBuf,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// A file of results cannot be read.
     #[error("{path}: {source}")]
     File {
         /// The file.
@@ -151,9 +196,29 @@ impl Error {
         )
     }
 
+    /// What went wrong in a handshake, from the error of the write that carried it out.
+    pub(crate) fn tls(peer: SocketAddr, error: &io::Error) -> Self {
+        use rustls::{CertificateError, Error as Tls};
+        let advice = match error.get_ref().and_then(|e| e.downcast_ref()) {
+            Some(Tls::InvalidCertificate(CertificateError::Other(_))) => {
+                "; a certificate that may sign others (CA:TRUE) is not taken for a server's own (docs/traffic.md has a recipe)"
+            }
+            Some(Tls::InvalidCertificate(CertificateError::UnknownIssuer)) => {
+                "; --tls-ca names the certificates that are trusted"
+            }
+            Some(_) => "",
+            None => "; the server may have no certificate (`serve --tls-cert`)",
+        };
+        Self::Tls { peer, why: format!("{error}{advice}") }
+    }
+
     pub(crate) fn io(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { doing, source }
     }
+}
+
+fn each(tried: &[(SocketAddr, io::Error)]) -> String {
+    tried.iter().map(|(peer, source)| format!("{peer}: {source}")).collect::<Vec<_>>().join(", ")
 }
 
 fn listen_advice(source: &io::Error) -> &'static str {
@@ -186,8 +251,8 @@ fn iperf3_words(code: u32) -> &'static str {
         7 => ": the block size is over its limit",
         27 => ": the rate is over its limit",
         IPERF3_WANTS_LOGIN => {
-            ": it wants a login (its --rsa-private-key-path and --authorized-users-path), which is not spoken here: give another \
-             server, or one started without them"
+            ": it wants a login, or another one: --username, --rsa-public-key-path, the password in IPERF3_PASSWORD, a clock like its own, \
+             and for iperf3 before 3.17 --use-pkcs1-padding"
         }
         37.. => "",
         _ => ": a parameter is outside its limits",

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use subtle::ConstantTimeEq as _;
 
 /// The bounds of a server. Every one can be set; the defaults let a long measurement through and no more.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -119,6 +120,10 @@ pub enum Refusal {
     },
     /// The server wants a token, and it was absent or another one.
     Token,
+    /// The server wants a login of iperf3, and it was absent, not one of its users, or too old.
+    Login,
+    /// The server takes tests only within TLS.
+    Tls,
     /// The request makes no sense, or its kind is unknown to this version of the server.
     Request {
         /// In which way.
@@ -138,6 +143,11 @@ impl fmt::Display for Refusal {
                 write!(f, "{asked} {} asked, {limit} allowed (`serve {}` sets that)", what.words(), what.flag())
             }
             Self::Token => f.write_str("it wants its token: give the one it was started with (--token)"),
+            Self::Login => f.write_str(
+                "it wants a login of one of its users: --username, --rsa-public-key-path, the password in IPERF3_PASSWORD, and a clock like its \
+                 own",
+            ),
+            Self::Tls => f.write_str("it takes tests only within TLS: give its certificate (--tls-ca)"),
             Self::Request { why } => write!(f, "{why}"),
             Self::Kernel { why } => write!(f, "its kernel does not allow it: {why}"),
         }
@@ -157,16 +167,11 @@ impl Limits {
 /// How long a wrong token waits for its refusal: guessing is slow, and holds one of the address's places meanwhile.
 pub(crate) const WRONG_TOKEN: std::time::Duration = std::time::Duration::from_millis(500);
 
-/// Compares two tokens in a time that does not show how much of them agrees.
+/// Compares two tokens in a time that shows at most whether they are of one length.
 pub(crate) fn token_matches(wanted: Option<&str>, given: Option<&str>) -> bool {
     let Some(wanted) = wanted else { return true };
     let Some(given) = given else { return false };
-    let (wanted, given) = (wanted.as_bytes(), given.as_bytes());
-    let mut difference = wanted.len() ^ given.len();
-    for (i, byte) in wanted.iter().enumerate() {
-        difference |= usize::from(byte ^ given.get(i).copied().unwrap_or(0));
-    }
-    difference == 0
+    wanted.as_bytes().ct_eq(given.as_bytes()).into()
 }
 
 #[cfg(test)]

@@ -2,9 +2,11 @@
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::AsRawFd;
+use std::os::fd::AsFd;
 use std::time::Duration;
 
+use nix::sys::socket::setsockopt;
+use nix::{setsockopt_impl, sockopt_impl};
 use serde::{Deserialize, Serialize};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
@@ -129,7 +131,7 @@ impl SocketOptions {
     ///
     /// # Errors
     /// [`Error::SocketOption`] with the option that the kernel refused.
-    pub fn apply_connected(&self, socket: &impl std::os::fd::AsFd, peer: IpAddr) -> Result<(), Error> {
+    pub fn apply_connected(&self, socket: &impl AsFd, peer: IpAddr) -> Result<(), Error> {
         let socket = SockRef::from(socket);
         if let Some(on) = self.quickack.filter(|_| socket.r#type().is_ok_and(|t| t == Type::STREAM)) {
             set("TCP_QUICKACK", on, socket.set_tcp_quickack(on))?;
@@ -163,43 +165,27 @@ pub(crate) fn connect(
 }
 
 /// Sets `TCP_CORK`; a socket that is going away may refuse, and its next write shows that.
-pub(crate) fn cork(socket: &impl AsRawFd, on: bool) {
-    set_int(socket, libc::IPPROTO_TCP, libc::TCP_CORK, on.into()).ok();
+pub(crate) fn cork(socket: &impl AsFd, on: bool) {
+    rustix::net::sockopt::set_tcp_cork(socket, on).ok();
 }
 
 /// Sets `TCP_QUICKACK`; a socket that is going away may refuse, and its next read shows that.
-pub(crate) fn quickack(socket: &impl AsRawFd, on: bool) {
-    set_int(socket, libc::IPPROTO_TCP, libc::TCP_QUICKACK, on.into()).ok();
+pub(crate) fn quickack(socket: &impl AsFd, on: bool) {
+    rustix::net::sockopt::set_tcp_quickack(socket, on).ok();
 }
 
-/// `setsockopt` with an `int`.
-pub(crate) fn set_int(socket: &impl AsRawFd, level: i32, name: i32, value: i32) -> std::io::Result<()> {
-    // SAFETY: the pointer and length describe `value`, which lives through the call.
-    let rc = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            name,
-            (&raw const value).cast(),
-            size_of_val(&value) as libc::socklen_t,
-        )
-    };
-    if rc == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
-}
+sockopt_impl!(
+    /// The most that TCP sends, in bytes a second.
+    MaxPacingRate,
+    SetOnly,
+    libc::SOL_SOCKET,
+    libc::SO_MAX_PACING_RATE,
+    u64
+);
 
 /// `SO_MAX_PACING_RATE` in bytes a second (64-bit since Linux 4.20); TCP paces itself where the qdisc is not `fq`.
-pub(crate) fn max_pacing_rate(socket: &impl AsRawFd, bytes_per_second: u64) -> Result<(), Error> {
-    // SAFETY: the pointer and length describe `bytes_per_second`, which lives through the call.
-    let rc = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_MAX_PACING_RATE,
-            (&raw const bytes_per_second).cast(),
-            size_of_val(&bytes_per_second) as libc::socklen_t,
-        )
-    };
-    let result = if rc == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) };
+pub(crate) fn max_pacing_rate(socket: &impl AsFd, bytes_per_second: u64) -> Result<(), Error> {
+    let result = setsockopt(socket, MaxPacingRate, &bytes_per_second).map_err(std::io::Error::from);
     set("SO_MAX_PACING_RATE", bytes_per_second, result)
 }
 

@@ -2,15 +2,16 @@
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use clock::Nanos;
 use serde::{Deserialize, Serialize};
 
+use crate::channel::Channel;
 use crate::error::Error;
+use crate::exchange::Exchange;
 use crate::limits::Refusal;
 use crate::options::{self, SocketOptions};
-use crate::rr::Exchange;
+use crate::target::Target;
 use crate::timing;
 use crate::wire::{self, OWN_OPENING};
 
@@ -27,6 +28,9 @@ pub(crate) struct Request {
     /// The server's token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
+    /// What the server gave within TLS, in place of the token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pass: Option<u128>,
     /// Options for the server's sockets.
     #[serde(default)]
     pub options: SocketOptions,
@@ -52,6 +56,8 @@ pub(crate) enum Workload {
     },
     /// Datagrams at a rate, up or down.
     Udp(UdpRequest),
+    /// Within TLS: a pass for one test that is measured on the connection that asks for it.
+    Pass,
     /// Every datagram is sent back.
     Echo {
         /// The largest one in bytes.
@@ -92,6 +98,9 @@ pub(crate) struct Ready {
     /// What the first datagram of a UDP flow must hold, or 0.
     #[serde(default)]
     pub session: u64,
+    /// What a test without TLS is asked for with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pass: Option<u128>,
     /// Which boot of which machine the server runs in: equal to the client's where they share clocks.
     #[serde(default)]
     pub boot_id: String,
@@ -102,32 +111,45 @@ pub(crate) fn boot_id() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
-/// Connects, asks, and gives the connection once the server is ready.
-pub(crate) fn ask(
-    server: SocketAddr,
-    local: Option<std::net::IpAddr>,
-    options: &SocketOptions,
-    request: &Request,
-) -> Result<(TcpStream, Ready), Error> {
+/// Connects, asks, and gives the connection once the server is ready. Within TLS where the target says so, except for [`Workload::Rr`],
+/// which is measured on this very connection: it shows a pass that was given within TLS.
+pub(crate) fn ask(target: &Target, options: &SocketOptions, request: &Request) -> Result<(Channel, Ready), Error> {
+    let Some(trusted) = &target.tls else { return ask_on(connect(target, options)?, target.server, request) };
+    let within = |control: Channel| control.within_tls(trusted, target.server);
+    if !matches!(request.workload, Workload::Rr(_)) {
+        return ask_on(within(connect(target, options)?)?, target.server, request);
+    }
+    let asked = Request { workload: Workload::Pass, ..request.clone() };
+    let private = within(connect(target, &SocketOptions::default())?)?;
+    let (_, Ready { pass, .. }) = ask_on(private, target.server, &asked)?;
+    let with_pass = Request { token: None, pass, ..request.clone() };
+    ask_on(connect(target, options)?, target.server, &with_pass)
+}
+
+fn connect(target: &Target, options: &SocketOptions) -> Result<Channel, Error> {
+    let socket = options::connect(target.server, options, target.local, target.connect_within.into())?;
+    Ok(Channel::plain(TcpStream::from(socket)))
+}
+
+fn ask_on(control: Channel, server: SocketAddr, request: &Request) -> Result<(Channel, Ready), Error> {
     let never = AtomicBool::new(false);
-    let stream = TcpStream::from(options::connect(server, options, local, Duration::from_secs(10))?);
     let during = "asking for the workload";
     let mut message = OWN_OPENING.to_vec();
     let text = serde_json::to_vec(request).map_err(|e| Error::Config(e.to_string()))?;
     message.extend_from_slice(&(text.len() as u32).to_be_bytes());
     message.extend_from_slice(&text);
-    std::io::Write::write_all(&mut &stream, &message).map_err(Error::io(during))?;
+    control.begin(server, &message, STEP, during)?;
     let deadline = timing::now().after(STEP);
     let mut first = [0; 4];
-    wire::read_by(&stream, &mut first[..1], deadline, &never).map_err(|e| e.into_error(server, during))?;
+    wire::read_by(&control, &mut first[..1], deadline, &never).map_err(|e| e.into_error(server, during))?;
     if first[0] == 0xff {
         return Err(Error::Busy { peer: server });
     }
     let mut text = Vec::new();
-    let read = wire::read_by(&stream, &mut first[1..], deadline, &never).and_then(|()| {
+    let read = wire::read_by(&control, &mut first[1..], deadline, &never).and_then(|()| {
         let length = wire::parse_length(first, LIMIT, "the server's answer").map_err(wire::ReadError::Wire)?;
         text.resize(length, 0);
-        wire::read_by(&stream, &mut text, deadline, &never)
+        wire::read_by(&control, &mut text, deadline, &never)
     });
     match read {
         // A stock iperf3 takes the opening for a cookie, asks for parameters and hangs up.
@@ -140,7 +162,7 @@ pub(crate) fn ask(
         other => other.map_err(|e| e.into_error(server, during))?,
     }
     match serde_json::from_slice(&text) {
-        Ok(Answer::Ready(ready)) => Ok((stream, ready)),
+        Ok(Answer::Ready(ready)) => Ok((control, ready)),
         Ok(Answer::Refused(refusal)) => Err(Error::Refused { peer: server, refusal }),
         Err(e) => Err(Error::Wire {
             peer: server,

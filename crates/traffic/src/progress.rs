@@ -1,8 +1,23 @@
 //! What a running workload reports to its caller.
 
+use std::net::SocketAddr;
+
 use clock::Nanos;
 
-use crate::stream::Sample;
+use crate::error::Error;
+use crate::sample::Sample;
+
+/// Why a workload ended that its caller broke off.
+pub(crate) const STOPPED: &str = "stopped before its time";
+
+/// Why a workload ended early: its server went away, or its caller broke it off; `None` where neither did.
+pub(crate) fn ended_early(server: SocketAddr, gone: bool, broke: bool) -> Option<String> {
+    match (gone, broke) {
+        (true, _) => Some(Error::Ended { peer: server }.to_string()),
+        (_, true) => Some(STOPPED.to_owned()),
+        _ => None,
+    }
+}
 
 /// Something that a caller may show while a workload runs. Its answer, `Break`, ends the workload early and cleanly.
 #[derive(Clone, Copy, Debug)]

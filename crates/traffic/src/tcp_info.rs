@@ -107,7 +107,8 @@ impl TcpInfo {
     pub fn of(socket: &impl AsRawFd) -> Option<Self> {
         let mut bytes = [0u8; 512];
         let mut length = bytes.len() as libc::socklen_t;
-        // SAFETY: the kernel writes at most `length` bytes into `bytes`, and both live through the call.
+        // SAFETY: the kernel writes at most `length` bytes into `bytes`, and both live through the call. rustix and socket2
+        // have no TCP_INFO, and what nix makes has a fixed length, where the kernel decides this one's.
         let rc = unsafe {
             libc::getsockopt(
                 socket.as_raw_fd(),

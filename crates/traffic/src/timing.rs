@@ -6,6 +6,8 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use clock::{Instant, Monotonic, Nanos, Realtime};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeVal;
 use rustix::event::{self, PollFd, PollFlags};
 use rustix::thread::{self, ClockId, CpuSet};
 use rustix::time::Timespec;
@@ -69,15 +71,13 @@ pub struct CpuTime {
 impl CpuTime {
     /// Of the calling thread, since it began.
     pub fn of_this_thread() -> Self {
-        // SAFETY: rusage is plain integers, for which zero is a value.
-        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-        // SAFETY: the pointer is to a live rusage.
-        unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
-        let ns = |t: libc::timeval| {
-            Nanos::from_secs(u64::try_from(t.tv_sec).unwrap_or(0))
-                + Nanos::from_micros(u64::try_from(t.tv_usec).unwrap_or(0))
+        let ns = |t: TimeVal| {
+            Nanos::from_secs(u64::try_from(t.tv_sec()).unwrap_or(0))
+                + Nanos::from_micros(u64::try_from(t.tv_usec()).unwrap_or(0))
         };
-        Self { user: ns(usage.ru_utime), system: ns(usage.ru_stime) }
+        // It fails only for a thread that does not exist.
+        getrusage(UsageWho::RUSAGE_THREAD)
+            .map_or(Self::default(), |usage| Self { user: ns(usage.user_time()), system: ns(usage.system_time()) })
     }
 
     /// Both together.

@@ -4,14 +4,14 @@
 //! zero. For this project's own workloads they are [`OWN_OPENING`], with capitals that no cookie has. After that both speak
 //! in JSON texts, each behind its length as a 32-bit big-endian number.
 
-use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::TcpStream;
+use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clock::{Instant, Monotonic, Nanos};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::channel::Channel;
 use crate::error::WireError;
 use crate::timing;
 
@@ -57,9 +57,9 @@ impl std::fmt::Display for Cookie {
 /// Random bytes of the kernel.
 pub(crate) fn random_bytes<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
-    // SAFETY: the kernel writes at most N bytes; up to 256 come whole once the pool is ready.
-    let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), N, 0) };
-    assert!(got == N as isize, "getrandom gave {got} of {N} bytes");
+    // Up to 256 bytes come whole once the pool is ready.
+    let got = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
+    assert!(got == Ok(N), "getrandom gave {got:?} of {N} bytes");
     bytes
 }
 
@@ -122,7 +122,7 @@ pub(crate) const SLICE: Nanos = Nanos::from_millis(200);
 
 /// Fills `buffer` before `deadline` on the monotonic clock, however slowly the peer drips.
 pub(crate) fn read_by(
-    mut stream: &TcpStream,
+    control: &Channel,
     buffer: &mut [u8],
     deadline: Instant<Monotonic>,
     stop: &AtomicBool,
@@ -136,8 +136,8 @@ pub(crate) fn read_by(
         if stop.load(Ordering::Relaxed) {
             return Err(ReadError::Stopped);
         }
-        stream.set_read_timeout(timing::timeout(left.min(SLICE))).map_err(|_| ReadError::Gone)?;
-        match stream.read(&mut buffer[have..]) {
+        control.set_read_timeout(timing::timeout(left.min(SLICE))).map_err(|_| ReadError::Gone)?;
+        match control.read(&mut buffer[have..]) {
             Ok(0) => return Err(ReadError::Gone),
             Ok(n) => have += n,
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) => {}
@@ -162,33 +162,33 @@ pub fn parse_length(bytes: [u8; 4], limit: usize, what: &'static str) -> Result<
 /// A JSON text with its length in front, of at most `limit` bytes. Memory grows with what arrives, not with what was
 /// announced.
 pub(crate) fn read_json<T: DeserializeOwned>(
-    stream: &TcpStream,
+    control: &Channel,
     limit: usize,
     what: &'static str,
     deadline: Instant<Monotonic>,
     stop: &AtomicBool,
 ) -> Result<T, ReadError> {
     let mut length = [0; 4];
-    read_by(stream, &mut length, deadline, stop)?;
+    read_by(control, &mut length, deadline, stop)?;
     let length = parse_length(length, limit, what).map_err(ReadError::Wire)?;
     let mut text = Vec::new();
     while text.len() < length {
         let from = text.len();
         text.resize((from + 16_384).min(length), 0);
-        read_by(stream, &mut text[from..], deadline, stop)?;
+        read_by(control, &mut text[from..], deadline, stop)?;
     }
     serde_json::from_slice(&text).map_err(|e| ReadError::Wire(WireError::Malformed { what, why: e.to_string() }))
 }
 
 /// Sends a JSON text with its length in front, in one write.
-pub(crate) fn write_json(mut stream: &TcpStream, value: &impl Serialize) -> std::io::Result<()> {
+pub(crate) fn write_json(control: &Channel, value: &impl Serialize) -> std::io::Result<()> {
     let text = serde_json::to_vec(value)?;
     let length = u32::try_from(text.len()).map_err(std::io::Error::other)?;
     let mut message = Vec::with_capacity(4 + text.len());
     message.extend_from_slice(&length.to_be_bytes());
     message.extend_from_slice(&text);
-    stream.set_write_timeout(timing::timeout(Nanos::from_secs(10)))?;
-    stream.write_all(&message)
+    control.set_write_timeout(timing::timeout(Nanos::from_secs(10)))?;
+    control.write_all(&message)
 }
 
 #[cfg(test)]
@@ -197,7 +197,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn openings_are_told_apart() {
+    fn openings_are_distinguished() {
         assert!(Opening::parse(&OWN_OPENING) == Ok(Opening::Own));
         let cookie = Cookie::random();
         assert!(Opening::parse(cookie.as_bytes()) == Ok(Opening::Iperf3(cookie)));

@@ -6,7 +6,8 @@ use std::net::SocketAddr;
 use std::ops::ControlFlow;
 
 use clock::Nanos;
-use iperf3_program::{StockServer, stock_client};
+use iperf3_program::{StockServer, stock_client, stock_client_as};
+use traffic::iperf3::{Login, Padding, SKEW, Users};
 use traffic::stream::{Config, Direction, run};
 use traffic::{Server, ServerConfig};
 
@@ -200,7 +201,7 @@ fn our_report_has_the_keys_of_theirs() {
     {
         let theirs = stock_client(to, &[&["-t", "1"], extra].concat());
         let c = Config { udp, direction, duration: Nanos::from_secs(1), write_bytes: 1448, ..Config::new(to) };
-        let ours = traffic::iperf3::report(&c, &run(&c, &mut |_| ControlFlow::Continue(())).unwrap());
+        let ours = traffic::stream::iperf3_report(&c, &run(&c, &mut |_| ControlFlow::Continue(())).unwrap());
         // What stays out is of their process (socket buffers, words for the time) and not of the transfer.
         let mut missing = Vec::new();
         iperf3_program::missing_keys(&theirs, &ours, "", &mut missing);
@@ -249,4 +250,103 @@ fn a_server_that_wants_a_login_is_a_refusal_in_words() {
     let error = run(&config(to), &mut |_| ControlFlow::Continue(())).unwrap_err();
     server.join().unwrap();
     assert!(error.is_wrong_use() && error.to_string().contains("wants a login"), "{error}");
+}
+
+#[test]
+fn the_servers_own_report_is_given_in_both_roles() {
+    tier::needs!(tier::Need::Program("iperf3"));
+    let ours = server("127.0.0.1:0");
+    let report = stock_client(ours.local_addr(), &["-t", "1", "--get-server-output"]);
+    let text = report["server_output_text"].as_str().unwrap_or_else(|| panic!("{report}"));
+    assert!(text.contains("receiver") && text.contains("CPU of the server"), "{text}");
+    let silent = stock_client(ours.local_addr(), &["-t", "1"]);
+    assert!(silent.get("server_output_text").is_none());
+    let stock = StockServer::start("127.0.0.1");
+    for (address, says) in [(ours.local_addr(), "CPU of the server"), (stock.address, "receiver")] {
+        let config = Config { duration: Nanos::from_secs(1), get_server_output: true, ..Config::new(address) };
+        let outcome = run(&config, &mut |_| ControlFlow::Continue(())).unwrap();
+        let text = outcome.server_output.unwrap_or_default();
+        assert!(text.contains(says), "{address}: {text}");
+    }
+}
+
+/// A pair of keys made by OpenSSL, and one user: mario with the password rossi.
+fn keys() -> (tempfile::TempDir, [String; 3]) {
+    let directory = tempfile::tempdir().unwrap();
+    let [private, public, users] =
+        ["private.pem", "public.pem", "users.csv"].map(|name| directory.path().join(name).display().to_string());
+    let openssl = |args: &[&str]| {
+        let done = std::process::Command::new("openssl").args(args).output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    };
+    openssl(&["genrsa", "-out", &private, "2048"]);
+    openssl(&["rsa", "-in", &private, "-pubout", "-out", &public]);
+    // The example of iperf3's manual.
+    let row = "mario,bf7a49a846d44b454a5d11e7acfaf13d138bbe0b7483aa3e050879700572709b\n";
+    std::fs::write(&users, format!("# file format: username,sha256\n{row}")).unwrap();
+    (directory, [private, public, users])
+}
+
+#[test]
+fn our_client_logs_in_at_a_stock_server() {
+    tier::needs!(tier::Need::Program("iperf3"), tier::Need::Program("openssl"));
+    let (_directory, [private, public, users]) = keys();
+    let stock = StockServer::start_with(
+        "127.0.0.1",
+        &["--rsa-private-key-path", &private, "--authorized-users-path", &users, "--time-skew-threshold", "30"],
+    );
+    let as_user = |user: &str, password: &str| {
+        // Debian's 3.12 knows no other padding.
+        let login = Login::load(user, password, public.as_ref(), Padding::Pkcs1).unwrap();
+        Config { login: Some(login), ..config(stock.address) }
+    };
+    let outcome = stock.retry(|| run(&as_user("mario", "rossi"), &mut |_| ControlFlow::Continue(())));
+    assert!(outcome.up.unwrap().received_bytes.unwrap() > 1_000_000 && !outcome.server_is_wirelapse);
+    for wrong in [as_user("mario", "verdi"), as_user("anna", "rossi"), config(stock.address)] {
+        let refused = stock.retry(|| match run(&wrong, &mut |_| ControlFlow::Continue(())) {
+            Err(e @ traffic::Error::Iperf3 { .. }) => Ok(e),
+            Err(e) => Err(e),
+            Ok(_) => panic!("a wrong login came in"),
+        });
+        assert!(refused.is_wrong_use() && refused.to_string().contains("wants a login"), "{refused}");
+    }
+    // Neither the configuration as it is kept nor what a failure prints shows the password.
+    let config = as_user("mario", "rossi");
+    assert!(!format!("{config:?}{}", serde_json::to_string(&config).unwrap()).contains("rossi"));
+}
+
+#[test]
+fn a_stock_client_logs_in_at_our_server() {
+    tier::needs!(tier::Need::Program("iperf3"), tier::Need::Program("openssl"));
+    let (_directory, [private, public, list]) = keys();
+    let users = Users::load(private.as_ref(), list.as_ref(), Padding::Pkcs1, Nanos::from_secs(30)).unwrap();
+    let base = ServerConfig::new("127.0.0.1:0".parse().unwrap());
+    let server = Server::start(ServerConfig { users: Some(users), ..base.clone() }).unwrap();
+    let to = server.local_addr();
+    let login = ["-t", "1", "--username", "mario", "--rsa-public-key-path", &public];
+    assert!(bits(&stock_client_as(to, "rossi", &login), "sum_received") > 1e6);
+    let refused =
+        |report: &serde_json::Value| report["error"].as_str().unwrap_or_default().contains("authorization failed");
+    let wrong = stock_client_as(to, "verdi", &login);
+    assert!(refused(&wrong), "{}", wrong["error"]);
+    let none = stock_client(to, &["-t", "1"]);
+    assert!(refused(&none), "{}", none["error"]);
+    // Our client is told in words; its other workloads have no login, and a server without a token lets none of them in.
+    let error = run(&config(to), &mut |_| ControlFlow::Continue(())).unwrap_err();
+    assert!(error.to_string().contains("one of its users"), "{error}");
+    let exchange = traffic::rr::Config { duration: Nanos::from_millis(100), ..traffic::rr::Config::new(to) };
+    let error = traffic::rr::run(&exchange, &mut |_| ControlFlow::Continue(())).unwrap_err();
+    assert!(error.is_wrong_use() && error.to_string().contains("this workload has no login"), "{error}");
+    // With the padding of iperf3 from 3.17 on, both ends are ours. A token lets in too.
+    let users = Users::load(private.as_ref(), list.as_ref(), Padding::Oaep, SKEW).unwrap();
+    let server = Server::start(ServerConfig { users: Some(users), token: Some("t".into()), ..base }).unwrap();
+    let login = Login::load("mario", "rossi", public.as_ref(), Padding::Oaep).unwrap();
+    let to = server.local_addr();
+    let by_login = Config { login: Some(login), ..config(to) };
+    let mut by_token = config(to);
+    by_token.target.token = Some("t".into());
+    for config in [by_login, by_token] {
+        assert!(run(&config, &mut |_| ControlFlow::Continue(())).unwrap().up.is_some());
+    }
+    assert!(run(&config(to), &mut |_| ControlFlow::Continue(())).is_err());
 }

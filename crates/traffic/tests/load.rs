@@ -24,9 +24,9 @@ fn every_probe_falls_into_its_part_and_flent_opens_the_file() {
     let config = quick(&server);
     let outcome = run(&config, &mut |_| ControlFlow::Continue(())).unwrap();
     assert_eq!(outcome.interrupted, None);
-    assert_eq!(outcome.probes.iter().map(|p| p.probe).collect::<Vec<_>>(), ["tcp", "udp", "icmp"]);
+    assert_eq!(outcome.probes.iter().map(|p| p.probe.name()).collect::<Vec<_>>(), ["tcp", "udp", "icmp"]);
     for probed in &outcome.probes {
-        if probed.probe == "icmp" && probed.error.is_some() {
+        if probed.probe.name() == "icmp" && probed.error.is_some() {
             assert!(probed.rounds.is_empty(), "{:?}", probed.error);
             continue;
         }
@@ -42,7 +42,7 @@ fn every_probe_falls_into_its_part_and_flent_opens_the_file() {
     assert!(stream.up.is_some() && stream.down.is_some());
 
     let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("rrul_be-2026.flent.gz");
+    let path = dir.path().join("load-2026.flent.gz");
     let flent = Flent::of(&config, &outcome, "2026-11-21T00:00:00.000000Z");
     flent.write(&path).unwrap();
     let read = Flent::read(&path).unwrap();
@@ -53,7 +53,7 @@ fn every_probe_falls_into_its_part_and_flent_opens_the_file() {
     let output = Command::new("flent")
         .env("HOME", dir.path())
         .current_dir(dir.path())
-        .args(["-i", "rrul_be-2026.flent.gz", "-f", "summary"])
+        .args(["-i", "load-2026.flent.gz", "-f", "summary"])
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
@@ -63,7 +63,7 @@ fn every_probe_falls_into_its_part_and_flent_opens_the_file() {
     let output = Command::new("flent")
         .env("HOME", dir.path())
         .current_dir(dir.path())
-        .args(["-i", "rrul_be-2026.flent.gz", "-f", "plot", "-p", "all_scaled", "-o", "plot.svg"])
+        .args(["-i", "load-2026.flent.gz", "-f", "plot", "-p", "all_scaled", "-o", "plot.svg"])
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
@@ -71,6 +71,13 @@ fn every_probe_falls_into_its_part_and_flent_opens_the_file() {
     assert!(output.status.success() && plot.contains("<svg"), "{said}");
     // The lines themselves, not an empty frame: matplotlib names each line2d.
     assert!(plot.matches("line2d").count() > 10, "{said}");
+    // No series that was not measured, and none under the name of another.
+    assert!(
+        read.results.contains_key("TCP upload BE::1") && read.results.contains_key("Ping (ms) UDP BE"),
+        "{:?}",
+        read.results.keys()
+    );
+    assert!(!plot.contains("BE3") && !plot.contains("BE4"), "{said}");
 }
 
 #[test]

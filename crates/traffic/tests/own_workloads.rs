@@ -82,7 +82,7 @@ fn an_open_loop_keeps_its_rate_and_counts_the_wait_behind_a_slow_answer() {
 }
 
 #[test]
-fn a_caller_can_stop_and_a_server_that_goes_is_told() {
+fn a_caller_can_stop_and_a_server_that_goes_is_reported() {
     let one = server("127.0.0.1:0");
     let long = rr::Config { duration: Nanos::from_secs(60), ..quick(&one) };
     let o = rr::run(&long, &mut |_| ControlFlow::Break(())).unwrap();
@@ -101,7 +101,37 @@ fn a_caller_can_stop_and_a_server_that_goes_is_told() {
             ControlFlow::Continue(())
         })
         .unwrap();
-        assert!(o.interrupted.is_some(), "{o:?}");
+        let why = o.interrupted.unwrap();
+        assert!(why.contains("went away in the middle of the test"), "{why}");
+    }
+}
+
+#[test]
+fn a_server_that_goes_ends_datagrams_with_what_was_received() {
+    for direction in [udp::Direction::Up, udp::Direction::Down] {
+        let mut stopping = Some(server("127.0.0.1:0"));
+        let config = udp::Config {
+            direction,
+            duration: Nanos::from_secs(60),
+            ..udp::Config::new(stopping.as_ref().unwrap().local_addr())
+        };
+        let mut ticks = 0;
+        let ended = udp::run(&config, &mut |_| {
+            ticks += 1;
+            if ticks == 5 {
+                drop(stopping.take());
+            }
+            assert!(ticks < 300, "it goes on without its server");
+            ControlFlow::Continue(())
+        });
+        match (direction, ended) {
+            (udp::Direction::Up, Err(traffic::Error::Ended { peer })) => assert_eq!(peer, config.target.server),
+            (udp::Direction::Down, Ok(o)) => {
+                assert!(o.interrupted.is_some_and(|why| why.contains("went away")));
+                assert!(o.datagrams.received > 0 && o.sent >= o.datagrams.received, "{:?}", o.datagrams);
+            }
+            (_, other) => panic!("{direction:?}: {other:?}"),
+        }
     }
 }
 
@@ -135,7 +165,7 @@ fn datagrams_add_up_in_both_directions() {
 }
 
 #[test]
-fn wrong_configurations_are_told_before_anything_is_sent() {
+fn wrong_configurations_are_refused_before_anything_is_sent() {
     let nobody: std::net::SocketAddr = "127.0.0.1:1".parse().unwrap();
     let rr = rr::Config::new(nobody);
     for wrong in [

@@ -47,8 +47,8 @@ fn bulk_transfer_carries_what_the_wire_can_and_no_more() {
         let wire = f64::from(mbit) * 1e6 * (1_500.0 - if ipv6 { 72.0 } else { 52.0 }) / 1_538.0;
         for total in [outcome.up, outcome.down].into_iter().flatten() {
             let goodput = total.goodput_bits_per_second.unwrap();
-            // The queue's content at the end of the warm-up, and of the test, is the error either way.
-            assert!(goodput < 1.05 * wire && goodput > 0.3 * wire, "{goodput} of {wire}, {direction:?}");
+            // What is in the queue and in buffers at the end of the warm-up, and of the test, is the error either way.
+            assert!(goodput < 1.1 * wire && goodput > 0.3 * wire, "{goodput} of {wire}, {direction:?}");
         }
         assert_eq!(outcome.congestion_control.as_deref(), Some("reno"));
         assert_eq!(outcome.server_congestion_control.as_deref(), Some("reno"));
@@ -107,17 +107,23 @@ fn a_load_fills_the_queue_and_the_probes_see_it() {
     }
 }
 
-/// The median of what `ping` says of every echo, in nanoseconds.
-fn median_of_ping(lab: &Lab, count: u32) -> u64 {
+/// What a quarter of the round trips do not exceed: the programs that answer wait for a processor of a busy machine, the kernel that answers
+/// `ping` does not.
+fn quarter(mut round_trips: Vec<u64>) -> u64 {
+    round_trips.sort_unstable();
+    round_trips[round_trips.len() / 4]
+}
+
+/// What `ping` says of every echo, in nanoseconds.
+fn ping(lab: &Lab, count: u32) -> Vec<u64> {
     let to = Side::B.ipv4().to_string();
-    let mut ping = lab.host(Side::A).command("ping").unwrap();
+    let mut ping = tier::limit(lab.host(Side::A).command("ping").unwrap());
     let output = ping.args(["-n", "-i", "0.02", "-c", &count.to_string(), &to]).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let times = text.lines().filter_map(|l| l.split_once("time=")?.1.split_once(" ms")?.0.parse::<f64>().ok());
-    let mut times: Vec<u64> = times.map(|ms| (ms * 1e6) as u64).collect();
+    let times: Vec<u64> = times.map(|ms| (ms * 1e6) as u64).collect();
     assert!(times.len() * 2 > count as usize, "{text}");
-    times.sort_unstable();
-    times[times.len() / 2]
+    times
 }
 
 /// The probes say what `ping` says of the same path at the same time, not what this host's timers add to it.
@@ -138,22 +144,43 @@ fn probes_take_as_long_as_ping_says() {
             ..load::Config::new(Target::new(server.local_addr()))
         };
         let (outcome, truth) = std::thread::scope(|scope| {
-            let ping = scope.spawn(|| median_of_ping(&lab, 100));
+            let ping = scope.spawn(|| quarter(ping(&lab, 100)));
             let outcome = lab.host(Side::A).run(|| load::run(&config, &mut go_on)).unwrap().unwrap();
             (outcome, ping.join().unwrap())
         });
         server.stop();
         for probed in &outcome.probes {
             let s = probed.before.round_trip;
-            println!("{}: ping {} ours {} late {:?}", probed.probe, Nanos(truth), s.p50, probed.before.lateness);
-            assert!(
-                s.p50.0.abs_diff(truth) < 1_000_000,
-                "{}: {} where ping says {}",
-                probed.probe,
-                s.p50,
-                Nanos(truth)
-            );
+            let before = probed.rounds.iter().filter(|r| r.at < config.before).filter_map(|r| r.round_trip);
+            let ours = Nanos(quarter(before.map(|round_trip| round_trip.0).collect()));
+            println!("{}: ping {} ours {ours} late {:?}", probed.probe, Nanos(truth), probed.before.lateness);
+            assert!(ours.0.abs_diff(truth) < 1_000_000, "{}: {ours} where ping says {}", probed.probe, Nanos(truth));
             assert!(probed.stamped > s.n / 2, "{}: {} of {} stamped", probed.probe, probed.stamped, s.n);
         }
     }
+}
+
+#[test]
+fn what_a_window_limits_stays_within_it_from_the_first_interval_on() {
+    tier::needs!(tier::Need::Root, tier::Need::Path("/dev/net/tun"));
+    let (lab, server, mut target) = hosts(1_000, false);
+    target.options.receive_buffer_bytes = Some(30_000);
+    let config = stream::Config {
+        duration: Nanos::from_secs(2),
+        interval: Nanos::from_millis(200),
+        ..stream::Config::new(target)
+    };
+    let outcome = lab.host(Side::A).run(|| stream::run(&config, &mut go_on)).unwrap().unwrap();
+    server.stop();
+    let windows = outcome.series.iter().filter_map(|s| s.tcp).map(|t| t.snd_wnd_bytes).max().unwrap();
+    let limit = f64::from(windows) * 8e9 / (2 * DELAY_NS) as f64;
+    // A window's worth more or less at the ends of an interval of 20 round trips.
+    for sample in outcome.series.iter().filter(|s| s.end.saturating_sub(s.start) > Nanos::from_millis(100)) {
+        let goodput = sample.goodput_bits_per_second();
+        assert!(goodput > 0.0 && goodput < 1.06 * limit, "{goodput} of {limit}: {sample:?}");
+    }
+    // The send buffer took more than that at first.
+    assert!(outcome.series[0].bits_per_second > 1.06 * limit, "{:?}", outcome.series[0]);
+    let goodput = outcome.up.unwrap().goodput_bits_per_second.unwrap();
+    assert!(goodput < 1.02 * limit, "{goodput} of {limit}");
 }

@@ -9,7 +9,11 @@
 //! **Guarantees:** no input makes it panic or take memory without bound. What cannot be read is counted by kind, with the
 //! packet number and byte offset of the first few ([`Tally`]), and reading goes on where the format allows it.
 
+#![forbid(unsafe_code)]
+
 pub mod capture;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzed;
 pub mod generate;
 pub mod packet;
 mod packet_reader;
@@ -19,9 +23,9 @@ mod tally;
 pub mod text;
 
 pub use capture::{Capture, CaptureError, Frame, LinkType};
-pub use packet::{NotDecoded, Packet, Reassembly, dissect, dissect_into};
+pub use packet::{NotDecoded, Packet, Reassembly, dissect};
 pub use packet_reader::PacketReader;
-pub use segment::{Ecn, Flags, Network, SackBlocks, Segment, TcpOptions};
+pub use segment::{Ecn, Flags, Integrity, Network, SackBlocks, Segment, TcpOptions};
 pub use shard::Shard;
 pub use tally::{Class, Count, Place, Tally};
 pub use text::{TextCounts, TextReader};

@@ -3,8 +3,8 @@
 use std::io::Read;
 use std::net::IpAddr;
 
-use crate::capture::{Capture, CaptureError, Compression, Format, Frame, Interface, Problem, Window};
-use crate::packet::{NotDecoded, Packet, Reassembly, dissect_shard};
+use crate::capture::{Capture, CaptureError, Compression, Format, Frame, Interface, Problem, Window, is_erf};
+use crate::packet::{NotDecoded, Packet, Plain, Reassembly, descend, plain_segment};
 use crate::segment::Segment;
 use crate::shard::Shard;
 use crate::tally::{Place, Tally};
@@ -51,6 +51,8 @@ impl<'a> PacketReader<'a> {
         let held = if window.has(8)? { 8 } else { window.held().len() };
         let start = &window.held()[..held];
         let is_text = held >= 4 && Format::of(start).is_none() && !start.iter().any(|b| matches!(b, 0..=8 | 14..=26));
+        // A record of ERF begins with a time, of which every byte may be a letter.
+        let is_text = is_text && !is_erf(&mut window)?;
         let source = if is_text {
             Source::Text(Box::new(TextReader::new(window)))
         } else {
@@ -76,34 +78,37 @@ impl<'a> PacketReader<'a> {
     /// Where the reader itself fails, and at the end of a text that had no packet in it.
     #[inline]
     pub fn next_packet(&mut self) -> Result<Option<Packet<&Segment>>, CaptureError> {
-        loop {
-            let found = match &mut self.source {
-                Source::Capture(capture) => match capture.held_frame() {
-                    Some(frame) => {
-                        open(&frame, &mut self.reassembly, &mut self.segment, &mut self.not_decoded, &self.shard)
+        while let Source::Capture(capture) = &mut self.source {
+            let Some(frame) = capture.held_frame() else { break };
+            match plain_segment(&frame, &mut self.segment, &self.shard) {
+                Some(Plain::Written) => return Ok(Some(Packet::Tcp(&self.segment))),
+                Some(Plain::OfOtherShard) => {}
+                None => {
+                    let Self { reassembly, segment, not_decoded, shard, .. } = self;
+                    if let Some(found) = open(frame, reassembly, segment, not_decoded, shard) {
+                        return Ok(Some(found.with_segment(&self.segment)));
                     }
-                    None => match self.next_of_capture()? {
-                        Some(found) => found,
-                        None => return Ok(None),
-                    },
-                },
-                Source::Text(_) => return self.next_of_text(),
-            };
-            return Ok(Some(match found {
-                None => continue,
-                Some(Packet::Tcp(())) => Packet::Tcp(&self.segment),
-                Some(Packet::Udp(udp)) => Packet::Udp(udp),
-                Some(Packet::Icmp(icmp)) => Packet::Icmp(icmp),
-            }));
+                }
+            }
         }
+        self.next_of_any()
     }
 
-    /// The next frame of any format, after reading on where it is not held yet.
+    /// The next packet of any format, after reading on where it is not held yet.
     #[inline(never)]
-    fn next_of_capture(&mut self) -> Result<Option<Option<Packet<()>>>, CaptureError> {
-        let Source::Capture(capture) = &mut self.source else { return Ok(None) };
-        let Some(frame) = capture.next_frame()? else { return Ok(None) };
-        Ok(Some(open(&frame, &mut self.reassembly, &mut self.segment, &mut self.not_decoded, &self.shard)))
+    fn next_of_any(&mut self) -> Result<Option<Packet<&Segment>>, CaptureError> {
+        while let Source::Capture(capture) = &mut self.source {
+            let Some(frame) = capture.next_frame()? else { return Ok(None) };
+            let found = match plain_segment(&frame, &mut self.segment, &self.shard) {
+                Some(Plain::Written) => Some(Packet::Tcp(())),
+                Some(Plain::OfOtherShard) => None,
+                None => open(frame, &mut self.reassembly, &mut self.segment, &mut self.not_decoded, &self.shard),
+            };
+            if let Some(found) = found {
+                return Ok(Some(found.with_segment(&self.segment)));
+            }
+        }
+        self.next_of_text()
     }
 
     #[cold]
@@ -201,17 +206,20 @@ impl<'a> PacketReader<'a> {
     }
 }
 
-/// What is in a frame; a segment is in `segment` then. `None` where it was counted in `not_decoded` or is of another shard.
-#[inline(always)]
+/// What is in a frame of another form than [`plain_segment`] reads; a segment is in `segment` then. `None` where it was counted in
+/// `not_decoded` or is of another shard. It takes the frame by value: a reference to it would force every frame into memory for the
+/// sake of the few that come here.
+#[inline(never)]
 fn open(
-    frame: &Frame<'_>,
+    frame: Frame<'_>,
     reassembly: &mut Reassembly,
     segment: &mut Segment,
     not_decoded: &mut Tally<NotDecoded>,
     shard: &Shard,
 ) -> Option<Packet<()>> {
-    match dissect_shard(frame, reassembly, segment, shard) {
-        Ok(packet) => packet.map(Packet::without_segment),
+    match descend(&frame, reassembly, segment) {
+        Ok(Packet::Tcp(())) if !shard.has(segment.source, segment.destination) => None,
+        Ok(packet) => Some(packet),
         Err(why) => {
             not_decoded.add(why, Place { packet: frame.number, offset: frame.offset });
             None

@@ -61,6 +61,21 @@ pub struct Network {
     pub tunnels: u8,
 }
 
+/// What the TCP checksum of a segment shows (RFC 9293, section 3.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Integrity {
+    /// Not checked: the capture holds not all of the segment, or a header around it may have changed what the sum covers.
+    #[default]
+    NotChecked,
+    /// The checksum is right.
+    Right,
+    /// The field holds what a host leaves there for its network card to complete (the sum of the pseudo-header alone, or 0), or what
+    /// it leaves after it has joined several segments: the packet was captured beside the host that computes checksums in hardware.
+    Offloaded,
+    /// The checksum is wrong: the segment was damaged, or the capture was altered.
+    Wrong,
+}
+
 /// Up to four SACK blocks (RFC 2018), in the order of the option. The first is a DSACK where RFC 2883 says so.
 #[derive(Clone, Copy, Default)]
 pub struct SackBlocks {
@@ -187,17 +202,24 @@ pub struct Segment {
     pub options: TcpOptions,
     /// The IP header's part.
     pub network: Network,
+    /// What its checksum shows.
+    pub integrity: Integrity,
 }
 
 impl Segment {
     /// Room for one to be read into.
     pub(crate) fn blank() -> Self {
-        let nobody = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
+        let unknown = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
+        Self::new(0, Instant::from_nanos(0), unknown, unknown)
+    }
+
+    /// One without flags, payload and options.
+    pub fn new(number: u64, at: Instant<Realtime>, source: SocketAddr, destination: SocketAddr) -> Self {
         Self {
-            number: 0,
-            at: Instant::from_nanos(0),
-            source: nobody,
-            destination: nobody,
+            number,
+            at,
+            source,
+            destination,
             seq: SeqNumber(0),
             ack: SeqNumber(0),
             flags: Flags::empty(),
@@ -206,6 +228,7 @@ impl Segment {
             payload: 0,
             options: TcpOptions::default(),
             network: Network::default(),
+            integrity: Integrity::NotChecked,
         }
     }
 

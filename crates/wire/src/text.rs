@@ -14,7 +14,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use record::{Instant, Realtime, SeqNumber};
 
-use crate::segment::{Flags, Segment, TcpOptions};
+use crate::segment::{Flags, Integrity, Segment, TcpOptions};
 use line::{Header, Line, Time};
 
 /// A longer line is cut here.
@@ -241,6 +241,7 @@ impl<R: BufRead> TextReader<R> {
             payload: line.payload,
             options: TcpOptions { sack, ..line.options },
             network: header.network,
+            integrity: Integrity::NotChecked,
         };
         let mut mine = own;
         if syn || is_new {

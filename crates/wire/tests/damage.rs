@@ -97,6 +97,44 @@ fn behind_an_impossible_length_in_pcap_reading_goes_on_with_the_next_whole_recor
 }
 
 #[test]
+fn damage_in_the_middle_costs_the_records_that_it_touches_and_is_named() {
+    for (whole, what) in [(pcap(60), "pcap"), (pcapng(60), "pcapng")] {
+        let mut capture = Capture::from_bytes(&whole).expect("a capture");
+        let mut offsets = Vec::new();
+        while let Some(frame) = capture.next_frame().expect("memory") {
+            offsets.push((frame.offset as usize, frame.at, frame.data.to_vec()));
+        }
+        drop(capture);
+        // From within the header of the 21st record to the middle of the 24th, zeros or bits set.
+        let (from, to) = (offsets[20].0 + 5, offsets[23].0 + 20);
+        for (fill, flip) in [(0x00u8, 0u8), (0xff, 0), (0x00, 0xa5)] {
+            let mut bytes = whole.clone();
+            for b in &mut bytes[from..to] {
+                *b = if flip == 0 { fill } else { *b ^ flip };
+            }
+            let mut capture = Capture::from_bytes(&bytes).expect("a capture");
+            let mut read = Vec::new();
+            while let Some(frame) = capture.next_frame().expect("memory") {
+                read.push((frame.offset as usize, frame.at, frame.data.to_vec()));
+            }
+            let outside: Vec<_> = offsets[..20].iter().chain(&offsets[24..]).cloned().collect();
+            assert!(
+                outside.iter().all(|frame| read.contains(frame)),
+                "{what} {fill:#x} {flip:#x}: {} read",
+                read.len()
+            );
+            assert!(read.len() <= 60, "{what}: {} read", read.len());
+            let (_, count) = capture.problems().iter().next().expect("it is said");
+            assert_eq!(
+                (count.first[0].packet, count.first[0].offset as usize),
+                (21, offsets[20].0),
+                "{what} {fill:#x}"
+            );
+        }
+    }
+}
+
+#[test]
 fn before_version_2_4_the_lengths_stood_the_other_way_round() {
     let mut bytes = pcap(3);
     bytes[6] = 2;

@@ -22,6 +22,8 @@ fn samples() -> Vec<(Vec<u8>, Vec<Kept>)> {
     let mut all: Vec<_> =
         variants().map(|v| (samples::pcap(v), rounded(if v.nanoseconds { 1 } else { 1_000 }))).collect();
     all.push((samples::snoop(4, 0), rounded(1_000)));
+    all.push((samples::netmon(2, 0), rounded(1_000)));
+    all.push((samples::netmon(2, 1), rounded(1_000)));
     all.push((samples::pcapng(LITTLE), frames()));
     all.push((samples::pcapng(BIG), frames()));
     all
@@ -33,6 +35,49 @@ fn all_six_variants_of_pcap() {
         let file = samples::pcap(variant);
         assert_eq!(Capture::from_bytes(&file).expect("a capture").format(), Format::Pcap(variant));
         assert_eq!(read(Capture::from_bytes(&file)), (rounded(if variant.nanoseconds { 1 } else { 1_000 }), 0));
+    }
+}
+
+#[test]
+fn network_monitor_of_both_versions() {
+    for (major, minor, unit) in [(1, 1, 1_000_000), (2, 0, 1_000), (2, 1, 1_000)] {
+        let mut file = samples::netmon(major, if major == 1 { 0 } else { minor });
+        // Behind the frames stand tables, which are no frames.
+        file.extend([0xff; 64]);
+        assert_eq!(Capture::from_bytes(&file).expect("a capture").format(), Format::NetworkMonitor);
+        assert_eq!(read(Capture::from_bytes(&file)), (rounded(unit), 0));
+    }
+    let (mut version, mut network) = (samples::netmon(2, 0), samples::netmon(2, 0));
+    (version[5], network[6]) = (3, 3);
+    for file in [version, network] {
+        assert!(matches!(Capture::from_bytes(&file), Err(CaptureError::Unsupported { .. })));
+    }
+}
+
+#[test]
+fn erf_files_have_no_header_and_are_recognised_by_their_records() {
+    for extensions in [0, 1, 2] {
+        let file = samples::erf(extensions);
+        let mut capture = Capture::from_bytes(&file).expect("a capture");
+        assert_eq!(capture.format(), Format::Erf);
+        let mut at = Vec::new();
+        while let Some(frame) = capture.next_frame().expect("memory") {
+            at.push(frame.at.map(record::Instant::as_nanos));
+        }
+        assert_eq!(at, frames().iter().map(|f| f.0).collect::<Vec<_>>());
+        // The frames within are decoded, and one cut short is counted.
+        let tcp = |file: &[u8]| {
+            let mut packets = PacketReader::from_bytes(file).expect("a capture");
+            let (mut payload, mut segments) = (0, 0);
+            while let Some(packet) = packets.next_packet().expect("memory") {
+                if let Packet::Tcp(s) = packet {
+                    (payload, segments) = (payload + u64::from(s.payload), segments + 1);
+                }
+            }
+            (payload, segments)
+        };
+        assert_eq!(tcp(&file), tcp(&samples::pcapng(LITTLE)));
+        assert_eq!(read(Capture::from_bytes(&file[..file.len() - 1])).1, 1);
     }
 }
 
@@ -206,7 +251,7 @@ fn compressed(data: &[u8]) -> Vec<(Compression, Vec<u8>)> {
 }
 
 #[test]
-fn packed_files_cut_at_every_byte_give_what_can_be_unpacked_and_say_so() {
+fn compressed_files_cut_at_every_byte_give_what_can_be_decompressed_and_say_so() {
     let file = samples::pcap(PcapVariant { big_endian: false, nanoseconds: true, modified: false });
     for (compression, bytes) in compressed(&file) {
         assert_eq!(Capture::from_bytes(&bytes).expect("a capture").compression(), compression);
@@ -258,7 +303,7 @@ fn ports(packets: Result<PacketReader<'_>, CaptureError>) -> (Format, Vec<u16>) 
 }
 
 #[test]
-fn text_is_told_from_captures_packed_or_not_and_from_a_pipe() {
+fn text_is_distinguished_from_captures_compressed_or_not_and_from_a_pipe() {
     let mut texts = compressed(TEXT.as_bytes());
     texts.push((Compression::None, TEXT.into()));
     for (compression, bytes) in texts {
@@ -296,4 +341,18 @@ fn packed_text_cut_short_says_so() {
     }
     assert!(count >= 1);
     assert_eq!(packets.problems().count(Problem::CutCompression), 1);
+}
+
+/// A length that runs beyond the end of the file is damage where whole blocks follow, and not the file's end.
+#[test]
+fn a_length_beyond_the_end_is_passed_where_blocks_follow() {
+    let mut file = samples::pcapng(LITTLE);
+    // The third packet's block: a section of 28 bytes, an interface, then packets, each with its length at offset 4.
+    let mut at = 0;
+    for _ in 0..4 {
+        at += u32::from_le_bytes(file[at + 4..at + 8].try_into().unwrap()) as usize;
+    }
+    file[at + 4..at + 8].copy_from_slice(&0x10_0000_u32.to_le_bytes());
+    let (kept, problems) = read(Capture::from_bytes(&file));
+    assert_eq!((kept.len(), problems), (5, 1));
 }

@@ -1,14 +1,12 @@
 //! `analyze`: what limited each TCP connection of a capture, and why.
 
 mod annotate;
-mod dump;
 mod input;
 mod keep;
 mod live;
+mod memory;
 mod parallel;
 mod plot;
-mod story;
-mod table;
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -18,15 +16,19 @@ use std::time::Duration;
 use anyhow::Context as _;
 use diagnose::{Follower, Keep, Mark, Options, Report};
 use record::Nanos;
+use report::document::Document;
+use report::page::capture::{Overview, Subject, connection, describe, overview, packets};
 
 use crate::exit::{self, BadInput};
 use crate::options::{FOR, Json, Output};
+use crate::output::{self, complain, say};
+use crate::terminal;
 pub use input::{Reading, Source, follow};
 
 /// What limited each TCP connection of a capture, and why
 ///
-/// Reads pcap, pcapng, snoop (also gzip, zstd or xz packed) and tcpdump text, follows every connection, and says what made
-/// it slow, with the packets that show it and what mending it would be worth. `-` reads standard input.
+/// Reads pcap, pcapng, snoop, Network Monitor and ERF (also compressed with gzip, zstd or xz) and tcpdump text, follows every
+/// connection, and says what made it slow, with the packets that show it and what a remedy would be worth. `-` reads standard input.
 #[derive(clap::Args)]
 pub struct Args {
     /// Captures to read; `-` is standard input
@@ -58,12 +60,13 @@ pub struct Args {
     #[command(flatten)]
     output: Output,
     /// Rows of the table
-    #[arg(long, default_value_t = 50, value_name = "N")]
+    #[arg(long, default_value_t = overview::SHOWN, value_name = "N")]
     rows: usize,
-    /// Connections followed at most; packets of further ones are counted
-    #[arg(long, default_value_t = 2_000_000, value_name = "N")]
-    max_connections: usize,
-    /// Threads that read and follow; the outcome is the same with any number [default: the processor's cores, at most 4]
+    /// Connections followed at most; packets of further ones are counted [default: what fits into half of the memory that the
+    /// machine or the control group has left, at most 2,000,000]
+    #[arg(long, value_name = "N")]
+    max_connections: Option<usize>,
+    /// Threads that read and follow; the outcome is the same with any number [default: the number of CPUs, at most 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
     threads: Option<u8>,
 }
@@ -79,10 +82,13 @@ impl Args {
 /// Connections with retransmissions that `--annotate` marks, at most.
 const ANNOTATED: usize = 10_000;
 
-/// Packets of one connection that are kept for a story, a dump or a plot. A longer one is told to this point, and says so.
+/// Connections that `--dump` prints, at most.
+const DUMPED: usize = 100;
+
+/// Packets of one connection that are kept for a story, a dump or a plot. A longer one is shown to this point, and says so.
 const PACKETS_KEPT: usize = 500_000;
 
-/// A seed that nobody who writes captures can know.
+/// A seed that an author of captures cannot know.
 pub fn seed() -> [u64; 2] {
     use std::hash::{BuildHasher as _, RandomState};
     [RandomState::new().hash_one(1), RandomState::new().hash_one(2)]
@@ -92,12 +98,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let keep = match (args.connection, args.dump) {
         (Some(0), _) => return Err(BadInput("connections are numbered from 1".into()).into()),
         (Some(n), _) => Keep::Connection(n, PACKETS_KEPT),
-        (None, true) => Keep::First(100, PACKETS_KEPT / 100),
+        (None, true) => Keep::First(DUMPED, PACKETS_KEPT / DUMPED),
         // The copy marks every retransmission, so that packets are kept for it.
         (None, false) if args.annotate.is_some() => Keep::First(ANNOTATED, PACKETS_KEPT / 5),
         (None, false) => Keep::Nothing,
     };
-    let options = Options { seed: seed(), connections: args.max_connections, keep };
+    let options = Options { seed: seed(), connections: args.max_connections.unwrap_or_else(memory::connections), keep };
     if let Some(run) = &args.output.output {
         // Before a long capture is read: what cannot be written is found at once.
         if run.symlink_metadata().is_ok() {
@@ -109,7 +115,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     if let Some(interface) = &args.interface {
         let mut follower = Follower::new(options);
-        let reading = live::capture(interface, args.duration.map(Duration::from), &mut follower)?;
+        let files = [&args.output.output, &args.plot].into_iter().flatten().map(PathBuf::as_path);
+        let reading = live::capture(interface, args.duration.map(Duration::from), &mut follower, files)?;
         return show(args, interface, &follower, &reading);
     }
     for (option, given) in [("--annotate", &args.annotate), ("--plot", &args.plot)] {
@@ -125,13 +132,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             Ok(followed) => followed,
             // With several files, one that cannot be read does not keep the others from being read.
             Err(error) if args.files.len() > 1 => {
-                eprintln!("wirelapse: {}", exit::message(&error));
+                complain!("{}", exit::message(&error));
                 continue;
             }
             Err(error) => return Err(error),
         };
         if readable > 0 && !args.json.json {
-            println!();
+            say!("");
         }
         readable += 1;
         reading.warn();
@@ -158,7 +165,7 @@ fn show(args: &Args, name: &str, follower: &Follower, reading: &Reading) -> anyh
             .ok_or_else(|| BadInput(format!("{name}: there is no connection {n}; those there are: {}", follower.len())))
     };
     if let (Some(n), Some(path)) = (args.connection, &args.plot) {
-        plot::write(&chosen(n)?, reading, path).with_context(|| format!("cannot plot to {}", path.display()))?;
+        plot::write(&chosen(n)?, &reading.names, path).with_context(|| format!("cannot plot to {}", path.display()))?;
     }
     if args.json.json {
         match args.connection {
@@ -169,7 +176,8 @@ fn show(args: &Args, name: &str, follower: &Follower, reading: &Reading) -> anyh
                 |reports| {
                     let mut lines = Vec::new();
                     for report in reports {
-                        line(&mut lines, &report)?;
+                        report.write_json(&mut lines);
+                        lines.push(b'\n');
                     }
                     Ok(lines)
                 },
@@ -177,28 +185,58 @@ fn show(args: &Args, name: &str, follower: &Follower, reading: &Reading) -> anyh
             )?,
         }
         line(&mut out, &reading.json(name, follower))?;
-    } else if args.dump {
-        if args.files.len() > 1 {
-            writeln!(out, "{name}:")?;
-        }
-        let numbers = args.connection.map_or(1..=follower.len().min(100), |n| n..=n);
-        for n in numbers {
-            dump::print(&mut out, &chosen(n)?, reading)?;
-        }
-    } else if let Some(n) = args.connection {
-        writeln!(out, "{name}:")?;
-        story::tell(&mut out, &chosen(n)?, reading)?;
-    } else if args.story {
-        writeln!(out, "{name}:")?;
-        follower.reports().try_for_each(|r| story::tell(&mut out, &r, reading))?;
     } else {
-        table::print(&mut out, name, follower, reading, args.rows, args.threads())?;
+        let canvas = terminal::canvas();
+        let text = |document: Document| report::terminal::text(&canvas, &[document]);
+        if args.dump || args.story || args.connection.is_some() {
+            if args.files.len() > 1 || !args.dump {
+                writeln!(out, "{}:", output::harmless(name))?;
+            }
+            let numbers = match args.connection {
+                Some(n) => n..=n,
+                None if args.dump => 1..=follower.len().min(DUMPED),
+                None => 1..=follower.len(),
+            };
+            for n in numbers {
+                let report = chosen(n)?;
+                let document = match args.dump {
+                    true => packets::document(&report, &reading.names),
+                    false => connection::document(&report, &reading.names),
+                };
+                writeln!(out, "{}", text(document))?;
+            }
+        } else {
+            write!(out, "{}", text(whole(args, name, follower, reading)?))?;
+        }
     }
     out.flush()?;
     if let Some(run) = &args.output.output {
-        keep::write(run, name, follower, reading)?;
+        keep::write(run, keep::provenance(name, follower, reading), follower)?;
     }
     Ok(())
+}
+
+/// The capture as a whole.
+fn whole(args: &Args, name: &str, follower: &Follower, reading: &Reading) -> anyhow::Result<Document> {
+    let mut all = Overview::new(args.rows);
+    parallel::in_order(
+        follower,
+        args.threads(),
+        |reports| {
+            let mut some = Overview::new(args.rows);
+            reports.for_each(|r| some.report(&r));
+            Ok(some)
+        },
+        |some| {
+            all.join(some);
+            Ok(())
+        },
+    )?;
+    let run = args.output.output.as_deref().map(crate::files::name);
+    let provenance = keep::provenance(name, follower, reading);
+    let subject =
+        Subject { name: run.as_deref(), provenance: &provenance, finished: true, shown: args.rows, overview: &all };
+    Ok(describe(&subject))
 }
 
 fn line(out: &mut impl Write, value: &impl serde::Serialize) -> anyhow::Result<()> {
@@ -220,10 +258,13 @@ fn comments(reports: impl Iterator<Item = Report>) -> BTreeMap<u64, Vec<String>>
             }
         }
         for r in &report.records {
-            if let Mark::Resent(class) = r.mark {
-                let text = format!("wirelapse, connection {}: retransmission: {}", report.number, class.words());
-                comments.entry(r.segment.number).or_default().push(text);
-            }
+            let what = match r.mark {
+                Mark::Resent(class) => format!("retransmission: {}", class.words()),
+                Mark::Damaged => "damaged: the TCP checksum is wrong".to_owned(),
+                _ => continue,
+            };
+            let text = format!("wirelapse, connection {}: {what}", report.number);
+            comments.entry(r.segment.number).or_default().push(text);
         }
     }
     comments

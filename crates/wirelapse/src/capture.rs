@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use ::capture::output::{Output, OutputError, Rotation, Settings};
-use ::capture::{Counts, Direction, Error, Options, Receiver, Stamps, Technique};
+use ::capture::{About, Counts, Direction, Error, Fanout, Options, Receiver, Stamps, Technique};
 use quantity::parse;
-use record::Nanos;
+use record::{Nanos, Realtime};
 use report::document::{Document, Section, Table};
 
 use crate::interrupt::Interrupt;
@@ -68,6 +68,9 @@ pub struct Args {
     /// Memory for frames that are not read yet
     #[arg(long, value_name = "BYTES", value_parser = parse::bytes_u32, default_value = "32MiB")]
     buffer: u32,
+    /// Share the interface's frames with the other captures of this group, by flow: each gets a part (recvmsg, recvmmsg, rx-ring, io-uring)
+    #[arg(long, value_name = "GROUP")]
+    fanout: Option<u16>,
     /// Poll the driver for this time instead of waiting for its interrupt (af-xdp)
     #[arg(long, value_name = "TIME", value_parser = parse::duration)]
     busy_poll: Option<Nanos>,
@@ -100,6 +103,10 @@ impl From<Clocks> for Stamps {
 
 /// The longest wait for a frame: how late an end by time or a signal can be.
 const TURN: Duration = Duration::from_millis(100);
+/// How long the kernel may keep a frame back before it hands it over with others.
+const HELD_BACK: Duration = Duration::from_millis(30);
+/// How long reading what is in memory may take at the end.
+const REST: Duration = Duration::from_secs(2);
 /// How often rates are shown, and what was gathered is written to the file.
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -114,7 +121,7 @@ impl Args {
             direction: if self.incoming { Direction::In } else { Direction::Both },
             buffer_bytes: self.buffer,
             batch: 256,
-            fanout: None,
+            fanout: self.fanout.map(|group| Fanout { group }),
             busy_poll_us: self.busy_poll.map_or(0, |time| u32::try_from(time.0 / 1_000).unwrap_or(u32::MAX)),
         }
     }
@@ -130,6 +137,7 @@ impl Args {
             },
             compress: self.zstd,
             force: self.force,
+            owner: store::private::caller(),
             application: format!("wirelapse {}", env!("CARGO_PKG_VERSION")),
             filter: self.filter.clone(),
             stamps: self.timestamps.into(),
@@ -141,9 +149,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let interrupt = Interrupt::listen()?;
     let mut receiver = ::capture::open(args.method.unwrap_or(Technique::RxRing), &args.options())?;
     let output = args.write.clone().map(|path| Output::create(args.settings(path), receiver.about())).transpose()?;
-    let mut session = Session { output, left: args.count.unwrap_or(u64::MAX), bytes: 0, failed: None };
+    let mut session = Session { output, taken: 0, most: args.count.unwrap_or(u64::MAX), bytes: 0, failed: None };
     // Sockets and programs are open. A hardware setting is put back at the end, which takes one right.
-    privileges::drop_all_but(if Stamps::from(args.timestamps).hardware() { &[privileges::NET_ADMIN] } else { &[] })?;
+    privileges::keep_for_capture(Stamps::from(args.timestamps).hardware(), args.write.as_deref())?;
     let json = args.json.json;
     if !json {
         let about = receiver.about();
@@ -153,9 +161,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let began = Instant::now();
     let mut shown = (began, Counts::default());
     let mut ended = Ok(());
-    while session.left > 0
+    while session.taken < session.most
         && !interrupt.came()
-        && args.duration.is_none_or(|most| began.elapsed() < most.into())
+        && args.duration.is_none_or(|most| began.elapsed() < Duration::from(most))
         && session.failed.is_none()
     {
         if let Err(error) = receiver.next_batch(TURN, &mut |frame| session.take(frame)) {
@@ -172,27 +180,52 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             }
         }
     }
-    finish(args, receiver.as_mut(), session, began, ended)
+    let lasted = Nanos::from(began.elapsed());
+    // Before the rest is taken: what is dropped meanwhile came after the end.
+    let dropped = receiver.counts().dropped;
+    session.take_rest(receiver.as_mut());
+    let counts = Counts { received: session.taken, dropped, ..receiver.counts() };
+    finish(args, receiver.about(), session, counts, lasted, ended)
 }
 
 /// What becomes of frames.
 struct Session {
     output: Option<Output>,
-    /// Frames until the end.
-    left: u64,
+    /// Frames so far, and how many there may be.
+    taken: u64,
+    most: u64,
     bytes: u64,
     failed: Option<OutputError>,
 }
 
 impl Session {
     fn take(&mut self, frame: &::capture::Frame<'_>) {
-        if self.left == 0 || self.failed.is_some() {
+        if self.taken >= self.most || self.failed.is_some() {
             return;
         }
-        self.left -= 1;
+        self.taken += 1;
         self.bytes += u64::from(frame.wire_length());
         if let Some(output) = &mut self.output {
             self.failed = output.frame(frame).err();
+        }
+    }
+
+    /// Takes the frames that came before now and are still in memory: without them a frame would be neither received nor dropped.
+    fn take_rest(&mut self, receiver: &mut dyn Receiver) {
+        let now = timestamping::now::<Realtime>();
+        let until = Instant::now() + REST;
+        let mut is_later = false;
+        while self.taken < self.most && self.failed.is_none() && !is_later && Instant::now() < until {
+            let batch = receiver.next_batch(HELD_BACK, &mut |frame| {
+                is_later |= frame.software.is_some_and(|stamp| stamp.at > now);
+                if !is_later {
+                    self.take(frame);
+                }
+            });
+            // The error that ended the capture was reported before.
+            if !matches!(batch, Ok(1..)) {
+                break;
+            }
         }
     }
 }
@@ -238,17 +271,17 @@ struct Ended {
     bytes: u64,
     lasted_ns: Nanos,
     files: Vec<PathBuf>,
+    remarks: Vec<String>,
 }
 
 fn finish(
     args: &Args,
-    receiver: &mut dyn Receiver,
+    about: &About,
     session: Session,
-    began: Instant,
+    counts: Counts,
+    lasted: Nanos,
     ended: Result<(), Error>,
 ) -> anyhow::Result<()> {
-    let lasted = Nanos::from(began.elapsed());
-    let counts = receiver.counts();
     let written = match (session.output, session.failed) {
         (_, Some(failed)) => Err(failed),
         (Some(output), None) => output.finish(counts).map(|(files, _)| files),
@@ -258,20 +291,18 @@ fn finish(
         Ok(files) => (files, None),
         Err(failed) => (Vec::new(), Some(failed)),
     };
-    let about = receiver.about();
-    // The last batch may hold more frames than were wanted.
-    let taken = args.count.map_or(counts.received, |most| most - session.left);
     let over = Ended {
         interface: about.interface.clone(),
         technique: about.technique.name(),
         timestamps: Stamps::from(args.timestamps).name(),
-        received: taken,
+        received: counts.received,
         dropped: counts.dropped,
         dropped_by_interface: counts.dropped_by_interface,
         unstamped: counts.unstamped,
         bytes: session.bytes,
         lasted_ns: lasted,
         files,
+        remarks: about.remarks.clone(),
     };
     if args.json.json {
         json_event("capture", &over)?;

@@ -1,12 +1,11 @@
 //! `wirelapse doctor`.
 
-mod page;
-
 use std::io::Write as _;
 
 use ::trace::capabilities as bpf;
 use anyhow::Context as _;
 use machine::{Capability, Group, Setting, State};
+use report::page::doctor;
 
 use crate::options::Json;
 use crate::terminal;
@@ -24,7 +23,7 @@ pub struct Args {
 /// No trace is possible where all of one of these are missing.
 const NEEDED: [&[&str]; 2] = [&["BTF"], &["bpf_timestamping", "tracepoints_backend"]];
 
-/// What the tracer finds by loading programs. BTF is left out: `machine` has it already.
+/// What the tracer finds by loading programs. Without BTF: `machine` has it already.
 fn bpf_capabilities() -> impl Iterator<Item = Capability> {
     bpf::all().into_iter().filter(|found| found.name != "btf").map(|found| {
         let state = match found.state {
@@ -52,18 +51,18 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let (backend, why) = backend(&capabilities);
         writeln!(out, "{}", serde_json::json!({ "kind": "trace", "backend": backend, "why": why }))?;
     } else {
-        let page = page::draw(&capabilities, &settings, machine::is_root(), terminal::colour());
-        out.write_all(page.as_bytes())?;
-        match backend(&capabilities) {
-            (Some(backend), why) => writeln!(out, "wirelapse trace would use the {backend} backend: {why}.")?,
-            (None, why) => writeln!(out, "wirelapse trace: no backend: {why}.")?,
-        }
+        let trace = match backend(&capabilities) {
+            (Some(backend), why) => format!("wirelapse trace would use the {backend} backend: {why}."),
+            (None, why) => format!("wirelapse trace: no backend: {why}."),
+        };
+        let document = doctor::document(&capabilities, &settings, machine::is_root(), trace);
+        out.write_all(report::terminal::text(&terminal::canvas(), &[document]).as_bytes())?;
     }
     out.flush()?;
     missing_need(&capabilities).map_or(Ok(()), Err).context("no trace is possible on this machine")
 }
 
-/// The backend that `trace` takes unless told otherwise, and why that one. The order is the tracer's own.
+/// The backend that `trace` takes by default, and why that one. The order is the tracer's own.
 fn backend(capabilities: &[Capability]) -> (Option<&'static str>, String) {
     let state = |name| capabilities.iter().find(|c| c.name == name).map(|c| &c.state);
     match (state("bpf_timestamping"), state("tracepoints_backend")) {

@@ -2,7 +2,9 @@
 
 use std::error::Error;
 use std::io;
-use std::process::ExitCode;
+use std::process::{ExitCode, Termination};
+
+use crate::output::complain;
 
 /// Wrong use or bad input that a command found itself, in words that say what, where and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -10,8 +12,11 @@ use std::process::ExitCode;
 pub struct BadInput(pub String);
 
 /// The exit status of a subcommand, after its error has been printed to standard error with its causes.
-pub fn code(result: anyhow::Result<()>) -> ExitCode {
-    let Err(error) = result else { return ExitCode::SUCCESS };
+pub fn code(result: anyhow::Result<impl Termination>) -> ExitCode {
+    let error = match result {
+        Ok(done) => return done.report(),
+        Err(error) => error,
+    };
     // A reader that closed the pipe (`| head`) has what it wanted.
     if error
         .chain()
@@ -20,7 +25,7 @@ pub fn code(result: anyhow::Result<()>) -> ExitCode {
     {
         return ExitCode::SUCCESS;
     }
-    eprintln!("wirelapse: {}", message(&error));
+    complain!("{}", message(&error));
     if error.chain().any(is_wrong_use) { ExitCode::from(2) } else { ExitCode::FAILURE }
 }
 
@@ -40,6 +45,9 @@ pub fn message(error: &anyhow::Error) -> String {
 /// Whether an error is the caller's: the one place that says so of the errors of all libraries.
 fn is_wrong_use(cause: &(dyn Error + 'static)) -> bool {
     if cause.is::<BadInput>() || cause.is::<quantity::Wrong>() {
+        return true;
+    }
+    if cause.is::<::agent::config::Wrong>() || cause.is::<::agent::Error>() {
         return true;
     }
     if let Some(error) = cause.downcast_ref::<lab::Error>() {

@@ -3,7 +3,9 @@
 use std::io::{self, Write as _};
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 
+use ::capture::generate::replay::{self, Pace, ReplayError, Replayed};
 use ::capture::generate::{self, Plan, Sending, Sent, Shape, Spread};
 use quantity::parse;
 use record::Nanos;
@@ -15,7 +17,7 @@ use crate::output::json_event;
 use crate::trace::lab_path::Networks;
 use crate::{options, terminal};
 
-/// Send UDP frames at a known rate, each with an id and its send time
+/// Send UDP frames at a known rate, each with an id and its send time; or the frames of a capture
 ///
 /// Refuses interfaces of the machine itself: frames would leave for its network. Inside a lab's host or another
 /// network namespace any interface will do.
@@ -30,10 +32,22 @@ pub struct Args {
     size: u16,
     /// Rate: frames a second (14.88Mpps, 1000/s), bits a second (1Gbit/s, with preamble, gap and frame check sequence), or
     /// line, as fast as can be
-    #[arg(long, value_name = "RATE", default_value = "1000/s")]
+    #[arg(
+        long,
+        value_name = "RATE",
+        default_value = "1000/s",
+        default_value_if("replay", clap::builder::ArgPredicate::IsPresent, "own")
+    )]
     rate: String,
+    /// Send the frames of this capture instead, with the gaps between them as captured; with --rate, at that many frames a second or as fast
+    /// as can be (line)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["size", "pattern", "flows", "vlan", "from", "to", "from_mac", "to_mac", "count", "duration", "method"])]
+    replay: Option<PathBuf>,
+    /// With --replay, times as fast as captured: 0.5, 2
+    #[arg(long, value_name = "N", requires = "replay", conflicts_with = "rate", default_value_t = 1.0)]
+    speed: f64,
     /// Frames to send
-    #[arg(short = 'c', long, value_name = "N", value_parser = parse::count, required_unless_present = "duration")]
+    #[arg(short = 'c', long, value_name = "N", value_parser = parse::count, required_unless_present_any = ["duration", "replay"])]
     count: Option<u64>,
     #[arg(long = "for", value_name = "TIME", value_parser = parse::duration_above_zero, help = options::FOR)]
     duration: Option<Nanos>,
@@ -64,7 +78,7 @@ pub struct Args {
     /// Flows that take turns, by source port
     #[arg(long, value_name = "N", default_value_t = 1)]
     flows: u16,
-    /// How frames are sent: live-frames, tx-ring or sendmmsg; the fastest that works unless given
+    /// How frames are sent: live-frames, af-xdp, tx-ring or sendmmsg; the fastest that works unless given
     #[arg(long, value_name = "WAY")]
     method: Option<Sending>,
     /// Send on an interface of the machine itself
@@ -114,6 +128,19 @@ impl Args {
         }
     }
 
+    /// The pace of a capture: its own unless there is a rate.
+    fn pace(&self) -> anyhow::Result<Pace> {
+        let problem = |what: String| {
+            BadInput(format!("{what}: a capture is sent at its own pace, frames a second (1000/s), or line"))
+        };
+        match self.rate.as_str() {
+            "own" if self.speed > 0.0 && self.speed.is_finite() => Ok(Pace::Own(self.speed)),
+            "own" => Err(BadInput(format!("--speed {}: give a number above 0", self.speed)).into()),
+            "line" => Ok(Pace::Fastest),
+            rate => Ok(Pace::PerSecond(parse::per_second(rate).map_err(|_| problem(format!("--rate {rate:?}")))?)),
+        }
+    }
+
     fn plan(&self) -> anyhow::Result<Plan> {
         Ok(Plan {
             interface: self.interface.clone(),
@@ -147,7 +174,7 @@ fn is_isolated() -> bool {
 }
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let plan = args.plan()?;
+    let pace = args.replay.as_ref().map(|_| args.pace()).transpose()?;
     if !args.yes_this_interface && !is_isolated() {
         return Err(BadInput(format!(
             "{} is an interface of this machine: frames would leave for its network. Send inside a lab (wirelapse lab exec), or say \
@@ -157,12 +184,98 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         .into());
     }
     let interrupt = Interrupt::listen()?;
+    if let Some((path, pace)) = args.replay.as_deref().zip(pace) {
+        return send_again(args, path, pace, &interrupt);
+    }
+    let plan = args.plan()?;
     let sent = generate::run(&plan, |_| !interrupt.came())?;
     if args.json.json {
         return json_event("generate", &Line::of(args, &plan, &sent));
     }
     let text = report::terminal::text(&terminal::canvas(), &[document(args, &plan, &sent)]);
     Ok(io::stdout().write_all(text.as_bytes())?)
+}
+
+fn send_again(args: &Args, path: &Path, pace: Pace, interrupt: &Interrupt) -> anyhow::Result<()> {
+    let bad = |why: String| BadInput(format!("{}: {why}", path.display()));
+    let file = std::fs::File::open(path).map_err(|error| bad(error.to_string()))?;
+    let sent = match replay::run(&args.interface, file, pace, |_| !interrupt.came()) {
+        Ok(sent) => sent,
+        Err(ReplayError::Capture(error)) => return Err(bad(error.to_string()).into()),
+        Err(ReplayError::Interface(error)) => return Err(error.into()),
+    };
+    if args.json.json {
+        return json_event("replay", &ReplayLine::of(args, path, &sent));
+    }
+    let text = report::terminal::text(&terminal::canvas(), &[replayed(args, path, &sent)]);
+    Ok(io::stdout().write_all(text.as_bytes())?)
+}
+
+/// What was sent of a capture.
+#[derive(serde::Serialize)]
+struct ReplayLine<'a> {
+    interface: &'a str,
+    file: &'a Path,
+    frames: u64,
+    bytes: u64,
+    cut: u64,
+    unsendable: u64,
+    dropped: u64,
+    took_ns: Nanos,
+    frames_per_second: f64,
+    gap_mean_ns: Option<f64>,
+    gap_deviation_ns: Option<f64>,
+    late_mean_ns: Nanos,
+    late_max_ns: Nanos,
+}
+
+impl<'a> ReplayLine<'a> {
+    fn of(args: &'a Args, file: &'a Path, sent: &Replayed) -> Self {
+        Self {
+            interface: &args.interface,
+            file,
+            frames: sent.frames,
+            bytes: sent.bytes,
+            cut: sent.cut,
+            unsendable: sent.unsendable,
+            dropped: sent.dropped,
+            took_ns: sent.took,
+            frames_per_second: sent.frames as f64 / sent.took.as_secs_f64().max(1e-9),
+            gap_mean_ns: sent.gaps.map(|g| g.mean_ns),
+            gap_deviation_ns: sent.gaps.map(|g| g.deviation_ns),
+            late_mean_ns: sent.late[0],
+            late_max_ns: sent.late[1],
+        }
+    }
+}
+
+fn replayed(args: &Args, path: &Path, sent: &Replayed) -> Document {
+    let rate = sent.frames as f64 / sent.took.as_secs_f64().max(1e-9);
+    let mut table = Table::new("Frames", &["", "frames"]);
+    let mut row = |what: &str, n: u64| table.rows.push(vec![what.into(), quantity::count(n)]);
+    row("sent", sent.frames);
+    row("not sent: cut when they were captured", sent.cut);
+    row("not sent: no Ethernet frame, or too long", sent.unsendable);
+    row("dropped by the interface", sent.dropped);
+    let mut section = Section::new("Frames");
+    section.table(table);
+    let mut verdict = vec![format!(
+        "{} frames, {}, in {}: {}.",
+        quantity::count(sent.frames),
+        quantity::bytes(sent.bytes),
+        sent.took,
+        quantity::per_second(rate)
+    )];
+    if sent.late[1] > Nanos::ZERO {
+        verdict.push(format!("Frames went {} later than due on average, {} at most.", sent.late[0], sent.late[1]));
+    }
+    Document {
+        title: format!("wirelapse generate · {}", args.interface),
+        about: format!("the frames of {}", path.display()),
+        verdict,
+        sections: vec![section],
+        ..Document::default()
+    }
 }
 
 /// What a run of frames was.
@@ -180,7 +293,7 @@ struct Line<'a> {
     frames_per_second: f64,
     gap_mean_ns: Option<f64>,
     gap_deviation_ns: Option<f64>,
-    gap_max_ns: Option<u64>,
+    gap_max_ns: Option<Nanos>,
 }
 
 impl<'a> Line<'a> {
@@ -198,7 +311,7 @@ impl<'a> Line<'a> {
             frames_per_second: rate(sent),
             gap_mean_ns: sent.gaps.map(|g| g.mean_ns),
             gap_deviation_ns: sent.gaps.map(|g| g.deviation_ns),
-            gap_max_ns: sent.gaps.map(|g| g.max_ns),
+            gap_max_ns: sent.gaps.map(|g| g.max),
         }
     }
 }
@@ -224,7 +337,7 @@ fn document(args: &Args, plan: &Plan, sent: &Sent) -> Document {
         let mut row = |what: &str, ns: f64| table.rows.push(vec![what.into(), Nanos(ns.round() as u64).to_string()]);
         row("mean", gaps.mean_ns);
         row("standard deviation", gaps.deviation_ns);
-        row("longest", gaps.max_ns as f64);
+        row("longest", gaps.max.0 as f64);
     }
     let mut section = Section::new("Gaps");
     section.table(table);

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -30,7 +31,21 @@ impl Interrupt {
     /// # Errors
     /// Where the kernel takes no handler.
     pub fn with_patience(answered: u32) -> io::Result<Self> {
-        for signal in heeded() {
+        Self::of(heeded(), answered)
+    }
+
+    /// The same, but SIGHUP asks for something else: it sets the flag.
+    ///
+    /// # Errors
+    /// Where the kernel takes no handler.
+    pub fn but_hangup() -> io::Result<(Self, Arc<AtomicBool>)> {
+        let hangup = Arc::new(AtomicBool::new(false));
+        signal_hook::flag::register(SIGHUP, hangup.clone())?;
+        Ok((Self::of([SIGINT, SIGTERM].into_iter(), 1)?, hangup))
+    }
+
+    fn of(signals: impl Iterator<Item = libc::c_int>, answered: u32) -> io::Result<Self> {
+        for signal in signals {
             let handler = move || {
                 ASKED.store(true, Ordering::Relaxed);
                 if CAME.fetch_add(1, Ordering::Relaxed) >= answered {

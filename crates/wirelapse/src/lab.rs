@@ -1,24 +1,36 @@
-//! `wirelapse lab up|down|exec|list`.
+//! `wirelapse lab up|change|down|exec|list`.
 
-use std::io::{BufRead as _, Read as _, Write as _};
+mod change;
+mod network;
+
+use std::io::{BufRead as _, IsTerminal as _, Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
 use ::lab::parse::{self, Wrong};
-use ::lab::registry::{self, Registration, Remote, Signals};
+use ::lab::registry::{self, Description, Registration, Remote};
+use ::lab::rootless;
 use ::lab::{
-    Achieved, BitRate, Choice, Config, Depth, Direction, DirectionReport, Lab, Loss, PathReport, Reorder, Side,
+    BitRate, Choice, Config, Depth, Device, Direction, Discipline, JitterShape, Lab, Loss, PathReport, Recording,
+    Reorder, Schedule, Side,
 };
 use anyhow::Context as _;
 use record::Nanos;
+use rustix::thread::CapabilitySet;
 use serde_json::json;
 
 use crate::exit::BadInput;
+use crate::interrupt::Interrupt;
 use crate::options::Json;
+use crate::output::{self, harmless, say};
+use crate::privileges::{self, Kept};
+use report::page;
 
-/// Two hosts in namespaces, joined by a path of known delay, rate, loss and order
+/// Hosts in namespaces, joined by paths of known delay, rate, loss and order
 ///
-/// Hosts a (10.77.0.1, fd77::1) and b (10.77.0.2, fd77::2) exist as long as `lab up` or the lab's detached owner runs;
+/// Hosts a (10.77.0.1, fd77::1) and b (10.77.0.2, fd77::2), or those of a topology file, exist as long as `lab up` or the lab's detached owner runs;
 /// killed in any way, nothing of them stays.
 #[derive(clap::Args)]
 pub struct Args {
@@ -29,6 +41,7 @@ pub struct Args {
 #[derive(clap::Subcommand)]
 enum What {
     Up(Box<Up>),
+    Change(Box<change::Change>),
     Down(Down),
     Exec(Exec),
     List(List),
@@ -48,9 +61,15 @@ struct Up {
     /// One-way delay: 25ms, 200us, 1.5s
     #[arg(long, value_name = "TIME[/TIME]", default_value = "0", allow_hyphen_values = true, value_parser = both(parse::duration))]
     delay: [Nanos; 2],
-    /// The delay varies evenly by this much to either side; order is kept unless --reorder is given
+    /// The delay varies by this much, see --jitter-shape; order is kept unless --reorder is given (--reorder 0% lets jitter alone change it)
     #[arg(long, value_name = "TIME[/TIME]", default_value = "0", allow_hyphen_values = true, value_parser = both(parse::duration))]
     jitter: [Nanos; 2],
+    /// uniform: evenly to either side; normal: as its standard deviation; exponential, pareto: so much is added on average
+    #[arg(long, value_name = "SHAPE[/SHAPE]", default_value = "uniform", value_parser = both(parse::jitter_shape))]
+    jitter_shape: [JitterShape; 2],
+    /// How much of each segment's jitter is that of the segment before: 50%
+    #[arg(long, value_name = "SHARE[/SHARE]", default_value = "0", allow_hyphen_values = true, value_parser = both(parse::share))]
+    jitter_memory: [f64; 2],
     /// Bits a second on the wire, each segment with Ethernet's 38 bytes: 1gbit, 10M, none
     #[arg(long, value_name = "RATE[/RATE]", default_value = "none", allow_hyphen_values = true, value_parser = both(parse::rate))]
     rate: [Option<BitRate>; 2],
@@ -70,12 +89,27 @@ struct Up {
     /// What may wait for the wire, in bytes on it or in time: 64KiB, 20ms; more is dropped [default: 1000 full segments]
     #[arg(long, value_name = "BYTES|TIME[/…]", allow_hyphen_values = true, value_parser = both(parse::depth))]
     queue: Option<[Depth; 2]>,
+    /// Who leaves the queue next, and who is dropped before it is full: fifo, codel, fq_codel, pie, with settings such as
+    /// codel:target=5ms,interval=100ms,ecn
+    #[arg(long, value_name = "DISCIPLINE[/…]", default_value = "fifo", value_parser = both(parse::discipline))]
+    qdisc: [Discipline; 2],
     /// Mark ECN-capable segments that find more than this waiting: 30KB, 1ms
     #[arg(long, value_name = "BYTES|TIME[/…]", allow_hyphen_values = true, value_parser = both(parse::depth))]
     ecn: Option<[Depth; 2]>,
     /// IP packets of more bytes than this vanish without a word, as where ICMP is filtered before a smaller MTU: 1400
     #[arg(long, value_name = "BYTES[/BYTES]", default_value = "none", allow_hyphen_values = true, value_parser = both(parse::black_hole))]
     black_hole: [Option<u32>; 2],
+    /// A recorded link in place of a rate, as mahimahi records it: each line is a millisecond at which one full packet may leave; one file for
+    /// both directions, or one for each
+    #[arg(long, value_name = "FILE", num_args = 1..=2, conflicts_with = "rate")]
+    recorded: Vec<PathBuf>,
+    /// Change the path at the times of this file: CSV with a line of names (time,delay,rate,loss,…) and a line for each step
+    #[arg(long, value_name = "FILE")]
+    schedule: Option<PathBuf>,
+    /// Hosts and links from this file (TOML) in place of a and b; their settings stand there
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["delay", "jitter", "rate", "loss", "burst_loss", "reorder", "duplicate", "queue", "qdisc", "ecn",
+        "black_hole", "recorded", "schedule", "mtu", "backend", "testbed", "jitter_shape", "jitter_memory"])]
+    topology: Option<PathBuf>,
     /// Largest IP packet, 1280 to 65521 bytes
     #[arg(long, value_name = "BYTES", value_parser = quantity::parse::bytes_u32, default_value_t = 1_500)]
     mtu: u32,
@@ -85,6 +119,13 @@ struct Up {
     /// Who makes the path
     #[arg(long, value_enum, default_value_t = Backend::Auto)]
     backend: Backend,
+    /// Let the hosts reach the outside past the path: TCP connections and DNS, carried by the lab's owner from this machine's own network
+    #[arg(long)]
+    uplink: bool,
+    /// Make a testbed with this device between a and b: host m has a copy of every frame before the device on its interface `before`, and
+    /// of every frame behind it on `after`. In host a, generate frames on `source`
+    #[arg(long, value_name = "DEVICE", value_enum)]
+    testbed: Option<DeviceName>,
     #[command(flatten)]
     json: Json,
     /// What `--detach` starts
@@ -102,20 +143,50 @@ enum Backend {
     Netem,
 }
 
+/// `--testbed`.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum DeviceName {
+    /// The path with its delay, rate and loss
+    Path,
+    /// A plain wire, for calibration
+    Wire,
+    /// The kernel's bridge
+    Bridge,
+    /// The kernel as a router; frames to b go to 02:77:00:00:00:11
+    Router,
+    /// What a program does that is run in host d, between its interfaces `left` and `right`
+    Program,
+}
+
+impl From<DeviceName> for Device {
+    fn from(name: DeviceName) -> Self {
+        match name {
+            DeviceName::Path => Self::Path,
+            DeviceName::Wire => Self::Wire,
+            DeviceName::Bridge => Self::Bridge,
+            DeviceName::Router => Self::Router,
+            DeviceName::Program => Self::Program,
+        }
+    }
+}
+
 /// Take labs down
 #[derive(clap::Args)]
 struct Down {
-    /// Which; may be left out where only one runs
+    /// Which; may be omitted where only one runs
     name: Vec<String>,
-    /// All of them
+    /// All of them, after a question
     #[arg(long, conflicts_with = "name")]
     all: bool,
+    /// With --all: ask nothing
+    #[arg(long, requires = "all")]
+    yes: bool,
 }
 
 /// Run a command in a host; its exit status and signals are handed on
 #[derive(clap::Args)]
 struct Exec {
-    /// a or b, or NAME:a where more than one lab runs
+    /// a or b, of a testbed m or d too; NAME:a where more than one lab runs
     #[arg(value_name = "[NAME:]HOST")]
     host: String,
     /// The command and its arguments
@@ -134,6 +205,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     match &args.what {
         What::Up(up) if up.detach && !up.detached => detach(up),
         What::Up(up) => self::up(up),
+        What::Change(to) => change::run(to),
         What::Down(down) => self::down(down),
         What::Exec(exec) => self::exec(exec),
         What::List(list) => self::list(list),
@@ -145,63 +217,137 @@ fn both<T>(one: impl Fn(&str) -> Result<T, Wrong> + Clone) -> impl Fn(&str) -> R
     move |text| parse::both(text, &one)
 }
 
-fn config(up: &Up) -> Result<Config, ::lab::Error> {
+/// The text of a file that describes a path.
+fn read(file: &Path) -> anyhow::Result<String> {
+    std::fs::read_to_string(file).map_err(|e| BadInput(format!("{}: {e}", file.display())).into())
+}
+
+/// The recorded links of a command line, from a to b and back.
+fn recorded(files: &[PathBuf]) -> anyhow::Result<[Option<Arc<Recording>>; 2]> {
+    let read = |file: &PathBuf| {
+        Ok::<_, anyhow::Error>(Some(Arc::new(Recording::read(&file.display().to_string(), &read(file)?)?)))
+    };
+    Ok(match files {
+        [] => [None, None],
+        [one] => {
+            let recording = read(one)?;
+            [recording.clone(), recording]
+        }
+        [a_to_b, b_to_a, ..] => [read(a_to_b)?, read(b_to_a)?],
+    })
+}
+
+fn config(up: &Up) -> anyhow::Result<Config> {
     let (rate, queue, ecn) = (up.rate, up.queue, up.ecn);
     let loss = up.loss.or(up.burst_loss).unwrap_or_default();
-    let direction = |i: usize| Direction {
-        delay: up.delay[i],
-        jitter: up.jitter[i],
-        rate: rate[i],
-        loss: loss[i],
-        reorder: up.reorder.map(|r| r[i]),
-        duplicate: up.duplicate[i],
-        // A queue or threshold for both directions means those that have a rate.
-        queue: queue.map(|q| q[i]).filter(|_| rate[i].is_some() || rate == [None; 2]),
-        ecn: ecn.map(|e| e[i]).filter(|_| rate[i].is_some() || rate == [None; 2]),
-        black_hole: up.black_hole[i],
+    let recorded = recorded(&up.recorded)?;
+    let none = rate == [None; 2] && up.recorded.is_empty();
+    let direction = |i: usize| {
+        let recorded = recorded[i].as_ref().map(|recording| recording.about.clone());
+        // What waits at a bottleneck is, for both directions, of those that have one; without any it is refused.
+        let waits = rate[i].is_some() || recorded.is_some() || none;
+        Direction {
+            delay: up.delay[i],
+            jitter: up.jitter[i],
+            jitter_shape: up.jitter_shape[i],
+            jitter_memory: up.jitter_memory[i],
+            rate: rate[i],
+            loss: loss[i],
+            reorder: up.reorder.map(|r| r[i]),
+            duplicate: up.duplicate[i],
+            queue: queue.map(|q| q[i]).filter(|_| waits),
+            qdisc: if waits { up.qdisc[i] } else { Discipline::Fifo },
+            ecn: ecn.map(|e| e[i]).filter(|_| waits),
+            black_hole: up.black_hole[i],
+            recorded,
+        }
     };
+    let (a_to_b, b_to_a) = (direction(0), direction(1));
     let backend = match up.backend {
         Backend::Auto => Choice::Auto,
         Backend::BuiltIn => Choice::BuiltIn,
         Backend::Netem => Choice::Netem,
     };
-    let config = Config { a_to_b: direction(0), b_to_a: direction(1), mtu: up.mtu, seed: up.seed, backend };
+    let mut config = Config {
+        a_to_b,
+        b_to_a,
+        mtu: up.mtu,
+        seed: up.seed,
+        backend,
+        schedule: Schedule::default(),
+        recorded,
+        uplink: up.uplink,
+    };
     config.check()?;
+    if let Some(file) = &up.schedule {
+        config.schedule = Schedule::read(&file.display().to_string(), &read(file)?, &config)?;
+    }
     Ok(config)
 }
 
 fn up(args: &Up) -> anyhow::Result<()> {
     let config = config(args)?;
-    let signals = Signals::take()?;
+    let without_root = !rootless::is_root();
+    // While this process has one thread.
+    rootless::enter()?;
+    let interrupt = Interrupt::listen()?;
     let registration = Registration::take(&args.name)?;
-    let lab = Lab::up(&config)?;
+    if let Some(file) = &args.topology {
+        return network::up(args, file, &registration, interrupt);
+    }
+    let lab = match args.testbed {
+        None => Lab::up(&config)?,
+        Some(device) => Lab::up_testbed(&config, device.into())?,
+    };
     let report = lab.path().report();
     let mut out = std::io::stdout();
     if args.json.json {
         writeln!(out, "{}", announcement(&args.name, &report))?;
     } else {
-        write!(out, "{}", introduction(args, &report))?;
+        output::document(&page::lab::up(&args.name, &report, &notes(args, without_root), &taken_down_by(args)))?;
     }
-    if args.detached {
-        // An empty line tells the process that waits that all is said.
-        writeln!(out)?;
-    }
-    out.flush()?;
-    registration.serve(&lab, &signals)?;
+    end_of_message(args)?;
+    keep_rights()?;
+    let served = registration.serve(&lab, &mut || interrupt.came());
     let report = lab.path().report();
     drop(lab);
     drop(registration);
     if args.detached {
-        return Ok(());
+        return Ok(served?);
     }
     if args.json.json {
         let mut line = serde_json::to_value(&report)?;
         line["kind"] = json!("path");
         writeln!(out, "{line}")?;
     } else {
-        write!(out, "\n{}", table(&args.name, &report))?;
+        writeln!(out)?;
+        output::document(&page::lab::achieved(&args.name, &report))?;
     }
-    Ok(())
+    Ok(served?)
+}
+
+/// The last line of what a detached owner says to the process that started it: End of Transmission.
+const END_OF_MESSAGE: &str = "\u{4}";
+
+/// Ends what a detached owner says to the process that waits.
+fn end_of_message(args: &Up) -> std::io::Result<()> {
+    let mut out = std::io::stdout();
+    if args.detached {
+        writeln!(out, "{END_OF_MESSAGE}")?;
+    }
+    out.flush()
+}
+
+/// Gives up what a lab that is up does not need.
+fn keep_rights() -> anyhow::Result<()> {
+    // What is left to do: to read counters in the hosts' network namespaces and to change their qdiscs and the path's priority, and to remove
+    // the files of the lab at its end.
+    privileges::keep_only(&Kept {
+        capabilities: CapabilitySet::SYS_ADMIN | CapabilitySet::NET_ADMIN | CapabilitySet::SYS_NICE,
+        written: &[registry::directory()],
+        namespaces: true,
+        ..Kept::NOTHING
+    })
 }
 
 fn announcement(name: &str, report: &PathReport) -> serde_json::Value {
@@ -213,107 +359,44 @@ fn announcement(name: &str, report: &PathReport) -> serde_json::Value {
     })
 }
 
-fn introduction(args: &Up, report: &PathReport) -> String {
-    let name = &args.name;
-    let mut text = format!("lab {name}: backend {} ({})\n", report.backend, report.reason);
-    for side in Side::ALL {
-        text += &format!("  host {}  {}  {}  {}\n", side.name(), ::lab::INTERFACE, side.ipv4(), side.ipv6());
+/// What a lab is introduced with beyond its hosts and paths.
+fn notes(args: &Up, without_root: bool) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(file) = &args.schedule {
+        let file = file.display();
+        notes.push(format!("The path changes by {file}; `wirelapse lab list` shows what each step achieved."));
     }
-    for (way, direction) in [("a to b", &report.a_to_b), ("b to a", &report.b_to_a)] {
-        text += &format!("  {way}  {}\n", words(&direction.asked));
-    }
-    text += &format!("  mtu {}, seed {}\n", report.mtu, report.seed);
-    let example = format!("wirelapse lab exec {name}:a -- ping -c 3 {}", Side::B.ipv4());
-    let end = if args.detached { format!("`wirelapse lab down {name}`") } else { "Ctrl-C".into() };
-    text + &format!("Try `{example}`. {end} takes it down.\n")
-}
-
-/// A direction in words.
-fn words(asked: &Direction) -> String {
-    let percent = |p: f64| format!("{} %", (p * 1e8).round() / 1e6);
-    let mut parts = vec![format!("delay {}", asked.delay)];
-    if asked.jitter.0 > 0 {
-        parts.push(format!("± {}", asked.jitter));
-    }
-    parts.push(asked.rate.map_or("no rate limit".into(), |r| format!("rate {}", rate(r.bits() as f64))));
-    parts.push(match asked.loss {
-        Loss::None => "no loss".into(),
-        Loss::Independent(p) => format!("loss {}", percent(p)),
-        chain @ Loss::GilbertElliott { .. } => format!("loss {} in bursts", percent(chain.share())),
-    });
-    if let Some(r) = asked.reorder {
-        parts.push(format!("{} held back by {}", percent(r.share), r.by));
-    }
-    if asked.duplicate > 0.0 {
-        parts.push(format!("{} twice", percent(asked.duplicate)));
-    }
-    let depth = |d: Depth| match d {
-        Depth::Bytes(n) => quantity::bytes(n),
-        Depth::Time(t) => t.to_string(),
-    };
-    parts.extend(asked.queue.map(|q| format!("queue {}", depth(q))));
-    parts.extend(asked.ecn.map(|e| format!("ECN marks above {}", depth(e))));
-    parts.extend(asked.black_hole.map(|n| format!("packets above {n} B vanish")));
-    parts.join(", ")
-}
-
-/// Four digits: a link is held against what was asked for to a tenth of a per cent.
-fn rate(bits: f64) -> String {
-    quantity::bit_rate_to(bits, 4)
-}
-
-/// What was achieved beside what was asked for.
-fn table(name: &str, report: &PathReport) -> String {
-    let mut text = format!("lab {name}: up {}, backend {}, mtu {}\n", report.up, report.backend, report.mtu);
-    for (way, direction) in [("a to b", &report.a_to_b), ("b to a", &report.b_to_a)] {
-        text += &format!("  {way}  asked     {}\n", words(&direction.asked));
-        text += &format!("          achieved  {}\n", direction.achieved.as_ref().map_or("not known".into(), achieved));
-        if let Some(overhead) = direction.overhead.filter(|o| *o > Nanos::ZERO) {
-            let least = if direction.asked.delay < overhead {
-                ", the least that the delay can be"
-            } else {
-                ", part of that delay"
-            };
-            text += &format!("          {overhead} added by this machine{least}\n");
+    if let Some(device) = args.testbed.map(Device::from) {
+        notes.push("Host m has a copy of every frame at both taps, on `before` and `after`.".into());
+        if device == Device::Program {
+            notes.push(
+                "Host d has `left` and `right`: nothing joins them until a program does that is run there.".into(),
+            );
         }
-        text += &losses(direction);
     }
-    text
+    if args.uplink {
+        notes.push(
+            "Hosts reach the outside past the path, by TCP and DNS alone; this machine opens the connections for them."
+                .into(),
+        );
+    }
+    if without_root {
+        notes.push(rootless::MISSING.into());
+    }
+    notes
 }
 
-fn achieved(a: &Achieved) -> String {
-    let mut parts = Vec::new();
-    parts.push(a.delay.map_or("delay not known".into(), |d| {
-        format!("delay p50 {}, p99 {}, max {} (n {})", d.p50, d.p99, d.max, d.n)
-    }));
-    parts.extend(a.lateness.map(|l| format!("late by p50 {}, p99 {}, max {}", l.p50, l.p99, l.max)));
-    parts.extend(a.busy_rate.map(|r| format!("rate while busy {} over {} (n {})", rate(r), a.busy, a.busy_segments)));
-    parts.extend(a.loss.map(|l| format!("loss {:.4} % ({} of {})", l * 100.0, a.lost, a.lost + a.delivered)));
-    let segments = quantity::counted(a.delivered, "segment");
-    parts.push(format!("{segments}, {} on the wire", quantity::bytes(a.wire_bytes)));
-    parts.join(", ")
-}
-
-/// Everything that did not arrive as it was sent, where there was any.
-fn losses(direction: &DirectionReport) -> String {
-    let Some(a) = &direction.achieved else { return String::new() };
-    let counted = [
-        (a.dropped_queue, "dropped at a full queue"),
-        (a.dropped_memory, "dropped for want of memory"),
-        (a.refused, "refused by the receiving host"),
-        (a.missed_frames, "frames missed by the path"),
-        (a.marked, "marked"),
-        (a.held, "held back"),
-        (a.reordered, "out of order"),
-        (a.duplicated, "twice"),
-    ];
-    let counted: Vec<String> = counted.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
-    if counted.is_empty() { String::new() } else { format!("                    {}\n", counted.join(", ")) }
+/// What ends a lab.
+fn taken_down_by(args: &Up) -> String {
+    if args.detached { format!("`wirelapse lab down {}`", args.name) } else { "Ctrl-C".into() }
 }
 
 /// Starts the same command again as the lab's owner, and leaves once it says that the lab is up.
 fn detach(args: &Up) -> anyhow::Result<()> {
-    config(args)?;
+    match &args.topology {
+        Some(file) => drop(network::topology(args, file)?),
+        None => drop(config(args)?),
+    }
     let mut owner = Command::new("/proc/self/exe")
         .args(std::env::args_os().skip(1))
         .arg("--detached")
@@ -326,10 +409,10 @@ fn detach(args: &Up) -> anyhow::Result<()> {
     let said = owner.stdout.take().context("the lab's owner has no output")?;
     for line in std::io::BufReader::new(said).lines() {
         let line = line?;
-        if line.is_empty() {
+        if line == END_OF_MESSAGE {
             return Ok(());
         }
-        writeln!(std::io::stdout(), "{line}")?;
+        writeln!(std::io::stdout(), "{}", harmless(&line))?;
     }
     let mut error = String::new();
     if let Some(mut stderr) = owner.stderr.take() {
@@ -362,7 +445,29 @@ fn down(args: &Down) -> anyhow::Result<()> {
         return Ok(find(None)?.down()?);
     }
     let labs = names.iter().map(|name| find(Some(name))).collect::<anyhow::Result<Vec<_>>>()?;
-    Ok(labs.iter().try_for_each(Remote::down)?)
+    if args.all && !args.yes && !names.is_empty() && !agreed(&names)? {
+        return Ok(());
+    }
+    for (lab, name) in labs.iter().zip(&names) {
+        lab.down()?;
+        if args.all {
+            say!("{name} is down");
+        }
+    }
+    Ok(())
+}
+
+/// Whether the person at the terminal wants every one of these labs to end: they may be someone else's work.
+fn agreed(names: &[String]) -> anyhow::Result<bool> {
+    if !std::io::stdin().is_terminal() {
+        return Err(
+            BadInput(format!("this ends every lab of this machine ({}): say --yes as well", names.join(", "))).into()
+        );
+    }
+    eprint!("End every lab of this machine: {}? [y/N] ", names.join(", "));
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
 fn exec(args: &Exec) -> anyhow::Result<()> {
@@ -370,11 +475,24 @@ fn exec(args: &Exec) -> anyhow::Result<()> {
         Some((name, host)) => (Some(name), host),
         None => (None, args.host.as_str()),
     };
-    let side = Side::ALL.into_iter().find(|side| side.name() == host);
-    let side = side.ok_or_else(|| BadInput(format!("there is no host {host:?}: the hosts of a lab are a and b")))?;
-    let lab = find(name)?;
     let (program, arguments) = args.command.split_first().context("no command")?;
-    let mut command = lab.command(side, program)?;
+    let lab = find(name)?;
+    let hosts = match lab.describe()? {
+        Description::Network { hosts, .. } => hosts.into_iter().map(|host| host.name).collect(),
+        Description::Lab(_) => ["a", "b", "m", "d"].map(str::to_owned).to_vec(),
+    };
+    if !hosts.iter().any(|known| known == host) {
+        let near = quantity::nearest(host, hosts.iter().map(String::as_str)).unwrap_or_default();
+        let hosts = if hosts[..] == ["a", "b", "m", "d"] {
+            "a and b, and of a testbed m and d too".into()
+        } else {
+            hosts.join(", ")
+        };
+        let problem =
+            format!("there is no host {host:?}: the hosts of lab {} are {hosts}; did you mean {near:?}?", lab.name());
+        return Err(BadInput(problem).into());
+    }
+    let mut command = lab.command(host, program)?;
     // Returns only where the program could not be started; otherwise this process waits for it and ends as it does.
     let error = command.args(arguments).exec();
     Err(BadInput(format!("cannot run {:?} in host {host}: {error}", program.display())).into())
@@ -382,21 +500,33 @@ fn exec(args: &Exec) -> anyhow::Result<()> {
 
 fn list(args: &List) -> anyhow::Result<()> {
     let mut out = std::io::stdout();
+    let mut documents = Vec::new();
     let names = registry::names()?;
     if names.is_empty() && !args.json.json {
-        writeln!(out, "no lab is running")?;
+        say!("no lab is running; `wirelapse lab up` makes one");
     }
     for name in names {
         // One that goes down meanwhile is no longer to be listed.
-        let Ok(report) = Remote::find(&name).and_then(|lab| lab.report()) else { continue };
+        let Ok(described) = Remote::find(&name).and_then(|lab| lab.describe()) else { continue };
+        let report = match described {
+            Description::Lab(report) => report,
+            Description::Network { hosts, links } => {
+                if args.json.json {
+                    writeln!(out, "{}", network::line(&name, &hosts, &links))?;
+                } else {
+                    documents.push(page::lab::network_achieved(&name, &hosts, &links));
+                }
+                continue;
+            }
+        };
         if args.json.json {
             let mut line = serde_json::to_value(&report)?;
             line["kind"] = json!("lab");
             line["name"] = json!(name);
             writeln!(out, "{line}")?;
         } else {
-            write!(out, "{}", table(&name, &report))?;
+            documents.push(page::lab::achieved(&name, &report));
         }
     }
-    Ok(())
+    output::documents(&documents)
 }

@@ -1,26 +1,138 @@
 //! `wirelapse man`.
 
-use std::io::Write as _;
+mod examples;
 
-use clap::CommandFactory as _;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use clap::{Command, CommandFactory as _};
+
+use examples::EXAMPLES;
 
 /// Print the manual page, or one of each subcommand into a folder
 #[derive(clap::Args)]
 pub struct Args {
     /// Write wirelapse.1 and a page for each subcommand here, instead of printing the first
     #[arg(long, value_name = "DIR")]
-    into: Option<std::path::PathBuf>,
+    into: Option<PathBuf>,
 }
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let command = crate::Cli::command();
-    if let Some(dir) = &args.into {
-        std::fs::create_dir_all(dir)?;
-        clap_mangen::generate_to(command, dir)?;
-    } else {
-        let mut page = Vec::new();
-        clap_mangen::Man::new(command).render(&mut page)?;
-        std::io::stdout().write_all(&page)?;
+    let mut command = crate::Cli::command().disable_help_subcommand(true);
+    command.build();
+    match &args.into {
+        Some(dir) => {
+            std::fs::create_dir_all(dir)?;
+            pages(&command, &mut |name, page| std::fs::write(dir.join(name), page))?;
+        }
+        None => std::io::stdout().write_all(&page(&command)?)?,
     }
     Ok(())
+}
+
+/// The page of a command and those of its subcommands, each with the name of its file.
+fn pages(command: &Command, put: &mut dyn FnMut(&str, &[u8]) -> std::io::Result<()>) -> std::io::Result<()> {
+    put(&format!("{}.1", name(command)), &page(command)?)?;
+    command.get_subcommands().filter(|sub| !sub.is_hide_set()).try_for_each(|sub| pages(sub, put))
+}
+
+fn name(command: &Command) -> &str {
+    command.get_display_name().unwrap_or_else(|| command.get_name())
+}
+
+/// What clap knows of a command, and under it what it does not.
+fn page(command: &Command) -> std::io::Result<Vec<u8>> {
+    let mut page = Vec::new();
+    clap_mangen::Man::new(command.clone()).render(&mut page)?;
+    let name = name(command);
+    let examples: Vec<_> = EXAMPLES.iter().filter(|(of, ..)| *of == name).collect();
+    if !examples.is_empty() {
+        writeln!(page, ".SH EXAMPLES")?;
+        for (_, line, what) in examples {
+            writeln!(page, ".TP\n\\fB{}\\fR\n{}", roff(line), roff(what))?;
+        }
+    }
+    writeln!(
+        page,
+        ".SH EXIT STATUS\n.TP\n0\ndone\n.TP\n1\nfailed while running\n.TP\n2\nwrong use or bad input: the message says what, where, and what to do"
+    )?;
+    if name == "wirelapse-trace" {
+        writeln!(page, ".P\nWith CMD it is CMD's own, 128 and the number of the signal added where one ended it.")?;
+    }
+    writeln!(page, ".SH FILES")?;
+    for (file, what) in [
+        (
+            "$XDG_CONFIG_HOME/wirelapse/config.toml, ~/.config/wirelapse/config.toml",
+            "defaults of options: a table for each command",
+        ),
+        (
+            "/etc/wirelapse/config.toml",
+            "the same for this machine, where a user has none; WIRELAPSE_CONFIG names another file, or none",
+        ),
+        ("/sys/kernel/btf/vmlinux", "the types of the running kernel, which tracing needs"),
+    ] {
+        writeln!(page, ".TP\n{}\n{}", roff(file), roff(what))?;
+    }
+    let others: &[&str] = match name {
+        "wirelapse" => &["ss(8)", "tc(8)", "tcp(7)", "bpf(2)", "tcpdump(8)"],
+        "wirelapse-trace" | "wirelapse-watch" => &["wirelapse(1)", "wirelapse-report(1)", "ss(8)", "tcp(7)"],
+        "wirelapse-analyze" => &["wirelapse(1)", "wirelapse-capture(1)", "tcpdump(8)", "tcp(7)"],
+        _ => &["wirelapse(1)", "wirelapse-doctor(1)"],
+    };
+    writeln!(page, ".SH SEE ALSO\n{}", others.join(", "))?;
+    Ok(page)
+}
+
+/// Text as roff takes it: what would be a request or an escape is none.
+fn roff(text: &str) -> String {
+    let text = text.replace('\\', "\\e").replace('-', "\\-");
+    if text.starts_with(['.', '\'']) { format!("\\&{text}") } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[test]
+    fn every_example_is_a_command_line_of_its_command() {
+        for (of, line, _) in EXAMPLES {
+            let words: Vec<&str> = line.split(' ').map(|word| word.trim_matches('\'')).collect();
+            let words = words.strip_prefix(&["sudo"]).unwrap_or(&words);
+            if let Err(error) = crate::Cli::try_parse_from(words) {
+                panic!("{line}: {error}");
+            }
+            assert!(line.replace(' ', "-").contains(of), "{line} is no example of {of}");
+        }
+    }
+
+    #[test]
+    fn every_command_has_a_page_with_all_its_sections() {
+        let mut command = crate::Cli::command().disable_help_subcommand(true);
+        command.build();
+        let mut names = Vec::new();
+        pages(&command, &mut |name, page| {
+            let page = String::from_utf8_lossy(page);
+            for section in ["NAME", "SYNOPSIS", "EXIT STATUS", "FILES", "SEE ALSO"] {
+                assert!(
+                    page.contains(&format!(".SH {section}")) || page.contains(&format!(".SH \"{section}\"")),
+                    "{name}: no {section}"
+                );
+            }
+            names.push(name.to_owned());
+            Ok(())
+        })
+        .unwrap();
+        assert!(
+            names.contains(&"wirelapse.1".to_owned()) && names.contains(&"wirelapse-lab-up.1".to_owned()),
+            "{names:?}"
+        );
+    }
+
+    #[test]
+    fn text_is_no_request() {
+        assert_eq!(roff(".so /etc/passwd"), "\\&.so /etc/passwd");
+        assert_eq!(roff("a-b\\c"), "a\\-b\\ec");
+    }
 }

@@ -1,10 +1,15 @@
 //! Options that several commands take: each with one name, one meaning and one text.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::Write as _;
+use std::os::fd::{FromRawFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
 
 use quantity::parse;
 use record::Nanos;
-use trace::IpNet;
+
+use crate::exit::BadInput;
+use crate::output::note;
 
 /// `--for` in every command.
 pub const FOR: &str = "End after this time: 500ms, 10s, 5m (a number alone is seconds)";
@@ -14,6 +19,15 @@ pub const JSON: &str = "Write one JSON object a line, and nothing for people";
 pub const OUTPUT: &str = "Keep what was found in this new directory, a run: run.json and Parquet tables";
 /// `--force` in every command that writes files.
 pub const FORCE: &str = "Write over files that exist";
+
+/// The text of a small file that the caller names; it may be a pipe, and a device that never ends is not read to its end.
+///
+/// # Errors
+/// As [`std::fs::read_to_string`]; [`std::io::ErrorKind::FileTooLarge`] beyond a mebibyte.
+pub fn text_of(path: &Path) -> std::io::Result<String> {
+    let bytes = store::regular::whole(File::open(path)?, 1 << 20)?;
+    String::from_utf8(bytes).map_err(|error| std::io::Error::new(std::io::ErrorKind::InvalidData, error.utf8_error()))
+}
 
 /// Machine-readable output.
 #[derive(clap::Args)]
@@ -43,38 +57,46 @@ pub struct Output {
     pub output: Option<PathBuf>,
 }
 
-/// Which connections: `trace` and `watch`. Options of different kinds must all hold; of one kind, any.
+/// A descriptor that learns when a command has begun.
 #[derive(clap::Args)]
-pub struct Criteria {
-    /// Only connections of this process and of every process that it starts; may be repeated
-    #[arg(short, long = "pid", value_name = "PID", group = "criteria")]
-    pid: Vec<u32>,
-    /// Only connections of sockets made in this cgroup or below it
-    #[arg(long, value_name = "PATH", group = "criteria")]
-    cgroup: Option<PathBuf>,
-    /// Only connections with this local or remote port; may be repeated
-    #[arg(long, value_name = "PORT", group = "criteria", value_parser = clap::value_parser!(u16).range(1..))]
-    port: Vec<u16>,
-    /// Only connections to this address or network; may be repeated
-    #[arg(long, value_name = "CIDR", group = "criteria")]
-    peer: Vec<IpNet>,
+pub struct Ready {
+    /// Write a line feed to this file descriptor and close it as soon as everything is observed: for scripts that wait for it
+    #[arg(long = "ready-fd", value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
+    descriptor: Option<i32>,
 }
 
-impl Criteria {
-    /// As the library takes them; `all` where nothing narrows them.
-    pub fn target(&self, all: bool) -> trace::Target {
-        trace::Target {
-            pids: self.pid.clone(),
-            cgroup: self.cgroup.clone(),
-            ports: self.port.clone(),
-            peers: self.peer.clone(),
-            all,
+impl Ready {
+    /// Takes the descriptor before anything else is opened, so that it is the caller's and no other.
+    ///
+    /// # Errors
+    /// [`BadInput`] where the caller has not opened it.
+    pub fn take(&self) -> anyhow::Result<Started> {
+        let Some(descriptor) = self.descriptor else { return Ok(Started(None)) };
+        let link = format!("/proc/self/fd/{descriptor}");
+        if !Path::new(&link).exists() {
+            let text = format!(
+                "--ready-fd {descriptor}: no such descriptor is open: in a shell, `{descriptor}>FILE` opens it"
+            );
+            return Err(BadInput(text).into());
         }
+        // SAFETY: it is open, the caller has passed it on to be written and closed here, and nothing else in this process uses it.
+        let owned = unsafe { OwnedFd::from_raw_fd(descriptor) };
+        // What this command starts must not hold it open.
+        rustix::io::fcntl_setfd(&owned, rustix::io::FdFlags::CLOEXEC)?;
+        Ok(Started(Some(owned.into())))
     }
+}
 
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.pid.is_empty() && self.cgroup.is_none() && self.port.is_empty() && self.peer.is_empty()
+/// Says that a command observes, once.
+pub struct Started(Option<File>);
+
+impl Started {
+    /// Says it on the descriptor, and in a line on standard error where there is one to say. A reader that is gone needs no word.
+    pub fn say(&mut self, line: Option<String>) {
+        line.iter().for_each(|line| note(line));
+        if let Some(mut file) = self.0.take() {
+            let _ = file.write_all(b"\n");
+        }
     }
 }
 

@@ -2,7 +2,20 @@
 
 use std::io::Write as _;
 
+use report::document::Document;
+
 use crate::terminal;
+
+/// How a report is drawn.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct Shown {
+    /// Show the whole report on a terminal too, which otherwise shows one screen
+    #[arg(long)]
+    pub full: bool,
+    /// Write the tables of the report as comma-separated values, and nothing else
+    #[arg(long, conflicts_with = "json")]
+    pub csv: bool,
+}
 
 /// One JSON object on a line.
 pub fn json_line(value: &impl serde::Serialize) -> anyhow::Result<()> {
@@ -22,12 +35,36 @@ pub fn json_event(kind: &str, value: &impl serde::Serialize) -> anyhow::Result<(
     json_line(&object)
 }
 
-/// Whether progress is shown: to a person, not to a pipe.
-pub fn shows_progress(json: bool) -> bool {
-    !json && terminal::is_terminal()
+/// A document on standard output.
+pub fn document(document: &Document) -> anyhow::Result<()> {
+    documents(std::slice::from_ref(document))
 }
 
-/// Prints a line for people, as `println!` does, but ends quietly where the reader has closed the pipe (`| head`): it has what
+/// Documents on standard output, one after the other.
+pub fn documents(documents: &[Document]) -> anyhow::Result<()> {
+    let text = report::terminal::text(&terminal::canvas(), documents);
+    std::io::stdout().lock().write_all(text.as_bytes())?;
+    Ok(())
+}
+
+/// Documents as they are written to standard output: tables alone with `--csv`; on a terminal that is too small for the whole of it one screen, unless
+/// `--full`; else everything.
+pub fn drawn(documents: &[Document], shown: Shown) -> String {
+    if shown.csv {
+        return report::csv::text(documents);
+    }
+    match terminal::rows().filter(|_| !shown.full) {
+        Some(rows) => report::terminal::screen(&terminal::canvas(), documents, rows),
+        None => report::terminal::text(&terminal::canvas(), documents),
+    }
+}
+
+/// Whether progress is shown: to a person, not to a pipe.
+pub fn shows_progress(json: bool) -> bool {
+    !json && terminal::is_terminal() && !terminal::quiet()
+}
+
+/// Prints a line for people, as `println!` does, in the characters that the terminal has, but ends quietly where the reader has closed the pipe (`| head`): it has what
 /// it wanted, and the sockets and threads of a workload end with the process.
 macro_rules! say {
     ($($text:tt)*) => {
@@ -38,11 +75,72 @@ pub(crate) use say;
 
 /// What [`say!`] does with the finished text.
 pub fn print_line(text: std::fmt::Arguments<'_>) {
-    if let Err(error) = writeln!(std::io::stdout(), "{text}") {
+    let text = report::terminal::text(&terminal::canvas(), &[Document::lines(text.to_string())]);
+    if let Err(error) = std::io::stdout().write_all(text.as_bytes()) {
         if error.kind() == std::io::ErrorKind::BrokenPipe {
             std::process::exit(0);
         }
-        eprintln!("wirelapse: cannot write to standard output: {error}");
+        complain!("cannot write to standard output: {error}");
         std::process::exit(1);
+    }
+}
+
+/// Prints a line on what goes on to standard error, unless --quiet.
+pub fn note(line: &str) {
+    if !terminal::quiet() {
+        eprintln!("{}", harmless(line));
+    }
+}
+
+/// Prints a line about what went wrong to standard error.
+macro_rules! complain {
+    ($($text:tt)*) => {
+        eprintln!("wirelapse: {}", $crate::output::harmless(&format!($($text)*)))
+    };
+}
+pub(crate) use complain;
+
+/// Panics in words of others steer no terminal either. Where there are none, the message is that of the standard library.
+pub fn tame_panics() {
+    let plain = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        let message = info.to_string();
+        match harmless(&message) {
+            std::borrow::Cow::Borrowed(_) => plain(info),
+            std::borrow::Cow::Owned(message) => eprintln!("{message}"),
+        }
+    }));
+}
+
+/// Text without what steers a terminal: it may hold names of files, refusals of servers, and words of other programs.
+pub fn harmless(text: &str) -> std::borrow::Cow<'_, str> {
+    let steers = |c: char| ::report::steers(c) && !matches!(c, '\n' | '\t');
+    if text.contains(steers) { text.replace(steers, "\u{fffd}").into() } else { text.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_steers_no_terminal() {
+        const PANICS: &str = "WIRELAPSE_TEST_PANICS";
+        if std::env::var_os(PANICS).is_some() {
+            tame_panics();
+            panic!("of a peer: \u{1b}[2J\u{9b}31m");
+        }
+        let own = std::env::current_exe().unwrap();
+        let this = ["--exact", "output::tests::a_panic_steers_no_terminal", "--nocapture"];
+        let ended = tier::command(own).args(this).env(PANICS, "1").output().unwrap();
+        let said = tier::text(&ended.stderr);
+        assert!(!ended.status.success() && said.contains("of a peer: \u{fffd}[2J\u{fffd}31m"), "{said:?}");
+        assert!(!said.contains(['\u{1b}', '\u{9b}']), "{said:?}");
+    }
+
+    #[test]
+    fn nothing_that_steers_a_terminal_is_left() {
+        assert_eq!(harmless("a\tb\nc"), "a\tb\nc");
+        assert_eq!(harmless("a\u{202e}b\u{2066}c\u{200f}\u{2028}"), "a\u{fffd}b\u{fffd}c\u{fffd}\u{fffd}");
+        assert_eq!(harmless("\u{1b}[2J\u{9b}31m\r\u{7}x"), "\u{fffd}[2J\u{fffd}31m\u{fffd}\u{fffd}x");
     }
 }

@@ -1,18 +1,279 @@
 //! Giving up rights once everything that takes them is open.
 
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
 use anyhow::Context as _;
+use landlock::{
+    ABI, Access as _, AccessFs, AccessNet, NetPort, PathBeneath, PathFd, PathFdError, Ruleset, RulesetAttr as _,
+    RulesetCreatedAttr as _,
+};
 use rustix::thread::CapabilitySet;
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
 
-/// `CAP_NET_ADMIN`.
-pub const NET_ADMIN: CapabilitySet = CapabilitySet::NET_ADMIN;
+/// What a command still needs.
+pub struct Kept<'a> {
+    /// Capabilities.
+    pub capabilities: CapabilitySet,
+    /// Files below these directories are made, written, renamed and removed.
+    pub written: &'a [&'a Path],
+    /// Files and directories that are read beside `/proc` and `/sys`. What is not there is skipped.
+    pub read: &'a [&'a Path],
+    /// TCP ports that are connected to, and none is bound any more; `None` restricts nothing.
+    pub connected: Option<&'a [u16]>,
+    /// Whether network namespaces are still entered.
+    pub namespaces: bool,
+    /// Whether other processes are still looked into, for their namespaces. Landlock forbids that, so access to files stays as it was.
+    pub processes: bool,
+}
 
-/// Drops every capability of the calling thread but these, for good: no program that it starts gets any back. Threads that are
-/// there already keep theirs, so this comes before threads are started.
-pub fn drop_all_but(kept: &[CapabilitySet]) -> anyhow::Result<()> {
-    let kept = kept.iter().fold(CapabilitySet::empty(), |all, one| all | *one);
+impl Kept<'_> {
+    /// Only what is open already.
+    pub const NOTHING: Self = Self {
+        capabilities: CapabilitySet::empty(),
+        written: &[],
+        read: &[],
+        connected: None,
+        namespaces: false,
+        processes: false,
+    };
+}
+
+/// System calls that no measuring process makes: those that start programs, enter or change namespaces and mounts, look into other
+/// processes, and change the kernel. They fail with `EPERM`.
+const DENIED: [libc::c_long; 31] = [
+    libc::SYS_execve,
+    libc::SYS_execveat,
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_setns,
+    libc::SYS_unshare,
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_move_mount,
+    libc::SYS_open_tree,
+    libc::SYS_fsopen,
+    libc::SYS_fsmount,
+    libc::SYS_mount_setattr,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_kexec_load,
+    libc::SYS_kexec_file_load,
+    libc::SYS_reboot,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_acct,
+    libc::SYS_quotactl,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_keyctl,
+    libc::SYS_userfaultfd,
+    libc::SYS_open_by_handle_at,
+];
+
+/// Keeps no more than `kept`, for good: for the calling thread and all that it starts afterwards. Threads that are there already keep
+/// theirs, so this comes before they are started. Where the kernel lacks Landlock or seccomp the rest is done all the same (`doctor`
+/// says what there is).
+///
+/// # Errors
+/// Where a right that is no longer needed cannot be given up.
+pub fn keep_only(kept: &Kept<'_>) -> anyhow::Result<()> {
+    drop_capabilities(kept.capabilities)?;
+    rustix::thread::set_no_new_privs(true).context("cannot set no_new_privs")?;
+    if !kept.processes {
+        restrict_files(kept).context("cannot restrict access to files (Landlock)")?;
+    }
+    deny_calls(kept.namespaces)
+}
+
+/// Keeps what a capture needs once its sockets and programs are open: the folders of the files that it writes, and with hardware stamps
+/// the right to put the NIC's setting back.
+///
+/// # Errors
+/// As [`keep_only`].
+pub fn keep_for_capture<'a>(hardware: bool, files: impl IntoIterator<Item = &'a Path>) -> anyhow::Result<()> {
+    let folder = |file: &'a Path| file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folders: Vec<&Path> = files.into_iter().map(folder).collect();
+    let hardware = if hardware { CapabilitySet::NET_ADMIN } else { CapabilitySet::empty() };
+    let writing = to_write(&folders);
+    keep_only(&Kept { capabilities: hardware | writing, written: &folders, ..Kept::NOTHING })
+}
+
+/// Keeps what a trace needs once everything is attached and open: to write its run, which is there.
+///
+/// # Errors
+/// As [`keep_only`].
+pub fn keep_for_trace(run: Option<&Path>) -> anyhow::Result<()> {
+    let written: Vec<&Path> = run.into_iter().collect();
+    keep_only(&Kept { capabilities: to_write(&written), written: &written, ..Kept::NOTHING })
+}
+
+/// Keeps what the process that walks the sockets for a trace needs: to find the network namespaces of other programs, to enter them, and to see
+/// which BPF programs are loaded.
+///
+/// # Errors
+/// As [`keep_only`].
+pub fn keep_for_walks() -> anyhow::Result<()> {
+    let capabilities = CapabilitySet::SYS_ADMIN | CapabilitySet::SYS_PTRACE | CapabilitySet::DAC_READ_SEARCH;
+    keep_only(&Kept { capabilities, namespaces: true, processes: true, ..Kept::NOTHING })
+}
+
+/// Prepares this thread to write into these folders, and gives the capabilities that it takes. Root without capabilities is a user like any
+/// other: it writes into no folder of the user who called `sudo`, and gives no file away. So files are opened and made as that user from
+/// here on, which takes no capability. Where that user may not write there, capabilities are kept; Landlock holds them to these folders,
+/// where the kernel has it.
+fn to_write(folders: &[&Path]) -> CapabilitySet {
+    if folders.is_empty() || as_caller(folders) {
+        return CapabilitySet::empty();
+    }
+    let own = rustix::process::geteuid().as_raw();
+    let of_others = |folder: &&Path| std::fs::metadata(folder).is_ok_and(|folder| folder.uid() != own);
+    let mut taken = CapabilitySet::empty();
+    taken.set(CapabilitySet::DAC_OVERRIDE, folders.iter().any(of_others));
+    taken.set(CapabilitySet::CHOWN, store::private::caller().is_some());
+    taken
+}
+
+/// Opens and makes files as the user who called `sudo` from here on, in this thread and those that it starts. Says whether it does: where
+/// there is no such user, or one who may not write into each of these folders, all stays as it is.
+fn as_caller(folders: &[&Path]) -> bool {
+    let Some((Some(user), group)) = store::private::caller() else { return false };
+    let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    set_file_ids(user, group.unwrap_or(own.1));
+    let may_write = |folder: &&Path| {
+        let access = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
+        rustix::fs::accessat(rustix::fs::CWD, *folder, access, rustix::fs::AtFlags::EACCESS).is_ok()
+    };
+    if folders.iter().all(may_write) {
+        return true;
+    }
+    set_file_ids(own.0, own.1);
+    false
+}
+
+/// The user and group by which the kernel decides on this thread's access to files, and to which new files belong (setfsuid(2)). The calls
+/// report no failure; without the right to change them they change nothing.
+fn set_file_ids(user: u32, group: u32) {
+    // SAFETY: takes a number.
+    unsafe { libc::setfsgid(group) };
+    // SAFETY: takes a number.
+    unsafe { libc::setfsuid(user) };
+}
+
+/// What access to files leaves: reading and writing below the directories given; `/proc`, in which the process reads about its own threads
+/// and memory; and `/sys`, where libpcap reads what an interface dropped (it takes a file that it cannot read for a count of 0).
+fn restrict_files(kept: &Kept<'_>) -> anyhow::Result<()> {
+    // The newest level that this asks for; the kernel's own where that is older.
+    let all = AccessFs::from_all(ABI::V5);
+    let mut rules = Ruleset::default().handle_access(all)?;
+    if kept.connected.is_some() {
+        rules = rules.handle_access(AccessNet::from_all(ABI::V5))?;
+    }
+    let mut rules = rules.create()?;
+    for port in kept.connected.unwrap_or_default() {
+        rules = rules.add_rule(NetPort::new(*port, AccessNet::ConnectTcp))?;
+    }
+    let below = |path: &Path, access| -> Result<_, PathFdError> { Ok(PathBeneath::new(PathFd::new(path)?, access)) };
+    for kernel in ["/proc", "/sys"] {
+        rules = rules.add_rule(below(Path::new(kernel), AccessFs::from_read(ABI::V5))?)?;
+    }
+    for path in kept.read.iter().filter(|path| path.exists()) {
+        let access = if path.is_dir() { AccessFs::from_read(ABI::V5) } else { AccessFs::ReadFile.into() };
+        rules = rules.add_rule(below(path, access & !AccessFs::Execute)?)?;
+    }
+    for path in kept.written {
+        rules = rules.add_rule(below(path, all & !AccessFs::Execute)?)?;
+    }
+    rules.restrict_self()?;
+    Ok(())
+}
+
+fn drop_capabilities(kept: CapabilitySet) -> anyhow::Result<()> {
     let have = rustix::thread::capabilities(None).context("cannot read this process's capabilities")?;
     let kept = kept & have.permitted;
-    rustix::thread::set_no_new_privs(true).context("cannot set no_new_privs")?;
     let sets = rustix::thread::CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
     rustix::thread::set_capabilities(None, sets).context("cannot drop capabilities")
+}
+
+fn deny_calls(namespaces: bool) -> anyhow::Result<()> {
+    // An architecture that the library does not know goes without.
+    let Ok(architecture) = TargetArch::try_from(std::env::consts::ARCH) else { return Ok(()) };
+    let denied = DENIED.into_iter().filter(|call| !(namespaces && *call == libc::SYS_setns));
+    let rules: BTreeMap<i64, _> = denied.map(|call| (call, Vec::new())).collect();
+    let denied = SeccompAction::Errno(libc::EPERM as u32);
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, denied, architecture)?;
+    match seccompiler::apply_filter(&BpfProgram::try_from(filter)?) {
+        Ok(()) => Ok(()),
+        Err(seccompiler::Error::Seccomp(error) | seccompiler::Error::Prctl(error))
+            if error.raw_os_error() == Some(libc::EINVAL) =>
+        {
+            Ok(())
+        }
+        Err(error) => Err(anyhow::Error::new(error).context("cannot deny system calls (seccomp)")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    /// What is given up is given up by the thread alone, so each case has one.
+    fn confined<T: Send>(kept: &Kept<'_>, act: impl FnOnce() -> T + Send) -> T {
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                keep_only(kept).unwrap();
+                act()
+            });
+            thread.join().unwrap()
+        })
+    }
+
+    fn has_landlock() -> bool {
+        fs::read_to_string("/sys/kernel/security/lsm").map_or(true, |all| all.contains("landlock"))
+            && machine::landlock_level().is_some()
+    }
+
+    #[test]
+    fn files_are_written_only_where_it_was_said() {
+        if !has_landlock() {
+            println!("skipped: this kernel has no Landlock");
+            return;
+        }
+        let (mine, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::write(other.path().join("there"), "already").unwrap();
+        let kept = Kept { written: &[mine.path()], ..Kept::NOTHING };
+        confined(&kept, || {
+            fs::write(mine.path().join("a"), "b").unwrap();
+            fs::rename(mine.path().join("a"), mine.path().join("c")).unwrap();
+            let refused = |result: std::io::Result<()>| {
+                assert_eq!(result.unwrap_err().kind(), std::io::ErrorKind::PermissionDenied);
+            };
+            refused(fs::write(other.path().join("x"), "y"));
+            refused(fs::read(other.path().join("there")).map(drop));
+            refused(fs::remove_file(other.path().join("there")));
+            assert!(fs::read_to_string("/proc/thread-self/status").unwrap().contains("NoNewPrivs:\t1"));
+            fs::read_to_string("/sys/class/net/lo/mtu").unwrap();
+        });
+    }
+
+    #[test]
+    fn no_program_is_started_and_no_namespace_entered() {
+        confined(&Kept::NOTHING, || {
+            // SAFETY: a null argument list is refused before anything is read of it, were the call let through.
+            let result = unsafe { libc::execve(c"/bin/true".as_ptr(), std::ptr::null(), std::ptr::null()) };
+            let refused = std::io::Error::last_os_error();
+            assert_eq!((result, refused.raw_os_error()), (-1, Some(libc::EPERM)));
+            let namespace = fs::File::open("/proc/self/ns/net").unwrap();
+            let entered = rustix::thread::move_into_link_name_space(std::os::fd::AsFd::as_fd(&namespace), None);
+            assert_eq!(entered, Err(rustix::io::Errno::PERM));
+            let held = rustix::thread::capabilities(None).unwrap();
+            assert!(held.effective.is_empty() && held.permitted.is_empty());
+        });
+    }
 }

@@ -1,9 +1,8 @@
 //! `wirelapse probe`: its own packets, timed at every stage that the socket can give.
 
 mod arguments;
-mod figures;
 mod json;
-mod page;
+mod request;
 mod running;
 
 pub use arguments::Args;

@@ -1,16 +1,18 @@
 //! `wirelapse rr`, and what `crr` shares with it.
 
-use stats::DurationSummary;
+use report::page::workload as page;
 use traffic::Progress;
-use traffic::rr::{Config, Exchange, Outcome};
+use traffic::kept::Run;
+use traffic::rr::{Config, Exchange};
 
 use quantity::parse;
 use record::Nanos;
 
 use crate::interrupt::Interrupt;
-use crate::options::{Json, Measure};
+use crate::options::{Json, Measure, Output};
 use crate::output::{self, say};
 use crate::server::Server;
+use crate::workload;
 
 /// Request and response over lasting connections, to `serve`
 ///
@@ -59,6 +61,8 @@ pub struct Shape {
     #[arg(long, value_name = "TIME", value_parser = parse::duration, default_value = "0")]
     warm_up: Nanos,
     #[command(flatten)]
+    output: Output,
+    #[command(flatten)]
     json: Json,
 }
 
@@ -66,97 +70,55 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     run_shape(&args.shape, false, args.outstanding)
 }
 
+impl Shape {
+    fn request(&self, connect_each: bool, outstanding: u32) -> anyhow::Result<Config> {
+        Ok(Config {
+            connect_each,
+            exchange: Exchange {
+                request_bytes: self.request,
+                response_bytes: self.response,
+                request_writes: self.request_writes.unwrap_or(self.writes.min(self.request)),
+                response_writes: self.response_writes.unwrap_or(self.writes.min(self.response)),
+                think: self.think,
+            },
+            connections: self.connections,
+            outstanding,
+            rate_per_second: self.rate,
+            duration: self.measure.duration(),
+            warm_up: self.warm_up,
+            interval: self.measure.interval(),
+            cpu: self.measure.cpu,
+            ..Config::new(self.server.target()?)
+        })
+    }
+}
+
 /// Carries out the transactions and shows them.
 pub fn run_shape(shape: &Shape, connect_each: bool, outstanding: u32) -> anyhow::Result<()> {
-    let config = Config {
-        connect_each,
-        exchange: Exchange {
-            request_bytes: shape.request,
-            response_bytes: shape.response,
-            request_writes: shape.request_writes.unwrap_or(shape.writes.min(shape.request)),
-            response_writes: shape.response_writes.unwrap_or(shape.writes.min(shape.response)),
-            think: shape.think,
-        },
-        connections: shape.connections,
-        outstanding,
-        rate_per_second: shape.rate,
-        duration: shape.measure.duration(),
-        warm_up: shape.warm_up,
-        interval: shape.measure.interval(),
-        cpu: shape.measure.cpu,
-        ..Config::new(shape.server.target()?)
-    };
+    workload::check(&shape.output)?;
+    let mut config = shape.request(connect_each, outstanding)?;
     let interrupt = Interrupt::listen()?;
     let shows = output::shows_progress(shape.json.json);
     let mut before = (Nanos::ZERO, 0);
-    let outcome = traffic::rr::run(&config, &mut |progress| {
+    let mut progress = |progress: Progress<'_>| {
         if let (true, Progress::Transactions { elapsed, done }) = (shows, progress) {
             let rate = (done - before.1) as f64 * 1e9 / elapsed.saturating_sub(before.0).0.max(1) as f64;
-            say!("{:>7}  {done:>10} transactions  {rate:>9.0}/s", elapsed);
+            say!("{}", page::transactions_progress(elapsed, done, rate));
             before = (elapsed, done);
         }
         interrupt.go_on()
-    })?;
-    if shape.json.json {
-        for interval in &outcome.series {
-            output::json_event("interval", interval)?;
-        }
-        for slow in &outcome.slowest {
-            output::json_event("slow", slow)?;
-        }
-        output::json_event("outcome", &outcome)?;
-    } else {
-        show(&outcome);
-    }
+    };
+    let outcome = shape.server.run(&mut config, |c| &mut c.target, |config| traffic::rr::run(config, &mut progress))?;
+    let run = Run::Transactions(config, Box::new(outcome));
+    workload::show(&run, &shape.output, shape.json.json)?;
+    let Run::Transactions(_, outcome) = run else { return Ok(()) };
     match outcome.interrupted {
         Some(_) if interrupt.came() => Ok(()),
         Some(why) => anyhow::bail!("{why}"),
         None if outcome.transactions == 0 && outcome.failed > 0 => {
             anyhow::bail!("every connection failed: {}", outcome.failure.as_deref().unwrap_or("no reason is known"))
         }
-        None => Ok(()),
-    }
-}
-
-/// The usual figures of a distribution on one line.
-pub fn distribution(name: &str, s: &DurationSummary) {
-    say!(
-        "{name:<11} min {}  median {}  p90 {}  p99 {}  p99.9 {}  max {}  (n = {})",
-        s.min,
-        s.p50,
-        s.p90,
-        s.p99,
-        s.p999,
-        s.max,
-        s.n
-    );
-}
-
-fn show(o: &Outcome) {
-    say!("rate        {:.1} transactions/s ({} in {})", o.transactions_per_second, o.transactions, o.elapsed);
-    distribution("latency", &o.latency);
-    if let Some(connect) = &o.connect {
-        distribution("handshake", connect);
-    }
-    say!("sockets     {}", o.socket_options);
-    if let Some(cpu) = o.cpu_per_transaction {
-        say!("CPU         {} a transaction on this side", cpu);
-    }
-    if o.unfinished + o.never_sent + o.failed > 0 {
-        say!("not counted {} unfinished at the end, {} never sent, {} failed", o.unfinished, o.never_sent, o.failed);
-    }
-    if let Some(why) = &o.failure {
-        say!("failed      {why}");
-    }
-    for slow in o.slowest.iter().take(3) {
-        let parts = [
-            ("queued", slow.queued),
-            ("handshake", slow.connect),
-            ("first byte", slow.first_byte),
-            ("rest", slow.rest),
-        ];
-        let parts: Vec<String> =
-            parts.iter().filter(|p| p.1 > Nanos::ZERO).map(|(name, length)| format!("{name} {length}")).collect();
-        say!("slow        {} from port {}: {}", slow.latency, slow.local_port, parts.join(", "));
+        None => page::transactions_silence(&outcome)
+            .map_or(Ok(()), |silence| anyhow::bail!("{}", silence.trim_end_matches('.'))),
     }
 }

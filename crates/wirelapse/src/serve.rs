@@ -1,21 +1,28 @@
 //! `wirelapse serve`.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use traffic::server::{Event, Server, ServerConfig};
+use traffic::tls::Identity;
 
 use quantity::parse;
 use record::Nanos;
+use report::page::workload;
+use rustix::thread::CapabilitySet;
 
+use crate::exit::BadInput;
 use crate::interrupt::Interrupt;
+use crate::login::OfUsers;
 use crate::options::Json;
-use crate::output::{json_event, say};
+use crate::output::{self, json_event, say};
+use crate::privileges::{self, Kept};
 use crate::server::{PORT, Token};
 
 /// Answer the workloads of other hosts, and stock iperf3 clients
 ///
-/// Objects of --json: listening, began, ended, refused, garbage, stopped.
+/// Objects of --json: listening, began, ended, refused, garbage, failed, stopped.
 #[derive(clap::Args)]
 pub struct Args {
     /// Listen here, TCP and UDP; only this host reaches it unless given. Port 0 takes any free one
@@ -23,6 +30,14 @@ pub struct Args {
     listen: SocketAddr,
     #[command(flatten)]
     token: Token,
+    #[command(flatten)]
+    users: OfUsers,
+    /// Take tests within TLS alone, as this PEM file shows: the server's certificate, then those that signed it
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The certificate's private key, a PEM file
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
     /// Ports for the listeners of `crr`, to let through a firewall; any free one unless given
     #[arg(long, value_name = "FIRST-LAST", value_parser = port_range)]
     data_ports: Option<(u16, u16)>,
@@ -66,26 +81,44 @@ fn port_range(text: &str) -> Result<(u16, u16), String> {
     }
 }
 
+impl Args {
+    fn request(&self) -> anyhow::Result<ServerConfig> {
+        let tls = self.tls_cert.as_ref().zip(self.tls_key.as_ref()).map(|(chain, key)| Identity::load(chain, key));
+        Ok(ServerConfig {
+            listen: self.listen,
+            token: self.token.read()?,
+            users: self.users.users()?,
+            tls: tls.transpose().map_err(BadInput)?,
+            limits: traffic::Limits {
+                connections: self.max_connections,
+                sessions: self.max_sessions,
+                threads: self.max_threads,
+                flows: self.max_flows,
+                duration_s: self.max_duration.0.div_ceil(1_000_000_000),
+                bytes: self.max_bytes,
+                message_bytes: self.max_message,
+                socket_buffer_bytes: self.max_socket_buffer,
+                memory_bytes: self.max_memory,
+                ..traffic::Limits::default()
+            },
+            data_ports: self.data_ports,
+        })
+    }
+}
+
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let interrupt = Interrupt::listen()?;
-    let token = args.token.read()?;
-    let config = ServerConfig {
-        listen: args.listen,
-        token: token.clone(),
-        limits: traffic::Limits {
-            connections: args.max_connections,
-            sessions: args.max_sessions,
-            threads: args.max_threads,
-            flows: args.max_flows,
-            duration_s: args.max_duration.0.div_ceil(1_000_000_000),
-            bytes: args.max_bytes,
-            message_bytes: args.max_message,
-            socket_buffer_bytes: args.max_socket_buffer,
-            memory_bytes: args.max_memory,
-            ..traffic::Limits::default()
-        },
-        data_ports: args.data_ports,
-    };
+    let config = args.request()?;
+    let (with_token, with_tls) = (config.token.is_some(), config.tls.is_some());
+    let restricted = with_token || config.users.is_some();
+    if restricted {
+        // Nor does a core file hold the token; where the kernel refuses, the limit on core files stays the user's.
+        let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
+    }
+    // Everything else that it needs comes in with clients. A port below 1024 takes a separate right to bind.
+    let low = (1..1024).contains(&args.listen.port()) || args.data_ports.is_some_and(|(first, _)| first < 1024);
+    let capabilities = if low { CapabilitySet::NET_BIND_SERVICE } else { CapabilitySet::empty() };
+    privileges::keep_only(&Kept { capabilities, ..Kept::NOTHING })?;
     let json = args.json.json;
     // A reader that went away must not take the server with it.
     let server = Server::start_with(config, move |event| {
@@ -93,10 +126,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     })?;
     let local = server.local_addr();
     if json {
-        json_event("listening", &serde_json::json!({ "address": local, "token": token.is_some() }))?;
+        json_event("listening", &serde_json::json!({ "address": local, "token": with_token, "tls": with_tls }))?;
     } else {
         say!("listening on {local}, TCP and UDP; Ctrl-C ends");
-        if !local.ip().is_loopback() && token.is_none() {
+        if !local.ip().is_loopback() && !restricted {
             say!(
                 "anyone who reaches {local} can make this host send and receive: --token or --token-file restricts that"
             );
@@ -109,16 +142,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if json {
         return json_event("stopped", &counts);
     }
-    say!(
-        "served {} tests; {} broken off, {} refused; connections: {} turned away, {} silent, {} of another protocol",
-        counts.tests,
-        counts.broken_off,
-        counts.refused,
-        counts.turned_away,
-        counts.silent,
-        counts.garbage
-    );
-    Ok(())
+    output::document(&workload::served(&counts))
 }
 
 fn tell(json: bool, event: &Event) -> anyhow::Result<()> {
@@ -132,30 +156,12 @@ fn tell(json: bool, event: &Event) -> anyhow::Result<()> {
             Event::Refused { peer, refusal } => {
                 json_event("refused", &serde_json::json!({ "peer": peer, "refusal": refusal }))
             }
+            Event::Failed { error } => json_event("failed", &serde_json::json!({ "error": error })),
             Event::Garbage { peer, why } => {
                 json_event("garbage", &serde_json::json!({ "peer": peer, "why": why.to_string() }))
             }
         };
     }
-    let mut out = std::io::stdout().lock();
-    match event {
-        Event::Began { peer, workload } => writeln!(out, "{peer}  {workload} began")?,
-        Event::Ended(s) => {
-            let mut parts = Vec::new();
-            if s.received_bytes > 0 {
-                parts.push(format!("received {}", quantity::bytes(s.received_bytes)));
-            }
-            if s.sent_bytes > 0 {
-                parts.push(format!("sent {}", quantity::bytes(s.sent_bytes)));
-            }
-            if s.transactions > 0 {
-                parts.push(format!("{} transactions", s.transactions));
-            }
-            parts.extend(s.ended.clone());
-            writeln!(out, "{}  {} ended after {}: {}", s.peer, s.workload, s.elapsed, parts.join(", "))?;
-        }
-        Event::Refused { peer, refusal } => writeln!(out, "{peer}  refused: {refusal}")?,
-        Event::Garbage { peer, why } => writeln!(out, "{peer}  {why}")?,
-    }
+    writeln!(std::io::stdout(), "{}", output::harmless(&workload::server_event(event).to_string()))?;
     Ok(())
 }

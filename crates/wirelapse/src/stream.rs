@@ -3,14 +3,18 @@
 use std::ops::ControlFlow;
 
 use traffic::Progress;
-use traffic::stream::{Config, Direction, Method, Outcome, Pacing, Sample, Total};
+use traffic::kept::Run;
+use traffic::stream::{Config, Direction, Method, Pacing};
 
-use quantity::{bit_rate, bytes, parse};
+use quantity::parse;
+use report::page::workload as page;
 
 use crate::interrupt::Interrupt;
-use crate::options::{Json, Measure};
+use crate::login::AsUser;
+use crate::options::{Json, Measure, Output};
 use crate::output::{self, say};
 use crate::server::Server;
+use crate::workload;
 
 /// Send bulk data up, down or both ways, to `serve` or a stock iperf3 server
 ///
@@ -57,6 +61,13 @@ pub struct Args {
     /// Bind the server's flows to a CPU (`serve` only)
     #[arg(long, value_name = "N")]
     server_cpu: Option<usize>,
+    /// Ask the server for its own report, and show it
+    #[arg(long)]
+    get_server_output: bool,
+    #[command(flatten)]
+    output: Output,
+    #[command(flatten)]
+    user: AsUser,
     #[command(flatten)]
     json: Json,
     /// The result in the form of `iperf3 --json`
@@ -75,34 +86,43 @@ fn whole_seconds(text: &str) -> Result<u64, String> {
     }
 }
 
+impl Args {
+    fn request(&self) -> anyhow::Result<Config> {
+        Ok(Config {
+            direction: match (self.down, self.both) {
+                (true, _) => Direction::Down,
+                (_, true) => Direction::Both,
+                _ => Direction::Up,
+            },
+            udp: self.udp,
+            flows: self.flows,
+            duration: self.measure.duration(),
+            bytes: self.bytes,
+            warm_up_s: self.warm_up,
+            write_bytes: self.write_size.unwrap_or(if self.udp { 1448 } else { 128 << 10 }),
+            pace_bits_per_second: self.rate.filter(|r| self.udp || *r > 0),
+            pacing: if self.pace_in_program { Pacing::Program } else { Pacing::Kernel },
+            method: match (self.zerocopy, self.sendfile) {
+                (true, _) => Method::Zerocopy,
+                (_, true) => Method::Sendfile,
+                _ => Method::Write,
+            },
+            interval: self.measure.interval(),
+            cpu: self.measure.cpu,
+            server_cpu: self.server_cpu,
+            get_server_output: self.get_server_output,
+            login: self.user.login()?,
+            ..Config::new(self.server.target()?)
+        })
+    }
+}
+
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let config = Config {
-        direction: match (args.down, args.both) {
-            (true, _) => Direction::Down,
-            (_, true) => Direction::Both,
-            _ => Direction::Up,
-        },
-        udp: args.udp,
-        flows: args.flows,
-        duration: args.measure.duration(),
-        bytes: args.bytes,
-        warm_up_s: args.warm_up,
-        write_bytes: args.write_size.unwrap_or(if args.udp { 1448 } else { 128 << 10 }),
-        pace_bits_per_second: args.rate.filter(|r| args.udp || *r > 0),
-        pacing: if args.pace_in_program { Pacing::Program } else { Pacing::Kernel },
-        method: match (args.zerocopy, args.sendfile) {
-            (true, _) => Method::Zerocopy,
-            (_, true) => Method::Sendfile,
-            _ => Method::Write,
-        },
-        interval: args.measure.interval(),
-        cpu: args.measure.cpu,
-        server_cpu: args.server_cpu,
-        ..Config::new(args.server.target()?)
-    };
+    workload::check(&args.output)?;
+    let mut config = args.request()?;
     let interrupt = Interrupt::listen()?;
     let quiet = args.json_iperf3 || !output::shows_progress(args.json.json);
-    let outcome = traffic::stream::run(&config, &mut |progress| {
+    let mut progress = |progress: Progress<'_>| {
         if let Progress::Interval(samples) = progress {
             if args.json.json {
                 for sample in samples {
@@ -111,125 +131,24 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
                     }
                 }
             } else if !quiet {
-                show(samples);
+                for sample in samples {
+                    say!("{}", page::stream_interval(sample));
+                }
             }
         }
         interrupt.go_on()
-    });
-    let outcome = outcome?;
+    };
+    let outcome =
+        args.server.run(&mut config, |c| &mut c.target, |config| traffic::stream::run(config, &mut progress))?;
     if args.json_iperf3 {
-        output::json_line(&traffic::iperf3::report(&config, &outcome))?;
-    } else if args.json.json {
-        output::json_event("outcome", &outcome)?;
+        output::json_line(&traffic::stream::iperf3_report(&config, &outcome))?;
+    }
+    let interrupted = outcome.interrupted.clone();
+    let run = Run::Stream(config, Box::new(outcome));
+    if args.json_iperf3 {
+        workload::keep(&run, &args.output)?;
     } else {
-        summary(&config, &outcome);
+        workload::show(&run, &args.output, args.json.json)?;
     }
-    match outcome.interrupted {
-        Some(_) if interrupt.came() => Ok(()),
-        Some(why) => anyhow::bail!("{why}; what was measured until then is above"),
-        None => Ok(()),
-    }
-}
-
-fn show(samples: &[Sample]) {
-    for s in samples {
-        let way = if s.sends { "up" } else { "down" };
-        let warm_up = if s.warm_up { "  warm-up" } else { "" };
-        let tcp = match (s.sends, s.tcp) {
-            (true, Some(t)) => format!(
-                "  cwnd {:>8}  rtt {:>8}  retransmitted {}",
-                bytes(t.snd_cwnd_bytes()),
-                t.srtt,
-                s.retransmitted_segments
-            ),
-            _ => String::new(),
-        };
-        say!("{:>7}  flow {:<3} {way:<4} {:>11}{tcp}{warm_up}", s.end, s.flow, bit_rate(s.bits_per_second));
-    }
-}
-
-fn summary(config: &Config, outcome: &Outcome) {
-    for (way, total) in [("up", outcome.up), ("down", outcome.down)] {
-        if let Some(total) = total {
-            direction(way, &total, config, outcome);
-        }
-    }
-    let per_gb = |side: Option<f64>| side.map_or("unknown".into(), |s| format!("{s:.3} s/GB"));
-    say!(
-        "CPU      client {}, server {}",
-        per_gb(outcome.cpu_seconds_per_gigabyte),
-        per_gb(outcome.server_cpu_seconds_per_gigabyte)
-    );
-    say!("sockets  {}", outcome.socket_options);
-    if let Some(asked) = outcome.pace_bits_per_second.filter(|asked| *asked > 0) {
-        say!("asked    {} a flow, kept by {}", bit_rate(asked as f64), keeper(config, outcome));
-    }
-    if let Some(tcp) = outcome.flows.iter().find_map(|f| f.tcp) {
-        let scale = tcp.window_scale.map_or("off".into(), |(ours, theirs)| format!("{ours}/{theirs}"));
-        say!(
-            "TCP      {}, MSS {} B, timestamps {}, window scale {scale} (this end/peer)",
-            outcome.congestion_control.as_deref().unwrap_or("?"),
-            tcp.snd_mss_bytes,
-            if tcp.timestamps { "on" } else { "off" },
-        );
-    }
-    for flow in &outcome.flows {
-        if let Some(z) = flow.zerocopy {
-            say!(
-                "zerocopy flow {}: {} sends, {} completed, {} of them copied by the kernel all the same",
-                flow.flow,
-                z.sends,
-                z.completed,
-                z.copied
-            );
-        }
-        if let Some(error) = &flow.error {
-            say!("flow {} ended early: {error}", flow.flow);
-        }
-    }
-    if !outcome.server_is_wirelapse && outcome.interrupted.is_none() {
-        say!("the server is a stock iperf3: socket options beyond its own were set on this end only");
-    }
-}
-
-/// Who keeps the rate that was asked for.
-fn keeper(config: &Config, outcome: &Outcome) -> &'static str {
-    match (config.udp || config.pacing == Pacing::Program, outcome.server_is_wirelapse) {
-        (true, _) => "the sending program",
-        (false, true) => "the sender's kernel",
-        (false, false) => "the kernel here, and by iperf3 where the server sends",
-    }
-}
-
-fn direction(way: &str, total: &Total, config: &Config, outcome: &Outcome) {
-    let flows = if total.flows == 1 { "1 flow".into() } else { format!("{} flows", total.flows) };
-    match (total.goodput_bits_per_second, total.received_bytes) {
-        (Some(goodput), Some(bytes)) => {
-            say!("{way:<8} {} received ({} by {flows})", bit_rate(goodput), quantity::bytes(bytes));
-        }
-        _ => say!(
-            "{way:<8} {} sent ({} by {flows}); what arrived is unknown",
-            bit_rate(total.sent_bits_per_second),
-            bytes(total.sent_bytes)
-        ),
-    }
-    if let Some(segments) = total.retransmitted_segments {
-        say!("         {segments} segments retransmitted");
-    }
-    if config.udp {
-        for flow in outcome.flows.iter().filter(|f| f.client_sends == (way == "up")) {
-            if let Some(d) = flow.datagrams {
-                say!(
-                    "         flow {}: {} of {} datagrams lost ({:.3} %), {} reordered, {} duplicated, jitter {}",
-                    flow.flow,
-                    d.lost,
-                    d.expected,
-                    100.0 * d.lost as f64 / d.expected.max(1) as f64,
-                    d.reordered,
-                    d.duplicated,
-                    d.jitter
-                );
-            }
-        }
-    }
+    workload::end(interrupted, interrupt)
 }

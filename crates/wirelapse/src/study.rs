@@ -3,26 +3,28 @@
 mod overhead;
 mod reception;
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use ::report::document::{Block, Section};
+use ::report::page;
 use ::study::ledger::{Ledger, Provenance};
-use ::study::{Conclusion, Ended, Ground, Limits, Peer, Progress, Study, ThisHost, Trial, builtin, plan_file};
+use ::study::{Ended, Ground, Limits, Peer, Progress, Study, ThisHost, Trial, builtin, plan_file};
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
 use quantity::{Address, parse};
 use record::Nanos;
 use serde_json::json;
+use traffic::tls::Trusted;
 
 use crate::exit::BadInput;
 use crate::interrupt::Interrupt;
-use crate::options::{Json, OUTPUT};
+use crate::options::{self, Json, OUTPUT};
 use crate::output;
 use crate::server::{self, PORT, Token};
 
 /// What is a setting worth, and how sure is that? A planned experiment in a lab
 ///
-/// Runs a built-in study or a plan from a TOML file in randomised blocks, each trial in a lab of its own, and says what
+/// Runs a built-in study or a plan from a TOML file in randomised blocks, each trial in a separate lab, and says what
 /// the change is worth with an interval, beside what first principles predict.
 ///
 /// With --host the trials run from this host to a `wirelapse serve` on another one: what only the lab can set (delay, rate,
@@ -60,6 +62,8 @@ pub struct Args {
     on_this_host: bool,
     #[command(flatten)]
     token: Token,
+    #[arg(long, value_name = "FILE", help = server::TLS_CA)]
+    tls_ca: Option<PathBuf>,
     #[arg(short, long, value_name = "RUN", conflicts_with = "resume", help = OUTPUT)]
     output: Option<PathBuf>,
     /// Go on with the study that was kept in this directory
@@ -86,11 +90,11 @@ fn chosen(args: &Args, what: &str) -> anyhow::Result<Study> {
         let problem = format!("there is no study {what:?}: give a plan's file, or one of {}", names.join(", "));
         return Err(BadInput(problem).into());
     }
-    let text = std::fs::read_to_string(what).map_err(|e| BadInput(format!("{what}: {e}")))?;
+    let text = options::text_of(Path::new(what)).map_err(|e| BadInput(format!("{what}: {e}")))?;
     let mut plan = plan_file::parse(what, &text)?;
     if args.quick {
         plan.repetitions = plan.repetitions.min(3);
-        plan.duration_ns = plan.duration_ns.min(1_000_000_000);
+        plan.duration = plan.duration.min(Nanos::from_secs(1));
     }
     let host = args.host.as_ref().map(|host| (host.to_string(), args.on_this_host));
     Ok(Study { name: plan.name.clone(), builtin: false, plans: vec![plan], host })
@@ -98,11 +102,18 @@ fn chosen(args: &Args, what: &str) -> anyhow::Result<Study> {
 
 /// Where the study's trials run. Takes this host's sysctls where the study changes them.
 fn ground(args: &Args, study: &Study) -> anyhow::Result<Ground> {
-    let Some((host, _)) = &study.host else { return Ok(Ground::Lab) };
-    let addresses = server::resolve(&parse::address(host)?, PORT)?;
+    let Some((host, _)) = &study.host else {
+        return match &args.tls_ca {
+            None => Ok(Ground::Lab),
+            Some(_) => Err(BadInput("--tls-ca is for a study between hosts: name the other with --host".into()).into()),
+        };
+    };
+    let host = parse::address(host)?;
+    let addresses = server::answering_first(server::resolve(&host, PORT)?)?;
+    let tls = args.tls_ca.clone().map(|certificate| Trusted { certificate, name: host.host });
     let names = study.sysctls_of_this_host();
     let this_host = if names.is_empty() { None } else { Some(ThisHost::take(&names)?) };
-    Ok(Ground::Peer(Peer { addresses, token: args.token.read()?, this_host }))
+    Ok(Ground::Peer(Peer { addresses, token: args.token.read()?, tls, this_host }))
 }
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
@@ -131,21 +142,24 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     let interrupt = Interrupt::listen()?;
     let ground = ground(args, &study)?;
+    let mut provenance = match &ledger {
+        Some(ledger) => ledger.provenance().clone(),
+        None => Provenance::here(&study, seed, server::command_line(std::env::args())),
+    };
     if let Some(directory) = &args.output {
-        let provenance = Provenance::here(&study, seed, server::command_line(std::env::args()));
-        ledger = Some(Ledger::create(directory, provenance)?);
+        ledger = Some(Ledger::create(directory, provenance.clone())?);
     }
-    let limits = Limits { seed, budget_ns: args.budget.map(|budget| budget.0) };
+    let limits = Limits { seed, budget: args.budget };
     let bar = bar(args, &study);
     let mut tell = |p: &Progress| {
         bar.set_length(p.planned as u64);
         bar.set_position(p.done as u64);
-        bar.set_message(format!("{}, {} left", p.label, Nanos(p.left_ns)));
+        bar.set_message(format!("{}, {} left", p.label, p.left));
     };
     let json = args.json.json;
     let mut record = |trial: &Trial| {
         if json {
-            // A reader that went away is told of at the end; what was measured is kept all the same.
+            // A reader that went away is reported at the end; what was measured is kept all the same.
             output::json_event("trial", trial).ok();
         }
         ledger.as_mut().map_or(Ok(()), |l| l.add(trial))
@@ -162,7 +176,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     // What was measured is shown, whatever becomes of the disk.
     let keep = |ledger: &mut Ledger| ledger.conclude(&conclusion, finished);
     let kept = ledger.as_mut().map_or(Ok(()), keep);
-    show(args, &conclusion, ended.as_ref().ok().copied(), trials.len())?;
+    if json {
+        output::json_event("conclusion", &conclusion)?;
+    } else {
+        if finished {
+            provenance.state = store::State::Finished;
+        }
+        show(args, &provenance, &trials, ended.as_ref().ok().copied())?;
+    }
     put_back?;
     ended.map(|_| ()).context("the study ended early; what was measured until then is above")?;
     Ok(kept?)
@@ -180,50 +201,29 @@ fn bar(args: &Args, study: &Study) -> ProgressBar {
     bar
 }
 
-fn show(args: &Args, conclusion: &Conclusion, ended: Option<Ended>, trials: usize) -> anyhow::Result<()> {
-    if args.json.json {
-        return output::json_event("conclusion", conclusion);
-    }
-    let mut out = std::io::stdout().lock();
-    write!(out, "{}", conclusion.text())?;
-    match ended {
-        Some(Ended::Budget) => writeln!(out, "\nThe budget was spent after {trials} trials.")?,
-        Some(Ended::Interrupted) => writeln!(out, "\nInterrupted after {trials} trials.")?,
-        Some(Ended::Narrow) => writeln!(out, "\nEvery interval is narrow enough after {trials} trials.")?,
-        Some(Ended::Planned) | None => {}
-    }
-    if let Some(directory) = args.output.as_ref().or(args.resume.as_ref()) {
-        writeln!(out, "Kept in {}.", directory.display())?;
-    }
-    Ok(())
+fn show(args: &Args, provenance: &Provenance, trials: &[Trial], ended: Option<Ended>) -> anyhow::Result<()> {
+    let directory = args.output.as_ref().or(args.resume.as_ref());
+    let name = directory.map(|directory| crate::files::name(directory));
+    let mut document = page::study::document(name.as_deref(), provenance, trials);
+    let n = quantity::counted(trials.len() as u64, "trial");
+    let ended = match ended {
+        Some(Ended::Budget) => Some(format!("The budget was spent after {n}.")),
+        Some(Ended::Interrupted) => Some(format!("Interrupted after {n}.")),
+        Some(Ended::Narrow) => Some(format!("Every interval is narrow enough after {n}.")),
+        Some(Ended::Planned) | None => None,
+    };
+    let kept = directory.map(|directory| format!("Kept in {}.", directory.display()));
+    let end: Vec<String> = ended.into_iter().chain(kept).collect();
+    document
+        .sections
+        .extend((!end.is_empty()).then(|| Section { blocks: vec![Block::List(end)], ..Section::new("End") }));
+    output::document(&document)
 }
 
 fn dry_run(args: &Args, study: &Study, seed: u64) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
     if args.json.json {
-        let plan = json!({"kind": "plan", "seed": seed, "forecast_ns": study.forecast_ns(), "study": study});
-        writeln!(out, "{plan}")?;
-        return Ok(());
+        let plan = json!({"seed": seed, "forecast_ns": study.forecast(), "study": study});
+        return output::json_event("plan", &plan);
     }
-    let place = study.host.as_ref().map(|(host, _)| format!(" between this host and {host}")).unwrap_or_default();
-    writeln!(out, "study {}{place}, seed {seed}: about {}", study.name, Nanos(study.forecast_ns()))?;
-    for name in study.sysctls_of_this_host() {
-        writeln!(out, "  {name} of this host is changed, and put back")?;
-    }
-    for plan in &study.plans {
-        let (n, blocks) = (plan.combinations(), plan.repetitions);
-        writeln!(out, "\n{}: {blocks} blocks of {n} trials, about {}", plan.name, Nanos(plan.forecast_ns()))?;
-        for factor in &plan.factors {
-            writeln!(out, "  vary   {} = {}", factor.name, factor.levels.join(", "))?;
-        }
-        for (name, value) in &plan.fixed {
-            writeln!(out, "  hold   {name} = {value}")?;
-        }
-        if !plan.factors.iter().map(|f| &f.name).chain(plan.fixed.iter().map(|(name, _)| name)).any(|n| n == "socket") {
-            writeln!(out, "  hold   socket = default (as the kernel has it: Nagle's algorithm on)")?;
-        }
-        let (warm_up, measured) = (Nanos(plan.warm_up_ns), Nanos(plan.duration_ns));
-        writeln!(out, "  each   {warm_up} of warm-up discarded, then {measured}; verdict on {}", plan.response)?;
-    }
-    Ok(())
+    output::document(&page::study::plan::planned(study, seed))
 }

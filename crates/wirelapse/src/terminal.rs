@@ -1,8 +1,34 @@
 //! What standard output can show: its width, colour, and characters.
 
 use std::io::{IsTerminal as _, stdout};
+use std::sync::OnceLock;
 
 use report::Canvas;
+
+/// `--color`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum When {
+    /// On a terminal that has colours, unless NO_COLOR is set
+    #[default]
+    Auto,
+    /// Into pipes and files too
+    Always,
+    /// Not at all
+    Never,
+}
+
+/// What the options say of all output: set once, before a command begins.
+static WANTED: OnceLock<(When, bool)> = OnceLock::new();
+
+/// Takes `--color` and `--quiet`.
+pub fn want(colour: When, quiet: bool) {
+    let _ = WANTED.set((colour, quiet));
+}
+
+/// Whether only results and errors are shown.
+pub fn quiet() -> bool {
+    WANTED.get().is_some_and(|wanted| wanted.1)
+}
 
 /// Columns where standard output is no terminal, or does not say.
 const WIDTH: usize = 100;
@@ -19,8 +45,19 @@ pub fn canvas() -> Canvas {
     Canvas { width: width.unwrap_or(WIDTH), colour: colour(), unicode: unicode() }
 }
 
-/// Whether to colour: on a terminal that has colours, unless `NO_COLOR` is set (<https://no-color.org>).
+/// Rows of the terminal that standard output is; `None` where it is none.
+pub fn rows() -> Option<usize> {
+    let rows = ratatui::crossterm::terminal::size().ok().filter(|_| is_terminal()).map(|(_, rows)| rows.into());
+    rows.filter(|&rows| rows > 0)
+}
+
+/// Whether to colour: as `--color` says, else on a terminal that has colours, unless `NO_COLOR` is set (<https://no-color.org>).
 pub fn colour() -> bool {
+    match WANTED.get().map_or(When::Auto, |wanted| wanted.0) {
+        When::Always => return true,
+        When::Never => return false,
+        When::Auto => {}
+    }
     let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     is_terminal() && !set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }

@@ -1,33 +1,40 @@
 //! `wirelapse trace`.
 
 pub mod lab_path;
-pub mod machine;
+mod observed;
 mod outputs;
 pub mod request;
 pub mod screen;
+mod slow;
 
-use std::os::unix::process::ExitStatusExt as _;
-use std::process::{Child, Command};
+use std::collections::HashMap;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use record::{Nanos, Ratio};
+use machine::Caller;
+use record::{Monotonic, Nanos, Ratio};
 use report::view::Facts;
+use rustix::process::{Gid, Uid};
 use trace::Tracer;
 use trace::command::Stopped;
 
+use crate::criteria::Criteria;
 use crate::exit::BadInput;
 use crate::interrupt::Interrupt;
-use crate::options::{Criteria, For, Json, Output};
+use crate::options::{self, For, Json, Output, Ready};
+use crate::output::Shown;
+use crate::{hosts, privileges, terminal};
 use lab_path::Networks;
 use outputs::Outputs;
-use request::{Backend, Request};
+use request::{Backend, Calls, Request};
 
 /// Time every TCP send of running programs at each stage from send() to the peer's ACK, and what they receive
 ///
 /// Criteria of different kinds must all hold; of one kind, any. The report comes when the trace ends: after --for, when
 /// CMD ends, or at Ctrl-C. CMD's own output is left alone and the report follows it; with --json, CMD's standard output
-/// goes to standard error, so that standard output bears JSON lines only.
+/// goes to standard error, so that standard output has JSON lines only.
 #[derive(clap::Args)]
 #[command(group = clap::ArgGroup::new("criteria").multiple(true))]
 pub struct Args {
@@ -36,27 +43,30 @@ pub struct Args {
     /// Trace every TCP connection of this machine
     #[arg(long, group = "criteria")]
     all: bool,
-    /// Tell of every packet: through the packet scheduler, the driver, retransmission and ACK, and of drops with the kernel's reason
+    /// Report every packet: through the qdisc, the driver, retransmission and ACK, and each drop with the kernel's reason
     #[arg(long)]
     every_packet: bool,
     /// Follow the target's UDP sockets too, datagram by datagram, both ways
     #[arg(long)]
     udp: bool,
-    /// Look at one part in N: of the time of each connection, in short windows
+    /// Look at one part in N: of the time of each connection, in short stretches that are drawn at random
     #[arg(long, value_name = "1/N", value_parser = quantity::parse::ratio, default_value = "1/1")]
     sample: Ratio,
-    /// Sample by a draw for each send instead of by windows: exact in number, but no cheaper
+    /// Sample by a draw for each send instead of by stretches: exact in number, but no cheaper
     #[arg(long)]
     draw: bool,
     /// Record at most this many sends a second
     #[arg(long, value_name = "N/s", value_parser = quantity::parse::whole_per_second)]
     max_rate: Option<std::num::NonZeroU32>,
-    /// Follow at most this many connections at once: each takes 65 KiB of kernel memory from the beginning
+    /// Follow at most this many connections at the same time: each takes 73 KiB of kernel memory from the beginning
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     max_connections: u32,
     /// Show this many of the slowest sends
     #[arg(long, value_name = "N", default_value_t = 5)]
     slowest: usize,
+    /// When to time the calls that write, and how long they sleep for room in the send buffer: with BPF timestamping this takes a program on every TCP write of this machine
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = Calls::Auto)]
+    calls: Calls,
     /// Time received bytes as well, from the stack to the program that reads them
     #[arg(long)]
     receive: bool,
@@ -78,16 +88,32 @@ pub struct Args {
     /// Write a trace for ui.perfetto.dev
     #[arg(long, value_name = "FILE")]
     perfetto: Option<std::path::PathBuf>,
+    #[arg(long, help = options::FORCE)]
+    force: bool,
+    /// Keep and print only what takes at least this time, a line each as it happens; the figures of the report are of everything
+    #[arg(long, value_name = "TIME", value_parser = quantity::parse::duration_above_zero)]
+    min_latency: Option<Nanos>,
+    /// Show the names of peers instead of their addresses, where the resolver knows them: asked for the report, for 3 seconds at most
+    #[arg(long)]
+    resolve: bool,
+    #[command(flatten)]
+    shown: Shown,
+    #[command(flatten)]
+    ready: Ready,
+    /// Run CMD as root even where sudo was called by another user
+    #[arg(long, requires = "command")]
+    as_root: bool,
     /// How stages are observed
     #[arg(long, value_enum, default_value_t = Backend::Auto)]
     backend: Backend,
-    /// Trace this program, from its first byte to its end
+    /// Trace this program, from its first byte to its end, as the user who called sudo. It goes on where the trace ends first; its exit
+    /// status is passed on, 128 and the number of a signal that ended it added
     #[arg(last = true, value_name = "CMD")]
     command: Vec<std::ffi::OsString>,
 }
 
 /// How often the tracer is asked for what it has, and the files are given what came.
-const TURN: Duration = Duration::from_millis(50);
+const TURN: Duration = Duration::from_millis(100);
 /// How often the table on the terminal is drawn.
 const REDRAW: Duration = Duration::from_millis(250);
 /// How long to wait, after CMD ended, for the ACKs of what it sent last.
@@ -95,14 +121,16 @@ const LAST_ACKS: Duration = Duration::from_millis(500);
 /// How long a CMD that was interrupted may take to end before the report comes without it.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let mut started = args.ready.take()?;
     let request = Request::from_args(args)?;
+    let caller = if args.as_root || request.command.is_empty() { None } else { Caller::of_sudo()? };
     // Before anything is attached: what cannot be written is found at once.
     let (perfetto, made) = request.open_perfetto()?.unzip();
     let made = made == Some(true);
     // From here on Ctrl-C ends the trace with its report, however early it comes.
-    // A second one ends the wait for CMD, so that the report comes; a third ends this program.
-    let interrupt = Interrupt::with_patience(2)?;
+    // Where there is a CMD, a second one ends the wait for it, so that the report comes. One more ends this program.
+    let interrupt = Interrupt::with_patience(if request.command.is_empty() { 1 } else { 2 })?;
     let mut tracer = Tracer::start(&request.config).inspect_err(|_| request.remove_perfetto(made))?;
     if let Some(file) = &perfetto {
         // A pipe or a device has no length to set.
@@ -111,41 +139,50 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 
     let stopped = match request.command.is_empty() {
         true => None,
-        false => Some(start_stopped(&request, &mut tracer)?),
+        false => Some(start_stopped(&request, caller, &mut tracer)?),
     };
-    let provenance = machine::provenance(&request, &tracer);
-    let begun = machine::monotonic();
+    let provenance = observed::provenance(&request, &tracer);
+    let begun = timestamping::now::<Monotonic>();
+    started.say(request.started(tracer.backend()));
     let mut outputs = Outputs::open(&request, &provenance, perfetto)?;
     let mut screen = request.live.then(|| screen::Screen::open(request.rows())).flatten();
     let mut child = stopped.map(|s| release(s, &request).inspect_err(|_| request.discard(made))).transpose()?;
 
     let mut networks =
         Networks::new(request.config.target.pids.iter().copied().chain(child.as_ref().map(Child::id)).collect());
-    let no_nic = machine::no_nic();
+    let no_nic = observed::no_nic();
+    // CMD runs with its own rights by now. From here on a separate process has those that walking the sockets takes, and this one none.
+    let limit = || privileges::keep_for_walks().map_err(|error| std::io::Error::other(format!("{error:#}")));
+    tracer.hand_over(limit, |asked| hosts::answer(asked).unwrap_or_else(|| networks.answer(asked)))?;
+    privileges::keep_for_trace(request.run.as_deref())?;
+    let mut looked = None::<Instant>;
     let facts = |tracer: &Tracer| Facts {
         target: request.words.clone(),
         backend: tracer.backend().to_string(),
         sampling: request.config.sampling,
         coverage: record::Coverage::default(),
         lost: tracer.lost(),
-        lasted: machine::monotonic().since(begun).unwrap_or(Nanos::ZERO),
+        lasted: timestamping::now().since(begun).unwrap_or(Nanos::ZERO),
         no_nic: no_nic.clone(),
-        receiving: machine::remarks(tracer),
-        packets: machine::packet_remarks(tracer),
+        calls: observed::call_remarks(tracer),
+        receiving: observed::remarks(tracer),
+        connects: observed::connect_remarks(tracer),
+        packets: observed::packet_remarks(tracer),
     };
     let mut ended = None;
     let mut watch = Watch::new(&request, interrupt);
     let mut drawn = Instant::now();
     // What fails ends the trace; what was gathered is reported all the same, and then the failure.
     let mut failure = None;
-    while failure.is_none() && !watch.over(child.as_mut(), &mut ended)? {
+    while failure.is_none() && !watch.over(&tracer, child.as_mut(), &mut ended)? {
         failure = tracer
             .poll(TURN, &mut |event| outputs.event(&event))
             .context("the trace cannot go on")
-            .and_then(|()| outputs.turn(machine::monotonic()))
+            .and_then(|()| outputs.turn(timestamping::now()))
             .err();
-        if request.run.is_some() {
-            networks.look();
+        if request.run.is_some() && looked.is_none_or(|at| at.elapsed() >= lab_path::AGAIN) {
+            looked = Some(Instant::now());
+            tracer.aside(lab_path::LOOK);
         }
         if let Some(screen) = &mut screen
             && drawn.elapsed() >= REDRAW
@@ -158,6 +195,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 
     let mut facts = facts(&tracer);
     let kernel_bound = tracer.memory_bound();
+    let path = tracer.aside(lab_path::PATH).and_then(|path| serde_json::from_slice(&path).ok());
+    // Names are asked for while there is a process that may, for as long as a person waits without a word.
+    let names = match request.resolve {
+        true => hosts::named(outputs.summary(), |request| tracer.aside(request)),
+        false => HashMap::new(),
+    };
     let last = tracer.finish(&mut |event| outputs.event(&event)).context("the end of the trace cannot be had")?;
     outputs.end_requests();
     facts.lost = last.lost + outputs.lost();
@@ -171,8 +214,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         }
         std::thread::sleep(TURN);
     }
-    outputs.finish(&request, &mut facts, &networks)?;
-    if !request.json {
+    outputs.finish(&request, &mut facts, path, &names)?;
+    if !request.json && !request.shown.csv && !terminal::quiet() {
         let families = request.families();
         let (kernel, own) = (kernel_bound, summary::Limits::default().memory_bound(&families));
         request.tell(&format!(
@@ -183,7 +226,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             quantity::bytes(own)
         ))?;
     }
-    if let Some(name) = request.command.first() {
+    if let Some(name) = request.command.first().filter(|_| !request.shown.csv && !terminal::quiet()) {
         let name = std::path::Path::new(name).display();
         request.tell(&match ended {
             Some(status) => match (status.code(), status.signal()) {
@@ -194,7 +237,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             None => format!("{name} is still running."),
         })?;
     }
-    failure.map_or(Ok(()), Err)
+    failure.map_or(Ok(ended.map_or(ExitCode::SUCCESS, passed_on)), Err)
+}
+
+/// CMD's exit status, as a shell gives it.
+fn passed_on(ended: ExitStatus) -> ExitCode {
+    let signal = ended.signal().map(|signal| 128 + signal);
+    ended.code().or(signal).and_then(|status| u8::try_from(status).ok()).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
 /// When to stop.
@@ -217,13 +266,18 @@ impl Watch {
         }
     }
 
-    /// Whether the trace is over; tells in `ended` how CMD ended.
+    /// Whether the trace is over; writes to `ended` how CMD ended.
     fn over(
         &mut self,
+        tracer: &Tracer,
         child: Option<&mut Child>,
-        ended: &mut Option<std::process::ExitStatus>,
+        ended: &mut Option<ExitStatus>,
     ) -> anyhow::Result<bool> {
         let now = Instant::now();
+        // A target that has ended takes the trace with it; what of it is on its way is waited for.
+        if !self.with_command && self.lingering.is_none() && tracer.processes_are_over() {
+            self.lingering = Some(now + LAST_ACKS);
+        }
         if let (Some(child), None) = (child, ended.as_ref()) {
             *ended = child.try_wait()?;
             if ended.is_some() {
@@ -249,15 +303,31 @@ impl Watch {
 }
 
 /// CMD, held before its first instruction and followed.
-fn start_stopped(request: &Request, tracer: &mut Tracer) -> anyhow::Result<Stopped> {
+fn start_stopped(request: &Request, caller: Option<Caller>, tracer: &mut Tracer) -> anyhow::Result<Stopped> {
     let mut command = Command::new(&request.command[0]);
     command.args(&request.command[1..]);
     if request.json {
         command.stdout(std::io::stderr());
     }
-    let stopped = Stopped::start(command).context("cannot start a program")?;
+    let stopped = Stopped::start(as_caller(command, caller)).context("cannot start a program")?;
     tracer.follow_pid(stopped.pid())?;
     Ok(stopped)
+}
+
+/// `command` with the user, the groups and the home of who called.
+fn as_caller(mut command: Command, caller: Option<Caller>) -> Command {
+    let Some(Caller { name, uid, gid, groups, home }) = caller else { return command };
+    command.env("HOME", home).env("USER", &name).env("LOGNAME", &name);
+    let groups: Vec<_> = groups.into_iter().map(Gid::from_raw).collect();
+    let set_user = move || {
+        let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
+        rustix::thread::set_thread_groups(&groups)?;
+        rustix::thread::set_thread_res_gid(gid, gid, gid)?;
+        Ok(rustix::thread::set_thread_res_uid(uid, uid, uid)?)
+    };
+    // SAFETY: the closure makes three system calls and allocates nothing; the forked child has one thread.
+    unsafe { command.pre_exec(set_user) };
+    command
 }
 
 fn release(stopped: Stopped, request: &Request) -> anyhow::Result<Child> {

@@ -1,13 +1,13 @@
 //! `wirelapse udp`.
 
-use traffic::udp::{Config, Direction, Outcome};
-
-use quantity::{bit_rate, bytes, parse};
+use quantity::parse;
+use traffic::kept::Run;
+use traffic::udp::{Config, Direction};
 
 use crate::interrupt::Interrupt;
-use crate::options::{Json, Measure};
-use crate::output::{self, say};
+use crate::options::{Json, Measure, Output};
 use crate::server::Server;
+use crate::workload;
 
 /// Datagrams at a rate: loss, order, jitter and one-way delay, to `serve`
 ///
@@ -28,45 +28,32 @@ pub struct Args {
     #[command(flatten)]
     measure: Measure,
     #[command(flatten)]
+    output: Output,
+    #[command(flatten)]
     json: Json,
 }
 
-pub fn run(args: &Args) -> anyhow::Result<()> {
-    let config = Config {
-        direction: if args.down { Direction::Down } else { Direction::Up },
-        datagram_bytes: args.size,
-        bits_per_second: args.rate,
-        duration: args.measure.duration(),
-        interval: args.measure.interval(),
-        cpu: args.measure.cpu,
-        ..Config::new(args.server.target()?)
-    };
-    let interrupt = Interrupt::listen()?;
-    let outcome = traffic::udp::run(&config, &mut |_| interrupt.go_on())?;
-    if args.json.json {
-        for interval in &outcome.series {
-            output::json_event("interval", interval)?;
-        }
-        return output::json_event("outcome", &outcome);
+impl Args {
+    fn request(&self) -> anyhow::Result<Config> {
+        Ok(Config {
+            direction: if self.down { Direction::Down } else { Direction::Up },
+            datagram_bytes: self.size,
+            bits_per_second: self.rate,
+            duration: self.measure.duration(),
+            interval: self.measure.interval(),
+            cpu: self.measure.cpu,
+            ..Config::new(self.server.target()?)
+        })
     }
-    show(&outcome);
-    Ok(())
 }
 
-fn show(o: &Outcome) {
-    let d = &o.datagrams;
-    let percent = 100.0 * d.lost as f64 / d.expected.max(1) as f64;
-    say!("sent      {} datagrams ({}) in {}", o.sent, bytes(o.sent_bytes), o.elapsed);
-    say!("received  {} ({}), {}", d.received, bytes(o.received_bytes), bit_rate(o.goodput_bits_per_second));
-    say!("lost      {} ({percent:.3} %), {} of them dropped at the receiver's socket", d.lost, d.dropped_at_socket);
-    say!("order     {} reordered, {} duplicated, {} too late to tell", d.reordered, d.duplicated, d.too_late);
-    say!("sockets   {}", o.socket_options);
-    say!("jitter    {} (RFC 3550)", d.jitter);
-    match &o.one_way_delay {
-        Some(delay) => crate::rr::distribution("one-way", delay),
-        None => say!("one-way   unknown: the ends do not share a clock"),
-    }
-    if o.not_sent > 0 {
-        say!("not sent  {}: this host's queue was full", o.not_sent);
-    }
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    workload::check(&args.output)?;
+    let mut config = args.request()?;
+    let interrupt = Interrupt::listen()?;
+    let run = |config: &Config| traffic::udp::run(config, &mut |_| interrupt.go_on());
+    let outcome = args.server.run(&mut config, |c| &mut c.target, run)?;
+    let interrupted = outcome.interrupted.clone();
+    workload::show(&Run::Udp(config, Box::new(outcome)), &args.output, args.json.json)?;
+    workload::end(interrupted, interrupt)
 }

@@ -1,18 +1,20 @@
 //! `wirelapse watch`.
 
-use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use clap::builder::TypedValueParser as _;
 use record::{Field, Moment, Nanos, Reading};
-use report::Canvas;
-use report::field::FieldHistogram;
+use report::live::ROWS_OF_WATCH;
+use report::page;
+use summary::{FieldGroups, FieldHistogram};
 use trace::watch::Watcher;
 
+use crate::criteria::Criteria;
 use crate::interrupt::Interrupt;
-use crate::options::{Criteria, For, Json};
+use crate::options::{For, Json, Ready};
+use crate::privileges::{self, Kept};
 use crate::terminal;
 use crate::trace::screen;
 
@@ -20,7 +22,7 @@ use crate::trace::screen;
 ///
 /// header-length and window-scale are looked at when a connection is established, the others once a second, unless --at says
 /// when. Connections are read and never changed. Both ends of a connection within this machine are looked at, each as a
-/// connection of its own; --port and --peer tell them apart.
+/// separate connection; --port and --peer choose one.
 #[derive(clap::Args)]
 #[command(group = clap::ArgGroup::new("criteria").multiple(true))]
 pub struct Args {
@@ -45,6 +47,8 @@ pub struct Args {
     end: For,
     #[command(flatten)]
     json: Json,
+    #[command(flatten)]
+    ready: Ready,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -87,12 +91,6 @@ impl By {
     }
 }
 
-/// Histograms that are held at most; what comes beyond goes into one for all others.
-const GROUPS: usize = 256;
-/// Histograms that are shown at most, those with most values first.
-const SHOWN: usize = 8;
-/// Rows of the terminal that are used.
-const ROWS: u16 = 24;
 /// How often what is on the terminal is drawn anew.
 const REDRAW: Duration = Duration::from_secs(1);
 /// How long one wait for readings takes, so that Ctrl-C is heard soon.
@@ -108,7 +106,8 @@ fn field(name: &str) -> Field {
 }
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let target = args.criteria.target(args.criteria.is_empty());
+    let mut started = args.ready.take()?;
+    let aimed = args.criteria.aim(args.criteria.is_empty())?;
     let at = args.at.unwrap_or(if args.field.settled_at_connect() { At::Connect } else { At::Every });
     let moment = match at {
         At::Connect => Moment::Connect,
@@ -116,10 +115,16 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         At::Every => Moment::Every,
     };
     let interrupt = Interrupt::listen()?;
-    let mut watcher = Watcher::start(&target, moment)?;
+    let mut watcher = Watcher::start(&aimed.target, moment)?;
+    started.say(Some(format!("Watching started: {}.", args.field.name())));
+    // Looking again and again goes into the network namespaces of other programs, which takes what root may do.
+    if moment != Moment::Every {
+        privileges::keep_only(&Kept::NOTHING)?;
+    }
     let (begun, duration, every) = (Instant::now(), args.end.duration(), Duration::from(args.every));
-    let mut tally = Tally { field: args.field, by: args.by, groups: BTreeMap::new(), left: args.count };
-    let mut screen = (!args.json.json && terminal::is_terminal()).then(|| screen::Screen::open(ROWS)).flatten();
+    let mut tally = Tally { field: args.field, by: args.by, groups: FieldGroups::new(args.field), left: args.count };
+    let mut screen =
+        (!args.json.json && terminal::is_terminal()).then(|| screen::Screen::open(ROWS_OF_WATCH)).flatten();
     let mut out = std::io::stdout().lock();
     let mut line = Vec::new();
     let (mut drawn, mut looked) = (Instant::now(), None::<Instant>);
@@ -153,7 +158,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         {
             drawn = Instant::now();
             let lost = watcher.lost();
-            screen.draw(|canvas, _| tally.drawn(canvas, lost).trim_start_matches('\n').to_owned());
+            screen.frame(|frame, canvas| report::live::watch(frame, canvas, &tally.groups, lost));
         }
     }
     drop(screen);
@@ -163,7 +168,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         tally.json(&mut line, lost);
         out.write_all(&line)?;
     } else {
-        out.write_all(tally.drawn(&terminal::canvas(), lost).trim_start_matches('\n').as_bytes())?;
+        let document = page::watch::document(&tally.groups, args.by.map(By::name), lost);
+        out.write_all(report::terminal::text(&terminal::canvas(), &[document]).as_bytes())?;
     }
     out.flush()?;
     Ok(())
@@ -173,7 +179,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 struct Tally {
     field: Field,
     by: Option<By>,
-    groups: BTreeMap<String, FieldHistogram>,
+    groups: FieldGroups,
     /// Values still wanted, where there is an end to them.
     left: Option<u64>,
 }
@@ -190,45 +196,17 @@ impl Tally {
         {
             *left -= 1;
         }
-        let mut group = self.by.map_or_else(String::new, |by| by.of(reading));
-        if self.groups.len() >= GROUPS && !self.groups.contains_key(&group) {
-            group = "all others".into();
-        }
-        self.groups.entry(group).or_insert_with(|| FieldHistogram::new(self.field)).add(value);
+        self.groups.add(self.by.map_or_else(String::new, |by| by.of(reading)), value);
         true
     }
 
-    fn sorted(&self) -> Vec<(&String, &FieldHistogram)> {
-        let mut groups: Vec<_> = self.groups.iter().collect();
-        groups.sort_by_key(|(_, histogram)| std::cmp::Reverse(histogram.n() + histogram.absent()));
-        groups
-    }
-
-    fn drawn(&self, canvas: &Canvas, lost: u64) -> String {
-        let mut out = String::new();
-        let groups = self.sorted();
-        for (whose, histogram) in groups.iter().take(SHOWN) {
-            histogram.draw(canvas, &mut out, whose);
-        }
-        if groups.is_empty() {
-            FieldHistogram::new(self.field).draw(canvas, &mut out, "");
-        }
-        if groups.len() > SHOWN {
-            let by = self.by.map_or("group", By::name);
-            out += &format!("\n{} more, with fewer values each, by {by}: see --json.\n", groups.len() - SHOWN);
-        }
-        if lost > 0 {
-            out += &format!("\nLost: {lost} readings, as this program did not keep up.\n");
-        }
-        out
-    }
-
     fn json(&self, out: &mut Vec<u8>, lost: u64) {
-        for (whose, histogram) in self.sorted() {
-            let by = self.by.map(|by| (by.name(), whose.as_str()));
+        let sorted = self.groups.sorted();
+        for (group, histogram) in &sorted {
+            let by = self.by.map(|by| (by.name(), *group));
             export::watch::histogram(out, &histogram.figures(), by, lost);
         }
-        if self.groups.is_empty() {
+        if sorted.is_empty() {
             export::watch::histogram(out, &FieldHistogram::new(self.field).figures(), None, lost);
         }
     }

@@ -16,12 +16,12 @@ fn capture(pattern: Pattern, packets: u64, connections: u32) -> Vec<u8> {
 }
 
 fn wirelapse(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_wirelapse")).arg("analyze").args(args).output().expect("the binary runs")
+    tier::wirelapse!(["analyze"]).args(args).output().expect("the binary runs")
 }
 
 /// The line on the capture.
 fn last(output: &Output) -> Value {
-    let text = String::from_utf8_lossy(&output.stdout);
+    let text = tier::text(&output.stdout);
     serde_json::from_str(text.lines().last().expect("a line")).expect("JSON")
 }
 
@@ -41,13 +41,17 @@ fn any_number_of_threads_says_the_same() {
             assert!(run(threads).stdout == one.stdout, "{threads} threads, {limit:?}");
         }
     }
-    let rows = |threads| wirelapse(&["--rows", "10", "--threads", threads, file]).stdout;
-    assert_eq!(String::from_utf8_lossy(&rows("1")), String::from_utf8_lossy(&rows("3")));
+    let rows = |threads| {
+        let text = String::from_utf8(wirelapse(&["--rows", "10", "--threads", threads, file]).stdout).unwrap();
+        // What follows names the command line, with its number of threads.
+        text.split_once("# Environment").unwrap().0.to_owned()
+    };
+    assert!(rows("1").contains("490 more rows"), "500 of 724 are kept");
+    assert_eq!(rows("1"), rows("3"));
 }
 
 fn reading_from_a_pipe() -> Child {
-    Command::new(env!("CARGO_BIN_EXE_wirelapse"))
-        .args(["analyze", "--rows", "1", "-"])
+    tier::wirelapse!(["analyze", "--rows", "1", "-"])
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .spawn()
@@ -72,21 +76,18 @@ fn memory_goes_by_connections_and_not_by_packets() {
     // or more for each packet, were it kept.
     let (few, many) = (peak(20_000, 20), peak(120_000, 20));
     assert!(many.saturating_sub(few) < 100_000 * 10, "{few} {many}");
-    // Eight packets each. Lists that double their room are of the same relative size at both.
+    // Eight packets each. Lists that double their room are of the same relative size at both. What has been read ahead at that moment, on
+    // a busy machine more, is in the figure too.
     let (few, many) = (peak(4_000 * 8, 4_000), peak(12_000 * 8, 12_000));
     let each = many.saturating_sub(few) / 8_000;
-    assert!((1_000..2_560).contains(&each), "{each} bytes a connection");
+    assert!((1_000..3_072).contains(&each), "{each} bytes a connection");
 }
 
 #[test]
 fn a_pipe_that_still_grows_is_read_to_its_end() {
     let whole = capture(Pattern::Messages, 3_000, 10);
-    let mut child = Command::new(env!("CARGO_BIN_EXE_wirelapse"))
-        .args(["analyze", "--json", "-"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child =
+        tier::wirelapse!(["analyze", "--json", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
     for piece in whole.chunks(whole.len() / 7 + 1) {
         input.write_all(piece).unwrap();
@@ -101,7 +102,7 @@ fn a_pipe_that_still_grows_is_read_to_its_end() {
 /// Analyses `path`, of which nothing can be read: 2, and the message names it and says what is wrong.
 fn refused(path: &Path, words: &str) {
     let output = wirelapse(&[path.to_str().unwrap()]);
-    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    let message = tier::text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{message}");
     assert!(message.contains(path.to_str().unwrap()) && message.contains(words), "{words}: {message}");
     assert!(output.stdout.is_empty(), "{output:?}");
@@ -110,7 +111,7 @@ fn refused(path: &Path, words: &str) {
 /// Analyses `path`, of which a part can be read: 0, the packets of that part, and a warning that names file, packet and byte.
 fn read_in_part(path: &Path, words: &str) -> u64 {
     let output = wirelapse(&["--json", path.to_str().unwrap()]);
-    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    let message = tier::text(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{message}");
     for part in [path.to_str().unwrap(), ": packet ", ", byte ", words] {
         assert!(message.contains(part), "{part}: {message}");
@@ -175,7 +176,7 @@ fn a_part_is_read_of_what_is_damaged_further_on() {
 }
 
 #[test]
-fn packed_files_cut_short_are_read_as_far_as_they_go() {
+fn compressed_files_cut_short_are_read_as_far_as_they_go() {
     let folder = tempfile::tempdir().unwrap();
     let plain = folder.path().join("whole.pcap");
     fs::write(&plain, capture(Pattern::Messages, 20_000, 20)).unwrap();

@@ -3,16 +3,16 @@
 mod scene;
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use lab::Lab;
-use scene::command::{is_tracing, text, tracing, wait_for};
+use scene::command::{is_tracing, tracing, wait_for};
 use scene::path::{exchange, join, lab as lab_of, listen, quick_acks};
 use scene::{BTF, IP, TUN, turn};
-use tier::Need;
+use tier::{Need, text};
 
 fn wirelapse(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_wirelapse")).args(args).output().unwrap()
+    tier::wirelapse!(args).output().unwrap()
 }
 
 /// A run of requests in a lab.
@@ -31,7 +31,7 @@ fn traced(lab: &Lab, run: &Path, each: impl Fn(&mut std::net::TcpStream, &mut st
 }
 
 #[test]
-fn a_longer_path_is_told_by_its_network_leg_and_reports_are_whole_or_refused() {
+fn a_longer_path_shows_in_its_network_leg_and_reports_are_whole_or_refused() {
     tier::needs!(Need::Root, BTF, TUN, IP);
     let _turn = turn();
     let dir = tempfile::tempdir().unwrap();
@@ -54,7 +54,12 @@ fn a_longer_path_is_told_by_its_network_leg_and_reports_are_whole_or_refused() {
     let network = sends["explained"].as_array().unwrap().iter().find(|e| e["leg"] == "network").unwrap();
     let moved = network["mean_ns"][1].as_f64().unwrap() - network["mean_ns"][0].as_f64().unwrap();
     assert!((moved - 40e6).abs() < 4e6 && network["share"].as_f64().unwrap() > 0.8, "{network}");
-    assert!(std::fs::read_to_string(&page).unwrap().contains("far is slower than near"));
+    let html = std::fs::read_to_string(&page).unwrap();
+    assert!(html.contains("far is slower than near") && html.contains("The path itself changed"));
+    let split = &sends["path"];
+    let least = ["least_rtt_ns", "beyond_ns"].map(|key| [0, 1].map(|run| split[key][run].as_f64().unwrap()));
+    assert!(least[0][0] >= 10e6 && least[0][1] >= 50e6 && least[0][1] < 60e6, "{split}");
+    assert!(said["warnings"].to_string().contains("one run of each"), "{}", said["warnings"]);
 
     let same = wirelapse(&["compare", &near, &near]);
     let same = text(&same.stdout);
@@ -67,6 +72,45 @@ fn a_longer_path_is_told_by_its_network_leg_and_reports_are_whole_or_refused() {
     assert!(text(&refused.stderr).contains("--force"), "{}", text(&refused.stderr));
     assert!(wirelapse(&["report", &near, &far, "--html", &page, "--force"]).status.success());
     assert!(!dir.path().join(".unfinished-page.html").exists());
+}
+
+#[test]
+fn several_runs_of_each_path_are_compared_run_by_run() {
+    tier::needs!(Need::Root, BTF, TUN, IP);
+    let _turn = turn();
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    for (name, millis) in [("near-1", 3), ("far-1", 23), ("near-2", 3), ("far-2", 23)] {
+        let lab = lab_of(millis);
+        quick_acks(&lab);
+        traced(&lab, &dir.path().join(name), |client, server| exchange(client, server, 40));
+    }
+    let runs = ["near-1", "near-2", "far-1", "far-2"].map(path);
+    let [a, b, c, d] = runs.each_ref().map(String::as_str);
+    let page = path("several.html");
+    let out = wirelapse(&["compare", "--json", "--html", &page, a, b, "--", c, d]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let said: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!((&said["kind"], &said["runs"][1][1]), (&"runs_comparison".into(), &"far-2".into()));
+    let sends = said["kinds"].as_array().unwrap().iter().find(|kind| kind["kind"] == "sends").unwrap();
+    let of = |figure: &&serde_json::Value| figure["leg"] == "total" && figure["figure"] == "p50";
+    let median = sends["figures"].as_array().unwrap().iter().find(of).unwrap();
+    // From 6 ms to 46.
+    let change = median["change"]["value"].as_f64().unwrap();
+    assert!((4.0..8.0).contains(&change), "{median}");
+    assert!(
+        median["spread"][0].as_f64().is_some() && median["values_ns"][0].as_array().unwrap().len() == 2,
+        "{median}"
+    );
+    assert!(said["verdict"].to_string().contains("runs of one side vary by"), "{}", said["verdict"]);
+    assert!(std::fs::read_to_string(&page).unwrap().contains("Each run"));
+
+    let alone = wirelapse(&["compare", a, "--", c, d]);
+    assert_eq!(alone.status.code(), Some(2));
+    assert!(text(&alone.stderr).contains("alone on its side"), "{}", text(&alone.stderr));
+    let three = wirelapse(&["compare", a, b, c]);
+    assert_eq!(three.status.code(), Some(2));
+    assert!(text(&three.stderr).contains("is a third"), "{}", text(&three.stderr));
 }
 
 #[test]
@@ -98,4 +142,49 @@ fn what_is_no_run_is_bad_input_and_what_cannot_be_written_is_said() {
     let out = wirelapse(&["report", run, "--html", "/proc/page.html"]);
     assert_eq!(out.status.code(), Some(1), "{}", text(&out.stderr));
     assert!(text(&out.stderr).contains("cannot write /proc/page.html"), "{}", text(&out.stderr));
+}
+
+/// Two runs of the same plan, as of two kernels.
+#[test]
+fn two_studies_are_compared_and_what_else_differs_is_said() {
+    use study::ledger::{Ledger, Provenance};
+    use study::{Study, Trial, builtin, plan_file};
+    let folder = tempfile::tempdir().unwrap();
+    let keep = |name: &str, kernel: &str, held: &str, slower: f64| {
+        let text = format!(
+            "name = \"delay\"\nrepetitions = 5\n[fixed]\nrate = \"{held}\"\n[factors]\ndelay = [\"1ms\", \"5ms\"]\n"
+        );
+        let plan = plan_file::parse("p.toml", &text).unwrap();
+        let study = Study { name: "delay".into(), builtin: false, plans: vec![plan.clone()], host: None };
+        let provenance = Provenance { kernel: kernel.into(), ..Provenance::here(&study, 1, Vec::new()) };
+        let run = folder.path().join(name);
+        let mut ledger = Ledger::create(&run, provenance).unwrap();
+        let mut trials = Vec::new();
+        for block in 0..5 {
+            for place in plan.block(block, 1) {
+                let goodput = if place.levels == [1] { 5e7 * slower } else { 9e7 } + f64::from(block) * 1e4;
+                let responses = [("goodput".to_owned(), goodput)].into();
+                let trial = Trial { responses, ..Trial::at(&plan, 0, &place) };
+                ledger.add(&trial).unwrap();
+                trials.push(trial);
+            }
+        }
+        ledger.conclude(&builtin::conclude(&study, &trials, 1), true).unwrap();
+        run.display().to_string()
+    };
+    let (a, b) = (keep("old", "6.12.1", "100mbit", 1.0), keep("new", "7.2.0", "200mbit", 0.8));
+    let run = |args: &[&str]| {
+        let out = tier::wirelapse!(args).env("COLUMNS", "120").output().unwrap();
+        assert!(out.status.success(), "{}", text(&out.stderr));
+        String::from_utf8(out.stdout).unwrap()
+    };
+    let text = run(&["compare", &a, &b]).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("1 of 2 combinations differ between the studies"), "{text}");
+    assert!(text.contains("kernel: 6.12.1 against 7.2.0") && text.contains("delay, 5ms: −20.0 %"), "{text}");
+    assert!(text.contains("delay, held: rate = 100mbit against rate = 200mbit"), "{text}");
+    let json: serde_json::Value = serde_json::from_str(&run(&["compare", &a, &b, "--json"])).unwrap();
+    assert_eq!((json["kind"].as_str(), json["rows"].as_array().map(Vec::len)), (Some("study_comparison"), Some(2)));
+    let page = folder.path().join("page.html").display().to_string();
+    run(&["compare", &a, &b, "--html", &page]);
+    assert!(std::fs::read_to_string(page).unwrap().contains("id=\"between\""));
 }

@@ -3,16 +3,18 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 
-/// README and every page of `docs/`, with their text.
+/// README and every page of `docs/`, guides included, with their text.
 fn pages() -> Vec<(PathBuf, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut paths = vec![root.join("README.md")];
-    for entry in fs::read_dir(root.join("docs")).expect("docs can be listed") {
-        let path = entry.expect("docs can be listed").path();
-        if path.extension().is_some_and(|extension| extension == "md") {
-            paths.push(path);
+    for folder in ["docs", "docs/guides"] {
+        for entry in fs::read_dir(root.join(folder)).expect("docs can be listed") {
+            let path = entry.expect("docs can be listed").path();
+            if path.extension().is_some_and(|extension| extension == "md") {
+                paths.push(path);
+            }
         }
     }
     paths.into_iter().map(|path| (path.clone(), fs::read_to_string(&path).expect("a page can be read"))).collect()
@@ -45,8 +47,11 @@ fn block_lines(page: &str) -> Vec<(usize, String)> {
                 line.pop();
                 line += lines.next().map_or("", |(_, next)| next.trim_start());
             }
+            // In a loop of a shell a command stands between `do` and `;`.
+            let line = line.split_once("; do ").map_or(line.as_str(), |(_, rest)| rest);
+            let line = line.strip_prefix("sudo ").unwrap_or(line);
             if line.starts_with("wirelapse ") {
-                found.push((number + row, line));
+                found.push((number + row, line.trim_end_matches("; done").to_owned()));
             }
         }
         number += text.matches('\n').count();
@@ -103,12 +108,7 @@ fn with_values(words: Vec<String>) -> Vec<String> {
 /// Runs the command with `--help` after its options: clap looks at each word before it prints help, and runs nothing.
 fn help(words: &[String]) -> Output {
     let options = words.iter().position(|word| word == "--").unwrap_or(words.len());
-    Command::new(env!("CARGO_BIN_EXE_wirelapse"))
-        .args(&words[1..options])
-        .arg("--help")
-        .args(&words[options..])
-        .output()
-        .expect("wirelapse can be run")
+    tier::wirelapse!(&words[1..options]).arg("--help").args(&words[options..]).output().expect("wirelapse can be run")
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn every_command_line_of_the_documentation_is_taken() {
             let output = help(&with_values(words(&line)));
             tried += 1;
             if !output.status.success() {
-                let error = String::from_utf8_lossy(&output.stderr);
+                let error = tier::text(&output.stderr);
                 refused.push(format!(
                     "{}:{number}: {line}\n    {}",
                     path.display(),
@@ -132,6 +132,67 @@ fn every_command_line_of_the_documentation_is_taken() {
     }
     assert!(refused.is_empty(), "{}", refused.join("\n"));
     assert!(tried > 30, "only {tried} command lines were found");
+}
+
+/// What README and the guides do with captures and runs is done, in the order of each page, with a capture and a run of our own under the names
+/// that the pages use. What needs a live target is only parsed, above.
+#[test]
+fn the_guides_steps_on_files_are_done() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut done = 0;
+    for (path, page) in pages() {
+        if !path.ends_with("README.md") && !path.parent().is_some_and(|folder| folder.ends_with("guides")) {
+            continue;
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        for (number, line) in block_lines(&page) {
+            let mut words = words(&line);
+            if !["analyze", "report", "compare"].contains(&words[1].as_str()) {
+                continue;
+            }
+            // Takes the runs of two hosts: compare_hosts.rs has them.
+            if words.iter().any(|word| word == "--join") {
+                continue;
+            }
+            let place = format!("{}:{number}: {line}", path.display());
+            let written = words.iter().position(|word| word.starts_with("--")).unwrap_or(words.len());
+            let compared = words[1] == "compare";
+            let named = if compared { 2..words.len() } else { 2..written.min(3) };
+            // FILE#N is a connection of a file.
+            let files = words[named].iter().map(|name| name.split('#').next().unwrap_or(name));
+            for name in files.filter(|name| *name != "--") {
+                let here = folder.path().join(name);
+                if here.exists() {
+                    continue;
+                }
+                if name.contains('.') {
+                    fs::copy(root.join("crates/wire/tests/recorded/loss.pcap"), here).expect("a capture");
+                } else {
+                    copy_run(&root.join("docs/pictures/run"), &here);
+                }
+            }
+            let output =
+                tier::wirelapse!(words.split_off(1)).current_dir(folder.path()).output().expect("wirelapse runs");
+            assert!(output.status.success(), "{place}: {}", tier::text(&output.stderr));
+            assert!(!output.stdout.is_empty(), "{place}: it shows nothing");
+            done += 1;
+        }
+    }
+    assert!(done >= 10, "{done} commands were done");
+}
+
+/// Copies a run: its files, and those of the tables' folders.
+fn copy_run(from: &Path, to: &Path) {
+    fs::create_dir(to).expect("a folder");
+    for entry in fs::read_dir(from).expect("a run") {
+        let entry = entry.expect("an entry");
+        let to = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy_run(&entry.path(), &to);
+        } else {
+            fs::copy(entry.path(), to).expect("a file");
+        }
+    }
 }
 
 #[test]
@@ -156,7 +217,7 @@ fn every_option_of_the_documentation_is_one() {
     let names = names
         .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
         .filter_map(|line| line.split_whitespace().next());
-    for name in names.chain(["lab up", "lab down", "lab exec", "lab list"]) {
+    for name in names.chain(["lab up", "lab change", "lab down", "lab exec", "lab list"]) {
         if name == "help" {
             continue;
         }
@@ -193,4 +254,13 @@ fn what_no_command_takes_is_refused() {
     }
     assert_eq!(words("wirelapse trace -- 'a b' \"c\"  on the terminal"), ["wirelapse", "trace", "--", "a b", "c"]);
     assert_eq!(words("wirelapse trace --json | jq -c ."), ["wirelapse", "trace", "--json"]);
+}
+
+#[test]
+fn names_of_others_steer_no_terminal() {
+    for args in [["report", "/tmp/\u{1b}[2Jx"], ["analyze", "/tmp/\u{1b}]0;x\u{7}"], ["compare", "/tmp/\u{9b}31m"]] {
+        let output = tier::wirelapse!(args).arg("y").output().expect("wirelapse runs");
+        let text = tier::text(&output.stderr);
+        assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{args:?}: {text:?}");
+    }
 }

@@ -5,13 +5,11 @@ use std::process::{Command, Output};
 use tier::Need;
 
 fn doctor() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_wirelapse"));
-    command.args(["doctor", "--json"]);
-    command
+    tier::wirelapse!(["doctor", "--json"])
 }
 
 fn lines(output: &Output) -> Vec<serde_json::Value> {
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{}", tier::text(&output.stderr));
     let text = std::str::from_utf8(&output.stdout).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
@@ -41,7 +39,7 @@ fn hardware_timestamps_are_there_exactly_where_ethtool_sees_them() {
     // Interfaces come and go while other tests run; those that stay are compared.
     for name in clean.filter(|name| name == "lo" || name.starts_with("eth") || name.starts_with("en")) {
         let told = Command::new("ethtool").args(["-T", &name]).output().unwrap();
-        let text = String::from_utf8_lossy(&told.stdout).into_owned();
+        let text = tier::text(&told.stdout);
         assert_eq!(
             state(&lines, &format!("{name} hardware")) == "available",
             text.contains("hardware-transmit") || text.contains("hardware-receive"),
@@ -77,7 +75,7 @@ fn without_root_it_says_what_root_would_add() {
     }
     assert_eq!(state(&lines, "BTF"), "available");
     let page = nobody(&["doctor"]);
-    assert!(String::from_utf8_lossy(&page.stdout).contains("Root would add, or try: CAP_BPF"));
+    assert!(tier::text(&page.stdout).contains("Root would add, or try: CAP_BPF"));
 }
 
 #[test]
@@ -90,9 +88,8 @@ fn the_backend_it_names_is_the_one_that_trace_uses() {
     let capability = if backend == "timestamping" { "bpf_timestamping" } else { "tracepoints_backend" };
     assert_eq!(state(&lines, capability), "available");
     assert!(!named[0]["why"].as_str().unwrap().is_empty());
-    let traced =
-        Command::new(env!("CARGO_BIN_EXE_wirelapse")).args(["trace", "--json", "--", "true"]).output().unwrap();
-    let text = String::from_utf8_lossy(&traced.stdout).into_owned();
+    let traced = tier::wirelapse!(["trace", "--json", "--", "true"]).output().unwrap();
+    let text = tier::text(&traced.stdout);
     let run: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
     assert_eq!((&run["kind"], &run["backend"]), (&"run".into(), &backend.into()), "{text}");
 }

@@ -2,20 +2,20 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
-use tier::Need;
+use tier::{Need, Process};
 
 const WIRELAPSE: &str = env!("CARGO_BIN_EXE_wirelapse");
 
 fn sends(stdout: &[u8]) -> Vec<serde_json::Value> {
-    let text = String::from_utf8_lossy(stdout);
+    let text = tier::text(stdout);
     let lines = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
     lines.filter(|line| line["kind"] == "send").collect()
 }
 
 #[test]
-fn in_a_pid_namespace_processes_bear_their_numbers_there() {
+fn in_a_pid_namespace_processes_have_their_numbers_there() {
     tier::needs!(Need::Root, Need::Path("/sys/kernel/btf/vmlinux"), Need::Program("unshare"), Need::Program("bash"));
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -32,7 +32,7 @@ fn in_a_pid_namespace_processes_bear_their_numbers_there() {
         .args(["--fork", "--pid", "--mount-proc", WIRELAPSE, "trace", "--json", "--", "bash", "-c", &program])
         .output()
         .unwrap();
-    assert!(traced.status.success(), "{}", String::from_utf8_lossy(&traced.stderr));
+    assert!(traced.status.success(), "{}", tier::text(&traced.stderr));
     let number = server.join().unwrap();
     let sends = sends(&traced.stdout);
     assert_eq!(sends.len(), 1, "{sends:?}");
@@ -40,37 +40,26 @@ fn in_a_pid_namespace_processes_bear_their_numbers_there() {
     assert!(number < 100 && sends[0]["pid"] == number, "{number}: {sends:?}");
 }
 
-/// A process of the test, ended with it.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn in_a_labs_host_the_sends_take_the_paths_round_trip() {
     tier::needs!(Need::Root, Need::Path("/sys/kernel/btf/vmlinux"), Need::Path("/dev/net/tun"));
     let name = format!("namespaces{}", std::process::id());
     let (a, b) = (format!("{name}:a"), format!("{name}:b"));
-    let mut up = Command::new(WIRELAPSE);
-    up.args(["lab", "up", "--name", &name, "--delay", "10ms"]).stdout(Stdio::piped());
-    let mut lab = Running(up.spawn().unwrap());
+    let mut up = tier::wirelapse!(["lab", "up", "--name", &name, "--delay", "10ms"]);
+    up.stdout(Stdio::piped());
+    let mut lab = Process::from(up.spawn().unwrap());
     // Its first line says that it is up.
-    BufReader::new(lab.0.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
-    let mut serve = Command::new(WIRELAPSE);
-    serve.args(["lab", "exec", &b, "--", WIRELAPSE, "serve", "--json", "--listen", "10.77.0.2:5201"]);
-    let mut server = Running(serve.stdout(Stdio::piped()).spawn().unwrap());
-    let mut listening = BufReader::new(server.0.stdout.take().unwrap());
-    listening.read_line(&mut String::new()).unwrap();
-    let traced = Command::new(WIRELAPSE)
-        .args(["lab", "exec", &a, "--", WIRELAPSE, "trace", "--json", "--", WIRELAPSE, "rr", "10.77.0.2"])
-        .args(["--request", "900", "--for", "500ms"])
-        .output()
-        .unwrap();
-    assert!(traced.status.success(), "{}", String::from_utf8_lossy(&traced.stderr));
+    lab.first_line();
+    let mut serve =
+        tier::wirelapse!(["lab", "exec", &b, "--", WIRELAPSE, "serve", "--json", "--listen", "10.77.0.2:5201"]);
+    let mut server = Process::from(serve.stdout(Stdio::piped()).spawn().unwrap());
+    let (_, _output) = server.first_line();
+    let traced =
+        tier::wirelapse!(["lab", "exec", &a, "--", WIRELAPSE, "trace", "--json", "--", WIRELAPSE, "rr", "10.77.0.2"])
+            .args(["--request", "900", "--for", "500ms"])
+            .output()
+            .unwrap();
+    assert!(traced.status.success(), "{}", tier::text(&traced.stderr));
     let sends = sends(&traced.stdout);
     assert!(sends.len() >= 5, "{sends:?}");
     for send in &sends {

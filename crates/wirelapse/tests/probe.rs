@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use lab::{Config, Lab, Side};
 use record::Nanos;
 use serde_json::Value;
-use tier::Need;
+use tier::{Need, Process, text};
 
 const WIRELAPSE: &str = env!("CARGO_BIN_EXE_wirelapse");
 
@@ -50,8 +50,8 @@ const SUMMARY: [&str; 12] = [
 ];
 
 fn probe(args: &[&str]) -> Command {
-    let mut command = Command::new(WIRELAPSE);
-    command.arg("probe").args(args).stdin(Stdio::null());
+    let mut command = tier::wirelapse!(["probe"]);
+    command.args(args).stdin(Stdio::null());
     command
 }
 
@@ -59,15 +59,11 @@ fn run(args: &[&str]) -> Output {
     probe(args).output().unwrap()
 }
 
-fn words(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
 /// The lines of a run that ended well: the probes, and the summary.
 fn lines(output: &Output) -> (Vec<Value>, Value) {
-    assert_eq!(output.status.code(), Some(0), "{}", words(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let mut lines: Vec<Value> =
-        words(&output.stdout).lines().map(|l| serde_json::from_str(l).expect("one JSON object a line")).collect();
+        text(&output.stdout).lines().map(|l| serde_json::from_str(l).expect("one JSON object a line")).collect();
     let summary = lines.pop().expect("a summary");
     assert_eq!(summary["kind"], "summary");
     assert!(lines.iter().all(|l| l["kind"] == "probe"), "{lines:?}");
@@ -130,10 +126,10 @@ fn tcp_times_the_handshake_and_the_request_apart() {
         assert_eq!((ns(&summary, "sent"), &summary["outcomes"]["answer"]), (3, &Value::from(3)));
         assert_eq!(ns(&summary["shares"]["request"], "n"), 3);
 
-        let text = run(&asked);
-        let said = words(&text.stdout);
-        assert!(text.status.success() && said.starts_with(&format!("tcp {to} ({ip}): ")), "{said}");
-        assert!(said.contains("\n      request: ") && said.contains("3 sent, 3 answer"), "{said}");
+        let shown = run(&asked);
+        let said = text(&shown.stdout);
+        assert!(shown.status.success() && said.starts_with(&format!("tcp {to} ({ip}): ")), "{said}");
+        assert!(said.contains("\n      request: ") && said.contains("3 sent, 3 answered"), "{said}");
         let requests = server.join().unwrap();
         assert!(requests.iter().all(|r| r == "GET / HTTP/1.0\r\n\r\n"), "{requests:?}");
     }
@@ -171,7 +167,7 @@ fn the_time_of_the_program_at_the_peer_is_not_the_networks() {
                 < summary["shares"]["request_peer"]["min_ns"].as_u64()
         );
 
-        let text = words(&run(&asked).stdout);
+        let text = text(&run(&asked).stdout);
         server.join().unwrap();
         assert!(
             text.contains("The program at the peer takes more than half of the time of each of 3 requests."),
@@ -181,33 +177,29 @@ fn the_time_of_the_program_at_the_peer_is_not_the_networks() {
     }
 }
 
-struct Ended(Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        self.0.kill().ok();
-        self.0.wait().ok();
-    }
-}
-
 #[test]
 fn udp_is_answered_by_serve_and_by_an_echo() {
     for ip in loopback() {
         let at = SocketAddr::new(ip, 0).to_string();
-        let mut serve = Command::new(WIRELAPSE);
-        let serve = serve.args(["serve", "--listen", &at, "--json"]).stdin(Stdio::null()).stdout(Stdio::piped());
-        let mut serve = Ended(serve.spawn().unwrap());
-        let mut line = String::new();
-        BufReader::new(serve.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let mut serve = tier::wirelapse!(["serve", "--listen", &at, "--json"]);
+        let serve = serve.stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut serve = Process::from(serve.spawn().unwrap());
+        let (line, _output) = serve.first_line();
         let listening: Value = serde_json::from_str(&line).unwrap();
         let to = listening["address"].as_str().unwrap();
         for size in [24, 56, 1400] {
             let (probes, _) = lines(&run(&["udp", to, "-c", "4", "-i", "5ms", "-s", &size.to_string(), "--json"]));
             assert!(probes.iter().all(|p| p["outcome"] == "answer" && p["bytes"] == size), "{probes:?}");
         }
+        // Without a cookie there is no answer of that size: a forged address gets fewer bytes than were sent in its name.
+        let stranger = UdpSocket::bind((ip, 0)).unwrap();
+        stranger.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stranger.send_to(&[&b"WLUP"[..], &[0; 1396]].concat(), to).unwrap();
+        let mut challenge = [0; 2000];
+        assert_eq!(stranger.recv(&mut challenge).unwrap(), 20);
         // Fewer bytes do not have the mark that `serve` answers.
         let short = run(&["udp", to, "-c", "1", "-s", "23", "-W", "50ms", "--json"]);
-        assert_eq!(short.status.code(), Some(1), "{}", words(&short.stdout));
+        assert_eq!(short.status.code(), Some(1), "{}", text(&short.stdout));
 
         let echo = UdpSocket::bind((ip, 0)).unwrap();
         echo.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -233,7 +225,7 @@ fn icmp_agrees_with_ping_over_the_same_path() {
     let b = lab.host(Side::B);
     for to in [IpAddr::from(b.ipv4()), b.ipv6().into()] {
         let in_a = |program: &str, args: &[&str]| {
-            lab.host(Side::A).command(program).unwrap().args(args).stdin(Stdio::null()).output().unwrap()
+            tier::limit(lab.host(Side::A).command(program).unwrap()).args(args).stdin(Stdio::null()).output().unwrap()
         };
         let name = to.to_string();
         let ours = in_a(WIRELAPSE, &["probe", "icmp", &name, "-c", "20", "-i", "20ms", "--json"]);
@@ -244,7 +236,7 @@ fn icmp_agrees_with_ping_over_the_same_path() {
         for probe in &probes {
             assert!(ns(probe, "network_ns") >= 20_000_000 && ns(probe, "kernel_out_ns") < 10_000_000, "{probe}");
         }
-        let ping = words(&in_a("ping", &["-q", "-n", "-c", "20", "-i", "0.02", &name]).stdout);
+        let ping = text(&in_a("ping", &["-q", "-n", "-c", "20", "-i", "0.02", &name]).stdout);
         // rtt min/avg/max/mdev = 20.1/…
         let theirs: f64 = ping.split(" = ").nth(1).and_then(|t| t.split('/').next()).unwrap().parse().unwrap();
         // The least of twenty, one tool after the other, of 20 ms: within a twentieth.
@@ -291,8 +283,8 @@ fn a_closed_port_is_an_answer_and_silence_is_a_failure() {
         let to = silent.local_addr().unwrap().to_string();
         let output = run(&["udp", &to, "-c", "2", "-i", "1ms", "-W", "50ms"]);
         assert_eq!(output.status.code(), Some(1));
-        assert!(words(&output.stdout).contains("2 sent, 2 no answer"), "{}", words(&output.stdout));
-        assert_eq!(words(&output.stderr), format!("wirelapse: {to}: nothing came back\n"));
+        assert!(text(&output.stdout).contains("2 sent, 2 no answer"), "{}", text(&output.stdout));
+        assert_eq!(text(&output.stderr), format!("wirelapse: {to}: nothing came back\n"));
 
         // A TCP port that is bound but does not listen refuses.
         let bound = socket2::Socket::new(socket2::Domain::for_address((ip, 0).into()), socket2::Type::STREAM, None);
@@ -303,7 +295,7 @@ fn a_closed_port_is_an_answer_and_silence_is_a_failure() {
         assert!(probes.iter().all(|p| p["outcome"] == "refused" && ns(p, "total_ns") > 0), "{probes:?}");
         assert_eq!(summary["outcomes"]["refused"], 2);
         // Where no connection was made, no sentence is about requests.
-        let said = words(&run(&["tcp", &to, "--request", "x", "-c", "2", "-i", "1ms"]).stdout);
+        let said = text(&run(&["tcp", &to, "--request", "x", "-c", "2", "-i", "1ms"]).stdout);
         assert!(said.contains("2 sent, 2 refused") && !said.contains("requests"), "{said}");
 
         let closed = UdpSocket::bind((ip, 0)).unwrap().local_addr().unwrap().to_string();
@@ -330,10 +322,10 @@ fn wrong_use_ends_in_two_and_says_what_and_where() {
     ];
     for (args, what) in wrong {
         let output = run(args);
-        let said = words(&output.stderr);
+        let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
         assert!(said.contains(what), "{args:?}: {said}");
-        assert!(output.stdout.is_empty(), "{args:?}: {}", words(&output.stdout));
+        assert!(output.stdout.is_empty(), "{args:?}: {}", text(&output.stdout));
     }
 }
 
@@ -350,7 +342,7 @@ fn without_root_tcp_and_udp_work_and_icmp_says_what_it_would_need() {
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(folder.path(), open).unwrap();
     let as_nobody = |args: &[&str]| {
-        let mut command = a.command("setpriv").unwrap();
+        let mut command = tier::limit(a.command("setpriv").unwrap());
         command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(&program).arg("probe");
         command.args(args).stdin(Stdio::null()).output().unwrap()
     };
@@ -365,7 +357,7 @@ fn without_root_tcp_and_udp_work_and_icmp_says_what_it_would_need() {
     a.set_sysctl("net.ipv4.ping_group_range", "1 0").unwrap();
     let to = b.ipv4().to_string();
     let refused = as_nobody(&["icmp", &to, "-c", "1"]);
-    let said = words(&refused.stderr);
+    let said = text(&refused.stderr);
     assert_eq!(refused.status.code(), Some(1), "{said}");
     assert!(said.contains("not permitted; run as root, or allow ping sockets"), "{said}");
     a.set_sysctl("net.ipv4.ping_group_range", "0 2147483647").unwrap();

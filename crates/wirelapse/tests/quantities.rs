@@ -38,8 +38,9 @@ const ADDRESS: Quantity = Quantity { accepted: &ADDRESSES, refused: &NO_ADDRESSE
 /// A command, and its options with what they take.
 type Command = (&'static [&'static str], &'static [(&'static str, Quantity)]);
 
-const OPTIONS: [Command; 13] = [
+const OPTIONS: [Command; 14] = [
     (&["trace", "--all"], &[("--for", TIME), ("--max-rate", EVENT_RATE), ("--sample", RATIO)]),
+    (&["top"], &[("--for", TIME), ("--interval", TIME), ("--max-rate", EVENT_RATE), ("--sample", RATIO)]),
     (&["watch", "srtt"], &[("--for", TIME), ("--every", TIME), ("--count", COUNT)]),
     (&["probe", "icmp", "::1"], &[("--interval", TIME), ("--timeout", TIME), ("--count", COUNT), ("--size", SIZE)]),
     (&["analyze", "-i", "lo"], &[("--for", TIME)]),
@@ -81,12 +82,8 @@ const OPTIONS: [Command; 13] = [
 
 /// Runs a command that does nothing: help is asked for behind what is tried, and a value that is refused is refused before.
 fn tried(command: &[&str], tried: &str) -> (Option<i32>, String) {
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_wirelapse"))
-        .args(command)
-        .args([tried, "--help"])
-        .output()
-        .unwrap();
-    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    let output = tier::wirelapse!(command).args([tried, "--help"]).output().unwrap();
+    (output.status.code(), tier::text(&output.stderr))
 }
 
 #[test]
@@ -133,7 +130,7 @@ fn addresses_are_read_the_same_wherever_they_stand() {
 
 /// Help in which an option stands, one paragraph a command.
 fn help(command: &[&str]) -> String {
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_wirelapse")).args(command).arg("-h").output().unwrap();
+    let output = tier::wirelapse!(command).arg("-h").output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{command:?}");
     String::from_utf8(output.stdout).unwrap().split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -144,6 +141,7 @@ fn the_same_option_has_the_same_text_everywhere() {
     for command in [
         "doctor",
         "trace",
+        "top",
         "watch",
         "probe",
         "analyze",
@@ -160,7 +158,7 @@ fn the_same_option_has_the_same_text_everywhere() {
     }
     assert!(help(&["lab", "up"]).contains(json) && help(&["lab", "list"]).contains(json));
     let end = "--for <TIME> End after this time: 500ms, 10s, 5m (a number alone is seconds)";
-    for command in ["trace", "watch", "analyze", "stream", "rr", "crr", "udp", "ping-under-load"] {
+    for command in ["trace", "top", "watch", "analyze", "stream", "rr", "crr", "udp", "ping-under-load"] {
         assert!(help(&[command]).contains(end), "{command}");
     }
     let run = "--output <RUN> Keep what was found in this new directory";

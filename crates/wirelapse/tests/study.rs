@@ -7,23 +7,23 @@ const PLAN: &str = "workload = \"rr\"\nrepetitions = 4\nduration = \"200ms\"\nwa
                     [factors]\nresponse = [10, 1000]\n";
 
 fn wirelapse(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_wirelapse"));
-    command.arg("study").args(args);
+    let mut command = tier::wirelapse!(["study"]);
+    command.args(args);
     command
 }
 
 #[test]
-fn wrong_use_is_told_with_its_place_and_ends_in_2() {
+fn wrong_use_is_reported_with_its_place_and_ends_in_2() {
     let folder = tempfile::tempdir().unwrap();
     let plan = folder.path().join("plan.toml");
     std::fs::write(&plan, PLAN.replace("delay", "dealy")).unwrap();
     let ended = wirelapse(&[plan.to_str().unwrap()]).output().unwrap();
-    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    let said = tier::text(&ended.stderr);
     assert_eq!(ended.status.code(), Some(2), "{said}");
     assert!(said.contains("plan.toml:6:1") && said.contains("`delay`"), "{said}");
     let ended = wirelapse(&["timestmaps"]).output().unwrap();
     assert_eq!(ended.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&ended.stderr).contains("timestamps"));
+    assert!(tier::text(&ended.stderr).contains("timestamps"));
     assert_eq!(wirelapse(&["--resume", folder.path().to_str().unwrap()]).output().unwrap().status.code(), Some(2));
 }
 
@@ -40,7 +40,7 @@ fn what_does_not_fit_is_refused_by_a_dry_run_too() {
     ] {
         std::fs::write(&plan, PLAN.replacen(from, to, 1)).unwrap();
         let ended = wirelapse(&[plan.to_str().unwrap(), "--dry-run"]).output().unwrap();
-        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        let said = tier::text(&ended.stderr);
         assert_eq!(ended.status.code(), Some(2), "{to}: {said}");
         assert!(said.contains(place) && said.contains(advice), "{to}: {said}");
         assert!(ended.stdout.is_empty(), "{to}");
@@ -51,7 +51,7 @@ fn what_does_not_fit_is_refused_by_a_dry_run_too() {
 fn a_dry_run_prints_every_builtin_plan_and_runs_nothing() {
     for name in ["timestamps", "small-messages", "window-scaling", "congestion"] {
         let ended = wirelapse(&[name, "--dry-run"]).output().unwrap();
-        let said = String::from_utf8_lossy(&ended.stdout).into_owned();
+        let said = tier::text(&ended.stdout);
         assert!(ended.status.success() && said.contains("vary") && said.contains("about"), "{said}");
     }
 }
@@ -74,8 +74,8 @@ fn a_killed_study_is_finished_by_resume() {
     let before = lines();
     assert!((2..8).contains(&before), "{before} trials");
     let ended = wirelapse(&["--resume", run_text]).output().unwrap();
-    let said = String::from_utf8_lossy(&ended.stdout).into_owned();
-    assert!(ended.status.success(), "{said}{}", String::from_utf8_lossy(&ended.stderr));
+    let said = tier::text(&ended.stdout);
+    assert!(ended.status.success(), "{said}{}", tier::text(&ended.stderr));
     assert_eq!(lines(), 8, "{said}");
     assert!(said.contains("95 % interval") && said.contains("8 of 8 trials count"), "{said}");
     let again = wirelapse(&[plan, "-o", run_text]).output().unwrap();
@@ -97,7 +97,7 @@ fn below(pid: u32) -> Vec<u32> {
 }
 
 #[test]
-fn killed_at_any_moment_it_leaves_nothing_but_its_trials() {
+fn killed_at_any_moment_it_leaves_only_its_trials() {
     tier::needs!(tier::Need::Root, tier::Need::Path("/dev/net/tun"));
     let folder = tempfile::tempdir().unwrap();
     let (plan, run) = (folder.path().join("plan.toml"), folder.path().join("run"));
@@ -126,7 +126,7 @@ fn killed_at_any_moment_it_leaves_nothing_but_its_trials() {
         }
     }
     let ended = begin(run_text).output().unwrap();
-    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    assert!(ended.status.success(), "{}", tier::text(&ended.stderr));
     let text = std::fs::read_to_string(run.join("trials.ndjson")).unwrap();
     let mut places: Vec<String> = text
         .lines()
@@ -140,7 +140,7 @@ fn killed_at_any_moment_it_leaves_nothing_but_its_trials() {
 }
 
 #[test]
-fn a_full_disk_is_told_and_what_was_measured_is_shown() {
+fn a_full_disk_is_reported_and_what_was_measured_is_shown() {
     tier::needs!(tier::Need::Root, tier::Need::Path("/dev/net/tun"), tier::Need::Program("unshare"));
     let folder = tempfile::tempdir().unwrap();
     let plan = folder.path().join("plan.toml");
@@ -154,7 +154,7 @@ fn a_full_disk_is_told_and_what_was_measured_is_shown() {
         .args([disk.as_os_str(), env!("CARGO_BIN_EXE_wirelapse").as_ref(), plan.as_os_str()])
         .output()
         .unwrap();
-    let (said, why) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+    let (said, why) = (tier::text(&ended.stdout), tier::text(&ended.stderr));
     assert_eq!(ended.status.code(), Some(1), "{said}{why}");
     assert!(why.contains("No space left") && why.contains("trials.ndjson"), "{why}");
     assert!(said.contains("trials count"), "{said}");
@@ -190,13 +190,13 @@ fn two_studies_at_once_do_not_meet() {
 }
 
 #[test]
-fn the_quick_study_of_overhead_tells_of_every_way() {
+fn the_quick_study_of_overhead_has_fewer_ways_and_a_figure_in_each() {
     tier::needs!(tier::Need::Root, tier::Need::Path("/sys/kernel/btf/vmlinux"));
-    let ended = wirelapse(&["overhead", "--quick", "--json", "--budget", "4s"]).output().unwrap();
-    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    let ended = wirelapse(&["overhead", "--quick", "--json"]).output().unwrap();
+    let said = tier::text(&ended.stderr);
     // Another tracer of this machine may hold the connection armed: the study then says that it cannot be trusted.
     if ended.status.code() == Some(1) && said.contains("another tracer may be at work") {
-        tier::skip("the_quick_study_of_overhead_tells_of_every_way", said.trim());
+        tier::skip("the_quick_study_of_overhead_has_fewer_ways_and_a_figure_in_each", said.trim());
         return;
     }
     assert!(ended.status.success(), "{said}");
@@ -211,11 +211,13 @@ fn the_quick_study_of_overhead_tells_of_every_way() {
         let mut all = [keys("rows"), keys("missing")].concat();
         all.sort_unstable();
         all.dedup();
-        let mut expected: Vec<&str> =
-            ::study::overhead::ALL.iter().map(|way| way.key).filter(|k| *k != "nothing").collect();
-        expected.sort_unstable();
-        assert_eq!(all, expected);
+        assert_eq!(all, ["again", "every", "floor", "sampled_100", "so_timestamping", "unmatched"]);
         assert!(keys("rows").contains(&"so_timestamping".to_owned()), "{:?}", table["missing"]);
+        for row in table["rows"].as_array().unwrap() {
+            // On a machine that others keep busy, a load's slices fall short of its budget, and the table says what would help.
+            let said = || table["verdicts"].to_string().contains("a longer --budget gives more");
+            assert!(row["rate"]["value"].is_number() || said(), "too few slices: {row}, {}", table["verdicts"]);
+        }
         let rr = table["load"] == "rr";
         assert_eq!(table["p99_ns"].as_f64().is_some(), rr);
         // What no run of seconds can tell is not told.
@@ -228,7 +230,12 @@ fn the_quick_study_of_overhead_tells_of_every_way() {
 #[test]
 fn the_study_of_overhead_has_a_dry_run_and_refuses_what_it_cannot_do() {
     let ended = wirelapse(&["overhead", "--dry-run"]).output().unwrap();
-    let said = String::from_utf8_lossy(&ended.stdout).into_owned();
+    let said = tier::text(&ended.stdout);
     assert!(ended.status.success() && said.contains("about") && said.contains("every send"), "{said}");
+    let quick = wirelapse(&["overhead", "--dry-run", "--quick"]).output().unwrap();
+    assert!(tier::text(&quick.stderr).contains("rarely a verdict"), "{quick:?}");
+    let short = wirelapse(&["overhead", "--dry-run", "--budget", "4s"]).output().unwrap();
+    let said = tier::text(&short.stderr);
+    assert!(said.contains("too short for figures of 25 ways"), "{said}");
     assert_eq!(wirelapse(&["overhead", "--until", "1%"]).output().unwrap().status.code(), Some(2));
 }

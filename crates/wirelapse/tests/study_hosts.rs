@@ -1,12 +1,12 @@
 //! `wirelapse study --host`: between two hosts that know nothing of each other's settings. Host `a` of a lab stands for
 //! "this host", so that no sysctl of the machine is touched.
 
-use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use lab::{Config, Lab, Side};
+use tier::Process;
 
 const NAME: &str = "net.ipv4.tcp_timestamps";
 
@@ -18,7 +18,7 @@ fn plan(factor: &str, more: &str) -> String {
 struct Hosts {
     lab: Lab,
     folder: tempfile::TempDir,
-    serve: Child,
+    serve: Process,
 }
 
 impl Hosts {
@@ -33,7 +33,7 @@ impl Hosts {
     fn study(&self, plan: &str, args: &[&str]) -> Child {
         let file = self.folder.path().join("plan.toml");
         std::fs::write(&file, plan).unwrap();
-        let mut command = self.lab.host(Side::A).command(env!("CARGO_BIN_EXE_wirelapse")).unwrap();
+        let mut command = tier::limit(self.lab.host(Side::A).command(env!("CARGO_BIN_EXE_wirelapse")).unwrap());
         command.arg("study").arg(file).args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.spawn().unwrap()
     }
@@ -56,26 +56,21 @@ impl Hosts {
     }
 }
 
-impl Drop for Hosts {
-    fn drop(&mut self) {
-        self.serve.kill().ok();
-        self.serve.wait().ok();
-    }
+fn serve(lab: &Lab) -> Process {
+    serve_with(lab, &["--listen", "10.77.0.2:5201", "--token", "t"])
 }
 
-fn serve(lab: &Lab) -> Child {
-    let mut command = lab.host(Side::B).command(env!("CARGO_BIN_EXE_wirelapse")).unwrap();
-    command.args(["serve", "--listen", "10.77.0.2:5201", "--token", "t", "--json"]);
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+fn serve_with(lab: &Lab, args: &[&str]) -> Process {
+    let mut command = tier::limit(lab.host(Side::B).command(env!("CARGO_BIN_EXE_wirelapse")).unwrap());
+    command.args(["serve", "--json"]).args(args);
+    let mut child = Process::from(command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap());
+    let (line, _output) = child.first_line();
     assert!(line.contains("listening"), "{line}");
     child
 }
 
 fn words(output: Output) -> (Option<i32>, String) {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (output.status.code(), text(&output.stdout) + &text(&output.stderr))
+    (output.status.code(), tier::text(&output.stdout) + &tier::text(&output.stderr))
 }
 
 fn end(child: &Child, signal: i32) {
@@ -98,6 +93,31 @@ fn a_sysctl_of_this_host_is_studied_and_put_back() {
         assert!(said.contains(text), "no {text:?} in {said}");
     }
     assert_eq!(hosts.value(), "2");
+}
+
+#[test]
+fn a_server_that_takes_tests_within_tls_alone_is_studied() {
+    tier::needs!(tier::Need::Root, tier::Need::Path("/dev/net/tun"));
+    let hosts = Hosts::up();
+    let rcgen::CertifiedKey { cert, signing_key } =
+        rcgen::generate_simple_self_signed(["10.77.0.2".to_owned()]).unwrap();
+    let file = |name: &str, text: &str| {
+        let path = hosts.folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (chain, key) = (file("cert.pem", &cert.pem()), file("key.pem", &signing_key.serialize_pem()));
+    let mut private = serve_with(&hosts.lab, &["--listen", "10.77.0.2:5202", "--tls-cert", &chain, "--tls-key", &key]);
+    let plan = plan("socket = [\"default\", \"nodelay\"]", "workload = \"rr\"");
+    let to = ["--host", "10.77.0.2:5202"];
+    let (status, said) = hosts.finished(&plan, &[&to[..], &["--tls-ca", &chain]].concat());
+    assert!(status == Some(0) && said.contains("6 of 6 trials count"), "{said}");
+    let (status, said) = hosts.finished(&plan, &to);
+    assert!(status != Some(0) && said.contains("--tls-ca"), "{said}");
+    let (status, said) = hosts.finished(&plan, &["--tls-ca", &chain]);
+    assert!(status == Some(2) && said.contains("--host"), "{said}");
+    private.kill().unwrap();
+    private.wait().unwrap();
 }
 
 #[test]
@@ -171,7 +191,7 @@ fn a_server_that_goes_ends_the_study_and_resume_finishes_it() {
     let before = trials(&run);
     assert!((2..6).contains(&before), "{before}");
     hosts.serve = serve(&hosts.lab);
-    let resumed = hosts.lab.host(Side::A).command(env!("CARGO_BIN_EXE_wirelapse")).unwrap();
+    let resumed = tier::limit(hosts.lab.host(Side::A).command(env!("CARGO_BIN_EXE_wirelapse")).unwrap());
     let (status, said) = {
         let mut c = resumed;
         words(c.args(["study", "--token", "t", "--resume", &run_text]).output().unwrap())

@@ -4,18 +4,14 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Output, Stdio};
 
-use tier::Need;
+use tier::{Need, text};
 
 const BTF: Need<'_> = Need::Path("/sys/kernel/btf/vmlinux");
 
 fn wirelapse(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_wirelapse"));
-    command.arg("trace").args(args).stdin(Stdio::null());
+    let mut command = tier::wirelapse!(["trace"]);
+    command.args(args).stdin(Stdio::null());
     command
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 fn refused(args: &[&str], says: &str) {
@@ -26,7 +22,7 @@ fn refused(args: &[&str], says: &str) {
 }
 
 #[test]
-fn wrong_use_is_told_before_anything_is_attached() {
+fn wrong_use_is_reported_before_anything_is_attached() {
     let dir = tempfile::tempdir().unwrap();
     let exists = dir.path().to_str().unwrap();
     refused(&[], "nothing to trace");
@@ -125,10 +121,10 @@ fn a_trace_of_an_exchange_reports_exports_and_stores_the_same_sends() {
 }
 
 #[test]
-fn json_lines_are_all_that_standard_output_bears() {
+fn json_lines_are_all_that_standard_output_has() {
     tier::needs!(Need::Root, BTF, Need::Program("sh"));
     let out = wirelapse(&["--json", "--", "sh", "-c", "echo from the program; exit 3"]).output().unwrap();
-    assert!(out.status.success(), "{}", text(&out.stderr));
+    assert_eq!(out.status.code(), Some(3), "{}", text(&out.stderr));
     let kinds: Vec<String> = text(&out.stdout)
         .lines()
         .map(|line| serde_json::from_str::<serde_json::Value>(line).expect(line)["kind"].as_str().unwrap().to_owned())
@@ -136,4 +132,53 @@ fn json_lines_are_all_that_standard_output_bears() {
     assert_eq!((kinds.first().unwrap().as_str(), kinds.last().unwrap().as_str()), ("run", "summary"), "{kinds:?}");
     let errors = text(&out.stderr);
     assert!(errors.contains("from the program") && errors.contains("sh ended with exit status 3."), "{errors}");
+}
+
+#[test]
+fn cmd_belongs_to_who_called_sudo_and_its_end_is_passed_on() {
+    tier::needs!(Need::Root, BTF, Need::Program("sh"), Need::Program("id"));
+    let nobody = text(&Command::new("id").args(["-u", "nobody"]).output().unwrap().stdout).trim().to_owned();
+    let run = |extra: &[&str], script: &str| {
+        let args = [&["--json"][..], extra, &["--", "sh", "-c", script]].concat();
+        wirelapse(&args).env("SUDO_UID", &nobody).output().unwrap()
+    };
+    let who = "id -u; id -g; echo $USER; cat /etc/shadow >/dev/null && echo readable";
+    let out = run(&[], who);
+    let said = text(&out.stderr);
+    assert!(said.starts_with(&format!("{nobody}\n")) && said.contains("nobody\n"), "{said}");
+    assert!(!said.contains("readable") && out.status.code() == Some(1), "{said}");
+    let said = text(&run(&["--as-root"], who).stderr);
+    assert!(said.starts_with("0\n0\n") && said.contains("readable"), "{said}");
+    assert_eq!(run(&[], "kill -TERM $$").status.code(), Some(128 + 15));
+    let unknown = wirelapse(&["--", "true"]).env("SUDO_UID", "4123456789").output().unwrap();
+    assert!(!unknown.status.success() && text(&unknown.stderr).contains("SUDO_UID"), "{}", text(&unknown.stderr));
+}
+
+#[test]
+fn a_user_with_the_capabilities_that_are_named_traces_and_one_without_learns_which() {
+    tier::needs!(Need::Root, BTF, Need::Program("setpriv"));
+    // A file that such a user may run, wherever this one lies.
+    let dir =
+        tempfile::Builder::new().permissions(std::os::unix::fs::PermissionsExt::from_mode(0o755)).tempdir().unwrap();
+    let program = dir.path().join("wirelapse");
+    std::fs::copy(env!("CARGO_BIN_EXE_wirelapse"), &program).unwrap();
+    let as_user = |capabilities: &str| {
+        let held = [format!("--inh-caps={capabilities}"), format!("--ambient-caps={capabilities}")];
+        Command::new("setpriv")
+            .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+            .args(held)
+            .arg(&program)
+            .args(["trace", "--all", "--for", "300ms", "--json"])
+            .current_dir("/")
+            .output()
+            .unwrap()
+    };
+    let refused = as_user("+bpf,+perfmon");
+    let error = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{error}");
+    let (_, missing) = error.split_once("missing: ").unwrap();
+    assert_eq!(missing.trim_end().trim_end_matches(')'), "CAP_NET_ADMIN, CAP_SYS_ADMIN, CAP_DAC_READ_SEARCH");
+    let out = as_user("+bpf,+perfmon,+net_admin,+sys_admin,+dac_read_search");
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    assert!(text(&out.stdout).lines().last().unwrap().contains("summary"), "{}", text(&out.stdout));
 }

@@ -32,8 +32,8 @@ fn counter(v6: bool, name: &str) -> u64 {
 /// The same by nstat, since the namespace was made.
 fn nstat(host: &Host, v6: bool, name: &str) -> u64 {
     let name = format!("Udp{}{name}", if v6 { "6" } else { "" });
-    let out = host.command("nstat").unwrap().args(["-asz", &name]).output().unwrap();
-    let text = scene::command::text(&out.stdout);
+    let out = tier::limit(host.command("nstat").unwrap()).args(["-asz", &name]).output().unwrap();
+    let text = tier::text(&out.stdout);
     let line = text.lines().find(|l| l.starts_with(&name)).unwrap_or_else(|| panic!("{text}"));
     line.split_ascii_whitespace().nth(1).unwrap().parse().unwrap()
 }
@@ -169,7 +169,7 @@ fn load(rate: u64, seconds: u64) {
 }
 
 #[test]
-fn every_datagram_of_two_programs_is_told_of_or_counted() {
+fn every_datagram_of_two_programs_is_reported_or_counted() {
     tier::needs!(Need::Root, BTF, IP);
     let _turn = turn();
     std::thread::spawn(|| load(10_000, 3)).join().unwrap();
@@ -178,7 +178,7 @@ fn every_datagram_of_two_programs_is_told_of_or_counted() {
 /// `cargo test --release -p wirelapse --test trace_datagrams -- --ignored --nocapture`
 #[test]
 #[ignore = "a load for a quiet machine, in release"]
-fn a_hundred_thousand_datagrams_a_second_are_told_of_or_counted() {
+fn a_hundred_thousand_datagrams_a_second_are_reported_or_counted() {
     tier::needs!(Need::Root, BTF, IP);
     let _turn = turn();
     std::thread::spawn(|| load(100_000, 15)).join().unwrap();

@@ -12,11 +12,11 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread::JoinHandle;
 
 use lab::Side;
-use scene::command::{fdinfo, held_by, is_tracing, signal, text, tracing, wait_for};
+use scene::command::{fdinfo, held_by, is_tracing, signal, tracing, wait_for};
 use scene::path::listen;
 use scene::{BTF, TUN};
 use serde_json::Value;
-use tier::Need;
+use tier::{Need, text};
 
 const BASH: Need<'static> = Need::Program("bash");
 
@@ -115,7 +115,7 @@ fn a_killed_program_ends_the_trace_with_all_that_it_sent() {
     });
     let out = tracing(&["--json", "--", "bash", "-c", &sender("127.0.0.1", port, 0)]).output().unwrap();
     let bytes = server.join().unwrap();
-    assert!(out.status.success(), "{}", text(&out.stderr));
+    assert_eq!(out.status.code(), Some(128 + 9), "{}", text(&out.stderr));
     assert!(text(&out.stderr).contains("bash was ended by signal 9."), "{}", text(&out.stderr));
     let lines = lines(&out);
     assert_eq!(lines.last().unwrap()["kind"], "summary");
@@ -156,7 +156,7 @@ fn a_process_that_dies_while_traced_by_number_ends_nothing() {
 }
 
 #[test]
-fn without_bpf_timestamping_the_other_backend_tells_all_stages() {
+fn without_bpf_timestamping_the_other_backend_gives_all_stages() {
     tier::needs!(Need::Root, BTF, BASH);
     let (listener, port) = loopback();
     let server = count(listener);
@@ -179,6 +179,68 @@ fn without_bpf_timestamping_the_other_backend_tells_all_stages() {
 fn with_little_room(small: &Path, script: &str) -> Output {
     let script = format!("mount -t tmpfs -o size=1m none {} || exit 99; {script}", small.display());
     Command::new("unshare").args(["-m", "--propagation", "private", "sh", "-c", &script]).output().unwrap()
+}
+
+/// A field of `/proc/PID/status`.
+fn status(pid: u32, key: &str) -> String {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(":\t")).unwrap_or_default().to_owned()
+}
+
+fn capabilities(pid: u32) -> u64 {
+    assert_eq!(status(pid, "CapPrm"), status(pid, "CapEff"));
+    u64::from_str_radix(&status(pid, "CapEff"), 16).unwrap()
+}
+
+/// A trace while it runs, and what it wrote in the end, where the user `owner` called `sudo`.
+fn without_rights(backend: &str, owner: Option<u32>) {
+    use std::os::unix::fs::MetadataExt as _;
+    const SYS_ADMIN_PTRACE_AND_SEARCH: u64 = 1 << 21 | 1 << 19 | 1 << 2;
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("run");
+    let (listener, port) = loopback();
+    let server = count(listener);
+    let mut command = tracing(&["--backend", backend, "--port", &port.to_string(), "--receive", "--udp", "-o"]);
+    command.arg(&run).env_remove("SUDO_UID").env_remove("SUDO_GID");
+    if let Some(user) = owner {
+        command.env("SUDO_UID", user.to_string()).env("SUDO_GID", user.to_string());
+    }
+    let child = command.spawn().unwrap();
+    let pid = child.id();
+    assert!(wait_for(|| status(pid, "Seccomp") == "2"), "it gives nothing up");
+    assert_eq!(capabilities(pid), 0);
+    assert_eq!(status(pid, "NoNewPrivs"), "1");
+    let keepers = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+    let keeper: u32 = keepers.trim().parse().unwrap();
+    assert_eq!(capabilities(keeper) & !SYS_ADMIN_PTRACE_AND_SEARCH, 0);
+    assert_eq!((status(keeper, "Seccomp").as_str(), status(keeper, "Name").as_str()), ("2", "trace-keeper"));
+    // What is attached is attached by the tracer alone, or it would stay while the last records are read.
+    assert!(fdinfo(keeper).iter().all(|text| !text.contains("link_type:\tcgroup")));
+
+    // One connection that ends while it is traced, and one that does not.
+    let sent = Command::new("bash").args(["-c", &sender("127.0.0.1", port, 300)]).status().unwrap();
+    assert!(sent.success());
+    signal(&child, libc::SIGINT);
+    let out = child.wait_with_output().unwrap();
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    assert!(!Path::new(&format!("/proc/{keeper}")).exists());
+    drop(server);
+    let written = store::Run::open(&run).unwrap();
+    assert_eq!(written.state(), store::State::Finished);
+    let (mut sends, lost) = (0, written.lost().unwrap());
+    written.sends(|_| sends += 1).unwrap();
+    // Three hundred sends without a pause can fill a connection's slots while ACKs wait for a busy machine.
+    assert_eq!(sends + lost.merged + lost.unstamped + lost.left_out + lost.slots_full, 300, "{lost:?}");
+    for file in ["", "run.json", "sends.parquet", "sends.parquet/part-00000.parquet"] {
+        assert_eq!(run.join(file).metadata().unwrap().uid(), owner.unwrap_or(0), "{file}");
+    }
+}
+
+#[test]
+fn once_it_runs_a_trace_has_no_rights_and_misses_nothing() {
+    tier::needs!(Need::Root, BTF, BASH);
+    without_rights("timestamping", None);
+    without_rights("tracepoints", Some(65_534));
 }
 
 #[test]
@@ -223,7 +285,7 @@ fn a_full_disk_ends_the_trace_with_words_and_leaves_what_was_written_readable() 
 }
 
 #[test]
-fn a_full_device_for_perfetto_is_told_and_the_run_is_whole() {
+fn a_full_device_for_perfetto_is_reported_and_the_run_is_whole() {
     tier::needs!(Need::Root, BTF, BASH, Need::Path("/dev/full"));
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("run");
@@ -235,7 +297,7 @@ fn a_full_device_for_perfetto_is_told_and_the_run_is_whole() {
     drop(server);
     let errors = text(&out.stderr);
     assert_eq!(out.status.code(), Some(1), "{errors}");
-    assert!(errors.contains("Perfetto") && errors.contains("No space left"), "{errors}");
+    assert!(errors.contains("Perfetto file /dev/full") && errors.contains("No space left"), "{errors}");
     assert!(text(&out.stdout).contains("What was not seen"), "{}", text(&out.stdout));
     let run = store::Run::open(&run).unwrap();
     let mut sends = 0;
@@ -353,7 +415,7 @@ fn an_interrupt_in_the_middle_ends_with_the_report_and_a_whole_run() {
     assert_eq!(unsafe { libc::kill(-child.id().cast_signed(), libc::SIGINT) }, 0);
     let out = child.wait_with_output().unwrap();
     let bytes = server.join().unwrap();
-    assert!(out.status.success(), "{}", text(&out.stderr));
+    assert_eq!(out.status.code(), Some(128 + 2), "{}", text(&out.stderr));
     let report = text(&out.stdout);
     assert!(report.contains("What was not seen") && report.contains("bash was ended by signal 2."), "{report}");
     let run = store::Run::open(&run).unwrap();
@@ -439,7 +501,7 @@ fn sockets_outside_the_target_are_never_armed() {
 }
 
 #[test]
-fn in_a_pid_namespace_processes_bear_the_numbers_that_are_known_there() {
+fn in_a_pid_namespace_processes_have_the_numbers_that_are_known_there() {
     tier::needs!(Need::Root, BTF, TUN, BASH);
     let lab = scene::path::lab(2);
     let listener = listen(&lab, false);
@@ -447,10 +509,7 @@ fn in_a_pid_namespace_processes_bear_the_numbers_that_are_known_there() {
     let server = count(listener);
     // Its own number as it knows it, before its traffic.
     let script = format!("echo own $$ >&2; {}", sender(&to.ip().to_string(), to.port(), 50));
-    let out = lab
-        .host(Side::A)
-        .command(env!("CARGO_BIN_EXE_wirelapse"))
-        .unwrap()
+    let out = tier::limit(lab.host(Side::A).command(env!("CARGO_BIN_EXE_wirelapse")).unwrap())
         .args(["trace", "--json", "--", "bash", "-c", &script])
         .output()
         .unwrap();

@@ -162,7 +162,7 @@ fn a_token_bucket_on_the_host_shows_in_the_qdisc_leg() {
 }
 
 #[test]
-fn a_capture_of_the_same_packets_bears_out_the_driver_stage() {
+fn a_capture_of_the_same_packets_confirms_the_driver_stage() {
     tier::needs!(Need::Root, BTF, TUN, Need::Program("tcpdump"));
     let _turn = turn();
     let lab = scene::path::lab(3);
@@ -248,6 +248,12 @@ fn both_backends_agree_on_requests_and_on_a_transfer() {
     assert_eq!(without, seen[0].summary.lost.no_ack, "{}", seen[0].account());
     assert_eq!(seen[1].summary.lost.no_ack, 0, "{}", seen[1].account());
     let both: Vec<_> = both.into_iter().filter(|(x, _)| !bare(x)).collect();
+    // The packet scheduler's stamp may fail to come back too, and the driver's with it. That is counted.
+    let (whole, partial): (Vec<_>, Vec<_>) =
+        both.into_iter().partition(|(x, _)| x.stamps.sched.is_some() && x.stamps.driver.is_some());
+    let counted = seen[0].summary.lost.no_sched + seen[0].summary.lost.no_driver;
+    assert!(partial.len() as u64 <= counted && partial.len() * 20 <= whole.len(), "{}", seen[0].account());
+    let both = whole;
     assert!(both.len() >= 150);
     for stage in [Stage::Sched, Stage::Driver, Stage::Ack] {
         let apart = both.iter().map(|(x, y)| {

@@ -2,41 +2,31 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use lab::{Config, Direction, Lab, Side};
 use serde_json::Value;
-use tier::Need;
+use tier::{Need, Process};
 
 const BTF: Need<'_> = Need::Path("/sys/kernel/btf/vmlinux");
 const TUN: Need<'_> = Need::Path("/dev/net/tun");
 
 fn wirelapse(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_wirelapse"));
-    command.arg("watch").args(args).stdin(Stdio::null());
+    let mut command = tier::wirelapse!(["watch"]);
+    command.args(args).stdin(Stdio::null());
     command
 }
 
-/// Kills it where a test fails before it ends by itself.
-struct Watching(Child);
-
-impl Drop for Watching {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn start(args: &[&str]) -> Watching {
-    Watching(wirelapse(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+fn start(args: &[&str]) -> Process {
+    Process::from(wirelapse(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
 }
 
 /// What it wrote, when it has ended.
-fn output(mut watching: Watching) -> (Option<i32>, String, String) {
+fn output(mut watching: Process) -> (Option<i32>, String, String) {
     let (mut out, mut err) = (String::new(), String::new());
-    watching.0.stdout.take().unwrap().read_to_string(&mut out).unwrap();
-    watching.0.stderr.take().unwrap().read_to_string(&mut err).unwrap();
-    (watching.0.wait().unwrap().code(), out, err)
+    watching.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+    watching.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+    (watching.wait().unwrap().code(), out, err)
 }
 
 /// Connections, opened and closed one after the other, for as long as somebody watches.
@@ -56,7 +46,7 @@ fn pair(address: SocketAddr) -> (TcpStream, TcpStream) {
 }
 
 #[test]
-fn wrong_use_is_told() {
+fn wrong_use_is_reported() {
     for (args, says) in [
         (&["no-such-field"][..], "header-length"),
         (&["srtt", "--port", "0"], "--port"),
@@ -65,16 +55,16 @@ fn wrong_use_is_told() {
     ] {
         let out = wirelapse(args).output().unwrap();
         assert_eq!(out.status.code(), Some(2), "{args:?}");
-        assert!(String::from_utf8_lossy(&out.stderr).contains(says), "{args:?}");
+        assert!(tier::text(&out.stderr).contains(says), "{args:?}");
     }
 }
 
 #[test]
-fn a_process_that_is_not_there_is_told() {
+fn a_process_that_is_not_there_is_reported() {
     tier::needs!(Need::Root, BTF);
     let out = wirelapse(&["srtt", "-p", "4194304"]).output().unwrap();
     assert_eq!(out.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&out.stderr).contains("there is no process 4194304"));
+    assert!(tier::text(&out.stderr).contains("there is no process 4194304"));
 }
 
 /// The reference's two histograms: 256 connections of 32 bytes with timestamps, 256 of 20 without.
@@ -88,7 +78,7 @@ fn header_length_follows_tcp_timestamps() {
         let listener = host.run(|| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).unwrap();
         let port = listener.local_addr().unwrap().port().to_string();
         let mut watching = start(&["header-length", "--port", &port, "--count", "256"]);
-        host.run(|| connections(&listener, || watching.0.try_wait().unwrap().is_none())).unwrap();
+        host.run(|| connections(&listener, || watching.try_wait().unwrap().is_none())).unwrap();
         let (code, out, err) = output(watching);
         assert_eq!(code, Some(0), "{err}");
         assert!(out.ends_with(&format!("256 values, all {bytes} B.\n")), "{out}");
@@ -148,7 +138,7 @@ fn the_fields_are_what_ss_says() {
 }
 
 #[test]
-fn what_is_not_there_is_told_and_not_made_up() {
+fn what_is_not_there_is_reported_and_not_made_up() {
     tier::needs!(Need::Root, BTF, TUN);
     let lab = Lab::up(&Config::default()).unwrap();
     let host = lab.host(Side::A);
@@ -182,7 +172,7 @@ fn a_closed_connection_is_looked_at_with_its_owner() {
         "--json",
     ]);
     connections(&foreign, || false);
-    connections(&listener, || watching.0.try_wait().unwrap().is_none());
+    connections(&listener, || watching.try_wait().unwrap().is_none());
     let (code, out, err) = output(watching);
     assert_eq!(code, Some(0), "{err}");
     let lines: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -209,12 +199,12 @@ fn killed_it_leaves_nothing_in_the_kernel() {
     let pair = pair((Ipv4Addr::LOCALHOST, 0).into());
     let port = pair.1.local_addr().unwrap().port().to_string();
     let mut watching = start(&["cwnd", "--port", &port, "--every", "10ms", "--json"]);
-    let mut lines = BufReader::new(watching.0.stdout.take().unwrap()).lines();
+    let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
     lines.next().unwrap().unwrap();
     let with = loaded();
     assert!(with > 0);
-    watching.0.kill().unwrap();
-    watching.0.wait().unwrap();
+    watching.kill().unwrap();
+    watching.wait().unwrap();
     // The kernel frees programs after a grace period; others' watches of this test file may come and go meanwhile.
     assert!((0..500).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(20));

@@ -20,7 +20,17 @@ const volatile struct settings {
 	__u16 flows;
 	__u16 port;
 	__u32 checksum; /* whether there is one */
+	__u32 stale; /* the clock is read where the id has none of these bits */
 } settings SEC(".rodata.settings") = {};
+/* `generate/live_frames.rs` writes it at these places. */
+_Static_assert(__builtin_offsetof(struct settings, interface) == 0, "settings");
+_Static_assert(__builtin_offsetof(struct settings, udp) == 4, "settings");
+_Static_assert(__builtin_offsetof(struct settings, mark) == 8, "settings");
+_Static_assert(__builtin_offsetof(struct settings, fixed_sum) == 12, "settings");
+_Static_assert(__builtin_offsetof(struct settings, flows) == 16, "settings");
+_Static_assert(__builtin_offsetof(struct settings, port) == 18, "settings");
+_Static_assert(__builtin_offsetof(struct settings, checksum) == 20, "settings");
+_Static_assert(__builtin_offsetof(struct settings, stale) == 24, "settings");
 
 /* Read and written by user space between runs. */
 struct state {
@@ -32,6 +42,14 @@ struct state {
 	__u64 squares_low;
 	__u64 longest;
 };
+/* `generate/live_frames.rs` reads it as words in this order. */
+_Static_assert(__builtin_offsetof(struct state, next) == 0, "state");
+_Static_assert(__builtin_offsetof(struct state, last) == 8, "state");
+_Static_assert(__builtin_offsetof(struct state, gaps) == 16, "state");
+_Static_assert(__builtin_offsetof(struct state, sum) == 24, "state");
+_Static_assert(__builtin_offsetof(struct state, squares_high) == 32, "state");
+_Static_assert(__builtin_offsetof(struct state, squares_low) == 40, "state");
+_Static_assert(__builtin_offsetof(struct state, longest) == 48, "state");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -80,7 +98,7 @@ int generate(struct xdp_md *ctx)
 	if (!state || (void *)(mark + 1) > end || (void *)(udp + 4) > end)
 		return XDP_ABORTED;
 	id = state->next++;
-	now = bpf_ktime_get_ns();
+	now = id & settings.stale ? state->last : bpf_ktime_get_ns();
 	port = settings.port + (settings.flows > 1 ? id % settings.flows : 0);
 	udp[0] = bpf_htons(port);
 	be = bpf_cpu_to_be64(id);

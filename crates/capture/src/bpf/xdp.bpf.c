@@ -59,7 +59,7 @@ struct {
 } samples SEC(".maps");
 
 struct counters {
-	__u64 dropped; /* the ring buffer was full */
+	__u64 dropped; /* the ring buffer was full, the frame has no socket, or the driver has no room for its stamps */
 };
 
 struct {
@@ -78,6 +78,12 @@ struct sample {
 	__u32 queue;
 	__u32 pad;
 };
+/* `xdp/samples.rs` reads it at these places. */
+_Static_assert(__builtin_offsetof(struct sample, software) == 0, "sample");
+_Static_assert(__builtin_offsetof(struct sample, hardware) == 8, "sample");
+_Static_assert(__builtin_offsetof(struct sample, length) == 16, "sample");
+_Static_assert(__builtin_offsetof(struct sample, kept) == 20, "sample");
+_Static_assert(__builtin_offsetof(struct sample, queue) == 24, "sample");
 _Static_assert(sizeof(struct sample) == 32, "sample");
 
 static __u64 (*const xdp_get_buff_len)(struct xdp_md *) = (void *)188;
@@ -115,28 +121,39 @@ int stamp_hardware(struct xdp_md *ctx)
 	return note(ctx, 1);
 }
 
-/* To the AF_XDP socket of the frame's queue, with its stamps in front. Without a socket the frame passes. */
+static __always_inline int not_taken(void)
+{
+	__u32 zero = 0;
+	struct counters *mine = bpf_map_lookup_elem(&counts, &zero);
+
+	if (mine)
+		mine->dropped++;
+	return XDP_PASS;
+}
+
+/* To the AF_XDP socket of the frame's queue, with its stamps in front. Without a socket the frame passes, and is counted. */
 SEC("xdp")
 int redirect(struct xdp_md *ctx)
 {
 	__u32 zero = 0;
 	struct stamps *now = bpf_map_lookup_elem(&current, &zero);
 	struct stamps *meta;
+	long to;
 
 	if (!now || bpf_xdp_adjust_meta(ctx, -(int)sizeof(*meta)))
-		return XDP_PASS;
+		return not_taken();
 	meta = (void *)(long)ctx->data_meta;
 	if ((void *)(meta + 1) > (void *)(long)ctx->data)
-		return XDP_PASS;
+		return not_taken();
 	*meta = *now;
-	return bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_PASS);
+	to = bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_PASS);
+	return to == XDP_PASS ? not_taken() : to;
 }
 
 /* Frames are kept in rooms of three sizes, since the verifier wants constant ones. */
 static __always_inline void keep(struct xdp_md *ctx, __u32 length, __u32 kept, __u32 room, const struct stamps *now)
 {
 	struct sample *sample;
-	__u32 zero = 0;
 
 	switch (room) {
 	case 64:
@@ -150,10 +167,7 @@ static __always_inline void keep(struct xdp_md *ctx, __u32 length, __u32 kept, _
 		break;
 	}
 	if (!sample) {
-		struct counters *mine = bpf_map_lookup_elem(&counts, &zero);
-
-		if (mine)
-			mine->dropped++;
+		not_taken();
 		return;
 	}
 	sample->software = now->software;
@@ -164,6 +178,7 @@ static __always_inline void keep(struct xdp_md *ctx, __u32 length, __u32 kept, _
 	sample->pad = 0;
 	if (kept == 0 || kept > room || xdp_load_bytes(ctx, 0, sample + 1, kept)) {
 		bpf_ringbuf_discard(sample, 0);
+		not_taken();
 		return;
 	}
 	bpf_ringbuf_submit(sample, 0);

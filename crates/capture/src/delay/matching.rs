@@ -1,6 +1,8 @@
 //! Matching the frames of two taps, in bounded memory.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::ops::RangeInclusive;
 
 use clock::Nanos;
 
@@ -24,8 +26,6 @@ pub struct Match {
     pub before_ns: u64,
     /// Between the taps, nanoseconds. Negative where the taps' own error is larger than the delay.
     pub delay_ns: i64,
-    /// Whether a frame that entered the device later left it earlier (RFC 4737 section 3.3).
-    pub reordered: bool,
 }
 
 /// What became of the frames.
@@ -43,7 +43,8 @@ pub struct Account {
     pub duplicated: u64,
     /// Frames that the second tap saw and the first did not: the first tap missed them, or the device made them.
     pub unexplained: u64,
-    /// Matched frames that were overtaken by a later one.
+    /// Matched frames that left the device after a frame that had entered it later (RFC 4737 section 3.3), in the order in which
+    /// the second tap saw them.
     pub reordered: u64,
     /// Frames without a key: not recognised.
     pub unrecognised: u64,
@@ -51,132 +52,239 @@ pub struct Account {
     pub not_kept: u64,
 }
 
-/// Frames of one key that wait for their other half, or have had it.
-#[derive(Clone, Debug, Default)]
-struct Waiting {
-    before: VecDeque<(u64, u64)>,
-    after: VecDeque<u64>,
+/// What is known of the frames of one key. The frames that wait are all of one tap: one of the other would have matched.
+#[derive(Clone, Debug)]
+struct Slot {
+    tap: Tap,
+    /// The frame that has waited longest: its number at its tap, and its time.
+    first: Option<(u64, u64)>,
+    /// Those behind it, for keys that come more than once.
+    more: VecDeque<(u64, u64)>,
     /// When the last pair of this key was matched: a further copy behind the device is a duplicate.
     matched: Option<u64>,
 }
 
-/// Joins the frames of two taps.
-#[derive(Clone, Debug)]
-pub struct Matcher {
-    waiting: HashMap<Key, Waiting>,
-    /// Keys in the order of their frames, with their time: what is at the front has waited longest.
-    order: VecDeque<(u64, Key)>,
-    patience: Nanos,
-    most: usize,
-    account: Account,
+impl Slot {
+    const EMPTY: Self = Self { tap: Tap::Before, first: None, more: VecDeque::new(), matched: None };
+
+    fn wait(&mut self, tap: Tap, frame: (u64, u64)) {
+        match self.first {
+            None => (self.tap, self.first) = (tap, Some(frame)),
+            Some(_) => self.more.push_back(frame),
+        }
+    }
+
+    /// The longest waiting frame of `tap`.
+    fn take(&mut self, tap: Tap) -> Option<(u64, u64)> {
+        let taken = self.first.take_if(|_| self.tap == tap)?;
+        self.first = self.more.pop_front();
+        Some(taken)
+    }
+}
+
+/// Spreads keys, which are ids or hashes already.
+#[derive(Clone, Copy, Debug, Default)]
+struct Spread(u64);
+
+impl Hasher for Spread {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64((*byte).into()));
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        // Knuth's multiplicative hashing, with the high bits folded in: the table takes the low ones.
+        let product = (self.0 ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = product ^ (product >> 32);
+    }
+}
+
+/// The frames of the second tap in the order in which it saw them, to find those that were overtaken.
+#[derive(Clone, Debug, Default)]
+struct Order {
+    /// The number of the first frame in `fates`.
+    first: u64,
+    fates: VecDeque<Fate>,
     /// The latest frame of the first tap that has left the device.
     latest: Option<u64>,
+    overtaken: u64,
+}
+
+/// What became of a frame of the second tap.
+#[derive(Clone, Copy, Debug)]
+enum Fate {
+    Waits,
+    /// The same frame's number at the first tap.
+    Matched(u64),
+    Unmatched,
+}
+
+impl Order {
+    fn enters(&mut self) {
+        self.fates.push_back(Fate::Waits);
+    }
+
+    fn settle(&mut self, number: u64, fate: Fate) {
+        let place = number.checked_sub(self.first).and_then(|n| self.fates.get_mut(usize::try_from(n).ok()?));
+        if let Some(place) = place {
+            *place = fate;
+        }
+        while let Some(fate) = self.fates.pop_front_if(|fate| !matches!(fate, Fate::Waits)) {
+            self.first += 1;
+            if let Fate::Matched(number) = fate {
+                self.overtaken += u64::from(self.latest.is_some_and(|latest| number < latest));
+                self.latest = self.latest.max(Some(number));
+            }
+        }
+    }
+}
+
+/// Joins the frames of two taps.
+///
+/// Counts are of a window in time ([`Matcher::count_from`], [`Matcher::count_until`]): frames that the first tap sees outside it are
+/// joined with their other halves and counted nowhere, so that frames on their way at either end are not taken for lost ones.
+#[derive(Clone, Debug)]
+pub struct Matcher {
+    slots: HashMap<Key, Slot, BuildHasherDefault<Spread>>,
+    /// Keys in the order of their frames, with their time: what is at the front has waited longest.
+    keys: VecDeque<(u64, Key)>,
+    patience: Nanos,
+    most: usize,
+    /// Frames that wait for their other half.
+    waiting: usize,
+    account: Account,
+    order: Order,
+    window: RangeInclusive<u64>,
+    /// Frames of each tap, counted or not.
+    numbers: [u64; 2],
 }
 
 impl Matcher {
     /// A frame waits `patience` for its other half; at most `most` frames wait.
     pub fn new(patience: Nanos, most: usize) -> Self {
         Self {
-            waiting: HashMap::new(),
-            order: VecDeque::new(),
+            slots: HashMap::default(),
+            keys: VecDeque::new(),
             patience,
             most: most.max(1),
+            waiting: 0,
             account: Account::default(),
-            latest: None,
+            order: Order::default(),
+            window: 0..=u64::MAX,
+            numbers: [0; 2],
         }
     }
 
-    /// Takes a frame of a tap; gives the match that it completes. Frames of one tap come in the order of their times; the two
+    /// Frames that the first tap saw before this moment are not counted.
+    pub fn count_from(&mut self, at_ns: u64) {
+        self.window = at_ns..=*self.window.end();
+    }
+
+    /// Frames that the first tap sees after this moment are not counted.
+    pub fn count_until(&mut self, at_ns: u64) {
+        self.window = *self.window.start()..=at_ns;
+    }
+
+    /// Whether no frame waits for its other half.
+    pub const fn is_settled(&self) -> bool {
+        self.waiting == 0
+    }
+
+    /// Takes a frame of a tap; gives the match that it completes. Frames of one tap come in the order in which it saw them; the two
     /// taps may run apart by up to the patience.
     pub fn take(&mut self, tap: Tap, key: Option<Key>, at_ns: u64) -> Option<Match> {
-        let number = self.account.before;
+        let number = self.numbers[tap as usize];
+        self.numbers[tap as usize] += 1;
+        let counts = self.window.contains(&at_ns);
         match tap {
-            Tap::Before => self.account.before += 1,
-            Tap::After => self.account.after += 1,
+            Tap::Before => self.account.before += u64::from(counts),
+            Tap::After => self.order.enters(),
         }
-        let Some(key) = key else {
-            self.account.unrecognised += 1;
-            return None;
-        };
         self.forget(at_ns);
-        if self.order.len() >= self.most && !self.waiting.contains_key(&key) {
-            self.account.not_kept += 1;
+        let full = |key: &Key| self.keys.len() >= self.most && !self.slots.contains_key(key);
+        let Some(key) = key.filter(|key| !full(key)) else {
+            match key {
+                None => self.account.unrecognised += u64::from(counts),
+                Some(_) => self.account.not_kept += u64::from(counts),
+            }
+            if tap == Tap::After {
+                self.account.after += u64::from(counts);
+                self.order.settle(number, Fate::Unmatched);
+            }
+            return None;
+        };
+        self.keys.push_back((at_ns, key));
+        let slot = self.slots.entry(key).or_insert(Slot::EMPTY);
+        let other = if tap == Tap::Before { Tap::After } else { Tap::Before };
+        let Some(found) = slot.take(other) else {
+            slot.wait(tap, (number, at_ns));
+            self.waiting += 1;
+            return None;
+        };
+        self.waiting -= 1;
+        slot.matched = Some(at_ns);
+        let (before, after) = if tap == Tap::Before { ((number, at_ns), found) } else { (found, (number, at_ns)) };
+        let counts = self.window.contains(&before.1);
+        self.order.settle(after.0, if counts { Fate::Matched(before.0) } else { Fate::Unmatched });
+        if !counts {
             return None;
         }
-        self.order.push_back((at_ns, key));
-        let waiting = self.waiting.entry(key).or_default();
-        let pair = match tap {
-            Tap::Before => match waiting.after.pop_front() {
-                Some(after) => Some((number, at_ns, after)),
-                None => {
-                    waiting.before.push_back((number, at_ns));
-                    None
-                }
-            },
-            Tap::After => match waiting.before.pop_front() {
-                Some((number, before)) => Some((number, before, at_ns)),
-                None => {
-                    waiting.after.push_back(at_ns);
-                    None
-                }
-            },
-        };
-        let (number, before_ns, after_ns) = pair?;
-        waiting.matched = Some(at_ns);
+        self.account.after += 1;
         self.account.matched += 1;
-        let reordered = self.latest.is_some_and(|latest| number < latest);
-        self.latest = self.latest.max(Some(number));
-        self.account.reordered += u64::from(reordered);
-        let delay_ns = (i128::from(after_ns) - i128::from(before_ns)).clamp(i64::MIN.into(), i64::MAX.into()) as i64;
-        Some(Match { number, before_ns, delay_ns, reordered })
+        let delay = i128::from(after.1) - i128::from(before.1);
+        let delay_ns = delay.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+        Some(Match { number: before.0, before_ns: before.1, delay_ns })
     }
 
     /// Gives up frames that have waited longer than the patience.
     fn forget(&mut self, now_ns: u64) {
-        while let Some(&(at, key)) = self.order.front()
-            && now_ns.saturating_sub(at) > self.patience.0
-        {
-            self.order.pop_front();
-            self.drop_key(key, now_ns);
+        let patience = self.patience.0;
+        while let Some((_, key)) = self.keys.pop_front_if(|(at, _)| now_ns.saturating_sub(*at) > patience) {
+            self.forget_key(key, |at| now_ns.saturating_sub(at) > patience);
         }
     }
 
-    /// Counts what of a key has waited long enough, and frees it where nothing is left.
-    fn drop_key(&mut self, key: Key, now_ns: u64) {
-        let Some(waiting) = self.waiting.get_mut(&key) else { return };
-        let old = |at: u64| now_ns.saturating_sub(at) > self.patience.0;
-        while waiting.before.front().is_some_and(|&(_, at)| old(at)) {
-            waiting.before.pop_front();
-            self.account.lost += 1;
-        }
-        while waiting.after.front().is_some_and(|&at| old(at)) {
-            waiting.after.pop_front();
-            match waiting.matched {
-                Some(_) => self.account.duplicated += 1,
-                None => self.account.unexplained += 1,
+    /// Counts the frames of a key that are `old`, and frees it where nothing is left.
+    fn forget_key(&mut self, key: Key, old: impl Fn(u64) -> bool) {
+        let Some(slot) = self.slots.get_mut(&key) else { return };
+        let mut over = true;
+        while let Some((number, at)) = slot.first {
+            if !old(at) {
+                over = false;
+                break;
+            }
+            slot.take(slot.tap);
+            self.waiting -= 1;
+            let counts = u64::from(self.window.contains(&at));
+            match (slot.tap, slot.matched) {
+                (Tap::Before, _) => self.account.lost += counts,
+                (Tap::After, Some(_)) => self.account.duplicated += counts,
+                (Tap::After, None) => self.account.unexplained += counts,
+            }
+            if slot.tap == Tap::After {
+                self.account.after += counts;
+                self.order.settle(number, Fate::Unmatched);
             }
         }
-        if waiting.before.is_empty() && waiting.after.is_empty() && waiting.matched.is_none_or(old) {
-            self.waiting.remove(&key);
+        if over && slot.matched.is_none_or(old) {
+            self.slots.remove(&key);
         }
     }
 
     /// What became of the frames up to now; those that still wait are in no count but `before` and `after`.
     pub const fn account(&self) -> Account {
-        self.account
+        Account { reordered: self.order.overtaken, ..self.account }
     }
 
     /// Gives up all that still wait: nothing more comes.
     pub fn finish(mut self) -> Account {
-        for waiting in self.waiting.values() {
-            self.account.lost += waiting.before.len() as u64;
-            let rest = waiting.after.len() as u64;
-            match waiting.matched {
-                Some(_) => self.account.duplicated += rest,
-                None => self.account.unexplained += rest,
-            }
+        while let Some((_, key)) = self.keys.pop_front() {
+            self.forget_key(key, |_| true);
         }
-        self.account
+        self.account()
     }
 }
 
@@ -184,24 +292,13 @@ impl Matcher {
 mod tests {
     use super::*;
     use crate::delay::Identity;
-    use crate::generate::{Mark, Shape, Template};
+    use crate::delay::samples::generated;
     use proptest::prelude::*;
 
     const MS: u64 = 1_000_000;
 
     fn key(id: u64) -> Option<Key> {
-        let template = Template::new(&Shape {
-            bytes: 60,
-            hardware: [[0; 6]; 2],
-            vlan: None,
-            source: "10.0.0.1:1".parse().unwrap(),
-            destination: "10.0.0.2:2".parse().unwrap(),
-            flows: 1,
-        })
-        .unwrap();
-        let mut frame = template.bytes().to_vec();
-        template.write(&mut frame, Mark { id, sent_ns: 0 });
-        Identity::Id.key(&frame)
+        Identity::Id.key(&generated(id))
     }
 
     fn matcher() -> Matcher {
@@ -213,7 +310,7 @@ mod tests {
         let mut m = matcher();
         assert_eq!(m.take(Tap::Before, key(1), 10), None);
         let found = m.take(Tap::After, key(1), 25).unwrap();
-        assert_eq!((found.number, found.delay_ns, found.reordered), (0, 15, false));
+        assert_eq!((found.number, found.delay_ns), (0, 15));
         assert_eq!(m.take(Tap::After, key(2), 40), None);
         assert_eq!(m.take(Tap::Before, key(2), 30).map(|f| f.delay_ns), Some(10));
         assert_eq!(m.take(Tap::Before, key(3), 50), None);
@@ -221,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_duplicated_unexplained_and_overtaken_frames_are_told_apart() {
+    fn lost_duplicated_unexplained_and_reordered_frames_are_distinguished() {
         let mut m = matcher();
         for id in 0..5 {
             m.take(Tap::Before, key(id), id);
@@ -236,6 +333,46 @@ mod tests {
     }
 
     #[test]
+    fn overtaken_frames_are_counted_whichever_tap_is_read_first() {
+        let (before, after) = (0..9, [0, 3, 1, 2, 4, 8, 7, 5]);
+        for after_first in [false, true] {
+            let mut m = matcher();
+            let mut all: Vec<_> = before.clone().map(|id| (Tap::Before, id)).collect();
+            let place = if after_first { 0 } else { all.len() };
+            all.splice(place..place, after.map(|id| (Tap::After, id)));
+            for (tap, id) in all {
+                m.take(tap, key(id), 100 + id);
+            }
+            let account = m.finish();
+            assert_eq!((account.reordered, account.matched, account.lost), (4, 8, 1), "after first: {after_first}");
+        }
+    }
+
+    #[test]
+    fn frames_on_their_way_when_counting_begins_and_ends_are_in_no_count() {
+        let mut m = matcher();
+        m.count_from(100);
+        m.count_until(200);
+        // Frame 0 entered before the first tap was open; 1 before counting began; 4 leaves after its end; 5 enters after it.
+        for (tap, id, at) in [
+            (Tap::After, 0, 90),
+            (Tap::Before, 1, 95),
+            (Tap::After, 1, 105),
+            (Tap::Before, 2, 110),
+            (Tap::Before, 3, 120),
+            (Tap::After, 3, 130),
+            (Tap::Before, 4, 199),
+            (Tap::Before, 5, 201),
+            (Tap::After, 4, 210),
+            (Tap::After, 5, 212),
+        ] {
+            m.take(tap, key(id), at);
+        }
+        let Account { before, after, matched, lost, duplicated, unexplained, .. } = m.finish();
+        assert_eq!((before, after, matched, lost, duplicated, unexplained), (3, 2, 2, 1, 0, 0));
+    }
+
+    #[test]
     fn what_comes_after_the_patience_was_lost_and_memory_is_bounded() {
         let mut m = Matcher::new(Nanos(100 * MS), 10);
         m.take(Tap::Before, key(1), 0);
@@ -244,7 +381,7 @@ mod tests {
         for id in 0..1_000 {
             m.take(Tap::Before, key(id), 102 * MS);
         }
-        assert!(m.waiting.len() <= 10 && m.account().not_kept >= 990);
+        assert!(m.slots.len() <= 10 && m.account().not_kept >= 990);
     }
 
     proptest! {

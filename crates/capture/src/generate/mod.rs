@@ -1,6 +1,8 @@
 //! Sending frames at a known rate, each with an id and its send time, by the fastest way that works.
 
+mod af_xdp;
 mod live_frames;
+pub mod replay;
 mod schedule;
 mod sendmmsg;
 mod template;
@@ -26,6 +28,8 @@ pub enum Sending {
     /// An XDP program that the kernel runs on generated frames and that redirects them to the interface
     /// (`BPF_F_TEST_XDP_LIVE_FRAMES`, Linux 5.18): no packet buffer and no copy a frame.
     LiveFrames,
+    /// An AF_XDP socket: frames leave shared memory for the driver, past the network stack; zero-copy where the driver has it.
+    AfXdp,
     /// A packet socket's transmit ring in shared memory (`PACKET_TX_RING`), past the packet scheduler.
     TxRing,
     /// `sendmmsg` on a packet socket, past the packet scheduler: one system call for a batch.
@@ -34,12 +38,13 @@ pub enum Sending {
 
 impl Sending {
     /// Every way, the fastest first.
-    pub const ALL: [Self; 3] = [Self::LiveFrames, Self::TxRing, Self::Sendmmsg];
+    pub const ALL: [Self; 4] = [Self::LiveFrames, Self::AfXdp, Self::TxRing, Self::Sendmmsg];
 
     /// Its name on the command line and in output.
     pub const fn name(self) -> &'static str {
         match self {
             Self::LiveFrames => "live-frames",
+            Self::AfXdp => "af-xdp",
             Self::TxRing => "tx-ring",
             Self::Sendmmsg => "sendmmsg",
         }
@@ -54,7 +59,7 @@ impl fmt::Display for Sending {
 
 /// A name that is no way to send.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no way to send is called {0:?}: there are live-frames, tx-ring and sendmmsg")]
+#[error("no way to send is called {0:?}: there are live-frames, af-xdp, tx-ring and sendmmsg")]
 pub struct NoSuchSending(pub String);
 
 impl FromStr for Sending {
@@ -109,8 +114,8 @@ pub struct Gaps {
     pub mean_ns: f64,
     /// Their standard deviation, ns.
     pub deviation_ns: f64,
-    /// The longest, ns.
-    pub max_ns: u64,
+    /// The longest.
+    pub max: Nanos,
 }
 
 /// Sums that [`Gaps`] are made of.
@@ -136,7 +141,7 @@ impl GapSums {
         (self.n > 0).then(|| {
             let mean = self.sum / n;
             let variance = (self.squares / n - mean * mean).max(0.0);
-            Gaps { n: self.n, mean_ns: mean, deviation_ns: variance.sqrt(), max_ns: self.max }
+            Gaps { n: self.n, mean_ns: mean, deviation_ns: variance.sqrt(), max: Nanos(self.max) }
         })
     }
 }
@@ -153,19 +158,20 @@ pub(crate) trait Sender {
     fn gaps(&self) -> GapSums;
 }
 
-fn open(sending: Sending, link: &Link, template: &Template) -> Result<Box<dyn Sender>, Error> {
+fn open(sending: Sending, link: &Link, template: &Template, at_line_rate: bool) -> Result<Box<dyn Sender>, Error> {
     Ok(match sending {
-        Sending::LiveFrames => Box::new(live_frames::LiveFrames::open(link, template)?),
+        Sending::LiveFrames => Box::new(live_frames::LiveFrames::open(link, template, at_line_rate)?),
+        Sending::AfXdp => Box::new(af_xdp::AfXdp::open(link, template)?),
         Sending::TxRing => Box::new(tx_ring::TxRing::open(link, template)?),
         Sending::Sendmmsg => Box::new(sendmmsg::Sendmmsg::open(link, template)?),
     })
 }
 
 /// The fastest way that opens, with why the faster ones did not.
-fn fastest(link: &Link, template: &Template) -> Result<(Sending, Box<dyn Sender>), Error> {
+fn fastest(link: &Link, template: &Template, at_line_rate: bool) -> Result<(Sending, Box<dyn Sender>), Error> {
     let mut refused = None;
     for sending in Sending::ALL {
-        match open(sending, link, template) {
+        match open(sending, link, template, at_line_rate) {
             Ok(sender) => return Ok((sending, sender)),
             Err(error) => refused = Some(error),
         }
@@ -191,9 +197,10 @@ pub enum GenerateError {
 pub fn run(plan: &Plan, mut go_on: impl FnMut(u64) -> bool) -> Result<Sent, GenerateError> {
     let template = Template::new(&plan.shape)?;
     let link = Link::by_name(&plan.interface)?;
+    let at_line_rate = plan.per_second.is_none();
     let (sending, mut sender) = match plan.sending {
-        Some(sending) => (sending, open(sending, &link, &template)?),
-        None => fastest(&link, &template)?,
+        Some(sending) => (sending, open(sending, &link, &template, at_line_rate)?),
+        None => fastest(&link, &template, at_line_rate)?,
     };
     let dropped_before = link.dropped_sending();
     let mut schedule = Schedule::new(plan.per_second, plan.spread);

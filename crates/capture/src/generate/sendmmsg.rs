@@ -50,8 +50,9 @@ impl Sendmmsg {
         let socket = PacketSocket::sender(link)?;
         let bytes = template.bytes().len();
         let mut frames: Box<[u8]> = template.bytes().repeat(BATCH).into();
-        // SAFETY: all zeroes are valid for a vector and a header: no pointers, no lengths.
-        let (vector, header) = unsafe { (zeroed::<libc::iovec>(), zeroed::<libc::mmsghdr>()) };
+        let vector = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+        // SAFETY: all zeroes are a valid header: no pointers, no lengths.
+        let header = unsafe { zeroed::<libc::mmsghdr>() };
         let mut vectors: Box<[libc::iovec]> = vec![vector; BATCH].into();
         let mut headers: Box<[libc::mmsghdr]> = vec![header; BATCH].into();
         for (i, (vector, header)) in vectors.iter_mut().zip(&mut headers).enumerate() {
@@ -73,7 +74,8 @@ impl Sender for Sendmmsg {
             self.template.write(frame, Mark { id: first + i as u64, sent_ns: now });
         }
         let fd = self.socket.as_fd().as_raw_fd();
-        // SAFETY: the headers point to frames that `self` owns, of the lengths given; the kernel only reads them.
+        // SAFETY: the headers point to frames that `self` owns, of the lengths given; the kernel only reads them. rustix's headers
+        // borrow the frames, and would have to be made anew for every batch.
         let sent = unsafe { libc::sendmmsg(fd, self.headers.as_mut_ptr(), wanted as libc::c_uint, 0) };
         let Ok(sent) = u32::try_from(sent) else {
             let error = io::Error::last_os_error();

@@ -3,17 +3,18 @@
 
 use std::io;
 use std::num::NonZeroUsize;
-use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use clock::Monotonic;
+use machine::mapping::Mapping;
+use rustix::net::SendFlags;
 
 use super::sendmmsg::Marks;
 use super::template::{Mark, Template};
 use super::{GapSums, Sender};
 use crate::Error;
 use crate::link::Link;
-use crate::mapping::Mapping;
 use crate::packet::PacketSocket;
 
 /// Frames that the ring holds.
@@ -55,15 +56,14 @@ impl TxRing {
         };
         socket.set(libc::SOL_PACKET, libc::PACKET_TX_RING, &request).map_err(Error::system("make a transmit ring"))?;
         let bytes = NonZeroUsize::new(FRAMES * frame_bytes).unwrap_or(NonZeroUsize::MIN);
-        let ring = Mapping::of(socket.as_fd().as_raw_fd(), bytes, 0).map_err(Error::system("map a transmit ring"))?;
+        let ring = Mapping::of(socket.as_fd(), bytes, 0).map_err(Error::system("map a transmit ring"))?;
         let length = (template.bytes().len() as u32).to_ne_bytes();
         for frame in 0..FRAMES {
             let at = frame * frame_bytes;
-            // SAFETY: length and bytes of a frame lie within its place in the ring, which is ours until it is sent.
-            unsafe {
-                std::ptr::copy_nonoverlapping(length.as_ptr(), ring.at(at + 4), length.len());
-                std::ptr::copy_nonoverlapping(template.bytes().as_ptr(), ring.at(at + DATA), template.bytes().len());
-            }
+            // SAFETY: a frame's place is within the ring, ours until it is sent, and as long as `frame_bytes`.
+            let place = unsafe { std::slice::from_raw_parts_mut(ring.at(at), frame_bytes) };
+            place[4..8].copy_from_slice(&length);
+            place[DATA..][..template.bytes().len()].copy_from_slice(template.bytes());
         }
         Ok(Self { ring, socket, template: template.clone(), frame_bytes, next: 0, gaps: Marks::default() })
     }
@@ -90,10 +90,9 @@ impl Sender for TxRing {
             self.next = (self.next + 1) % FRAMES;
             laid += 1;
         }
-        let fd = self.socket.as_fd().as_raw_fd();
-        // SAFETY: no buffer is given: the kernel sends what is laid into the ring.
-        if unsafe { libc::send(fd, std::ptr::null(), 0, libc::MSG_DONTWAIT) } < 0 {
-            let error = io::Error::last_os_error();
+        // No buffer is given: the kernel sends what is laid into the ring.
+        if let Err(error) = rustix::net::send(&self.socket, &[], SendFlags::DONTWAIT) {
+            let error = io::Error::from(error);
             // What did not go stays in the ring for the next call.
             if !matches!(error.raw_os_error(), Some(libc::ENOBUFS | libc::EAGAIN | libc::EINTR)) {
                 return Err(self.socket.failure("send frames", error));

@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{OpenOptionsExt as _, fchown};
 use std::path::Path;
 
 /// Bytes gathered before they are written: large enough that a system call costs little for each frame.
@@ -23,16 +23,27 @@ pub(crate) struct Chunks {
 }
 
 impl Chunks {
-    /// A new file with mode 0600; one that exists is refused, or emptied with `force`.
-    pub fn create(path: &Path, compress: bool, force: bool) -> io::Result<Self> {
+    /// A new file with mode 0600, of this user and group where they are given; one that exists is refused, or emptied with `force`.
+    pub fn create(
+        path: &Path,
+        compress: bool,
+        force: bool,
+        owner: Option<(Option<u32>, Option<u32>)>,
+    ) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         options.write(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
-        if force {
-            options.create(true).truncate(true);
-        } else {
-            options.create_new(true);
-        }
-        Ok(Self { file: options.open(path)?, gathered: Vec::with_capacity(2 * CHUNK), compress, kept: 0, taken: 0 })
+        let file = match options.clone().create_new(true).open(path) {
+            Ok(file) => {
+                if let Some((user, group)) = owner {
+                    fchown(&file, user, group)?;
+                }
+                file
+            }
+            // What is there already stays with whom it belongs to.
+            Err(error) if force && error.kind() == io::ErrorKind::AlreadyExists => options.truncate(true).open(path)?,
+            Err(error) => return Err(error),
+        };
+        Ok(Self { file, gathered: Vec::with_capacity(2 * CHUNK), compress, kept: 0, taken: 0 })
     }
 
     /// Bytes taken so far, before compression.

@@ -44,6 +44,8 @@ pub struct Settings {
     pub compress: bool,
     /// Whether a file that exists is replaced.
     pub force: bool,
+    /// User and group that its files belong to, where they are not the process's own.
+    pub owner: Option<(Option<u32>, Option<u32>)>,
     /// The program and version that writes, for the head of each file.
     pub application: String,
     /// The filter, for the head of each file.
@@ -227,7 +229,7 @@ fn begin(settings: &Settings, interface: &Interface, number: u32) -> Result<Open
         true => numbered(&settings.path, number),
         false => settings.path.clone(),
     };
-    let made = Chunks::create(&path, settings.compress, settings.force);
+    let made = Chunks::create(&path, settings.compress, settings.force, settings.owner);
     let chunks = made.map_err(|why| match why.kind() {
         io::ErrorKind::AlreadyExists => OutputError::Exists(path.clone()),
         _ => OutputError::Write { path: path.clone(), why, frames: 0 },
@@ -277,6 +279,7 @@ mod tests {
             rotation: Rotation::default(),
             compress: false,
             force: false,
+            owner: None,
             application: "wirelapse 0".into(),
             filter: Some("udp".into()),
             stamps: Stamps::Software,

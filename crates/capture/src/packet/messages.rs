@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd as _};
 use std::time::Duration;
 
 use clock::{Nanos, Source, Timestamp};
-use timestamping::{Control, controls};
+use timestamping::{Control, Request, controls};
 
 use crate::packet::PacketSocket;
 use crate::{Error, Frame, Options, Stamps, Vlan};
@@ -17,14 +17,14 @@ pub(crate) const CONTROL: usize = 160;
 /// Asks for timestamps, original lengths and VLAN tags with each message.
 pub(crate) fn ask(socket: &PacketSocket, stamps: Stamps) -> Result<(), Error> {
     socket.set(libc::SOL_PACKET, libc::PACKET_AUXDATA, &1i32).map_err(Error::system("ask for auxiliary data"))?;
-    let mut flags = 0;
+    let mut request = Request::new();
     if stamps.software() {
-        flags |= libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
+        request = request.receive_software();
     }
     if stamps.hardware() {
-        flags |= libc::SOF_TIMESTAMPING_RX_HARDWARE | libc::SOF_TIMESTAMPING_RAW_HARDWARE;
+        request = request.receive_hardware();
     }
-    socket.set(libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &flags).map_err(Error::system("ask for timestamps"))?;
+    request.enable(socket).map_err(Error::stamping("ask for timestamps"))?;
     if stamps.software() {
         std::thread::sleep(SWITCHED_ON);
     }
@@ -107,9 +107,11 @@ impl Messages {
     pub fn new(count: u32, options: &Options) -> Self {
         let count = count.clamp(1, 1024) as usize;
         let payload_each = options.snap_length as usize;
-        // SAFETY: all zeroes are valid for a header, a vector and a name: no pointers, no lengths, no family.
-        let (header, vector, name) =
-            unsafe { (zeroed::<libc::mmsghdr>(), zeroed::<libc::iovec>(), zeroed::<libc::sockaddr_ll>()) };
+        let vector = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+        // SAFETY: all zeroes are a valid header: no pointers, no lengths.
+        let header = unsafe { zeroed::<libc::mmsghdr>() };
+        // SAFETY: all zeroes are a valid address, of no family.
+        let name = unsafe { zeroed::<libc::sockaddr_ll>() };
         let mut this = Self {
             headers: vec![header; count],
             _vectors: vec![vector; count].into(),
@@ -143,7 +145,8 @@ impl Messages {
     pub fn receive_one(&mut self, socket: &PacketSocket) -> Result<bool, Error> {
         self.prepare(1);
         let header = &raw mut self.headers[0].msg_hdr;
-        // SAFETY: the header points to memory that `self` owns, of the lengths given, which the kernel fills.
+        // SAFETY: the header points to memory that `self` owns, of the lengths given, which the kernel fills. rustix reads
+        // neither timestamps nor the addresses of AF_PACKET.
         let length = unsafe { libc::recvmsg(socket.as_fd().as_raw_fd(), header, libc::MSG_DONTWAIT) };
         match u32::try_from(length) {
             Ok(length) => {
@@ -157,7 +160,8 @@ impl Messages {
     /// Messages by `recvmmsg`, at most a batch; 0 where there is none.
     pub fn receive_batch(&mut self, socket: &PacketSocket) -> Result<usize, Error> {
         self.prepare(self.headers.len());
-        // SAFETY: every header points to memory that `self` owns, of the lengths given, which the kernel fills.
+        // SAFETY: every header points to memory that `self` owns, of the lengths given, which the kernel fills. rustix has no
+        // recvmmsg.
         let count = unsafe {
             libc::recvmmsg(
                 socket.as_fd().as_raw_fd(),

@@ -3,12 +3,17 @@
 pub(crate) mod messages;
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use crate::filter::Program;
+use machine::option;
+use rustix::fs::OFlags;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, sockopt};
+use socket2::{SockFilter, SockRef};
+
+use crate::filter::{Classic, Program};
 use crate::link::Link;
-use crate::{Counts, Direction, Error, Options, Technique, option, wait};
+use crate::{Counts, Direction, Error, Options, Technique, wait};
 
 /// A packet socket that is bound to an interface, with its filter.
 pub(crate) struct PacketSocket {
@@ -42,13 +47,9 @@ impl PacketSocket {
 
     fn made(what: &'static str, link: &Link) -> Result<Self, Error> {
         let needs = Error::privileged(what, "CAP_NET_RAW", "open a packet socket");
-        // SAFETY: socket(2) takes numbers.
-        let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, 0) };
-        if fd < 0 {
-            return Err(needs(io::Error::last_os_error()));
-        }
-        // SAFETY: a descriptor that was just made and has no other owner.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let fd = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None);
+        let fd = fd.map_err(|error| needs(error.into()))?;
         Ok(Self { fd, link: link.clone(), counts: Counts::default() })
     }
 
@@ -75,12 +76,16 @@ impl PacketSocket {
 
     /// Binds to the interface, to receive frames of this protocol; 0 is none.
     fn bind_to(&self, protocol: u16) -> Result<(), Error> {
-        // SAFETY: all zeroes are a valid sockaddr_ll.
-        let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-        address.sll_family = libc::AF_PACKET as u16;
-        address.sll_protocol = protocol.to_be();
-        address.sll_ifindex = self.link.index as i32;
-        // SAFETY: the address lives over the call, with its true size.
+        let address = libc::sockaddr_ll {
+            sll_family: libc::AF_PACKET as u16,
+            sll_protocol: protocol.to_be(),
+            sll_ifindex: self.link.index as i32,
+            sll_hatype: 0,
+            sll_pkttype: 0,
+            sll_halen: 0,
+            sll_addr: [0; 8],
+        };
+        // SAFETY: the address lives over the call, with its true size. rustix has no addresses of AF_PACKET.
         let result = unsafe {
             libc::bind(self.fd.as_raw_fd(), (&raw const address).cast(), size_of_val(&address) as libc::socklen_t)
         };
@@ -92,31 +97,26 @@ impl PacketSocket {
 
     /// Memory for messages that are not read yet. The kernel charges what it holds of a frame, not its bytes alone.
     pub fn buffer(&self, bytes: u32) -> Result<(), Error> {
-        let bytes = bytes.min(i32::MAX as u32 / 2) as i32;
-        self.set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &bytes)
-            .or_else(|_| self.set(libc::SOL_SOCKET, libc::SO_RCVBUF, &bytes))
-            .map_err(Error::system("set the size of a socket's buffer"))
+        let bytes = bytes.min(i32::MAX as u32 / 2) as usize;
+        sockopt::set_socket_recv_buffer_size_force(&self.fd, bytes)
+            .or_else(|_| sockopt::set_socket_recv_buffer_size(&self.fd, bytes))
+            .map_err(|error| Error::system("set the size of a socket's buffer")(error.into()))
     }
 
     /// Has system calls on the socket wait, which `io_uring` takes as leave to wait itself.
     pub fn wait_in_calls(&self) -> Result<(), Error> {
-        // SAFETY: F_SETFL takes a number.
-        let result = unsafe { libc::fcntl(self.fd.as_raw_fd(), libc::F_SETFL, 0) };
-        if result == 0 { Ok(()) } else { Err(Error::last("make a socket wait")) }
+        rustix::fs::fcntl_setfl(&self.fd, OFlags::empty())
+            .map_err(|error| Error::system("make a socket wait")(error.into()))
     }
 
     fn filter(&self, program: &Program) -> Result<(), Error> {
-        let mut instructions: Vec<libc::sock_filter> = program
-            .0
-            .iter()
-            .map(|i| libc::sock_filter { code: i.code, jt: i.jump_true, jf: i.jump_false, k: i.k })
-            .collect();
-        let len = u16::try_from(instructions.len()).map_err(|_| Error::Filter {
-            expression: String::new(),
-            reason: "it is longer than the kernel takes".into(),
-        })?;
-        let program = libc::sock_fprog { len, filter: instructions.as_mut_ptr() };
-        self.set(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program).map_err(Error::system("attach a filter"))
+        let instruction = |i: &Classic| SockFilter::new(i.code, i.jump_true, i.jump_false, i.k);
+        let instructions: Vec<_> = program.0.iter().map(instruction).collect();
+        if u16::try_from(instructions.len()).is_err() {
+            let reason = "it is longer than the kernel takes".into();
+            return Err(Error::Filter { expression: String::new(), reason });
+        }
+        SockRef::from(&self.fd).attach_filter(&instructions).map_err(Error::system("attach a filter"))
     }
 
     fn promiscuous(&self) -> Result<(), Error> {
@@ -132,7 +132,7 @@ impl PacketSocket {
     }
 
     /// Sets an option of a plain type.
-    pub fn set<T>(&self, level: i32, name: i32, value: &T) -> io::Result<()> {
+    pub fn set<T: Copy>(&self, level: i32, name: i32, value: &T) -> io::Result<()> {
         option::set(self.fd.as_fd(), level, name, value)
     }
 
@@ -151,7 +151,7 @@ impl PacketSocket {
 
     /// Waits until there is something to read; false where nothing came within `time` or a signal came first.
     pub fn wait(&self, time: Duration) -> Result<bool, Error> {
-        let ready = wait::readable(&[self.fd.as_raw_fd()], time)?;
+        let ready = wait::readable(&[self.fd.as_fd()], time)?;
         if ready {
             self.pending()?;
         }
@@ -160,42 +160,17 @@ impl PacketSocket {
 
     /// The error that is pending on the socket, where there is one.
     fn pending(&self) -> Result<(), Error> {
-        let mut code = 0i32;
-        let mut size = size_of_val(&code) as libc::socklen_t;
-        // SAFETY: the kernel writes one int, of the size given.
-        let result = unsafe {
-            libc::getsockopt(
-                self.fd.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_ERROR,
-                (&raw mut code).cast(),
-                &raw mut size,
-            )
-        };
-        match (result, code) {
-            (0, 0) => Ok(()),
-            (0, code) => Err(self.failure("receive frames", io::Error::from_raw_os_error(code))),
-            _ => Err(self.failed("receive frames")),
+        match sockopt::socket_error(&self.fd) {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) | Err(error) => Err(self.failure("receive frames", error.into())),
         }
     }
 
     /// Adds what the kernel dropped since the last call. Reading its counters sets them back (packet(7)).
     pub fn counts(&mut self) -> Counts {
-        let mut statistics = libc::tpacket_stats_v3 { tp_packets: 0, tp_drops: 0, tp_freeze_q_cnt: 0 };
-        // Without a ring the kernel writes the first two counters alone.
-        let mut size = size_of_val(&statistics) as libc::socklen_t;
-        // SAFETY: the kernel writes at most a tpacket_stats_v3, of the size given.
-        let result = unsafe {
-            libc::getsockopt(
-                self.fd.as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_STATISTICS,
-                (&raw mut statistics).cast(),
-                &raw mut size,
-            )
-        };
-        if result == 0 {
-            self.counts.dropped += u64::from(statistics.tp_drops);
+        // struct tpacket_stats_v3: packets, drops, and with a ring how often it was full.
+        if let Ok([_, drops, _]) = option::words(self.fd.as_fd(), libc::SOL_PACKET, libc::PACKET_STATISTICS) {
+            self.counts.dropped += u64::from(drops);
         }
         self.counts
     }

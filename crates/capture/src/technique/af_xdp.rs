@@ -1,7 +1,7 @@
 //! AF_XDP: frames leave the driver for memory of this process, one socket for each receive queue. The host's own network
 //! stack does not see them.
 
-use std::os::fd::RawFd;
+use std::os::fd::AsRawFd as _;
 use std::time::Duration;
 
 use clock::{Instant, Nanos, Source, Timestamp};
@@ -20,7 +20,7 @@ pub(super) struct AfXdp {
     // Dropped first: no program redirects to sockets that go.
     _attached: Attached,
     sockets: Vec<QueueSocket>,
-    _loaded: Loaded,
+    loaded: Loaded,
     to_realtime: Offset,
     link: Link,
     options: Options,
@@ -41,12 +41,11 @@ impl AfXdp {
             .collect::<Result<Vec<_>, _>>()?;
         let map = loaded.map("sockets")?;
         for socket in &sockets {
-            map.update(&socket.queue.to_ne_bytes(), &socket.descriptor().to_ne_bytes(), MapFlags::ANY).map_err(
-                |error| Error::System {
+            map.update(&socket.queue.to_ne_bytes(), &socket.descriptor().as_raw_fd().to_ne_bytes(), MapFlags::ANY)
+                .map_err(|error| Error::System {
                     what: "give a socket to the XDP program",
                     source: std::io::Error::other(error),
-                },
-            )?;
+                })?;
         }
         let attached = loaded.attach()?;
         let mut remarks =
@@ -66,7 +65,7 @@ impl AfXdp {
         Ok(Self {
             _attached: attached,
             sockets,
-            _loaded: loaded,
+            loaded,
             to_realtime: Offset::measure(),
             link: link.clone(),
             options: options.clone(),
@@ -122,7 +121,7 @@ impl Receiver for AfXdp {
         if count > 0 {
             return Ok(count);
         }
-        let descriptors: Vec<RawFd> = self.sockets.iter().map(QueueSocket::descriptor).collect();
+        let descriptors: Vec<_> = self.sockets.iter().map(QueueSocket::descriptor).collect();
         if wait::readable(&descriptors, wait)? {
             let count = self.read(each);
             if count > 0 {
@@ -134,7 +133,8 @@ impl Receiver for AfXdp {
     }
 
     fn counts(&mut self) -> Counts {
-        self.counts.dropped = self.sockets.iter().filter_map(QueueSocket::dropped).map(|d| d.frames).sum();
+        let in_sockets: u64 = self.sockets.iter().filter_map(QueueSocket::dropped).map(|d| d.frames).sum();
+        self.counts.dropped = in_sockets + self.loaded.dropped();
         self.counts
     }
 

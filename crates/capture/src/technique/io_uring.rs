@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use io_uring::types::{BufRingEntry, Fd, RecvMsgOut, SubmitArgs, Timespec};
 use io_uring::{IoUring as Ring, cqueue, opcode};
+use machine::mapping::Mapping;
 
 use super::about;
 use crate::hardware::HardwareStamps;
 use crate::link::Link;
-use crate::mapping::Mapping;
 use crate::packet::PacketSocket;
 use crate::packet::messages::{self, CONTROL};
 use crate::{About, Counts, Error, Frame, Options, Receiver, Technique};
@@ -67,8 +67,9 @@ impl Buffers {
     /// Lays a buffer into the ring; the kernel sees it after [`Buffers::publish`].
     fn give(&mut self, number: u16) {
         let place = usize::from(self.tail & (self.count - 1));
+        let entry = self.ring.at(place * size_of::<BufRingEntry>()).cast::<BufRingEntry>();
         // SAFETY: the place is within the ring of `count` entries, and this side's until the tail has passed it.
-        let entry = unsafe { &mut *self.entries().add(place) };
+        let entry = unsafe { &mut *entry };
         entry.set_addr(self.memory.at(usize::from(number) * self.each) as u64);
         entry.set_len(self.each as u32);
         entry.set_bid(number);

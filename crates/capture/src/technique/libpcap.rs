@@ -1,6 +1,6 @@
 //! libpcap, as tcpdump and dumpcap use it.
 
-use std::os::fd::AsRawFd as _;
+use std::os::fd::AsFd as _;
 use std::time::Duration;
 
 use clock::{Instant, Nanos, Source, Timestamp};
@@ -27,13 +27,6 @@ pub(super) struct Libpcap {
 
 impl Libpcap {
     pub fn open(link: &Link, options: &Options, hardware: Option<HardwareStamps>) -> Result<Self, Error> {
-        if options.fanout.is_some() {
-            return Err(Error::Option {
-                option: "fanout",
-                value: "libpcap".into(),
-                reason: "libpcap cannot share an interface between receivers; rx-ring and recvmmsg can".into(),
-            });
-        }
         // libpcap says in words what a socket of ours says by a number: that a right is missing.
         drop(PacketSocket::open(Technique::Libpcap, link, &Options { filter: None, ..options.clone() })?);
         let failed = |error: pcap::Error| refused(link, error);
@@ -130,7 +123,7 @@ fn words(error: &pcap::Error) -> String {
 impl Receiver for Libpcap {
     fn next_batch(&mut self, wait: Duration, each: &mut dyn FnMut(&Frame<'_>)) -> Result<usize, Error> {
         let count = self.read(each)?;
-        if count > 0 || !wait::readable(&[self.handle.as_raw_fd()], wait)? {
+        if count > 0 || !wait::readable(&[self.handle.as_fd()], wait)? {
             return Ok(count);
         }
         self.read(each)

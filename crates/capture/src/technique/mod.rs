@@ -47,6 +47,14 @@ fn check(technique: Technique, options: &Options) -> Result<(), Error> {
     if !(1..=1024).contains(&options.batch) {
         return wrong("a batch", options.batch, "it is 1 to 1024 frames".into());
     }
+    if options.fanout.is_some() && matches!(technique, Technique::Libpcap | Technique::AfXdp | Technique::Xdp) {
+        return Err(Error::Option {
+            option: "fanout",
+            value: technique.name().into(),
+            reason: "it cannot share an interface with other receivers; recvmsg, recvmmsg, rx-ring and io-uring can"
+                .into(),
+        });
+    }
     if options.stamps == Stamps::Both && !technique.gives_both() {
         return Err(Error::Stamps {
             technique,

@@ -5,16 +5,16 @@
 //! while blocks are there.
 
 use std::num::NonZeroUsize;
-use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use clock::{Instant, Nanos, Source, Timestamp};
+use machine::mapping::Mapping;
 
 use super::about;
 use crate::hardware::HardwareStamps;
 use crate::link::Link;
-use crate::mapping::Mapping;
 use crate::packet::PacketSocket;
 use crate::packet::messages;
 use crate::{About, Counts, Error, Frame, Options, Receiver, Technique};
@@ -76,7 +76,7 @@ impl RxRing {
         };
         socket.set(libc::SOL_PACKET, libc::PACKET_RX_RING, &request).map_err(Error::system("make a receive ring"))?;
         let bytes = NonZeroUsize::new(block_bytes * blocks).unwrap_or(NonZeroUsize::MIN);
-        let ring = Mapping::of(socket.as_fd().as_raw_fd(), bytes, 0).map_err(Error::system("map a receive ring"))?;
+        let ring = Mapping::of(socket.as_fd(), bytes, 0).map_err(Error::system("map a receive ring"))?;
         socket.bind(options)?;
         let remarks = vec![format!("a frame that comes alone waits up to {BLOCK_MS} ms for its block")];
         Ok(Self {

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use clock::{Instant, Nanos, Source, Timestamp};
-use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
 
 use super::about;
 use crate::hardware::HardwareStamps;
@@ -21,8 +20,7 @@ pub(super) struct Xdp {
     // Dropped first: no program writes into a map that goes.
     _attached: Attached,
     samples: Samples,
-    lost: MapHandle,
-    _loaded: Loaded,
+    loaded: Loaded,
     to_realtime: Offset,
     link: Link,
     options: Options,
@@ -42,7 +40,6 @@ impl Xdp {
         let bytes = options.buffer_bytes.next_power_of_two().clamp(1 << 16, 1 << 30);
         let loaded = Loaded::new(Technique::Xdp, link, &options, "sample", bytes)?;
         let samples = Samples::new(loaded.map("samples")?, bytes).map_err(Error::system("map a ring buffer"))?;
-        let lost = loaded.map("counts")?;
         let attached = loaded.attach()?;
         if attached.mode == Mode::Generic {
             remarks.push(
@@ -52,8 +49,7 @@ impl Xdp {
         Ok(Self {
             _attached: attached,
             samples,
-            lost,
-            _loaded: loaded,
+            loaded,
             to_realtime: Offset::measure(),
             link: link.clone(),
             about: about(Technique::Xdp, link, &options, remarks),
@@ -102,10 +98,7 @@ impl Receiver for Xdp {
     }
 
     fn counts(&mut self) -> Counts {
-        if let Ok(Some(cpus)) = self.lost.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY) {
-            let of_cpu = |bytes: &Vec<u8>| bytes.first_chunk().copied().map_or(0, u64::from_ne_bytes);
-            self.counts.dropped = cpus.iter().map(of_cpu).sum();
-        }
+        self.counts.dropped = self.loaded.dropped();
         self.counts
     }
 

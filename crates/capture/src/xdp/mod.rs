@@ -97,6 +97,16 @@ impl Loaded {
         MapHandle::try_from(&map.ok_or_else(missing)?).map_err(|e| system("hold a BPF map", &e))
     }
 
+    /// Frames that the programs could not hand over: `counts` of `xdp.bpf.c`, over all CPUs.
+    pub fn dropped(&self) -> u64 {
+        let cpus = self
+            .map("counts")
+            .ok()
+            .and_then(|counts| counts.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY).ok().flatten());
+        let of_cpu = |bytes: &Vec<u8>| bytes.first_chunk().copied().map_or(0, u64::from_ne_bytes);
+        cpus.iter().flatten().map(of_cpu).sum()
+    }
+
     fn descriptor(&self, name: &'static str) -> Result<RawFd, Error> {
         let program = self.object.progs().find(|p| p.name() == OsStr::new(name));
         let missing = || Error::System { what: name, source: io::Error::from_raw_os_error(libc::ENOENT) };
@@ -109,31 +119,34 @@ impl Loaded {
         update.map_err(|e| system("put a program into the program array", &e))
     }
 
-    /// Puts the programs on the interface: in the driver where it can, else in the network stack.
+    /// Puts the programs on the interface.
     pub fn attach(&self) -> Result<Attached, Error> {
-        let program = self.descriptor(self.first)?;
-        let native = unless_busy(PROGRAM_LEAVES, || attach(program, self.link.index, libbpf_sys::XDP_FLAGS_DRV_MODE));
-        let refused_by_driver = match native {
-            Ok(link) => return Ok(Attached { _link: link, mode: Mode::Native }),
-            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => return Err(self.busy()),
-            Err(error) => error,
-        };
-        match attach(program, self.link.index, libbpf_sys::XDP_FLAGS_SKB_MODE) {
-            Ok(link) => Ok(Attached { _link: link, mode: Mode::Generic }),
-            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => Err(self.busy()),
-            Err(error) => Err(refused(
-                self.technique,
-                &self.link,
-                format!(
-                    "the driver refuses an XDP program ({refused_by_driver}), and so does the kernel in its place ({error})"
-                ),
-            )),
-        }
+        attach_to(self.technique, &self.link, self.descriptor(self.first)?)
     }
+}
 
-    fn busy(&self) -> Error {
+/// Puts a program on an interface: in the driver where it can, else in the network stack.
+pub(crate) fn attach_to(technique: Technique, link: &Link, program: RawFd) -> Result<Attached, Error> {
+    let busy = || {
         let reason = "it has an XDP program already, and takes one: `ip link` shows it; rx-ring works beside it";
-        refused(self.technique, &self.link, reason.into())
+        refused(technique, link, reason.into())
+    };
+    let native = unless_busy(PROGRAM_LEAVES, || attach(program, link.index, libbpf_sys::XDP_FLAGS_DRV_MODE));
+    let refused_by_driver = match native {
+        Ok(attached) => return Ok(Attached { _link: attached, mode: Mode::Native }),
+        Err(error) if error.raw_os_error() == Some(libc::EBUSY) => return Err(busy()),
+        Err(error) => error,
+    };
+    match attach(program, link.index, libbpf_sys::XDP_FLAGS_SKB_MODE) {
+        Ok(attached) => Ok(Attached { _link: attached, mode: Mode::Generic }),
+        Err(error) if error.raw_os_error() == Some(libc::EBUSY) => Err(busy()),
+        Err(error) => Err(refused(
+            technique,
+            link,
+            format!(
+                "the driver refuses an XDP program ({refused_by_driver}), and so does the kernel in its place ({error})"
+            ),
+        )),
     }
 }
 
@@ -192,7 +205,8 @@ fn load_raw(code: &[Instruction]) -> io::Result<OwnedFd> {
     })
 }
 
-fn attach(program: RawFd, index: u32, flags: u32) -> io::Result<OwnedFd> {
+/// Puts a program on the interface with this index, until the descriptor is closed.
+pub(crate) fn attach(program: RawFd, index: u32, flags: u32) -> io::Result<OwnedFd> {
     // SAFETY: all zeroes are valid options of this size.
     let mut options: libbpf_sys::bpf_link_create_opts = unsafe { std::mem::zeroed() };
     options.sz = size_of_val(&options) as u64;
@@ -241,7 +255,7 @@ fn number(error: &libbpf_rs::Error) -> Option<i32> {
     None
 }
 
-fn system(what: &'static str, error: &libbpf_rs::Error) -> Error {
+pub(crate) fn system(what: &'static str, error: &libbpf_rs::Error) -> Error {
     let source = number(error).map_or_else(|| io::Error::other(error.to_string()), io::Error::from_raw_os_error);
     Error::System { what, source }
 }
@@ -250,7 +264,7 @@ fn refused(technique: Technique, link: &Link, reason: String) -> Error {
     Error::Technique { technique, interface: link.name.clone(), reason }
 }
 
-fn load_failed(technique: Technique, link: &Link, error: &libbpf_rs::Error) -> Error {
+pub(crate) fn load_failed(technique: Technique, link: &Link, error: &libbpf_rs::Error) -> Error {
     match error.kind() {
         libbpf_rs::ErrorKind::PermissionDenied => {
             Error::NotPermitted { what: technique.name(), needs: "CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN" }

@@ -2,12 +2,11 @@
 
 use std::io;
 use std::num::NonZeroUsize;
-use std::os::fd::{AsFd as _, AsRawFd as _, RawFd};
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use libbpf_rs::MapHandle;
-
-use crate::mapping::Mapping;
+use machine::mapping::Mapping;
 
 /// Set in a record's length while the kernel still writes it, and where it was given up.
 const BUSY: u32 = 1 << 31;
@@ -54,25 +53,24 @@ impl<'a> Sample<'a> {
 impl Samples {
     /// Maps a ring buffer of `bytes` (a power of two, whole pages).
     pub fn new(map: MapHandle, bytes: u32) -> io::Result<Self> {
-        // SAFETY: sysconf takes a number.
-        let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
+        let page = rustix::param::page_size();
         let size = |bytes: usize| NonZeroUsize::new(bytes).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput));
-        let fd = map.as_fd().as_raw_fd();
-        let consumer = Mapping::of(fd, size(page)?, 0)?;
-        let producer = Mapping::read_only(fd, size(page + 2 * bytes as usize)?, page as i64)?;
+        let consumer = Mapping::of(map.as_fd(), size(page)?, 0)?;
+        let producer = Mapping::read_only(map.as_fd(), size(page + 2 * bytes as usize)?, page as u64)?;
         Ok(Self { map, consumer, producer, page, mask: bytes as usize - 1 })
     }
 
     /// What to wait on.
-    pub fn descriptor(&self) -> RawFd {
-        self.map.as_fd().as_raw_fd()
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.map.as_fd()
     }
 
     /// Hands finished records to `each`, at most `most`, and returns how many there were.
     pub fn read(&mut self, most: usize, mut each: impl FnMut(&[u8])) -> usize {
-        // SAFETY: the positions are the first words of their pages, aligned, and accessed atomically by both sides.
-        let (consumed, produced) =
-            unsafe { (&*self.consumer.at(0).cast::<AtomicUsize>(), &*self.producer.at(0).cast::<AtomicUsize>()) };
+        // SAFETY: the position is the first word of its page, aligned, and accessed atomically by both sides.
+        let consumed = unsafe { &*self.consumer.at(0).cast::<AtomicUsize>() };
+        // SAFETY: as above.
+        let produced = unsafe { &*self.producer.at(0).cast::<AtomicUsize>() };
         let mut position = consumed.load(Ordering::Relaxed);
         let mut count = 0;
         while count < most && position < produced.load(Ordering::Acquire) {
@@ -106,10 +104,14 @@ mod tests {
     fn a_sample_that_is_cut_short_is_none() {
         let mut record = vec![0u8; 32 + 64];
         record[0] = 7;
+        record[8] = 8;
         record[16] = 100;
         record[20] = 60;
+        record[24] = 3;
+        record[32] = 9;
         let sample = Sample::read(&record).unwrap();
-        assert_eq!((sample.software, sample.length, sample.data.len()), (7, 100, 60));
+        assert_eq!((sample.software, sample.hardware, sample.length, sample.queue), (7, 8, 100, 3));
+        assert_eq!((sample.data.len(), sample.data[0]), (60, 9));
         record[20] = 65;
         assert_eq!(Sample::read(&record), None);
         assert_eq!(Sample::read(&record[..20]), None);

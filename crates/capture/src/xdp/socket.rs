@@ -3,13 +3,16 @@
 
 use std::io;
 use std::num::NonZeroUsize;
-use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
+
+use machine::mapping::Mapping;
+use machine::option;
+use rustix::net::xdp::{SocketAddrXdp, SocketAddrXdpFlags, XdpMmapOffsets, XdpRingOffset, XdpUmemReg, XdpUmemRegFlags};
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, socket_with, sockopt};
 
 use crate::Error;
 use crate::link::Link;
-use crate::mapping::Mapping;
-use crate::option;
 
 /// Bytes of UMEM for each frame. One page, the largest that needs no huge pages.
 pub(crate) const CHUNK: usize = 4096;
@@ -27,15 +30,16 @@ struct Ring {
 }
 
 impl Ring {
-    fn map(fd: RawFd, offsets: &libc::xdp_ring_offset, entries: u32, entry: usize, at: i64) -> io::Result<Self> {
+    fn map(fd: &OwnedFd, offsets: &XdpRingOffset, entries: u32, entry: usize, at: u64) -> io::Result<Self> {
+        let flags = offsets.flags.ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
         let bytes = NonZeroUsize::new(offsets.desc as usize + entries as usize * entry);
         let bytes = bytes.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
         Ok(Self {
-            mapping: Mapping::of(fd, bytes, at)?,
+            mapping: Mapping::of(fd.as_fd(), bytes, at)?,
             producer: offsets.producer as usize,
             consumer: offsets.consumer as usize,
             entries: offsets.desc as usize,
-            flags: offsets.flags as usize,
+            flags: flags as usize,
             mask: entries - 1,
         })
     }
@@ -72,39 +76,17 @@ pub(crate) struct Dropped {
 impl QueueSocket {
     /// A socket on `queue`, which receives nothing until an XDP program redirects to it.
     pub fn open(link: &Link, queue: u32, bytes: u32, busy_poll_us: u32) -> Result<Self, Error> {
-        // SAFETY: socket(2) takes numbers.
-        let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
-        if fd < 0 {
-            let error = io::Error::last_os_error();
-            let opened = Error::privileged("af-xdp", "CAP_NET_RAW", "open an AF_XDP socket");
-            return Err(opened(error));
-        }
-        // SAFETY: a descriptor that was just made and has no other owner.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        let fd = socket()?;
         let chunks = (bytes / CHUNK as u32).clamp(64, 1 << 20);
         let chunks = if chunks.is_power_of_two() { chunks } else { chunks.next_power_of_two() / 2 };
-        let size = NonZeroUsize::new(chunks as usize * CHUNK).unwrap_or(NonZeroUsize::MIN);
-        let umem = Mapping::anonymous(size).map_err(Error::system("get memory for frames"))?;
-        let register = libc::xdp_umem_reg {
-            addr: umem.at(0) as u64,
-            len: umem.bytes() as u64,
-            chunk_size: CHUNK as u32,
-            headroom: HEADROOM,
-            flags: 0,
-            tx_metadata_len: 0,
-        };
-        let raw = fd.as_raw_fd();
-        option::set(fd.as_fd(), libc::SOL_XDP, libc::XDP_UMEM_REG, &register)
-            .map_err(Error::system("register memory for frames"))?;
-        for (name, entries) in
-            [(libc::XDP_UMEM_FILL_RING, chunks), (libc::XDP_UMEM_COMPLETION_RING, 64), (libc::XDP_RX_RING, chunks)]
-        {
-            option::set(fd.as_fd(), libc::SOL_XDP, name, &entries)
-                .map_err(Error::system("size a ring of an AF_XDP socket"))?;
-        }
-        let offsets = offsets(raw).map_err(Error::system("ask for the rings of an AF_XDP socket"))?;
-        let map = |of: &libc::xdp_ring_offset, entries, entry, at: u64| {
-            Ring::map(raw, of, entries, entry, at as i64).map_err(Error::system("map a ring of an AF_XDP socket"))
+        let umem = memory(&fd, chunks, HEADROOM)?;
+        sockopt::set_xdp_umem_fill_ring_size(&fd, chunks)
+            .and_then(|()| sockopt::set_xdp_umem_completion_ring_size(&fd, 64))
+            .and_then(|()| sockopt::set_xdp_rx_ring_size(&fd, chunks))
+            .map_err(|error| Error::system("size a ring of an AF_XDP socket")(error.into()))?;
+        let offsets = offsets(&fd)?;
+        let map = |of: &XdpRingOffset, entries, entry, at: u64| {
+            Ring::map(&fd, of, entries, entry, at).map_err(Error::system("map a ring of an AF_XDP socket"))
         };
         let fill = map(&offsets.fr, chunks, size_of::<u64>(), libc::XDP_UMEM_PGOFF_FILL_RING)?;
         let completion = map(&offsets.cr, 64, size_of::<u64>(), libc::XDP_UMEM_PGOFF_COMPLETION_RING)?;
@@ -116,42 +98,8 @@ impl QueueSocket {
         if busy_poll_us > 0 {
             this.busy_poll(busy_poll_us)?;
         }
-        this.zero_copy = this.bind(link)?;
+        this.zero_copy = bind(&this.fd, link, queue)?;
         Ok(this)
-    }
-
-    /// Whether the driver writes straight into our memory.
-    fn bind(&self, link: &Link) -> Result<bool, Error> {
-        let mut refused = io::Error::from_raw_os_error(0);
-        for (flags, zero_copy) in [(libc::XDP_ZEROCOPY, true), (libc::XDP_COPY, false)] {
-            let address = libc::sockaddr_xdp {
-                sxdp_family: libc::AF_XDP as u16,
-                sxdp_flags: flags | libc::XDP_USE_NEED_WAKEUP,
-                sxdp_ifindex: link.index,
-                sxdp_queue_id: self.queue,
-                sxdp_shared_umem_fd: 0,
-            };
-            let size = size_of_val(&address) as libc::socklen_t;
-            let bound = super::unless_busy(super::QUEUE_LEAVES, || {
-                // SAFETY: the address lives over the call, with its true size.
-                match unsafe { libc::bind(self.fd.as_raw_fd(), (&raw const address).cast(), size) } {
-                    0 => Ok(()),
-                    _ => Err(io::Error::last_os_error()),
-                }
-            });
-            match bound {
-                Ok(()) => return Ok(zero_copy),
-                Err(error) => refused = error,
-            }
-        }
-        Err(match refused.raw_os_error() {
-            Some(libc::EBUSY) => Error::Technique {
-                technique: crate::Technique::AfXdp,
-                interface: link.name.clone(),
-                reason: format!("queue {} has an AF_XDP socket already; rx-ring works beside it", self.queue),
-            },
-            _ => Error::System { what: "bind an AF_XDP socket", source: refused },
-        })
     }
 
     fn busy_poll(&self, microseconds: u32) -> Result<(), Error> {
@@ -165,8 +113,8 @@ impl QueueSocket {
     }
 
     /// What to wait on, and what the program's map of sockets takes.
-    pub fn descriptor(&self) -> RawFd {
-        self.fd.as_raw_fd()
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
 
     /// Gives a chunk back to the kernel. There are as many chunks as places in the ring, so there is always one.
@@ -189,10 +137,10 @@ impl QueueSocket {
             let chunk = at - at % CHUNK;
             // The kernel says where in our memory; what would reach out of it is not read.
             if at >= chunk + 16 && at + length <= self.umem.bytes() && at % CHUNK + length <= CHUNK && length > 0 {
-                // SAFETY: the chunk is ours until it is given back, and the range lies within it (just checked).
-                let (stamps, data) = unsafe {
-                    (&*self.umem.at(at - 16).cast::<[u8; 16]>(), std::slice::from_raw_parts(self.umem.at(at), length))
-                };
+                // SAFETY: the chunk is ours until it is given back, and 16 bytes before `at` lie within it (just checked).
+                let stamps = unsafe { &*self.umem.at(at - 16).cast::<[u8; 16]>() };
+                // SAFETY: as above, for `length` bytes from `at` on.
+                let data = unsafe { std::slice::from_raw_parts(self.umem.at(at), length) };
                 each(stamps, data);
                 count += 1;
             }
@@ -207,48 +155,151 @@ impl QueueSocket {
     pub fn wake(&self, always: bool) {
         let asked = self.fill.word(self.fill.flags).load(Ordering::Relaxed) & libc::XDP_RING_NEED_WAKEUP != 0;
         if asked || always {
-            // SAFETY: no buffer is given; the call only makes the kernel poll the queue.
-            unsafe {
-                libc::recvfrom(
-                    self.fd.as_raw_fd(),
-                    std::ptr::null_mut(),
-                    0,
-                    libc::MSG_DONTWAIT,
-                    std::ptr::null_mut(),
-                    std::ptr::null_mut(),
-                )
-            };
+            // No buffer is given; the call only makes the kernel poll the queue.
+            rustix::net::recv(&self.fd, &mut [0u8; 0], RecvFlags::DONTWAIT).ok();
         }
     }
 
     /// What was dropped so far; `None` where the kernel does not say.
     pub fn dropped(&self) -> Option<Dropped> {
-        let mut statistics = [0u64; 6];
-        let mut size = size_of_val(&statistics) as libc::socklen_t;
-        // SAFETY: the kernel writes at most a struct xdp_statistics, six counters, of the size given.
-        let result = unsafe {
-            libc::getsockopt(
-                self.fd.as_raw_fd(),
-                libc::SOL_XDP,
-                libc::XDP_STATISTICS,
-                statistics.as_mut_ptr().cast(),
-                &raw mut size,
-            )
-        };
-        // rx_dropped, rx_invalid_descs, tx_invalid_descs, rx_ring_full, rx_fill_ring_empty_descs, tx_ring_empty_descs. A frame
-        // that finds no chunk counts in the first or the fifth, by the driver's mode.
-        let empty = if self.zero_copy { 0 } else { statistics[4] };
-        (result == 0).then(|| Dropped { frames: statistics[0].max(empty) + statistics[3] })
+        let statistics = sockopt::xdp_statistics(&self.fd).ok()?;
+        // A frame that finds no chunk counts as dropped or as one without a chunk, by the driver's mode.
+        let empty = if self.zero_copy { 0 } else { statistics.rx_fill_ring_empty_descs.unwrap_or(0) };
+        Some(Dropped { frames: statistics.rx_dropped.max(empty) + statistics.rx_ring_full.unwrap_or(0) })
     }
 }
 
-fn offsets(fd: RawFd) -> io::Result<libc::xdp_mmap_offsets> {
-    // SAFETY: plain numbers, for which zeroes are valid.
-    let mut offsets: libc::xdp_mmap_offsets = unsafe { std::mem::zeroed() };
-    let mut size = size_of_val(&offsets) as libc::socklen_t;
-    // SAFETY: the kernel writes one struct xdp_mmap_offsets, of the size given.
-    let result = unsafe {
-        libc::getsockopt(fd, libc::SOL_XDP, libc::XDP_MMAP_OFFSETS, (&raw mut offsets).cast(), &raw mut size)
+fn socket() -> Result<OwnedFd, Error> {
+    let fd = socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None);
+    fd.map_err(|error| Error::privileged("af-xdp", "CAP_NET_RAW", "open an AF_XDP socket")(error.into()))
+}
+
+/// Memory for so many frames, with room in front of each.
+fn memory(fd: &OwnedFd, chunks: u32, headroom: u32) -> Result<Mapping, Error> {
+    let size = NonZeroUsize::new(chunks as usize * CHUNK).unwrap_or(NonZeroUsize::MIN);
+    let umem = Mapping::anonymous(size).map_err(Error::system("get memory for frames"))?;
+    let register = XdpUmemReg {
+        addr: umem.at(0) as u64,
+        len: umem.bytes() as u64,
+        chunk_size: CHUNK as u32,
+        headroom,
+        flags: XdpUmemRegFlags::empty(),
+        tx_metadata_len: 0,
     };
-    if result == 0 { Ok(offsets) } else { Err(io::Error::last_os_error()) }
+    sockopt::set_xdp_umem_reg(fd, register)
+        .map_err(|error| Error::system("register memory for frames")(error.into()))?;
+    Ok(umem)
+}
+
+/// Binds a socket to a queue; gives whether the driver uses our memory itself.
+fn bind(fd: &OwnedFd, link: &Link, queue: u32) -> Result<bool, Error> {
+    let mut refused = io::Error::from_raw_os_error(0);
+    for (flags, zero_copy) in [(SocketAddrXdpFlags::XDP_ZEROCOPY, true), (SocketAddrXdpFlags::XDP_COPY, false)] {
+        let address = SocketAddrXdp::new(flags | SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP, link.index, queue);
+        let bound =
+            super::unless_busy(super::QUEUE_LEAVES, || rustix::net::bind(fd, &address).map_err(io::Error::from));
+        match bound {
+            Ok(()) => return Ok(zero_copy),
+            Err(error) => refused = error,
+        }
+    }
+    Err(match refused.raw_os_error() {
+        Some(libc::EBUSY) => Error::Technique {
+            technique: crate::Technique::AfXdp,
+            interface: link.name.clone(),
+            reason: format!("queue {queue} has an AF_XDP socket already; rx-ring works beside it"),
+        },
+        _ => Error::System { what: "bind an AF_XDP socket", source: refused },
+    })
+}
+
+/// Frames that are written and not sent yet, at most.
+const UNSENT: u32 = 2048;
+
+/// A socket that sends on one queue.
+pub(crate) struct SendingSocket {
+    transmit: Ring,
+    completion: Ring,
+    // The fill ring has to be there, and is never used: nothing is received.
+    _fill: Ring,
+    umem: Mapping,
+    fd: OwnedFd,
+    /// Addresses of chunks that nothing is written in.
+    free: Vec<u64>,
+}
+
+impl SendingSocket {
+    /// A socket on `queue`.
+    pub fn open(link: &Link, queue: u32) -> Result<Self, Error> {
+        let fd = socket()?;
+        let umem = memory(&fd, UNSENT, 0)?;
+        sockopt::set_xdp_umem_fill_ring_size(&fd, 64)
+            .and_then(|()| sockopt::set_xdp_umem_completion_ring_size(&fd, UNSENT))
+            .and_then(|()| sockopt::set_xdp_tx_ring_size(&fd, UNSENT))
+            .map_err(|error| Error::system("size a ring of an AF_XDP socket")(error.into()))?;
+        let offsets = offsets(&fd)?;
+        let map = |of: &XdpRingOffset, entries, entry, at: u64| {
+            Ring::map(&fd, of, entries, entry, at).map_err(Error::system("map a ring of an AF_XDP socket"))
+        };
+        let fill = map(&offsets.fr, 64, size_of::<u64>(), libc::XDP_UMEM_PGOFF_FILL_RING)?;
+        let completion = map(&offsets.cr, UNSENT, size_of::<u64>(), libc::XDP_UMEM_PGOFF_COMPLETION_RING)?;
+        let transmit = map(&offsets.tx, UNSENT, size_of::<libc::xdp_desc>(), libc::XDP_PGOFF_TX_RING as u64)?;
+        bind(&fd, link, queue)?;
+        let free = (0..u64::from(UNSENT)).map(|chunk| chunk * CHUNK as u64).collect();
+        Ok(Self { transmit, completion, _fill: fill, umem, fd, free })
+    }
+
+    pub fn descriptor(&self) -> &OwnedFd {
+        &self.fd
+    }
+
+    /// Has `fill` write into every chunk, before anything is sent.
+    pub fn each_chunk(&mut self, mut fill: impl FnMut(&mut [u8])) {
+        for chunk in 0..UNSENT as usize {
+            // SAFETY: the chunk lies within the memory, and is ours: nothing is sent yet.
+            fill(unsafe { std::slice::from_raw_parts_mut(self.umem.at(chunk * CHUNK), CHUNK) });
+        }
+    }
+
+    /// Writes a frame of `bytes` into a free chunk and its address into the ring; `false` where no chunk is free.
+    pub fn lay(&mut self, bytes: usize, write: impl FnOnce(&mut [u8])) -> bool {
+        if self.free.is_empty() {
+            self.reclaim();
+        }
+        let Some(address) = self.free.pop() else { return false };
+        // SAFETY: a free chunk is ours, and lies within the memory.
+        write(unsafe { std::slice::from_raw_parts_mut(self.umem.at(address as usize), CHUNK) });
+        let producer = self.transmit.word(self.transmit.producer).load(Ordering::Relaxed);
+        let descriptor = libc::xdp_desc { addr: address, len: bytes as u32, options: 0 };
+        // SAFETY: the place is this side's until the producer's index has passed it; there are as many places as chunks.
+        unsafe { self.transmit.entry::<libc::xdp_desc>(producer).write(descriptor) };
+        self.transmit.word(self.transmit.producer).store(producer.wrapping_add(1), Ordering::Release);
+        true
+    }
+
+    /// Whether the kernel has taken every frame out of the ring.
+    pub fn is_sent(&self) -> bool {
+        let consumed = self.transmit.word(self.transmit.consumer).load(Ordering::Acquire);
+        consumed == self.transmit.word(self.transmit.producer).load(Ordering::Relaxed)
+    }
+
+    /// Takes back the chunks of frames that are sent.
+    fn reclaim(&mut self) {
+        let produced = self.completion.word(self.completion.producer).load(Ordering::Acquire);
+        let mut consumed = self.completion.word(self.completion.consumer).load(Ordering::Relaxed);
+        while consumed != produced {
+            // SAFETY: the place is this side's until the consumer's index has passed it.
+            let address = unsafe { self.completion.entry::<u64>(consumed).read() };
+            // What would lie outside our memory is not written to.
+            if address as usize + CHUNK <= self.umem.bytes() {
+                self.free.push(address - address % CHUNK as u64);
+            }
+            consumed = consumed.wrapping_add(1);
+        }
+        self.completion.word(self.completion.consumer).store(consumed, Ordering::Release);
+    }
+}
+
+fn offsets(fd: &OwnedFd) -> Result<XdpMmapOffsets, Error> {
+    sockopt::xdp_mmap_offsets(fd).map_err(|error| Error::system("ask for the rings of an AF_XDP socket")(error.into()))
 }

@@ -3,13 +3,16 @@
 use record::SeqNumber;
 use wire::{Flags, Segment};
 
+use super::damage::delivered;
 use super::{AWAY, Connection, scale};
 use crate::acks::Promptness;
-use crate::episode::{Book, Episode, Happening};
+use crate::event::{Event, Events, Occurrence};
+use crate::flight::Sent;
 use crate::half::{Half, Late};
 use crate::ranges::Range;
 use crate::ranges::START;
-use crate::resend::Repair;
+use crate::retransmission::Repair;
+use crate::stall::{SHORTEST, Stall, Verdict};
 
 impl Connection {
     #[inline]
@@ -22,22 +25,27 @@ impl Connection {
         if s.flags.contains(Flags::RST) {
             return (0, false);
         }
+        if let Some((_, Some(echo))) = s.options.timestamps {
+            p.rtt.value_echoed(echo, now);
+        }
+        if h.repeats_ack(s) && p.knows_all() && lag == 0 && !is_away {
+            return (0, false);
+        }
         p.begin(s.ack);
         let ack = p.place(s.ack);
         let old_window = h.window;
         take_window(h, p, s, now, ack);
         if h.zero_since > 0 && h.window > 0 {
-            let cost = now - h.zero_since;
-            let episode = Episode { at: h.zero_since, cost, packets: [h.zero_number, s.number, 0], detail: 0 };
-            self.book.add(Happening::ZeroWindow, dir, episode);
+            // That the window opens again was not held back by the receiver for as long as the ACK was under way.
+            let on_the_way = h.under_way(s, now).map_or(0, |[least, _]| least);
+            let cost = (now - h.zero_since).saturating_sub(on_the_way);
+            let occurrence = Occurrence { at: h.zero_since, cost, packets: [h.zero_number, s.number, 0], detail: 0 };
+            self.events.add(Event::ZeroWindow, dir, occurrence);
             h.zero_since = 0;
         }
         let pure = s.payload == 0 && !s.flags.intersects(Flags::SYN | Flags::FIN);
         if pure {
             h.count.pure_acks += 1;
-        }
-        if let Some((_, Some(echo))) = s.options.timestamps {
-            p.rtt.value_echoed(echo, now);
         }
         if ack > p.next {
             // The peer has bytes that the capture has not.
@@ -58,8 +66,7 @@ impl Connection {
         let (suspected, sacks) = (p.suspect_at > 0, s.options.sack.as_slice());
         if !sacks.is_empty() {
             h.rare.sack_acks += 1;
-            p.disordered_at = now;
-            take_sack(p, s, ack, now, &mut self.book, 1 - dir);
+            take_sack(p, s, ack, now, &mut self.events, 1 - dir);
         }
         if duplicate {
             h.rare.duplicate_acks += 1;
@@ -70,6 +77,11 @@ impl Connection {
             }
         }
         let advanced = ack.saturating_sub(p.una);
+        if advanced > 0 {
+            delivered(p, 0, ack);
+        }
+        let silence = if p.heard_at > 0 { now - p.heard_at.min(now) } else { 0 };
+        let mut stood_still = None;
         // Data of the peer's own that repeats an old ACK shows the sender nothing, and brings no retransmission about.
         if pure || advanced > 0 || !sacks.is_empty() {
             p.heard_at = now;
@@ -81,31 +93,45 @@ impl Connection {
                 let extent = p.sacked.highest().unwrap_or(ack).saturating_sub(p.una);
                 p.rare.reorder_extent = p.rare.reorder_extent.max(extent);
             }
-            let late = advance(p, h, s, ack, now, pure, advanced);
+            let late = advance(p, h, s, (ack, now, silence), pure, advanced, &mut stood_still);
             if p.next == ack {
                 p.late = late.map(Box::new);
             }
             // An echo of 0 says that the side has none (RFC 7323, section 3.2).
             let echo = s.options.timestamps.and_then(|t| t.1).filter(|e| *e != 0);
-            if let Some(needless) = p.repairs.as_mut().and_then(|r| r.covered(ack, echo)) {
-                convict(p, needless, s.number, now, &mut self.book, 1 - dir);
+            if let Some(needless) = p.repairs.covered(ack, echo) {
+                convict(p, needless, s.number, now, &mut self.events, 1 - dir);
             }
             if let Some(r) = p.recovery.as_deref().copied().filter(|r| ack >= r.point) {
-                let episode = Episode {
+                let occurrence = Occurrence {
                     at: r.began,
                     cost: now - r.began.min(now),
                     packets: [r.original, r.number, s.number],
                     detail: r.class as u64,
                 };
-                self.book.add(Happening::Recovery, 1 - dir, episode);
+                self.events.add(Event::Recovery, 1 - dir, occurrence);
                 p.recovery = None;
+                p.repairs.ended(r);
+                if !p.sacked.is_empty() {
+                    p.repairs.renewed(now);
+                }
                 let (time, bytes) = &mut p.rare.recoveries;
                 *time = time.saturating_add(now - r.began.min(now));
                 *bytes = bytes.saturating_add(ack.saturating_sub(r.una));
                 // The window that it leaves is another one: what was in flight before says nothing of it.
                 p.rounds.begin_anew(p.next);
             }
-            follow_restart(p, now, lag, &mut self.book, 1 - dir);
+        }
+        if let Some((Some(value), _)) = s.options.timestamps
+            && let Some(sender) = &mut p.sender
+        {
+            let left = advanced > 0 && !p.sacked.is_empty();
+            if advanced > 0 {
+                sender.no_loss();
+            }
+            if duplicate || !sacks.is_empty() || left {
+                sender.speaks_of_loss(value, now, left);
+            }
         }
         let edge = ack.saturating_add(h.window);
         if let Some((Some(value), _)) = s.options.timestamps
@@ -115,6 +141,12 @@ impl Connection {
             p.sender.get_or_insert_default().pass(value, now, p.una.max(ack), edge);
         }
         p.acknowledged_to(now, edge, lag);
+        h.note_ack(s);
+        match stood_still {
+            Some((Event::PathStall, occurrence)) => self.stood_still(1 - dir, occurrence),
+            Some((possible, occurrence)) => self.events.add(possible, 1 - dir, occurrence),
+            None => {}
+        }
         (advanced, duplicate)
     }
 }
@@ -141,8 +173,16 @@ fn take_window(h: &mut Half, p: &mut Half, s: &Segment, now: u64, ack: u64) {
     }
 }
 
-/// The peer acknowledged up to `ack`.
-fn advance(p: &mut Half, h: &mut Half, s: &Segment, ack: u64, now: u64, pure: bool, advanced: u64) -> Option<Late> {
+/// The peer acknowledged up to `ack` at `now`, after a silence.
+fn advance(
+    p: &mut Half,
+    h: &mut Half,
+    s: &Segment,
+    (ack, now, silence): (u64, u64, u64),
+    pure: bool,
+    advanced: u64,
+    stood_still: &mut Option<(Event, Occurrence)>,
+) -> Option<Late> {
     let acked = p.flight.acknowledge(ack);
     let clean = !acked.resent && p.duplicates == 0 && p.sacked.is_empty();
     let mut late = None;
@@ -152,9 +192,14 @@ fn advance(p: &mut Half, h: &mut Half, s: &Segment, ack: u64, now: u64, pure: bo
         if handshake && last.end == START + 1 {
             p.rtt.take_handshake(rtt);
         } else if !handshake || pure {
-            let base = p.rtt.recent();
-            if pure {
-                let promptness = h.habits.take(acked.segments, advanced, p.full_size(), Some(rtt), base);
+            let loaded = u64::from(last.flight) >= 4 * u64::from(p.segment_size);
+            let base = if loaded { p.rtt.expected() } else { p.rtt.recent() };
+            let standstill = silence >= SHORTEST && loaded || p.rtt.detail.as_ref().is_some_and(|d| d.stall.is_some());
+            let held_up =
+                standstill && suspect_stall(p, s, (now, silence), &last, (advanced, acked.segments), stood_still);
+            if pure && !held_up {
+                let stamp = s.options.timestamps.and_then(|t| Some((t.0?, now)));
+                let promptness = h.habits.take(acked.segments, advanced, p.full_size(), Some(rtt), base, stamp);
                 if let Promptness::Late(excess) = promptness {
                     late = Some(Late {
                         data: last.number,
@@ -166,8 +211,7 @@ fn advance(p: &mut Half, h: &mut Half, s: &Segment, ack: u64, now: u64, pure: bo
                     });
                 }
             }
-            let loaded = u64::from(last.flight) >= 4 * u64::from(p.segment_size);
-            p.rtt.take(rtt, now, last.number, last.flight, loaded, late.is_some());
+            p.rtt.take(rtt, now, last.number, last.flight, loaded && !held_up, late.is_some() || held_up);
         }
     }
     if let Some(bursts) = &mut p.bursts {
@@ -187,7 +231,36 @@ fn advance(p: &mut Half, h: &mut Half, s: &Segment, ack: u64, now: u64, pure: bo
     late
 }
 
-fn take_sack(p: &mut Half, s: &Segment, ack: u64, now: u64, book: &mut Book, dir: usize) {
+/// Whether a round trip is as long as it is because the path stands still, or did until just now, as far as is known.
+#[cold]
+fn suspect_stall(
+    p: &mut Half,
+    s: &Segment,
+    (now, silence): (u64, u64),
+    last: &Sent,
+    taken_off: (u64, u32),
+    stood_still: &mut Option<(Event, Occurrence)>,
+) -> bool {
+    let rtt = now - last.at.min(now);
+    let usual = p.rtt.smoothed().unwrap_or(rtt);
+    let least = p.rtt.recent().unwrap_or(usual);
+    let under_way = p.next.saturating_sub(p.una);
+    let Some(detail) = &mut p.rtt.detail else { return false };
+    if detail.stall.is_none() {
+        detail.stall = Stall::suspected(now, silence, [rtt, usual, least], under_way, s.number);
+    }
+    let Some(stall) = &mut detail.stall else { return false };
+    match stall.judge(now, last.at, rtt, taken_off) {
+        Verdict::Open => return true,
+        Verdict::Confirmed => *stood_still = Some((Event::PathStall, stall.occurrence())),
+        Verdict::Possible => *stood_still = Some((Event::PossibleStall, stall.occurrence())),
+        Verdict::Refuted => {}
+    }
+    detail.stall = None;
+    false
+}
+
+fn take_sack(p: &mut Half, s: &Segment, ack: u64, now: u64, events: &mut Events, dir: usize) {
     let blocks = s.options.sack.as_slice();
     let place = |n: SeqNumber| p.place(n);
     let (left, right) = (place(blocks[0].0), place(blocks[0].1));
@@ -195,13 +268,16 @@ fn take_sack(p: &mut Half, s: &Segment, ack: u64, now: u64, book: &mut Book, dir
     let spans: [(u64, u64); 4] = std::array::from_fn(|i| blocks.get(i).map_or((0, 0), |b| (place(b.0), place(b.1))));
     let double = right <= ack || inside;
     if double && left < right {
-        match p.repairs.as_mut().and_then(|r| r.named(left, right)) {
-            Some(repair) => convict(p, repair, s.number, now, book, dir),
+        match p.repairs.named(left, right) {
+            Some(repair) => convict(p, repair, s.number, now, events, dir),
             None => p.rare.needless_unmatched += 1,
         }
     }
     for (start, end) in spans.into_iter().skip(usize::from(double)) {
         if start > ack && end > start && end <= p.next {
+            // A DSACK alone speaks of data that came twice, and of none that is missing.
+            p.disordered_at = now;
+            delivered(p, start, end);
             p.sacked.insert(Range { start, end, at: now, id: None });
             if p.suspect_at == 0 {
                 p.suspect_at = now;
@@ -211,44 +287,9 @@ fn take_sack(p: &mut Half, s: &Segment, ack: u64, now: u64, book: &mut Book, dir
 }
 
 /// A retransmission was not needed.
-fn convict(p: &mut Half, r: Repair, number: u64, now: u64, book: &mut Book, dir: usize) {
+fn convict(p: &mut Half, r: Repair, number: u64, now: u64, events: &mut Events, dir: usize) {
     p.rare.spurious += 1;
-    let episode =
-        Episode { at: r.at, cost: now - r.at.min(now), packets: [r.number, number, 0], detail: r.class as u64 };
-    book.add(Happening::NeedlessRecovery, dir, episode);
-}
-
-/// After a pause: how many rounds it takes to come back to the former window.
-#[inline]
-fn follow_restart(p: &mut Half, now: u64, lag: u64, book: &mut Book, dir: usize) {
-    if p.restart.is_none() {
-        return;
-    }
-    let (size, peak, next, una, more) =
-        (p.segment_size.max(1), p.rounds.recent_peak(), p.next, p.una, p.is_full(p.last_payload));
-    let Some(r) = p.restart.as_deref_mut() else { return };
-    if una <= r.from || una < r.round_end {
-        return;
-    }
-    if r.first == 0 {
-        r.first = u32::try_from(next.saturating_sub(r.from)).unwrap_or(u32::MAX);
-        // RFC 5681, section 4.1: the restart window is the initial window, ten segments since RFC 6928.
-        if r.first > size.saturating_mul(12) || r.prior < r.first.saturating_mul(2) || !more {
-            p.restart = None;
-            return;
-        }
-    } else {
-        r.rounds += 1;
-    }
-    r.round_end = next;
-    let done = r.rounds > 0 && peak >= r.prior - r.prior / 5;
-    if done || !more || r.rounds > 30 {
-        let rtt = p.rtt.smoothed().unwrap_or(0).saturating_add(lag);
-        if r.rounds > 0 {
-            let cost = u64::from(r.rounds).saturating_mul(rtt).min(now - r.at.min(now));
-            let detail = u64::from(r.prior) << 32 | u64::from(r.first);
-            book.add(Happening::IdleRestart, dir, Episode { at: r.at, cost, packets: [r.number, 0, 0], detail });
-        }
-        p.restart = None;
-    }
+    let occurrence =
+        Occurrence { at: r.at, cost: now - r.at.min(now), packets: [r.number, number, 0], detail: r.class as u64 };
+    events.add(Event::NeedlessRecovery, dir, occurrence);
 }

@@ -1,16 +1,32 @@
 //! What a segment's payload was: new, out of order, or retransmitted, and what its sender did by sending it.
 
+use std::num::NonZeroU64;
+
 use wire::{Flags, Segment};
 
-use super::{Connection, at_once, segment_limit};
-use crate::episode::{Episode, Happening};
-use crate::half::{Data, Restart, SHORTEST_TIMEOUT};
+use super::{Connection, TO_SERVER, at_once, segment_limit};
+use crate::distance::Distance;
+use crate::event::{Event, Events, Occurrence};
+use crate::half::{Data, Half, Late, Restart, SHORTEST_TIMEOUT};
 use crate::ranges::START;
-use crate::resend::{self, Class, Recovery, Repair, Signs};
+use crate::retransmission::{self, Belated, Class, Recovery, Repair, Signs};
+
+/// What became of a packet's payload.
+pub(super) struct Taken {
+    pub(super) data: Data,
+    /// It lies beyond bytes that the capture has not.
+    pub(super) opens_hole: bool,
+}
+
+impl From<Data> for Taken {
+    fn from(data: Data) -> Self {
+        Self { data, opens_hole: false }
+    }
+}
 
 impl Connection {
     #[inline]
-    pub(super) fn take_data(&mut self, dir: usize, s: &Segment, now: u64, lag: u64) -> Data {
+    pub(super) fn take_data(&mut self, dir: usize, s: &Segment, now: u64, lag: u64) -> Taken {
         // A window of zero is zero whatever its scale.
         let peer_window_zero = self.halves[1 - dir].zero_since > 0;
         let established = self.established_at.is_some();
@@ -23,13 +39,13 @@ impl Connection {
             if behind && h.una == h.next && h.next > START + 1 && s.flags.contains(Flags::ACK) && established {
                 return if peer_window_zero {
                     h.rare.window_probes += 1;
-                    Data::Probe
+                    Data::Probe.into()
                 } else {
                     h.rare.keep_alives += 1;
-                    Data::KeepAlive
+                    Data::KeepAlive.into()
                 };
             }
-            return Data::None;
+            return Data::None.into();
         }
         let start = h.place(s.seq);
         let end = start + length;
@@ -40,14 +56,15 @@ impl Connection {
         // SYN comes before the payload, FIN after it.
         let first = start + u64::from(s.flags.contains(Flags::SYN));
         if end <= h.next {
-            return self.take_old(dir, s, now, lag, (start, end), first);
+            return self.take_old(dir, s, now, lag, (start, end), first).into();
         }
         if !h.offered.seen && (h.first_data == 0 || start > h.next && h.is_first_flight()) {
             h.first_data = start;
         }
-        let opens_hole = start > h.next && (h.next > START || h.first_data > START);
-        if opens_hole {
+        let opens_hole = start > h.next && h.next > START;
+        if opens_hole || start > h.next && h.first_data > START {
             h.open_hole(h.next, start, now, s.network.id);
+            h.find_unseen_timeout(now, start, lag);
         }
         h.count.unique_bytes += payload;
         if first < h.next && payload > 0 {
@@ -62,15 +79,18 @@ impl Connection {
             }
         }
         if s.flags.contains(Flags::FIN) && h.fin.is_none() {
-            h.fin = Some(s.number);
+            h.fin = NonZeroU64::new(s.number);
         }
         self.after_pause(dir, s, now, lag);
-        self.released(dir, s, now, lag);
+        self.released(dir, s, now, knows.then_some(lag));
         let h = &mut self.halves[dir];
         let from = h.next.max(start);
         h.reach(end);
         h.sent(from, end, now, s.number, knows.then_some(lag));
         if payload > 0 {
+            if h.restart.is_some() {
+                follow_restart(h, s, now, lag, &mut self.events, dir);
+            }
             self.find_limit(dir);
             if s.payload > 1_460 && self.halves[dir].limit == 0 {
                 self.infer_limit(dir, s);
@@ -90,11 +110,11 @@ impl Connection {
                 }
             }
             if u64::from(s.payload) * 4 < u64::from(h.segment_size.max(536)) {
-                h.count.small += 1;
+                h.count.small = h.count.small.saturating_add(1);
                 // Small ones one after the other, without an answer in between: not a dialogue.
-                h.count.small_bursts += u64::from(
+                h.count.small_bursts = h.count.small_bursts.saturating_add(u32::from(
                     h.last_data_at > h.heard_at && u64::from(h.last_payload) * 4 < u64::from(h.segment_size.max(536)),
-                );
+                ));
             }
             if h.count.payload_packets >= 4 {
                 let rtt = h.rtt.base().unwrap_or(0).saturating_add(lag);
@@ -121,9 +141,10 @@ impl Connection {
         }
         if peer_window_zero && payload == 1 {
             self.halves[dir].rare.window_probes += 1;
-            return Data::Probe;
+            self.halves[dir].late = None;
+            return Data::Probe.into();
         }
-        Data::New
+        Taken { data: Data::New, opens_hole }
     }
 
     /// A segment that lies wholly below what was seen before.
@@ -134,18 +155,26 @@ impl Connection {
         let sack_in_use = self.halves.iter().all(|h| h.offered.sack) || self.halves[1 - dir].rare.sack_acks > 0;
         // A window of zero is zero whatever its scale.
         let peer_window_zero = self.halves[1 - dir].zero_since > 0;
+        let distance = self.distance(dir);
         let h = &mut self.halves[dir];
+        // The way to the sender and back while its queue stands, where its echoes show it.
+        let loaded_lag = h.sender.as_ref().and_then(|s| s.loaded()).map_or(lag, |l| l.max(lag));
         let payload = u64::from(s.payload);
+        let was_damaged = h.rare.damage.as_mut().is_some_and(|d| d.repaired(first, first + payload));
         let (filled, hole) = if payload > 0 { h.holes.remove(first, first + payload) } else { (0, None) };
         h.count.unique_bytes += filled;
         h.count.resent_bytes += payload - filled;
         if s.flags.contains(Flags::SYN) {
             h.rare.by_class[Class::Syn as usize] += 1;
-            h.flight.resend(start, end, now);
-            let from = self.first_syn_at.unwrap_or(now);
-            let episode =
-                Episode { at: from, cost: now - from.min(now), packets: [self.first_number, s.number, 0], detail: 0 };
-            self.book.add(Happening::SynRetry, dir, episode);
+            let original = h.flight.resend(start, end, now);
+            let last = self.events.of(Event::SynRetry, dir).and_then(|e| e.worst.first());
+            // One that was answered is no longer in flight; the client's is the first packet.
+            let begun = self.first_syn_at.filter(|_| dir == TO_SERVER).map(|at| (at, self.first_number));
+            let first = last.map(|e| (e.at, e.packets[0])).or(original.map(|o| (o.at, o.number))).or(begun);
+            let detail = u64::from(original.is_none());
+            let (from, number) = first.unwrap_or((now, s.number));
+            let occurrence = Occurrence { at: from, cost: now - from.min(now), packets: [number, s.number, 0], detail };
+            self.events.add(Event::SynRetry, dir, occurrence);
             return Data::Resent(Class::Syn);
         }
         if payload <= 1
@@ -161,9 +190,10 @@ impl Connection {
             h.rare.keep_alives += 1;
             return Data::KeepAlive;
         }
-        let full_rtt = h.rtt.smoothed().map(|r| r.saturating_add(lag));
+        let full_rtt = h.rtt.smoothed().map(|r| r.saturating_add(loaded_lag));
         if let Some(hole) = hole
             && filled == payload
+            && !was_damaged
         {
             // Sent before what opened the hole? The identification shows where it counts up; else the time does: a repair
             // takes an RTT at least.
@@ -181,6 +211,7 @@ impl Connection {
             }
             h.rare.unseen_original += 1;
         }
+        let sent_last = h.last_data_at.max(h.repairs.latest().map_or(0, |l| l.at));
         let original = h.flight.resend(start, end, now);
         // An ACK reaches the sender, and what it brings about comes here, `lag` later.
         let heard = if h.heard_at > 0 { h.heard_at.saturating_add(lag) } else { 0 };
@@ -188,44 +219,93 @@ impl Connection {
         let again = original.is_some_and(|o| o.resends > 0);
         let timeout = h.timeout(lag) / 8 * 7;
         let overdue = |since: u64| since > 0 && now - since.min(now) >= timeout;
+        // Beyond a place where packets are lost, the first repair may never come by: a recovery begins with the first hole, and soon
+        // after its sender was informed (RACK waits for a quarter of an RTT).
+        let informed_at = h.sender.as_ref().map_or(0, |s| s.informed_at);
+        let missed_first = distance != Distance::Near
+            && sack_in_use
+            && h.suspect_at > 0
+            && (start > h.una || informed_at > 0 && now - informed_at.min(now) >= loaded_lag.saturating_mul(3) / 4);
+        // The same where an earlier repair was lost before the capture, though the sender sent without a pause.
+        let unseen =
+            distance != Distance::Near && hole.is_some_and(|o| o.at.saturating_sub(h.una_at) <= full_rtt.unwrap_or(0));
+        // The ACK that ended a recovery may have had to go all the way to the sender yet.
+        let still = if distance == Distance::Near || h.recovery.is_some() {
+            None
+        } else {
+            // Round trips vary: what came seven eighths of one later may be the answer.
+            h.repairs.still_for_sender(h.view.una_at(now, lag - lag / 8))
+        };
+        let back_to_back = h.repairs.latest().is_some_and(|r| {
+            let soon = full_rtt.is_some_and(|rtt| now - r.at.min(now) < rtt / 2);
+            soon && r.start != start && (h.una_at < r.at || h.una_at.saturating_add(lag) > now)
+        });
         let signs = Signs {
             quiet: now - heard.min(now),
             rtt: full_rtt,
             variation: h.rtt.variation(),
             duplicates: h.duplicates,
             sacked_above: h.sacked.highest().is_some_and(|top| top > end),
-            tail: end == h.next && start > h.una,
+            tail: end == h.next && start != h.una,
             alone: end == h.next && start == h.una,
             again,
-            stuck: start == h.una && (again && overdue(h.una_at) || overdue(h.suspect_at)),
-            recovery: h.recovery.as_ref().map(|r| r.class),
+            stuck: start == h.una
+                && (again && overdue(h.una_at) || overdue(h.suspect_at) || unseen && overdue(h.una_at)),
+            recovery: h.recovery.as_ref().map(|r| r.class).or(still.map(|r| r.class)),
+            missed_first,
+            back_to_back,
+            knows_no_probes: h.repairs.knows_no_probes(),
             sack_in_use,
             answers_seen,
         };
         let class = if end <= h.una {
-            let last =
-                h.repairs.as_ref().and_then(|r| r.last()).filter(|r| now - r.at.min(now) <= full_rtt.unwrap_or(0));
-            let disordered =
-                h.disordered_at > 0 && now - h.disordered_at.min(now) <= full_rtt.unwrap_or(0).saturating_mul(2);
-            resend::belated(last.map(|r| r.class), sack_in_use, disordered)
+            let rtt = full_rtt.unwrap_or(0);
+            let last = h.repairs.latest().filter(|l| now - l.at.min(now) <= rtt);
+            let disordered = h.disordered_at > 0 && now - h.disordered_at.min(now) <= rtt.saturating_mul(2);
+            let belated = Belated { silent: now - sent_last.min(now), last: last.map(|l| l.class), disordered };
+            retransmission::belated(&belated, &signs)
         } else {
-            resend::classify(&signs)
+            retransmission::classify(&signs)
         };
         h.count.resent_packets += 1;
-        h.rare.by_class[class as usize] += 1;
+        let reported = retransmission::reported(class, &signs, h.repairs.knows_probes());
+        h.rare.by_class[reported as usize] += 1;
         h.rare.resent_fins += u32::from(payload == 0);
         let repair =
             Repair { start, end, at: now, number: s.number, class, value: s.options.timestamps.and_then(|t| t.0) };
-        h.repairs.get_or_insert_default().add(repair);
-        if h.recovery.as_ref().is_none_or(|r| class == Class::Timeout && r.class != Class::Timeout) && h.next > h.una {
+        h.repairs.add(repair);
+        // Two segments or more were out and no ACK spoke of a loss: a probe would have come after two RTTs (RFC 8985, section 7.2).
+        let unheard =
+            signs.by_timer() && signs.recovery.is_none() && !(again || signs.sacked_above || signs.duplicates > 0);
+        if unheard && sack_in_use && !signs.alone {
+            match class {
+                Class::Timeout if start == h.una => h.repairs.probed(false),
+                Class::TailLossProbe if signs.tail => h.repairs.probed(true),
+                _ => {}
+            }
+        }
+        if still.is_none_or(|r| class == Class::Timeout && r.class != Class::Timeout)
+            && h.recovery.as_ref().is_none_or(|r| class == Class::Timeout && r.class != Class::Timeout)
+            && h.next > h.una
+        {
             let began = match class {
                 Class::Timeout | Class::TailLossProbe => heard,
                 _ if h.suspect_at > 0 => h.suspect_at,
                 _ => now,
             };
             let began = h.recovery.as_ref().map_or(began, |r| r.began.min(began));
+            // A recovery ends where the sender was when it began. That may have been before the first repair which the capture holds.
+            let renewed_at = h.repairs.renewed_at();
+            let due = if missed_first && informed_at > 0 {
+                informed_at
+            } else if renewed_at > 0 && renewed_at >= h.una_at {
+                renewed_at.saturating_add(lag)
+            } else {
+                now
+            };
+            let point = if class == Class::Timeout { None } else { h.flight.sent_by(due) };
             h.recovery = Some(Box::new(Recovery {
-                point: h.next,
+                point: point.unwrap_or(h.next),
                 class,
                 began,
                 number: s.number,
@@ -239,7 +319,7 @@ impl Connection {
             }
         }
         if class == Class::Timeout
-            && signs.by_timer()
+            && (signs.by_timer() || signs.stuck && again)
             && let Some(recovery) = h.recovery.as_mut().filter(|r| r.class == Class::Timeout)
         {
             // The timer ran out once more: everything sent until now is to be repaired (RFC 6582, section 4).
@@ -247,25 +327,29 @@ impl Connection {
         }
         let one = if h.limit > 0 { s.payload.min(h.limit) } else { s.payload };
         if class == Class::Timeout && one > 536 && one > h.largest_acked && one + 64 > h.segment_size {
-            let episode = Episode {
+            let occurrence = Occurrence {
                 at: now,
                 cost: now - heard.min(now),
                 packets: [original.map_or(0, |o| o.number), s.number, 0],
                 detail: u64::from(one),
             };
-            self.book.add(Happening::LargeResend, dir, episode);
+            self.events.add(Event::LargeResend, dir, occurrence);
         }
-        Data::Resent(class)
+        Data::Resent(reported)
     }
 
     /// Looks at new data that comes after a pause.
     #[inline]
     pub(super) fn after_pause(&mut self, dir: usize, s: &Segment, now: u64, lag: u64) {
+        // What waits for a closed window is no pause of the sender's, and probes of it are no new beginning.
+        let closed = self.halves[1 - dir].zero_since > 0;
         let h = &mut self.halves[dir];
-        if h.last_data_at == 0 || h.outstanding() || s.payload == 0 {
+        if h.last_data_at == 0 || h.outstanding() || s.payload == 0 || closed {
             return;
         }
-        let gap = now - h.last_data_at;
+        // A sender that waits for an ACK is not idle.
+        let idle_since = h.last_data_at.max(if h.una_at > 0 { h.una_at.saturating_add(lag) } else { 0 });
+        let gap = now - idle_since.min(now);
         if gap < SHORTEST_TIMEOUT || gap < h.timeout(lag) {
             return;
         }
@@ -279,8 +363,7 @@ impl Connection {
             prior,
             first: 0,
             from: h.next,
-            round_end: h.next,
-            rounds: 0,
+            rounds: h.rounds.count,
         }));
         h.rounds.peak = 0;
     }
@@ -316,27 +399,36 @@ impl Connection {
         }
     }
 
-    /// Data leaves right after a late ACK: it had stood waiting for it.
+    /// New data leaves, which may have stood waiting for a late ACK.
     #[inline]
-    pub(super) fn released(&mut self, dir: usize, s: &Segment, now: u64, lag: u64) {
+    fn released(&mut self, dir: usize, s: &Segment, now: u64, lag: Option<u64>) {
         self.find_limit(dir);
+        if let (Some(late), Some(lag)) = (self.halves[dir].late.as_deref().copied(), lag) {
+            self.note_stall(dir, s, now, lag, &late);
+        }
+    }
+
+    /// Data leaves right after a late ACK: it had stood waiting for it.
+    fn note_stall(&mut self, dir: usize, s: &Segment, now: u64, lag: u64, late: &Late) {
         // What the peer sent behind its ACK: the application may have had nothing to send until that came.
         let question = self.halves[1 - dir].last_data_at;
-        let h = &mut self.halves[dir];
-        let Some(late) = h.late.take() else { return };
+        let h = &self.halves[dir];
         let answers = question > late.at && now - question.min(now) >= lag - lag / 4;
-        if answers || now - late.at > at_once(lag) {
+        // What comes sooner than an ACK can bring it about was on its way already; and where the window had been full, that was waited for.
+        let since = now - late.at;
+        let filled = h.filled > START && h.filled == h.next;
+        if answers || filled || since < lag - lag / 4 || since > at_once(lag) {
             return;
         }
         let full = h.is_full(s.payload);
-        let what = if full { Happening::DelayedAckStall } else { Happening::NagleStall };
-        let episode = Episode {
+        let what = if full { Event::DelayedAckStall } else { Event::NagleStall };
+        let occurrence = Occurrence {
             at: late.sent_at,
             cost: late.excess,
             packets: [late.data, late.ack, s.number],
             detail: u64::from(h.last_payload) << 32 | u64::from(s.payload),
         };
-        self.book.add(what, dir, episode);
+        self.events.add(what, dir, occurrence);
     }
 
     #[inline]
@@ -361,11 +453,38 @@ impl Connection {
         h.rare.full_least = h.rare.full_least.min(window);
         h.rare.full_most = h.rare.full_most.max(window);
         if h.rare.full_windows <= 8 {
-            self.book.add(
-                Happening::WindowFull,
+            self.events.add(
+                Event::WindowFull,
                 dir,
-                Episode { at: now, cost: 0, packets: [number, 0, 0], detail: window },
+                Occurrence { at: now, cost: 0, packets: [number, 0, 0], detail: window },
             );
+        }
+    }
+}
+
+/// After a pause: how many rounds it takes to come back to the former window.
+#[cold]
+fn follow_restart(h: &mut Half, s: &Segment, now: u64, lag: u64, events: &mut Events, dir: usize) {
+    let (size, more) = (h.segment_size.max(1), h.is_full(s.payload));
+    let (over, last_peak, peak) = (h.rounds.count, h.rounds.last_peak, h.rounds.recent_peak());
+    let Some(r) = h.restart.as_deref_mut().filter(|r| over > r.rounds) else { return };
+    if r.first == 0 {
+        r.first = last_peak;
+        // RFC 5681, section 4.1: the restart window is the initial window, ten segments since RFC 6928.
+        if r.first > size.saturating_mul(12) || r.prior < r.first.saturating_mul(2) || !more {
+            h.restart = None;
+            return;
+        }
+    }
+    let rounds = over - r.rounds - 1;
+    if peak >= r.prior - r.prior / 5 || !more || rounds > 30 {
+        let r = *r;
+        h.restart = None;
+        if rounds > 0 {
+            let rtt = h.rtt.smoothed().unwrap_or(0).saturating_add(lag);
+            let cost = u64::from(rounds).saturating_mul(rtt).min(now - r.at.min(now));
+            let detail = u64::from(r.prior) << 32 | u64::from(r.first);
+            events.add(Event::IdleRestart, dir, Occurrence { at: r.at, cost, packets: [r.number, 0, 0], detail });
         }
     }
 }

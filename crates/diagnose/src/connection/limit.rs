@@ -4,11 +4,11 @@ use wire::{Flags, Segment};
 
 use super::{Connection, TO_SERVER, at_once};
 use crate::budget::{Budget, Limit};
+use crate::distance::Distance;
 use crate::half::{Data, Late};
 use crate::kept::Facts;
 use crate::ranges::START;
-use crate::resend::Class;
-use crate::vantage::Distance;
+use crate::retransmission::Class;
 
 /// The state between two packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,19 +113,16 @@ impl Connection {
     /// Gives the time since the last packet to what limited it, in the light of the packet that ended it.
     #[inline]
     pub(super) fn share_out(&mut self, dir: usize, s: &Segment, elapsed: u64, lag: u64, facts: &Facts) {
-        let (state, of) = self.state;
+        let (state, of) = (self.state.0, usize::from(self.state.1));
         let resent = matches!(facts.data, Data::Resent(c) if c != Class::Syn);
         let new = facts.data == Data::New;
         let handed_over = std::mem::take(&mut self.held);
-        if let Some(Late { excess, charged: Some((limit, time)), .. }) = facts.released {
+        let released = if facts.released { self.halves[dir].late.as_deref() } else { None };
+        if let Some(&Late { excess, charged: Some((limit, time)), .. }) = released {
             self.budgets[dir].shift(limit, Limit::AckWaiting, excess.min(time));
         }
-        let knows_lag = if dir == of { facts.knows_lag } else { self.knows_lag(of) };
-        let shows_window = self.shows_window(of);
-        let silence = self.silence(dir, s, facts);
-        let budget = &mut self.budgets[of];
         if resent && dir == of {
-            budget.add(Limit::LossRecovery, elapsed.saturating_add(handed_over));
+            self.budgets[of].add(Limit::LossRecovery, elapsed.saturating_add(handed_over));
             return;
         }
         match state {
@@ -139,12 +136,20 @@ impl Connection {
                     && dir == of
                     && elapsed > self.halves[of].rtt.smoothed().unwrap_or(0).saturating_add(lag)
                     && matches!(limit, Limit::SlowStart | Limit::CongestionWindow | Limit::PathRate | Limit::Unknown);
-                let limit = if by_itself { Limit::Application } else { limit };
-                budget.add(limit, elapsed);
+                // What the path held up is late without the application; and where ACKs of several segments are overdue, a tail-loss probe
+                // of new data (RFC 8985, section 7.3) comes then.
+                let h = &self.halves[of];
+                let overdue = u64::from(h.in_flight()) >= u64::from(s.payload) + 2 * u64::from(h.segment_size);
+                let limit = match (by_itself, facts.held_up || overdue) {
+                    (true, true) => Limit::Unknown,
+                    (true, false) => Limit::Application,
+                    (false, _) => limit,
+                };
+                self.budgets[of].add(limit, elapsed);
                 if let Some(late) = self.halves[of].late.as_mut().filter(|l| l.ack == s.number) {
                     late.charged = Some((limit, elapsed));
                 }
-                if limit != Limit::Application {
+                if limit != Limit::Application && !by_itself {
                     self.bulk[of] = limit;
                 }
             }
@@ -158,30 +163,33 @@ impl Connection {
                 } else {
                     Limit::Application
                 };
+                let silence = self.silence(dir, s, facts);
                 self.budgets[dir].add(bulk, travel);
                 self.budgets[dir].add(silence, elapsed - travel);
             }
             State::Waiting | State::Answered
-                if dir != of
-                    && s.payload == 0
-                    && facts.advanced > 0
-                    && !s.flags.intersects(Flags::SYN | Flags::FIN | Flags::RST) =>
+                if dir != of && s.payload == 0 && !s.flags.intersects(Flags::SYN | Flags::FIN | Flags::RST) =>
             {
-                // A pure ACK: what comes after the last of them shows whether data stood waiting for it.
+                // A pure ACK: what comes after the last of them shows whether data stood waiting for it, or a segment was lost.
                 self.held = elapsed.saturating_add(handed_over);
-                self.held_for = (of, false);
+                let h = &self.halves[of];
+                let suspect = facts.advanced == 0 && (h.duplicates > 0 || !h.sacked.is_empty());
+                self.held_for = (of as u8, suspect);
             }
             State::Waiting => {
-                let limit = if dir == of { silence } else { Limit::Application };
-                budget.add(limit, elapsed.saturating_add(handed_over));
+                let limit = if dir == of { self.silence(dir, s, facts) } else { Limit::Application };
+                self.budgets[of].add(limit, elapsed.saturating_add(handed_over));
             }
             State::Answered => {
-                let h = &self.halves[of];
+                let knows_lag = if dir == of { facts.knows_lag } else { self.knows_lag(of) };
+                let (shows_window, silence) = (self.shows_window(of), self.silence(dir, s, facts));
+                let (h, budget) = (&self.halves[of], &mut self.budgets[of]);
                 let waited = new && dir == of && elapsed <= at_once(lag);
                 // Nagle's algorithm holds back no full segment: one that follows the ACK of a whole flight had no room in
                 // the congestion window or the send buffer, and waited for the ACK's own delay only where that was late.
                 let no_room = waited && h.is_full(s.payload) && h.rounds.recent_peak() / 4 >= h.segment_size;
-                let late = facts.released.map_or(0, |l| l.excess).min(handed_over);
+                let released = if facts.released { self.halves[dir].late.as_deref() } else { None };
+                let late = released.map_or(0, |l| l.excess).min(handed_over);
                 match (waited, no_room) {
                     // What the ACK let go, and what came by itself, differ by the distance to the sender.
                     _ if dir == of && new && !knows_lag => budget.add(Limit::Unknown, handed_over + elapsed),
@@ -202,11 +210,19 @@ impl Connection {
             State::Suspect => {
                 // Until a retransmission (loss) or an advance (reordering) decides.
                 let all = elapsed.saturating_add(handed_over);
-                if dir != of && facts.advanced > 0 {
-                    budget.add(self.bulk[of], all);
+                let part_filled = !self.halves[of].is_full(self.halves[of].last_payload);
+                if dir != of && facts.advanced > 0 && part_filled {
+                    // No loss: an ACK of the last data, or an answer to them, as any other.
+                    if s.payload == 0 {
+                        (self.held, self.held_for) = (all, (of as u8, false));
+                    } else {
+                        self.budgets[of].add(Limit::Application, all);
+                    }
+                } else if dir != of && facts.advanced > 0 {
+                    self.budgets[of].add(self.bulk[of], all);
                 } else {
                     self.held = all;
-                    self.held_for = (of, true);
+                    self.held_for = (of as u8, true);
                 }
             }
         }
@@ -223,17 +239,28 @@ impl Connection {
         // Near the receiver, what was sent and lost looks like nothing sent.
         let after_loss = facts.opens_hole || facts.ids_skipped && self.distance(dir) != Distance::Near;
         let first = h.previous_payload == 0 && !h.offered.seen;
+        // Without timestamps, a path that stands still for less than the retransmission timer looks like a sender that pauses, away from it.
+        let elapsed = s.at.as_nanos().saturating_sub(self.last_at);
+        let blind = s.options.timestamps.is_none()
+            && h.is_full(h.previous_payload)
+            && elapsed < h.timeout(self.lag(dir))
+            && self.distance(dir) != Distance::Near;
         let on_the_way = !facts.knows_lag && (first || h.is_full(h.previous_payload) || facts.was_filled);
         // A window of unknown scale that was closed now and then may have held the data back.
         let window =
             !self.halves[1 - dir].window_known && self.halves[1 - dir].rare.zero_windows > 0 && !self.has_room(dir);
-        if after_loss || on_the_way || window { Limit::Unknown } else { Limit::Application }
+        if after_loss || on_the_way || window || blind || facts.held_up { Limit::Unknown } else { Limit::Application }
+    }
+
+    /// The side of which the data were waited for last.
+    pub(crate) fn waiting_side(&self) -> usize {
+        usize::from(self.held_for.0)
     }
 
     /// The budgets with the time in them that no packet will decide any more.
     pub(crate) fn settled(&self) -> [Budget; 2] {
         let mut budgets = self.budgets;
-        let (of, suspect) = self.held_for;
+        let (of, suspect) = (usize::from(self.held_for.0), self.held_for.1);
         budgets[of].add(if suspect { Limit::LossRecovery } else { Limit::Application }, self.held);
         budgets
     }
@@ -248,7 +275,7 @@ impl Connection {
 
     /// Held time needs a state that asks the next packet about it; where there is none, it is decided at once.
     #[inline]
-    pub(super) fn note_held(&mut self) {
+    pub(super) fn note_held(&mut self, number: u64) {
         let (of, suspect) = self.held_for;
         match self.state.0 {
             _ if self.held == 0 => {}
@@ -256,6 +283,11 @@ impl Connection {
             State::Quiet | State::Waiting if !suspect => self.state = (State::Answered, of),
             _ => {
                 self.budgets = self.settled();
+                if !suspect {
+                    // What it had sent last was part-filled, and nothing followed.
+                    let packets = [self.last_data, number];
+                    self.idle.get_or_insert_default().add(usize::from(of), false, self.held, 0, packets);
+                }
                 self.held = 0;
             }
         }

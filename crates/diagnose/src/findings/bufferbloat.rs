@@ -15,7 +15,8 @@ pub(super) const RULE: Rule = Rule {
     },
     find,
     once: false,
-    needs: &[View::BothDirections, View::AllBytes],
+    shortens: &[Limit::PathRate],
+    needs: &[View::BothDirections, View::AllBytes, View::SteadyPath],
     or_unseen: &[View::SenderAndQueue, View::Handshake, View::Time],
 };
 

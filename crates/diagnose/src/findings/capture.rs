@@ -10,6 +10,7 @@ pub(super) const RULE: Rule = Rule {
     },
     find,
     once: true,
+    shortens: &[],
     needs: &[View::BothDirections],
     or_unseen: &[],
 };

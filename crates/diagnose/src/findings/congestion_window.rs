@@ -1,6 +1,6 @@
 //! The sender's congestion window held the transfer back while the path had room.
 
-use super::{Case, Drawn, Kind, Rule, View, percent};
+use super::{Case, Drawn, Kind, Rule, View};
 use crate::budget::Limit;
 
 pub(super) const RULE: Rule = Rule {
@@ -11,6 +11,7 @@ pub(super) const RULE: Rule = Rule {
     },
     find,
     once: false,
+    shortens: &[Limit::CongestionWindow, Limit::SlowStart],
     needs: &[View::BothDirections, View::AllBytes, View::Sender],
     or_unseen: &[View::SenderAndQueue, View::Time],
 };
@@ -35,7 +36,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
                 format!("the {}'s congestion window, or its send buffer,", case.sender_name(dir))
             },
             h.peak,
-            percent(share),
+            quantity::percent(share),
             if losses > 0 {
                 format!(", after {losses} retransmissions had cut it")
             } else {
@@ -44,7 +45,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
         ),
         worth: format!(
             "up to {} of the time: {}",
-            percent(share),
+            quantity::percent(share),
             if losses > 0 {
                 "fewer losses, or a congestion control that recovers faster on this path"
             } else {

@@ -10,6 +10,7 @@ pub(super) const RULE: Rule = Rule {
     },
     find,
     once: false,
+    shortens: &[],
     needs: &[View::BothDirections, View::AllBytes],
     or_unseen: &[View::Time],
 };

@@ -1,7 +1,8 @@
 //! A delayed ACK held back a full segment: the congestion window had room for so little that the receiver waited for more.
 
 use super::{Case, Drawn, Kind, Rule, View, times};
-use crate::episode::Happening;
+use crate::budget::Limit;
+use crate::event::Event;
 
 pub(super) const RULE: Rule = Rule {
     kind: Kind {
@@ -11,12 +12,13 @@ pub(super) const RULE: Rule = Rule {
     },
     find,
     once: false,
-    needs: &[View::BothDirections, View::Sender, View::AllBytes],
+    shortens: &[Limit::AckWaiting],
+    needs: &[View::Receiver, View::BothDirections, View::Sender, View::AllBytes, View::HeldBack, View::Clock],
     or_unseen: &[View::Time],
 };
 
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
-    let stalls = case.c.book.of(Happening::DelayedAckStall, dir)?;
+    let stalls = case.c.events.of(Event::DelayedAckStall, dir)?;
     let worst = stalls.costliest()?;
     Some(Drawn {
         text: format!(

@@ -2,7 +2,8 @@
 
 use record::Nanos;
 
-use super::{Case, Drawn, Kind, Rule, View, percent, times};
+use super::{Case, Drawn, Kind, Rule, View, times};
+use crate::budget::Limit;
 use crate::connection::TO_CLIENT;
 
 pub(super) const RULE: Rule = Rule {
@@ -13,6 +14,7 @@ pub(super) const RULE: Rule = Rule {
     },
     find,
     once: false,
+    shortens: &[Limit::Application],
     needs: &[View::BothDirections, View::AllBytes],
     or_unseen: &[View::Time],
 };
@@ -21,6 +23,10 @@ pub(super) const RULE: Rule = Rule {
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     let turns = case.c.turns[dir];
     let asked = case.receiver(dir);
+    if asked.rtt.acknowledged_nearer().is_some() {
+        // The handshake's round trip is the path to the end; what of an answer's time it makes beyond what acknowledges does not show.
+        return None;
+    }
     let path = if asked.rtt.handshake != u64::MAX { asked.rtt.handshake } else { asked.rtt.base()? };
     let mean = turns.total / u64::from(turns.count.max(1));
     // What an answer takes beyond the path is its maker's thinking, and no round trip.
@@ -42,7 +48,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
             Nanos(path.min(mean)),
             Nanos(trips),
             case.duration,
-            percent(trips as f64 / case.duration.0.max(1) as f64),
+            quantity::percent(trips as f64 / case.duration.0.max(1) as f64),
         ),
         worth: format!(
             "every turn saved, by pipelining or by asking for more at once, saves {}; bandwidth and windows change nothing here{}",

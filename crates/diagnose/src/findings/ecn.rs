@@ -1,6 +1,7 @@
 //! Routers marked packets rather than dropping them (RFC 3168): the queue was long, and the sender slowed down without a loss.
 
 use super::{Case, Drawn, Kind, Rule, View, times};
+use crate::budget::Limit;
 
 pub(super) const RULE: Rule = Rule {
     kind: Kind {
@@ -10,6 +11,7 @@ pub(super) const RULE: Rule = Rule {
     },
     find,
     once: false,
+    shortens: &[Limit::PathRate],
     needs: &[],
     or_unseen: &[View::BothDirections],
 };

@@ -3,7 +3,7 @@
 use crate::budget::Limit;
 
 use super::{Case, Drawn, Kind, Rule, View, times};
-use crate::episode::Happening;
+use crate::event::Event;
 
 pub(super) const RULE: Rule = Rule {
     kind: Kind {
@@ -13,13 +13,15 @@ pub(super) const RULE: Rule = Rule {
     },
     find,
     once: false,
+    shortens: &[Limit::SlowStart],
     needs: &[View::BothDirections, View::Sender, View::AllBytes],
     or_unseen: &[View::Time],
 };
 
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
-    let restarts = case.c.book.of(Happening::IdleRestart, dir)?;
-    let worst = restarts.costliest()?;
+    let restarts = case.c.events.of(Event::IdleRestart, dir)?;
+    // On a path that is shorter than the capture's clock can show, growing back takes no time.
+    let worst = restarts.costliest().filter(|w| w.cost > 0)?;
     // Away from the sender, a pause may be that of its retransmission timer.
     let away = case.vantage.lacks(case.c, dir, View::BeforeLoss).is_some();
     if away && case.share(dir, Limit::Unknown) > 0.2 {

@@ -12,17 +12,14 @@ pub(super) const RULE: Rule = Rule {
     },
     find,
     once: false,
+    shortens: &[],
     needs: &[View::BothDirections, View::Handshake],
     or_unseen: &[],
 };
 
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     let h = case.sender(dir);
-    let handshake = Some(h.rtt.handshake).filter(|t| *t != u64::MAX)?;
-    let usual = h.rtt.samples.quantile(0.5)?.0;
-    if h.rtt.samples.count() < 10 || handshake < usual.saturating_add(10_000_000) || handshake / 8 < usual {
-        return None;
-    }
+    let (handshake, usual) = h.rtt.acknowledged_nearer()?;
     Some(Drawn {
         packets: vec![case.c.first_number],
         at: case.c.first_at,
@@ -31,8 +28,8 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
         text: format!(
             "the {}'s side took {} to complete the handshake, but acknowledges data after {} (median of {}): a proxy or NAT near the capture seems to end the connection, so windows, options and ACKs seen here are its own and not the {}'s",
             case.receiver_name(dir),
-            Nanos(handshake),
-            Nanos(usual),
+            handshake,
+            usual,
             h.rtt.samples.count(),
             case.receiver_name(dir),
         ),

@@ -1,15 +1,17 @@
 //! Packets were lost, and repairing them took time.
 
-use super::{Case, Drawn, Kind, Rule, View, percent, times};
+use super::{Case, Drawn, Kind, Rule, View, times};
 use record::Nanos;
 
-use crate::episode::Happening;
-use crate::resend::Class;
+use crate::budget::Limit;
+use crate::event::Event;
+use crate::retransmission::Class;
 
 pub(super) const RULE: Rule = Rule {
     kind: Kind { name: "loss", words: "loss", rule: "segments were retransmitted, and not all of them needlessly" },
     find,
     once: false,
+    shortens: &[Limit::LossRecovery, Limit::CongestionWindow],
     needs: &[View::Data],
     or_unseen: &[View::BothDirections],
 };
@@ -23,8 +25,8 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     if needed == 0 {
         return None;
     }
-    let recoveries = case.c.book.of(Happening::Recovery, dir);
-    let cost = case.time(dir, crate::Limit::LossRecovery);
+    let recoveries = case.c.events.of(Event::Recovery, dir);
+    let cost = case.time(dir, Limit::LossRecovery);
     let one_sided = case.vantage.only_direction.is_some();
     // A probe of a closed window looks the same without the ACKs.
     if one_sided && needed < 3 {
@@ -39,6 +41,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
         .filter(|c| *c != Class::Syn && h.rare.by_class[*c as usize] > 0)
         .map(|c| format!("{} {}", h.rare.by_class[c as usize], c.words()))
         .collect();
+    let classes = classes.join(", ");
     let unfinished = h.recovery.is_some() && !one_sided;
     let slowest = recoveries.and_then(|e| e.costliest());
     let timeouts = h.rare.by_class[Class::Timeout as usize];
@@ -49,22 +52,29 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
         count: needed,
         cost,
         text: format!(
-            "{needed} of {} data packets to the {} were retransmitted ({:.2} %: {}){}{}{}",
+            "{needed} of {} data packets to the {} were retransmitted ({}{}){}{}{}",
             count.payload_packets,
             case.receiver_name(dir),
-            rate * 100.0,
-            classes.join(", "),
-            if h.rare.spurious > 0 { format!(", {} more needlessly", h.rare.spurious) } else { String::new() },
+            quantity::percent_to(rate, 3),
+            // The classes are those of all of them.
+            match h.rare.spurious {
+                0 => format!(": {classes}"),
+                needless => format!("), {needless} more needlessly (by class: {classes}"),
+            },
+            h.rare
+                .damage
+                .as_ref()
+                .filter(|d| d.count > 0)
+                .map_or(String::new(), |d| format!("; {} packets were damaged, which is loss too", d.count)),
             slowest.map_or(String::new(), |e| format!(
-                "; the slowest recovery took {} (packet {}, by {}; {})",
+                "; {} took {} (packet {}, by {})",
+                match recoveries.map_or(0, |r| r.count) {
+                    0 | 1 => "the recovery".into(),
+                    several => format!("the slowest of {several} recoveries"),
+                },
                 Nanos(e.cost),
                 e.packets[1],
                 Class::ALL.get(e.detail as usize).map_or("", |c| c.words()),
-                recoveries.map_or(String::new(), |r| if r.count == 1 {
-                    "1 recovery".into()
-                } else {
-                    format!("{} recoveries", r.count)
-                })
             )),
             if unfinished {
                 format!("; the last recovery was not finished: nothing more came from the {}", case.receiver_name(dir))
@@ -87,9 +97,9 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     })
 }
 
-/// What the transfer would gain without the losses: the bytes of the recoveries at the rate outside of them, against the recoveries.
-fn gain(case: &Case<'_>, dir: usize, cost: Nanos) -> String {
-    use crate::budget::Limit;
+/// What the transfer would gain without the losses: the recoveries, less what their bytes take at the rate outside of them. All of
+/// them where that rate is not known.
+pub(super) fn saving(case: &Case<'_>, dir: usize, cost: Nanos) -> Option<Nanos> {
     let h = case.sender(dir);
     let (time, bytes) = h.rare.recoveries;
     let busy: u64 =
@@ -97,18 +107,23 @@ fn gain(case: &Case<'_>, dir: usize, cost: Nanos) -> String {
             .map(|l| case.time(dir, l).0)
             .iter()
             .sum();
-    let share = |t: Nanos| percent(t.0 as f64 / case.duration.0.max(1) as f64);
     let rest = h.count.unique_bytes.saturating_sub(bytes);
+    if bytes == 0 || rest == 0 || busy < 1_000_000 {
+        return Some(cost);
+    }
+    let without = (bytes as f64 / (rest as f64 / busy as f64)) as u64;
+    Some(Nanos(time.saturating_sub(without)).min(cost))
+}
+
+fn gain(case: &Case<'_>, dir: usize, cost: Nanos) -> String {
     if case.vantage.only_direction.is_some() {
         return "find where packets are dropped: counters of interfaces, policers and queues on the path".into();
     }
-    if bytes == 0 || rest == 0 || busy < 1_000_000 {
-        return format!("at most {cost} of recovery ({} of the time)", share(cost));
+    match saving(case, dir, cost) {
+        Some(saved) if saved.0 >= case.duration.0 / 100 => format!(
+            "find where packets are dropped: about {saved} ({} of the time)",
+            quantity::percent(saved.0 as f64 / case.duration.0.max(1) as f64)
+        ),
+        _ => format!("little: in the {cost} of recovery data went on as fast as at other times"),
     }
-    let without = (bytes as f64 / (rest as f64 / busy as f64)) as u64;
-    let saved = Nanos(time.saturating_sub(without)).min(cost);
-    if saved.0 < case.duration.0 / 100 {
-        return format!("little: in the {cost} of recovery data went on as fast as at other times");
-    }
-    format!("about {saved} ({} of the time): the recoveries' bytes at the rate outside of them", share(saved))
 }

@@ -8,7 +8,7 @@ use wire::Flags;
 
 use crate::budget::{Budget, Limit};
 use crate::connection::{Connection, TO_CLIENT, TO_SERVER};
-use crate::episode::Episodes;
+use crate::event::Occurrences;
 use crate::half::Half;
 use crate::idle::Idle;
 use crate::ranges::START;
@@ -17,6 +17,7 @@ use crate::vantage::{Vantage, View};
 mod bufferbloat;
 mod capture;
 mod congestion_window;
+mod damage;
 mod delay_step;
 mod delayed_ack;
 mod dialogue;
@@ -30,8 +31,10 @@ mod receive_window;
 mod receiver_application;
 mod reordering;
 mod reset;
+mod saving;
 mod send_buffer;
 mod sender_application;
+mod stalls;
 mod syn_retries;
 mod timestamps;
 mod tiny_segments;
@@ -39,7 +42,7 @@ mod window_scaling;
 mod zero_window;
 
 /// All rules, in the order in which findings of equal cost are given.
-static RULES: [Rule; 23] = [
+static RULES: [Rule; 25] = [
     window_scaling::RULE,
     nagle::RULE,
     delayed_ack::RULE,
@@ -48,9 +51,11 @@ static RULES: [Rule; 23] = [
     receive_window::RULE,
     mtu::RULE,
     loss::RULE,
+    damage::RULE,
     reordering::RULE,
     syn_retries::RULE,
     ecn::RULE,
+    stalls::RULE,
     bufferbloat::RULE,
     congestion_window::RULE,
     send_buffer::RULE,
@@ -82,6 +87,8 @@ struct Rule {
     find: fn(&Case<'_>, usize) -> Option<Drawn>,
     /// Asked once for the connection rather than for each direction.
     once: bool,
+    /// The limits to which the time belongs that its remedy would save.
+    shortens: &'static [Limit],
     /// What the capture must show for it to be drawn at all.
     needs: &'static [View],
     /// What it must show for its absence to mean anything: without, nothing seen is nothing known.
@@ -101,7 +108,7 @@ struct Drawn {
 
 impl Drawn {
     /// What a list of cases gives: its packets, how many there are, and what they cost together.
-    fn of(cases: &Episodes) -> Self {
+    fn of(cases: &Occurrences) -> Self {
         Self {
             packets: cases.packets(),
             at: cases.first_at(),
@@ -130,6 +137,11 @@ pub struct Finding {
     pub count: u64,
     /// What it cost in time.
     pub cost_ns: Nanos,
+    /// How much sooner the connection would be over without it, at most. `None` where it would not be, or cannot be said.
+    pub saves_ns: Option<Nanos>,
+    /// The limits to which the time belongs that the remedy would save.
+    #[serde(skip)]
+    pub shortens: &'static [Limit],
     /// What was found, for people.
     pub text: String,
     /// What to do, and what that is worth, for people.
@@ -170,13 +182,21 @@ impl<'a> Case<'a> {
             (c.settled(), c.idle.as_deref().copied().unwrap_or_default(), Vantage::of(c));
         let unexplained = c.unexplained_end();
         if unexplained > 0 {
-            idle.take_pauses(unexplained);
+            idle.take_pauses(unexplained, c.ended_by());
             budgets.iter_mut().fold(unexplained, |left, b| left - b.shift(Limit::Application, Limit::Unknown, left));
+        }
+        for who in [0, 1] {
+            if c.halves[1 - who].rtt.acknowledged_nearer().is_some() {
+                let unresolved = idle.take_thinking(who);
+                budgets.iter_mut().fold(unresolved, |left, b| left - b.shift(Limit::Application, Limit::Unknown, left));
+            }
         }
         if !vantage.shows_time() {
             idle.forget();
             budgets.iter_mut().for_each(Budget::forget);
         }
+        let application = budgets[0].of(Limit::Application) + budgets[1].of(Limit::Application);
+        idle.add_up_to(application, c.waiting_side());
         let duration = Nanos(c.last_at - c.first_at);
         let unknown = budgets[0].of(Limit::Unknown) + budgets[1].of(Limit::Unknown);
         vantage.unknown_permille = unknown.0.saturating_mul(1_000) / duration.0.max(1);
@@ -241,6 +261,17 @@ impl<'a> Case<'a> {
         if anywhere { data(0) || data(1) } else { data(dir) }
     }
 
+    /// The handshake is not in the capture, and what a sender had in flight came up to the largest window without scaling and no
+    /// further: a hint.
+    pub(crate) fn unscaled_window_in_view(&self) -> bool {
+        const LARGEST: u32 = 65_535;
+        (0..2).any(|dir| {
+            let (h, p) = (self.sender(dir), self.receiver(dir));
+            let near = h.peak <= LARGEST && h.peak.saturating_add(h.segment_size) > LARGEST;
+            self.vantage.from_the_middle && near && p.least_scale == 0 && p.max_window + 2_000 > u64::from(LARGEST)
+        })
+    }
+
     /// The fastest that bytes were seen to get through in a burst: what the path can do at least.
     fn burst_rate(&self, dir: usize) -> Option<Rate> {
         let h = self.sender(dir);
@@ -259,13 +290,7 @@ struct Rate(f64);
 
 impl std::fmt::Display for Rate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (value, unit) = match self.0 {
-            r if r >= 1e9 => (r / 1e9, "Gbit/s"),
-            r if r >= 1e6 => (r / 1e6, "Mbit/s"),
-            r => (r / 1e3, "kbit/s"),
-        };
-        let decimals = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
-        write!(f, "{value:.decimals$} {unit}")
+        f.write_str(&quantity::bit_rate(self.0))
     }
 }
 
@@ -279,22 +304,23 @@ pub(crate) fn precise(time: Nanos) -> String {
     if time.0 >= 1_000_000 { format!("{:.3} ms", time.as_millis_f64()) } else { time.to_string() }
 }
 
-fn percent(share: f64) -> String {
-    format!("{:.0} %", share * 100.0)
-}
-
 /// All findings on a connection, the costliest first, and what it cannot show.
 pub(crate) fn draw(case: &Case<'_>) -> (Vec<Finding>, Vec<Withheld>) {
     let (mut findings, mut withheld) = (Vec::new(), Vec::new());
+    // Many rules ask for the same.
+    let missing = [TO_SERVER, TO_CLIENT].map(|dir| View::ALL.map(|view| case.vantage.lacks(case.c, dir, view)));
     for rule in &RULES {
         let directions: &[usize] = if rule.once { &[TO_SERVER] } else { &[TO_SERVER, TO_CLIENT] };
         for &dir in directions {
             let direction = (!rule.once).then_some(["to_server", "to_client"][dir]);
-            let lacks = |views: &[View]| views.iter().find_map(|v| case.vantage.lacks(case.c, dir, *v));
+            let lacks = |views: &[View]| views.iter().find_map(|v| missing[dir][*v as usize]);
             let lacking = lacks(rule.needs);
             let drawn = if lacking.is_none() { (rule.find)(case, dir) } else { None };
             if let Some(mut drawn) = drawn {
                 drawn.packets.truncate(24);
+                let saves_ns = saving::saving(case, dir, rule.kind.name, &drawn);
+                let gained = saves_ns.and_then(|saved| saving::words(case, dir, saved));
+                drawn.worth.extend(gained.map(|words| format!("; {words}")));
                 findings.push(Finding {
                     kind: rule.kind.name,
                     words: rule.kind.words,
@@ -303,6 +329,8 @@ pub(crate) fn draw(case: &Case<'_>) -> (Vec<Finding>, Vec<Withheld>) {
                     at_ns: drawn.at,
                     count: drawn.count,
                     cost_ns: drawn.cost.min(case.duration),
+                    saves_ns,
+                    shortens: rule.shortens,
                     text: drawn.text,
                     worth: drawn.worth,
                 });

@@ -1,7 +1,8 @@
 //! An MTU black hole: full-sized packets vanish while small ones get through (RFC 2923, section 2.1; RFC 4821).
 
 use super::{Case, Drawn, Kind, Rule, View, times};
-use crate::episode::Happening;
+use crate::budget::Limit;
+use crate::event::Event;
 
 pub(super) const RULE: Rule = Rule {
     kind: Kind {
@@ -11,12 +12,13 @@ pub(super) const RULE: Rule = Rule {
     },
     find,
     once: false,
+    shortens: &[Limit::LossRecovery],
     needs: &[View::BothDirections],
     or_unseen: &[View::BeforeLoss, View::Handshake],
 };
 
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
-    let large = case.c.book.of(Happening::LargeResend, dir)?;
+    let large = case.c.events.of(Event::LargeResend, dir)?;
     let h = case.sender(dir);
     let size = large.costliest()?.detail;
     // The other side's handshake was answered, so packets as such do get through.

@@ -1,7 +1,8 @@
 //! Nagle's algorithm met a delayed ACK: a part-filled segment, or the FIN, stood waiting for an ACK that the receiver held back.
 
 use super::{Case, Drawn, Kind, Rule, View, times};
-use crate::episode::Happening;
+use crate::budget::Limit;
+use crate::event::Event;
 
 pub(super) const RULE: Rule = Rule {
     kind: Kind {
@@ -11,12 +12,13 @@ pub(super) const RULE: Rule = Rule {
     },
     find,
     once: false,
-    needs: &[View::BothDirections, View::Sender, View::AllBytes],
+    shortens: &[Limit::AckWaiting],
+    needs: &[View::BothDirections, View::Sender, View::AllBytes, View::HeldBack, View::Clock],
     or_unseen: &[View::Time],
 };
 
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
-    let stalls = case.c.book.of(Happening::NagleStall, dir)?;
+    let stalls = case.c.events.of(Event::NagleStall, dir)?;
     let worst = stalls.costliest()?;
     let (held, released) = (worst.detail >> 32, worst.detail & 0xffff_ffff);
     let what = if released == 0 { "the FIN".to_owned() } else { format!("the next {released} bytes") };
@@ -31,7 +33,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
             record::Nanos(path),
             worst.packets[1],
             worst.packets[2],
-            super::precise(stalls.total),
+            stalls.total,
         ),
         worth: format!(
             "TCP_NODELAY at the {}, or one write for what belongs together, saves {}; so does a {} that acknowledges at once",

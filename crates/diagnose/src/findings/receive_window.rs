@@ -1,8 +1,8 @@
 //! The receive window was full although the receiver kept up: its buffer is too small for the path.
 
-use super::{Case, Drawn, Kind, Rate, Rule, View, percent};
+use super::{Case, Drawn, Kind, Rate, Rule, View};
 use crate::budget::Limit;
-use crate::episode::Happening;
+use crate::event::Event;
 
 pub(super) const RULE: Rule = Rule {
     kind: Kind {
@@ -12,7 +12,8 @@ pub(super) const RULE: Rule = Rule {
     },
     find,
     once: false,
-    needs: &[View::BothDirections, View::Handshake, View::Sender, View::AllBytes],
+    shortens: &[Limit::ReceiveWindow],
+    needs: &[View::Receiver, View::BothDirections, View::Handshake, View::Sender, View::AllBytes],
     or_unseen: &[],
 };
 
@@ -30,7 +31,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     }
     let rtt = case.rtt(dir)?;
     let cost = case.time(dir, Limit::ReceiveWindow);
-    let full = case.c.book.of(Happening::WindowFull, dir)?;
+    let full = case.c.events.of(Event::WindowFull, dir)?;
     let ceiling = Rate(h.rare.full_most as f64 * 8.0 / rtt.as_secs_f64().max(1e-6));
     let now = case.rate(dir);
     let worth = match case.burst_rate(dir).filter(|b| b.0 > now.0) {
@@ -38,7 +39,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
             "bursts got through at {burst} against {now} on the whole; that rate needs a window of {} KiB over this RTT",
             (burst.0 / 8.0 * rtt.as_secs_f64() / 1024.0).ceil()
         ),
-        None => format!("up to {} of the time, with a larger receive buffer", percent(share)),
+        None => format!("up to {} of the time, with a larger receive buffer", quantity::percent(share)),
     };
     Some(Drawn {
         packets: full.packets(),
@@ -49,7 +50,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
             "the {}'s receive window of {} bytes was full for {cost} ({}): over an RTT of {rtt} it lets no more than {ceiling} through",
             case.receiver_name(dir),
             h.rare.full_most,
-            percent(share)
+            quantity::percent(share)
         ),
         worth,
     })

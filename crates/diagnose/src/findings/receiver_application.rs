@@ -1,8 +1,8 @@
 //! The receiving application read more slowly than data came: its window shrank while the sender filled it.
 
-use super::{Case, Drawn, Kind, Rule, View, percent};
+use super::{Case, Drawn, Kind, Rule, View};
 use crate::budget::Limit;
-use crate::episode::Happening;
+use crate::event::Event;
 
 pub(super) const RULE: Rule = Rule {
     kind: Kind {
@@ -12,7 +12,8 @@ pub(super) const RULE: Rule = Rule {
     },
     find,
     once: false,
-    needs: &[View::BothDirections, View::Sender, View::AllBytes],
+    shortens: &[Limit::ReceiveWindow],
+    needs: &[View::Receiver, View::BothDirections, View::Sender, View::AllBytes],
     or_unseen: &[View::Handshake, View::Time],
 };
 
@@ -24,7 +25,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
         return None;
     }
     let cost = case.time(dir, Limit::ReceiveWindow);
-    let full = case.c.book.of(Happening::WindowFull, dir);
+    let full = case.c.events.of(Event::WindowFull, dir);
     Some(Drawn {
         packets: full.map(|e| e.packets()).unwrap_or_default(),
         at: full.map_or(case.c.first_at, |e| e.first_at()),
@@ -34,8 +35,8 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
             "the {}'s application reads more slowly than data comes: its window shrank from {largest} bytes to {} while the sender stood at its edge for {cost} ({})",
             case.receiver_name(dir),
             if case.receiver(dir).rare.zero_windows > 0 { 0 } else { h.rare.full_least },
-            percent(share)
+            quantity::percent(share)
         ),
-        worth: format!("up to {} of the time, if the {} keeps up", percent(share), case.receiver_name(dir)),
+        worth: format!("up to {} of the time, if the {} keeps up", quantity::percent(share), case.receiver_name(dir)),
     })
 }

@@ -1,8 +1,9 @@
 //! Reordering was taken for loss: segments were retransmitted although the originals arrived (RFC 3708, RFC 3522).
 
 use super::{Case, Drawn, Kind, Rule, View};
-use crate::episode::Happening;
-use crate::resend::Class;
+use crate::budget::Limit;
+use crate::event::Event;
+use crate::retransmission::Class;
 
 pub(super) const RULE: Rule = Rule {
     kind: Kind {
@@ -12,24 +13,29 @@ pub(super) const RULE: Rule = Rule {
     },
     find,
     once: false,
+    shortens: &[Limit::LossRecovery, Limit::CongestionWindow],
     needs: &[View::BothDirections],
     or_unseen: &[View::Handshake],
 };
 
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
-    let needless = case.c.book.of(Happening::NeedlessRecovery, dir)?;
+    let needless = case.c.events.of(Event::NeedlessRecovery, dir)?;
     let fast = needless
         .worst
         .iter()
         .filter(|e| e.detail == Class::Fast as u64 || e.detail == Class::SackRecovery as u64)
         .count();
-    // One among many is as likely a copy that the path made of a retransmission.
+    // Few among many are as likely copies that the path made of retransmissions.
     let driven = case.sender(dir).rare.by_class;
     let driven = driven[Class::Fast as usize] + driven[Class::SackRecovery as usize];
-    if fast == 0 || needless.count < 3 && needless.count * 4 < u64::from(driven) {
+    if fast == 0 || needless.count * 4 < u64::from(driven) {
         return None;
     }
     let h = case.sender(dir);
+    // Where packets arrive twice, the path makes copies, of retransmissions too.
+    if h.rare.capture_copies >= needless.count {
+        return None;
+    }
     Some(Drawn {
         text: format!(
             "{} retransmissions to the {} were needless: the originals arrived late, not never (packets changed places by up to {} bytes); each cut the window",

@@ -6,8 +6,9 @@ pub(super) const RULE: Rule = Rule {
     kind: Kind { name: "reset", words: "a reset", rule: "a RST ended the connection before both sides had closed it" },
     find,
     once: false,
+    shortens: &[],
     needs: &[View::Data],
-    or_unseen: &[],
+    or_unseen: &[View::BothDirections],
 };
 
 /// Many firewalls and NAT tables forget a connection after some minutes; RFC 5382 asks for two hours and four minutes.
@@ -17,6 +18,11 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     let (h, p) = (case.sender(dir), case.receiver(dir));
     let (number, at) = h.rare.reset?;
     if p.rare.reset.is_some_and(|(_, first)| first < at) || (h.fin.is_some() && p.fin.is_some() && !p.outstanding()) {
+        return None;
+    }
+    // Whether the peer had closed as well, one direction does not show.
+    let one_sided = case.vantage.only_direction.is_some();
+    if one_sided && h.fin.is_some() {
         return None;
     }
     let who = case.sender_name(dir);
@@ -31,7 +37,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
             "a RST in the {who}'s name ended it, but its TTL ({}) is not the {who}'s ({}): a box on the way sent it",
             h.rare.reset_ttl, h.ttl
         )
-    } else if case.c.established_at.is_none() {
+    } else if case.c.established_at.is_none() && !one_sided {
         format!("the {who} broke the handshake off with a RST")
     } else if h.recovery.is_some() || p.recovery.is_some() {
         format!("the {who} gave up with a RST while a loss was being repaired")
@@ -42,12 +48,19 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
             "the {who} reset it after {} of silence: a keep-alive, an idle limit, or a box on the way that forgot it",
             record::Nanos(at - last)
         )
-    } else if p.last_data_at > 0 && at.saturating_sub(p.last_data_at) < 1_000_000_000 && p.outstanding() {
+    } else if p.last_data_at > 0 && at.saturating_sub(p.last_data_at) < 1_000_000_000 && p.outstanding_data() {
         format!(
             "the {who} reset it with data still unacknowledged: its application closed without reading everything, or ended"
         )
+    } else if p.fin.is_some() {
+        let peer = case.receiver_name(dir);
+        format!(
+            "the {who} answered the {peer}'s FIN with a RST: its application aborted (SO_LINGER of 0), closed with data not yet read, or ended"
+        )
     } else {
-        format!("the {who} ended it with a RST instead of a FIN: its application aborted (SO_LINGER of 0) or ended")
+        format!(
+            "the {who} ended it with a RST instead of a FIN: its application aborted (SO_LINGER of 0), closed with data not yet read, or ended"
+        )
     };
     Some(Drawn {
         packets: vec![number],

@@ -1,6 +1,6 @@
 //! What is in flight stood still without a loss: its send buffer is full, or a congestion control holds the window.
 
-use super::{Case, Drawn, Kind, Rate, Rule, View, percent};
+use super::{Case, Drawn, Kind, Rate, Rule, View};
 use crate::budget::Limit;
 
 /// A congestion window in avoidance grows by a segment each round, so ten rounds on one level are something else.
@@ -14,6 +14,7 @@ pub(super) const RULE: Rule = Rule {
     },
     find,
     once: false,
+    shortens: &[Limit::CongestionWindow, Limit::SlowStart],
     needs: &[View::BothDirections, View::Handshake, View::AllBytes, View::Sender],
     or_unseen: &[View::SenderAndQueue, View::Time],
 };
@@ -26,6 +27,10 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
         return None;
     }
     let rtt = case.rtt(dir)?;
+    // No sender goes through more rounds than there is time for: what was counted as rounds were none.
+    if case.vantage.whole().is_some_and(|least| least.0.saturating_mul(h.rounds.most_flat.0.into()) > case.duration.0) {
+        return None;
+    }
     Some(Drawn {
         packets: vec![h.last_data_number],
         at: case.c.first_at,
@@ -41,7 +46,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
         worth: format!(
             "{} is what this flight gives over {rtt}; a larger SO_SNDBUF (tcp_wmem) lifts it for {} of the time",
             Rate(f64::from(h.rounds.most_flat.1) * 8.0 / rtt.as_secs_f64().max(1e-6)),
-            percent(share)
+            quantity::percent(share)
         ),
     })
 }

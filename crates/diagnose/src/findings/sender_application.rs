@@ -1,6 +1,6 @@
 //! The application did not give or answer fast enough: the network was not what was waited for.
 
-use super::{Case, Drawn, Kind, Rule, View, percent};
+use super::{Case, Drawn, Kind, Rule, View};
 use crate::budget::Limit;
 
 pub(super) const RULE: Rule = Rule {
@@ -11,6 +11,7 @@ pub(super) const RULE: Rule = Rule {
     },
     find,
     once: true,
+    shortens: &[Limit::Application],
     needs: &[View::BothDirections, View::AllBytes],
     or_unseen: &[View::Time],
 };
@@ -22,10 +23,7 @@ fn find(case: &Case<'_>, _: usize) -> Option<Drawn> {
     if share <= 0.5 || cost.0 < 100_000_000 {
         return None;
     }
-    let (count, longest) = (
-        case.c.halves[0].rare.idle.0 + case.c.halves[1].rare.idle.0,
-        case.c.halves[0].rare.idle.2.max(case.c.halves[1].rare.idle.2),
-    );
+    let (count, longest) = (case.c.halves[0].rare.idle.0 + case.c.halves[1].rare.idle.0, case.idle.longest[0].ns.0);
     let trips: u64 = [0, 1].iter().filter_map(|&d| (super::dialogue::RULE.find)(case, d)).map(|f| f.cost.0).sum();
     Some(Drawn {
         packets: case.c.halves.iter().map(|h| h.last_data_number).filter(|n| *n > 0).collect(),
@@ -34,7 +32,7 @@ fn find(case: &Case<'_>, _: usize) -> Option<Drawn> {
         cost,
         text: format!(
             "for {cost} ({}) no data stood ready: the applications were thinking or idle{}",
-            percent(share),
+            quantity::percent(share),
             if longest > 0 { format!(", the longest pause {}", record::Nanos(longest)) } else { String::new() }
         ),
         worth: if trips == 0 {

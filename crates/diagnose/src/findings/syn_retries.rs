@@ -1,7 +1,8 @@
 //! The SYN or the SYN-ACK were retransmitted.
 
 use super::{Case, Drawn, Kind, Rule, View, times};
-use crate::episode::Happening;
+use crate::budget::Limit;
+use crate::event::Event;
 
 pub(super) const RULE: Rule = Rule {
     kind: Kind {
@@ -11,27 +12,33 @@ pub(super) const RULE: Rule = Rule {
     },
     find,
     once: false,
+    shortens: &[Limit::Handshake],
     needs: &[View::Data],
     or_unseen: &[View::Handshake, View::BeforeLoss],
 };
 
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
-    let retries = case.c.book.of(Happening::SynRetry, dir)?;
+    let retries = case.c.events.of(Event::SynRetry, dir)?;
     let cost = retries.costliest()?.cost;
     let answered = case.c.established_at.is_some();
     let what = if dir == 0 { "SYN" } else { "SYN-ACK" };
+    // The SYN came through where the capture holds an answer to it.
+    let was_answered = dir == 0 && retries.worst.iter().all(|e| e.detail == 1);
     Some(Drawn {
         packets: retries.packets(),
         at: retries.first_at(),
         count: retries.count,
         cost: record::Nanos(cost),
         text: format!(
-            "the {what} was retransmitted {} over {}{}",
+            "the {what} was retransmitted {} over {}{}{}",
             times(retries.count),
             record::Nanos(cost),
+            if was_answered { " although it had been answered" } else { "" },
             if answered { ", then the connection opened" } else { ", and the connection never opened" }
         ),
-        worth: if dir == 0 {
+        worth: if was_answered {
+            "find what loses the SYN-ACK on its way to the client: the SYN came through".into()
+        } else if dir == 0 {
             "find what drops the first SYN: a full accept queue, a firewall, a lossy path; its timer starts at 1 s (RFC 6298)".into()
         } else {
             "the way back to the client loses packets, or the client's ACK is lost".into()

@@ -1,6 +1,6 @@
 //! Timestamps missing where they are needed, or their price where headers count (RFC 7323, sections 3 to 5).
 
-use super::{Case, Drawn, Kind, Rule, View, percent};
+use super::{Case, Drawn, Kind, Rule, View};
 use crate::budget::Limit;
 
 pub(super) const RULE: Rule = Rule {
@@ -11,6 +11,7 @@ pub(super) const RULE: Rule = Rule {
     },
     find,
     once: false,
+    shortens: &[Limit::LossRecovery, Limit::PathRate],
     needs: &[View::BothDirections, View::Handshake],
     or_unseen: &[],
 };
@@ -35,7 +36,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
             ),
             worth: format!(
                 "0.8 % more payload at the path's rate, for {} of the time; they protect against wrapped sequence numbers and give RTT samples",
-                percent(share)
+                quantity::percent(share)
             ),
             cost: record::Nanos((case.time(dir, Limit::PathRate).0 as f64 * 12.0 / 1460.0) as u64),
             ..base

@@ -1,6 +1,7 @@
 //! Many small segments one after the other: the sender writes in small pieces and does not let TCP join them.
 
-use super::{Case, Drawn, Kind, Rule, View, percent};
+use super::{Case, Drawn, Kind, Rule, View};
+use crate::budget::Limit;
 
 pub(super) const RULE: Rule = Rule {
     kind: Kind {
@@ -10,6 +11,7 @@ pub(super) const RULE: Rule = Rule {
     },
     find,
     once: false,
+    shortens: &[Limit::Application],
     needs: &[View::BothDirections],
     or_unseen: &[View::Time],
 };
@@ -20,7 +22,8 @@ const OVERHEAD: u64 = 38 + 20 + 32;
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     let h = case.sender(dir);
     let c = &h.count;
-    if c.payload_packets < 100 || c.small * 10 < c.payload_packets * 8 || c.small_bursts * 2 < c.small {
+    let (small, bursts) = (u64::from(c.small), u64::from(c.small_bursts));
+    if c.payload_packets < 100 || small * 10 < c.payload_packets * 8 || bursts * 2 < small {
         return None;
     }
     let size = u64::from(crate::connection::segment_limit(&case.c.halves, dir).unwrap_or(1448)).max(1);
@@ -30,18 +33,18 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     Some(Drawn {
         packets: vec![h.last_data_number],
         at: case.c.first_at,
-        count: c.small,
+        count: small,
         cost: record::Nanos::ZERO,
         text: format!(
             "{} data packets of {} bytes on average where {needed} full ones would do: {} of what crosses the wire is headers",
             c.payload_packets,
             c.unique_bytes / c.payload_packets.max(1),
-            percent(overhead(c.payload_packets) as f64 / wire.max(1) as f64),
+            quantity::percent(overhead(c.payload_packets) as f64 / wire.max(1) as f64),
         ),
         worth: format!(
             "larger writes (or leaving Nagle's algorithm on) take {} packets off path and hosts, {} of the bytes on the wire",
             c.payload_packets - needed.min(c.payload_packets),
-            percent(1.0 - (c.unique_bytes + overhead(needed)) as f64 / wire.max(1) as f64)
+            quantity::percent(1.0 - (c.unique_bytes + overhead(needed)) as f64 / wire.max(1) as f64)
         ),
     })
 }

@@ -2,9 +2,9 @@
 
 use record::Nanos;
 
-use super::{Case, Drawn, Kind, Rate, Rule, View, percent};
+use super::{Case, Drawn, Kind, Rate, Rule, View};
 use crate::budget::Limit;
-use crate::episode::Happening;
+use crate::event::Event;
 
 pub(super) const RULE: Rule = Rule {
     kind: Kind {
@@ -14,7 +14,8 @@ pub(super) const RULE: Rule = Rule {
     },
     find,
     once: false,
-    needs: &[View::BothDirections, View::Handshake, View::Sender, View::AllBytes],
+    shortens: &[Limit::ReceiveWindow],
+    needs: &[View::Receiver, View::BothDirections, View::Handshake, View::Sender, View::AllBytes],
     or_unseen: &[],
 };
 
@@ -38,14 +39,14 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
         return None;
     }
     // A closed window is the reader's doing, and would be with scaling too.
-    let closed = case.c.book.of(Happening::ZeroWindow, 1 - dir).map_or(Nanos::ZERO, |e| e.total);
+    let closed = case.c.events.of(Event::ZeroWindow, 1 - dir).map_or(Nanos::ZERO, |e| e.total);
     let held = case.time(dir, Limit::ReceiveWindow).saturating_sub(closed);
     if h.rare.full_windows < 10 && held.0 < case.duration.0 / 20 {
         return None;
     }
     let ceiling = Rate(CEILING as f64 * 8.0 / rtt.as_secs_f64().max(1e-6));
     let mut packets = vec![case.c.first_number];
-    packets.extend(case.c.book.of(Happening::WindowFull, dir).map(|e| e.packets()).unwrap_or_default());
+    packets.extend(case.c.events.of(Event::WindowFull, dir).map(|e| e.packets()).unwrap_or_default());
     let now = case.rate(dir);
     let worth = match case.burst_rate(dir).filter(|b| b.0 > now.0) {
         Some(burst) => format!(
@@ -55,7 +56,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
         ),
         None => format!(
             "with scaling on at both ends the window no longer sets the rate ({now} now): up to {} of the connection's time",
-            percent(held.0 as f64 / case.duration.0.max(1) as f64)
+            quantity::percent(held.0 as f64 / case.duration.0.max(1) as f64)
         ),
     };
     Some(Drawn {
@@ -69,7 +70,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
             culprit.1,
             Nanos(rtt.0),
             h.rare.full_windows,
-            percent(held.0 as f64 / case.duration.0.max(1) as f64),
+            quantity::percent(held.0 as f64 / case.duration.0.max(1) as f64),
         ),
         worth,
     })

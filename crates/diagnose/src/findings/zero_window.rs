@@ -1,19 +1,21 @@
 //! The receiver closed its window.
 
 use super::{Case, Drawn, Kind, Rule, View, times};
-use crate::episode::Happening;
+use crate::budget::Limit;
+use crate::event::Event;
 
 pub(super) const RULE: Rule = Rule {
     kind: Kind { name: "zero_window", words: "a closed window", rule: "the receiver advertised a window of zero" },
     find,
     once: false,
-    needs: &[View::Acks],
+    shortens: &[Limit::ReceiveWindow],
+    needs: &[View::Receiver, View::Acks],
     or_unseen: &[],
 };
 
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     let receiver = case.receiver(dir);
-    let closed = case.c.book.of(Happening::ZeroWindow, 1 - dir);
+    let closed = case.c.events.of(Event::ZeroWindow, 1 - dir);
     // One that never opened again counts to the end of the connection.
     let open_end = if receiver.zero_since > 0 && receiver.rare.reset.is_none() {
         case.c.last_at.saturating_sub(receiver.zero_since)

@@ -1,11 +1,15 @@
 //! A report as a document: what it says first, then sections of words, plots and tables. The renderers draw it: [`crate::html`]
 //! as one file, [`crate::terminal`] as text.
 
-pub(crate) mod table;
+mod counts;
 mod times;
 
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+
 use crate::plot::Plot;
-pub use table::Table;
+pub use crate::table::Table;
+pub use counts::Counts;
 pub use times::{Bar, Histograms, Series, Waterfall, Waterfalls};
 
 /// A piece of a section.
@@ -21,8 +25,12 @@ pub enum Block {
     Plot(Box<Plot>),
     /// A table.
     Table(Table),
+    /// A table of pages alone: on a terminal its rows would bury the rest.
+    OnPage(Table),
     /// Histograms of times: for a terminal, where a page has the cumulative curves and boxes beside them.
     Histograms(Histograms),
+    /// How often values occur.
+    Counts(Counts),
     /// The slowest records: on a terminal the first of them leg by leg, elsewhere a plot.
     Waterfalls(Waterfalls),
     /// Text as it is in a file.
@@ -85,6 +93,30 @@ pub struct Document {
 }
 
 impl Document {
+    /// Lines as they are, such as those of a log: a terminal does not break them.
+    pub fn lines(text: impl Into<String>) -> Self {
+        let text = Block::Code { title: String::new(), text: text.into() };
+        Self { sections: vec![Section { blocks: vec![text], ..Section::default() }], ..Self::default() }
+    }
+
+    /// Puts names in place of addresses in tables and beside records. A word that is an address with a port, or an address alone, is looked up.
+    pub fn name_hosts(&mut self, names: &HashMap<IpAddr, String>) {
+        if names.is_empty() {
+            return;
+        }
+        let put = |text: &mut String| *text = with_names(text, names);
+        for block in self.sections.iter_mut().flat_map(|section| &mut section.blocks) {
+            match block {
+                Block::Table(table) => {
+                    table.rows.iter_mut().flatten().for_each(put);
+                    table.brief.iter_mut().for_each(put);
+                }
+                Block::Waterfalls(of) => of.items.iter_mut().for_each(|item| put(&mut item.connection)),
+                _ => {}
+            }
+        }
+    }
+
     /// All plots, in order.
     pub fn plots(&self) -> impl Iterator<Item = &Plot> {
         self.sections.iter().flat_map(|s| &s.blocks).filter_map(|b| match b {
@@ -92,5 +124,32 @@ impl Document {
             Block::Waterfalls(of) => Some(of.plot.as_ref()),
             _ => None,
         })
+    }
+}
+
+/// A text with the names of hosts in place of their addresses.
+fn with_names(text: &str, names: &HashMap<IpAddr, String>) -> String {
+    let named = |word: &str| match (word.parse::<SocketAddr>(), word.parse::<IpAddr>()) {
+        (Ok(at), _) => names.get(&at.ip()).map(|name| format!("{name}:{}", at.port())),
+        (_, Ok(at)) => names.get(&at).cloned(),
+        _ => None,
+    };
+    text.split(' ').map(|word| named(word).unwrap_or_else(|| word.to_owned())).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_take_the_place_of_addresses_alone() {
+        let names = HashMap::from([
+            ("10.0.0.2".parse().unwrap(), "db".to_owned()),
+            ("::1".parse().unwrap(), "here".to_owned()),
+        ]);
+        let of = |text: &str| with_names(text, &names);
+        assert_eq!(of("10.0.0.1:80 → 10.0.0.2:5432"), "10.0.0.1:80 → db:5432");
+        assert_eq!(of(":80 → [::1]:7"), ":80 → here:7");
+        assert_eq!(of("10.0.0.2 is not 10.0.0.23"), "db is not 10.0.0.23");
     }
 }

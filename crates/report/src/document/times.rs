@@ -24,7 +24,7 @@ pub struct Series {
     pub values: Vec<(u64, u64)>,
 }
 
-/// The slowest records of a kind, the slowest first.
+/// The slowest records of one kind, the slowest first.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Waterfalls {
     /// One of them: `send`.
@@ -65,6 +65,8 @@ pub struct Bar {
     pub hue: Hue,
     /// How long it took.
     pub time: Nanos,
+    /// The same in words; what it is at most, where its error is larger.
+    pub figure: String,
     /// Why, or how surely.
     pub note: String,
 }

@@ -5,18 +5,19 @@
   const UNITS = {
     time: [[1e9, 's'], [1e6, 'ms'], [1e3, 'µs'], [1, 'ns']],
     rate: [[1e9, 'Gbit/s'], [1e6, 'Mbit/s'], [1e3, 'kbit/s'], [1, 'bit/s']],
-    bytes: [[1e9, 'GB'], [1e6, 'MB'], [1e3, 'kB'], [1, 'B']],
+    bytes: [[1073741824, 'GiB'], [1048576, 'MiB'], [1024, 'KiB'], [1, 'B']],
   };
-  const digits = v => {
+  const digits = (v, more) => {
     if (v === 0) return '0';
     const a = Math.abs(v);
-    return v.toLocaleString('en', { maximumFractionDigits: a >= 100 ? 1 : a >= 1 ? 3 : Math.min(12, 3 - Math.floor(Math.log10(a))) }).replace('-', '−');
+    const decimals = a >= 100 ? 1 : a >= 1 ? 3 : Math.min(12, 3 - Math.floor(Math.log10(a)));
+    return v.toLocaleString('en', { maximumFractionDigits: Math.min(20, decimals + more) }).replace('-', '−');
   };
-  const words = (v, unit, size = Math.abs(v)) => {
-    if (unit === 'share') return digits(v * 100) + ' %';
-    if (!UNITS[unit]) return digits(v);
+  const words = (v, unit, size = Math.abs(v), more = 0) => {
+    if (unit === 'share') return digits(v * 100, more) + ' %';
+    if (!UNITS[unit]) return digits(v, more);
     const [scale, name] = UNITS[unit].find(u => size >= u[0] * 0.999) || UNITS[unit][UNITS[unit].length - 1];
-    return digits(v / scale) + ' ' + name;
+    return digits(v / scale, more) + ' ' + name;
   };
   const colour = hue => `var(--h${hue})`;
   const node = (parent, name, attributes = {}) => {
@@ -31,6 +32,22 @@
     return parent.appendChild(made);
   };
 
+  // A row stands in a list that may be closed.
+  const goTo = name => {
+    const row = document.getElementById(name);
+    if (!row) return;
+    for (let list = row.closest('details'); list; list = list.parentElement.closest('details')) list.open = true;
+    location.hash = name;
+    row.scrollIntoView({ block: 'center' });
+  };
+  const keep = (name, address) => {
+    const link = document.createElement('a');
+    link.download = name;
+    link.href = address;
+    link.click();
+  };
+  const SHOWN = ['fill', 'fill-opacity', 'stroke', 'stroke-width', 'stroke-opacity', 'stroke-dasharray', 'stroke-linejoin', 'font-size', 'font-family', 'font-weight', 'text-anchor', 'shape-rendering'];
+
   class Chart {
     constructor(figure, plot) {
       this.plot = plot;
@@ -42,6 +59,8 @@
       this.reset = element(this.box, 'button', 'reset', 'Show all');
       this.reset.hidden = true;
       this.reset.addEventListener('click', () => this.zoom(plot.x.reach, plot.y.reach));
+      this.rows = figure.dataset.rows;
+      this.save(figure);
       this.width = 0;
       this.fit();
       // Drawing changes the height, so it waits until the observer is done.
@@ -80,6 +99,52 @@
       }
     }
 
+    // Buttons that save the plot as it is seen: as SVG, and as PNG of twice its size.
+    save(figure) {
+      const line = element(figure, 'p', 'save', 'Save as '), name = figure.id || 'plot';
+      const button = (kind, act) => { const made = element(line, 'button', '', kind); made.type = 'button'; made.addEventListener('click', act); };
+      button('SVG', () => keep(name + '.svg', 'data:image/svg+xml;charset=utf-8,' + encodeURIComponent(this.picture().text)));
+      line.append(' ');
+      button('PNG', () => {
+        const { text, width, height } = this.picture(), image = new Image();
+        image.onload = () => {
+          const canvas = document.createElement('canvas');
+          canvas.width = width * 2; canvas.height = height * 2;
+          canvas.getContext('2d').drawImage(image, 0, 0, canvas.width, canvas.height);
+          keep(name + '.png', canvas.toDataURL('image/png'));
+        };
+        image.src = 'data:image/svg+xml;charset=utf-8,' + encodeURIComponent(text);
+      });
+    }
+
+    // The plot with its title and legend, by itself: what the page's style sheet says stands in it.
+    picture() {
+      const live = this.box.querySelector('svg'), copy = live.cloneNode(true);
+      const from = [live, ...live.querySelectorAll('*')], to = [copy, ...copy.querySelectorAll('*')];
+      from.forEach((seen, i) => {
+        const style = getComputedStyle(seen);
+        for (const name of SHOWN) if (style.getPropertyValue(name)) to[i].style.setProperty(name, style.getPropertyValue(name));
+        for (const name of ['fill', 'stroke']) if (to[i].getAttribute(name)?.includes('var(')) to[i].removeAttribute(name);
+      });
+      copy.querySelector('.overlay')?.remove();
+      const { width, height } = live.viewBox.baseVal, page = getComputedStyle(document.documentElement);
+      const paper = page.getPropertyValue('--card'), ink = page.getPropertyValue('--ink'), font = 'system-ui, sans-serif';
+      const keys = [...new Map(this.plot.layers.filter(l => l.name && l.kind !== 'heat' && !this.hidden.has(l.name)).map(l => [l.name, l]))];
+      const whole = document.createElementNS('http://www.w3.org/2000/svg', 'svg');
+      const all = height + 34 + 20 * keys.length;
+      for (const [key, value] of Object.entries({ xmlns: 'http://www.w3.org/2000/svg', width, height: all, viewBox: `0 0 ${width} ${all}` })) whole.setAttribute(key, value);
+      node(whole, 'rect', { width, height: all, fill: paper });
+      node(whole, 'text', { x: 10, y: 22, fill: ink, 'font-size': 15, 'font-weight': 600, 'font-family': font }).textContent = this.plot.title;
+      for (const [key, value] of Object.entries({ x: 0, y: 30, width, height })) copy.setAttribute(key, value);
+      whole.append(copy);
+      keys.forEach(([name, layer], i) => {
+        const y = height + 40 + 20 * i, hue = page.getPropertyValue('--h' + (layer.kind === 'rule' ? 6 : layer.hue));
+        node(whole, 'line', { x1: 12, x2: 34, y1: y, y2: y, stroke: hue, 'stroke-width': 4, 'stroke-dasharray': layer.dashed || layer.kind === 'rule' ? '5 3' : 'none' });
+        node(whole, 'text', { x: 42, y: y + 4, fill: ink, 'font-size': 12, 'font-family': font }).textContent = name;
+      });
+      return { text: new XMLSerializer().serializeToString(whole), width, height: all };
+    }
+
     zoom(x, y) {
       this.reach = { x, y };
       this.reset.hidden = x === this.plot.x.reach && y === this.plot.y.reach;
@@ -99,6 +164,11 @@
         const every = Math.max(1, Math.ceil(inside.length / Math.max(1, about)));
         return inside.filter((_, i) => i % every === 0);
       }
+      if (axis.scale.kind === 'linear' && axis.unit === 'bytes') {
+        const [low, high] = scale.domain();
+        const step = 2 ** Math.ceil(Math.log2((high - low) / about * 0.75));
+        return step > 0 ? Array.from({ length: Math.floor(high / step) - Math.ceil(low / step) + 1 }, (_, i) => (Math.ceil(low / step) + i) * step) : [];
+      }
       if (axis.scale.kind === 'linear') return scale.ticks(about);
       const [low, high] = scale.domain(), decades = Math.log10(high / low);
       const steps = decades <= 1.2 ? [1, 1.5, 2, 3, 5, 7] : decades <= 2.5 ? [1, 2, 5] : [1];
@@ -110,10 +180,14 @@
       return inside.length > 1 ? inside : scale.ticks(about);
     }
 
-    tickWords(axis, scale) {
+    // As many decimals as it takes for no two ticks to read the same, however close one has looked.
+    tickWords(axis, scale, ticks) {
       if (axis.scale.kind === 'names') return i => axis.scale.names[i] ?? '';
       const reach = scale.domain(), largest = Math.max(...reach.map(Math.abs));
-      return axis.scale.kind === 'log' ? v => words(v, axis.unit) : v => words(v, axis.unit, largest);
+      const size = axis.scale.kind === 'log' ? undefined : largest;
+      let more = 0;
+      while (more < 12 && new Set(ticks.map(t => words(t, axis.unit, size, more))).size < ticks.length) more++;
+      return v => words(v, axis.unit, size, more);
     }
 
     draw() {
@@ -121,22 +195,25 @@
       box.querySelector('svg')?.remove();
       this.tip.style.visibility = 'hidden';
       const named = plot.y.scale.kind === 'names';
-      const H = named ? Math.min(110 + 30 * Math.max(2, plot.y.scale.names.length), 1900) : Math.max(280, Math.min(380, W * 0.62));
-      const yWords = this.tickWords(plot.y, this.scale(plot.y, this.reach.y, [0, 1]));
+      const room = named ? W * 0.38 : 90;
+      // Names that are too long to stand beside their rows stand above them.
+      const above = named && Math.max(0, ...plot.y.scale.names.map(n => n.length * 6.6)) > room;
+      const H = named ? Math.min(110 + (above ? 46 : 30) * Math.max(2, plot.y.scale.names.length), 2600) : Math.max(280, Math.min(380, W * 0.62));
+      const yScaleTicks = this.ticks(plot.y, this.scale(plot.y, this.reach.y, [H, 0]), named ? 999 : 6);
+      const yWords = this.tickWords(plot.y, this.scale(plot.y, this.reach.y, [0, 1]), yScaleTicks);
       // Names that begin alike differ at their ends, so what is cut is the middle.
       const cut = (text, room) => {
         const keep = Math.max(4, Math.floor(room / 6.6) - 1);
         return text.length <= keep + 1 ? text : text.slice(0, Math.ceil(keep * 0.45)) + '…' + text.slice(text.length - Math.floor(keep * 0.55));
       };
-      const room = named ? W * 0.38 : 90;
-      const yScaleTicks = this.ticks(plot.y, this.scale(plot.y, this.reach.y, [H, 0]), named ? 999 : 6);
       const longest = Math.max(0, ...yScaleTicks.map(t => cut(yWords(t), room).length * 6.6));
-      const M = { top: named && plot.y.label ? 26 : 8, right: 16, bottom: 46, left: Math.min(room, longest) + (plot.y.label && !named ? 32 : 16) };
+      const M = { top: named && plot.y.label ? 26 : 8, right: 16, bottom: 46, left: above ? 10 : Math.min(room, longest) + (plot.y.label && !named ? 32 : 16) };
       const names = plot.x.scale.kind === 'names' ? plot.x.scale.names : null;
       const each = (W - M.left - M.right) / Math.max(1, names ? names.length : 1);
       const slanted = names && Math.max(...names.map(n => n.length)) * 6.8 > each;
       if (slanted) M.bottom = 46 + Math.min(90, Math.max(...names.map(n => n.length)) * 4.6);
       const h = H + (slanted ? M.bottom - 46 : 0);
+      this.above = above;
       const svg = node(box, 'svg', { viewBox: `0 0 ${W} ${h}`, role: 'img', 'aria-label': plot.title + '. ' + plot.caption });
       const x = this.x = this.scale(plot.x, this.reach.x, [M.left, W - M.right]);
       const y = this.y = this.scale(plot.y, this.reach.y, named ? [M.top, h - M.bottom] : [h - M.bottom, M.top]);
@@ -146,13 +223,17 @@
       if (!named) for (const t of yScaleTicks) node(svg, 'line', { class: 'grid-line', x1: M.left, x2: W - M.right, y1: y(t), y2: y(t) });
       if (!names) for (const t of xTicks) node(svg, 'line', { class: 'grid-line', x1: x(t), x2: x(t), y1: M.top, y2: h - M.bottom });
       const bottom = d3.select(node(svg, 'g', { transform: `translate(0,${h - M.bottom})` }))
-        .call(d3.axisBottom(x).tickValues(xTicks).tickFormat(this.tickWords(plot.x, x)).tickSizeOuter(0));
+        .call(d3.axisBottom(x).tickValues(xTicks).tickFormat(this.tickWords(plot.x, x, xTicks)).tickSizeOuter(0));
       if (slanted) bottom.selectAll('text').attr('transform', 'rotate(-35)').style('text-anchor', 'end').attr('dx', '-.4em').attr('dy', '.5em')
         .each(function () { this.textContent = cut(this.textContent, 150); });
       const left = d3.select(node(svg, 'g', { transform: `translate(${M.left},0)` }))
         .call(d3.axisLeft(y).tickValues(yScaleTicks).tickFormat(yWords).tickSizeOuter(0));
+      if (above) {
+        left.selectAll('text').attr('x', 2).attr('dy', '-1.4em').style('text-anchor', 'start');
+        left.selectAll('line').remove();
+      }
       left.selectAll('text').each(function () {
-        const full = this.textContent, short = cut(full, room);
+        const full = this.textContent, short = cut(full, above ? W * 1.15 : room);
         if (short !== full) { this.textContent = short; node(this, 'title').textContent = full; }
       });
       node(svg, 'text', { class: 'label', x: (M.left + W - M.right) / 2, y: h - 8, 'text-anchor': 'middle' }).textContent = plot.x.label;
@@ -166,9 +247,9 @@
 
     layer(stage, layer, M, W, h) {
       const { x, y, plot } = this, hue = colour(layer.hue ?? 6);
-      const at = (x1, x2, y1, y2, label) => this.spots.push({ x1, x2, y1, y2, label });
+      const at = (x1, x2, y1, y2, label, link) => this.spots.push({ x1, x2, y1, y2, label, link });
       const floor = v => plot.x.scale.kind === 'log' ? Math.max(v, this.reach.x[0] / 1e6) : v;
-      const row = Math.max(3, Math.min(20, Math.abs(y(1) - y(0)) * 0.62));
+      const row = Math.max(3, Math.min(20, Math.abs(y(1) - y(0)) * (this.above ? 0.4 : 0.62)));
       const pair = (p, name) => `${name ? name + '\n' : ''}${this.name(plot.x, p[0])}: ${this.name(plot.y, p[1])}`;
       if (layer.kind === 'line') {
         const low = plot.y.scale.kind === 'log' ? this.reach.y[0] / 1e3 : -Infinity;
@@ -186,10 +267,10 @@
         node(stage, 'path', { d: path || 'M0,0', fill: 'none', stroke: hue, 'stroke-width': layer.hue === 6 && !layer.name ? 1 : 2, 'stroke-opacity': layer.hue === 6 && !layer.name ? .45 : 1, 'stroke-linejoin': 'round', 'stroke-dasharray': layer.dashed ? '6 4' : 'none' });
         for (const [px, py] of alone) node(stage, 'circle', { cx: px, cy: py, r: 2.5, fill: hue });
       } else if (layer.kind === 'dots') {
-        for (const p of layer.points) {
-          const px = x(floor(p[0])), py = y(p[1]);
+        for (const [i, p] of layer.points.entries()) {
+          const px = x(floor(p[0])), py = y(p[1]), link = layer.links?.[i];
           node(stage, 'circle', { cx: px, cy: py, r: 3.2, fill: hue, 'fill-opacity': .75 });
-          at(px, px, py, py, pair(p, layer.name));
+          at(px, px, py, py, pair(p, layer.name) + (link ? `\n${link.replace('-', ' ')}: click for its row` : ''), link);
         }
       } else if (layer.kind === 'intervals') {
         for (const i of layer.items) {
@@ -247,14 +328,25 @@
       });
       const root = overlay.node();
       root.addEventListener('dblclick', () => this.zoom(plot.x.reach, plot.y.reach));
-      root.addEventListener('pointermove', event => {
+      // A point that leads to a row wins over what is drawn as near to it.
+      const nearest = (event, linked) => {
         const frame = svg.getBoundingClientRect(), k = W / frame.width;
         const px = (event.clientX - frame.left) * k, py = (event.clientY - frame.top) * k;
         let best = null, least = 28;
         for (const s of this.spots) {
           const d = Math.hypot(Math.max(s.x1 - px, 0, px - s.x2), Math.max(s.y1 - py, 0, py - s.y2));
-          if (d < least || d === least && d === 0) { best = s; least = d; }
+          if (linked && !s.link) continue;
+          if (d < least || d === least && (d === 0 || s.link)) { best = s; least = d; }
         }
+        return { best, least, frame, k, px, py };
+      };
+      root.addEventListener('click', event => {
+        const { best, least } = nearest(event, true);
+        if (best && least < 8) goTo(this.rows + best.link);
+      });
+      root.addEventListener('pointermove', event => {
+        const { best, least, frame, k, px, py } = nearest(event, false);
+        root.style.cursor = best?.link && least < 8 ? 'pointer' : '';
         if (!best) { this.tip.style.visibility = 'hidden'; return; }
         this.tip.textContent = best.label;
         const tip = this.tip.getBoundingClientRect();
@@ -267,5 +359,6 @@
   }
 
   for (const figure of document.querySelectorAll('figure[data-plot]')) new Chart(figure, plots[Number(figure.dataset.plot)]);
+  if (location.hash) goTo(decodeURIComponent(location.hash.slice(1)));
   document.documentElement.dataset.plots = String(plots.length);
 })();

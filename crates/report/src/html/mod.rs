@@ -1,9 +1,12 @@
 //! A report as one HTML file that needs nothing else: no network, no second file.
 //!
 //! Plots stand in the page as data, and the script that draws them beside D3 (scales, axes, brush). Whatever comes from a run
-//! is text to the browser: it is escaped, and the page's own policy forbids every request.
+//! is text to the browser: it is escaped by construction, and the page's own policy forbids every request.
 
-use std::fmt::Write as _;
+mod anchor;
+
+use anchor::Anchors;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::document::{Block, Document, Table};
 use crate::plot::{Plot, Scale};
@@ -16,24 +19,6 @@ const LICENCE: &str = include_str!("../../assets/d3-licence.txt");
 /// Nothing may be loaded or sent, whatever the page holds.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; \
                       base-uri 'none'; form-action 'none'";
-
-/// Text that a browser shows as it is.
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 8);
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            // What a browser refuses, or reads as the end of something.
-            c if c.is_control() && !matches!(c, '\n' | '\t') => out.push('\u{fffd}'),
-            c => out.push(c),
-        }
-    }
-    out
-}
 
 /// JSON that cannot end the script element it stands in, nor begin a comment or another element.
 fn safe_json(value: &impl serde::Serialize) -> String {
@@ -48,60 +33,82 @@ pub fn page(documents: &[Document], made_by: &str) -> String {
         [one] => one.title.clone(),
         _ => format!("{} runs", documents.len()),
     };
-    let mut out = String::with_capacity(LIBRARY.len() + 200_000);
-    let mut put = |text: &str| out.push_str(text);
-    put("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
-    put(&format!("<meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n"));
-    put(
-        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<link rel=\"icon\" href=\"data:,\">\n",
-    );
-    put(&format!("<title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n", escaped(&title)));
-    let mut number = 0;
-    for (i, document) in documents.iter().enumerate() {
-        put(&article(document, i, documents.len() > 1, &mut number));
-    }
-    put(&format!(
-        "<p class=\"by\">{} Drag over a plot to look closer, double-click to see all of it again; a name in a legend hides its \
-         series.</p>\n",
-        escaped(made_by)
-    ));
-    put("<noscript><p class=\"warning\">The plots need JavaScript; their figures are in the tables.</p></noscript>\n");
-    put(&format!(
-        "<details><summary>Licence of the charting library</summary><pre>{}</pre></details>\n",
-        escaped(LICENCE)
-    ));
-    put(&format!("<script type=\"application/json\" id=\"plots\">{}</script>\n", safe_json(&plots)));
-    put(&format!("<script>\n{LIBRARY}</script>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n"));
-    out
+    let mut place = Place::default();
+    // Only what this program itself brings goes in unescaped: style, library, script, and the plots, which `safe_json` makes harmless.
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                link rel="icon" href="data:,";
+                title { (title) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                @for document in documents {
+                    (article(document, documents.len() > 1, &mut place))
+                }
+                p.by {
+                    (made_by)
+                    @if !plots.is_empty() {
+                        " Drag over a plot to look closer, double-click to see all of it again; a name in a legend hides its series, and a point that stands for a trial leads to its row."
+                    }
+                }
+                noscript { p.warning { "The plots need JavaScript; their figures are in the tables." } }
+                details { summary { "Licence of the charting library" } pre { (LICENCE) } }
+                script type="application/json" id="plots" { (PreEscaped(safe_json(&plots))) }
+                script { (PreEscaped(LIBRARY)) }
+                script { (PreEscaped(SCRIPT)) }
+            }
+        }
+    };
+    // What a browser refuses, or reads as the end of something.
+    page.into_string().replace(|c: char| crate::steers(c) && !matches!(c, '\n' | '\t'), "\u{fffd}")
 }
 
-fn article(document: &Document, index: usize, several: bool, number: &mut usize) -> String {
-    let mut out = String::new();
-    _ = writeln!(out, "<article>\n<header>\n<h1>{}</h1>", escaped(&document.title));
-    _ = writeln!(out, "<p class=\"about\">{}</p>\n</header>", escaped(&document.about));
-    if !document.verdict.is_empty() {
-        out.push_str("<div class=\"verdict\">\n");
-        document.verdict.iter().for_each(|v| _ = writeln!(out, "<p>{}</p>", escaped(v)));
-        out.push_str("</div>\n");
-    }
-    for warning in &document.warnings {
-        _ = writeln!(out, "<p class=\"warning\">{}</p>", escaped(warning));
-    }
-    if document.sections.len() > 2 || several {
-        out.push_str("<nav aria-label=\"Sections\">");
-        for (s, section) in document.sections.iter().enumerate() {
-            _ = write!(out, "<a href=\"#s{index}-{s}\">{}</a>", escaped(&section.title));
+/// Where in the page is being written.
+#[derive(Default)]
+struct Place {
+    /// Plots so far.
+    plots: usize,
+    anchors: Anchors,
+}
+
+fn article(document: &Document, several: bool, place: &mut Place) -> Markup {
+    place.anchors.begin(document, several);
+    let named: Vec<String> = document.sections.iter().map(|section| place.anchors.of(&section.title)).collect();
+    html! {
+        article {
+            header {
+                h1 { (document.title) }
+                p.about { (document.about) }
+            }
+            @if !document.verdict.is_empty() {
+                .verdict { @for sentence in &document.verdict { p { (sentence) } } }
+            }
+            @for warning in &document.warnings { p.warning { (warning) } }
+            @if document.sections.len() > 2 || several {
+                nav aria-label="Sections" {
+                    @for (section, name) in document.sections.iter().zip(&named) {
+                        a href={ "#" (name) } { (section.title) }
+                        " "
+                    }
+                }
+            }
+            @for (section, name) in document.sections.iter().zip(&named) {
+                section id=(name) {
+                    h2 { (section.title) (link_to(name)) }
+                    .grid {
+                        @for (piece, wide) in section.blocks.iter().zip(widths(&section.blocks)) {
+                            (block(piece, wide, place))
+                        }
+                    }
+                }
+            }
         }
-        out.push_str("</nav>\n");
     }
-    for (s, section) in document.sections.iter().enumerate() {
-        _ = writeln!(out, "<section id=\"s{index}-{s}\">\n<h2>{}</h2>\n<div class=\"grid\">", escaped(&section.title));
-        let wide = widths(&section.blocks);
-        section.blocks.iter().zip(wide).for_each(|(b, wide)| block(&mut out, b, wide, number));
-        out.push_str("</div>\n</section>\n");
-    }
-    out.push_str("</article>\n");
-    out
 }
 
 /// Which blocks take the whole width: all but plots without names that have a neighbour of their kind to stand beside.
@@ -120,65 +127,79 @@ fn widths(blocks: &[Block]) -> Vec<bool> {
     wide
 }
 
-fn block(out: &mut String, block: &Block, wide: bool, number: &mut usize) {
-    match block {
-        Block::Words(text) => _ = writeln!(out, "<p>{}</p>", escaped(text)),
-        Block::Warning(text) => _ = writeln!(out, "<p class=\"warning\">{}</p>", escaped(text)),
-        Block::List(lines) => {
-            out.push_str("<ul>\n");
-            lines.iter().for_each(|l| _ = writeln!(out, "<li>{}</li>", escaped(l)));
-            out.push_str("</ul>\n");
+/// A sign beside a heading that links to it, to be copied.
+fn link_to(name: &str) -> Markup {
+    html! { " " a.anchor href={ "#" (name) } aria-label="Link to this place" { "#" } }
+}
+
+fn block(block: &Block, wide: bool, place: &mut Place) -> Markup {
+    html! {
+        @match block {
+            Block::Words(text) => p { (text) },
+            Block::Warning(text) => p.warning { (text) },
+            Block::List(lines) => ul { @for line in lines { li { (line) } } },
+            Block::Code { title, text } => div {
+                @if !title.is_empty() { h3 { (title) } }
+                pre { (text) }
+            },
+            Block::Table(t) => (table(t, &t.title, place)),
+            Block::OnPage(t) => details.rows {
+                summary { (t.title) " (" (quantity::counted(t.rows.len() as u64, "row")) ")" }
+                (table(t, &t.title, place))
+            },
+            Block::Counts(of) => (table(&of.table(), &of.table().title, place)),
+            Block::Plot(plot) => (figure(plot, wide, place)),
+            Block::Waterfalls(of) => (figure(&of.plot, wide, place)),
+            // The cumulative curves and the boxes of the same section show them.
+            Block::Histograms(_) => {},
         }
-        Block::Code { title, text } => {
-            _ = writeln!(out, "<div><h3>{}</h3>\n<pre>{}</pre></div>", escaped(title), escaped(text));
-        }
-        Block::Table(t) => table(out, t),
-        Block::Plot(plot) => figure(out, plot, wide, number),
-        Block::Waterfalls(of) => figure(out, &of.plot, wide, number),
-        // The cumulative curves and the boxes of the same section show them.
-        Block::Histograms(_) => {}
     }
 }
 
-fn figure(out: &mut String, plot: &Plot, wide: bool, number: &mut usize) {
-    let class = if wide { " class=\"wide\"" } else { "" };
-    _ = writeln!(out, "<figure{class} data-plot=\"{number}\">");
-    _ = writeln!(
-        out,
-        "<figcaption><h3>{}</h3><p>{}</p></figcaption>\n<div class=\"chart\"></div>",
-        escaped(&plot.title),
-        escaped(&plot.caption)
-    );
-    if let Some(t) = &plot.table {
-        out.push_str("<details><summary>The same in figures</summary>\n");
-        table(out, t);
-        out.push_str("</details>\n");
+fn figure(plot: &Plot, wide: bool, place: &mut Place) -> Markup {
+    let number = place.plots;
+    place.plots += 1;
+    let name = place.anchors.of(&plot.id);
+    html! {
+        figure id=(name) class=[wide.then_some("wide")] data-plot=(number) data-rows=(place.anchors.prefix()) {
+            figcaption {
+                h3 { (plot.title) (link_to(&name)) }
+                p { (plot.caption) }
+            }
+            .chart {}
+            @if let Some(t) = &plot.table {
+                details { summary { "The same in figures" } (table(t, &format!("{} figures", plot.id), place)) }
+            }
+        }
     }
-    out.push_str("</figure>\n");
-    *number += 1;
 }
 
-fn table(out: &mut String, table: &Table) {
+/// A table; `name` is what its place and its file are called after.
+fn table(table: &Table, name: &str, place: &mut Place) -> Markup {
+    let name = place.anchors.of(if name.is_empty() { "table" } else { name });
+    let row_name = |n: usize| table.anchors.get(n).map(|row| format!("{}{row}", place.anchors.prefix()));
     let columns = table.head.len();
     let figures: Vec<bool> = (0..columns).map(|i| table.is_figures(i)).collect();
-    let class = |i: usize| if figures.get(i) == Some(&true) { " class=\"n\"" } else { "" };
-    out.push_str("<div class=\"scroll\"><table>\n");
-    if !table.title.is_empty() {
-        _ = writeln!(out, "<caption>{}</caption>", escaped(&table.title));
-    }
-    out.push_str("<thead><tr>");
-    for (i, name) in table.head.iter().enumerate() {
-        _ = write!(out, "<th scope=\"col\"{}>{}</th>", class(i), escaped(name));
-    }
-    out.push_str("</tr></thead>\n<tbody>\n");
-    for row in &table.rows {
-        out.push_str("<tr>");
-        for (i, cell) in row.iter().enumerate() {
-            _ = write!(out, "<td{}>{}</td>", class(i), escaped(cell));
+    let figure = |i: usize| (figures.get(i) == Some(&true)).then_some("n");
+    html! {
+        .scroll id=(name) {
+            a.csv download={ (name) ".csv" } href=(crate::csv::address(table)) { "CSV" }
+            table {
+                @if !table.title.is_empty() { caption { (table.title) } }
+                thead {
+                    tr { @for (i, name) in table.head.iter().enumerate() { th class=[figure(i)] scope="col" { (name) } } }
+                }
+                tbody {
+                    @for (n, row) in table.rows.iter().enumerate() {
+                        tr id=[row_name(n)] { @for (i, cell) in row.iter().enumerate() { td class=[figure(i)] { (cell) } } }
+                        @if let Some(notes) = table.notes.get(n).filter(|notes| !notes.is_empty()) {
+                            tr.notes { td colspan=(columns) { @for note in notes { p { (note) } } } }
+                        }
+                    }
+                }
+            }
         }
-        out.push_str("</tr>\n");
     }
-    out.push_str("</tbody>\n</table></div>\n");
 }
 
 #[cfg(test)]
@@ -197,7 +218,10 @@ mod tests {
         table.rows.push(vec![hostile.into()]);
         section.plot(Plot::new("p", hostile, hostile, axes, vec![line]).map(|p| p.with_table(table.clone())));
         section.say(hostile);
+        let mut noted = Table::new(hostile, &[hostile]);
+        noted.noted(vec![hostile.into()], vec![hostile.into()]);
         section.table(table);
+        section.table(noted);
         section.blocks.push(Block::List(vec![hostile.into()]));
         section.blocks.push(Block::Warning(hostile.into()));
         section.blocks.push(Block::Code { title: hostile.into(), text: hostile.into() });
@@ -222,10 +246,43 @@ mod tests {
     #[test]
     fn nothing_in_the_page_points_elsewhere() {
         let page = page(&[Document::default()], "");
-        let own = page.replace(LIBRARY, "").replace(&escaped(LICENCE), "");
+        let own = page.replace(LIBRARY, "").replace(&html! { (LICENCE) }.into_string(), "");
         for elsewhere in ["http://", "https://", "src=", "url(", "@import"] {
             let found = own.replace("http://www.w3.org/2000/svg", "").replace("url(#", "");
             assert!(!found.contains(elsewhere), "{elsewhere}");
+        }
+    }
+
+    /// What a browser is left with of a page: its tags with the names of their attributes, up to the first element with content that is not
+    /// markup. Names of places and files are made of headings, and differ.
+    fn tags(page: &str) -> Vec<String> {
+        let body = page.split_once("<body>").unwrap().1.split_once("<details><summary>Licence").unwrap().0;
+        let outside_quotes = |tag: &str| tag.split('"').step_by(2).collect::<Vec<_>>().join("\"");
+        body.split('<').skip(1).map(|t| outside_quotes(t.split_once('>').unwrap().0)).collect()
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn foreign_text_adds_no_tag_and_no_attribute(foreign in "[<>&\"'=/!a-z \\-\u{0}-\u{20}\u{80}-\u{9f}]{0,40}") {
+            let with = |text: &str| {
+                let mut section = Section::new(text);
+                let line = Layer::line(text, Hue(0), vec![[1.0, 1.0], [2.0, 2.0]]);
+                let axes = (Axis::linear(text, Unit::Plain), Axis::linear(text, Unit::Plain));
+                let mut table = Table::new(format!("t{text}"), &[text]);
+                table.noted(vec![text.into()], vec![text.into()]);
+                section.plot(Plot::new("p", text, text, axes, vec![line]).map(|p| p.with_table(table.clone())));
+                section.table(table);
+                section.say(text);
+                section.blocks.push(Block::List(vec![text.into()]));
+                section.blocks.push(Block::Warning(text.into()));
+                section.blocks.push(Block::Code { title: format!("c{text}"), text: text.into() });
+                let (title, about) = (text.to_owned(), text.to_owned());
+                let document = Document { title, about, verdict: vec![text.into()], warnings: vec![text.into()], sections: vec![section] };
+                page(&[document.clone(), document], text)
+            };
+            let (page, plain) = (with(&format!("x{foreign}")), with("x"));
+            proptest::prop_assert_eq!(tags(&page), tags(&plain));
+            proptest::prop_assert!(!page.contains(|c: char| crate::steers(c) && !matches!(c, '\n' | '\t')));
         }
     }
 }

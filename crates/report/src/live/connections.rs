@@ -71,7 +71,7 @@ pub(super) fn table(canvas: &Canvas, out: &mut Vec<Piece>, summary: &TraceSummar
     out.push(Piece::Table(table));
     if others.connections > 0 {
         let note = format!(
-            "{} with the fewest sends have no figures of their own: {} are kept one by one.",
+            "{} with the fewest sends have no separate figures: {} are kept one by one.",
             quantity::counted(others.connections, "connection"),
             quantity::count(all.len() as u64)
         );

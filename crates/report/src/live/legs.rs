@@ -9,7 +9,7 @@ use crate::colour::ink_of;
 
 const DASH: &str = "—";
 
-/// A row for each leg; those of requests that none can have, as where the peer was not traced, are skipped. `first` names the column of
+/// A row for each leg; those of requests that none can have, as where the peer was not traced, and those that were not asked for are skipped. `first` names the column of
 /// their names.
 pub(super) fn table(summary: &TraceSummary, kind: TimedKind, first: &str) -> Table {
     let quantiles = Quantile::SHOWN.map(|q| q.to_string());
@@ -20,7 +20,8 @@ pub(super) fn table(summary: &TraceSummary, kind: TimedKind, first: &str) -> Tab
     let optional = matches!(kind, TimedKind::AtClient | TimedKind::AtServer);
     let legs = summary.times(kind);
     let whole = legs.iter().filter(|(leg, _)| leg.place == LegPlace::Adds).map(|(_, times)| times.sum()).sum();
-    for (leg, times) in legs.into_iter().filter(|(_, times)| !optional || times.n() > 0) {
+    let there = |leg: &TimedLeg, times: &Distribution| times.n() > 0 || !(optional || leg.place == LegPlace::Beside);
+    for (leg, times) in legs.into_iter().filter(|(leg, times)| there(leg, times)) {
         let time = |ns: Option<u64>| (ns.map_or_else(|| DASH.into(), |ns| Nanos(ns).to_string()), None);
         let mut row = vec![(leg.name.to_owned(), Some(ink_of(leg)))];
         row.push((if times.n() == 0 { DASH.into() } else { quantity::count(times.n()) }, None));

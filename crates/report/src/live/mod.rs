@@ -3,18 +3,25 @@
 mod connections;
 mod flows;
 mod legs;
+mod opened;
 mod table;
+mod top;
+mod watch;
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
-use ratatui::text::{Line, Span, Text};
+use ratatui::text::Span;
 use record::Role;
 use summary::{TimedKind, TraceSummary};
 
 use crate::Canvas;
 use crate::canvas::Ink;
 use crate::view::{Facts, sampling};
+
+pub use opened::{Opened, SlowestSend};
+pub use top::{Top, once, top, visible};
+pub use watch::watch;
 
 /// Rows that the table of a trace takes of the terminal.
 pub const ROWS: u16 = 18;
@@ -23,6 +30,8 @@ pub const ROWS: u16 = 18;
 pub const ROWS_OF_RECEIVES: u16 = 12;
 /// As [`ROWS_OF_RECEIVES`].
 pub const ROWS_OF_REQUESTS: u16 = 10;
+/// Rows that a watch takes of the terminal.
+pub const ROWS_OF_WATCH: u16 = 24;
 
 /// What the screen of a trace is made of, from its top to its bottom.
 enum Piece {
@@ -137,47 +146,5 @@ fn style(canvas: &Canvas, ink: Ink) -> Style {
             7 => style.fg(Color::LightMagenta),
             _ => style,
         },
-    }
-}
-
-/// Shows text that a [`crate::Canvas`] was drawn on, in the whole of the frame.
-pub fn text(frame: &mut Frame<'_>, text: &str) {
-    frame.render_widget(styled(text), frame.area());
-}
-
-/// The text with its inks as styles: only what [`crate::Canvas`] itself writes has to be understood.
-fn styled(text: &str) -> Text<'static> {
-    text.lines()
-        .map(|line| {
-            let mut style = Style::default();
-            let mut spans = Vec::new();
-            for (i, piece) in line.split("\x1b[").enumerate() {
-                let text = match piece.split_once('m') {
-                    Some((code, rest)) if i > 0 => {
-                        style = ink(code);
-                        rest
-                    }
-                    _ => piece,
-                };
-                if !text.is_empty() {
-                    spans.push(Span::styled(text.to_owned(), style));
-                }
-            }
-            Line::from(spans)
-        })
-        .collect()
-}
-
-fn ink(code: &str) -> Style {
-    let style = Style::default();
-    match code {
-        "1" => style.add_modifier(Modifier::BOLD),
-        "2" => style.add_modifier(Modifier::DIM),
-        "32" => style.fg(Color::Green),
-        "33" => style.fg(Color::Yellow),
-        "34" => style.fg(Color::Blue),
-        "35" => style.fg(Color::Magenta),
-        "36" => style.fg(Color::Cyan),
-        _ => style,
     }
 }

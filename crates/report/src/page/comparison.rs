@@ -2,11 +2,13 @@
 //! connections it sits.
 
 mod gather;
+pub mod several;
 mod show;
 mod verdict;
 
 use std::net::{IpAddr, SocketAddr};
 
+use record::{Leg, WaitReason};
 use serde::Serialize;
 use stats::{Estimate, Quantile, Shifted};
 
@@ -18,6 +20,9 @@ use summary::TimedKind;
 const CONFIDENCE: f64 = 0.95;
 /// Of the generator of the resampling: the same runs give the same intervals.
 const SEED: u64 = 1;
+/// What a comparison of two runs cannot know.
+const ONE_OF_EACH: &str = "There is one run of each: what runs of one setting differ by is in no interval. Trace each several times, and compare \
+     them: `wirelapse compare A1 A2 A3 -- B1 B2 B3`.";
 /// Connections that are listed.
 const CONNECTIONS: usize = 20;
 
@@ -57,10 +62,31 @@ pub struct Explained {
     pub share: Option<f64>,
 }
 
+/// The network leg of sends, divided at the minimum RTT that TCP measured on each connection. The ACK of a send comes later than
+/// that where the peer delays it, where it leaves with an answer, or where a queue stands on the path.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct PathSplit {
+    /// The connections' minimum RTT in each run, nanoseconds: a mean in which each send counts once.
+    pub least_rtt_ns: [f64; 2],
+    /// What network legs took beyond it, nanoseconds.
+    pub beyond_ns: [f64; 2],
+}
+
+/// What sends waited for, where that changed.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Waited {
+    /// The leg in which they waited: `tcp`, or `call` for room in the send buffer.
+    pub leg: &'static str,
+    /// What they waited for.
+    pub reason: WaitReason,
+    /// The mean time that a send of each run waited for it, nanoseconds.
+    pub mean_ns: [f64; 2],
+}
+
 /// What one peer adds to the difference of the mean total time.
 #[derive(Clone, Debug, Serialize)]
 pub struct Peer {
-    /// Its address; `None` for records whose connection is not known.
+    /// Its address; `None` for records of an unknown connection.
     pub peer: Option<IpAddr>,
     /// Records in each run.
     pub n: [u64; 2],
@@ -110,6 +136,10 @@ pub struct Compared {
     pub explained: Vec<Explained>,
     /// The mean total time of both and its difference.
     pub total: Option<Explained>,
+    /// Of sends: the network leg divided at the minimum RTT; `None` for others, and where no round trip was measured.
+    pub path: Option<PathSplit>,
+    /// Of sends: what they waited for, the largest change first.
+    pub waited: Vec<Waited>,
     /// Where it sits, the largest part first.
     pub peers: Vec<Peer>,
     /// Connections of the second run with the largest parts.
@@ -134,7 +164,7 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// What is said of a kind, where both runs have it.
+    /// What is said of one kind, where both runs have it.
     pub fn of(&self, kind: TimedKind) -> Option<&Compared> {
         self.kinds.iter().find(|c| c.kind == kind)
     }
@@ -151,7 +181,11 @@ pub fn compare(a: &Side, b: &Side) -> Comparison {
         .map(|kind| compared(a, b, kind))
         .collect();
     let names = [a.name.clone(), b.name.clone()];
-    Comparison { verdict: verdict::overall(&kinds), names, warnings: gather::warnings(a, b), kinds }
+    let mut warnings = gather::warnings(a, b);
+    if any {
+        warnings.push(ONE_OF_EACH.into());
+    }
+    Comparison { verdict: verdict::overall(&kinds), names, warnings, kinds }
 }
 
 fn compared(a: &Side, b: &Side, kind: TimedKind) -> Compared {
@@ -176,12 +210,37 @@ fn compared(a: &Side, b: &Side, kind: TimedKind) -> Compared {
     let n = [a.timed(kind), b.timed(kind)];
     let peers = peers(a, b, kind, whole);
     let connections = connections(a, b, kind, whole);
-    let mut compared = Compared { kind, n, verdict: Vec::new(), legs, explained, total, peers, connections };
+    let of_sends = kind == TimedKind::Sends;
+    let path = of_sends.then(|| path(a, b)).flatten();
+    let waited = if of_sends { waited(a, b) } else { Vec::new() };
+    let verdict = Vec::new();
+    let mut compared = Compared { kind, n, verdict, legs, explained, total, path, waited, peers, connections };
     compared.verdict = verdict::of(&compared, [&a.name, &b.name]);
     compared
 }
 
-/// The parts, those together whose stages one of the runs does not tell apart.
+fn path(a: &Side, b: &Side) -> Option<PathSplit> {
+    let ([least, beyond], [other_least, other_beyond]) = (a.sends.path()?, b.sends.path()?);
+    Some(PathSplit { least_rtt_ns: [least, other_least], beyond_ns: [beyond, other_beyond] })
+}
+
+fn waited(a: &Side, b: &Side) -> Vec<Waited> {
+    let of = |leg: &'static str, first: &gather::ByReason, second: &gather::ByReason| {
+        let reasons = WaitReason::ALL.into_iter().filter(|reason| *reason != WaitReason::SentAtOnce);
+        let each = reasons.filter_map(|reason| {
+            let mean_ns = [first.mean(reason)?, second.mean(reason)?];
+            (mean_ns != [0.0; 2]).then_some(Waited { leg, reason, mean_ns })
+        });
+        each.collect::<Vec<_>>()
+    };
+    let (a, b) = (&a.sends, &b.sends);
+    let mut waited = of(Leg::Tcp.name(), &a.in_tcp, &b.in_tcp);
+    waited.extend(of(Leg::Call.name(), &a.in_call, &b.in_call));
+    waited.sort_by(|x, y| (y.mean_ns[1] - y.mean_ns[0]).abs().total_cmp(&(x.mean_ns[1] - x.mean_ns[0]).abs()));
+    waited
+}
+
+/// The legs; those that one of the runs does not separate are taken together.
 fn groups(a: &Side, b: &Side, kind: TimedKind) -> Vec<(String, Vec<usize>)> {
     let has = |side: &Side, i: usize| side.of(kind).n(i) > 0;
     let mut groups: Vec<(String, Vec<usize>)> = kind
@@ -202,13 +261,9 @@ fn groups(a: &Side, b: &Side, kind: TimedKind) -> Vec<(String, Vec<usize>)> {
 
 fn explain(a: &Side, b: &Side, kind: TimedKind) -> (Vec<Explained>, Option<Explained>) {
     let of = |name: String, legs: &[usize]| {
-        let (x, y) = (a.of(kind).sums_of(legs), b.of(kind).sums_of(legs));
-        let mean = |s: &[(f64, u64)]| {
-            let n: u64 = s.iter().map(|s| s.1).sum();
-            (n > 0).then(|| s.iter().map(|s| s.0).sum::<f64>() / n as f64)
-        };
-        let mean_ns = [mean(&x)?, mean(&y)?];
-        let difference_ns = stats::mean_shift(&x, &y, CONFIDENCE, SEED);
+        let (x, y) = (a.of(kind), b.of(kind));
+        let mean_ns = [x.mean_of(legs)?, y.mean_of(legs)?];
+        let difference_ns = stats::mean_shift(&x.sums_of(legs), &y.sums_of(legs), CONFIDENCE, SEED);
         Some(Explained { leg: name, mean_ns, difference_ns, share: None })
     };
     let parts: Vec<usize> = kind.adding().map(|(i, _)| i).collect();

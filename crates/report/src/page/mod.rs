@@ -2,9 +2,18 @@
 
 pub mod capture;
 pub mod comparison;
+pub mod delay;
+pub mod doctor;
+pub mod fleet;
+pub mod hosts;
+pub mod lab;
+pub mod overhead;
+pub mod probe;
 pub mod reception;
 pub mod study;
 pub mod trace;
+pub mod watch;
+pub mod workload;
 
 use stats::Distribution;
 

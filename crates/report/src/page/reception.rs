@@ -1,10 +1,13 @@
 //! The page of `study reception`: techniques to receive and stamp packets, beside the findings of the study that it repeats.
 
+use record::Nanos;
 use stats::Estimate;
-use study::reception::{Beside, CPU, Outcome, Response, Series, compare, figure, frames_a_second};
+use study::reception::{Beside, CPU, Levels, Outcome, Plan, Response, Series, compare, figure, frames_a_second};
 
+use super::study::plan::Steps;
 use crate::document::{Block, Document, Section, Table};
 use crate::plot::{Axis, Hue, Interval, Layer, Plot, Unit, tidy};
+use crate::view::capital;
 
 /// Effects in the table of each response, the surest first.
 const EFFECTS: usize = 12;
@@ -16,17 +19,11 @@ pub fn document(outcome: &Outcome) -> Document {
     if !outcome.finished {
         warnings.push("The study did not come to its end: what is here was measured until then.".into());
     }
-    let mut sections = vec![findings(&beside)];
-    for (response, id) in [
-        (Response::Matched, "matched"),
-        (Response::Deviation, "deviation"),
-        (Response::Mean, "mean"),
-        (Response::Cpu, "cpu"),
-    ] {
-        sections.push(by_technique(outcome, response, id));
-    }
-    sections.push(series(outcome));
-    sections.push(step(outcome));
+    let mut sections = vec![findings(&beside), series(outcome), step(outcome), main_effects(outcome)];
+    sections.push(by_technique(outcome, Response::Deviation, "deviation", Some("Figure 5")));
+    sections.push(by_technique(outcome, Response::Matched, "matched", Some("Figure 6")));
+    sections.push(by_technique(outcome, Response::Mean, "mean", None));
+    sections.push(by_technique(outcome, Response::Cpu, "cpu", None));
     sections.push(lossless(outcome));
     sections.push(effects(outcome));
     sections.push(combinations(outcome));
@@ -48,6 +45,31 @@ pub fn document(outcome: &Outcome) -> Document {
     }
 }
 
+/// What `--dry-run` says.
+pub fn planned(plan: &Plan) -> Document {
+    let mut steps = Steps::default();
+    let techniques: Vec<&str> = plan.techniques.iter().map(|t| t.name()).collect();
+    let sizes: Vec<String> = plan.frame_sizes.iter().map(u16::to_string).collect();
+    let rates: Vec<String> = plan.line_rates.iter().map(|r| quantity::bit_rate(*r as f64)).collect();
+    steps.step("vary", "technique", techniques.join(", "));
+    steps.step("vary", "frame size", format!("{} bytes", sizes.join(", ")));
+    steps.step("vary", "frame rate", format!("as many as a link carries of {}", rates.join(", ")));
+    steps.step("vary", "CPU", CPU.join(", "));
+    let interfaces: Vec<&str> = plan.interfaces.iter().map(|i| i.name()).collect();
+    steps.step("vary", "interface", interfaces.join(", "));
+    let (trial, blocks) = (Nanos::from(plan.trial), plan.repetitions);
+    steps.step("each", "", format!("{trial}, {blocks} blocks of {} trials in random order", plan.combinations()));
+    let series = format!("{} series of {} frames", plan.series.0, quantity::count(plan.series.1));
+    let step = quantity::counted(plan.step.0, "frame");
+    steps.step("then", "", format!("the highest lossless rate of each, {series}, a step of 50 µs in {step}"));
+    Document {
+        title: "Plan of study reception".into(),
+        about: format!("Seed {}, takes about {}.", plan.seed, Nanos::from(plan.forecast())),
+        sections: vec![steps.section("")],
+        ..Document::default()
+    }
+}
+
 fn verdict(outcome: &Outcome, beside: &[Beside]) -> Vec<String> {
     let count = |agrees| beside.iter().filter(|b| b.agrees == agrees).count();
     let (yes, no, open) = (count(Some(true)), count(Some(false)), count(None));
@@ -59,7 +81,7 @@ fn verdict(outcome: &Outcome, beside: &[Beside]) -> Vec<String> {
     if let Some((l, rate)) = best {
         let bound = if l.of_the_source { ", which is all that the source sends" } else { "" };
         verdict.push(format!(
-            "The highest rate without loss is {} frames of 64 bytes by {}{bound}.",
+            "The highest rate of frames of 64 bytes without loss is {}, by {}{bound}.",
             quantity::per_second(rate),
             l.technique
         ));
@@ -85,7 +107,7 @@ fn verdict(outcome: &Outcome, beside: &[Beside]) -> Vec<String> {
 
 fn findings(beside: &[Beside]) -> Section {
     let mut section = Section::new("The source's findings and ours");
-    let mut table = Table::new("", &["what", "source", "here", "agree", "why"]);
+    let mut table = Table::new("", &["what", "source", "here", "agree", "possible reason (not measured)"]);
     for b in beside {
         let agree = match b.agrees {
             Some(true) => "yes",
@@ -113,40 +135,131 @@ fn estimate_words(response: Response, e: Option<Estimate>) -> String {
     )
 }
 
-/// A response of each technique, idle and stressed, over all frame sizes and rates.
-fn by_technique(outcome: &Outcome, response: Response, id: &str) -> Section {
-    let mut title: String = response.name().into();
-    title.get_mut(..1).map(str::make_ascii_uppercase);
+/// The source's Figures 5 and 6 are of frames of 64 bytes at 1 Gbit/s.
+const FIGURE_BYTES: u16 = 64;
+const FIGURE_RATE: u64 = 1_000_000_000;
+
+/// The place of the source's frame size and rate among the outcome's, where they were measured.
+fn of_figure(outcome: &Outcome) -> Option<(usize, usize)> {
+    let size = outcome.frame_sizes.iter().position(|bytes| *bytes == FIGURE_BYTES)?;
+    Some((size, outcome.line_rates.iter().position(|rate| *rate == FIGURE_RATE)?))
+}
+
+/// A response of each technique by interface, idle and stressed: as a figure of the source, with its frame size and rate, or over all of them.
+fn by_technique(outcome: &Outcome, response: Response, id: &str, of_source: Option<&str>) -> Section {
+    let fixed = of_source.and_then(|_| of_figure(outcome));
+    let title = match (of_source, fixed) {
+        (Some(name), Some(_)) => format!("{name}: {} by technique and CPU load", response.name()),
+        _ => capital(response.name()),
+    };
     let mut section = Section::new(title);
-    let layers = (0..CPU.len()).map(|cpu| {
-        let items = (0..outcome.techniques.len()).filter_map(|t| {
-            let e = figure(outcome, response, |l| l[0] == t && l[3] == cpu).estimate?;
-            let at = t as f64 + if cpu == 0 { -0.15 } else { 0.15 };
-            let label = format!("{}, CPU {}\n{}", outcome.techniques[t], CPU[cpu], estimate_words(response, Some(e)));
-            Some(Interval { at, low: tidy(e.low), value: tidy(e.value), high: tidy(e.high), label })
-        });
-        Layer::Intervals { name: format!("CPU {}", CPU[cpu]), hue: Hue::nth(cpu), items: items.collect() }
-    });
-    let label = format!("{} over all frame sizes and rates", response.name());
+    let interfaces = outcome.interfaces.len();
+    let mut layers = Vec::new();
+    for (place, interface) in outcome.interfaces.iter().enumerate() {
+        for (cpu, cpu_name) in CPU.iter().enumerate() {
+            let keep = |l: &Levels, technique: usize| {
+                let at_figure = fixed.is_none_or(|(size, rate)| l[1] == size && l[2] == rate);
+                l[0] == technique && l[3] == cpu && l[4] == place && at_figure
+            };
+            let nth = place * CPU.len() + cpu;
+            let name = if interfaces > 1 { format!("{interface}, CPU {cpu_name}") } else { format!("CPU {cpu_name}") };
+            let items = (0..outcome.techniques.len()).filter_map(|t| {
+                let e = figure(outcome, response, |l| keep(l, t)).estimate?;
+                let among = (nth as f64 + 0.5) / (interfaces * CPU.len()) as f64 - 0.5;
+                let label = format!("{}, {name}\n{}", outcome.techniques[t], estimate_words(response, Some(e)));
+                Some(Interval {
+                    at: t as f64 + among * 0.6,
+                    low: tidy(e.low),
+                    value: tidy(e.value),
+                    high: tidy(e.high),
+                    label,
+                })
+            });
+            layers.push(Layer::Intervals { items: items.collect(), hue: Hue::nth(nth), name });
+        }
+    }
+    let over = match fixed {
+        Some(_) => {
+            format!("{FIGURE_BYTES} bytes, as many frames as {} carries", quantity::bit_rate(FIGURE_RATE as f64))
+        }
+        None => "all frame sizes and rates".into(),
+    };
     section.plot(Plot::new(
         &format!("reception-{id}"),
-        format!("{} by technique and CPU load", response.name()),
+        format!("{} by technique and CPU load", capital(response.name())),
         format!(
-            "Mean of {} with 95 % intervals, software timestamps.",
-            quantity::counted(outcome.blocks.into(), "block")
+            "{}: mean of {} with 95 % intervals, software timestamps; hardware timestamps: {}.",
+            capital(&over),
+            quantity::counted(outcome.blocks.into(), "block"),
+            hardware_word(outcome)
         ),
-        (Axis::linear(label, unit(response)), Axis::names("", outcome.techniques.clone())),
-        layers.collect(),
+        (Axis::linear(response.name(), unit(response)), Axis::names("", outcome.techniques.clone())),
+        layers,
     ));
     section
 }
+
+/// What is said of hardware timestamps where software's are drawn.
+fn hardware_word(outcome: &Outcome) -> &'static str {
+    match outcome.missing.iter().any(|m| m.timestamps == "hardware") {
+        true => "not measured, for the reasons at the end",
+        false => "not asked for",
+    }
+}
+
+/// How each factor moves a response, over all levels of the others: the source's Figure 4, which is of its ring.
+fn main_effects(outcome: &Outcome) -> Section {
+    let mut section = Section::new("Figure 4: main effects of each factor");
+    let ring = outcome.techniques.iter().position(|technique| technique == RING);
+    let levels = [
+        outcome.techniques.len(),
+        outcome.frame_sizes.len(),
+        outcome.line_rates.len(),
+        CPU.len(),
+        outcome.interfaces.len(),
+    ];
+    for (response, id) in [(Response::Matched, "matched"), (Response::Mean, "mean"), (Response::Deviation, "deviation")]
+    {
+        let mut names = Vec::new();
+        let layers = FACTORS.iter().enumerate().map(|(factor, name)| {
+            let items = (0..levels[factor]).filter_map(|place| {
+                let of_ring = |l: &Levels| factor == 0 || ring.is_none_or(|ring| l[0] == ring);
+                let e = figure(outcome, response, |l| l[factor] == place && of_ring(l)).estimate?;
+                let at = names.len() as f64;
+                names.push(level(outcome, factor, place));
+                let label = format!("{}\n{}", level(outcome, factor, place), estimate_words(response, Some(e)));
+                Some(Interval { at, low: tidy(e.low), value: tidy(e.value), high: tidy(e.high), label })
+            });
+            Layer::Intervals { name: (*name).into(), hue: Hue::nth(factor), items: items.collect() }
+        });
+        let layers: Vec<Layer> = layers.collect();
+        section.plot(Plot::new(
+            &format!("reception-effects-{id}"),
+            format!("Main effects on the {}", response.name()),
+            format!(
+                "Each level's mean over all levels of the other factors, of {} with 95 % intervals, software timestamps; frame size, rate, CPU and interface {}.",
+                quantity::counted(outcome.blocks.into(), "block"),
+                if ring.is_some() { "with rx-ring" } else { "over all techniques" }
+            ),
+            (Axis::linear(response.name(), unit(response)), Axis::names("", names)),
+            layers,
+        ));
+    }
+    section
+}
+
+/// The factors, in the order of a trial's levels.
+const FACTORS: [&str; 5] = ["technique", "frame size", "rate", "CPU", "interface"];
+
+/// The technique that the source calls mmap, or rx_ring.
+const RING: &str = "rx-ring";
 
 fn series_line(name: String, hue: Hue, series: &Series) -> Layer {
     Layer::line(name, hue, series.stretches.iter().map(|s| [s[0], tidy(s[2])]).collect())
 }
 
 fn series(outcome: &Outcome) -> Section {
-    let mut section = Section::new("The delay over time");
+    let mut section = Section::new("Figure 2: the delay over time");
     let lines = outcome.series.iter().enumerate();
     section.plot(Plot::new(
         "reception-series",
@@ -155,13 +268,14 @@ fn series(outcome: &Outcome) -> Section {
         (Axis::linear("frame", Unit::Plain), Axis::linear("delay", Unit::Time)),
         lines.map(|(i, s)| series_line(format!("run {}", i + 1), Hue::nth(i), s)).collect(),
     ));
+    section.say(format!("The source's second panel, hardware timestamps: {}.", hardware_word(outcome)));
     let head = ["run", "sent", "matched", "mean", "deviation", "1 %", "50 %", "99 %", "largest"];
     let mut table = Table::new("Delays of the series", &head);
     for (i, s) in outcome.series.iter().enumerate() {
         let time = |ns: Option<f64>| ns.map_or_else(|| "—".into(), |ns| quantity::time_to(ns, 3));
         let quantile = |i: usize| time(s.quantiles_ns.map(|q| q[i]));
         let counts = [(i + 1).to_string(), quantity::count(s.sent), quantity::count(s.n as u64)];
-        let times = [time(s.mean_ns), time(s.deviation_ns), quantile(1), quantile(3), quantile(5), quantile(6)];
+        let times = [time(s.mean_ns), time(s.deviation_ns), quantile(1), quantile(3), quantile(5), quantile(7)];
         table.rows.push(counts.into_iter().chain(times).collect());
     }
     section.table(table);
@@ -169,14 +283,14 @@ fn series(outcome: &Outcome) -> Section {
 }
 
 fn step(outcome: &Outcome) -> Section {
-    let mut section = Section::new("A step in the delay");
+    let mut section = Section::new("Figure 3: a step in the delay");
     let Some(step) = &outcome.step else {
         if let Some(why) = &outcome.step_missing {
             section.say(format!("Not measured: {why}"));
         }
         return section;
     };
-    let put_in = quantity::time_to(step.put_in_ns as f64, 3);
+    let put_in = quantity::time_to(step.put_in.0 as f64, 3);
     section.plot(Plot::new(
         "reception-step",
         format!("Delay of a path that is raised by {put_in} in the middle"),
@@ -224,7 +338,7 @@ fn lossless(outcome: &Outcome) -> Section {
         section.say(format!(
             "Searched by halving, each trial free of loss or not (RFC 2544 section 26.1), in trials of {}, not of its 60 s. While nothing \
              receives, the source sends {}.",
-            record::Nanos(outcome.trial_ns),
+            outcome.trial,
             quantity::per_second(outcome.source_per_second)
         ));
     }
@@ -237,7 +351,8 @@ fn level(outcome: &Outcome, factor: usize, level: usize) -> String {
         0 => outcome.techniques.get(level).cloned(),
         1 => outcome.frame_sizes.get(level).map(|bytes| format!("{bytes} bytes")),
         2 => outcome.line_rates.get(level).map(|rate| quantity::bit_rate(*rate as f64)),
-        _ => CPU.get(level).map(|cpu| format!("CPU {cpu}")),
+        3 => CPU.get(level).map(|cpu| format!("CPU {cpu}")),
+        _ => outcome.interfaces.get(level).cloned(),
     };
     known.unwrap_or_default()
 }
@@ -264,28 +379,43 @@ fn effects(outcome: &Outcome) -> Section {
 
 fn combinations(outcome: &Outcome) -> Section {
     let mut section = Section::new("Every combination");
-    let head =
-        ["technique", "bytes", "rate", "CPU", "asked", "sent", "matched", "mean delay", "deviation", "CPU a frame"];
+    let head = [
+        "technique",
+        "interface",
+        "bytes",
+        "rate",
+        "CPU",
+        "asked",
+        "sent",
+        "matched",
+        "mean delay",
+        "deviation",
+        "CPU a frame",
+    ];
     let mut table = Table::new("Means with 95 % intervals", &head);
     for technique in 0..outcome.techniques.len() {
         for (s, size) in outcome.frame_sizes.iter().enumerate() {
             for (r, rate) in outcome.line_rates.iter().enumerate() {
                 for (cpu, name) in CPU.iter().enumerate() {
-                    let levels = [technique, s, r, cpu];
-                    let of = |response| figure(outcome, response, |l| *l == levels).estimate;
-                    let sent: Vec<f64> =
-                        outcome.trials.iter().filter(|t| t.levels == levels).map(|t| t.measured.per_second).collect();
-                    let Some(sent) = stats::mean(&sent) else { continue };
-                    let mut row = vec![
-                        outcome.techniques[technique].clone(),
-                        size.to_string(),
-                        quantity::bit_rate(*rate as f64),
-                        (*name).into(),
-                        quantity::per_second(frames_a_second(*rate, *size)),
-                        quantity::per_second(sent),
-                    ];
-                    row.extend(Response::ALL.map(|response| estimate_words(response, of(response))));
-                    table.rows.push(row);
+                    for (i, interface) in outcome.interfaces.iter().enumerate() {
+                        let levels = [technique, s, r, cpu, i];
+                        let of = |response| figure(outcome, response, |l| *l == levels).estimate;
+                        let sent = outcome.trials.iter().filter(|t| t.levels == levels);
+                        let Some(sent) = stats::mean(&sent.map(|t| t.measured.per_second).collect::<Vec<_>>()) else {
+                            continue;
+                        };
+                        let mut row = vec![
+                            outcome.techniques[technique].clone(),
+                            interface.clone(),
+                            size.to_string(),
+                            quantity::bit_rate(*rate as f64),
+                            (*name).into(),
+                            quantity::per_second(frames_a_second(*rate, *size)),
+                            quantity::per_second(sent),
+                        ];
+                        row.extend(Response::ALL.map(|response| estimate_words(response, of(response))));
+                        table.rows.push(row);
+                    }
                 }
             }
         }
@@ -298,7 +428,7 @@ fn missing(outcome: &Outcome) -> Section {
     let mut section = Section::new("Not measured, and why");
     let mut table = Table::new("", &["technique", "timestamps", "reason"]);
     for m in &outcome.missing {
-        table.rows.push(vec![m.technique.clone(), m.timestamps.into(), m.reason.clone()]);
+        table.rows.push(vec![m.technique.clone(), m.timestamps.clone(), m.reason.clone()]);
     }
     section.table(table);
     section
@@ -306,12 +436,14 @@ fn missing(outcome: &Outcome) -> Section {
 
 fn method(outcome: &Outcome) -> Section {
     let mut section = Section::new("How it was measured");
-    let trial = record::Nanos(outcome.trial_ns);
+    let trial = outcome.trial;
     section.blocks.push(Block::List(vec![
         "All is in one network namespace: source, tap, a plain pair of veth devices, tap, sink. The kernel copies every frame at both \
          taps (tc mirred) to two interfaces, and one receiver of the same technique is on each."
             .into(),
-        "The interface is veth at every level of the study: a NIC would be a further level, and this testbed has none.".into(),
+        "The interfaces are virtual: veth, where XDP programs run in the driver, and macvlan on top of it, where they run in the network \
+         stack (generic mode). A NIC would be a further level, and this testbed has none. Series, step and highest rates are of veth."
+            .into(),
         format!(
             "Frames are sent for {trial} in each trial, by sendmmsg: the kernel forwards each frame on the sender's CPU. Where the source \
              cannot send at the rate that was asked for, the column `sent` says what it sent."
@@ -324,4 +456,59 @@ fn method(outcome: &Outcome) -> Section {
         "A stressed CPU has one thread that spins for each CPU.".into(),
     ]));
     section
+}
+
+#[cfg(test)]
+mod tests {
+    use study::reception::{Measured, Trial};
+
+    use super::*;
+
+    #[test]
+    fn each_level_of_each_factor_has_its_mean_over_the_others() {
+        let mut trials = Vec::new();
+        for block in 0..3u32 {
+            for levels in (0..8).map(|i| [i & 1, i >> 1 & 1, 0, i >> 2, 0]) {
+                // Frames of the second size take 500 ns more; nothing else matters but a wobble.
+                let mean_ns = Some(1_000.0 + 500.0 * levels[1] as f64 + f64::from(block));
+                trials.push(Trial {
+                    block,
+                    levels,
+                    measured: Measured { sent: 10, matched: 10, mean_ns, ..Measured::default() },
+                });
+            }
+        }
+        let outcome = Outcome {
+            seed: 1,
+            quick: true,
+            trial: Nanos(1),
+            blocks: 3,
+            finished: true,
+            techniques: vec!["rx-ring".into(), "xdp".into()],
+            interfaces: vec!["veth".into()],
+            frame_sizes: vec![64, 256],
+            line_rates: vec![1_000_000_000],
+            trials,
+            missing: Vec::new(),
+            effects: Vec::new(),
+            source_per_second: 1e5,
+            lossless: Vec::new(),
+            series: Vec::new(),
+            step: None,
+            step_missing: None,
+        };
+        let page = document(&outcome);
+        let plot = page.plots().find(|plot| plot.id == "reception-effects-mean").unwrap();
+        let crate::plot::Scale::Names { names } = &plot.y.scale else { panic!("no names") };
+        assert_eq!(names.len(), 8, "{names:?}");
+        let values: Vec<f64> = plot
+            .layers
+            .iter()
+            .flat_map(|layer| match layer {
+                Layer::Intervals { items, .. } => items.iter().map(|i| i.value.round()).collect(),
+                _ => Vec::new(),
+            })
+            .collect();
+        assert_eq!(values, [1_251.0, 1_251.0, 1_001.0, 1_501.0, 1_251.0, 1_251.0, 1_251.0, 1_251.0]);
+    }
 }

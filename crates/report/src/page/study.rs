@@ -1,23 +1,29 @@
 //! The page of a study: verdict, effects beside predictions, trials block by block, series, and the proof that settings and
 //! path were what was asked.
 
+mod between;
+pub mod plan;
 mod plots;
 mod proof;
+mod rows;
 
 use record::Nanos;
 use study::ledger::Provenance;
-use study::{Conclusion, Plan, Trial, analysis, builtin, plan_text};
+use study::{Chart, Conclusion, Plan, Trial, analysis, builtin, plan_text};
+
+pub use between::document as between;
 
 use super::{command, facts};
 use crate::document::{Block, Document, Section, Table};
 
-/// The page of a study; `name` is what the run is called.
-pub fn document(name: &str, provenance: &Provenance, trials: &[Trial]) -> Document {
+/// The page of a study; `name` is what the run is called, where it is kept. `wirelapse study` ends with the same document that
+/// `wirelapse report` shows of its run.
+pub fn document(name: Option<&str>, provenance: &Provenance, trials: &[Trial]) -> Document {
     let study = &provenance.study;
     let said = builtin::conclude(study, trials, provenance.seed);
     let planned: usize = study.plans.iter().map(|p| p.combinations() * p.repetitions as usize).sum();
     let counted = trials.iter().filter(|t| t.counts()).count();
-    let took: u64 = trials.iter().fold(0, |sum, t| sum.saturating_add(t.took_ns));
+    let took: Nanos = trials.iter().map(|t| t.took).sum();
     let mut warnings = Vec::new();
     if provenance.state == store::State::Unfinished {
         warnings.push(format!(
@@ -37,11 +43,13 @@ pub fn document(name: &str, provenance: &Provenance, trials: &[Trial]) -> Docume
     if verdict.is_empty() {
         verdict.push("There are too few trials to say anything.".into());
     }
-    // A long verdict hides its own beginning; the rest stands with the effects.
-    let rest = verdict.split_off(verdict.len().min(6));
+    // A long verdict hides its own beginning; the rest stands with the effects, and so does a long sentence, whole.
+    let mut rest = verdict.split_off(verdict.len().min(6));
+    let long = verdict.iter_mut().filter_map(|sentence| Some(std::mem::replace(sentence, headline(sentence)?)));
+    rest.splice(0..0, long.collect::<Vec<_>>());
     let mut sections = vec![effects(&said, rest)];
     for (part, plan) in study.plans.iter().enumerate() {
-        sections.push(of_plan(part, plan, trials, provenance.seed));
+        sections.push(of_plan(part, plan, trials, provenance.seed, &said.charts));
     }
     let mut tables = Section::new("Tables");
     for t in &said.tables {
@@ -56,8 +64,11 @@ pub fn document(name: &str, provenance: &Provenance, trials: &[Trial]) -> Docume
         }
         tables.table(steps);
     }
+    for table in rows::tables(study, trials) {
+        tables.blocks.push(Block::OnPage(table));
+    }
     sections.push(tables);
-    sections.push(proof::settings(&study.plans, trials));
+    sections.push(proof::settings(&study.plans, trials, &said.checked));
     sections.push(proof::path(&study.plans, trials));
     let mut lost = Section::new("What was lost, and what to know");
     if said.lost.is_empty() {
@@ -81,10 +92,35 @@ pub fn document(name: &str, provenance: &Provenance, trials: &[Trial]) -> Docume
         study.name,
         quantity::counted(trials.len() as u64, "trial"),
         quantity::count(planned as u64),
-        Nanos(took),
+        took,
         provenance.seed
     );
-    Document { title: format!("Study {} ({name})", study.name), about, verdict, warnings, sections }
+    let name = name.map(|name| format!(" ({name})")).unwrap_or_default();
+    Document { title: format!("Study {}{name}", study.name), about, verdict, warnings, sections }
+}
+
+/// Words of a sentence that comes first, at most.
+const WORDS: usize = 30;
+
+/// The beginning of a sentence that is too long to come first, up to where it can end; `None` where it is not.
+fn headline(sentence: &str) -> Option<String> {
+    let words = |text: &str| text.split_whitespace().count();
+    if words(sentence) <= WORDS {
+        return None;
+    }
+    let end_at = |marks: &[u8]| {
+        let ends = sentence
+            .match_indices(' ')
+            .filter_map(|(at, _)| at.checked_sub(1).filter(|at| marks.contains(&sentence.as_bytes()[*at])));
+        ends.rev().find(|at| words(&sentence[..*at]) <= WORDS)
+    };
+    match end_at(b";:").or_else(|| end_at(b",")) {
+        Some(end) => Some(format!("{} (in full below).", &sentence[..end])),
+        None => {
+            let first: Vec<&str> = sentence.split_whitespace().take(WORDS).collect();
+            Some(format!("{} … (in full below).", first.join(" ")))
+        }
+    }
 }
 
 fn effects(said: &Conclusion, rest: Vec<String>) -> Section {
@@ -96,7 +132,7 @@ fn effects(said: &Conclusion, rest: Vec<String>) -> Section {
     section
 }
 
-fn of_plan(part: usize, plan: &Plan, trials: &[Trial], seed: u64) -> Section {
+fn of_plan(part: usize, plan: &Plan, trials: &[Trial], seed: u64, charts: &[Chart]) -> Section {
     let mut section = Section::new(format!("{}: {}", plan.name, plan.response));
     let combinations = analysis::combinations(plan);
     let view = plots::View { part, plan, trials, seed, combinations: &combinations };
@@ -104,16 +140,34 @@ fn of_plan(part: usize, plan: &Plan, trials: &[Trial], seed: u64) -> Section {
         Some(curve) => section.plot(Some(curve)),
         None => section.plot(view.blocks()),
     }
+    section.say(sockets(plan, &combinations));
     section.plot(view.boxes());
     section.plot(view.main_effects());
     section.plot(view.heat());
-    section.plot(view.series("goodput"));
+    let mut charts = charts.iter().filter(|chart| chart.plan == part).peekable();
+    // The conclusion's charts show goodput by combination, or by direction.
+    if charts.peek().is_none() {
+        section.plot(view.series("goodput"));
+    }
+    charts.enumerate().for_each(|(i, chart)| section.plot(plots::chart(part, i, chart)));
     section.plot(view.series("round-trip"));
     section.plot(view.series("window"));
     section
 }
 
-fn environment(provenance: &Provenance, took: u64) -> Section {
+/// What is set on the sockets of a plan's trials.
+fn sockets(plan: &Plan, combinations: &[Vec<usize>]) -> String {
+    let mut all: Vec<String> = Vec::new();
+    for setup in combinations.iter().filter_map(|levels| plan.setup(levels).ok()) {
+        let text = setup.options.to_string();
+        if !all.contains(&text) {
+            all.push(text);
+        }
+    }
+    format!("Options of the sockets at both ends: {}. All else is as the kernel has it.", all.join("; or "))
+}
+
+fn environment(provenance: &Provenance, took: Nanos) -> Section {
     let mut section = Section::new("Environment");
     section.table(facts(
         "",
@@ -121,11 +175,38 @@ fn environment(provenance: &Provenance, took: u64) -> Section {
             ("command", command(&provenance.command_line)),
             ("version", provenance.version.clone()),
             ("kernel", provenance.kernel.clone()),
-            ("machine", format!("{}, {} processors", provenance.machine, provenance.cpus)),
+            ("machine", format!("{}, {}", provenance.machine, quantity::counted(provenance.cpus.into(), "CPU"))),
             ("seed", provenance.seed.to_string()),
-            ("measuring took", Nanos(took).to_string()),
+            ("measuring took", took.to_string()),
             ("state", if provenance.state == store::State::Finished { "finished" } else { "unfinished" }.into()),
         ],
     ));
     section
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_sentence_comes_first_only_with_its_beginning() {
+        let short = "delay 5ms against 1ms is worth −3 % goodput.";
+        assert_eq!(headline(short), None);
+        let long = format!("rr, 2 writes: the rate falls by 30 at 10 bytes; on the slow side {}.", "words ".repeat(50));
+        let first = headline(&long).unwrap();
+        assert_eq!(first, "rr, 2 writes: the rate falls by 30 at 10 bytes (in full below).");
+        let endless = headline(&"word ".repeat(50)).unwrap();
+        assert_eq!(endless.split_whitespace().count(), WORDS + 4, "{endless}");
+    }
+
+    #[test]
+    fn socket_options_are_said() {
+        let text = "repetitions = 2\n[fixed]\nworkload = \"rr\"\n[factors]\nsocket = [\"default\", \"nodelay\"]\n";
+        let plan = study::plan_file::parse("p.toml", &text.replace("[fixed]\nworkload = \"rr\"\n", "")).unwrap();
+        let said = sockets(&plan, &analysis::combinations(&plan));
+        assert_eq!(
+            said,
+            "Options of the sockets at both ends: nodelay off; or nodelay on. All else is as the kernel has it."
+        );
+    }
 }

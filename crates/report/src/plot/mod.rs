@@ -3,28 +3,14 @@
 
 pub mod image;
 mod scale;
+mod strips;
 pub mod text;
 
 use serde::Serialize;
 
-use crate::document::table::Table;
+pub use crate::hue::Hue;
+use crate::table::Table;
 pub use scale::{Axis, Scale, Unit};
-
-/// A colour by its role in the plot: an index into a palette that people with any kind of colour vision tell apart
-/// (Okabe and Ito 2008). Every renderer has it for light paper, browsers also for dark.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(transparent)]
-pub struct Hue(pub u8);
-
-impl Hue {
-    /// Lines that are there to compare with: predictions, references, grids of blocks.
-    pub const NEUTRAL: Self = Self(6);
-
-    /// The hue of the nth of several series.
-    pub const fn nth(n: usize) -> Self {
-        Self((n % 6) as u8)
-    }
-}
 
 /// A mark at one place: an interval around a value.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -103,6 +89,9 @@ pub enum Layer {
         hue: Hue,
         /// The points.
         points: Vec<[f64; 2]>,
+        /// For each point the name of the row that it stands for (see [`Table::anchors`]); none where there are none.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        links: Vec<String>,
     },
     /// Values with intervals: along x where y has names, otherwise along y.
     Intervals {
@@ -153,6 +142,11 @@ impl Layer {
     /// A plain line.
     pub fn line(name: impl Into<String>, hue: Hue, points: Vec<[f64; 2]>) -> Self {
         Self::Line { name: name.into(), hue, points, step: false, dashed: false }
+    }
+
+    /// Points by themselves that link nowhere.
+    pub fn dots(name: impl Into<String>, hue: Hue, points: Vec<[f64; 2]>) -> Self {
+        Self::Dots { name: name.into(), hue, points, links: Vec::new() }
     }
 
     /// A name, and the colour of its key, where it has a place in the legend.
@@ -222,7 +216,7 @@ pub struct Plot {
     pub id: String,
     /// What it shows.
     pub title: String,
-    /// How to read it, with n, and what was left out.
+    /// How to read it, with n, and what was omitted.
     pub caption: String,
     /// Along the bottom.
     pub x: Axis,
@@ -230,13 +224,16 @@ pub struct Plot {
     pub y: Axis,
     /// What is drawn.
     pub layers: Vec<Layer>,
+    /// Whether a terminal draws each line as one row of bars: for many plots of a few lines.
+    #[serde(skip)]
+    pub strips: bool,
     /// The same in figures, for whoever cannot see it.
     #[serde(skip)]
     pub table: Option<Table>,
 }
 
 impl Plot {
-    /// A plot of these layers, the empty ones left out; `None` where nothing is left. Axes are laid over what is drawn.
+    /// A plot of these layers, without the empty ones; `None` where nothing is left. Axes are laid over what is drawn.
     pub fn new(
         id: &str,
         title: impl Into<String>,
@@ -257,13 +254,29 @@ impl Plot {
             });
         }
         let (x, y) = (x.over(xs), y.over(ys));
-        Some(Self { id: id.into(), title: title.into(), caption: caption.into(), x, y, layers, table: None })
+        Some(Self {
+            id: id.into(),
+            title: title.into(),
+            caption: caption.into(),
+            x,
+            y,
+            layers,
+            strips: false,
+            table: None,
+        })
     }
 
     /// With the same in figures.
     #[must_use]
     pub fn with_table(mut self, table: Table) -> Self {
         self.table = Some(table);
+        self
+    }
+
+    /// With each line as one row of bars on a terminal.
+    #[must_use]
+    pub fn in_strips(mut self) -> Self {
+        self.strips = true;
         self
     }
 
@@ -281,6 +294,27 @@ pub(crate) fn pieces(points: &[[f64; 2]]) -> impl Iterator<Item = &[[f64; 2]]> {
     points.split(|p| !p[0].is_finite() || !p[1].is_finite()).filter(|piece| !piece.is_empty())
 }
 
+/// As many points as a screen shows: of each of its columns the first, the lowest, the highest and the last, so that no extreme is lost. About `most`
+/// of them, x rising; where there are no more they stay as they are.
+pub(crate) fn thinned(points: Vec<[f64; 2]>, most: usize) -> Vec<[f64; 2]> {
+    let (Some(first), Some(last)) = (points.first(), points.last()) else { return points };
+    if points.len() <= most {
+        return points;
+    }
+    let (from, width) = (first[0], (last[0] - first[0]).max(1.0) * 4.0 / most as f64);
+    let column = |p: &[f64; 2]| ((p[0] - from) / width) as u64;
+    let mut kept = Vec::new();
+    for group in points.chunk_by(|a, b| column(a) == column(b)) {
+        let by_height = |a: &usize, b: &usize| group[*a][1].total_cmp(&group[*b][1]);
+        let low = (0..group.len()).min_by(by_height).unwrap_or(0);
+        let high = (0..group.len()).max_by(by_height).unwrap_or(0);
+        let mut places = [0, low, high, group.len() - 1];
+        places.sort_unstable();
+        kept.extend(places.iter().enumerate().filter(|(i, p)| *i == 0 || places[i - 1] != **p).map(|(_, p)| group[*p]));
+    }
+    kept
+}
+
 /// Five significant figures: what no screen shows more of, and no file needs to hold.
 pub(crate) fn tidy(value: f64) -> f64 {
     if value == 0.0 || !value.is_finite() {
@@ -289,4 +323,21 @@ pub(crate) fn tidy(value: f64) -> f64 {
     let scale = 10f64.powi(4 - value.abs().log10().floor() as i32);
     let rounded = (value * scale).round() / scale;
     if rounded.is_finite() { rounded } else { value }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thinning_keeps_a_single_spike_and_a_single_dip() {
+        let mut points: Vec<[f64; 2]> = (0..100_000).map(|i| [f64::from(i) * 1e6, 50.0]).collect();
+        (points[31_337][1], points[77_777][1]) = (900.0, 1.0);
+        let thin = thinned(points.clone(), 400);
+        assert!(thin.len() <= 404, "{}", thin.len());
+        assert!(thin.contains(&points[31_337]) && thin.contains(&points[77_777]));
+        assert_eq!((thin.first(), thin.last()), (points.first(), points.last()));
+        assert!(thin.is_sorted_by(|a, b| a[0] < b[0]));
+        assert_eq!(thinned(points[..400].to_vec(), 400).len(), 400);
+    }
 }

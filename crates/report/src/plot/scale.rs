@@ -1,5 +1,6 @@
 //! Axes: their units, their reach, and their ticks.
 
+use quantity::AxisUnit;
 use serde::Serialize;
 
 /// What the numbers of an axis are.
@@ -16,6 +17,19 @@ pub enum Unit {
     Bytes,
     /// Shares of 1; shown in percent.
     Share,
+}
+
+impl Unit {
+    /// As `quantity` writes it.
+    const fn of_quantity(self) -> AxisUnit {
+        match self {
+            Self::Plain => AxisUnit::Plain,
+            Self::Time => AxisUnit::Time,
+            Self::Rate => AxisUnit::Rate,
+            Self::Bytes => AxisUnit::Bytes,
+            Self::Share => AxisUnit::Share,
+        }
+    }
 }
 
 /// How an axis is divided.
@@ -36,7 +50,7 @@ pub enum Scale {
 /// An axis.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Axis {
-    /// What it shows; renderers add no unit of their own to it.
+    /// What it shows; renderers add no unit to it.
     pub label: String,
     /// The unit of its numbers.
     pub unit: Unit,
@@ -148,10 +162,7 @@ impl Axis {
     fn linear_ticks(&self, about: usize) -> Vec<(f64, String)> {
         let [low, high] = self.reach;
         let wanted = (high - low) / about.max(1) as f64;
-        let power = 10f64.powf(wanted.log10().floor());
-        // A third more ticks than asked for rather than half of them.
-        let step = [1.0, 2.0, 5.0, 10.0].into_iter().map(|m| m * power).find(|s| *s >= wanted * 0.75);
-        let Some(step) = step.filter(|s| s.is_finite() && *s > 0.0) else { return Vec::new() };
+        let Some(step) = self.unit.of_quantity().step(wanted) else { return Vec::new() };
         let first = (low / step).ceil();
         (0..=about * 4)
             .map(|i| (first + i as f64) * step)
@@ -184,34 +195,8 @@ impl Axis {
 
     /// A value in the axis' unit, as fine as `step` asks for.
     pub fn words(&self, value: f64, step: f64) -> String {
-        let by = |steps: &[(f64, &str)]| {
-            let size = value.abs().max(step.abs());
-            let (scale, unit) =
-                steps.iter().copied().find(|(s, _)| size >= *s * 0.999).unwrap_or(steps[steps.len() - 1]);
-            format!("{} {unit}", number(value / scale, step / scale))
-        };
-        match self.unit {
-            Unit::Plain => number(value, step),
-            Unit::Time => by(&[(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")]),
-            Unit::Rate => by(&[(1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s")]),
-            Unit::Bytes => by(&[(1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")]),
-            Unit::Share => format!("{} %", number(value * 100.0, step * 100.0)),
-        }
+        self.unit.of_quantity().text(value, step)
     }
-}
-
-/// With as many decimals as `step` has.
-fn number(value: f64, step: f64) -> String {
-    let decimals = (0..6).find(|d| {
-        let scaled = step * 10f64.powi(*d);
-        (scaled - scaled.round()).abs() < 1e-6 * scaled.abs().max(1e-12)
-    });
-    let text = format!("{value:.*}", decimals.unwrap_or(6) as usize);
-    let (whole, rest) = text.split_once('.').map_or((text.as_str(), None), |(w, r)| (w, Some(r)));
-    let digits = whole.trim_start_matches('-');
-    let grouped = digits.parse::<u64>().map_or_else(|_| digits.to_owned(), quantity::count);
-    let sign = if whole.starts_with('-') && value != 0.0 { "−" } else { "" };
-    rest.map_or_else(|| format!("{sign}{grouped}"), |rest| format!("{sign}{grouped}.{rest}"))
 }
 
 #[cfg(test)]
@@ -224,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn ticks_are_round_and_bear_their_unit() {
+    fn ticks_are_round_and_have_their_unit() {
         let over = |axis: Axis, low: f64, high: f64| Axis { reach: [low, high], ..axis };
         let time = over(Axis::log("t", Unit::Time), 900.0, 2.5e8);
         assert_eq!(words(&time, 6), ["1 µs", "10 µs", "100 µs", "1 ms", "10 ms", "100 ms"]);
@@ -234,6 +219,8 @@ mod tests {
         assert_eq!(words(&rate, 5), ["0 Mbit/s", "200 Mbit/s", "400 Mbit/s", "600 Mbit/s", "800 Mbit/s"]);
         let share = over(Axis::linear("s", Unit::Share), -0.012, 0.009);
         assert_eq!(words(&share, 4), ["−1.0 %", "−0.5 %", "0.0 %", "0.5 %"]);
+        let bytes = over(Axis::linear("b", Unit::Bytes), 0.0, 2.1e6);
+        assert_eq!(words(&bytes, 4), ["0 KiB", "512 KiB", "1.0 MiB", "1.5 MiB", "2.0 MiB"]);
         let names = Axis::names("n", vec!["a".into(), "b".into()]).over(Reach::default());
         assert_eq!((names.reach, names.place(0.0), words(&names, 1).len()), ([-0.5, 1.5], 0.25, 2));
     }

@@ -1,4 +1,6 @@
 //! Plots in the characters of a terminal.
+//!
+//! Drawn by hand: ratatui's `Chart` and `Canvas` have no logarithmic axes, no rows of names, no intervals, boxes or shades, and no ASCII.
 
 use unicode_width::UnicodeWidthStr as _;
 
@@ -7,9 +9,7 @@ use crate::canvas::{Canvas, Ink};
 
 /// Rows of a plot without names.
 const HEIGHT: usize = 14;
-/// Columns for the words of the vertical axis, at most.
-const WORDS: usize = 30;
-/// What marks a series where there is no colour to tell it by.
+/// What marks a series where there is no colour to recognise it by.
 const MARKS: [char; 6] = ['*', '+', 'o', 'x', '#', '%'];
 
 /// Characters with their inks. Lines are drawn finer than characters, in dots of two by four to each.
@@ -60,14 +60,19 @@ impl Grid {
     }
 }
 
-/// Draws the plot with its title and its caption.
+/// Draws the plot with its title and its caption. Names that are wider than two fifths of the canvas stand above their rows.
 pub fn draw(canvas: &Canvas, out: &mut String, plot: &Plot) {
+    if plot.strips {
+        return super::strips::draw(canvas, out, plot);
+    }
     out.push('\n');
-    out.push_str(&canvas.paint(Ink::Strong, &canvas.cut(&plot.title, canvas.width)));
-    out.push('\n');
+    canvas.title(out, &plot.title);
     let named = matches!(plot.y.scale, Scale::Names { .. });
     let ticks = plot.y.ticks(if named { usize::MAX } else { 4 });
-    let label = ticks.iter().map(|t| canvas.plain(&t.1).width()).max().unwrap_or(0).min(WORDS.min(canvas.width / 3));
+    let longest = ticks.iter().map(|t| canvas.plain(&t.1).width()).max().unwrap_or(0);
+    let most = canvas.width * 2 / 5;
+    let above = named && longest > most;
+    let label = if above { 0 } else { longest.min(most) };
     let columns = canvas.width.clamp(40, 120).saturating_sub(label + 2).max(16);
     let rows = if named { ticks.len() } else { HEIGHT };
     let mut grid = Grid::new(columns, rows);
@@ -81,7 +86,12 @@ pub fn draw(canvas: &Canvas, out: &mut String, plot: &Plot) {
         out.push('\n');
     }
     for row in 0..rows {
-        let words = ticks.iter().find(|t| row_of(&plot.y, t.0, rows, named) == row).map_or("", |t| &t.1);
+        let mut words = ticks.iter().find(|t| row_of(&plot.y, t.0, rows, named) == row).map_or("", |t| &t.1);
+        if above {
+            out.push_str(&canvas.paint(Ink::Faint, &canvas.cut(words, canvas.width)));
+            out.push('\n');
+            words = "";
+        }
         let words = canvas.cut(words, label);
         let fill = " ".repeat(label.saturating_sub(words.width()));
         let bar = if canvas.unicode { '│' } else { '|' };
@@ -90,12 +100,7 @@ pub fn draw(canvas: &Canvas, out: &mut String, plot: &Plot) {
         out.push('\n');
     }
     axis(canvas, out, &plot.x, label + 2, columns);
-    let mut text = String::new();
-    canvas.paragraph(&mut text, &plot.caption, 0);
-    for line in text.lines() {
-        out.push_str(&canvas.paint(Ink::Faint, line));
-        out.push('\n');
-    }
+    canvas.lines(out, Ink::Faint, &plot.caption);
 }
 
 fn legend(canvas: &Canvas, out: &mut String, plot: &Plot, fine: bool) {
@@ -329,7 +334,7 @@ mod tests {
     const ASCII: Canvas = Canvas { width: 60, colour: false, unicode: false };
 
     #[test]
-    fn a_rising_line_rises_and_bears_its_ticks() {
+    fn a_rising_line_rises_and_has_its_ticks() {
         let line = Layer::line("a", Hue(0), (1..=100).map(|i| [f64::from(i) * 1e4, f64::from(i) / 100.0]).collect());
         let other = Layer::line("b", Hue(1), vec![[1e4, 0.1], [1e6, 0.1]]);
         let axes = (Axis::log("time", Unit::Time), Axis::linear("share", Unit::Share));

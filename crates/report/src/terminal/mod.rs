@@ -1,12 +1,13 @@
 //! A report as text for a terminal.
 
+pub(crate) mod counts;
 mod histogram;
 mod table;
 mod waterfall;
 
 use crate::Canvas;
 use crate::canvas::Ink;
-use crate::document::{Block, Document, Table};
+use crate::document::{Block, Document, Table, Waterfalls};
 use crate::plot;
 
 /// The documents as text, one after the other.
@@ -16,18 +17,19 @@ pub fn text(canvas: &Canvas, documents: &[Document]) -> String {
         if i > 0 {
             out.push('\n');
         }
-        out.push_str(&canvas.paint(Ink::Strong, &canvas.cut(&document.title, canvas.width)));
-        out.push('\n');
+        canvas.title(&mut out, &document.title);
         canvas.paragraph(&mut out, &document.about, 0);
         for warning in &document.warnings {
-            warn(canvas, &mut out, warning);
+            canvas.lines(&mut out, Ink::Warn, warning);
         }
         if !document.verdict.is_empty() {
             out.push('\n');
         }
         document.verdict.iter().for_each(|v| canvas.paragraph(&mut out, v, 0));
         for section in &document.sections {
-            canvas.heading(&mut out, &format!("# {}", section.title));
+            if !section.title.is_empty() {
+                canvas.heading(&mut out, &format!("# {}", section.title));
+            }
             let later = |b: &&Block| section.plots_last && matches!(b, Block::Plot(_));
             section.blocks.iter().filter(|b| !later(b)).for_each(|b| block(canvas, &mut out, b));
             section.blocks.iter().filter(later).for_each(|b| block(canvas, &mut out, b));
@@ -36,19 +38,54 @@ pub fn text(canvas: &Canvas, documents: &[Document]) -> String {
     out
 }
 
-fn warn(canvas: &Canvas, out: &mut String, text: &str) {
-    let mut lines = String::new();
-    canvas.paragraph(&mut lines, text, 0);
-    for line in lines.lines() {
-        out.push_str(&canvas.paint(Ink::Warn, line));
-        out.push('\n');
+/// The documents as text where that fits so many rows, one below the other; where it does not, what comes first of each: its headline, its
+/// verdict, the first table, as many of the slowest records as there is room for, and a line that says what `--full` adds.
+pub fn screen(canvas: &Canvas, documents: &[Document], rows: usize) -> String {
+    // The prompt comes back on a row, and the command's last words take a few.
+    let rows = rows.saturating_sub(4);
+    let whole = text(canvas, documents);
+    if whole.lines().count() <= rows {
+        return whole;
     }
+    documents.iter().map(|document| first(canvas, document, rows)).collect::<Vec<_>>().join("\n")
+}
+
+fn first(canvas: &Canvas, document: &Document, rows: usize) -> String {
+    let headline = Document { sections: Vec::new(), ..document.clone() };
+    let mut out = text(canvas, std::slice::from_ref(&headline));
+    let mut left = Vec::new();
+    for (number, section) in document.sections.iter().enumerate() {
+        let mut kept = Vec::new();
+        for piece in &section.blocks {
+            let brief = match piece {
+                Block::Table(table) if number == 0 && kept.is_empty() => Some(Block::Table(table.clone())),
+                Block::Waterfalls(of) if number == 0 => {
+                    Some(Block::Waterfalls(Waterfalls { shown: of.shown.min(1), ..of.clone() }))
+                }
+                _ => None,
+            };
+            let mut drawn = String::new();
+            brief.iter().for_each(|piece| block(canvas, &mut drawn, piece));
+            let fits = out.lines().count() + drawn.lines().count() < rows;
+            if brief.is_some() && (fits || kept.is_empty() && matches!(piece, Block::Table(_))) {
+                out.push_str(&drawn);
+                kept.push(());
+            }
+        }
+        if kept.is_empty() && !section.title.is_empty() {
+            left.push(section.title.to_lowercase());
+        }
+    }
+    let more = if left.is_empty() { String::new() } else { format!(", {}", left.join(", ")) };
+    out.push('\n');
+    canvas.paragraph(&mut out, &format!("--full shows the rest: histograms, connections, every slow record{more}."), 0);
+    out
 }
 
 fn block(canvas: &Canvas, out: &mut String, block: &Block) {
     match block {
         Block::Words(text) => canvas.paragraph(out, text, 0),
-        Block::Warning(text) => warn(canvas, out, text),
+        Block::Warning(text) => canvas.lines(out, Ink::Warn, text),
         Block::List(lines) => {
             for line in lines {
                 let mut text = String::new();
@@ -58,8 +95,17 @@ fn block(canvas: &Canvas, out: &mut String, block: &Block) {
         }
         Block::Plot(plot) => plot::text::draw(canvas, out, plot),
         Block::Table(t) => draw_table(canvas, out, t),
+        Block::OnPage(_) => {}
+        Block::Counts(of) => counts::draw(canvas, out, of),
         Block::Histograms(of) => histogram::draw(canvas, out, of),
         Block::Waterfalls(of) => waterfall::draw(canvas, out, of),
+        // Text without a title is for other programs, line by line as it is.
+        Block::Code { title, text } if title.is_empty() => {
+            for line in text.lines() {
+                out.push_str(&canvas.plain(line));
+                out.push('\n');
+            }
+        }
         Block::Code { title, text } => {
             out.push_str(&canvas.paint(Ink::Faint, &canvas.plain(title)));
             out.push('\n');
@@ -73,9 +119,6 @@ fn block(canvas: &Canvas, out: &mut String, block: &Block) {
 
 fn draw_table(canvas: &Canvas, out: &mut String, t: &Table) {
     out.push('\n');
-    if !t.title.is_empty() {
-        out.push_str(&canvas.paint(Ink::Strong, &canvas.cut(&t.title, canvas.width)));
-        out.push('\n');
-    }
+    canvas.title(out, &t.title);
     table::draw(canvas, out, t);
 }

@@ -1,6 +1,6 @@
 //! Tables as text.
 
-use comfy_table::{CellAlignment, ContentArrangement};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Width};
 use unicode_width::UnicodeWidthStr as _;
 
 use crate::canvas::{Canvas, Ink};
@@ -8,12 +8,18 @@ use crate::document::Table;
 
 /// Columns between two columns of a table.
 const GAP: usize = 2;
+/// The deepest that sentences under a row are indented.
+const DEEPEST: usize = 8;
+/// In a hidden first column: here a row begins. A character of private use, which no cell can bring there.
+const BEGINS: char = '\u{e000}';
 
 /// Whether these columns stand beside each other.
 fn fits(canvas: &Canvas, head: &[String], rows: &[Vec<String>], columns: &[usize]) -> bool {
-    let width =
-        |i: &usize| rows.iter().filter_map(|r| r.get(*i)).chain(head.get(*i)).map(|c| c.width()).max().unwrap_or(0);
-    columns.iter().map(|i| width(i) + GAP).sum::<usize>().saturating_sub(GAP) <= canvas.width
+    columns.iter().map(|&i| width(head, rows, i) + GAP).sum::<usize>().saturating_sub(GAP) <= canvas.width
+}
+
+fn width(head: &[String], rows: &[Vec<String>], column: usize) -> usize {
+    rows.iter().filter_map(|r| r.get(column)).chain(head.get(column)).map(|c| c.width()).max().unwrap_or(0)
 }
 
 /// Draws the table as wide as its content. Where the canvas is narrower, first cells become brief, then the columns that the table can spare go, and then
@@ -35,54 +41,98 @@ pub(super) fn draw(canvas: &Canvas, out: &mut String, table: &Table) {
     {
         columns.retain(|i| table.head[*i] != *name);
     }
+    let headed = head.iter().any(|h| !h.is_empty());
+    let lines = arranged(canvas, table, &head, &rows, &columns);
+    let indent = columns.first().map_or(0, |&i| width(&head, &rows, i) + GAP);
+    let indent = if indent > DEEPEST { GAP } else { indent };
+    // Counts the rows that have begun; the head is one of them.
+    let mut begun = 0;
+    for line in lines.lines() {
+        let begins = line.starts_with(BEGINS);
+        let line = line.trim_start_matches(BEGINS);
+        let line = if begins { line } else { line.get(1..).unwrap_or("") }.trim_end();
+        let row = |begun: usize| (begun).checked_sub(1 + usize::from(headed));
+        if begins {
+            notes(canvas, out, table, row(begun).filter(|&n| n < shown), indent);
+            begun += 1;
+        }
+        let hue = row(begun).and_then(|n| table.hues.get(n).copied().flatten()).filter(|_| begins);
+        match (hue, row(begun)) {
+            (_, None) => out.push_str(&canvas.paint(Ink::Faint, line)),
+            (Some(hue), Some(n)) if line.starts_with(rows[n][0].as_str()) => {
+                let (name, others) = line.split_at(rows[n][0].len());
+                out.push_str(&canvas.paint(Ink::Hue(hue.0), name));
+                out.push_str(others);
+            }
+            _ => out.push_str(line),
+        }
+        out.push('\n');
+    }
+    notes(canvas, out, table, begun.checked_sub(1 + usize::from(headed)).filter(|&n| n < shown), indent);
+    if shown < table.rows.len() {
+        let left = quantity::counted((table.rows.len() - shown) as u64, "more row");
+        let place = match table.elsewhere.as_str() {
+            "" => "a page (`wirelapse report RUN --html FILE`) has them",
+            place => place,
+        };
+        canvas.lines(out, Ink::Faint, &format!("{left}: {place}."));
+    }
+}
+
+/// The lines of the table, each with [`BEGINS`] before it where a row begins there and a blank where none does.
+fn arranged(canvas: &Canvas, table: &Table, head: &[String], rows: &[Vec<String>], columns: &[usize]) -> String {
     let mut drawn = comfy_table::Table::new();
     drawn.load_style(comfy_table::presets::NOTHING);
     drawn.set_content_arrangement(ContentArrangement::Dynamic);
     // A column is followed by the gap, which the last one has beyond the edge.
-    drawn.set_width(u16::try_from(canvas.width + GAP).unwrap_or(u16::MAX));
-    let pick =
-        |row: &[String]| -> Vec<String> { columns.iter().map(|i| row.get(*i).cloned().unwrap_or_default()).collect() };
+    drawn.set_width(u16::try_from(canvas.width + GAP + 1).unwrap_or(u16::MAX));
+    let pick = |row: &[String]| -> Vec<String> {
+        let cells = columns.iter().map(|i| row.get(*i).cloned().unwrap_or_default());
+        std::iter::once(BEGINS.to_string()).chain(cells).collect()
+    };
     if head.iter().any(|h| !h.is_empty()) {
-        drawn.set_header(pick(&head));
+        drawn.set_header(pick(head));
     }
     rows.iter().for_each(|row| _ = drawn.add_row(pick(row)));
-    for (column, i) in drawn.column_iter_mut().zip(&columns) {
+    let widths = widths(canvas, head, rows, columns);
+    for (n, column) in drawn.column_iter_mut().enumerate() {
+        let Some(&i) = n.checked_sub(1).and_then(|n| columns.get(n)) else {
+            column.set_padding((0, 0));
+            continue;
+        };
         column.set_padding((0, GAP as u16));
-        if table.is_figures(*i) {
+        let width = u16::try_from(widths[n - 1] + GAP).unwrap_or(u16::MAX);
+        column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(width)));
+        if table.is_figures(i) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    let text = drawn.to_string();
-    let headed = usize::from(head.iter().any(|h| !h.is_empty()));
-    let mut row = 0;
-    for (n, line) in text.lines().enumerate() {
-        let line = line.trim_end();
-        if n < headed {
-            out.push_str(&canvas.paint(Ink::Faint, line));
-        } else {
-            // A row of several lines begins where its first cell does.
-            let begins = !line.starts_with(' ')
-                && rows.get(row).and_then(|r| r.first()).is_some_and(|c| line.starts_with(c.as_str()));
-            match table.hues.get(row).copied().flatten().filter(|_| begins) {
-                Some(hue) => {
-                    let name = &rows[row][0];
-                    out.push_str(&canvas.paint(Ink::Hue(hue.0), name));
-                    out.push_str(&line[name.len()..]);
-                }
-                None => out.push_str(line),
-            }
-            row += usize::from(begins);
+    drawn.to_string()
+}
+
+/// How wide the columns are: as their content, or, where that is too wide together, the widest ones as narrow as it takes. Words stay whole as long
+/// as another column can still give way.
+fn widths(canvas: &Canvas, head: &[String], rows: &[Vec<String>], columns: &[usize]) -> Vec<usize> {
+    let word = |i: usize| {
+        let cells = rows.iter().filter_map(|r| r.get(i)).chain(head.get(i));
+        cells.flat_map(|c| c.split(' ')).map(|word| word.width()).max().unwrap_or(0)
+    };
+    let longest: Vec<usize> = columns.iter().map(|&i| word(i)).collect();
+    let mut widths: Vec<usize> = columns.iter().map(|&i| width(head, rows, i)).collect();
+    let room = (canvas.width + GAP).saturating_sub(columns.len() * GAP);
+    while widths.iter().sum::<usize>() > room {
+        let widest =
+            |whole: bool| (0..widths.len()).filter(|&n| !whole || widths[n] > longest[n]).max_by_key(|&n| widths[n]);
+        match widest(true).or_else(|| widest(false)).filter(|&n| widths[n] > 1) {
+            Some(n) => widths[n] -= 1,
+            None => break,
         }
-        out.push('\n');
     }
-    if shown < table.rows.len() {
-        let left = quantity::counted((table.rows.len() - shown) as u64, "more row");
-        let note = format!("{left}: a page (`wirelapse report RUN --html FILE`) has them.");
-        let mut text = String::new();
-        canvas.paragraph(&mut text, &note, 0);
-        text.lines().for_each(|line| {
-            out.push_str(&canvas.paint(Ink::Faint, line));
-            out.push('\n');
-        });
-    }
+    widths
+}
+
+/// What stands under a row.
+fn notes(canvas: &Canvas, out: &mut String, table: &Table, row: Option<usize>, indent: usize) {
+    let Some(notes) = row.and_then(|n| table.notes.get(n)) else { return };
+    notes.iter().for_each(|note| canvas.paragraph(out, note, indent));
 }

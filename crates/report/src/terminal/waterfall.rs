@@ -1,4 +1,6 @@
 //! The slowest records as text, each as a waterfall of its legs.
+//!
+//! Drawn by hand: a bar begins where the one above it ends, to an eighth of a character, and ratatui's bars all begin at the edge.
 
 use record::Nanos;
 use unicode_width::UnicodeWidthStr as _;
@@ -30,39 +32,45 @@ pub(super) fn draw(canvas: &Canvas, out: &mut String, of: &Waterfalls) {
     }
 }
 
-/// Its place and time, what it is, and the ends of its connection.
+/// Its place and time, what it is, and the ends of its connection; what a line has no room for goes below.
 fn headline(canvas: &Canvas, out: &mut String, index: usize, item: &Waterfall) {
-    let head = format!("{}. {}", index + 1, item.total);
-    let rest = canvas.plain(&format!(" · {}", item.what));
-    let head = canvas.plain(&head);
-    let who = canvas.plain(&item.connection);
-    let used = head.width() + rest.width();
+    let head = canvas.plain(&format!("{}. {}", index + 1, item.total));
     out.push_str(&canvas.paint(Ink::Strong, &head));
-    out.push_str(&rest);
-    out.push_str(&if used + 3 + who.width() <= canvas.width { canvas.plain(" · ") } else { "\n   ".into() });
-    out.push_str(&who);
+    let mut used = head.width();
+    for piece in item.what.split(" · ").chain([item.connection.as_str()]) {
+        let piece = canvas.plain(piece);
+        let beside = used + 3 + piece.width() <= canvas.width;
+        out.push_str(&if beside { canvas.plain(" · ") } else { "\n   ".into() });
+        out.push_str(&piece);
+        used = if beside { used } else { 0 } + 3 + piece.width();
+    }
     out.push('\n');
 }
 
 /// The legs one under the other, each where it lies in the whole.
 fn bars(canvas: &Canvas, out: &mut String, item: &Waterfall) {
     let label = item.bars.iter().map(|b| b.name.width()).max().unwrap_or(0).max(8);
-    // Beside the bar stand the leg and its time (15 columns and the label) and why it took long (28).
+    // Beside the bar stand the leg and its time (16 columns and the label) and why it took long (27), which goes below where it is longer.
     let columns = (canvas.width.clamp(60, 120) - 43 - label).max(16);
     let mut done = Nanos::ZERO;
     for bar in &item.bars {
         let ink = Ink::Hue(bar.hue.0);
         let drawn = stroke(done, bar.time, item.total, columns, canvas.unicode);
         done += bar.time;
+        let note = canvas.plain(&bar.note);
+        let beside = columns + label + 16 + note.width() <= canvas.width;
         let line = format!(
             "   {} {} {}  {}",
             canvas.paint(ink, &format!("{:<label$}", bar.name)),
             canvas.paint(ink, &drawn),
-            canvas.plain(&format!("{:>8}", bar.time.to_string())),
-            canvas.cut(&bar.note, canvas.width.saturating_sub(columns + label + 15).max(19)),
+            canvas.plain(&format!("{:>9}", bar.figure)),
+            if beside { &note } else { "" },
         );
         out.push_str(line.trim_end());
         out.push('\n');
+        if !beside {
+            canvas.paragraph(out, &bar.note, 3 + label + 1);
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! What was lost, and what share was seen.
 
-use record::{Coverage, Sampling};
+use record::{Coverage, Lost, Sampling};
 
 /// The share that was seen, for the headline: nothing where all was.
 pub(crate) fn partial(coverage: &Coverage) -> Option<String> {
@@ -13,6 +13,36 @@ pub(crate) fn partial(coverage: &Coverage) -> Option<String> {
             quantity::whole(quantity::percent(bytes))
         )
     })
+}
+
+/// What has no record though it was made while it was watched, by its cause, for the headline: nothing where all has one.
+pub(crate) fn unrecorded(lost: &Lost) -> Option<String> {
+    let connections = [
+        (lost.connections_full, "there was no room to follow them"),
+        (lost.receive_connections_full, "there was no room for what they receive"),
+    ];
+    let datagrams = [(lost.datagram_ring_buffer, "the ring buffer was full")];
+    let kinds: [(&str, &[(u64, &str)]); 5] = [
+        ("connection", &connections),
+        ("send", &lost.unrecorded_sends()),
+        ("receive", &lost.unrecorded_receives()),
+        ("packet", &lost.unrecorded_packets()),
+        ("datagram", &datagrams),
+    ];
+    let said: Vec<String> = kinds
+        .into_iter()
+        .filter_map(|(thing, causes)| {
+            let causes: Vec<_> = causes.iter().filter(|(n, _)| *n > 0).collect();
+            let n = causes.iter().map(|(n, _)| n).sum::<u64>();
+            let why: Vec<String> = match causes.as_slice() {
+                [] => return None,
+                [(_, why)] => vec![why.to_string()],
+                several => several.iter().map(|(n, why)| format!("{why} ({})", quantity::count(*n))).collect(),
+            };
+            Some(format!("{}, because {}", quantity::counted(n, thing), why.join(", ")))
+        })
+        .collect();
+    (!said.is_empty()).then(|| format!("Not recorded: {}. The figures hold for what was.", said.join("; ")))
 }
 
 /// The share that was really seen, by time and by TCP's own count of bytes.
@@ -29,4 +59,20 @@ pub(crate) fn seen(coverage: &Coverage, sampling: Sampling) -> String {
         quantity::percent(bytes).replace(' ', "\u{a0}"),
         quantity::bytes(coverage.bytes_written).replace(' ', "\u{a0}"),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_recorded_has_its_cause() {
+        let lost = Lost { ring_buffer: 94_831, slots_full: 2, datagram_ring_buffer: 1, merged: 7, ..Lost::default() };
+        assert_eq!(
+            unrecorded(&lost).unwrap(),
+            "Not recorded: 94,833 sends, because the ring buffer was full (94,831), all slots of their connection were taken (2); \
+             1 datagram, because the ring buffer was full. The figures hold for what was."
+        );
+        assert_eq!(unrecorded(&Lost { merged: 7, unfinished: 3, ..Lost::default() }), None);
+    }
 }

@@ -1,5 +1,6 @@
 //! What is said of a trace in words.
 
+mod advice;
 mod legs;
 mod losses;
 mod others;
@@ -13,17 +14,23 @@ mod words;
 use record::{Coverage, Leg, Lost, Nanos, Sampling};
 
 pub(crate) use legs::notes as leg_notes;
-pub(crate) use losses::{partial, seen};
+pub(crate) use losses::{partial, seen, unrecorded};
 pub(crate) use others::counted;
-pub use others::{packet_remarks, receiving_remarks};
+pub use others::{call_remarks, packet_remarks, receiving_remarks};
 pub(crate) use packets::{datagram_words, packet_words};
-pub(crate) use requests::{told_by, undivided};
+pub(crate) use requests::{separated, undivided, waited};
 pub(crate) use tallies::{mostly, owner};
 pub(crate) use times::held;
 pub(crate) use waits::waits_for;
 pub(crate) use words::{sentences, words_of_any};
 
 use summary::TimedKind;
+
+/// With a capital at its beginning.
+pub(crate) fn capital(words: &str) -> String {
+    let mut letters = words.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
 
 /// What a report says beside the figures themselves.
 #[derive(Clone, Debug)]
@@ -42,6 +49,10 @@ pub struct Facts {
     pub lasted: Nanos,
     /// Why there is no NIC stamp, where that is known.
     pub no_nic: Option<String>,
+    /// What has to be known of how the calls that write were observed; nothing where they were not timed.
+    pub calls: Vec<String>,
+    /// What has to be known of how the setup of connections was observed.
+    pub connects: Vec<String>,
     /// What has to be said of how received bytes were observed.
     pub receiving: Vec<String>,
     /// What has to be known of how packets and datagrams were observed.

@@ -2,13 +2,12 @@
 
 use record::{Direction, Nanos, Role};
 use stats::{Distribution, Quantile};
+use summary::{Drops, LegPlace, RoleFigures, TimedKind, TraceSummary};
 
+use super::capital;
 use crate::view;
-use summary::Drops;
-use summary::TraceSummary;
-use summary::{LegPlace, TimedKind};
 
-/// So many of a kind: `400 requests seen from the client`.
+/// So many of one kind: `400 requests seen from the client`.
 pub(crate) fn counted(kind: TimedKind, n: u64) -> String {
     let how = match kind {
         TimedKind::AtClient => " seen from the client",
@@ -25,7 +24,7 @@ pub(crate) fn words_of(summary: &TraceSummary, kind: TimedKind) -> Vec<String> {
     let n = summary.n(kind);
     let mut words = Vec::new();
     if n > 0 {
-        words.push(division(summary, kind));
+        words.extend(division(summary, kind));
     }
     match kind {
         TimedKind::Sends => {}
@@ -43,8 +42,9 @@ pub(crate) fn words_of(summary: &TraceSummary, kind: TimedKind) -> Vec<String> {
             }
         }
         TimedKind::AtClient | TimedKind::AtServer => {
-            let of = summary.requests().of(if kind == TimedKind::AtClient { Role::Client } else { Role::Server });
-            words.extend(view::told_by(of));
+            let Some(of) = requests(summary, kind) else { return words };
+            words.extend(view::waited(of));
+            words.extend(view::separated(of));
             words.extend(view::undivided(of));
         }
         TimedKind::Packets => words.extend(view::packet_words(summary.packets())),
@@ -55,7 +55,7 @@ pub(crate) fn words_of(summary: &TraceSummary, kind: TimedKind) -> Vec<String> {
     words
 }
 
-/// What the kernel threw away of a kind, in one sentence.
+/// What the kernel dropped of one kind, in one sentence.
 pub(crate) fn drops_of(summary: &TraceSummary, kind: TimedKind) -> Option<String> {
     match kind {
         TimedKind::Packets => dropped(&summary.packets().drops, None, "packet"),
@@ -69,19 +69,29 @@ fn were(n: u64, thing: &str) -> String {
     format!("{} {}", quantity::counted(n, thing), if n == 1 { "was" } else { "were" })
 }
 
-/// Which parts took the time, and how long it was.
-fn division(summary: &TraceSummary, kind: TimedKind) -> String {
+/// The requests of this kind.
+fn requests(summary: &TraceSummary, kind: TimedKind) -> Option<&RoleFigures> {
+    match kind {
+        TimedKind::AtClient => Some(summary.requests().of(Role::Client)),
+        TimedKind::AtServer => Some(summary.requests().of(Role::Server)),
+        _ => None,
+    }
+}
+
+/// Which legs took the time, and in a second sentence how long it was.
+fn division(summary: &TraceSummary, kind: TimedKind) -> Vec<String> {
     let times = summary.times(kind);
     let of = counted(kind, summary.n(kind));
     let (total, all) = times[kind.total()];
     if all.n() == 0 {
         return match kind {
             // Nothing acknowledges an ACK, nor a datagram.
-            TimedKind::Packets => format!("Of {of}, none was seen to be acknowledged."),
-            _ => format!("Of {of}, none has the stamps that would tell how long it took."),
+            TimedKind::Packets => vec![format!("Of {of}, none was seen to be acknowledged.")],
+            _ => vec![format!("Of {of}, none has the stamps that would show how long it took.")],
         };
     }
-    let mut parts: Vec<_> = times.iter().filter(|(leg, times)| leg.place == LegPlace::Adds && times.n() > 0).collect();
+    let mut parts: Vec<_> =
+        times.iter().filter(|(leg, times)| leg.place == LegPlace::Adds && times.sum() > 0).collect();
     parts.sort_by_key(|(_, times)| std::cmp::Reverse(times.sum()));
     let sum: u128 = parts.iter().map(|(_, times)| times.sum()).sum();
     let share = |times: &Distribution| quantity::whole(quantity::percent(quantity::share(times.sum(), sum)));
@@ -89,18 +99,22 @@ fn division(summary: &TraceSummary, kind: TimedKind) -> String {
         n if n == summary.n(kind) => of,
         n => format!("{of}, {} of them timed to their end", quantity::count(n)),
     };
-    let Some((most, took)) = parts.first() else { return format!("Of {timed}, no part is known.") };
+    let Some((most, took)) = parts.first() else { return vec![format!("Of {timed}, no leg is known.")] };
     let mut text = format!("Of {timed}, {} ({}) took {} of the time", most.name, most.meaning, share(took));
-    parts[1..].iter().for_each(|(leg, times)| text.push_str(&format!(", {} {}", leg.name, share(times))));
-    let show = |ns: u64| quantity::whole(Nanos(ns));
-    text.push_str(&format!("; {}: ", total.meaning));
-    match (all.quantile(Quantile::P50), all.quantile(Quantile::P99)) {
-        (Some(p50), Some(p99)) => text.push_str(&format!("median {}, p99 {}", show(p50), show(p99))),
-        (Some(p50), None) => text.push_str(&format!("median {}, at most {}", show(p50), show(all.max().unwrap_or(0)))),
-        _ => text.push_str(&format!("{} in the one there is", show(all.max().unwrap_or(0)))),
+    if let Some(reason) =
+        requests(summary, kind).filter(|_| most.name == "tcp").and_then(|of| of.waits().first().copied())
+    {
+        text.push_str(&format!(", mostly for the {}", reason.0));
     }
+    parts[1..].iter().for_each(|(leg, times)| text.push_str(&format!(", {} {}", leg.name, share(times))));
     text.push('.');
-    text
+    let show = |ns: u64| quantity::whole(Nanos(ns));
+    let long = match (all.quantile(Quantile::P50), all.quantile(Quantile::P99)) {
+        (Some(p50), Some(p99)) => format!("median {}, p99 {}", show(p50), show(p99)),
+        (Some(p50), None) => format!("median {}, at most {}", show(p50), show(all.max().unwrap_or(0))),
+        _ => format!("{} in the one there is", show(all.max().unwrap_or(0))),
+    };
+    vec![text, format!("{}: {long}.", capital(total.meaning))]
 }
 
 fn dropped(drops: &Drops, direction: Option<&str>, thing: &str) -> Option<String> {
@@ -115,11 +129,10 @@ fn dropped(drops: &Drops, direction: Option<&str>, thing: &str) -> Option<String
             None => format!("{reason} {} ({how})", quantity::count(**n)),
         })
         .collect();
-    (n > 0)
-        .then(|| format!("{} thrown away on this host, by the kernel's reason: {}.", were(n, thing), named.join(", ")))
+    (n > 0).then(|| format!("{} dropped on this host, by the kernel's reason: {}.", were(n, thing), named.join(", ")))
 }
 
-/// What has to be said of how received bytes were observed: a remark each.
+/// How received bytes were observed, and what of it was not: a remark each.
 pub fn receiving_remarks(how: &store::Receiving) -> Vec<String> {
     let mut remarks = Vec::new();
     if let Some(why) = &how.no_driver_rx {
@@ -129,6 +142,15 @@ pub fn receiving_remarks(how: &store::Receiving) -> Vec<String> {
         remarks.push(format!("— ready: {why}. So wakeup is from tcp_rx to read, and socket is within it."));
     }
     remarks.push(format!("Beyond the target: {}.", how.host_wide.join("; ")));
+    remarks
+}
+
+/// The same of the calls that write.
+pub fn call_remarks(how: &store::Observing) -> Vec<String> {
+    let mut remarks: Vec<String> = how.missing.iter().map(|what| format!("— not seen: {what}.")).collect();
+    if !how.host_wide.is_empty() {
+        remarks.push(format!("Beyond the target: {}.", how.host_wide.join("; ")));
+    }
     remarks
 }
 

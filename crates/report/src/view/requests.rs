@@ -1,31 +1,56 @@
 //! Requests in words.
 
-use record::Part;
+use record::{Component, WaitReason};
 
 use summary::RoleFigures;
 
-/// What tells the network from the peer's program.
-pub(crate) fn told_by(of: &RoleFigures) -> Option<String> {
+/// What separates the network from the peer's program.
+pub(crate) fn separated(of: &RoleFigures) -> Option<String> {
     let ways = [
         (of.bases[0], "by the request's own ACK"),
-        (of.bases[1], "by the least round trip of the connection, as the ACK came with the answer or late"),
+        (of.bases[1], "by the minimum RTT of the connection, as the ACK came with the answer or was delayed"),
         (of.bases[2], "by stamps at both ends, which are on one clock as both are on this host"),
     ];
     let ways: Vec<String> =
         ways.iter().filter(|w| w.0 > 0).map(|(n, how)| format!("{} {how}", quantity::count(*n))).collect();
-    let both = if of.bases[2] > 0 && of.part(Part::PeerReceive).n() < of.divided() {
+    let both = if of.bases[2] > 0 && of.component(Component::PeerReceive).n() < of.divided() {
         " Where the peer was traced, network is the wire alone."
     } else {
         ""
     };
-    (!ways.is_empty()).then(|| format!("The network is told from the peer's program: of {}.{both}", ways.join("; of ")))
+    (!ways.is_empty())
+        .then(|| format!("The network is separated from the peer's program: of {}.{both}", ways.join("; of ")))
 }
 
-/// How many have no parts.
+/// What they waited for TCP for, where that took a hundredth of their time or more.
+pub(crate) fn waited(of: &RoleFigures) -> Option<String> {
+    let tcp = of.component(Component::Tcp).sum();
+    if tcp == 0 || tcp * 100 < of.records.total().sum() {
+        return None;
+    }
+    let waits = of.waits();
+    let all = waits.iter().map(|w| u128::from(w.1.time.0)).sum();
+    let named: Vec<String> = waits
+        .iter()
+        .take(3)
+        .map(|(reason, stats)| {
+            let what = match reason {
+                WaitReason::SendBuffer => "a send buffer that is too small for the path".to_owned(),
+                WaitReason::Unknown => "a reason not known".to_owned(),
+                reason => reason.to_string(),
+            };
+            let share = quantity::percent(quantity::share(stats.time.0.into(), all));
+            format!("{what} {share} ({})", quantity::counted(stats.sends, "request"))
+        })
+        .collect();
+    Some(format!("What kept them waiting for TCP: {}.", named.join(", ")))
+}
+
+/// How many are not divided into components.
 pub(crate) fn undivided(of: &RoleFigures) -> Option<String> {
     (of.divided() < of.records.n).then(|| {
         format!(
-            "{} not divided into parts: a stamp of theirs is missing or out of order.",
+            "{} not divided into components: a stamp of theirs is missing or out of order.",
             quantity::counted(of.records.n - of.divided(), "request")
         )
     })

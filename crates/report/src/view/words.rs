@@ -3,6 +3,7 @@
 use record::{Leg, Nanos, Sampling, WaitReason};
 use stats::{Distribution, Quantile};
 
+use super::advice::advice;
 use super::others::{drops_of, words_of};
 use super::{Facts, meaning};
 use summary::TimedKind;
@@ -17,15 +18,21 @@ pub(crate) fn sentences(summary: &TraceSummary, facts: &Facts) -> Vec<String> {
     if all.len() == 1 {
         return all.pop().map_or_else(Vec::new, |(_, sentences)| sentences);
     }
-    let brief = |(kind, sentences): (TimedKind, Vec<String>)| {
-        let first = sentences.into_iter().next();
-        let drops = drops_of(summary, kind).filter(|drops| Some(drops) != first.as_ref());
-        first.into_iter().chain(drops)
-    };
-    all.into_iter().flat_map(brief).collect()
+    let mut said = Vec::new();
+    for (kind, sentences) in all {
+        // Of anything but sends the second sentence is how long it took; it has a line to itself only in the headline.
+        let first: Vec<String> = sentences.into_iter().take(if kind == TimedKind::Sends { 1 } else { 2 }).collect();
+        let drops = drops_of(summary, kind).filter(|drops| !first.contains(drops));
+        match said.is_empty() {
+            true => said.extend(first),
+            false => said.push(first.join(" ")),
+        }
+        said.extend(drops);
+    }
+    said
 }
 
-/// What is to say of each kind that there is. Requests tell of the whole way, so they come before its parts.
+/// What is to say of each kind that there is. Requests cover the whole path, so they come first.
 fn by_family(summary: &TraceSummary, facts: &Facts) -> Vec<(TimedKind, Vec<String>)> {
     let mut order = TimedKind::ALL;
     order.sort_by_key(|kind| !matches!(kind, TimedKind::AtClient | TimedKind::AtServer));
@@ -37,14 +44,21 @@ fn by_family(summary: &TraceSummary, facts: &Facts) -> Vec<(TimedKind, Vec<Strin
     all
 }
 
-/// What is to say of a kind, one sentence each; nothing where there is none of it.
+/// What is to say of one kind, one sentence each; nothing where there is none of it.
 pub(crate) fn words_of_any(summary: &TraceSummary, facts: &Facts, kind: TimedKind) -> Vec<String> {
     let total = summary.total();
     match kind {
         TimedKind::Sends if total.leg(Leg::Total).times.n() > 0 => {
             let mut sentences = dominant(total, facts);
+            let next = sentences.len().min(1);
+            sentences.splice(next..next, advice(total));
+            if let Some(full) = buffer(total) {
+                // What holds the programs up for most of the trace comes first.
+                let first = if buffer_time(total) * 2 >= u128::from(facts.lasted.0) { 0 } else { sentences.len() };
+                sentences.insert(first, full);
+            }
             sentences.extend(waiting(total));
-            sentences.extend(exceptions(total, facts));
+            sentences.extend(exceptions(total));
             sentences
         }
         TimedKind::Sends if total.sends > 0 => vec![nothing(summary, facts)],
@@ -87,7 +101,7 @@ fn nothing(summary: &TraceSummary, facts: &Facts) -> String {
 fn dominant(total: &SendFigures, facts: &Facts) -> Vec<String> {
     let n = total.leg(Leg::Total).times.n();
     let time = total.time();
-    let mut parts: Vec<(Leg, u128)> = Leg::PARTS.into_iter().map(|leg| (leg, total.leg(leg).times.sum())).collect();
+    let mut parts: Vec<(Leg, u128)> = Leg::ADDITIVE.into_iter().map(|leg| (leg, total.leg(leg).times.sum())).collect();
     parts.sort_by_key(|p| std::cmp::Reverse(p.1));
     let acknowledged = match n == total.sends {
         true => format!("Of {},", quantity::counted(n, "send")),
@@ -182,12 +196,45 @@ fn network(times: &Distribution) -> Option<String> {
             times_as_much(median, min)
         )
     };
-    Some(format!("{shape}. From this side the wire, the peer and the ACK's way back cannot be distinguished."))
+    Some(format!("{shape}. From this side the wire, the peer and the ACK's path back cannot be distinguished."))
 }
 
 fn times_as_much(a: u64, b: u64) -> String {
     let ratio = a as f64 / b.max(1) as f64;
     if ratio < 9.95 { format!("{ratio:.1}") } else { quantity::count(ratio.round() as u64) }
+}
+
+fn buffer_time(total: &SendFigures) -> u128 {
+    total.buffer_waits().iter().map(|w| u128::from(w.1.time.0)).sum()
+}
+
+/// How long programs waited for room in the send buffer, and why there was none. Less than a hundredth of the sends' time is not worth a
+/// sentence.
+fn buffer(total: &SendFigures) -> Option<String> {
+    let time = buffer_time(total);
+    if time == 0 || time * 100 < total.time() {
+        return None;
+    }
+    let waits = total.buffer_waits();
+    let sends = waits.iter().map(|w| w.1.sends).sum();
+    let why: Vec<String> = waits
+        .iter()
+        .take(3)
+        .map(|(reason, stats)| {
+            let what = match reason {
+                WaitReason::SendBuffer => "nothing else, so the buffer is too small for the path".to_owned(),
+                WaitReason::Unknown => "a reason not known".to_owned(),
+                reason => reason.to_string(),
+            };
+            format!("{what} {}", percent(stats.time.0.into(), time))
+        })
+        .collect();
+    Some(format!(
+        "Programs waited {} for room in the send buffer, before {}. What held the queue meanwhile: {}.",
+        quantity::whole(Nanos(u64::try_from(time).unwrap_or(u64::MAX))),
+        quantity::counted(sends, "send"),
+        why.join(", ")
+    ))
 }
 
 fn waiting(total: &SendFigures) -> Vec<String> {
@@ -240,10 +287,11 @@ fn waiting(total: &SendFigures) -> Vec<String> {
     out
 }
 
-fn exceptions(total: &SendFigures, facts: &Facts) -> Vec<String> {
+fn exceptions(total: &SendFigures) -> Vec<String> {
     let mut out = Vec::new();
     if total.retransmitted > 0 {
-        out.push(format!("{} were retransmitted.", quantity::counted(total.retransmitted, "send")));
+        let were = if total.retransmitted == 1 { "was" } else { "were" };
+        out.push(format!("{} {were} retransmitted.", quantity::counted(total.retransmitted, "send")));
     }
     let without = total.sends - total.leg(Leg::Total).times.n();
     if without > 0 {
@@ -255,15 +303,8 @@ fn exceptions(total: &SendFigures, facts: &Facts) -> Vec<String> {
     }
     if total.merged_sends > 0 {
         out.push(format!(
-            "{} went out in the packet of a later one and have no times of their own.",
+            "{} went out in the packet of a later one and have no separate times.",
             quantity::counted(total.merged_sends, "send")
-        ));
-    }
-    let unrecorded = facts.lost.ring_buffer + facts.lost.slots_full + facts.lost.over_rate + facts.lost.unstamped;
-    if unrecorded > 0 {
-        out.push(format!(
-            "{} were made and not recorded; the figures hold for those that were.",
-            quantity::counted(unrecorded, "send")
         ));
     }
     out

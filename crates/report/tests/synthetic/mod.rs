@@ -1,9 +1,10 @@
 //! A made-up trace, the same in every run.
 
 use record::{
-    Arrival, Basis, Comm, Connection, ConnectionId, ConnectionTotals, Datagram, DatagramStamps, Direction, DropReason,
-    Dropped, Event, Instant, Merged, Message, Moments, Nanos, Opening, Owner, Packet, Parts, Receive, Request, Role,
-    Send, SenderState, SeqNumber, Stamps, TcpFlags, Wait, WaitReason,
+    Arrival, Basis, Comm, Components, Connect, ConnectStamps, Connection, ConnectionId, ConnectionTotals, Datagram,
+    DatagramStamps, Direction, DropReason, Dropped, EndedBy, Ending, Event, Instant, Merged, Message, Moments, Nanos,
+    Opening, Outcome, Owner, Packet, Receive, Request, Role, Send, SenderState, SeqNumber, Stamps, TcpFlags, Wait,
+    WaitReason,
 };
 
 /// A generator of numbers that scatter well enough for test data (xorshift, Marsaglia 2003).
@@ -67,6 +68,7 @@ pub fn trace(connections: u64, sends: u64) -> Vec<Event> {
                     srtt: Nanos(20_300_000),
                     ..SenderState::default()
                 },
+                buffer: None,
                 wait: Some(if held {
                     let reason =
                         if random.below(6) == 0 { WaitReason::ReceiveWindow } else { WaitReason::CongestionWindow };
@@ -105,6 +107,23 @@ pub fn others(n: u64, late: u64) -> Vec<Event> {
             at: Instant::from_nanos(start + 5_000),
             reason: DropReason(if i % 200 == 99 { "QDISC_DROP" } else { "<img src=x>" }.into()),
         });
+        events.push(Event::Connect(Box::new(Connect {
+            connection: Some(ConnectionId(id)),
+            local,
+            remote,
+            owner: owner(id),
+            opening: if i % 2 == 0 { Opening::Connected } else { Opening::Accepted },
+            outcome: if i % 10 == 0 { Outcome::Refused } else { Outcome::Established },
+            stamps: ConnectStamps {
+                syn: at(0),
+                established: at(100_000 + noise),
+                accepted: at(200_000 + noise),
+                ..ConnectStamps::default()
+            },
+            ending: Some(Ending::Fin),
+            ended_by: Some(EndedBy::Peer),
+            ..Connect::blank()
+        })));
         events.push(Event::Receive(Receive {
             connection: ConnectionId(id),
             reader: owner(id),
@@ -119,23 +138,26 @@ pub fn others(n: u64, late: u64) -> Vec<Event> {
         }));
         for (role, basis) in [(Role::Client, Basis::OwnAck), (Role::Server, Basis::Server)] {
             let client = role == Role::Client;
-            let parts = Parts {
-                application: Nanos(wakeup),
+            let components = Components {
+                connect: (client && i % 7 == 0).then_some(Nanos(500_000)),
+                application: Nanos(3_000),
+                tcp: (i % 3 == 0).then_some(Wait { reason: WaitReason::Nagle, by_reason: Nanos(9_000) }),
                 kernel: Nanos(7_000),
                 network: client.then_some(Nanos(2_000_000)),
                 peer_application: client.then_some(Nanos(300_000)),
                 peer: None,
                 transfer: Nanos(1_000),
+                wakeup: Some(Nanos(wakeup)),
             };
-            let whole = parts.sum().0;
+            let whole = components.sum().0;
             let moments = match role {
                 Role::Client => Moments { sent: at(0), read: at(whole), ..Moments::default() },
                 Role::Server => Moments { arrived: at(0), left: at(whole), ..Moments::default() },
             };
             let (request, answer) = (message(200), message(4_000));
-            let parts = (i % 40 > 0).then_some(parts);
+            let components = (i % 40 > 0).then_some(components);
             let connection = ConnectionId(id);
-            let one = Request { connection, role, owner: owner(id), request, answer, moments, parts, basis };
+            let one = Request { connection, role, owner: owner(id), request, answer, moments, components, basis };
             events.push(Event::Request(Box::new(one)));
         }
         events.push(Event::Packet(Box::new(Packet {
@@ -180,10 +202,12 @@ pub fn provenance() -> store::Provenance {
         target: "port 80".into(),
         sampling: store::SamplingAsked { method: store::SamplingMethod::Every, one_in: 1 },
         max_rate: None,
+        min_latency: None,
         clock: store::ClockReading { realtime_offset_ns: 0, realtime_offset_error_ns: 0 },
         start_ns: 1_000_000_000,
+        calls: None,
         receiving: None,
+        connects: None,
         packets: None,
-        path: None,
     }
 }

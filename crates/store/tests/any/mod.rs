@@ -4,9 +4,10 @@ use std::net::{IpAddr, SocketAddr};
 
 use proptest::prelude::*;
 use record::{
-    Arrival, Basis, Comm, Congestion, Connection, ConnectionId, ConnectionTotals, Datagram, DatagramStamps, Direction,
-    DropReason, Dropped, Instant, Merged, Message, Moments, Monotonic, Nanos, Opening, Owner, Packet, Parts, Peer,
-    Receive, Request, Role, Send, SenderState, SeqNumber, Source, Stamps, TcpFlags, Timestamp, Wait, WaitReason,
+    Arrival, Basis, Comm, Components, Congestion, Connect, ConnectStamps, Connection, ConnectionId, ConnectionTotals,
+    Datagram, DatagramStamps, Direction, DropReason, Dropped, EndedBy, Ending, FastOpen, Instant, Merged, Message,
+    Moments, Monotonic, Nanos, Opening, Outcome, Owner, Packet, Peer, Receive, Request, Role, Send, SenderState,
+    SeqNumber, Source, Stamps, TcpFlags, Timestamp, Wait, WaitReason,
 };
 
 /// Times and counts of a run fit 63 bits; the store holds larger ones at that.
@@ -20,8 +21,9 @@ fn owner() -> impl Strategy<Value = Owner> {
 
 fn stamps() -> impl Strategy<Value = Stamps> {
     let one = || prop::option::of(number().prop_map(Instant::from_nanos));
-    (number(), one(), one(), prop::option::of((number(), number())), one(), number(), number()).prop_map(
-        |(send, sched, driver, nic, ack, sched_error, driver_error)| Stamps {
+    (one(), number(), one(), one(), prop::option::of((number(), number())), one(), number(), number()).prop_map(
+        |(call, send, sched, driver, nic, ack, sched_error, driver_error)| Stamps {
+            call,
             send: Instant::from_nanos(send),
             sched,
             driver,
@@ -38,27 +40,53 @@ fn stamps() -> impl Strategy<Value = Stamps> {
     )
 }
 
-fn state() -> impl Strategy<Value = SenderState> {
-    (prop::array::uniform9(any::<u32>()), prop::array::uniform4(number()), prop::option::of(number()), 0u8..5).prop_map(
-        |(n, t, pacing, congestion)| SenderState {
-            cwnd: n[0],
-            ssthresh: n[1],
-            in_flight: n[2],
-            unacked: n[3],
-            unsent: n[4],
-            peer_window: n[5],
-            mss: n[6],
-            srtt: Nanos(t[0]),
-            pacing_rate: pacing,
-            send_buffer: n[7],
-            send_buffer_used: n[8],
-            congestion: Congestion::from_number(congestion).unwrap(),
-            busy: Nanos(t[1]),
-            receive_window_limited: Nanos(t[2]),
-            send_buffer_limited: Nanos(t[3]),
-        },
-    )
+/// What a field of the sender's state can hold.
+trait Field: Sized {
+    fn any() -> BoxedStrategy<Self>;
 }
+
+impl Field for u32 {
+    fn any() -> BoxedStrategy<Self> {
+        any::<Self>().boxed()
+    }
+}
+
+impl Field for u64 {
+    fn any() -> BoxedStrategy<Self> {
+        number().boxed()
+    }
+}
+
+impl Field for Nanos {
+    fn any() -> BoxedStrategy<Self> {
+        number().prop_map(Nanos).boxed()
+    }
+}
+
+impl Field for Congestion {
+    fn any() -> BoxedStrategy<Self> {
+        (0u8..5).prop_map(|number| Self::from_number(number).unwrap()).boxed()
+    }
+}
+
+impl<T: Field + std::fmt::Debug + 'static> Field for Option<T> {
+    fn any() -> BoxedStrategy<Self> {
+        prop::option::of(T::any()).boxed()
+    }
+}
+
+macro_rules! any_state {
+    ($($field:ident: $type:ty, $name:ident = $how:ident($raw:ident), $(null $null:literal,)? $doc:literal, from $source:literal;)*) => {
+        fn state() -> BoxedStrategy<SenderState> {
+            let all = Just(SenderState::default()).boxed();
+            $(let all = (all, <$type as Field>::any()).prop_map(|(state, $field)| SenderState { $field, ..state }).boxed();)*
+            all
+        }
+    };
+}
+
+// A field that is added is in it.
+record::sender_state!(any_state!);
 
 fn moment() -> impl Strategy<Value = Option<Instant<Monotonic>>> {
     prop::option::of(number().prop_map(Instant::from_nanos))
@@ -90,18 +118,22 @@ fn message() -> impl Strategy<Value = Message> {
     })
 }
 
-fn parts() -> impl Strategy<Value = Option<Parts>> {
+fn components() -> impl Strategy<Value = Option<Components>> {
     let time = || number().prop_map(Nanos);
     let maybe = || prop::option::of(number().prop_map(Nanos));
     let peer = prop::option::of((time(), time()).prop_map(|(receive, send)| Peer { receive, send }));
-    prop::option::of((time(), time(), maybe(), maybe(), peer, time()).prop_map(
-        |(application, kernel, network, peer_application, peer, transfer)| Parts {
+    let one = (time(), prop::option::of(wait()), time(), maybe(), maybe(), peer, time(), maybe(), maybe());
+    prop::option::of(one.prop_map(
+        |(application, tcp, kernel, network, peer_application, peer, transfer, wakeup, connect)| Components {
+            connect,
             application,
+            tcp,
             kernel,
             network,
             peer_application,
             peer,
             transfer,
+            wakeup,
         },
     ))
 }
@@ -109,8 +141,8 @@ fn parts() -> impl Strategy<Value = Option<Parts>> {
 pub fn request() -> impl Strategy<Value = Request> {
     let bases = prop::sample::select(vec![Basis::OwnAck, Basis::LeastRoundTrip, Basis::BothEnds, Basis::Server]);
     let role = prop::sample::select(Role::ALL.to_vec());
-    (number(), role, owner(), message(), message(), prop::array::uniform9(moment()), parts(), bases).prop_map(
-        |(connection, role, owner, request, answer, t, parts, basis)| Request {
+    (number(), role, owner(), message(), message(), moments::<11>(), components(), bases).prop_map(
+        |(connection, role, owner, request, answer, t, components, basis)| Request {
             connection: ConnectionId(connection),
             role,
             owner,
@@ -126,22 +158,34 @@ pub fn request() -> impl Strategy<Value = Request> {
                 last_arrived: t[6],
                 ready: t[7],
                 read: t[8],
+                connecting: t[9],
+                connected: t[10],
             },
-            parts,
+            components,
             basis,
         },
     )
 }
 
+fn wait() -> impl Strategy<Value = Wait> {
+    (0u8..11, number())
+        .prop_map(|(reason, by)| Wait { reason: WaitReason::from_number(reason).unwrap(), by_reason: Nanos(by) })
+}
+
 pub fn send() -> impl Strategy<Value = Send> {
     let merged = (any::<u32>(), any::<u32>(), prop::option::of(number().prop_map(Instant::from_nanos)))
         .prop_map(|(sends, bytes, oldest)| Merged { sends, bytes, oldest });
-    let wait = prop::option::of(
-        (0u8..11, number())
-            .prop_map(|(reason, by)| Wait { reason: WaitReason::from_number(reason).unwrap(), by_reason: Nanos(by) }),
-    );
-    (any::<u64>(), owner(), any::<(u32, u32, u16)>(), stamps(), merged, state(), wait).prop_map(
-        |(id, owner, (seq, bytes, retransmissions), stamps, merged, state, wait)| Send {
+    (
+        any::<u64>(),
+        owner(),
+        any::<(u32, u32, u16)>(),
+        stamps(),
+        merged,
+        state(),
+        prop::option::of(wait()),
+        prop::option::of(wait()),
+    )
+        .prop_map(|(id, owner, (seq, bytes, retransmissions), stamps, merged, state, buffer, wait)| Send {
             connection: ConnectionId(id),
             owner,
             first_seq: SeqNumber(seq),
@@ -149,10 +193,10 @@ pub fn send() -> impl Strategy<Value = Send> {
             stamps,
             merged,
             state,
+            buffer,
             wait,
             retransmissions,
-        },
-    )
+        })
 }
 
 pub fn connection() -> impl Strategy<Value = Connection> {
@@ -167,6 +211,45 @@ pub fn connection() -> impl Strategy<Value = Connection> {
             opening,
             since: Instant::from_nanos(since),
             congestion_control,
+        },
+    )
+}
+
+pub fn connect() -> impl Strategy<Value = Connect> {
+    let opening = prop::sample::select(Opening::ALL.to_vec());
+    let words = (
+        prop::sample::select(Outcome::ALL.to_vec()),
+        prop::option::of(prop::sample::select(Ending::ALL.to_vec())),
+        prop::option::of(prop::sample::select(EndedBy::ALL.to_vec())),
+        prop::option::of(prop::sample::select(FastOpen::ALL.to_vec())),
+    );
+    let numbers = any::<(Option<u64>, u32, u32, Option<u32>, Option<u32>)>();
+    (ends(), owner(), opening, words, moments::<8>(), prop::collection::vec(number(), 0..9), numbers).prop_map(
+        |((local, remote), owner, opening, (outcome, ending, ended_by, fast_open), at, retried, n)| Connect {
+            connection: n.0.map(ConnectionId),
+            local,
+            remote,
+            owner,
+            opening,
+            outcome,
+            stamps: ConnectStamps {
+                syn: at[0],
+                syn_ack: at[1],
+                established: at[2],
+                accepted: at[3],
+                first_sent: at[4],
+                first_received: at[5],
+                ended: at[6],
+                closed: at[7],
+            },
+            retries: n.1,
+            retried,
+            fast_open,
+            syn_bytes: n.2,
+            ending,
+            ended_by,
+            closer: n.3,
+            signal: n.4,
         },
     )
 }

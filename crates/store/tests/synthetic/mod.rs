@@ -16,11 +16,13 @@ pub fn provenance() -> Provenance {
         target: "port 80".into(),
         sampling: SamplingAsked { method: SamplingMethod::Windows, one_in: 100 },
         max_rate: None,
+        min_latency: None,
         clock: ClockReading { realtime_offset_ns: 1_700_000_000_000_000_000, realtime_offset_error_ns: 120 },
         start_ns: 1_000_000_000,
+        calls: Some(store::Observing::default()),
+        connects: Some(store::Observing::default()),
         receiving: Some(store::Receiving { no_ready: Some("no tracepoint".into()), ..store::Receiving::default() }),
         packets: Some(store::Observing { missing: vec!["drops".into()], ..store::Observing::default() }),
-        path: Some(serde_json::json!({ "delay_ns": 10_000_000 })),
     }
 }
 
@@ -39,6 +41,7 @@ pub fn plain_send() -> Send {
         },
         merged: Merged::default(),
         state: SenderState { cwnd: 10, ..SenderState::default() },
+        buffer: None,
         wait: Some(Wait { reason: WaitReason::SentAtOnce, by_reason: Nanos(0) }),
         retransmissions: 0,
     }

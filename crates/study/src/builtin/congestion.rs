@@ -1,13 +1,15 @@
 //! Which congestion control gives what, at which delay, loss and queue: goodput, retransmissions, queueing delay, and
 //! fairness between two flows of one congestion control and against each other.
 
-use super::{Builtin, SECOND_NS};
+use super::Builtin;
+use crate::account;
 use crate::analysis;
 use crate::conclusion::{self, Conclusion, Table, table_of};
 use crate::engine::Study;
 use crate::outcome::Trial;
 use crate::plan::{Factor, Plan};
 use crate::response::{self, quantity_of};
+use record::Nanos;
 
 pub(super) const BUILTIN: Builtin = Builtin {
     name: "congestion",
@@ -26,31 +28,42 @@ fn available() -> Vec<String> {
     if names.is_empty() { vec!["cubic".into(), "reno".into()] } else { names }
 }
 
+/// What a plan of this study asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Question(&'static str);
+
 fn plans(quick: bool) -> Vec<Plan> {
+    questions(quick).into_iter().map(|(_, plan)| plan).collect()
+}
+
+fn questions(quick: bool) -> Vec<(Question, Plan)> {
     let names = available();
     let plan =
-        |name: &str, factors: &[(&str, &[&str])], fixed: &[(&str, &str)], response: &str, warm_up, seconds| Plan {
-            name: name.into(),
-            factors: std::iter::once(Factor::new("congestion", &names))
-                .chain(factors.iter().map(|(name, levels)| match *name {
-                    "rival" => Factor::new("rival", &names),
-                    name => Factor::new(name, *levels),
-                }))
-                .collect(),
-            fixed: fixed.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect(),
-            response: response.into(),
-            repetitions: 3,
-            duration_ns: if quick { 1 } else { seconds } * SECOND_NS,
-            warm_up_ns: if quick { 1 } else { warm_up } * SECOND_NS,
-            frames: 2_000,
-            until: None,
+        |question: Question, factors: &[(&str, &[&str])], fixed: &[(&str, &str)], response: &str, warm_up, seconds| {
+            let plan = Plan {
+                name: format!("{}, 100 Mbit/s", question.0),
+                factors: std::iter::once(Factor::new("congestion", &names))
+                    .chain(factors.iter().map(|(name, levels)| match *name {
+                        "rival" => Factor::new("rival", &names),
+                        name => Factor::new(name, *levels),
+                    }))
+                    .collect(),
+                fixed: fixed.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect(),
+                response: response.into(),
+                repetitions: 3,
+                duration: Nanos::from_secs(if quick { 1 } else { seconds }),
+                warm_up: Nanos::from_secs(if quick { 1 } else { warm_up }),
+                frames: 2_000,
+                until: None,
+            };
+            (question, plan)
         };
     let rate = ("rate", "100mbit");
     if quick {
         let path = [rate, ("delay", "10ms"), ("queue", "40ms")];
         let single: [(&str, &[&str]); 3] = [("delay", &["10ms"]), ("loss", &["0%", "1%/0%"]), ("queue", &["20ms"])];
         return vec![
-            plan("one flow, 100 Mbit/s", &single, &[rate], "goodput", 1, 1),
+            plan(SINGLE, &single, &[rate], "goodput", 1, 1),
             plan(PAIR, &[], &[&path[..], &[("flows", "2")]].concat(), "fairness", 1, 1),
             plan(RIVALS, &[("rival", &[])], &path, "rival_share", 1, 1),
         ];
@@ -62,35 +75,31 @@ fn plans(quick: bool) -> Vec<Plan> {
     let far: (&str, &[&str]) = ("delay", &["50ms", "150ms"]);
     let some: (&str, &[&str]) = ("delay", &["500us", "10ms"]);
     vec![
-        plan("one flow, 100 Mbit/s", &[near, losses, queues], &[rate], "goodput", 1, 2),
-        plan(
-            "one flow over a long path, 100 Mbit/s",
-            &[far, ("loss", &["0%", "0.1%/0%"]), queues],
-            &[rate],
-            "goodput",
-            3,
-            3,
-        ),
+        plan(SINGLE, &[near, losses, queues], &[rate], "goodput", 1, 2),
+        plan(LONG, &[far, ("loss", &["0%", "0.1%/0%"]), queues], &[rate], "goodput", 3, 3),
         plan(PAIR, &[some, ("loss", &["0%", "1%/0%"]), queues], &[rate, ("flows", "2")], "fairness", 1, 3),
         plan(RIVALS, &[("rival", &[]), some, queues], &[rate], "rival_share", 1, 2),
     ]
 }
 
-const PAIR: &str = "two flows of one congestion control, 100 Mbit/s";
-const RIVALS: &str = "one flow against one of another kind, 100 Mbit/s";
+const SINGLE: Question = Question("one flow");
+const LONG: Question = Question("one flow over a long path");
+const PAIR: Question = Question("two flows of one congestion control");
+const RIVALS: Question = Question("one flow against one of another type");
 
 /// The same questions of a path that is as it is.
 fn between_hosts(quick: bool) -> Vec<Plan> {
-    let mut plans = plans(quick);
-    plans.retain(|p| !p.name.contains("long path"));
-    for plan in &mut plans {
+    let mut asked = questions(quick);
+    // A long path can be only where the lab makes it.
+    asked.retain(|(question, _)| *question != LONG);
+    for (question, plan) in &mut asked {
         plan.factors.retain(|f| ["congestion", "rival"].contains(&f.name.as_str()));
         plan.fixed.retain(|(name, _)| name == "flows");
-        plan.name = plan.name.replace(", 100 Mbit/s", "");
+        plan.name = question.0.into();
         plan.repetitions = if quick { 3 } else { 6 };
-        plan.duration_ns = if quick { 1 } else { 5 } * SECOND_NS;
+        plan.duration = Nanos::from_secs(if quick { 1 } else { 5 });
     }
-    plans
+    asked.into_iter().map(|(_, plan)| plan).collect()
 }
 
 /// What one combination of a plan gave.
@@ -163,7 +172,7 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
          bbr, which looks for the empty path every ten seconds, may give way"
             .into(),
     );
-    conclusion::account(study, trials, &mut c);
+    account::account(study, trials, seed, &mut c);
     c
 }
 
@@ -234,7 +243,11 @@ fn flows(given: Given<'_>) -> Table {
         row.rotate_left(1);
         let [goodput, interval, n] = quantity_of("goodput", given.estimate(&levels, "goodput").as_ref());
         let predicted = conclusion::prediction(plan, &levels);
-        row.extend([goodput, interval, predicted.map_or_else(|| "-".into(), |p| response::quantity("goodput", p))]);
+        row.extend([
+            goodput,
+            interval,
+            predicted.map_or_else(|| "-".into(), |p| conclusion::predicted_text("goodput", p)),
+        ]);
         for response in ["queueing", "retransmitted"] {
             row.push(quantity_of(response, given.estimate(&levels, response).as_ref())[0].clone());
         }
@@ -277,7 +290,7 @@ fn shares(given: Given<'_>) -> Vec<String> {
                 }
             };
             let values: Vec<f64> = analysis::combinations(given.plan).into_iter().filter_map(of_rival).collect();
-            if let Some(text) = range(&values, |v| format!("{:.0} %", v * 100.0)) {
+            if let Some(text) = range(&values, quantity::percent) {
                 sentences
                     .push(format!("{}: {rival} takes {text} of what {name} and it carry together", given.plan.name));
             }

@@ -5,7 +5,8 @@ mod small_messages;
 mod timestamps;
 mod window_scaling;
 
-use crate::conclusion::{self, Conclusion};
+use crate::account;
+use crate::conclusion::Conclusion;
 use crate::engine::Study;
 use crate::outcome::Trial;
 use crate::plan::Plan;
@@ -54,11 +55,9 @@ pub fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
     let special = |b: &&Builtin| study.builtin && (study.host.is_none() || b.concludes_between_hosts);
     match find(&study.name).filter(special) {
         Some(builtin) => (builtin.conclude)(study, trials, seed),
-        None => conclusion::of_plan(study, trials, seed),
+        None => account::of_plan(study, trials, seed),
     }
 }
-
-const SECOND_NS: u64 = 1_000_000_000;
 
 /// Frames looked at in a trial of bulk transfer: more than any of these sends.
 const ALL_FRAMES: u64 = 2_000_000;
@@ -74,17 +73,17 @@ mod tests {
                 let study = builtin.study(quick);
                 study.check().unwrap_or_else(|e| panic!("{}: {e}", builtin.name));
                 let said = conclude(&study, &[], 1);
-                assert!(said.compared.is_empty() && !said.text().is_empty());
+                assert!(said.compared.is_empty() && !said.checked.is_empty());
             }
             for quick in [true, false] {
                 let study = builtin.study_between_hosts(quick, "192.0.2.1", true);
                 study.check().unwrap_or_else(|e| panic!("{}: {e}", builtin.name));
-                assert!(!conclude(&study, &[], 1).text().is_empty());
+                assert!(conclude(&study, &[], 1).compared.is_empty());
                 let needs = !study.sysctls_of_this_host().is_empty();
                 let refused = Study { host: Some(("192.0.2.1".into(), false)), ..study }.check().is_err();
                 assert_eq!(needs, refused, "{}", builtin.name);
             }
-            let minutes = builtin.study(true).forecast_ns() / (60 * SECOND_NS);
+            let minutes = builtin.study(true).forecast().0 / record::Nanos::from_secs(60).0;
             assert!(minutes < 4, "{} --quick takes {minutes} minutes", builtin.name);
         }
     }

@@ -3,16 +3,17 @@
 //! Swept over sizes dense around half the largest segment and the whole one, where kernels have had their rules: Linux 2.2
 //! delayed the ACK of segments below half the MSS, and held a FIN until it came.
 
-use std::collections::BTreeMap;
-
-use super::{Builtin, SECOND_NS};
+use super::Builtin;
+use crate::account;
 use crate::analysis::{self, of};
 use crate::conclusion::{self, Conclusion, Table};
 use crate::engine::Study;
+use crate::misses;
 use crate::outcome::Trial;
 use crate::plan::{Factor, Plan};
 use crate::predict;
 use crate::response::quantity;
+use record::Nanos;
 
 pub(super) const BUILTIN: Builtin = Builtin {
     name: "small-messages",
@@ -51,8 +52,8 @@ fn plans(quick: bool) -> Vec<Plan> {
         response: "transactions".into(),
         repetitions: if quick { 3 } else { 4 },
         // Nine exchanges that each wait for a delayed ACK: a step of several times is seen in fewer.
-        duration_ns: SECOND_NS * 2 / 5,
-        warm_up_ns: SECOND_NS / 10,
+        duration: Nanos::from_millis(400),
+        warm_up: Nanos::from_millis(100),
         frames: 1_500,
         until: None,
     };
@@ -153,7 +154,7 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
          ticks a second end up to 4 ms late"
             .into(),
     );
-    conclusion::account(study, trials, &mut c);
+    account::account(study, trials, seed, &mut c);
     c
 }
 
@@ -243,7 +244,7 @@ fn curves(part: usize, plan: &Plan, trials: &[Trial], c: &mut Conclusion, said: 
             {
                 let stalled = stalled(plan, [w, o]);
                 if (median / stalled - 1.0).abs() < 0.15 {
-                    let unstalled = conclusion::prediction(plan, &[w, o, 0]).unwrap_or(stalled);
+                    let unstalled = conclusion::prediction(plan, &[w, o, 0]).map_or(stalled, |p| p.value);
                     let cause = cause(part, trials, &[w, o, 0]);
                     said.breaks.push((
                         unstalled.max(stalled) / median,
@@ -276,7 +277,7 @@ fn curves(part: usize, plan: &Plan, trials: &[Trial], c: &mut Conclusion, said: 
                     analysis::by_block(trials, part, &[w, o, i], &plan.response).into_values().collect();
                 (fewest, most) = (fewest.min(values.len()), most.max(values.len()));
                 let predicted =
-                    conclusion::prediction(plan, &[w, o, i]).map_or_else(|| "-".into(), |p| format!("{p:.1}"));
+                    conclusion::prediction(plan, &[w, o, i]).map_or_else(|| "-".into(), |p| format!("{:.1}", p.value));
                 stats::median(&values).map_or_else(|| "-".into(), |m| format!("{m:.1} ({predicted})"))
             });
             columns.push(column.collect());
@@ -308,7 +309,11 @@ fn apart(points: &[(f64, f64)], one: f64, other: f64) -> bool {
 
 /// Whether something in the packets of a trial accounts for its being slow.
 fn explained(trial: &Trial) -> bool {
-    trial.evidence.findings.iter().any(|f| f.cost_ns > 0 && !OF_EVERY_EXCHANGE.contains(&f.kind.as_str()))
+    trial
+        .evidence
+        .findings
+        .iter()
+        .any(|f| f.cost_ns > Nanos::ZERO && !misses::OF_EVERY_EXCHANGE.contains(&f.kind.as_str()))
 }
 
 /// How many trials stayed below half of what was predicted without a cause in their packets.
@@ -316,7 +321,7 @@ fn held_up(study: &Study, trials: &[Trial]) -> Option<String> {
     let slow = |t: &&Trial| {
         let predicted = study.plans.get(t.part).and_then(|p| conclusion::prediction(p, &t.levels));
         let rate = t.response("transactions");
-        t.counts() && predicted.zip(rate).is_some_and(|(p, r)| r < p / 2.0) && !explained(t)
+        t.counts() && predicted.zip(rate).is_some_and(|(p, r)| r < p.value / 2.0) && !explained(t)
     };
     let n = trials.iter().filter(slow).count();
     (n > 0).then(|| {
@@ -328,29 +333,20 @@ fn held_up(study: &Study, trials: &[Trial]) -> Option<String> {
     })
 }
 
-/// What any exchange shows where one side waits for the other, which is no cause of a break.
-const OF_EVERY_EXCHANGE: [&str; 3] = ["sender_application", "receiver_application", "round_trips"];
-
 /// The costliest finding in the packets of a combination's trials.
 fn cause(part: usize, trials: &[Trial], levels: &[usize]) -> String {
-    let mut kinds: BTreeMap<&str, (u64, u64, &str, &[u64])> = BTreeMap::new();
-    let mut frames = 0;
-    for trial in of(trials, part, levels) {
-        frames += trial.evidence.frames;
-        for f in trial.evidence.findings.iter().filter(|f| !OF_EVERY_EXCHANGE.contains(&f.kind.as_str())) {
-            let entry = kinds.entry(&f.kind).or_insert((0, 0, &f.text, &f.packets));
-            entry.0 += f.cost_ns;
-            entry.1 += f.count;
-        }
-    }
-    match kinds.into_iter().max_by_key(|k| k.1.0) {
-        Some((kind, (cost, count, text, packets))) if cost > 0 => format!(
-            "on the slow side the packets show {kind}, {count} times for {} together in {frames} frames: {} (packets {})",
-            quantity("latency_p50", cost as f64),
-            text.trim_end_matches('.'),
-            packets.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
+    let found = misses::costliest(of(trials, part, levels));
+    let frames = found.frames;
+    match found.finding {
+        Some(f) => format!(
+            "on the slow side the packets show {}, {} times for {} together in {frames} frames: {} (packets {})",
+            f.kind,
+            f.count,
+            quantity("latency_p50", f.cost_ns.0 as f64),
+            f.text.trim_end_matches('.'),
+            f.packets.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
         ),
-        _ => format!("the packets of the slow side ({frames} frames) show no cause"),
+        None => format!("the packets of the slow side ({frames} frames) show no cause"),
     }
 }
 

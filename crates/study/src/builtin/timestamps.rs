@@ -6,7 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{ALL_FRAMES, Builtin, SECOND_NS};
+use super::{ALL_FRAMES, Builtin};
+use crate::account;
 use crate::analysis::{self, of};
 use crate::conclusion::{self, Compared, Conclusion, Table, table_of};
 use crate::engine::Study;
@@ -14,6 +15,7 @@ use crate::outcome::{Point, Trial};
 use crate::plan::{Factor, Plan};
 use crate::predict;
 use crate::response::{self, quantity};
+use record::Nanos;
 
 pub(super) const BUILTIN: Builtin = Builtin {
     name: "timestamps",
@@ -33,8 +35,8 @@ fn plans(quick: bool) -> Vec<Plan> {
         fixed: fixed.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect(),
         response: "goodput".into(),
         repetitions,
-        duration_ns: seconds * SECOND_NS,
-        warm_up_ns: SECOND_NS,
+        duration: Nanos::from_secs(seconds),
+        warm_up: Nanos::from_secs(1),
         frames: ALL_FRAMES,
         until: None,
     };
@@ -62,8 +64,8 @@ fn under_load(name: &str, quick: bool, sysctl: &str) -> Plan {
         fixed: fixed.map(|(n, v)| (n.to_owned(), v.to_owned())).into(),
         response: "goodput_down".into(),
         repetitions: if quick { 3 } else { 10 },
-        duration_ns: if quick { 3 } else { 5 } * SECOND_NS,
-        warm_up_ns: SECOND_NS,
+        duration: Nanos::from_secs(if quick { 3 } else { 5 }),
+        warm_up: Nanos::from_secs(1),
         frames: 256,
         until: None,
     }
@@ -100,10 +102,10 @@ fn ceilings(plan: &Plan, trials: &[Trial], c: &mut Conclusion) {
             .filter_map(|t| {
                 let grown = t.series.get(t.series.len() / 3..)?;
                 let middle = |value: fn(&Point) -> u64| {
-                    let told: Vec<f64> = grown.iter().map(value).filter(|v| *v > 0).map(|v| v as f64).collect();
-                    stats::median(&told)
+                    let known: Vec<f64> = grown.iter().map(value).filter(|v| *v > 0).map(|v| v as f64).collect();
+                    stats::median(&known)
                 };
-                let (window, rtt_ns) = (middle(|p| p.receive_window_bytes)?, middle(|p| p.srtt_ns)?);
+                let (window, rtt_ns) = (middle(|p| p.receive_window_bytes.unwrap_or(0))?, middle(|p| p.srtt_ns.0)?);
                 let buffer = middle(|p| p.receive_buffer_bytes)?;
                 Some([t.response("goodput")?, window, rtt_ns, window * 8e9 / rtt_ns, buffer])
             })
@@ -134,7 +136,7 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
             _ => &["goodput"],
         };
         for response in responses {
-            if let Some(comparison) = analysis::compare(trials, part, [&[0], &[1]], response, seed) {
+            if let Some(comparison) = analysis::compare(part, plan, trials, [&[0], &[1]], response, seed) {
                 let what = format!("Timestamps off ({})", plan.name);
                 // At full speed the CPU decides, not the wire.
                 let predicted = (part == 0 && *response == "goodput").then_some(framing);
@@ -170,10 +172,10 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
             "timestamps off against on".into(),
             response::percent_of(&reference.ratio),
             here.map_or_else(|| "-".into(), |h| response::percent_of(&h.ratio)),
-            response::percent(framing),
+            quantity::change(framing),
         ]);
         for (name, values, level, header) in [("on", REFERENCE_ON, 0, 32), ("off", REFERENCE_OFF, 1, 20)] {
-            let share = |rate: f64, line: f64| format!("{:.2} % of the line", rate / line * 100.0);
+            let share = |rate: f64, line: f64| format!("{} of the line", quantity::percent_to(rate / line, 4));
             let here = analysis::estimate(trials, 0, &[level], "goodput", seed);
             table.rows.push(vec![
                 format!("timestamps {name}"),
@@ -205,7 +207,7 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
          with the `tcp_header_len` that each of their data segments has"
             .into(),
     );
-    conclusion::account(study, trials, &mut c);
+    account::account(study, trials, seed, &mut c);
     c
 }
 
@@ -231,7 +233,7 @@ fn headers(study: &Study, trials: &[Trial]) -> Vec<Table> {
             let (all, largest) = (counts.values().sum::<u64>(), counts.values().copied().max().unwrap_or(1));
             for bytes in (20..=36).step_by(4) {
                 let n = counts.get(&bytes).copied().unwrap_or(0);
-                let bar = "@".repeat((n * 40 / largest) as usize);
+                let bar = "█".repeat((n * 40 / largest) as usize);
                 let early = first.get(&bytes).copied().unwrap_or(0);
                 let share = if n == 0 { "0".to_owned() } else { format!("{n} of {all}") };
                 table.rows.push(vec![bytes.to_string(), bar, early.to_string(), share]);
@@ -267,7 +269,11 @@ fn given_up(plan: &Plan, trials: &[Trial]) -> Table {
     let [all, ambiguous] = [sums(&|t| t.evidence.advancing_acks), sums(&|t| t.evidence.ambiguous_acks)];
     let stamped = sums(&|t| t.evidence.stamped_acks);
     let share = |n: u64, of: u64| {
-        if of == 0 { "-".to_owned() } else { format!("{n} of {of} ({:.2} %)", n as f64 / of as f64 * 100.0) }
+        if of == 0 {
+            "-".to_owned()
+        } else {
+            format!("{n} of {of} ({})", quantity::percent_to(n as f64 / of as f64, 3))
+        }
     };
     let mut row = |name: &str, cells: [String; 2]| {
         let [on, off] = cells;
@@ -315,12 +321,12 @@ mod tests {
 
     fn trial(level: usize, goodput: f64, window: u64) -> Trial {
         let point = Point {
-            at_ns: 0,
+            at_ns: Nanos::ZERO,
             bits_per_second: goodput,
             down_bits_per_second: 0.0,
-            srtt_ns: 13_000_000,
+            srtt_ns: Nanos::from_millis(13),
             cwnd_bytes: 0,
-            receive_window_bytes: window,
+            receive_window_bytes: Some(window),
             receive_used_bytes: 0,
             receive_buffer_bytes: window + 1,
             warm_up: false,
@@ -329,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn an_upload_at_its_windows_ceiling_is_told() {
+    fn an_upload_at_its_windows_ceiling_is_reported() {
         let plan = under_load("both", false, SYSCTL);
         let mut c = Conclusion::default();
         // 1,300,000 bytes in 13 ms are 800 Mbit/s; of 9 MB the path lets no more through than it carries.

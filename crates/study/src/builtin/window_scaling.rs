@@ -3,7 +3,8 @@
 //! Without it a window is at most 65,535 bytes, so a round trip carries no more. Turning it off at one side is enough: both
 //! SYNs must carry the option (RFC 7323, section 2.2).
 
-use super::{Builtin, SECOND_NS};
+use super::Builtin;
+use crate::account;
 use crate::analysis::{self, of};
 use crate::chart::{Chart, Line};
 use crate::conclusion::{self, Compared, Conclusion, Table, table_of};
@@ -12,6 +13,7 @@ use crate::outcome::Trial;
 use crate::plan::{Factor, Plan};
 use crate::predict;
 use crate::response::quantity;
+use record::Nanos;
 
 pub(super) const BUILTIN: Builtin = Builtin {
     name: "window-scaling",
@@ -48,8 +50,8 @@ fn plans(quick: bool) -> Vec<Plan> {
             .into(),
             response: "goodput".into(),
             repetitions: if quick { 3 } else { 5 },
-            duration_ns: seconds * SECOND_NS,
-            warm_up_ns: warm_up * SECOND_NS,
+            duration: Nanos::from_secs(*seconds),
+            warm_up: Nanos::from_secs(*warm_up),
             frames: 100_000,
             until: None,
         })
@@ -65,8 +67,8 @@ fn between_hosts(quick: bool) -> Vec<Plan> {
         fixed: Vec::new(),
         response: "goodput".into(),
         repetitions,
-        duration_ns: seconds * SECOND_NS,
-        warm_up_ns: SECOND_NS,
+        duration: Nanos::from_secs(seconds),
+        warm_up: Nanos::from_secs(1),
         frames: 100_000,
         until: None,
     }]
@@ -79,13 +81,14 @@ const REFERENCE: [(&str, f64, f64); 2] = [("190us", 912.0, 784.0), ("12.7ms", 73
 fn charts(part: usize, plan: &Plan, trials: &[Trial]) -> Vec<Chart> {
     let mut charts = Vec::new();
     for (d, delay) in plan.factors[0].levels.iter().enumerate() {
-        let line = |name: &str, level: usize, points: &dyn Fn(&Trial) -> Vec<(u64, f64)>| {
-            Line::mean(name, SECOND_NS / 10, of(trials, part, &[d, level]).map(points))
+        let line = |name: &str, level: usize, points: &dyn Fn(&Trial) -> Vec<(Nanos, f64)>| {
+            Line::mean(name, Nanos::from_millis(100), of(trials, part, &[d, level]).map(points))
         };
         let goodput = |t: &Trial| t.series.iter().map(|p| (p.at_ns, p.bits_per_second)).collect();
         let window = |t: &Trial| t.evidence.windows.iter().map(|w| (w.0, w.1 as f64)).collect();
         let buffer = |t: &Trial| t.series.iter().map(|p| (p.at_ns, p.receive_buffer_bytes as f64)).collect();
-        let both = |points: &dyn Fn(&Trial) -> Vec<(u64, f64)>| [line("on", 0, points), line("off", 1, points)].into();
+        let both =
+            |points: &dyn Fn(&Trial) -> Vec<(Nanos, f64)>| [line("on", 0, points), line("off", 1, points)].into();
         for (name, response, lines) in [
             ("goodput", "goodput", both(&goodput)),
             ("receive window (packets)", "receive_window", both(&window)),
@@ -94,6 +97,7 @@ fn charts(part: usize, plan: &Plan, trials: &[Trial]) -> Vec<Chart> {
             let lines: Vec<Line> = lines;
             if lines.iter().any(|l| l.n > 0) {
                 charts.push(Chart {
+                    plan: part,
                     title: format!("{name} over time, {delay} each way, scaling on and off"),
                     response: response.into(),
                     lines,
@@ -109,6 +113,9 @@ fn worth(compared: &[Compared]) -> Option<String> {
     let times = |c: &Compared| {
         let place = c.what.split(':').next().unwrap_or(&c.what);
         let times = 1.0 / (1.0 + c.comparison.ratio.value);
+        if !c.comparison.seen() {
+            return format!("no different, as far as was seen, at {place}");
+        }
         format!("{times:.*} times at {place}", if times < 10.0 { 2 } else { 0 })
     };
     let (first, last) = (compared.first()?, compared.last()?);
@@ -160,8 +167,8 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
     for (part, plan) in study.plans.iter().enumerate() {
         for (d, delay) in plan.factors[0].levels.iter().enumerate() {
             let predict = |level: usize| conclusion::prediction(plan, &[d, level]);
-            if let Some(comparison) = analysis::compare(trials, part, [&[d, 0], &[d, 1]], "goodput", seed) {
-                let predicted = predict(0).zip(predict(1)).map(|(on, off)| off / on - 1.0);
+            if let Some(comparison) = analysis::compare(part, plan, trials, [&[d, 0], &[d, 1]], "goodput", seed) {
+                let predicted = predict(0).zip(predict(1)).map(|(on, off)| off.value / on.value - 1.0);
                 let what = format!("{delay} each way: window scaling off at one side");
                 c.compared.push(Compared { what, response: "goodput".into(), comparison, predicted });
             }
@@ -173,7 +180,7 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
                     quantity("round_trip", round_trip.value),
                     quantity("goodput", most),
                     quantity("goodput", goodput.value),
-                    format!("{:.1} %", goodput.value / most * 100.0),
+                    quantity::percent(goodput.value / most),
                     goodput.n.to_string(),
                 ]);
             }
@@ -182,20 +189,15 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
                     analysis::estimate(trials, part, &[d, level], response, seed)
                         .map_or_else(|| "-".into(), |e| quantity(response, e.value))
                 };
-                let offered: Vec<f64> = of(trials, part, &[d, level])
-                    .filter_map(|t| t.evidence.windows.iter().map(|w| w.1).max())
-                    .map(|w| w as f64)
-                    .collect();
-                let offered = stats::mean(&offered).map_or_else(|| "-".into(), |v| quantity("receive_window", v));
                 let after: Vec<f64> = of(trials, part, &[d, level])
-                    .filter_map(|t| t.evidence.windows.iter().rfind(|w| w.0 <= SECOND_NS).map(|w| w.1 as f64))
+                    .filter_map(|t| t.evidence.windows.iter().rfind(|w| w.0 <= Nanos::from_secs(1)).map(|w| w.1 as f64))
                     .collect();
                 let after = stats::mean(&after).map_or_else(|| "-".into(), |v| quantity("receive_window", v));
                 let n = of(trials, part, &[d, level]).count();
                 memory.rows.push(vec![
                     delay.clone(),
                     name.into(),
-                    offered,
+                    mean("receive_window"),
                     after,
                     mean("receive_buffer"),
                     mean("receive_used"),
@@ -210,7 +212,7 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
                         name.into(),
                         quantity("goodput", [on, off][level] * 1e6),
                         mean("goodput"),
-                        predict(level).map_or_else(|| "-".into(), |p| quantity("goodput", p)),
+                        predict(level).map_or_else(|| "-".into(), |p| conclusion::predicted_text("goodput", p)),
                     ]);
                 }
             }
@@ -225,7 +227,8 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
     c.verdict.extend(cost(study, trials, seed));
     c.notes.push(format!(
         "prediction: the least of {} (framing), the receive buffer's bound and, with scaling off, 65,535 bytes a round \
-         trip; it excludes slow start; the round trip is the path's own, without queues and hosts, so below 1 ms the prediction is an upper bound",
+         trip; it excludes slow start; the round trip is the path's own, without queues. The least that agrees with it is a window that leaves as one burst and is \
+         waited for, which below 1 ms is far less",
         quantity("goodput", predict::framing(1e9, 1_500, false, 32))
     ));
     c.notes.push(
@@ -245,6 +248,22 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
          reads 64.00 MiB the bound ended its growth, not the need"
             .into(),
     );
-    conclusion::account(study, trials, &mut c);
+    account::account(study, trials, seed, &mut c);
     c
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    #[test]
+    fn the_sentence_before_all_others_claims_no_more_than_they_do() {
+        let compared = |delay: &str, off: [f64; 3]| Compared {
+            what: format!("{delay} each way: window scaling off at one side"),
+            response: "goodput".into(),
+            comparison: stats::Comparison::of(&[9e8, 9.1e8, 8.9e8], &off, 1).unwrap(),
+            predicted: None,
+        };
+        let said = worth(&[compared("190us", [5e8, 9e8, 7e8]), compared("12.7ms", [2e7, 2.02e7, 1.98e7])]).unwrap();
+        assert!(said.contains("is no different, as far as was seen, at 190us each way, 45 times at 12.7ms"), "{said}");
+    }
 }

@@ -3,9 +3,11 @@
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::os::fd::AsRawFd as _;
 use std::time::Duration;
 
+use machine::netlink;
+use netlink_packet_route::link::LinkFlags;
+use rustix::thread::CpuSet;
 use traffic::{now, pin_this_thread};
 
 use super::stamps::{Stamping, Stamps};
@@ -60,14 +62,9 @@ impl Cpus {
     /// # Errors
     /// [`Error::Setting`] where there is one alone.
     pub fn choose() -> Result<Self, Error> {
-        // SAFETY: a zeroed set is an empty one.
-        let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-        // SAFETY: the pointer is to a live set of the given size.
-        if unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) } != 0 {
-            return Err(step("ask which CPUs there are")(std::io::Error::last_os_error()));
-        }
-        // SAFETY: the numbers are below the size of the set.
-        let mut allowed = (0..libc::CPU_SETSIZE as usize).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) });
+        let set =
+            rustix::thread::sched_getaffinity(None).map_err(|error| step("ask which CPUs there are")(error.into()))?;
+        let mut allowed = (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu));
         match (allowed.next(), allowed.next()) {
             (Some(sender), Some(others)) => Ok(Self { sender, others }),
             _ => Err(Error::Setting("what observing costs is measured on two CPUs, and here is only one".into())),
@@ -101,32 +98,16 @@ fn step(step: &'static str) -> impl Fn(std::io::Error) -> Error {
 
 /// A new network namespace for the calling thread and those that it starts from then on, with loopback up.
 pub(super) fn own_network() -> Result<(), Error> {
-    // SAFETY: unshare changes the calling thread alone.
-    if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
-        return Err(step("make a network namespace (this needs root)")(std::io::Error::last_os_error()));
-    }
-    let socket = std::net::UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).map_err(step("open a socket"))?;
-    // SAFETY: ifreq is plain data; all zeros is a value of it.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    request.ifr_name[0] = b'l' as libc::c_char;
-    request.ifr_name[1] = b'o' as libc::c_char;
-    request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
-    // SAFETY: the request is a live ifreq with a name that ends in a zero byte.
-    if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) } != 0 {
-        return Err(step("bring loopback up")(std::io::Error::last_os_error()));
-    }
-    Ok(())
+    machine::enter_new_network().map_err(step("make a network namespace (this needs root)"))?;
+    let up = netlink::Netlink::open()
+        .and_then(|mut kernel| kernel.request(netlink::link_flags(netlink::LOOPBACK, LinkFlags::Up), 0));
+    up.map_err(step("bring loopback up"))
 }
 
 /// Cubic, which does not pace, whatever the machine's default is.
 fn unpaced(socket: &TcpStream) -> Result<(), Error> {
-    let name = b"cubic";
-    let (level, option) = (libc::IPPROTO_TCP, libc::TCP_CONGESTION);
-    // SAFETY: the option takes a name of the given length.
-    let done = unsafe {
-        libc::setsockopt(socket.as_raw_fd(), level, option, name.as_ptr().cast(), name.len() as libc::socklen_t)
-    };
-    if done == 0 { Ok(()) } else { Err(step("choose cubic for a socket")(std::io::Error::last_os_error())) }
+    rustix::net::sockopt::set_tcp_congestion(socket, "cubic")
+        .map_err(|error| step("choose cubic for a socket")(error.into()))
 }
 
 impl Connection {

@@ -25,9 +25,6 @@ pub struct Progress {
     pub share: f64,
 }
 
-/// Pairs in each block of a way with a cost that falls into few slices.
-const PAIRS_OF_RARE: usize = 4;
-
 /// Measures. Stops early where `go_on` says so, with what there is until then. Needs root.
 ///
 /// # Errors
@@ -38,8 +35,7 @@ pub fn run(
     tell: &mut (dyn FnMut(&Progress) + Send),
     go_on: &(dyn Fn() -> bool + Sync),
 ) -> Result<Outcome, Error> {
-    // SAFETY: geteuid takes nothing and cannot fail.
-    if unsafe { libc::geteuid() } != 0 {
+    if !machine::is_root() {
         return Err(Error::Setting(
             "study overhead needs root, for BPF and a network namespace: run it with sudo".into(),
         ));
@@ -73,6 +69,7 @@ struct Place<'a> {
 impl Place<'_> {
     fn slice(&mut self, observer: &mut dyn Observer, stamps: Stamps) -> Result<Slice, Error> {
         observer.begin()?;
+        std::thread::sleep(self.plan.settle);
         let slice = self
             .connection
             .slice(self.plan.warm_up, stamps)
@@ -115,10 +112,9 @@ fn one_load(plan: &Plan, load: Load, tell: &mut dyn FnMut(f64), go_on: &dyn Fn()
     let mut random = Pcg64Mcg::seed_from_u64(plan.seed);
     let begin = Instant::now();
     let mut blocks = 0;
-    let mut order: Vec<usize> = (0..there.len())
-        .flat_map(|at| std::iter::repeat_n(at, if there[at].0.rare { PAIRS_OF_RARE } else { 1 }))
-        .collect();
-    while (blocks == 0 || begin.elapsed() < plan.length) && go_on() {
+    let mut order: Vec<usize> =
+        (0..there.len()).flat_map(|at| std::iter::repeat_n(at, there[at].0.pairs() as usize)).collect();
+    while plan.goes_on(blocks, begin.elapsed()) && go_on() {
         order.shuffle(&mut random);
         let mut block: Vec<Vec<Pair>> = vec![Vec::new(); there.len()];
         for &at in &order {

@@ -112,9 +112,10 @@ fn watch(mut tracer: Tracer, taken: &mpsc::Receiver<Order>, tell: &mpsc::Sender<
     let mut sink = |event| drop(std::hint::black_box(event));
     let mut at_work = false;
     loop {
+        // An order is heard while it sleeps too, so that a slice ends when it should.
         let order = match at_work {
-            true => match taken.try_recv() {
-                Err(mpsc::TryRecvError::Disconnected) => return,
+            true => match taken.recv_timeout(tracer.pause()) {
+                Err(mpsc::RecvTimeoutError::Disconnected) => return,
                 order => order.ok(),
             },
             false => match taken.recv() {
@@ -125,7 +126,7 @@ fn watch(mut tracer: Tracer, taken: &mpsc::Receiver<Order>, tell: &mpsc::Sender<
         let done = match order {
             Some(Order::Resume) => tracer.resume(),
             Some(Order::Suspend) => tracer.suspend(&mut sink),
-            None => match tracer.poll(Duration::from_millis(20), &mut sink) {
+            None => match tracer.poll(Duration::ZERO, &mut sink) {
                 Ok(()) => continue,
                 failed => failed,
             },

@@ -1,7 +1,6 @@
 //! What a measurement of cost shows: a table a load, each figure with its interval, and whether the bars hold.
 
-use std::fmt::Write as _;
-
+use record::Nanos;
 use serde::Serialize;
 use stats::Estimate;
 
@@ -24,8 +23,9 @@ pub const TRUSTED: f64 = 1.0;
 /// Everything that was measured.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
-    /// How long a slice was, ns.
-    pub slice_ns: u64,
+    /// How long a slice was.
+    #[serde(rename = "slice_ns")]
+    pub slice: Nanos,
     /// Where the random draws began.
     pub seed: u64,
     /// One a load.
@@ -178,21 +178,32 @@ impl Table {
     fn judge(&self) -> Vec<Verdict> {
         let noise = self.rate_of(ways::AGAIN);
         let reach = noise.map_or(f64::INFINITY, |n| n.low.abs().max(n.high.abs()));
-        let bar =
-            |bar: &'static str, of: Option<Estimate>, holds: fn(Estimate) -> bool, fails: fn(Estimate) -> bool| {
-                let of = of?;
-                let figure = format!("{:+.2} ({:+.2} to {:+.2})", of.value, of.low, of.high);
-                let (holds, text) = match () {
-                    () if noise.is_none() => (None, "too few slices of nothing against nothing for a verdict".into()),
-                    () if reach > TRUSTED => {
-                        (None, format!("too noisy here: nothing against nothing reaches ±{reach:.2} %"))
-                    }
-                    () if holds(of) => (Some(true), format!("holds: {figure}")),
-                    () if fails(of) => (Some(false), format!("does not hold: {figure}")),
-                    () => (None, format!("cannot be decided by this run: {figure}")),
-                };
-                Some(Verdict { bar, holds, text })
+        let bar = |bar: &'static str,
+                   of: Option<Estimate>,
+                   holds: fn(Estimate) -> bool,
+                   fails: fn(Estimate) -> bool| {
+            let of = of?;
+            let figure = format!("{:+.2} ({:+.2} to {:+.2})", of.value, of.low, of.high);
+            let (holds, text) = match () {
+                () if noise.is_none() => (
+                    None,
+                    format!(
+                        "no verdict: {} of nothing against nothing, which are too few; an idle machine or a longer --budget gives more",
+                        quantity::counted(self.blocks as u64, "block")
+                    ),
+                ),
+                () if reach > TRUSTED => (
+                    None,
+                    format!(
+                        "too noisy here: nothing against nothing reaches ±{reach:.2} %; an idle machine or a longer --budget helps"
+                    ),
+                ),
+                () if holds(of) => (Some(true), format!("holds: {figure}")),
+                () if fails(of) => (Some(false), format!("does not hold: {figure}")),
+                () => (None, format!("cannot be decided by this run: {figure}")),
             };
+            Some(Verdict { bar, holds, text })
+        };
         let within = |of: Estimate| of.low >= -0.5 && of.high <= 0.5;
         [
             bar("other flows lose nothing: within ±0.5 %", self.rate_of(ways::UNMATCHED), within, |of| of.high < -0.5),
@@ -213,58 +224,11 @@ impl Table {
         .flatten()
         .collect()
     }
-
-    fn text(&self, out: &mut String) -> std::fmt::Result {
-        let p99 = self.p99_ns.map_or(String::new(), |ns| format!(", p99 {:.1} µs", ns / 1e3));
-        writeln!(
-            out,
-            "{}: {:.0} a second, {:.0} ns of the sender's CPU each{p99} without anything (medians); {} blocks",
-            self.name, self.rate, self.cpu_ns, self.blocks
-        )?;
-        let last = if self.p99_ns.is_some() { format!("{:>27}", "p99") } else { String::new() };
-        writeln!(out, "  {:<44}{:>27}{:>27}{:>11}{last}", "", "rate", "CPU each", "ns each")?;
-        for row in &self.rows {
-            let change = |e: Option<Estimate>| match e {
-                Some(e) => format!("{:+7.2} % {:>17}", e.value, format!("({:+.2} to {:+.2})", e.low, e.high)),
-                None => "too few slices".into(),
-            };
-            let ns = row.cpu_ns.map_or(String::new(), |e| format!("{:+.0} ns", e.value));
-            let p99 = if self.p99_ns.is_some() { format!(" {:>26}", change(row.p99)) } else { String::new() };
-            let beside = row.reference.map_or(String::new(), |r| format!("   reference {r}"));
-            let (rate, cpu) = (change(row.rate), change(row.cpu));
-            writeln!(out, "  {:<44}{rate:>27}{cpu:>27}{ns:>11}{p99}{beside}", row.name)?;
-        }
-        if let Some(e) = self.above_floor {
-            writeln!(out, "  every send, less the floor: {:+.2} points ({:+.2} to {:+.2})", e.value, e.low, e.high)?;
-        }
-        for missing in &self.missing {
-            writeln!(out, "  not here: {}: {}", missing.name, missing.reason)?;
-        }
-        for verdict in &self.verdicts {
-            writeln!(out, "  {}: {}", verdict.bar, verdict.text)?;
-        }
-        Ok(())
-    }
 }
 
 impl Outcome {
     pub(super) fn new(plan: &Plan) -> Self {
-        Self { slice_ns: plan.slice.as_nanos() as u64, seed: plan.seed, tables: Vec::new() }
-    }
-
-    /// The tables, for people.
-    pub fn text(&self) -> String {
-        let mut out = format!(
-            "What observing costs: change against nothing in the slice beside it ({} ms each), with 95 % intervals.\n\
-             Medians over the slices; of sampling means, as its windows fall into few slices.\n",
-            self.slice_ns / 1_000_000
-        );
-        for table in &self.tables {
-            out.push('\n');
-            // Writing to a string cannot fail.
-            let _ = table.text(&mut out);
-        }
-        out
+        Self { slice: plan.slice.into(), seed: plan.seed, tables: Vec::new() }
     }
 }
 
@@ -312,14 +276,5 @@ mod tests {
         let table = table(20.0, 1.0, 0.94);
         assert_eq!(verdicts(&table), [None; 3]);
         assert!(table.verdicts[0].text.starts_with("too noisy here: nothing against nothing reaches ±"));
-    }
-
-    #[test]
-    fn the_text_has_every_way_and_the_reference() {
-        let mut text = String::new();
-        let mut table = table(0.5, 1.0, 0.94);
-        table.rows.push(Row::of(find("fentry_empty").unwrap(), &pairs("fentry_empty", 0.95, 0.1).1, 1));
-        table.text(&mut text).unwrap();
-        assert!(text.contains("1 KiB sends") && text.contains("reference -4.6 %") && text.contains("points"), "{text}");
     }
 }

@@ -4,7 +4,8 @@ use std::num::NonZeroU32;
 
 use record::{Ratio, Sampling};
 use trace::baselines::Baseline;
-use trace::{BackendChoice, Config, Target};
+use trace::histograms::Dimensions;
+use trace::{BackendChoice, Config, Histograms, Target};
 
 use super::load::{Cpus, Load};
 use super::observer::{Nobody, Observer, Tcpdump, Watching, baseline};
@@ -27,6 +28,9 @@ pub struct Way {
     /// Loads it for the connection with this port. An error says why this machine cannot.
     pub(super) open: fn(port: u16, cpus: Cpus) -> Result<Box<dyn Observer>, Error>,
 }
+
+/// Pairs in each block of a way with a cost that falls into few slices.
+const PAIRS_OF_RARE: u32 = 4;
 
 impl std::fmt::Debug for Way {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -55,6 +59,11 @@ impl Way {
         Self { reference: Some(reference), ..self }
     }
 
+    /// Pairs of slices that it has in each block.
+    pub(super) fn pairs(&self) -> u32 {
+        if self.rare { PAIRS_OF_RARE } else { u32::from(self.key != NOTHING) }
+    }
+
     /// Why it cannot be measured with this load, if it cannot.
     pub(super) fn unfit(&self, load: Load) -> Option<&'static str> {
         (self.stamps == Stamps::Unread && load == Load::Exchange)
@@ -63,8 +72,15 @@ impl Way {
 }
 
 fn tracer(port: u16, sampling: Sampling, backend: BackendChoice) -> Config {
-    let target = Target { ports: vec![port], ..Target::default() };
+    let target = Target { ports: vec![port.into()], ..Target::default() };
     Config { target, sampling, backend, max_connections: 64, ..Config::default() }
+}
+
+/// Histograms by peer and program, without records.
+fn histograms(port: u16, sampling: Sampling) -> Config {
+    let dimensions = Dimensions { program: true, ..Dimensions::default() };
+    let histograms = Some(Histograms { dimensions, ..Histograms::default() });
+    Config { histograms, ..tracer(port, sampling, STAMPS) }
 }
 
 fn windows(every: u32) -> Sampling {
@@ -89,7 +105,7 @@ pub const TAGGED: &str = "tagged";
 pub const EVERY: &str = "every";
 
 /// All of them. A further way of tracing is one more entry.
-pub static ALL: [Way; 22] = [
+pub static ALL: [Way; 25] = [
     Way::new(NOTHING, "nothing", |_, _| Ok(Box::new(Nobody))),
     Way::new(AGAIN, "nothing, again (A/A)", |_, _| Ok(Box::new(Nobody))),
     // No connection can have port 0.
@@ -100,6 +116,14 @@ pub static ALL: [Way; 22] = [
     Way::new(FLOOR, "floor: armed, callback returns at once", |p, _| baseline(Baseline::Floor, p)),
     Way::new(TAGGED, "floor of stamps: tagged, callbacks return", |p, _| baseline(Baseline::Tagged, p)),
     Way::new(EVERY, "every send", |p, c| Watching::start(tracer(p, Sampling::Every, STAMPS), c.others)),
+    Way::new("histograms_100", "histograms of 1/100", |p, c| Watching::start(histograms(p, windows(100)), c.others))
+        .rare(),
+    Way::new("histograms", "histograms of every send", |p, c| {
+        Watching::start(histograms(p, Sampling::Every), c.others)
+    }),
+    Way::new("every_calls", "every send, with its call", |p, c| {
+        Watching::start(Config { calls: true, ..tracer(p, Sampling::Every, STAMPS) }, c.others)
+    }),
     Way::new("every_tracepoints", "every send, by tracepoints", |p, c| {
         Watching::start(tracer(p, Sampling::Every, BackendChoice::Tracepoints), c.others)
     }),
@@ -136,6 +160,11 @@ pub static ALL: [Way; 22] = [
 /// The way of that key.
 pub fn find(key: &str) -> Option<&'static Way> {
     ALL.iter().find(|way| way.key == key)
+}
+
+/// The ways of the quick form: those of the bars and an application's own stamps.
+pub fn quick() -> Vec<&'static Way> {
+    [NOTHING, AGAIN, UNMATCHED, SAMPLED, FLOOR, EVERY, "so_timestamping"].iter().filter_map(|key| find(key)).collect()
 }
 
 /// The ways that the bars are about: nothing, other flows, sampled, the floor and every send.

@@ -4,6 +4,7 @@ use serde::Serialize;
 use stats::{Comparison, Estimate};
 
 use super::outcome::{Outcome, Response};
+use super::plan::Levels;
 use crate::analysis::CONFIDENCE;
 
 /// A response of one combination over the blocks.
@@ -16,7 +17,7 @@ pub struct Figure {
 }
 
 /// A response over the trials with levels that `keep` accepts, one value for each block: their mean.
-pub fn figure(outcome: &Outcome, response: Response, keep: impl Fn(&[usize; 4]) -> bool) -> Figure {
+pub fn figure(outcome: &Outcome, response: Response, keep: impl Fn(&Levels) -> bool) -> Figure {
     let of = |block: u32| {
         let trials = outcome.trials.iter().filter(|t| t.block == block && keep(&t.levels));
         stats::mean(&trials.filter_map(|t| response.of(&t.measured)).collect::<Vec<_>>())
@@ -39,7 +40,7 @@ pub struct Beside {
     pub here: String,
     /// Whether they agree; absent where that cannot be known here.
     pub agrees: Option<bool>,
-    /// Why, or why not.
+    /// A possible reason, which this study does not measure.
     pub why: &'static str,
 }
 
@@ -49,15 +50,6 @@ const SAME_SIZE: f64 = 2.0;
 const SOFTWARE_NS: f64 = 40_000.0;
 /// The source's highest rate, frames a second.
 const SOURCE_LIMIT: f64 = 2.2e6;
-
-/// Three digits of a time in its own unit.
-fn time(ns: f64) -> String {
-    match ns.abs() {
-        a if a >= 1e6 => format!("{:.2} ms", ns / 1e6),
-        a if a >= 1e3 => format!("{:.1} µs", ns / 1e3),
-        _ => format!("{ns:.0} ns"),
-    }
-}
 
 /// The technique that the source calls by another name: its place among those with figures.
 fn place(outcome: &Outcome, name: &str) -> Option<usize> {
@@ -76,6 +68,7 @@ pub fn compare(outcome: &Outcome) -> Vec<Beside> {
         load(outcome, "recvmmsg", true),
         load(outcome, "xdp", false),
         load(outcome, "libpcap", false),
+        compromise(outcome),
         limit(outcome),
     ]
 }
@@ -99,7 +92,13 @@ fn fluctuation(outcome: &Outcome) -> Beside {
         source: "±40 µs, and the interval changes after arbitrary times",
         here: half.map_or_else(
             || "not measured".into(),
-            |h| format!("±{} from the 1 % to the 99 % quantile (median of {} series)", time(h), halves.len()),
+            |h| {
+                format!(
+                    "±{} from the 1 % to the 99 % quantile (median of {} series)",
+                    quantity::time_to(h, 3),
+                    halves.len()
+                )
+            },
         ),
         agrees: half.map(|h| (SOFTWARE_NS / SAME_SIZE..=SOFTWARE_NS * SAME_SIZE).contains(&h)),
         why: "the source's frames come by two NICs, each with its interrupts and batches; here one CPU forwards and stamps a frame at \
@@ -110,7 +109,7 @@ fn fluctuation(outcome: &Outcome) -> Beside {
 fn step(outcome: &Outcome) -> Beside {
     let here = match (&outcome.step, &outcome.step_missing) {
         (Some(step), _) if step.series.changes.is_empty() => {
-            format!("a step of {} was not found", time(step.put_in_ns as f64))
+            format!("a step of {} was not found", quantity::time_to(step.put_in.0 as f64, 3))
         }
         (Some(step), _) => {
             let found: Vec<String> = step
@@ -118,10 +117,15 @@ fn step(outcome: &Outcome) -> Beside {
                 .changes
                 .iter()
                 .map(|[frame, size, low, high]| {
-                    format!("{} at frame {frame:.0} ({} to {})", time(*size), time(*low), time(*high))
+                    format!(
+                        "{} at frame {frame:.0} ({} to {})",
+                        quantity::time_to(*size, 3),
+                        quantity::time_to(*low, 3),
+                        quantity::time_to(*high, 3)
+                    )
                 })
                 .collect();
-            format!("{} put in and taken out; found {}", time(step.put_in_ns as f64), found.join(", "))
+            format!("{} put in and taken out; found {}", quantity::time_to(step.put_in.0 as f64, 3), found.join(", "))
         }
         (None, reason) => format!("not measured: {}", reason.as_deref().unwrap_or("the study ended early")),
     };
@@ -136,7 +140,7 @@ fn step(outcome: &Outcome) -> Beside {
 }
 
 /// The combinations in which the techniques differ most: the smallest frames at the highest rate.
-fn hardest(outcome: &Outcome) -> impl Fn(&[usize; 4], usize) -> bool {
+fn hardest(outcome: &Outcome) -> impl Fn(&Levels, usize) -> bool {
     let rate = outcome.line_rates.len().saturating_sub(1);
     move |levels, technique| levels[0] == technique && levels[1] == 0 && levels[2] == rate
 }
@@ -157,7 +161,7 @@ fn ranked(outcome: &Outcome) -> Vec<(usize, Figure, f64)> {
 
 fn said(outcome: &Outcome, ranked: &[(usize, Figure, f64)]) -> String {
     let all: Vec<String> =
-        ranked.iter().map(|(t, _, mean)| format!("{} {:.1} %", outcome.techniques[*t], mean * 100.0)).collect();
+        ranked.iter().map(|(t, _, mean)| format!("{} {}", outcome.techniques[*t], quantity::percent(*mean))).collect();
     if all.is_empty() { "not measured".into() } else { all.join(", ") }
 }
 
@@ -209,7 +213,7 @@ fn lowest(outcome: &Outcome) -> Beside {
         source: "system calls (recvmmsg), in all tests",
         here: ranked.last().map_or_else(
             || "not measured".into(),
-            |(t, _, mean)| format!("{} {:.1} %", outcome.techniques[*t], mean * 100.0),
+            |(t, _, mean)| format!("{} {}", outcome.techniques[*t], quantity::percent(*mean)),
         ),
         agrees,
         why: "a system call and a copy a frame cost most; 32 MiB of socket buffer take a short trial's frames whole, so that a slow \
@@ -247,12 +251,16 @@ fn load(outcome: &Outcome, name: &'static str, affected: bool) -> Beside {
         here: comparison.map_or_else(
             || "too few blocks".into(),
             |c| {
+                if !crate::response::is_known(&c.ratio) {
+                    let too_wide = crate::response::too_wide(&c.ratio);
+                    return format!("not known from {} blocks: {too_wide}; {}", c.ratio.n, crate::response::WHAT_HELPS);
+                }
                 let seen = if c.seen() { "" } else { ", no difference seen" };
                 format!(
-                    "stressed against idle {:+.0} % ({:+.0} % to {:+.0} %{seen}, n = {} blocks)",
-                    c.ratio.value * 100.0,
-                    c.ratio.low * 100.0,
-                    c.ratio.high * 100.0,
+                    "stressed against idle {} ({} to {}{seen}, n = {} blocks)",
+                    quantity::change(c.ratio.value),
+                    quantity::change(c.ratio.low),
+                    quantity::change(c.ratio.high),
                     c.ratio.n
                 )
             },
@@ -260,6 +268,49 @@ fn load(outcome: &Outcome, name: &'static str, affected: bool) -> Beside {
         agrees: raised.map(|raised| raised == affected),
         why: "programs that spin on every CPU also take it from the thread that sends and forwards, whatever receives: a frame that \
               is between the taps then waits",
+    }
+}
+
+/// A share that is smaller by less than this is as good: a twentieth.
+const SMALL_LOSS: f64 = 0.05;
+
+/// Whether CPU load leaves a technique's deviation as it is, and its share matched is about the highest; `None` where that cannot be known.
+fn is_compromise(outcome: &Outcome, technique: usize, ranked: &[(usize, Figure, f64)]) -> Option<bool> {
+    let of = |cpu| figure(outcome, Response::Deviation, |l| l[0] == technique && l[3] == cpu);
+    let steady = Comparison::of(&of(0).values, &of(1).values, outcome.seed).as_ref().and_then(raised).map(|r| !r);
+    let (own, best) = (ranked.iter().find(|r| r.0 == technique)?, ranked.first()?);
+    let against_best = Comparison::of(&best.1.values, &own.1.values, outcome.seed)?.ratio;
+    match (steady, against_best.high < -SMALL_LOSS, against_best.low > -SMALL_LOSS || own.0 == best.0) {
+        (Some(false), ..) | (_, true, _) => Some(false),
+        (Some(true), _, true) => Some(true),
+        _ => None,
+    }
+}
+
+fn compromise(outcome: &Outcome) -> Beside {
+    let ranked = ranked(outcome);
+    let names = ["xdp", "libpcap"];
+    let each = names.map(|name| place(outcome, name).and_then(|t| is_compromise(outcome, t, &ranked)));
+    let words = |holds: Option<bool>| match holds {
+        Some(true) => "holds",
+        Some(false) => "does not hold",
+        None => "cannot be judged",
+    };
+    Beside {
+        what: "XDP and libpcap with software timestamps",
+        source: "a good compromise: load hardly moves their timestamps, and their share matched is not significantly below that of mmap",
+        here: names
+            .iter()
+            .zip(each)
+            .map(|(name, holds)| format!("{name}: {}", words(holds)))
+            .collect::<Vec<_>>()
+            .join(", "),
+        agrees: match each {
+            [Some(one), Some(other)] => Some(one && other),
+            [Some(false), _] | [_, Some(false)] => Some(false),
+            _ => None,
+        },
+        why: "libpcap reads the same ring as rx-ring here, and no NIC's interrupts come in between",
     }
 }
 
@@ -305,7 +356,7 @@ pub(super) mod tests {
                         cpu_ns: Some(300.0),
                         ..Measured::default()
                     };
-                    trials.push(Trial { block, levels: [technique, 0, 0, cpu], measured });
+                    trials.push(Trial { block, levels: [technique, 0, 0, cpu, 0], measured });
                 }
             }
         }
@@ -314,18 +365,19 @@ pub(super) mod tests {
             sent: 10,
             mean_ns: Some(900.0),
             deviation_ns: Some(5_000.0),
-            quantiles_ns: Some([0.0, 100.0, 200.0, 900.0, 2_000.0, 80_100.0, 1e6]),
+            quantiles_ns: Some([0.0, 100.0, 200.0, 900.0, 2_000.0, 80_100.0, 90_000.0, 1e6]),
             stretches: vec![[0.0, 1.0, 2.0, 3.0]],
             changes: Vec::new(),
         };
         Outcome {
             seed: 1,
             quick: true,
-            trial_ns: 1,
+            trial: record::Nanos(1),
             blocks: 5,
             finished: true,
             techniques: ["rx-ring", "recvmmsg", "xdp"].map(String::from).to_vec(),
             frame_sizes: vec![64],
+            interfaces: vec!["veth".into()],
             line_rates: vec![1_000_000_000],
             trials,
             missing: Vec::new(),
@@ -350,17 +402,18 @@ pub(super) mod tests {
     #[test]
     fn the_source_s_own_result_agrees_with_it() {
         let same = outcome([0.98, 0.5, 0.97], [4.0, 4.0, 1.0]);
-        let expected = [None, Some(true), None, Some(true), Some(true), Some(true), Some(true), Some(true), None, None];
+        let expected =
+            [None, Some(true), None, Some(true), Some(true), Some(true), Some(true), Some(true), None, None, None];
         assert_eq!(verdicts(&same), expected, "{:#?}", compare(&same));
     }
 
     #[test]
     fn the_opposite_does_not() {
         let mut other = outcome([0.5, 0.98, 0.9], [1.0, 1.0, 4.0]);
-        other.series[0].quantiles_ns = Some([0.0, 100.0, 200.0, 900.0, 2_000.0, 2_100.0, 3_000.0]);
+        other.series[0].quantiles_ns = Some([0.0, 100.0, 200.0, 900.0, 2_000.0, 2_100.0, 2_500.0, 3_000.0]);
         other.lossless[0].of_the_source = false;
         let no = Some(false);
-        assert_eq!(verdicts(&other), [None, no, None, no, no, no, no, no, None, no], "{:#?}", compare(&other));
+        assert_eq!(verdicts(&other), [None, no, None, no, no, no, no, no, None, no, no], "{:#?}", compare(&other));
     }
 
     #[test]
@@ -374,7 +427,7 @@ pub(super) mod tests {
                 Some(5_000.0 * [1.0, 10.0, 0.5, 3.0, 7.0][(trial.block as usize + trial.levels[3]) % 5]);
         }
         let said = verdicts(&quick);
-        assert_eq!(said[3..9], [None; 6], "{:#?}", compare(&quick));
+        assert_eq!(said[3..10], [None; 7], "{:#?}", compare(&quick));
     }
 
     #[test]

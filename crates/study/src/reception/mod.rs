@@ -6,6 +6,7 @@
 //! time, and a step in the delay of a lab's path.
 
 mod beside;
+pub mod kept;
 mod outcome;
 mod plan;
 mod run;
@@ -14,5 +15,5 @@ mod trial;
 
 pub use beside::{Beside, Figure, compare, figure};
 pub use outcome::{Lossless, Measured, Missing, Outcome, Response, Series, StepTrial, Trial};
-pub use plan::{CPU, Plan, frames_a_second};
+pub use plan::{CPU, Interface, Levels, Plan, frames_a_second};
 pub use run::{Progress, run};

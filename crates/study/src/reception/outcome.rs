@@ -1,13 +1,17 @@
 //! What the study measured.
 
 use capture::Counts;
-use capture::delay::{Account, Figures};
+use capture::delay::{Account, Figures, QUANTILES};
 use capture::generate::Sent;
-use serde::Serialize;
+use record::Nanos;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use stats::Effects;
 
+use super::plan::{Interface, Levels};
+
 /// What one trial gave.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// Frames that were sent.
     pub sent: u64,
@@ -75,7 +79,7 @@ impl Measured {
 }
 
 /// A response of a trial.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Response {
     /// The share of the frames sent that both taps saw.
@@ -114,29 +118,44 @@ impl Response {
 }
 
 /// One trial of the factorial plan.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
     /// Its block, from 0.
     pub block: u32,
-    /// Levels of technique, frame size, rate and CPU, from 0, in the order of [`Outcome`]'s lists.
-    pub levels: [usize; 4],
+    /// Levels of technique, frame size, rate, CPU and interface, from 0, in the order of [`Outcome`]'s lists.
+    #[serde(deserialize_with = "levels")]
+    pub levels: Levels,
     /// What it gave.
     pub measured: Measured,
 }
 
+/// Levels as they are kept. Studies that have no interface among them were made on veth.
+fn levels<'de, D: Deserializer<'de>>(kept: D) -> Result<Levels, D::Error> {
+    match Vec::<usize>::deserialize(kept)?[..] {
+        [technique, size, rate, cpu] => Ok([technique, size, rate, cpu, 0]),
+        [technique, size, rate, cpu, interface] => Ok([technique, size, rate, cpu, interface]),
+        ref other => Err(D::Error::invalid_length(other.len(), &"the levels of five factors")),
+    }
+}
+
+/// The interface of studies that do not name theirs.
+fn veth() -> Vec<String> {
+    vec![Interface::Veth.name().into()]
+}
+
 /// A technique or clock without figures, with the reason.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Missing {
     /// The technique.
     pub technique: String,
     /// The timestamps: `software` or `hardware`.
-    pub timestamps: &'static str,
+    pub timestamps: String,
     /// Why.
     pub reason: String,
 }
 
 /// The highest rate at which a technique lost no frame.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Lossless {
     /// The technique.
     pub technique: String,
@@ -149,7 +168,7 @@ pub struct Lossless {
 }
 
 /// A series of delays over time.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Series {
     /// Matched frames.
     pub n: usize,
@@ -159,8 +178,8 @@ pub struct Series {
     pub mean_ns: Option<f64>,
     /// Standard deviation, ns.
     pub deviation_ns: Option<f64>,
-    /// Least, 1 %, 10 %, 50 %, 90 %, 99 % and most, ns.
-    pub quantiles_ns: Option<[f64; 7]>,
+    /// Least, 1 %, 10 %, 50 %, 90 %, 99 %, 99.9 % and most, ns.
+    pub quantiles_ns: Option<[f64; QUANTILES.len()]>,
     /// Frames in a row: the first one's number, and least, mean and most of their delays, ns.
     pub stretches: Vec<[f64; 4]>,
     /// Changes of the level: the frame, the size in ns, and its interval.
@@ -188,10 +207,11 @@ impl Series {
 }
 
 /// The experiment with a step in the device's delay.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepTrial {
-    /// How much the delay was raised after a third of the frames and lowered again after two thirds, ns.
-    pub put_in_ns: u64,
+    /// How much the delay was raised after a third of the frames and lowered again after two thirds.
+    #[serde(rename = "put_in_ns")]
+    pub put_in: Nanos,
     /// The frames that had been sent when the path was changed, by the sender's count.
     pub at_frames: [u64; 2],
     /// What was measured.
@@ -199,14 +219,15 @@ pub struct StepTrial {
 }
 
 /// What the study measured.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// Where the random draws began.
     pub seed: u64,
     /// Whether it is the short form.
     pub quick: bool,
-    /// Length of a trial, ns.
-    pub trial_ns: u64,
+    /// Length of a trial.
+    #[serde(rename = "trial_ns")]
+    pub trial: Nanos,
     /// Blocks that were finished.
     pub blocks: u32,
     /// Whether everything planned was run.
@@ -215,6 +236,9 @@ pub struct Outcome {
     pub techniques: Vec<String>,
     /// Frame sizes, bytes on the wire with frame check sequence.
     pub frame_sizes: Vec<u16>,
+    /// Kinds of interface with figures, by name.
+    #[serde(default = "veth")]
+    pub interfaces: Vec<String>,
     /// Rates: the link speed, bits a second, that the frames are as many as.
     pub line_rates: Vec<u64>,
     /// The trials.

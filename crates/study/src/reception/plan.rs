@@ -16,6 +16,8 @@ pub struct Plan {
     pub techniques: Vec<Technique>,
     /// Frame sizes, bytes on the wire with frame check sequence.
     pub frame_sizes: Vec<u16>,
+    /// The kinds of interface that the copies arrive on.
+    pub interfaces: Vec<Interface>,
     /// Link speeds, bits a second: frames are sent as densely as such a link carries them.
     pub line_rates: Vec<u64>,
     /// How often every combination is measured.
@@ -34,8 +36,30 @@ pub struct Plan {
     pub quick: bool,
 }
 
+/// A kind of interface that frames are received on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interface {
+    /// One end of a pair of virtual Ethernet devices: XDP programs run in its driver.
+    Veth,
+    /// A macvlan device on top of such an end, as containers have: XDP programs run in the network stack (generic mode).
+    Macvlan,
+}
+
+impl Interface {
+    /// Its name in output.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Veth => "veth",
+            Self::Macvlan => "macvlan",
+        }
+    }
+}
+
 /// What a frame takes on the wire beside its bytes: preamble, start of frame and gap (IEEE 802.3).
 const BETWEEN_FRAMES: u64 = 20;
+
+/// Levels of technique, frame size, rate, CPU and interface, from 0, in the order of the plan's lists.
+pub type Levels = [usize; 5];
 
 /// CPU levels: idle, stressed.
 pub const CPU: [&str; 2] = ["idle", "stressed"];
@@ -51,6 +75,7 @@ impl Plan {
             return Self {
                 techniques,
                 frame_sizes: vec![64, 1518],
+                interfaces: vec![Interface::Veth],
                 line_rates: vec![100_000_000, 1_000_000_000],
                 repetitions: 3,
                 trial: Duration::from_millis(100),
@@ -64,6 +89,7 @@ impl Plan {
         Self {
             techniques,
             frame_sizes: vec![64, 256, 1518],
+            interfaces: vec![Interface::Veth, Interface::Macvlan],
             line_rates: vec![100_000_000, 1_000_000_000, 10_000_000_000],
             repetitions: 5,
             trial: Duration::from_millis(300),
@@ -86,16 +112,18 @@ impl Plan {
 
     /// Trials of a block.
     pub fn combinations(&self) -> usize {
-        self.techniques.len() * self.frame_sizes.len() * self.line_rates.len() * CPU.len()
+        self.techniques.len() * self.frame_sizes.len() * self.line_rates.len() * CPU.len() * self.interfaces.len()
     }
 
-    /// The combinations of a block, in its random order: levels of technique, frame size, rate and CPU.
-    pub fn block(&self, block: u32) -> Vec<[usize; 4]> {
+    /// The combinations of a block, in its random order: levels of technique, frame size, rate, CPU and interface.
+    pub fn block(&self, block: u32) -> Vec<Levels> {
         let mut all = Vec::with_capacity(self.combinations());
         for technique in 0..self.techniques.len() {
             for size in 0..self.frame_sizes.len() {
                 for rate in 0..self.line_rates.len() {
-                    all.extend((0..CPU.len()).map(|cpu| [technique, size, rate, cpu]));
+                    for cpu in 0..CPU.len() {
+                        all.extend((0..self.interfaces.len()).map(|interface| [technique, size, rate, cpu, interface]));
+                    }
                 }
             }
         }
@@ -103,13 +131,14 @@ impl Plan {
         all
     }
 
-    pub(super) fn setting(&self, [technique, size, rate, cpu]: [usize; 4]) -> Setting {
+    pub(super) fn setting(&self, [technique, size, rate, cpu, interface]: Levels) -> Setting {
         let frame_size = self.frame_sizes[size];
         Setting {
             technique: self.techniques[technique],
             frame_size,
             per_second: Some(frames_a_second(self.line_rates[rate], frame_size)),
             stressed: cpu == 1,
+            interface: self.interfaces[interface],
         }
     }
 }
@@ -130,17 +159,17 @@ mod tests {
     }
 
     #[test]
-    fn every_block_has_every_combination_in_an_order_of_its_own() {
+    fn every_block_has_every_combination_in_its_own_order() {
         let plan = Plan::whole(false, 1);
         let (one, other) = (plan.block(0), plan.block(1));
         assert_ne!(one, other);
         assert_eq!(one, plan.block(0));
-        let sorted = |mut block: Vec<[usize; 4]>| {
+        let sorted = |mut block: Vec<Levels>| {
             block.sort_unstable();
             block.dedup();
             block
         };
-        assert_eq!(sorted(one).len(), 7 * 3 * 3 * 2);
+        assert_eq!(sorted(one).len(), 7 * 3 * 3 * 2 * 2);
         assert_eq!(sorted(other).len(), plan.combinations());
     }
 

@@ -10,8 +10,8 @@ use clock::Nanos;
 use lab::{Config, Direction, INTERFACE, Lab, PathReport, Side};
 
 use super::outcome::{Lossless, Measured, Missing, Outcome, Response, Series, StepTrial, Trial};
-use super::plan::{Plan, frames_a_second};
-use super::testbed::{self, SOURCE, TAPS};
+use super::plan::{Interface, Plan, frames_a_second};
+use super::testbed::{self, Bed, SOURCE};
 use super::trial::{self, Amount, Setting};
 use crate::Error;
 
@@ -40,11 +40,12 @@ pub fn run(
     let mut outcome = Outcome {
         seed: plan.seed,
         quick: plan.quick,
-        trial_ns: plan.trial.as_nanos() as u64,
+        trial: plan.trial.into(),
         blocks: 0,
         finished: false,
         techniques: Vec::new(),
         frame_sizes: plan.frame_sizes.clone(),
+        interfaces: Vec::new(),
         line_rates: plan.line_rates.clone(),
         trials: Vec::new(),
         missing: Vec::new(),
@@ -82,6 +83,8 @@ fn in_testbed(
     let mut plan = plan.clone();
     hardware(&plan.techniques, outcome);
     works(&mut plan, outcome, go_on)?;
+    interfaces(&mut plan, outcome, go_on)?;
+    outcome.interfaces = plan.interfaces.iter().map(|i| i.name().into()).collect();
     outcome.techniques = plan.techniques.iter().map(|t| t.name().into()).collect();
     let all = plan.combinations() as f64 * f64::from(plan.repetitions) * 1.2;
     let mut done = 0.0;
@@ -115,10 +118,10 @@ fn in_testbed(
             return Ok(());
         }
         let per_second = Some(frames_a_second(1_000_000_000, 256));
-        let setting = Setting { technique: Technique::RxRing, frame_size: 256, per_second, stressed: false };
+        let setting = Setting { frame_size: 256, per_second, ..trying(Technique::RxRing) };
         let amount = Amount { frames: Some(plan.series.1), duration: None };
         if let Ok((measured, recording)) = trial::run(&setting, amount, go_on)? {
-            let figures = recording.figures(Default::default(), 0.0);
+            let figures = recording.figures(Default::default(), Default::default());
             outcome.series.push(Series::of(&figures, measured.sent));
         }
     }
@@ -128,12 +131,13 @@ fn in_testbed(
 
 /// Notes for each technique why it has no hardware timestamps on the testbed's interfaces.
 fn hardware(techniques: &[Technique], outcome: &mut Outcome) {
+    let tap = Bed::of(Interface::Veth).taps[0];
     for technique in techniques {
-        let reason = match capture::open(*technique, &trial::options(TAPS[0], Stamps::Hardware)) {
+        let reason = match capture::open(*technique, &trial::options(tap, Stamps::Hardware)) {
             Err(why) => why.to_string(),
-            Ok(_) => format!("{} stamps, and the testbed has one NIC's clock too few", TAPS[0]),
+            Ok(_) => format!("{tap} stamps, and the testbed has one NIC's clock too few"),
         };
-        outcome.missing.push(Missing { technique: technique.name().into(), timestamps: "hardware", reason });
+        outcome.missing.push(Missing { technique: technique.name().into(), timestamps: "hardware".into(), reason });
     }
 }
 
@@ -141,12 +145,14 @@ fn hardware(techniques: &[Technique], outcome: &mut Outcome) {
 fn works(plan: &mut Plan, outcome: &mut Outcome, go_on: &(dyn Fn() -> bool + Sync)) -> Result<(), Error> {
     let mut working = Vec::new();
     for &technique in &plan.techniques {
-        let setting = Setting { technique, frame_size: 64, per_second: Some(10_000.0), stressed: false };
-        let amount = Amount { frames: Some(100), duration: None };
-        match trial::run(&setting, amount, go_on)? {
+        match trial::run(&trying(technique), Amount { frames: Some(100), duration: None }, go_on)? {
             Ok(_) => working.push(technique),
             Err(reason) => {
-                outcome.missing.push(Missing { technique: technique.name().into(), timestamps: "software", reason });
+                outcome.missing.push(Missing {
+                    technique: technique.name().into(),
+                    timestamps: "software".into(),
+                    reason,
+                });
             }
         }
     }
@@ -154,14 +160,48 @@ fn works(plan: &mut Plan, outcome: &mut Outcome, go_on: &(dyn Fn() -> bool + Syn
     Ok(())
 }
 
+/// Leaves an interface out of the plan on which not every technique works, with the reason: effects are of whole blocks.
+fn interfaces(plan: &mut Plan, outcome: &mut Outcome, go_on: &(dyn Fn() -> bool + Sync)) -> Result<(), Error> {
+    if !plan.interfaces.contains(&Interface::Macvlan) {
+        return Ok(());
+    }
+    let made = testbed::add_macvlan().map_err(|error| format!("this kernel makes no macvlan: {error}"));
+    let mut refused = made.err().map(|reason| ("all".into(), reason));
+    for &technique in &plan.techniques {
+        if refused.is_some() || !go_on() {
+            break;
+        }
+        let setting = Setting { interface: Interface::Macvlan, ..trying(technique) };
+        let tried = trial::run(&setting, Amount { frames: Some(100), duration: None }, go_on)?;
+        refused = tried.err().map(|reason| (technique.name().into(), format!("macvlan is excluded: {reason}")));
+    }
+    if let Some((technique, reason)) = refused {
+        plan.interfaces.retain(|interface| *interface != Interface::Macvlan);
+        outcome.missing.push(Missing { technique, timestamps: "software".into(), reason });
+    }
+    Ok(())
+}
+
+/// A trial that any machine can carry out.
+const fn trying(technique: Technique) -> Setting {
+    let per_second = Some(10_000.0);
+    Setting { technique, frame_size: 64, per_second, stressed: false, interface: Interface::Veth }
+}
+
 fn effects(plan: &Plan, trials: &[Trial]) -> Vec<(Response, stats::Effects)> {
-    let levels = [plan.techniques.len(), plan.frame_sizes.len(), plan.line_rates.len(), super::plan::CPU.len()];
+    let levels = [
+        plan.techniques.len(),
+        plan.frame_sizes.len(),
+        plan.line_rates.len(),
+        super::plan::CPU.len(),
+        plan.interfaces.len(),
+    ];
     let of = |response: Response| {
         let cells: Vec<stats::Cell> = trials
             .iter()
             .filter_map(|t| {
                 let value = response.of(&t.measured)?;
-                Some(stats::Cell { block: t.block, levels: t.levels.to_vec(), value })
+                Some(stats::Cell { block: t.block, levels: t.levels.to_vec(), value, ..stats::Cell::default() })
             })
             .collect();
         (response, stats::effects(&levels, &cells, false))
@@ -171,7 +211,7 @@ fn effects(plan: &Plan, trials: &[Trial]) -> Vec<(Response, stats::Effects)> {
 
 /// How many frames of 64 bytes a second the source sends while nothing receives.
 fn source(plan: &Plan, go_on: &(dyn Fn() -> bool + Sync)) -> Result<f64, Error> {
-    let setting = Setting { technique: Technique::Recvmsg, frame_size: 64, per_second: None, stressed: false };
+    let setting = Setting { per_second: None, ..trying(Technique::Recvmsg) };
     let amount = Amount { frames: None, duration: Some(plan.trial) };
     let sent = trial::send(SOURCE, &setting, amount, &|| go_on())?;
     Ok(sent.frames as f64 * 1e9 / (sent.took.0 as f64).max(1.0))
@@ -186,7 +226,7 @@ fn lossless(
 ) -> Result<Lossless, Error> {
     let amount = Amount { frames: None, duration: Some(plan.trial) };
     let try_at = |per_second: Option<f64>| -> Result<Option<Measured>, Error> {
-        let setting = Setting { technique, frame_size: 64, per_second, stressed: false };
+        let setting = Setting { per_second, ..trying(technique) };
         Ok(trial::run(&setting, amount, go_on)?.ok().map(|(measured, _)| measured))
     };
     search(reach, plan.search, try_at).map(|(per_second, of_the_source, trials)| Lossless {
@@ -233,9 +273,9 @@ fn step(plan: &Plan, outcome: &mut Outcome, go_on: &(dyn Fn() -> bool + Sync)) {
     let changes = [(frames / 3, delayed(DELAY + STEP)), (frames * 2 / 3, delayed(DELAY))];
     match through_lab(&config, (frames, per_second), &changes, go_on) {
         Ok((measured, recording, at, _)) => {
-            let series = Series::of(&recording.figures(Default::default(), 0.0), measured.sent);
+            let series = Series::of(&recording.figures(Default::default(), Default::default()), measured.sent);
             let at_frames = [at.first().copied().unwrap_or(0), at.get(1).copied().unwrap_or(0)];
-            outcome.step = Some(StepTrial { put_in_ns: STEP.0, at_frames, series });
+            outcome.step = Some(StepTrial { put_in: STEP, at_frames, series });
         }
         Err(why) => outcome.step_missing = Some(why.to_string()),
     }
@@ -256,8 +296,7 @@ fn through_lab(
     let feed = || testbed::feed(c"eth0");
     lab.host(Side::A).run(feed)?.map_err(|source| Error::System { step: "make a source in the lab's host", source })?;
     let (over, sent_so_far) = (AtomicBool::new(false), AtomicU64::new(0));
-    let setting =
-        Setting { technique: Technique::RxRing, frame_size: 256, per_second: Some(per_second), stressed: false };
+    let setting = Setting { frame_size: 256, per_second: Some(per_second), ..trying(Technique::RxRing) };
     std::thread::scope(|scope| {
         let (ready, heard) = channel();
         let ends = [(Side::A, Tap::Before), (Side::B, Tap::After)].map(|(side, tap)| {
@@ -352,6 +391,7 @@ mod tests {
         let plan = Plan {
             techniques: vec![Technique::Recvmmsg, Technique::RxRing, Technique::AfXdp, Technique::Xdp],
             frame_sizes: vec![64],
+            interfaces: vec![Interface::Veth, Interface::Macvlan],
             line_rates: vec![1_000_000],
             repetitions: 2,
             trial: Duration::from_millis(100),
@@ -366,8 +406,18 @@ mod tests {
             });
         });
         let outcome = outcome.unwrap();
-        assert_eq!(outcome.techniques.len() + outcome.missing.iter().filter(|m| m.timestamps == "software").count(), 4);
-        assert_eq!(outcome.trials.len(), outcome.techniques.len() * 2 * 2);
+        assert_eq!(
+            outcome.techniques.len()
+                + outcome
+                    .missing
+                    .iter()
+                    .filter(|m| m.timestamps == "software" && !m.reason.contains("macvlan"))
+                    .count(),
+            4
+        );
+        let of_macvlan = outcome.missing.iter().any(|m| m.reason.contains("macvlan"));
+        assert_eq!(outcome.interfaces.len(), if of_macvlan { 1 } else { 2 }, "{:?}", outcome.missing);
+        assert_eq!(outcome.trials.len(), outcome.techniques.len() * 2 * 2 * outcome.interfaces.len());
         for trial in &outcome.trials {
             let m = &trial.measured;
             assert!(m.sent > 0 && m.arrived == [m.sent; 2], "{trial:?}");

@@ -10,7 +10,8 @@ use capture::{Counts, Options, Stamps, Technique};
 use clock::Nanos;
 
 use super::outcome::Measured;
-use super::testbed::{self, SOURCE, TAPS};
+use super::plan::Interface;
+use super::testbed::{self, Bed};
 use crate::Error;
 
 /// What is varied.
@@ -22,6 +23,7 @@ pub(super) struct Setting {
     /// Frames a second; `None` for as many as can be.
     pub per_second: Option<f64>,
     pub stressed: bool,
+    pub interface: Interface,
 }
 
 /// How much is sent.
@@ -99,7 +101,7 @@ pub(super) fn receive(
 
 /// Waits for both receivers.
 pub(super) fn both(heard: &Heard<Result<(), Refusal>>) -> Result<(), Refusal> {
-    for _ in TAPS {
+    for _ in [Tap::Before, Tap::After] {
         heard.recv().map_err(|_| "its receiver ended".to_owned())??;
     }
     Ok(())
@@ -180,22 +182,23 @@ pub(super) fn run(
 ) -> Result<Result<(Measured, Recording), Refusal>, Error> {
     let (over, stop) = (AtomicBool::new(false), AtomicBool::new(false));
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let bed = Bed::of(setting.interface);
     std::thread::scope(|scope| {
         let _stress = Stress(&stop);
         let (ready, heard) = channel();
-        let threads = [(TAPS[0], Tap::Before), (TAPS[1], Tap::After)].map(|(interface, tap)| {
+        let threads = [(bed.taps[0], Tap::Before), (bed.taps[1], Tap::After)].map(|(interface, tap)| {
             let (ready, over) = (ready.clone(), &over);
             scope.spawn(move || receive(setting.technique, interface, tap, over, &ready))
         });
         let opened = both(&heard);
-        let before = testbed::arrived();
+        let before = bed.arrived();
         let sent = opened.clone().map(|()| {
             if setting.stressed {
                 for _ in 0..cpus {
                     scope.spawn(|| spin(&stop));
                 }
             }
-            send(SOURCE, setting, amount, go_on)
+            send(bed.source, setting, amount, go_on)
         });
         stop.store(true, Ordering::Relaxed);
         over.store(true, Ordering::Relaxed);
@@ -208,7 +211,7 @@ pub(super) fn run(
             Err(why) => return Ok(Err(why)),
         };
         let [Some(one), Some(other)] = received else { return Ok(Err("its receiver ended".into())) };
-        let after = testbed::arrived();
+        let after = bed.arrived();
         let arrived = [0, 1].map(|i: usize| after[i].saturating_sub(before[i]));
         let counts = [one.counts, other.counts];
         let cpu_ns = (one.cpu + other.cpu).0 as f64;

@@ -1,56 +1,16 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Following a connection: from the record that announces it, over its sends, to its end. Both backends. */
 #pragma once
-#include "slots.h"
+#include "announce.h"
 #include "waiting.h"
 #include "targets.h"
+#include "../histograms/histograms.h"
 
-/* The sockops callbacks that a connection in a window needs; between windows its end is enough. */
+/* The sockops callbacks that a connection needs while it is looked at, and between such stretches. */
 #define CALLS                                                                                              \
 	(BPF_SOCK_OPS_STATE_CB_FLAG | BPF_SOCK_OPS_RETRANS_CB_FLAG | BPF_SOCK_OPS_RTO_CB_FLAG | \
 	 BPF_SOCK_OPS_RTT_CB_FLAG)
-
-static __always_inline __u32 jiffies(void)
-{
-	return bpf_jiffies64();
-}
-
-/* tcp_get_info_chrono_stats() */
-static __always_inline void state_clocks(struct state *to, const struct tcp_sock *tp)
-{
-	__u32 type = BPF_CORE_READ_BITFIELD(tp, chrono_type);
-	__u32 running = type ? jiffies() - tp->chrono_start : 0;
-	__u32 busy = tp->chrono_stat[0], window = tp->chrono_stat[1], buffer = tp->chrono_stat[2];
-
-	if (type == TCP_CHRONO_BUSY)
-		busy += running;
-	else if (type == TCP_CHRONO_RWND_LIMITED)
-		window += running;
-	else if (type == TCP_CHRONO_SNDBUF_LIMITED)
-		buffer += running;
-	to->busy = busy + window + buffer;
-	to->receive_window_limited = window;
-	to->send_buffer_limited = buffer;
-}
-
-static __always_inline void state_read(struct state *to, const struct tcp_sock *tp, const struct sender *sender)
-{
-	const struct sock *sk = sock_of(tp);
-
-	to->cwnd = sender->cwnd;
-	to->in_flight = sender->in_flight;
-	to->unacked = sender->snd_nxt - sender->snd_una;
-	to->unsent = tp->write_seq - sender->snd_nxt;
-	to->peer_window = sender->snd_wnd;
-	to->mss = sender->mss;
-	to->congestion = sender->congestion;
-	to->pacing_rate = sk->sk_pacing_rate;
-	to->ssthresh = tp->snd_ssthresh;
-	to->srtt_us_8 = tp->srtt_us;
-	to->send_buffer = sk->sk_sndbuf;
-	to->send_buffer_used = sk->sk_wmem_queued;
-	state_clocks(to, tp);
-}
+#define BETWEEN (BPF_SOCK_OPS_STATE_CB_FLAG | BPF_SOCK_OPS_RTT_CB_FLAG)
 
 static __always_inline bool drawn(void)
 {
@@ -64,14 +24,23 @@ static __always_inline struct slot *slot_open(struct row *row, __u32 number, con
 	__u32 tail = row->tail, pid = current_pid();
 	struct sender sender;
 	struct slot *slot;
+	bool own;
 
+	own = used_by(row, pid, tp);
+	if (first == row->first_seq && !row->first_out && row->opening != OPENING_FOUND)
+		row->first_out = now;
+	/* What others write on the connection is not the target's. By tracepoints it is not known yet how much that will be. */
+	if (!own && STAMPS) {
+		row->position += bytes;
+		row->armed_position += bytes;
+	}
 	row->epoch++;
 	if (!drawn())
 		return NULL;
 	sender = sender_read(tp);
 	clocks_run(row, now);
-	blocked_set(row, blocked_by(tp, &sender, 0, false, true, STAMPS ? 0 : bytes, now));
-	if (by_process() && !pid_is_target(pid))
+	hold(row, tp, &sender, 0, false, true, STAMPS ? 0 : bytes, now);
+	if (!own)
 		return NULL;
 	if (tail - row->head >= config.slots) {
 		COUNT(slots_full);
@@ -86,8 +55,6 @@ static __always_inline struct slot *slot_open(struct row *row, __u32 number, con
 		return NULL;
 	slot->key = first + bytes - 1;
 	slot->epoch = row->epoch;
-	slot->blocked_in_call = row->blocked_in_call;
-	row->blocked_in_call = 0;
 	clocks_copy(slot, row);
 	slot->record.kind = RECORD_SEND;
 	slot->record.pid = pid;
@@ -99,16 +66,25 @@ static __always_inline struct slot *slot_open(struct row *row, __u32 number, con
 	slot->record.ack = 0;
 	slot->record.oldest = 0;
 	slot->record.waited = 0;
+	slot->record.call = row->call;
+	slot->record.full = 0;
+	slot->record.full_reason = 0;
+	buffer_take(row, slot);
 	slot->record.first_seq = first;
 	slot->record.bytes = bytes;
 	slot->record.merged = 0;
 	slot->record.merged_bytes = 0;
 	slot->record.retransmissions = 0;
+	slot->record.retransmitted = 0;
 	slot->record.sched_span = 0;
 	slot->record.driver_span = 0;
 	slot->record.reason = REASON_UNKNOWN;
-	bpf_get_current_comm(slot->record.comm, sizeof(slot->record.comm));
-	state_read(&slot->record.state, tp, &sender);
+	if (histogram_config.flags & HISTOGRAM_PROGRAM)
+		current_program(slot->record.comm);
+	else if (!(config.flags & CONFIG_NO_RECORDS))
+		bpf_get_current_comm(slot->record.comm, sizeof(slot->record.comm));
+	if (!(config.flags & CONFIG_NO_RECORDS))
+		state_read(&slot->record.state, tp, &sender);
 	row->last_key = slot->key;
 	barrier();
 	row->tail = tail + 1;
@@ -128,7 +104,8 @@ static __always_inline void slot_sched(struct row *row, struct slot *slot, __u32
 	slot->record.sched = now;
 	row->sched_next = at + 1;
 	in_call = sock_of(tp)->sk_lock.owned && slot->epoch == row->epoch && before(key, tp->pushed_seq) &&
-		  (row->blocked == REASON_SENT_AT_ONCE || now - slot->record.send < 5000);
+		  (row->blocked == REASON_SENT_AT_ONCE || now - slot->record.send < 5000 ||
+		   (row->blocked == REASON_NAGLE && urgent(tp, tp->snd_una)));
 	waiting_event(row, tp, key, true, slot->epoch == row->epoch, now);
 	waiting_decide(slot, row, in_call);
 }
@@ -175,7 +152,7 @@ static __always_inline void stage_driver(struct row *row, __u32 number, __u32 ke
 }
 
 /* A packet of `segments` segments from `seq` on was retransmitted. */
-static __always_inline void stage_retransmit(struct row *row, __u32 number, __u32 seq, __u32 bytes)
+static __always_inline void stage_retransmit(struct row *row, __u32 number, __u32 seq, __u32 bytes, __u32 segments)
 {
 	__u32 at = slot_search(number, seq);
 
@@ -185,7 +162,11 @@ static __always_inline void stage_retransmit(struct row *row, __u32 number, __u3
 		if ((__s32)(at - row->tail) >= 0)
 			break;
 		slot = slot_at(number, at);
-		if (!slot || !before(slot->key, seq + bytes))
+		if (!slot)
+			break;
+		slot->record.retransmitted += segments;
+		segments = 0;
+		if (!before(slot->key, seq + bytes))
 			break;
 		if (slot->record.retransmissions < 0xffff)
 			slot->record.retransmissions++;
@@ -200,29 +181,29 @@ static __always_inline void unstamped_check(struct row *row, const struct tcp_so
 
 	if (!row->armed_since || sk->sk_lock.owned || sk->sk_write_pending || row->frozen || tp->write_seq == row->write_seq)
 		return;
+	/* The coverage does not include them. */
+	row->armed_position += tp->write_seq - row->write_seq;
 	row->write_seq = tp->write_seq;
 	COUNT(unstamped);
 }
 
-/* Reports a connection that is followed from here on. */
-static __always_inline bool connection_out(const struct row *row, const struct socket_info *info,
-					   const struct tcp_sock *tp)
+/* By tracepoints: bytes were written from the end of the last call that was seen up to `until`, by calls that no program ran for. */
+static __always_inline void left_out_check(struct row *row, __u32 until)
 {
-	const struct sock *sk = sock_of(tp);
-	struct connection_record record = { .kind = RECORD_CONNECTION, .pid = info->pid };
-
-	record.cookie = row->cookie;
-	record.at = row->followed_since;
-	record.opening = row->opening;
-	ENDS(&record, sk);
-	__builtin_memcpy(record.comm, info->comm, sizeof(record.comm));
-	bpf_probe_read_kernel_str(record.congestion_control, sizeof(record.congestion_control),
-				  tp->inet_conn.icsk_ca_ops->name);
-	if (bpf_ringbuf_output(&records, &record, sizeof(record), BPF_RB_NO_WAKEUP)) {
-		COUNT(connection_records);
-		return false;
+	if (!before(row->write_seq, until))
+		return;
+	if (row->armed_since) {
+		row->armed_position += until - row->write_seq;
+		COUNT(left_out);
 	}
-	return true;
+	row->write_seq = until;
+}
+
+/* By tracepoints: no more is written. */
+static __always_inline void calls_end(struct row *row, __u32 number, const struct tcp_sock *tp)
+{
+	slot_trim(row, number, tp->write_seq);
+	left_out_check(row, tp->write_seq);
 }
 
 /* Picks a connection up. The caller arms it. */
@@ -236,9 +217,25 @@ static __always_inline struct row *follow(struct socket_info *info, const struct
 	row = row_take(info, tp, cookie, opening, now);
 	if (row) {
 		row->callbacks = tp->bpf_sock_ops_cb_flags & CALLS;
-		connection_out(row, info, tp);
+		series_begin(row, sock_of(tp));
+		if (opening != OPENING_ACCEPTED) {
+			row->used = 1;
+			announce(row, info->pid, info->comm, tp);
+		}
 	}
 	return row;
+}
+
+/* Lets a connection go. One that no process of the target has used was none of it. */
+static __always_inline void connection_over(struct socket_info *info, struct row *row, const struct tcp_sock *tp, __u64 now,
+					    bool finishing)
+{
+	if (!by_process()) {
+		row->used = 1;
+		if (!row->announced)
+			announce(row, info->pid, info->comm, tp);
+	}
+	row_release(info, row, tp, now, finishing);
 }
 
 /* The state changes from `from` to `to`. */
@@ -250,11 +247,11 @@ static __always_inline void state_changed(struct socket_info *info, struct row *
 		if (STAMPS)
 			unstamped_check(row, tp);
 		else
-			slot_trim(row, info->row, tp->write_seq);
+			calls_end(row, info->row, tp);
 		totals_update(row, tp, now);
 		totals_disarm(row, tp, now);
 		row->frozen = 1;
 	}
 	if (to == TCP_CLOSE)
-		row_release(info, row, tp, now, false);
+		connection_over(info, row, tp, now, false);
 }

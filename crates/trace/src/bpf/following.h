@@ -3,6 +3,7 @@
  * STAMPS says whether the kernel's timestamp callbacks are asked for. */
 #pragma once
 #include "connections.h"
+#include "connects.h"
 
 /* Sockets of other tracers' making or of a listener's inheritance have no row: nothing is done for them. */
 static __always_inline struct socket_info *info_of(struct bpf_sock *sk)
@@ -29,38 +30,82 @@ static __always_inline struct socket_info *info_of(struct bpf_sock *sk)
 			bpf_setsockopt(context, SOL_SOCKET, SK_BPF_CB_FLAGS, &stamp_, sizeof(stamp_));         \
 	})
 
-static __always_inline void window_close(struct bpf_sock_ops *skops, struct row *row, const struct tcp_sock *tp, __u64 now)
+/* Sampling cuts the life of each connection into stretches. One ends with the first RTT sample that comes WINDOW_NS or more after it
+ * began; which are looked at is drawn before they begin, one in each block of `every`. So each send has the same chance to be seen, be
+ * the connection busy or idle, and no one has to go through the sockets. Between the chosen ones a connection costs its RTT callback. */
+
+/* Whether the stretch that begins now is to be looked at. */
+static __always_inline bool stretch_drawn(struct row *row)
 {
 	struct control *now_set = control();
+	__u32 every = now_set ? now_set->every : 1;
 
-	bool drained = row->head == row->tail;
-
-	if (!row->window_end || now < row->window_end)
-		return;
-	totals_disarm(row, tp, now);
-	if (!now_set || now_set->shared || !(row->armed || drained))
-		return;
-	/* The ACKs of what is on its way are still waited for; after that a connection costs nothing until its next window. */
-	SET_ARMED(skops, tp, row, false, drained ? BPF_SOCK_OPS_STATE_CB_FLAG : CALLS);
-	row->armed = 0;
+	if (every <= 1)
+		return every;
+	if (row->every != every || !row->left) {
+		row->every = every;
+		row->left = every;
+		row->pick = bpf_get_prandom_u32() % every;
+	}
+	return --row->left == row->pick;
 }
 
-/* The window of a connection that is followed from now on. It is drawn to be in the middle of one with the chance that any moment
- * has, and then what is left of it is drawn as well: so at every age connections are armed for the share that was asked for, be they
- * shorter than a window or longer than a period. */
-static __always_inline __u64 window_draw(__u64 now)
+/* The first stretch of a connection, as if it had come into a block anywhere. */
+static __always_inline void stretch_first(struct row *row, __u64 now)
 {
 	struct control *now_set = control();
+	__u32 every = now_set ? now_set->every : 1;
 
 	if (!(config.flags & CONFIG_WINDOWS))
-		return 0;
-	if (!now_set || !now_set->every)
-		return WINDOW_CLOSED;
-	if (now_set->every == 1)
-		return 0;
-	if (bpf_get_prandom_u32() > 0xffffffffu / now_set->every)
-		return WINDOW_CLOSED;
-	return now + (((__u64)WINDOW_NS * bpf_get_prandom_u32()) >> 32);
+		return;
+	row->stretch = now;
+	row->every = every;
+	if (every > 1) {
+		row->left = 1 + bpf_get_prandom_u32() % every;
+		row->pick = bpf_get_prandom_u32() % every;
+	}
+	row->window_end = stretch_drawn(row) ? 0 : WINDOW_CLOSED;
+}
+
+/* A segment was acknowledged. `context` takes the settings; NULL where nothing has to be set. */
+#define STRETCH_TURN(context, row, tp, now)                                                                    \
+	({                                                                                                     \
+		if (now - (row)->stretch >= WINDOW_NS)                                                         \
+			stretch_next(row, tp, now);                                                            \
+		if (!(row)->window_end && !(row)->armed) {                                                     \
+			(row)->armed = 1;                                                                      \
+			SET_ARMED(context, tp, row, true, CALLS);                                              \
+		} else if ((row)->window_end && (row)->armed && (row)->head == (row)->tail) {                  \
+			struct control *turn_ = control();                                                     \
+			/* The stamps and ACKs of what is on its way were waited for. */                       \
+			if (turn_ && !turn_->shared) {                                                         \
+				(row)->armed = 0;                                                              \
+				SET_ARMED(context, tp, row, false, BETWEEN);                                   \
+			}                                                                                      \
+		}                                                                                              \
+	})
+
+static __always_inline void stretch_next(struct row *row, const struct tcp_sock *tp, __u64 now)
+{
+	row->stretch = now;
+	if (row->frozen)
+		return;
+	if (!stretch_drawn(row)) {
+		totals_disarm(row, tp, now);
+		row->window_end = WINDOW_CLOSED;
+		return;
+	}
+	if (!row->window_end)
+		return;
+	row->window_end = 0;
+	row->write_seq = tp->write_seq;
+	row->since = now;
+	row->call = 0;
+	row->full = 0;
+	row->full_since = 0;
+	row->epoch++;
+	hold(row, tp, NULL, 0, false, false, 0, now);
+	totals_arm(row, tp, now);
 }
 
 /* An established connection that is in the target, by its storage or its addresses. */
@@ -88,11 +133,11 @@ static __always_inline void on_established(struct bpf_sock_ops *skops, struct bp
 	row = follow(info, tp, bpf_get_socket_cookie(skops), accepted ? OPENING_ACCEPTED : OPENING_CONNECTED, now);
 	if (!row)
 		return;
-	row->window_end = window_draw(now);
+	stretch_first(row, now);
 	row->armed = row->window_end != WINDOW_CLOSED;
 	if (row->armed)
 		totals_arm(row, tp, now);
-	SET_ARMED(skops, tp, row, row->armed, row->armed ? CALLS : BPF_SOCK_OPS_STATE_CB_FLAG);
+	SET_ARMED(skops, tp, row, row->armed, row->armed ? CALLS : BETWEEN);
 }
 
 /* A task of the target connects or listens: remember it, as the connection is established in softirq. */
@@ -108,6 +153,8 @@ static __always_inline void on_owner(struct bpf_sock *sk, const struct sock *vie
 		return;
 	current_comm(fresh.comm);
 	bpf_sk_storage_get(&sockets, sk, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
+	if (listener)
+		connect_listening(sk, view);
 }
 
 /* Callbacks of a followed socket that both backends use, but for those of its state. */
@@ -117,8 +164,12 @@ static __always_inline void on_callback(struct bpf_sock_ops *skops, __u32 op, st
 	/* A round-trip sample is taken of a segment that has just come in. */
 	__u64 now = STAMPS && op == BPF_SOCK_OPS_RTT_CB ? taken_up(tp) : bpf_ktime_get_ns();
 
+	if (op == BPF_SOCK_OPS_RTT_CB && !row->armed) {
+		STRETCH_TURN(skops, row, tp, now);
+		return;
+	}
 	if (op == BPF_SOCK_OPS_RETRANS_CB)
-		stage_retransmit(row, number, skops->args[0], skops->args[1] * tp->mss_cache);
+		stage_retransmit(row, number, skops->args[0], skops->args[1] * tp->mss_cache, skops->args[1]);
 	row->epoch++;
 	if (STAMPS)
 		unstamped_check(row, tp);
@@ -127,8 +178,8 @@ static __always_inline void on_callback(struct bpf_sock_ops *skops, __u32 op, st
 	if (!STAMPS || op == BPF_SOCK_OPS_RTT_CB)
 		slots_acked_before(row, number, tp->snd_una, now);
 	waiting_event(row, tp, 0, false, false, now);
-	if (op == BPF_SOCK_OPS_RTT_CB)
-		window_close(skops, row, tp, now);
+	if (op == BPF_SOCK_OPS_RTT_CB && (config.flags & CONFIG_WINDOWS))
+		STRETCH_TURN(skops, row, tp, now);
 }
 
 /* One pass over the TCP sockets of a network namespace. */
@@ -160,9 +211,11 @@ int pass(struct bpf_iter__tcp *ctx)
 		bool listener = state == TCP_LISTEN;
 		struct owner *owner;
 
+		if (listener)
+			listens_at(sk);
 		if (info && info->row != NO_ROW)
 			return 0;
-		if (!listener && state != TCP_ESTABLISHED && state != TCP_CLOSE_WAIT)
+		if (!listener && state != TCP_ESTABLISHED && state != TCP_CLOSE_WAIT && state != TCP_SYN_SENT)
 			return 0;
 		if (!addresses_match(sk, listener) || !cgroup_matches(sk))
 			return 0;
@@ -175,50 +228,38 @@ int pass(struct bpf_iter__tcp *ctx)
 		}
 		if (!info)
 			info = bpf_sk_storage_get(&sockets, tp, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
-		if (!info || listener)
+		if (!info)
 			return 0;
+		if (listener) {
+			connect_listening(tp, sk);
+			return 0;
+		}
+		connect_found(tp, view, info);
+		if (state == TCP_SYN_SENT) {
+			int calls = view->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_STATE_CB_FLAG | BPF_SOCK_OPS_RETRANS_CB_FLAG;
+
+			/* Before 6.12 no iterator may ask for callbacks, and there are none to ask for: tracepoints report it. */
+			bpf_setsockopt(tp, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &calls, sizeof(calls));
+			return 0;
+		}
 		row = follow(info, view, bpf_get_socket_cookie(tp), OPENING_FOUND, now);
 		if (!row)
 			return 0;
-		row->window_end = window_draw(now);
+		stretch_first(row, now);
 		row->armed = row->window_end != WINDOW_CLOSED;
 		if (row->armed)
 			totals_arm(row, view, now);
-		SET_ARMED(tp, view, row, row->armed, row->armed ? CALLS : BPF_SOCK_OPS_STATE_CB_FLAG);
+		SET_ARMED(tp, view, row, row->armed, row->armed ? CALLS : BETWEEN);
 		return 0;
 	}
 	if (!info)
 		return 0;
 	row = row_at(info->row);
+	if (what == PASS_FINISH)
+		connect_gone(bpf_sk_storage_get(&connects, tp, NULL, 0), row, view);
 	if (!row)
 		return 0;
 	switch (what) {
-	case PASS_OPEN:
-		if (row->frozen)
-			break;
-		totals_disarm(row, view, now);
-		/* Where the last window is still open, this one follows it: the share stays right. */
-		if (now_set->window == ~0ull)
-			row->window_end = 0;
-		else
-			row->window_end = (row->window_end > now ? row->window_end : now) + now_set->window;
-		if (!row->armed || row->write_seq != view->write_seq) {
-			row->write_seq = view->write_seq;
-			row->since = now;
-			row->blocked = REASON_SENT_AT_ONCE;
-		}
-		row->armed = 1;
-		totals_arm(row, view, now);
-		SET_ARMED(tp, view, row, true, CALLS);
-		break;
-	case PASS_CLOSE:
-		totals_disarm(row, view, now);
-		row->window_end = WINDOW_CLOSED;
-		if (row->armed && !now_set->shared) {
-			SET_ARMED(tp, view, row, false, CALLS);
-			row->armed = 0;
-		}
-		break;
 	case PASS_TOTALS:
 		totals_update(row, view, now);
 		/* Another tracer that ended may have disarmed it. */
@@ -226,12 +267,31 @@ int pass(struct bpf_iter__tcp *ctx)
 			SET_ARMED(tp, view, row, true, CALLS);
 		break;
 	case PASS_FINISH:
-		if (!STAMPS)
-			slot_trim(row, info->row, view->write_seq);
+		if (!STAMPS && !row->frozen)
+			calls_end(row, info->row, view);
 		if (!now_set->shared)
 			SET_ARMED(tp, view, row, false, 0);
-		row_release(info, row, view, now, true);
+		connection_over(info, row, view, now, true);
 		break;
 	}
+	return 0;
+}
+
+/* A socket goes. Its end is reported by its state before, but where a program of others took the callbacks away from it. */
+SEC("tp_btf/tcp_destroy_sock")
+int BPF_PROG(destroyed, struct sock *sk)
+{
+	struct socket_info *info = bpf_sk_storage_get(&sockets, sk, NULL, 0);
+	struct tcp_sock *tp;
+	struct row *row;
+
+	if (!info)
+		return 0;
+	row = row_at(info->row);
+	tp = TCP_SOCK(sk);
+	if (tp)
+		connect_gone(bpf_sk_storage_get(&connects, sk, NULL, 0), row, tp);
+	if (row && tp)
+		connection_over(info, row, tp, bpf_ktime_get_ns(), false);
 	return 0;
 }

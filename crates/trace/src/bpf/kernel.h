@@ -47,8 +47,33 @@ enum { BPF_F_NO_PREALLOC = 1, BPF_F_CLONE = 1 << 9 };
 enum { BPF_SK_STORAGE_GET_F_CREATE = 1 };
 enum { BPF_RB_NO_WAKEUP = 1 };
 
-/* struct bpf_sock_ops is a context: its offsets are ABI and are not relocated. */
-struct bpf_sock;
+/* Contexts: their offsets are ABI and are not relocated. */
+struct bpf_sock {
+	__u32 bound_dev_if;
+	__u32 family;
+	__u32 type;
+	__u32 protocol;
+	__u32 mark;
+	__u32 priority;
+	__u32 src_ip4;
+	__u32 src_ip6[4];
+	__u32 src_port; /* host byte order */
+};
+struct bpf_sock_addr {
+	__u32 user_family;
+	__u32 user_ip4;
+	__u32 user_ip6[4];
+	__u32 user_port;
+	__u32 family;
+	__u32 type;
+	__u32 protocol;
+	__u32 msg_src_ip4;
+	__u32 msg_src_ip6[4];
+	union {
+		struct bpf_sock *sk;
+		__u64 : 64;
+	} __attribute__((aligned(8)));
+};
 struct bpf_sock_ops {
 	__u32 op;
 	__u32 args[4];
@@ -175,6 +200,7 @@ struct ns_common {
 };
 struct netns_ipv4 {
 	int sysctl_tcp_limit_output_bytes;
+	unsigned int sysctl_tcp_notsent_lowat;
 	__u8 sysctl_tcp_autocorking;
 };
 struct net {
@@ -224,6 +250,7 @@ struct sock_cgroup_data {
 };
 struct socket {
 	short type;
+	unsigned long flags;
 };
 struct inode {
 	unsigned long i_ino;
@@ -270,7 +297,9 @@ struct tcp_sock {
 	__u32 snd_cwnd;
 	__u32 snd_ssthresh;
 	__u32 snd_sml;
+	__u32 snd_up;
 	__u32 pushed_seq;
+	__u32 notsent_lowat;
 	__u32 mss_cache;
 	__u16 gso_segs;
 	__u32 packets_out;
@@ -279,6 +308,7 @@ struct tcp_sock {
 	__u32 retrans_out;
 	__u32 srtt_us;
 	__u32 total_retrans;
+	__u32 segs_out;
 	__u64 bytes_acked;
 	__u64 tcp_wstamp_ns;
 	__u64 tcp_clock_cache;
@@ -363,6 +393,7 @@ struct iov_iter {
 	unsigned long count;
 };
 struct msghdr {
+	unsigned int msg_flags;
 	struct iov_iter msg_iter;
 };
 struct seq_file;

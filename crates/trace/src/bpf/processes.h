@@ -12,6 +12,15 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 } pids SEC(".maps");
 
+/* Names of the target's processes, as the kernel keeps them. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, char[16]);
+	__type(value, __u8);
+	__uint(max_entries, 64);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+} names SEC(".maps");
+
 /* The process of a task in the tracer's pid namespace; 0 where it is not visible from there. */
 static __always_inline __u32 pid_of(const struct task_struct *task)
 {
@@ -48,6 +57,17 @@ static __always_inline bool pid_is_target(__u32 pid)
 	return bpf_map_lookup_elem(&pids, &pid) != NULL;
 }
 
+/* Whether processes are a criterion. */
+static __always_inline bool by_process(void)
+{
+	struct control *now_set;
+
+	if (config.flags & CONFIG_PIDS)
+		return true;
+	now_set = control();
+	return now_set && now_set->by_process;
+}
+
 /* Children of target processes are target processes. */
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(forked, struct task_struct *parent, struct task_struct *child)
@@ -58,6 +78,25 @@ int BPF_PROG(forked, struct task_struct *parent, struct task_struct *child)
 	if (!pid || !pid_is_target(pid))
 		return 0;
 	pid = pid_of(child);
+	if (pid)
+		bpf_map_update_elem(&pids, &pid, &one, BPF_ANY);
+	return 0;
+}
+
+/* A process takes a name, by execve() or by itself. One that has been in the target stays there under another name. */
+SEC("tp_btf/task_rename")
+int BPF_PROG(renamed, struct task_struct *task, const char *comm)
+{
+	char name[16] = {};
+	__u8 one = 1;
+	__u32 pid;
+
+	/* A thread's name is not its process's. */
+	if (task->group_leader != task || bpf_probe_read_kernel_str(name, sizeof(name), comm) <= 0)
+		return 0;
+	if (!bpf_map_lookup_elem(&names, name))
+		return 0;
+	pid = pid_of(task);
 	if (pid)
 		bpf_map_update_elem(&pids, &pid, &one, BPF_ANY);
 	return 0;

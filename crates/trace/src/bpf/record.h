@@ -3,6 +3,7 @@
  * the crate is built. All fields are in host byte order but addresses, which are as on the wire. */
 #pragma once
 #include "kernel.h"
+#include "state.h"
 
 enum record_kind {
 	RECORD_CONNECTION = 1,
@@ -50,27 +51,6 @@ struct connection_record {
 };
 SHARED(struct connection_record);
 
-/* State of the sender when the send was made. */
-struct state {
-	__u64 pacing_rate;
-	__u32 cwnd;
-	__u32 ssthresh;
-	__u32 in_flight;
-	__u32 unacked;
-	__u32 unsent;
-	__u32 peer_window;
-	__u32 mss;
-	__u32 srtt_us_8; /* eighths of a microsecond, as the kernel keeps it */
-	__u32 send_buffer;
-	__u32 send_buffer_used;
-	__u32 busy; /* jiffies */
-	__u32 receive_window_limited;
-	__u32 send_buffer_limited;
-	__u8 congestion;
-	__u8 pad[3];
-};
-SHARED(struct state);
-
 struct send_record {
 	__u32 kind;
 	__u32 pid;
@@ -82,6 +62,8 @@ struct send_record {
 	__u64 ack;
 	__u64 oldest;
 	__u64 waited; /* ns by `reason` */
+	__u64 call; /* when the call that wrote it began; 0: not known */
+	__u64 full; /* ns that the program waited for room in the send buffer before it could write these bytes */
 	__u32 first_seq;
 	__u32 bytes;
 	__u32 merged;
@@ -90,13 +72,13 @@ struct send_record {
 	char comm[16];
 	__u16 retransmissions;
 	__u8 reason;
-	__u8 pad;
+	__u8 full_reason; /* what held the queue for the largest share of `full` */
 	/* Not 0: no stamp was made, but the stage was passed between `sched` (or `driver`) and so many ns later. */
 	__u32 sched_span;
 	__u32 driver_span;
 	__u32 nic_interface; /* the number of the interface that stamped `nic`, in the network namespace with this inode number */
 	__u32 nic_network;
-	__u32 pad2;
+	__u32 retransmitted; /* segments of retransmitted packets that begin in it */
 };
 SHARED(struct send_record);
 
@@ -134,9 +116,17 @@ struct lost {
 	__u64 repeated;
 	__u64 unstamped;
 	__u64 over_rate;
-	/* Opening and closing records of connections that found the ring buffer full. */
+	__u64 left_out;
+	/* Opening and closing records of connections that found the ring buffer full, and the totals of those that have no closing one. */
 	__u64 connection_records;
+	__u64 followed;
+	__u64 armed;
+	__u64 bytes_written;
+	__u64 bytes_armed;
 	__u64 nic_late;
+	/* Of sends that have no record: else user space counts them. */
+	__u64 inferred;
+	__u64 disorder;
 };
 SHARED(struct lost);
 
@@ -149,29 +139,36 @@ enum config_flags {
 	CONFIG_WINDOWS = 1 << 5,
 	CONFIG_AT_CONNECT = 1 << 6, /* the watch: report connections that are established, that end */
 	CONFIG_AT_CLOSE = 1 << 7,
+	CONFIG_HISTOGRAMS = 1 << 8, /* sends are added to histograms */
+	CONFIG_NO_RECORDS = 1 << 9, /* and make no records, nor do their connections */
+	CONFIG_CONNECTS = 1 << 10, /* report how connections are set up and end */
 };
 SHARED(enum config_flags);
 
+/* How many cgroups a target can have. */
+enum cgroups { MAX_CGROUPS = 16 };
+SHARED(enum cgroups);
+
 /* Fixed when the programs are loaded. */
 struct config {
-	__u64 cgroup_id;
+	__u64 cgroup_ids[MAX_CGROUPS];
+	__u32 cgroup_levels[MAX_CGROUPS]; /* how deep each is in the hierarchy; the root is at 0 */
+	__u32 cgroups; /* how many there are */
 	__u32 flags;
 	__u32 slots; /* per connection; a power of two */
 	__u32 draw_below; /* per-send draws: keep where a random 32-bit number is below; 0 keeps all */
 	__u32 max_rate; /* sends a second; 0 for no limit */
 	__u32 pid_namespace; /* inode number of the tracer's; 0 where that is the initial one */
-	__s32 cgroup_level;
 };
 SHARED(struct config);
 
-/* How long a sampling window is, ns: many round trips of a local network, and short against what people look at. */
+/* The least length of a stretch that sampling looks at or does not, ns: many round trips of a local network, and short against what
+ * people look at. */
 enum window { WINDOW_NS = 10000000 };
 SHARED(enum window);
 
 enum pass {
 	PASS_FOLLOW = 0, /* pick up target sockets that are not followed yet; arm */
-	PASS_OPEN = 1, /* open a sampling window on every followed socket, from when the pass comes to it */
-	PASS_CLOSE = 2, /* close the windows, whatever their time */
 	PASS_TOTALS = 3, /* bring the totals in the rows up to date */
 	PASS_FINISH = 4, /* flush, say goodbye, disarm */
 	PASS_LOOK = 5, /* the watch: give the fields of each connection */
@@ -180,13 +177,13 @@ SHARED(enum pass);
 
 /* Changed while running. */
 struct control {
-	__u64 window; /* how long a window that opens in this pass is, ns; ~0: without end (windows only) */
 	__u32 pass;
 	__u32 shared; /* another tracer is at work on this machine: leave sockets armed */
 	__u32 by_process; /* processes are a criterion, though they were named only after the start */
-	__u32 every; /* one in so many connections is in a window when it begins; 1: all, without end; 0: none */
+	__u32 every; /* one in so many stretches is looked at; 1: all; 0: none */
 	__u32 foreign; /* a sockops program that is no tracer's is loaded: callbacks that a socket had may be its */
 	__u32 ending; /* connections that begin are not followed any more */
+	__u32 generation; /* changes when numbers of series mean others than before */
 };
 SHARED(struct control);
 

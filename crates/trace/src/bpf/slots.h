@@ -8,8 +8,10 @@
  * Who writes: SENDMSG, SCHED and ACK run while the socket is locked (by the task or by softirq), so one at a time. SND runs
  * from the qdisc, perhaps on another CPU; it writes only the `driver` and `nic` stamps of a slot after comparing its key. */
 #pragma once
+#include "packet.h"
 #include "settings.h"
 #include "sockets.h"
+#include "../histograms/shared.h"
 
 /* A clock in a slot counts 256 ns: 32 bits of it reach 18 minutes. */
 #define CLOCK_SHIFT 8
@@ -17,7 +19,6 @@
 struct slot {
 	__u32 key; /* sequence number of the last byte: the kernel's tskey */
 	__u32 epoch; /* the row's, when the send was made */
-	__u64 blocked_in_call; /* ns that the call itself was seen to wait for buffer space */
 	__u32 clocks[REASONS];
 	__u32 changes; /* the row's, when `clocks` was copied */
 	struct send_record record;
@@ -30,18 +31,29 @@ struct row {
 	__u32 tail;
 	__u32 sched_next;
 	__u32 driver_next;
-	__u32 write_seq; /* at the last SENDMSG, or when armed */
+	__u32 write_seq; /* at the last SENDMSG, or when armed; by tracepoints where the bytes of the last call end that was seen */
 	__u32 last_key; /* key of slot tail-1, valid while head != tail */
 	__u32 popped_key; /* the last that was acknowledged */
 	__u32 popped; /* whether any was */
 	/* what holds back the head of the write queue */
 	__u64 since;
 	__u64 clocks[REASONS];
+	__u64 paced_until;
 	__u32 blocked;
+	__u32 behind; /* what holds it from `paced_until` on, where pacing does until then; else as `blocked` */
 	__u32 changes; /* how often `blocked` was decided afresh */
 	__u32 epoch; /* grows with everything that happens outside a send call */
 	__u32 opening;
-	__u64 blocked_in_call;
+	__u32 driver_end; /* where the bytes of the last tagged packet of new data ended, at the driver */
+	/* The call that writes now, and what it waits for: buffer.h and calls.h. */
+	__u64 call; /* when it began; 0: not known */
+	__u32 call_left;
+	__u32 call_seq;
+	__u64 full; /* ns without room in the send buffer since the last send */
+	__u64 full_since; /* there is none since; 0: there is */
+	__u64 full_last; /* the last event that found none */
+	__u32 full_clocks[REASONS];
+	__u32 refused; /* by tracepoints: where the bytes of the last send end that was not recorded */
 	/* totals */
 	__u64 followed_since;
 	__u64 armed_since; /* 0: not armed */
@@ -52,16 +64,29 @@ struct row {
 	__u8 callbacks; /* sockops callbacks the socket had when it was followed, of those that are asked for */
 	__u8 frozen; /* totals are final: a FIN has taken a sequence number */
 	__u16 armed; /* the kernel calls back for the socket, though its window may be over */
-	__u64 window_end; /* 0: no end, or WINDOW_CLOSED */
-	/* The last tagged packet of new data: when it went to the qdisc, and to the driver, and where its bytes ended there. */
+	__u64 window_end; /* 0: it is looked at, or WINDOW_CLOSED */
+	__u64 stretch; /* when the stretch of sampling began: following.h */
+	__u32 every; /* stretches in a block */
+	__u32 left; /* of them, those still to come */
+	__u32 pick; /* the one that is looked at */
+	__u16 announced; /* announce.h */
+	__u16 used; /* a process of the target has opened or used it, or processes are no criterion */
+	/* The last tagged packet of new data: when it went to the qdisc, and to the driver. */
 	__u64 sched_last;
 	__u64 driver_last;
-	__u32 driver_end;
-	__u32 pad;
+	/* The first bytes that were written, and that came: connects.h */
+	__u64 first_out;
+	__u64 first_in;
+	__u32 first_seq;
+	__u32 dropped; /* segments, since the last send was added to a series: histograms/drops.h */
 	struct totals totals;
+	/* The series of its sends: histograms/histograms.h. */
+	struct series_key key; /* without the program */
+	__u64 program[2]; /* by which `series` was found */
+	__u32 series; /* right while the generation is */
+	__u32 generation;
 };
 
-/* A window that ended long ago. */
 #define WINDOW_CLOSED 1
 
 struct {
@@ -119,6 +144,20 @@ static __always_inline struct lost *lost(void)
 static __always_inline struct row *row_at(__u32 number)
 {
 	return bpf_map_lookup_elem(&rows, &number);
+}
+
+/* The row of the connection that a packet of this socket belongs to; NULL where none is followed. */
+static __always_inline struct row *row_of_packet(struct sock *sk, __u32 *number)
+{
+	struct socket_info *info;
+
+	if (!sk || !full_socket(sk->__sk_common.skc_state) || sk->sk_protocol != IPPROTO_TCP)
+		return NULL;
+	info = bpf_sk_storage_get(&sockets, sk, NULL, 0);
+	if (!info)
+		return NULL;
+	*number = info->row;
+	return row_at(*number);
 }
 
 static __always_inline struct slot *slot_at(__u32 row, __u32 counter)
@@ -192,10 +231,17 @@ static __always_inline bool rate_allows(__u64 now)
 	return __sync_fetch_and_add(&second[1], 1) < config.max_rate;
 }
 
-static __always_inline void record_out(struct slot *slot)
+int series_add(__u32 number, __u32 at);
+
+/* Hands on a send: the oldest of row `number`, at counter `at`. */
+static __always_inline void record_out(__u32 number, struct slot *slot, __u32 at)
 {
 	if (slot->record.merged)
 		COUNT_BY(merged, slot->record.merged);
+	if (config.flags & CONFIG_HISTOGRAMS)
+		series_add(number, at);
+	if (config.flags & CONFIG_NO_RECORDS)
+		return;
 	if (bpf_ringbuf_output(&records, &slot->record, sizeof(slot->record), BPF_RB_NO_WAKEUP))
 		COUNT(ring_buffer);
 }
@@ -223,7 +269,7 @@ static __always_inline void slot_bound(const struct row *row, struct slot *slot)
 }
 
 /* Hands on the oldest send. */
-static __always_inline void slot_pop(struct row *row, struct slot *slot)
+static __always_inline void slot_pop(struct row *row, __u32 number, struct slot *slot)
 {
 	if (!slot->record.driver)
 		slot_bound(row, slot);
@@ -231,7 +277,7 @@ static __always_inline void slot_pop(struct row *row, struct slot *slot)
 		COUNT(no_sched);
 	if (!slot->record.driver)
 		COUNT(no_driver);
-	record_out(slot);
+	record_out(number, slot, row->head);
 	row->popped_key = slot->key;
 	row->popped = 1;
 	row->head++;
@@ -254,7 +300,7 @@ static __always_inline void slots_acked(struct row *row, __u32 number, __u32 key
 			slot->record.ack = now;
 		else
 			COUNT(no_ack);
-		slot_pop(row, slot);
+		slot_pop(row, number, slot);
 	}
 }
 
@@ -282,7 +328,7 @@ static long acked_one(__u32 i, void *context)
 	if (!row || !slot || !before(slot->key, acked->end))
 		return 1;
 	slot->record.ack = acked->now;
-	slot_pop(row, slot);
+	slot_pop(row, acked->number, slot);
 	return 0;
 }
 
@@ -307,6 +353,7 @@ static __always_inline void slot_trim(struct row *row, __u32 number, __u32 write
 		return;
 	if (!before(slot->record.first_seq, write_seq)) {
 		/* Not a byte of it was taken: there was no send. */
+		row->full += slot->record.full;
 		row->tail--;
 		slot = slot_at(number, row->tail - 1);
 		if (slot)
@@ -335,7 +382,7 @@ static long flush_one(__u32 i, void *context)
 		COUNT(unfinished);
 	else
 		COUNT(closed_unacked);
-	record_out(slot);
+	record_out(flush->number, slot, row->head);
 	row->head++;
 	return 0;
 }
@@ -362,13 +409,11 @@ static __always_inline void totals_arm(struct row *row, const struct tcp_sock *t
 	row->armed_position = written(tp);
 }
 
-/* `position` is what had been written by then. What happened after the window's end was not seen and does not count. */
+/* `position` is what had been written by then. */
 static __always_inline void totals_disarm_at(struct row *row, __u64 position, __u64 now)
 {
 	if (!row->armed_since)
 		return;
-	if (row->window_end && row->window_end < now)
-		now = row->window_end;
 	if (now > row->armed_since)
 		row->totals.armed += now - row->armed_since;
 	row->totals.bytes_armed += position - row->armed_position;
@@ -391,7 +436,7 @@ static __always_inline void totals_update(struct row *row, const struct tcp_sock
 	row->totals.bytes_written = written(tp) - row->position;
 	if (row->armed_since) {
 		totals_disarm(row, tp, now);
-		if (!row->window_end || now < row->window_end)
+		if (!row->window_end)
 			totals_arm(row, tp, now);
 	}
 }
@@ -414,6 +459,7 @@ static __always_inline struct row *row_take(struct socket_info *info, const stru
 	row->cookie = cookie;
 	row->opening = opening;
 	row->write_seq = tp->write_seq;
+	row->first_seq = tp->write_seq;
 	row->followed_since = now;
 	row->since = now;
 	row->position = written(tp);
@@ -433,7 +479,15 @@ static __always_inline void row_release(struct socket_info *info, struct row *ro
 	slots_flush(number, finishing);
 	totals_update(row, tp, now);
 	closed.totals = row->totals;
-	bpf_ringbuf_output(&records, &closed, sizeof(closed), BPF_RB_NO_WAKEUP);
+	if (row->used && ((config.flags & CONFIG_NO_RECORDS) || !row->announced ||
+			  bpf_ringbuf_output(&records, &closed, sizeof(closed), BPF_RB_NO_WAKEUP))) {
+		if (!(config.flags & CONFIG_NO_RECORDS))
+			COUNT(connection_records);
+		COUNT_BY(followed, closed.totals.followed);
+		COUNT_BY(armed, closed.totals.armed);
+		COUNT_BY(bytes_written, closed.totals.bytes_written);
+		COUNT_BY(bytes_armed, closed.totals.bytes_armed);
+	}
 	info->row = NO_ROW;
 	row->cookie = 0;
 	bpf_map_push_elem(&free_rows, &number, BPF_ANY);

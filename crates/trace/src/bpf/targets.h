@@ -2,6 +2,7 @@
 /* Which sockets are in the target. Criteria of different kinds are ANDed, several of one kind ORed. */
 #pragma once
 #include "processes.h"
+#include "ends.h"
 
 struct owner {
 	__u32 pid;
@@ -30,13 +31,21 @@ static __always_inline struct owner *owner_of(const struct sock *sk)
 	return bpf_map_lookup_elem(&inodes, &inode);
 }
 
+/* A bit for each port of the target. */
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__type(key, __u16);
-	__type(value, __u8);
-	__uint(max_entries, 1024);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__type(key, __u32);
+	__type(value, __u64);
+	__uint(max_entries, 65536 / 64);
 } ports SEC(".maps");
+
+static __always_inline bool port_matches(__u16 port)
+{
+	__u32 word = port / 64;
+	__u64 *bits = bpf_map_lookup_elem(&ports, &word);
+
+	return bits && (*bits >> (port % 64) & 1);
+}
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
@@ -45,33 +54,6 @@ struct {
 	__uint(max_entries, 1024);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 } peers SEC(".maps");
-
-/* Whether processes are a criterion. */
-static __always_inline bool by_process(void)
-{
-	struct control *now_set;
-
-	if (config.flags & CONFIG_PIDS)
-		return true;
-	now_set = control();
-	return now_set && now_set->by_process;
-}
-
-/* An address as 16 bytes, IPv4 as IPv4-mapped IPv6. */
-static __always_inline void address(__u8 *to, __u16 family, __be32 v4, const struct in6_addr *v6)
-{
-	__u32 *words = (__u32 *)to;
-
-	if (family == AF_INET) {
-		words[0] = 0;
-		words[1] = 0;
-		words[2] = bpf_htonl(0xffff);
-		words[3] = v4;
-	} else {
-		for (int i = 0; i < 4; i++)
-			words[i] = v6->in6_u.u6_addr32[i];
-	}
-}
 
 /* Whether an address is in one of the networks of the target. The longest prefix of an IPv4 address is one of IPv4 where there is any. */
 static __always_inline bool peer_matches(const struct prefix *prefix)
@@ -84,24 +66,12 @@ static __always_inline bool peer_matches(const struct prefix *prefix)
 	return *of == PEER_IPV4 || words[0] || words[1] || words[2] != bpf_htonl(0xffff);
 }
 
-/* Sets the addresses and ports of a record. */
-#define ENDS(record, sk)                                                                                \
-	({                                                                                              \
-		const struct sock_common *ends_ = &(sk)->__sk_common;                                   \
-		__u16 family_ = ends_->skc_family;                                                      \
-		(record)->local_port = ends_->skc_num;                                                  \
-		(record)->remote_port = bpf_ntohs(ends_->skc_dport);                                    \
-		address((record)->local, family_, ends_->skc_rcv_saddr, &ends_->skc_v6_rcv_saddr);      \
-		address((record)->remote, family_, ends_->skc_daddr, &ends_->skc_v6_daddr);             \
-	})
-
 /* The criteria that addresses decide: ports and peers. A listener has no peer: its children are looked at. */
 static __always_inline bool addresses_match(const struct sock *sk, bool listener)
 {
 	__u16 local = sk->__sk_common.skc_num, remote = bpf_ntohs(sk->__sk_common.skc_dport);
 
-	if ((config.flags & CONFIG_PORTS) && !bpf_map_lookup_elem(&ports, &local) &&
-	    (listener || !bpf_map_lookup_elem(&ports, &remote)))
+	if ((config.flags & CONFIG_PORTS) && !port_matches(local) && (listener || !port_matches(remote)))
 		return false;
 	if ((config.flags & CONFIG_PEERS) && !listener) {
 		struct prefix prefix = { .bits = 128 };
@@ -113,7 +83,7 @@ static __always_inline bool addresses_match(const struct sock *sk, bool listener
 	return true;
 }
 
-/* Whether the socket belongs to the target cgroup or one below it. (A sockops program is attached there, so it need not ask.) */
+/* Whether the socket belongs to a cgroup of the target or one below it. (Sockops programs are attached there, so they need not ask.) */
 static __always_inline bool cgroup_matches(const struct sock *sk)
 {
 	const struct cgroup *cgroup;
@@ -121,12 +91,17 @@ static __always_inline bool cgroup_matches(const struct sock *sk)
 	if (!(config.flags & CONFIG_CGROUP))
 		return true;
 	cgroup = sk->sk_cgrp_data.cgroup;
-	if (!cgroup || cgroup->level < config.cgroup_level || config.cgroup_level < 0 || config.cgroup_level > 256)
+	if (!cgroup)
 		return false;
-	{
+	for (__u32 i = 0; i < MAX_CGROUPS && i < config.cgroups; i++) {
+		__u32 level = config.cgroup_levels[i];
 		struct cgroup *ancestor = NULL;
 
-		bpf_probe_read_kernel(&ancestor, sizeof(ancestor), &cgroup->ancestors[config.cgroup_level]);
-		return BPF_CORE_READ(ancestor, kn, id) == config.cgroup_id;
+		if (cgroup->level < 0 || (__u32)cgroup->level < level || level > 256)
+			continue;
+		bpf_probe_read_kernel(&ancestor, sizeof(ancestor), &cgroup->ancestors[level]);
+		if (BPF_CORE_READ(ancestor, kn, id) == config.cgroup_ids[i])
+			return true;
 	}
+	return false;
 }

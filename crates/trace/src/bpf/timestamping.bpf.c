@@ -3,22 +3,20 @@
 #define STAMPS 1
 #include "kernel.h"
 #include "following.h"
+#include "calls.h"
+#include "../histograms/drops.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-static __always_inline void on_sendmsg(struct bpf_sock_ops_kern *kern, struct row *row, __u32 number)
+static __always_inline void sent(struct bpf_sock_ops_kern *kern, struct row *row, __u32 number, __u64 now)
 {
 	const struct tcp_sock *tp = VIEW(kern->sk, struct tcp_sock);
 	__u32 end = tp->write_seq, first = row->write_seq, bytes = end - first, tail = row->tail;
 	struct slot *slot;
-	__u64 now;
 
 	row->write_seq = end;
-	now = bpf_ktime_get_ns();
-	if (row->window_end && now >= row->window_end) {
-		totals_disarm_at(row, written(tp) - bytes, now);
+	if (row->window_end)
 		return;
-	}
 	/* The packet at the end of the queue holds the last byte of the send before: that one loses its stamps to this one. The
 	 * row says so, not the tag, which another tracer may have set. */
 	if (tail != row->head && !before(row->last_key, end - kern->skb->len)) {
@@ -26,7 +24,7 @@ static __always_inline void on_sendmsg(struct bpf_sock_ops_kern *kern, struct ro
 		if (!slot)
 			return;
 		clocks_run(row, now);
-		if (slot->changes == row->changes)
+		if (slot->changes == row->changes && row->blocked == row->behind)
 			slot->clocks[row->blocked & 15] = row->clocks[row->blocked & 15] >> CLOCK_SHIFT;
 		else
 			clocks_copy(slot, row);
@@ -36,8 +34,8 @@ static __always_inline void on_sendmsg(struct bpf_sock_ops_kern *kern, struct ro
 		slot->record.send = now;
 		slot->record.first_seq = first;
 		slot->record.bytes = bytes;
-		slot->blocked_in_call = row->blocked_in_call;
-		row->blocked_in_call = 0;
+		slot->record.call = row->call;
+		buffer_take(row, slot);
 		slot->epoch = ++row->epoch;
 		slot->key = end - 1;
 		row->last_key = end - 1;
@@ -46,6 +44,22 @@ static __always_inline void on_sendmsg(struct bpf_sock_ops_kern *kern, struct ro
 	}
 	if (slot_open(row, number, tp, first, bytes, now))
 		bpf_sock_ops_enable_tx_tstamp(kern, 0);
+}
+
+/* A call ends. Where it was cut short there is no room from now on. */
+static __always_inline void on_sendmsg(struct bpf_sock_ops_kern *kern, struct row *row, __u32 number)
+{
+	const struct sock *sk = VIEW(kern->sk, struct sock);
+	__u64 now = bpf_ktime_get_ns();
+
+	if (row->call && row->full_since >= row->call)
+		row->full_since = 0;
+	buffer_tried(row, VIEW(kern->sk, struct tcp_sock), sk, now);
+	sent(kern, row, number, now);
+	row->call = 0;
+	row->full = 0;
+	if (buffer_marked(sk))
+		buffer_filled(row, now, now);
 }
 
 /* When TCP began to send the packet that holds byte `key`, by the packet's own mark in the retransmission queue; 0 where that does not
@@ -245,6 +259,7 @@ static __always_inline void on_stage(struct bpf_sock_ops_kern *kern, __u32 op, s
 {
 	const struct sk_buff *skb = kern->skb;
 	const struct skb_shared_info *shared = VIEW(skb->head + skb->end, struct skb_shared_info);
+	const struct tcp_sock *tp;
 	__u32 key = shared->tskey;
 
 	switch (op) {
@@ -256,7 +271,10 @@ static __always_inline void on_stage(struct bpf_sock_ops_kern *kern, __u32 op, s
 		on_nic(skb, row, number, shared->hwtstamps.hwtstamp);
 		break;
 	case BPF_SOCK_OPS_TSTAMP_ACK_CB:
-		slots_acked(row, number, key, taken_up(VIEW(kern->sk, struct tcp_sock)));
+		tp = VIEW(kern->sk, struct tcp_sock);
+		if (row->full_since)
+			buffer_event(row, tp, sock_of(tp), taken_up(tp));
+		slots_acked(row, number, key, taken_up(tp));
 		break;
 	}
 }
@@ -266,25 +284,35 @@ static __always_inline void on_stage(struct bpf_sock_ops_kern *kern, __u32 op, s
 #define GUESSES 4096
 static volatile __u32 guesses[GUESSES];
 
-static __always_inline struct row *row_of(struct bpf_sock *sk, const struct sock *view, __u32 *number)
+static __always_inline struct row *row_guessed(const struct sock *view, __u32 *number)
 {
 	__u64 cookie = view->__sk_common.skc_cookie.counter;
-	volatile __u32 *guess = &guesses[cookie & (GUESSES - 1)];
-	struct socket_info *info;
 	struct row *row;
 
-	*number = *guess;
+	*number = guesses[cookie & (GUESSES - 1)];
 	row = row_at(*number);
-	if (row && cookie && row->cookie == cookie)
-		return row;
-	info = info_of(sk);
+	return row && cookie && row->cookie == cookie ? row : NULL;
+}
+
+/* The row that a socket's storage says. */
+static __always_inline struct row *row_known(const struct socket_info *info, const struct sock *view, __u32 *number)
+{
+	struct row *row;
+
 	if (!info)
 		return NULL;
 	*number = info->row;
 	row = row_at(*number);
 	if (row)
-		*guess = *number;
+		guesses[view->__sk_common.skc_cookie.counter & (GUESSES - 1)] = *number;
 	return row;
+}
+
+static __always_inline struct row *row_of(struct bpf_sock *sk, const struct sock *view, __u32 *number)
+{
+	struct row *row = row_guessed(view, number);
+
+	return row ? row : row_known(info_of(sk), view, number);
 }
 
 SEC("sockops")
@@ -297,8 +325,11 @@ int timestamping(struct bpf_sock_ops *skops)
 	struct row *row;
 	__u32 number;
 
-	if (!sk)
+	if (!sk) {
+		if (op == BPF_SOCK_OPS_RWND_INIT || op == BPF_SOCK_OPS_TIMEOUT_INIT)
+			connect_requested(skops, op);
 		return 1;
+	}
 	switch (op) {
 	case BPF_SOCK_OPS_TSTAMP_SENDMSG_CB:
 	case BPF_SOCK_OPS_TSTAMP_SCHED_CB:
@@ -310,8 +341,11 @@ int timestamping(struct bpf_sock_ops *skops)
 	case BPF_SOCK_OPS_RTO_CB:
 		kern = bpf_cast_to_kern_ctx(skops);
 		row = row_of(sk, VIEW(kern->sk, struct sock), &number);
-		if (!row)
+		if (!row) {
+			if (op == BPF_SOCK_OPS_RETRANS_CB)
+				connect_retransmitted(bpf_sk_storage_get(&connects, sk, NULL, 0), VIEW(kern->sk, struct sock));
 			return 1;
+		}
 		if (op == BPF_SOCK_OPS_TSTAMP_SENDMSG_CB)
 			on_sendmsg(kern, row, number);
 		else if (op >= BPF_SOCK_OPS_TSTAMP_SCHED_CB)
@@ -322,21 +356,41 @@ int timestamping(struct bpf_sock_ops *skops)
 	case BPF_SOCK_OPS_STATE_CB:
 		info = info_of(sk);
 		row = info ? row_at(info->row) : NULL;
+		kern = bpf_cast_to_kern_ctx(skops);
+		connect_state(bpf_sk_storage_get(&connects, sk, NULL, 0), row, VIEW(kern->sk, struct tcp_sock), skops->args[0], skops->args[1],
+			      bpf_ktime_get_ns());
 		if (!row)
 			return 1;
-		kern = bpf_cast_to_kern_ctx(skops);
 		state_changed(info, row, VIEW(kern->sk, struct tcp_sock), skops->args[0], skops->args[1], bpf_ktime_get_ns());
 		return 1;
 	case BPF_SOCK_OPS_TCP_CONNECT_CB:
 	case BPF_SOCK_OPS_TCP_LISTEN_CB:
 		kern = bpf_cast_to_kern_ctx(skops);
 		on_owner(sk, VIEW(kern->sk, struct sock), op == BPF_SOCK_OPS_TCP_LISTEN_CB);
+		if (op == BPF_SOCK_OPS_TCP_CONNECT_CB)
+			connect_begun(skops, sk, VIEW(kern->sk, struct tcp_sock));
 		return 1;
 	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
 	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
 		kern = bpf_cast_to_kern_ctx(skops);
 		on_established(skops, sk, VIEW(kern->sk, struct tcp_sock), op == BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB);
+		connect_established(skops, sk, VIEW(kern->sk, struct tcp_sock), op == BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB);
 		return 1;
 	}
 	return 1;
+}
+
+/* Every call that writes to a TCP socket of this machine, once for each packet that it fills (6.16 and later). */
+SEC("tp_btf/tcp_sendmsg_locked")
+int BPF_PROG(called, struct sock *sk, struct msghdr *msg, struct sk_buff *tail, int size_goal)
+{
+	__u32 number;
+	struct row *row = row_guessed(sk, &number);
+
+	if (!row)
+		row = row_known(bpf_sk_storage_get(&sockets, sk, NULL, 0), sk, &number);
+	if (!row || !row->armed_since)
+		return 0;
+	call_round(row, VIEW(sk, struct tcp_sock), msg->msg_iter.count, !(msg->msg_flags & MSG_DONTWAIT), size_goal, bpf_ktime_get_ns());
+	return 0;
 }

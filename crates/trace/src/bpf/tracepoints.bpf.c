@@ -5,6 +5,8 @@
 #define STAMPS 0
 #include "kernel.h"
 #include "following.h"
+#include "calls.h"
+#include "../histograms/drops.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
@@ -28,8 +30,11 @@ int following(struct bpf_sock_ops *skops)
 	struct tcp_sock *tp;
 	struct row *row;
 
-	if (!sk)
+	if (!sk) {
+		if (op == BPF_SOCK_OPS_RWND_INIT || op == BPF_SOCK_OPS_TIMEOUT_INIT)
+			connect_requested(skops, op);
 		return 1;
+	}
 	switch (op) {
 	case BPF_SOCK_OPS_RTT_CB:
 	case BPF_SOCK_OPS_RTO_CB:
@@ -46,12 +51,16 @@ int following(struct bpf_sock_ops *skops)
 		tp = bpf_skc_to_tcp_sock(sk);
 		if (tp)
 			on_owner(sk, sock_of(tp), op == BPF_SOCK_OPS_TCP_LISTEN_CB);
+		if (tp && op == BPF_SOCK_OPS_TCP_CONNECT_CB)
+			connect_begun(skops, sk, tp);
 		return 1;
 	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
 	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
 		tp = bpf_skc_to_tcp_sock(sk);
 		if (tp)
 			on_established(skops, sk, tp, op == BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB);
+		if (tp)
+			connect_established(skops, sk, tp, op == BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB);
 		ask_for_callbacks(skops, sk);
 		return 1;
 	}
@@ -88,6 +97,8 @@ int BPF_PROG(state_set, struct sock *sk, int from, int to)
 		return 0;
 	row = row_at(info->row);
 	tp = TCP_SOCK(sk);
+	if (tp)
+		connect_state(bpf_sk_storage_get(&connects, sk, NULL, 0), row, tp, from, to, bpf_ktime_get_ns());
 	if (row && tp)
 		state_changed(info, row, tp, from, to, bpf_ktime_get_ns());
 	return 0;
@@ -98,20 +109,37 @@ int BPF_PROG(retransmitted, struct sock *sk, struct sk_buff *skb)
 {
 	const struct tcp_skb_cb *cb = VIEW(&skb->cb, struct tcp_skb_cb);
 	struct tcp_sock *tp;
-	__u32 number;
+	__u32 number, bytes = cb->end_seq - cb->seq, mss;
 	struct row *row = row_of(sk, &number, &tp);
 
-	if (!row)
+	if (!row) {
+		if (sk->__sk_common.skc_state == TCP_SYN_SENT)
+			connect_retransmitted(bpf_sk_storage_get(&connects, sk, NULL, 0), sk);
 		return 0;
-	stage_retransmit(row, number, cb->seq, cb->end_seq - cb->seq);
+	}
+	mss = tp->mss_cache;
+	stage_retransmit(row, number, cb->seq, bytes, mss ? (bytes + mss - 1) / mss : 1);
 	row->epoch++;
 	waiting_event(row, tp, 0, false, false, bpf_ktime_get_ns());
 	return 0;
 }
 
+/* The leg of the send that is being made begins anew, and so does what is asked of it: the call may have slept meanwhile. */
+static __always_inline void send_again(struct row *row, struct slot *slot, const struct tcp_sock *tp, __u32 left, __u64 now)
+{
+	clocks_run(row, now);
+	hold(row, tp, NULL, 0, false, true, left, now);
+	clocks_copy(slot, row);
+	slot->epoch = ++row->epoch;
+	slot->record.send = now;
+	if (row->call)
+		slot->record.call = row->call;
+	buffer_take(row, slot);
+}
+
 /* A call of `left` more bytes stands before copying (once for each packet it fills). Its last byte is known, so all its rounds
  * are one send; `send` is the last round's time. */
-static __always_inline int on_write(struct sock *sk, __u64 left)
+static __always_inline int on_write(struct sock *sk, __u64 left, bool waits, int size_goal)
 {
 	struct socket_info *info = bpf_sk_storage_get(&sockets, sk, NULL, 0);
 	const struct tcp_sock *tp;
@@ -127,42 +155,84 @@ static __always_inline int on_write(struct sock *sk, __u64 left)
 	if (!row || !left || left > 0x7fffffff)
 		return 0;
 	now = bpf_ktime_get_ns();
-	if (row->window_end && now >= row->window_end)
+	if (row->window_end)
 		return 0;
 	tp = TCP_SOCK(sk);
 	if (!tp)
 		return 0;
+	call_round(row, tp, left, waits, size_goal, now);
 	end = tp->write_seq + left;
 	if (row->head != row->tail && row->last_key == end - 1) {
 		slot = slot_at(number, row->tail - 1);
-		if (slot) {
-			/* The leg begins anew, and so does what is asked of it: the call may have slept since its last round. */
-			clocks_run(row, now);
-			blocked_set(row, blocked_by(tp, NULL, 0, false, true, left, now));
-			clocks_copy(slot, row);
-			slot->epoch = ++row->epoch;
-			slot->blocked_in_call += row->blocked_in_call;
-			row->blocked_in_call = 0;
-			slot->record.send = now;
-		}
+		if (slot)
+			send_again(row, slot, tp, left, now);
 		return 0;
 	}
+	/* Counted in its first round. */
+	if (row->refused == end)
+		return 0;
 	slot_trim(row, number, tp->write_seq);
-	slot_open(row, number, tp, tp->write_seq, left, now);
+	left_out_check(row, tp->write_seq);
+	row->write_seq = end;
+	if (!slot_open(row, number, tp, tp->write_seq, left, now))
+		row->refused = end;
 	return 0;
 }
 
 SEC("tp_btf/tcp_sendmsg_locked")
-int BPF_PROG(written_round, struct sock *sk, struct msghdr *msg)
+int BPF_PROG(written_round, struct sock *sk, struct msghdr *msg, struct sk_buff *tail, int size_goal)
 {
-	return on_write(sk, msg->msg_iter.count);
+	return on_write(sk, msg->msg_iter.count, !(msg->msg_flags & MSG_DONTWAIT), size_goal);
 }
 
 /* Kernels before 6.16 have no such tracepoint. */
 SEC("fentry/tcp_sendmsg_locked")
 int BPF_PROG(written_call, struct sock *sk, struct msghdr *msg, unsigned long size)
 {
-	return on_write(sk, size);
+	__u32 number;
+	struct tcp_sock *tp;
+	struct row *row = row_of(sk, &number, &tp);
+
+	if (!row)
+		return 0;
+	/* Once for each call; whether it waits is seen where it does. */
+	row->call = 0;
+	return on_write(sk, size, true, 0x7fffffff);
+}
+
+/* There is no room: the call sleeps, or, where the socket does not block, ends. */
+SEC("fentry/sk_stream_wait_memory")
+int BPF_PROG(wait_begun, struct sock *sk)
+{
+	__u64 now = bpf_ktime_get_ns();
+	__u32 number;
+	struct tcp_sock *tp;
+	struct row *row = row_of(sk, &number, &tp);
+
+	if (!row)
+		return 0;
+	clocks_run(row, now);
+	hold(row, tp, NULL, 0, false, true, 0, now);
+	buffer_filled(row, now, now);
+	return 0;
+}
+
+SEC("fexit/sk_stream_wait_memory")
+int BPF_PROG(wait_over, struct sock *sk, long *timeout, int failed)
+{
+	__u64 now = bpf_ktime_get_ns();
+	__u32 number;
+	struct tcp_sock *tp;
+	struct row *row = row_of(sk, &number, &tp);
+	struct slot *slot;
+
+	if (!row || failed || row->head == row->tail)
+		return 0;
+	buffer_freed(row, now);
+	slot = slot_at(number, row->tail - 1);
+	if (slot && before(tp->write_seq, slot->key + 1))
+		send_again(row, slot, tp, slot->key + 1 - tp->write_seq, now);
+	return 0;
 }
 
 struct packet {
@@ -197,21 +267,10 @@ static long packet_one(__u32 i, void *context)
 static __always_inline int on_packet(struct sk_buff *skb, bool driver)
 {
 	struct sock *sk = skb->sk;
-	struct socket_info *info;
 	struct packet packet = {};
 	struct payload payload;
-	struct row *row;
-	__u32 state;
+	struct row *row = row_of_packet(sk, &packet.number);
 
-	if (!sk)
-		return 0;
-	state = sk->__sk_common.skc_state;
-	if (sk->sk_protocol != IPPROTO_TCP || state == TCP_TIME_WAIT || state == TCP_NEW_SYN_RECV)
-		return 0;
-	info = bpf_sk_storage_get(&sockets, sk, NULL, 0);
-	if (!info)
-		return 0;
-	row = row_at(info->row);
 	if (!row || row->head == row->tail)
 		return 0;
 	packet.tp = TCP_SOCK(sk);
@@ -220,7 +279,6 @@ static __always_inline int on_packet(struct sk_buff *skb, bool driver)
 	/* Inside a tunnel the transport header is the tunnel's: then the ports are not this socket's. */
 	if (payload.destination != sk->__sk_common.skc_dport || payload.first == payload.end)
 		return 0;
-	packet.number = info->row;
 	packet.end = payload.end;
 	packet.driver = driver;
 	packet.now = bpf_ktime_get_ns();
@@ -263,6 +321,8 @@ static __always_inline int on_arrival(struct sock *sk, struct sk_buff *skb)
 	slots_acked_before(row, number, ack, now);
 	/* A socket without the RTT callback: what holds its sends back is looked at now, a little before the ACK changes it. */
 	if (!(tp->bpf_sock_ops_cb_flags & BPF_SOCK_OPS_RTT_CB_FLAG)) {
+		if ((config.flags & CONFIG_WINDOWS) && now - row->stretch >= WINDOW_NS)
+			stretch_next(row, tp, now);
 		row->epoch++;
 		waiting_event(row, tp, 0, false, false, now);
 	}

@@ -5,16 +5,11 @@
  * held the head of the write queue back meanwhile, and then it is decided afresh. A send copies the clocks when it is made;
  * when it leaves, the clock that grew most since is why it waited. docs/waiting.md says the same in plain words. */
 #pragma once
-#include "slots.h"
+#include "buffer.h"
 
 static __always_inline __u32 in_flight(const struct tcp_sock *tp)
 {
 	return tp->packets_out - (tp->sacked_out + tp->lost_out) + tp->retrans_out;
-}
-
-static __always_inline struct sock *sock_of(const struct tcp_sock *tp)
-{
-	return (struct sock *)&tp->inet_conn.icsk_inet.sk;
 }
 
 /* When TCP took up the segment that it works on, by the clock of bpf_ktime_get_ns(): tcp_mstamp_refresh() reads it for every segment
@@ -49,18 +44,6 @@ static __always_inline bool may_autocork(const struct tcp_sock *tp, __u32 length
 	return length < segments * tp->mss_cache && sock_of(tp)->__sk_common.skc_net.net->ipv4.sysctl_tcp_autocorking;
 }
 
-/* What the tests ask of the sender. Read once where several ask: each field that is read through a view costs a check of its address. */
-struct sender {
-	__u32 snd_nxt;
-	__u32 snd_una;
-	__u32 snd_wnd;
-	__u32 cwnd;
-	__u32 mss;
-	__u32 packets_out;
-	__u32 in_flight;
-	__u32 congestion;
-};
-
 static __always_inline struct sender sender_read(const struct tcp_sock *tp)
 {
 	return (struct sender){
@@ -75,13 +58,28 @@ static __always_inline struct sender sender_read(const struct tcp_sock *tp)
 	};
 }
 
+/* tcp_urg_mode() */
+static __always_inline bool urgent(const struct tcp_sock *tp, __u32 snd_una)
+{
+	return tp->snd_up != snd_una;
+}
+
+/* Whether the packet at the end of the write queue has a FIN. */
+static __always_inline bool fin_queued(const struct sock *sk)
+{
+	__u32 state = sk->__sk_common.skc_state;
+
+	return state != TCP_ESTABLISHED && state != TCP_CLOSE_WAIT;
+}
+
 /* What would keep the head of the write queue from leaving at this moment; REASON_SENT_AT_ONCE where nothing would.
  * `sending`: the packet with byte `key` is on its way down right now, and TCP has not yet moved past it.
  * `pushing`: TCP is about to push, after a write (the tests of tcp_push() come first).
  * `coming`: bytes that the write is about to add to the queue; where that is empty, they are its head.
- * `known`: what the caller has read of the sender already, or NULL. */
+ * `known`: what the caller has read of the sender already, or NULL.
+ * `paced_until`: set where pacing holds the head first, to when it ends; what is given holds from then on. */
 static __always_inline __u32 blocked_by(const struct tcp_sock *tp, const struct sender *known, __u32 key, bool sending,
-					bool pushing, __u32 coming, __u64 now)
+					bool pushing, __u32 coming, __u64 now, __u64 *paced_until)
 {
 	const struct sock *sk = sock_of(tp);
 	const struct sk_buff *end = (const struct sk_buff *)&sk->sk_write_queue;
@@ -135,7 +133,7 @@ static __always_inline __u32 blocked_by(const struct tcp_sock *tp, const struct 
 		return REASON_AUTOCORK;
 	/* tcp_pacing_check() */
 	if (sk->sk_pacing_status == SK_PACING_NEEDED && tp->tcp_wstamp_ns > now)
-		return REASON_PACING;
+		*paced_until = tp->tcp_wstamp_ns;
 	/* tcp_xmit_retransmit_queue() goes first: what is lost is repaired before new data leaves. */
 	if (sender.congestion >= TCP_CA_Recovery && tp->lost_out > tp->retrans_out)
 		return REASON_RETRANSMISSION;
@@ -147,29 +145,30 @@ static __always_inline __u32 blocked_by(const struct tcp_sock *tp, const struct 
 		return REASON_RECEIVE_WINDOW;
 	if (length < sender.mss) {
 		/* tcp_nagle_test(): only the last packet of the queue is held, and not once it was pushed. */
-		if (last && !(nonagle & TCP_NAGLE_PUSH)) {
+		if (last && !(nonagle & TCP_NAGLE_PUSH) && !urgent(tp, sender.snd_una) && !fin_queued(sk)) {
 			if (nonagle & TCP_NAGLE_CORK)
 				return REASON_CORK;
 			if (!nonagle && sender.packets_out && before(sender.snd_una, tp->snd_sml) && !before(next, tp->snd_sml))
 				return REASON_NAGLE;
 		}
 		/* MSG_MORE corks for one call and leaves no mark but that the tail was not pushed (tcp_mark_push()). */
-		if (last && !pushing && !sending && before(tp->pushed_seq, tp->write_seq))
+		if (last && !pushing && !sending && !urgent(tp, sender.snd_una) && before(tp->pushed_seq, tp->write_seq))
 			return REASON_CORK;
 	}
 	/* tcp_small_queue_check() */
 	if (sk->tcp_rtx_queue.rb_node && queued_below > (__s64)small_queue_limit(sk, truesize))
 		return REASON_SMALL_QUEUE;
-	/* The head is free to go, and TCP is about to send (after a write, or on an ACK): where will it stop? The nearer window
-	 * ends it, with what tcp_tso_should_defer() then keeps back; paced, every packet waits for its turn. */
+	/* The head is free to go, and TCP is about to send (after a write, or on an ACK): where will it stop? Paced, every packet waits for
+	 * its turn, and a window that is not full yet may never be: ACKs come in meanwhile. Otherwise the nearer window ends it, with what
+	 * tcp_tso_should_defer() then keeps back. */
+	if (!last && sk->sk_pacing_status == SK_PACING_NEEDED && sk->sk_pacing_rate != ~0ul)
+		return REASON_PACING;
 	{
 		__u64 unsent = (__u64)(tp->write_seq - next) + coming, by_cwnd = (__u64)(sender.cwnd - flying) * sender.mss;
 		__u32 by_window = window_end - next;
 
 		if (by_cwnd < unsent || by_window < unsent)
 			return by_cwnd <= by_window ? REASON_CONGESTION_WINDOW : REASON_RECEIVE_WINDOW;
-		if (!last && sk->sk_pacing_status == SK_PACING_NEEDED && sk->sk_pacing_rate != ~0ul)
-			return REASON_PACING;
 	}
 	return REASON_SENT_AT_ONCE;
 }
@@ -177,16 +176,32 @@ static __always_inline __u32 blocked_by(const struct tcp_sock *tp, const struct 
 /* Adds the time since the last event to the clock of what held the head back. */
 static __always_inline void clocks_run(struct row *row, __u64 now)
 {
-	__u32 reason = row->blocked;
+	__u32 reason = row->blocked, behind = row->behind;
+	__u64 from = row->since, paced_until = row->paced_until;
 
-	if (reason < REASONS && now > row->since)
-		row->clocks[reason] += now - row->since;
+	if (now > from && reason < REASONS) {
+		if (reason == REASON_PACING && behind && behind < REASONS && paced_until < now) {
+			__u64 turn = from < paced_until ? paced_until : from;
+
+			row->clocks[REASON_PACING] += turn - from;
+			row->clocks[behind] += now - turn;
+		} else {
+			row->clocks[reason] += now - from;
+		}
+	}
 	row->since = now;
 }
 
-static __always_inline void blocked_set(struct row *row, __u32 reason)
+/* Decides afresh what holds the head back. The arguments are those of blocked_by(). */
+static __always_inline void hold(struct row *row, const struct tcp_sock *tp, const struct sender *known, __u32 key, bool sending,
+				 bool pushing, __u32 coming, __u64 now)
 {
-	row->blocked = reason;
+	__u64 paced_until = 0;
+	__u32 reason = blocked_by(tp, known, key, sending, pushing, coming, now, &paced_until);
+
+	row->blocked = paced_until ? REASON_PACING : reason;
+	row->behind = reason;
+	row->paced_until = paced_until;
 	row->changes++;
 }
 
@@ -203,12 +218,9 @@ static __always_inline void waiting_event(struct row *row, const struct tcp_sock
 {
 	const struct sock *sk = sock_of(tp);
 
+	buffer_event(row, tp, sk, now);
 	if (sk->sk_write_pending > 0) {
-		/* A task sleeps in sk_stream_wait_memory() at least since the later of the last event and the last packet. */
-		__u64 from = row->since > tp->tcp_wstamp_ns ? row->since : tp->tcp_wstamp_ns;
-
-		if (now > from)
-			row->blocked_in_call += now - from;
+		/* A task sleeps in its call: what it has written so far was pushed. */
 	} else if (row->blocked == REASON_SENT_AT_ONCE && !before(tp->snd_nxt, tp->pushed_seq) &&
 		   before(tp->pushed_seq, tp->write_seq)) {
 		/* MSG_MORE shows only after the call: the bytes were free to go and were not pushed. */
@@ -224,7 +236,7 @@ static __always_inline void waiting_event(struct row *row, const struct tcp_sock
 												REASON_SMALL_QUEUE;
 	}
 	clocks_run(row, now);
-	blocked_set(row, blocked_by(tp, NULL, key, sending, false, 0, now));
+	hold(row, tp, NULL, key, sending, false, 0, now);
 }
 
 /* The send leaves TCP: why did it wait? */
@@ -233,8 +245,8 @@ static __always_inline void waiting_decide(struct slot *slot, const struct row *
 	__u32 most = 0, reason = REASON_UNKNOWN, unexplained;
 
 	if (in_call) {
-		slot->record.reason = slot->blocked_in_call ? REASON_SEND_BUFFER : REASON_SENT_AT_ONCE;
-		slot->record.waited = slot->blocked_in_call;
+		slot->record.reason = slot->record.full ? REASON_SEND_BUFFER : REASON_SENT_AT_ONCE;
+		slot->record.waited = slot->record.full;
 		return;
 	}
 	unexplained = (__u32)(row->clocks[0] >> CLOCK_SHIFT) - slot->clocks[0];

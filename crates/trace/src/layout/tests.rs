@@ -41,6 +41,9 @@ fn a_send_is_read_from_where_the_kernel_part_writes_it() {
     put("ack", &1_300u64.to_ne_bytes());
     put("oldest", &900u64.to_ne_bytes());
     put("waited", &60u64.to_ne_bytes());
+    put("call", &990u64.to_ne_bytes());
+    put("full", &70u64.to_ne_bytes());
+    put("full_reason", &[REASON_CONGESTION_WINDOW as u8]);
     put("first_seq", &103u32.to_ne_bytes());
     put("bytes", &104u32.to_ne_bytes());
     put("merged", &105u32.to_ne_bytes());
@@ -62,6 +65,10 @@ fn a_send_is_read_from_where_the_kernel_part_writes_it() {
     put("state.busy", &3u32.to_ne_bytes());
     put("state.receive_window_limited", &2u32.to_ne_bytes());
     put("state.send_buffer_limited", &1u32.to_ne_bytes());
+    put("state.min_rtt_us", &118u32.to_ne_bytes());
+    put("state.rto", &21u32.to_ne_bytes());
+    put("state.reordering", &119u32.to_ne_bytes());
+    put("state.delivery_rate", &120u64.to_ne_bytes());
     put("state.congestion", &[TCP_CA_LOSS as u8]);
     let Record::Send(send, None) = decode(&bytes, Nanos(10)).unwrap() else { panic!("not a send") };
     let stamps = &send.stamps;
@@ -72,10 +79,14 @@ fn a_send_is_read_from_where_the_kernel_part_writes_it() {
     assert_eq!((send.merged.sends, send.merged.bytes, send.merged.oldest.unwrap().as_nanos()), (105, 106, 900));
     let wait = send.wait.unwrap();
     assert_eq!((wait.reason, wait.by_reason), (WaitReason::Nagle, Nanos(60)));
+    let (call, full) = (send.stamps.call.unwrap(), send.buffer.unwrap());
+    assert_eq!((call.as_nanos(), full.reason, full.by_reason), (990, WaitReason::CongestionWindow, Nanos(70)));
     let state = &send.state;
     assert_eq!((state.cwnd, state.ssthresh, state.in_flight, state.unacked), (108, 109, 110, 111));
     assert_eq!((state.unsent, state.peer_window, state.mss, state.srtt), (112, 113, 114, Nanos(100_000)));
     assert_eq!((state.pacing_rate, state.send_buffer, state.send_buffer_used), (Some(115), 116, 117));
+    assert_eq!((state.min_rtt, state.rto), (Some(Nanos(118_000)), Some(Nanos(210))));
+    assert_eq!((state.reordering, state.delivery_rate), (Some(119), Some(120)));
     assert_eq!((state.busy, state.receive_window_limited), (Nanos(30), Nanos(20)));
     assert_eq!((state.send_buffer_limited, state.congestion), (Nanos(10), record::Congestion::Loss));
 }

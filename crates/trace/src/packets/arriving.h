@@ -93,6 +93,7 @@ int udp_taken(struct __sk_buff *ctx)
 	record->pid = info->pid;
 	__builtin_memcpy(record->comm, info->comm, sizeof(record->comm));
 	record->frame_bytes = NO_NUMBER;
+	record->first_seq = info->read;
 	here->skb = ARRIVING_UNKNOWN;
 	if (bpf_ksym_exists(bpf_cast_to_kern_ctx)) {
 		const struct sock___packets *socket = CAST(sk, struct sock___packets);

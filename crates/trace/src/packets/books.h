@@ -9,7 +9,12 @@ struct stream {
 	__u32 number;
 	__u8 known; /* `highest` is set */
 	__u8 acks; /* `acked` is set */
-	__u16 pad;
+	__u8 over; /* tracing has ended: what leaves is not compared any more */
+	__u8 pad;
+	/* The kernel's count of segments that left (segs_out) is `before` plus those that were seen here, plus those that were not. */
+	__u32 before;
+	__u32 seen;
+	__u32 unseen;
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
@@ -121,6 +126,20 @@ struct {
 			__sync_fetch_and_add(&l_->field, (by));                      \
 	} while (0)
 #define COUNT(field) COUNT_BY(field, 1)
+
+/* Compares with the kernel's count. A packet that waits before the scheduler is counted until it comes here. */
+static __always_inline void stream_compare(struct stream *stream, const struct tcp_sock *tp)
+{
+	__u32 unseen = tp->segs_out - stream->before - stream->seen;
+
+	if (stream->over)
+		return;
+	if ((__s32)unseen < 0)
+		unseen = 0;
+	if (unseen != stream->unseen)
+		COUNT_BY(unseen, (__s64)unseen - (__s64)stream->unseen);
+	stream->unseen = unseen;
+}
 
 static __always_inline void packet_out(const struct packet_record *record)
 {

@@ -12,7 +12,7 @@
 //!
 //! The BPF programs join the stages from the scheduler to the driver; ACKs and readings are joined in `assembly`.
 
-mod assembly;
+pub(crate) mod assembly;
 mod raw;
 mod reasons;
 mod ways;
@@ -24,11 +24,10 @@ use std::os::fd::OwnedFd;
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
 use record::{Event, Lost};
 
-use crate::capabilities::Tried;
 use crate::decode::DecodeError;
 use crate::layout::{Plain as _, RECORD_GONE, RECORD_PACKET, RawArriving, RawPacketLost};
 use crate::object;
-use crate::probe::{Ground, Loaded, Missing, Observation, Probe};
+use crate::probe::{Ground, Loaded, Missing, Observation, Probe, Tried};
 use crate::programs::{LoadError, Programs};
 use crate::{Config, Error, stamps};
 use assembly::Assembly;
@@ -148,16 +147,13 @@ impl Loaded for Following {
 
     fn lost(&self) -> Lost {
         let raw = object::sum_per_cpu::<RawPacketLost>(&self.losses).unwrap_or_else(RawPacketLost::zeroed);
-        let kernel = Lost {
-            packet_ring_buffer: raw.packet_ring_buffer,
-            packet_no_room: raw.no_room,
-            packet_acks: raw.acks,
+        let kernel = raw::lost(&raw);
+        let here = Lost {
+            packet_left_out: self.programs.recursion_misses(),
             packet_unfinished: self.unfinished,
-            datagram_ring_buffer: raw.datagram_ring_buffer,
-            datagram_reads: raw.reads,
-            ..Lost::default()
+            ..self.assembly.lost()
         };
-        kernel + self.assembly.lost()
+        kernel + here
     }
 
     fn memory(&self) -> u64 {

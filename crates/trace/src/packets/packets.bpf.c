@@ -5,6 +5,7 @@
  * A packet's stages are joined by the address of its skb, from the packet scheduler to the driver. Here is what leaves, and TCP's
  * acknowledgements; the headers hold the rest by subject and belong to this one program. */
 #include "kernel.h"
+#include "packet.h"
 
 #define STAMPS 0
 #include "sockets.h"
@@ -25,18 +26,18 @@ static __always_inline bool segment_leaves(struct packet_record *record, const s
 {
 	__u32 end, next;
 	struct headers headers;
-	struct stream *stream = NULL;
-	struct tcp_sock *tp;
+	struct tcp_sock *tp = TCP_SOCK(sk);
+	__u32 segments = segments_of(skb);
+	struct stream *stream = tp ? stream_of(sk, tp, segments) : NULL;
 
-	if (!stream_of(sk, &stream) || !headers_of(skb, IPPROTO_TCP, &headers))
+	if (!stream || !headers_of(skb, IPPROTO_TCP, &headers))
 		return false;
 	/* Inside a tunnel the ports are not this socket's; a packet on its way in has them the other way round. */
 	if (headers.source_port != sk->__sk_common.skc_num || headers.destination_port != bpf_ntohs(sk->__sk_common.skc_dport))
 		return false;
 	end = headers.first_seq + headers.bytes + !!(headers.flags & TCP_FLAG_SYN) + !!(headers.flags & TCP_FLAG_FIN);
-	tp = TCP_SOCK(sk);
-	if (!tp)
-		return false;
+	stream->seen += segments;
+	stream_compare(stream, tp);
 	/* What the packet scheduler itself refuses TCP sends anew without calling that a retransmission: snd_nxt has not moved. A SYN may
 	 * have waited for its neighbour's address, and finds it moved the first time. */
 	next = tp->snd_nxt;
@@ -154,7 +155,7 @@ SEC("tp_btf/net_dev_queue")
 int BPF_PROG(packet_queued, struct sk_buff *skb)
 {
 	struct sock *sk = skb->sk;
-	struct packet_record record = {};
+	struct packet_record record = {}, *before;
 	struct in_hand *hand;
 	struct sending *call;
 	struct way way;
@@ -180,10 +181,18 @@ int BPF_PROG(packet_queued, struct sk_buff *skb)
 		}
 	}
 	way_of(&way, skb, sk, &record);
-	if (bpf_map_update_elem(&on_way, &way, &record, BPF_ANY)) {
-		COUNT(no_room);
-		packet_out(&record);
+	if (!bpf_map_update_elem(&on_way, &way, &record, BPF_NOEXIST))
+		return 0;
+	before = bpf_map_lookup_elem(&on_way, &way);
+	if (before) {
+		/* Its packet left without being seen, or leaves beside this one (the same bytes once more): it has what is known of it. */
+		COUNT(unfinished);
+		packet_out(before);
+		if (!bpf_map_update_elem(&on_way, &way, &record, BPF_ANY))
+			return 0;
 	}
+	COUNT(no_room);
+	packet_out(&record);
 	return 0;
 }
 
@@ -291,6 +300,7 @@ int BPF_PROG(ack_came, struct sock *sk, struct sk_buff *skb)
 SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(stream_changed, struct sock *sk, int from, int to)
 {
+	struct stream *stream;
 	struct tcp_sock *tp;
 	__u64 key = (__u64)sk;
 
@@ -300,11 +310,11 @@ int BPF_PROG(stream_changed, struct sock *sk, int from, int to)
 		bpf_map_delete_elem(&listeners, &key);
 		return 0;
 	}
-	if (!bpf_sk_storage_get(&streams, sk, NULL, 0))
-		return 0;
+	stream = bpf_sk_storage_get(&streams, sk, NULL, 0);
 	tp = TCP_SOCK(sk);
-	if (!tp)
+	if (!stream || !tp)
 		return 0;
+	stream_compare(stream, tp);
 	acked(sk, tp->snd_una);
 	if (to == TCP_CLOSE)
 		note_out(RECORD_GONE, 0, bpf_get_socket_cookie(sk), bpf_ktime_get_ns());
@@ -315,6 +325,7 @@ int BPF_PROG(stream_changed, struct sock *sk, int from, int to)
 SEC("sockops")
 int stream_called(struct bpf_sock_ops *skops)
 {
+	const struct control *now_set;
 	struct bpf_sock *sk = skops->sk;
 	struct stream *stream;
 	struct tcp_sock *tp;
@@ -330,6 +341,13 @@ int stream_called(struct bpf_sock_ops *skops)
 	}
 	if (!sk)
 		return 1;
+	if (skops->op == BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB || skops->op == BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB) {
+		now_set = control();
+		tp = bpf_skc_to_tcp_sock(sk);
+		if (tp && now_set && !now_set->ending && bpf_sk_storage_get(&sockets, sk, NULL, 0))
+			stream_begins(tp);
+		return 1;
+	}
 	if (skops->op == BPF_SOCK_OPS_TCP_LISTEN_CB) {
 		if (!bpf_sk_storage_get(&sockets, sk, NULL, 0))
 			return 1;
@@ -353,21 +371,41 @@ int stream_called(struct bpf_sock_ops *skops)
 	return 1;
 }
 
+/* The listeners of the target, and the segments that its connections have sent when tracing begins and ends. Each connection is locked
+ * meanwhile, so no packet is between the kernel's count and ours. */
 SEC("iter/tcp")
-int find_listeners(struct bpf_iter__tcp *ctx)
+int look_at_streams(struct bpf_iter__tcp *ctx)
 {
 	struct sock_common *common = ctx->sk_common;
+	const struct control *now_set = control();
+	struct stream *stream;
 	struct tcp_sock *tp;
 	__u64 key;
 	__u8 one = 1;
 
-	if (!common || common->skc_state != TCP_LISTEN)
+	if (!common || !now_set || !full_socket(common->skc_state))
 		return 0;
 	tp = bpf_skc_to_tcp_sock(common);
 	if (!tp || !bpf_sk_storage_get(&sockets, tp, NULL, 0))
 		return 0;
-	key = (__u64)tp;
-	bpf_map_update_elem(&listeners, &key, &one, BPF_ANY);
+	if (common->skc_state == TCP_LISTEN) {
+		key = (__u64)tp;
+		if (!now_set->ending)
+			bpf_map_update_elem(&listeners, &key, &one, BPF_ANY);
+		return 0;
+	}
+	stream = bpf_sk_storage_get(&streams, tp, NULL, 0);
+	if (now_set->ending) {
+		if (!stream)
+			return 0;
+		stream_compare(stream, tp);
+		stream->over = 1;
+	} else if (!stream) {
+		stream_begins(tp);
+	} else if (stream->over) {
+		stream->over = 0;
+		stream->before = tp->segs_out - stream->seen - stream->unseen;
+	}
 	return 0;
 }
 

@@ -33,7 +33,7 @@ struct packet_record {
 	__u64 third; /* driver; ready */
 	__u64 dropped_at;
 	__u32 drop_reason;
-	__u32 first_seq;
+	__u32 first_seq; /* an arrival: how many datagrams of its socket had been read when UDP took it */
 	__u32 bytes;
 	__u32 frame_bytes; /* received: bytes of memory that the socket's queue held before it */
 	__u32 segments;
@@ -70,6 +70,8 @@ struct packet_lost {
 	__u64 datagram_ring_buffer;
 	__u64 reads;
 	__u64 repeated; /* packets queued again on the device below */
+	__u64 unfinished; /* not seen to reach the driver, and another has their place */
+	__u64 unseen; /* segments that left while no program ran */
 	__u64 later_fragments; /* of datagrams; the first fragment has the record */
 };
 SHARED(struct packet_lost);

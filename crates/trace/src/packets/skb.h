@@ -100,7 +100,7 @@ static __always_inline bool headers_of(const struct sk_buff *skb, __u32 protocol
 /* The criteria that addresses decide, for one packet. */
 static __always_inline bool ends_match(__u16 local, __u16 remote, const __u8 *peer)
 {
-	if ((config.flags & CONFIG_PORTS) && !bpf_map_lookup_elem(&ports, &local) && !bpf_map_lookup_elem(&ports, &remote))
+	if ((config.flags & CONFIG_PORTS) && !port_matches(local) && !port_matches(remote))
 		return false;
 	if (config.flags & CONFIG_PEERS) {
 		struct prefix prefix = { .bits = 128 };
@@ -122,27 +122,9 @@ static __always_inline void ends_set(struct packet_record *record, const struct 
 	record->flags = headers->flags;
 }
 
-static __always_inline const struct skb_shared_info *shared_of(const struct sk_buff *skb)
-{
-	/* skb_end_pointer(), where offsets are used: on all 64-bit kernels. */
-	return (const struct skb_shared_info *)(skb->head + skb->end);
-}
-
-static __always_inline __u32 segments_of(const struct sk_buff *skb)
-{
-	__u16 segments = BPF_CORE_READ(shared_of(skb), gso_segs);
-
-	return segments ? segments : 1;
-}
-
 static __always_inline bool ipv4_or_6(const struct sock *sk)
 {
 	return sk->__sk_common.skc_family == AF_INET || sk->__sk_common.skc_family == AF_INET6;
-}
-
-static __always_inline bool full_socket(__u32 state)
-{
-	return state != TCP_TIME_WAIT && state != TCP_NEW_SYN_RECV;
 }
 
 /* Whether anybody keeps anything in the storage of this socket: where not, it is not followed, and this one load says so. Not for
@@ -184,12 +166,21 @@ static __always_inline struct in_hand *in_hand(void)
 	return bpf_map_lookup_elem(&hands, &zero);
 }
 
-static __always_inline bool stream_of(struct sock *sk, struct stream **stream)
+/* The stream of a socket that a packet of so many segments leaves from. */
+static __always_inline struct stream *stream_of(struct sock *sk, const struct tcp_sock *tp, __u32 segments)
 {
-	struct stream fresh = {};
+	struct stream fresh = { .before = tp->segs_out - segments };
 
 	if (!bpf_sk_storage_get(&sockets, sk, NULL, 0) || !addresses_match(sk, false))
-		return false;
-	*stream = bpf_sk_storage_get(&streams, sk, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
-	return *stream != NULL;
+		return NULL;
+	return bpf_sk_storage_get(&streams, sk, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
+}
+
+/* The stream of a socket that has sent no packet since it is followed. */
+static __always_inline void stream_begins(struct tcp_sock *tp)
+{
+	struct stream fresh = { .before = tp->segs_out };
+
+	if (addresses_match((const struct sock *)tp, false))
+		bpf_sk_storage_get(&streams, tp, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
 }

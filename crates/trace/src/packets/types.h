@@ -66,17 +66,6 @@ enum bpf_func_id___packets {
 };
 
 /* Contexts: their offsets are ABI (include/uapi/linux/bpf.h) and are not relocated. */
-struct bpf_sock {
-	__u32 bound_dev_if;
-	__u32 family;
-	__u32 type;
-	__u32 protocol;
-	__u32 mark;
-	__u32 priority;
-	__u32 src_ip4;
-	__u32 src_ip6[4];
-	__u32 src_port; /* host byte order */
-};
 struct __sk_buff {
 	__u32 len;
 	__u32 before_data[18];
@@ -86,21 +75,6 @@ struct __sk_buff {
 	__u64 tstamp;
 	__u32 wire_len;
 	__u32 gso_segs;
-	union {
-		struct bpf_sock *sk;
-		__u64 : 64;
-	} __attribute__((aligned(8)));
-};
-struct bpf_sock_addr {
-	__u32 user_family;
-	__u32 user_ip4;
-	__u32 user_ip6[4];
-	__u32 user_port;
-	__u32 family;
-	__u32 type;
-	__u32 protocol;
-	__u32 msg_src_ip4;
-	__u32 msg_src_ip6[4];
 	union {
 		struct bpf_sock *sk;
 		__u64 : 64;

@@ -33,7 +33,7 @@ const NEEDED: [(&str, For, At); 13] = [
     ("ack_came", For::Tcp, At::Section),
     ("stream_changed", For::Tcp, At::Section),
     ("stream_called", For::Tcp, At::Cgroup),
-    ("find_listeners", For::Tcp, At::Passes),
+    ("look_at_streams", For::Tcp, At::Passes),
     ("udp_made", For::Udp, At::Cgroup),
     ("udp_gone", For::Udp, At::Cgroup),
     ("sends_v4", For::Udp, At::Cgroup),
@@ -182,5 +182,5 @@ fn load_with(ground: &Ground<'_>, wanted: Wanted, plan: Vec<Planned>) -> Result<
     if let Some(sends) = ground.sends {
         object::share(&mut object, sends, &SHARED)?;
     }
-    Programs::load(object, plan, Some(ground.cgroup))
+    Programs::load(object, plan, ground.cgroups)
 }

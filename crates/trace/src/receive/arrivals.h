@@ -112,6 +112,7 @@ __noinline int put_piece(struct coming *coming)
 		row->arrived = end;
 	if (row->tail - row->head >= receive.slots) {
 		COUNT_RECEIVE(slots_full, 1);
+		COUNT_RECEIVE(missed_bytes, end - first);
 		row->passed_over += end - first;
 		return 0;
 	}

@@ -11,20 +11,27 @@ struct walk {
 	__u32 buffer;
 	__u32 buffer_used;
 	__u32 last; /* all that is left, read or not */
+	__u32 foreign; /* by a process that is not of the target */
+	__u32 pad;
 	char comm[16];
 };
 
 /* Hands a record to user space. */
 static __always_inline void receive_out(const struct receive_record *record)
 {
+	if (!record->kind)
+		return;
 	if (!record->arrival.driver_rx)
 		COUNT_RECEIVE(no_driver_rx, 1);
 	if (!record->arrival.tcp_rx)
 		COUNT_RECEIVE(no_tcp_rx, 1);
 	if (record->read && !record->arrival.ready)
 		COUNT_RECEIVE(no_ready, 1);
-	if (bpf_ringbuf_output(&records, (void *)record, sizeof(*record), BPF_RB_NO_WAKEUP))
-		COUNT_RECEIVE(ring_buffer, 1);
+	if (!bpf_ringbuf_output(&records, (void *)record, sizeof(*record), BPF_RB_NO_WAKEUP))
+		return;
+	COUNT_RECEIVE(ring_buffer, 1);
+	if (record->read)
+		COUNT_RECEIVE(missed_bytes, record->arrival.end - record->arrival.first);
 }
 
 /* Bytes before `seq` are done with. Those that are in no arrival lay there before the trace, were skipped and counted then, or the
@@ -60,6 +67,8 @@ static __always_inline void account(struct receive_row *row, struct receive_reco
 
 static __always_inline void record_begin(struct receive_record *record, const struct walk *walk, const struct receive_row *row)
 {
+	if (walk->foreign)
+		record->kind = 0;
 	record->cookie = row->cookie;
 	record->buffer = walk->buffer;
 	record->buffer_used = walk->buffer_used;

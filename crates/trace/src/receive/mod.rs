@@ -10,7 +10,7 @@
 //!   packets of the machine: one reading of the clock for each. The tracepoint `netif_receive_skb` would cost a program run and
 //!   a look-up of the socket for each instead.
 
-mod raw;
+pub(crate) mod raw;
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -19,11 +19,10 @@ use std::os::fd::OwnedFd;
 use libbpf_rs::MapHandle;
 use record::{Event, Lost, Receive, ReceiveLeg};
 
-use crate::capabilities::Tried;
 use crate::decode::DecodeError;
 use crate::layout::{Plain as _, RECORD_RECEIVE, RawArrival, RawReceiveConfig, RawReceiveLost, RawReceiveRow};
 use crate::object::{self, compiled};
-use crate::probe::{Ground, Loaded, Missing, Observation, Probe};
+use crate::probe::{Ground, Loaded, Missing, Observation, Probe, Tried};
 use crate::programs::{At, LoadError, Planned, Programs};
 use crate::refusal::Refusal;
 use crate::{Config, Error, stamps};
@@ -41,7 +40,7 @@ const NEEDED: [Planned; 4] =
 /// The one that gives `ready`.
 const READY: Planned = ("made_ready", At::Section);
 /// Maps that belong to the sending side.
-const SHARED: [&str; 4] = ["sockets", "rows", "records", "controls"];
+const SHARED: [&str; 5] = ["sockets", "rows", "records", "controls", "pids"];
 /// Maps that only this probe has.
 const OWN: [&str; 5] = ["receive_rows", "free_receive_rows", "arrivals", "receivers", "receive_losses"];
 /// Tracepoints of the needed programs, and the versions of Linux that brought them.
@@ -90,7 +89,6 @@ impl Probe for Receives {
         let object = programs.object();
         let missing = no_ready.map(|why| Missing { what: READY_STAGE, reason: why.to_string() });
         Ok(Box::new(Receiving {
-            numbers: programs.numbers()?,
             rows: object::map(object, "receive_rows")?,
             free: object::free_list(object, "free_receive_rows", ground.sizes.rows)?,
             arrivals: object::map(object, "arrivals")?,
@@ -109,7 +107,6 @@ impl Probe for Receives {
 /// The probe while it is at work.
 struct Receiving {
     programs: Programs,
-    numbers: Vec<u32>,
     rows: MapHandle,
     free: MapHandle,
     arrivals: MapHandle,
@@ -123,15 +120,8 @@ struct Receiving {
 }
 
 impl Receiving {
-    /// Recursion misses: the kernel does not start a program on a CPU where that program is running already, interrupted or
-    /// preempted. What came then is counted when it is read (`receive_untold_bytes`).
-    fn left_out(&self) -> u64 {
-        let all = libbpf_rs::query::ProgInfoIter::default();
-        all.filter(|program| self.numbers.contains(&program.id)).map(|program| program.recursion_misses).sum()
-    }
-
     fn give(&mut self, receive: Receive, out: &mut VecDeque<Event>) {
-        self.disorder += ReceiveLeg::PARTS.into_iter().filter(|&leg| receive.leg(leg).is_err()).count() as u64;
+        self.disorder += ReceiveLeg::ADDITIVE.into_iter().filter(|&leg| receive.leg(leg).is_err()).count() as u64;
         out.push_back(Event::Receive(receive));
     }
 }
@@ -182,23 +172,13 @@ impl Loaded for Receiving {
     }
 
     fn lost(&self) -> Lost {
-        let counted = Lost { receive_unfinished: self.unfinished, receive_disorder: self.disorder, ..Lost::default() };
-        let Some(raw) = object::sum_per_cpu::<RawReceiveLost>(&self.losses) else { return counted };
+        let raw = object::sum_per_cpu::<RawReceiveLost>(&self.losses).unwrap_or_else(RawReceiveLost::zeroed);
         Lost {
-            receive_ring_buffer: raw.ring_buffer,
-            receive_slots_full: raw.slots_full,
-            receive_connections_full: raw.connections_full,
-            receive_left_out: self.left_out(),
-            receive_unsampled_bytes: raw.unsampled_bytes,
-            receive_unseen_bytes: raw.unseen_bytes,
-            receive_untold_bytes: raw.untold_bytes,
-            receive_never_read: raw.never_read,
-            receive_out_of_order: raw.out_of_order,
-            receive_duplicate: raw.duplicate,
-            receive_no_driver_rx: raw.no_driver_rx,
-            receive_no_tcp_rx: raw.no_tcp_rx,
-            receive_no_ready: raw.no_ready,
-            ..counted
+            receive_unfinished: self.unfinished,
+            receive_disorder: self.disorder,
+            // What came then is counted when it is read (`receive_untold_bytes`).
+            receive_left_out: self.programs.recursion_misses(),
+            ..raw::lost(&raw)
         }
     }
 
@@ -243,5 +223,5 @@ fn load_with(ground: &Ground<'_>, slots: u32, ready: Option<Planned>) -> Result<
     if let Some(sends) = ground.sends {
         object::share(&mut object, sends, &SHARED)?;
     }
-    Programs::load(object, NEEDED.into_iter().chain(ready).collect(), None)
+    Programs::load(object, NEEDED.into_iter().chain(ready).collect(), &[])
 }

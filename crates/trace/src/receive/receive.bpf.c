@@ -11,7 +11,7 @@
 #include "../bpf/kernel.h"
 #define STAMPS 0
 #include "../bpf/slots.h"
-#include "../bpf/processes.h"
+#include "../bpf/announce.h"
 #include "receive_record.h"
 #include "rows.h"
 #include "arrivals.h"
@@ -35,14 +35,23 @@ static __always_inline __u64 received_at(struct sk_buff *skb, __u64 now)
 	return now - age;
 }
 
-static __always_inline __u16 segments_of(struct sk_buff *skb, __u32 bytes)
+static __always_inline __u16 segments_received(const struct sk_buff *skb, __u32 bytes)
 {
-	struct skb_shared_info *shared = (struct skb_shared_info *)(skb->head + skb->end);
+	const struct skb_shared_info *shared = shared_of(skb);
 	__u16 count = BPF_CORE_READ(shared, gso_segs), size = BPF_CORE_READ(shared, gso_size);
 
 	if (count)
 		return count;
 	return size ? (bytes + size - 1) / size : 1;
+}
+
+/* These bytes are the first of their connection, where it began in the trace. */
+static __always_inline void first_came(const struct receive_row *row, __u64 now)
+{
+	struct row *followed = row_at(row->followed);
+
+	if (followed && followed->cookie == row->cookie && followed->opening != OPENING_FOUND && !followed->first_in)
+		followed->first_in = now;
 }
 
 SEC("tp_btf/tcp_probe")
@@ -67,6 +76,8 @@ int BPF_PROG(segment_taken, struct sock *sk, struct sk_buff *skb)
 	if (!before(new->first, new->end))
 		return 0;
 	now = bpf_ktime_get_ns();
+	if (new->first == row->before)
+		first_came(row, now);
 	if (!sampled(row, now)) {
 		__u32 from = before(row->arrived, new->first) ? new->first : row->arrived;
 
@@ -79,7 +90,7 @@ int BPF_PROG(segment_taken, struct sock *sk, struct sk_buff *skb)
 	}
 	new->tcp_rx = now;
 	new->driver_rx = received_at(skb, now);
-	new->segments = segments_of(skb, new->end - new->first);
+	new->segments = segments_received(skb, new->end - new->first);
 	arrive(&coming, row, tp);
 	return 0;
 }
@@ -125,6 +136,7 @@ int BPF_PROG(made_ready, struct sock *sk)
 			row->passed_over += new.end - new.first;
 		} else if (row->tail - row->head >= receive.slots || !slot) {
 			COUNT_RECEIVE(slots_full, 1);
+			COUNT_RECEIVE(missed_bytes, new.end - new.first);
 			row->passed_over += new.end - new.first;
 		} else {
 			new.queued = new.first - copied_seq(tp);
@@ -143,6 +155,7 @@ int BPF_PROG(copied, struct sock *sk)
 	struct walk walk = {};
 	struct receive_row *row = row_of(sk, &walk.number);
 	struct arrival *next;
+	struct row *followed;
 	struct tcp_sock *tp;
 	__u32 seen;
 
@@ -153,6 +166,8 @@ int BPF_PROG(copied, struct sock *sk)
 		return 0;
 	walk_begin(&walk, sk, tp);
 	walk.pid = current_pid();
+	followed = row_at(row->followed);
+	walk.foreign = followed && followed->cookie == row->cookie && !used_by(followed, walk.pid, tp);
 	bpf_get_current_comm(walk.comm, sizeof(walk.comm));
 	if (row->head != row->tail)
 		bpf_loop(receive.slots, read_one, &walk, 0);
@@ -178,7 +193,7 @@ int pick_up(struct bpf_iter__tcp *ctx)
 	struct tcp_sock *tp;
 	__u32 number;
 
-	if (!common || common->skc_state == TCP_TIME_WAIT || common->skc_state == TCP_NEW_SYN_RECV)
+	if (!common || !full_socket(common->skc_state))
 		return 0;
 	tp = bpf_skc_to_tcp_sock(common);
 	if (tp)

@@ -55,6 +55,7 @@ struct receive_lost {
 	__u64 ring_buffer;
 	__u64 slots_full;
 	__u64 connections_full;
+	__u64 missed_bytes; /* of the first two */
 	__u64 unsampled_bytes;
 	__u64 unseen_bytes; /* came before the trace */
 	__u64 untold_bytes; /* no program ran when they came */

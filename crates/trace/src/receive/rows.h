@@ -171,5 +171,14 @@ static __always_inline bool sampled(const struct receive_row *row, __u64 now)
 	if (!(config.flags & CONFIG_WINDOWS))
 		return true;
 	followed = row_at(row->followed);
-	return followed && followed->cookie == row->cookie && (!followed->window_end || now < followed->window_end);
+	if (!followed || followed->cookie != row->cookie)
+		return false;
+	/* A connection that has sent nothing for long has no RTT samples to end its stretches: then time itself is cut into them. */
+	if (followed->every > 1 && now - followed->stretch > 100 * (__u64)WINDOW_NS) {
+		__u64 slice = now / WINDOW_NS, block = slice / followed->every;
+		__u32 pick = (__u32)(((block ^ row->cookie) * 0x9e3779b97f4a7c15ull) >> 33) % followed->every;
+
+		return slice % followed->every == pick;
+	}
+	return !followed->window_end;
 }

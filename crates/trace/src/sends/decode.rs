@@ -1,19 +1,20 @@
 //! From the bytes of a record of sends to the words of `record`: pure functions.
 
 use record::{
-    Comm, Congestion, Connection, ConnectionId, ConnectionTotals, Instant, Merged, Monotonic, Nanos, Opening, Owner,
-    Send, SenderState, SeqNumber, Stamps, Wait, WaitReason,
+    Comm, Congestion, Connection, ConnectionId, ConnectionTotals, Instant, Lost, Merged, Monotonic, Nanos, Opening,
+    Owner, Send, SenderState, SeqNumber, Stamps, Wait, WaitReason,
 };
 
 use crate::decode::{DecodeError, address, kind, raw};
 use crate::layout::{
     OPENING_ACCEPTED, OPENING_CONNECTED, OPENING_FOUND, RECORD_CLOSED, RECORD_CONNECTION, RECORD_SEND, RawClosed,
-    RawConnection, RawSend, RawState, RawTotals,
+    RawConnection, RawLost, RawSend, RawState, RawTotals,
 };
 use crate::nic::NicStamp;
 
 /// A record of the kernel part.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "nearly all records are sends: a box would be an allocation for each")]
 pub(crate) enum Record {
     /// A connection is followed from here on.
     Connection(Connection),
@@ -80,6 +81,8 @@ pub(crate) fn send(raw: &RawSend, tick: Nanos) -> Result<Send, DecodeError> {
     let stamp = |at: u64| (at != 0).then(|| Instant::from_nanos(at));
     let reason = WaitReason::from_number(raw.reason)
         .ok_or(DecodeError::Malformed { field: "reason", value: raw.reason.into() })?;
+    let full_reason = WaitReason::from_number(raw.full_reason)
+        .ok_or(DecodeError::Malformed { field: "full_reason", value: raw.full_reason.into() })?;
     let (sched, sched_error) = between(raw.sched, raw.sched_span);
     let (driver, driver_error) = between(raw.driver, raw.driver_span);
     let tcp = sched.and_then(|at: Instant<Monotonic>| at.since(Instant::from_nanos(raw.send)).ok());
@@ -94,6 +97,7 @@ pub(crate) fn send(raw: &RawSend, tick: Nanos) -> Result<Send, DecodeError> {
         first_seq: SeqNumber(raw.first_seq),
         bytes: raw.bytes,
         stamps: Stamps {
+            call: stamp(raw.call),
             send: Instant::from_nanos(raw.send),
             sched,
             driver,
@@ -104,6 +108,7 @@ pub(crate) fn send(raw: &RawSend, tick: Nanos) -> Result<Send, DecodeError> {
         },
         merged: Merged { sends: raw.merged, bytes: raw.merged_bytes, oldest: stamp(raw.oldest) },
         state: state(&raw.state, tick)?,
+        buffer: (raw.full != 0).then_some(Wait { reason: full_reason, by_reason: Nanos(raw.full) }),
         wait: (raw.sched != 0).then_some(Wait { reason, by_reason }),
         retransmissions: raw.retransmissions,
     })
@@ -128,6 +133,26 @@ fn eighths_of_microseconds(eighths: u32, _: Nanos) -> Result<Nanos, DecodeError>
     Ok(Nanos(u64::from(eighths) * 1_000 / 8))
 }
 
+/// A field that runs of an earlier version do not have.
+fn later(value: u32, _: Nanos) -> Result<Option<u32>, DecodeError> {
+    Ok(Some(value))
+}
+
+/// The same of one that the kernel counts in jiffies.
+fn later_jiffies(value: u32, tick: Nanos) -> Result<Option<Nanos>, DecodeError> {
+    jiffies(value, tick).map(Some)
+}
+
+/// All ones where there is none.
+fn microseconds(microseconds: u32, _: Nanos) -> Result<Option<Nanos>, DecodeError> {
+    Ok((microseconds != u32::MAX).then(|| Nanos(u64::from(microseconds) * 1_000)))
+}
+
+/// Bytes a second; 0 where none was measured.
+fn measured(rate: u64, _: Nanos) -> Result<Option<u64>, DecodeError> {
+    Ok(Some(rate).filter(|&rate| rate > 0))
+}
+
 /// Bytes a second; all ones where there is no limit.
 fn limit(rate: u64, _: Nanos) -> Result<Option<u64>, DecodeError> {
     Ok(Some(rate).filter(|&rate| rate != u64::MAX))
@@ -149,6 +174,56 @@ pub(crate) fn totals(raw: &RawTotals) -> ConnectionTotals {
         bytes_acked: raw.bytes_acked,
         segments_retransmitted: raw.retransmitted,
         armed: Nanos(raw.armed),
+    }
+}
+
+/// What the kernel part has lost: each of its counters by its name, so that no two can change places.
+pub(super) fn lost(raw: RawLost) -> Lost {
+    let RawLost {
+        ring_buffer,
+        slots_full,
+        connections_full,
+        merged,
+        unfinished,
+        closed_unacked,
+        no_sched,
+        no_driver,
+        no_ack,
+        after_ack,
+        repeated,
+        unstamped,
+        over_rate,
+        left_out,
+        connection_records,
+        nic_late,
+        inferred,
+        disorder,
+        // Of the coverage.
+        followed: _,
+        armed: _,
+        bytes_written: _,
+        bytes_armed: _,
+    } = raw;
+    Lost {
+        ring_buffer,
+        slots_full,
+        connections_full,
+        merged,
+        unfinished,
+        closed_unacked,
+        no_sched,
+        no_driver,
+        no_ack,
+        after_ack,
+        repeated,
+        unstamped,
+        over_rate,
+        left_out,
+        connection_records,
+        nic_late,
+        inferred,
+        disorder,
+        ..Lost::default()
     }
 }
 
@@ -186,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stage_between_two_stamps_bears_its_bound_and_a_reason_no_longer_than_its_leg() {
+    fn a_stage_between_two_stamps_has_its_bound_and_a_reason_no_longer_than_its_leg() {
         let mut raw = a_send();
         (raw.send, raw.sched, raw.sched_span, raw.driver, raw.driver_span) = (100, 150, 21, 190, 0);
         (raw.reason, raw.waited) = (WaitReason::Cork as u8, 70);
@@ -199,6 +274,45 @@ mod tests {
     }
 
     #[test]
+    fn each_figure_of_a_connection_is_read_from_its_own_field() {
+        let mut raw = RawConnection { kind: RECORD_CONNECTION, ..RawConnection::zeroed() };
+        (raw.pid, raw.cookie, raw.at) = (1, 2, 3);
+        (raw.local, raw.remote, raw.local_port, raw.remote_port) = ([4; 16], [5; 16], 6, 7);
+        raw.comm[..4].copy_from_slice(b"curl");
+        raw.congestion_control[..4].copy_from_slice(b"reno");
+        for (number, opening) in [
+            (OPENING_FOUND, Opening::Found),
+            (OPENING_CONNECTED, Opening::Connected),
+            (OPENING_ACCEPTED, Opening::Accepted),
+        ] {
+            raw.opening = number as _;
+            let Ok(Record::Connection(c)) = decode(raw.as_bytes(), TICK) else { panic!("not a connection") };
+            assert_eq!((c.id, c.owner.pid, c.owner.comm.to_string()), (ConnectionId(2), 1, "curl".into()));
+            assert_eq!((c.local, c.remote), (address([4; 16], 6), address([5; 16], 7)));
+            assert_eq!((c.opening, c.since.as_nanos(), c.congestion_control.as_str()), (opening, 3, "reno"));
+        }
+        raw.opening = 9;
+        assert_eq!(decode(raw.as_bytes(), TICK), Err(DecodeError::Malformed { field: "opening", value: 9 }));
+    }
+
+    #[test]
+    fn each_total_of_a_connection_is_read_from_its_own_field() {
+        let mut raw = RawClosed { kind: RECORD_CLOSED, cookie: 1, ..RawClosed::zeroed() };
+        (raw.totals.followed, raw.totals.bytes_written, raw.totals.bytes_armed) = (2, 3, 4);
+        (raw.totals.bytes_acked, raw.totals.retransmitted, raw.totals.armed) = (5, 6, 7);
+        let Ok(Record::Closed(id, totals)) = decode(raw.as_bytes(), TICK) else { panic!("not a closing") };
+        let expected = ConnectionTotals {
+            followed: Nanos(2),
+            bytes_written: 3,
+            bytes_armed: 4,
+            bytes_acked: 5,
+            segments_retransmitted: 6,
+            armed: Nanos(7),
+        };
+        assert_eq!((id, totals), (ConnectionId(1), expected));
+    }
+
+    #[test]
     fn ipv4_mapped_addresses_are_shown_as_ipv4() {
         let mut bytes = [0u8; 16];
         bytes[10..].copy_from_slice(&[0xff, 0xff, 192, 0, 2, 7]);
@@ -208,10 +322,12 @@ mod tests {
     }
 
     #[test]
-    fn truncated_malformed_and_unsupported_are_told_apart() {
+    fn truncated_malformed_and_unsupported_are_distinguished() {
         assert_eq!(decode(&[2, 0], TICK), Err(DecodeError::Truncated { have: 2, need: 4 }));
         let mut raw = a_send();
-        assert_eq!(decode(&raw.as_bytes()[..191], TICK), Err(DecodeError::Truncated { have: 191, need: 192 }));
+        let need = size_of_val(&raw);
+        let cut = decode(&raw.as_bytes()[..need - 1], TICK);
+        assert_eq!(cut, Err(DecodeError::Truncated { have: need - 1, need }));
         raw.reason = 11;
         assert_eq!(decode(raw.as_bytes(), TICK), Err(DecodeError::Malformed { field: "reason", value: 11 }));
         raw.kind = 9;
@@ -220,7 +336,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_input_panics(kind in 0u32..5, mut bytes in prop::collection::vec(any::<u8>(), 0..220)) {
+        fn no_input_panics(kind in 0u32..5, mut bytes in prop::collection::vec(any::<u8>(), 0..2 * size_of::<RawSend>())) {
             if let Some(start) = bytes.first_chunk_mut() {
                 *start = kind.to_ne_bytes();
             }

@@ -11,15 +11,21 @@ use std::ops::RangeInclusive;
 use libbpf_rs::{Link, MapHandle};
 use record::{ConnectionId, Coverage, Event, Leg, Lost, Nanos, Send};
 
-use crate::capabilities::Tried;
+use crate::keeper::Keeper;
 use crate::layout::{RECORD_CLOSED, RECORD_CONNECTION, RawLost, RawRow, RawSlot};
 use crate::nic::NicClocks;
 use crate::object::{self, Sizes};
-use crate::probe::{Ground, Loaded, Observation};
+use crate::probe::{Ground, Loaded, Missing, Observation, Tried};
 use crate::programs::Programs;
 use crate::{Backend, DecodeError, Error, clock};
 use decode::Record;
 use settle::Settled;
+
+/// The name of the observation of calls that write.
+pub const CALLS: &str = "calls";
+
+/// What timing them with the timestamping backend costs other programs.
+const HOST_WIDE: &str = "to time calls, a program runs at every TCP write of this machine, some tens of nanoseconds each (not with --calls never)";
 
 /// The iterator over the sockets that makes a pass.
 const PASS: &str = "pass";
@@ -39,6 +45,8 @@ pub(crate) struct Sends {
     counted: Lost,
     delivered: u64,
     closed: Coverage,
+    /// Whether sends and connections are events.
+    records: bool,
 }
 
 impl Sends {
@@ -61,6 +69,7 @@ impl Sends {
             counted: Lost::default(),
             delivered: 0,
             closed: Coverage::default(),
+            records: ground.config.histograms.as_ref().is_none_or(|histograms| histograms.records),
             programs,
         })
     }
@@ -81,6 +90,18 @@ impl Sends {
         iterator.ok_or(Error::System { what: PASS, source: std::io::ErrorKind::NotFound.into() })
     }
 
+    /// Opens the clocks that NICs stamp by, while this process may.
+    pub fn open_clocks(&mut self) {
+        if self.backend == Backend::Timestamping {
+            self.nics.open_all();
+        }
+    }
+
+    /// Has the keeper say by which clock an interface stamps.
+    pub fn ask_for_clocks(&mut self, keeper: Keeper) {
+        self.nics.ask(keeper);
+    }
+
     /// Sends that were handed on up to now.
     pub fn delivered(&self) -> u64 {
         self.delivered
@@ -88,12 +109,20 @@ impl Sends {
 
     /// What share of the connections that are over was seen.
     pub fn closed(&self) -> Coverage {
-        self.closed
+        let mut coverage = self.closed;
+        // Those with a closing record that found no room in the ring buffer.
+        if let Some(raw) = object::sum_per_cpu::<RawLost>(&self.losses) {
+            coverage.followed += Nanos(raw.followed);
+            coverage.armed += Nanos(raw.armed);
+            coverage.bytes_written += raw.bytes_written;
+            coverage.bytes_armed += raw.bytes_armed;
+        }
+        coverage
     }
 
     /// The same with the connections that are there, as of the last pass that brought their totals up to date.
     pub fn coverage(&self) -> Coverage {
-        let mut coverage = self.closed;
+        let mut coverage = self.closed();
         for (_, row) in self.rows_in_use() {
             add(&mut coverage, &decode::totals(&row.totals));
         }
@@ -147,36 +176,25 @@ impl Loaded for Sends {
     fn give_up(&mut self, out: &mut VecDeque<Event>) -> Result<(), Error> {
         for (number, row) in self.rows_in_use() {
             for slot in object::ring_entries::<RawSlot>(&self.slots, number, self.sizes.slots, row.head, row.tail) {
-                let send = decode::send(&slot.record, self.tick)?;
                 self.counted.unfinished += 1;
-                self.give(Record::Send(send, None), out);
+                if self.records {
+                    self.give(Record::Send(decode::send(&slot.record, self.tick)?, None), out);
+                }
             }
             object::free_row::<RawRow>(&self.rows, &self.free_rows, number)?;
-            self.give(Record::Closed(ConnectionId(row.cookie), decode::totals(&row.totals)), out);
+            let totals = decode::totals(&row.totals);
+            if self.records {
+                self.give(Record::Closed(ConnectionId(row.cookie), totals), out);
+            } else {
+                add(&mut self.closed, &totals);
+            }
         }
         Ok(())
     }
 
     fn lost(&self) -> Lost {
         let Some(raw) = object::sum_per_cpu::<RawLost>(&self.losses) else { return self.counted };
-        let kernel = Lost {
-            ring_buffer: raw.ring_buffer,
-            slots_full: raw.slots_full,
-            connections_full: raw.connections_full,
-            merged: raw.merged,
-            unfinished: raw.unfinished,
-            closed_unacked: raw.closed_unacked,
-            no_sched: raw.no_sched,
-            no_driver: raw.no_driver,
-            no_ack: raw.no_ack,
-            after_ack: raw.after_ack,
-            repeated: raw.repeated,
-            nic_late: raw.nic_late,
-            unstamped: raw.unstamped,
-            over_rate: raw.over_rate,
-            ..Lost::default()
-        };
-        kernel + self.counted
+        decode::lost(raw) + self.counted
     }
 
     fn memory(&self) -> u64 {
@@ -190,13 +208,21 @@ impl Loaded for Sends {
     }
 
     fn observation(&self) -> Observation {
-        Observation { probe: self.backend.what(), ..Observation::default() }
+        let why =
+            "this kernel has no tracepoint tcp_sendmsg_locked (Linux 6.16), and the timestamping backend no other way";
+        let (missing, host_wide) = match self.backend {
+            Backend::Timestamping if self.programs.has(backend::CALL) => (None, Some(HOST_WIDE)),
+            Backend::Timestamping => (Some(Missing { what: "call", reason: why.into() }), None),
+            // It is at every write in any case.
+            Backend::Tracepoints => (None, None),
+        };
+        Observation { probe: CALLS, missing: missing.into_iter().collect(), host_wide: host_wide.into_iter().collect() }
     }
 }
 
 /// Legs of a send that end before they begin.
 fn disorders(send: &Send) -> u64 {
-    Leg::PARTS.into_iter().filter(|&leg| send.leg(leg).is_err()).count() as u64
+    Leg::ADDITIVE.into_iter().filter(|&leg| send.leg(leg).is_err()).count() as u64
 }
 
 fn add(coverage: &mut Coverage, totals: &record::ConnectionTotals) {

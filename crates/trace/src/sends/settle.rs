@@ -66,6 +66,7 @@ mod tests {
             first_seq: SeqNumber(0),
             bytes: 1,
             stamps: Stamps {
+                call: None,
                 send: Instant::from_nanos(1_000),
                 sched: at(5_000),
                 driver: at(6_000),
@@ -76,6 +77,7 @@ mod tests {
             },
             merged: Merged::default(),
             state: SenderState::default(),
+            buffer: None,
             wait: Some(Wait { reason: WaitReason::Cork, by_reason: Nanos(1) }),
             retransmissions: 0,
         }

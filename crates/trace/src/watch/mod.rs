@@ -4,7 +4,7 @@
 //! `inet_sock_set_state`, which runs when a connection changes its state and for no packet, and an iterator over the
 //! sockets. The target is sorted out in the kernel.
 
-mod sample;
+pub(crate) mod sample;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use libbpf_rs::{MapCore as _, MapFlags, MapHandle, RingBuffer, RingBufferBuilder
 
 use record::{Moment, Reading};
 
-use crate::aim::{Processes, aim, set_addresses};
+use crate::aim::{self, Processes, aim, set_lookups};
 use crate::layout::{CONFIG_AT_CLOSE, CONFIG_AT_CONNECT, Pass, RawControl};
 use crate::object::{self, Sizes, compiled};
 use crate::passes::Passes;
@@ -45,7 +45,7 @@ impl Watcher {
     pub fn start(target: &Target, moment: Moment) -> Result<Self, Error> {
         privilege::check()?;
         refusal::quiet();
-        // Its cgroup need not stay open: the programs know it by its number.
+        // Its cgroups need not stay open: the programs know them by their numbers.
         let (_, mut raw) = aim(target)?;
         raw.flags |= match moment {
             Moment::Every => 0,
@@ -55,9 +55,11 @@ impl Watcher {
         // It has no arena.
         let sizes = Sizes { rows: 0, slots: 0, ring: 1 << 20 };
         let object = object::open_aimed(compiled!("watch"), "wirelapse", &raw, sizes)?;
-        let mut programs = Programs::load(object, PROGRAMS.to_vec(), None).map_err(|error| error.of("watch"))?;
+        let names = (!target.comms.is_empty()).then_some(aim::RENAMED);
+        let plan = PROGRAMS.into_iter().chain(names).collect();
+        let mut programs = Programs::load(object, plan, &[]).map_err(|error| error.of("watch"))?;
         let object = programs.object();
-        set_addresses(object, target)?;
+        set_lookups(object, target)?;
 
         let tick = clock::tick();
         let readings = Arc::new(Mutex::new(Vec::new()));
@@ -72,7 +74,7 @@ impl Watcher {
             .map_err(Error::bpf("cannot read the ring buffer"))?;
         let ring = builder.build().map_err(Error::bpf("cannot read the ring buffer"))?;
 
-        let control = RawControl { window: 0, pass: 0, shared: 0, by_process: 0, every: 1, foreign: 0, ending: 0 };
+        let control = RawControl { pass: 0, shared: 0, by_process: 0, every: 1, foreign: 0, ending: 0, generation: 0 };
         let look = programs
             .iterators()?
             .pop()
@@ -81,7 +83,7 @@ impl Watcher {
         let (processes, lost) = (Processes::new(object, target.by_process())?, object::map(object, "lost")?);
         programs.attach()?;
         // After the programs are attached, so that no connection falls between.
-        processes.begin(&target.pids)?;
+        processes.begin(target)?;
         passes.find_networks()?;
         passes.pass(Pass::Follow)?;
         Ok(Self { _programs: programs, passes, ring, readings, lost, every: moment == Moment::Every })

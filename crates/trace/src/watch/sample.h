@@ -32,10 +32,9 @@ struct sample_record {
 	__u8 moment;
 	__u8 scaling; /* whether both sides agreed to scale windows */
 	__u8 peer_scale;
-	__u8 own_scale;
 	__u8 quick_acks;
 	__u8 ping_pong;
-	__u8 pad[2];
+	__u8 pad[3];
 	__u32 pad2;
 };
 SHARED(struct sample_record);

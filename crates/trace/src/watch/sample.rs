@@ -31,7 +31,6 @@ pub(crate) fn reading(bytes: &[u8], tick: Nanos) -> Option<Reading> {
         header_length: raw.header_length,
         mss: raw.mss,
         peer_window_scale: scale(raw.peer_scale),
-        own_window_scale: scale(raw.own_scale),
         srtt: measured.then(|| Nanos(u64::from(raw.srtt_us_8) * 125)),
         rttvar: measured.then(|| Nanos(u64::from(raw.rttvar_us_4) * 250)),
         cwnd: raw.cwnd,
@@ -73,10 +72,9 @@ mod tests {
             moment: 1,
             scaling: 0,
             peer_scale: 7,
-            own_scale: 9,
             quick_acks: 16,
             ping_pong: 1,
-            pad: [0; 2],
+            pad: [0; 3],
             pad2: 0,
         }
     }
@@ -96,11 +94,24 @@ mod tests {
         assert_eq!((sample.comm.as_str(), sample.moment), ("curl", Moment::Connect));
         let scaled = RawSample { scaling: 1, srtt_us_8: 0, ato: 0, pacing_rate: 125, pid: 3, ..raw() };
         let scaled = reading(scaled.as_bytes(), Nanos(1)).unwrap();
-        assert_eq!((scaled.peer_window_scale, scaled.own_window_scale), (Some(7), Some(9)));
+        assert_eq!(scaled.peer_window_scale, Some(7));
         assert_eq!(
             (scaled.srtt, scaled.rttvar, scaled.ato, scaled.pacing_rate, scaled.pid),
             (None, None, None, Some(125), Some(3))
         );
+    }
+
+    #[test]
+    fn every_figure_is_read_from_its_own_field() {
+        let s = reading(raw().as_bytes(), Nanos(1)).unwrap();
+        assert_eq!((s.cookie, s.header_length, s.mss, s.cwnd, s.retransmits), (7, 32, 1448, 10, 3));
+        assert_eq!((s.receive_buffer, s.receive_buffer_used, s.quick_acks, s.ping_pong), (131_072, 65_536, 16, 1));
+        for (number, moment) in
+            [(MOMENT_LOOK, Moment::Every), (MOMENT_CONNECT, Moment::Connect), (MOMENT_CLOSE, Moment::Close)]
+        {
+            let s = reading(RawSample { moment: number as _, ..raw() }.as_bytes(), Nanos(1)).unwrap();
+            assert_eq!(s.moment, moment);
+        }
     }
 
     #[test]

@@ -12,7 +12,6 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 struct tcp_options_received___watch {
 	__u16 wscale_ok : 1;
 	__u16 snd_wscale : 4;
-	__u16 rcv_wscale : 4;
 };
 struct sock___watch {
 	int sk_rcvbuf;
@@ -86,7 +85,6 @@ static __always_inline void fill(struct sample_record *record, const struct tcp_
 	record->receive_buffer_used = buffers->sk_backlog.rmem_alloc.counter;
 	record->scaling = BPF_CORE_READ_BITFIELD(more, rx_opt.wscale_ok);
 	record->peer_scale = BPF_CORE_READ_BITFIELD(more, rx_opt.snd_wscale);
-	record->own_scale = BPF_CORE_READ_BITFIELD(more, rx_opt.rcv_wscale);
 }
 
 SEC("tp_btf/inet_sock_set_state")

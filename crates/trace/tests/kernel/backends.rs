@@ -14,10 +14,10 @@ use crate::traffic::{self, Trace, on, pair};
 const MEDIAN_BOUND: i64 = 20_000;
 
 #[test]
-fn both_backends_tell_the_same_of_the_same_sends() {
+fn both_backends_report_the_same_of_the_same_sends() {
     tier::needs!(Need::Root, Need::Path("/sys/kernel/btf/vmlinux"));
     let (mut client, mut server) = pair();
-    let config = traffic::port(server.local_addr().unwrap().port());
+    let config = trace::Config { calls: true, ..traffic::port(server.local_addr().unwrap().port()) };
     let mut stamps = Trace::start(&on(config.clone(), Backend::Timestamping));
     let mut points = Trace::start(&on(config, Backend::Tracepoints));
     assert_eq!((stamps.tracer.backend(), points.tracer.backend()), (Backend::Timestamping, Backend::Tracepoints));

@@ -131,6 +131,41 @@ fn flood(config: Config, listener: &TcpListener, connections: usize, length: Dur
     (sent, trace)
 }
 
+/// Each request waits for its answer, so that records come one after the other without end.
+#[test]
+fn while_records_keep_coming_many_are_read_together() {
+    tier::needs!(Need::Root, BTF);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut trace = Trace::start(&traffic::port(listener.local_addr().unwrap().port()));
+    let (client, server) = accept_one(&listener);
+    let answers = std::thread::spawn(move || {
+        let mut byte = [0];
+        while (&server).read_exact(&mut byte).is_ok() {
+            (&server).write_all(&byte).unwrap();
+        }
+    });
+    let asks = std::thread::spawn(move || {
+        let end = Instant::now() + Duration::from_millis(500);
+        while Instant::now() < end {
+            (&client).write_all(&[1]).unwrap();
+            (&client).read_exact(&mut [0]).unwrap();
+        }
+    });
+    let (begun, mut reads) = (Instant::now(), 0);
+    while !asks.is_finished() {
+        let before = trace.events.len();
+        trace.tracer.poll(Duration::from_millis(100), &mut |event| trace.events.push(event)).unwrap();
+        reads += u128::from(trace.events.len() > before);
+        // As long as outputs may take: the next records are there by then.
+        std::thread::sleep(Duration::from_micros(500));
+    }
+    // The shortest pause is 5 ms, and none comes before the first.
+    let most = begun.elapsed().as_millis() / 5 + 1;
+    assert!((1..=most).contains(&reads), "{reads} reads for {} events, {most} at most", trace.events.len());
+    asks.join().unwrap();
+    answers.join().unwrap();
+}
+
 #[test]
 fn a_flood_is_accounted_for_exactly() {
     tier::needs!(Need::Root, BTF);
@@ -200,32 +235,34 @@ fn windows_cover_the_share_that_was_asked_for_on_each_connection() {
     let trace = Trace::start(&windows(5, listener.local_addr().unwrap().port()));
     let (clients, servers): (Vec<_>, Vec<_>) = (0..8).map(|_| accept_one(&listener)).unzip();
     let readers: Vec<_> = servers.into_iter().map(traffic::drain).collect();
-    // Nobody polls meanwhile: the windows do not depend on it.
+    // Nothing polls meanwhile: the stretches do not depend on it.
     pace(clients, Duration::from_millis(1), Duration::from_secs(4)).join().unwrap();
     for reader in readers {
         reader.join().unwrap();
     }
     let (events, summary) = trace.finish();
-    let coverage = summary.coverage;
-    // 80 windows of 10 ms in 4 s. What a machine that is far too busy gave up is counted; at the end up to four may be owing.
-    let each = coverage.followed.as_secs_f64()
-        / events.iter().filter(|e| matches!(e, record::Event::Closed { .. })).count() as f64;
-    let given_up = summary.lost.windows_missed as f64 * 0.01 / each;
-    let by_time = coverage.armed.as_secs_f64() / coverage.followed.as_secs_f64();
-    let by_bytes = coverage.bytes_armed as f64 / coverage.bytes_written as f64;
-    assert!((0.175..0.22).contains(&(by_time + given_up)), "{by_time} and {given_up}");
-    assert!((0.15 - given_up..0.25).contains(&by_bytes), "{by_bytes}");
-    for event in &events {
-        if let record::Event::Closed { totals, .. } = event
-            && totals.bytes_written > 0
-        {
-            let share = totals.bytes_armed as f64 / totals.bytes_written as f64;
-            assert!((0.12 - given_up..0.28).contains(&share), "{share} of one connection");
-        }
+    // Some 400 stretches of each connection in 4 s, and one in each block of five is looked at. The stretches of an end that sends nothing
+    // do not end, so only those that send show the share.
+    let totals = events.iter().filter_map(|event| match event {
+        record::Event::Closed { totals, .. } if totals.bytes_written > 0 => Some(*totals),
+        _ => None,
+    });
+    let totals: Vec<_> = totals.collect();
+    assert_eq!(totals.len(), 8);
+    let share = |totals: &[record::ConnectionTotals]| {
+        let sum = |of: fn(&record::ConnectionTotals) -> u64| totals.iter().map(of).sum::<u64>() as f64;
+        (sum(|t| t.armed.0) / sum(|t| t.followed.0), sum(|t| t.bytes_armed) / sum(|t| t.bytes_written))
+    };
+    let (by_time, by_bytes) = share(&totals);
+    // A machine that stalls makes the stretches longer in which it does.
+    assert!((0.15..0.25).contains(&by_time), "{by_time} of the time, {by_bytes} of the bytes: {totals:?}");
+    assert!((0.15..0.25).contains(&by_bytes), "{by_bytes} of the bytes");
+    for one in totals.chunks(1) {
+        assert!((0.12..0.28).contains(&share(one).1), "{one:?}");
     }
     // What is recorded is what was written while armed, to the byte.
     let bytes: u64 = sends(&events).iter().map(|s| u64::from(s.bytes + s.merged.bytes)).sum();
-    assert_eq!(bytes, coverage.bytes_armed, "{:?}", summary.lost);
+    assert_eq!(bytes, summary.coverage.bytes_armed, "{:?}", summary.lost);
 }
 
 #[test]
@@ -240,14 +277,8 @@ fn sends_in_step_with_the_windows_are_seen_as_often_as_others() {
     reader.join().unwrap();
     let (events, summary) = trace.finish();
     let seen = sends(&events).len() as f64;
-    // As large a share of the 200 as the windows had of the time, a quarter where no window was missed. With a standard
-    // deviation of 6: five of them to either side.
-    let by_time = summary.coverage.armed.as_secs_f64() / summary.coverage.followed.as_secs_f64();
-    assert!(
-        (seen - sent as f64 * by_time).abs() < 31.0,
-        "{seen} of {sent} in {by_time} of the time: {:?}",
-        summary.lost
-    );
+    // Each send ends a stretch with its ACK, and one in each block of four stretches is looked at.
+    assert!((seen - sent as f64 / 4.0).abs() < 5.0, "{seen} of {sent}: {:?}", summary.lost);
 }
 
 #[test]
@@ -287,8 +318,14 @@ fn draws_keep_the_share_that_was_asked_for() {
     assert!((730..1270).contains(&kept), "{kept}");
 }
 
-/// Bytes that a connection writes while its trace ends: those of the sends that are handed on, and those that the totals count.
+/// Bytes that a connection writes while its trace ends: those of the sends that are handed on, and those that the totals count. On a busy
+/// machine the ring buffer may fill before it is read, and lost sends have no bytes: then it is tried again.
 fn bytes_while_it_ends(backend: Backend) -> (u64, u64) {
+    (0..10).find_map(|_| bytes_while_one_ends(backend)).expect("a trace without lost sends")
+}
+
+/// The same of one trace; `None` where it lost sends.
+fn bytes_while_one_ends(backend: Backend) -> Option<(u64, u64)> {
     let (mut client, server) = pair();
     let config = traffic::on(traffic::port(server.local_addr().unwrap().port()), backend);
     let (stop, stopped) = std::sync::mpsc::channel::<()>();
@@ -305,9 +342,8 @@ fn bytes_while_it_ends(backend: Backend) -> (u64, u64) {
     writer.join().unwrap();
     reader.join().unwrap();
     let lost = &summary.lost;
-    assert_eq!((lost.ring_buffer, lost.slots_full, lost.unstamped), (0, 0, 0));
     let bytes = sends(&events).iter().map(|send| u64::from(send.bytes + send.merged.bytes)).sum();
-    (bytes, summary.coverage.bytes_armed)
+    (lost.ring_buffer + lost.slots_full + lost.unstamped == 0).then_some((bytes, summary.coverage.bytes_armed))
 }
 
 #[test]
@@ -337,7 +373,7 @@ fn two_tracers_at_once_both_see_everything_and_one_survives_the_other() {
             server.read_exact(&mut [0; 4]).unwrap();
         }
     };
-    let mut first = Trace::start(&traffic::config(Target { ports: vec![port], ..Target::default() }));
+    let mut first = Trace::start(&traffic::config(Target { ports: vec![port.into()], ..Target::default() }));
     let mut second = Trace::start(&traffic::port(port));
     exchange(50);
     first.until(50);
@@ -403,7 +439,7 @@ fn a_suspended_tracer_of_everything_takes_up_again_with_the_same_programs() {
         from.connect(to.local_addr().unwrap()).unwrap();
         (from, to)
     });
-    let ports = vec![server.local_addr().unwrap().port(), to.local_addr().unwrap().port()];
+    let ports = vec![server.local_addr().unwrap().port().into(), to.local_addr().unwrap().port().into()];
     let target = Target { ports, ..Target::default() };
     let config = Config { receive: true, packets: true, udp: true, ..traffic::config(target) };
     let mut exchange = |n: usize| {
@@ -456,4 +492,40 @@ fn what_a_tracer_that_was_killed_left_on_a_socket_is_taken_away_by_the_next() {
         }
     }
     panic!("{:?}", callbacks(port));
+}
+
+/// Each of these calls fills several packets, and by tracepoints each packet is a round of its own.
+fn sends_without_room(backend: Backend) {
+    let (mut client, mut server) = pair();
+    let config = traffic::on(traffic::port(server.local_addr().unwrap().port()), backend);
+    let mut trace = Trace::start(&Config { slots_per_connection: 16, ..config });
+    let written = 300;
+    let writer = std::thread::spawn(move || {
+        for _ in 0..written {
+            client.write_all(&[0; 150_000]).unwrap();
+        }
+    });
+    // The peer reads nothing for a while, so that more sends are on their way than there is room for.
+    std::thread::sleep(Duration::from_millis(300));
+    let (mut buffer, mut got) = (vec![0; 1 << 16], 0);
+    while got < written * 150_000 {
+        got += server.read(&mut buffer).unwrap();
+        trace.poll();
+    }
+    writer.join().unwrap();
+    let (events, summary) = trace.finish();
+    assert!(summary.lost.slots_full > 0, "there was room for all: {:?}", summary.lost);
+    assert_eq!(accounted(&sends(&events), &summary.lost), written as u64, "{:?}", summary.lost);
+}
+
+#[test]
+fn a_send_without_room_is_counted_once() {
+    tier::needs!(Need::Root, BTF);
+    sends_without_room(Backend::Timestamping);
+}
+
+#[test]
+fn a_send_without_room_is_counted_once_by_tracepoints() {
+    tier::needs!(Need::Root, BTF);
+    sends_without_room(Backend::Tracepoints);
 }

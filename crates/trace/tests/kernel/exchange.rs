@@ -57,7 +57,7 @@ fn every_send_of_an_exchange_has_all_stages_in_order_by_tracepoints() {
 }
 
 #[test]
-fn hundreds_outstanding_on_one_socket_are_told_apart() {
+fn hundreds_outstanding_on_one_socket_are_distinguished() {
     tier::needs!(Need::Root, BTF, Need::Program("tc"));
     // 200 packets of 100 bytes wait in a queue that lets 1 Mbit/s through; the first bytes pass at once.
     let (sends, lost) = traffic::in_namespace(Some("rate 1mbit burst 2kb limit 1mb"), || {
@@ -91,17 +91,19 @@ fn ipv6_and_mapped_ipv4_are_followed_and_mapped_is_shown_as_ipv4() {
     let (mut client, server) = pair_at("[::1]:0");
     let listener = std::net::TcpListener::bind("[::ffff:127.0.0.1]:0").unwrap();
     let mut config = traffic::port(server.local_addr().unwrap().port());
-    config.target.ports.push(listener.local_addr().unwrap().port());
+    config.target.ports.push(listener.local_addr().unwrap().port().into());
     let mut trace = Trace::start(&config);
     let (mut mapped_client, mapped_server) = traffic::accept_one(&listener);
     client.write_all(b"six").unwrap();
     mapped_client.write_all(b"four").unwrap();
     trace.until(2);
-    let connections = traffic::connections(&trace.events);
+    // The accepted end is announced when it is used, and where it is not, at the end.
+    let (events, _) = trace.finish();
+    let connections = traffic::connections(&events);
     assert_eq!(connections.iter().filter(|c| c.0.is_ipv6()).count(), 2, "{connections:?}");
     assert_eq!(connections.iter().filter(|c| c.0.is_ipv4()).count(), 2, "{connections:?}");
     assert!(connections.contains(&(client.local_addr().unwrap(), client.peer_addr().unwrap())));
-    assert_eq!(trace.sends().len(), 2);
+    assert_eq!(traffic::sends(&events).len(), 2);
     drop((server, mapped_server));
 }
 

@@ -1,10 +1,11 @@
 //! Ends that nobody planned.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use tier::Need;
+use trace::Config;
 
 use crate::traffic::{self, Trace};
 
@@ -61,4 +62,58 @@ fn a_killed_tracer_leaves_nothing() {
         std::thread::sleep(Duration::from_millis(20));
     }
     assert_eq!(left(), 0);
+}
+
+/// A program of socket operations that takes every callback away from every socket, on the root cgroup; gone with its descriptors.
+fn taking_callbacks_away() -> std::os::fd::OwnedFd {
+    use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+    // include/uapi/linux/bpf.h: r2 = 0; call bpf_sock_ops_cb_flags_set; r0 = 1; exit.
+    let instructions: [u64; 4] = [0x0000_0000_0000_02b7, (59 << 32) | 0x85, (1 << 32) | 0x00b7, 0x95];
+    let license = c"GPL";
+    let bpf = |command: i32, attributes: &mut [u64; 16]| {
+        // SAFETY: the attributes are as long as is said, and what they point to lives until the call is over.
+        unsafe { libc::syscall(libc::SYS_bpf, command, attributes.as_mut_ptr(), 128) }
+    };
+    // BPF_PROG_LOAD: type BPF_PROG_TYPE_SOCK_OPS (13), four instructions, their address, the licence's address.
+    let mut load = [0u64; 16];
+    load[0] = 13 | (4 << 32);
+    load[1] = instructions.as_ptr() as u64;
+    load[2] = license.as_ptr() as u64;
+    let program = bpf(5, &mut load) as i32;
+    assert!(program >= 0, "{}", std::io::Error::last_os_error());
+    let mounts = std::fs::read_to_string("/proc/mounts").unwrap();
+    let root = mounts.lines().find(|line| line.split(' ').nth(2) == Some("cgroup2")).unwrap();
+    let cgroup = std::fs::File::open(root.split(' ').nth(1).unwrap()).unwrap();
+    // BPF_LINK_CREATE: program, target, type BPF_CGROUP_SOCK_OPS (3).
+    let mut link = [0u64; 16];
+    link[0] = program as u64 | ((cgroup.as_raw_fd() as u64) << 32);
+    link[1] = 3;
+    let link = bpf(28, &mut link) as i32;
+    assert!(link >= 0, "{}", std::io::Error::last_os_error());
+    // SAFETY: both descriptors were just made and are owned by nothing else.
+    unsafe {
+        drop(OwnedFd::from_raw_fd(program));
+        OwnedFd::from_raw_fd(link)
+    }
+}
+
+#[test]
+fn rows_come_back_though_another_program_takes_the_callbacks_away() {
+    tier::needs!(Need::Root, Need::Path("/sys/kernel/btf/vmlinux"));
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let config = Config { max_connections: 8, ..traffic::port(listener.local_addr().unwrap().port()) };
+    let mut trace = Trace::start(&config);
+    let other = taking_callbacks_away();
+    for _ in 0..40 {
+        let (mut client, mut server) = traffic::accept_one(&listener);
+        client.write_all(b"x").unwrap();
+        server.read_exact(&mut [0]).unwrap();
+        // The server's end closes first, so the client's, which has the port, waits for nothing.
+        drop(server);
+        drop(client);
+        trace.poll();
+    }
+    drop(other);
+    let (_, summary) = trace.finish();
+    assert_eq!(summary.lost.connections_full, 0, "{:?}", summary.lost);
 }

@@ -1,10 +1,14 @@
 //! What a trace tells of real sends on the running kernel, checked against what the sending program knows itself.
 
 mod backends;
+mod calls;
+mod connects;
 mod counting;
 mod datagrams;
+mod equations;
 mod exchange;
 mod faults;
+mod histograms;
 mod packets;
 mod receives;
 mod stamps;

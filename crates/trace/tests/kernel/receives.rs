@@ -134,7 +134,7 @@ fn every_received_byte_has_all_stages_in_order_beside_tracepoints() {
 }
 
 #[test]
-fn a_bulk_reader_gets_as_many_bytes_as_are_told_and_as_the_sender_wrote() {
+fn a_bulk_reader_gets_as_many_bytes_as_are_reported_and_as_the_sender_wrote() {
     tier::needs!(Need::Root, BTF);
     let (events, lost) = traffic::in_namespace(None, || {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -186,7 +186,7 @@ fn a_reader_that_sleeps_shows_it_in_wakeup() {
 }
 
 #[test]
-fn bytes_that_lay_there_before_are_counted_as_unseen_and_later_ones_are_told() {
+fn bytes_that_were_there_before_are_counted_as_unseen_and_later_ones_are_reported() {
     tier::needs!(Need::Root, BTF);
     let (mut client, mut server) = pair_at("[::1]:0");
     client.write_all(&[0; 700]).unwrap();
@@ -206,7 +206,7 @@ fn bytes_that_lay_there_before_are_counted_as_unseen_and_later_ones_are_told() {
 }
 
 #[test]
-fn what_is_never_read_is_told_and_counted() {
+fn what_is_never_read_is_reported_and_counted() {
     tier::needs!(Need::Root, BTF);
     let (mut client, server) = pair();
     let mut trace = Trace::start(&receiving(server.local_addr().unwrap().port()));
@@ -222,7 +222,7 @@ fn what_is_never_read_is_told_and_counted() {
 }
 
 #[test]
-fn what_is_still_unread_at_the_end_is_told_and_counted() {
+fn what_is_not_yet_read_at_the_end_is_reported_and_counted() {
     tier::needs!(Need::Root, BTF);
     let (mut client, server) = pair();
     let mut trace = Trace::start(&receiving(server.local_addr().unwrap().port()));
@@ -326,7 +326,7 @@ fn foreign_connections_and_processes_give_no_record() {
 }
 
 #[test]
-fn five_hundred_connections_are_told_apart() {
+fn five_hundred_connections_are_distinguished() {
     tier::needs!(Need::Root, BTF);
     let all: u64 = (1..4u64).map(|round| (0..500).map(|n| n + round).sum::<u64>()).sum();
     let ((events, pairs), summary) = undisturbed(|| {

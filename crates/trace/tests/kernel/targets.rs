@@ -68,7 +68,13 @@ fn existing_connected_and_accepted_connections_say_how_they_began() {
         match event {
             Event::Connection(c) => opened.push(c.id),
             Event::Closed { connection, .. } => closed.push(*connection),
-            Event::Send(_) | Event::Receive(_) | Event::Request(_) | Event::Packet(_) | Event::Datagram(_) => {}
+            Event::SetUp(_)
+            | Event::Connect(_)
+            | Event::Send(_)
+            | Event::Receive(_)
+            | Event::Request(_)
+            | Event::Packet(_)
+            | Event::Datagram(_) => {}
         }
     }
     opened.sort();
@@ -82,7 +88,7 @@ fn peers_and_ports_are_both_needed() {
     let mut on_loopback = pair();
     let port = on_loopback.1.local_addr().unwrap().port();
     for (peer, expected) in [("127.0.0.0/8", 10), ("10.0.0.0/8", 0)] {
-        let target = Target { ports: vec![port], peers: vec![peer.parse().unwrap()], ..Target::default() };
+        let target = Target { ports: vec![port.into()], peers: vec![peer.parse().unwrap()], ..Target::default() };
         let mut trace = Trace::start(&config(target));
         exchange(&mut on_loopback);
         if expected > 0 {
@@ -167,7 +173,7 @@ fn a_cgroup_is_a_target() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let mut outside = pair();
-    let mut trace = Trace::start(&config(Target { cgroup: Some(folder.clone()), ..Target::default() }));
+    let mut trace = Trace::start(&config(Target { cgroups: vec![folder.clone()], ..Target::default() }));
     let stopped = trace::command::Stopped::start(shell_client(port)).unwrap();
     std::fs::write(folder.join("cgroup.procs"), stopped.pid().to_string()).unwrap();
     let mut child = stopped.release().unwrap();
@@ -183,11 +189,103 @@ fn a_cgroup_is_a_target() {
 }
 
 #[test]
+fn several_cgroups_are_a_target_and_a_nested_one_counts_once() {
+    tier::needs!(Need::Root, BTF, Need::Program("bash"));
+    let Some(mount) = machine::who::mount() else {
+        tier::skip("several_cgroups_are_a_target_and_a_nested_one_counts_once", "no cgroup v2 is mounted");
+        return;
+    };
+    let top = |name: &str| mount.join(format!("wirelapse-{name}-{}", std::process::id()));
+    let (one, two) = (top("one"), top("two"));
+    let nested = one.join("nested");
+    [&one, &nested, &two].into_iter().for_each(|folder| std::fs::create_dir(folder).unwrap());
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let mut outside = pair();
+    let cgroups = vec![nested.clone(), one.clone(), two.clone()];
+    let mut trace = Trace::start(&config(Target { cgroups, ..Target::default() }));
+    for folder in [&one, &nested, &two] {
+        let stopped = trace::command::Stopped::start(shell_client(port)).unwrap();
+        std::fs::write(folder.join("cgroup.procs"), stopped.pid().to_string()).unwrap();
+        let mut child = stopped.release().unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        server.read_exact(&mut [0; 6]).unwrap();
+        server.write_all(b"k").unwrap();
+        child.wait().unwrap();
+    }
+    exchange(&mut outside);
+    trace.until(3);
+    let (events, _) = trace.finish();
+    [&nested, &one, &two].into_iter().for_each(|folder| std::fs::remove_dir(folder).unwrap());
+    assert_eq!(sends(&events).iter().map(|s| s.bytes).collect::<Vec<_>>(), [6, 6, 6]);
+}
+
+#[test]
+fn a_name_is_a_target_for_processes_that_are_there_and_for_those_that_come() {
+    tier::needs!(Need::Root, BTF, Need::Program("bash"));
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    // Longer than the 15 bytes that the kernel keeps of a name; another program is in the same place under another name.
+    let dir = tempfile::tempdir().unwrap();
+    let name = format!("target-{}-of-a-name", std::process::id());
+    let bash = ["/bin/bash", "/usr/bin/bash"].into_iter().find(|bash| std::path::Path::new(bash).exists()).unwrap();
+    std::os::unix::fs::symlink(bash, dir.path().join(&name)).unwrap();
+    let client = |program: &std::path::Path| {
+        let script = format!("exec 3<>/dev/tcp/127.0.0.1/{port}; read -u 3 -n 1 x; echo hello >&3; read -u 3 -n 1 x");
+        let child = Command::new(program).arg("-c").arg(script).spawn().unwrap();
+        (child, listener.accept().unwrap().0)
+    };
+    let before = client(&dir.path().join(&name));
+    std::thread::sleep(Duration::from_millis(50));
+    let mut trace = Trace::start(&config(Target { comms: vec![name.clone()], ..Target::default() }));
+    let after = client(&dir.path().join(&name));
+    let other = client(std::path::Path::new(bash));
+    let named = [before.0.id(), after.0.id()];
+    for (mut child, mut server) in [before, after, other] {
+        server.write_all(b"k").unwrap();
+        server.read_exact(&mut [0; 6]).unwrap();
+        server.write_all(b"k").unwrap();
+        child.wait().unwrap();
+    }
+    trace.until(2);
+    assert!(!trace.tracer.processes_are_over());
+    let (events, _) = trace.finish();
+    let mut owners: Vec<u32> = sends(&events).iter().map(|send| send.owner.pid).collect();
+    owners.sort_unstable();
+    let mut named = named.to_vec();
+    named.sort_unstable();
+    assert_eq!(owners, named);
+}
+
+#[test]
+fn a_range_of_ports_is_a_target_with_both_its_ends() {
+    tier::needs!(Need::Root, BTF);
+    let mut pairs = [pair(), pair(), pair()];
+    pairs.sort_by_key(port_of);
+    let [low, middle, high] = [&pairs[0], &pairs[1], &pairs[2]].map(port_of);
+    // The clients' own ports are of the same range, so each connection is named by its server's port and those around are not.
+    let ranges = [format!("{low}-{low}"), format!("{high}-{high}")].map(|text| text.parse().unwrap());
+    let mut trace = Trace::start(&config(Target { ports: ranges.to_vec(), ..Target::default() }));
+    pairs.iter_mut().for_each(exchange);
+    trace.until(20);
+    let (events, _) = trace.finish();
+    let ports: Vec<u16> = traffic::connections(&events).iter().flat_map(|(a, b)| [a.port(), b.port()]).collect();
+    assert_eq!(sends(&events).len(), 20);
+    assert!(ports.contains(&low) && ports.contains(&high) && !ports.contains(&middle), "{ports:?}");
+    let wide = format!("{low}-{high}").parse().unwrap();
+    let mut trace = Trace::start(&config(Target { ports: vec![wide], ..Target::default() }));
+    pairs.iter_mut().for_each(exchange);
+    trace.until(30);
+    let seen = traffic::connections(&trace.finish().0);
+    assert!([low, middle, high].iter().all(|port| seen.iter().any(|(local, _)| local.port() == *port)), "{seen:?}");
+}
+
+#[test]
 fn all_of_ipv6_is_not_ipv4() {
     tier::needs!(Need::Root, BTF);
     let mut four = pair();
     let mut six = traffic::pair_at("[::1]:0");
-    let ports = vec![port_of(&four), port_of(&six)];
+    let ports = vec![port_of(&four).into(), port_of(&six).into()];
     let start = |network: &str| {
         let peers = vec![network.parse().unwrap()];
         Trace::start(&config(Target { ports: ports.clone(), peers, ..Target::default() }))
@@ -218,7 +316,7 @@ fn the_hierarchy_of_cgroups_is_found_where_the_own_mounts_hide_it() {
         for fields in mounts.lines().map(|l| l.split(' ').collect::<Vec<_>>()).filter(|f| f[2] == "cgroup2") {
             run("umount", &["-l", fields[1]]);
         }
-        trace::Tracer::start(&config(Target { ports: vec![1], ..Target::default() })).unwrap();
+        trace::Tracer::start(&config(Target { ports: vec![1.into()], ..Target::default() })).unwrap();
     })
     .join()
     .unwrap();
@@ -230,7 +328,7 @@ fn wrong_targets_are_errors_that_say_so() {
     let start = |target| trace::Tracer::start(&config(target)).map(drop);
     let missing = start(Target { pids: vec![u32::MAX - 1], ..Target::default() });
     assert!(matches!(missing, Err(Error::NoSuchProcess { .. })), "{missing:?}");
-    let folder = start(Target { cgroup: Some("/tmp".into()), ..Target::default() });
+    let folder = start(Target { cgroups: vec!["/tmp".into()], ..Target::default() });
     assert!(matches!(folder, Err(Error::Cgroup { .. })), "{folder:?}");
 }
 
@@ -257,4 +355,67 @@ fn on_a_shared_socket_only_the_targets_own_sends_are_recorded() {
     let (events, _) = trace.finish();
     let sends = sends(&events);
     assert_eq!(sends.iter().map(|s| (s.bytes, s.owner.pid)).collect::<Vec<_>>(), [(6, child.id())]);
+}
+
+/// A server with two worker processes that share its listener: each answers with its number.
+const PREFORK: &str = "
+import os, socket, sys, time
+listener = socket.create_server(('127.0.0.1', 0))
+workers = []
+for _ in range(2):
+    pid = os.fork()
+    if pid == 0:
+        while True:
+            connection, _ = listener.accept()
+            connection.recv(5)
+            connection.sendall(b'%010d' % os.getpid())
+            connection.close()
+            time.sleep(0.002)
+    workers.append(pid)
+print(listener.getsockname()[1], *workers, flush=True)
+sys.stdin.read()
+for pid in workers:
+    os.kill(pid, 9)
+";
+
+#[test]
+fn of_a_server_with_workers_exactly_the_named_one_is_followed() {
+    tier::needs!(Need::Root, BTF, Need::Program("python3"));
+    use std::io::BufRead as _;
+    use std::process::Stdio;
+    let mut command = Command::new("python3");
+    let mut parent = command.args(["-c", PREFORK]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    std::io::BufReader::new(parent.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let numbers: Vec<u32> = line.split_whitespace().map(|word| word.parse().unwrap()).collect();
+    let (port, worker) = (numbers[0] as u16, numbers[1]);
+    let target = Target { pids: vec![worker], ..Target::default() };
+    let trace = Trace::start(&trace::Config { receive: true, ..config(target) });
+    let answers: Vec<u32> = (0..60)
+        .map(|_| {
+            let mut client = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+            client.write_all(b"hello").unwrap();
+            let mut answer = String::new();
+            client.read_to_string(&mut answer).unwrap();
+            answer.parse().unwrap()
+        })
+        .collect();
+    let (events, summary) = trace.finish();
+    drop(parent.stdin.take());
+    parent.wait().unwrap();
+    let own = answers.iter().filter(|&&pid| pid == worker).count();
+    assert!(own > 0 && own < answers.len(), "both workers were to answer: {answers:?}");
+    let sends = sends(&events);
+    assert_eq!(sends.len(), own, "{:?}", summary.lost);
+    assert!(sends.iter().all(|send| send.owner.pid == worker));
+    let (mut owners, mut readers) = (Vec::new(), Vec::new());
+    for event in &events {
+        match event {
+            Event::Connection(connection) => owners.push(connection.owner.pid),
+            Event::Receive(receive) => readers.push(receive.reader.pid),
+            _ => {}
+        }
+    }
+    assert_eq!((owners, readers), (vec![worker; own], vec![worker; own]));
+    assert_eq!(summary.coverage.bytes_written, 10 * own as u64, "what the other wrote is not counted");
 }

@@ -55,7 +55,7 @@ pub fn config(target: Target) -> Config {
 }
 
 pub fn port(port: u16) -> Config {
-    config(Target { ports: vec![port], ..Target::default() })
+    config(Target { ports: vec![port.into()], ..Target::default() })
 }
 
 pub fn on(mut config: Config, backend: Backend) -> Config {
@@ -132,6 +132,21 @@ pub fn drain(mut socket: TcpStream) -> std::thread::JoinHandle<u64> {
     })
 }
 
+/// Runs a command in this thread's namespaces; its words have a blank between them.
+pub fn run(words: &str) {
+    let (program, args) = words.split_once(' ').unwrap();
+    let status = std::process::Command::new(program).args(args.split(' ')).status().unwrap();
+    assert!(status.success(), "{words}");
+}
+
+/// A counter of this thread's network namespace: of a group in `/proc/net/snmp` or `/proc/net/netstat`, such as `Tcp` and `ActiveOpens`.
+pub fn counter(file: &str, group: &str, name: &str) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/thread-self/net/{file}")).unwrap();
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix(group)?.strip_prefix(": "));
+    let at = lines.next().unwrap().split(' ').position(|each| each == name).unwrap();
+    lines.next().unwrap().split(' ').nth(at).unwrap().parse().unwrap()
+}
+
 /// Runs `work` in a network namespace of its own whose loopback is up and has the queueing discipline `tbf` with these
 /// arguments, if any. The namespace goes with the thread.
 pub fn in_namespace<T: std::marker::Send + 'static>(
@@ -142,15 +157,11 @@ pub fn in_namespace<T: std::marker::Send + 'static>(
     std::thread::spawn(move || {
         // SAFETY: unshare changes this thread alone.
         assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWNET) }, 0);
-        let run = |program: &str, args: &str| {
-            let status = std::process::Command::new(program).args(args.split(' ')).status().unwrap();
-            assert!(status.success(), "{program} {args}");
-        };
-        run("ip", "link set lo up mtu 1500");
+        run("ip link set lo up mtu 1500");
         // Congestion controls that pace by themselves would hide the other reasons to wait.
         std::fs::write("/proc/sys/net/ipv4/tcp_congestion_control", "reno").unwrap();
         if let Some(tbf) = tbf {
-            run("tc", &format!("qdisc add dev lo root tbf {tbf}"));
+            run(&format!("tc qdisc add dev lo root tbf {tbf}"));
         }
         work()
     })
@@ -164,11 +175,6 @@ pub fn with_slow_acks<T: std::marker::Send + 'static>(
     tbf: &str,
     work: impl FnOnce(TcpStream, TcpStream) -> T + std::marker::Send + 'static,
 ) -> T {
-    let run = |words: String| {
-        let mut words = words.split(' ');
-        let status = std::process::Command::new(words.next().unwrap()).args(words).status().unwrap();
-        assert!(status.success());
-    };
     let tbf = tbf.to_owned();
     in_namespace(None, move || {
         let (told, thread) = std::sync::mpsc::channel();
@@ -178,9 +184,9 @@ pub fn with_slow_acks<T: std::marker::Send + 'static>(
             // SAFETY: unshare changes this thread alone, and gettid takes nothing.
             told.send(unsafe { (libc::unshare(libc::CLONE_NEWNET), libc::gettid()) }).unwrap();
             go.recv().unwrap();
-            run("ip addr add 192.0.2.2/24 dev far".into());
-            run("ip link set far up".into());
-            run(format!("tc qdisc add dev far root tbf {tbf}"));
+            run("ip addr add 192.0.2.2/24 dev far");
+            run("ip link set far up");
+            run(&format!("tc qdisc add dev far root tbf {tbf}"));
             let listener = TcpListener::bind("192.0.2.2:4444").unwrap();
             listening.send(()).unwrap();
             let (server, _) = listener.accept().unwrap();
@@ -189,9 +195,9 @@ pub fn with_slow_acks<T: std::marker::Send + 'static>(
         });
         let (unshared, thread) = thread.recv().unwrap();
         assert_eq!(unshared, 0);
-        run(format!("ip link add near type veth peer name far netns {thread}"));
-        run("ip addr add 192.0.2.1/24 dev near".into());
-        run("ip link set near up".into());
+        run(&format!("ip link add near type veth peer name far netns {thread}"));
+        run("ip addr add 192.0.2.1/24 dev near");
+        run("ip link set near up");
         wired.send(()).unwrap();
         ready.recv().unwrap();
         let client = TcpStream::connect("192.0.2.2:4444").unwrap();

@@ -114,6 +114,56 @@ fn nagle_with_a_peer_that_delays_its_acks() {
     some_waited(&trace.sends(), WaitReason::Nagle, Nanos::from_millis(10));
 }
 
+/// Pacing holds a small packet for less than a millisecond here, and Nagle's algorithm until the delayed ACK.
+fn nagle_behind_pacing(config: impl Fn(u16) -> trace::Config) {
+    let (mut client, mut server) = pair_at("127.0.0.1:0");
+    set(&client, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, 400_000);
+    let mut trace = Trace::start(&config(server.local_addr().unwrap().port()));
+    for _ in 0..30 {
+        set(&server, libc::IPPROTO_TCP, libc::TCP_QUICKACK, 0);
+        client.write_all(&[0; 100]).unwrap();
+        client.write_all(&[0; 101]).unwrap();
+        server.read_exact(&mut [0; 201]).unwrap();
+    }
+    trace.until_bytes(30 * 201);
+    let sends = trace.sends();
+    some_waited(&sends, WaitReason::Nagle, Nanos::from_millis(10));
+    let paced: Vec<_> = sends.iter().filter(|s| waited(s, WaitReason::Pacing, Nanos::from_millis(10))).collect();
+    assert!(paced.is_empty(), "{} of {} waited for pacing: {:?}", paced.len(), sends.len(), paced[0]);
+}
+
+#[test]
+fn nagle_behind_pacing_by_the_better_backend() {
+    tier::needs!(Need::Root, BTF);
+    nagle_behind_pacing(traffic::port);
+}
+
+#[test]
+fn nagle_behind_pacing_by_tracepoints() {
+    tier::needs!(Need::Root, BTF);
+    nagle_behind_pacing(|port| traffic::on(traffic::port(port), trace::Backend::Tracepoints));
+}
+
+/// TCP sends urgent data, and all that follows until it is acknowledged, whatever Nagle's algorithm says.
+#[test]
+fn urgent_data_is_not_held_by_nagle() {
+    tier::needs!(Need::Root, BTF);
+    let (mut client, mut server) = pair_at("127.0.0.1:0");
+    let mut trace = start(&server);
+    for _ in 0..20 {
+        set(&server, libc::IPPROTO_TCP, libc::TCP_QUICKACK, 0);
+        client.write_all(&[0; 100]).unwrap();
+        // SAFETY: the buffer is as long as is said.
+        let sent = unsafe { libc::send(client.as_raw_fd(), [1u8; 10].as_ptr().cast(), 10, libc::MSG_OOB) };
+        assert_eq!(sent, 10);
+        // The urgent byte itself is out of band.
+        server.read_exact(&mut [0; 109]).unwrap();
+    }
+    trace.until(40);
+    let reasons: Vec<_> = trace.sends().iter().filter_map(|s| s.wait).map(|w| w.reason).collect();
+    assert!(reasons.len() >= 30 && !reasons.contains(&WaitReason::Nagle), "{reasons:?}");
+}
+
 #[test]
 fn a_closed_peer_window() {
     tier::needs!(Need::Root, BTF);
@@ -216,6 +266,9 @@ fn small_queues() {
     tier::needs!(Need::Root, BTF, Need::Program("tc"));
     let sends = traffic::in_namespace(Some("rate 10mbit burst 3kb limit 4mb"), || {
         let (mut client, server) = pair();
+        // At four times the link's rate, the limit (1 ms of this rate, or two packets) is below the windows: which of them is met first is
+        // then not chance.
+        set(&client, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, 5_000_000);
         let trace = start(&server);
         let reader = traffic::drain(server);
         for _ in 0..500 {

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use crate::error::WireError;
 use crate::limits::Refusal;
 use crate::options::SocketOptions;
-use crate::stream::{Method, Pacing, Sample};
+use crate::sample::Sample;
+use crate::sending::{Method, Pacing};
 use crate::timing::CpuTime;
 
 /// The one-byte messages of the control connection.
@@ -133,6 +134,12 @@ pub struct Parameters {
     /// UDP packets carry a counter of 64 bits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub udp_counters_64bit: Option<u64>,
+    /// Not 0 where the server's own report is wanted with its results.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub get_server_output: Option<u64>,
+    /// Who asks, under the server's key (see [`Login`](super::Login)).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub authtoken: Option<String>,
     /// Who speaks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_version: Option<String>,
@@ -206,9 +213,66 @@ pub struct Results {
     pub congestion_used: Option<String>,
     /// Each flow.
     pub streams: Vec<FlowResult>,
+    /// The server's own report as text, where it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server_output_text: Option<String>,
+    /// The same of a server that writes JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server_output_json: Option<serde_json::Value>,
     /// What only our client understands.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wirelapse: Option<WirelapseAnswer>,
+}
+
+/// The most flows, and the most bytes, packets or segments of one (a pebibyte), that a peer's report is believed: sums of so many are far
+/// from the ends of their numbers.
+const MOST_FLOWS: usize = 1024;
+const MOST: u64 = 1 << 50;
+
+impl Results {
+    /// Refuses figures that no test has. They come from the peer, and totals are made of them.
+    ///
+    /// # Errors
+    /// [`WireError::Malformed`] with the first one.
+    pub fn check(&self) -> Result<(), WireError> {
+        let wrong = |why: String| Err(WireError::Malformed { what: "iperf3's results", why });
+        if self.streams.len() > MOST_FLOWS {
+            return wrong(format!("they are of {} flows", self.streams.len()));
+        }
+        for flow in &self.streams {
+            let counted = [flow.retransmits, flow.errors, flow.packets].map(|n| u64::try_from(n).unwrap_or(0));
+            if let Some(most) = counted.into_iter().chain([flow.bytes]).find(|n| *n > MOST) {
+                return wrong(format!("flow {} has a count of {most}", flow.id));
+            }
+            if ![flow.jitter, flow.start_time, flow.end_time].into_iter().all(|seconds| seconds.abs() < 1e9) {
+                return wrong(format!("flow {} has a time of more than 10⁹ s", flow.id));
+            }
+        }
+        let series = self.wirelapse.iter().filter_map(|answer| answer.side.as_ref()).flat_map(|side| &side.series);
+        match series.map(|sample| sample.bytes.max(sample.datagrams)).find(|n| *n > MOST) {
+            Some(most) => wrong(format!("its series has a count of {most}")),
+            None => Ok(()),
+        }
+    }
+
+    /// The server's own report, where it sent one.
+    pub fn server_output(&self) -> Option<String> {
+        let json = self.server_output_json.as_ref().and_then(|json| serde_json::to_string_pretty(json).ok());
+        self.server_output_text.clone().or(json)
+    }
+
+    /// These results as text: a line for each flow.
+    pub(crate) fn text(&self, sends: impl Fn(i64) -> bool) -> String {
+        let mut text = String::new();
+        for flow in &self.streams {
+            let seconds = (flow.end_time - flow.start_time).max(0.0);
+            let rate = if seconds > 0.0 { flow.bytes as f64 * 8.0 / seconds } else { 0.0 };
+            let role = if sends(flow.id) { "sender" } else { "receiver" };
+            text += &format!("[{:3}] {seconds:.2} sec  {} bytes  {rate:.0} bit/s  {role}\n", flow.id, flow.bytes);
+        }
+        let (total, user, system) = (self.cpu_util_total, self.cpu_util_user, self.cpu_util_system);
+        text + &format!("CPU of the server: {total:.1} % (program {user:.1} %, kernel {system:.1} %)\n")
+    }
 }
 
 /// One flow at its end, from one side.
@@ -340,6 +404,25 @@ mod tests {
         let back = serde_json::to_value(&p).unwrap();
         assert_eq!(back["tcp"], true);
         assert!(back.get("udp").is_none() && back.get("wirelapse").is_none());
+    }
+
+    #[test]
+    fn figures_that_no_test_has_are_refused() {
+        let of =
+            |flow: &str| -> Results { serde_json::from_str(&format!(r#"{{"streams":[{flow},{flow}]}}"#)).unwrap() };
+        let honest = r#"{"id":1,"bytes":1000000000000,"retransmits":-1,"packets":1000,"end_time":3600.5}"#;
+        assert_eq!(of(honest).check(), Ok(()));
+        for (key, value) in [
+            ("bytes", "18446744073709551615"),
+            ("retransmits", "9223372036854775807"),
+            ("errors", "9223372036854775807"),
+            ("packets", "9223372036854775807"),
+            ("end_time", "1e300"),
+            ("jitter", "-1e12"),
+        ] {
+            let error = of(&format!(r#"{{"id":1,"{key}":{value}}}"#)).check();
+            assert!(matches!(error, Err(WireError::Malformed { .. })), "{key}");
+        }
     }
 
     #[test]

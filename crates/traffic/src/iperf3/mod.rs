@@ -21,12 +21,12 @@
 //!
 //! Our client adds one key, `wirelapse`, to its parameters; a stock server ignores it, ours answers it.
 
+mod login;
 mod messages;
-mod report;
 
+pub use login::{Login, Padding, SKEW, Users};
 pub use messages::{FlowResult, Parameters, Results, ServerSide, State, WirelapseAnswer, WirelapseRequest, flow_id};
 pub use messages::{UDP_HELLO, UDP_HELLO_LEGACY, UDP_WELCOME, UDP_WELCOME_LEGACY, UdpHeader};
-pub use report::report;
 
 /// Largest parameters text that is read, in bytes. iperf3 itself allows 8 KiB.
 pub const PARAMETERS_LIMIT: usize = 16 << 10;

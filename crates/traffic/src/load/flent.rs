@@ -1,21 +1,26 @@
 //! The data format of flent (<https://flent.org>), version 4: JSON in gzip, with the series on one grid of times.
 
 use std::collections::BTreeMap;
-use std::io::{Read as _, Write as _};
+use std::fs::{File, Permissions};
+use std::io::{self, BufRead as _, BufReader, BufWriter, Read};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use clock::Nanos;
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{Config, Outcome};
+use super::{Config, Outcome, ProbeKind};
 use crate::error::{Error, WireError};
 use crate::stream::Sample;
 
 /// The newest version of the format that is read and written.
 const VERSION: u64 = 4;
-/// Longest text that is unpacked: a small file can hold a very large one.
-const LIMIT: u64 = 512 << 20;
+/// Longest text that is decompressed: a small file can hold a very large one. A value takes two bytes of it at least, and 16 in memory.
+const LIMIT: u64 = 64 << 20;
 
 /// A data file of flent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -28,20 +33,28 @@ pub struct Flent {
     pub x_values: Vec<f64>,
     /// Each series on the grid; its unit follows from its name: `(ms)`, or Mbit/s for TCP.
     pub results: BTreeMap<String, Vec<Option<f64>>>,
-    /// Each series as it was measured: objects with `t` in seconds since 1970 and `val`.
-    #[serde(default)]
+    /// Each series as it was measured: objects with `t` in seconds since 1970 and `val`. Written, and not read back: they are most of a
+    /// file, and no figure is made from them.
+    #[serde(skip_deserializing)]
     pub raw_values: Map<String, Value>,
 }
 
 impl Flent {
-    /// Reads a text that has been unpacked.
+    /// Reads a text that is not compressed.
     ///
     /// # Errors
     /// [`WireError::Malformed`] for what is not of the format, [`WireError::Unsupported`] for a newer version.
     pub fn parse(text: &[u8]) -> Result<Self, WireError> {
+        Self::parse_from(text)
+    }
+
+    fn parse_from(text: impl Read) -> Result<Self, WireError> {
         let what = "a flent data file";
-        let flent: Self =
-            serde_json::from_slice(text).map_err(|e| WireError::Malformed { what, why: e.to_string() })?;
+        let text = BufReader::new(text.take(LIMIT));
+        let flent: Self = serde_json::from_reader(text).map_err(|e| {
+            let limit = if e.is_eof() { format!(" (at most {LIMIT} bytes of text are read)") } else { String::new() };
+            WireError::Malformed { what, why: format!("{e}{limit}") }
+        })?;
         if flent.version > VERSION {
             return Err(WireError::Unsupported { what, found: format!("version {}", flent.version) });
         }
@@ -52,43 +65,40 @@ impl Flent {
         Ok(flent)
     }
 
-    /// Reads a `.flent.gz`, or the same unpacked.
+    /// Reads a `.flent.gz`, or the same decompressed.
     ///
     /// # Errors
     /// [`Error::File`].
     pub fn read(path: &Path) -> Result<Self, Error> {
         let failed = |source: Box<dyn std::error::Error + Send + Sync>| Error::File { path: path.into(), source };
-        let packed = std::fs::read(path).map_err(|e| failed(e.into()))?;
-        let mut text = Vec::new();
-        if packed.starts_with(&[0x1f, 0x8b]) {
-            let mut reader = flate2::read::GzDecoder::new(&packed[..]).take(LIMIT + 1);
-            reader.read_to_end(&mut text).map_err(|e| failed(e.into()))?;
-        } else {
-            text = packed;
-        }
-        if text.len() as u64 > LIMIT {
-            let (length, limit) = (text.len(), LIMIT as usize);
-            return Err(failed(WireError::TooLong { what: "a flent data file", length, limit }.into()));
-        }
-        Self::parse(&text).map_err(|e| failed(e.into()))
+        let mut file = BufReader::new(File::open(path).map_err(|e| failed(e.into()))?);
+        let compressed = file.fill_buf().map_err(|e| failed(e.into()))?.starts_with(&[0x1f, 0x8b]);
+        let read = if compressed { Self::parse_from(GzDecoder::new(file)) } else { Self::parse_from(file) };
+        read.map_err(|e| failed(e.into()))
     }
 
-    /// Writes a `.flent.gz`.
+    /// Writes a `.flent.gz`. It is there whole, or not at all: what was there before stays where it cannot be written.
     ///
     /// # Errors
-    /// [`Error::File`].
+    /// [`Error::Write`].
     pub fn write(&self, path: &Path) -> Result<(), Error> {
-        let write = || -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-            let mut packer =
-                flate2::write::GzEncoder::new(std::fs::File::create(path)?, flate2::Compression::default());
-            packer.write_all(&serde_json::to_vec(self)?)?;
-            packer.finish()?.sync_all()?;
+        let write = || -> io::Result<()> {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            // What a file gets that is made anew, where a temporary one is for its owner alone.
+            let everyones = Permissions::from_mode(0o644);
+            let file = tempfile::Builder::new().permissions(everyones).tempfile_in(folder)?;
+            store::private::give_to_caller(file.as_file())?;
+            let mut gzip = GzEncoder::new(BufWriter::new(file), Compression::default());
+            serde_json::to_writer(&mut gzip, self)?;
+            let file = gzip.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?;
+            file.as_file().sync_all()?;
+            file.persist(path)?;
             Ok(())
         };
-        write().map_err(|source| Error::File { path: path.into(), source })
+        write().map_err(|source| Error::Write { path: path.into(), source })
     }
 
-    /// A run in flent's words, as its test `rrul_be` names them. `started` is the start as an ISO 8601 text in UTC.
+    /// A run in flent's words, as its test `rrul_be_nflows` names them (its `rrul_be` gives three series one name). `started` is the start as an ISO 8601 text in UTC.
     pub fn of(config: &Config, outcome: &Outcome, started: &str) -> Self {
         let step = config.probe_interval.as_secs_f64();
         let rows = outcome.elapsed.0.div_ceil(config.probe_interval.0) as usize;
@@ -96,9 +106,9 @@ impl Flent {
         let (mut results, mut raw_values) = (BTreeMap::new(), Map::new());
         for probed in &outcome.probes {
             let name = match probed.probe {
-                "icmp" => "Ping (ms) ICMP",
-                "udp" => "Ping (ms) UDP BE1",
-                _ => "Ping (ms) TCP",
+                ProbeKind::Icmp => "Ping (ms) ICMP",
+                ProbeKind::Udp => "Ping (ms) UDP BE",
+                ProbeKind::Tcp => "Ping (ms) TCP",
             };
             let mut series = vec![None; rows];
             let mut raw = Vec::new();
@@ -121,15 +131,12 @@ impl Flent {
                 let of: Vec<_> = stream.flows.iter().filter(|f| f.client_sends == sends).collect();
                 let mut columns = Vec::new();
                 for (index, flow) in of.iter().enumerate() {
-                    let name = match index {
-                        0 => format!("TCP {way} BE"),
-                        n => format!("TCP {way} BE{}", n + 1),
-                    };
+                    let name = format!("TCP {way} BE::{}", index + 1);
                     let samples = || stream.series.iter().filter(|s| s.flow == flow.flow);
                     columns.push(on_grid(samples(), rows, config.probe_interval, outcome.load_started));
                     let raw = samples().map(|s| {
                         let t = began + (outcome.load_started + s.end).as_secs_f64();
-                        json!({ "t": t, "dur": s.end.saturating_sub(s.start).as_secs_f64(), "val": s.bits_per_second / 1e6 })
+                        json!({ "t": t, "dur": s.end.saturating_sub(s.start).as_secs_f64(), "val": s.goodput_bits_per_second() / 1e6 })
                     });
                     raw_values.insert(name.clone(), raw.collect());
                     results.insert(name, columns[index].clone());
@@ -141,9 +148,12 @@ impl Flent {
                 }
             }
         }
+        let streams = |sends: bool| {
+            outcome.stream.iter().flat_map(|s| &s.flows).filter(|flow| flow.client_sends == sends).count()
+        };
         let length = config.before + config.load + config.after;
         let metadata = json!({
-            "NAME": "rrul_be",
+            "NAME": "rrul_be_nflows",
             "TITLE": "wirelapse ping-under-load",
             "NOTE": null,
             "HOST": config.target.server.ip(),
@@ -156,7 +166,7 @@ impl Flent {
             "STEP_SIZE": step,
             "IP_VERSION": if config.target.server.is_ipv4() { 4 } else { 6 },
             "FAILED_RUNNERS": 0,
-            "TEST_PARAMETERS": {},
+            "TEST_PARAMETERS": {"upload_streams": streams(true), "download_streams": streams(false)},
             "SERIES_META": {},
         });
         Self {
@@ -181,7 +191,7 @@ fn on_grid<'a>(
         let first = (load_started + sample.start).0.div_ceil(step.0) as usize;
         let end = (load_started + sample.end).0.div_ceil(step.0) as usize;
         for row in column.iter_mut().take(end).skip(first) {
-            *row = Some(sample.bits_per_second / 1e6);
+            *row = Some(sample.goodput_bits_per_second() / 1e6);
         }
     }
     column
@@ -204,7 +214,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn files_come_back_and_newer_ones_are_told() {
+    fn files_come_back_and_newer_ones_are_reported() {
         let flent = Flent {
             version: 3,
             metadata: Map::new(),
@@ -222,6 +232,43 @@ mod tests {
         assert!(Flent::read(&path).unwrap_err().is_wrong_use());
         let short = serde_json::to_vec(&Flent { x_values: vec![0.0], ..flent }).unwrap();
         assert!(matches!(Flent::parse(&short), Err(WireError::Malformed { .. })));
+    }
+
+    #[test]
+    fn a_text_without_end_is_read_to_its_bound() {
+        let endless =
+            br#"{"version":4,"metadata":{},"x_values":[],"results":{},"raw_values":{"a":""#.chain(io::repeat(b'x'));
+        let refused = Flent::parse_from(endless).unwrap_err().to_string();
+        assert!(refused.contains(&LIMIT.to_string()), "{refused}");
+    }
+
+    #[test]
+    fn a_full_disk_leaves_what_was_there_and_nothing_half_written() {
+        tier::needs!(tier::Need::Root);
+        use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
+        let dir = tempfile::tempdir().unwrap();
+        // The mount is this thread's alone, and ends with it.
+        // SAFETY: only the mount namespace of this thread changes.
+        unsafe {
+            rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNS | rustix::thread::UnshareFlags::FS)
+        }
+        .unwrap();
+        mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).unwrap();
+        mount("none", dir.path(), "tmpfs", MountFlags::empty(), Some(c"size=64k")).unwrap();
+        let path = dir.path().join("a.flent.gz");
+        std::fs::write(&path, "before").unwrap();
+        let values: Vec<Option<f64>> = (0..60_000u32).map(|n| Some(f64::from(n.wrapping_mul(2_654_435_761)))).collect();
+        let flent = Flent {
+            version: 4,
+            metadata: Map::new(),
+            x_values: vec![0.0; values.len()],
+            results: BTreeMap::from([("Ping (ms) ICMP".to_owned(), values)]),
+            raw_values: Map::new(),
+        };
+        let error = flent.write(&path).unwrap_err();
+        assert!(matches!(&error, Error::Write { .. }) && !error.is_wrong_use(), "{error}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "before");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 
     proptest! {

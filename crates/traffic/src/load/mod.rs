@@ -5,10 +5,10 @@
 //! them fit into a minute: 60 s divided by the median round trip of the loaded part.
 
 mod flent;
-mod probe;
+pub(crate) mod probe;
 mod reading;
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clock::{Instant, Monotonic, Nanos, Realtime};
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use stats::{Distribution, DurationSummary, Precision};
 
 use crate::error::Error;
-use crate::progress::Progress;
+use crate::progress::{Progress, STOPPED};
 use crate::stream;
 use crate::target::Target;
 use crate::timing;
@@ -68,6 +68,28 @@ impl Config {
     }
 }
 
+/// A kind of probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProbeKind {
+    /// A byte each way over TCP.
+    Tcp,
+    /// A datagram that the server sends back.
+    Udp,
+    /// An ICMP echo.
+    Icmp,
+}
+
+record::words! {
+    ProbeKind: Tcp = "tcp", Udp = "udp", Icmp = "icmp";
+}
+
+impl std::fmt::Display for ProbeKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.name())
+    }
+}
+
 /// One probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Round {
@@ -83,7 +105,7 @@ pub struct Round {
 }
 
 /// One phase: before, under or after the load.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Phase {
     /// Probes meant for it.
     pub sent: u64,
@@ -98,29 +120,30 @@ pub struct Phase {
 }
 
 /// What the probes of one kind saw.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Probed {
-    /// `tcp`, `udp` or `icmp`.
-    pub probe: &'static str,
+    /// Which kind.
+    pub probe: ProbeKind,
     /// Before the load.
     pub before: Phase,
     /// Under load, its first second excluded: the streams are still growing.
     pub loaded: Phase,
     /// After the load, its first second excluded: the queues are still emptying.
     pub after: Phase,
-    /// What the median gained under load.
+    /// What the median gained under load; absent where it is lower than before, or one of the two is not known.
     #[serde(rename = "added_by_load_ns")]
     pub added_by_load: Option<Nanos>,
     /// Answers with an arrival that the kernel stamped; the others arrived when the program read them.
     pub stamped: u64,
     /// Every probe.
+    #[serde(skip_deserializing)]
     pub rounds: Vec<Round>,
     /// Why there are none, or what ended them early.
     pub error: Option<String>,
 }
 
 /// What all of it showed.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// When it began, on `CLOCK_REALTIME`.
     #[serde(rename = "started_realtime_ns")]
@@ -131,6 +154,9 @@ pub struct Outcome {
     /// When data began to flow, since the start.
     #[serde(rename = "load_started_ns")]
     pub load_started: Nanos,
+    /// When the streams had ended, since the start.
+    #[serde(rename = "load_ended_ns")]
+    pub load_ended: Nanos,
     /// Each kind of probe.
     pub probes: Vec<Probed>,
     /// The load.
@@ -145,6 +171,19 @@ const SETTLING: Nanos = Nanos::from_secs(1);
 /// What is excluded at the beginning of a part of that length: there the streams still grow, or the queues still empty.
 pub fn settling(length: Nanos) -> Nanos {
     SETTLING.min(Nanos(length.0 / 4))
+}
+
+/// The parts of a run by name, each with the moments at which its probes are meant to be sent. `growing` and `emptying` are in no figure.
+pub fn parts(config: &Config, load_started: Nanos, load_ended: Nanos) -> [(&'static str, Range<Nanos>); 5] {
+    let settled = (load_started + settling(config.load)).min(load_ended);
+    let emptied = load_ended + settling(config.after);
+    [
+        ("before", Nanos::ZERO..load_started),
+        ("growing", load_started..settled),
+        ("loaded", settled..load_ended),
+        ("emptying", load_ended..emptied),
+        ("after", emptied..Nanos(u64::MAX)),
+    ]
 }
 
 /// Probes and loads the path. `progress` is called every 100 ms, and with the streams' intervals; where it breaks, all ends.
@@ -197,34 +236,32 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
             .collect();
         (load, load_started..load_ended, results, broke || cut)
     });
-    let stream = load.transpose()?;
+    let (stream, unreached) = match load.transpose() {
+        // The server went away before the load: the probes until then are measured.
+        Err(error @ (Error::Connect { .. } | Error::Gone { .. })) if config.before > Nanos::ZERO => {
+            (None, Some(error.to_string()))
+        }
+        load => (load?, None),
+    };
     let elapsed = timing::now().saturating_since(start);
     let (load_started, load_ended) = (loaded.start, loaded.end);
-    let loaded = load_started + settling(config.load)..load_ended;
-    let after = load_ended + settling(config.after)..Nanos(u64::MAX);
+    let [before, _, loaded, _, after] = parts(config, load_started, load_ended).map(|(_, range)| range);
     let probes = results
         .into_iter()
         .map(|(name, Seen { rounds, stamped, error })| {
-            let part = |range: std::ops::Range<Nanos>| part(rounds.iter().filter(|r| range.contains(&r.at)));
-            let (before, loaded, after) = (part(Nanos::ZERO..load_started), part(loaded.clone()), part(after.clone()));
+            let part = |range: Range<Nanos>| part(rounds.iter().filter(|r| range.contains(&r.at)));
+            let (before, loaded, after) = (part(before.clone()), part(loaded.clone()), part(after.clone()));
             let both = before.round_trip.n > 0 && loaded.round_trip.n > 0;
-            Probed {
-                probe: name,
-                added_by_load: both.then(|| loaded.round_trip.p50.saturating_sub(before.round_trip.p50)),
-                before,
-                loaded,
-                after,
-                stamped,
-                rounds,
-                error,
-            }
+            let added = loaded.round_trip.p50.0.checked_sub(before.round_trip.p50.0).map(Nanos);
+            Probed { probe: name, added_by_load: added.filter(|_| both), before, loaded, after, stamped, rounds, error }
         })
         .collect();
     let interrupted = stream
         .as_ref()
         .and_then(|s: &stream::Outcome| s.interrupted.clone())
-        .or(broke.then(|| "stopped before its time".to_owned()));
-    Ok(Outcome { started_realtime, elapsed, load_started, probes, stream, interrupted })
+        .or(unreached)
+        .or(broke.then(|| STOPPED.to_owned()));
+    Ok(Outcome { started_realtime, elapsed, load_started, load_ended, probes, stream, interrupted })
 }
 
 fn part<'a>(rounds: impl Iterator<Item = &'a Round>) -> Phase {

@@ -1,15 +1,16 @@
 //! Probes of three kinds, each on its own thread: numbered messages that come back.
 
-use std::io::{self, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use clock::{Instant, Monotonic, Nanos};
+use clock::{Conversion, Instant, Monotonic, Nanos, Realtime, Source, Timestamp};
 use socket2::{Domain, Protocol, Socket, Type};
 use timestamping::{BatchSize, Receiver, Request};
 
-use super::{Config, Round};
+use super::{Config, ProbeKind, Round};
+use crate::channel::Channel;
 use crate::error::Error;
 use crate::options::SocketOptions;
 use crate::own::{self, Workload};
@@ -36,7 +37,7 @@ trait Probe: Send {
 
 /// A kind of probe, or why it cannot be had.
 pub(super) struct Kind {
-    pub name: &'static str,
+    pub name: ProbeKind,
     probe: Result<Box<dyn Probe>, String>,
 }
 
@@ -44,6 +45,7 @@ pub(super) struct Kind {
 pub(super) fn open(config: &Config, duration: Nanos) -> Result<Vec<Kind>, Error> {
     let request = |workload| own::Request {
         token: config.target.token.clone(),
+        pass: None,
         options: config.target.options.clone(),
         duration: duration + Nanos::from_secs(10),
         workload,
@@ -53,15 +55,15 @@ pub(super) fn open(config: &Config, duration: Nanos) -> Result<Vec<Kind>, Error>
     // On both ends: Nagle's algorithm would hold an answer until the one before is acknowledged, by the next probe at the latest.
     let options = SocketOptions { nodelay: Some(true), ..config.target.options.clone() };
     let asked = own::Request { options: options.clone(), ..request(Workload::Rr(exchange)) };
-    let (stream, _) = own::ask(config.target.server, config.target.local, &options, &asked)?;
+    let (stream, _) = own::ask(&config.target, &options, &asked)?;
     let echo = request(Workload::Echo { datagram_bytes: 64 });
-    let udp = crate::udp::open(config.target.server, config.target.local, &config.target.options, &echo)?;
+    let udp = crate::udp::open(&config.target, &echo)?;
     let icmp = Icmp::open(config.target.server).map(|p| Box::new(p) as Box<dyn Probe>);
     Ok(vec![
-        Kind { name: "tcp", probe: Ok(Box::new(Tcp { stream, answered: 0 })) },
-        Kind { name: "udp", probe: Ok(Box::new(Udp { _control: udp.control, socket: udp.socket.into() })) },
+        Kind { name: ProbeKind::Tcp, probe: Ok(Box::new(Tcp { stream, answered: 0 })) },
+        Kind { name: ProbeKind::Udp, probe: Ok(Box::new(Udp { _control: udp.control, socket: udp.socket.into() })) },
         Kind {
-            name: "icmp",
+            name: ProbeKind::Icmp,
             probe: icmp.map_err(|e| {
                 format!("{e}; as root it works, or with this group in the sysctl net.ipv4.ping_group_range")
             }),
@@ -149,7 +151,7 @@ fn receive(
         Err(timestamping::Error::System { source, .. }) => return Err(source),
         Err(other) => return Err(io::Error::other(other)),
     }
-    let (now, realtime) = (timing::now(), timing::realtime());
+    let now = timing::now();
     let Some((bytes, stream_ended, stamp)) = message else { return Ok(true) };
     if stream_ended {
         return Err(io::ErrorKind::UnexpectedEof.into());
@@ -157,14 +159,25 @@ fn receive(
     let Some(number) = probe.number(&bytes) else { return Ok(true) };
     let Some(round) = seen.rounds.get_mut(number as usize).filter(|r| r.round_trip.is_none()) else { return Ok(true) };
     let sent = start.after(round.at).after(round.late);
-    // How long it has waited for this thread. A stamp that lies ahead of the clock, or before the probe was sent, is of a clock that was set
-    // in between: then the answer arrives when it is read.
-    let waited = stamp.and_then(|stamp| realtime.since(stamp).ok());
-    let arrived =
-        waited.map(|waited| Instant::from_nanos(now.as_nanos().saturating_sub(waited.0))).filter(|at| *at >= sent);
+    let arrived = stamp.and_then(|stamp| arrival(stamp, &timestamping::conversion(), sent, now));
     seen.stamped += u64::from(arrived.is_some());
     round.round_trip = Some(arrived.unwrap_or(now).saturating_since(sent));
     Ok(true)
+}
+
+/// When an answer arrived by the kernel's stamp, on the clock that probes are timed with. The two clocks must have been read between one
+/// another: a thread that is interrupted between two single readings would make the answer early. `None` where the stamp says that the answer
+/// arrived before the probe was sent at `sent` or after it was read at `read`: then `CLOCK_REALTIME` was set in between.
+fn arrival(
+    stamp: Instant<Realtime>,
+    to_monotonic: &Conversion<Realtime, Monotonic>,
+    sent: Instant<Monotonic>,
+    read: Instant<Monotonic>,
+) -> Option<Instant<Monotonic>> {
+    let on_monotonic = to_monotonic.convert(Timestamp { at: stamp, source: Source::Kernel, error: Nanos::ZERO });
+    let at = on_monotonic.at;
+    // The conversion is known to within its error, and at worst the answer arrived at the moment of reading.
+    (at >= sent && at <= read.after(on_monotonic.error)).then(|| at.min(read))
 }
 
 fn may_retry(error: &io::Error) -> bool {
@@ -173,7 +186,7 @@ fn may_retry(error: &io::Error) -> bool {
 
 /// A byte each way; TCP keeps their order, so counting them numbers them.
 struct Tcp {
-    stream: TcpStream,
+    stream: Channel,
     answered: u64,
 }
 
@@ -198,7 +211,7 @@ impl Probe for Tcp {
 
 /// A datagram with its number, sent back by the server.
 struct Udp {
-    _control: TcpStream,
+    _control: Channel,
     socket: Socket,
 }
 
@@ -277,7 +290,7 @@ impl Probe for Icmp {
 
 /// The number in an echo reply of ours. A raw IPv4 socket gives the IP header too, and everybody's replies; a ping
 /// socket gives neither, and has its own id.
-fn echo_number(bytes: &[u8], v6: bool, raw: bool, id: u16) -> Option<u64> {
+pub(crate) fn echo_number(bytes: &[u8], v6: bool, raw: bool, id: u16) -> Option<u64> {
     let skip = if raw && !v6 { usize::from(bytes.first()? & 0xf) * 4 } else { 0 };
     let message = bytes.get(skip..)?;
     let reply = if v6 { REPLY.1 } else { REPLY.0 };
@@ -309,6 +322,19 @@ mod tests {
         let sum = checksum(&bytes);
         bytes[2..4].copy_from_slice(&sum.to_be_bytes());
         assert_eq!(checksum(&bytes), 0);
+    }
+
+    #[test]
+    fn a_stamp_is_an_arrival_only_between_sending_and_reading() {
+        let at = Instant::<Monotonic>::from_nanos;
+        let to_monotonic = Conversion::new(-1_000_000, Nanos(5));
+        let arrived = |stamp| arrival(Instant::from_nanos(stamp), &to_monotonic, at(2_000), at(9_000));
+        assert_eq!(arrived(1_002_000), Some(at(2_000)));
+        assert_eq!(arrived(1_007_000), Some(at(7_000)));
+        // Within the error of the conversion it may be the moment of reading.
+        assert_eq!(arrived(1_009_005), Some(at(9_000)));
+        assert_eq!(arrived(1_009_006), None);
+        assert_eq!(arrived(1_001_999), None);
     }
 
     proptest! {

@@ -11,7 +11,7 @@ use super::connections::{Job, Left, Schedule, closed, connect_each, pipelined};
 use super::{Config, Gathered, Outcome};
 use crate::error::Error;
 use crate::own::{self, Request, Workload};
-use crate::progress::Progress;
+use crate::progress::{Progress, ended_early};
 use crate::tcp_info::TcpInfo;
 use crate::timing::{self, CpuTime};
 
@@ -27,6 +27,7 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
     config.check()?;
     let request = Request {
         token: config.target.token.clone(),
+        pass: None,
         options: config.target.options.clone(),
         duration: config.warm_up + config.duration,
         workload: if config.connect_each {
@@ -39,7 +40,7 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
     let mut streams = Vec::with_capacity(asked as usize);
     let mut port = 0;
     for _ in 0..asked {
-        let (stream, ready) = own::ask(config.target.server, config.target.local, &config.target.options, &request)?;
+        let (stream, ready) = own::ask(&config.target, &config.target.options, &request)?;
         port = ready.port;
         streams.push(stream);
     }
@@ -54,7 +55,7 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
     let threads: Vec<_> = std::thread::scope(|scope| {
         let mut handles = Vec::with_capacity(config.connections as usize);
         for index in 0..config.connections {
-            let (job, stream) = (&job, streams.get(index as usize));
+            let (job, stream) = (&job, streams.get(index as usize).map(|channel| &**channel.stream()));
             let spawned = std::thread::Builder::new()
                 .name(format!("rr-{index}"))
                 .spawn_scoped(scope, move || thread(job, index, stream, to));
@@ -100,7 +101,7 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
             // Reads have no time limit, so an answer that does not come is given up here.
             if now >= over.after(LAST_ANSWER) {
                 for stream in &streams {
-                    stream.shutdown(Shutdown::Both).ok();
+                    stream.stream().shutdown(Shutdown::Both).ok();
                 }
             }
         }
@@ -114,12 +115,8 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
         // The last interval; nothing is left to be broken off.
         let _ = progress(Progress::Transactions { elapsed, done: done.load(Ordering::Relaxed) });
     }
-    let tcp = streams.first().filter(|_| !config.connect_each).and_then(TcpInfo::of);
-    let ended_early = match (gone, broke) {
-        (true, _) => Some(format!("the server at {} went away in the middle of the test", config.target.server)),
-        (_, true) => Some("stopped before its time".to_owned()),
-        _ => None,
-    };
+    let tcp = streams.first().filter(|_| !config.connect_each).and_then(|channel| TcpInfo::of(channel.stream()));
+    let ended_early = ended_early(config.target.server, gone, broke);
     Ok(outcome(config, threads, started_realtime, elapsed, ended_early, tcp))
 }
 
@@ -141,9 +138,18 @@ fn thread(job: &Job<'_>, index: u32, stream: Option<&TcpStream>, to: SocketAddr)
     let left = left.unwrap_or_else(|error| {
         // After the end the connection is shut down under a write that still waits.
         let early = !job.over(timing::now());
-        Left { unfinished: 1, error: early.then(|| error.to_string()), ..Left::default() }
+        Left { unfinished: 1, error: early.then(|| why(&error, config.target.server)), ..Left::default() }
     });
     (gathered, left, CpuTime::of_this_thread().since(before))
+}
+
+/// What a connection's error means for the test.
+fn why(error: &std::io::Error, server: SocketAddr) -> String {
+    use std::io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+    match error.kind() {
+        BrokenPipe | ConnectionReset | UnexpectedEof => Error::Ended { peer: server }.to_string(),
+        _ => format!("the connection to the server at {server}: {error}"),
+    }
 }
 
 fn outcome(
@@ -167,6 +173,7 @@ fn outcome(
         series.append(&mut gathered.series);
         cpu += spent;
         left.unfinished += ended.unfinished;
+        left.waited = left.waited.max(ended.waited);
         left.never_sent += ended.never_sent;
         left.failed += ended.failed;
         left.error = left.error.or(ended.error);
@@ -181,6 +188,7 @@ fn outcome(
         transactions,
         transactions_per_second: if elapsed == Nanos::ZERO { 0.0 } else { transactions as f64 / elapsed.as_secs_f64() },
         unfinished: left.unfinished,
+        unfinished_waited: left.waited,
         never_sent: left.never_sent,
         failed: left.failed,
         latency: DurationSummary::of(&all).unwrap_or_default(),

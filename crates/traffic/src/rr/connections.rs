@@ -25,6 +25,8 @@ pub(super) struct Job<'a> {
 #[derive(Default)]
 pub(super) struct Left {
     pub unfinished: u64,
+    /// How long the oldest of the unfinished had waited when the test was over.
+    pub waited: Nanos,
     pub never_sent: u64,
     pub failed: u64,
     pub error: Option<String>,
@@ -39,10 +41,17 @@ impl Job<'_> {
         now >= self.end || self.stop.load(Ordering::Relaxed)
     }
 
-    /// The connection ended with so many requests unanswered: as it must at the end, and by the server's doing before.
-    fn cut_short(&self, unfinished: u64) -> io::Result<Left> {
-        if self.over(timing::now()) {
-            return Ok(Left { unfinished, ..Left::default() });
+    /// How long what was meant for this moment had waited when the test was over, which it is `now`.
+    fn waited(&self, meant: Instant<Monotonic>, now: Instant<Monotonic>) -> Nanos {
+        now.min(self.end).saturating_since(meant)
+    }
+
+    /// The connection ended with so many requests unanswered, the oldest of which was meant for this moment: as it must at the end, and by the
+    /// server's doing before.
+    fn cut_short(&self, unfinished: u64, meant: Instant<Monotonic>) -> io::Result<Left> {
+        let now = timing::now();
+        if self.over(now) {
+            return Ok(Left { unfinished, waited: self.waited(meant, now), ..Left::default() });
         }
         Err(io::ErrorKind::UnexpectedEof.into())
     }
@@ -50,7 +59,7 @@ impl Job<'_> {
 
 /// Sends one message in the writes it is cut into.
 #[inline]
-pub(super) fn send(stream: &TcpStream, message: &[u8], cuts: &[usize], cork: bool) -> io::Result<()> {
+pub(crate) fn send(stream: &TcpStream, message: &[u8], cuts: &[usize], cork: bool) -> io::Result<()> {
     if cork {
         options::cork(stream, true);
     }
@@ -103,7 +112,7 @@ pub(super) fn closed(job: &Job<'_>, stream: &TcpStream, gathered: &mut Gathered)
         let (mut have, mut first) = (0, None);
         while have < response {
             match reader.read(&mut buffer[have..]) {
-                Ok(0) => return job.cut_short(1),
+                Ok(0) => return job.cut_short(1, meant),
                 Ok(n) => {
                     have += n;
                     // Only a response that comes in pieces needs the time of its first one.
@@ -184,7 +193,8 @@ pub(super) fn pipelined(
         let mut now = timing::now();
         if job.over(now) {
             let never_sent = schedule.as_ref().map_or(0, |s| s.left_before(now.min(job.end)));
-            return Ok(Left { unfinished: under_way.len() as u64, never_sent, ..Left::default() });
+            let waited = under_way.front().map_or(Nanos::ZERO, |(meant, _)| job.waited(*meant, now));
+            return Ok(Left { unfinished: under_way.len() as u64, waited, never_sent, ..Left::default() });
         }
         while under_way.len() < outstanding {
             let meant = match &mut schedule {
@@ -211,7 +221,7 @@ pub(super) fn pipelined(
             continue;
         }
         let n = match reader.read(&mut buffer) {
-            Ok(0) => return job.cut_short(under_way.len() as u64),
+            Ok(0) => return job.cut_short(under_way.len() as u64, under_way.front().map_or(now, |(meant, _)| *meant)),
             Ok(n) => n,
             Err(e) if may_retry(&e) => continue,
             Err(e) => return Err(e),
@@ -312,6 +322,7 @@ pub(super) fn connect_each(
                     now = timing::now();
                     if job.over(now) {
                         left.unfinished += 1;
+                        left.waited = job.waited(meant, now);
                         break 'next;
                     }
                 }

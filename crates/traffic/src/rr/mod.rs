@@ -5,8 +5,7 @@
 //! of those that had to wait behind it; under a closed loop the next request is meant for when the last is done.
 
 mod client;
-mod connections;
-pub(crate) mod server;
+pub(crate) mod connections;
 
 use clock::{Conversion, Instant, Monotonic, Nanos, Realtime};
 use serde::{Deserialize, Serialize};
@@ -18,23 +17,8 @@ use crate::target::Target;
 use crate::tcp_info::TcpInfo;
 use crate::timing::CpuTime;
 
+pub use crate::exchange::Exchange;
 pub use client::run;
-
-/// The shape of one transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Exchange {
-    /// Bytes of a request.
-    pub request_bytes: u32,
-    /// Bytes of a response.
-    pub response_bytes: u32,
-    /// Writes that a request is split into, as evenly as it goes.
-    pub request_writes: u32,
-    /// Writes that a response is split into.
-    pub response_writes: u32,
-    /// What the server waits before it responds.
-    #[serde(rename = "think_ns")]
-    pub think: Nanos,
-}
 
 /// Request and response.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -109,23 +93,6 @@ impl Config {
     }
 }
 
-impl Exchange {
-    pub(crate) fn check(&self) -> Result<(), String> {
-        for (what, bytes, writes) in [
-            ("request", self.request_bytes, self.request_writes),
-            ("response", self.response_bytes, self.response_writes),
-        ] {
-            if bytes == 0 {
-                return Err(format!("a {what} has at least one byte"));
-            }
-            if writes == 0 || writes > bytes {
-                return Err(format!("a {what} of {bytes} bytes takes 1 to {bytes} writes, not {writes}"));
-            }
-        }
-        Ok(())
-    }
-}
-
 /// One interval of the transactions of one connection (`crr`: of one of those at once).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Interval {
@@ -172,7 +139,7 @@ pub struct Slow {
 }
 
 /// What request and response showed.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// When measuring began, on `CLOCK_REALTIME`.
     #[serde(rename = "started_realtime_ns")]
@@ -186,6 +153,9 @@ pub struct Outcome {
     pub transactions_per_second: f64,
     /// Begun and not done at the end.
     pub unfinished: u64,
+    /// How long the oldest of them had waited then.
+    #[serde(default, rename = "unfinished_waited_ns")]
+    pub unfinished_waited: Nanos,
     /// Meant for a moment before the end (open loop) and never sent.
     pub never_sent: u64,
     /// Connections that failed (`crr`), each a transaction not done.
@@ -196,11 +166,13 @@ pub struct Outcome {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connect: Option<DurationSummary>,
     /// Every bucket of the latencies: upper bound in nanoseconds, and how many.
-    #[serde(rename = "latency_buckets_ns")]
+    #[serde(rename = "latency_buckets_ns", default)]
     pub latency_buckets: Vec<(Nanos, u64)>,
     /// The slowest, slowest first.
+    #[serde(skip_deserializing)]
     pub slowest: Vec<Slow>,
     /// The series.
+    #[serde(skip_deserializing)]
     pub series: Vec<Interval>,
     /// CPU time of this side's threads.
     pub cpu: CpuTime,
@@ -217,6 +189,18 @@ pub struct Outcome {
     pub socket_options: SocketOptions,
     /// Why it ended before its time, where it did.
     pub interrupted: Option<String>,
+}
+
+/// From this wait on an unfinished transaction is not one that the end of the test cut short, nor one of which a segment is retransmitted.
+const SILENCE: Nanos = Nanos::from_secs(1);
+
+impl Outcome {
+    /// Whether the server answered no more at the end: a transaction is unfinished that had waited for a second and three times as long as any
+    /// that was finished.
+    pub fn fell_silent(&self) -> bool {
+        let ever = self.latency.max.0.saturating_mul(3);
+        self.unfinished > 0 && self.unfinished_waited >= SILENCE && self.unfinished_waited.0 >= ever
+    }
 }
 
 /// What one thread gathers; allocated before it starts.

@@ -13,6 +13,7 @@ use socket2::Socket;
 use super::config::ServerConfig;
 use super::lasting::Lasting;
 use super::lock::lock;
+use super::passes::Passes;
 use crate::error::WireError;
 use crate::limits::{Bounded, Refusal};
 use crate::wire::Cookie;
@@ -35,6 +36,11 @@ pub enum Event {
         peer: SocketAddr,
         /// Why.
         refusal: Refusal,
+    },
+    /// It accepts no more connections.
+    Failed {
+        /// Why.
+        error: String,
     },
     /// Something that speaks another protocol connected.
     Garbage {
@@ -122,6 +128,8 @@ pub(crate) struct Shared {
     pub udp_waiting: Mutex<HashMap<IpAddr, SyncSender<(u64, Socket)>>>,
     /// Own UDP sessions that await their flow, by number: from where, and whom to give it to.
     datagrams: Mutex<HashMap<u64, (IpAddr, SyncSender<Socket>)>>,
+    /// What was given within TLS to ask for one test without it.
+    pub passes: Passes,
     /// Connections that are read without a time limit.
     pub lasting: Lasting,
 }
@@ -141,6 +149,7 @@ impl Shared {
             flows: Mutex::default(),
             udp_waiting: Mutex::default(),
             datagrams: Mutex::default(),
+            passes: Passes::default(),
             lasting: Lasting::default(),
         }
     }

@@ -1,35 +1,21 @@
 //! The server's UDP port: who opens a flow is given a connected socket of the same port.
 
 use std::io;
-use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 
+use rustix::net::RecvFlags;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::accounts::Shared;
 use super::listening::{SLICE, canonical};
 use super::lock::lock;
+use super::reflector::Reflector;
 use crate::iperf3::{UDP_HELLO, UDP_HELLO_LEGACY, UDP_WELCOME};
+use crate::timing;
 use crate::udp::{Header, HeaderKind};
 
 /// The payload that a UDP datagram over IPv4 can have at most.
 const LARGEST: usize = 65_507;
-
-/// How the datagrams of `wirelapse probe udp` begin, and how their answers do, which are the same beyond. An answer is not answered:
-/// a forged sender's address cannot make two servers talk to each other.
-const PROBE: &[u8] = b"WLUP";
-const ANSWER: &[u8] = b"WLUA";
-/// Fewer bytes are no probe: an answer is no longer than what it answers.
-const LEAST_PROBE: usize = 24;
-
-/// The answer to a probe, or the datagram itself where it is none.
-fn answer(mut datagram: Vec<u8>) -> Result<Vec<u8>, Vec<u8>> {
-    if datagram.len() < LEAST_PROBE || !datagram.starts_with(PROBE) {
-        return Err(datagram);
-    }
-    datagram[..ANSWER.len()].copy_from_slice(ANSWER);
-    Ok(datagram)
-}
 
 /// A UDP socket on the server's address, beside those that are connected to peers already.
 pub(super) fn bind(address: SocketAddr) -> io::Result<Socket> {
@@ -42,12 +28,13 @@ pub(super) fn bind(address: SocketAddr) -> io::Result<Socket> {
 
 /// Hands flows over until the server stops.
 pub(super) fn receive_loop(shared: &Shared, mut open: Socket, local: SocketAddr) {
+    let reflector = Reflector::default();
     while !shared.stopping() {
         let Some((first, peer)) = receive(&open) else { continue };
         // Those that came for the same socket before it was connected to its peer follow here.
         let mut waiting = vec![(first, peer)];
         while let Some((opening, peer)) = waiting.pop() {
-            let opening = match answer(opening) {
+            let opening = match reflector.answer(opening, peer, timing::now()) {
                 Ok(answer) => {
                     // Where it cannot be sent, the probe has no answer, and says so.
                     let _ = open.send_to(&answer, &peer.into());
@@ -79,11 +66,9 @@ pub(super) fn receive_loop(shared: &Shared, mut open: Socket, local: SocketAddr)
 
 /// A datagram, and who sent it.
 fn receive(socket: &Socket) -> Option<(Vec<u8>, SocketAddr)> {
-    let mut buffer = [MaybeUninit::<u8>::uninit(); LARGEST];
-    let (length, peer) = socket.recv_from(&mut buffer).ok()?;
-    // SAFETY: the kernel wrote the first `length` bytes.
-    let bytes = buffer[..length].iter().map(|byte| unsafe { byte.assume_init() }).collect();
-    Some((bytes, peer.as_socket()?))
+    let mut buffer = [0; LARGEST];
+    let (length, _, peer) = rustix::net::recvfrom(socket, &mut buffer[..], RecvFlags::empty()).ok()?;
+    Some((buffer[..length].to_vec(), peer?.try_into().ok()?))
 }
 
 fn is_iperf3(opening: &[u8]) -> bool {

@@ -1,8 +1,7 @@
 //! A test of an iperf3 client, ours or a stock one.
 
 use std::collections::hash_map::Entry;
-use std::io::Write as _;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
@@ -13,12 +12,13 @@ use socket2::Socket;
 use super::accounts::{Event, Served, Shared, Taken, Waiting};
 use super::listening::family_of;
 use super::lock::lock;
+use crate::channel::Channel;
 use crate::iperf3::{
     FlowResult, PARAMETERS_LIMIT, Parameters, RESULTS_LIMIT, Results, ServerSide, State, WirelapseAnswer, flow_id,
 };
-use crate::limits::{Bounded, Limits, Refusal, WRONG_TOKEN, token_matches};
+use crate::limits::{Bounded, Limits, Refusal, WRONG_TOKEN};
 use crate::options::{self, SocketOptions};
-use crate::stream::{Ended, Flow, Group, Method, Pacing, Plan};
+use crate::stream::{Ended, Flow, Group, Method, Pacing, Plan, Sample};
 use crate::timing;
 use crate::wire::{self, Cookie, ReadError, read_by};
 
@@ -27,14 +27,19 @@ const TCP_BLOCK: u64 = 128 << 10;
 const UDP_BLOCK: u64 = 1460;
 /// How long a client may take for one step of the protocol.
 const STEP: Nanos = Nanos::from_secs(10);
-/// What a test may take beyond its own time: slow starts and ends over slow paths.
 /// How long the openings of UDP flows may take in all: they follow each other within a round trip, and other tests of the same address
 /// wait meanwhile.
 const UDP_STEP: Nanos = Nanos::from_secs(3);
+/// Samples of the series that a server keeps of one test, at most: a client that asks for more gets wider intervals. They take some 40 MB of
+/// memory, and as much as results, which a client reads up to [`crate::iperf3::ANSWER_LIMIT`].
+const SAMPLES: u64 = 100_000;
+/// How long a wrong login waits for its refusal.
+const WRONG_LOGIN: Nanos = Nanos::from_secs(1);
+/// What a test may take beyond its own time: slow starts and ends over slow paths.
 const GRACE: Nanos = Nanos::from_secs(30);
 
 /// What the client wants, once it has been found to be allowed.
-struct Agreed {
+pub(crate) struct Agreed {
     plan: Plan,
     options: SocketOptions,
     receives: usize,
@@ -42,13 +47,21 @@ struct Agreed {
     warm_up: Nanos,
     length: Nanos,
     interval: Option<Nanos>,
-    _places: [Taken; 3],
+}
+
+impl Agreed {
+    /// Bytes that its buffers and its series take at most.
+    pub fn memory(&self) -> u64 {
+        let flows = (self.receives + self.sends) as u64;
+        let samples = self.interval.map_or(0, |interval| (self.warm_up + self.length).0 / interval.0.max(1) * flows);
+        flows * self.plan.write_bytes.max(65_536) as u64 + samples.saturating_mul(size_of::<Sample>() as u64)
+    }
 }
 
 /// Carries out the test of one control connection.
-pub(super) fn serve(shared: &Arc<Shared>, control: &TcpStream, peer: SocketAddr, cookie: Cookie, waiting: Waiting) {
+pub(super) fn serve(shared: &Arc<Shared>, control: &Channel, peer: SocketAddr, cookie: Cookie, waiting: Waiting) {
     // The steps of the protocol are small writes that answer each other; flows are as the client asks.
-    control.set_nodelay(true).ok();
+    control.stream().set_nodelay(true).ok();
     let test = Test { shared, control, peer, cookie };
     let mut served = Served::new(peer, "stream");
     match test.carry_out(&mut served, waiting) {
@@ -61,9 +74,75 @@ pub(super) fn serve(shared: &Arc<Shared>, control: &TcpStream, peer: SocketAddr,
     shared.tell(Event::Ended(served));
 }
 
+/// What the client wants, where each of its figures is within its bound.
+pub(crate) fn agreed(p: &Parameters, limits: &Limits) -> Result<Agreed, Refusal> {
+    let own = p.wirelapse.clone().unwrap_or_default();
+    if p.sctp || p.tcp == p.udp {
+        return Err(Refusal::Request { why: "only TCP and UDP are served".into() });
+    }
+    let (parallel, seconds) = (p.parallel.max(1), p.omit.saturating_add(p.time));
+    let block = p.len.filter(|n| *n > 0).unwrap_or(if p.udp { UDP_BLOCK } else { TCP_BLOCK });
+    Limits::check(Bounded::Flows, parallel, limits.flows.into())?;
+    Limits::check(Bounded::Duration, seconds, limits.duration_s)?;
+    Limits::check(Bounded::Bytes, p.num.max(p.blockcount.saturating_mul(block)), limits.bytes)?;
+    let largest = if p.udp { limits.message_bytes.min(65_507) } else { limits.message_bytes };
+    Limits::check(Bounded::Message, block, largest.into())?;
+    if p.udp && block < 16 {
+        return Err(Refusal::Request { why: format!("datagrams of {block} bytes: they have at least 16") });
+    }
+    let options = SocketOptions {
+        nodelay: own.options.nodelay.or(p.nodelay.then_some(true)),
+        congestion_control: own.options.congestion_control.or_else(|| p.congestion.clone()),
+        send_buffer_bytes: own.options.send_buffer_bytes.or(buffer_size(p.window)),
+        receive_buffer_bytes: own.options.receive_buffer_bytes.or(buffer_size(p.window)),
+        dscp: own.options.dscp.or(p.tos.map(|tos| (tos.min(255) >> 2) as u8)),
+        mss_bytes: None,
+        ..own.options
+    };
+    options.validate().map_err(|e| Refusal::Request { why: e.to_string() })?;
+    for bytes in [options.send_buffer_bytes, options.receive_buffer_bytes].into_iter().flatten() {
+        Limits::check(Bounded::SocketBuffer, bytes.into(), limits.socket_buffer_bytes.into())?;
+    }
+    let length = match (p.time, own.duration) {
+        (0, _) => Nanos::from_secs(limits.duration_s),
+        (seconds, own) => Nanos::from_secs(seconds).max(own.min(Nanos::from_secs(limits.duration_s))),
+    };
+    let warm_up = Nanos::from_secs(p.omit);
+    let flows = if p.bidirectional { parallel * 2 } else { parallel };
+    let interval = p.wirelapse.is_some().then(|| {
+        let narrowest = Nanos((warm_up + length).0.saturating_mul(flows) / SAMPLES);
+        own.interval.max(narrowest).max(Nanos::from_millis(10))
+    });
+    let (program, kernel) = (p.bandwidth.filter(|rate| *rate > 0 || p.udp), p.fqrate.filter(|rate| *rate > 0));
+    let one = parallel as usize;
+    Ok(Agreed {
+        plan: Plan {
+            udp: p.udp,
+            wide: p.udp_counters_64bit.is_some_and(|n| n != 0),
+            write_bytes: block as usize,
+            method: match (own.method, p.zerocopy) {
+                _ if p.udp => Method::Write,
+                (Method::Write, Some(1..)) => Method::Sendfile,
+                (method, _) => method,
+            },
+            pace_bits_per_second: program.or(kernel),
+            pacing: own.pacing.unwrap_or(if program.is_some() { Pacing::Program } else { Pacing::Kernel }),
+            bytes: crate::stream::shares((p.num > 0).then_some(p.num), parallel).collect(),
+            cpu: own.cpu,
+            quickack: options.quickack,
+        },
+        options,
+        receives: if p.reverse && !p.bidirectional { 0 } else { one },
+        sends: if p.reverse || p.bidirectional { one } else { 0 },
+        warm_up,
+        length,
+        interval,
+    })
+}
+
 struct Test<'a> {
     shared: &'a Arc<Shared>,
-    control: &'a TcpStream,
+    control: &'a Channel,
     peer: SocketAddr,
     cookie: Cookie,
 }
@@ -72,7 +151,7 @@ impl Test<'_> {
     fn carry_out(&self, served: &mut Served, waiting: Waiting) -> Result<(), String> {
         self.say(State::ParamExchange)?;
         let asked: Parameters = self.json(PARAMETERS_LIMIT, "the client's parameters")?;
-        let agreed = self.agree(&asked).map_err(|refusal| self.refuse(&asked, refusal))?;
+        let (agreed, _places) = self.agree(&asked).map_err(|refusal| self.refuse(&asked, refusal))?;
         drop(waiting);
         let flows = self.open_flows(&agreed).map_err(|error| match error {
             OpenError::Refused(refusal) => self.refuse(&asked, refusal),
@@ -81,8 +160,8 @@ impl Test<'_> {
         self.say(State::TestStart)?;
         self.say(State::TestRunning)?;
         self.shared.tell(Event::Began { peer: self.peer, workload: "stream" });
-        let mut group =
-            Group::start(flows, &agreed.plan, agreed.warm_up > Nanos::ZERO).map_err(|error| error.to_string())?;
+        let mut group = Group::start(flows, &agreed.plan, agreed.warm_up > Nanos::ZERO)
+            .map_err(|error| self.refuse(&asked, Refusal::Kernel { why: error.to_string() }))?;
         let over = self.watch(&agreed, &mut group);
         let congestion = group.congestion_control();
         let ended = group.finish();
@@ -95,7 +174,7 @@ impl Test<'_> {
     }
 
     fn say(&self, state: State) -> Result<(), String> {
-        (&mut &*self.control).write_all(&[state.byte()]).map_err(|e| format!("the client went away: {e}"))
+        self.control.write_all(&[state.byte()]).map_err(|e| format!("the client went away: {e}"))
     }
 
     fn json<T: serde::de::DeserializeOwned>(&self, limit: usize, what: &'static str) -> Result<T, String> {
@@ -108,74 +187,32 @@ impl Test<'_> {
     }
 
     /// Checks what is asked against the bounds.
-    fn agree(&self, p: &Parameters) -> Result<Agreed, Refusal> {
+    fn agree(&self, p: &Parameters) -> Result<(Agreed, [Taken; 3]), Refusal> {
         let limits = &self.shared.config.limits;
-        let own = p.wirelapse.clone().unwrap_or_default();
-        if !token_matches(self.shared.config.token.as_deref(), own.token.as_deref()) {
-            return Err(Refusal::Token);
+        let own = p.wirelapse.as_ref();
+        if self.shared.config.tls.is_some() && !self.control.is_private() {
+            return Err(Refusal::Tls);
         }
-        if p.sctp || p.tcp == p.udp {
-            return Err(Refusal::Request { why: "only TCP and UDP are served".into() });
+        if !self.shared.config.takes_token(own.and_then(|own| own.token.as_deref())) {
+            self.log_in(p.authtoken.as_deref())?;
         }
-        let (parallel, seconds) = (p.parallel.max(1), p.omit.saturating_add(p.time));
-        let block = p.len.filter(|n| *n > 0).unwrap_or(if p.udp { UDP_BLOCK } else { TCP_BLOCK });
-        Limits::check(Bounded::Flows, parallel, limits.flows.into())?;
-        Limits::check(Bounded::Duration, seconds, limits.duration_s)?;
-        Limits::check(Bounded::Bytes, p.num.max(p.blockcount.saturating_mul(block)), limits.bytes)?;
-        let largest = if p.udp { limits.message_bytes.min(65_507) } else { limits.message_bytes };
-        Limits::check(Bounded::Message, block, largest.into())?;
-        if p.udp && block < 16 {
-            return Err(Refusal::Request { why: format!("datagrams of {block} bytes: they have at least 16") });
+        let agreed = agreed(p, limits)?;
+        let flows = (agreed.receives + agreed.sends) as u64;
+        let places =
+            [self.shared.take_session()?, self.shared.take_threads(flows)?, self.shared.take_memory(agreed.memory())?];
+        Ok((agreed, places))
+    }
+
+    /// Checks a login. A wrong one is refused at a time that does not depend on what was wrong with it, by which what is encrypted could be
+    /// found out piece by piece.
+    fn log_in(&self, token: Option<&str>) -> Result<(), Refusal> {
+        let Some(users) = &self.shared.config.users else { return Err(Refusal::Token) };
+        let refused_at = timing::now().after(WRONG_LOGIN);
+        if token.is_some_and(|token| users.admit(token, timing::realtime())) {
+            return Ok(());
         }
-        let options = SocketOptions {
-            nodelay: own.options.nodelay.or(p.nodelay.then_some(true)),
-            congestion_control: own.options.congestion_control.or_else(|| p.congestion.clone()),
-            send_buffer_bytes: own.options.send_buffer_bytes.or(buffer_size(p.window)),
-            receive_buffer_bytes: own.options.receive_buffer_bytes.or(buffer_size(p.window)),
-            dscp: own.options.dscp.or(p.tos.map(|tos| (tos.min(255) >> 2) as u8)),
-            mss_bytes: None,
-            ..own.options
-        };
-        options.validate().map_err(|e| Refusal::Request { why: e.to_string() })?;
-        for bytes in [options.send_buffer_bytes, options.receive_buffer_bytes].into_iter().flatten() {
-            Limits::check(Bounded::SocketBuffer, bytes.into(), limits.socket_buffer_bytes.into())?;
-        }
-        let flows = if p.bidirectional { parallel * 2 } else { parallel };
-        let places = [
-            self.shared.take_session()?,
-            self.shared.take_threads(flows)?,
-            self.shared.take_memory(flows * block.max(65_536))?,
-        ];
-        let length = match (p.time, own.duration) {
-            (0, _) => Nanos::from_secs(limits.duration_s),
-            (seconds, own) => Nanos::from_secs(seconds).max(own.min(Nanos::from_secs(limits.duration_s))),
-        };
-        let (program, kernel) = (p.bandwidth.filter(|rate| *rate > 0 || p.udp), p.fqrate.filter(|rate| *rate > 0));
-        let one = parallel as usize;
-        Ok(Agreed {
-            plan: Plan {
-                udp: p.udp,
-                wide: p.udp_counters_64bit.is_some_and(|n| n != 0),
-                write_bytes: block as usize,
-                method: match (own.method, p.zerocopy) {
-                    _ if p.udp => Method::Write,
-                    (Method::Write, Some(1..)) => Method::Sendfile,
-                    (method, _) => method,
-                },
-                pace_bits_per_second: program.or(kernel),
-                pacing: own.pacing.unwrap_or(if program.is_some() { Pacing::Program } else { Pacing::Kernel }),
-                bytes: crate::stream::shares((p.num > 0).then_some(p.num), parallel).collect(),
-                cpu: own.cpu,
-                quickack: options.quickack,
-            },
-            options,
-            receives: if p.reverse && !p.bidirectional { 0 } else { one },
-            sends: if p.reverse || p.bidirectional { one } else { 0 },
-            warm_up: Nanos::from_secs(p.omit),
-            length,
-            interval: p.wirelapse.is_some().then_some(own.interval.max(Nanos::from_millis(10))),
-            _places: places,
-        })
+        std::thread::sleep(refused_at.saturating_since(timing::now()).into());
+        Err(Refusal::Login)
     }
 
     /// Says to the client why not: to a stock one by the number that says the most.
@@ -186,7 +223,7 @@ impl Test<'_> {
             Refusal::OverLimit { what: Bounded::Message | Bounded::Memory, .. } => 7,
             Refusal::OverLimit { what: Bounded::SocketBuffer, .. } => 8,
             Refusal::OverLimit { what: Bounded::Sessions | Bounded::Threads, .. } => 121,
-            Refusal::Token => 142,
+            Refusal::Token | Refusal::Login | Refusal::Tls => 142,
             Refusal::Request { .. } | Refusal::Kernel { .. } => 13,
         };
         if refusal == Refusal::Token {
@@ -198,11 +235,11 @@ impl Test<'_> {
         message.extend_from_slice(&code.to_be_bytes());
         message.extend_from_slice(&0u32.to_be_bytes());
         let why = format!("refused: {refusal}");
-        if (&mut &*self.control).write_all(&message).is_ok() && asked.wirelapse.is_some() {
+        if self.control.write_all(&message).is_ok() && asked.wirelapse.is_some() {
             wire::write_json(self.control, &WirelapseAnswer { refusal: Some(refusal), side: None }).ok();
         }
         // Closing with bytes that were not read would reset the connection under the client's reading.
-        self.control.shutdown(std::net::Shutdown::Write).ok();
+        self.control.end_writing();
         let mut rest = [0; 64];
         read_by(self.control, &mut rest, timing::now().after(Nanos::from_millis(500)), &self.shared.stop).ok();
         why
@@ -283,10 +320,10 @@ impl Test<'_> {
     }
 
     fn client_is_gone(&self) -> bool {
-        self.control.set_nonblocking(true).ok();
-        let gone = matches!(self.control.peek(&mut [0]), Ok(0))
-            || self.control.take_error().is_ok_and(|error| error.is_some());
-        self.control.set_nonblocking(false).ok();
+        self.control.stream().set_nonblocking(true).ok();
+        let gone = matches!(self.control.stream().peek(&mut [0]), Ok(0))
+            || self.control.stream().take_error().is_ok_and(|error| error.is_some());
+        self.control.stream().set_nonblocking(false).ok();
         gone
     }
 
@@ -346,18 +383,24 @@ impl Test<'_> {
         let _theirs: Results = self.json(RESULTS_LIMIT, "the client's results")?;
         let cpu = ended.cpu_percent();
         let streams: Vec<FlowResult> = ended.flows.iter().map(|f| f.result(ended.measured, asked.udp)).collect();
-        let ours = Results {
+        let sending: Vec<i64> = ended.flows.iter().filter(|f| f.flow.sends).map(|f| f.flow.id).collect();
+        let mut ours = Results {
             cpu_util_total: cpu[0],
             cpu_util_user: cpu[1],
             cpu_util_system: cpu[2],
             sender_has_retransmits: if ended.flows.iter().any(|f| f.flow.sends) { i64::from(!asked.udp) } else { -1 },
             congestion_used: congestion,
             streams,
+            server_output_text: None,
+            server_output_json: None,
             wirelapse: asked.wirelapse.is_some().then_some(WirelapseAnswer {
                 side: Some(ServerSide { cpu: ended.cpu, series: ended.samples }),
                 refusal: None,
             }),
         };
+        if asked.get_server_output.is_some_and(|wanted| wanted != 0) {
+            ours.server_output_text = Some(ours.text(|flow| sending.contains(&flow)));
+        }
         wire::write_json(self.control, &ours).map_err(|e| format!("the client went away: {e}"))?;
         self.say(State::DisplayResults)?;
         // The client closes when it has read all; whether it says so first is no matter.
@@ -374,4 +417,31 @@ enum OpenError {
 
 fn buffer_size(window: Option<u64>) -> Option<u32> {
     window.filter(|bytes| *bytes > 0).map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::iperf3::WirelapseRequest;
+
+    #[test]
+    fn the_series_of_a_long_test_of_many_flows_has_wider_intervals() {
+        let own = WirelapseRequest { interval: Nanos(1), ..WirelapseRequest::default() };
+        let asked = |time, parallel| Parameters {
+            tcp: true,
+            time,
+            parallel,
+            bidirectional: true,
+            wirelapse: Some(own.clone()),
+            ..Parameters::default()
+        };
+        let limits = Limits::default();
+        let short = agreed(&asked(10, 1), &limits).unwrap_or_else(|refusal| panic!("{refusal}"));
+        assert_eq!(short.interval, Some(Nanos::from_millis(10)));
+        let long = agreed(&asked(3600, 128), &limits).unwrap_or_else(|refusal| panic!("{refusal}"));
+        let samples = Nanos::from_secs(3600).0 * 256 / long.interval.unwrap().0;
+        assert!(samples <= SAMPLES, "{samples} samples");
+        assert!(long.memory() < 128 << 20, "{} bytes", long.memory());
+        assert!(SAMPLES * (size_of::<Sample>() as u64) < 64 << 20, "{} bytes each", size_of::<Sample>());
+    }
 }

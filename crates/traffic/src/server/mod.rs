@@ -1,22 +1,29 @@
 //! The server: one TCP port and the UDP port of the same number answer every workload and stock iperf3 clients.
 //!
-//! A thread for each connection, all of them bounded by [`Limits`]. Whoever connects has [`Limits::handshake_ms`] in all
-//! to say what it wants; no client holds memory that was only announced.
+//! One thread hears all who connect until they have said what they want, for which they have [`Limits::handshake_ms`] in all; then a
+//! thread serves each, so that no test waits for another. All are bounded by [`Limits`]; no client holds memory that was only
+//! announced.
 //!
 //! [`Limits`]: crate::Limits
 //! [`Limits::handshake_ms`]: crate::Limits::handshake_ms
 
 pub(crate) mod accounts;
+pub(crate) mod arrivals;
 mod config;
 mod datagrams;
-mod iperf3;
+mod http;
+pub(crate) mod iperf3;
 pub(crate) mod lasting;
 pub(crate) mod listening;
-mod lock;
-mod own;
+pub(crate) mod lock;
+pub(crate) mod own;
+mod passes;
+pub(crate) mod reflector;
+mod rr;
+mod udp;
 
 use std::io;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -27,12 +34,11 @@ use socket2::Socket;
 
 use crate::error::Error;
 use crate::timing;
-use crate::wire::{OPENING_BYTES, Opening, ReadError, read_by};
 
 use accounts::Shared;
 pub use accounts::{Counts, Event, Served};
 pub use config::ServerConfig;
-use listening::{SLICE, canonical, listener};
+use listening::listener;
 
 /// A server that runs until it is stopped or dropped.
 pub struct Server {
@@ -59,7 +65,12 @@ impl Server {
         let shared = Arc::new(Shared::new(config, Box::new(tell)));
         let accepting = {
             let shared = shared.clone();
-            move || accept_loop(&shared, &listener)
+            move || {
+                if let Err(error) = arrivals::accept_loop(&shared, &listener) {
+                    shared.tell(Event::Failed { error: error.to_string() });
+                }
+                shared.lasting.check(true, Nanos::ZERO, timing::now());
+            }
         };
         let receiving = {
             let shared = shared.clone();
@@ -123,74 +134,6 @@ fn listen(address: SocketAddr) -> Result<(Socket, Socket, SocketAddr), Error> {
             // A free TCP port with its UDP port taken: the next one.
             Err(e) if address.port() == 0 && e.kind() == io::ErrorKind::AddrInUse && tries < 32 => {}
             Err(source) => return Err(failed(source)),
-        }
-    }
-}
-
-fn accept_loop(shared: &Arc<Shared>, listener: &Socket) {
-    // iperf3 distinguishes flows by the order in which they were accepted, and each opening is read on its own thread.
-    let mut order = 0;
-    let mut next_check = timing::now();
-    while !shared.stopping() {
-        let now = timing::now();
-        if now >= next_check {
-            next_check = now.after(SLICE.into());
-            shared.lasting.check(false, Nanos::from_millis(shared.config.limits.idle_ms), now);
-        }
-        match listener.accept() {
-            Ok((socket, peer)) => {
-                let Some(peer) = peer.as_socket() else { continue };
-                let Some(slot) = shared.take_connection() else {
-                    // A byte that an iperf3 client takes for "busy", and ours too.
-                    let _ = io::Write::write(&mut &socket, &[0xff]);
-                    shared.count(|c| &c.turned_away);
-                    continue;
-                };
-                order += 1;
-                let on_thread = shared.clone();
-                let spawned = std::thread::Builder::new().name("serve-connection".into()).spawn(move || {
-                    connection(&on_thread, TcpStream::from(socket), canonical(peer), order);
-                    drop(slot);
-                });
-                if spawned.is_err() {
-                    shared.count(|c| &c.turned_away);
-                }
-            }
-            Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
-            // Out of descriptors, or the peer gave up: neither is worth spinning for.
-            Err(_) => std::thread::sleep(Duration::from_millis(10)),
-        }
-    }
-    shared.lasting.check(true, Nanos::ZERO, timing::now());
-}
-
-/// Finds out who it is and serves it.
-fn connection(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr, order: u64) {
-    let deadline = timing::now().after(Nanos::from_millis(shared.config.limits.handshake_ms));
-    let Some(waiting) = shared.wait_from(peer.ip()) else {
-        let _ = io::Write::write(&mut &stream, &[0xff]);
-        shared.count(|c| &c.turned_away);
-        return;
-    };
-    let mut bytes = [0; OPENING_BYTES];
-    let opening = match read_by(&stream, &mut bytes, deadline, &shared.stop) {
-        Ok(()) => Opening::parse(&bytes),
-        Err(ReadError::Wire(e)) => Err(e),
-        Err(_) => {
-            shared.count(|c| &c.silent);
-            return;
-        }
-    };
-    match opening {
-        Ok(Opening::Iperf3(cookie)) => {
-            if let Some(stream) = shared.hand_over(&cookie, order, stream) {
-                iperf3::serve(shared, &stream, peer, cookie, waiting);
-            }
-        }
-        Ok(Opening::Own) => own::serve(shared, stream, peer, waiting),
-        Err(why) => {
-            shared.count(|c| &c.garbage);
-            shared.tell(Event::Garbage { peer, why });
         }
     }
 }

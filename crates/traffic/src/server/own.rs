@@ -1,18 +1,19 @@
 //! A request of one of this project's own workloads.
 
-use std::net::TcpStream;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use clock::Nanos;
 
 use super::accounts::{Event, Served, Shared, Taken, Waiting};
 use super::listening::family_of;
-use crate::limits::{Bounded, Limits, Refusal, WRONG_TOKEN, token_matches};
-use crate::own::{Answer, LIMIT, Request, Workload};
-use crate::rr;
+use super::{rr, udp};
+use crate::channel::Channel;
+use crate::error::WireError;
+use crate::limits::{Bounded, Limits, Refusal, WRONG_TOKEN};
+use crate::own::{Answer, Ready, Request, Workload};
 use crate::timing;
-use crate::udp;
-use crate::wire::{self, ReadError};
+use crate::wire;
 
 /// What a test may take beyond its own time.
 const GRACE: Nanos = Nanos::from_secs(10);
@@ -23,72 +24,90 @@ fn workers(at_once: u32) -> u32 {
 }
 
 /// Reads the request, and carries it out.
-pub(super) fn serve(shared: &Arc<Shared>, stream: TcpStream, peer: std::net::SocketAddr, waiting: Waiting) {
-    let deadline = timing::now().after(Nanos::from_millis(shared.config.limits.handshake_ms));
-    let request: Request = match wire::read_json(&stream, LIMIT, "a workload's request", deadline, &shared.stop) {
-        Ok(request) => request,
-        Err(ReadError::Wire(why)) => {
-            shared.count(|c| &c.garbage);
-            refuse(shared, &stream, peer, Refusal::Request { why: why.to_string() });
-            shared.tell(Event::Garbage { peer, why });
-            return;
-        }
-        Err(_) => return shared.count(|c| &c.silent),
-    };
-    let places = match admit(shared, &request) {
+pub(super) fn serve(shared: &Arc<Shared>, control: Channel, peer: SocketAddr, request: Request, waiting: Waiting) {
+    let places = match admit(shared, &control, peer.ip(), &request) {
         Ok(taken) => {
             drop(waiting);
             taken
         }
-        Err(refusal) => return refuse(shared, &stream, peer, refusal),
+        Err(refusal) => return refuse(shared, &control, peer, refusal),
     };
-    if let Err(error) = request.options.apply_connected(&stream, family_of(peer)) {
-        return refuse(shared, &stream, peer, Refusal::Kernel { why: error.to_string() });
+    if let Err(error) = request.options.apply_connected(control.stream(), family_of(peer)) {
+        return refuse(shared, &control, peer, Refusal::Kernel { why: error.to_string() });
     }
-    let stream = Arc::new(stream);
     let name = match request.workload {
         Workload::Rr(_) => "rr",
         Workload::Crr { .. } => "crr",
         Workload::Udp(_) => "udp",
         Workload::Echo { .. } => "udp echo",
+        Workload::Pass => return give_pass(shared, &control, peer),
     };
     shared.tell(Event::Began { peer, workload: name });
     let mut served = Served::new(peer, name);
     let began = timing::now();
     let until = began.after(request.duration).after(GRACE);
     let result = match &request.workload {
-        Workload::Rr(exchange) => {
-            rr::server::answer_lasting(shared, &stream, exchange, &request.options, until, &mut served)
-        }
+        Workload::Rr(exchange) => rr::answer_lasting(shared, &control, exchange, &request.options, until, &mut served),
         Workload::Crr { exchange, at_once } => {
             let shape = (exchange, workers(*at_once));
-            rr::server::answer_each(shared, &stream, shape, &request.options, until, &mut served)
+            rr::answer_each(shared, &control, shape, &request.options, until, &mut served)
         }
-        Workload::Udp(flow) => udp::server::carry(shared, &stream, *flow, &request, until, &mut served),
-        Workload::Echo { .. } => udp::server::echo(shared, &stream, &request, until, &mut served),
+        Workload::Udp(flow) => udp::carry(shared, &control, *flow, &request, until, &mut served),
+        Workload::Pass => Ok(()),
+        Workload::Echo { .. } => udp::echo(shared, &control, &request, until, &mut served),
     };
     served.elapsed = timing::now().saturating_since(began);
     match result {
         Ok(()) => shared.count(|c| &c.tests),
-        Err(rr::server::Broken::Why(why)) => {
+        Err(rr::Broken::Why(why)) => {
             shared.count(|c| &c.broken_off);
             served.ended = Some(why);
         }
-        Err(rr::server::Broken::Refused(refusal)) => {
+        Err(rr::Broken::Refused(refusal)) => {
             served.ended = Some(refusal.to_string());
-            refuse(shared, &stream, peer, refusal);
+            refuse(shared, &control, peer, refusal);
         }
     }
     shared.tell(Event::Ended(served));
     drop(places);
 }
 
+fn give_pass(shared: &Shared, control: &Channel, peer: SocketAddr) {
+    let Some(pass) = shared.passes.give(peer.ip(), timing::now()) else {
+        return refuse(shared, control, peer, Refusal::Request { why: "too many ask for a pass; ask again".into() });
+    };
+    // A client that is gone does not redeem it.
+    wire::write_json(control, &Answer::Ready(Ready { pass: Some(pass), ..Ready::default() })).ok();
+    control.end_writing();
+}
+
 /// Checks the request against the bounds, and takes its place.
-fn admit(shared: &Arc<Shared>, request: &Request) -> Result<[Taken; 3], Refusal> {
+fn admit(shared: &Arc<Shared>, control: &Channel, ip: IpAddr, request: &Request) -> Result<[Taken; 3], Refusal> {
     let limits = &shared.config.limits;
-    if !token_matches(shared.config.token.as_deref(), request.token.as_deref()) {
-        return Err(Refusal::Token);
+    let private = control.is_private();
+    if private && matches!(request.workload, Workload::Rr(_)) || !private && request.workload == Workload::Pass {
+        return Err(Refusal::Request { why: "TLS is for what is not measured".into() });
     }
+    if !request.pass.is_some_and(|pass| shared.passes.redeem(pass, ip, timing::now())) {
+        if shared.config.tls.is_some() && !private {
+            return Err(Refusal::Tls);
+        }
+        if !shared.config.takes_token(request.token.as_deref()) {
+            return Err(match shared.config.token {
+                Some(_) => Refusal::Token,
+                None => Refusal::Request {
+                    why: "it takes streams of iperf3's users alone, and this workload has no login: start it with a token too (`serve --token`)"
+                        .into(),
+                },
+            });
+        }
+    }
+    let (threads, memory) = needs(request, limits)?;
+    Ok([shared.take_session()?, shared.take_threads(threads)?, shared.take_memory(memory)?])
+}
+
+/// The threads and the bytes of memory that a request needs, where each of its figures is within its bound.
+pub(crate) fn needs(request: &Request, limits: &Limits) -> Result<(u64, u64), Refusal> {
     Limits::check(Bounded::Duration, request.duration.0.div_ceil(1_000_000_000), limits.duration_s)?;
     request.options.validate().map_err(|e| Refusal::Request { why: e.to_string() })?;
     for bytes in [request.options.send_buffer_bytes, request.options.receive_buffer_bytes].into_iter().flatten() {
@@ -97,7 +116,7 @@ fn admit(shared: &Arc<Shared>, request: &Request) -> Result<[Taken; 3], Refusal>
     let message = limits.message_bytes;
     // A lasting connection is answered by its own.
     let threads = match &request.workload {
-        Workload::Rr(_) => 0,
+        Workload::Rr(_) | Workload::Pass => 0,
         Workload::Crr { at_once, .. } => workers(*at_once).into(),
         Workload::Udp(_) | Workload::Echo { .. } => 1,
     };
@@ -109,25 +128,31 @@ fn admit(shared: &Arc<Shared>, request: &Request) -> Result<[Taken; 3], Refusal>
             if exchange.think > Nanos::from_secs(60) {
                 return Err(Refusal::Request { why: "think time is at most 60 s".into() });
             }
-            (u64::from(exchange.response_bytes) + rr::server::READ_BYTES as u64) * threads.max(1)
+            (u64::from(exchange.response_bytes) + rr::READ_BYTES as u64) * threads.max(1)
         }
+        Workload::Pass => 0,
         Workload::Udp(crate::own::UdpRequest { datagram_bytes, .. }) | Workload::Echo { datagram_bytes } => {
             Limits::check(Bounded::Message, (*datagram_bytes).into(), message.min(65_507).into())?;
             65_536
         }
     };
-    Ok([shared.take_session()?, shared.take_threads(threads)?, shared.take_memory(memory)?])
+    Ok((threads, memory))
 }
 
-fn refuse(shared: &Shared, stream: &TcpStream, peer: std::net::SocketAddr, refusal: Refusal) {
+/// Says to a client of this project's what was wrong with its request.
+pub(super) fn refuse_unread(shared: &Shared, control: &Channel, peer: SocketAddr, why: &WireError) {
+    refuse(shared, control, peer, Refusal::Request { why: why.to_string() });
+}
+
+fn refuse(shared: &Shared, control: &Channel, peer: SocketAddr, refusal: Refusal) {
     if refusal == Refusal::Token {
         std::thread::sleep(WRONG_TOKEN);
     }
     shared.count(|c| &c.refused);
     shared.tell(Event::Refused { peer, refusal: refusal.clone() });
-    wire::write_json(stream, &Answer::Refused(refusal)).ok();
+    wire::write_json(control, &Answer::Refused(refusal)).ok();
     // Closing with bytes that were not read would reset the connection under the client's reading.
-    stream.shutdown(std::net::Shutdown::Write).ok();
+    control.end_writing();
     let mut rest = [0; 256];
-    wire::read_by(stream, &mut rest, timing::now().after(Nanos::from_millis(500)), &shared.stop).ok();
+    wire::read_by(control, &mut rest, timing::now().after(Nanos::from_millis(500)), &shared.stop).ok();
 }

@@ -9,15 +9,18 @@ use std::time::Duration;
 use clock::{Instant, Monotonic, Nanos, Realtime};
 
 use super::flow::{check_write_bytes, shares};
-use super::group::rate;
 use super::{Config, Direction, Ended, Flow, FlowOutcome, Group, Method, Outcome, Pacing, Plan, Total};
+use crate::channel::Channel;
 use crate::error::{Error, WireError};
 use crate::iperf3::{
     ANSWER_LIMIT, FlowResult, Parameters, Results, State, UDP_HELLO, UDP_WELCOME, UDP_WELCOME_LEGACY, WirelapseAnswer,
     WirelapseRequest, flow_id,
 };
 use crate::options::{self, SocketOptions};
-use crate::progress::Progress;
+use crate::progress::{Progress, STOPPED};
+use crate::sample::rate;
+use crate::sequence::Datagrams;
+use crate::target::Target;
 use crate::timing::{self, CpuTime};
 use crate::wire::{self, Cookie, read_by};
 
@@ -37,7 +40,9 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
     check(config)?;
     let mut control = Control::open(config)?;
     control.expect(State::ParamExchange, "waiting to be asked for parameters")?;
-    wire::write_json(&control.stream, &parameters(config)).map_err(Error::io("sending parameters"))?;
+    let authtoken = config.login.as_ref().map(|login| login.token(timing::realtime()).map_err(Error::Config));
+    let asked = Parameters { authtoken: authtoken.transpose()?, ..parameters(config) };
+    wire::write_json(&control.stream, &asked).map_err(Error::io("sending parameters"))?;
     control.expect(State::CreateStreams, "waiting to be let in")?;
     let flows = control.open_flows(config)?;
     control.expect(State::TestStart, "waiting for the test to start")?;
@@ -66,7 +71,7 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
     let (answer, interrupted) = match interrupted {
         Some(Interrupted::Server(why)) => (None, Some(why)),
         other => match control.results(&ended, config.udp, congestion_control.clone()) {
-            Ok(answer) => (Some(answer), other.map(|_| "stopped before its time".to_owned())),
+            Ok(answer) => (Some(answer), other.map(|_| STOPPED.to_owned())),
             Err(error) => (None, Some(format!("no results of the server: {error}"))),
         },
     };
@@ -177,6 +182,7 @@ fn parameters(config: &Config) -> Parameters {
         congestion: o.congestion_control.clone(),
         zerocopy: (config.method == Method::Sendfile).then_some(1),
         udp_counters_64bit: Some(1),
+        get_server_output: config.get_server_output.then_some(1),
         client_version: Some("3.12".into()),
         wirelapse: Some(WirelapseRequest {
             token: config.target.token.clone(),
@@ -193,7 +199,7 @@ fn parameters(config: &Config) -> Parameters {
 
 /// The control connection.
 struct Control {
-    stream: TcpStream,
+    stream: Channel,
     peer: SocketAddr,
     cookie: Cookie,
     never: AtomicBool,
@@ -202,11 +208,17 @@ struct Control {
 impl Control {
     fn open(config: &Config) -> Result<Self, Error> {
         let nodelay = SocketOptions { nodelay: Some(true), ..SocketOptions::default() };
-        let socket = options::connect(config.target.server, &nodelay, config.target.local, Duration::from_secs(10))?;
+        let Target { server, local, connect_within, .. } = &config.target;
+        let socket = options::connect(*server, &nodelay, *local, (*connect_within).into())?;
         let cookie = Cookie::random();
-        let mut stream = TcpStream::from(socket);
-        stream.write_all(cookie.as_bytes()).map_err(Error::io("sending the cookie"))?;
-        Ok(Self { stream, peer: config.target.server, cookie, never: AtomicBool::new(false) })
+        let peer = config.target.server;
+        let plain = Channel::plain(TcpStream::from(socket));
+        let stream = match &config.target.tls {
+            None => plain,
+            Some(trusted) => plain.within_tls(trusted, peer)?,
+        };
+        stream.begin(peer, cookie.as_bytes(), STEP, "sending the cookie")?;
+        Ok(Self { stream, peer, cookie, never: AtomicBool::new(false) })
     }
 
     fn state(&self, during: &'static str) -> Result<State, Error> {
@@ -323,7 +335,7 @@ impl Control {
     /// Says that the test is over and exchanges results.
     fn results(&self, ended: &Ended, udp: bool, congestion: Option<String>) -> Result<Results, Error> {
         let during = "exchanging results";
-        (&self.stream).write_all(&[State::TestEnd.byte()]).map_err(Error::io(during))?;
+        self.stream.write_all(&[State::TestEnd.byte()]).map_err(Error::io(during))?;
         self.expect(State::ExchangeResults, during)?;
         let cpu = ended.cpu_percent();
         let ours = Results {
@@ -333,15 +345,19 @@ impl Control {
             sender_has_retransmits: if ended.flows.iter().any(|f| f.flow.sends) { i64::from(!udp) } else { -1 },
             congestion_used: congestion,
             streams: ended.flows.iter().map(|f| f.result(ended.measured, udp)).collect(),
+            server_output_text: None,
+            server_output_json: None,
             wirelapse: None,
         };
         wire::write_json(&self.stream, &ours).map_err(Error::io(during))?;
         let deadline = timing::now().after(STEP);
-        let theirs = wire::read_json(&self.stream, ANSWER_LIMIT, "the server's results", deadline, &self.never)
-            .map_err(|e| e.into_error(self.peer, during))?;
+        let theirs: Results =
+            wire::read_json(&self.stream, ANSWER_LIMIT, "the server's results", deadline, &self.never)
+                .map_err(|e| e.into_error(self.peer, during))?;
+        theirs.check().map_err(|source| Error::Wire { peer: self.peer, source })?;
         self.expect(State::DisplayResults, during)?;
         // The server may be gone as soon as it has sent its results.
-        (&self.stream).write_all(&[State::Done.byte()]).ok();
+        self.stream.write_all(&[State::Done.byte()]).ok();
         Ok(theirs)
     }
 }
@@ -409,16 +425,17 @@ fn outcome(
         pace_bits_per_second: config.pace_bits_per_second,
         socket_options: config.target.options.clone(),
         server_is_wirelapse: side.is_some(),
+        server_output: answer.as_ref().and_then(Results::server_output),
         series: ended.samples,
         server_series: side.map(|s| s.series).unwrap_or_default(),
         interrupted,
     }
 }
 
-fn datagrams_of(result: &FlowResult) -> crate::udp::Datagrams {
+pub(crate) fn datagrams_of(result: &FlowResult) -> Datagrams {
     let whole = |n: i64| u64::try_from(n).unwrap_or(0);
     let (expected, lost) = (whole(result.packets), whole(result.errors));
-    crate::udp::Datagrams {
+    Datagrams {
         expected,
         lost,
         received: expected.saturating_sub(lost),

@@ -1,17 +1,16 @@
 //! The hot loops of UDP flows in iperf3's format.
 
 use std::io;
-use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use rustix::net::RecvFlags;
 use socket2::Socket;
 
-use super::pacer::Pacer;
 use super::plan::{Meter, Plan, may_retry};
 use crate::iperf3::UdpHeader;
-use crate::socket_memory::SocketMemory;
+use crate::sending::Pacer;
+use crate::sequence::{Datagrams, Tracker};
 use crate::timing;
-use crate::udp::{Datagrams, Tracker};
 
 /// iperf3's rate of UDP where none is given.
 const DEFAULT_BITS_PER_SECOND: u64 = 1 << 20;
@@ -64,22 +63,23 @@ pub(super) fn receive(socket: &Socket, plan: &Plan, meter: &Meter, stop: &Atomic
                 break Ok(());
             }
         }
-        let flags = if stopping { libc::MSG_DONTWAIT } else { 0 };
-        // SAFETY: pointer and length describe `buffer`.
-        let n = unsafe { libc::recv(socket.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), flags) };
-        let Ok(n) = usize::try_from(n) else {
-            let error = io::Error::last_os_error();
-            if may_retry(&error) && !stopping {
-                continue;
+        let flags = if stopping { RecvFlags::DONTWAIT } else { RecvFlags::empty() };
+        let n = match rustix::net::recv(socket, &mut buffer[..], flags) {
+            Ok((n, _)) => n,
+            Err(errno) => {
+                let error = io::Error::from(errno);
+                if may_retry(&error) && !stopping {
+                    continue;
+                }
+                // An ICMP error for a datagram of ours is no end of theirs.
+                if error.raw_os_error() == Some(libc::ECONNREFUSED) && !stopping {
+                    continue;
+                }
+                break if stopping { Ok(()) } else { Err(error) };
             }
-            // An ICMP error for a datagram of ours is no end of theirs.
-            if error.raw_os_error() == Some(libc::ECONNREFUSED) && !stopping {
-                continue;
-            }
-            break if stopping { Ok(()) } else { Err(error) };
         };
         match UdpHeader::parse(&buffer[..n], plan.wide) {
-            Ok(header) => tracker.arrived(header.number, header.sent.as_nanos(), timing::realtime().as_nanos()),
+            Ok(header) => tracker.arrived(header.number, header.sent, timing::realtime()),
             // What opened the flow may come once more.
             Err(_) if n == 4 => continue,
             Err(_) => tracker.malformed(),
@@ -91,6 +91,6 @@ pub(super) fn receive(socket: &Socket, plan: &Plan, meter: &Meter, stop: &Atomic
         meter.lost.store(counts.lost, Ordering::Relaxed);
     };
     let mut counts = tracker.counts();
-    counts.dropped_at_socket = SocketMemory::of(socket).map_or(0, |m| m.drops.into());
+    counts.dropped_at_socket = timestamping::socket_memory(socket).map_or(0, |m| m.drops.into());
     (counts, result)
 }

@@ -1,19 +1,21 @@
 //! The hot loops of TCP flows: no allocation, and no clock read unless paced.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clock::Nanos;
+use rustix::ioctl::{Getter, Opcode, ioctl};
+use rustix::net::{RecvFlags, SendFlags};
 use socket2::Socket;
 
-use super::pacer::Pacer;
 use super::plan::{Meter, Plan, may_retry};
 use super::{Method, Pacing, ZerocopyCounts, datagrams, zerocopy};
 use crate::error::Error;
 use crate::options;
+use crate::sending::Pacer;
+use crate::sequence::Datagrams;
 use crate::timing::{self, CpuTime};
-use crate::udp::Datagrams;
 
 /// How long a flow's thread sits in one system call before it looks whether it should stop.
 const SLICE: std::time::Duration = std::time::Duration::from_millis(50);
@@ -60,28 +62,18 @@ pub(crate) fn carry(flow: &Flow, plan: &Plan, bytes: Option<u64>, meter: &Meter,
 
 /// A file of `length` zero bytes in memory.
 fn memory_file(length: usize) -> io::Result<OwnedFd> {
-    // SAFETY: the name is a C string, and the call gives a new descriptor or −1.
-    let fd = unsafe { libc::memfd_create(c"wirelapse-stream".as_ptr(), libc::MFD_CLOEXEC) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: `fd` was just opened and belongs to nothing else.
-    let file = std::fs::File::from(unsafe { OwnedFd::from_raw_fd(fd) });
+    let fd = rustix::fs::memfd_create(c"wirelapse-stream", rustix::fs::MemfdFlags::CLOEXEC)?;
+    let file = std::fs::File::from(fd);
     io::Write::write_all(&mut &file, &vec![0; length])?;
     Ok(file.into())
 }
 
-fn one_send(socket: RawFd, buffer: &[u8], flags: i32) -> io::Result<u64> {
-    // SAFETY: pointer and length describe `buffer`.
-    let n = unsafe { libc::send(socket, buffer.as_ptr().cast(), buffer.len(), libc::MSG_NOSIGNAL | flags) };
-    u64::try_from(n).map_err(|_| io::Error::last_os_error())
+fn one_send(socket: &Socket, buffer: &[u8], flags: SendFlags) -> io::Result<u64> {
+    Ok(rustix::net::send(socket, buffer, SendFlags::NOSIGNAL | flags)? as u64)
 }
 
-fn one_sendfile(socket: RawFd, file: RawFd, length: usize) -> io::Result<u64> {
-    let mut offset: libc::off_t = 0;
-    // SAFETY: `offset` lives through the call; both descriptors are open.
-    let n = unsafe { libc::sendfile(socket, file, &raw mut offset, length) };
-    u64::try_from(n).map_err(|_| io::Error::last_os_error())
+fn one_sendfile(socket: &Socket, file: &OwnedFd, length: usize) -> io::Result<u64> {
+    Ok(rustix::fs::sendfile(socket, file, Some(&mut 0), length)? as u64)
 }
 
 fn send(
@@ -92,7 +84,6 @@ fn send(
     stop: &AtomicBool,
     zerocopied: &mut Option<ZerocopyCounts>,
 ) -> io::Result<()> {
-    let fd = socket.as_raw_fd();
     let mut pacer = None;
     match (plan.pace_bits_per_second, plan.pacing) {
         (Some(rate), Pacing::Kernel) => options::max_pacing_rate(socket, rate.div_ceil(8)).map_err(io::Error::other)?,
@@ -102,9 +93,10 @@ fn send(
     let buffer = vec![0u8; plan.write_bytes];
     let file = if plan.method == Method::Sendfile { Some(memory_file(plan.write_bytes)?) } else { None };
     let mut counts = ZerocopyCounts::default();
-    if plan.method == Method::Zerocopy {
-        zerocopy::enable(socket).map_err(io::Error::other)?;
-    }
+    let mut completions = match plan.method {
+        Method::Zerocopy => Some(zerocopy::enable(socket).map_err(io::Error::other)?),
+        _ => None,
+    };
     let mut total = 0u64;
     let end = bytes.unwrap_or(u64::MAX);
     let result = loop {
@@ -112,25 +104,25 @@ fn send(
             break Ok(());
         }
         let length = usize::try_from(end - total).map_or(buffer.len(), |left| left.min(buffer.len()));
-        let sent = match (&file, plan.method) {
-            (Some(file), _) => one_sendfile(fd, file.as_raw_fd(), length),
-            (None, Method::Zerocopy) => match one_send(fd, &buffer[..length], libc::MSG_ZEROCOPY) {
+        let sent = match (&file, &mut completions) {
+            (Some(file), _) => one_sendfile(socket, file, length),
+            (None, Some(completions)) => match one_send(socket, &buffer[..length], zerocopy::FLAG) {
                 Ok(n) => {
                     counts.sends += 1;
                     // Notifications hold memory of the socket until they are read.
                     if counts.sends % 32 == 0 {
-                        zerocopy::reap(socket, &mut counts);
+                        zerocopy::reap(completions, socket, &mut counts);
                     }
                     Ok(n)
                 }
                 Err(e) if e.raw_os_error() == Some(libc::ENOBUFS) => {
-                    zerocopy::reap(socket, &mut counts);
+                    zerocopy::reap(completions, socket, &mut counts);
                     counts.fell_back += 1;
-                    one_send(fd, &buffer[..length], 0)
+                    one_send(socket, &buffer[..length], SendFlags::empty())
                 }
                 Err(e) => Err(e),
             },
-            (None, _) => one_send(fd, &buffer[..length], 0),
+            (None, None) => one_send(socket, &buffer[..length], SendFlags::empty()),
         };
         match sent {
             Ok(n) => {
@@ -144,11 +136,11 @@ fn send(
             Err(e) => break Err(e),
         }
     };
-    if plan.method == Method::Zerocopy {
+    if let Some(completions) = &mut completions {
         // The last pages are given back once the peer has acknowledged them; a dead path must not hold us here.
         let deadline = timing::now().after(Nanos::from_secs(1));
         while counts.completed < counts.sends && timing::now() < deadline {
-            zerocopy::reap(socket, &mut counts);
+            zerocopy::reap(completions, socket, &mut counts);
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
         *zerocopied = Some(counts);
@@ -156,18 +148,15 @@ fn send(
     result
 }
 
-fn one_receive(fd: RawFd, buffer: &mut [u8], flags: i32) -> io::Result<u64> {
-    // SAFETY: pointer and length describe `buffer`.
-    let n = unsafe { libc::recv(fd, buffer.as_mut_ptr().cast(), buffer.len(), flags) };
-    u64::try_from(n).map_err(|_| io::Error::last_os_error())
+fn one_receive(socket: &Socket, buffer: &mut [u8], flags: RecvFlags) -> io::Result<u64> {
+    Ok(rustix::net::recv(socket, buffer, flags)?.0 as u64)
 }
 
 fn receive(socket: &Socket, plan: &Plan, meter: &Meter, stop: &AtomicBool) -> io::Result<()> {
-    let fd = socket.as_raw_fd();
     let mut buffer = vec![0u8; plan.write_bytes.max(4096)];
     let mut total = 0u64;
     while !stop.load(Ordering::Relaxed) {
-        match one_receive(fd, &mut buffer, 0) {
+        match one_receive(socket, &mut buffer, RecvFlags::empty()) {
             Ok(0) => return Ok(()),
             Ok(n) => {
                 total += n;
@@ -183,7 +172,7 @@ fn receive(socket: &Socket, plan: &Plan, meter: &Meter, stop: &AtomicBool) -> io
     // What had arrived when the test ended was delivered, only not read yet. A buffer's worth and no more: a peer that
     // goes on sending must not hold us.
     let mut left = socket.recv_buffer_size().unwrap_or(0) as u64 * 2;
-    while let Ok(n @ 1..) = one_receive(fd, &mut buffer, libc::MSG_DONTWAIT) {
+    while let Ok(n @ 1..) = one_receive(socket, &mut buffer, RecvFlags::DONTWAIT) {
         total += n;
         meter.bytes.store(total, Ordering::Relaxed);
         if n > left {
@@ -195,11 +184,11 @@ fn receive(socket: &Socket, plan: &Plan, meter: &Meter, stop: &AtomicBool) -> io
 }
 
 /// Bytes written to a socket that the peer has not acknowledged (`SIOCOUTQ`).
-pub(crate) fn unacknowledged(socket: &impl AsRawFd) -> u64 {
-    let mut bytes: libc::c_int = 0;
+pub(crate) fn unacknowledged(socket: &impl AsFd) -> u64 {
     // SAFETY: SIOCOUTQ (the same number as TIOCOUTQ) writes an int.
-    let rc = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
-    if rc == 0 { u64::try_from(bytes).unwrap_or(0) } else { 0 }
+    let request = unsafe { Getter::<{ libc::TIOCOUTQ as Opcode }, libc::c_int>::new() };
+    // SAFETY: the request points to nothing of ours.
+    unsafe { ioctl(socket, request) }.map_or(0, |bytes| u64::try_from(bytes).unwrap_or(0))
 }
 
 /// The shares of `bytes` that `flows` flows send.

@@ -9,10 +9,10 @@ use clock::{Instant, Monotonic, Nanos};
 
 use super::flow::{FlowEnd, carry};
 use super::plan::Meter;
-use super::{Flow, Plan, Sample};
+use super::{Flow, Plan};
 use crate::error::Error;
 use crate::iperf3::FlowResult;
-use crate::socket_memory::SocketMemory;
+use crate::sample::{Sample, rate};
 use crate::tcp_info::{self, TcpInfo};
 use crate::timing::{self, CpuTime};
 
@@ -27,6 +27,7 @@ struct Running {
 #[derive(Clone, Copy, Default)]
 struct Count {
     bytes: u64,
+    acknowledged: Option<u64>,
     retransmitted: u32,
     datagrams: u64,
     lost: u64,
@@ -115,10 +116,13 @@ impl Group {
                 warm_up: self.warming_up,
                 bytes,
                 bits_per_second: rate(bytes, width),
+                acknowledged_bytes: count
+                    .acknowledged
+                    .map(|all| all.saturating_sub(running.before.acknowledged.unwrap_or_default())),
                 retransmitted_segments: count.retransmitted.saturating_sub(running.before.retransmitted),
                 datagrams: count.datagrams - running.before.datagrams,
                 tcp,
-                memory: SocketMemory::of(&running.flow.socket),
+                memory: timestamping::socket_memory(&running.flow.socket).ok(),
             });
             running.before = count;
         }
@@ -220,6 +224,7 @@ impl Running {
         let tcp = TcpInfo::of(&self.flow.socket);
         let count = Count {
             bytes: self.meter.bytes.load(Ordering::Relaxed),
+            acknowledged: tcp.filter(|_| self.flow.sends).map(|t| t.acked_bytes),
             retransmitted: tcp.map_or(0, |t| t.retransmitted_segments),
             datagrams: self.meter.datagrams.load(Ordering::Relaxed),
             lost: self.meter.lost.load(Ordering::Relaxed),
@@ -260,11 +265,6 @@ impl Ended {
         let percent = |spent: Nanos| 100.0 * spent.0 as f64 / self.elapsed.0.max(1) as f64;
         [percent(self.cpu.total()), percent(self.cpu.user), percent(self.cpu.system)]
     }
-}
-
-/// Bits a second; 0 over no time.
-pub(crate) fn rate(bytes: u64, over: Nanos) -> f64 {
-    if over == Nanos::ZERO { 0.0 } else { bytes as f64 * 8e9 / over.0 as f64 }
 }
 
 /// The first step after `now` of those that follow each other from `start` on.

@@ -1,11 +1,11 @@
 //! `stream`: bulk transfer up, down or both ways, over the iperf3 protocol.
 
-mod client;
+pub(crate) mod client;
 mod datagrams;
 mod flow;
 mod group;
-mod pacer;
 mod plan;
+mod report;
 mod zerocopy;
 
 use std::net::SocketAddr;
@@ -14,17 +14,18 @@ use clock::{Instant, Nanos, Realtime};
 use serde::{Deserialize, Serialize};
 
 use crate::options::SocketOptions;
-use crate::socket_memory::SocketMemory;
+use crate::sequence::Datagrams;
 use crate::target::Target;
 use crate::tcp_info::TcpInfo;
 use crate::timing::CpuTime;
-use crate::udp::Datagrams;
 
+pub use crate::sample::Sample;
+pub use crate::sending::{Method, Pacing};
 pub use client::run;
 pub(crate) use flow::{Flow, shares};
-pub(crate) use group::{Ended, Group, rate};
-pub(crate) use pacer::Pacer;
+pub(crate) use group::{Ended, Group};
 pub(crate) use plan::Plan;
+pub use report::report as iperf3_report;
 pub use zerocopy::ZerocopyCounts;
 
 /// Who sends.
@@ -38,30 +39,6 @@ pub enum Direction {
     Down,
     /// Both, each on separate flows.
     Both,
-}
-
-/// How a sender hands its bytes to the kernel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Method {
-    /// `send`.
-    #[default]
-    Write,
-    /// `send` with `MSG_ZEROCOPY`, its completions counted.
-    Zerocopy,
-    /// `sendfile` from a file in memory.
-    Sendfile,
-}
-
-/// Who keeps the pace.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Pacing {
-    /// The kernel, by `SO_MAX_PACING_RATE`.
-    #[default]
-    Kernel,
-    /// The program, by sleeping between writes.
-    Program,
 }
 
 /// A bulk transfer.
@@ -98,6 +75,12 @@ pub struct Config {
     pub cpu: Option<usize>,
     /// CPU for the server's.
     pub server_cpu: Option<usize>,
+    /// Ask the server for its own report.
+    #[serde(default)]
+    pub get_server_output: bool,
+    /// For a server that wants iperf3's login. Kept nowhere.
+    #[serde(skip)]
+    pub login: Option<crate::iperf3::Login>,
 }
 
 impl Config {
@@ -118,43 +101,14 @@ impl Config {
             interval: Nanos::from_secs(1),
             cpu: None,
             server_cpu: None,
+            get_server_output: false,
+            login: None,
         }
     }
 }
 
-/// One interval of one flow, seen from one side.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Sample {
-    /// iperf3's number of the flow.
-    pub flow: i64,
-    /// Whether this side sends on it.
-    pub sends: bool,
-    /// Since the start of the test.
-    #[serde(rename = "start_ns")]
-    pub start: Nanos,
-    /// Since the start of the test.
-    #[serde(rename = "end_ns")]
-    pub end: Nanos,
-    /// Still in the warm-up.
-    pub warm_up: bool,
-    /// Bytes written to the socket, or read from it.
-    pub bytes: u64,
-    /// Their rate.
-    pub bits_per_second: f64,
-    /// Segments retransmitted in the interval.
-    pub retransmitted_segments: u32,
-    /// Datagrams, where the flow has those.
-    pub datagrams: u64,
-    /// The connection at the end of the interval.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub tcp: Option<TcpInfo>,
-    /// The memory of its socket then.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub memory: Option<SocketMemory>,
-}
-
 /// One flow at its end, seen from the client's side where not said otherwise.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FlowOutcome {
     /// iperf3's number of the flow.
     pub flow: i64,
@@ -191,7 +145,7 @@ pub struct FlowOutcome {
 }
 
 /// All flows of a direction together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Total {
     /// How many flows.
     pub flows: usize,
@@ -208,7 +162,7 @@ pub struct Total {
 }
 
 /// What a transfer showed.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// When data began to flow, on `CLOCK_REALTIME`.
     #[serde(rename = "started_realtime_ns")]
@@ -242,9 +196,14 @@ pub struct Outcome {
     pub socket_options: SocketOptions,
     /// Whether the server is one of ours: a stock iperf3 neither sets our socket options nor sends its series.
     pub server_is_wirelapse: bool,
+    /// The server's own report, where it was asked for and sent one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server_output: Option<String>,
     /// The client's series.
+    #[serde(default)]
     pub series: Vec<Sample>,
     /// The server's, where it is one of ours.
+    #[serde(default)]
     pub server_series: Vec<Sample>,
     /// Why it ended before its time, where it did; what was measured until then is above.
     pub interrupted: Option<String>,

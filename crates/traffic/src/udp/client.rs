@@ -1,6 +1,6 @@
 //! The client's side of a flow of datagrams.
 
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -9,18 +9,20 @@ use clock::{Instant, Nanos, Realtime};
 
 use super::flow::{Arrived, Header, HeaderKind, receive, send};
 use super::{Config, Direction, Outcome, Received, Report, Sent};
+use crate::channel::Channel;
 use crate::error::Error;
 use crate::options::SocketOptions;
 use crate::own::{self, REPORT_LIMIT, Ready, Request, STEP, UdpRequest, Workload};
-use crate::progress::Progress;
-use crate::stream::rate;
+use crate::progress::{Progress, ended_early};
+use crate::sample::rate;
+use crate::target::Target;
 use crate::timing::{self, CpuTime};
 use crate::wire;
 
 /// A flow that the server has opened: the connection it was asked on, the socket, the server's answer, and the round
 /// trip that asking took.
 pub(crate) struct Opened {
-    pub control: TcpStream,
+    pub control: Channel,
     pub socket: UdpSocket,
     pub ready: Ready,
     pub round_trip: Nanos,
@@ -29,14 +31,11 @@ pub(crate) struct Opened {
 }
 
 /// Asks for a UDP workload and opens its flow.
-pub(crate) fn open(
-    server: SocketAddr,
-    local: Option<std::net::IpAddr>,
-    options: &SocketOptions,
-    request: &Request,
-) -> Result<Opened, Error> {
+pub(crate) fn open(target: &Target, request: &Request) -> Result<Opened, Error> {
+    let Target { server, local, options, .. } = target;
+    let (server, local) = (*server, *local);
     // The control connection is not measured: it takes no options.
-    let (control, ready) = own::ask(server, local, &SocketOptions::default(), request)?;
+    let (control, ready) = own::ask(target, &SocketOptions::default(), request)?;
     let any: std::net::IpAddr =
         if server.is_ipv4() { std::net::Ipv4Addr::UNSPECIFIED.into() } else { std::net::Ipv6Addr::UNSPECIFIED.into() };
     let address = SocketAddr::new(local.unwrap_or(any), 0);
@@ -79,7 +78,8 @@ pub(crate) fn wait_for_last(round_trip: Nanos) {
 ///
 /// # Errors
 /// [`Error::Config`] before anything is sent; [`Error::Connect`], [`Error::Refused`], [`Error::Busy`] and [`Error::Gone`]
-/// until datagrams flow, and [`Error::Gone`] where the server does not report its side at the end.
+/// until datagrams flow. Where the server goes away in the middle, what a client received is in the outcome; of what a client sent
+/// the server alone knows what became, and it is [`Error::Ended`].
 pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>) -> Result<Outcome, Error> {
     config.target.options.validate()?;
     if !(Header::BYTES as u32..=65_507).contains(&config.datagram_bytes) {
@@ -94,11 +94,10 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
     }
     let down = config.direction == Direction::Down;
     let opened = open(
-        config.target.server,
-        config.target.local,
-        &config.target.options,
+        &config.target,
         &Request {
             token: config.target.token.clone(),
+            pass: None,
             options: config.target.options.clone(),
             duration: config.duration,
             workload: Workload::Udp(UdpRequest {
@@ -114,7 +113,7 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
     let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
     let start = timing::now();
     let until = start.after(config.duration);
-    let mut broke = false;
+    let (mut broke, mut gone) = (false, false);
     let mine = std::thread::scope(|scope| {
         let (stop, done, socket, early) = (&stop, &done, &opened.socket, opened.early);
         let worker = std::thread::Builder::new().name("udp".into()).spawn_scoped(scope, move || {
@@ -138,10 +137,12 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
         let mut next = start.after(interval);
         loop {
             let now = timing::now();
-            if now >= until || broke || worker.is_finished() {
+            if now >= until || broke || gone || worker.is_finished() {
                 break;
             }
-            std::thread::sleep(until.saturating_since(now).min(Nanos::from_millis(100)).into());
+            // Before the client's end the server has nothing to say: it ends, or is gone.
+            let wake = until.min(now.after(Nanos::from_millis(100)));
+            gone = timing::readable_before(opened.control.stream(), wake).unwrap_or(true);
             let now = timing::now();
             let elapsed = now.saturating_since(start);
             let told = if now >= next {
@@ -152,22 +153,31 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
             };
             broke = progress(told).is_break();
         }
-        if down {
+        if down && !gone {
             // The server stops when it sees this, and what it sent until then is still taken.
-            opened.control.shutdown(std::net::Shutdown::Write).ok();
+            opened.control.end_writing();
             wait_for_last(opened.round_trip);
         }
         stop.store(true, Ordering::Relaxed);
         worker.join().map_err(|_| Error::Config("the flow's thread panicked".into()))?
     })?;
-    if !down {
+    if !down && !gone {
         wait_for_last(opened.round_trip);
-        opened.control.shutdown(std::net::Shutdown::Write).ok();
+        opened.control.end_writing();
     }
     let never = AtomicBool::new(false);
     let deadline = timing::now().after(STEP);
-    let theirs: Report = wire::read_json(&opened.control, REPORT_LIMIT, "the server's report", deadline, &never)
-        .map_err(|e| e.into_error(config.target.server, "reporting its side at the end"))?;
+    let theirs = wire::read_json(&opened.control, REPORT_LIMIT, "the server's report", deadline, &never);
+    let theirs = match (theirs, &mine) {
+        (Err(wire::ReadError::Gone), Report::Received(received, _)) => {
+            gone = true;
+            Report::Sent(seen_of(received, config), CpuTime::default())
+        }
+        (Err(wire::ReadError::Gone), Report::Sent(..)) if gone => {
+            return Err(Error::Ended { peer: config.target.server });
+        }
+        (theirs, _) => theirs.map_err(|e| e.into_error(config.target.server, "reporting its side at the end"))?,
+    };
     let (sent, sender_cpu, mut received, receiver_cpu) = match (mine, theirs) {
         (Report::Sent(s, sc), Report::Received(r, rc)) | (Report::Received(r, rc), Report::Sent(s, sc)) => {
             (s, sc, r, rc)
@@ -190,7 +200,14 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
             (interval.mean_delay, interval.max_delay) = (None, None);
         }
     }
-    Ok(outcome(config, started_realtime, sent, *received, (sender_cpu, receiver_cpu), broke))
+    let interrupted = ended_early(config.target.server, gone, broke);
+    Ok(outcome(config, started_realtime, sent, *received, (sender_cpu, receiver_cpu), interrupted))
+}
+
+/// What a server that went away has sent at least: what its numbers say.
+fn seen_of(received: &Received, config: &Config) -> Sent {
+    let datagrams = received.counts.expected;
+    Sent { datagrams, bytes: datagrams * u64::from(config.datagram_bytes), elapsed: received.elapsed, not_sent: 0 }
 }
 
 fn outcome(
@@ -199,7 +216,7 @@ fn outcome(
     sent: Sent,
     received: Received,
     (sender_cpu, receiver_cpu): (CpuTime, CpuTime),
-    broke: bool,
+    interrupted: Option<String>,
 ) -> Outcome {
     let mut datagrams = received.counts;
     // The receiver does not know of those that were lost after the last one it saw.
@@ -222,7 +239,7 @@ fn outcome(
         sender_cpu,
         receiver_cpu,
         socket_options: config.target.options.clone(),
-        interrupted: broke.then(|| "stopped before its time".to_owned()),
+        interrupted,
     }
 }
 
@@ -239,13 +256,14 @@ mod tests {
         let flow = UdpSocket::bind(address).unwrap();
         let server = std::thread::spawn(move || {
             let (mut control, _) = listener.accept().unwrap();
+            let channel = Channel::plain(control.try_clone().unwrap());
             let mut asked = [0; wire::OPENING_BYTES];
             control.read_exact(&mut asked).unwrap();
             let mut length = [0; 4];
             control.read_exact(&mut length).unwrap();
             control.read_exact(&mut vec![0; u32::from_be_bytes(length) as usize]).unwrap();
             let ready = own::Answer::Ready(Ready { session: 7, ..Ready::default() });
-            wire::write_json(&control, &ready).unwrap();
+            wire::write_json(&channel, &ready).unwrap();
             let mut opening = [0; 100];
             let (length, client) = flow.recv_from(&mut opening).unwrap();
             for number in 1..=3 {
@@ -259,7 +277,7 @@ mod tests {
             // The client is done.
             assert_eq!(control.read(&mut [0]).unwrap(), 0);
             let sent = Sent { datagrams: 3, bytes: 72, ..Sent::default() };
-            wire::write_json(&control, &Report::Sent(sent, CpuTime::default())).unwrap();
+            wire::write_json(&channel, &Report::Sent(sent, CpuTime::default())).unwrap();
             control.flush().unwrap();
         });
         let config = Config { direction: Direction::Down, duration: Nanos::from_millis(200), ..Config::new(address) };

@@ -10,8 +10,7 @@ use stats::{Distribution, DurationSummary, Precision};
 
 use super::{Interval, Received, Sent, Tracker};
 use crate::error::WireError;
-use crate::socket_memory::SocketMemory;
-use crate::stream::Pacer;
+use crate::sending::Pacer;
 use crate::timing;
 
 /// What a datagram is for.
@@ -77,7 +76,7 @@ fn may_retry(error: &io::Error) -> bool {
 }
 
 /// Sends at a rate until `until`, or until asked to stop.
-pub(super) fn send(
+pub(crate) fn send(
     socket: &UdpSocket,
     datagram_bytes: u32,
     bits_per_second: u64,
@@ -126,7 +125,7 @@ pub(crate) struct Arrived {
 }
 
 /// Receives until asked to stop. `early` came before. One-way delays only where `shared_clock`.
-pub(super) fn receive(
+pub(crate) fn receive(
     socket: &UdpSocket,
     early: Option<Arrived>,
     shared_clock: bool,
@@ -154,12 +153,12 @@ pub(super) fn receive(
         }
     }
     let mut received = account.close();
-    received.counts.dropped_at_socket = SocketMemory::of(socket).map_or(0, |m| m.drops.into());
+    received.counts.dropped_at_socket = timestamping::socket_memory(socket).map_or(0, |m| m.drops.into());
     Ok(received)
 }
 
 /// What a receiver keeps of a flow.
-struct Account {
+pub(crate) struct Account {
     shared_clock: bool,
     interval: Nanos,
     tracker: Tracker,
@@ -171,7 +170,7 @@ struct Account {
 }
 
 impl Account {
-    fn new(shared_clock: bool, interval: Nanos) -> Self {
+    pub fn new(shared_clock: bool, interval: Nanos) -> Self {
         Self {
             shared_clock,
             interval,
@@ -189,14 +188,14 @@ impl Account {
         Nanos(self.interval.0.saturating_mul(self.received.series.len() as u64))
     }
 
-    fn take(&mut self, Arrived { header, length, at }: Arrived, done: &AtomicU64) {
+    pub fn take(&mut self, Arrived { header, length, at }: Arrived, done: &AtomicU64) {
         let since_first = at.saturating_since(*self.first.get_or_insert(at));
         while since_first >= self.next_row() + self.interval && self.received.series.len() < 100_000 {
             let start = self.next_row();
             let row = self.row.close(&self.tracker, start, start + self.interval, self.shared_clock);
             self.received.series.push(row);
         }
-        self.tracker.arrived(header.number, header.sent_monotonic.as_nanos(), at.as_nanos());
+        self.tracker.arrived(header.number, header.sent_monotonic, at);
         self.received.bytes += length as u64;
         self.row.bytes += length as u64;
         done.fetch_add(1, Ordering::Relaxed);
@@ -212,7 +211,7 @@ impl Account {
         }
     }
 
-    fn close(mut self) -> Received {
+    pub fn close(mut self) -> Received {
         let elapsed = self.first.zip(self.last).map_or(Nanos::ZERO, |(first, last)| last.saturating_since(first));
         if elapsed > Nanos::ZERO {
             let start = self.next_row();

@@ -5,9 +5,7 @@
 //! one-way delays; otherwise it reports none.
 
 mod client;
-mod flow;
-mod sequence;
-pub(crate) mod server;
+pub(crate) mod flow;
 
 use clock::{Instant, Nanos, Realtime};
 use serde::{Deserialize, Serialize};
@@ -17,10 +15,10 @@ use crate::options::SocketOptions;
 use crate::target::Target;
 use crate::timing::CpuTime;
 
+pub use crate::sequence::{Datagrams, Tracker, WINDOW};
 pub(crate) use client::open;
 pub use client::run;
 pub use flow::{Header, HeaderKind};
-pub use sequence::{Datagrams, Tracker, WINDOW};
 
 /// Who sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -126,7 +124,7 @@ pub(crate) enum Report {
 }
 
 /// What became of the datagrams.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// When sending began, on `CLOCK_REALTIME`.
     #[serde(rename = "started_realtime_ns")]
@@ -134,7 +132,7 @@ pub struct Outcome {
     /// How long was sent.
     #[serde(rename = "elapsed_ns")]
     pub elapsed: Nanos,
-    /// Datagrams that left the sender.
+    /// Datagrams that left the sender; of a server that went away, those up to the highest number that came.
     pub sent: u64,
     /// Their bytes.
     pub sent_bytes: u64,
@@ -149,11 +147,12 @@ pub struct Outcome {
     /// One-way delays, where the ends share their clocks.
     pub one_way_delay: Option<DurationSummary>,
     /// Every bucket of them: upper bound in nanoseconds, and how many.
-    #[serde(rename = "one_way_delay_buckets_ns")]
+    #[serde(rename = "one_way_delay_buckets_ns", default)]
     pub one_way_delay_buckets: Vec<(Nanos, u64)>,
     /// Datagrams that seemed to arrive before they were sent: counted, and in no delay.
     pub impossible_delays: u64,
     /// The receiver's series.
+    #[serde(default)]
     pub series: Vec<Interval>,
     /// CPU time of the sender's thread.
     pub sender_cpu: CpuTime,

@@ -21,6 +21,13 @@ pub fn stock_client(to: SocketAddr, extra: &[&str]) -> Value {
         .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&output.stdout)))
 }
 
+/// The same with a password in its environment.
+pub fn stock_client_as(to: SocketAddr, password: &str, extra: &[&str]) -> Value {
+    let output = client(to, extra).env("IPERF3_PASSWORD", password).output().unwrap();
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&output.stdout)))
+}
+
 /// Starts one.
 pub fn spawn_client(to: SocketAddr, extra: &[&str]) -> Child {
     client(to, extra).stdout(Stdio::null()).spawn().unwrap()
@@ -58,10 +65,16 @@ pub struct StockServer {
 
 impl StockServer {
     pub fn start(host: &str) -> Self {
+        Self::start_with(host, &[])
+    }
+
+    /// With more options.
+    pub fn start_with(host: &str, extra: &[&str]) -> Self {
         let ip = host.parse().unwrap();
         let port = TcpListener::bind(SocketAddr::new(ip, 0)).unwrap().local_addr().unwrap().port();
         let child = Command::new("iperf3")
             .args(["-s", "-B", host, "-p", &port.to_string()])
+            .args(extra)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())

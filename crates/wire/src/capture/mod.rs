@@ -1,7 +1,11 @@
-//! Capture files: pcap, pcapng and snoop, compressed or not, from memory or from a stream that still grows.
+//! Capture files: pcap, pcapng, snoop, Network Monitor and ERF, compressed or not, from memory or from a stream that still grows.
+//!
+//! What is in a frame is for [`crate::packet`], which builds on this module, and not the other way round.
 
+mod erf_file;
 mod error;
 mod frame;
+mod netmon;
 mod pcap;
 mod pcapng;
 mod pcapng_option;
@@ -9,6 +13,7 @@ mod pcapng_writer;
 mod snoop;
 mod window;
 
+pub(crate) use erf_file::{ETHERNET as ERF_ETHERNET, is_there as is_erf};
 pub use error::{CaptureError, Problem};
 pub use frame::{Comments, Frame, Interface, LinkType, Resolution};
 pub use pcap::{PcapVariant, write_pcap_header, write_pcap_record};
@@ -31,6 +36,10 @@ pub enum Format {
     Pcapng,
     /// Solaris snoop (RFC 1761).
     Snoop,
+    /// Microsoft's Network Monitor, versions 1 and 2.
+    NetworkMonitor,
+    /// Records of Endace's cards.
+    Erf,
     /// What tcpdump prints; only [`crate::PacketReader`] reads it.
     Text,
 }
@@ -43,6 +52,8 @@ impl Format {
             Some(Self::Pcapng)
         } else if start.starts_with(b"snoop\0\0\0") {
             Some(Self::Snoop)
+        } else if netmon::MAGIC.contains(&magic) {
+            Some(Self::NetworkMonitor)
         } else {
             PcapVariant::from_magic(magic).map(Self::Pcap)
         }
@@ -57,6 +68,8 @@ impl std::fmt::Display for Format {
             Self::Pcap(_) => "pcap",
             Self::Pcapng => "pcapng",
             Self::Snoop => "snoop",
+            Self::NetworkMonitor => "Network Monitor",
+            Self::Erf => "ERF",
             Self::Text => "tcpdump text",
         })
     }
@@ -66,6 +79,8 @@ enum Parser {
     Pcap(pcap::Pcap),
     Pcapng(pcapng::Pcapng),
     Snoop(snoop::Snoop),
+    NetworkMonitor(netmon::Netmon),
+    Erf(erf_file::ErfFile),
 }
 
 /// What all formats keep while they are read.
@@ -135,7 +150,11 @@ impl<'a> Capture<'a> {
             Some(Format::Pcap(variant)) => Parser::Pcap(pcap::Pcap::open(&mut window, &mut progress, variant)?),
             Some(Format::Pcapng) => Parser::Pcapng(pcapng::Pcapng::open(&mut window, &mut progress)?),
             Some(Format::Snoop) => Parser::Snoop(snoop::Snoop::open(&mut window, &mut progress)?),
-            Some(Format::Text) | None => {
+            Some(Format::NetworkMonitor) => Parser::NetworkMonitor(netmon::Netmon::open(&mut window, &mut progress)?),
+            Some(Format::Erf | Format::Text) | None if erf_file::is_there(&mut window)? => {
+                Parser::Erf(erf_file::ErfFile::open(&mut progress))
+            }
+            Some(Format::Erf | Format::Text) | None => {
                 let magic = *window.held().first_chunk::<4>().unwrap_or(&[0; 4]);
                 return Err(CaptureError::UnknownMagic { magic });
             }
@@ -149,6 +168,8 @@ impl<'a> Capture<'a> {
             Parser::Pcap(pcap) => Format::Pcap(pcap.variant),
             Parser::Pcapng(_) => Format::Pcapng,
             Parser::Snoop(_) => Format::Snoop,
+            Parser::NetworkMonitor(_) => Format::NetworkMonitor,
+            Parser::Erf(_) => Format::Erf,
         }
     }
 
@@ -215,6 +236,8 @@ impl<'a> Capture<'a> {
             Parser::Pcap(parser) => parser.next(&mut self.window, &mut self.progress)?,
             Parser::Pcapng(parser) => parser.next(&mut self.window, &mut self.progress)?,
             Parser::Snoop(parser) => parser.next(&mut self.window, &mut self.progress)?,
+            Parser::NetworkMonitor(parser) => parser.next(&mut self.window, &mut self.progress)?,
+            Parser::Erf(parser) => parser.next(&mut self.window, &mut self.progress)?,
         };
         self.given = record.as_ref().map_or(0, |record| record.length);
         Ok(record)

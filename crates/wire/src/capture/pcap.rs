@@ -79,7 +79,7 @@ impl Pcap {
     #[inline(always)]
     pub(super) fn whole(&self, held: &[u8]) -> Option<Record> {
         let record = self.record(held)?;
-        (record.captured <= LONGEST_FRAME as usize && record.length <= held.len()).then_some(record)
+        (is_possible(&record) && record.length <= held.len()).then_some(record)
     }
 
     /// As its header says.
@@ -113,8 +113,10 @@ impl Pcap {
         if window.has(self.header_length)?
             && let Some(record) = self.record(window.held())
         {
-            if record.captured > LONGEST_FRAME as usize {
-                return self.resynchronise(window, progress);
+            if !is_possible(&record) {
+                let empty = record.original_length == 0;
+                let problem = if empty { Problem::BadRecord } else { Problem::ImpossibleLength };
+                return self.resynchronise(problem, window, progress);
             }
             if window.has(record.length)? {
                 progress.number += 1;
@@ -126,14 +128,25 @@ impl Pcap {
     }
 }
 
+/// No packet is as long as that, and none has no bytes at all: zeros are what a hole in a file reads as.
+#[inline(always)]
+fn is_possible(record: &Record) -> bool {
+    record.captured <= LONGEST_FRAME as usize && record.original_length > 0
+}
+
 /// Records in a row that have to make sense for reading to go on behind damage.
 const AGREEING: usize = 3;
 
 impl Pcap {
     /// Counts a damaged record and looks for the next place where records follow one another.
     #[cold]
-    fn resynchronise(&self, window: &mut Window<'_>, progress: &mut Progress) -> io::Result<Option<Record>> {
-        progress.stop_at_next(Problem::ImpossibleLength, window.offset());
+    fn resynchronise(
+        &self,
+        problem: Problem,
+        window: &mut Window<'_>,
+        progress: &mut Progress,
+    ) -> io::Result<Option<Record>> {
+        progress.stop_at_next(problem, window.offset());
         progress.over = false;
         window.advance(1);
         while window.has(self.header_length)? {

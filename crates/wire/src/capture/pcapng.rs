@@ -119,8 +119,15 @@ impl Pcapng {
                 continue;
             }
             if !window.has(length as usize)? {
-                progress.end(window, window.held().len(), offset);
-                return Ok(None);
+                // A block that is cut off, or one of which the length is damaged: then whole blocks follow.
+                if window.compression_problem().is_some() {
+                    progress.end(window, window.held().len(), offset);
+                    return Ok(None);
+                }
+                if !self.resynchronise(window, progress, Problem::CutRecord)? {
+                    return Ok(None);
+                }
+                continue;
             }
             let block = &window.held()[..length as usize];
             if word(block, block.len() - 4, self.big_endian) != length {

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use super::ip_protocol;
+use crate::segment::Integrity;
 
 /// A sum being made.
 #[derive(Clone, Copy, Debug, Default)]
@@ -17,28 +18,54 @@ impl Checksum {
     }
 
     /// With `bytes` more. All but the last piece must have an even length.
+    #[inline(always)]
     #[must_use]
     pub fn with(mut self, bytes: &[u8]) -> Self {
-        let mut pairs = bytes.chunks_exact(2);
-        for pair in &mut pairs {
-            self.sum += u64::from(u16::from_be_bytes([pair[0], pair[1]]));
+        // Words of 64 bits give the same sum as their quarters, in any byte order that is kept, where a carry out of the upper end
+        // is added at the lower one (RFC 1071, section 2).
+        let (words, rest) = bytes.as_chunks::<8>();
+        for word in words {
+            self.add(u64::from_ne_bytes(*word));
         }
-        if let [last] = pairs.remainder() {
-            self.sum += u64::from(*last) << 8;
+        let (pairs, last) = rest.as_chunks::<2>();
+        for pair in pairs {
+            self.add(u16::from_ne_bytes(*pair).into());
+        }
+        if let [last] = last {
+            self.add(u16::from_ne_bytes([*last, 0]).into());
         }
         self
     }
 
+    #[inline(always)]
+    fn add(&mut self, word: u64) {
+        let (sum, carry) = self.sum.overflowing_add(word);
+        self.sum = sum + u64::from(carry);
+    }
+
     /// What belongs in the checksum field; 0 where the bytes held a right checksum already.
-    pub fn finish(mut self) -> u16 {
-        while self.sum > 0xffff {
-            self.sum = (self.sum & 0xffff) + (self.sum >> 16);
-        }
-        !(self.sum as u16)
+    #[inline(always)]
+    pub fn finish(self) -> u16 {
+        !self.folded()
+    }
+
+    /// The sum in 16 bits, not complemented.
+    #[inline(always)]
+    fn folded(self) -> u16 {
+        let halves = (self.sum & 0xffff_ffff) + (self.sum >> 32);
+        let quarters = (halves & 0xffff) + (halves >> 16 & 0xffff) + (halves >> 32);
+        let carried = (quarters & 0xffff) + (quarters >> 16);
+        u16::from_be(((carried & 0xffff) + (carried >> 16)) as u16)
     }
 }
 
+#[inline(always)]
 fn over(source: IpAddr, destination: IpAddr, protocol: u8, transport: &[u8]) -> Checksum {
+    pseudo_header(source, destination, protocol, u32::try_from(transport.len()).unwrap_or(u32::MAX)).with(transport)
+}
+
+#[inline(always)]
+fn pseudo_header(source: IpAddr, destination: IpAddr, protocol: u8, length: u32) -> Checksum {
     let sum = match (source, destination) {
         (IpAddr::V4(a), IpAddr::V4(b)) => Checksum::new().with(&a.octets()).with(&b.octets()),
         (a, b) => {
@@ -49,8 +76,25 @@ fn over(source: IpAddr, destination: IpAddr, protocol: u8, transport: &[u8]) -> 
             Checksum::new().with(&sixteen(a)).with(&sixteen(b))
         }
     };
-    let length = u32::try_from(transport.len()).unwrap_or(u32::MAX);
-    sum.with(&length.to_be_bytes()).with(&[0, protocol]).with(transport)
+    sum.with(&length.to_be_bytes()).with(&[0, protocol])
+}
+
+/// What the checksum of a whole TCP segment of 20 bytes or more shows.
+#[inline(always)]
+pub(super) fn tcp_integrity(source: IpAddr, destination: IpAddr, tcp: &[u8]) -> Integrity {
+    if over(source, destination, ip_protocol::TCP, tcp).finish() == 0 {
+        return Integrity::Right;
+    }
+    not_right(source, destination, tcp)
+}
+
+/// Linux leaves the pseudo-header's sum with the length, Windows without it where the card will split the packet, others 0.
+#[cold]
+fn not_right(source: IpAddr, destination: IpAddr, tcp: &[u8]) -> Integrity {
+    let field = tcp.get(16..18).map_or(0, |f| u16::from_be_bytes([f[0], f[1]]));
+    let length = u32::try_from(tcp.len()).unwrap_or(u32::MAX);
+    let left = [length, 0].map(|length| pseudo_header(source, destination, ip_protocol::TCP, length).folded());
+    if field == 0 || left.contains(&field) { Integrity::Offloaded } else { Integrity::Wrong }
 }
 
 /// The checksum of a TCP, UDP or ICMPv6 packet with 0 in its checksum field. For UDP 0 becomes 0xffff (RFC 768).
@@ -75,6 +119,34 @@ mod tests {
         let sum = Checksum::new().with(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]).finish();
         assert_eq!(sum, !0xddf2);
         assert_eq!(Checksum::new().with(&[0xab]).finish(), !0xab00);
+    }
+
+    #[test]
+    fn offload_leaves_the_sum_of_the_pseudo_header_and_damage_leaves_none() {
+        for (a, b) in [("10.0.0.1", "10.0.0.2"), ("2001:db8::1", "2001:db8::2")] {
+            let (a, b): (IpAddr, IpAddr) = (a.parse().unwrap(), b.parse().unwrap());
+            let mut tcp =
+                [&[0x12, 0x34, 0, 80, 0, 0, 0, 9, 0, 0, 0, 8, 0x50, 0x18, 1, 0, 0, 0, 0, 0][..], b"odd"].concat();
+            let mut with = |field: u16| {
+                tcp[16..18].copy_from_slice(&field.to_be_bytes());
+                tcp_integrity(a, b, &tcp)
+            };
+            let (whole, split) = (pseudo_header(a, b, 6, 23).folded(), pseudo_header(a, b, 6, 0).folded());
+            let offloaded = [with(0), with(whole), with(split)];
+            assert_eq!(offloaded, [Integrity::Offloaded; 3]);
+            let right = transport_checksum(a, b, 6, &{
+                let mut t = tcp.clone();
+                t[16..18].fill(0);
+                t
+            });
+            for bit in 0..tcp.len() * 8 {
+                tcp[16..18].copy_from_slice(&right.to_be_bytes());
+                assert_eq!(tcp_integrity(a, b, &tcp), Integrity::Right);
+                tcp[bit / 8] ^= 1 << (bit % 8);
+                assert_eq!(tcp_integrity(a, b, &tcp), Integrity::Wrong, "bit {bit}");
+                tcp[bit / 8] ^= 1 << (bit % 8);
+            }
+        }
     }
 
     #[test]

@@ -5,26 +5,28 @@ use std::net::{IpAddr, SocketAddr};
 use record::Instant;
 
 use super::address::ipv4_at;
+use super::checksum::tcp_integrity;
 use super::ethernet::{Ethernet, VlanTag};
 use super::fragment::Reassembly;
 use super::gre::Gre;
 use super::icmp::Icmp;
 use super::inner::Inner;
 use super::span::{Layer, NotDecoded, Span};
-use super::tcp::Tcp;
+use super::tcp::{OptionList, Tcp};
 use super::udp::Udp;
 use super::vxlan::Vxlan;
 use super::{
     CookedV1, CookedV2, erf, ether_type, geneve, gtp, ip_protocol, ipv4, ipv6, loopback, mpls, ppp, pppoe, wireless,
 };
 use crate::capture::{Frame, LinkType};
-use crate::segment::{Network, Segment};
+use crate::segment::{Integrity, Network, Segment};
 use crate::shard::Shard;
 
 /// How many tunnels within each other are opened, and how many tags and PPPoE headers within each frame.
 pub const DEEPEST: u8 = 8;
 
-/// What was found in a frame. `S` is a [`Segment`], or a reference to one where frame after frame is read.
+/// What was found in a frame. `S` is a [`Segment`], a reference to one where frame after frame is read, or nothing where it is written
+/// elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packet<S = Segment> {
     /// A TCP segment.
@@ -35,12 +37,11 @@ pub enum Packet<S = Segment> {
     Icmp(Icmp),
 }
 
-impl<S> Packet<S> {
-    /// What it is, where the segment is known from elsewhere.
-    #[inline(always)]
-    pub(crate) fn without_segment(self) -> Packet<()> {
+impl Packet<()> {
+    /// The same with the segment that was written.
+    pub(crate) fn with_segment(self, segment: &Segment) -> Packet<&Segment> {
         match self {
-            Self::Tcp(_) => Packet::Tcp(()),
+            Self::Tcp(()) => Packet::Tcp(segment),
             Self::Udp(udp) => Packet::Udp(udp),
             Self::Icmp(icmp) => Packet::Icmp(icmp),
         }
@@ -55,70 +56,51 @@ impl<S> Packet<S> {
 /// [`NotDecoded`], to be counted: what lies in the frame instead, or why it is not known.
 pub fn dissect(frame: &Frame<'_>, reassembly: &mut Reassembly) -> Result<Packet, NotDecoded> {
     let mut segment = Segment::blank();
-    Ok(match dissect_into(frame, reassembly, &mut segment)? {
-        Packet::Tcp(_) => Packet::Tcp(segment),
+    if plain_segment(frame, &mut segment, &Shard::WHOLE).is_some() {
+        return Ok(Packet::Tcp(segment));
+    }
+    Ok(match descend(frame, reassembly, &mut segment)? {
+        Packet::Tcp(()) => Packet::Tcp(segment),
         Packet::Udp(udp) => Packet::Udp(udp),
         Packet::Icmp(icmp) => Packet::Icmp(icmp),
     })
 }
 
-/// As [`dissect`], with a segment written over `segment`: what a loop over millions of frames uses, since a
-/// [`Segment`] is too large to be handed from function to function for nothing.
+/// The segment of a frame of the commonest form, written over `segment`; `None` for every other frame, and for one that is damaged,
+/// for which [`descend`] is to be asked. The segment is too large to be handed from function to function for millions of frames.
+#[inline(always)]
+pub(crate) fn plain_segment(frame: &Frame<'_>, segment: &mut Segment, shard: &Shard) -> Option<Plain> {
+    let carried = plain_ipv4(frame, Span { data: frame.data, wire: frame.original_length })?;
+    let (tcp, options) = Tcp::parse(carried.tcp).ok()?;
+    if !shard.is_whole() {
+        let source = SocketAddr::new(carried.source, tcp.source_port);
+        if !shard.has(source, SocketAddr::new(carried.destination, tcp.destination_port)) {
+            return Some(Plain::OfOtherShard);
+        }
+    }
+    carried.write(frame, segment, tcp, options);
+    Some(Plain::Written)
+}
+
+/// What became of a segment of the commonest form.
+pub(crate) enum Plain {
+    /// It is written.
+    Written,
+    /// It is of another shard, and most of it was not looked at.
+    OfOtherShard,
+}
+
+/// Reads any frame, as [`dissect`]; a segment is written over `segment`.
 ///
 /// # Errors
 /// Those of [`dissect`]; `segment` then holds nothing of meaning.
-#[inline(always)]
-pub fn dissect_into<'s>(
+pub(crate) fn descend(
     frame: &Frame<'_>,
     reassembly: &mut Reassembly,
-    segment: &'s mut Segment,
-) -> Result<Packet<&'s Segment>, NotDecoded> {
+    segment: &mut Segment,
+) -> Result<Packet<()>, NotDecoded> {
     let span = Span { data: frame.data, wire: frame.original_length };
-    match plain_ipv4(frame, span) {
-        Some(carried) => carried.write(frame, segment),
-        None => descend(*frame, span, reassembly, segment),
-    }
-}
-
-/// As [`dissect_into`], but `None` for a segment of another shard, most of which is then not looked at. What is damaged is
-/// reported whatever shard it may be.
-///
-/// # Errors
-/// Those of [`dissect`].
-#[inline(always)]
-pub(crate) fn dissect_shard<'s>(
-    frame: &Frame<'_>,
-    reassembly: &mut Reassembly,
-    segment: &'s mut Segment,
-    shard: &Shard,
-) -> Result<Option<Packet<&'s Segment>>, NotDecoded> {
-    let span = Span { data: frame.data, wire: frame.original_length };
-    if let Some(carried) = plain_ipv4(frame, span) {
-        if !shard.is_whole() {
-            let (tcp, _) = Tcp::parse(carried.tcp)?;
-            let source = SocketAddr::new(carried.source, tcp.source_port);
-            if !shard.has(source, SocketAddr::new(carried.destination, tcp.destination_port)) {
-                return Ok(None);
-            }
-        }
-        return carried.write(frame, segment).map(Some);
-    }
-    Ok(match descend(*frame, span, reassembly, segment)? {
-        Packet::Tcp(s) if !shard.has(s.source, s.destination) => None,
-        packet => Some(packet),
-    })
-}
-
-/// The long way. It takes the frame by value: a reference to it would force every frame into memory for the sake of the few that
-/// come here.
-#[inline(never)]
-fn descend<'s>(
-    frame: Frame<'_>,
-    span: Span<'_>,
-    reassembly: &mut Reassembly,
-    segment: &'s mut Segment,
-) -> Result<Packet<&'s Segment>, NotDecoded> {
-    Descent { frame: &frame, reassembly, segment, tunnels: 0 }.open(span)
+    Descent { frame, reassembly, segment, tunnels: 0 }.open(span)
 }
 
 /// A segment's place in its packet, with what the headers around it say.
@@ -127,6 +109,8 @@ struct Carried<'a> {
     destination: IpAddr,
     network: Network,
     tcp: Span<'a>,
+    /// See [`Inner::summed`].
+    summed: bool,
 }
 
 /// TCP in IPv4 in Ethernet, without tags, IP options, fragments or padding cut off: nearly all packets there are. What is not of
@@ -147,13 +131,13 @@ fn plain_ipv4<'a>(frame: &Frame<'_>, span: Span<'a>) -> Option<Carried<'a>> {
         destination: ipv4_at(header, 16).into(),
         network: ipv4::network(header),
         tcp: Span { data, wire: u32::MAX }.limit(total - 20),
+        summed: true,
     })
 }
 
 impl Carried<'_> {
     #[inline(always)]
-    fn write<'s>(self, frame: &Frame<'_>, segment: &'s mut Segment) -> Result<Packet<&'s Segment>, NotDecoded> {
-        let (tcp, options) = Tcp::parse(self.tcp)?;
+    fn write(self, frame: &Frame<'_>, segment: &mut Segment, tcp: Tcp, options: OptionList<'_>) {
         segment.number = frame.number;
         segment.at = frame.at.unwrap_or(Instant::from_nanos(0));
         segment.source = SocketAddr::new(self.source, tcp.source_port);
@@ -165,8 +149,12 @@ impl Carried<'_> {
         segment.header_bytes = tcp.header_bytes;
         segment.payload = self.tcp.wire - u32::from(tcp.header_bytes);
         segment.network = self.network;
+        segment.integrity = if self.summed && self.tcp.data.len() == self.tcp.wire as usize {
+            tcp_integrity(self.source, self.destination, self.tcp.data)
+        } else {
+            Integrity::NotChecked
+        };
         options.read_into(&mut segment.options);
-        Ok(Packet::Tcp(segment))
     }
 }
 
@@ -179,8 +167,8 @@ struct Descent<'a, 's> {
     tunnels: u8,
 }
 
-impl<'s> Descent<'_, 's> {
-    fn open(self, span: Span<'_>) -> Result<Packet<&'s Segment>, NotDecoded> {
+impl Descent<'_, '_> {
+    fn open(self, span: Span<'_>) -> Result<Packet<()>, NotDecoded> {
         let (kind, rest) = match self.frame.link_type {
             LinkType::ETHERNET => return self.bridged(span),
             LinkType::LINUX_SLL => CookedV1::parse(span).map(|(header, rest)| (header.protocol, rest))?,
@@ -199,13 +187,13 @@ impl<'s> Descent<'_, 's> {
         self.typed(kind, rest)
     }
 
-    fn bridged(self, span: Span<'_>) -> Result<Packet<&'s Segment>, NotDecoded> {
+    fn bridged(self, span: Span<'_>) -> Result<Packet<()>, NotDecoded> {
         let (ethernet, rest) = Ethernet::parse(span)?;
         self.typed(ethernet.ether_type, rest)
     }
 
     /// Passes tags and PPPoE to IP.
-    fn typed(self, mut kind: u16, mut span: Span<'_>) -> Result<Packet<&'s Segment>, NotDecoded> {
+    fn typed(self, mut kind: u16, mut span: Span<'_>) -> Result<Packet<()>, NotDecoded> {
         for _ in 0..DEEPEST {
             match kind {
                 ether_type::IPV4 => {
@@ -247,7 +235,7 @@ impl<'s> Descent<'_, 's> {
     }
 
     /// IP with its version in its first bits alone.
-    fn versioned(self, span: Span<'_>) -> Result<Packet<&'s Segment>, NotDecoded> {
+    fn versioned(self, span: Span<'_>) -> Result<Packet<()>, NotDecoded> {
         match span.header::<1>(Layer::Ipv4)?[0] >> 4 {
             4 => self.network(ipv4::open(span)?),
             6 => self.network(ipv6::open(span)?),
@@ -255,18 +243,21 @@ impl<'s> Descent<'_, 's> {
         }
     }
 
-    fn network(self, mut inner: Inner<'_>) -> Result<Packet<&'s Segment>, NotDecoded> {
+    fn network(self, mut inner: Inner<'_>) -> Result<Packet<()>, NotDecoded> {
         inner.network.tunnels = self.tunnels;
         let Some((key, offset, more)) = inner.fragment else { return self.transport(&inner) };
         let whole = self.reassembly.add(key, offset, more, inner.payload, self.frame.at)?;
         self.transport(&Inner { fragment: None, payload: whole.span(), ..inner })
     }
 
-    fn transport(self, inner: &Inner<'_>) -> Result<Packet<&'s Segment>, NotDecoded> {
+    fn transport(self, inner: &Inner<'_>) -> Result<Packet<()>, NotDecoded> {
         match inner.protocol {
             ip_protocol::TCP => {
-                let Inner { source, destination, network, payload, .. } = *inner;
-                Carried { source, destination, network, tcp: payload }.write(self.frame, self.segment)
+                let Inner { source, destination, network, payload, summed, .. } = *inner;
+                let (tcp, options) = Tcp::parse(payload)?;
+                let carried = Carried { source, destination, network, tcp: payload, summed };
+                carried.write(self.frame, self.segment, tcp, options);
+                Ok(Packet::Tcp(()))
             }
             ip_protocol::UDP => {
                 let (source, destination, payload) = Udp::open(inner.payload)?;

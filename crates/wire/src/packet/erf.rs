@@ -1,14 +1,12 @@
 //! Records of Endace's cards within another capture format (link type 197).
 
 use super::span::{Layer, NotDecoded, Span};
-
-/// Ethernet in its types, with and without what the cards add.
-const ETHERNET: [u8; 5] = [2, 11, 16, 20, 25];
+use crate::capture::ERF_ETHERNET;
 
 /// The Ethernet frame of a record.
 pub(super) fn open(span: Span<'_>) -> Result<Span<'_>, NotDecoded> {
     let header = span.header::<16>(Layer::Erf)?;
-    if !ETHERNET.contains(&(header[8] & 0x7f)) {
+    if !ERF_ETHERNET.contains(&(header[8] & 0x7f)) {
         return Err(NotDecoded::ErfType(header[8] & 0x7f));
     }
     let mut more = header[8] & 0x80 != 0;

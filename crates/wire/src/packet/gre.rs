@@ -20,7 +20,7 @@ pub struct Gre {
 }
 
 impl Gre {
-    /// Reads a header; ERSPAN's follows in what is left and ends at an Ethernet frame, so its protocol is given as bridged.
+    /// Reads a header; ERSPAN's is passed too, and the protocol is that of what it carries: an Ethernet frame, or IP.
     ///
     /// # Errors
     /// Where it is not there whole, is of another version, or uses the routing of RFC 1701.
@@ -56,7 +56,14 @@ impl Gre {
             ether_type::ERSPAN_III => {
                 // The lowest bit says that 8 more bytes, for the platform, follow.
                 let own = rest.header::<12>(Layer::Gre)?;
-                (protocol, rest) = (ether_type::BRIDGED, rest.skip(if own[11] & 1 == 1 { 20 } else { 12 }));
+                rest = rest.skip(if own[11] & 1 == 1 { 20 } else { 12 });
+                protocol = match own[10] >> 2 & 0x1f {
+                    0 => ether_type::BRIDGED,
+                    // IP, and its version is all that says which.
+                    2 if rest.header::<1>(Layer::Gre)?[0] >> 4 == 6 => ether_type::IPV6,
+                    2 => ether_type::IPV4,
+                    _ => return Err(NotDecoded::Malformed(Layer::Gre)),
+                };
             }
             _ => {}
         }

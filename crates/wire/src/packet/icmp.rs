@@ -64,11 +64,6 @@ impl Icmp {
         }
         Ok(icmp)
     }
-
-    /// Whether it says that a packet was too big for the next hop and may not be split.
-    pub fn is_packet_too_big(&self) -> bool {
-        self.next_hop_mtu.is_some()
-    }
 }
 
 fn quoted(span: Span<'_>, v6: bool) -> Option<Quoted> {

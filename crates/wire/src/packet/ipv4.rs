@@ -67,6 +67,7 @@ pub(super) fn open(span: Span<'_>) -> Result<Inner<'_>, NotDecoded> {
     }
     let header_bytes = usize::from(header[0] & 15) * 4;
     let total = u32::from(be16(header, 2));
+    let summed = header_bytes == 20 && total != 0 && total <= span.wire;
     // A frame captured before segmentation offload split it may have no length at all.
     let total = if total == 0 { span.wire } else { total };
     if header_bytes < 20 || total < header_bytes as u32 {
@@ -85,6 +86,7 @@ pub(super) fn open(span: Span<'_>) -> Result<Inner<'_>, NotDecoded> {
         fragment: (more || offset != 0)
             .then(|| (FragmentKey { source, destination, id: be16(header, 4).into(), protocol }, offset, more)),
         payload: span.limit(total).skip(header_bytes),
+        summed,
     })
 }
 

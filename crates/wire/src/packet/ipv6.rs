@@ -74,6 +74,7 @@ pub(super) fn open(span: Span<'_>) -> Result<Inner<'_>, NotDecoded> {
         fragment: None,
         // 0 stands for a jumbo payload, with its option behind, or for a frame that BIG TCP's offload left without one.
         payload: if length == 0 { rest } else { rest.limit(length) },
+        summed: length != 0 && length <= rest.wire,
     };
     if !matches!(inner.protocol, ip_protocol::TCP | ip_protocol::UDP) {
         open_extensions(&mut inner, length == 0)?;
@@ -118,6 +119,8 @@ fn open_extensions(inner: &mut Inner<'_>, without_length: bool) -> Result<(), No
             }
             inner.payload = payload.limit(jumbo);
         }
+        // Segments left of a route, and a home address, change what the checksum covers (RFC 8200, section 8.1; RFC 6275).
+        inner.summed &= !matches!(inner.protocol, ip_protocol::ROUTING | ip_protocol::DESTINATION_OPTIONS | 135);
         inner.protocol = payload.header::<2>(Layer::Ipv6)?[0];
         inner.payload = inner.payload.skip(header_bytes);
     }
@@ -180,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn fragments_are_told_from_packets_that_are_whole() {
+    fn fragments_are_distinguished_from_packets_that_are_whole() {
         let mut out = packet(44, 12);
         out.extend_from_slice(&[6, 0, 0, 0, 0, 0, 0, 5, 1, 2, 3, 4]);
         assert!(open(Span::whole(&out)).unwrap().fragment.is_none());

@@ -26,8 +26,8 @@ mod wireless;
 
 pub use checksum::{Checksum, transport_checksum, verify_transport};
 pub use cooked::{CookedV1, CookedV2};
-pub(crate) use dissect::dissect_shard;
-pub use dissect::{DEEPEST, Packet, dissect, dissect_into};
+pub use dissect::{DEEPEST, Packet, dissect};
+pub(crate) use dissect::{Plain, descend, plain_segment};
 pub use ethernet::{Ethernet, VlanTag};
 pub use fragment::{FragmentLosses, Reassembly};
 pub use gre::Gre;

@@ -134,3 +134,75 @@ pub fn pcapng(order: Order) -> Vec<u8> {
     }
     file
 }
+
+/// A Network Monitor file of this version; the capture began a whole second before the first frame.
+pub fn netmon(major: u8, minor: u8) -> Vec<u8> {
+    let frames = frames();
+    let began = frames[0].0.expect("a time") / 1_000_000_000 - 1;
+    let mut file = if major == 1 { b"RTSS".to_vec() } else { b"GMBU".to_vec() };
+    file.extend([minor, major, 1, 0]);
+    let (days, rest) = (began / 86_400, began % 86_400);
+    let (year, month, day) = civil(days);
+    for field in [year, month, 0, day, rest / 3_600, rest / 60 % 60, rest % 60, 0] {
+        file.extend((field as u16).to_le_bytes());
+    }
+    file.resize(128, 0);
+    let trailer = if minor == 1 { 2 } else { 0 };
+    for (at, wire, data) in &frames {
+        let micros = (at.expect("a time") - began * 1_000_000_000) / 1_000;
+        if major == 1 {
+            file.extend(((micros / 1_000) as u32).to_le_bytes());
+            file.extend((*wire as u16).to_le_bytes());
+            file.extend((data.len() as u16).to_le_bytes());
+        } else {
+            file.extend(micros.to_le_bytes());
+            file.extend(wire.to_le_bytes());
+            file.extend((data.len() as u32).to_le_bytes());
+        }
+        file.extend(data);
+        file.extend(&[1, 0][..trailer]);
+    }
+    // The frame table begins here.
+    let table = file.len() as u32;
+    file[24..28].copy_from_slice(&table.to_le_bytes());
+    file
+}
+
+/// The date of so many days after 1970-01-01, found by counting.
+fn civil(mut days: u64) -> (u64, u64, u64) {
+    let leap = |y: u64| y.is_multiple_of(4) && !y.is_multiple_of(100) || y.is_multiple_of(400);
+    let mut year = 1970;
+    while days >= 365 + u64::from(leap(year)) {
+        days -= 365 + u64::from(leap(year));
+        year += 1;
+    }
+    let lengths = [31, 28 + u64::from(leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let mut month = 0;
+    while days >= lengths[month] {
+        days -= lengths[month];
+        month += 1;
+    }
+    (year, month as u64 + 1, days + 1)
+}
+
+/// A file of ERF records of Ethernet, each with so many extension headers.
+pub fn erf(extensions: usize) -> Vec<u8> {
+    let mut file = Vec::new();
+    for (at, wire, data) in frames() {
+        let at = at.expect("a time");
+        let fraction = ((u128::from(at % 1_000_000_000) << 32).div_ceil(1_000_000_000)) as u32;
+        let length = 16 + 8 * extensions + 2 + data.len();
+        file.extend(fraction.to_le_bytes());
+        file.extend(((at / 1_000_000_000) as u32).to_le_bytes());
+        file.extend([if extensions > 0 { 0x82 } else { 2 }, 4]);
+        file.extend((length as u16).to_be_bytes());
+        file.extend([0, 0]);
+        file.extend((wire as u16).to_be_bytes());
+        for n in 1..=extensions {
+            file.extend([if n < extensions { 0x80 } else { 0 }, 0, 0, 0, 0, 0, 0, 0]);
+        }
+        file.extend([0, 0]);
+        file.extend(data);
+    }
+    file
+}

@@ -1,6 +1,5 @@
 //! The capture again, with comments where findings rest on a packet.
 
-use std::fs::File;
 use std::io::BufWriter;
 use std::path::Path;
 
@@ -10,6 +9,7 @@ use wire::capture::{Interface, PcapngWriter};
 
 use super::{Source, comments};
 use crate::exit::BadInput;
+use crate::files::unfinished;
 
 pub fn write(source: &Source, out: &Path, follower: &Follower, interfaces: &[Interface]) -> anyhow::Result<()> {
     let Source::File(path) = source else {
@@ -27,9 +27,10 @@ pub fn write(source: &Source, out: &Path, follower: &Follower, interfaces: &[Int
     let comments = comments(follower.reports());
     let mut capture = source.capture()?;
     // Beside its place first: a file that is only half written is never taken for the whole.
-    let half = out.with_extension("pcapng.part");
-    let file = File::create(&half).with_context(|| format!("cannot create {}", half.display()))?;
-    let mut writer = PcapngWriter::new(BufWriter::new(file), concat!("wirelapse ", env!("CARGO_PKG_VERSION")))?;
+    let cannot = || format!("cannot write {}", out.display());
+    let half = unfinished(out).with_context(cannot)?;
+    let mut writer =
+        PcapngWriter::new(BufWriter::new(half.as_file()), concat!("wirelapse ", env!("CARGO_PKG_VERSION")))?;
     let copied = (|| -> anyhow::Result<()> {
         writer.interfaces(interfaces)?;
         while let Some(frame) = capture.next_frame()? {
@@ -38,9 +39,7 @@ pub fn write(source: &Source, out: &Path, follower: &Follower, interfaces: &[Int
         }
         Ok(())
     })();
-    copied.and_then(|()| Ok(writer.finish().map(drop)?)).inspect_err(|_| {
-        let _ = std::fs::remove_file(&half);
-    })?;
-    std::fs::rename(&half, out).with_context(|| format!("cannot write {}", out.display()))?;
+    copied.and_then(|()| Ok(writer.finish().map(drop)?)).with_context(cannot)?;
+    half.persist(out).map_err(|error| error.error).with_context(cannot)?;
     Ok(())
 }

@@ -1,17 +1,17 @@
 //! Where packets come from: a file or standard input, read to segments, with everything that was not understood.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
-use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use diagnose::{Follower, Keep, Options};
+use report::page::capture::Names;
 use wire::capture::{Compression, Format, Interface};
 use wire::{Capture, CaptureError, NotDecoded, Packet, PacketReader, Place, Shard, Tally};
 
 use crate::exit::BadInput;
+use crate::output::complain;
 
 /// What to read.
 #[derive(Clone, Debug)]
@@ -100,7 +100,7 @@ pub struct Reading {
     /// The interfaces that the capture describes.
     pub interfaces: Vec<Interface>,
     /// Names of the hosts in a text dump, by the addresses that stand for them.
-    names: BTreeMap<IpAddr, String>,
+    pub names: Names,
 }
 
 /// Below this a second thread takes longer to start than it saves.
@@ -159,10 +159,17 @@ fn shared<'a>(
     let mut parts = Shard::all(threads as u32, options.seed[0]);
     let Some(own) = parts.next() else { return Ok(None) };
     let outcomes: Vec<anyhow::Result<(Follower, Reading)>> = std::thread::scope(|scope| {
-        let others: Vec<_> = parts.map(|part| scope.spawn(move || one(part))).collect();
-        let own = one(own);
+        // What has no thread, under a limit on them, is read by this one.
+        let (mut others, mut here) = (Vec::new(), vec![own]);
+        for part in parts {
+            match std::thread::Builder::new().spawn_scoped(scope, move || one(part)) {
+                Ok(thread) => others.push(thread),
+                Err(_) => here.push(part),
+            }
+        }
+        let here: Vec<_> = here.into_iter().map(one).collect();
         let joined = others.into_iter().map(|t| t.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        std::iter::once(own).chain(joined).collect()
+        here.into_iter().chain(joined).collect()
     });
     let mut all: Option<(Follower, Reading)> = None;
     for outcome in outcomes {
@@ -246,11 +253,6 @@ fn read_packets(source: &Source, mut packets: PacketReader<'_>, follower: &mut F
 }
 
 impl Reading {
-    /// An endpoint by the name that a text dump has for it, or by its address.
-    pub fn endpoint(&self, at: SocketAddr) -> String {
-        self.names.get(&at.ip()).map_or_else(|| at.to_string(), |name| format!("{name}.{}", at.port()))
-    }
-
     /// For a live capture that has not begun.
     pub fn live(name: &str) -> Self {
         Self { name: name.into(), format: "live".into(), ..Self::default() }
@@ -276,14 +278,14 @@ impl Reading {
     /// Warns of what was not read on standard error.
     pub fn warn(&self) {
         for (problem, place, count) in &self.problems {
-            eprintln!("wirelapse: warning: {}: {place}: {problem} ({count} in all)", self.name);
+            complain!("warning: {}: {place}: {problem} ({count} in all)", self.name);
         }
         // What is well-formed and merely not TCP (ARP, say) is counted in the output and needs no warning.
         let damaged =
             |why: NotDecoded| why != NotDecoded::FragmentHeld && why.class() != Some(wire::Class::Unsupported);
         for (why, count) in self.unread.iter().filter(|(why, _)| damaged(*why)) {
             let place = count.first.first().copied().unwrap_or_default();
-            eprintln!("wirelapse: warning: {}: {place}: {why} ({} in all)", self.name, count.count);
+            complain!("warning: {}: {place}: {why} ({} in all)", self.name, count.count);
         }
     }
 

@@ -1,30 +1,37 @@
 //! Capturing on an interface through libpcap.
 
-use std::os::fd::AsRawFd as _;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use diagnose::Follower;
+use timestamping::Ready;
 use wire::{Frame, LinkType, Packet, Reassembly};
 
 use super::Reading;
 use crate::exit::BadInput;
 use crate::interrupt::Interrupt;
+use crate::privileges;
 
 /// Headers with all their options, tunnels included, fit in this; payload is not looked at.
 const SNAP_LENGTH: i32 = 256;
 
 /// Waits for a packet, a signal, or the end of the time, and looks up every 100 ms at the latest: the ring hands on a
 /// block that is not full only when its own timeout is over.
-fn wait(fd: libc::c_int, left: Option<Duration>) {
-    let most = left.map_or(100, |l| l.as_millis().min(100) as libc::c_int).max(1);
-    let mut ready = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-    // SAFETY: `ready` is one valid entry that outlives the call. An error or a signal only ends the wait early.
-    unsafe { libc::poll(&raw mut ready, 1, most) };
+fn wait(capture: &pcap::Capture<pcap::Active>, left: Option<Duration>) {
+    const MOST: Duration = Duration::from_millis(100);
+    let time = left.map_or(MOST, |left| left.clamp(Duration::from_millis(1), MOST));
+    // An error or a signal only ends the wait early.
+    timestamping::wait(capture, Ready { readable: true, ..Ready::default() }, time).ok();
 }
 
-/// Captures until Ctrl-C or until `limit` is over.
-pub fn capture(interface: &str, limit: Option<Duration>, follower: &mut Follower) -> anyhow::Result<Reading> {
+/// Captures until Ctrl-C or until `limit` is over. Once the interface is open, this process keeps no right but to write these files.
+pub fn capture<'a>(
+    interface: &str,
+    limit: Option<Duration>,
+    follower: &mut Follower,
+    files: impl IntoIterator<Item = &'a Path>,
+) -> anyhow::Result<Reading> {
     let opened = pcap::Capture::from_device(interface).and_then(|c| {
         c.snaplen(SNAP_LENGTH).promisc(false).timeout(100).buffer_size(16 << 20).precision(pcap::Precision::Nano).open()
     });
@@ -39,6 +46,7 @@ pub fn capture(interface: &str, limit: Option<Duration>, follower: &mut Follower
     };
     let link_type = u16::try_from(capture.get_datalink().0).map_or(LinkType(u16::MAX), LinkType);
     let interrupt = Interrupt::listen()?;
+    privileges::keep_for_capture(false, files)?;
     let started = Instant::now();
     let mut reading = Reading::live(interface);
     let mut reassembly = Reassembly::new();
@@ -46,7 +54,7 @@ pub fn capture(interface: &str, limit: Option<Duration>, follower: &mut Follower
         let packet = match capture.next_packet() {
             Ok(packet) => packet,
             Err(pcap::Error::TimeoutExpired | pcap::Error::NoMorePackets) => {
-                wait(capture.as_raw_fd(), limit.map(|l| l.saturating_sub(started.elapsed())));
+                wait(&capture, limit.map(|l| l.saturating_sub(started.elapsed())));
                 continue;
             }
             Err(_) if interrupt.came() => break,

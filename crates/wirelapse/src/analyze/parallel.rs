@@ -38,15 +38,21 @@ pub fn in_order<T: Send>(
             .map(|thread| {
                 let (give, made) = sync_channel(WAITING);
                 // No one takes any more after an error.
-                scope
-                    .spawn(move || (thread..batches).step_by(threads).try_for_each(|batch| give.send(one(batch)).ok()));
-                made
+                let work = move || (thread..batches).step_by(threads).try_for_each(|batch| give.send(one(batch)).ok());
+                // Under a limit on threads, what would have been this one's is made by the one that takes.
+                std::thread::Builder::new().spawn_scoped(scope, work).ok().map(|_| made)
             })
             .collect();
         for batch in 0..batches {
-            // A thread that ended early has panicked; the scope passes that on.
-            let Ok(batch) = made[batch % threads].recv() else { break };
-            take(batch?)?;
+            let made = match &made[batch % threads] {
+                None => one(batch),
+                // A thread that ended early has panicked; the scope passes that on.
+                Some(made) => match made.recv() {
+                    Ok(made) => made,
+                    Err(_) => break,
+                },
+            };
+            take(made?)?;
         }
         Ok(())
     })

@@ -3,17 +3,18 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use diagnose::{Keep, Options, Record, Report};
+use diagnose::{Keep, Options, Report};
+use report::page::capture::pair::{self, Side};
 
 use super::Args;
 use crate::analyze::{Reading, Source, follow, seed};
 use crate::exit::BadInput;
+use crate::files::{refuse, write_page};
+use crate::output::harmless;
+use crate::terminal;
 
 /// Packets kept of each connection; they diverge long before that or not at all.
 const PACKETS_KEPT: usize = 500_000;
-
-/// Rows shown before the parting.
-const CONTEXT: usize = 12;
 
 fn load(file: &Path, number: usize) -> anyhow::Result<(Report, Reading)> {
     let options = Options { seed: seed(), keep: Keep::Connection(number, PACKETS_KEPT), ..Options::default() };
@@ -28,7 +29,7 @@ fn load(file: &Path, number: usize) -> anyhow::Result<(Report, Reading)> {
     }
 }
 
-/// `FILE#N`, where N is digits; a file may have a `#` in its name all the same.
+/// `FILE#N`, where N is digits; a file name may still contain a `#`.
 fn choose(argument: &str) -> anyhow::Result<(PathBuf, Option<usize>)> {
     match argument.rsplit_once('#').and_then(|(file, n)| Some((file, n.parse::<usize>().ok()?))) {
         Some((_, 0)) => Err(BadInput(format!("{argument}: connections are numbered from 1")).into()),
@@ -38,56 +39,48 @@ fn choose(argument: &str) -> anyhow::Result<(PathBuf, Option<usize>)> {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    let (file_a, a) = choose(&args.first)?;
-    let (file_b, b) = match &args.second {
+    let (file_a, a) = choose(args.first())?;
+    let (file_b, b) = match args.second() {
         Some(second) => choose(second)?,
         None if a.is_some() => {
-            return Err(
-                BadInput(format!("{} is compared with what? give a second capture or connection", args.first)).into()
-            );
+            return Err(BadInput(format!(
+                "{} is compared with what? give a second capture or connection",
+                args.first()
+            ))
+            .into());
         }
         None => (file_a.clone(), Some(2)),
     };
+    args.html.as_deref().map_or(Ok(()), |path| refuse(path, args.force))?;
     let ((a, read_a), (b, read_b)) = (load(&file_a, a.unwrap_or(1))?, load(&file_b, b.unwrap_or(1))?);
-    let parting = diagnose::compare(&a, &b);
+    let divergence = diagnose::compare(&a, &b);
     let mut out = io::BufWriter::new(io::stdout().lock());
     if args.json.json {
         let value = serde_json::json!({
             "kind": "comparison",
             "first": format!("{}#{}", file_a.display(), a.number),
             "second": format!("{}#{}", file_b.display(), b.number),
-            "parting": parting,
+            "parting": divergence,
         });
         writeln!(out, "{value}")?;
-        out.flush()?;
-        return Ok(());
     }
-    let rows = a.records.len().max(b.records.len());
-    let from = parting.at.map_or(0, |at| at.saturating_sub(CONTEXT));
-    let to = parting.at.map_or(rows.min(CONTEXT), |at| rows.min(at + 6));
-    let ends =
-        |reading: &Reading, r: &Report| format!("{} > {}", reading.endpoint(r.client), reading.endpoint(r.server));
-    writeln!(out, "{:>4}  {:<44}  {:<44}", "", ends(&read_a, &a), ends(&read_b, &b))?;
-    for i in from..to {
-        let mark = if parting.at == Some(i) { "  <- here they diverge" } else { "" };
-        writeln!(out, "{:>4}  {:<44}  {:<44}{mark}", i + 1, row(&a, i), row(&b, i))?;
+    let names = [(&file_a, a.number), (&file_b, b.number)].map(|(file, n)| format!("{}#{n}", file.display()));
+    let [name_a, name_b] = &names;
+    let document = pair::document(
+        &Side { name: name_a, report: &a, names: &read_a.names },
+        &Side { name: name_b, report: &b, names: &read_b.names },
+        &divergence,
+    );
+    let documents = [document];
+    if !args.json.json {
+        out.write_all(report::terminal::text(&terminal::canvas(), &documents).as_bytes())?;
     }
-    for sentence in &parting.text {
-        writeln!(out, "- {sentence}")?;
+    if let Some(html) = &args.html {
+        write_page(html, &documents, args.force)?;
+        if !args.json.json {
+            writeln!(out, "\n{}", harmless(&html.to_string_lossy()))?;
+        }
     }
     out.flush()?;
     Ok(())
-}
-
-fn row(report: &Report, i: usize) -> String {
-    let Some(r) = report.records.get(i) else { return String::new() };
-    let at = r.segment.at.as_nanos().saturating_sub(report.start_ns);
-    format!("{:>9} µs {}", at / 1_000, packet(r))
-}
-
-fn packet(r: &Record) -> String {
-    let arrow = if r.to_server { "-->" } else { "<--" };
-    let flags: Vec<&str> = r.segment.flags.iter_names().map(|(name, _)| name).collect();
-    let size = if r.segment.payload > 0 { format!(" {} bytes", r.segment.payload) } else { String::new() };
-    format!("{arrow} {}{size}", flags.join(" "))
 }

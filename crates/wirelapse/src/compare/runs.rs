@@ -8,7 +8,8 @@ use store::RunKind;
 
 use super::Args;
 use crate::exit::BadInput;
-use crate::report::{name, refuse, write_images, write_page};
+use crate::files::{name, refuse, write_images, write_page};
+use crate::output::harmless;
 use crate::terminal;
 
 /// Whether an argument names a run rather than a capture.
@@ -17,36 +18,42 @@ pub(super) fn is_run(argument: &str) -> bool {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    let Some(second) = &args.second else {
-        return Err(BadInput(format!("{} is compared with what? give a second run", args.first)).into());
+    let Some(second) = args.second() else {
+        return Err(BadInput(format!("{} is compared with what? give a second run", args.first())).into());
     };
-    for argument in [&args.first, second] {
+    for argument in [args.first(), second] {
         if !is_run(argument) {
             let problem =
                 format!("{argument} is no run, and a run compares only with another: give two runs, or two captures");
             return Err(BadInput(problem).into());
         }
     }
-    for argument in [&args.first, second] {
-        let kind = store::kind(Path::new(argument))?;
+    let kinds = [store::kind(Path::new(args.first()))?, store::kind(Path::new(second))?];
+    if kinds == [RunKind::Study; 2] {
+        return super::studies::run(args, second);
+    }
+    if kinds == [RunKind::Workload; 2] {
+        return super::workloads::run(args, second);
+    }
+    for (argument, kind) in [args.first(), second].into_iter().zip(kinds) {
         if kind != RunKind::Trace {
             let problem = format!(
-                "{argument} is the run of {kind}, and only traces are compared: `wirelapse report {} {second}` puts both on one page",
-                args.first
+                "{argument} is the run of {kind}, and a comparison is of two traces, two studies or two workloads: `wirelapse report {} {second}` puts both on one page",
+                args.first()
             );
             return Err(BadInput(problem).into());
         }
     }
-    let mut names = [name(Path::new(&args.first)), name(Path::new(second))];
+    let mut names = [name(Path::new(args.first())), name(Path::new(second))];
     if names[0] == names[1] {
-        names = if args.first == *second {
+        names = if args.first() == second {
             ["A", "B"].map(|side| format!("{} ({side})", names[0]))
         } else {
-            [args.first.clone(), second.clone()]
+            [args.first().to_owned(), second.to_owned()]
         };
     }
     args.html.as_deref().map_or(Ok(()), |path| refuse(path, args.force))?;
-    let (a, b) = (read(&args.first, &names[0])?, read(second, &names[1])?);
+    let (a, b) = (read(args.first(), &names[0])?, read(second, &names[1])?);
     let compared = comparison::compare(&a, &b);
     let mut out = io::stdout().lock();
     if args.json.json {
@@ -67,7 +74,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     }
     if !args.json.json && !written.is_empty() {
         writeln!(out)?;
-        written.iter().try_for_each(|path| writeln!(out, "{}", path.display()))?;
+        written.iter().try_for_each(|path| writeln!(out, "{}", harmless(&path.to_string_lossy())))?;
     }
     out.flush()?;
     Ok(())

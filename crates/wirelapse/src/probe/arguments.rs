@@ -1,16 +1,19 @@
-//! The arguments of `wirelapse probe`, and the request that they make.
+//! The arguments of `wirelapse probe`, and how they make a request.
 
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::sync::atomic::AtomicBool;
 
-use ping::Settings;
+use ping::{Outcome, Settings};
 use quantity::Address;
 use record::Nanos;
 use timestamping::{Interface, ReceiveFilter, TransmitType};
 
 use crate::exit::BadInput;
 use crate::options::Json;
-use crate::server::Family;
+use crate::server::{self, Family};
+
+use super::request::{Protocol, Request};
+use super::running;
 
 /// Time one's own packets at every stage from send to read, the kernel's share apart from the network's.
 ///
@@ -60,46 +63,6 @@ pub struct Args {
     json: Json,
 }
 
-/// By what kind of packet a probe is made.
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Protocol {
-    /// Handshakes, and requests on the new connection.
-    Tcp,
-    /// Datagrams.
-    Udp,
-    /// Echo requests.
-    Icmp,
-}
-
-impl Protocol {
-    /// The word used in output.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Tcp => "tcp",
-            Self::Udp => "udp",
-            Self::Icmp => "icmp",
-        }
-    }
-}
-
-/// What is to be done, checked.
-pub struct Request {
-    /// By what kind of packet.
-    pub protocol: Protocol,
-    /// The target as it was given.
-    pub target: String,
-    /// Its address; the port is 0 for icmp.
-    pub to: SocketAddr,
-    /// How probes are made.
-    pub settings: Settings,
-    /// How many.
-    pub count: u64,
-    /// From one to the next.
-    pub interval: Duration,
-    /// Lines of JSON in place of text.
-    pub json: bool,
-}
-
 impl Args {
     /// Looks the host up and checks the interface.
     ///
@@ -109,7 +72,6 @@ impl Args {
         if self.request.is_some() && self.protocol != Protocol::Tcp {
             return Err(BadInput("--request is for tcp".into()).into());
         }
-        let to = self.resolve()?;
         self.check_interface()?;
         let settings = Settings {
             timeout: self.timeout.into(),
@@ -120,6 +82,7 @@ impl Args {
             hardware: self.hardware,
             request: self.request.as_deref().map(unescape),
         };
+        let to = self.resolve(&settings)?;
         Ok(Request {
             protocol: self.protocol,
             target: self.target.to_string(),
@@ -131,9 +94,33 @@ impl Args {
         })
     }
 
-    fn resolve(&self) -> anyhow::Result<SocketAddr> {
+    fn resolve(&self, settings: &Settings) -> anyhow::Result<SocketAddr> {
         let port = port(&self.target, self.protocol).map_err(BadInput)?;
-        self.family.resolve(&self.target, port)
+        let addresses = self.family.resolve(&self.target, port, None)?;
+        // Where none answers, the probes of the first say why.
+        let first = addresses[0];
+        match self.protocol {
+            Protocol::Tcp => Ok(server::answering_first(addresses).map_or(first, |addresses| addresses[0])),
+            Protocol::Udp | Protocol::Icmp => Ok(self.answering(&addresses, settings).unwrap_or(first)),
+        }
+    }
+
+    /// Of several addresses the first that answers a probe, or else the first from which an error comes. These probes are in no figure.
+    fn answering(&self, addresses: &[SocketAddr], settings: &Settings) -> Option<SocketAddr> {
+        if addresses.len() < 2 {
+            return None;
+        }
+        let mut errs = None;
+        for to in addresses {
+            let probed = running::prober(self.protocol, *to, settings)
+                .and_then(|mut p| Ok(p.probe(0, &AtomicBool::new(false))?));
+            match probed.map(|probe| probe.outcome) {
+                Ok(Outcome::Answer) => return Some(*to),
+                Ok(outcome) if outcome.came_back() => errs = errs.or(Some(*to)),
+                _ => {}
+            }
+        }
+        errs
     }
 
     /// Whether the interface exists, and where hardware stamps are asked for, makes them. It is not set here: the setting is

@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use ping::{Exchange, Outcome, Probe};
 use record::{Disorder, Instant, Nanos, Realtime};
+use report::page::probe::{Figures, SHARES};
 use serde_json::{Map, Value, json};
 use stats::Quantile;
 
-use super::arguments::Request;
-use super::figures::{Figures, SHARES};
+use super::request::Request;
 
 /// One key of a line.
 struct Field<T> {

@@ -1,13 +1,16 @@
 //! Probes, one after another, until there are enough of them or Ctrl-C comes.
 
 use std::io::Write as _;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use ping::{IcmpProber, Prober, TcpProber, UdpProber};
+use ping::{IcmpProber, Prober, Settings, TcpProber, UdpProber};
+use report::document::Document;
+use report::page::probe::{self as page, Figures, Subject};
 
-use super::arguments::{Args, Protocol, Request};
-use super::figures::Figures;
-use super::{json, page};
+use super::arguments::Args;
+use super::json;
+use super::request::Protocol;
 use crate::interrupt::Interrupt;
 use crate::terminal;
 
@@ -16,11 +19,12 @@ const SLICE: Duration = Duration::from_millis(50);
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let request = args.request()?;
-    let mut prober = prober(&request)?;
+    let mut prober = prober(request.protocol, request.to, &request.settings)?;
     let interrupt = Interrupt::listen()?;
     let mut out = std::io::stdout().lock();
+    let subject = Subject { protocol: request.protocol.name(), target: &request.target, to: request.to.ip() };
     if !request.json {
-        out.write_all(page::opening(&request, prober.as_ref()).as_bytes())?;
+        write!(out, "{}", text(page::opening(&subject, prober.as_ref())))?;
     }
     let mut figures = Figures::new(prober.method(), prober.limits());
     let mut due = Instant::now();
@@ -35,24 +39,27 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         if request.json {
             writeln!(out, "{}", json::probe(&request, &probe))?;
         } else {
-            writeln!(out, "{}", page::line(&probe))?;
+            write!(out, "{}", text(page::one(&probe)))?;
         }
         out.flush()?;
     }
     if request.json {
         writeln!(out, "{}", json::summary(&request, &figures))?;
     } else {
-        let document = page::document(&request, &figures);
-        write!(out, "\n{}", report::terminal::text(&terminal::canvas(), &[document]))?;
+        write!(out, "\n{}", text(page::document(&subject, &figures)))?;
     }
     out.flush()?;
     anyhow::ensure!(figures.came_back > 0 || figures.sent == 0, "{}: nothing came back", request.target);
     Ok(())
 }
 
-fn prober(request: &Request) -> anyhow::Result<Box<dyn Prober>> {
-    let (to, settings) = (request.to, &request.settings);
-    Ok(match request.protocol {
+fn text(document: Document) -> String {
+    report::terminal::text(&terminal::canvas(), &[document])
+}
+
+/// A prober of this kind for an address.
+pub(super) fn prober(protocol: Protocol, to: SocketAddr, settings: &Settings) -> anyhow::Result<Box<dyn Prober>> {
+    Ok(match protocol {
         Protocol::Icmp => Box::new(IcmpProber::new(to, settings)?),
         Protocol::Udp => Box::new(UdpProber::new(to, settings)?),
         Protocol::Tcp => Box::new(TcpProber::new(to, settings)?),

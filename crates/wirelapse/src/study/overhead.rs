@@ -1,7 +1,6 @@
 //! `wirelapse study overhead`: what observing costs.
 
-use std::io::Write as _;
-
+use ::report::page::overhead as page;
 use ::study::overhead::{Plan, Progress, run as measure};
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -12,6 +11,7 @@ use super::Args;
 use crate::exit::BadInput;
 use crate::interrupt::Interrupt;
 use crate::output;
+use crate::output::complain;
 
 /// The study's name.
 pub const NAME: &str = "overhead";
@@ -25,6 +25,18 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut plan = Plan::whole(args.quick, args.seed)?;
     if let Some(budget) = args.budget {
         plan.spend(budget.into());
+    }
+    if args.quick {
+        let (quick, whole) = (plan.forecast(), Plan::whole(false, args.seed)?.forecast());
+        complain!(
+            "--quick gives rough figures in about {}, and rarely a verdict: the bars are of 0.5 to 2 %, and its few short slices differ by more. \
+             Without it the study takes about {}",
+            Nanos::from(quick),
+            Nanos::from(whole)
+        );
+    }
+    if let Some(why) = plan.too_short() {
+        complain!("{why}");
     }
     if args.dry_run {
         return dry_run(args, &plan);
@@ -44,27 +56,15 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.json.json {
         return output::json_event("overhead", &outcome);
     }
-    std::io::stdout().lock().write_all(outcome.text().as_bytes())?;
-    Ok(())
+    output::document(&page::document(&outcome))
 }
 
 fn dry_run(args: &Args, plan: &Plan) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
+    if !args.json.json {
+        return output::document(&page::planned(plan));
+    }
+    let ways: Vec<&str> = plan.ways.iter().map(|way| way.key).collect();
+    let loads: Vec<String> = plan.loads.iter().map(|load| load.key()).collect();
     let forecast = Nanos::from(plan.forecast());
-    let loads: Vec<String> = plan.loads.iter().map(|load| load.name()).collect();
-    if args.json.json {
-        let ways: Vec<&str> = plan.ways.iter().map(|way| way.key).collect();
-        let loads: Vec<String> = plan.loads.iter().map(|load| load.key()).collect();
-        let line = json!({"kind": "plan", "seed": plan.seed, "forecast_ns": forecast, "loads": loads, "ways": ways});
-        writeln!(out, "{line}")?;
-        return Ok(());
-    }
-    writeln!(out, "study {NAME}, seed {}: about {}", plan.seed, forecast)?;
-    writeln!(out, "  load   {}", loads.join(", "))?;
-    for way in &plan.ways {
-        writeln!(out, "  way    {}", way.name)?;
-    }
-    let (warm_up, slice) = (Nanos::from(plan.warm_up), Nanos::from(plan.slice));
-    writeln!(out, "  each   {} of warm-up discarded, then {}", warm_up, slice)?;
-    Ok(())
+    output::json_event("plan", &json!({"seed": plan.seed, "forecast_ns": forecast, "loads": loads, "ways": ways}))
 }

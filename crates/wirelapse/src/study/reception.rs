@@ -3,7 +3,8 @@
 use std::io::Write as _;
 
 use ::report::{page, terminal as renderer};
-use ::study::reception::{Plan, Progress, compare, run as measure};
+use ::study::reception::kept::{self, Kept};
+use ::study::reception::{Plan, Progress, run as measure};
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
 use record::Nanos;
@@ -11,9 +12,9 @@ use serde_json::json;
 
 use super::Args;
 use crate::exit::BadInput;
+use crate::files::write_page;
 use crate::interrupt::Interrupt;
 use crate::output;
-use crate::report::write_page;
 use crate::terminal::canvas;
 
 /// The study's name.
@@ -45,10 +46,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     bar.finish_and_clear();
     let outcome = outcome.context("the study cannot go on")?;
     let document = page::reception::document(&outcome);
-    let event = json!({"outcome": outcome, "findings": compare(&outcome)});
+    let event = Kept::of(&outcome);
     if let Some(directory) = &args.output {
-        let path = directory.join("reception.json");
-        crate::report::place(&path, event.to_string().as_bytes())?;
+        crate::files::place(&directory.join(kept::FILE), &serde_json::to_vec(&event)?)?;
         write_page(&directory.join("report.html"), std::slice::from_ref(&document), false)?;
     }
     if args.json.json {
@@ -63,32 +63,15 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn dry_run(args: &Args, plan: &Plan) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
-    let forecast = Nanos::from(plan.forecast());
-    let techniques: Vec<&str> = plan.techniques.iter().map(|t| t.name()).collect();
-    if args.json.json {
-        let line = json!({
-            "kind": "plan", "seed": plan.seed, "forecast_ns": forecast.0, "techniques": techniques,
-            "frame_sizes": plan.frame_sizes, "line_rates": plan.line_rates, "repetitions": plan.repetitions,
-        });
-        writeln!(out, "{line}")?;
-        return Ok(());
+    if !args.json.json {
+        return output::document(&page::reception::planned(plan));
     }
-    let sizes: Vec<String> = plan.frame_sizes.iter().map(u16::to_string).collect();
-    let rates: Vec<String> = plan.line_rates.iter().map(|r| quantity::bit_rate(*r as f64)).collect();
-    writeln!(out, "study {NAME}, seed {}: about {forecast}", plan.seed)?;
-    writeln!(out, "  vary   technique = {}", techniques.join(", "))?;
-    writeln!(out, "  vary   frame size = {} bytes", sizes.join(", "))?;
-    writeln!(out, "  vary   frames as many as a link carries of {}", rates.join(", "))?;
-    writeln!(out, "  vary   CPU = {}", ::study::reception::CPU.join(", "))?;
-    let trial = Nanos::from(plan.trial);
-    writeln!(out, "  each   {trial}, {} blocks of {} trials in random order", plan.repetitions, plan.combinations())?;
-    writeln!(
-        out,
-        "  then   the highest lossless rate of each, {} series of {} frames, a step of 50 µs in {}",
-        plan.series.0,
-        quantity::count(plan.series.1),
-        quantity::counted(plan.step.0, "frame")
-    )?;
-    Ok(())
+    let techniques: Vec<&str> = plan.techniques.iter().map(|t| t.name()).collect();
+    output::json_event(
+        "plan",
+        &json!({
+            "seed": plan.seed, "forecast_ns": Nanos::from(plan.forecast()), "techniques": techniques,
+            "frame_sizes": plan.frame_sizes, "line_rates": plan.line_rates, "repetitions": plan.repetitions,
+        }),
+    )
 }

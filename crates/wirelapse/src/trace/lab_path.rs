@@ -8,7 +8,12 @@ use std::time::{Duration, Instant};
 use lab::registry::{self, Remote};
 
 /// How often the children of the traced processes are looked at: one may have entered a lab.
-const AGAIN: Duration = Duration::from_millis(500);
+pub const AGAIN: Duration = Duration::from_millis(500);
+
+/// Asks for [`Networks::look`].
+pub const LOOK: &[u8] = b"look";
+/// Asks for [`Networks::path`], as JSON; nothing where there is none.
+pub const PATH: &[u8] = b"path";
 
 /// The network namespaces that the tracer and what it traces are seen in.
 pub struct Networks {
@@ -40,7 +45,17 @@ impl Networks {
         }
     }
 
-    /// What the path of the lab that one of them belongs to says of itself: its report with the lab's name in `lab`. `None` where there
+    /// Answers [`LOOK`] and [`PATH`], where the looking is done in another process.
+    pub fn answer(&mut self, request: &[u8]) -> Vec<u8> {
+        match request {
+            LOOK => self.look(),
+            PATH => return self.path().and_then(|path| serde_json::to_vec(&path).ok()).unwrap_or_default(),
+            _ => {}
+        }
+        Vec::new()
+    }
+
+    /// What the path of the lab that one of them belongs to reports, with the lab's name in `lab`. `None` where there
     /// is no such lab, or it is gone.
     pub fn path(&self) -> Option<serde_json::Value> {
         registry::names().ok()?.into_iter().find_map(|name| {

@@ -1,23 +1,22 @@
 //! Where events go: the summary, and the files and lines that were asked for.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
+use std::net::IpAddr;
 
 use anyhow::Context as _;
 use export::ndjson::Ndjson;
 use export::perfetto::Perfetto;
 use record::{End, Event, Instant, Lost, Monotonic, Nanos, Sink, SinkError};
-use report::page::trace::{Figures, Subject, describe};
-use report::terminal as renderer;
+use report::page::trace::{self, Subject, describe};
 use report::view::Facts;
 use store::{Provenance, Writer};
-use summary::TraceSummary;
-use trace::Requests;
+use summary::{Requests, TraceSummary};
 
-use super::lab_path::Networks;
-use super::machine;
 use super::request::Request;
-use crate::terminal;
+use super::slow::Slow;
+use crate::output;
 
 /// An output beside the report.
 struct Output {
@@ -26,18 +25,20 @@ struct Output {
     name: String,
 }
 
-/// The outputs that were asked for. A new one is a sink of its own, and its entry here.
+/// The outputs that were asked for. A new one is a separate sink, and its entry here.
 fn asked(request: &Request, provenance: &Provenance, perfetto: Option<File>) -> anyhow::Result<Vec<Output>> {
     let mut outputs = Vec::new();
     let mut add = |sink: Box<dyn Sink>, name: String| outputs.push(Output { sink, name });
     if let Some(path) = &request.run {
+        request.remove_old_run()?;
         let sink = Writer::create(path, provenance.clone())?;
         add(Box::new(sink), format!("Run {}", path.display()));
     }
     if let (Some(file), Some(path)) = (perfetto, &request.perfetto) {
         let file = BufWriter::with_capacity(1 << 18, file);
         let sink = Perfetto::begin(file, provenance.start_ns, &provenance.clock)
-            .with_context(|| format!("cannot write the Perfetto file {}", path.display()))?;
+            .with_context(|| format!("cannot write the Perfetto file {}", path.display()))?
+            .named(path);
         add(Box::new(sink), format!("Perfetto trace {}", path.display()));
     }
     if request.json {
@@ -47,10 +48,13 @@ fn asked(request: &Request, provenance: &Provenance, perfetto: Option<File>) -> 
 }
 
 pub struct Outputs {
-    figures: Figures,
+    /// The first of the sinks: the report and the live table are drawn from it.
+    summary: TraceSummary,
     provenance: Provenance,
-    sinks: Vec<Output>,
+    outputs: Vec<Output>,
     requests: Option<Requests>,
+    /// Decides what the outputs get, with `--min-latency`; the summary gets everything.
+    slow: Option<Slow>,
     /// The first thing that went wrong; who passes events on cannot take it.
     failed: Option<SinkError>,
 }
@@ -58,16 +62,17 @@ pub struct Outputs {
 impl Outputs {
     pub fn open(request: &Request, provenance: &Provenance, perfetto: Option<File>) -> anyhow::Result<Self> {
         Ok(Self {
-            figures: Figures::new(provenance.start_ns, request.slowest),
+            summary: trace::figures(Instant::from_nanos(provenance.start_ns), request.slowest),
             provenance: provenance.clone(),
-            sinks: asked(request, provenance, perfetto)?,
+            outputs: asked(request, provenance, perfetto)?,
             requests: request.requests.then(Requests::default),
+            slow: request.min_latency.map(|least| Slow::new(least, provenance.clock, !request.json)),
             failed: None,
         })
     }
 
     pub fn summary(&self) -> &TraceSummary {
-        &self.figures.summary
+        &self.summary
     }
 
     pub fn event(&mut self, event: &Event) {
@@ -88,7 +93,7 @@ impl Outputs {
         self.take_requests(ended);
     }
 
-    /// Requests that could not be told whole.
+    /// Requests that are not whole.
     pub fn lost(&self) -> Lost {
         self.requests.as_ref().map(Requests::lost).unwrap_or_default()
     }
@@ -98,20 +103,28 @@ impl Outputs {
     }
 
     fn take(&mut self, event: &Event) {
-        self.figures.event(event);
-        self.each(|sink| sink.event(event));
+        let kept = self.slow.as_mut().map_or(Ok(true), |slow| slow.keeps(event));
+        if let Err(error) = self.summary.event(event) {
+            self.failed.get_or_insert(error);
+        }
+        match kept {
+            Ok(true) => self.each(|sink| sink.event(event)),
+            Ok(false) => {}
+            Err(error) => drop(self.failed.get_or_insert(SinkError::new("lines of what is slow", error))),
+        }
     }
 
     /// An output that failed is written no more; the others go on, and are ended as they should.
     fn each(&mut self, mut act: impl FnMut(&mut dyn Sink) -> Result<(), SinkError>) {
         let failed = &mut self.failed;
-        self.sinks.retain_mut(|output| match act(&mut *output.sink) {
+        let mut done = |sink: &mut dyn Sink| match act(sink) {
             Ok(()) => true,
             Err(error) => {
                 failed.get_or_insert(error);
                 false
             }
-        });
+        };
+        self.outputs.retain_mut(|output| done(&mut *output.sink));
     }
 
     /// After each turn: passes on what has gathered, and says what went wrong.
@@ -121,37 +134,48 @@ impl Outputs {
             requests.tick(now, &mut |request| ended.push(request));
         }
         self.take_requests(ended);
+        if let Err(error) = self.summary.tick(now) {
+            self.failed.get_or_insert(error);
+        }
         self.each(|sink| sink.tick(now));
         self.failed.take().map_or(Ok(()), |error| Err(error.into()))
     }
 
     /// Ends the outputs and shows the report: that is what was gathered, so it is shown even where an output failed.
-    pub fn finish(mut self, request: &Request, facts: &mut Facts, networks: &Networks) -> anyhow::Result<()> {
-        let (figures, path) = (self.figures.summary.figures(), networks.path());
+    /// `names` are those of hosts, by their addresses.
+    pub fn finish(
+        self,
+        request: &Request,
+        facts: &mut Facts,
+        path: Option<serde_json::Value>,
+        names: &HashMap<IpAddr, String>,
+    ) -> anyhow::Result<()> {
+        let figures = self.summary.figures();
         // One end for the run and for what is said of it.
-        let at = machine::monotonic();
+        let at = timestamping::now();
         facts.lasted = at.since(Instant::from_nanos(self.provenance.start_ns)).unwrap_or(Nanos::ZERO);
         let end = End { at, lost: &facts.lost, coverage: &facts.coverage, figures: &figures, path: path.as_ref() };
         let (mut failed, mut written) = (self.failed, Vec::new());
-        for output in self.sinks {
+        for output in self.outputs {
             match output.sink.finish(&end) {
                 Ok(said) => written.extend(said.map(|said| format!("{}: {said}.", output.name))),
                 Err(error) => drop(failed.get_or_insert(error)),
             }
         }
         if !request.json {
-            self.provenance.path = path;
-            let name = request.run.as_deref().map(crate::report::name);
-            let document = describe(&Subject {
+            let name = request.run.as_deref().map(crate::files::name);
+            let mut document = describe(&Subject {
                 name: name.as_deref(),
                 provenance: &self.provenance,
+                path: path.as_ref(),
                 finished: true,
                 facts,
                 slowest: request.slowest,
-                figures: &self.figures,
+                figures: &self.summary,
             });
+            document.name_hosts(names);
             let mut out = io::stdout().lock();
-            out.write_all(renderer::text(&terminal::canvas(), &[document]).as_bytes())?;
+            out.write_all(output::drawn(&[document], request.shown).as_bytes())?;
             out.flush()?;
         }
         if let Some(error) = failed {

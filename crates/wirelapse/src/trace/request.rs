@@ -2,15 +2,20 @@
 
 use std::fs::File;
 use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use record::{Ratio, Sampling};
+use record::{Nanos, Ratio, Sampling};
+use rustix::fs::Access;
 use summary::TimedKind;
-use trace::{BackendChoice, Config, Target};
+use trace::{BackendChoice, Config};
 
 use super::Args;
+use crate::criteria::Aimed;
 use crate::exit::BadInput;
+use crate::output::Shown;
+use crate::output::harmless;
 use crate::terminal;
 
 /// `--backend`.
@@ -24,6 +29,17 @@ pub enum Backend {
     Tracepoints,
 }
 
+/// `--calls`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Calls {
+    /// Where every send is traced
+    Auto,
+    /// In a sampled trace too
+    Always,
+    /// Never
+    Never,
+}
+
 /// What is to be done.
 pub struct Request {
     pub config: Config,
@@ -32,21 +48,29 @@ pub struct Request {
     pub command: Vec<std::ffi::OsString>,
     pub duration: Option<Duration>,
     pub slowest: usize,
-    /// Whether requests are told beside what they are made of.
+    /// Whether requests are reported beside their sends and receives.
     pub requests: bool,
     pub live: bool,
     pub json: bool,
     pub run: Option<PathBuf>,
     pub perfetto: Option<PathBuf>,
+    /// The least time of what is kept and printed, where there is one.
+    pub min_latency: Option<Nanos>,
+    /// Whether files that exist are written over.
+    pub force: bool,
+    /// Whether the report names hosts.
+    pub resolve: bool,
+    /// How the report is drawn.
+    pub shown: Shown,
 }
 
 impl Request {
     pub fn from_args(args: &Args) -> anyhow::Result<Self> {
-        let target = args.criteria.target(args.all);
+        let Aimed { target, words } = args.criteria.aim(args.all)?;
         if target.is_empty() && args.command.is_empty() {
             return Err(bad(
-                "nothing to trace: name a process (-p PID), a program (-- CMD), --cgroup PATH, --port N, --peer \
-                            CIDR, or --all for every TCP connection of this machine",
+                "nothing to trace: name a process (-p PID, --comm NAME), a program to run (-- CMD), --unit, --container or --cgroup, --port, \
+                 --peer, or --all for every TCP connection of this machine",
             ));
         }
         if args.draw && args.sample == Ratio::ALL {
@@ -57,7 +81,7 @@ impl Request {
             && (args.sample != Ratio::ALL || args.max_rate.is_some())
         {
             return Err(bad(format!(
-                "{option} tells of all there is and takes no sample: leave out --sample and --max-rate, or {option}"
+                "{option} reports everything and takes no sample: omit --sample and --max-rate, or {option}"
             )));
         }
         for pid in &target.pids {
@@ -65,8 +89,19 @@ impl Request {
                 return Err(bad(format!("there is no process {pid}: look it up with ps or pgrep")));
             }
         }
+        if let Some(pid) = target.pids.iter().find(|&&pid| is_kernel_thread(pid)) {
+            return Err(bad(format!(
+                "process {pid} is a thread of the kernel, which writes to its sockets by other ways than those that are traced: name a \
+                 program's process, or trace by --port or --peer"
+            )));
+        }
         if let Some(run) = &args.output.output {
-            check_run(run)?;
+            check_run(run, args.force)?;
+        }
+        if let Some(file) = &args.perfetto {
+            // A pipe or a device has nothing to lose.
+            let regular = std::fs::metadata(file).map_or(true, |there| there.is_file());
+            crate::files::refuse(file, args.force || !regular)?;
         }
         let sampling = match (args.sample, args.draw) {
             (Ratio::ALL, _) => Sampling::Every,
@@ -80,12 +115,21 @@ impl Request {
         };
         let terminal = terminal::is_terminal();
         Ok(Self {
-            words: words(&target, &args.command),
+            words: in_words(words, &args.command),
+            min_latency: args.min_latency,
+            force: args.force,
+            resolve: args.resolve,
+            shown: args.shown,
             config: Config {
                 target,
                 sampling,
                 max_rate: args.max_rate,
                 backend,
+                calls: match args.calls {
+                    Calls::Auto => sampling == Sampling::Every && args.max_rate.is_none(),
+                    Calls::Always => true,
+                    Calls::Never => false,
+                },
                 receive: args.receive || args.requests,
                 packets: args.every_packet,
                 udp: args.udp,
@@ -96,7 +140,12 @@ impl Request {
             duration: args.end.duration(),
             slowest: args.slowest,
             requests: args.requests,
-            live: terminal && !args.no_live && !args.json.json && (args.live || args.command.is_empty()),
+            // Lines as they happen and a table cannot share a terminal.
+            live: terminal
+                && !args.no_live
+                && !args.json.json
+                && args.min_latency.is_none()
+                && (args.live || args.command.is_empty()),
             json: args.json.json,
             run: args.output.output.clone(),
             perfetto: args.perfetto.clone(),
@@ -111,7 +160,7 @@ impl Request {
             + more(self.requests, report::live::ROWS_OF_REQUESTS)
     }
 
-    /// What the trace tells of.
+    /// What the trace reports.
     pub fn families(&self) -> Vec<TimedKind> {
         let mut families = vec![TimedKind::Sends];
         families.extend(self.config.receive.then_some(TimedKind::Receives));
@@ -125,16 +174,34 @@ impl Request {
         families
     }
 
+    /// What is said as soon as it is true. Where there is a CMD nothing is: it begins when tracing has, and standard error is its own.
+    pub fn started(&self, backend: trace::Backend) -> Option<String> {
+        self.command.is_empty().then(|| format!("Tracing started: {}, by {backend}.", self.words))
+    }
+
+    /// Removes the run that is to be written over: as late as can be, so that what cannot begin removes nothing.
+    ///
+    /// # Errors
+    /// Where it cannot be removed.
+    pub fn remove_old_run(&self) -> anyhow::Result<()> {
+        match &self.run {
+            Some(run) if self.force && run.is_dir() => std::fs::remove_dir_all(run)
+                .map_err(|error| bad(format!("cannot write over the run {}: {error}", run.display()))),
+            _ => Ok(()),
+        }
+    }
+
     /// The file for `--perfetto`, found writable before anything is attached. One that exists is emptied only when the
-    /// trace has begun; the flag tells whether it was made here.
+    /// trace has begun; the flag says whether it was made here.
     pub fn open_perfetto(&self) -> anyhow::Result<Option<(File, bool)>> {
         let Some(path) = &self.perfetto else { return Ok(None) };
-        let new = File::options().write(true).create_new(true).open(path);
-        let file = match new {
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
-                File::options().write(true).open(path).map(|file| (file, false))
-            }
-            new => new.map(|file| (file, true)),
+        // In a directory where others may write, a link of that name is not ours to follow.
+        let open = |new: bool| {
+            File::options().write(true).create_new(new).custom_flags(libc::O_NOFOLLOW).mode(0o600).open(path)
+        };
+        let file = match open(true) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => open(false).map(|file| (file, false)),
+            new => new.and_then(|file| store::private::give_to_caller(&file).map(|()| (file, true))),
         };
         file.map(Some)
             .map_err(|e| bad(format!("cannot write {}: {e}; name another file for --perfetto", path.display())))
@@ -157,6 +224,7 @@ impl Request {
 
     /// A line for the person, beside what standard output is for.
     pub fn tell(&self, line: &str) -> io::Result<()> {
+        let line = harmless(line);
         match self.json {
             true => writeln!(io::stderr(), "{line}"),
             false => writeln!(io::stdout(), "{line}"),
@@ -164,23 +232,33 @@ impl Request {
     }
 }
 
+/// Whether the kernel runs this process by itself: `PF_KTHREAD` (include/linux/sched.h) in the ninth field of `/proc/PID/stat`, where the
+/// second may hold anything in parentheses.
+fn is_kernel_thread(pid: u32) -> bool {
+    const PF_KTHREAD: u64 = 0x0020_0000;
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let flags = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_ascii_whitespace().nth(6)?.parse::<u64>().ok());
+    flags.is_some_and(|flags| flags & PF_KTHREAD != 0)
+}
+
 fn bad(text: impl Into<String>) -> anyhow::Error {
     BadInput(text.into()).into()
 }
 
-/// Whether the run directory can be made; it is made when tracing begins.
-fn check_run(run: &Path) -> anyhow::Result<()> {
-    if run.symlink_metadata().is_ok() {
+/// Whether the run directory can be made; it is made when tracing begins. With `force` it may be there, if it is a run: nothing else is removed.
+fn check_run(run: &Path, force: bool) -> anyhow::Result<()> {
+    let there = run.symlink_metadata();
+    if let Ok(there) = there
+        && !(force && there.is_dir() && run.join("run.json").is_file())
+    {
         return Err(bad(store::Error::Exists(run.to_owned()).to_string()));
     }
     let parent = match run.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    let text = std::ffi::CString::new(parent.as_os_str().as_encoded_bytes()).unwrap_or_default();
-    // SAFETY: the path ends in a zero byte, and access() only reads it.
-    if unsafe { libc::access(text.as_ptr(), libc::W_OK | libc::X_OK) } != 0 {
-        let error = io::Error::last_os_error();
+    if let Err(error) = rustix::fs::access(parent, Access::WRITE_OK | Access::EXEC_OK) {
+        let error = io::Error::from(error);
         return Err(bad(format!(
             "cannot make a directory in {}: {error}; name another place for -o",
             parent.display()
@@ -189,23 +267,14 @@ fn check_run(run: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is traced, as a person would say it: criteria of one kind with "or", of different kinds with "and".
-fn words(target: &Target, command: &[std::ffi::OsString]) -> String {
-    fn any<T: ToString>(kind: &str, values: &[T]) -> Option<String> {
-        let values: Vec<String> = values.iter().map(T::to_string).collect();
-        (!values.is_empty()).then(|| format!("{kind} {}", values.join(" or ")))
-    }
+/// What is traced, as a person would say it: criteria of different kinds with "and".
+fn in_words(criteria: Vec<String>, command: &[std::ffi::OsString]) -> String {
     let program = command.first().map(|name| {
         let name = Path::new(name);
         name.file_name().unwrap_or(name.as_os_str()).to_string_lossy().into_owned()
     });
-    let cgroup = target.cgroup.as_ref().map(|path| format!("cgroup {}", path.display()));
-    let parts: Vec<String> =
-        [program, any("process", &target.pids), cgroup, any("port", &target.ports), any("peer", &target.peers)]
-            .into_iter()
-            .flatten()
-            .collect();
-    if parts.is_empty() { "this machine".into() } else { parts.join(" and ") }
+    let all: Vec<String> = program.into_iter().chain(criteria).collect();
+    if all.is_empty() { "this machine".into() } else { all.join(" and ") }
 }
 
 #[cfg(test)]
@@ -213,10 +282,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_program_is_no_thread_of_the_kernel() {
+        assert!(!is_kernel_thread(std::process::id()));
+    }
+
+    #[test]
     fn the_target_in_words() {
-        let target = Target { pids: vec![1, 2], ports: vec![80], ..Target::default() };
-        assert_eq!(words(&target, &[]), "process 1 or 2 and port 80");
-        assert_eq!(words(&Target::default(), &["/usr/bin/curl".into(), "x".into()]), "curl");
-        assert_eq!(words(&Target { all: true, ..Target::default() }, &[]), "this machine");
+        let criteria = vec!["process 1 or 2".into(), "port 80".into()];
+        assert_eq!(in_words(criteria, &[]), "process 1 or 2 and port 80");
+        assert_eq!(in_words(Vec::new(), &["/usr/bin/curl".into(), "x".into()]), "curl");
+        assert_eq!(in_words(Vec::new(), &[]), "this machine");
     }
 }

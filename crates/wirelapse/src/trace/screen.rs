@@ -30,16 +30,11 @@ impl Screen {
             draw(frame, &canvas);
         });
     }
-
-    /// Draws the text that is made for a canvas and a number of rows.
-    pub fn draw(&mut self, text: impl FnOnce(&Canvas, usize) -> String) {
-        self.frame(|frame, canvas| report::live::text(frame, &text(canvas, frame.area().height.into())));
-    }
 }
 
 impl Drop for Screen {
     /// Leaves the terminal as it was, with the cursor where the table began. `Terminal::clear` puts the cursor back to
-    /// where it was, so the backend is told directly.
+    /// where it was, so the backend is named directly.
     fn drop(&mut self) {
         let top = self.terminal.get_frame().area().as_position();
         let backend = self.terminal.backend_mut();

@@ -13,7 +13,7 @@ use crate::in_the_lab;
 /// What one of the programs prints.
 fn output(program: &str, args: &[&str], file: &Path) -> String {
     let out = Command::new(program).args(args).arg(file).output().unwrap();
-    String::from_utf8_lossy(&out.stdout).into_owned()
+    tier::text(&out.stdout)
 }
 
 /// tcptrace's figures of the first connection, there and back.

@@ -22,7 +22,7 @@ fn told(seen: &Seen, direction: &str, words: &str) {
 }
 
 #[test]
-fn resets_and_whose_they_are() {
+fn resets_and_who_sent_them() {
     in_the_lab!();
     at_once(&[
         &|| {

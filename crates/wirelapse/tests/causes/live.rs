@@ -1,7 +1,7 @@
 //! `analyze` as its user runs it on traffic that still comes: on an interface until Ctrl-C, and on standard input that grows.
 
 use std::io::{Read as _, Write as _};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use lab::Side;
@@ -11,7 +11,7 @@ use crate::bench::{Dump, answer, ask, join, path, pause};
 use crate::in_the_lab;
 
 fn lines(json: &[u8]) -> Vec<Value> {
-    String::from_utf8_lossy(json).lines().map(|l| serde_json::from_str(l).unwrap()).collect()
+    tier::text(json).lines().map(|l| serde_json::from_str(l).unwrap()).collect()
 }
 
 /// Whether the program that a host runs has a handler for SIGINT, the second bit of `SigCgt`.
@@ -26,7 +26,7 @@ fn live_until_interrupted_and_from_a_pipe_that_fills() {
     in_the_lab!();
     let lab = path(2);
     let dump = Dump::start(&lab, Side::A);
-    let mut live = lab.host(Side::A).command(env!("CARGO_BIN_EXE_wirelapse")).unwrap();
+    let mut live = tier::limit(lab.host(Side::A).command(env!("CARGO_BIN_EXE_wirelapse")).unwrap());
     live.args(["analyze", "-i", lab::INTERFACE, "--json"]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let live = live.spawn().unwrap();
     // It catches Ctrl-C once it captures.
@@ -54,9 +54,8 @@ fn live_until_interrupted_and_from_a_pipe_that_fills() {
     // The same packets in tcpdump's capture, handed over bit by bit.
     let mut bytes = Vec::new();
     std::fs::File::open(file.path()).unwrap().read_to_end(&mut bytes).unwrap();
-    let mut piped = Command::new(env!("CARGO_BIN_EXE_wirelapse"));
     let mut piped =
-        piped.args(["analyze", "--json", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        tier::wirelapse!(["analyze", "--json", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut input = piped.stdin.take().unwrap();
     for part in bytes.chunks(bytes.len() / 3 + 1) {
         input.write_all(part).unwrap();

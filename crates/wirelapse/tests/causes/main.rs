@@ -10,6 +10,8 @@ mod paths;
 mod record;
 #[path = "../scene/tcpdump.rs"]
 mod tcpdump;
+#[path = "../../../diagnose/tests/truth/mod.rs"]
+mod truth;
 mod waits;
 mod windows;
 

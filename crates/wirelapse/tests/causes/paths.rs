@@ -240,7 +240,7 @@ fn something_answers_in_the_servers_name() {
 }
 
 #[test]
-fn timeouts_without_time_stamps() {
+fn timeouts_without_timestamps() {
     in_the_lab!();
     let run = |stamps: &str| {
         let lab = path(5);

@@ -215,7 +215,7 @@ fn a_queue_that_is_too_long() {
 }
 
 #[test]
-fn time_stamps_at_the_paths_rate() {
+fn timestamps_at_the_paths_rate() {
     in_the_lab!();
     let run = |stamps: &str, bytes: usize| {
         let lab = uneven(shaped(1, 100, 20), 1);

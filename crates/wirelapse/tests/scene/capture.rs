@@ -17,7 +17,7 @@ impl Dump {
     /// Begins to capture, and returns when it does.
     pub fn start(lab: &Lab) -> Self {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let mut command = lab.host(Side::A).command("tcpdump").unwrap();
+        let mut command = tier::limit(lab.host(Side::A).command("tcpdump").unwrap());
         command.args(["-i", "eth0", "-n", "-U", "-s", "128", "-B", "8192", "--immediate-mode", "-Z", "root"]);
         command.args(["--time-stamp-precision=nano", "-w"]).arg(file.path()).arg("tcp");
         Self { tcpdump: Tcpdump::start(command), file }

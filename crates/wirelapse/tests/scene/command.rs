@@ -5,13 +5,9 @@ use std::time::{Duration, Instant};
 
 /// `wirelapse trace` with these arguments, its output caught.
 pub fn tracing(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_wirelapse"));
-    command.arg("trace").args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut command = tier::wirelapse!(["trace"]);
+    command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
-}
-
-pub fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// Waits until this holds, for up to twenty seconds; tells whether it does.

@@ -7,6 +7,7 @@ pub mod capture;
 pub mod command;
 pub mod path;
 pub mod tcpdump;
+pub mod terminal;
 pub mod watch;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -35,7 +35,7 @@ pub fn change(lab: &Lab, to: &Direction) {
 
 /// Runs a program in host `a`.
 pub fn in_a(lab: &Lab, program: &str, args: &str) {
-    let status = lab.host(Side::A).command(program).unwrap().args(args.split(' ')).status().unwrap();
+    let status = tier::limit(lab.host(Side::A).command(program).unwrap()).args(args.split(' ')).status().unwrap();
     assert!(status.success(), "{program} {args}");
 }
 
@@ -44,7 +44,7 @@ pub fn in_a(lab: &Lab, program: &str, args: &str) {
 pub fn quick_acks(lab: &Lab) {
     let b = lab.host(Side::B);
     for args in ["-4 route add 10.77.0.1/32 dev eth0 quickack 1", "-6 route add fd77::1/128 dev eth0 quickack 1"] {
-        let status = b.command("ip").unwrap().args(args.split(' ')).status().unwrap();
+        let status = tier::limit(b.command("ip").unwrap()).args(args.split(' ')).status().unwrap();
         assert!(status.success(), "ip {args}");
     }
 }

@@ -1,20 +1,21 @@
 //! tcpdump as a child in a host of a lab.
 
 use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// Killed when dropped.
+use tier::Process;
+
 pub struct Tcpdump {
-    child: Child,
+    child: Process,
     said: Receiver<String>,
 }
 
 impl Tcpdump {
     /// Starts a command of [`lab::Host::command`], and returns when it captures.
     pub fn start(mut command: Command) -> Self {
-        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = Process::from(command.stderr(Stdio::piped()).spawn().unwrap());
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
         assert!(lines.any(|line| line.contains("listening on")), "tcpdump did not begin to capture");
         let (tell, said) = channel();
@@ -27,7 +28,7 @@ impl Tcpdump {
     fn counts(&self) -> [u64; 3] {
         let mut text = String::new();
         while !text.contains("dropped by kernel") {
-            text += &self.said.recv_timeout(Duration::from_secs(30)).expect("tcpdump tells its counts");
+            text += &self.said.recv_timeout(Duration::from_secs(30)).expect("tcpdump says its counts");
             text.push(' ');
         }
         // Such as `1 packet captured, 2 packets received by filter`.
@@ -38,7 +39,7 @@ impl Tcpdump {
         })
     }
 
-    /// Ends it once nothing more comes and it has written all that came, and vouches that no packet is missing.
+    /// Ends it once nothing more comes and it has written all that came, and asserts that no packet is missing.
     pub fn finish(mut self) {
         let until = Instant::now() + Duration::from_secs(20);
         let mut before = [0; 3];
@@ -59,12 +60,5 @@ impl Tcpdump {
         assert!(self.child.wait().unwrap().success());
         let [captured, received, dropped] = self.counts();
         assert_eq!((captured, dropped), (received, 0), "tcpdump lost packets");
-    }
-}
-
-impl Drop for Tcpdump {
-    fn drop(&mut self) {
-        self.child.kill().ok();
-        self.child.wait().ok();
     }
 }

@@ -37,7 +37,7 @@ pub struct Seen {
 }
 
 pub fn on_port(port: u16, backend: BackendChoice) -> Config {
-    let target = Target { ports: vec![port], ..Target::default() };
+    let target = Target { ports: vec![port.into()], ..Target::default() };
     Config { target, backend, max_connections: 64, ..Config::default() }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
 
-use record::{ConnectionId, Event};
+use record::{ConnectionId, Event, Leg, Send, Wait, WaitReason};
 use stats::{Distribution, Precision};
 use store::{Error, Run};
 
@@ -13,8 +13,8 @@ use summary::{LEGS, Timed, TimedKind};
 
 /// Stretches that a run is divided into, at most; half as many at least, once it has records enough.
 const STRETCHES: usize = 64;
-/// Records of a stretch to begin with.
-const RECORDS: u64 = 16;
+/// Records of a stretch to begin with: 40 records are stretches enough for an interval.
+const RECORDS: u64 = 4;
 /// Connections that are kept one by one; what comes on others is put together.
 const CONNECTIONS: usize = 50_000;
 
@@ -23,7 +23,7 @@ const CONNECTIONS: usize = 50_000;
 struct Stretch {
     records: u64,
     legs: Vec<Distribution>,
-    /// Of the records whose parts add up to their total: their number, and the time of each leg.
+    /// Of the records with legs that add up to their total: their number, and the time of each leg.
     whole: u64,
     sums: [u128; LEGS],
 }
@@ -66,10 +66,77 @@ pub(super) struct Gathered {
     kind: TimedKind,
     stretches: Vec<Stretch>,
     full: u64,
-    /// By peer; `None` for records whose connection is not known.
+    /// By peer; `None` for records of an unknown connection.
     pub peers: BTreeMap<Option<IpAddr>, Times>,
     /// By connection.
     pub flows: HashMap<Flow, Times>,
+}
+
+/// What the sends of a run say beyond their legs.
+#[derive(Debug, Default)]
+pub(super) struct Sends {
+    /// Sends with a `tcp` leg, and the time that each reason accounts for in it.
+    pub in_tcp: ByReason,
+    /// Sends with a `call` leg, and the time that they waited for room in the send buffer, by what held the queue.
+    pub in_call: ByReason,
+    /// By connection: the network legs, and the minimum RTT that TCP measured.
+    paths: HashMap<ConnectionId, Path>,
+}
+
+/// Records, and the time of each reason, in the order of [`WaitReason::ALL`].
+#[derive(Debug, Default)]
+pub(super) struct ByReason {
+    n: u64,
+    sums: [u128; WaitReason::ALL.len()],
+}
+
+impl ByReason {
+    fn add(&mut self, wait: Option<Wait>) {
+        self.n += 1;
+        if let Some(wait) = wait {
+            self.sums[wait.reason as usize] += u128::from(wait.by_reason.0);
+        }
+    }
+
+    /// The mean time that a record waited for it, nanoseconds; `None` where there is no record.
+    pub(super) fn mean(&self, reason: WaitReason) -> Option<f64> {
+        (self.n > 0).then(|| self.sums[reason as usize] as f64 / self.n as f64)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Path {
+    n: u64,
+    network: u128,
+    least: u64,
+}
+
+impl Sends {
+    fn add(&mut self, send: &Send) {
+        if let Ok(Some(_)) = send.leg(Leg::Tcp) {
+            self.in_tcp.add(send.wait);
+        }
+        if let Ok(Some(_)) = send.leg(Leg::Call) {
+            self.in_call.add(send.buffer);
+        }
+        let (Ok(Some(network)), Some(least)) = (send.leg(Leg::Network), send.state.min_rtt) else { return };
+        if self.paths.len() >= CONNECTIONS && !self.paths.contains_key(&send.connection) {
+            return;
+        }
+        let path = self.paths.entry(send.connection).or_insert(Path { n: 0, network: 0, least: u64::MAX });
+        path.n += 1;
+        path.network += u128::from(network.0);
+        path.least = path.least.min(least.0);
+    }
+
+    /// The mean minimum RTT of the connections, and the mean of what the network legs took beyond it, nanoseconds: each send counts
+    /// once. `None` where no connection has a round trip that was measured.
+    pub(super) fn path(&self) -> Option<[f64; 2]> {
+        let n: u64 = self.paths.values().map(|p| p.n).sum();
+        let least: f64 = self.paths.values().map(|p| p.least as f64 * p.n as f64).sum();
+        let network: f64 = self.paths.values().map(|p| p.network as f64).sum();
+        (n > 0).then(|| [least / n as f64, (network - least).max(0.0) / n as f64])
+    }
 }
 
 impl Gathered {
@@ -119,6 +186,20 @@ impl Gathered {
         self.stretches.iter().map(of).filter(|s| s.1 > 0).collect()
     }
 
+    /// The mean time of these legs together, nanoseconds; `None` where no record has every leg.
+    pub(super) fn mean_of(&self, legs: &[usize]) -> Option<f64> {
+        let sums = self.sums_of(legs);
+        let n: u64 = sums.iter().map(|s| s.1).sum();
+        (n > 0).then(|| sums.iter().map(|s| s.0).sum::<f64>() / n as f64)
+    }
+
+    /// All times of a leg.
+    pub(super) fn times(&self, leg: usize) -> Distribution {
+        let mut all = Distribution::new(Precision::Fine);
+        self.stretches.iter().for_each(|s| all.merge(&s.legs[leg]));
+        all
+    }
+
     pub(super) fn n(&self, leg: usize) -> u64 {
         self.stretches.iter().map(|s| s.legs[leg].n()).sum()
     }
@@ -132,6 +213,7 @@ pub struct Side {
     pub(super) trace: Trace,
     pub(super) kernel: String,
     gathered: Vec<Gathered>,
+    pub(super) sends: Sends,
     /// Ends of the connections that were announced, and their programs.
     pub(super) ends: HashMap<ConnectionId, (SocketAddr, SocketAddr, String)>,
 }
@@ -143,18 +225,22 @@ pub struct Side {
 pub fn read(name: &str, run: &Run) -> Result<Side, Error> {
     let mut gathered: Vec<Gathered> = TimedKind::ALL.map(Gathered::new).into();
     let mut ends: HashMap<ConnectionId, (SocketAddr, SocketAddr, String)> = HashMap::new();
+    let mut sends = Sends::default();
     let trace = trace::read_with(run, &mut |event| match event {
         Event::Connection(c) => _ = ends.insert(c.id, (c.local, c.remote, c.owner.comm.to_string())),
-        Event::Send(send) => add(&mut gathered, send, &ends),
+        Event::Send(send) => {
+            sends.add(send);
+            add(&mut gathered, send, &ends);
+        }
         Event::Receive(receive) => add(&mut gathered, receive, &ends),
         Event::Request(request) => add(&mut gathered, request.as_ref(), &ends),
         // As in the report: what never came to the packet scheduler has no times.
         Event::Packet(packet) if packet.sched.is_some() => add(&mut gathered, packet.as_ref(), &ends),
         Event::Datagram(datagram) => add(&mut gathered, datagram.as_ref(), &ends),
-        Event::Packet(_) | Event::Closed { .. } => {}
+        Event::SetUp(_) | Event::Connect(_) | Event::Packet(_) | Event::Closed { .. } => {}
     })?;
     gathered.iter_mut().for_each(Gathered::finish);
-    Ok(Side { name: name.to_owned(), kernel: run.provenance().kernel.clone(), gathered, ends, trace })
+    Ok(Side { name: name.to_owned(), kernel: run.provenance().kernel.clone(), gathered, sends, ends, trace })
 }
 
 fn add<T: Timed>(
@@ -172,7 +258,7 @@ impl Side {
         &self.gathered[TimedKind::ALL.iter().position(|f| *f == kind).unwrap_or(0)]
     }
 
-    /// How many records of a kind have its total.
+    /// How many records of one kind have its total.
     pub(super) fn timed(&self, kind: TimedKind) -> u64 {
         self.of(kind).n(kind.total())
     }
@@ -207,16 +293,16 @@ pub(super) fn warnings(a: &Side, b: &Side) -> Vec<String> {
     }
     let one_alone: Vec<&str> = TimedKind::ALL
         .into_iter()
-        .filter(|kind| (a.trace.figures.summary.n(*kind) == 0) != (b.trace.figures.summary.n(*kind) == 0))
+        .filter(|kind| (a.trace.figures.n(*kind) == 0) != (b.trace.figures.n(*kind) == 0))
         .map(|kind| kind.title())
         .collect();
     if !one_alone.is_empty() {
         out.push(format!("Only one of the two runs has these, so they are not compared: {}.", one_alone.join(", ")));
     }
     for side in [a, b] {
-        let total = side.trace.figures.summary.total();
+        let total = side.trace.figures.total();
         let lost = side.trace.facts.lost;
-        let unseen = lost.ring_buffer + lost.slots_full + lost.over_rate + lost.unstamped;
+        let unseen = lost.unrecorded_sends().iter().map(|(n, _)| n).sum::<u64>();
         let share = quantity::share(unseen.into(), (total.sends + unseen).into());
         if share > 0.01 {
             out.push(format!(

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use record::Nanos;
 
-use super::verdict::{between, percent, signed};
-use super::{Compared, Comparison, Side};
+use super::verdict::{between, percent, relative, signed};
+use super::{Compared, Comparison, PathSplit, Side};
 use crate::document::{Block, Document, Section, Table};
 use crate::page::{curve, facts, shortest_note};
 use crate::plot::{Axis, Hue, Interval, Layer, Plot, Unit, tidy};
@@ -61,6 +61,16 @@ fn section(c: &Comparison, compared: &Compared, a: &Side, b: &Side) -> Section {
          the legs add up to its difference, and their shares to 100 %. A share below zero worked against it.",
         kind.legs()[total].name
     ));
+    if let Some(split) = &compared.path {
+        section.table(path_table(c, split));
+        section.say(
+            "The network leg ends with the ACK. The minimum RTT is that of each connection, as TCP measured it (`rtt_min`): beyond it \
+             are ACKs that the peer delays or sends with its answers, and queues.",
+        );
+    }
+    if !compared.waited.is_empty() {
+        section.table(waited_table(c, compared));
+    }
     section.table(peer_table(c, compared));
     section.say(format!(
         "The difference of the means divided by peer: what a peer's own {thing}s changed, weighted with its share of the {thing}s, \
@@ -80,7 +90,7 @@ fn section(c: &Comparison, compared: &Compared, a: &Side, b: &Side) -> Section {
 fn runs(a: &Side, b: &Side) -> Section {
     let mut runs = Section::new("The two runs");
     for side in [a, b] {
-        let (f, summary) = (&side.trace.facts, &side.trace.figures.summary);
+        let (f, summary) = (&side.trace.facts, &side.trace.figures);
         let mut rows = vec![("target", f.target.clone()), ("length", f.lasted.to_string())];
         let there = TimedKind::ALL.into_iter().filter(|kind| *kind == TimedKind::Sends || summary.n(*kind) > 0);
         rows.push(("records", there.map(|kind| view::counted(kind, summary.n(kind))).collect::<Vec<_>>().join(", ")));
@@ -100,14 +110,14 @@ fn runs(a: &Side, b: &Side) -> Section {
 fn cdf(kind: TimedKind, leg: usize, a: &Side, b: &Side) -> Option<Plot> {
     let (of, thing) = (&kind.legs()[leg], kind.thing());
     let line = |side: &Side, hue: u8, dashed: bool| {
-        let times = side.trace.figures.summary.times(kind)[leg].1;
+        let times = side.of(kind).times(leg);
         let name = format!("{}, n = {}", side.name, quantity::count(times.n()));
-        Layer::Line { name, hue: Hue(hue), points: curve(times), step: true, dashed }
+        Layer::Line { name, hue: Hue(hue), points: curve(&times), step: true, dashed }
     };
     let note = if leg == kind.total() {
         String::new()
     } else {
-        format!(" {}s without it are in neither curve.", crate::page::trace::capital(thing))
+        format!(" {}s without it are in neither curve.", view::capital(thing))
     };
     let id = match kind {
         TimedKind::Sends => format!("cdf-{}", of.name),
@@ -120,7 +130,7 @@ fn cdf(kind: TimedKind, leg: usize, a: &Side, b: &Side) -> Option<Plot> {
             "The share of {thing}s that took no longer than this; n = {} and {}.{note}{}",
             quantity::count(a.of(kind).n(leg)),
             quantity::counted(b.of(kind).n(leg), thing),
-            shortest_note([a, b].into_iter().map(|side| side.trace.figures.summary.times(kind)[leg].1))
+            shortest_note([a, b].into_iter().map(|side| side.trace.figures.times(kind)[leg].1))
         ),
         (
             Axis::log("time (logarithmic)", Unit::Time),
@@ -136,12 +146,13 @@ fn shift_plot(compared: &Compared) -> Option<Plot> {
         for m in &leg.moved {
             let Some(shift) = m.figures.shift else { continue };
             let label = format!(
-                "{} {}: {} to {}, {} ({})",
+                "{} {}: {} to {}, {} or {} ({})",
                 leg.leg,
                 m.quantile,
                 Nanos(m.figures.first),
                 Nanos(m.figures.second),
                 signed(shift.value),
+                relative(m.figures.first as f64, shift.value),
                 between(&shift)
             );
             items.push(Interval {
@@ -178,7 +189,18 @@ fn shift_table(c: &Comparison, compared: &Compared) -> Table {
     let [first, second] = &c.names;
     let mut table = Table::new(
         "How far each leg moved",
-        &["leg", "n", "percentile", first, second, "shift", "95 % interval", "seen", "smallest that could be seen"],
+        &[
+            "leg",
+            "n",
+            "percentile",
+            first,
+            second,
+            "shift",
+            "in %",
+            "95 % interval",
+            "seen",
+            "smallest that could be seen",
+        ],
     );
     for leg in &compared.legs {
         for m in &leg.moved {
@@ -190,6 +212,7 @@ fn shift_table(c: &Comparison, compared: &Compared) -> Table {
                 Nanos(f.first).to_string(),
                 Nanos(f.second).to_string(),
                 signed(f.second as f64 - f.first as f64),
+                relative(f.first as f64, f.second as f64 - f.first as f64),
                 f.shift.map_or_else(|| "too few".into(), |e| format!("{} to {}", signed(e.low), signed(e.high))),
                 if m.seen { "yes" } else { "no" }.into(),
                 f.smallest_seen.map_or_else(|| "—".into(), |s| Nanos(s as u64).to_string()),
@@ -216,6 +239,28 @@ fn explained_table(c: &Comparison, compared: &Compared) -> Table {
     };
     compared.explained.iter().for_each(|e| put(e, e.share));
     compared.total.iter().for_each(|e| put(e, compared.explained.iter().map(|e| e.share).sum()));
+    table
+}
+
+fn path_table(c: &Comparison, split: &PathSplit) -> Table {
+    let [first, second] = &c.names;
+    let mut table = Table::new("The path and what comes beyond it, in the mean", &["", first, second, "difference"]);
+    for (what, of) in [("minimum RTT", split.least_rtt_ns), ("network leg beyond it", split.beyond_ns)] {
+        let time = |ns: f64| Nanos(ns.round() as u64).to_string();
+        table.rows.push(vec![what.into(), time(of[0]), time(of[1]), signed(of[1] - of[0])]);
+    }
+    table
+}
+
+fn waited_table(c: &Comparison, compared: &Compared) -> Table {
+    let [first, second] = &c.names;
+    let mut table = Table::new("What a send waited for, in the mean", &["leg", "reason", first, second, "difference"]);
+    for waited in &compared.waited {
+        let [before, after] = waited.mean_ns;
+        let time = |ns: f64| Nanos(ns.round() as u64).to_string();
+        let (leg, reason) = (waited.leg.to_owned(), waited.reason.to_string());
+        table.rows.push(vec![leg, reason, time(before), time(after), signed(after - before)]);
+    }
     table
 }
 

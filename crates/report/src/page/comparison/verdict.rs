@@ -1,6 +1,6 @@
 //! What a comparison says in words.
 
-use record::Nanos;
+use record::{Leg, Nanos, WaitReason};
 use stats::Estimate;
 
 use super::{Compared, Moved};
@@ -17,6 +17,11 @@ pub(super) fn between(e: &Estimate) -> String {
     format!("95 % interval {} to {}", signed(e.low), signed(e.high))
 }
 
+/// A shift as a share of the first value; a dash where that is 0.
+pub(super) fn relative(first: f64, shift: f64) -> String {
+    if first > 0.0 { quantity::change(shift / first) } else { "—".into() }
+}
+
 pub(super) fn percent(share: f64) -> String {
     let p = share * 100.0;
     let digits = usize::from(p.abs() < 9.95);
@@ -24,7 +29,7 @@ pub(super) fn percent(share: f64) -> String {
     format!("{sign}{:.digits$} %", p.abs())
 }
 
-/// All of the first kind, and of the others what they come to. Requests tell of the whole way, so they come first.
+/// All of the first kind, and of the others the total. Requests cover the whole path, so they come first.
 pub(super) fn overall(kinds: &[Compared]) -> Vec<String> {
     let mut order: Vec<&Compared> = kinds.iter().collect();
     order.sort_by_key(|c| !matches!(c.kind, TimedKind::AtClient | TimedKind::AtServer));
@@ -71,14 +76,17 @@ pub(super) fn of(c: &Compared, [first, second]: [&String; 2]) -> Vec<String> {
     {
         let how = if shift.value > 0.0 { "slower" } else { "faster" };
         said.push(format!(
-            "{second} is {how} than {first}: {meaning}, {} of {thing}s went from {} to {}, {} ({}); {n}.",
+            "{second} is {how} than {first}: {meaning}, {} of {thing}s went from {} to {}, {} or {} ({}); {n}.",
             m.quantile,
             Nanos(m.figures.first),
             Nanos(m.figures.second),
             signed(shift.value),
+            relative(m.figures.first as f64, shift.value),
             between(&shift)
         ));
         said.extend(explanation(c));
+        said.extend(beyond_the_path(c, [first, second]));
+        said.extend(reason(c, [first, second]));
         said.extend(place(c, second));
     } else if let Some((m, smallest)) = total.moved.iter().find_map(|m| Some((m, m.figures.smallest_seen?))) {
         let others: Vec<String> = total
@@ -95,8 +103,9 @@ pub(super) fn of(c: &Compared, [first, second]: [&String; 2]) -> Vec<String> {
             Nanos(smallest as u64)
         ));
     } else {
-        said.push(format!("There is too little to tell a difference from chance: {n}."));
+        said.push(format!("There are too few to distinguish a difference from chance: {n}."));
     }
+    said.extend(in_the_call(c, [first, second]));
     for quantile in ["p50", "p90", "p99"] {
         if let Some(m) = total.moved.iter().find(|m| m.quantile == quantile) {
             said.push(format!(
@@ -112,12 +121,9 @@ pub(super) fn of(c: &Compared, [first, second]: [&String; 2]) -> Vec<String> {
 
 fn explanation(c: &Compared) -> Option<String> {
     let total = c.total.as_ref()?.difference_ns?;
-    let Some(most) = c.explained.iter().filter(|e| e.share.is_some()).max_by(|x, y| {
-        let of = |e: &super::Explained| e.share.unwrap_or(0.0);
-        of(x).total_cmp(&of(y))
-    }) else {
+    let Some(most) = most(c) else {
         return Some(format!(
-            "The means do not tell which leg it is: their difference is {} ({}).",
+            "The means do not show which leg it is: their difference is {} ({}).",
             signed(total.value),
             between(&total)
         ));
@@ -139,6 +145,86 @@ fn explanation(c: &Compared) -> Option<String> {
     ))
 }
 
+/// The leg that explains most of a difference that is seen.
+fn most(c: &Compared) -> Option<&super::Explained> {
+    let by = |e: &&super::Explained| e.share.unwrap_or(0.0);
+    c.explained.iter().filter(|e| e.share.is_some()).max_by(|x, y| by(x).total_cmp(&by(y)))
+}
+
+/// The network leg ends with the ACK, and the peer decides when that leaves: only the minimum RTT is the path's alone.
+fn beyond_the_path(c: &Compared, [first, second]: [&String; 2]) -> Option<String> {
+    if most(c)?.leg != Leg::Network.name() {
+        return None;
+    }
+    let Some(split) = c.path else {
+        return Some(
+            "The network leg ends with the ACK: whether the path or the peer took the time cannot be said, since no minimum RTT is known."
+                .into(),
+        );
+    };
+    let change = |of: [f64; 2]| of[1] - of[0];
+    let (path, beyond) = (change(split.least_rtt_ns), change(split.beyond_ns));
+    let [least, other] = split.least_rtt_ns.map(|ns| Nanos(ns.round() as u64));
+    Some(if path.abs() >= beyond.abs() {
+        format!(
+            "The path itself changed: the connections' minimum RTT is {least} in {first} and {other} in {second}, {} of {} more for \
+             the ACK.",
+            signed(path),
+            signed(path + beyond)
+        )
+    } else {
+        format!(
+            "The path itself explains {} of that: the connections' minimum RTT is {least} in {first} and {other} in {second}. {} is \
+             beyond it: the peer delays its ACKs, sends them with its answers, or a queue stands on the path.",
+            signed(path),
+            signed(beyond)
+        )
+    })
+}
+
+/// What sends waited for in TCP, where that leg explains most.
+fn reason(c: &Compared, [first, second]: [&String; 2]) -> Option<String> {
+    let leg = most(c).filter(|e| e.leg == Leg::Tcp.name())?;
+    let waited = c.waited.iter().find(|w| w.leg == leg.leg)?;
+    let [before, after] = waited.mean_ns;
+    // What accounts for little of the leg's change is not its reason.
+    ((after - before) / (leg.mean_ns[1] - leg.mean_ns[0]) >= 0.5).then(|| {
+        format!(
+            "It waited for the {}: {} in {first} and {} in {second}, in the mean.",
+            waited.reason,
+            Nanos(before.round() as u64),
+            Nanos(after.round() as u64)
+        )
+    })
+}
+
+/// The call that writes comes before the total, so that its change is in no other sentence.
+fn in_the_call(c: &Compared, [first, second]: [&String; 2]) -> Option<String> {
+    let call = c.legs.iter().find(|l| c.kind == TimedKind::Sends && l.leg == Leg::Call.name())?;
+    let total = c.legs.iter().find(|l| l.leg == Leg::Total.name())?;
+    let whole = total.moved.iter().map(|m| m.figures.first.max(m.figures.second)).max().unwrap_or(0) as f64;
+    let seen = call.moved.iter().filter(|m| m.seen).filter_map(|m| Some((m, m.figures.shift?.value)));
+    let (m, shift) = seen.max_by(|x, y| x.1.abs().total_cmp(&y.1.abs()))?;
+    // Of a copy alone, the call takes microseconds.
+    if shift.abs() < whole / 20.0 {
+        return None;
+    }
+    let held = c.waited.iter().find(|w| w.leg == Leg::Call.name()).map_or_else(String::new, |w| {
+        let by = match w.reason {
+            WaitReason::SendBuffer => "limited by the buffer's size alone".to_owned(),
+            reason => format!("held by the {reason}"),
+        };
+        let [before, after] = w.mean_ns.map(|ns| Nanos(ns.round() as u64));
+        format!("; a send waited {before} and {after} in the mean for room in the send buffer, {by}")
+    });
+    Some(format!(
+        "The call that writes changed as well, before all of this: {} went from {} in {first} to {} in {second}{held}.",
+        m.quantile,
+        Nanos(m.figures.first),
+        Nanos(m.figures.second)
+    ))
+}
+
 fn place(c: &Compared, second: &str) -> Option<String> {
     let most = c.peers.first()?;
     let name = most.peer.map_or_else(|| "connections that are not known".to_owned(), |p| p.to_string());
@@ -146,7 +232,7 @@ fn place(c: &Compared, second: &str) -> Option<String> {
         format!("All of it sits in one peer, {name}")
     } else {
         let how = if most.slower_ns.abs() >= most.mix_ns.abs() {
-            format!("whose own {}s changed", c.kind.thing())
+            format!("with changed {}s", c.kind.thing())
         } else {
             format!("which has another share of the {}s", c.kind.thing())
         };

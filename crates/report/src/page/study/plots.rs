@@ -6,8 +6,8 @@ mod series;
 use std::collections::BTreeMap;
 
 use study::analysis;
-use study::response::{self, percent, percent_of, quantity};
-use study::{Conclusion, Plan, Trial};
+use study::response::{self, is_known, percent_of, quantity, visible};
+use study::{Chart, Conclusion, Plan, Trial};
 
 use crate::document::Table;
 use crate::plot::{Axis, Boxed, Hue, Interval, Layer, Plot, Unit, tidy};
@@ -16,6 +16,8 @@ use crate::plot::{Axis, Boxed, Hue, Interval, Layer, Plot, Unit, tidy};
 const NAMED: usize = 16;
 /// Lines in one plot.
 const LINES: usize = 6;
+/// Trials that are drawn one by one along a curve.
+const DRAWN: usize = 400;
 /// Effects that are drawn.
 const EFFECTS: usize = 40;
 
@@ -48,13 +50,16 @@ pub(super) fn compared(said: &Conclusion) -> Option<Plot> {
     for (i, c) in (0u32..).zip(shown) {
         let (at, ratio) = (f64::from(i), &c.comparison.ratio);
         let seen = if c.comparison.seen() { "" } else { "; no difference seen" };
-        items.push(Interval {
-            at,
-            low: tidy(ratio.low),
-            value: tidy(ratio.value),
-            high: tidy(ratio.high),
-            label: format!("{}\n{}: {}, n = {} blocks{seen}", c.what, c.response, percent_of(ratio), ratio.n),
-        });
+        // An interval that says nothing would make all others too small to see.
+        if is_known(ratio) {
+            items.push(Interval {
+                at,
+                low: tidy(ratio.low),
+                value: tidy(ratio.value),
+                high: tidy(ratio.high),
+                label: format!("{}\n{}: {}, n = {} blocks{seen}", c.what, c.response, percent_of(ratio), ratio.n),
+            });
+        }
         predicted.extend(c.predicted.map(|p| [tidy(p), at]));
         table.rows.push(vec![
             c.what.clone(),
@@ -62,8 +67,8 @@ pub(super) fn compared(said: &Conclusion) -> Option<Plot> {
             percent_of(ratio),
             ratio.n.to_string(),
             format!("{:.4}", c.comparison.p),
-            c.predicted.map_or_else(|| "—".into(), percent),
-            percent(c.comparison.smallest_seen),
+            c.predicted.and_then(visible).unwrap_or_else(|| "—".into()),
+            visible(c.comparison.smallest_seen).unwrap_or_else(|| "—".into()),
         ]);
     }
     let names = shown.iter().map(|c| format!("{}: {}", c.what.trim_end_matches(','), c.response)).collect();
@@ -80,10 +85,31 @@ pub(super) fn compared(said: &Conclusion) -> Option<Plot> {
         vec![
             Layer::Rule { name: "no difference".into(), upright: true, value: 0.0 },
             Layer::Intervals { name: "measured".into(), hue: Hue(0), items },
-            Layer::Dots { name: "predicted".into(), hue: Hue(1), points: predicted },
+            Layer::dots("predicted", Hue(1), predicted),
         ],
     )
     .map(|p| p.with_table(table))
+}
+
+/// The name of a trial's row, by its number in the order of the run: the one that the run's tables have.
+pub(super) fn row_of(number: usize) -> String {
+    format!("trial-{number}")
+}
+
+/// One of the conclusion's charts over time: the `number`th of its plan.
+pub(super) fn chart(part: usize, number: usize, chart: &Chart) -> Option<Plot> {
+    let lines = chart.lines.iter().enumerate().map(|(i, line)| {
+        let points = line.at_ns.iter().zip(&line.values).map(|(at, value)| [at.0 as f64, tidy(*value)]).collect();
+        let name = if line.name.is_empty() { "mean" } else { &line.name };
+        Layer::line(format!("{name} (n = {})", line.n), Hue::nth(i), points)
+    });
+    let axes = (
+        Axis::linear("time since the transfer began", Unit::Time).reaching(0.0),
+        Axis::linear(label(&chart.response), unit(&chart.response)).reaching(0.0),
+    );
+    let id = format!("plan{}-chart{}", part + 1, number + 1);
+    let caption = "means over the trials of a combination, in tenths of a second";
+    Plot::new(&id, chart.title.clone(), caption, axes, lines.collect()).map(Plot::in_strips)
 }
 
 /// A number at the beginning of a level, with its unit: `5ms`, `724`, `1%`.
@@ -121,21 +147,43 @@ impl View<'_> {
     }
 
     fn name(&self, levels: &[usize]) -> String {
-        let parts = self.plan.factors.iter().zip(self.plan.label(levels));
-        let short = |name: &str| name.rsplit('.').next().unwrap_or(name).to_owned();
-        parts.map(|(f, level)| format!("{} {level}", short(&f.name))).collect::<Vec<_>>().join(", ")
+        let all = self.plan.short_names().into_iter().zip(self.plan.label(levels));
+        all.map(|(name, level)| format!("{name} {level}")).collect::<Vec<_>>().join(", ")
+    }
+
+    /// A name for an axis that is labelled by [`View::axis_label`]: the levels of the factors that vary, which differ where names of
+    /// factors in front of them leave no room for the difference.
+    fn tick(&self, levels: &[usize]) -> String {
+        let varied = self.plan.factors.iter().zip(self.plan.label(levels)).filter(|(f, _)| f.levels.len() > 1);
+        let words: Vec<String> = varied.map(|(_, level)| level).collect();
+        if words.is_empty() { "all".into() } else { words.join(", ") }
+    }
+
+    fn axis_label(&self) -> String {
+        let varied = self.plan.factors.iter().zip(self.plan.short_names()).filter(|(f, _)| f.levels.len() > 1);
+        varied.map(|(_, name)| name).collect::<Vec<_>>().join(", ")
     }
 
     fn values(&self, levels: &[usize]) -> Vec<f64> {
         analysis::by_block(self.trials, self.part, levels, &self.plan.response).into_values().collect()
     }
 
+    /// The trials of a combination that count: block, value, and the name of its row.
+    fn each_trial(&self, levels: &[usize]) -> Vec<(u32, f64, String)> {
+        let response = &self.plan.response;
+        (0..)
+            .zip(self.trials)
+            .filter(|(_, t)| t.part == self.part && t.counts() && t.levels == levels)
+            .filter_map(|(number, t)| Some((t.block, t.response(response)?, row_of(number))))
+            .collect()
+    }
+
     fn estimate(&self, levels: &[usize]) -> Option<stats::Estimate> {
-        analysis::estimate(self.trials, self.part, levels, &self.plan.response, self.seed)
+        analysis::mean(self.part, self.plan, self.trials, levels, &self.plan.response, self.seed)
     }
 
     fn predicted(&self, levels: &[usize]) -> Option<f64> {
-        study::prediction(self.plan, levels)
+        study::prediction(self.plan, levels).map(|p| p.value)
     }
 
     fn blocks_note(&self) -> String {
@@ -170,26 +218,31 @@ impl View<'_> {
             return None;
         }
         let mut lines: BTreeMap<u32, Vec<[f64; 2]>> = BTreeMap::new();
+        let (mut points, mut links) = (Vec::new(), Vec::new());
         let (mut items, mut predicted) = (Vec::new(), Vec::new());
         for (i, levels) in (0u32..).zip(self.combinations) {
             let at = f64::from(i);
-            for (block, value) in analysis::by_block(self.trials, self.part, levels, &self.plan.response) {
+            for (block, value, link) in self.each_trial(levels) {
                 lines.entry(block).or_default().push([at, tidy(value)]);
+                points.push([at, tidy(value)]);
+                links.push(link);
             }
             items.extend(self.interval(at, levels));
             predicted.extend(self.predicted(levels).map(|p| [at, tidy(p)]));
         }
-        let points: Vec<[f64; 2]> = lines.values().flatten().copied().collect();
         let mut layers: Vec<Layer> = lines.into_values().map(|points| Layer::line("", Hue::NEUTRAL, points)).collect();
-        layers.push(Layer::Dots { name: "trial".into(), hue: Hue::NEUTRAL, points });
+        layers.push(Layer::Dots { name: "trial".into(), hue: Hue::NEUTRAL, points, links });
         layers.push(Layer::Intervals { name: "mean, 95 % interval".into(), hue: Hue(0), items });
-        layers.push(Layer::Dots { name: "predicted".into(), hue: Hue(1), points: predicted });
-        let names = self.combinations.iter().map(|l| self.name(l)).collect();
+        layers.push(Layer::dots("predicted", Hue(1), predicted));
+        let names = self.combinations.iter().map(|l| self.tick(l)).collect();
         Plot::new(
             &self.id("blocks"),
             format!("{}, block by block", self.plan.response.replace('_', " ")),
             format!("Each thin line joins the trials of one block; {}.", self.blocks_note()),
-            (Axis::names("", names), Axis::linear(label(&self.plan.response), unit(&self.plan.response))),
+            (
+                Axis::names(self.axis_label(), names),
+                Axis::linear(label(&self.plan.response), unit(&self.plan.response)),
+            ),
             layers,
         )
         .map(|p| p.with_table(self.table()))
@@ -228,12 +281,12 @@ impl View<'_> {
         }
         let left = curves.len().saturating_sub(LINES);
         let mut layers = Vec::new();
+        let (mut points, mut links) = (Vec::new(), Vec::new());
         for (i, (_, combinations)) in curves.iter().take(LINES).enumerate() {
             let others = (0..self.plan.factors.len()).filter(|f| *f != swept);
-            let short = |name: &str| name.rsplit('.').next().unwrap_or(name).to_owned();
+            let short = self.plan.short_names();
             let named: Vec<String> = others
-                .map(|f| (&self.plan.factors[f], combinations[0][f]))
-                .filter_map(|(f, level)| Some(format!("{} {}", short(&f.name), f.levels.get(level)?)))
+                .filter_map(|f| Some(format!("{} {}", short[f], self.plan.factors[f].levels.get(combinations[0][f])?)))
                 .collect();
             let name = if named.is_empty() { "mean".to_owned() } else { named.join(", ") };
             let mut sorted: Vec<(f64, &[usize])> =
@@ -255,6 +308,15 @@ impl View<'_> {
             layers.push(Layer::line(name.clone(), hue, means));
             let items = sorted.iter().filter_map(|(x, c)| self.interval(tidy(*x), c)).collect();
             layers.push(Layer::Intervals { name, hue, items });
+            for (x, c) in &sorted {
+                for (_, value, link) in self.each_trial(c) {
+                    points.push([tidy(*x), tidy(value)]);
+                    links.push(link);
+                }
+            }
+        }
+        if points.len() <= DRAWN {
+            layers.insert(0, Layer::Dots { name: "trial".into(), hue: Hue::NEUTRAL, points, links });
         }
         let x = if wide {
             Axis::log(format!("{} (logarithmic)", factor.name), axis_unit)
@@ -321,7 +383,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn levels_that_are_numbers_are_told_from_names() {
+    fn names_of_an_axis_all_read_differently() {
+        let text = "repetitions = 2\n[factors]\n\"a.net.ipv4.tcp_timestamps\" = [1, 0]\n\"b.net.ipv4.tcp_timestamps\" = [1, 0]\n\
+                    congestion = [\"cubic\", \"bbr\"]\n";
+        let plan = study::plan_file::parse("p.toml", text).unwrap();
+        let combinations = analysis::combinations(&plan);
+        let view = View { part: 0, plan: &plan, trials: &[], seed: 1, combinations: &combinations };
+        let ticks: std::collections::BTreeSet<String> = combinations.iter().map(|c| view.tick(c)).collect();
+        assert_eq!(ticks.len(), 8);
+        assert!(ticks.contains("1, 0, cubic") && ticks.iter().all(|t| t.len() < 14), "{ticks:?}");
+        assert_eq!(view.axis_label(), "a tcp_timestamps, b tcp_timestamps, congestion");
+    }
+
+    #[test]
+    fn levels_that_are_numbers_are_distinguished_from_names() {
         assert_eq!(magnitude("12.7ms"), Some((12.7e6, Unit::Time)));
         assert_eq!(magnitude("724"), Some((724.0, Unit::Plain)));
         assert_eq!(magnitude("1 gbit"), Some((1e9, Unit::Rate)));

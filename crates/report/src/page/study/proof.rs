@@ -11,8 +11,8 @@ use crate::document::{Block, Section, Table};
 /// Rows of a table of combinations.
 const ROWS: usize = 200;
 
-/// What the packets prove of each combination.
-pub(super) fn settings(plans: &[Plan], trials: &[Trial]) -> Section {
+/// What the packets prove of each combination, and what was `checked` and held.
+pub(super) fn settings(plans: &[Plan], trials: &[Trial], checked: &[String]) -> Section {
     let mut section = Section::new("Proof that the settings took");
     let head = [
         "plan",
@@ -68,17 +68,8 @@ pub(super) fn settings(plans: &[Plan], trials: &[Trial]) -> Section {
         table.title = format!("The first {ROWS} of {rows} combinations, from the packets");
     }
     section.table(table);
-    let mut held: BTreeMap<String, usize> = BTreeMap::new();
-    for text in trials.iter().flat_map(|t| &t.held) {
-        *held.entry(text.split(", ").next().unwrap_or(text).to_owned()).or_default() += 1;
-    }
-    let all = held.len();
-    let held: Vec<String> = held.into_iter().take(60).map(|(text, n)| format!("{text} (in n = {n} checks)")).collect();
-    if all > held.len() {
-        section.say(format!("{} kinds of checks held; the first {}:", quantity::count(all as u64), held.len()));
-    }
-    if !held.is_empty() {
-        section.blocks.push(Block::List(held));
+    if !checked.is_empty() {
+        section.blocks.push(Block::List(checked.to_vec()));
     }
     section
 }

@@ -1,18 +1,19 @@
 //! What is drawn and tabled of any kind.
 
-use record::{DropReason, Instant, Monotonic, Nanos};
+use record::{ClockReading, DropReason, Instant, Monotonic, Nanos};
 use stats::{Distribution, Quantile};
 
-use super::{CONNECTIONS, capital, id, n_of};
+use super::{CONNECTIONS, id, n_of};
 use crate::colour::hue_of;
 use crate::described::Described;
 use crate::document::{Bar, Histograms, Series, Table, Waterfall, Waterfalls};
 use crate::page::{SHORTEST, curve, shortest_note};
 use crate::plot::{Axis, Boxed, Hue, Layer, Plot, Span, Unit, tidy};
 use crate::view;
+use crate::view::capital;
 use summary::{Attribution, FlowFigures, LEGS, LegPlace, TimedFigures, TimedKind, TimedLeg, TraceSummary};
 
-/// Connections whose shares are drawn.
+/// Connections with shares that are drawn.
 const SHARES: usize = 10;
 
 pub(super) fn time(ns: Option<u64>) -> String {
@@ -43,8 +44,20 @@ pub(super) fn leg_table(summary: &TraceSummary, kind: TimedKind) -> Table {
         table.rows.push(row);
         table.hues.push((leg.place != LegPlace::Total).then(|| hue_of(leg)));
     }
+    if kind == TimedKind::Sends {
+        // Beside the times, what happened to packets: n alone. `retrans` is what `ss` calls it, and as short as a leg.
+        let drops = summary.packets().drops.values().sum::<u64>();
+        let seen = summary.n(TimedKind::Packets) > 0;
+        let counts = [("retrans", Some(summary.total().retransmitted)), ("dropped", seen.then_some(drops))];
+        for (what, n) in counts.into_iter().filter_map(|(what, n)| Some((what, n?))) {
+            let mut row = vec![what.to_owned(), quantity::count(n)];
+            row.resize(table.head.len(), String::new());
+            table.rows.push(row);
+            table.hues.push(None);
+        }
+    }
     // p50, p99 and the share are the ones to keep.
-    table.spare = vec!["min", "p99.9", "p90", "n"];
+    table.spare = vec!["min", "p99.9", "p90", "max"];
     table
 }
 
@@ -79,7 +92,7 @@ pub(super) fn cdf(summary: &TraceSummary, kind: TimedKind) -> Option<Plot> {
         &id(kind, "cdf"),
         "How long each leg took",
         format!(
-            "The share of {thing}s whose leg took no longer than this; {}. Times are within 0.1 %; a curve has a few hundred \
+            "The share of {thing}s with a leg no longer than this; {}. Times are within 0.1 %; a curve has a few hundred \
              points, more of them in its tail.{}",
             n_of(summary.n(kind), kind),
             shortest_note(there(summary, kind).into_iter().map(|(_, times)| times))
@@ -223,34 +236,35 @@ pub(super) struct Slowest<T> {
     pub whose: Attribution,
 }
 
-pub(super) fn slowest<T: Described>(records: &TimedFigures<T>) -> Option<Waterfalls> {
+pub(super) fn slowest<T: Described>(records: &TimedFigures<T>, clock: ClockReading) -> Option<Waterfalls> {
     let all = records.slowest.sorted().into_iter();
     let all: Vec<_> = all.map(|(total, s)| Slowest { total, record: s.record.clone(), whose: s.whose }).collect();
-    waterfalls(records.kind(), &all, records.first, records.total().n())
+    waterfalls(records.kind(), &all, (records.first, clock), records.total().n())
 }
 
 /// The slowest as waterfalls: each leg after the one before it, with what is known of why. `n` are those that have a total.
 pub(super) fn waterfalls<T: Described>(
     kind: TimedKind,
     slowest: &[Slowest<T>],
-    first: Option<Instant<Monotonic>>,
+    times: (Option<Instant<Monotonic>>, ClockReading),
     n: u64,
 ) -> Option<Waterfalls> {
-    let plot = waterfall_plot(kind, slowest, first, n)?;
+    let plot = waterfall_plot(kind, slowest, times, n)?;
     let items = slowest
         .iter()
         .map(|slow| {
-            let (record, times) = (&slow.record, slow.record.times());
-            let since = first.and_then(|f| record.began()?.since(f).ok()).unwrap_or_default();
+            let (at, (record, times)) = (when(&slow.record, times), (&slow.record, slow.record.times()));
             let owner = slow.whose.owner.map_or_else(String::new, |o| format!(" · {}[{}]", o.comm, o.pid));
             Waterfall {
                 total: slow.total,
-                what: format!("{}{owner} · at +{since}", quantity::bytes(record.bytes())),
+                what: format!("{}{owner} · at {at}", quantity::bytes(record.bytes())),
                 connection: ends(slow.whose.ends, record.flow()),
                 bars: kind
                     .adding()
                     .filter_map(|(i, leg)| {
-                        Some(Bar { name: leg.name, hue: hue_of(leg), time: Nanos(times[i]?), note: record.note(i) })
+                        let time = Nanos(times[i]?);
+                        let figure = record.took(i, time);
+                        Some(Bar { name: leg.name, hue: hue_of(leg), time, figure, note: record.note(i) })
                     })
                     .collect(),
                 missing: record.missing(),
@@ -272,10 +286,19 @@ fn ends(ends: Option<(std::net::SocketAddr, std::net::SocketAddr)>, flow: record
     ends.map_or_else(|| format!("connection {flow}"), |(local, remote)| format!("{local} → {remote}"))
 }
 
+/// When a record began: the time of day, and how long after the first.
+fn when<T: Described>(record: &T, (first, clock): (Option<Instant<Monotonic>>, ClockReading)) -> String {
+    let since = first.and_then(|first| record.began()?.since(first).ok()).unwrap_or_default();
+    match record.began() {
+        Some(at) => format!("{} (+{since})", clock.time_of_day(at.as_nanos())),
+        None => format!("+{since}"),
+    }
+}
+
 fn waterfall_plot<T: Described>(
     kind: TimedKind,
     slowest: &[Slowest<T>],
-    first: Option<Instant<Monotonic>>,
+    when_begun: (Option<Instant<Monotonic>>, ClockReading),
     n: u64,
 ) -> Option<Plot> {
     let thing = kind.thing();
@@ -297,7 +320,6 @@ fn waterfall_plot<T: Described>(
         let (record, times) = (&slow.record, slow.record.times());
         let ends =
             slow.whose.ends.map_or_else(|| format!("connection {}", record.flow()), |(l, r)| format!("{l} → {r}"));
-        let since = first.and_then(|f| record.began()?.since(f).ok()).unwrap_or_default();
         let why = record.reason();
         let program = slow.whose.owner.map_or_else(|| "—".into(), |o| format!("{}[{}]", o.comm, o.pid));
         let who = slow.whose.owner.map_or_else(|| ends.clone(), |o| o.comm.to_string());
@@ -311,16 +333,20 @@ fn waterfall_plot<T: Described>(
                 TimedKind::Sends => format!(", waited for: {why}"),
                 _ => format!(" ({why})"),
             });
-            let label = format!("{}: {took}{why}\n{ends}, {}", leg.name, quantity::bytes(record.bytes()));
+            let figure = record.took(*part, took);
+            let label = format!("{}: {figure}{why}\n{ends}, {}", leg.name, quantity::bytes(record.bytes()));
             spans.push(Span { at: f64::from(i), from: from.0 as f64, to: (from + took).0 as f64, label });
             from += took;
         }
         let mut row = vec![(i + 1).to_string(), slow.total.to_string()];
-        row.extend(parts.iter().map(|(part, _)| time(times[*part])));
+        row.extend(parts.iter().map(|(part, _)| match times[*part] {
+            Some(took) => record.took(*part, Nanos(took)),
+            None => time(None),
+        }));
         if reasons {
             row.push(why.unwrap_or_else(|| "—".into()));
         }
-        row.extend([quantity::count(record.bytes()), format!("+{since}"), program, ends]);
+        row.extend([quantity::count(record.bytes()), when(record, when_begun), program, ends]);
         row.extend(record.figures().into_iter().map(|f| f.1));
         table.rows.push(row);
     }
@@ -373,7 +399,7 @@ pub(super) fn connection_table(summary: &TraceSummary, kind: TimedKind) -> Table
             "gap p50",
             "out of order",
             "never read",
-            "without parts",
+            "without components",
             "retransmitted",
             "dropped",
             "bytes",
@@ -413,7 +439,7 @@ pub(super) fn connection_table(summary: &TraceSummary, kind: TimedKind) -> Table
     table
 }
 
-/// How many were thrown away, by what and by the kernel's reason.
+/// How many were dropped, by what and by the kernel's reason.
 pub(super) fn drops(rows: &[(u64, String, &DropReason)]) -> Option<Plot> {
     let names = rows.iter().map(|(_, what, reason)| format!("{reason} ({what})")).collect();
     let span = |(at, (n, what, reason)): (u32, &(u64, String, &DropReason))| Span {

@@ -1,16 +1,17 @@
 //! What is said of a trace: while its tracer ends, and later of its run.
 
+mod connects;
 mod figures;
 mod sends;
 mod timeline;
 
-use record::{Event, Lost, Nanos, Ratio, Role, Sampling};
+use record::{Event, Instant, Lost, Monotonic, Nanos, Ratio, Role, Sampling};
 use store::{Error, Provenance, Run, SamplingMethod, State};
 
 use super::{command, facts};
 use crate::document::{Block, Document, Section, Table, Waterfalls};
 use crate::view::{self, Facts};
-use summary::{Limits, Timed, TimedKind, Timeline, TraceSummary};
+use summary::{Limits, TimedKind, Timeline, TraceSummary};
 
 /// Connections in a table.
 const CONNECTIONS: usize = 100;
@@ -21,46 +22,9 @@ pub const SLOWEST_SHOWN: usize = 5;
 /// Slow records that a page draws.
 const WATERFALLS: usize = 20;
 
-/// The figures of a trace: all of them at any moment, in bounded memory.
-#[derive(Debug)]
-pub struct Figures {
-    /// Distributions, connections, and the slowest records.
-    pub summary: TraceSummary,
-    timelines: [Timeline; TimedKind::ALL.len()],
-}
-
-impl Figures {
-    /// Those of a trace that began at `start_ns` of `CLOCK_MONOTONIC`; at least `slowest` slow records of each kind are kept.
-    pub fn new(start_ns: u64, slowest: usize) -> Self {
-        let limits = Limits { slowest: slowest.max(WATERFALLS), ..Limits::default() };
-        Self { summary: TraceSummary::new(limits), timelines: TimedKind::ALL.map(|kind| Timeline::new(kind, start_ns)) }
-    }
-
-    /// Adds an event.
-    pub fn event(&mut self, event: &Event) {
-        match event {
-            Event::Send(send) => self.timed(send),
-            Event::Receive(receive) => self.timed(receive),
-            Event::Request(request) => self.timed(request.as_ref()),
-            // A packet that never came to the packet scheduler has no times.
-            Event::Packet(packet) if packet.sched.is_some() => self.timed(packet.as_ref()),
-            Event::Datagram(datagram) => self.timed(datagram.as_ref()),
-            _ => {}
-        }
-        self.summary.event(event);
-    }
-
-    fn timed<T: Timed>(&mut self, record: &T) {
-        let kind = record.kind();
-        if let Some(timeline) = self.timelines.iter_mut().find(|timeline| timeline.kind() == kind) {
-            timeline.add(record);
-        }
-    }
-
-    /// When the last record ended that has a total, nanoseconds of `CLOCK_MONOTONIC`.
-    fn last(&self) -> u64 {
-        self.timelines.iter().map(Timeline::last).max().unwrap_or(0)
-    }
+/// The figures of a trace that begins at `start`, with at least `slowest` slow records of each kind: what [`describe`] draws.
+pub fn figures(start: Instant<Monotonic>, slowest: usize) -> TraceSummary {
+    TraceSummary::new(Limits { slowest: slowest.max(WATERFALLS), ..Limits::default() }, start)
 }
 
 /// What a document of a trace is made from.
@@ -70,6 +34,8 @@ pub struct Subject<'a> {
     pub name: Option<&'a str>,
     /// How it was made.
     pub provenance: &'a Provenance,
+    /// What the path of the lab reports that the traced program is in.
+    pub path: Option<&'a serde_json::Value>,
     /// Whether it was ended as it should: what was lost is not known otherwise.
     pub finished: bool,
     /// What stands beside the figures.
@@ -77,14 +43,14 @@ pub struct Subject<'a> {
     /// How many of the slowest records a terminal shows.
     pub slowest: usize,
     /// The figures.
-    pub figures: &'a Figures,
+    pub figures: &'a TraceSummary,
 }
 
 /// A trace that was read.
 #[derive(Debug)]
 pub struct Trace {
     /// The figures.
-    pub figures: Figures,
+    pub figures: TraceSummary,
     /// What stands beside them.
     pub facts: Facts,
     /// What has to be known before they are believed.
@@ -118,7 +84,7 @@ pub(crate) fn incomplete(run: &Run, result: Result<(), Error>, warnings: &mut Ve
 /// Reads a trace: once over its tables, in bounded memory.
 ///
 /// # Errors
-/// Those of [`Run::sends`], save that tables which are missing become a warning.
+/// Those of [`Run::sends`], but missing tables become a warning.
 pub fn read(run: &Run) -> Result<Trace, Error> {
     read_with(run, &mut |_| {})
 }
@@ -127,7 +93,7 @@ pub fn read(run: &Run) -> Result<Trace, Error> {
 pub(crate) fn read_with(run: &Run, each: &mut dyn FnMut(&Event)) -> Result<Trace, Error> {
     let p = run.provenance();
     let mut warnings = Vec::new();
-    let mut all = Figures::new(p.start_ns, WATERFALLS);
+    let mut all = figures(Instant::from_nanos(p.start_ns), WATERFALLS);
     if run.state() == State::Unfinished {
         warnings.push(
             "This run was never finished: it is still being written, or its writer was killed. What was lost, and what share \
@@ -136,12 +102,19 @@ pub(crate) fn read_with(run: &Run, each: &mut dyn FnMut(&Event)) -> Result<Trace
         );
     }
     let mut found = store::Rows::default();
+    if let Some(least) = p.min_latency {
+        warnings.push(format!(
+            "Only what took {least} or longer was kept (--min-latency): these figures are of that, and not of everything that was traced."
+        ));
+    }
     let mut put = |event: Event, n: &mut u64| {
         *n += 1;
-        all.event(&event);
+        all.add(&event);
         each(&event);
     };
     let result = run.connections(|c| put(Event::Connection(c), &mut found.connections));
+    incomplete(run, result, &mut warnings)?;
+    let result = run.connects(|c| put(Event::Connect(Box::new(c)), &mut found.connects));
     incomplete(run, result, &mut warnings)?;
     let result = run.sends(|s| put(Event::Send(s), &mut found.sends));
     incomplete(run, result, &mut warnings)?;
@@ -162,19 +135,22 @@ pub(crate) fn read_with(run: &Run, each: &mut dyn FnMut(&Event)) -> Result<Trace
         sampling: sampling(run),
         coverage: run.coverage().unwrap_or_default(),
         lost: run.lost().unwrap_or_default(),
-        lasted: Nanos(run.end_ns().unwrap_or_else(|| all.last()).saturating_sub(p.start_ns)),
+        lasted: Nanos(run.end_ns().unwrap_or_else(|| all.last().as_nanos()).saturating_sub(p.start_ns)),
         no_nic: None,
+        calls: p.calls.as_ref().map(view::call_remarks).unwrap_or_default(),
+        connects: p.connects.as_ref().map(view::call_remarks).unwrap_or_default(),
         receiving: p.receiving.as_ref().map(view::receiving_remarks).unwrap_or_default(),
         packets: p.packets.as_ref().map(view::packet_remarks).unwrap_or_default(),
     };
     Ok(Trace { figures: all, facts, warnings })
 }
 
-/// Where the tables hold other numbers of rows than `run.json` tells.
+/// Where the tables hold other numbers of rows than `run.json` says.
 fn copied_in_part(told: store::Rows, found: store::Rows) -> Option<String> {
     let tables = |r: store::Rows| {
         [
             ("connections", r.connections),
+            ("connects", r.connects),
             ("sends", r.sends),
             ("receives", r.receives),
             ("requests", r.requests),
@@ -202,6 +178,7 @@ pub fn document(name: &str, run: &Run) -> Result<Document, Error> {
     let subject = Subject {
         name: Some(name),
         provenance: run.provenance(),
+        path: run.lab_path(),
         finished: run.state() == State::Finished,
         facts: &trace.facts,
         slowest: SLOWEST_SHOWN,
@@ -212,7 +189,7 @@ pub fn document(name: &str, run: &Run) -> Result<Document, Error> {
 
 /// What is said of a trace.
 pub fn describe(of: &Subject) -> Document {
-    let (summary, facts) = (&of.figures.summary, of.facts);
+    let (summary, facts) = (of.figures, of.facts);
     let what: Vec<String> = TimedKind::ALL
         .into_iter()
         .filter(|&kind| kind == TimedKind::Sends || summary.n(kind) > 0)
@@ -227,18 +204,22 @@ pub fn describe(of: &Subject) -> Document {
         view::sampling(facts.sampling),
         facts.backend
     );
-    let mut sections: Vec<Section> =
-        TimedKind::ALL.iter().zip(&of.figures.timelines).map(|(kind, timeline)| section(of, *kind, timeline)).collect();
+    let mut sections: Vec<Section> = TimedKind::ALL
+        .iter()
+        .zip(of.figures.timelines())
+        .map(|(kind, timeline)| section(of, *kind, timeline))
+        .collect();
+    sections.insert(1, connects::section(summary, facts));
     sections.push(drops(summary));
     let mut lost = Section::new("What was not seen");
     losses(&mut lost, of.finished.then_some(facts.lost), facts);
     sections.extend([lost, environment(of)]);
     sections.retain(|s| !s.blocks.is_empty());
     let mut verdict = view::sentences(summary, facts);
-    if of.finished
-        && let Some(share) = view::partial(&facts.coverage)
-    {
-        verdict.insert(verdict.len().min(1), share);
+    if of.finished {
+        let missing = [view::partial(&facts.coverage), view::unrecorded(&facts.lost)];
+        let at = verdict.len().min(1);
+        verdict.splice(at..at, missing.into_iter().flatten());
     }
     let title = of.name.map_or_else(|| "Trace".to_owned(), |name| format!("Trace {name}"));
     Document { title, about, verdict, warnings: Vec::new(), sections }
@@ -246,7 +227,7 @@ pub fn describe(of: &Subject) -> Document {
 
 /// All that is said of one kind.
 fn section(of: &Subject, kind: TimedKind, timeline: &Timeline) -> Section {
-    let (summary, facts) = (&of.figures.summary, of.facts);
+    let (summary, facts) = (of.figures, of.facts);
     let mut section = Section { title: kind.title().into(), plots_last: true, ..Section::default() };
     if summary.n(kind) == 0 {
         return section;
@@ -268,14 +249,15 @@ fn section(of: &Subject, kind: TimedKind, timeline: &Timeline) -> Section {
     section.plot(timeline::quantiles(timeline));
     section.plot(timeline::heat(timeline));
     section.plot(timeline::rate(timeline));
+    let clock = of.provenance.clock;
     let slowest = match kind {
-        TimedKind::Sends => sends::waterfalls(summary),
-        TimedKind::Receives => figures::slowest(&summary.receives().records),
-        TimedKind::AtClient => figures::slowest(&summary.requests().of(Role::Client).records),
-        TimedKind::AtServer => figures::slowest(&summary.requests().of(Role::Server).records),
-        TimedKind::Packets => figures::slowest(&summary.packets().records),
-        TimedKind::DatagramsSent => figures::slowest(&summary.datagrams().sent),
-        TimedKind::DatagramsReceived => figures::slowest(&summary.datagrams().received),
+        TimedKind::Sends => sends::waterfalls(summary, clock),
+        TimedKind::Receives => figures::slowest(&summary.receives().records, clock),
+        TimedKind::AtClient => figures::slowest(&summary.requests().of(Role::Client).records, clock),
+        TimedKind::AtServer => figures::slowest(&summary.requests().of(Role::Server).records, clock),
+        TimedKind::Packets => figures::slowest(&summary.packets().records, clock),
+        TimedKind::DatagramsSent => figures::slowest(&summary.datagrams().sent, clock),
+        TimedKind::DatagramsReceived => figures::slowest(&summary.datagrams().received, clock),
     };
     section.blocks.extend(slowest.map(|all| Block::Waterfalls(Waterfalls { shown: of.slowest, ..all })));
     section.table(match kind {
@@ -284,7 +266,7 @@ fn section(of: &Subject, kind: TimedKind, timeline: &Timeline) -> Section {
     });
     if kind == TimedKind::Sends && summary.others().connections > 0 {
         section.say(format!(
-            "{} with the fewest sends have no figures of their own: {} are kept one by one.",
+            "{} with the fewest sends have no separate figures: {} are kept one by one.",
             quantity::counted(summary.others().connections, "connection"),
             quantity::count(summary.connections().len() as u64)
         ));
@@ -305,7 +287,7 @@ fn notes(section: &mut Section, summary: &TraceSummary, facts: &Facts, kind: Tim
         TimedKind::Receives => {
             let receives = summary.receives();
             section.say(format!(
-                "Received: {} in {} of {}. At most {} were unread in a socket.",
+                "Received: {} in {} of {}. At most {} waited in a socket to be read.",
                 quantity::bytes(receives.records.bytes),
                 quantity::counted(receives.records.n, "frame"),
                 quantity::counted(receives.segments, "segment"),
@@ -341,7 +323,7 @@ fn notes(section: &mut Section, summary: &TraceSummary, facts: &Facts, kind: Tim
     }
 }
 
-/// What the kernel threw away on this host, by its reason.
+/// What the kernel dropped on this host, by its reason.
 fn drops(summary: &TraceSummary) -> Section {
     let mut section = Section::new("Dropped on this host");
     let mut table = Table::new("Drops by the kernel's reason", &["n", "what", "reason"]);
@@ -362,12 +344,6 @@ fn id(kind: TimedKind, name: &str) -> String {
         TimedKind::Sends => name.to_owned(),
         _ => format!("{}-{name}", kind.key()),
     }
-}
-
-/// With a capital at its beginning.
-pub(crate) fn capital(words: &str) -> String {
-    let mut letters = words.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 fn n_of(n: u64, kind: TimedKind) -> String {
@@ -399,7 +375,7 @@ fn environment(of: &Subject) -> Section {
             ("command", command(&p.command_line)),
             ("version", p.version.clone()),
             ("kernel", p.kernel.clone()),
-            ("machine", format!("{}, {} processors", p.machine, p.cpus)),
+            ("machine", format!("{}, {}", p.machine, quantity::counted(u64::from(p.cpus), "CPU"))),
             ("backend", p.backend.clone()),
             ("sampling", view::sampling(of.facts.sampling)),
             (
@@ -409,9 +385,9 @@ fn environment(of: &Subject) -> Section {
             ("state", if of.finished { "finished" } else { "unfinished" }.into()),
         ],
     ));
-    if let Some(path) = &p.path {
+    if let Some(path) = of.path {
         let text = serde_json::to_string_pretty(path).unwrap_or_default();
-        section.blocks.push(Block::Code { title: "What the lab's path says of itself".into(), text });
+        section.blocks.push(Block::Code { title: "What the lab's path reports".into(), text });
     }
     section
 }

@@ -1,6 +1,6 @@
 //! What only sends have: what they waited for, and the connections with what the kernel counted of them.
 
-use record::Leg;
+use record::{ClockReading, Leg};
 use stats::{Precision, Quantile};
 
 use super::figures::{Slowest, time};
@@ -43,14 +43,14 @@ pub(super) fn waits(summary: &TraceSummary) -> Option<Plot> {
     .map(|p| p.with_table(table))
 }
 
-pub(super) fn waterfalls(summary: &TraceSummary) -> Option<Waterfalls> {
+pub(super) fn waterfalls(summary: &TraceSummary, clock: ClockReading) -> Option<Waterfalls> {
     let slow = summary.slowest().sorted().into_iter().map(|s| Slowest {
         total: s.total,
         whose: Attribution { ends: s.ends, owner: Some(s.send.owner) },
         record: s.send,
     });
     let n = summary.total().leg(Leg::Total).times.n();
-    super::figures::waterfalls(TimedKind::Sends, &slow.collect::<Vec<_>>(), summary.first_send(), n)
+    super::figures::waterfalls(TimedKind::Sends, &slow.collect::<Vec<_>>(), (summary.first_send(), clock), n)
 }
 
 pub(super) fn connection_table(summary: &TraceSummary) -> Table {
@@ -74,7 +74,7 @@ pub(super) fn connection_table(summary: &TraceSummary) -> Table {
             "total p50",
             "p99",
             "max",
-            "segments retransmitted",
+            "retransmitted",
             "waits for",
         ],
     );
@@ -125,16 +125,7 @@ pub(super) fn connection_table(summary: &TraceSummary) -> Table {
     table.rows.extend(together(CONNECTIONS));
     table.rest = together(super::CONNECTIONS_SHOWN);
     table.shown = Some(super::CONNECTIONS_SHOWN);
-    table.spare = vec![
-        "segments retransmitted",
-        "control",
-        "opened",
-        "waits for",
-        "max",
-        "tcp p50",
-        "network p50",
-        "bytes",
-        "program",
-    ];
+    table.spare =
+        vec!["control", "opened", "waits for", "max", "tcp p50", "network p50", "bytes", "retransmitted", "program"];
     table
 }

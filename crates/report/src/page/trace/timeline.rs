@@ -5,6 +5,7 @@ use stats::{Distribution, Quantile};
 
 use super::n_of;
 use crate::plot::{Axis, Cell, Hue, Layer, Plot, Unit, tidy};
+use crate::view::capital;
 use summary::Timeline;
 
 /// Rows of the heat map.
@@ -60,9 +61,9 @@ pub(super) fn quantiles(of: &Timeline) -> Option<Plot> {
     ];
     Plot::new(
         &super::id(of.kind(), "over-time"),
-        format!("{} over time", super::capital(meaning(of))),
+        format!("{} over time", capital(meaning(of))),
         format!(
-            "By when the {thing} began, {}; {}. Percentiles are within 7 %, and left out where an interval has too few {thing}s for them.",
+            "By when the {thing} began, {}; {}. Percentiles are within 7 %, and omitted where an interval has too few {thing}s for them.",
             note(of),
             n_of(n(of), of.kind())
         ),
@@ -117,7 +118,7 @@ pub(super) fn rate(of: &Timeline) -> Option<Plot> {
     let line = Layer::Line { name: String::new(), hue: Hue(0), points: points.collect(), step: true, dashed: false };
     Plot::new(
         &super::id(of.kind(), "rate"),
-        format!("{} recorded over time", super::capital(&format!("{thing}s"))),
+        format!("{} recorded over time", capital(&format!("{thing}s"))),
         format!(
             "As they were recorded, {}; {}. Where a trace samples, this is the sample's rate.",
             note(of),

@@ -1,7 +1,7 @@
 //! What each factor does, and two of them together.
 
 use study::analysis;
-use study::response::{percent_of, quantity};
+use study::response::{is_known, percent_of, quantity};
 
 use super::{EFFECTS, View};
 use crate::plot::{Axis, Cell, Hue, Interval, Layer, Plot, Unit, tidy};
@@ -13,10 +13,11 @@ impl View<'_> {
             return None;
         }
         let found = analysis::effects(self.part, self.plan, self.trials);
+        let short = self.plan.short_names();
         let name = |of: &[(usize, usize)]| {
             let one = |&(factor, level): &(usize, usize)| {
                 let f = &self.plan.factors[factor];
-                format!("{} {} against {}", f.name.rsplit('.').next().unwrap_or(&f.name), f.levels[level], f.levels[0])
+                format!("{} {} against {}", short[factor], f.levels[level], f.levels[0])
             };
             of.iter().map(one).collect::<Vec<_>>().join(" × ")
         };
@@ -32,6 +33,10 @@ impl View<'_> {
                 high: tidy(size.high),
                 label,
             };
+            // An interval that says nothing would make all others too small to see.
+            if !is_known(&size) {
+                continue;
+            }
             if e.of.len() == 1 { main.push(item) } else { both.push(item) }
         }
         let left = found.effects.len() - shown.len();

@@ -6,7 +6,10 @@ use record::Nanos;
 use study::{Point, Trial, analysis};
 
 use super::{LINES, View};
-use crate::plot::{Axis, Hue, Layer, Plot, Unit, tidy};
+use crate::plot::{Axis, Hue, Layer, Plot, Unit, thinned, tidy};
+
+/// Points of a line, about.
+const POINTS: usize = 800;
 
 impl View<'_> {
     /// What was measured over time, averaged over the trials of each combination.
@@ -17,12 +20,14 @@ impl View<'_> {
             }
             "round-trip" => {
                 ("Round trip over time", Axis::linear("TCP's smoothed round trip", Unit::Time).reaching(0.0), |p| {
-                    p.srtt_ns as f64
+                    p.srtt_ns.0 as f64
                 })
             }
-            _ => ("Receive window over time", Axis::linear("window offered", Unit::Bytes).reaching(0.0), |p| {
-                p.receive_window_bytes as f64
-            }),
+            _ => (
+                "Receive window over time, by the packets",
+                Axis::linear("window offered", Unit::Bytes).reaching(0.0),
+                |p| p.receive_window_bytes.unwrap_or(0) as f64,
+            ),
         };
         let mut layers = Vec::new();
         let (mut drawn, mut left, mut counts, mut warm_up) = (0, 0, (usize::MAX, 0), 0u64);
@@ -35,11 +40,11 @@ impl View<'_> {
                 let value = of(point);
                 // Zero says that the kernel did not report it.
                 if value > 0.0 || what == "goodput" {
-                    let slot = slots.entry(point.at_ns / 100_000_000).or_default();
+                    let slot = slots.entry(point.at_ns.0 / 100_000_000).or_default();
                     *slot = (slot.0 + value, slot.1 + 1.0);
                 }
                 if point.warm_up {
-                    warm_up = warm_up.max(point.at_ns);
+                    warm_up = warm_up.max(point.at_ns.0);
                 }
             }
             if slots.is_empty() {
@@ -57,9 +62,7 @@ impl View<'_> {
                 .filter(|(_, s)| s.1 >= full / 2.0)
                 .map(|(slot, s)| [slot as f64 * 1e8, tidy(s.0 / s.1)])
                 .collect();
-            let stride = points.len().div_ceil(400).max(1);
-            let points = points.chunks(stride).map(|c| c[c.len() - 1]).collect();
-            layers.push(Layer::line(self.name(levels), Hue::nth(drawn), points));
+            layers.push(Layer::line(self.name(levels), Hue::nth(drawn), thinned(points, POINTS)));
             drawn += 1;
         }
         if warm_up > 0 {

@@ -1,0 +1,223 @@
+//! The agent's configuration, in TOML.
+
+mod read;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use record::{Leg, Nanos, Ratio};
+
+pub use read::{Wrong, parse};
+
+/// Everything that the file says, with the defaults in place.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Config {
+    /// Name of this host; `None` asks the system.
+    pub host: Option<String>,
+    /// Which connections.
+    pub target: Target,
+    /// What the histograms are of.
+    pub histograms: Histograms,
+    /// The endpoint; `None` without the section.
+    pub prometheus: Option<Prometheus>,
+    /// Where figures are pushed to; `None` without the section.
+    pub otlp: Option<Otlp>,
+    /// Where runs are kept; `None` without the section.
+    pub store: Option<Store>,
+}
+
+/// `[target]`: which connections. Without any criterion all of the machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// First and last port of each range.
+    pub ports: Vec<(u16, u16)>,
+    /// Addresses or networks, as they are written.
+    pub peers: Vec<String>,
+    /// Folders of the cgroup hierarchy.
+    pub cgroups: Vec<PathBuf>,
+    /// Names of programs.
+    pub programs: Vec<String>,
+    /// systemd units.
+    pub units: Vec<String>,
+    /// Names or ids of containers.
+    pub containers: Vec<String>,
+    /// Which share of the time sends are observed.
+    pub sample: Ratio,
+    /// The most connections that are followed at a time.
+    pub max_connections: u32,
+}
+
+/// `[histograms]`: what series are kept apart by, and how many there are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Histograms {
+    /// Which legs.
+    pub stages: Vec<Leg>,
+    /// Whether by the peer's address.
+    pub peer: bool,
+    /// How many bits of an IPv4 address count.
+    pub ipv4_prefix: u8,
+    /// Of an IPv6 address.
+    pub ipv6_prefix: u8,
+    /// Whether, and by which, ports.
+    pub port: Port,
+    /// Whether by cgroup: unit, container and pod.
+    pub cgroup: bool,
+    /// Whether by program.
+    pub program: bool,
+    /// The most series.
+    pub max_series: u32,
+    /// How long a series without sends stays.
+    pub idle: Nanos,
+}
+
+/// Which ports are dimensions of series.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Port {
+    /// None.
+    #[default]
+    None,
+    /// The one that the server of each connection listens at.
+    Listening,
+    /// Both.
+    All,
+}
+
+/// `[prometheus]`: the endpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prometheus {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// A file that holds the token which a request has to show.
+    pub token_file: Option<PathBuf>,
+    /// The certificate chain and the key, PEM files.
+    pub tls: Option<Tls>,
+}
+
+/// What a TLS server shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tls {
+    /// The chain, the server's own certificate first.
+    pub certificate: PathBuf,
+    /// The private key.
+    pub key: PathBuf,
+}
+
+/// `[otlp]`: where figures are pushed to.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Otlp {
+    /// The whole URL.
+    pub endpoint: String,
+    /// How often.
+    pub interval: Nanos,
+    /// Headers of every request; they may be secret.
+    pub headers: BTreeMap<String, String>,
+}
+
+/// Without the values of the headers.
+impl std::fmt::Debug for Otlp {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let headers: Vec<&String> = self.headers.keys().collect();
+        let mut debug = f.debug_struct("Otlp");
+        debug.field("endpoint", &self.endpoint).field("interval", &self.interval).field("headers", &headers).finish()
+    }
+}
+
+/// `[store]`: where runs are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Store {
+    /// Where.
+    pub place: Place,
+    /// Length of a run.
+    pub rotate: Nanos,
+    /// Length of an interval of the histograms.
+    pub interval: Nanos,
+    /// Runs older than this are removed from the directory.
+    pub keep: Option<Nanos>,
+    /// The most that all runs in the directory take.
+    pub max_bytes: u64,
+    /// Which share of the observed sends has a row; `None`: none has.
+    pub sample: Option<Ratio>,
+}
+
+/// Where runs are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A directory.
+    Directory(PathBuf),
+    /// An S3-compatible store; runs wait in a directory until they are there.
+    S3 {
+        /// The bucket.
+        bucket: String,
+        /// What its keys begin with; empty, or without a slash at its ends.
+        prefix: String,
+        /// Where runs wait.
+        spool: PathBuf,
+    },
+}
+
+impl Place {
+    /// The directory that runs are written to.
+    pub fn directory(&self) -> &std::path::Path {
+        match self {
+            Self::Directory(path) | Self::S3 { spool: path, .. } => path,
+        }
+    }
+}
+
+impl Default for Target {
+    fn default() -> Self {
+        Self {
+            ports: Vec::new(),
+            peers: Vec::new(),
+            cgroups: Vec::new(),
+            programs: Vec::new(),
+            units: Vec::new(),
+            containers: Vec::new(),
+            sample: Ratio::ALL,
+            max_connections: 1024,
+        }
+    }
+}
+
+impl Default for Histograms {
+    fn default() -> Self {
+        Self {
+            stages: vec![Leg::Tcp, Leg::Qdisc, Leg::Network, Leg::Total],
+            peer: true,
+            ipv4_prefix: 32,
+            ipv6_prefix: 128,
+            port: Port::None,
+            cgroup: true,
+            program: false,
+            max_series: 4096,
+            idle: Nanos::from_secs(600),
+        }
+    }
+}
+
+impl Config {
+    /// What a running agent cannot take over from `new`, section and key: it needs a restart.
+    pub fn needs_restart(&self, new: &Self) -> Vec<&'static str> {
+        let listen =
+            |config: &Self| config.prometheus.as_ref().map(|p| (p.listen, p.token_file.clone(), p.tls.clone()));
+        let port = |config: &Self| config.otlp.as_ref().map(|otlp| read::port(&otlp.endpoint));
+        let place = |config: &Self| config.store.as_ref().map(|store| (store.place.clone(), store.sample.is_some()));
+        [
+            ("host", self.host != new.host),
+            ("[target]", self.target != new.target),
+            ("[histograms]", self.histograms != new.histograms),
+            ("[prometheus] listen, token_file and tls", listen(self) != listen(new)),
+            ("[otlp] the port of endpoint", port(self) != port(new)),
+            ("[store] url, spool, and whether there is a sample", place(self) != place(new)),
+        ]
+        .into_iter()
+        .filter_map(|(key, changed)| changed.then_some(key))
+        .collect()
+    }
+
+    /// The TCP port that figures are pushed to.
+    pub fn otlp_port(&self) -> Option<u16> {
+        self.otlp.as_ref().and_then(|otlp| read::port(&otlp.endpoint))
+    }
+}

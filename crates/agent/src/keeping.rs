@@ -1,0 +1,257 @@
+//! Keeps histograms, and a sample of sends, as runs.
+
+use record::histogram::Series;
+use record::{Coverage, Event, Instant, Lost, Monotonic, Nanos, Provenance, Ratio, Utc};
+use store::rotating::{Limits, Rotating, Stored};
+use store::{HistogramRow, Named};
+
+use crate::config::{Place, Store};
+use crate::{Counts, Error};
+
+/// Parts are closed this often in the length of a run, so that a crash loses less than the run.
+const PARTS_A_RUN: u64 = 12;
+/// Of a directory's room, what the runs that are closed may take: the rest is for the one that is written.
+const ROOM_FOR_CLOSED: (u64, u64) = (9, 10);
+
+/// Writes runs of one host below the directory of the store.
+pub struct Keeper {
+    rotating: Rotating,
+    settings: Store,
+    provenance: Provenance,
+    begun: Option<u64>,
+    /// What was missed and observed before the run began.
+    before: (Lost, Coverage),
+    closed_ns: u64,
+    seen: u64,
+    counts: Counts,
+}
+
+impl Keeper {
+    /// Takes up the directory. Runs that an earlier agent was cut short in stay as they are, with all their finished parts.
+    ///
+    /// # Errors
+    /// [`Error::Store`].
+    pub fn open(settings: Store, host: &str, provenance: Provenance, counts: Counts) -> Result<Self, Error> {
+        let rotating = Rotating::open(settings.place.directory(), host)?;
+        Ok(Self {
+            rotating,
+            settings,
+            provenance,
+            begun: None,
+            before: Default::default(),
+            closed_ns: 0,
+            seen: 0,
+            counts,
+        })
+    }
+
+    /// Takes over changed settings; where runs are written stays.
+    pub fn set(&mut self, settings: Store) {
+        let place = self.settings.place.clone();
+        self.settings = Store { place, ..settings };
+    }
+
+    /// How long an interval is.
+    pub fn interval(&self) -> Nanos {
+        self.settings.interval
+    }
+
+    /// What was added to each series in an interval that began at `from_ns`, Unix time.
+    pub fn interval_of(
+        &mut self,
+        from_ns: u64,
+        lasted: Nanos,
+        added: &[Series],
+        name: &mut dyn FnMut(&Series) -> Named,
+    ) {
+        if self.begun.is_none() {
+            return;
+        }
+        for series in added {
+            let named = name(series);
+            for row in HistogramRow::of(Utc::from_nanos(from_ns), lasted, series, &named) {
+                if self.failed(|rotating| rotating.histogram(&row)) {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// A record of the tracer: of sends, one in so many is kept.
+    pub fn event(&mut self, event: &Event) {
+        let Some(Ratio(one_in)) = self.settings.sample.filter(|_| self.begun.is_some()) else { return };
+        if let Event::Send(_) = event {
+            self.seen += 1;
+            if !self.seen.is_multiple_of(u64::from(one_in.get())) {
+                return;
+            }
+        }
+        self.failed(|rotating| rotating.event(event));
+    }
+
+    /// Begins a run where there is none, closes parts, and ends the run when it is old enough. Whether a run was ended, and there is something
+    /// to upload, comes back.
+    pub fn turn(&mut self, now_ns: u64, now: Instant<Monotonic>, lost: Lost, coverage: Coverage) -> bool {
+        let age = self.begun.map(|begun| now_ns.saturating_sub(begun));
+        let ended = age.is_some_and(|age| age >= self.settings.rotate.0) && self.end(now_ns, now, lost, coverage);
+        if self.begun.is_none() {
+            let provenance = Provenance { start_ns: now.as_nanos(), ..self.provenance.clone() };
+            if !self.failed(|rotating| rotating.begin(Utc::from_nanos(now_ns), provenance)) {
+                (self.begun, self.closed_ns) = (Some(now_ns), now_ns);
+                self.before = (lost, coverage);
+            }
+        } else if now_ns.saturating_sub(self.closed_ns) >= self.settings.rotate.0 / PARTS_A_RUN {
+            self.closed_ns = now_ns;
+            self.failed(Rotating::close_parts);
+        }
+        ended
+    }
+
+    /// Ends the run, and makes room.
+    pub fn end(&mut self, now_ns: u64, now: Instant<Monotonic>, lost: Lost, coverage: Coverage) -> bool {
+        if self.begun.take().is_none() {
+            return false;
+        }
+        let (lost, coverage) = (lost.since(self.before.0), coverage.since(self.before.1));
+        let failed = self.failed(|rotating| rotating.finish(Utc::from_nanos(now_ns), now, lost, coverage).map(|_| ()));
+        if !failed {
+            self.counts.add("store", "runs");
+        }
+        self.make_room(now_ns);
+        !failed
+    }
+
+    fn make_room(&mut self, now_ns: u64) {
+        // What waits to be uploaded is wanted whatever its age.
+        let age = match self.settings.place {
+            Place::Directory(_) => self.settings.keep,
+            Place::S3 { .. } => None,
+        };
+        let (share, of) = ROOM_FOR_CLOSED;
+        let limits = Limits { age, bytes: Some(self.settings.max_bytes / of * share) };
+        match self.rotating.keep(limits, now_ns / 1_000_000_000) {
+            Ok(removed) => {
+                let word =
+                    if matches!(self.settings.place, Place::S3 { .. }) { "runs_dropped" } else { "runs_removed" };
+                if removed.runs > 0 {
+                    self.counts.add_many("store", word, removed.runs);
+                }
+            }
+            Err(_) => self.counts.add("store", "failed"),
+        }
+    }
+
+    /// The runs that are ended, oldest first.
+    pub fn stored(&self) -> Vec<Stored> {
+        self.rotating.stored().unwrap_or_default()
+    }
+
+    /// A failure, such as a full disk, costs the run that is written what is not in finished parts; the next one begins with the next turn.
+    fn failed(&mut self, act: impl FnOnce(&mut Rotating) -> Result<(), store::Error>) -> bool {
+        let failed = act(&mut self.rotating).is_err();
+        if failed {
+            self.counts.add("store", "failed");
+            self.begun = None;
+        }
+        failed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use record::Leg;
+    use record::table::Record as _;
+    use std::path::Path;
+
+    const S: u64 = 1_000_000_000;
+
+    fn settings(directory: &Path, max_bytes: u64) -> Store {
+        Store {
+            place: Place::Directory(directory.to_owned()),
+            rotate: Nanos::from_secs(600),
+            interval: Nanos::from_secs(1),
+            keep: None,
+            max_bytes,
+            sample: None,
+        }
+    }
+
+    fn added(n: u64) -> Vec<Series> {
+        let legs = [(Leg::Total, (0..n).map(|i| Nanos(1 << i)).collect())].into();
+        vec![Series { legs, sends: n, ..Series::default() }]
+    }
+
+    /// A day of runs of ten minutes.
+    #[test]
+    fn a_day_stays_within_its_room() {
+        let dir = tempfile::tempdir().unwrap();
+        let counts = Counts::default();
+        let most = 60_000;
+        let mut keeper = Keeper::open(settings(dir.path(), most), "h", Provenance::blank(), counts.clone()).unwrap();
+        let begin = 1_763_800_000 * S;
+        let mut largest = 0;
+        for second in (0..86_400_u64).step_by(200) {
+            let now = begin + second * S;
+            keeper.interval_of(now, Nanos(200 * S), &added(8), &mut |_| Named::default());
+            keeper.turn(now, Instant::from_nanos(second * S + 1), Lost::default(), Coverage::default());
+            if second % 3600 == 0 {
+                largest = largest.max(keeper.stored().iter().map(|run| run.bytes).sum());
+            }
+        }
+        assert!(largest <= most, "{largest}");
+        assert_eq!(counts.of("store", "failed"), 0);
+        let (runs, removed) = (counts.of("store", "runs"), counts.of("store", "runs_removed"));
+        assert_eq!(runs, 86_400 / 600 - 1);
+        assert_eq!(keeper.stored().len() as u64, runs - removed);
+        assert!(removed > 0 && keeper.stored().iter().all(|run| store::rotating::is_finished(&run.path)));
+        // Of these runs alone: other tests of this process have descriptors too.
+        let descriptors = std::fs::read_dir("/proc/self/fd").unwrap();
+        let files: Vec<_> = descriptors.filter_map(|fd| std::fs::read_link(fd.ok()?.path()).ok()).collect();
+        let open = files.iter().filter(|file| file.starts_with(dir.path())).count();
+        assert!(open < 16, "{open} descriptors");
+    }
+
+    #[test]
+    fn each_run_says_what_was_missed_in_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let settings = settings(dir.path(), 1 << 20);
+        let mut keeper = Keeper::open(settings, "h", Provenance::blank(), Counts::default()).unwrap();
+        for run in 1..=3_u64 {
+            let lost = Lost { slots_full: 10 * run, ..Lost::default() };
+            let coverage = Coverage { bytes_written: 100 * run, ..Coverage::default() };
+            keeper.turn(run * 1000 * S, Instant::from_nanos(run), lost, coverage);
+        }
+        for stored in keeper.stored() {
+            let text = std::fs::read_to_string(stored.path.join("run.json")).unwrap();
+            let run: serde_json::Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(
+                (&run["lost"]["slots_full"], &run["coverage"]["bytes_written"]),
+                (&10.into(), &100.into()),
+                "{run}"
+            );
+        }
+        assert_eq!(keeper.stored().len(), 2);
+    }
+
+    #[test]
+    fn a_store_that_cannot_be_written_is_counted_and_taken_up_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let counts = Counts::default();
+        let mut keeper = Keeper::open(settings(dir.path(), 1 << 20), "h", Provenance::blank(), counts.clone()).unwrap();
+        let none = (Lost::default(), Coverage::default());
+        keeper.turn(S, Instant::from_nanos(1), none.0, none.1);
+        let away = dir.path().with_extension("away");
+        std::fs::rename(dir.path(), &away).unwrap();
+        std::fs::write(dir.path(), "in the way").unwrap();
+        keeper.interval_of(S, Nanos(S), &added(3), &mut |_| Named::default());
+        keeper.turn(1000 * S, Instant::from_nanos(2), none.0, none.1);
+        assert!(counts.of("store", "failed") > 0);
+        std::fs::remove_file(dir.path()).unwrap();
+        std::fs::rename(&away, dir.path()).unwrap();
+        keeper.turn(1001 * S, Instant::from_nanos(3), none.0, none.1);
+        keeper.interval_of(1001 * S, Nanos(S), &added(3), &mut |_| Named::default());
+        assert!(keeper.end(1002 * S, Instant::from_nanos(4), none.0, none.1));
+        assert!(keeper.stored().iter().any(|run| store::rotating::is_finished(&run.path)));
+    }
+}

@@ -1,0 +1,29 @@
+//! The agent: figures of all sends, always, for the systems that an operator has.
+//!
+//! **Does:** takes what a tracer's histograms say ([`Agent::look`]), keeps it as series with names that people know
+//! ([`accounts`], [`naming`]), answers scrapes ([`endpoint`]), pushes to a collector ([`push`]), and writes runs to a directory or an
+//! S3-compatible store ([`keeping`], [`upload`]).
+//!
+//! **Does not:** trace, or give up privileges: the caller does, between [`Agent::open`] and [`Agent::start`].
+//!
+//! **Guarantees:** memory, connections, retries and disk are bounded whatever peers, scrapers, collectors and stores do; what the bounds
+//! cost is counted.
+
+#![forbid(unsafe_code)]
+
+pub mod accounts;
+pub mod config;
+mod counts;
+pub mod endpoint;
+mod error;
+pub mod keeping;
+pub mod naming;
+mod own;
+pub mod push;
+mod tls;
+pub mod upload;
+mod work;
+
+pub use counts::Counts;
+pub use error::Error;
+pub use work::{Agent, Observed};

@@ -1,0 +1,162 @@
+//! The names that a key is published with.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use machine::who::{self, Hierarchy, Names, Who};
+use record::IpPrefix;
+use record::histogram::SeriesKey;
+
+use crate::accounts::Labels;
+
+/// How often the cgroups are walked at most: a cgroup that is not known yet asks for it.
+const AGAIN: Duration = Duration::from_secs(2);
+/// Containers that are remembered.
+const MOST_CONTAINERS: usize = 16_384;
+/// How cgroups are named that were gone before they were looked at.
+const GONE: &str = "(gone)";
+
+/// Finds names, and remembers them.
+pub struct Naming {
+    hierarchy: Option<Hierarchy>,
+    names: Names,
+    walked: Option<Instant>,
+    known: HashMap<u64, store::Named>,
+    containers: HashMap<String, who::ContainerNames>,
+}
+
+impl Naming {
+    /// Below `root`, which is `/`, or where the host's root is mounted.
+    pub fn new(root: &Path) -> Self {
+        Self {
+            hierarchy: mount(root).map(|mount| Hierarchy::new(&mount)),
+            names: Names::new(root),
+            walked: None,
+            known: HashMap::new(),
+            containers: HashMap::new(),
+        }
+    }
+
+    /// The folders that it reads.
+    pub fn folders(root: &Path) -> Vec<PathBuf> {
+        mount(root).into_iter().chain(Names::FOLDERS.iter().map(|folder| root.join(folder))).collect()
+    }
+
+    /// Who the cgroup with this id belongs to.
+    pub fn who(&mut self, cgroup: u64) -> store::Named {
+        if let Some(named) = self.known.get(&cgroup) {
+            return named.clone();
+        }
+        if self.walked.is_none_or(|at| at.elapsed() >= AGAIN) {
+            self.walk();
+        }
+        self.known
+            .get(&cgroup)
+            .cloned()
+            .unwrap_or(store::Named { cgroup_path: Some(GONE.into()), ..store::Named::default() })
+    }
+
+    /// Those that are gone are forgotten, but not those that were seen in a series a moment ago: their names stay for one more walk.
+    fn walk(&mut self) {
+        self.walked = Some(Instant::now());
+        let Some(hierarchy) = &mut self.hierarchy else { return };
+        hierarchy.refresh();
+        if self.containers.len() > MOST_CONTAINERS {
+            self.containers.clear();
+        }
+        let mut known = HashMap::new();
+        for (id, path) in hierarchy.all() {
+            let who = Who::of_path(path);
+            let names = match &who.container {
+                None => who::ContainerNames::default(),
+                Some(container) => match self.containers.get(container) {
+                    Some(names) => names.clone(),
+                    None => {
+                        let names = self.names.of(container);
+                        // A name can come later than the container; what is not known is asked for again.
+                        if names != who::ContainerNames::default() {
+                            self.containers.insert(container.clone(), names.clone());
+                        }
+                        names
+                    }
+                },
+            };
+            let named = store::Named {
+                cgroup_path: Some(who.path),
+                unit: who.unit,
+                container: names.container.or(who.container),
+                pod: names.pod.or(who.pod),
+                namespace: names.namespace,
+            };
+            known.insert(id, named);
+        }
+        self.known = known;
+    }
+
+    /// The labels of a key.
+    pub fn labels(&mut self, key: &SeriesKey) -> Labels {
+        let mut labels = Labels::new();
+        let mut label = |name, value: Option<String>| labels.extend(value.map(|value| (name, value)));
+        label("network.peer.address", key.peer.as_ref().map(IpPrefix::to_string));
+        label("network.peer.port", key.peer_port.map(|port| port.to_string()));
+        label("network.local.port", key.local_port.map(|port| port.to_string()));
+        if let Some(cgroup) = key.cgroup {
+            let named = self.who(cgroup);
+            label("cgroup", named.cgroup_path);
+            label("systemd.unit", named.unit);
+            label("container.name", named.container);
+            label("k8s.pod.name", named.pod);
+            label("k8s.namespace.name", named.namespace);
+        }
+        label("process.executable.name", key.program.clone());
+        labels
+    }
+}
+
+/// The mount of the host: a container sees it below the host's root.
+fn mount(root: &Path) -> Option<PathBuf> {
+    let below = root.join("sys/fs/cgroup");
+    if root != Path::new("/") && below.join("cgroup.controllers").exists() { Some(below) } else { who::mount() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::MetadataExt as _;
+
+    const ID: &str = "3c84b0f2a1d9e67785c0ffee00112233445566778899aabbccddeeff00112233";
+
+    #[test]
+    fn keys_are_named_by_the_files_of_the_host() {
+        let root = tempfile::tempdir().unwrap();
+        let cgroups = root.path().join("sys/fs/cgroup");
+        let make = |path: &str| {
+            fs::create_dir_all(cgroups.join(path)).unwrap();
+            fs::metadata(cgroups.join(path)).unwrap().ino()
+        };
+        let service = make("system.slice/nginx.service");
+        let short = make("system.slice/run-u3.service");
+        let container = make(&format!("system.slice/docker-{ID}.scope"));
+        fs::write(cgroups.join("cgroup.controllers"), "").unwrap();
+        let config = root.path().join("var/lib/docker/containers").join(ID);
+        fs::create_dir_all(&config).unwrap();
+        fs::write(config.join("config.v2.json"), r#"{"Name":"/db"}"#).unwrap();
+        let mut naming = Naming::new(root.path());
+        let mut labels = |cgroup| {
+            let key = SeriesKey { peer_port: Some(443), cgroup: Some(cgroup), ..SeriesKey::default() };
+            naming.labels(&key).into_iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(
+            labels(service),
+            "network.peer.port=443 cgroup=/system.slice/nginx.service systemd.unit=nginx.service"
+        );
+        assert_eq!(labels(short), "network.peer.port=443 cgroup=/system.slice");
+        assert_eq!(
+            labels(container),
+            format!("network.peer.port=443 cgroup=/system.slice/docker-{ID}.scope container.name=db")
+        );
+        assert_eq!(labels(1), "network.peer.port=443 cgroup=(gone)");
+    }
+}

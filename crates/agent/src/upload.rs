@@ -1,0 +1,230 @@
+//! Uploads runs to an S3-compatible store: whole parts, `run.json` last, and then the run is removed here.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use rusty_s3::{Bucket, Credentials, S3Action as _, UrlStyle};
+use store::rotating::{self, Stored};
+
+use crate::{Counts, Error, tls};
+
+/// How long one request may take.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a signature holds.
+const SIGNED: Duration = Duration::from_secs(300);
+/// The first pause after a failure; each further one is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// The longest pause.
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+
+/// Where to, and as whom.
+pub struct Target {
+    bucket: Bucket,
+    prefix: String,
+    credentials: Credentials,
+    client: ureq::Agent,
+    first_pause: Duration,
+}
+
+impl Target {
+    /// A bucket, with what the environment says as other programs read it: `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`,
+    /// `AWS_SESSION_TOKEN`, `AWS_REGION` (or `AWS_DEFAULT_REGION`), and `AWS_ENDPOINT_URL_S3` (or `AWS_ENDPOINT_URL`) for stores that are
+    /// not Amazon's. `variable` reads the environment.
+    ///
+    /// # Errors
+    /// [`Error::Lacks`] with the variable that is missing or wrong.
+    pub fn new(bucket: &str, prefix: &str, variable: impl Fn(&str) -> Option<String>) -> Result<Self, Error> {
+        let set = |name: &str| variable(name).filter(|value| !value.is_empty());
+        let needed = |name: &str| {
+            set(name).ok_or_else(|| {
+                Error::Lacks(format!("{name} is not set: [store] url needs credentials to write to s3://{bucket}"))
+            })
+        };
+        let (key, secret) = (needed("AWS_ACCESS_KEY_ID")?, needed("AWS_SECRET_ACCESS_KEY")?);
+        let credentials = match set("AWS_SESSION_TOKEN") {
+            Some(token) => Credentials::new_with_token(key, secret, token),
+            None => Credentials::new(key, secret),
+        };
+        let region = set("AWS_REGION").or_else(|| set("AWS_DEFAULT_REGION")).unwrap_or_else(|| "us-east-1".into());
+        let own = set("AWS_ENDPOINT_URL_S3").or_else(|| set("AWS_ENDPOINT_URL"));
+        let style = if own.is_some() { UrlStyle::Path } else { UrlStyle::VirtualHost };
+        let endpoint = own.unwrap_or_else(|| format!("https://s3.{region}.amazonaws.com"));
+        let url =
+            endpoint.parse().map_err(|e| Error::Lacks(format!("AWS_ENDPOINT_URL {endpoint:?} is no URL: {e}")))?;
+        let bucket = Bucket::new(url, style, bucket.to_owned(), region)
+            .map_err(|e| Error::Lacks(format!("[store] url: bucket {bucket:?}: {e}")))?;
+        let prefix = if prefix.is_empty() { String::new() } else { format!("{prefix}/") };
+        Ok(Self { bucket, prefix, credentials, client: tls::client(TIMEOUT), first_pause: FIRST_PAUSE })
+    }
+
+    /// The TCP port of the store.
+    pub fn port(&self) -> Option<u16> {
+        self.bucket.base_url().port_or_known_default()
+    }
+
+    /// Uploads one run. A file that is gone, because the run was removed to make room, ends it.
+    fn upload(&self, run: &Stored, counts: &Counts) -> Result<(), Failed> {
+        for file in rotating::files(&run.path).map_err(|_| Failed::Gone)? {
+            let bytes = fs::read(run.path.join(&file)).map_err(|_| Failed::Gone)?;
+            let key = format!("{}{}/{}", self.prefix, run.name, file.display());
+            let url = self.bucket.put_object(Some(&self.credentials), &key).sign(SIGNED);
+            let answer = self.client.put(url.as_str()).send(&bytes[..]).map_err(|_| Failed::Away)?;
+            match answer.status().as_u16() {
+                200..=299 => counts.add("store", "parts_uploaded"),
+                // The clock, the credentials, the bucket: all of them can be put right while the agent runs.
+                _ => return Err(Failed::Refused),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Failed {
+    Gone,
+    Away,
+    Refused,
+}
+
+/// The thread that uploads.
+pub struct Upload {
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    runs: Vec<Stored>,
+    over: bool,
+    /// The run that is being uploaded.
+    current: Option<PathBuf>,
+}
+
+impl Upload {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// [`Error::Thread`].
+    pub fn start(target: Target, counts: Counts) -> Result<Self, Error> {
+        let shared = Arc::new(Shared::default());
+        let thread = shared.clone();
+        std::thread::Builder::new()
+            .name("upload".into())
+            .spawn(move || thread.run(&target, &counts))
+            .map_err(Error::Thread)?;
+        Ok(Self { shared })
+    }
+
+    /// The runs that there are to upload, oldest first; they take the place of those that wait.
+    pub fn put(&self, runs: Vec<Stored>) {
+        self.shared.put(runs);
+    }
+
+    /// Waits until everything is uploaded, or the time is over; then the thread ends after its current request.
+    pub fn finish(&self, patience: Duration) {
+        let state = self.shared.lock();
+        let busy = |state: &mut State| state.current.is_some() || !state.runs.is_empty();
+        let waited = self.shared.changed.wait_timeout_while(state, patience, busy);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.over = true;
+        self.shared.changed.notify_all();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The run that is being uploaded is not put a second time: it puts itself back where that fails.
+    fn put(&self, mut runs: Vec<Stored>) {
+        let mut state = self.lock();
+        runs.retain(|run| state.current.as_ref() != Some(&run.path));
+        state.runs = runs;
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    fn take(&self) -> Option<Stored> {
+        let mut state = self.lock();
+        loop {
+            if state.over {
+                return None;
+            }
+            if !state.runs.is_empty() {
+                let run = state.runs.remove(0);
+                state.current = Some(run.path.clone());
+                return Some(run);
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn done(&self) {
+        self.lock().current = None;
+        self.changed.notify_all();
+    }
+
+    fn run(&self, target: &Target, counts: &Counts) {
+        let mut pause = target.first_pause;
+        while let Some(run) = self.take() {
+            match target.upload(&run, counts) {
+                Ok(()) => {
+                    pause = target.first_pause;
+                    counts.add("store", "runs_uploaded");
+                    let _ = rotating::remove(&run.path);
+                }
+                Err(Failed::Gone) => counts.add("store", "runs_gone"),
+                Err(failed) => {
+                    counts.add("store", if failed == Failed::Away { "failed" } else { "refused" });
+                    let mut state = self.lock();
+                    state.current = None;
+                    // It is the oldest one still, unless it was removed to make room.
+                    if run.path.exists() && !state.runs.iter().any(|other| other.path == run.path) {
+                        state.runs.insert(0, run);
+                    }
+                    let going_on = |state: &mut State| !state.over;
+                    let waited = self.changed.wait_timeout_while(state, pause, going_on);
+                    drop(waited.unwrap_or_else(PoisonError::into_inner));
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+            }
+            self.done();
+        }
+    }
+}
+
+/// For messages: where runs go.
+impl std::fmt::Debug for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Target").field("url", &self.bucket.base_url().as_str()).field("prefix", &self.prefix).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(name: &str) -> Stored {
+        Stored { path: name.into(), name: name.into(), bytes: 1, written_s: 1 }
+    }
+
+    #[test]
+    fn a_run_that_is_being_uploaded_is_not_uploaded_twice() {
+        let shared = Shared::default();
+        shared.put(vec![run("1"), run("2")]);
+        assert_eq!(shared.take(), Some(run("1")));
+        shared.put(vec![run("1"), run("2"), run("3")]);
+        assert_eq!(shared.lock().runs, [run("2"), run("3")]);
+        shared.done();
+        shared.put(vec![run("1"), run("2")]);
+        assert_eq!(shared.take(), Some(run("1")));
+    }
+}

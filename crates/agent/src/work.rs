@@ -1,0 +1,309 @@
+//! The agent at work: what a look brings, and where it goes.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant as WallInstant};
+
+use metrics::Snapshot;
+use record::histogram::Series;
+use record::{Coverage, Event, Instant, Lost, Monotonic, Nanos, Provenance};
+
+use crate::accounts::Accounts;
+use crate::config::{Config, Place};
+use crate::endpoint::{Ask, Endpoint};
+use crate::keeping::Keeper;
+use crate::naming::Naming;
+use crate::push::Push;
+use crate::upload::{self, Upload};
+use crate::{Counts, Error, own};
+
+/// Two scrapes within this time get the same figures.
+const FRESH: Duration = Duration::from_millis(500);
+/// How long the end waits for what is still to be uploaded.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What one look at the tracer brings.
+#[derive(Clone, Debug, Default)]
+pub struct Observed {
+    /// All series, cumulative.
+    pub series: Vec<Series>,
+    /// What was missed.
+    pub lost: Lost,
+    /// How much was observed.
+    pub coverage: Coverage,
+    /// The most memory that BPF maps can take, bytes.
+    pub kernel_memory_bytes: u64,
+}
+
+/// The agent.
+pub struct Agent {
+    config: Config,
+    host: String,
+    version: String,
+    since_ns: u64,
+    accounts: Accounts,
+    naming: Naming,
+    counts: Counts,
+    endpoint: Option<Endpoint>,
+    asks: (Sender<Ask>, Receiver<Ask>),
+    waiting: Vec<Ask>,
+    /// The client of the pusher, until it starts; then the pusher.
+    client: Option<ureq::Agent>,
+    push: Option<Push>,
+    keeper: Option<Keeper>,
+    target: Option<upload::Target>,
+    upload: Option<Upload>,
+    last: Option<(WallInstant, Arc<Snapshot>)>,
+    due: Due,
+    /// What was added since the last interval of the store.
+    added: Accumulated,
+    ending: bool,
+}
+
+/// When which look is due.
+#[derive(Clone, Copy, Debug)]
+struct Due {
+    push: Option<WallInstant>,
+    keep: Option<WallInstant>,
+    idle: WallInstant,
+}
+
+/// What was added to each key since the last interval.
+#[derive(Default)]
+struct Accumulated {
+    from_ns: u64,
+    series: std::collections::BTreeMap<record::histogram::SeriesKey, Series>,
+}
+
+impl Agent {
+    /// Opens everything that takes rights or files: listens, reads secrets and certificates, takes up the store. `now_ns` is Unix time; `root`
+    /// is `/`, or where the host's root is mounted.
+    ///
+    /// # Errors
+    /// [`Error`]: what cannot be used.
+    pub fn open(config: Config, host: &str, root: &Path, provenance: Provenance, now_ns: u64) -> Result<Self, Error> {
+        let counts = Counts::default();
+        let endpoint = config.prometheus.as_ref().map(Endpoint::open).transpose()?;
+        let version = provenance.version.clone();
+        let keep = |store: &crate::config::Store| Keeper::open(store.clone(), host, provenance.clone(), counts.clone());
+        let keeper = config.store.as_ref().map(keep).transpose()?;
+        let target = match config.store.as_ref().map(|store| &store.place) {
+            Some(Place::S3 { bucket, prefix, .. }) => {
+                Some(upload::Target::new(bucket, prefix, |name| std::env::var(name).ok())?)
+            }
+            _ => None,
+        };
+        let client = config.otlp.as_ref().map(|_| Push::client());
+        let now = WallInstant::now();
+        Ok(Self {
+            accounts: Accounts::new(config.histograms.max_series, config.histograms.idle, now_ns),
+            naming: Naming::new(root),
+            due: Due { push: client.as_ref().map(|_| now), keep: keeper.as_ref().map(|_| now), idle: now },
+            config,
+            host: host.to_owned(),
+            version,
+            since_ns: now_ns,
+            counts,
+            endpoint,
+            asks: std::sync::mpsc::channel(),
+            waiting: Vec::new(),
+            client,
+            push: None,
+            keeper,
+            target,
+            upload: None,
+            last: None,
+            added: Accumulated { from_ns: now_ns, ..Accumulated::default() },
+            ending: false,
+        })
+    }
+
+    /// TCP ports that it connects to: of the collector, and of the store.
+    pub fn ports(&self) -> Vec<u16> {
+        self.config.otlp_port().into_iter().chain(self.target.as_ref().and_then(upload::Target::port)).collect()
+    }
+
+    /// Where the endpoint listens.
+    pub fn address(&self) -> Option<std::net::SocketAddr> {
+        self.endpoint.as_ref().and_then(|endpoint| endpoint.address().ok())
+    }
+
+    /// Starts the threads. They have the rights that the calling thread has left.
+    ///
+    /// # Errors
+    /// [`Error::Thread`].
+    pub fn start(&mut self) -> Result<(), Error> {
+        if let Some(endpoint) = &self.endpoint {
+            endpoint.start(self.asks.0.clone(), self.counts.clone())?;
+        }
+        if let (Some(otlp), Some(client)) = (&self.config.otlp, self.client.take()) {
+            self.push = Some(Push::start(otlp.clone(), client, self.host.clone(), self.counts.clone())?);
+        }
+        if let Some(target) = self.target.take() {
+            let upload = Upload::start(target, self.counts.clone())?;
+            upload.put(self.keeper.as_ref().map(Keeper::stored).unwrap_or_default());
+            self.upload = Some(upload);
+        }
+        Ok(())
+    }
+
+    /// Waits for at most `patience`, and says whether a look is due: because a scrape asks for it, or because it is time.
+    pub fn wait(&mut self, patience: Duration) -> bool {
+        if self.is_due(WallInstant::now()) {
+            return true;
+        }
+        match self.asks.1.recv_timeout(patience) {
+            Ok(ask) => {
+                self.waiting.push(ask);
+                self.waiting.extend(self.asks.1.try_iter());
+                // Two scrapers at the same moment are one look.
+                if let Some((at, snapshot)) = &self.last
+                    && at.elapsed() < FRESH
+                {
+                    for ask in self.waiting.drain(..) {
+                        let _ = ask.send(snapshot.clone());
+                    }
+                    return false;
+                }
+                true
+            }
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => self.is_due(WallInstant::now()),
+        }
+    }
+
+    fn is_due(&self, now: WallInstant) -> bool {
+        now >= self.due.idle || [self.due.push, self.due.keep].into_iter().flatten().any(|due| now >= due)
+    }
+
+    /// Takes what a look brought. `now_ns` is Unix time, `now` the clock of the tracer.
+    pub fn look(&mut self, observed: Observed, now_ns: u64, now: Instant<Monotonic>) {
+        let naming = &mut self.naming;
+        let added = self.accounts.take(observed.series, now_ns, &mut |key| naming.labels(key));
+        let wall = WallInstant::now();
+        // So often that no series comes and goes unseen.
+        self.due.idle = wall
+            + Duration::from(Nanos(self.config.histograms.idle.0 / 4))
+                .clamp(Duration::from_secs(1), Duration::from_secs(30));
+        self.keep(added, &observed.lost, &observed.coverage, now_ns, now, wall);
+        let (cpu_user, cpu_system, memory_bytes) = own::usage();
+        let snapshot = Arc::new(Snapshot {
+            time_ns: now_ns,
+            since_ns: self.since_ns,
+            series: self.accounts.published(),
+            max_series: self.config.histograms.max_series.into(),
+            lost: observed.lost,
+            coverage: observed.coverage,
+            agent: metrics::Agent {
+                version: self.version.clone(),
+                cpu_user,
+                cpu_system,
+                memory_bytes,
+                kernel_memory_bytes: observed.kernel_memory_bytes,
+                exports: self.counts.labelled(),
+                waiting_bytes: self.counts.waiting(),
+            },
+        });
+        for ask in self.waiting.drain(..) {
+            let _ = ask.send(snapshot.clone());
+        }
+        if let (Some(push), Some(otlp), Some(due)) = (&self.push, &self.config.otlp, self.due.push)
+            && wall >= due
+        {
+            push.put(snapshot.clone());
+            self.due.push = Some(next(due, wall, otlp.interval));
+        }
+        self.last = Some((wall, snapshot));
+    }
+
+    fn keep(
+        &mut self,
+        added: Vec<Series>,
+        lost: &Lost,
+        coverage: &Coverage,
+        now_ns: u64,
+        now: Instant<Monotonic>,
+        wall: WallInstant,
+    ) {
+        let (Some(keeper), Some(due)) = (&mut self.keeper, self.due.keep) else { return };
+        for more in added {
+            match self.added.series.get_mut(&more.key) {
+                Some(there) => there.merge(&more),
+                None => {
+                    self.added.series.insert(more.key.clone(), more);
+                }
+            }
+        }
+        if wall < due {
+            return;
+        }
+        let series: Vec<Series> = std::mem::take(&mut self.added.series).into_values().collect();
+        let from = std::mem::replace(&mut self.added.from_ns, now_ns);
+        let naming = &mut self.naming;
+        let mut name = |series: &Series| series.key.cgroup.map(|cgroup| naming.who(cgroup)).unwrap_or_default();
+        keeper.interval_of(from, Nanos(now_ns.saturating_sub(from)), &series, &mut name);
+        // At the end no further run begins.
+        let ended = !self.ending && keeper.turn(now_ns, now, *lost, *coverage);
+        self.due.keep = Some(next(due, wall, keeper.interval()));
+        if let Some(upload) = &self.upload {
+            let stored = keeper.stored();
+            self.counts.set_waiting(stored.iter().map(|run| run.bytes).sum());
+            if ended {
+                upload.put(stored);
+            }
+        }
+    }
+
+    /// A record of the tracer, for the store.
+    pub fn event(&mut self, event: &Event) {
+        if let Some(keeper) = &mut self.keeper {
+            keeper.event(event);
+        }
+    }
+
+    /// Takes over what can be of a changed configuration, and says what cannot.
+    ///
+    /// # Errors
+    /// [`Error::File`] where a token or certificate cannot be read; all else is taken over then.
+    pub fn reload(&mut self, new: Config) -> Result<Vec<&'static str>, Error> {
+        let not = self.config.needs_restart(&new);
+        let reread = match (&self.endpoint, &self.config.prometheus) {
+            (Some(endpoint), Some(settings)) => endpoint.reload(settings),
+            _ => Ok(()),
+        };
+        if let (Some(push), Some(otlp)) = (&self.push, &new.otlp)
+            && self.config.otlp_port() == new.otlp_port()
+        {
+            push.set(otlp.clone());
+            self.config.otlp = Some(otlp.clone());
+        }
+        if let (Some(keeper), Some(store), Some(own)) = (&mut self.keeper, new.store, &mut self.config.store)
+            && own.place == store.place
+        {
+            keeper.set(store.clone());
+            *own = store;
+        }
+        reread.map(|()| not)
+    }
+
+    /// Ends the run that is written, and waits a little for what is to be uploaded.
+    pub fn finish(mut self, last: Observed, now_ns: u64, now: Instant<Monotonic>) {
+        let (lost, coverage) = (last.lost, last.coverage);
+        self.ending = true;
+        self.due.keep = self.due.keep.map(|_| WallInstant::now());
+        self.look(last, now_ns, now);
+        if let Some(keeper) = &mut self.keeper {
+            keeper.end(now_ns, now, lost, coverage);
+            if let Some(upload) = &self.upload {
+                upload.put(keeper.stored());
+                upload.finish(PATIENCE);
+            }
+        }
+    }
+}
+
+/// The next time: in step with the ones before, unless it is late by more than an interval.
+fn next(due: WallInstant, now: WallInstant, interval: Nanos) -> WallInstant {
+    let next = due + Duration::from(interval);
+    if next > now { next } else { now + Duration::from(interval) }
+}

@@ -1,0 +1,135 @@
+//! An agent with made-up series that grow at every look.
+
+#![allow(dead_code)]
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant as WallInstant, SystemTime, UNIX_EPOCH};
+
+use agent::{Agent, Observed};
+use record::histogram::{Series, SeriesKey};
+use record::table::Record as _;
+use record::{Coverage, Instant, IpPrefix, Leg, Lost, Nanos, Provenance, WaitReason};
+
+/// Durations that each look adds to each series, in order: from 100 µs to 100 ms, evenly by ratio.
+pub fn durations() -> Vec<Nanos> {
+    (0..1000).map(|i| Nanos((100_000.0 * 1000_f64.powf(f64::from(i) / 999.0)) as u64)).collect()
+}
+
+/// What a tracer says after so many looks, of so many peers.
+pub fn observed(looks: u64, peers: u32) -> Observed {
+    let once: Vec<_> = durations();
+    let mut histogram = record::histogram::Histogram::default();
+    histogram.extend(once);
+    for n in histogram.buckets.values_mut() {
+        *n *= looks;
+    }
+    histogram.sum = Nanos(histogram.sum.0 * looks);
+    let series = (0..peers).map(|peer| Series {
+        key: SeriesKey {
+            peer: Some(IpPrefix::new(std::net::Ipv4Addr::from_bits(0x0a00_0001 + peer).into(), 32)),
+            cgroup: Some(1),
+            ..SeriesKey::default()
+        },
+        legs: [Leg::Tcp, Leg::Qdisc, Leg::Network, Leg::Total].map(|leg| (leg, histogram.clone())).into(),
+        sends: histogram.count(),
+        bytes: 1_448 * histogram.count(),
+        retransmitted_segments: looks,
+        waited: {
+            let mut waited = [Nanos::ZERO; WaitReason::ALL.len()];
+            waited[WaitReason::Nagle as usize] = Nanos::from_millis(40 * looks);
+            waited
+        },
+        ..Series::default()
+    });
+    Observed {
+        series: series.collect(),
+        lost: Lost { slots_full: looks, ..Lost::default() },
+        coverage: Coverage {
+            followed: Nanos::from_secs(looks),
+            armed: Nanos::from_secs(looks),
+            bytes_written: 100 * looks,
+            bytes_armed: 50 * looks,
+        },
+        kernel_memory_bytes: 14 << 20,
+    }
+}
+
+/// An agent at work in a thread.
+pub struct AtWork {
+    pub address: Option<SocketAddr>,
+    over: Arc<AtomicBool>,
+    looks: Arc<AtomicU64>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl AtWork {
+    pub fn start(config: &str, peers: u32) -> Self {
+        Self::with(config, peers, |_| ())
+    }
+
+    /// The same with a changed configuration.
+    pub fn with(config: &str, peers: u32, change: impl FnOnce(&mut agent::config::Config)) -> Self {
+        let mut config = agent::config::parse("test", config).unwrap();
+        change(&mut config);
+        let provenance = Provenance { version: "0.1.0".into(), ..Provenance::blank() };
+        let mut agent = Agent::open(config, "test-host", Path::new("/"), provenance, unix_ns()).unwrap();
+        agent.start().unwrap();
+        let address = agent.address();
+        let (over, looks) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (ends, counted) = (over.clone(), looks.clone());
+        let thread = std::thread::spawn(move || {
+            let begun = WallInstant::now();
+            let now = || Instant::from_nanos(begun.elapsed().as_nanos() as u64 + 1);
+            while !ends.load(Ordering::Relaxed) {
+                if agent.wait(Duration::from_millis(50)) {
+                    let n = counted.fetch_add(1, Ordering::Relaxed) + 1;
+                    agent.look(observed(n, peers), unix_ns(), now());
+                }
+            }
+            // Something of the last interval too, so that a run that began just now has histograms.
+            let n = counted.fetch_add(1, Ordering::Relaxed) + 1;
+            agent.finish(observed(n, peers), unix_ns(), now());
+        });
+        Self { address, over, looks, thread: Some(thread) }
+    }
+
+    pub fn looks(&self) -> u64 {
+        self.looks.load(Ordering::Relaxed)
+    }
+
+    pub fn finish(mut self) -> u64 {
+        self.over.store(true, Ordering::Relaxed);
+        self.thread.take().unwrap().join().unwrap();
+        self.looks()
+    }
+}
+
+/// A port of a server that is not there yet, or goes away for a while: below those that the kernel gives to others meanwhile.
+pub fn free_port() -> u16 {
+    let first = 20_000 + (std::process::id() % 10_000) as u16;
+    (first..32_000).find(|port| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok()).unwrap()
+}
+
+pub fn unix_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64
+}
+
+/// Waits for something that another process does.
+pub fn until(what: &str, mut there: impl FnMut() -> bool) {
+    let begun = WallInstant::now();
+    while !there() {
+        assert!(begun.elapsed() < Duration::from_secs(90), "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+pub fn get(url: &str) -> String {
+    match ureq::get(url).call() {
+        Ok(mut answer) => answer.body_mut().with_config().limit(64 << 20).read_to_string().unwrap_or_default(),
+        Err(_) => String::new(),
+    }
+}

@@ -1,0 +1,78 @@
+//! An S3-compatible store: moto of PyPI.
+
+#![allow(dead_code)]
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use rusty_s3::{Bucket, Credentials, S3Action as _, UrlStyle};
+use tier::Process;
+
+use super::made_up::{free_port, get};
+
+fn python() -> String {
+    let venv = format!("{}/../../target/python/bin/python", env!("CARGO_MANIFEST_DIR"));
+    if std::path::Path::new(&venv).exists() { venv } else { "python3".into() }
+}
+
+const SERVER: &str = r#"
+import sys
+from moto.server import ThreadedMotoServer
+server = ThreadedMotoServer(ip_address="127.0.0.1", port=int(sys.argv[1]), verbose=False)
+server.start()
+host, port = server.get_host_and_port()
+print(port, flush=True)
+sys.stdin.read()
+server.stop()
+"#;
+
+/// A server with one bucket, `bucket`.
+pub struct Moto {
+    _process: Process,
+    pub port: u16,
+}
+
+impl Moto {
+    /// Starts it. Where moto is not installed, `test` is reported as skipped.
+    pub fn or_skip(test: &str) -> Option<Self> {
+        let started = Self::start(free_port());
+        if started.is_none() {
+            tier::skip(test, "needs moto of PyPI (setup/python)");
+        }
+        started
+    }
+
+    /// Starts it at a port. `None` where moto is not installed.
+    pub fn start(port: u16) -> Option<Self> {
+        let mut command = tier::command(python());
+        command.args(["-c", SERVER, &port.to_string()]);
+        let mut process = Process::start(command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()));
+        let (line, _) = process.first_line();
+        let port = line.trim().parse().ok()?;
+        let url = format!("http://127.0.0.1:{port}/bucket");
+        ureq::put(&url).header("host", format!("127.0.0.1:{port}")).send_empty().ok()?;
+        Some(Self { _process: process, port })
+    }
+
+    /// The keys of the bucket.
+    pub fn keys(&self) -> Vec<String> {
+        let (mut keys, mut after) = (Vec::new(), String::new());
+        loop {
+            let url = format!("http://127.0.0.1:{}/bucket?list-type=2&max-keys=1000&start-after={after}", self.port);
+            let list = get(&url);
+            keys.extend(list.split("<Key>").skip(1).filter_map(|rest| Some(rest.split_once("</Key>")?.0.to_owned())));
+            match keys.last() {
+                Some(last) if list.contains("<IsTruncated>true") => after = last.replace('=', "%3D"),
+                _ => return keys,
+            }
+        }
+    }
+
+    /// The bytes of an object.
+    pub fn object(&self, key: &str) -> Vec<u8> {
+        let endpoint = format!("http://127.0.0.1:{}", self.port).parse().unwrap();
+        let bucket = Bucket::new(endpoint, UrlStyle::Path, "bucket", "us-east-1").unwrap();
+        let url = bucket.get_object(Some(&Credentials::new("test", "test")), key).sign(Duration::from_secs(60));
+        ureq::get(url.as_str()).call().unwrap().body_mut().with_config().limit(64 << 20).read_to_vec().unwrap()
+    }
+}

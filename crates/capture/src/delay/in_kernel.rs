@@ -1,0 +1,335 @@
+//! Matching inside the kernel, for rates that no socket takes: an XDP program at each tap, and figures instead of frames.
+
+use std::ffi::OsStr;
+use std::os::fd::{AsFd as _, AsRawFd as _, RawFd};
+use std::time::{Duration, Instant};
+
+use clock::Nanos;
+use libbpf_rs::{MapCore as _, MapFlags, MapHandle, Object, ObjectBuilder, PrintLevel};
+use stats::{level_changes_that_stand_out, mean_interval};
+
+use super::figures::{CONFIDENCE, STANDS_OUT};
+use super::join::PATIENCE;
+use super::live::SoFar;
+use super::{Account, Bin, Change, Figures, QUANTILES, Stretch};
+use crate::link::Link;
+use crate::xdp::{Attached, Mode, attach_to, load_failed, system};
+use crate::{Error, Technique};
+
+const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/delay.bpf.o"));
+
+/// Frames that wait for their other half at most: `SLOTS` of `delay.bpf.c`. A frame is lost once the id this much later enters.
+pub const WAITING: u64 = 1 << 22;
+const BUCKETS: usize = 512;
+/// Words of `struct figures` in front of its buckets.
+const WORDS: usize = 16;
+
+/// How often the figures are read for the series.
+const TURN: Duration = Duration::from_millis(10);
+
+/// Two interfaces with the programs on them; they leave when this value is dropped, or its process ends.
+pub struct InKernel {
+    _attached: [Attached; 2],
+    _object: Object,
+    figures: MapHandle,
+    links: [Link; 2],
+    remarks: Vec<String>,
+}
+
+/// What the programs saw.
+pub struct Seen {
+    /// The figures.
+    pub figures: Figures,
+    /// How long frames were counted.
+    pub lasted: Nanos,
+    /// Why it ended, where that was not asked for.
+    pub failed: Option<Error>,
+}
+
+/// What the programs counted.
+#[derive(Clone, Debug, PartialEq)]
+struct Counted {
+    words: [u64; WORDS],
+    squares: f64,
+    buckets: Vec<u64>,
+}
+
+impl InKernel {
+    /// Puts the programs on both interfaces. `drop` has frames end there, which is right where the interfaces have copies: nothing
+    /// takes them, and the kernel saves making packets of them.
+    ///
+    /// # Errors
+    /// As [`crate::open`] of [`Technique::Xdp`].
+    pub fn open(interfaces: [&str; 2], drop: bool) -> Result<Self, Error> {
+        libbpf_rs::set_print(None::<(PrintLevel, fn(PrintLevel, String))>);
+        let links = [Link::by_name(interfaces[0])?, Link::by_name(interfaces[1])?];
+        let mut object =
+            ObjectBuilder::default().open_memory(OBJECT).map_err(|e| system("open the XDP programs", &e))?;
+        for mut map in object.maps_mut() {
+            if map.name() == OsStr::new(".rodata.settings") {
+                let settings = u32::from(drop).to_ne_bytes();
+                map.set_initial_value(&settings).map_err(|e| system("configure the XDP programs", &e))?;
+            }
+        }
+        let object = object.load().map_err(|error| load_failed(Technique::Xdp, &links[0], &error))?;
+        let missing = || Error::System { what: "find the XDP programs", source: std::io::ErrorKind::NotFound.into() };
+        let program = |name: &str| -> Result<RawFd, Error> {
+            let found = object.progs().find(|p| p.name() == OsStr::new(name));
+            Ok(found.ok_or_else(missing)?.as_fd().as_raw_fd())
+        };
+        // Behind the device first: a frame that leaves has not entered before the programs were there.
+        let after = attach_to(Technique::Xdp, &links[1], program("after")?)?;
+        let before = attach_to(Technique::Xdp, &links[0], program("before")?)?;
+        let map = object.maps().find(|m| m.name() == OsStr::new("figures")).ok_or_else(missing)?;
+        let figures = MapHandle::try_from(&map).map_err(|e| system("hold a BPF map", &e))?;
+        let generic = links.iter().zip([&before, &after]).filter(|(_, attached)| attached.mode == Mode::Generic);
+        let remarks = generic
+            .map(|(link, _)| {
+                format!(
+                    "{}: the driver has no XDP: the program runs in the network stack (generic mode), later and slower",
+                    link.name
+                )
+            })
+            .collect();
+        Ok(Self { _attached: [before, after], _object: object, figures, links, remarks })
+    }
+
+    /// What to know of it.
+    pub fn remarks(&self) -> &[String] {
+        &self.remarks
+    }
+
+    /// Watches until `go_on`, which is asked a hundred times a second, says no, or until an interface goes down or away.
+    ///
+    /// # Errors
+    /// [`Error::System`] where the figures cannot be read.
+    pub fn watch(self, mut go_on: impl FnMut(&SoFar) -> bool) -> Result<Seen, Error> {
+        let began = Instant::now();
+        let mut last = self.counted()?;
+        let mut series = Vec::new();
+        let failed = loop {
+            std::thread::sleep(TURN);
+            let lasted = Nanos::from(began.elapsed());
+            let counted = self.counted()?;
+            series.extend(counted.since(&last).stretch(lasted.0));
+            let account = counted.account(false);
+            last = counted;
+            if !go_on(&SoFar { account, lasted }) {
+                break None;
+            }
+            // A program stays loaded when its interface goes, and counts nothing.
+            if let Some(gone) = self.links.iter().find(|link| !link.is_up()) {
+                break Some(Error::InterfaceGone(gone.name.clone()));
+            }
+        };
+        let lasted = Nanos::from(began.elapsed());
+        // Frames that are still in the device have as long to leave it as a frame is waited for elsewhere.
+        let mut end = self.counted()?;
+        while end.waiting() > 0 && Nanos::from(began.elapsed()) < lasted + PATIENCE {
+            std::thread::sleep(TURN);
+            end = self.counted()?;
+        }
+        Ok(Seen { figures: end.figures(series), lasted, failed })
+    }
+
+    /// The sum over all CPUs.
+    fn counted(&self) -> Result<Counted, Error> {
+        let read = self.figures.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY);
+        let all = read.map_err(|e| system("read the figures of the XDP programs", &e))?.unwrap_or_default();
+        Ok(Counted::of(&all))
+    }
+}
+
+// Words of `struct figures` of `delay.bpf.c`.
+const BEFORE: usize = 0;
+const AFTER: usize = 1;
+const MATCHED: usize = 2;
+const LOST: usize = 3;
+const DUPLICATED: usize = 4;
+const UNEXPLAINED: usize = 5;
+const UNRECOGNISED: usize = 6;
+const REORDERED: usize = 7;
+const LATEST: usize = 8;
+const SUM: usize = 9;
+const HIGH: usize = 10;
+const LOW: usize = 11;
+const LEAST: usize = 12;
+const MOST: usize = 13;
+const ENTERED: usize = 14;
+const NEGATIVE: usize = 15;
+
+impl Counted {
+    /// Of the values of each CPU.
+    fn of(values: &[Vec<u8>]) -> Self {
+        let mut all = Self { words: [0; WORDS], squares: 0.0, buckets: vec![0; BUCKETS] };
+        for value in values {
+            let words: Vec<u64> = value.chunks_exact(8).map(|w| w.try_into().map_or(0, u64::from_ne_bytes)).collect();
+            let Some((head, buckets)) = words.split_at_checked(WORDS) else { continue };
+            all.squares += head[HIGH] as f64 * 2f64.powi(64) + head[LOW] as f64;
+            for (place, (sum, word)) in all.words.iter_mut().zip(head).enumerate() {
+                *sum = match place {
+                    LEAST if *sum == 0 || *word == 0 => (*sum).max(*word),
+                    LEAST => (*sum).min(*word),
+                    MOST | LATEST => (*sum).max(*word),
+                    HIGH | LOW => 0,
+                    _ => *sum + word,
+                };
+            }
+            all.buckets.iter_mut().zip(buckets).for_each(|(sum, n)| *sum += n);
+        }
+        all
+    }
+
+    /// What came after `earlier`; its least and most are of all.
+    fn since(&self, earlier: &Self) -> Self {
+        let mut words = self.words;
+        for place in (0..WORDS).filter(|place| ![LATEST, LEAST, MOST].contains(place)) {
+            words[place] -= earlier.words[place];
+        }
+        let buckets = self.buckets.iter().zip(&earlier.buckets).map(|(now, then)| now - then).collect();
+        Self { words, squares: self.squares - earlier.squares, buckets }
+    }
+
+    /// Frames that entered and have not left.
+    fn waiting(&self) -> u64 {
+        self.words[ENTERED].saturating_sub(self.words[MATCHED] + self.words[LOST])
+    }
+
+    /// What became of the frames; those that wait are lost only where `is_over`.
+    fn account(&self, is_over: bool) -> Account {
+        let of = |place: usize| self.words[place];
+        Account {
+            before: of(BEFORE),
+            after: of(AFTER),
+            matched: of(MATCHED),
+            lost: of(LOST) + if is_over { self.waiting() } else { 0 },
+            duplicated: of(DUPLICATED),
+            unexplained: of(UNEXPLAINED),
+            reordered: of(REORDERED),
+            unrecognised: of(UNRECOGNISED),
+            not_kept: 0,
+        }
+    }
+
+    fn mean(&self) -> Option<f64> {
+        (self.words[MATCHED] > 0).then(|| self.words[SUM] as f64 / self.words[MATCHED] as f64)
+    }
+
+    /// The delay at a share of the frames, to within an eighth: the middle of its bucket, within the least and most of all.
+    fn quantile(&self, share: f64) -> Option<f64> {
+        let n: u64 = self.buckets.iter().sum();
+        let rank = ((n as f64 * share).ceil() as u64).clamp(1, n.max(1));
+        let mut below = 0;
+        let place = self.buckets.iter().position(|frames| {
+            below += frames;
+            below >= rank
+        })?;
+        let [from, to] = edges(place);
+        let (least, most) = (self.words[LEAST].saturating_sub(1) as f64, self.words[MOST] as f64);
+        Some(((from + to - 1.0) / 2.0).clamp(least.min(most), most))
+    }
+
+    /// A point of the series; `None` where no frame came.
+    fn stretch(&self, at_ns: u64) -> Option<Stretch> {
+        Some(Stretch {
+            at_ns,
+            n: self.words[MATCHED] as usize,
+            min_ns: self.quantile(0.0)? as i64,
+            median_ns: self.quantile(0.5)?,
+            mean_ns: self.mean()?,
+            max_ns: self.quantile(1.0)? as i64,
+        })
+    }
+
+    fn figures(&self, series: Vec<Stretch>) -> Figures {
+        let (n, mean) = (self.words[MATCHED], self.mean());
+        let means: Vec<f64> = series.iter().map(|s| s.mean_ns).collect();
+        let interval = mean_interval(&means, CONFIDENCE, 1);
+        let shifted = interval.zip(mean).map(|(interval, mean)| interval.map(|ns| ns + mean - interval.value));
+        let quantiles = QUANTILES.map(|share| match share {
+            0.0 => (n > 0).then(|| self.words[LEAST].saturating_sub(1) as f64),
+            1.0 => (n > 0).then_some(self.words[MOST] as f64),
+            share => self.quantile(share),
+        });
+        let variance = mean.map(|mean| (self.squares / n as f64 - mean * mean).max(0.0));
+        let bins = self.buckets.iter().enumerate().filter(|(_, frames)| **frames > 0);
+        Figures {
+            account: self.account(true),
+            n: n as usize,
+            not_kept: 0,
+            mean: shifted,
+            deviation: variance.filter(|_| n > 1).map(f64::sqrt),
+            quantiles: quantiles.into_iter().collect::<Option<Vec<_>>>().and_then(|q| q.try_into().ok()),
+            negative: self.words[NEGATIVE],
+            histogram: bins
+                .map(|(place, frames)| Bin { from_ns: edges(place)[0], to_ns: edges(place)[1], frames: *frames })
+                .collect(),
+            gaps: [None; 2],
+            changes: changes(&series),
+            least_change: None,
+            series,
+        }
+    }
+}
+
+/// Changes of level, from the means of the stretches: their medians are known to within an eighth.
+fn changes(series: &[Stretch]) -> Vec<Change> {
+    let levels: Vec<f64> = series.iter().map(|s| s.mean_ns).collect();
+    let frame = |at: usize| series[..at].iter().map(|s| s.n).sum();
+    let found = level_changes_that_stand_out(&levels, CONFIDENCE, STANDS_OUT);
+    found.into_iter().map(|c| Change { frame: frame(c.at), at_ns: series[c.at].at_ns, size: c.size }).collect()
+}
+
+/// From where to where a bucket reaches: `bucket_of` of `delay.bpf.c` the other way round.
+fn edges(place: usize) -> [f64; 2] {
+    if place < 16 {
+        return [place as f64, place as f64 + 1.0];
+    }
+    let (doubling, eighth) = (place / 8 + 2, place % 8);
+    let width = 2f64.powi(doubling as i32 - 3);
+    let from = 2f64.powi(doubling as i32) + eighth as f64 * width;
+    [from, from + width]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `bucket_of` of `delay.bpf.c`.
+    fn bucket_of(value: u64) -> usize {
+        if value < 16 {
+            return value as usize;
+        }
+        let log = value.ilog2() as usize;
+        (log - 2) * 8 + (value >> (log - 3) & 7) as usize
+    }
+
+    #[test]
+    fn every_value_lies_in_its_bucket() {
+        for value in (0..5_000).chain((5..50).flat_map(|log| [(1 << log) - 1, 1 << log, (1 << log) + 7])) {
+            let [from, to] = edges(bucket_of(value));
+            assert!((from..to).contains(&(value as f64)), "{value}: {from} to {to}");
+        }
+        assert!(bucket_of(u64::MAX >> 1) < BUCKETS);
+    }
+
+    #[test]
+    fn the_cpus_are_added_and_least_and_most_are_of_all() {
+        let cpu = |matched: u64, sum: u64, least: u64, most: u64| -> Vec<u8> {
+            let mut words = vec![0u64; WORDS + BUCKETS];
+            (words[BEFORE], words[MATCHED], words[SUM]) = (matched + 1, matched, sum);
+            words[ENTERED] = matched + 1;
+            (words[LEAST], words[MOST], words[LOW]) = (least, most, 50);
+            words[WORDS + bucket_of(100)] = matched;
+            words.iter().flat_map(|w| w.to_ne_bytes()).collect()
+        };
+        let counted = Counted::of(&[cpu(3, 300, 91, 110), cpu(0, 0, 0, 0), cpu(1, 104, 105, 104)]);
+        assert_eq!((counted.mean(), counted.squares), (Some(101.0), 150.0));
+        let figures = counted.figures(Vec::new());
+        assert_eq!((figures.account.before, figures.account.lost), (7, 3));
+        let quantiles = figures.quantiles.unwrap();
+        assert_eq!((quantiles[0], quantiles[7]), (90.0, 110.0));
+        assert!((96.0..=110.0).contains(&quantiles[3]));
+        assert_eq!(figures.histogram.iter().map(|b| b.frames).sum::<u64>(), 4);
+    }
+}

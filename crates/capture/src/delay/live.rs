@@ -1,0 +1,188 @@
+//! Two interfaces at which the frames of a device are seen.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+use clock::Nanos;
+
+use super::clocks::{self, TapClock};
+use super::join::{Join, PATIENCE, Seen};
+use super::{Account, Clocks, Identity, Recording, Tap};
+use crate::{Counts, Error, Options, Receiver, Technique};
+
+/// How long a tap's receiver waits for a frame before it looks whether the run is over.
+const TURN: Duration = Duration::from_millis(20);
+
+/// A frame that a receiver has not handed over yet is younger than this, once the receiver has waited for nothing.
+const YOUNG: Nanos = Nanos(300_000_000);
+
+/// Frames on their way through the device when the taps open are not counted: those of this time.
+const LEAD: Nanos = Nanos(100_000_000);
+
+/// How long to wait at the end for frames that are still in the device.
+const TAIL: Duration = Duration::from_nanos(PATIENCE.0);
+
+/// Batches between the receivers and the join.
+const BATCHES: usize = 1024;
+
+/// Two open taps.
+pub struct Taps {
+    taps: [Opened; 2],
+    identity: Identity,
+}
+
+struct Opened {
+    receiver: Box<dyn Receiver>,
+    clock: TapClock,
+}
+
+/// What two taps saw.
+pub struct Watched {
+    /// What became of the frames.
+    pub account: Account,
+    /// The matched ones.
+    pub recording: Recording,
+    /// What each tap's receiver counted.
+    pub counts: [Counts; 2],
+    /// The clocks.
+    pub clocks: Clocks,
+    /// The bound on the error that a difference of two stamps has by their own account.
+    pub stamp_error: Nanos,
+    /// How long frames were counted.
+    pub lasted: Nanos,
+    /// Why it ended, where that was not asked for.
+    pub failed: Option<Error>,
+}
+
+/// What the two taps saw up to now, for whoever waits.
+#[derive(Clone, Copy, Debug)]
+pub struct SoFar {
+    /// What became of the frames.
+    pub account: Account,
+    /// For how long.
+    pub lasted: Nanos,
+}
+
+/// Frames of a tap in the order in which it saw them.
+struct Batch {
+    tap: Tap,
+    frames: Vec<Seen>,
+    read_ns: u64,
+    error: Nanos,
+}
+
+impl Taps {
+    /// Opens both taps.
+    ///
+    /// # Errors
+    /// As [`crate::open`]; [`Error::Clocks`] where the two interfaces stamp by two clocks that cannot be compared.
+    pub fn open(technique: Technique, options: [&Options; 2], identity: Identity) -> Result<Self, Error> {
+        let interfaces = options.map(|o| o.interface.as_str());
+        let one = crate::open(technique, options[0])?;
+        let other = crate::open(technique, options[1])?;
+        let [first, second] = clocks::pair(interfaces, options[0].stamps)?;
+        let taps = [Opened { receiver: one, clock: first }, Opened { receiver: other, clock: second }];
+        Ok(Self { taps, identity })
+    }
+
+    /// What the two receivers are.
+    pub fn about(&self) -> [&crate::About; 2] {
+        [self.taps[0].receiver.about(), self.taps[1].receiver.about()]
+    }
+
+    /// Watches until `go_on`, which is asked a few times a second, says no.
+    pub fn watch(mut self, mut go_on: impl FnMut(&SoFar) -> bool) -> Watched {
+        let over = AtomicBool::new(false);
+        let identity = self.identity;
+        let mut join = Join::default();
+        let (mut stamp_error, mut failed) = ([Nanos::ZERO; 2], None);
+        let mut lasted = Nanos::ZERO;
+        std::thread::scope(|scope| {
+            let (sender, batches) = sync_channel(BATCHES);
+            let [one, other] = &mut self.taps;
+            let threads = [(Tap::Before, one), (Tap::After, other)].map(|(tap, opened)| {
+                let (own, over) = (sender.clone(), &over);
+                let work = move || receive(opened, tap, identity, over, &own);
+                let started = std::thread::Builder::new().spawn_scoped(scope, work);
+                started.map_err(|source| sender.send(Err(Error::system("start a thread for a tap")(source)))).ok()
+            });
+            drop(sender);
+            let began = Instant::now();
+            let (mut asked, mut ending, mut counting) = (began, None, false);
+            loop {
+                match batches.recv_timeout(TURN) {
+                    Ok(Ok(batch)) => {
+                        if !std::mem::replace(&mut counting, true) {
+                            // Until now frames may have passed the first tap unseen.
+                            let at = batch.frames.first().map_or(batch.read_ns, |seen| seen.0);
+                            join.count_from(at.saturating_add(LEAD.0));
+                        }
+                        let error = &mut stamp_error[batch.tap as usize];
+                        *error = batch.error.max(*error);
+                        join.take(batch.tap, batch.frames, batch.read_ns);
+                    }
+                    Ok(Err(error)) => failed = Some(error),
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Disconnected) => break,
+                }
+                let Some(since) = ending else {
+                    if asked.elapsed() >= TURN || failed.is_some() {
+                        asked = Instant::now();
+                        lasted = Nanos::from(began.elapsed());
+                        if !go_on(&SoFar { account: join.account(), lasted }) || failed.is_some() {
+                            ending = Some(Instant::now());
+                            join.count_until_now();
+                        }
+                    }
+                    continue;
+                };
+                if since.elapsed() >= TAIL || (since.elapsed() >= YOUNG.into() && join.is_settled()) {
+                    over.store(true, Ordering::Relaxed);
+                }
+            }
+            for thread in threads.into_iter().flatten() {
+                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            }
+        });
+        let (account, recording) = join.finish();
+        let counts = [self.taps[0].receiver.counts(), self.taps[1].receiver.counts()];
+        let clocks = clocks::clocks([&self.taps[0].clock, &self.taps[1].clock]);
+        let stamp_error = stamp_error[0] + stamp_error[1];
+        Watched { account, recording, counts, clocks, stamp_error, lasted, failed }
+    }
+}
+
+fn receive(
+    opened: &mut Opened,
+    tap: Tap,
+    identity: Identity,
+    over: &AtomicBool,
+    batches: &SyncSender<Result<Batch, Error>>,
+) {
+    let Opened { receiver, clock } = opened;
+    while !over.load(Ordering::Relaxed) {
+        clock.refresh();
+        // Before the wait: what comes while it lasts is younger.
+        let now = clock.now();
+        let (mut frames, mut error) = (Vec::new(), Nanos::ZERO);
+        let received = receiver.next_batch(TURN, &mut |frame| {
+            if let Some((at, by)) = clock.read(frame) {
+                error = error.max(by);
+                frames.push((at, identity.key(frame.data)));
+            }
+        });
+        let read_ns = match received {
+            Ok(0) => now.map_or(0, |now| now.saturating_sub(YOUNG.0)),
+            Ok(_) => 0,
+            Err(error) => {
+                // The run may be over already.
+                let _ = batches.send(Err(error));
+                return;
+            }
+        };
+        if batches.send(Ok(Batch { tap, frames, read_ns, error })).is_err() {
+            return;
+        }
+    }
+}

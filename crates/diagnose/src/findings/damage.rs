@@ -1,0 +1,40 @@
+//! Packets were damaged on the way: their TCP checksum is wrong where checksums are right otherwise.
+
+use record::Nanos;
+
+use super::{Case, Drawn, Kind, Rule, View};
+use crate::budget::Limit;
+
+pub(super) const RULE: Rule = Rule {
+    kind: Kind {
+        name: "damaged_packets",
+        words: "damaged packets",
+        rule: "a TCP checksum is wrong where they are right otherwise, and what was in it was not acknowledged before it was retransmitted",
+    },
+    find,
+    once: false,
+    shortens: &[Limit::LossRecovery],
+    needs: &[View::Data],
+    or_unseen: &[View::Data, View::Damage],
+};
+
+fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
+    let h = case.sender(dir);
+    let damage = h.rare.damage.as_ref().filter(|d| d.count > 0)?;
+    Some(Drawn {
+        packets: damage.numbers.into_iter().filter(|n| *n > 0).collect(),
+        at: damage.first_at,
+        count: damage.count.into(),
+        // The time of their repair is that of the loss.
+        cost: Nanos::ZERO,
+        text: format!(
+            "the TCP checksum of {} of {} packets to the {} is wrong ({}): damaged before the capture, and discarded by the {}",
+            damage.count,
+            h.count.packets,
+            case.receiver_name(dir),
+            quantity::percent_to(f64::from(damage.count) / h.count.packets.max(1) as f64, 3),
+            case.receiver_name(dir),
+        ),
+        worth: "look for faulty hardware on the way: error counters of interfaces, cables and optics, memory of switches and routers".into(),
+    })
+}

@@ -1,0 +1,44 @@
+//! The path stood still for a while, time and again, with data under way: a radio link that sleeps, scans or roams, a paused machine.
+
+use record::Nanos;
+
+use super::{Case, Drawn, Kind, Rule, View, times};
+use crate::budget::Limit;
+use crate::event::Event;
+
+pub(super) const RULE: Rule = Rule {
+    kind: Kind {
+        name: "path_stalls",
+        words: "a path that stands still at times",
+        rule: "nothing came for 30 ms or more although four segments or more were under way, most of what was under way then came late by as much, together, and what was sent afterwards did not; a hundredth of the duration in all",
+    },
+    find,
+    once: false,
+    shortens: &[Limit::PathRate],
+    needs: &[View::BothDirections, View::AllBytes, View::Clock],
+    or_unseen: &[View::Time],
+};
+
+fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
+    let stalls = case.c.events.of(Event::PathStall, dir)?;
+    let worst = stalls.costliest()?;
+    // One late round trip of many has causes that need no remedy.
+    if stalls.total.0 < case.duration.0 / 100 {
+        return None;
+    }
+    Some(Drawn {
+        text: format!(
+            "{} nothing got through for a while with data to the {} under way, the longest {} (until packet {}), and then most of it did together: the path stood still or carried other traffic, or the machine at one end stood still, {} in all",
+            times(stalls.count),
+            case.receiver_name(dir),
+            Nanos(worst.cost),
+            worst.packets[0],
+            stalls.total,
+        ),
+        worth: format!(
+            "find what stands still for {}: a radio link (sleep, scan, handover), a virtual machine that is paused, a device that handles other traffic first",
+            stalls.total
+        ),
+        ..Drawn::of(stalls)
+    })
+}

@@ -1,0 +1,117 @@
+//! What to do next: one sentence for each connection.
+
+use crate::budget::{Budget, Limit};
+use crate::findings::{Case, Finding};
+
+/// What to do, and the limit to which the time belongs that it would save.
+pub(crate) struct Step {
+    pub(crate) text: String,
+    pub(crate) shortens: Limit,
+}
+
+/// What stands between advice that does not concern the largest limit and the reason.
+pub(crate) const INSTEAD: &str = "this concerns";
+
+/// What would help most, by the findings; by the largest limit where none of them does. Advice on another limit than the largest says so, and why.
+pub(crate) fn step(case: &Case<'_>, limits: &Budget, findings: &[Finding]) -> Step {
+    let largest = limits.largest();
+    let on_largest = |text: String| Step { text, shortens: largest };
+    if case.c.established_at.is_none() && case.vantage.only_direction.is_none() {
+        return on_largest(never_opened(case, findings));
+    }
+    if case.unscaled_window_in_view() {
+        return on_largest(
+            "capture the handshake too: 65,535 bytes were in flight at most, as under a window without scaling".into(),
+        );
+    }
+    // A window without a burst that shows what the path carries: what it held back is the most that can be gained.
+    let windows = ["window_scaling_missing", "receive_window", "send_buffer", "congestion_window"];
+    let gain = |f: &Finding| match f.saves_ns {
+        None if windows.contains(&f.kind) => f.cost_ns,
+        saved => saved.unwrap_or_default(),
+    };
+    // The first of equals: what costs most comes first.
+    let best_of = |all: &mut dyn Iterator<Item = &Finding>| -> Option<usize> {
+        let places = all.map(|f| findings.iter().position(|other| std::ptr::eq(f, other)));
+        places.flatten().max_by_key(|i| (gain(&findings[*i]), std::cmp::Reverse(*i)))
+    };
+    let worthwhile = (case.duration.0 / 20).max(1);
+    let best = best_of(&mut findings.iter()).map(|i| &findings[i]).filter(|f| gain(f).0 >= worthwhile);
+    if let Some(best) = best {
+        // What shortens the largest limit comes before what saves a little more elsewhere.
+        let named = best_of(&mut findings.iter().filter(|f| f.shortens.contains(&largest))).map(|i| &findings[i]);
+        if let Some(named) = named.filter(|f| gain(f).0 >= worthwhile && gain(f).0 >= gain(best).0 / 2) {
+            return on_largest(named.worth.clone());
+        }
+        let shortens = best.shortens.first().copied().unwrap_or(largest);
+        let text = format!("{} ({INSTEAD} {}, since {})", best.worth, shortens.words(), left_alone(largest));
+        return Step { text, shortens };
+    }
+    on_largest(by_limit(case, largest, findings))
+}
+
+/// Why there is nothing to advise on a limit that took most of the time.
+fn left_alone(largest: Limit) -> String {
+    match largest {
+        Limit::Application => "TCP cannot shorten the application's time".into(),
+        Limit::PathRate => "only a faster path would shorten the rest".into(),
+        Limit::Unknown => "what took most of the time is not known from here".into(),
+        other => format!("less can be saved on {}, which took most of the time", other.words()),
+    }
+}
+
+fn never_opened(case: &Case<'_>, findings: &[Finding]) -> String {
+    let answered = case.c.halves[1].count.packets > 0;
+    match findings.iter().find(|f| f.kind == "syn_retries" || f.kind == "reset") {
+        Some(f) if f.kind == "syn_retries" => f.worth.clone(),
+        Some(_) => "find what listens at the server's address and port, and which firewall is before it".into(),
+        None if answered => {
+            "find what became of the client's answer to the SYN-ACK: the capture ends, or it was lost".into()
+        }
+        None => "find whether the SYN reaches the server: the capture holds no answer".into(),
+    }
+}
+
+/// What the largest limit asks for, where no finding says more.
+fn by_limit(case: &Case<'_>, largest: Limit, findings: &[Finding]) -> String {
+    if case.vantage.only_direction.is_some() {
+        return "capture both directions".into();
+    }
+    if case.vantage.missed_share() > 0.1 {
+        return "capture again with a larger buffer or a shorter snap length: much of the connection is missing".into();
+    }
+    match largest {
+        Limit::Application => {
+            let longest = case.idle.longest[0];
+            let who = if longest.who.is_empty() { "an application" } else { longest.who };
+            match (longest.thinking, longest.from_packet) {
+                (_, 0) => "the network and TCP have nothing to gain here".into(),
+                (true, from) => {
+                    format!("find what the {who} did for {} between packets {from} and {}", longest.ns, longest.to_packet)
+                }
+                (false, from) => {
+                    format!("find why the {who} sent nothing for {} after packet {from}", longest.ns)
+                }
+            }
+        }
+        Limit::Unknown | Limit::ReceiveWindow if findings.iter().any(|f| f.kind == "intermediary") => {
+            "capture beyond what acknowledges on the way, too".into()
+        }
+        Limit::Handshake => "reuse connections: the handshake took most of the time".into(),
+        Limit::SlowStart => {
+            "reuse connections, or raise the initial window (`ip route … initcwnd`): the transfer was over before the window had grown".into()
+        }
+        Limit::CongestionWindow => "raise the sender's buffer, or use a congestion control that grows faster".into(),
+        Limit::ReceiveWindow => "raise the receiver's buffer, or let its application read faster".into(),
+        Limit::LossRecovery => "find where packets are dropped: counters of interfaces, policers and queues on the path".into(),
+        Limit::AckWaiting => "set TCP_NODELAY, or write what belongs together in one call".into(),
+        Limit::PathRate if findings.iter().any(|f| f.kind == "path_stalls") => {
+            "find what makes the path stand still; beside that, only a faster one helps".into()
+        }
+        Limit::PathRate => "only a faster path helps: this one was in use all the time".into(),
+        Limit::Unknown => match case.vantage.from_the_middle {
+            true => "capture from the handshake on, next to the sender".into(),
+            false => "capture next to the sender".into(),
+        },
+    }
+}

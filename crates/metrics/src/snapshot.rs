@@ -1,0 +1,327 @@
+//! The figures of an agent at one moment, and the metrics that they are.
+
+use record::histogram::Series;
+use record::{Coverage, Lost, Nanos, WaitReason};
+
+use crate::{Family, Kind, Point, Value};
+
+/// A series under the labels that it is published with.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Labelled {
+    /// Names in OpenTelemetry's spelling, and values, in the order in which they are written.
+    pub labels: Vec<(&'static str, String)>,
+    /// Since when it counts, nanoseconds of Unix time.
+    pub since_ns: u64,
+    /// Its figures; the key is not published.
+    pub figures: Series,
+}
+
+/// What the agent itself takes, and what became of what it sent on.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Agent {
+    /// The version of Wirelapse.
+    pub version: String,
+    /// Time on a CPU in user space.
+    pub cpu_user: Nanos,
+    /// Time on a CPU in the kernel.
+    pub cpu_system: Nanos,
+    /// Resident memory, bytes.
+    pub memory_bytes: u64,
+    /// The most memory that its BPF maps can take, bytes.
+    pub kernel_memory_bytes: u64,
+    /// By name of the destination and of the outcome: requests, parts or scrapes.
+    pub exports: Vec<(Vec<(&'static str, String)>, u64)>,
+    /// Bytes of the store that wait to be uploaded.
+    pub waiting_bytes: u64,
+}
+
+/// The figures of an agent at one moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Snapshot {
+    /// When, nanoseconds of Unix time.
+    pub time_ns: u64,
+    /// When the agent started, nanoseconds of Unix time.
+    pub since_ns: u64,
+    /// The series of sends.
+    pub series: Vec<Labelled>,
+    /// The most series that are published, without that of the overflow.
+    pub max_series: u64,
+    /// What was missed.
+    pub lost: Lost,
+    /// How much was observed.
+    pub coverage: Coverage,
+    /// The agent's own figures.
+    pub agent: Agent,
+}
+
+const NO_LABELS: &[(&str, String)] = &[];
+
+impl Snapshot {
+    /// All metrics, in a fixed order. A metric without points is among them.
+    pub fn families(&self) -> Vec<Family<'_>> {
+        let mut families = self.of_sends();
+        families.extend(self.of_the_agent());
+        families
+    }
+
+    fn of_sends(&self) -> Vec<Family<'_>> {
+        let counter = |name, unit, help, get: fn(&Series) -> u64| Family {
+            name,
+            unit,
+            help,
+            kind: Kind::Counter,
+            points: self
+                .series
+                .iter()
+                .map(|one| Point {
+                    labels: &one.labels,
+                    more: None,
+                    since_ns: one.since_ns,
+                    value: Value::Whole(get(&one.figures)),
+                })
+                .collect(),
+        };
+        let durations = self.series.iter().flat_map(|one| {
+            one.figures.legs.iter().map(|(leg, histogram)| Point {
+                labels: &one.labels,
+                more: Some(("stage", leg.name())),
+                since_ns: one.since_ns,
+                value: Value::Histogram(histogram),
+            })
+        });
+        let waited = self.series.iter().flat_map(|one| {
+            let reasons = WaitReason::ALL.into_iter().zip(one.figures.waited).filter(|(_, time)| time.0 > 0);
+            reasons.map(|(reason, time)| Point {
+                labels: &one.labels,
+                more: Some(("reason", reason.name())),
+                since_ns: one.since_ns,
+                value: Value::Real(time.as_secs_f64()),
+            })
+        });
+        vec![
+            Family {
+                name: "wirelapse.send.duration",
+                unit: "s",
+                help: "Time of sends in each stage between send() and the peer's ACK.",
+                kind: Kind::Histogram,
+                points: durations.collect(),
+            },
+            counter("wirelapse.sends", "{send}", "Sends that were timed.", |one| one.sends),
+            counter("wirelapse.send.bytes", "By", "Bytes of the sends that were timed.", |one| one.bytes),
+            counter("wirelapse.merged_sends", "{send}", "Sends that were merged into these.", |one| one.merged),
+            counter("wirelapse.unacked_sends", "{send}", "Sends that ended without an ACK.", |one| one.unacked),
+            counter("wirelapse.vague_stages", "{stage}", "Stages shorter than the bound on their error.", |one| {
+                one.vague
+            }),
+            counter("wirelapse.retransmitted_segments", "{segment}", "Segments that were retransmitted.", |one| {
+                one.retransmitted_segments
+            }),
+            counter("wirelapse.dropped_segments", "{segment}", "Segments that this host dropped.", |one| {
+                one.dropped_segments
+            }),
+            Family {
+                name: "wirelapse.waited",
+                unit: "s",
+                help: "Time that sends waited in TCP, by the reason that accounts for most of it.",
+                kind: Kind::Counter,
+                points: waited.collect(),
+            },
+        ]
+    }
+
+    fn of_the_agent(&self) -> Vec<Family<'_>> {
+        let one =
+            |name, unit, help, kind, value| Family { name, unit, help, kind, points: vec![self.own(None, value)] };
+        let lost = self.lost.entries().map(|(key, _, n)| self.own(Some(("counter", key)), Value::Whole(n)));
+        let seconds = |time: Nanos| Value::Real(time.as_secs_f64());
+        let cpu = [("user", self.agent.cpu_user), ("system", self.agent.cpu_system)];
+        let exports = self.agent.exports.iter().map(|(labels, n)| Point {
+            labels,
+            more: None,
+            since_ns: self.since_ns,
+            value: Value::Whole(*n),
+        });
+        let (whole, coverage) = (Value::Whole, self.coverage);
+        vec![
+            Family {
+                name: "wirelapse.lost",
+                unit: "{event}",
+                help: "What was missed or could not be timed, by counter.",
+                kind: Kind::Counter,
+                points: lost.collect(),
+            },
+            one(
+                "wirelapse.series",
+                "{series}",
+                "Series that are published.",
+                Kind::Gauge,
+                whole(self.series.len() as u64),
+            ),
+            one(
+                "wirelapse.series.limit",
+                "{series}",
+                "The most series that are published.",
+                Kind::Gauge,
+                whole(self.max_series),
+            ),
+            one(
+                "wirelapse.followed",
+                "s",
+                "Time for which connections were followed, summed over them.",
+                Kind::Counter,
+                seconds(coverage.followed),
+            ),
+            one(
+                "wirelapse.observed",
+                "s",
+                "Of the time followed, that for which sends were observed.",
+                Kind::Counter,
+                seconds(coverage.armed),
+            ),
+            one(
+                "wirelapse.written.bytes",
+                "By",
+                "Bytes written on the connections that are followed, by TCP's own counters.",
+                Kind::Counter,
+                whole(coverage.bytes_written),
+            ),
+            one(
+                "wirelapse.observed.bytes",
+                "By",
+                "Of the bytes written, those written while sends were observed.",
+                Kind::Counter,
+                whole(coverage.bytes_armed),
+            ),
+            Family {
+                name: "wirelapse.agent.cpu.time",
+                unit: "s",
+                help: "CPU time of the agent's process; what its BPF programs take is in the processes that send.",
+                kind: Kind::Counter,
+                points: cpu.into_iter().map(|(mode, time)| self.own(Some(("cpu.mode", mode)), seconds(time))).collect(),
+            },
+            one(
+                "wirelapse.agent.memory",
+                "By",
+                "Resident memory of the agent.",
+                Kind::Gauge,
+                whole(self.agent.memory_bytes),
+            ),
+            one(
+                "wirelapse.agent.kernel_memory",
+                "By",
+                "The most memory that the agent's BPF maps can take.",
+                Kind::Gauge,
+                whole(self.agent.kernel_memory_bytes),
+            ),
+            Family {
+                name: "wirelapse.agent.exports",
+                unit: "{export}",
+                help: "Scrapes answered, OTLP requests and parts of the store, by outcome.",
+                kind: Kind::Counter,
+                points: exports.collect(),
+            },
+            one(
+                "wirelapse.agent.waiting",
+                "By",
+                "What waits to be uploaded to the store.",
+                Kind::Gauge,
+                whole(self.agent.waiting_bytes),
+            ),
+            Family {
+                name: "wirelapse.agent.info",
+                unit: "",
+                help: "Always 1; its label says the version.",
+                kind: Kind::Gauge,
+                points: vec![self.own(Some(("version", &self.agent.version)), Value::Whole(1))],
+            },
+        ]
+    }
+
+    fn own<'a>(&'a self, more: Option<(&'static str, &'a str)>, value: Value<'a>) -> Point<'a> {
+        Point { labels: NO_LABELS, more, since_ns: self.since_ns, value }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use record::Leg;
+
+    /// Two series, one of them with a name that needs escaping, and the overflow.
+    pub(crate) fn example() -> Snapshot {
+        let series = |labels: Vec<(&'static str, String)>, durations: &[u64]| Labelled {
+            labels,
+            since_ns: 1_700_000_000_000_000_000,
+            figures: Series {
+                legs: [
+                    (Leg::Tcp, [Nanos(0), Nanos(1)].into_iter().collect()),
+                    (Leg::Total, durations.iter().map(|ns| Nanos(*ns)).collect()),
+                ]
+                .into(),
+                sends: durations.len() as u64,
+                bytes: 1_448,
+                retransmitted_segments: 3,
+                waited: {
+                    let mut waited = [Nanos::ZERO; WaitReason::ALL.len()];
+                    waited[WaitReason::Nagle as usize] = Nanos::from_millis(40);
+                    waited
+                },
+                ..Series::default()
+            },
+        };
+        let peer = |address: &str| ("network.peer.address", address.to_owned());
+        Snapshot {
+            time_ns: 1_700_000_060_000_000_000,
+            since_ns: 1_700_000_000_000_000_000,
+            series: vec![
+                series(
+                    vec![peer("192.0.2.1"), ("cgroup", "/a \"b\"\\c\nd é".into())],
+                    &[500_000_000, 500_000_001, 1_000_000],
+                ),
+                series(vec![peer("2001:db8::/48")], &[70_000_000_000, 1_000_000_000]),
+                series(vec![(crate::OVERFLOW, "true".into())], &[3]),
+            ],
+            max_series: 2,
+            lost: Lost { slots_full: 7, ..Lost::default() },
+            coverage: Coverage { followed: Nanos(10), armed: Nanos(5), bytes_written: 100, bytes_armed: 50 },
+            agent: Agent {
+                version: "0.1.0".into(),
+                exports: vec![(vec![("to", "prometheus".into()), ("outcome", "done".into())], 12)],
+                ..Agent::default()
+            },
+        }
+    }
+
+    #[test]
+    fn names_follow_the_conventions() {
+        let snapshot = example();
+        let names: Vec<String> = snapshot.families().iter().map(crate::name::metric).collect();
+        assert_eq!(
+            names,
+            [
+                "wirelapse_send_duration_seconds",
+                "wirelapse_sends_total",
+                "wirelapse_send_bytes_total",
+                "wirelapse_merged_sends_total",
+                "wirelapse_unacked_sends_total",
+                "wirelapse_vague_stages_total",
+                "wirelapse_retransmitted_segments_total",
+                "wirelapse_dropped_segments_total",
+                "wirelapse_waited_seconds_total",
+                "wirelapse_lost_total",
+                "wirelapse_series",
+                "wirelapse_series_limit",
+                "wirelapse_followed_seconds_total",
+                "wirelapse_observed_seconds_total",
+                "wirelapse_written_bytes_total",
+                "wirelapse_observed_bytes_total",
+                "wirelapse_agent_cpu_time_seconds_total",
+                "wirelapse_agent_memory_bytes",
+                "wirelapse_agent_kernel_memory_bytes",
+                "wirelapse_agent_exports_total",
+                "wirelapse_agent_waiting_bytes",
+                "wirelapse_agent_info",
+            ]
+        );
+    }
+}

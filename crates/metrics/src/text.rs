@@ -1,0 +1,203 @@
+//! Prometheus' text format, version 0.0.4, with classic buckets.
+//!
+//! Classic buckets are of factor 2: a bound of 2^k seconds is the bound of every eighth exponential bucket, so their counts are exact.
+
+use std::io::{self, Write};
+
+use record::histogram::Histogram;
+
+use crate::{Family, Kind, Point, Snapshot, Value, name};
+
+/// The media type.
+pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// The powers of two that are bounds of classic buckets, in seconds: from 2^-20 (1 µs) to 2^5 (32 s).
+pub(crate) const CLASSIC: std::ops::RangeInclusive<i32> = -20..=5;
+
+/// How many durations are at most 2^k seconds, for each k of [`CLASSIC`].
+pub(crate) fn classic(histogram: &Histogram) -> impl Iterator<Item = (f64, u64)> {
+    let mut below = histogram.zero;
+    let mut buckets = histogram.buckets.iter().peekable();
+    CLASSIC.map(move |power| {
+        while let Some((_, n)) = buckets.next_if(|(bucket, _)| **bucket <= power * 8) {
+            below = below.saturating_add(*n);
+        }
+        (2_f64.powi(power), below)
+    })
+}
+
+/// Writes all metrics.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write(snapshot: &Snapshot, out: &mut impl Write) -> io::Result<()> {
+    for family in snapshot.families().iter().filter(|family| !family.points.is_empty()) {
+        write_family(family, out)?;
+    }
+    Ok(())
+}
+
+fn write_family(family: &Family<'_>, out: &mut impl Write) -> io::Result<()> {
+    let name = name::metric(family);
+    let kind = match family.kind {
+        Kind::Counter => "counter",
+        Kind::Gauge => "gauge",
+        Kind::Histogram => "histogram",
+    };
+    // The help is ours and holds no line break and no backslash.
+    writeln!(out, "# HELP {name} {}\n# TYPE {name} {kind}", family.help)?;
+    let mut labels = String::new();
+    for point in &family.points {
+        labels.clear();
+        write_labels(point, &mut labels);
+        let braces = |labels: &str| if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
+        match point.value {
+            Value::Whole(n) => writeln!(out, "{name}{} {n}", braces(&labels))?,
+            Value::Real(x) => writeln!(out, "{name}{} {x}", braces(&labels))?,
+            Value::Histogram(histogram) => {
+                let comma = if labels.is_empty() { "" } else { "," };
+                for (bound, n) in classic(histogram) {
+                    writeln!(out, "{name}_bucket{{{labels}{comma}le=\"{bound}\"}} {n}")?;
+                }
+                let count = histogram.count();
+                writeln!(out, "{name}_bucket{{{labels}{comma}le=\"+Inf\"}} {count}")?;
+                writeln!(out, "{name}_sum{} {}", braces(&labels), histogram.sum.as_secs_f64())?;
+                writeln!(out, "{name}_count{} {count}", braces(&labels))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `a="1",b="2"`.
+fn write_labels(point: &Point<'_>, labels: &mut String) {
+    for (label, value) in point.labels() {
+        if !labels.is_empty() {
+            labels.push(',');
+        }
+        labels.push_str(&name::label(label));
+        labels.push_str("=\"");
+        for c in value.chars() {
+            match c {
+                '\\' => labels.push_str("\\\\"),
+                '"' => labels.push_str("\\\""),
+                '\n' => labels.push_str("\\n"),
+                c => labels.push(c),
+            }
+        }
+        labels.push('"');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::snapshot::tests::example;
+    use proptest::prelude::*;
+    use record::Nanos;
+
+    /// Name, labels and value of a line, read by the format's own rules.
+    fn read(line: &str) -> (String, Vec<(String, String)>, f64) {
+        let name: String = line.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
+        let mut rest = line[name.len()..].chars().peekable();
+        let mut labels = Vec::new();
+        if rest.next_if_eq(&'{').is_some() {
+            loop {
+                let label: String = std::iter::from_fn(|| rest.next_if(|c| *c != '=')).collect();
+                assert_eq!((rest.next(), rest.next()), (Some('='), Some('"')), "{line}");
+                let mut value = String::new();
+                loop {
+                    match rest.next().unwrap() {
+                        '"' => break,
+                        '\\' => value.push(match rest.next().unwrap() {
+                            'n' => '\n',
+                            c => c,
+                        }),
+                        c => value.push(c),
+                    }
+                }
+                labels.push((label, value));
+                if rest.next() == Some('}') {
+                    break;
+                }
+            }
+        }
+        let value: String = rest.collect();
+        (name, labels, value.trim().replace("+Inf", "inf").parse().unwrap())
+    }
+
+    fn written(snapshot: &Snapshot) -> String {
+        let mut out = Vec::new();
+        write(snapshot, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn what_is_written_reads_back() {
+        let text = written(&example());
+        let lines: Vec<_> = text.lines().filter(|line| !line.starts_with('#')).map(read).collect();
+        let value = |name: &str, labels: &[(&str, &str)]| {
+            let mut found = lines.iter().filter(|(of, has, _)| {
+                of == name && labels.iter().all(|(l, v)| has.iter().any(|(label, value)| label == l && value == v))
+            });
+            let one = found.next().unwrap_or_else(|| panic!("no {name} {labels:?} in {text}"));
+            assert!(found.next().is_none(), "{name} {labels:?} twice");
+            one.2
+        };
+        let cgroup = ("cgroup", "/a \"b\"\\c\nd é");
+        let duration = "wirelapse_send_duration_seconds";
+        let of_total = |le| [cgroup, ("stage", "total"), ("le", le)];
+        assert_eq!(value(&format!("{duration}_bucket"), &of_total("0.0009765625")), 0.0);
+        assert_eq!(value(&format!("{duration}_bucket"), &of_total("0.001953125")), 1.0);
+        // 500 ms is at most its bound; a nanosecond more is not.
+        assert_eq!(value(&format!("{duration}_bucket"), &of_total("0.5")), 2.0);
+        assert_eq!(value(&format!("{duration}_bucket"), &of_total("1")), 3.0);
+        assert_eq!(value(&format!("{duration}_bucket"), &of_total("+Inf")), 3.0);
+        assert_eq!(value(&format!("{duration}_sum"), &[cgroup, ("stage", "total")]), 1.001_000_001);
+        assert_eq!(
+            value(&format!("{duration}_bucket"), &[cgroup, ("stage", "tcp"), ("le", "0.00000095367431640625")]),
+            2.0
+        );
+        let wide = ("network_peer_address", "2001:db8::/48");
+        assert_eq!(value(&format!("{duration}_bucket"), &[wide, ("stage", "total"), ("le", "32")]), 1.0);
+        assert_eq!(value(&format!("{duration}_count"), &[wide, ("stage", "total")]), 2.0);
+        assert_eq!(value("wirelapse_sends_total", &[("otel_metric_overflow", "true")]), 1.0);
+        assert_eq!(value("wirelapse_waited_seconds_total", &[cgroup, ("reason", "nagle")]), 0.04);
+        assert_eq!(value("wirelapse_lost_total", &[("counter", "slots_full")]), 7.0);
+        assert_eq!(value("wirelapse_series", &[]), 3.0);
+        assert_eq!(value("wirelapse_agent_info", &[("version", "0.1.0")]), 1.0);
+    }
+
+    #[test]
+    fn a_metric_is_described_once() {
+        let text = written(&example());
+        let mut described: Vec<_> = text.lines().filter(|line| line.starts_with("# TYPE")).collect();
+        let n = described.len();
+        described.sort_unstable();
+        described.dedup();
+        assert_eq!(described.len(), n);
+    }
+
+    proptest! {
+        #[test]
+        fn classic_buckets_are_exact(values in proptest::collection::vec(0..100_000_000_000_u64, 0..50)) {
+            let histogram: Histogram = values.iter().map(|ns| Nanos(*ns)).collect();
+            for (bound, n) in classic(&histogram) {
+                // 2^k seconds in half nanoseconds is exact in f64 for all values here.
+                let at_most = values.iter().filter(|ns| **ns as f64 <= bound * 1e9).count();
+                prop_assert_eq!(n, at_most as u64, "{}", bound);
+            }
+        }
+
+        #[test]
+        fn any_value_of_a_label_reads_back(value: String) {
+            let labels = [("a", value.clone())];
+            let point = Point { labels: &labels, more: Some(("b", "c")), since_ns: 0, value: Value::Whole(1) };
+            let mut text = String::new();
+            write_labels(&point, &mut text);
+            let (_, read, _) = read(&format!("name{{{text}}} 1"));
+            prop_assert_eq!(&read[0].1, &value);
+            prop_assert!(!text.contains('\n'));
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The command line of `wirelapse-query`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+use record::Nanos;
+
+use crate::Format;
+
+/// SQL over runs: one, or a fleet's year
+///
+/// Each table holds the rows of all runs below the place that --runs names, with host, run and time on every row: see --list and --schema.
+/// A connection_id is unique within a host and boot: join by host, run and connection_id. Without SQL there is a prompt.
+#[derive(Parser)]
+#[command(name = "wirelapse-query", version, args_conflicts_with_subcommands = true)]
+pub struct Cli {
+    /// What is no query
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// A query
+    #[command(flatten)]
+    pub query: Query,
+}
+
+/// A query.
+#[derive(clap::Args)]
+pub struct Query {
+    /// The query; without one there is a prompt
+    #[arg(value_name = "SQL", conflicts_with_all = ["named", "list", "schema"])]
+    pub sql: Option<String>,
+    /// Where the runs are: a directory, or s3://BUCKET/PREFIX with the credentials of the environment
+    #[arg(long, value_name = "DIR|URL", default_value = ".")]
+    pub runs: String,
+    /// A query by its name: see --list
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["list", "schema"])]
+    pub named: Option<String>,
+    /// List the tables, views and named queries
+    #[arg(long, conflicts_with = "schema")]
+    pub list: bool,
+    /// Show the columns of this table or view, of all where there is none named
+    #[arg(long, value_name = "TABLE", num_args = 0..=1)]
+    pub schema: Option<Option<String>>,
+    /// Show how the query would be answered, and what it would read
+    #[arg(long)]
+    pub explain: bool,
+    /// Form of the answer
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// Draw a bar for each row, by the last column of numbers
+    #[arg(long, conflicts_with = "explain")]
+    pub plot: bool,
+    /// Memory that a query may use before it spills to disk
+    #[arg(long, value_name = "SIZE", value_parser = quantity::parse::bytes, default_value = "4GiB")]
+    pub memory: u64,
+    /// In how many partitions a query is worked on; without it one a CPU, or 16 on a cluster
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub partitions: Option<u16>,
+    /// Have a cluster answer: the address of its scheduler. Its executors must see the runs at the same place
+    #[arg(long, value_name = "HOST:PORT")]
+    pub scheduler: Option<String>,
+    /// How long to wait for the scheduler and an executor
+    #[arg(long, value_name = "TIME", value_parser = quantity::parse::duration_above_zero, default_value = "30s")]
+    pub wait: Nanos,
+}
+
+/// What is no query.
+#[derive(Subcommand)]
+pub enum Command {
+    /// A server
+    #[command(flatten)]
+    Server(Server),
+    /// Print the manual page
+    #[command(hide = true)]
+    Man,
+}
+
+/// A server of a cluster. A cluster has no authentication: fence its ports.
+#[derive(Subcommand)]
+pub enum Server {
+    /// Divides queries among executors
+    Scheduler {
+        /// Where to listen
+        #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:50050")]
+        listen: SocketAddr,
+    },
+    /// Works on the queries of a scheduler
+    Executor {
+        /// The scheduler
+        #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50050")]
+        scheduler: String,
+        /// Where to listen; the port after it is used too
+        #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:50051")]
+        listen: SocketAddr,
+        /// The name or address by which others reach this machine
+        #[arg(long, value_name = "HOST")]
+        advertise: Option<String>,
+        /// Tasks at a time; without it one a CPU
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+        tasks: Option<u16>,
+        /// Memory for all tasks before they spill to disk
+        #[arg(long, value_name = "SIZE", value_parser = quantity::parse::bytes, default_value = "4GiB")]
+        memory: u64,
+        /// Where stages leave what others fetch
+        #[arg(long, value_name = "DIR")]
+        directory: Option<PathBuf>,
+        /// How long to wait for the scheduler
+        #[arg(long, value_name = "TIME", value_parser = quantity::parse::duration_above_zero, default_value = "30s")]
+        wait: Nanos,
+    },
+}

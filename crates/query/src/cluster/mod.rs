@@ -1,0 +1,25 @@
+//! Queries on a cluster: a scheduler and executors, which are this same binary, with Ballista inside.
+//!
+//! The plan is made here, parts and all, and submitted as a **physical** plan. A logical plan would be planned again by the scheduler,
+//! which does not know these tables.
+//!
+//! There is no authentication: docs/query.md says how to fence a cluster.
+
+mod job;
+mod serve;
+
+use ballista_core::extension::SessionConfigExt as _;
+use datafusion::prelude::SessionConfig;
+
+pub use job::Job;
+pub use serve::{Executor, Scheduler, executor, scheduler};
+
+/// Bytes of one message: a plan names every part.
+const MESSAGE: usize = 256 << 20;
+
+/// What a plan must keep to so that it can be divided into stages.
+pub fn config() -> SessionConfig {
+    SessionConfig::new_with_ballista()
+        // A filter that one stage learns while it runs does not reach another.
+        .set_bool("datafusion.optimizer.enable_dynamic_filter_pushdown", false)
+}

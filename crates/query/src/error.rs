@@ -1,0 +1,72 @@
+//! What goes wrong in a query.
+
+use std::path::PathBuf;
+
+use datafusion::error::DataFusionError;
+
+/// An error, in words for the person who asked.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A place that cannot be used.
+    #[error("{place}: {why}")]
+    Place {
+        /// As it was given.
+        place: String,
+        /// What is wrong with it, and what to do.
+        why: String,
+    },
+    /// Nothing to ask.
+    #[error(
+        "no runs in {place}: a run is a directory with run.json, as `wirelapse trace -o`, `wirelapse agent` and others make it{}",
+        problems(.left_out)
+    )]
+    NoRuns {
+        /// As it was given.
+        place: String,
+        /// What was there and could not be read, each with its reason.
+        left_out: Vec<(String, String)>,
+    },
+    /// SQL that means nothing here: what is wrong and where.
+    #[error("{0}")]
+    Query(String),
+    /// A query that does not fit into the memory that it may use.
+    #[error("{0}")]
+    Memory(String),
+    /// A wrong option.
+    #[error("{0}")]
+    Wrong(String),
+    /// The answer cannot be written.
+    #[error("cannot write {}: {why}", .path.display())]
+    Write {
+        /// Where to.
+        path: PathBuf,
+        /// Why not.
+        why: std::io::Error,
+    },
+    /// Parts turned out to be damaged after rows of the answer had been written.
+    #[error("the answer is not whole: {0}; ask again, and they are skipped from the beginning")]
+    Damaged(String),
+    /// The cluster failed.
+    #[error("{0}")]
+    Cluster(String),
+    /// It was interrupted.
+    #[error("cancelled")]
+    Cancelled,
+    /// The engine failed.
+    #[error(transparent)]
+    Engine(#[from] DataFusionError),
+    /// Standard output or the terminal.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}
+
+impl Error {
+    /// Whether the caller can correct it: exit status 2.
+    pub fn is_wrong_use(&self) -> bool {
+        matches!(self, Self::Place { .. } | Self::NoRuns { .. } | Self::Query(_) | Self::Wrong(_))
+    }
+}
+
+fn problems(left_out: &[(String, String)]) -> String {
+    left_out.iter().take(3).map(|(what, why)| format!("; {what}: {why}")).collect()
+}

@@ -1,0 +1,45 @@
+//! SQL over runs: one directory of them, a fleet's year on a disk, or a bucket.
+//!
+//! **Does:** finds the runs below a place by their `run.json` (`place`), presents their tables as one each
+//! (`table`), with the host, the run and the time on every row, opens only the parts that a query can need, and answers
+//! queries with DataFusion ([`Session`]), here or on a cluster ([`cluster`]).
+//!
+//! **Does not:** write anything below that place, or change data: a query only reads.
+//!
+//! **Guarantees:** a part that cannot be read is named, skipped and counted, never skipped silently. A run without a
+//! table has no rows in it, which is not an error; a place without runs is one.
+
+#![forbid(unsafe_code)]
+
+pub mod arguments;
+mod catalog;
+#[cfg(feature = "cluster")]
+pub mod cluster;
+mod complaint;
+mod error;
+mod flags;
+mod fleet;
+mod footer;
+mod listing;
+mod named;
+pub mod output;
+mod place;
+mod plot;
+pub mod prompt;
+mod prune;
+mod runs;
+mod session;
+mod shape;
+mod stores;
+mod table;
+mod views;
+
+pub use catalog::{Catalog, Moment, Shape};
+pub use error::Error;
+pub use fleet::{Fleet, Run};
+pub use listing::{list, schema};
+pub use named::{NAMED, Named, find as named};
+pub use output::Format;
+pub use place::Place;
+pub use session::{Answer, Options, Session};
+pub use views::{VIEWS, View};

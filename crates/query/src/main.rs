@@ -1,0 +1,244 @@
+//! `wirelapse-query`: SQL over runs.
+
+mod manual;
+
+use std::io::{IsTerminal as _, Write as _};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser as _;
+use indicatif::ProgressBar;
+use query::arguments::{Cli, Command, Query, Server};
+use query::output::Output;
+use query::prompt::{Entered, Prompt};
+use query::{Error, Format, NAMED, Options, Place, Session};
+
+/// Columns where standard output is no terminal.
+const WIDTH: usize = 100;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return code(Err(error.into())),
+    };
+    let done = runtime.block_on(async {
+        match cli.command {
+            Some(Command::Man) => manual::print().map_err(Error::from),
+            Some(Command::Server(server)) => serve(server).await,
+            None => tokio::select! {
+                done = run(&cli.query) => done,
+                _ = tokio::signal::ctrl_c(), if !prompts(&cli.query) => Err(Error::Cancelled),
+            },
+        }
+    });
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    code(done)
+}
+
+fn code(done: Result<(), Error>) -> ExitCode {
+    let Err(error) = done else { return ExitCode::SUCCESS };
+    // A reader that closed the pipe (`| head`) has what it wanted.
+    let broken = |error: &(dyn std::error::Error + 'static)| {
+        error.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
+    };
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
+    while let Some(error) = cause {
+        if broken(error) || error.to_string().contains("Broken pipe") {
+            return ExitCode::SUCCESS;
+        }
+        cause = error.source();
+    }
+    complain(&error.to_string());
+    match error {
+        Error::Cancelled => ExitCode::from(130),
+        error if error.is_wrong_use() => ExitCode::from(2),
+        _ => ExitCode::FAILURE,
+    }
+}
+
+/// A message on standard error; what steers a terminal is replaced.
+fn complain(text: &str) {
+    let harmless: String = text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect();
+    eprintln!("wirelapse-query: {harmless}");
+}
+
+#[cfg(feature = "cluster")]
+async fn serve(server: Server) -> Result<(), Error> {
+    use query::cluster::{Executor, Scheduler, executor, scheduler};
+    match server {
+        Server::Scheduler { listen } => tokio::select! {
+            done = scheduler(Scheduler { listen }) => done,
+            () = ended() => Ok(()),
+        },
+        Server::Executor { scheduler, listen, advertise, tasks, memory, directory, wait } => {
+            executor(Executor {
+                scheduler,
+                listen,
+                advertise,
+                tasks: tasks.map(usize::from),
+                memory,
+                directory,
+                wait: u16::try_from(wait.0.div_ceil(1_000_000_000)).unwrap_or(u16::MAX),
+            })
+            .await
+        }
+    }
+}
+
+#[cfg(feature = "cluster")]
+async fn ended() {
+    let terminated = async {
+        match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+            Ok(mut signal) => drop(signal.recv().await),
+            Err(_) => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        () = terminated => {}
+    }
+}
+
+#[cfg(not(feature = "cluster"))]
+async fn serve(_: Server) -> Result<(), Error> {
+    Err(Error::Wrong("this build is without clusters: build it with the feature `cluster`".into()))
+}
+
+/// Whether there is a prompt.
+fn prompts(query: &Query) -> bool {
+    query.sql.is_none() && query.named.is_none() && !query.list && query.schema.is_none()
+}
+
+async fn run(query: &Query) -> Result<(), Error> {
+    let sql = match &query.named {
+        Some(name) => Some(named(name)?),
+        None => query.sql.clone(),
+    };
+    if query.format == Format::Parquet && std::io::stdout().is_terminal() {
+        return Err(Error::Wrong(
+            "--format parquet writes bytes that no terminal shows: send them to a file (> FILE)".into(),
+        ));
+    }
+    if query.plot && query.format != Format::Table {
+        return Err(Error::Wrong("--plot draws on the terminal: without --format".into()));
+    }
+    let busy = busy("reading what runs there are");
+    let session = Session::open(Place::new(&query.runs)?, options(query)).await;
+    busy.finish_and_clear();
+    let session = session?;
+    let done = match sql {
+        Some(sql) => one(&session, query, &sql).await,
+        None if query.list => say(&query::list(&session)),
+        None => match &query.schema {
+            Some(table) => say(&query::schema(&session, table.as_deref()).await?),
+            None => prompt(&session, query).await,
+        },
+    };
+    left_out(&session);
+    done
+}
+
+fn options(query: &Query) -> Options {
+    Options {
+        memory: query.memory,
+        partitions: query.partitions.map(usize::from),
+        scheduler: query.scheduler.clone(),
+        wait: Duration::from_nanos(query.wait.0),
+    }
+}
+
+fn named(name: &str) -> Result<String, Error> {
+    query::named(name).map(|named| named.sql.to_owned()).ok_or_else(|| {
+        let names: Vec<&str> = NAMED.iter().map(|named| named.name).collect();
+        Error::Wrong(format!("there is no query named {name}: there are {}", names.join(", ")))
+    })
+}
+
+fn say(text: &str) -> Result<(), Error> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    Ok(out.flush()?)
+}
+
+/// A sign of life on a terminal.
+fn busy(what: &'static str) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new_spinner();
+    bar.set_message(what);
+    bar.enable_steady_tick(Duration::from_millis(120));
+    bar
+}
+
+/// Answers one query on standard output.
+async fn one(session: &Session, query: &Query, sql: &str) -> Result<(), Error> {
+    if query.explain {
+        return say(&session.explain(sql).await?);
+    }
+    let width = terminal_width();
+    let mut output = Output::new(std::io::stdout(), query.format, query.plot, width);
+    let bar = busy("working on the query");
+    let mut rows = 0;
+    let schema = session
+        .each(sql, |batch| {
+            rows += batch.num_rows();
+            match query.format {
+                // A table is written at the end, so the line is free until then.
+                Format::Table => bar.set_message(format!("{rows} rows")),
+                _ => bar.finish_and_clear(),
+            }
+            output.push(batch)
+        })
+        .await;
+    bar.finish_and_clear();
+    output.finish(&schema?)?;
+    Ok(())
+}
+
+fn terminal_width() -> usize {
+    let columns = rustix::termios::tcgetwinsize(std::io::stdout()).ok().map(|size| usize::from(size.ws_col));
+    columns.filter(|columns| *columns > 0).unwrap_or(WIDTH)
+}
+
+async fn prompt(session: &Session, query: &Query) -> Result<(), Error> {
+    let runs = session.fleet().runs.len();
+    if std::io::stdin().is_terminal() {
+        eprintln!("{runs} runs. A query ends with a semicolon; \\list, \\schema TABLE, \\quit");
+    }
+    let mut prompt = Prompt::new(session.names())?;
+    loop {
+        let entered = tokio::task::block_in_place(|| prompt.entered())?;
+        let done = match entered {
+            Entered::End => return Ok(()),
+            Entered::Nothing => Ok(()),
+            Entered::Help => say("\\list    tables, views, named queries\n\\schema TABLE    its columns\n\\quit\n"),
+            Entered::List => say(&query::list(session)),
+            Entered::Schema(table) => match query::schema(session, table.as_deref()).await {
+                Ok(text) => say(&text),
+                Err(error) => Err(error),
+            },
+            Entered::Query(sql) => tokio::select! {
+                done = one(session, query, &sql) => done,
+                _ = tokio::signal::ctrl_c() => Err(Error::Cancelled),
+            },
+        };
+        match done {
+            Ok(()) => left_out(session),
+            Err(error @ Error::Io(_)) => return Err(error),
+            Err(error) => complain(&error.to_string()),
+        }
+    }
+}
+
+/// Names what was skipped, and counts it.
+fn left_out(session: &Session) {
+    let left_out = session.fleet().left_out();
+    for (what, why) in left_out.iter().take(10) {
+        complain(&format!("skipped {what}: {why}"));
+    }
+    if left_out.len() > 10 {
+        complain(&format!("skipped {} more, {} in all", left_out.len() - 10, left_out.len()));
+    }
+}

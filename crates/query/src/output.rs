@@ -1,0 +1,178 @@
+//! Answers on their way out: a table for people, JSON lines, CSV, Parquet.
+
+use std::io::Write;
+
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use datafusion::arrow::array::{Array as _, RecordBatch};
+use datafusion::arrow::csv::{Writer as Csv, WriterBuilder};
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::json::LineDelimitedWriter;
+use datafusion::arrow::json::writer::{LineDelimited, WriterBuilder as JsonBuilder};
+use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
+use datafusion::error::DataFusionError;
+use datafusion::parquet::arrow::ArrowWriter;
+
+use crate::{Error, plot};
+
+/// Rows that a table shows at most.
+pub const MOST_ROWS: usize = 1_000;
+
+/// In which form rows are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// A table, at most 1,000 rows
+    #[default]
+    Table,
+    /// A JSON object a line
+    Json,
+    /// Comma-separated values with a heading
+    Csv,
+    /// One Parquet file
+    Parquet,
+}
+
+/// Writes rows as they come.
+pub struct Output<W: Write + Send> {
+    form: Form<W>,
+    rows: usize,
+}
+
+enum Form<W: Write + Send> {
+    Table { out: W, held: Vec<RecordBatch>, plot: bool, width: usize },
+    Json(Box<datafusion::arrow::json::Writer<W, LineDelimited>>),
+    Csv(Box<Csv<W>>),
+    Parquet { out: Option<W>, writer: Option<Box<ArrowWriter<W>>> },
+}
+
+fn engine(error: impl Into<DataFusionError>) -> Error {
+    Error::Engine(error.into())
+}
+
+impl<W: Write + Send> Output<W> {
+    /// Writes to `out`; a table, or a plot, in so many columns of the terminal.
+    pub fn new(out: W, format: Format, plot: bool, width: usize) -> Self {
+        let form = match format {
+            Format::Table => Form::Table { out, held: Vec::new(), plot, width },
+            Format::Json => Form::Json(Box::new(json(out))),
+            Format::Csv => Form::Csv(Box::new(WriterBuilder::new().with_header(true).build(out))),
+            Format::Parquet => Form::Parquet { out: Some(out), writer: None },
+        };
+        Self { form, rows: 0 }
+    }
+
+    /// Writes rows.
+    ///
+    /// # Errors
+    /// [`Error::Io`], or [`Error::Engine`] for what the form cannot hold.
+    pub fn push(&mut self, batch: &RecordBatch) -> Result<(), Error> {
+        self.rows += batch.num_rows();
+        match &mut self.form {
+            Form::Table { held, .. } => {
+                if self.rows - batch.num_rows() < MOST_ROWS {
+                    held.push(batch.slice(0, batch.num_rows().min(MOST_ROWS - (self.rows - batch.num_rows()))));
+                }
+                Ok(())
+            }
+            Form::Json(writer) => writer.write(batch).map_err(engine),
+            Form::Csv(writer) => writer.write(batch).map_err(engine),
+            Form::Parquet { out, writer } => {
+                if let Some(out) = out.take() {
+                    *writer = Some(Box::new(ArrowWriter::try_new(out, batch.schema(), None).map_err(engine)?));
+                }
+                writer.as_mut().map_or(Ok(()), |writer| writer.write(batch).map_err(engine))
+            }
+        }
+    }
+
+    /// Ends the output; gives the number of rows.
+    ///
+    /// # Errors
+    /// As [`Output::push`].
+    pub fn finish(mut self, schema: &SchemaRef) -> Result<usize, Error> {
+        // The heading, where there was no row.
+        if self.rows == 0 {
+            self.push(&RecordBatch::new_empty(schema.clone()))?;
+        }
+        match self.form {
+            Form::Table { mut out, held, plot, width } => {
+                let text = if plot { plot::bars(schema, &held, width)? } else { table(schema, &held, width)? };
+                out.write_all(text.as_bytes())?;
+                if self.rows > MOST_ROWS {
+                    writeln!(out, "{MOST_ROWS} of {} rows: --format csv, json or parquet has all of them", self.rows)?;
+                }
+                out.flush()?;
+            }
+            Form::Json(mut writer) => {
+                writer.finish().map_err(engine)?;
+                writer.into_inner().flush()?;
+            }
+            Form::Csv(writer) => writer.into_inner().flush()?,
+            Form::Parquet { writer, .. } => {
+                if let Some(writer) = writer {
+                    writer.into_inner().map_err(engine)?.flush()?;
+                }
+            }
+        }
+        Ok(self.rows)
+    }
+}
+
+fn json<W: Write>(out: W) -> LineDelimitedWriter<W> {
+    JsonBuilder::new().with_explicit_nulls(true).build::<W, LineDelimited>(out)
+}
+
+/// The values of rows as text, cell by cell; what steers a terminal is replaced.
+///
+/// # Errors
+/// Values that have no text.
+pub fn cells(batches: &[RecordBatch]) -> Result<Vec<Vec<String>>, Error> {
+    let options = FormatOptions::default().with_null("null");
+    let mut rows = Vec::new();
+    for batch in batches {
+        let columns = batch
+            .columns()
+            .iter()
+            .map(|column| ArrayFormatter::try_new(column.as_ref(), &options).map_err(engine))
+            .collect::<Result<Vec<_>, _>>()?;
+        for row in 0..batch.num_rows() {
+            let cell = |(at, column): (usize, &ArrayFormatter<'_>)| {
+                let array = batch.column(at);
+                if let Some(reals) = array.as_any().downcast_ref::<datafusion::arrow::array::Float64Array>()
+                    && reals.is_valid(row)
+                {
+                    return real(reals.value(row));
+                }
+                column.value(row).to_string().chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+            };
+            rows.push(columns.iter().enumerate().map(cell).collect());
+        }
+    }
+    Ok(rows)
+}
+
+/// A real number with six digits that count, as a table shows it.
+fn real(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return value.to_string();
+    }
+    let digits = 5 - value.abs().log10().floor() as i32;
+    let text = format!("{value:.*}", usize::try_from(digits.clamp(0, 12)).unwrap_or(0));
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+fn table(schema: &SchemaRef, batches: &[RecordBatch], width: usize) -> Result<String, Error> {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_width(u16::try_from(width).unwrap_or(u16::MAX));
+    table.set_header(schema.fields().iter().map(|field| field.name().as_str()));
+    for row in cells(batches)? {
+        table.add_row(row);
+    }
+    for (field, column) in schema.fields().iter().zip(table.column_iter_mut()) {
+        column.set_padding((0, 2));
+        if field.data_type().is_numeric() {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    Ok(table.trim_fmt() + "\n")
+}

@@ -1,0 +1,345 @@
+//! A session: tables over the runs of a place, and queries on them.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::common::stats::Precision;
+use datafusion::datasource::MemTable;
+use datafusion::error::DataFusionError;
+use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::logical_expr::{LogicalPlan, Statement};
+use datafusion::parquet::arrow::arrow_reader::ParquetRecordBatchReader;
+use datafusion::physical_plan::{ExecutionPlan, SendableRecordBatchStream, displayable, execute_stream};
+use datafusion::prelude::{SQLOptions, SessionConfig, SessionContext};
+use futures::StreamExt as _;
+use object_store::{ObjectMeta, ObjectStoreExt as _};
+
+use crate::table::RunsTable;
+use crate::{Catalog, Error, Fleet, Place, VIEWS, complaint, runs, stores};
+
+/// The footers of parts may take one in so many bytes of what a query may hold, beside that.
+const FOOTERS: usize = 4;
+
+/// How queries are run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Memory that a query may use before it spills, in bytes.
+    pub memory: u64,
+    /// In how many partitions it is worked on; `None` for one a CPU.
+    pub partitions: Option<usize>,
+    /// The scheduler of a cluster; `None` to run here.
+    pub scheduler: Option<String>,
+    /// How long a scheduler and its executors are waited for.
+    pub wait: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { memory: 4 << 30, partitions: None, scheduler: None, wait: Duration::from_secs(30) }
+    }
+}
+
+/// What scans did since the session began: shown with `--explain`, and read again where a part turns out to be damaged.
+#[derive(Debug, Default)]
+pub struct Watch {
+    scans: Mutex<BTreeMap<&'static str, Scanned>>,
+}
+
+/// The scan of one table.
+#[derive(Clone, Debug, Default)]
+struct Scanned {
+    runs: usize,
+    rows: usize,
+    parts: Vec<ObjectMeta>,
+}
+
+impl Watch {
+    /// A scan reads these parts, of so many runs.
+    pub fn scanned(&self, table: &'static str, runs: usize, parts: &[(ObjectMeta, Precision<usize>)]) {
+        let rows = parts.iter().filter_map(|(_, rows)| rows.get_value()).sum();
+        let parts = parts.iter().map(|(part, _)| part.clone()).collect();
+        let mut scans = self.scans.lock().unwrap_or_else(PoisonError::into_inner);
+        scans.insert(table, Scanned { runs, rows, parts });
+    }
+
+    fn all(&self) -> BTreeMap<&'static str, Scanned> {
+        self.scans.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn forget(&self) {
+        self.scans.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+/// Tables over the runs of a place.
+pub struct Session {
+    context: SessionContext,
+    catalog: Catalog,
+    fleet: Arc<Fleet>,
+    watch: Arc<Watch>,
+    options: Options,
+}
+
+/// The rows of an answer, as they come.
+pub struct Answer {
+    /// Their columns.
+    pub schema: SchemaRef,
+    /// The rows.
+    pub rows: SendableRecordBatchStream,
+    /// What runs elsewhere is cancelled when this is dropped.
+    #[cfg(feature = "cluster")]
+    _job: Option<crate::cluster::Job>,
+}
+
+impl Session {
+    /// Finds the runs below a place and makes their tables.
+    ///
+    /// # Errors
+    /// [`Error::Place`], [`Error::NoRuns`], or [`Error::Engine`].
+    pub async fn open(place: Place, options: Options) -> Result<Self, Error> {
+        let fleet = Arc::new(Fleet::find(place).await?);
+        let distributed = options.scheduler.is_some();
+        let text = if distributed { DataType::Utf8 } else { DataType::Utf8View };
+        let mut config = Self::config(distributed);
+        if let Some(partitions) = options.partitions {
+            config = config.with_target_partitions(partitions);
+        }
+        let most = usize::try_from(options.memory).unwrap_or(usize::MAX);
+        let top = std::num::NonZeroUsize::MIN;
+        let runtime = RuntimeEnvBuilder::new()
+            .with_memory_pool(Arc::new(TrackConsumersPool::new(FairSpillPool::new(most), top)))
+            .with_object_store_registry(Arc::new(stores::Stores::default()))
+            // A part's footer is read when the scan is planned, and not again when its rows are read.
+            .with_metadata_cache_limit(most / FOOTERS)
+            .build_arc()?;
+        let state =
+            SessionStateBuilder::new().with_config(config).with_runtime_env(runtime).with_default_features().build();
+        let context = SessionContext::new_with_state(state);
+        let catalog = Catalog::new(text.clone());
+        let watch = Arc::new(Watch::default());
+        context.runtime_env().register_object_store(fleet.place.url.as_ref(), fleet.place.store.clone());
+        for shape in &catalog.shapes {
+            let table = RunsTable::new(shape.clone(), text.clone(), fleet.clone(), watch.clone());
+            context.register_table(shape.name, Arc::new(table))?;
+        }
+        let about = runs::table(&fleet.runs, &text)?;
+        context.register_table("runs", Arc::new(MemTable::try_new(about.schema(), vec![vec![about]])?))?;
+        for view in VIEWS {
+            let table = context.sql(view.sql).await?.into_view();
+            context.register_table(view.name, table)?;
+        }
+        watch.forget();
+        Ok(Self { context, catalog, fleet, watch, options })
+    }
+
+    fn config(distributed: bool) -> SessionConfig {
+        #[cfg(feature = "cluster")]
+        let config = if distributed { crate::cluster::config() } else { SessionConfig::new() };
+        #[cfg(not(feature = "cluster"))]
+        let config = {
+            let _ = distributed;
+            SessionConfig::new()
+        };
+        config.with_information_schema(true).set_bool("datafusion.sql_parser.collect_spans", true)
+    }
+
+    /// The runs, and what was skipped of them so far.
+    pub fn fleet(&self) -> &Fleet {
+        &self.fleet
+    }
+
+    /// The tables.
+    pub fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    /// Every name that a query can say: tables, views, columns.
+    pub fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = VIEWS.iter().map(|view| view.name.to_owned()).collect();
+        names.extend(["runs", "host", "run", "time", "target"].map(str::to_owned));
+        names.extend(runs::meanings().map(|(name, _)| name.to_owned()));
+        for shape in &self.catalog.shapes {
+            names.push(shape.name.to_owned());
+            names.extend(shape.stored.fields().iter().map(|field| field.name().clone()));
+        }
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    /// The columns of a table or view.
+    ///
+    /// # Errors
+    /// [`Error::Query`] where there is none of that name.
+    pub async fn columns(&self, table: &str) -> Result<SchemaRef, Error> {
+        let sql = format!("SELECT * FROM {table}");
+        let frame = self.context.table(table).await.map_err(|e| self.wrong(&sql, &e))?;
+        Ok(Arc::new(frame.schema().as_arrow().clone()))
+    }
+
+    fn wrong(&self, sql: &str, error: &DataFusionError) -> Error {
+        let mut names = self.names();
+        let state = self.context.state();
+        names.extend(state.scalar_functions().keys().cloned());
+        names.extend(state.aggregate_functions().keys().cloned());
+        names.extend(state.window_functions().keys().cloned());
+        let views = VIEWS.iter().map(|view| view.name.to_owned());
+        let tables = self.catalog.shapes.iter().map(|shape| shape.name.to_owned()).chain(views);
+        Error::Query(complaint::of(sql, error, &names, &tables.chain(["runs".to_owned()]).collect::<Vec<_>>()))
+    }
+
+    async fn plan(&self, sql: &str) -> Result<(LogicalPlan, Arc<dyn ExecutionPlan>), Error> {
+        let only_reads = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
+        let logical = self.context.state().create_logical_plan(sql).await.map_err(|e| self.wrong(sql, &e))?;
+        only_reads.verify_plan(&logical).map_err(|e| self.wrong(sql, &e))?;
+        if let LogicalPlan::Statement(Statement::Prepare(_) | Statement::SetVariable(_)) = logical {
+            return Err(Error::Query("a query only reads: write SELECT".into()));
+        }
+        self.watch.forget();
+        let physical = self.context.state().create_physical_plan(&logical).await.map_err(|e| self.engine(sql, e))?;
+        Ok((logical, physical))
+    }
+
+    /// An error of planning or running.
+    fn engine(&self, sql: &str, error: DataFusionError) -> Error {
+        match error.find_root() {
+            DataFusionError::ResourcesExhausted(why) => Error::Memory(format!(
+                "the query needs more memory than --memory allows ({}), in a step that cannot spill to disk: group by less, \
+                 take fewer rows, or allow more ({})",
+                quantity::bytes(self.options.memory),
+                why.lines().next().unwrap_or_default()
+            )),
+            DataFusionError::Plan(_) | DataFusionError::SchemaError(..) | DataFusionError::SQL(..) => {
+                self.wrong(sql, &error)
+            }
+            _ => Error::Engine(error),
+        }
+    }
+
+    /// How a query would be answered: the engine's plan, and what it would read.
+    ///
+    /// # Errors
+    /// As [`Session::ask`].
+    pub async fn explain(&self, sql: &str) -> Result<String, Error> {
+        let (_, physical) = self.plan(sql).await?;
+        let mut text = displayable(physical.as_ref()).indent(false).to_string();
+        for (table, scan) in self.watch.all() {
+            text.push_str(&format!(
+                "{table}: reads {} rows in {} parts, of {} of {} runs\n",
+                scan.rows,
+                scan.parts.len(),
+                scan.runs,
+                self.fleet.runs.len()
+            ));
+        }
+        Ok(text)
+    }
+
+    /// Answers a query. The rows come while it runs.
+    ///
+    /// # Errors
+    /// [`Error::Query`] where it says nothing that can be answered, [`Error::Memory`], [`Error::Cluster`], [`Error::Engine`].
+    pub async fn ask(&self, sql: &str) -> Result<Answer, Error> {
+        let (_, physical) = self.plan(sql).await?;
+        let schema = physical.schema();
+        #[cfg(feature = "cluster")]
+        if let Some(scheduler) = &self.options.scheduler {
+            let job = crate::cluster::Job::submit(scheduler, physical, &self.context, self.options.wait).await?;
+            let (job, rows) = job.rows().await?;
+            return Ok(Answer { schema, rows, _job: Some(job) });
+        }
+        let rows = execute_stream(physical, self.context.task_ctx()).map_err(|e| self.engine(sql, e))?;
+        #[cfg(feature = "cluster")]
+        return Ok(Answer { schema, rows, _job: None });
+        #[cfg(not(feature = "cluster"))]
+        return Ok(Answer { schema, rows });
+    }
+
+    /// Answers a query and passes the rows to `each`. Where a part turns out to be damaged within before any row was passed, it is skipped
+    /// and the query begins anew.
+    ///
+    /// # Errors
+    /// As [`Session::ask`]; [`Error::Damaged`] where rows had been passed.
+    pub async fn each(
+        &self,
+        sql: &str,
+        mut each: impl FnMut(&RecordBatch) -> Result<(), Error>,
+    ) -> Result<SchemaRef, Error> {
+        loop {
+            let mut passed = false;
+            let failed = match self.ask(sql).await {
+                Ok(mut answer) => loop {
+                    match answer.rows.next().await {
+                        None => return Ok(answer.schema),
+                        Some(Ok(batch)) if batch.num_rows() == 0 => {}
+                        Some(Ok(batch)) => {
+                            passed = true;
+                            each(&batch)?;
+                        }
+                        Some(Err(error)) => break self.engine(sql, error),
+                    }
+                },
+                Err(error) => error,
+            };
+            let may_be_damage = match &failed {
+                Error::Engine(error) => {
+                    !matches!(error.find_root(), DataFusionError::External(e) if e.is::<std::io::Error>())
+                }
+                Error::Cluster(_) => true,
+                _ => false,
+            };
+            let damaged = if may_be_damage { self.damaged().await } else { Vec::new() };
+            if damaged.is_empty() {
+                return Err(failed);
+            }
+            for (part, why) in &damaged {
+                self.fleet.leave_out(part, why);
+            }
+            if passed {
+                let named: Vec<String> = damaged.into_iter().map(|(part, why)| format!("{part}: {why}")).collect();
+                return Err(Error::Damaged(named.join("; ")));
+            }
+        }
+    }
+
+    /// The parts of the last scans that cannot be read to their end.
+    async fn damaged(&self) -> Vec<(String, String)> {
+        let parts: Vec<ObjectMeta> = self.watch.all().into_values().flat_map(|scan| scan.parts).collect();
+        let store = &self.fleet.place.store;
+        futures::stream::iter(parts)
+            .map(|part| async move {
+                let whole = match store.get(&part.location).await {
+                    Ok(got) => got.bytes().await,
+                    Err(error) => Err(error),
+                };
+                let why = match whole {
+                    Ok(bytes) => unreadable(bytes)?,
+                    Err(error) => stores::reason(&error),
+                };
+                Some((part.location.to_string(), format!("damaged: {why}")))
+            })
+            .buffer_unordered(4)
+            .filter_map(|damaged| async { damaged })
+            .collect()
+            .await
+    }
+}
+
+/// Why the rows of a part cannot all be read; `None` where they can.
+fn unreadable(bytes: bytes::Bytes) -> Option<String> {
+    let read = || {
+        for batch in ParquetRecordBatchReader::try_new(bytes, 8192).map_err(|e| e.to_string())? {
+            batch.map_err(|e| e.to_string())?;
+        }
+        Ok(())
+    };
+    // The reader asserts some of what a page says.
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(read))
+        .unwrap_or_else(|_| Err("a page says something impossible".into()))
+        .err()
+}

@@ -1,0 +1,275 @@
+//! A table over the parts of all runs: opens what a query can need, and gives plain scans, which a cluster can run too.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::stats::Precision;
+use datafusion::common::{DFSchema, ScalarValue, Statistics};
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::physical_plan::parquet::CachedParquetFileReaderFactory;
+use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder, ParquetSource};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::datasource::table_schema::TableSchema;
+use datafusion::error::Result;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType, col, lit};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::empty::EmptyExec;
+use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
+use datafusion::physical_plan::union::UnionExec;
+use datafusion::prelude::{cast, coalesce};
+use futures::StreamExt as _;
+
+use crate::catalog::{Moment, Shape, timestamp};
+use crate::footer::{self, Footer};
+use crate::session::Watch;
+use crate::{Fleet, Run, flags, prune};
+
+/// Footers that are read at the same time.
+const AT_A_TIME: usize = 32;
+/// The column of every part that holds what to add to its moments.
+const CLOCK: &str = "_clock_ns";
+
+/// A table over all runs.
+#[derive(Debug)]
+pub struct RunsTable {
+    shape: Arc<Shape>,
+    text: DataType,
+    fleet: Arc<Fleet>,
+    schema: SchemaRef,
+    watch: Arc<Watch>,
+}
+
+/// What is stored of this table in runs of schema 1.
+pub fn first_schema(shape: &Shape) -> Schema {
+    let number = |field: &FieldRef| match (shape.name, field.name().as_str()) {
+        ("packets", "flags") => Arc::new(Field::new("flags", DataType::Int64, true)),
+        _ => field.clone(),
+    };
+    Schema::new(shape.stored.fields().iter().map(number).collect::<Vec<_>>())
+}
+
+struct Part {
+    file: PartitionedFile,
+    rows: Precision<usize>,
+    bytes: u64,
+    schema: u32,
+}
+
+impl RunsTable {
+    /// The table of this shape over these runs.
+    pub fn new(shape: Arc<Shape>, text: DataType, fleet: Arc<Fleet>, watch: Arc<Watch>) -> Self {
+        let schema = shape.schema(&text);
+        Self { shape, text, fleet, schema, watch }
+    }
+
+    /// The parts of these runs that are whole. The others are named in the fleet.
+    async fn parts(&self, state: &dyn Session, runs: &[usize]) -> Vec<Part> {
+        let wanted: Vec<_> = runs
+            .iter()
+            .filter_map(|at| self.fleet.runs.get(*at))
+            .flat_map(|run| {
+                run.parts.get(self.shape.name).into_iter().flatten().map(move |part| (run.clone(), part.clone()))
+            })
+            .filter(|(_, part)| !self.fleet.is_left_out(part.location.as_ref()))
+            .collect();
+        let cache = state.runtime_env().cache_manager.get_file_metadata_cache();
+        let store = &self.fleet.place.store;
+        futures::stream::iter(wanted)
+            .map(|(run, part)| {
+                let cache = cache.clone();
+                async move {
+                    match footer::read(store.as_ref(), &part, cache, &self.shape).await {
+                        Ok(footer) => Some(self.part(&run, part, footer)),
+                        Err(why) => {
+                            self.fleet.leave_out(part.location.as_ref(), &why);
+                            None
+                        }
+                    }
+                }
+            })
+            .buffered(AT_A_TIME)
+            .filter_map(|part| async { part })
+            .collect()
+            .await
+    }
+
+    fn part(&self, run: &Run, meta: object_store::ObjectMeta, footer: Footer) -> Part {
+        let text = |value: Option<&str>| match self.text {
+            DataType::Utf8View => ScalarValue::Utf8View(value.map(str::to_owned)),
+            _ => ScalarValue::Utf8(value.map(str::to_owned)),
+        };
+        let clock = match self.shape.moment {
+            Moment::Monotonic(_) => run.clock_ns,
+            Moment::Epoch(_) | Moment::Stored => Some(0),
+            Moment::Run => run.start_ns,
+        };
+        let values =
+            vec![text(Some(&run.host)), text(Some(&run.name)), text(run.target.as_deref()), ScalarValue::Int64(clock)];
+        let bytes = meta.size;
+        let rows = footer.statistics.num_rows;
+        let file =
+            PartitionedFile::new_from_meta(meta).with_partition_values(values).with_statistics(footer.statistics);
+        Part { file, rows, bytes, schema: footer.schema }
+    }
+
+    /// A scan of these parts, which all have the same layout, with the columns of the projection.
+    fn scan_of(
+        &self,
+        state: &dyn Session,
+        parts: Vec<Part>,
+        first: bool,
+        projection: &[usize],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let stored = if first { Arc::new(first_schema(&self.shape)) } else { self.shape.stored.clone() };
+        let partition: Vec<FieldRef> = vec![
+            Arc::new(Field::new("host", self.text.clone(), false)),
+            Arc::new(Field::new("run", self.text.clone(), false)),
+            Arc::new(Field::new("target", self.text.clone(), true)),
+            Arc::new(Field::new(CLOCK, DataType::Int64, true)),
+        ];
+        let table = TableSchema::builder(stored).with_table_partition_cols(partition).build();
+        let raw = table.table_schema().clone();
+
+        // What must be read for the columns that are asked for.
+        let time = self.time()?;
+        let names: Vec<&str> = projection.iter().map(|at| self.schema.field(*at).name().as_str()).collect();
+        let derived = |name: &str| -> Result<Option<Expr>> {
+            Ok(match name {
+                "time" => time.clone(),
+                "flags" if first && self.shape.name == "packets" => Some(flags::letters("flags", &self.text)?),
+                _ => None,
+            })
+        };
+        let mut needed: Vec<usize> = Vec::new();
+        let mut outputs: Vec<(String, Option<Expr>)> = Vec::new();
+        for name in &names {
+            let expr = derived(name)?;
+            let reads: Vec<String> = match &expr {
+                Some(expr) => expr.column_refs().into_iter().map(|c| c.name.clone()).collect(),
+                None => vec![(*name).to_owned()],
+            };
+            for column in reads {
+                let at = raw.index_of(&column)?;
+                if !needed.contains(&at) {
+                    needed.push(at);
+                }
+            }
+            outputs.push(((*name).to_owned(), expr));
+        }
+
+        let rows = parts.iter().fold(Precision::Exact(0), |sum, part| sum.add(&part.rows));
+        let mut statistics = Statistics::new_unknown(&raw);
+        statistics.num_rows = rows;
+        statistics.total_byte_size =
+            Precision::Inexact(usize::try_from(parts.iter().map(|p| p.bytes).sum::<u64>()).unwrap_or(usize::MAX));
+        let groups = groups(parts, state.config().target_partitions());
+        let store = self.fleet.place.store.clone();
+        let cache = state.runtime_env().cache_manager.get_file_metadata_cache();
+        let source = ParquetSource::new(table)
+            .with_table_parquet_options(state.table_options().parquet.clone())
+            .with_parquet_file_reader_factory(Arc::new(CachedParquetFileReaderFactory::new(store, cache)));
+        let config = FileScanConfigBuilder::new(self.fleet.place.url.clone(), Arc::new(source))
+            .with_file_groups(groups)
+            .with_statistics(statistics)
+            .with_limit(limit)
+            .with_projection_indices(Some(needed.clone()))?
+            .build();
+        let scan: Arc<dyn ExecutionPlan> = DataSourceExec::from_data_source(config);
+        if outputs.iter().all(|(_, expr)| expr.is_none()) {
+            return Ok(scan);
+        }
+        let read = scan.schema();
+        let of_read = DFSchema::try_from(read.clone())?;
+        let exprs = outputs
+            .into_iter()
+            .map(|(name, expr)| {
+                let expr: Arc<dyn PhysicalExpr> = match expr {
+                    Some(expr) => state.create_physical_expr(expr, &of_read)?,
+                    None => Arc::new(Column::new_with_schema(&name, &read)?),
+                };
+                Ok(ProjectionExpr { expr, alias: name })
+            })
+            .collect::<Result<Vec<_>>>()?;
+        Ok(Arc::new(ProjectionExec::try_new(exprs, scan)?))
+    }
+
+    /// The time of a row, from what is stored; `None` where it is stored as such.
+    fn time(&self) -> Result<Option<Expr>> {
+        let moment = match self.shape.moment {
+            Moment::Monotonic([only]) => col(*only) + col(CLOCK),
+            Moment::Monotonic(columns) => coalesce(columns.iter().map(|c| col(*c)).collect()) + col(CLOCK),
+            Moment::Epoch(column) => col(column),
+            Moment::Run => col(CLOCK),
+            Moment::Stored => return Ok(None),
+        };
+        Ok(Some(cast(moment / lit(1000_i64), timestamp())))
+    }
+}
+
+/// Parts in so many groups of about the same bytes, in order.
+fn groups(parts: Vec<Part>, most: usize) -> Vec<FileGroup> {
+    let total: u64 = parts.iter().map(|part| part.bytes).sum();
+    let share = (total / most.max(1) as u64).max(1);
+    let mut groups: Vec<Vec<PartitionedFile>> = Vec::new();
+    let mut filled = 0_u64;
+    for part in parts {
+        let group = usize::try_from(filled / share).unwrap_or(usize::MAX).min(most.max(1) - 1);
+        filled += part.bytes;
+        while groups.len() <= group {
+            groups.push(Vec::new());
+        }
+        groups[group].push(part.file);
+    }
+    groups.into_iter().filter(|group| !group.is_empty()).map(FileGroup::new).collect()
+}
+
+#[async_trait]
+impl TableProvider for RunsTable {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
+        Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let whole: Vec<usize> = (0..self.schema.fields().len()).collect();
+        let projection = projection.unwrap_or(&whole);
+        let runs = prune::prune(state, &self.fleet.runs, filters, &self.text)?;
+        let parts = self.parts(state, &runs).await;
+        self.watch.scanned(
+            self.shape.name,
+            runs.len(),
+            &parts.iter().map(|p| (p.file.object_meta.clone(), p.rows)).collect::<Vec<_>>(),
+        );
+        let (first, second): (Vec<Part>, Vec<Part>) =
+            parts.into_iter().partition(|part| part.schema == 1 && self.shape.name == "packets");
+        let mut scans = Vec::new();
+        for (parts, is_first) in [(first, true), (second, false)] {
+            if !parts.is_empty() {
+                scans.push(self.scan_of(state, parts, is_first, projection, limit)?);
+            }
+        }
+        match scans.len() {
+            0 => Ok(Arc::new(EmptyExec::new(Arc::new(self.schema.project(projection)?)))),
+            1 => Ok(scans.remove(0)),
+            _ => UnionExec::try_new(scans),
+        }
+    }
+}

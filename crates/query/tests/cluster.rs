@@ -1,0 +1,95 @@
+//! A cluster as people run it: a scheduler and executors as processes.
+#![cfg(feature = "cluster")]
+
+mod fleet;
+mod program;
+
+use std::net::TcpListener;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+/// A process that ends with the test.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The first of two ports in a row that nothing listens on.
+fn port() -> u16 {
+    loop {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        if port < u16::MAX && TcpListener::bind(("127.0.0.1", port + 1)).is_ok() {
+            return port;
+        }
+    }
+}
+
+fn serve(words: &[&str]) -> Server {
+    Server(program::command().args(words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+}
+
+fn scheduler() -> (Server, String) {
+    let address = format!("127.0.0.1:{}", port());
+    (serve(&["scheduler", "--listen", &address]), address)
+}
+
+fn executor(scheduler: &str) -> Server {
+    let listen = format!("127.0.0.1:{}", port());
+    serve(&["executor", "--scheduler", scheduler, "--listen", &listen, "--tasks", "2", "--memory", "512MiB"])
+}
+
+fn by(scheduler: &str, sql: &str) -> Vec<String> {
+    let words = ["--scheduler", scheduler, "--wait", "60s", "--partitions", "4", "--format", "csv", sql];
+    program::run(program::thousand(), &words).0.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn a_cluster_gives_the_same_rows_and_loses_none_with_an_executor() {
+    let root = program::thousand();
+    let (_scheduler, address) = scheduler();
+    let _one = executor(&address);
+    let two = executor(&address);
+    let queries = [
+        "SELECT count(*) AS n FROM sends",
+        "SELECT count(*) AS n, sum(bytes) AS b FROM sends WHERE host = 'web-003'",
+        "SELECT host, count(*) AS n, sum(total_ns) AS t FROM sends GROUP BY host ORDER BY host",
+        "SELECT c.remote_address, count(*) AS n FROM sends s JOIN connections c ON c.host = s.host AND c.run = s.run \
+         AND c.connection_id = s.connection_id GROUP BY 1 ORDER BY 1",
+        "SELECT host, run, time, total_ns FROM slowest ORDER BY total_ns DESC, host, run LIMIT 10",
+        "SELECT kind, count(*) AS n FROM runs GROUP BY kind",
+        "SELECT count(*) AS n FROM packets",
+    ];
+    for sql in queries {
+        assert_eq!(by(&address, sql), program::lines(root, sql), "{sql}");
+    }
+    // One executor dies while a query runs: its work is done again by the other.
+    let sql = "SELECT host, run, count(*) AS n, sum(bytes) AS b, count(DISTINCT comm) AS c FROM sends GROUP BY host, run ORDER BY host, run";
+    let expected = program::lines(root, sql);
+    let killer = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(400));
+        drop(two);
+    });
+    assert_eq!(by(&address, sql), expected);
+    killer.join().unwrap();
+    assert_eq!(by(&address, sql), expected);
+}
+
+#[test]
+fn a_cluster_that_is_not_there_is_waited_for_and_no_longer() {
+    let began = Instant::now();
+    let ask = |address: &str| {
+        let words = ["--scheduler", address, "--wait", "2s", "SELECT count(*) AS n FROM sends"];
+        program::failed(program::thousand(), &words)
+    };
+    let (status, said) = ask(&format!("127.0.0.1:{}", port()));
+    assert!(status == 1 && said.contains("cannot be reached"), "{said}");
+    let (_scheduler, address) = scheduler();
+    std::thread::sleep(Duration::from_secs(1));
+    let (status, said) = ask(&address);
+    assert!(status == 1 && said.contains("has no executors"), "{said}");
+    assert!(began.elapsed() < Duration::from_secs(120), "bounded");
+}

@@ -1,0 +1,220 @@
+//! A fleet made up: hosts and hours, a run of each, written by the store's own writer. The same numbers give the same fleet.
+
+#![allow(dead_code)]
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, Int64Array, StringArray, TimestampMicrosecondArray, UInt64Array};
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::parquet::arrow::ArrowWriter;
+use datafusion::parquet::file::metadata::KeyValue;
+use datafusion::parquet::file::properties::WriterProperties;
+use record::{
+    Comm, Connection, ConnectionId, ConnectionTotals, Coverage, Event, Instant, Lost, Merged, Nanos, Opening, Owner,
+    Send, SenderState, SeqNumber, Stamps, Wait, WaitReason,
+};
+use store::{ClockReading, Provenance, SamplingAsked, SamplingMethod, Writer};
+
+/// 2026-05-01 00:00 UTC, in seconds since 1970.
+pub const FIRST_DAY: u64 = 1_777_593_600;
+/// When each made-up host had been up for no time, by `CLOCK_MONOTONIC`.
+const BOOTED: u64 = FIRST_DAY - 1_000_000;
+
+/// How large a fleet is.
+#[derive(Clone, Copy, Debug)]
+pub struct Size {
+    /// Hosts.
+    pub hosts: u64,
+    /// Hours, a run each.
+    pub hours: u64,
+    /// Sends of a run.
+    pub sends: u64,
+    /// Connections of a run.
+    pub connections: u64,
+}
+
+/// The runs of the tests: 1,000.
+pub const SMALL: Size = Size { hosts: 40, hours: 25, sends: 40, connections: 4 };
+
+/// A number that follows from these, and looks like none (SplitMix64).
+fn drawn(of: [u64; 3]) -> u64 {
+    of.into_iter().fold(0x9e37_79b9_7f4a_7c15, |state, value| {
+        let mut z = (state ^ value.wrapping_mul(0xbf58_476d_1ce4_e5b9)).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    })
+}
+
+/// The name of a host.
+pub fn host(number: u64) -> String {
+    format!("web-{number:03}")
+}
+
+/// Where a run is below the root.
+pub fn directory(root: &Path, number: u64, hour: u64) -> PathBuf {
+    let day = FIRST_DAY / 86_400 + hour / 24;
+    let of_month = day - FIRST_DAY / 86_400 + 1;
+    root.join(format!("host={}/date=2026-05-{of_month:02}/run=202605{of_month:02}T{:02}0000Z", host(number), hour % 24))
+}
+
+fn provenance(number: u64, hour: u64) -> Provenance {
+    Provenance {
+        version: "0.0.0".into(),
+        command_line: vec!["wirelapse".into(), "trace".into(), "--port".into(), "443".into()],
+        kernel: "6.18.0".into(),
+        machine: "x86_64".into(),
+        cpus: 2,
+        backend: "timestamping".into(),
+        target: if number.is_multiple_of(2) { "port 443".into() } else { "port 5432".into() },
+        sampling: SamplingAsked { method: SamplingMethod::Every, one_in: 1 },
+        max_rate: None,
+        clock: ClockReading {
+            realtime_offset_ns: i64::try_from(BOOTED * 1_000_000_000).unwrap(),
+            realtime_offset_error_ns: 120,
+        },
+        start_ns: moment(hour, 0),
+        calls: None,
+        connects: None,
+        min_latency: None,
+        receiving: None,
+        packets: None,
+    }
+}
+
+/// A moment of an hour on every host's monotonic clock.
+fn moment(hour: u64, ns: u64) -> u64 {
+    (FIRST_DAY - BOOTED + hour * 3600) * 1_000_000_000 + ns
+}
+
+fn peer(number: u64) -> SocketAddr {
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, (number / 250) as u8, (number % 250) as u8 + 1)), 443)
+}
+
+/// Writes one run.
+pub fn run(root: &Path, number: u64, hour: u64, size: Size) {
+    let path = directory(root, number, hour);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let mut writer = Writer::create(&path, provenance(number, hour)).unwrap();
+    let at = Instant::from_nanos;
+    for c in 0..size.connections {
+        writer
+            .event(&Event::Connection(Connection {
+                id: ConnectionId(u64::MAX - c),
+                local: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 40_000 + c as u16),
+                remote: peer(drawn([number, 7, c]) % 20),
+                owner: Owner { pid: 100, comm: Comm::from("nginx") },
+                opening: Opening::Connected,
+                since: at(moment(hour, c)),
+                congestion_control: "cubic".into(),
+            }))
+            .unwrap();
+    }
+    for s in 0..size.sends {
+        let draw = drawn([number, hour, s]);
+        let sent = moment(hour, (s + 1) * (3_599_000_000_000 / (size.sends + 1)));
+        // Long tails, as sends have them.
+        let network = 100_000 + (draw % 1_000) * (draw % 97) * (draw % 31) * 10;
+        let tcp = (draw >> 32) % 50_000;
+        let acked = (!draw.is_multiple_of(50)).then(|| at(sent + tcp + 2_000 + network));
+        writer
+            .event(&Event::Send(Send {
+                connection: ConnectionId(u64::MAX - s % size.connections),
+                owner: Owner { pid: 100, comm: Comm::from(if draw.is_multiple_of(3) { "nginx" } else { "worker" }) },
+                first_seq: SeqNumber(s as u32),
+                bytes: (draw % 16_384) as u32,
+                stamps: Stamps {
+                    sched: Some(at(sent + tcp)),
+                    driver: Some(at(sent + tcp + 2_000)),
+                    ack: acked,
+                    ..Stamps::sent_at(at(sent))
+                },
+                merged: Merged::default(),
+                state: SenderState { cwnd: 10, ..SenderState::default() },
+                buffer: None,
+                wait: Some(Wait {
+                    reason: if draw.is_multiple_of(4) { WaitReason::CongestionWindow } else { WaitReason::SentAtOnce },
+                    by_reason: Nanos(tcp / 2),
+                }),
+                retransmissions: u16::from(draw.is_multiple_of(40)),
+            }))
+            .unwrap();
+    }
+    for c in 0..size.connections {
+        let totals = ConnectionTotals {
+            segments_retransmitted: c as u32,
+            bytes_acked: 1_000 * c,
+            ..ConnectionTotals::default()
+        };
+        writer.event(&Event::Closed { connection: ConnectionId(u64::MAX - c), totals }).unwrap();
+    }
+    let coverage = Coverage { bytes_written: 1_000, bytes_armed: 900 + number % 100, ..Coverage::default() };
+    writer.finish(at(moment(hour, 3_600_000_000_000)), Lost { merged: number, ..Lost::default() }, coverage).unwrap();
+}
+
+/// Writes the runs of all hosts and hours.
+pub fn write(root: &Path, size: Size) {
+    for number in 0..size.hosts {
+        for hour in 0..size.hours {
+            run(root, number, hour, size);
+        }
+    }
+}
+
+/// Writes histograms beside the runs of one host and hour: a row for each minute, peer, leg and bucket. From hour `slow_from` on, this
+/// host's network takes twice as long.
+pub fn histograms(root: &Path, number: u64, hour: u64, minutes: u64, slow: bool) {
+    let path = directory(root, number, hour);
+    let directory = path.join("histograms.parquet");
+    std::fs::create_dir_all(&directory).unwrap();
+    if !path.join("run.json").exists() {
+        let about = serde_json::json!({"schema": 2, "kind": "trace", "state": "unfinished", "start_ns": moment(hour, 0),
+            "clock": {"realtime_offset_ns": BOOTED * 1_000_000_000}});
+        std::fs::write(path.join("run.json"), about.to_string()).unwrap();
+    }
+    let (mut time, mut peers, mut stages, mut buckets, mut counts, mut sums) =
+        (vec![], vec![], vec![], vec![], vec![], vec![]);
+    for minute in 0..minutes {
+        for p in 0..4_u64 {
+            for (stage, middle) in
+                [("network", if slow { -64_i64 } else { -72 }), ("tcp", -100), ("total", if slow { -64 } else { -71 })]
+            {
+                let n = 5 + drawn([number, hour, minute]) % 5;
+                let each: Vec<(i64, i64)> = (0..n as i64).map(|i| (middle + i, 10 + i)).collect();
+                let sum: f64 = each.iter().map(|(b, c)| (*b as f64 / 8.0 - 0.06).exp2() * 1e9 * *c as f64).sum();
+                for (at, (bucket, count)) in each.into_iter().enumerate() {
+                    time.push(((FIRST_DAY + hour * 3600 + minute * 60) * 1_000_000) as i64);
+                    peers.push(peer(p).ip().to_string());
+                    stages.push(stage);
+                    buckets.push(bucket);
+                    counts.push(count);
+                    sums.push(if at == 0 { sum as i64 } else { 0 });
+                }
+            }
+        }
+    }
+    let rows = time.len();
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("time", Arc::new(TimestampMicrosecondArray::from(time).with_timezone("UTC"))),
+        ("interval_ns", Arc::new(Int64Array::from(vec![60_000_000_000; rows]))),
+        ("peer", Arc::new(StringArray::from(peers))),
+        ("cgroup", Arc::new(UInt64Array::from(vec![9; rows]))),
+        ("unit", Arc::new(StringArray::from(vec!["nginx.service"; rows]))),
+        ("overflow", Arc::new(Int64Array::from(vec![0; rows]))),
+        ("stage", Arc::new(StringArray::from(stages))),
+        ("schema", Arc::new(Int64Array::from(vec![3; rows]))),
+        ("bucket", Arc::new(Int64Array::from(buckets))),
+        ("count", Arc::new(Int64Array::from(counts))),
+        ("sum_ns", Arc::new(Int64Array::from(sums))),
+    ];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let properties = WriterProperties::builder()
+        .set_key_value_metadata(Some(vec![KeyValue::new("wirelapse.schema".to_owned(), store::SCHEMA.to_string())]))
+        .build();
+    let file = std::fs::File::create(directory.join("part-00000.parquet")).unwrap();
+    let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties)).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+}

@@ -1,0 +1,250 @@
+//! Queries as people ask them, of a made-up fleet of 1,000 runs.
+
+mod fleet;
+mod program;
+
+use std::fs;
+use std::path::Path;
+
+use program::{ask, failed, lines, run};
+
+#[test]
+fn rows_of_all_runs_are_one_table_with_host_run_and_time() {
+    let root = program::thousand();
+    assert_eq!(lines(root, "SELECT count(*) AS n, count(DISTINCT host) AS h FROM sends"), ["n,h", "40000,40"]);
+    assert_eq!(lines(root, "SELECT count(*) AS n FROM runs WHERE state = 'finished'"), ["n", "1000"]);
+    let first = "SELECT host, run, time, target FROM sends WHERE host = 'web-001' ORDER BY time LIMIT 1";
+    // The first of 40 sends is after one of 41 pieces of 3,599 seconds.
+    assert_eq!(lines(root, first)[1], "web-001,20260501T000000Z,2026-05-01T00:01:27.780487Z,port 5432");
+    let joined = "SELECT count(*) AS n FROM sends s JOIN connections c ON c.host = s.host AND c.run = s.run AND c.connection_id = s.connection_id";
+    assert_eq!(lines(root, joined), ["n", "40000"]);
+    // Tables that no run has are empty.
+    for table in ["receives", "requests", "packets", "datagrams", "histograms", "trials", "findings"] {
+        assert_eq!(lines(root, &format!("SELECT count(*) AS n FROM {table}")), ["n", "0"], "{table}");
+    }
+}
+
+#[test]
+fn host_time_run_and_target_choose_the_parts_that_are_opened() {
+    let root = program::thousand();
+    let reads = |of: &str| {
+        let plan = ask(root, &["--explain", &format!("SELECT max(total_ns) FROM sends WHERE {of}")]);
+        plan.lines().find(|line| line.starts_with("sends: reads")).unwrap_or(&plan).to_owned()
+    };
+    assert_eq!(reads("host = 'web-003'"), "sends: reads 1000 rows in 25 parts, of 25 of 1000 runs");
+    assert_eq!(reads("host IN ('web-003', 'web-004')"), "sends: reads 2000 rows in 50 parts, of 50 of 1000 runs");
+    assert_eq!(
+        reads("target = 'port 443' AND host < 'web-004'"),
+        "sends: reads 2000 rows in 50 parts, of 50 of 1000 runs"
+    );
+    assert_eq!(reads("run = '20260501T050000Z'"), "sends: reads 1600 rows in 40 parts, of 40 of 1000 runs");
+    // A run of an hour, and those whose clock could reach into it.
+    let hour = "time >= '2026-05-01T05:10:00Z' AND time < '2026-05-01T05:20:00Z'";
+    assert_eq!(reads(hour), "sends: reads 1600 rows in 40 parts, of 40 of 1000 runs");
+    assert_eq!(reads("time > '2030-01-01'"), "sends: reads 0 rows in 0 parts, of 0 of 1000 runs");
+    // What is pruned is not missed.
+    let of = |sql: &str| lines(root, sql)[1].clone();
+    let n = of(&format!("SELECT count(*) AS n FROM sends WHERE {hour}"));
+    assert_eq!(n, of(&format!("SELECT sum(CASE WHEN {hour} THEN 1 ELSE 0 END) AS n FROM sends")));
+    assert_ne!(n, "0");
+}
+
+#[test]
+fn every_view_and_named_query_answers() {
+    let root = program::thousand();
+    for view in query::VIEWS {
+        let rows = lines(root, &format!("SELECT * FROM {} LIMIT 3", view.name));
+        let expected = if view.name == "quantiles" { 1 } else { 4 };
+        assert!(rows.len() >= expected.min(3), "{}: {rows:?}", view.name);
+    }
+    for named in query::NAMED {
+        let text = ask(root, &["--named", named.name, "--format", "csv"]);
+        let rows = text.lines().count();
+        // No host of these has histograms, requests or packets.
+        let empty = ["slow-peers", "slow-hosts", "slow-requests", "drops"].contains(&named.name);
+        assert!(if empty { rows == 1 } else { rows > 1 }, "{}: {text}", named.name);
+    }
+    let slowest = lines(root, "SELECT total_ns, remote_address FROM slowest ORDER BY total_ns DESC LIMIT 1");
+    assert!(
+        slowest[1].ends_with(&lines(root, "SELECT max(total_ns) AS m FROM sends")[1].replace('\n', ""))
+            || slowest[1].starts_with(&lines(root, "SELECT max(total_ns) AS m FROM sends")[1])
+    );
+}
+
+#[test]
+fn quantiles_are_the_buckets_upper_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    fleet::histograms(dir.path(), 0, 0, 2, false);
+    fleet::histograms(dir.path(), 1, 0, 2, true);
+    let of = |host: &str| {
+        lines(
+            dir.path(),
+            &format!(
+                "SELECT count(*) AS n, min(n) AS least, max(p50_ns) AS p50 FROM quantiles WHERE host = '{host}' AND stage = 'network'"
+            ),
+        )
+    };
+    // Two minutes of four peers. Medians are in the third or fourth bucket above the middle.
+    let (quick, slow) = (of("web-000"), of("web-001"));
+    assert!(quick[1].starts_with("8,"), "{quick:?}");
+    let p50 = |row: &str| row.rsplit(',').next().unwrap().parse::<f64>().unwrap();
+    assert!((1.9e6..4.0e6).contains(&p50(&quick[1])), "{quick:?}");
+    assert!(p50(&slow[1]) / p50(&quick[1]) > 1.5, "{slow:?} {quick:?}");
+    let named = lines_named(dir.path(), "slow-peers");
+    assert_eq!(named.len(), 9, "{named:?}");
+    assert!(named[1].starts_with("web-001,10.0.0."), "{named:?}");
+}
+
+fn lines_named(root: &Path, name: &str) -> Vec<String> {
+    ask(root, &["--named", name, "--format", "csv"]).lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn errors_say_where_and_what_was_perhaps_meant() {
+    let root = program::thousand();
+    let (status, said) = failed(root, &["SELECT totl_ns FROM sends"]);
+    assert_eq!(status, 2);
+    assert!(said.contains("line 1, column 8: there is no column totl_ns; is it total_ns?"), "{said}");
+    let (_, said) = failed(root, &["SELECT 1\nFROM sned"]);
+    assert!(said.contains("line 2, column 6: there is no table sned; is it sends?"), "{said}");
+    let (_, said) = failed(root, &["SELECT avgg(bytes) FROM sends"]);
+    assert!(said.contains("column 8") && said.contains("avgg") && said.contains("is it avg?"), "{said}");
+    let (status, said) = failed(root, &["SELECT bytes FORM sends WHERE"]);
+    assert!(status == 2 && said.contains("line 1, column"), "{said}");
+    for sql in [
+        "DROP TABLE sends",
+        "INSERT INTO sends SELECT * FROM sends",
+        "CREATE TABLE x AS SELECT 1",
+        "SET x = 1",
+        "COPY sends TO 'x.csv'",
+        "CREATE EXTERNAL TABLE x STORED AS CSV LOCATION '/etc/passwd'",
+        "PREPARE x AS SELECT 1",
+        "DELETE FROM sends",
+        "SELECT 1; DROP TABLE sends",
+    ] {
+        let (status, said) = failed(root, &[sql]);
+        assert_eq!(status, 2, "{sql}: {said}");
+    }
+    assert!(!Path::new("x.csv").exists());
+    let deep = format!("SELECT {}1{}", "(".repeat(3000), ")".repeat(3000));
+    assert_ne!(failed(root, &[&deep]).0, 139);
+    let (status, said) = failed(root, &["--named", "nothing"]);
+    assert!(status == 2 && said.contains("slow-peers"), "{said}");
+}
+
+#[test]
+fn places_without_runs_are_errors() {
+    let dir = tempfile::tempdir().unwrap();
+    let (status, said) = failed(dir.path(), &["SELECT 1"]);
+    assert!(status == 2 && said.contains("no runs in"), "{said}");
+    let (status, said) = failed(&dir.path().join("missing"), &["SELECT 1"]);
+    assert!(status == 2 && said.contains("cannot be read"), "{said}");
+    let (status, said) = failed(Path::new("gs://bucket"), &["SELECT 1"]);
+    assert!(status == 2 && said.contains("gs:// is not read"), "{said}");
+}
+
+#[test]
+fn damaged_parts_are_named_skipped_and_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let size = fleet::Size { hosts: 5, hours: 1, sends: 400, connections: 2 };
+    fleet::write(dir.path(), size);
+    let part = |host| fleet::directory(dir.path(), host, 0).join("sends.parquet/part-00000.parquet");
+    // Cut short.
+    let bytes = fs::read(part(0)).unwrap();
+    fs::write(part(0), &bytes[..bytes.len() / 2]).unwrap();
+    // Of another table.
+    fs::copy(fleet::directory(dir.path(), 1, 0).join("totals.parquet/part-00000.parquet"), part(1)).unwrap();
+    // No text in run.json.
+    fs::write(fleet::directory(dir.path(), 2, 0).join("run.json"), "{\"schema\": 2, ").unwrap();
+    let (out, said) =
+        run(dir.path(), &["--format", "csv", "SELECT count(*) AS n, count(DISTINCT host) AS h FROM sends"]);
+    assert_eq!(out, "n,h\n800,2\n", "{said}");
+    assert!(said.contains("it has no column pid"), "{said}");
+    assert!(said.contains("web-000") && said.contains("cut short"), "{said}");
+    assert!(said.contains("host=web-002") && said.contains("run.json: ends too early"), "{said}");
+    // A later layout.
+    let about = fleet::directory(dir.path(), 3, 0).join("run.json");
+    fs::write(&about, fs::read_to_string(&about).unwrap().replace("\"schema\": 2", "\"schema\": 9")).unwrap();
+    let (_, said) = run(dir.path(), &["SELECT count(*) FROM sends"]);
+    assert!(said.contains("of schema 9; this version reads 1 to 2"), "{said}");
+    // Damage within, which the footer does not show.
+    let mut bytes = fs::read(part(4)).unwrap();
+    bytes[100..1400].fill(0xff);
+    fs::write(part(4), &bytes).unwrap();
+    let (out, said) = run(
+        dir.path(),
+        &[
+            "--format",
+            "csv",
+            "SELECT host, sum(bytes + first_seq + total_ns) AS s FROM sends GROUP BY host ORDER BY host",
+        ],
+    );
+    assert!(said.contains("web-004") && said.contains("damaged"), "{out} {said}");
+    assert!(!out.contains("web-004"), "{out}");
+}
+
+#[test]
+fn runs_of_schema_1_stand_beside_those_of_schema_2() {
+    let dir = tempfile::tempdir().unwrap();
+    let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("../store/tests/version-1");
+    copied(&old, &dir.path().join("old"));
+    fleet::run(dir.path(), 1, 0, fleet::SMALL);
+    let by_run = lines(dir.path(), "SELECT run, host, count(*) AS n FROM sends GROUP BY run, host ORDER BY run");
+    assert_eq!(by_run[1..], ["20260501T000000Z,web-001,40", "old,unknown,10"]);
+    let flags = lines(dir.path(), "SELECT DISTINCT flags FROM packets ORDER BY flags");
+    assert!(flags.contains(&"S".to_owned()) && flags.contains(&"AP".to_owned()), "{flags:?}");
+    // The column is of a later version.
+    assert_eq!(lines(dir.path(), "SELECT count(min_rtt_ns) AS n FROM sends WHERE run = 'old'")[0], "n");
+}
+
+fn copied(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copied(&entry.path(), &target);
+        } else {
+            let _ = fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+#[test]
+fn answers_come_as_table_json_csv_and_parquet() {
+    let root = program::thousand();
+    let sql = "SELECT host, time, total_ns, total_ns / 1e6 AS ms FROM sends WHERE host = 'web-001' AND total_ns > 0 ORDER BY time LIMIT 2";
+    let table = ask(root, &[sql]);
+    assert!(table.lines().next().unwrap().contains("total_ns") && table.lines().count() == 3, "{table}");
+    let json = ask(root, &["--format", "json", sql]);
+    let row: serde_json::Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
+    assert_eq!((row["host"].as_str(), row["total_ns"].is_u64()), (Some("web-001"), true), "{json}");
+    let parquet = program::output(root, &["--format", "parquet", sql]);
+    let file = bytes::Bytes::from(parquet.stdout);
+    let read: Vec<_> = datafusion::parquet::arrow::arrow_reader::ParquetRecordBatchReader::try_new(file, 100)
+        .unwrap()
+        .collect::<Result<_, _>>()
+        .unwrap();
+    assert_eq!(read.iter().map(|batch| batch.num_rows()).sum::<usize>(), 2);
+    let plot = ask(
+        root,
+        &["--plot", "SELECT host, count(*) AS n FROM sends WHERE host < 'web-003' GROUP BY host ORDER BY host"],
+    );
+    assert_eq!((plot.lines().count(), plot.matches('█').count() > 30), (4, true), "{plot}");
+    assert!(ask(root, &["--format", "csv", "SELECT host FROM sends WHERE false"]).starts_with("host"));
+    assert!(ask(root, &["--list"]).contains("quantiles"));
+    let schema = ask(root, &["--schema", "sends"]);
+    assert!(schema.contains("total_ns") && schema.contains("`send` to `ack`"), "{schema}");
+}
+
+#[test]
+fn little_memory_spills_or_says_so() {
+    let root = program::thousand();
+    let sql = "SELECT count(*) AS n FROM (SELECT host, run, first_seq, time, comm, sum(bytes) AS b FROM sends GROUP BY host, run, first_seq, time, comm ORDER BY b, time) AS t";
+    let done = program::output(root, &["--memory", "2MiB", "--format", "csv", sql]);
+    let (out, said) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    match done.status.success() {
+        true => assert_eq!(out, "n\n40000\n"),
+        false => assert!(said.contains("needs more memory than --memory allows (2.00 MiB)"), "{said}"),
+    }
+}

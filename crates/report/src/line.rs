@@ -1,0 +1,44 @@
+//! A record as one line of text, for those who watch them come.
+
+use std::net::SocketAddr;
+
+use record::{Event, Nanos, Owner};
+use summary::Timed;
+
+use crate::described::Described;
+
+/// A slow record: how long it took, what it is and where the time went, in one line without its time of day. `ends` and `owner` are of its connection,
+/// where the record has none. `None` for events that take no time.
+pub fn slow(event: &Event, ends: Option<(SocketAddr, SocketAddr)>, owner: Option<Owner>) -> Option<String> {
+    match event {
+        Event::Send(send) => words(send, ends, owner),
+        Event::Receive(receive) => words(receive, ends, owner),
+        Event::Request(request) => words(&**request, ends, owner),
+        Event::Packet(packet) => words(&**packet, ends, owner),
+        Event::Datagram(datagram) => words(&**datagram, ends, owner),
+        _ => None,
+    }
+}
+
+fn words<T: Described>(record: &T, ends: Option<(SocketAddr, SocketAddr)>, owner: Option<Owner>) -> Option<String> {
+    let (kind, times) = (record.kind(), Timed::times(record));
+    let total = Nanos(times[kind.total()]?);
+    let mut line = format!("{:>9}  {} {}", total.to_string(), kind.thing(), quantity::bytes(record.bytes()));
+    if let Some(owner) = record.owner().or(owner).filter(|owner| owner.pid != 0) {
+        line.push_str(&format!("  {}[{}]", owner.comm, owner.pid));
+    }
+    if let Some((local, remote)) = record.ends().or(ends) {
+        line.push_str(&format!("  {local} → {remote}"));
+    }
+    let legs: Vec<String> = kind
+        .adding()
+        .filter_map(|(i, leg)| Some(format!("{} {}", leg.name, record.took(i, Nanos(times[i]?)))))
+        .collect();
+    if !legs.is_empty() {
+        line.push_str(&format!("  {}", legs.join(", ")));
+    }
+    if let Some(reason) = record.reason() {
+        line.push_str(&format!("  waited for {reason}"));
+    }
+    Some(line)
+}

@@ -1,0 +1,315 @@
+//! A capture as a whole: its connections, what limited them, and what was found.
+
+use std::cmp::Reverse;
+
+use diagnose::{Limit, Report};
+use record::Nanos;
+use store::State;
+use store::capture::{Conversation, Finding, LIMITS, Provenance, Run};
+
+use super::columns::{CONNECTION, FINDING, cells, finding_notes, table, words};
+use super::{Names, ends, rows, sentence, sentences};
+use crate::document::{Block, Document, Section};
+use crate::page::{command, facts};
+use crate::plot::{Axis, Hue, Layer, Plot, Span, Unit};
+
+/// Connections that a terminal shows, where nothing else is asked for.
+pub const SHOWN: usize = 50;
+/// Connections that a page lists.
+const LISTED: usize = 500;
+/// Connections that are drawn.
+const DRAWN: usize = 30;
+/// Findings that a page lists.
+const FINDINGS: usize = 500;
+/// Findings that a terminal shows.
+const FINDINGS_SHOWN: usize = 10;
+
+/// A connection with the finding that cost it most, the time that its applications took aside.
+#[derive(Clone, Debug)]
+struct Hurt {
+    by: Option<Finding>,
+    conversation: Conversation,
+}
+
+impl Hurt {
+    fn cost(&self) -> Nanos {
+        self.by.as_ref().map_or(Nanos::ZERO, |f| f.cost_ns)
+    }
+}
+
+/// What is said of a capture, gathered connection by connection in bounded memory.
+#[derive(Clone, Debug)]
+pub struct Overview {
+    limit: usize,
+    connections: u64,
+    findings: u64,
+    /// Kinds of findings with their cost and number, in the order of their first.
+    kinds: Vec<(String, Nanos, u64)>,
+    /// Those that a finding cost most, the first one most; not yet in order.
+    hurt: Vec<Hurt>,
+    /// The costliest findings; not yet in order.
+    costliest: Vec<Finding>,
+}
+
+impl Overview {
+    /// Nothing yet; at least so many connections are listed.
+    pub fn new(rows: usize) -> Self {
+        let limit = rows.max(LISTED);
+        Self { limit, connections: 0, findings: 0, kinds: Vec::new(), hurt: Vec::new(), costliest: Vec::new() }
+    }
+
+    /// Adds a connection.
+    pub fn report(&mut self, report: &Report) {
+        let findings: Vec<Finding> = rows::findings(report).collect();
+        self.conversation(rows::conversation(report), &findings);
+    }
+
+    /// Adds a connection with what was found on it.
+    pub fn conversation(&mut self, conversation: Conversation, findings: &[Finding]) {
+        self.connections += 1;
+        self.findings += findings.len() as u64;
+        for f in findings {
+            self.kind(&f.kind, f.cost_ns, 1);
+        }
+        let by = findings.iter().filter(|f| f.kind != "sender_application").max_by_key(|f| f.cost_ns).cloned();
+        self.hurt.push(Hurt { by, conversation });
+        self.costliest.extend_from_slice(findings);
+        self.forget_the_rest();
+    }
+
+    /// Adds what another gathered of the connections after these.
+    pub fn join(&mut self, other: Self) {
+        self.connections += other.connections;
+        self.findings += other.findings;
+        for (kind, cost, n) in other.kinds {
+            self.kind(&kind, cost, n);
+        }
+        self.hurt.extend(other.hurt);
+        self.costliest.extend(other.costliest);
+        self.forget_the_rest();
+    }
+
+    /// From time to time only: sorting takes time.
+    fn forget_the_rest(&mut self) {
+        if self.hurt.len() >= self.limit * 2 || self.costliest.len() >= FINDINGS * 2 {
+            self.keep_the_costliest();
+        }
+    }
+
+    fn kind(&mut self, kind: &str, cost: Nanos, n: u64) {
+        match self.kinds.iter_mut().find(|k| k.0 == kind) {
+            Some(k) => (k.1, k.2) = (k.1 + cost, k.2 + n),
+            None => self.kinds.push((kind.to_owned(), cost, n)),
+        }
+    }
+
+    /// The cost decides, then the size, then the number.
+    fn keep_the_costliest(&mut self) {
+        self.hurt.sort_by_key(|h| {
+            let c = &h.conversation;
+            (Reverse((h.cost(), c.to_server.bytes + c.to_client.bytes)), c.number)
+        });
+        self.hurt.truncate(self.limit);
+        self.costliest.sort_by_key(|f| (Reverse(f.cost_ns), f.number));
+        self.costliest.truncate(FINDINGS);
+    }
+}
+
+/// What a document of a capture is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// What the run is called; `None` where none is written.
+    pub name: Option<&'a str>,
+    /// Where it comes from.
+    pub provenance: &'a Provenance,
+    /// Whether it was read, or written, to its end.
+    pub finished: bool,
+    /// How many connections a terminal shows.
+    pub shown: usize,
+    /// What was gathered.
+    pub overview: &'a Overview,
+}
+
+/// The document of the run of a capture; `name` is what the run is called.
+pub fn document(name: &str, run: &Run, state: State) -> Document {
+    let mut overview = Overview::new(SHOWN);
+    // Both tables are in the order of the connections' numbers.
+    let mut findings = run.findings.as_slice();
+    for c in &run.conversations {
+        let own = findings.iter().position(|f| f.number != c.number).unwrap_or(findings.len());
+        overview.conversation(c.clone(), &findings[..own]);
+        findings = &findings[own..];
+    }
+    let finished = state == State::Finished;
+    describe(&Subject { name: Some(name), provenance: &run.provenance, finished, shown: SHOWN, overview: &overview })
+}
+
+/// What is said of a capture.
+pub fn describe(of: &Subject) -> Document {
+    let mut overview = of.overview.clone();
+    overview.keep_the_costliest();
+    let p = of.provenance;
+    let mut warnings = Vec::new();
+    if !of.finished {
+        warnings.push("This run was never finished: its tables may not be whole.".to_owned());
+    }
+    if let Some(beyond) = p.beyond_limit.filter(|n| *n > 0) {
+        let beyond = quantity::counted(beyond, "segment");
+        warnings.push(format!("{beyond} of further connections, beyond --max-connections, are only counted."));
+    }
+    let mut limits = Section::new("What limited the connections");
+    limits.plot(budgets(&overview, of.shown, &p.names));
+    let mut lost = Section::new("What was not seen");
+    let mut unread: Vec<String> = p.unread.clone();
+    if let Some(copies) = p.capture_copies.filter(|n| *n > 0) {
+        unread.push(format!("{} made by the capture itself omitted", quantity::counted(copies, "duplicate")));
+    }
+    if unread.is_empty() {
+        lost.say("Every packet of the capture was read.");
+    } else {
+        lost.blocks.push(Block::List(unread));
+    }
+    let mut environment = Section::new("Environment");
+    environment.table(facts(
+        "",
+        [
+            ("command", command(&p.command_line)),
+            ("version", p.version.clone()),
+            ("capture", p.source.clone()),
+            ("packets", quantity::count(p.packets)),
+        ],
+    ));
+    let mut sections = vec![connections(&overview, of), limits, found(&overview, &p.names), lost, environment];
+    sections.retain(|s| !s.blocks.is_empty());
+    let segments = p.segments.filter(|n| *n > 0).map(|n| format!(", {}", quantity::counted(n, "TCP segment")));
+    let about = format!(
+        "{}: {}{}, {}.",
+        p.source,
+        quantity::counted(p.packets, "packet"),
+        segments.unwrap_or_default(),
+        quantity::counted(overview.connections, "connection")
+    );
+    let title = of.name.map_or_else(|| "Capture".to_owned(), |name| format!("Capture {name}"));
+    Document { title, about, verdict: verdict(&overview), warnings, sections }
+}
+
+/// The shortest sentence first.
+fn verdict(overview: &Overview) -> Vec<String> {
+    let worth = |f: &Finding| (!f.worth.is_empty()).then(|| sentence(&format!("worth: {}", f.worth)));
+    match (overview.hurt.as_slice(), overview.costliest.first()) {
+        ([], _) => vec!["The capture holds no TCP connection.".into()],
+        ([only], f) if overview.connections == 1 => {
+            sentences(&only.conversation.verdict).chain(f.and_then(worth)).collect()
+        }
+        ([Hurt { by: Some(f), .. }, ..], _) if f.cost_ns > Nanos::ZERO => {
+            let headline = format!("Connection {} lost most: {} to {}.", f.number, f.cost_ns, words(&f.kind));
+            [headline, sentence(&f.text)].into_iter().chain(worth(f)).collect()
+        }
+        _ => {
+            let n = quantity::counted(overview.connections, "connection");
+            vec![format!("{n}, and no finding cost any of them time.")]
+        }
+    }
+}
+
+fn connections(overview: &Overview, of: &Subject) -> Section {
+    let mut section = Section::new("Connections");
+    let title = match overview.connections {
+        n if n > overview.hurt.len() as u64 => format!(
+            "The {} of {} connections that findings cost most",
+            quantity::count(overview.hurt.len() as u64),
+            quantity::count(n)
+        ),
+        1 => String::new(),
+        _ => "Those that findings cost most first".into(),
+    };
+    let mut table = table(title, CONNECTION);
+    for Hurt { conversation: c, .. } in &overview.hurt {
+        table.noted(cells(CONNECTION, c, &of.provenance.names), vec![c.verdict.clone()]);
+    }
+    table.shown = Some(of.shown);
+    table.elsewhere = format!("`analyze --rows {}` or a page shows them", overview.connections);
+    section.table(table);
+    section
+}
+
+fn budgets(overview: &Overview, shown: usize, names: &Names) -> Option<Plot> {
+    let shown = &overview.hurt[..overview.hurt.len().min(shown).min(DRAWN)];
+    let mut spans: [Vec<Span>; LIMITS.len()] = std::array::from_fn(|_| Vec::new());
+    let mut rows = Vec::new();
+    for (i, Hurt { conversation: c, .. }) in (0u32..).zip(shown) {
+        rows.push(format!("{}. {}", c.number, ends(names, c.client, c.server)));
+        let mut from = 0u64;
+        for (limit, &took) in c.limits_ns.iter().enumerate() {
+            if took == Nanos::ZERO {
+                continue;
+            }
+            let share = quantity::percent(quantity::share(took.0.into(), c.duration_ns.0.into()));
+            let label = format!("{}: {} ({share})\n{}", Limit::ALL[limit].words(), took, c.verdict);
+            let to = from.saturating_add(took.0);
+            spans[limit].push(Span { at: f64::from(i), from: from as f64, to: to as f64, label });
+            from = to;
+        }
+    }
+    let layers = spans
+        .into_iter()
+        .zip(Limit::ALL)
+        .map(|(items, limit)| Layer::Spans { name: limit.words().into(), hue: hue(limit), items })
+        .collect();
+    let drawn = match shown.len() as u64 {
+        n if n < overview.connections => format!("The first {n} of n = {}", quantity::count(overview.connections)),
+        n => format!("n = {}", quantity::counted(n, "connection")),
+    };
+    Plot::new(
+        "limits",
+        "Each connection's time by what limited it",
+        format!("{drawn}. The times add up to the connection's duration, and are not in the order in which they came."),
+        (Axis::linear("time", Unit::Time).reaching(0.0), Axis::names("", rows)),
+        layers,
+    )
+}
+
+/// The colour of a limit: eight of them, and the neutral one for what is not known.
+fn hue(limit: Limit) -> Hue {
+    if limit == Limit::Unknown { Hue::NEUTRAL } else { Hue((limit as u8 + 6) % 8) }
+}
+
+fn found(overview: &Overview, names: &Names) -> Section {
+    let mut section = Section::new("Findings");
+    section.plot(costs(overview));
+    let title = match overview.findings {
+        n if n > overview.costliest.len() as u64 => {
+            format!("The {} costliest of {} findings", overview.costliest.len(), quantity::count(n))
+        }
+        1 => String::new(),
+        _ => "The costliest first".into(),
+    };
+    let mut table = table(title, FINDING);
+    overview.costliest.iter().for_each(|f| table.noted(cells(FINDING, f, names), finding_notes(f)));
+    table.shown = Some(FINDINGS_SHOWN);
+    table.elsewhere = "`analyze --story`, `--json` or a page shows them".into();
+    section.table(table);
+    section
+}
+
+fn costs(overview: &Overview) -> Option<Plot> {
+    let mut kinds: Vec<_> = overview.kinds.iter().filter(|k| k.1 > Nanos::ZERO).collect();
+    kinds.sort_by_key(|k| Reverse((k.1, k.2)));
+    let items: Vec<Span> = (0u32..)
+        .zip(&kinds)
+        .map(|(i, (kind, cost, n))| Span {
+            at: f64::from(i),
+            from: 0.0,
+            to: cost.0 as f64,
+            label: format!("{}: {cost}, n = {}", words(kind), quantity::counted(*n, "finding")),
+        })
+        .collect();
+    let names = kinds.iter().map(|(kind, _, n)| format!("{} (n = {n})", words(kind))).collect();
+    Plot::new(
+        "findings",
+        "What the findings cost",
+        "Time, summed over connections; n is the number of findings. Findings on one connection can overlap.",
+        (Axis::linear("time", Unit::Time).reaching(0.0), Axis::names("", names)),
+        vec![Layer::Spans { name: String::new(), hue: Hue(1), items }],
+    )
+}

@@ -1,0 +1,204 @@
+//! Bulk transfer.
+
+use quantity::{bit_rate, bytes, count, counted, percent, share};
+use traffic::stream::{Config, Direction, FlowOutcome, Outcome, Pacing, Sample, Total};
+
+use super::{ended_early, flows};
+use crate::document::{Block, Document, Section, Table};
+use crate::page::facts;
+use crate::plot::{Axis, Hue, Layer, Plot, Unit, tidy};
+
+/// One line of progress: what a flow did in an interval.
+pub fn interval(s: &Sample) -> String {
+    let warm_up = if s.warm_up { "  warm-up" } else { "" };
+    let tcp = match (s.sends, s.tcp) {
+        (true, Some(t)) => format!(
+            "  cwnd {:>8}  rtt {:>8}  retransmitted {}",
+            bytes(t.snd_cwnd_bytes()),
+            t.srtt.to_string(),
+            s.retransmitted_segments
+        ),
+        _ => String::new(),
+    };
+    let rate = bit_rate(s.goodput_bits_per_second());
+    format!("{:>7}  flow {:<3} {:<4} {rate:>11}{tcp}{warm_up}", s.end.to_string(), s.flow, way(s.sends))
+}
+
+const fn way(client_sends: bool) -> &'static str {
+    if client_sends { "up" } else { "down" }
+}
+
+/// What the transfer showed.
+pub fn document(config: &Config, outcome: &Outcome) -> Document {
+    let mut verdict = Vec::new();
+    for (way, total) in [("up", outcome.up), ("down", outcome.down)] {
+        verdict.extend(total.map(|total| sentence(way, &total)));
+    }
+    let mut warnings = ended_early(outcome.interrupted.as_ref());
+    for flow in &outcome.flows {
+        warnings.extend(flow.error.iter().map(|error| format!("Flow {} ended early: {error}.", flow.flow)));
+    }
+    if !outcome.server_is_wirelapse && outcome.interrupted.is_none() {
+        warnings.push("The server is a stock iperf3: socket options beyond its own were set on this end only.".into());
+    }
+    let protocol = if config.udp { "UDP" } else { "TCP" };
+    let ways = match config.direction {
+        Direction::Up => "from here",
+        Direction::Down => "from the server",
+        Direction::Both => "in both directions",
+    };
+    let about = format!("{} of {protocol} {ways} for {}.", flows(config.flows as usize), outcome.elapsed);
+    let mut each = Section::new("Flows");
+    each.table(table(config, outcome));
+    each.plot(over_time("goodput", "Goodput over time", Axis::linear("goodput", Unit::Rate), outcome, |s| {
+        Some(s.goodput_bits_per_second())
+    }));
+    each.plot(over_time("rtt", "Smoothed RTT over time", Axis::linear("smoothed RTT", Unit::Time), outcome, |s| {
+        Some(s.tcp.filter(|_| s.sends)?.srtt.0 as f64)
+    }));
+    each.plot(over_time("cwnd", "Congestion window over time", Axis::linear("window", Unit::Bytes), outcome, |s| {
+        Some(s.tcp.filter(|_| s.sends)?.snd_cwnd_bytes() as f64)
+    }));
+    let mut sections = vec![each, settings(config, outcome)];
+    if let Some(text) = &outcome.server_output {
+        let mut section = Section::new("The server's own report");
+        section.blocks.push(Block::Code { title: String::new(), text: text.clone() });
+        sections.push(section);
+    }
+    Document { title: format!("stream to {}", config.target.server), about, verdict, warnings, sections }
+}
+
+fn sentence(way: &str, total: &Total) -> String {
+    let by = flows(total.flows);
+    let mut text = match (total.goodput_bits_per_second, total.received_bytes) {
+        (Some(goodput), Some(received)) => {
+            format!("{way}: {} received ({} by {by})", bit_rate(goodput), bytes(received))
+        }
+        _ => format!(
+            "{way}: {} sent ({} by {by}); what arrived is not known",
+            bit_rate(total.sent_bits_per_second),
+            bytes(total.sent_bytes)
+        ),
+    };
+    if let Some(segments) = total.retransmitted_segments {
+        text += &format!("; {} retransmitted", counted(segments, "segment"));
+    }
+    text + "."
+}
+
+/// A row for each flow, where there is more to say than the totals do.
+fn table(config: &Config, outcome: &Outcome) -> Table {
+    let mut table = if config.udp {
+        let head = ["flow", "direction", "goodput", "lost", "of", "share", "reordered", "duplicated", "jitter"];
+        Table::new("", &head)
+    } else {
+        Table::new("", &["flow", "direction", "goodput", "received", "retransmitted", "last RTT"])
+    };
+    if !config.udp && outcome.flows.len() < 2 {
+        return table;
+    }
+    let goodput = |f: &FlowOutcome| {
+        let received = f.received_bytes.zip(f.received_in).filter(|(_, time)| time.0 > 0);
+        received.map_or_else(|| "—".into(), |(n, time)| bit_rate(n as f64 * 8e9 / time.0 as f64))
+    };
+    for f in &outcome.flows {
+        let mut row = vec![f.flow.to_string(), way(f.client_sends).to_owned(), goodput(f)];
+        if config.udp {
+            let Some(d) = f.datagrams else { continue };
+            let lost = percent(share(d.lost.into(), d.expected.into()));
+            row.extend([
+                count(d.lost),
+                count(d.expected),
+                lost,
+                count(d.reordered),
+                count(d.duplicated),
+                d.jitter.to_string(),
+            ]);
+        } else {
+            row.push(f.received_bytes.map_or_else(|| "—".into(), bytes));
+            row.push(f.retransmitted_segments.map_or_else(|| "—".into(), count));
+            row.push(f.tcp.filter(|_| f.client_sends).map_or_else(|| "—".into(), |t| t.srtt.to_string()));
+        }
+        table.rows.push(row);
+    }
+    table
+}
+
+fn settings(config: &Config, outcome: &Outcome) -> Section {
+    let mut section = Section::new("Settings and cost");
+    let per_gb = |side: Option<f64>| side.map_or("not known".into(), |s| format!("{s:.3} s/GB"));
+    let cpu = format!(
+        "client {}, server {}",
+        per_gb(outcome.cpu_seconds_per_gigabyte),
+        per_gb(outcome.server_cpu_seconds_per_gigabyte)
+    );
+    let mut rows = vec![("CPU", cpu), ("sockets", outcome.socket_options.to_string())];
+    if let Some(asked) = outcome.pace_bits_per_second.filter(|asked| *asked > 0) {
+        rows.push(("asked", format!("{} a flow, kept by {}", bit_rate(asked as f64), keeper(config, outcome))));
+    }
+    if let Some(tcp) = outcome.flows.iter().find_map(|f| f.tcp) {
+        let scale = tcp.window_scale.map_or("off".into(), |(ours, theirs)| format!("{ours}/{theirs}"));
+        rows.push((
+            "TCP",
+            format!(
+                "{}, MSS {} B, timestamps {}, window scale {scale} (this end/peer)",
+                outcome.congestion_control.as_deref().unwrap_or("congestion control not known"),
+                tcp.snd_mss_bytes,
+                if tcp.timestamps { "on" } else { "off" },
+            ),
+        ));
+    }
+    for flow in &outcome.flows {
+        if let Some(z) = flow.zerocopy {
+            rows.push((
+                "zerocopy",
+                format!(
+                    "flow {}: {} sends, {} completed, {} of them copied by the kernel all the same",
+                    flow.flow,
+                    count(z.sends),
+                    count(z.completed),
+                    count(z.copied)
+                ),
+            ));
+        }
+    }
+    section.table(facts("", rows));
+    section
+}
+
+/// Who keeps the rate that was asked for.
+fn keeper(config: &Config, outcome: &Outcome) -> &'static str {
+    match (config.udp || config.pacing == Pacing::Program, outcome.server_is_wirelapse) {
+        (true, _) => "the sending program",
+        (false, true) => "the sender's kernel",
+        (false, false) => "the kernel here, and by iperf3 where the server sends",
+    }
+}
+
+/// Flows with a line in a plot.
+const LINES: usize = 6;
+
+fn over_time(id: &str, title: &str, y: Axis, outcome: &Outcome, of: fn(&Sample) -> Option<f64>) -> Option<Plot> {
+    let mut names: Vec<(i64, bool)> = Vec::new();
+    for s in &outcome.series {
+        if !names.contains(&(s.flow, s.sends)) {
+            names.push((s.flow, s.sends));
+        }
+    }
+    let left = names.len().saturating_sub(LINES);
+    let layers = names
+        .iter()
+        .take(LINES)
+        .enumerate()
+        .map(|(i, (flow, sends))| {
+            let own = outcome.series.iter().filter(|s| (s.flow, s.sends) == (*flow, *sends));
+            let points: Vec<[f64; 2]> = own.filter_map(|s| Some([s.end.0 as f64, tidy(of(s)?)])).collect();
+            Layer::line(format!("flow {flow} {}", way(*sends)), Hue::nth(i), points)
+        })
+        .collect();
+    let more = if left > 0 { format!("; {left} more flows are not drawn") } else { String::new() };
+    let x = Axis::linear("time since the transfer began", Unit::Time).reaching(0.0);
+    let goodput = if id == "goodput" { ": read here, or acknowledged by the peer" } else { "" };
+    let plot = Plot::new(id, title, format!("by interval, at this end{goodput}{more}"), (x, y.reaching(0.0)), layers)?;
+    (outcome.series.len() > names.len()).then(|| plot.in_strips())
+}

@@ -1,0 +1,52 @@
+//! What the legend of an image names, and the room that it takes.
+
+use super::words::{cut, text_width};
+use super::{LETTER, WIDTH};
+use crate::plot::{Hue, Layer, Plot};
+
+/// Pixels left of what is written.
+pub(super) const MARGIN: i32 = 14;
+/// Pixels from one row of the legend to the next.
+pub(super) const LEGEND_ROW: i32 = 20;
+
+/// A name in the legend, with the pixels that it takes.
+pub(super) struct Key {
+    pub(super) name: String,
+    pub(super) hue: Hue,
+    pub(super) dashed: bool,
+    pub(super) width: i32,
+}
+
+/// The legend in rows; none where one plain series needs no name.
+pub(super) fn keys(plot: &Plot) -> Vec<Vec<Key>> {
+    let mut named: Vec<(&str, Hue, bool)> = Vec::new();
+    for key in plot.layers.iter().filter_map(Layer::key) {
+        if !named.iter().any(|k| k.0 == key.0) {
+            named.push(key);
+        }
+    }
+    if named.len() < 2 && !named.iter().any(|k| k.2) {
+        return Vec::new();
+    }
+    let mut rows: Vec<Vec<Key>> = vec![Vec::new()];
+    let mut x = MARGIN;
+    for (name, hue, dashed) in named {
+        let name = cut(name, 240.0);
+        let width = text_width(&name, LETTER) as i32 + 44;
+        if x + width > WIDTH as i32 && x > MARGIN {
+            rows.push(Vec::new());
+            x = MARGIN;
+        }
+        x += width;
+        rows.iter_mut()
+            .next_back()
+            .into_iter()
+            .for_each(|row| row.push(Key { name: name.clone(), hue, dashed, width }));
+    }
+    rows
+}
+
+/// The height of the legend's rows but the first.
+pub(super) fn further_rows(plot: &Plot) -> u32 {
+    keys(plot).len().saturating_sub(1) as u32 * LEGEND_ROW as u32
+}

@@ -1,0 +1,182 @@
+//! Pages of studies that nature could make: whatever was measured, no figure is absurd, no name is there twice, every link has its place.
+
+use std::collections::BTreeSet;
+
+use report::document::{Block, Document, Table};
+use report::plot::{Layer, Scale};
+use report::{Canvas, html, page, terminal};
+use study::ledger::Provenance;
+use study::{Factor, Plan, Study, Trial};
+
+/// Numbers that scatter well enough (xorshift, Marsaglia 2003).
+struct Seeded(u64);
+
+impl Seeded {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % n.max(1)
+    }
+
+    fn share(&mut self) -> f64 {
+        self.below(1 << 30) as f64 / f64::from(1 << 30)
+    }
+
+    /// About normal, with a tail: one in ten is three times as far off.
+    fn noise(&mut self) -> f64 {
+        let z = (0..6).map(|_| self.share()).sum::<f64>() - 3.0;
+        if self.below(10) == 0 { 3.0 * z } else { z }
+    }
+}
+
+/// Factors whose names and levels read alike where they are cut.
+fn factors(seeded: &mut Seeded) -> Vec<Factor> {
+    let known = [
+        Factor::new("delay", ["1ms", "5ms", "25ms", "100ms"]),
+        Factor::new("a.net.ipv4.tcp_timestamps", [1, 0]),
+        Factor::new("b.net.ipv4.tcp_timestamps", [1, 0]),
+        Factor::new("congestion", ["cubic", "bbr", "reno"]),
+        Factor::new("b.net.ipv4.tcp_rmem", ["4096 131072 6291456", "4096 131072 67108864"]),
+        Factor::new("write", ["1448", "16K", "128K", "1M", "2M"]),
+    ];
+    let first = seeded.below(6) as usize;
+    (0..=seeded.below(3) as usize).map(|i| known[(first + i) % known.len()].clone()).collect()
+}
+
+fn made(seed: u64) -> (Provenance, Vec<Trial>) {
+    let mut seeded = Seeded(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let response = ["goodput", "latency_p99", "retransmitted"][seeded.below(3) as usize];
+    let spread = [1e-6, 0.01, 0.3, 4.0][seeded.below(4) as usize];
+    let effect = [0.0, 0.01, 1.5, 12.0][seeded.below(4) as usize];
+    let blocks = [1, 2, 3, 6, 12][seeded.below(5) as usize];
+    let plan = Plan {
+        name: ["plan", "rr <b>& such", "net.ipv4: one, two"][seeded.below(3) as usize].into(),
+        factors: factors(&mut seeded),
+        fixed: vec![("rate".into(), "1gbit".into())],
+        response: response.into(),
+        repetitions: blocks,
+        duration: record::Nanos::from_secs(1),
+        warm_up: record::Nanos::ZERO,
+        frames: 0,
+        until: (seeded.below(4) == 0).then_some(0.05),
+    };
+    let mut trials = Vec::new();
+    for block in 0..blocks {
+        for place in plan.block(block, seed) {
+            let level = place.levels.iter().sum::<usize>() as f64;
+            let zero = response == "retransmitted" && seeded.below(3) == 0;
+            let value = if zero { 0.0 } else { 1e8 * (effect * level + spread * seeded.noise()).exp() };
+            trials.push(Trial {
+                responses: [(response.to_owned(), value)].into(),
+                broken: if seeded.below(30) == 0 { vec!["the path broke its promise".into()] } else { Vec::new() },
+                cpu_busy: Some(0.5),
+                ..Trial::at(&plan, 0, &place)
+            });
+        }
+    }
+    let study = Study { name: "made".into(), builtin: false, plans: vec![plan], host: None };
+    (Provenance::here(&study, seed, Vec::new()), trials)
+}
+
+fn words_of(document: &Document) -> Vec<String> {
+    let of_table = |t: &Table| [std::slice::from_ref(&t.head), &t.rows].concat().concat();
+    let mut all = document.verdict.clone();
+    for block in document.sections.iter().flat_map(|s| &s.blocks) {
+        match block {
+            Block::Words(text) | Block::Warning(text) => all.push(text.clone()),
+            Block::List(lines) => all.extend(lines.iter().cloned()),
+            Block::Table(t) => all.extend(of_table(t)),
+            Block::Plot(plot) => {
+                all.extend([plot.title.clone(), plot.caption.clone()]);
+                all.extend(plot.table.iter().flat_map(of_table));
+                for layer in &plot.layers {
+                    if let Layer::Intervals { items, .. } = layer {
+                        all.extend(items.iter().map(|i| i.label.clone()));
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    all
+}
+
+/// Every number before a per cent sign.
+fn per_cents(text: &str) -> Vec<f64> {
+    let before = |at: usize| {
+        let number: String =
+            text[..at].trim_end().chars().rev().take_while(|c| c.is_ascii_digit() || matches!(c, '.' | ',')).collect();
+        number.chars().rev().filter(|c| *c != ',').collect::<String>().parse().ok()
+    };
+    text.match_indices('%').filter_map(|(at, _)| before(at)).collect()
+}
+
+#[test]
+fn no_figure_is_absurd_and_no_name_is_there_twice() {
+    for seed in 0..60 {
+        let (provenance, trials) = made(seed);
+        let document = page::study::document(Some("run"), &provenance, &trials);
+        for sentence in &document.verdict {
+            // "… (in full below)" is not counted.
+            assert!(sentence.split_whitespace().count() <= 34, "{seed}: {sentence}");
+        }
+        for text in words_of(&document) {
+            for share in per_cents(&text) {
+                assert!(share <= 9_900.0, "{seed}: {text}");
+            }
+            assert!(!text.contains("NaN") && !text.contains("inf "), "{seed}: {text}");
+        }
+        let measures = document.sections.iter().flat_map(|s| &s.blocks).filter_map(|b| match b {
+            Block::Table(t) => t.head.iter().position(|h| h == "Hedges' g").map(|column| (t, column)),
+            _ => None,
+        });
+        for (table, column) in measures {
+            for row in &table.rows {
+                let g = row[column].parse::<f64>().unwrap_or(0.0);
+                assert!(g.abs() < 100.0, "{seed}: {row:?}");
+            }
+        }
+        for plot in document.plots() {
+            for axis in [&plot.x, &plot.y] {
+                if let Scale::Names { names } = &axis.scale {
+                    let different: BTreeSet<&String> = names.iter().collect();
+                    assert_eq!(different.len(), names.len(), "{seed}, {}: {names:?}", plot.id);
+                }
+            }
+        }
+        let text =
+            terminal::text(&Canvas { width: 100, colour: false, unicode: true }, std::slice::from_ref(&document));
+        assert!(text.lines().count() > 10, "{seed}: {text}");
+    }
+}
+
+#[test]
+fn every_link_of_a_page_has_its_place_and_no_place_is_there_twice() {
+    for seed in 0..20 {
+        let (provenance, trials) = made(seed);
+        let document = page::study::document(Some("run"), &provenance, &trials);
+        let page = html::page(&[document.clone(), document.clone()], "test");
+        // Blocks of shade are for terminals.
+        assert!(!page.contains("@@@"), "{seed}");
+        let body = page.split_once("<body>").unwrap().1.split_once("<script").unwrap().0;
+        let ids: Vec<&str> = body.split(" id=\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
+        let places: BTreeSet<&str> = ids.iter().copied().collect();
+        assert_eq!(ids.len(), places.len(), "{seed}: {ids:?}");
+        let links: Vec<&str> = body.split("href=\"#").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
+        assert!(links.len() > 4 && links.iter().all(|link| places.contains(link)), "{seed}: {links:?}");
+        for rows in ["study-made-run-", "study-made-run-2-"] {
+            for plot in document.plots() {
+                for layer in &plot.layers {
+                    let Layer::Dots { links, points, .. } = layer else { continue };
+                    assert!(links.is_empty() || links.len() == points.len());
+                    let found = links.iter().all(|link| places.contains(format!("{rows}{link}").as_str()));
+                    assert!(found, "{seed}: {links:?} of {places:?}");
+                }
+            }
+        }
+        let tables = body.matches("<table>").count();
+        assert_eq!(body.matches("href=\"data:text/csv;charset=utf-8;base64,").count(), tables, "{seed}");
+        assert!(body.contains("id=\"study-made-run-trial-0\""), "{seed}");
+    }
+}

@@ -1,0 +1,183 @@
+//! The end of every conclusion: predictions that were missed, what was checked, what was lost; and the conclusion of a plan from a file.
+
+use std::collections::BTreeMap;
+
+use crate::analysis;
+use crate::conclusion::{
+    Compared, Conclusion, Table, effects_table, goodput_chart, judge, ping_charts, ping_distributions, predicted_in,
+    table_of,
+};
+use crate::engine::Study;
+use crate::misses;
+use crate::outcome::Trial;
+use crate::plan::Plan;
+use crate::response::{percent_of, quantity, visible};
+
+/// The conclusion of a plan from a file: each level against the first, main effects and interactions where there are
+/// several factors.
+pub fn of_plan(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
+    let mut conclusion = Conclusion { study: study.name.clone(), ..Conclusion::default() };
+    for (part, plan) in study.plans.iter().enumerate() {
+        if let [factor] = plan.factors.as_slice() {
+            for level in 1..factor.levels.len() {
+                let what = format!("{} {} against {}", factor.name, factor.levels[level], factor.levels[0]);
+                let pair: [&[usize]; 2] = [&[0], &[level]];
+                match analysis::compare(part, plan, trials, pair, &plan.response, seed) {
+                    Some(comparison) => {
+                        let response = plan.response.clone();
+                        conclusion.compared.push(Compared { what, response, comparison, predicted: None });
+                    }
+                    None => conclusion.verdict.extend(without_ratio(part, plan, trials, pair, &what)),
+                }
+            }
+        } else if !plan.factors.is_empty() {
+            conclusion.tables.push(effects_table(part, plan, trials, &mut conclusion.verdict));
+        }
+        let predict = |levels: &[usize]| predicted_in(study, part, trials, levels);
+        conclusion.tables.push(table_of(part, plan, trials, &plan.response, seed, predict));
+        conclusion.charts.extend(goodput_chart(part, plan, trials));
+        conclusion.tables.extend(ping_distributions(part, plan, trials));
+        conclusion.charts.extend(ping_charts(part, plan, trials));
+    }
+    if study.host.is_some() {
+        conclusion.notes.push(
+            "between real hosts the path is not known: a prediction takes the shortest round trip that was measured, and \
+             queueing is the round trip above that"
+                .into(),
+        );
+    }
+    judge(study, &mut conclusion);
+    let sentences: Vec<String> = conclusion.compared.iter().map(Compared::sentence).collect();
+    conclusion.verdict.splice(0..0, sentences);
+    account(study, trials, seed, &mut conclusion);
+    conclusion
+}
+
+/// Why two levels are not compared where a response can be zero, as the share of datagrams that were lost; `None` where there are too few
+/// trials, or it is not.
+fn without_ratio(part: usize, plan: &Plan, trials: &[Trial], pair: [&[usize]; 2], what: &str) -> Option<String> {
+    let values = pair.map(|levels| analysis::by_block(trials, part, levels, &plan.response));
+    let zero = values.iter().flat_map(|v| v.values()).filter(|v| **v == 0.0).count();
+    let means = values.map(|v| stats::mean(&v.into_values().collect::<Vec<f64>>()));
+    let [first, second] = [means[0]?, means[1]?].map(|mean| quantity(&plan.response, mean));
+    (zero > 0).then(|| {
+        format!(
+            "{what}: means of {} are {second} and {first}; no ratio is given, as {zero} trials have none at all",
+            plan.response
+        )
+    })
+}
+
+/// What every study checks and loses, from its trials, and which predictions were missed. The verdict must be there already.
+pub fn account(study: &Study, trials: &[Trial], seed: u64, conclusion: &mut Conclusion) {
+    misses::report(study, trials, seed, conclusion);
+    let mut held: BTreeMap<String, u32> = BTreeMap::new();
+    for (part, plan) in study.plans.iter().enumerate() {
+        for trial in trials.iter().filter(|t| t.part == part) {
+            for text in &trial.held {
+                // Figures differ from trial to trial: what was checked is what stands before them.
+                let kind = text.split(", ").next().unwrap_or(text).split(" on ").next().unwrap_or(text);
+                *held.entry(kind.to_owned()).or_default() += 1;
+            }
+            for text in &trial.broken {
+                let place = trial.labels.join(", ");
+                conclusion
+                    .lost
+                    .push(format!("{}, block {}, {place}: {text}; that trial counts nowhere", plan.name, trial.block));
+            }
+            if let Some(why) = &trial.evidence.refused {
+                let text = format!("no packet was looked at, so nothing is proved by packets ({why})");
+                if !conclusion.lost.contains(&text) {
+                    conclusion.lost.push(text);
+                }
+            }
+            if trial.evidence.dropped > 0 {
+                let (n, frames) = (trial.evidence.dropped, trial.evidence.frames);
+                let place = format!("{}, block {}, {}", plan.name, trial.block, trial.labels.join(", "));
+                conclusion.lost.push(format!("{place}: {n} frames not seen beside {frames} seen"));
+            }
+        }
+        conclusion.notes.extend(analysis::full_machine(part, plan, trials));
+        conclusion.notes.extend(analysis::order_notes(part, plan, trials));
+    }
+    conclusion.tables.extend(measures_table(&conclusion.compared));
+    if trials.iter().any(|t| !t.pings.is_empty()) {
+        conclusion.notes.push(
+            "probes of one trial follow each other through the same queue, so they are not independent: the distance of their \
+             distributions is shown without a p; the comparisons of trials have one"
+                .into(),
+        );
+    }
+    conclusion.checked.extend(held.into_iter().map(|(text, n)| format!("{text} (in {n} checks)")));
+    let counted = trials.iter().filter(|t| t.counts()).count();
+    conclusion.checked.push(format!("{counted} of {} trials count", trials.len()));
+}
+
+/// How large and how sure each comparison is, by several measures; `None` where nothing is compared.
+pub fn measures_table(compared: &[Compared]) -> Option<Table> {
+    let mut table = Table::new(
+        "the comparisons by several measures (differences and tests are of pairs within blocks)",
+        &[
+            "what",
+            "response",
+            "ratio less 1",
+            "difference",
+            "Hedges' g",
+            "Cliff's delta",
+            "p",
+            "p permutation",
+            "p Wilcoxon",
+            "smallest seen",
+            "n",
+        ],
+    );
+    for c in compared {
+        let x = &c.comparison;
+        table.rows.push(vec![
+            c.what.clone(),
+            c.response.clone(),
+            percent_of(&x.ratio),
+            quantity(&c.response, x.difference.value),
+            // A difference of many deviations says only that there was hardly any spread.
+            if x.hedges_g.abs() < 100.0 { format!("{:.2}", x.hedges_g) } else { "—".into() },
+            format!("{:.2}", x.cliffs_delta),
+            format!("{:.4}", x.p),
+            format!("{:.4}", x.permutation_p),
+            x.wilcoxon_p.map_or_else(|| "-".into(), |p| format!("{p:.4}")),
+            visible(x.smallest_seen).unwrap_or_else(|| "—".into()),
+            x.ratio.n.to_string(),
+        ]);
+    }
+    (!table.rows.is_empty()).then_some(table)
+}
+
+#[cfg(test)]
+mod tests {
+    use stats::Comparison;
+
+    use super::*;
+
+    fn compared(a: &[f64], b: &[f64]) -> Compared {
+        let comparison = Comparison::of(a, b, 1).unwrap();
+        Compared { what: "x".into(), response: "goodput".into(), comparison, predicted: None }
+    }
+
+    #[test]
+    fn figures_that_say_nothing_are_withheld() {
+        let wild = compared(&[1.0, 1.0], &[1e3, 1e-3]);
+        let text = wild.sentence();
+        assert!(
+            text.contains("goodput cannot be judged by 2 blocks")
+                && text.contains("more blocks")
+                && !text.contains('%'),
+            "{text}"
+        );
+        let exact = compared(&[1.0, 1.0, 1.000_001], &[2.0, 2.0, 2.000_001]);
+        let table = measures_table(&[wild, exact]).unwrap();
+        let column =
+            |row: usize, name: &str| table.rows[row][table.head.iter().position(|h| h == name).unwrap()].as_str();
+        assert!(column(0, "ratio less 1").starts_with("not known: ") && column(0, "smallest seen") == "—");
+        assert_eq!(column(1, "Hedges' g"), "—");
+        assert!(column(1, "ratio less 1").starts_with("+100.0 %"));
+    }
+}

@@ -1,0 +1,311 @@
+//! Series of histograms over the last intervals, put together by what a person asks for: peers, programs, ports, cgroups or connections.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use record::histogram::{Series, SeriesKey};
+use record::{Leg, Nanos, WaitReason};
+
+/// What rows are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GroupBy {
+    /// The peer's address.
+    #[default]
+    Peer,
+    /// The program that sends.
+    Program,
+    /// The port of the service: the lower of the two.
+    Port,
+    /// The cgroup of the socket.
+    Cgroup,
+    /// The peer's address and both ports.
+    Connection,
+}
+
+impl GroupBy {
+    /// All of them, in the order in which a key goes through them.
+    pub const ALL: [Self; 5] = [Self::Peer, Self::Program, Self::Port, Self::Cgroup, Self::Connection];
+
+    /// The word used in output.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Peer => "peer",
+            Self::Program => "program",
+            Self::Port => "port",
+            Self::Cgroup => "cgroup",
+            Self::Connection => "connection",
+        }
+    }
+
+    /// The next one; after the last the first.
+    pub fn next(self) -> Self {
+        let at = Self::ALL.into_iter().position(|by| by == self).unwrap_or(0);
+        Self::ALL[(at + 1) % Self::ALL.len()]
+    }
+
+    /// The row that a series is in. `cgroup` gives the path of a cgroup.
+    pub fn label(self, key: &SeriesKey, cgroup: &dyn Fn(u64) -> String) -> String {
+        if key.overflow {
+            return OVERFLOW.into();
+        }
+        let port = |port: Option<u16>| port.map_or_else(|| "-".into(), |port| port.to_string());
+        let peer = || key.peer.map_or_else(|| UNKNOWN.into(), |peer| peer.to_string());
+        match self {
+            Self::Peer => peer(),
+            Self::Program => key.program.clone().filter(|name| !name.is_empty()).unwrap_or_else(|| UNKNOWN.into()),
+            Self::Port => port(key.local_port.into_iter().chain(key.peer_port).min()),
+            Self::Cgroup => key.cgroup.map_or_else(|| UNKNOWN.into(), cgroup),
+            Self::Connection => {
+                let ipv6 = key.peer.is_some_and(|peer| peer.address().is_ipv6());
+                let peer = if ipv6 { format!("[{}]", peer()) } else { peer() };
+                format!(":{} → {peer}:{}", port(key.local_port), port(key.peer_port))
+            }
+        }
+    }
+}
+
+/// The row of sends that found no room for a series.
+pub const OVERFLOW: &str = "(no room: other keys)";
+/// Where a series does not say.
+const UNKNOWN: &str = "(not known)";
+
+/// A row: the series with one label, over some intervals.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// What its sends have in common.
+    pub label: String,
+    /// Their figures together; the key is empty.
+    pub figures: Series,
+    /// Time of the intervals.
+    pub length: Nanos,
+}
+
+impl Group {
+    /// Events a second.
+    pub fn per_second(&self, count: u64) -> f64 {
+        count as f64 * 1e9 / (self.length.0.max(1) as f64)
+    }
+
+    /// A quantile of a leg: the middle of its bucket, at most 4.4 % off.
+    pub fn quantile(&self, leg: Leg, share: f64) -> Option<Nanos> {
+        Some(self.figures.legs.get(&leg)?.quantile(share)?.middle())
+    }
+
+    /// The share of each leg in the time of all that add up; `None` without any time.
+    pub fn shares(&self) -> Option<[(Leg, f64); 3]> {
+        let sum = |leg| self.figures.legs.get(&leg).map_or(0, |histogram| histogram.sum.0);
+        let sums = [Leg::Tcp, Leg::Qdisc, Leg::Network].map(|leg| (leg, sum(leg)));
+        let all: u64 = sums.iter().map(|(_, ns)| ns).sum();
+        (all > 0).then(|| sums.map(|(leg, ns)| (leg, ns as f64 / all as f64)))
+    }
+
+    /// What sends waited for longest, and the share of the waiting that it was for.
+    pub fn chief_reason(&self) -> Option<(WaitReason, f64)> {
+        let waited = &self.figures.waited;
+        let all: u64 = waited.iter().map(|time| time.0).sum();
+        let chief = WaitReason::ALL.into_iter().max_by_key(|reason| waited[*reason as usize])?;
+        (all > 0).then(|| (chief, waited[chief as usize].0 as f64 / all as f64))
+    }
+}
+
+/// What rows are sorted by; the largest is first, names are in their order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SortBy {
+    /// Sends a second.
+    #[default]
+    Rate,
+    /// Median of the total.
+    P50,
+    /// 99th percentile of the total.
+    P99,
+    /// The share of the time that sends wait in TCP.
+    Tcp,
+    /// Retransmitted segments.
+    Retransmitted,
+    /// The label.
+    Name,
+}
+
+impl SortBy {
+    /// All of them, in the order in which a key goes through them.
+    pub const ALL: [Self; 6] = [Self::Rate, Self::P50, Self::P99, Self::Tcp, Self::Retransmitted, Self::Name];
+
+    /// The word used in output.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Rate => "rate",
+            Self::P50 => "p50",
+            Self::P99 => "p99",
+            Self::Tcp => "tcp",
+            Self::Retransmitted => "retransmitted",
+            Self::Name => "name",
+        }
+    }
+
+    /// The next one; after the last the first.
+    pub fn next(self) -> Self {
+        let at = Self::ALL.into_iter().position(|by| by == self).unwrap_or(0);
+        Self::ALL[(at + 1) % Self::ALL.len()]
+    }
+
+    /// Sorts rows; equal ones by their labels.
+    pub fn sort(self, rows: &mut [Group]) {
+        rows.sort_by(|a, b| self.of(b).total_cmp(&self.of(a)).then_with(|| a.label.cmp(&b.label)));
+    }
+
+    fn of(self, row: &Group) -> f64 {
+        let time = |share| row.quantile(Leg::Total, share).map_or(0.0, |time| time.0 as f64);
+        match self {
+            Self::Rate => row.per_second(row.figures.sends),
+            Self::P50 => time(0.5),
+            Self::P99 => time(0.99),
+            Self::Tcp => row.shares().map_or(0.0, |shares| shares[0].1),
+            Self::Retransmitted => row.figures.retransmitted_segments as f64,
+            Self::Name => 0.0,
+        }
+    }
+}
+
+/// What was added to series in each of the last intervals.
+#[derive(Clone, Debug)]
+pub struct SeriesHistory {
+    most: usize,
+    before: HashMap<SeriesKey, Series>,
+    intervals: VecDeque<(Nanos, Vec<Series>)>,
+}
+
+impl SeriesHistory {
+    /// Keeps the last `most` intervals.
+    pub fn new(most: usize) -> Self {
+        Self { most, before: HashMap::new(), intervals: VecDeque::new() }
+    }
+
+    /// Takes a further state of all series, from their beginning, at the end of an interval of this length.
+    pub fn add(&mut self, series: Vec<Series>, length: Nanos) {
+        let empty = Series::default();
+        let changed = series.iter().map(|now| now.since(self.before.get(&now.key).unwrap_or(&empty)));
+        let changed = changed.filter(|series| series.sends > 0 || series.retransmitted_segments > 0).collect();
+        self.before = series.into_iter().map(|series| (series.key.clone(), series)).collect();
+        self.intervals.push_back((length, changed));
+        while self.intervals.len() > self.most {
+            self.intervals.pop_front();
+        }
+    }
+
+    /// How many series there are.
+    pub fn series(&self) -> usize {
+        self.before.len()
+    }
+
+    /// All keys that there are.
+    pub fn keys(&self) -> impl Iterator<Item = &SeriesKey> {
+        self.before.keys()
+    }
+
+    /// The rows of the last `intervals` intervals, by label.
+    pub fn groups(&self, by: GroupBy, intervals: usize, cgroup: &dyn Fn(u64) -> String) -> Vec<Group> {
+        let last = self.intervals.iter().rev().take(intervals);
+        let length = last.clone().map(|(length, _)| *length).sum();
+        let mut groups = BTreeMap::<String, Series>::new();
+        for series in last.flat_map(|(_, changed)| changed) {
+            groups.entry(by.label(&series.key, cgroup)).or_default().merge(series);
+        }
+        groups.into_iter().map(|(label, figures)| Group { label, figures, length }).collect()
+    }
+
+    /// One row in each interval, the oldest first; an interval without sends has none.
+    pub fn over_time(&self, by: GroupBy, label: &str, cgroup: &dyn Fn(u64) -> String) -> Vec<Group> {
+        let of_interval = |(length, changed): &(Nanos, Vec<Series>)| {
+            let mut figures = Series::default();
+            changed.iter().filter(|series| by.label(&series.key, cgroup) == label).for_each(|one| figures.merge(one));
+            Group { label: label.to_owned(), figures, length: *length }
+        };
+        self.intervals.iter().map(of_interval).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn series(peer: &str, program: &str, local: u16, times: &[u64]) -> Series {
+        let key = SeriesKey {
+            peer: Some(peer.parse::<std::net::IpAddr>().unwrap().into()),
+            program: Some(program.into()),
+            local_port: Some(local),
+            peer_port: Some(40_000),
+            cgroup: Some(7),
+            overflow: false,
+        };
+        let mut series = Series::new(key);
+        series.sends = times.len() as u64;
+        series.legs.insert(Leg::Total, times.iter().map(|ns| Nanos(*ns)).collect());
+        series.legs.insert(Leg::Tcp, times.iter().map(|ns| Nanos(ns / 4)).collect());
+        series.legs.insert(Leg::Network, times.iter().map(|ns| Nanos(ns - ns / 4)).collect());
+        series.waited[WaitReason::Nagle as usize] = Nanos(times.iter().sum());
+        series
+    }
+
+    fn named(id: u64) -> String {
+        format!("/cgroup{id}")
+    }
+
+    #[test]
+    fn rows_hold_what_was_added_in_the_last_intervals() {
+        let mut history = SeriesHistory::new(3);
+        let second = Nanos::from_millis(1_000);
+        history.add(vec![series("192.0.2.1", "curl", 443, &[8_000])], second);
+        let both = [series("192.0.2.1", "curl", 443, &[8_000, 4_000]), series("192.0.2.2", "curl", 443, &[1_000_000])];
+        history.add(both.to_vec(), second);
+        history.add(both.to_vec(), second);
+        let rows = |by, intervals| history.groups(by, intervals, &named);
+        let labels = |rows: &[Group]| rows.iter().map(|row| (row.label.clone(), row.figures.sends)).collect::<Vec<_>>();
+        assert_eq!(labels(&rows(GroupBy::Peer, 2)), [("192.0.2.1".into(), 1), ("192.0.2.2".into(), 1)]);
+        assert_eq!(labels(&rows(GroupBy::Peer, 9)), [("192.0.2.1".into(), 2), ("192.0.2.2".into(), 1)]);
+        assert_eq!(labels(&rows(GroupBy::Program, 9)), [("curl".into(), 3)]);
+        assert_eq!(labels(&rows(GroupBy::Port, 9)), [("443".into(), 3)]);
+        assert_eq!(labels(&rows(GroupBy::Cgroup, 9)), [("/cgroup7".into(), 3)]);
+        assert_eq!(labels(&rows(GroupBy::Connection, 9))[0].0, ":443 → 192.0.2.1:40000");
+        assert!(rows(GroupBy::Peer, 1).is_empty());
+        let row = &rows(GroupBy::Program, 2)[0];
+        assert_eq!((row.per_second(2), row.chief_reason()), (1.0, Some((WaitReason::Nagle, 1.0))));
+        assert_eq!(row.shares().unwrap().map(|(_, share)| share), [0.25, 0.0, 0.75]);
+        assert!(row.quantile(Leg::Total, 0.99).unwrap() > Nanos(900_000));
+        let sends: Vec<u64> =
+            history.over_time(GroupBy::Program, "curl", &named).iter().map(|one| one.figures.sends).collect();
+        assert_eq!(sends, [1, 2, 0]);
+    }
+
+    #[test]
+    fn what_found_no_room_is_one_row_however_rows_are_grouped() {
+        let overflow = Series { sends: 3, ..Series::new(SeriesKey { overflow: true, ..SeriesKey::default() }) };
+        let mut history = SeriesHistory::new(2);
+        history.add(vec![overflow], Nanos::from_millis(1));
+        for by in GroupBy::ALL {
+            let rows = history.groups(by, 1, &named);
+            assert_eq!((rows.len(), rows[0].label.as_str(), rows[0].shares()), (1, OVERFLOW, None));
+        }
+    }
+
+    #[test]
+    fn rows_are_sorted_by_what_is_asked_for() {
+        let row = |label: &str, times: &[u64], retransmitted| {
+            let figures = Series { retransmitted_segments: retransmitted, ..series("::1", "a", 1, times) };
+            Group { label: label.into(), figures, length: Nanos(1_000) }
+        };
+        let mut rows = vec![row("b", &[9_000], 0), row("a", &[100, 100], 0), row("c", &[10, 10], 5)];
+        let expected = [(SortBy::Rate, "acb"), (SortBy::P50, "bac"), (SortBy::P99, "bac"), (SortBy::Tcp, "abc")];
+        for (by, order) in expected.into_iter().chain([(SortBy::Retransmitted, "cab"), (SortBy::Name, "abc")]) {
+            by.sort(&mut rows);
+            assert_eq!(rows.iter().map(|row| row.label.as_str()).collect::<String>(), order, "{}", by.name());
+        }
+    }
+
+    #[test]
+    fn a_key_goes_through_all_groups() {
+        let mut by = GroupBy::Peer;
+        for expected in GroupBy::ALL.into_iter().cycle().skip(1).take(6) {
+            by = by.next();
+            assert_eq!(by, expected);
+        }
+    }
+}

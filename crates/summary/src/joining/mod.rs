@@ -1,0 +1,238 @@
+//! Requests and answers, recognised by the order of what is sent and received on a connection.
+//!
+//! **Does:** joins the sends and receives of a connection to exchanges. The bytes that the client writes until the first byte
+//! of an answer arrives are a request, and what arrives until it writes again is the answer; seen from the server likewise.
+//! Where both ends of a connection are among the events, the two views of one exchange are joined by their addresses and by
+//! sequence numbers. Both ends of such a connection are on this host, so their stamps are on one `CLOCK_MONOTONIC`.
+//!
+//! **Does not:** read any protocol. Requests that are sent before the answer to the one before has begun are one request here,
+//! and an answer that overlaps the next request is cut at that request.
+//!
+//! **Guarantees:** pure; bounded memory for each followed connection; every send and receive is in an exchange, or counted.
+
+mod exchange;
+
+use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
+
+use record::{
+    Basis, Connection, ConnectionId, Event, Instant, Lost, Moments, Monotonic, Nanos, Opening, Request, Role, SeqNumber,
+};
+
+use exchange::Exchange;
+
+/// How long after the end of its connection an exchange is kept open: a program may still read.
+const AFTER_CLOSE: Nanos = Nanos::from_secs(1);
+/// Finished exchanges of a server that are kept for their clients' ends.
+const REMEMBERED: usize = 64;
+/// Connections that have ended and are kept for the same reason.
+const CLOSED: usize = 1024;
+
+#[derive(Debug)]
+struct Side {
+    ends: (SocketAddr, SocketAddr),
+    /// Not known before the first event where it is `None`.
+    role: Option<Role>,
+    least: Option<Nanos>,
+    /// When the SYN was sent and when the connection was established, until its first exchange has taken it.
+    set_up: Option<(Instant<Monotonic>, Instant<Monotonic>)>,
+    open: Option<Exchange>,
+    /// By the ends of request and answer.
+    finished: VecDeque<((SeqNumber, SeqNumber), Moments)>,
+}
+
+/// Joins events to requests.
+#[derive(Debug, Default)]
+pub struct Requests {
+    sides: HashMap<ConnectionId, Side>,
+    by_ends: HashMap<(SocketAddr, SocketAddr), ConnectionId>,
+    closed: VecDeque<(ConnectionId, Option<Instant<Monotonic>>)>,
+    incomplete: u64,
+    unsolicited: u64,
+}
+
+/// Linux draws the ports of clients from here on, unless it is set otherwise (net.ipv4.ip_local_port_range).
+const CLIENT_PORTS: u16 = 32_768;
+
+/// Who asks: whoever connected. Of a connection that was found, the end with a port below those of clients is the server; where
+/// that does not decide, the end that is first seen to send is the client.
+fn role(connection: &Connection) -> Option<Role> {
+    let local = connection.local.port() >= CLIENT_PORTS;
+    let remote = connection.remote.port() >= CLIENT_PORTS;
+    match connection.opening {
+        Opening::Connected => Some(Role::Client),
+        Opening::Accepted => Some(Role::Server),
+        Opening::Found if local == remote => None,
+        Opening::Found if local => Some(Role::Client),
+        Opening::Found => Some(Role::Server),
+    }
+}
+
+impl Requests {
+    /// Takes an event in; passes on the request that it ends, if it ends one.
+    pub fn event(&mut self, event: &Event, each: &mut dyn FnMut(Request)) {
+        match event {
+            Event::Connection(connection) => self.connection(connection),
+            Event::SetUp(connect) => {
+                let side = connect.connection.and_then(|id| self.sides.get_mut(&id));
+                if let (Some(side), Opening::Connected) = (side, connect.opening) {
+                    side.set_up = connect.stamps.syn.zip(connect.stamps.established);
+                }
+            }
+            Event::Send(send) => {
+                let Some(side) = self.sides.get_mut(&send.connection) else {
+                    self.unsolicited += 1;
+                    return;
+                };
+                let began = send.merged.oldest.or(send.stamps.call).unwrap_or(send.stamps.send);
+                let role = *side.role.get_or_insert(Role::Client);
+                let next = role == Role::Client
+                    && side.open.as_ref().is_some_and(|e| {
+                        e.received.pieces > 0 && e.moments.arrived.is_none_or(|arrived| began >= arrived)
+                    });
+                if next {
+                    self.end(send.connection, each);
+                }
+                let Some(side) = self.sides.get_mut(&send.connection) else { return };
+                if let Some(now) = exchange::round_trip(send) {
+                    side.least = Some(side.least.map_or(now, |least| least.min(now)));
+                }
+                match (&mut side.open, role) {
+                    (Some(open), _) => open.add_send(send),
+                    (None, Role::Client) => side.open.insert(Exchange::default()).add_send(send),
+                    (None, Role::Server) => self.unsolicited += 1,
+                }
+            }
+            Event::Receive(receive) => {
+                let Some(side) = self.sides.get_mut(&receive.connection) else {
+                    self.unsolicited += 1;
+                    return;
+                };
+                let role = *side.role.get_or_insert(Role::Server);
+                let came = receive.stamps.arrived().or(receive.stamps.read);
+                let next = role == Role::Server
+                    && side
+                        .open
+                        .as_ref()
+                        .is_some_and(|e| e.sent.pieces > 0 && e.moments.sent.is_none_or(|sent| came >= Some(sent)));
+                if next {
+                    self.end(receive.connection, each);
+                }
+                let Some(side) = self.sides.get_mut(&receive.connection) else { return };
+                match (&mut side.open, role) {
+                    (Some(open), _) => open.add_receive(receive),
+                    (None, Role::Server) => side.open.insert(Exchange::default()).add_receive(receive),
+                    (None, Role::Client) => self.unsolicited += 1,
+                }
+            }
+            Event::Closed { connection, .. } => {
+                self.closed.push_back((*connection, None));
+                if self.closed.len() > CLOSED {
+                    self.forget(each);
+                }
+            }
+            Event::Connect(_) | Event::Request(_) | Event::Packet(_) | Event::Datagram(_) => {}
+        }
+    }
+
+    /// To be called now and then with the time: ends the exchanges of connections that are over.
+    pub fn tick(&mut self, now: Instant<Monotonic>, each: &mut dyn FnMut(Request)) {
+        let mut over = Vec::new();
+        for (id, since) in &mut self.closed {
+            match since {
+                None => *since = Some(now),
+                Some(since) if now.since(*since).is_ok_and(|age| age >= AFTER_CLOSE) => over.push(*id),
+                Some(_) => {}
+            }
+        }
+        // Their ends stay known, for the other end of the same connection.
+        for id in over {
+            self.end(id, each);
+        }
+    }
+
+    /// Ends every exchange that is open.
+    pub fn finish(&mut self, each: &mut dyn FnMut(Request)) {
+        let mut open: Vec<_> = self.sides.iter().filter(|(_, side)| side.open.is_some()).map(|(id, _)| *id).collect();
+        // Clients first would do as well: an exchange is found by its other end whether open or ended. The order is for the reader.
+        open.sort_by_key(|id| self.sides[id].open.as_ref().and_then(|e| e.moments.sent.min(e.moments.arrived)));
+        for id in open {
+            self.end(id, each);
+        }
+    }
+
+    /// Requests that are not divided into components, and events that belong to none; all other counters are zero.
+    pub fn lost(&self) -> Lost {
+        Lost { request_incomplete: self.incomplete, request_unsolicited: self.unsolicited, ..Lost::default() }
+    }
+
+    fn connection(&mut self, connection: &Connection) {
+        let ends = (connection.local, connection.remote);
+        let side =
+            Side { ends, role: role(connection), least: None, set_up: None, open: None, finished: VecDeque::new() };
+        self.by_ends.insert(ends, connection.id);
+        self.sides.insert(connection.id, side);
+    }
+
+    /// Lets the connection go that ended first.
+    fn forget(&mut self, each: &mut dyn FnMut(Request)) {
+        let Some((id, _)) = self.closed.pop_front() else { return };
+        self.end(id, each);
+        if let Some(side) = self.sides.remove(&id)
+            && self.by_ends.get(&side.ends) == Some(&id)
+        {
+            self.by_ends.remove(&side.ends);
+        }
+    }
+
+    fn end(&mut self, id: ConnectionId, each: &mut dyn FnMut(Request)) {
+        let Some(side) = self.sides.get_mut(&id) else { return };
+        let Some(mut exchange) = side.open.take() else { return };
+        let (role, least, ends) = (side.role.unwrap_or(Role::Client), side.least, side.ends);
+        if let (Role::Client, Some((syn, established))) = (role, side.set_up.take()) {
+            exchange.connected(syn, established);
+        }
+        let (request, answer) = match role {
+            Role::Client => (exchange.sent, exchange.received),
+            Role::Server => (exchange.received, exchange.sent),
+        };
+        let key = (request.end_seq(), answer.end_seq());
+        let peer = match role {
+            Role::Server => {
+                side.finished.push_back((key, exchange.moments));
+                if side.finished.len() > REMEMBERED {
+                    side.finished.pop_front();
+                }
+                None
+            }
+            Role::Client => self.other_end(ends, key),
+        };
+        let found = exchange.components(role, least, peer.as_ref());
+        self.incomplete += u64::from(found.is_none());
+        let basis = match role {
+            Role::Client => Basis::LeastRoundTrip,
+            Role::Server => Basis::Server,
+        };
+        each(Request {
+            connection: id,
+            role,
+            owner: exchange.owner,
+            request,
+            answer,
+            moments: exchange.moments,
+            basis: found.map_or(basis, |f| f.1),
+            components: found.map(|f| f.0),
+        });
+    }
+
+    /// The same exchange, seen from the other end.
+    fn other_end(&self, ends: (SocketAddr, SocketAddr), key: (SeqNumber, SeqNumber)) -> Option<Moments> {
+        let side = self.sides.get(self.by_ends.get(&(ends.1, ends.0))?)?;
+        let of = |e: &Exchange| (e.received.end_seq(), e.sent.end_seq());
+        let open = side.open.as_ref().filter(|e| of(e) == key).map(|e| e.moments);
+        open.or_else(|| side.finished.iter().rev().find(|(ended, _)| *ended == key).map(|(_, moments)| *moments))
+    }
+}
+
+#[cfg(test)]
+mod tests;

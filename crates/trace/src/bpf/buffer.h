@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* How long a program waits for room in the send buffer, asleep in its call or until the socket is writable again, and what holds the
+ * queue meanwhile.
+ *
+ * The wait begins when TCP finds no room (seen in the call where calls are traced, and at its end where it was cut short; else at the
+ * next event), and ends when the call goes on. Outside of a call it ends with the segment that made room: the last that came in before
+ * the next call, unless an event in between saw that the kernel had cleared its mark (SOCK_NOSPACE) before. */
+#pragma once
+#include "slots.h"
+
+/* include/linux/net.h */
+enum { SOCK_NOSPACE = 2 };
+
+/* Whether TCP found no room for a write, and there has been none since. */
+static __always_inline bool buffer_marked(const struct sock *sk)
+{
+	const struct socket *socket = sk->sk_socket;
+
+	return socket && (socket->flags & (1 << SOCK_NOSPACE));
+}
+
+/* There is no room from `at` on. The clocks of the reasons are up to date. */
+static __always_inline void buffer_filled(struct row *row, __u64 at, __u64 now)
+{
+	if (!row->full_since) {
+		if (!row->full)
+			for (int i = 0; i < REASONS; i++)
+				row->full_clocks[i] = row->clocks[i] >> CLOCK_SHIFT;
+		row->full_since = at;
+	}
+	row->full_last = now;
+}
+
+/* There is room from `at` on. */
+static __always_inline void buffer_freed(struct row *row, __u64 at)
+{
+	if (row->full_since && at > row->full_since)
+		row->full += at - row->full_since;
+	row->full_since = 0;
+}
+
+/* The program writes again: with room since the last segment that came in, or without. */
+static __always_inline void buffer_tried(struct row *row, const struct tcp_sock *tp, const struct sock *sk, __u64 now)
+{
+	__u64 until = tp->tcp_clock_cache;
+
+	if (!row->full_since)
+		return;
+	if (until < row->full_last)
+		until = row->full_last;
+	buffer_freed(row, until > now || buffer_marked(sk) ? now : until);
+}
+
+/* An event of the socket: a task sleeps in sk_stream_wait_memory(), or the mark is set. Where the beginning was not seen, it is no
+ * earlier than the event before and the last packet. */
+static __always_inline void buffer_event(struct row *row, const struct tcp_sock *tp, const struct sock *sk, __u64 now)
+{
+	if (sk->sk_write_pending > 0 || buffer_marked(sk)) {
+		__u64 from = row->since > tp->tcp_wstamp_ns ? row->since : tp->tcp_wstamp_ns;
+
+		buffer_filled(row, from < now ? from : now, now);
+	} else if (row->full_since) {
+		buffer_freed(row, row->full_last);
+	}
+}
+
+/* Gives a send the wait before it: what held the queue longest in that time is its reason; where nothing did, the buffer itself is
+ * too small. The clocks are up to date. */
+static __always_inline void buffer_take(struct row *row, struct slot *slot)
+{
+	__u32 most = 0, reason = REASON_SEND_BUFFER;
+
+	if (!row->full)
+		return;
+	for (int i = 0; i < REASON_UNKNOWN; i++) {
+		__u32 grown = (__u32)(row->clocks[i] >> CLOCK_SHIFT) - row->full_clocks[i];
+
+		if (grown > most) {
+			most = grown;
+			reason = i ? i : REASON_SEND_BUFFER;
+		}
+	}
+	slot->record.full += row->full;
+	slot->record.full_reason = reason;
+	row->full = 0;
+}

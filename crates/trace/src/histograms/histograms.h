@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Sends as histograms: where a send is finished it is added to the series of its key, and to no ring buffer.
+ *
+ * A series has a number: `series` finds it by the key, `figures` and `histograms` are arrays by it. Durations of a leg lie within a few powers of
+ * two, so a histogram has only those blocks of buckets that something is in; they come from one pool. A connection remembers the number of
+ * the series that it was in last, so that a look-up is for its first send, for one by another program, and after user space has
+ * removed a series (which changes the generation). What finds no room, series or block, is in the series SERIES_OVERFLOW, which has all blocks from the start. All counts are added to by
+ * atomic operations: ACKs of several connections with one key come in on several CPUs. */
+#pragma once
+#include "../bpf/slots.h"
+#include "../bpf/processes.h"
+#include "../bpf/ends.h"
+
+const volatile struct histogram_config histogram_config SEC(".rodata.histograms");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, struct series_key);
+	__type(value, __u32);
+	__uint(max_entries, 1);
+} series SEC(".maps");
+
+/* Numbers of series that are not in use; user space fills it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__type(value, __u32);
+	__uint(max_entries, 1);
+} free_series SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__type(key, __u32);
+	__type(value, struct series_figures);
+	__uint(max_entries, 1);
+} figures SEC(".maps");
+
+/* One for each leg of each series. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__type(key, __u32);
+	__type(value, struct leg_histogram);
+	__uint(max_entries, 1);
+} histograms SEC(".maps");
+
+/* The pool of blocks. Number 0 is not used. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__type(key, __u32);
+	__type(value, struct histogram_block);
+	__uint(max_entries, 1);
+} blocks SEC(".maps");
+
+/* Numbers of blocks that are not in use; user space fills it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__type(value, __u32);
+	__uint(max_entries, 1);
+} free_blocks SEC(".maps");
+
+/* Ports that a socket listens at, as passes over the sockets find them. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, __u16);
+	__type(value, __u8);
+	__uint(max_entries, 65536);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+} listening SEC(".maps");
+
+static __always_inline void listens_at(const struct sock *sk)
+{
+	__u16 port = sk->__sk_common.skc_num;
+	__u8 one = 1;
+
+	if ((config.flags & CONFIG_HISTOGRAMS) && (histogram_config.flags & HISTOGRAM_PORTS_LISTENING))
+		bpf_map_update_elem(&listening, &port, &one, BPF_ANY);
+}
+
+/* Sets the ports of a connection's key: of the two that which a server listens at, or both. */
+static __always_inline void key_ports(struct series_key *key, const struct sock *sk, __u32 opening)
+{
+	__u16 local = sk->__sk_common.skc_num, peer = bpf_ntohs(sk->__sk_common.skc_dport);
+	bool here = opening == OPENING_ACCEPTED;
+
+	if (histogram_config.flags & HISTOGRAM_PORTS_ALL) {
+		key->local_port = local;
+		key->peer_port = peer;
+	} else if (histogram_config.flags & HISTOGRAM_PORTS_LISTENING) {
+		if (opening == OPENING_FOUND)
+			here = bpf_map_lookup_elem(&listening, &local) != NULL;
+		if (here)
+			key->local_port = local;
+		else
+			key->peer_port = peer;
+	}
+}
+
+/* Sets the key of a connection that is followed from now on, but for the program. */
+static __always_inline void series_begin(struct row *row, const struct sock *sk)
+{
+	struct series_key *key = &row->key;
+	__u32 *words = (__u32 *)key->peer;
+	const volatile __u32 *mask;
+
+	if (!(config.flags & CONFIG_HISTOGRAMS))
+		return;
+	address(key->peer, sk->__sk_common.skc_family, sk->__sk_common.skc_daddr, &sk->__sk_common.skc_v6_daddr);
+	if (!words[0] && !words[1] && words[2] == bpf_htonl(0xffff))
+		mask = (const volatile __u32 *)histogram_config.peer_ipv4;
+	else
+		mask = (const volatile __u32 *)histogram_config.peer_ipv6;
+	for (int i = 0; i < 4; i++)
+		words[i] &= mask[i];
+	if (histogram_config.flags & HISTOGRAM_CGROUP) {
+		const struct cgroup *cgroup = sk->sk_cgrp_data.cgroup;
+
+		if (cgroup)
+			key->cgroup = BPF_CORE_READ(cgroup, kn, id);
+	}
+	key_ports(key, sk, row->opening);
+}
+
+/* The name of the current program, padded with zeros. */
+static __always_inline void current_program(char to[16])
+{
+	__builtin_memset(to, 0, 16);
+	bpf_probe_read_kernel_str(to, 16, bpf_get_current_task_btf()->group_leader->comm);
+}
+
+/* The number of the series of this key: one that is there, a new one, or the one for what finds no room. */
+static __always_inline __u32 series_number(const struct series_key *key)
+{
+	__u32 *known = bpf_map_lookup_elem(&series, key), number;
+
+	if (known)
+		return *known;
+	if (bpf_map_pop_elem(&free_series, &number))
+		return SERIES_OVERFLOW;
+	if (!bpf_map_update_elem(&series, key, &number, BPF_NOEXIST))
+		return number;
+	/* Another CPU was first. */
+	bpf_map_push_elem(&free_series, &number, BPF_ANY);
+	known = bpf_map_lookup_elem(&series, key);
+	return known ? *known : SERIES_OVERFLOW;
+}
+
+static __always_inline __u32 series_of(struct row *row, const struct slot *slot)
+{
+	const __u64 *program = (const __u64 *)slot->record.comm;
+	struct control *now_set = control();
+	__u32 generation = now_set ? now_set->generation : 0;
+	bool by_program = histogram_config.flags & HISTOGRAM_PROGRAM;
+	struct series_key key;
+
+	if (row->generation == generation &&
+	    (!by_program || (row->program[0] == program[0] && row->program[1] == program[1])))
+		return row->series;
+	key = row->key;
+	if (by_program) {
+		row->program[0] = program[0];
+		row->program[1] = program[1];
+		__builtin_memcpy(key.program, slot->record.comm, sizeof(key.program));
+	}
+	row->series = series_number(&key);
+	row->generation = generation;
+	return row->series;
+}
+
+/* The bucket of a duration: that of the lowest one in its cell, or the next. */
+static __always_inline __u32 bucket_of(__u64 ns)
+{
+	__u32 power = 0, cell;
+	__u64 rest = ns, at;
+
+	if (rest >> 32) {
+		power += 32;
+		rest >>= 32;
+	}
+	if (rest >> 16) {
+		power += 16;
+		rest >>= 16;
+	}
+	if (rest >> 8) {
+		power += 8;
+		rest >>= 8;
+	}
+	if (rest >> 4) {
+		power += 4;
+		rest >>= 4;
+	}
+	if (rest >> 2) {
+		power += 2;
+		rest >>= 2;
+	}
+	power += rest >> 1;
+	cell = power >= 4 ? ns >> (power - 4) : ns << (4 - power);
+	cell = power * 16 + (cell & 15);
+	/* In 64 bits: verifiers of 6.1 lose the bound of a 32-bit number in a comparison. */
+	at = cell;
+	barrier_var(at);
+	at &= 0xffff;
+	if (at >= HISTOGRAM_CELLS)
+		return HISTOGRAM_BUCKETS - 1;
+	at = histogram_config.cells[at];
+	barrier_var(at);
+	at &= 0xffff;
+	if (at >= HISTOGRAM_BUCKETS - 1)
+		return HISTOGRAM_BUCKETS - 1;
+	return at + (ns > histogram_config.bounds[at]);
+}
+
+#define BLOCK_OF_OVERFLOW (1U << 31)
+
+/* The number of a histogram's block that was not there yet. Where there are no more it is the block of SERIES_OVERFLOW, with BLOCK_OF_OVERFLOW.
+ * Takes numbers of map entries, as it is a function that is called: for the first duration in a block. */
+__noinline int block_begin(__u32 entry, __u32 place, __u32 at)
+{
+	struct leg_histogram *histogram = bpf_map_lookup_elem(&histograms, &entry);
+	__u32 number, there;
+
+	if (!histogram || at >= HISTOGRAM_BLOCKS)
+		return 0;
+	if (!bpf_map_pop_elem(&free_blocks, &number)) {
+		there = __sync_val_compare_and_swap(&histogram->blocks[at], 0, number);
+		if (!there)
+			return number;
+		/* Another CPU was first. */
+		bpf_map_push_elem(&free_blocks, &number, BPF_ANY);
+		return there;
+	}
+	histogram = bpf_map_lookup_elem(&histograms, &place);
+	return histogram ? histogram->blocks[at] | BLOCK_OF_OVERFLOW : 0;
+}
+
+static __always_inline void leg_add(struct series_figures *of, __u32 number, __u32 leg, __u64 ns)
+{
+	__u32 place = histogram_config.places[leg], entry, in;
+	struct leg_histogram *histogram;
+	struct histogram_block *block;
+	__u64 bucket, at;
+
+	if (place >= HISTOGRAM_LEGS)
+		return;
+	entry = number * histogram_config.legs + place;
+	histogram = bpf_map_lookup_elem(&histograms, &entry);
+	if (!histogram)
+		return;
+	bucket = bucket_of(ns);
+	/* In 64 bits, as in bucket_of. */
+	at = bucket / HISTOGRAM_IN_BLOCK;
+	barrier_var(at);
+	at &= 0x1f;
+	if (at >= HISTOGRAM_BLOCKS)
+		return;
+	in = histogram->blocks[at];
+	if (!in) {
+		in = block_begin(entry, place, at);
+		if (in & BLOCK_OF_OVERFLOW) {
+			in &= ~BLOCK_OF_OVERFLOW;
+			number = SERIES_OVERFLOW;
+			of = bpf_map_lookup_elem(&figures, &number);
+			if (!of)
+				return;
+		}
+	}
+	block = bpf_map_lookup_elem(&blocks, &in);
+	if (!block)
+		return;
+	bucket &= HISTOGRAM_IN_BLOCK - 1;
+	__sync_fetch_and_add(&block->counts[bucket], 1);
+	if (ns)
+		__sync_fetch_and_add(&of->sums[place], ns);
+}
+
+/* A leg between two stages that were passed, with the bound on its error. */
+static __always_inline void leg_between(struct series_figures *of, __u32 number, __u32 leg, __u64 from, __u64 to, __u64 error)
+{
+	if (to < from) {
+		if (config.flags & CONFIG_NO_RECORDS)
+			COUNT(disorder);
+	} else if (error > to - from) {
+		if (histogram_config.places[leg] < HISTOGRAM_LEGS)
+			__sync_fetch_and_add(&of->vague, 1);
+	} else {
+		leg_add(of, number, leg, to - from);
+	}
+}
+
+/* Adds the send in slot `at` of row `number`, which is finished, to its series. What is inferred too roughly is omitted as in
+ * sends/settle.rs; the legs are those of `record::Send::leg`, without the NIC's stamp. */
+__noinline int series_add(__u32 number, __u32 at)
+{
+	struct row *row = row_at(number);
+	struct slot *slot = slot_at(number, at);
+	const struct send_record *send;
+	struct series_figures *of;
+	__u64 sched, driver, total = 0, sched_span, driver_span, waited;
+	__u32 in, reason;
+
+	if (!row || !slot)
+		return 0;
+	in = series_of(row, slot);
+	of = bpf_map_lookup_elem(&figures, &in);
+	if (!of)
+		return 0;
+	send = &slot->record;
+	sched = send->sched;
+	driver = send->driver;
+	sched_span = send->sched_span;
+	driver_span = send->driver_span;
+	if (send->ack > send->send)
+		total = send->ack - send->send;
+	if (sched_span > total / 16) {
+		if (send->ack && (config.flags & CONFIG_NO_RECORDS))
+			COUNT(no_sched);
+		sched = sched_span = 0;
+	}
+	if (driver_span > total / 16) {
+		if (send->ack && (config.flags & CONFIG_NO_RECORDS))
+			COUNT(no_driver);
+		driver = driver_span = 0;
+	}
+	if ((config.flags & CONFIG_NO_RECORDS) && (sched_span || driver_span))
+		COUNT(inferred);
+	if (send->call)
+		leg_between(of, in, HISTOGRAM_CALL, send->call, send->send, 0);
+	if (sched)
+		leg_between(of, in, HISTOGRAM_TCP, send->send, sched, sched_span);
+	if (sched && driver)
+		leg_between(of, in, HISTOGRAM_QDISC, sched, driver, sched_span + driver_span);
+	if (driver && send->ack)
+		leg_between(of, in, HISTOGRAM_NETWORK, driver, send->ack, driver_span);
+	if (send->ack)
+		leg_between(of, in, HISTOGRAM_TOTAL, send->send, send->ack, 0);
+	else
+		__sync_fetch_and_add(&of->unacked, 1);
+	waited = send->waited;
+	reason = send->reason;
+	if (sched && waited && reason < HISTOGRAM_REASONS) {
+		/* The clocks of the reasons were read when the next stamp came, after the send had left. */
+		if (sched_span && reason != REASON_SEND_BUFFER && sched >= send->send && waited > sched - send->send)
+			waited = sched - send->send;
+		__sync_fetch_and_add(&of->waited[reason], waited);
+	}
+	if (send->merged)
+		__sync_fetch_and_add(&of->merged, send->merged);
+	if (send->retransmitted)
+		__sync_fetch_and_add(&of->retransmitted, send->retransmitted);
+	if (row->dropped)
+		__sync_fetch_and_add(&of->dropped, __sync_lock_test_and_set(&row->dropped, 0));
+	__sync_fetch_and_add(&of->bytes, (__u64)send->bytes + send->merged_bytes);
+	__sync_fetch_and_add(&of->sends, 1);
+	return 0;
+}

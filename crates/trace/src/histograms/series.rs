@@ -1,0 +1,345 @@
+//! Reading the series of the kernel part: their keys and figures as `record` has them, carried over where a counter wraps; and taking
+//! those away that are idle.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::time::Duration;
+
+use libbpf_rs::{MapCore as _, MapFlags, MapHandle, Object};
+use record::histogram::{Histogram, Series, SeriesKey};
+use record::{Comm, Instant, IpPrefix, Leg, Monotonic, Nanos};
+
+use super::bounds::Buckets;
+use super::setup::{self, legs};
+use super::{Departed, Dimensions, Histograms, Ports, Snapshot};
+use crate::layout::{
+    HISTOGRAM_BLOCKS, HISTOGRAM_BUCKETS, HISTOGRAM_IN_BLOCK, Plain, RawHistogramBlock, RawLegHistogram,
+    RawSeriesFigures, RawSeriesKey, SERIES_OVERFLOW,
+};
+use crate::{Error, object};
+
+/// A program that found a series just before its key was removed has added to it by then.
+const STILL_ADDED_TO: Duration = Duration::from_secs(1);
+
+const READ: &str = "cannot read the series of the kernel part";
+const REMOVE: &str = "cannot remove an idle series";
+
+/// The series of the kernel part, and what was read of them.
+pub(crate) struct Reading {
+    dimensions: Dimensions,
+    idle: Option<Duration>,
+    legs: Vec<Leg>,
+    most: u32,
+    buckets: Buckets,
+    series: MapHandle,
+    free: MapHandle,
+    figures: MapHandle,
+    histograms: MapHandle,
+    blocks: MapHandle,
+    free_blocks: MapHandle,
+    /// By their numbers.
+    known: BTreeMap<u32, Known>,
+    /// Those with removed keys, and when these were removed.
+    leaving: Vec<(u32, Known, Instant<Monotonic>)>,
+    departed: Departed,
+}
+
+/// A series as it was read last.
+struct Known {
+    series: Series,
+    raw: RawSeriesFigures,
+    changed: Instant<Monotonic>,
+}
+
+impl Known {
+    fn new(key: SeriesKey, now: Instant<Monotonic>) -> Self {
+        Self { series: Series::new(key), raw: RawSeriesFigures::zeroed(), changed: now }
+    }
+}
+
+impl Reading {
+    /// The series of a loaded object of the sends.
+    pub fn new(object: &Object, config: &Histograms) -> Result<Self, Error> {
+        let free = object::map(object, "free_series")?;
+        for number in 1..=config.max_series {
+            push(&free, number)?;
+        }
+        let legs = legs(config);
+        let (histograms, free_blocks) = (object::map(object, "histograms")?, object::map(object, "free_blocks")?);
+        let mut numbers = 1..=setup::blocks(config.max_series, legs.len() as u32);
+        for place in 0..legs.len() as u32 {
+            let mut of_overflow = RawLegHistogram::zeroed();
+            of_overflow.blocks.iter_mut().zip(&mut numbers).for_each(|(block, number)| *block = number);
+            write(&histograms, SERIES_OVERFLOW * legs.len() as u32 + place, &of_overflow)?;
+        }
+        for number in numbers {
+            push(&free_blocks, number)?;
+        }
+        Ok(Self {
+            dimensions: config.dimensions,
+            idle: config.idle,
+            legs,
+            most: config.max_series,
+            buckets: Buckets::new(),
+            series: object::map(object, "series")?,
+            free,
+            figures: object::map(object, "figures")?,
+            histograms,
+            blocks: object::map(object, "blocks")?,
+            free_blocks,
+            known: BTreeMap::new(),
+            leaving: Vec::new(),
+            departed: Departed::default(),
+        })
+    }
+
+    /// Bytes of kernel memory that the maps of series can take.
+    pub fn memory(&self) -> u64 {
+        let (most, legs) = (u64::from(self.most) + 1, self.legs.len());
+        // Values of arrays are rounded up to eight bytes.
+        let of_one = size_of::<RawSeriesFigures>() + legs * size_of::<RawLegHistogram>().next_multiple_of(8);
+        let blocks = u64::from(setup::blocks(self.most, legs as u32)) * (size_of::<RawHistogramBlock>() + 4) as u64;
+        // The hash table has its keys, their numbers, and 64 bytes an entry.
+        blocks + most * (of_one + size_of::<RawSeriesKey>() + 4 + 64) as u64
+    }
+
+    /// All series now, and whether numbers of series mean others than before: then connections have to look theirs up again.
+    pub fn snapshot(&mut self, now: Instant<Monotonic>) -> Result<(Snapshot, bool), Error> {
+        let freed = self.free_numbers(now)?;
+        self.find(now)?;
+        let mut known = std::mem::take(&mut self.known);
+        let read = known.iter_mut().try_for_each(|(number, known)| self.read(*number, known, now));
+        self.known = known;
+        read?;
+        let removed = self.remove_idle(now)?;
+        // The overflow can have legs of sends that are in other series.
+        let series = self.known.values().filter(|known| known.series.sends > 0 || !known.series.legs.is_empty());
+        let snapshot = Snapshot { series: series.map(|known| known.series.clone()).collect(), departed: self.departed };
+        Ok((snapshot, freed || removed))
+    }
+
+    /// Finds series that have begun.
+    fn find(&mut self, now: Instant<Monotonic>) -> Result<(), Error> {
+        let overflow = SeriesKey { overflow: true, ..SeriesKey::default() };
+        self.known.entry(SERIES_OVERFLOW).or_insert_with(|| Known::new(overflow, now));
+        for key in self.series.keys() {
+            // One that another caller has removed meanwhile has no number.
+            let Some(number) = self.series.lookup(&key, MapFlags::ANY).map_err(Error::bpf(READ))? else { continue };
+            let number = number.first_chunk().map_or(SERIES_OVERFLOW, |bytes| u32::from_ne_bytes(*bytes));
+            if let Some(raw) = RawSeriesKey::from_bytes(&key) {
+                let dimensions = &self.dimensions;
+                self.known.entry(number).or_insert_with(|| Known::new(decode_key(&raw, dimensions), now));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a series, where anything was added to it.
+    fn read(&self, number: u32, known: &mut Known, now: Instant<Monotonic>) -> Result<(), Error> {
+        let raw: RawSeriesFigures = lookup(&self.figures, number)?;
+        // Its `sends` are added to last: while they stay, so does the rest. To the overflow single legs are added too.
+        if raw == known.raw && number != SERIES_OVERFLOW {
+            return Ok(());
+        }
+        (known.raw, known.changed) = (raw, now);
+        set_figures(&mut known.series, &raw);
+        for (place, leg) in self.legs.iter().enumerate() {
+            let entry = number * self.legs.len() as u32 + place as u32;
+            let of_leg: RawLegHistogram = lookup(&self.histograms, entry)?;
+            let histogram = known.series.legs.entry(*leg).or_default();
+            histogram.sum = Nanos(raw.sums[place]);
+            carry(histogram, &self.counters(&of_leg)?, &self.buckets);
+        }
+        known.series.legs.retain(|_, histogram| histogram.count() > 0);
+        Ok(())
+    }
+
+    /// The counters of all buckets of a histogram.
+    fn counters(&self, of: &RawLegHistogram) -> Result<Counters, Error> {
+        let mut counters: Counters = [0; HISTOGRAM_BUCKETS as usize];
+        for (counters, &number) in counters.chunks_exact_mut(HISTOGRAM_IN_BLOCK as usize).zip(&of.blocks) {
+            if number != 0 {
+                counters.copy_from_slice(&lookup::<RawHistogramBlock>(&self.blocks, number)?.counts);
+            }
+        }
+        Ok(counters)
+    }
+
+    /// Removes the keys of series that are idle.
+    fn remove_idle(&mut self, now: Instant<Monotonic>) -> Result<bool, Error> {
+        let Some(idle) = self.idle else { return Ok(false) };
+        let since = |at| Duration::from(now.since(at).unwrap_or_default());
+        let mut removed = false;
+        for key in self.series.keys().collect::<Vec<_>>() {
+            let Some(number) = self.series.lookup(&key, MapFlags::ANY).map_err(Error::bpf(READ))? else { continue };
+            let number = number.first_chunk().map_or(SERIES_OVERFLOW, |bytes| u32::from_ne_bytes(*bytes));
+            if self.known.get(&number).is_none_or(|known| since(known.changed) < idle) {
+                continue;
+            }
+            self.series.delete(&key).map_err(Error::bpf(REMOVE))?;
+            if let Some(known) = self.known.remove(&number) {
+                self.departed.series += 1;
+                self.departed.sends += known.series.sends;
+                self.leaving.push((number, known, now));
+            }
+            removed = true;
+        }
+        Ok(removed)
+    }
+
+    /// Gives the numbers of series back that nothing is added to any more. What was added since their keys were removed is counted.
+    fn free_numbers(&mut self, now: Instant<Monotonic>) -> Result<bool, Error> {
+        let over = |at| Duration::from(now.since(at).unwrap_or_default()) >= STILL_ADDED_TO;
+        let (gone, still): (Vec<_>, Vec<_>) = std::mem::take(&mut self.leaving).into_iter().partition(|l| over(l.2));
+        self.leaving = still;
+        for (number, known, _) in &gone {
+            let last: RawSeriesFigures = lookup(&self.figures, *number)?;
+            self.departed.sends += last.sends.saturating_sub(known.series.sends);
+            write(&self.figures, *number, &RawSeriesFigures::zeroed())?;
+            for place in 0..self.legs.len() as u32 {
+                let entry = number * self.legs.len() as u32 + place;
+                let of_leg: RawLegHistogram = lookup(&self.histograms, entry)?;
+                write(&self.histograms, entry, &RawLegHistogram::zeroed())?;
+                for block in of_leg.blocks.into_iter().filter(|block| *block != 0) {
+                    write(&self.blocks, block, &RawHistogramBlock::zeroed())?;
+                    push(&self.free_blocks, block)?;
+                }
+            }
+            push(&self.free, *number)?;
+        }
+        Ok(!gone.is_empty())
+    }
+}
+
+fn lookup<T: Plain>(map: &MapHandle, number: u32) -> Result<T, Error> {
+    let bytes = map.lookup(&number.to_ne_bytes(), MapFlags::ANY).map_err(Error::bpf(READ))?;
+    Ok(bytes.and_then(|bytes| T::from_bytes(&bytes)).unwrap_or_else(T::zeroed))
+}
+
+/// The counters of a histogram in the kernel part.
+type Counters = [u32; HISTOGRAM_BUCKETS as usize];
+
+const _: () = assert!(HISTOGRAM_BLOCKS * HISTOGRAM_IN_BLOCK == HISTOGRAM_BUCKETS);
+
+fn push(free: &MapHandle, number: u32) -> Result<(), Error> {
+    free.update(&[], &number.to_ne_bytes(), MapFlags::ANY).map_err(Error::bpf("cannot fill the free list"))
+}
+
+fn write<T: Plain>(map: &MapHandle, number: u32, value: &T) -> Result<(), Error> {
+    map.update(&number.to_ne_bytes(), value.as_bytes(), MapFlags::ANY).map_err(Error::bpf(REMOVE))
+}
+
+fn set_figures(series: &mut Series, raw: &RawSeriesFigures) {
+    series.sends = raw.sends;
+    series.merged = raw.merged;
+    series.bytes = raw.bytes;
+    series.retransmitted_segments = raw.retransmitted;
+    series.dropped_segments = raw.dropped;
+    series.unacked = raw.unacked;
+    series.vague = raw.vague;
+    series.waited = raw.waited.map(Nanos);
+}
+
+/// Adds to a histogram what the counters of the kernel part have grown by: they are the lower half of its counts.
+fn carry(histogram: &mut Histogram, counters: &[u32], buckets: &Buckets) {
+    let grown = |counter: u32, count: u64| u64::from(counter.wrapping_sub(count as u32));
+    for (at, (&counter, &bucket)) in counters.iter().zip(&buckets.numbers).enumerate() {
+        if at == 0 {
+            histogram.zero += grown(counter, histogram.zero);
+            continue;
+        }
+        let more = grown(counter, histogram.buckets.get(&bucket).copied().unwrap_or(0));
+        if more > 0 {
+            *histogram.buckets.entry(bucket).or_default() += more;
+        }
+    }
+}
+
+fn decode_key(raw: &RawSeriesKey, dimensions: &Dimensions) -> SeriesKey {
+    let peer = dimensions.peer.map(|bits| {
+        let address = IpAddr::V6(Ipv6Addr::from(raw.peer)).to_canonical();
+        IpPrefix::new(address, if address.is_ipv4() { bits.ipv4 } else { bits.ipv6 })
+    });
+    // A connection has either, where ports are those that servers listen at.
+    let port = |port: u16| (dimensions.ports != Ports::None && port != 0).then_some(port);
+    SeriesKey {
+        peer,
+        peer_port: port(raw.peer_port),
+        local_port: port(raw.local_port),
+        cgroup: dimensions.cgroup.then_some(raw.cgroup),
+        program: dimensions.program.then(|| Comm(raw.program).to_string()),
+        overflow: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::histograms::Prefixes;
+    use proptest::prelude::*;
+
+    #[test]
+    fn counters_that_wrap_are_carried_over() {
+        let buckets = Buckets::new();
+        let mut counters: Counters = [0; HISTOGRAM_BUCKETS as usize];
+        let mut histogram = Histogram::default();
+        let mut count = 0u64;
+        for more in [u32::MAX, 7, 0, 1 << 31, 1 << 31, u32::MAX] {
+            counters[0] = counters[0].wrapping_add(more);
+            counters[9] = counters[9].wrapping_add(more);
+            count += u64::from(more);
+            carry(&mut histogram, &counters, &buckets);
+            assert_eq!((histogram.zero, histogram.buckets[&buckets.numbers[9]]), (count, count));
+        }
+        assert_eq!(histogram.buckets.len(), 1);
+    }
+
+    #[test]
+    fn a_key_has_the_dimensions_that_were_asked_for() {
+        let mut raw = RawSeriesKey::zeroed();
+        raw.peer[10..].copy_from_slice(&[0xff, 0xff, 192, 0, 2, 0]);
+        raw.program[..4].copy_from_slice(b"curl");
+        (raw.cgroup, raw.local_port) = (77, 443);
+        let all = Dimensions {
+            peer: Some(Prefixes { ipv4: 24, ipv6: 64 }),
+            ports: Ports::Listening,
+            cgroup: true,
+            program: true,
+        };
+        let key = decode_key(&raw, &all);
+        assert_eq!(key.peer.unwrap().to_string(), "192.0.2.0/24");
+        assert_eq!((key.peer_port, key.local_port, key.cgroup), (None, Some(443), Some(77)));
+        assert_eq!((key.program.as_deref(), key.overflow), (Some("curl"), false));
+        raw.peer = [0x20, 1, 0xd, 0xb8, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0];
+        assert_eq!(decode_key(&raw, &all).peer.unwrap().to_string(), "2001:db8:0:1::/64");
+        let none = Dimensions { peer: None, ports: Ports::None, cgroup: false, program: false };
+        assert_eq!(decode_key(&raw, &none), SeriesKey::default());
+    }
+
+    #[test]
+    fn each_figure_of_a_series_is_read_from_its_own_field() {
+        let mut raw = RawSeriesFigures::zeroed();
+        (raw.sends, raw.bytes, raw.merged, raw.retransmitted, raw.dropped) = (1, 2, 3, 4, 5);
+        (raw.unacked, raw.vague) = (6, 7);
+        raw.waited.iter_mut().zip(8..).for_each(|(waited, ns)| *waited = ns);
+        let mut s = Series::default();
+        set_figures(&mut s, &raw);
+        assert_eq!((s.sends, s.bytes, s.merged, s.retransmitted_segments, s.dropped_segments), (1, 2, 3, 4, 5));
+        assert_eq!((s.unacked, s.vague), (6, 7));
+        assert!(s.waited.into_iter().zip(8..).all(|(waited, ns)| waited == Nanos(ns)));
+    }
+
+    proptest! {
+        /// Whatever bytes the maps hold.
+        #[test]
+        fn no_row_panics(bytes in prop::collection::vec(any::<u8>(), 512), counters: [u32; 32], seed: u64) {
+            let buckets = Buckets::new();
+            let mut histogram = Histogram { sum: Nanos(seed), zero: seed, buckets: [(3, seed)].into() };
+            carry(&mut histogram, &counters, &buckets);
+            prop_assert_eq!(histogram.zero as u32, counters[0]);
+            let mut series = Series::default();
+            set_figures(&mut series, &RawSeriesFigures::from_bytes(&bytes).unwrap());
+            let _ = decode_key(&RawSeriesKey::from_bytes(&bytes).unwrap(), &Dimensions::default());
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! What is fixed before the programs are loaded: the table of buckets, what series are kept apart by, and the sizes of the maps.
+
+use libbpf_rs::OpenObject;
+use record::Leg;
+
+use super::bounds::Buckets;
+use super::{Histograms, Ports};
+use crate::config::within;
+use crate::layout::{
+    CONFIG_HISTOGRAMS, CONFIG_NO_RECORDS, HISTOGRAM_BLOCKS, HISTOGRAM_BLOCKS_EACH, HISTOGRAM_CALL, HISTOGRAM_CGROUP,
+    HISTOGRAM_LEGS, HISTOGRAM_NETWORK, HISTOGRAM_NO_LEG, HISTOGRAM_PORTS_ALL, HISTOGRAM_PORTS_LISTENING,
+    HISTOGRAM_PROGRAM, HISTOGRAM_QDISC, HISTOGRAM_TCP, HISTOGRAM_TOTAL, Plain as _, RawHistogramConfig,
+};
+use crate::{Error, object};
+
+const _: () = {
+    assert!(HISTOGRAM_CALL == Leg::Call as u32);
+    assert!(HISTOGRAM_TCP == Leg::Tcp as u32);
+    assert!(HISTOGRAM_QDISC == Leg::Qdisc as u32);
+    assert!(HISTOGRAM_NETWORK == Leg::Network as u32);
+    assert!(HISTOGRAM_TOTAL == Leg::Total as u32);
+    assert!(HISTOGRAM_LEGS as usize == Leg::ALL.len());
+};
+
+/// The flags of the programs' configuration.
+pub(crate) fn flags(histograms: Option<&Histograms>) -> u32 {
+    match histograms {
+        None => 0,
+        Some(Histograms { records: true, .. }) => CONFIG_HISTOGRAMS,
+        Some(Histograms { records: false, .. }) => CONFIG_HISTOGRAMS | CONFIG_NO_RECORDS,
+    }
+}
+
+/// The legs that have a histogram, in the order of their places.
+pub(super) fn legs(histograms: &Histograms) -> Vec<Leg> {
+    Leg::ALL.into_iter().filter(|leg| *leg != Leg::Nic && histograms.legs.contains(leg)).collect()
+}
+
+/// Sets the sizes of the maps and the configuration of histograms in an object that is not loaded yet.
+pub(crate) fn set_up(object: &mut OpenObject, histograms: Option<&Histograms>) -> Result<(), Error> {
+    let Some(histograms) = histograms else { return Ok(()) };
+    let most = within("the number of series", histograms.max_series, 1, 65_536)?;
+    let peer = histograms.dimensions.peer.unwrap_or_default();
+    within("the number of bits of an IPv4 address", peer.ipv4.into(), 0, 32)?;
+    within("the number of bits of an IPv6 address", peer.ipv6.into(), 0, 128)?;
+    let config = configuration(histograms);
+    object::set_maps(object, |name, map| match name {
+        "series" | "free_series" => map.set_max_entries(most),
+        "figures" => map.set_max_entries(most + 1),
+        "histograms" => map.set_max_entries((most + 1) * config.legs.max(1)),
+        "blocks" => map.set_max_entries(blocks(most, config.legs) + 1),
+        "free_blocks" => map.set_max_entries(blocks(most, config.legs)),
+        ".rodata.histograms" => map.set_initial_value(config.as_bytes()),
+        _ => Ok(()),
+    })
+}
+
+/// How many blocks of buckets there are: all that the series of what finds no room can have, and the others' share.
+pub(super) fn blocks(most: u32, legs: u32) -> u32 {
+    legs.max(1) * (HISTOGRAM_BLOCKS + most * HISTOGRAM_BLOCKS_EACH)
+}
+
+fn configuration(histograms: &Histograms) -> RawHistogramConfig {
+    let dimensions = &histograms.dimensions;
+    let buckets = Buckets::new();
+    let legs = legs(histograms);
+    let mut places = [HISTOGRAM_NO_LEG as u8; HISTOGRAM_LEGS as usize];
+    for (place, leg) in legs.iter().enumerate() {
+        places[*leg as usize] = place as u8;
+    }
+    let flag = |on: bool, flag: u32| if on { flag } else { 0 };
+    RawHistogramConfig {
+        cells: buckets.cells(),
+        bounds: buckets.bounds,
+        peer_ipv4: dimensions.peer.map_or([0; 16], |bits| mask(96 + u32::from(bits.ipv4))),
+        peer_ipv6: dimensions.peer.map_or([0; 16], |bits| mask(bits.ipv6.into())),
+        flags: flag(dimensions.cgroup, HISTOGRAM_CGROUP)
+            | flag(dimensions.program, HISTOGRAM_PROGRAM)
+            | flag(dimensions.ports == Ports::Listening, HISTOGRAM_PORTS_LISTENING)
+            | flag(dimensions.ports == Ports::All, HISTOGRAM_PORTS_ALL),
+        legs: legs.len() as u32,
+        places,
+        pad: [0; 2],
+    }
+}
+
+/// The first `bits` bits of 16 bytes.
+fn mask(bits: u32) -> [u8; 16] {
+    u128::MAX.checked_shl(128 - bits).unwrap_or(0).to_be_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::histograms::{Dimensions, Prefixes};
+
+    #[test]
+    fn masks_have_as_many_bits_as_are_asked_for() {
+        let bits = |of: [u8; 16]| u128::from_be_bytes(of).leading_ones();
+        assert!(
+            [0, 1, 24, 96, 120, 128]
+                .into_iter()
+                .all(|n| bits(mask(n)) == n && mask(n).iter().map(|b| b.count_ones()).sum::<u32>() == n)
+        );
+    }
+
+    #[test]
+    fn legs_have_places_in_their_own_order_and_that_of_the_nic_has_none() {
+        let config = configuration(&Histograms {
+            legs: vec![Leg::Total, Leg::Nic, Leg::Tcp, Leg::Tcp],
+            dimensions: Dimensions { peer: Some(Prefixes { ipv4: 24, ipv6: 48 }), ..Dimensions::default() },
+            ..Histograms::default()
+        });
+        let none = HISTOGRAM_NO_LEG as u8;
+        assert_eq!((config.legs, config.places), (2, [none, 0, none, none, none, 1]));
+        assert_eq!(config.peer_ipv4[12..], [255, 255, 255, 0]);
+        assert_eq!(config.peer_ipv6[5..7], [255, 0]);
+    }
+}

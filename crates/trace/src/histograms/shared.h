@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* What user space and the programs share of histograms. */
+#pragma once
+#include "../bpf/kernel.h"
+
+/* The legs that can have histograms, as `record::Leg` counts them. That of the NIC has none: its clock is converted in user space. */
+enum histogram_leg {
+	HISTOGRAM_CALL = 0,
+	HISTOGRAM_TCP = 1,
+	HISTOGRAM_QDISC = 2,
+	HISTOGRAM_NETWORK = 4,
+	HISTOGRAM_TOTAL = 5,
+	HISTOGRAM_LEGS = 6,
+};
+SHARED(enum histogram_leg);
+
+/* Bucket 0 is for a duration of zero; the last is for everything above the bound before it. Buckets that lie side by side share a block,
+ * which is there once a duration is in one of them. */
+enum histogram_size {
+	HISTOGRAM_BUCKETS = 304,
+	HISTOGRAM_IN_BLOCK = 16,
+	HISTOGRAM_BLOCKS = HISTOGRAM_BUCKETS / HISTOGRAM_IN_BLOCK,
+	/* Blocks that there are for each histogram, on average over all of them: two powers of two each. */
+	HISTOGRAM_BLOCKS_EACH = 10,
+	/* The cells that a duration is looked up by: 40 powers of two, each in 16. */
+	HISTOGRAM_CELLS = 640,
+	HISTOGRAM_REASONS = 11,
+	HISTOGRAM_NO_LEG = 0xff,
+};
+SHARED(enum histogram_size);
+
+/* What series are kept apart by. */
+enum histogram_flags {
+	HISTOGRAM_CGROUP = 1 << 0,
+	HISTOGRAM_PROGRAM = 1 << 1,
+	HISTOGRAM_PORTS_LISTENING = 1 << 2,
+	HISTOGRAM_PORTS_ALL = 1 << 3,
+};
+SHARED(enum histogram_flags);
+
+/* Fixed when the programs are loaded. */
+struct histogram_config {
+	__u64 bounds[HISTOGRAM_BUCKETS]; /* the highest duration of each bucket, ns */
+	__u16 cells[HISTOGRAM_CELLS]; /* the bucket of the lowest duration of each cell */
+	__u8 peer_ipv4[16]; /* which bits of a peer's address count */
+	__u8 peer_ipv6[16];
+	__u32 flags;
+	__u32 legs; /* how many have histograms */
+	__u8 places[HISTOGRAM_LEGS]; /* the place of each leg among them, or HISTOGRAM_NO_LEG */
+	__u8 pad[2];
+};
+SHARED(struct histogram_config);
+
+/* What the sends of a series have in common; zero where series are not kept apart by it. */
+struct series_key {
+	__u8 peer[16]; /* IPv4 as IPv4-mapped */
+	__u64 cgroup;
+	char program[16];
+	__u16 peer_port;
+	__u16 local_port;
+	__u32 pad;
+};
+SHARED(struct series_key);
+
+/* The figures of a series beside its histograms, from its beginning. */
+struct series_figures {
+	__u64 sends; /* the last to be added to */
+	__u64 bytes;
+	__u64 merged;
+	__u64 retransmitted; /* segments */
+	__u64 dropped; /* segments, on this host */
+	__u64 unacked;
+	__u64 vague;
+	__u64 sums[HISTOGRAM_LEGS]; /* ns, by the place of the leg */
+	__u64 waited[HISTOGRAM_REASONS]; /* ns */
+};
+SHARED(struct series_figures);
+
+struct leg_histogram {
+	__u32 blocks[HISTOGRAM_BLOCKS]; /* their numbers; 0 where there is none */
+};
+SHARED(struct leg_histogram);
+
+struct histogram_block {
+	__u32 counts[HISTOGRAM_IN_BLOCK]; /* wrap; user space carries them over */
+};
+SHARED(struct histogram_block);
+
+/* The series of what found no room. Numbers of others begin after it. */
+enum series_number { SERIES_OVERFLOW = 0 };
+SHARED(enum series_number);

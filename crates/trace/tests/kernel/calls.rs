@@ -1,0 +1,144 @@
+//! The call that writes: how long it takes, and how long the program waits for room in the send buffer. The program's own clock says
+//! the truth.
+
+use std::io::{ErrorKind, Write as _};
+use std::net::TcpStream;
+use std::os::fd::AsRawFd as _;
+use std::time::{Duration, Instant};
+
+use record::{Leg, Nanos, Send, WaitReason};
+use tier::Need;
+use trace::{Backend, Config};
+
+use crate::traffic::{self, Trace, drain, on, pair, port, set};
+
+const BTF: Need<'static> = Need::Path("/sys/kernel/btf/vmlinux");
+
+/// How long a program waited by its own clock, and how long of that it was awake and waited for a processor.
+#[derive(Clone, Copy)]
+struct Truth {
+    waited: Duration,
+    for_a_processor: Duration,
+}
+
+/// How long this thread has waited for a processor since it began (`Documentation/scheduler/sched-stats.rst`).
+fn run_delay() -> Duration {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    Duration::from_nanos(text.split_whitespace().nth(1).unwrap().parse().unwrap())
+}
+
+/// 600 kB at 10 Mbit/s through a send buffer of 64 KiB: about half a second. Gives the sends and how long the program waited.
+fn through_a_small_buffer(
+    backend: Backend,
+    write: fn(&mut TcpStream, &[u8]) -> Duration,
+    setup: fn(Config) -> Config,
+) -> (Vec<Send>, Truth) {
+    traffic::in_namespace(Some("rate 10mbit burst 3kb limit 1mb"), move || {
+        let (mut client, server) = pair();
+        set(&client, libc::SOL_SOCKET, libc::SO_SNDBUF, 32 << 10);
+        let trace = Trace::start(&setup(on(port(server.local_addr().unwrap().port()), backend)));
+        let reader = drain(server);
+        let before = run_delay();
+        let waited = (0..20).map(|_| write(&mut client, &[0; 30_000])).sum();
+        let truth = Truth { waited, for_a_processor: run_delay() - before };
+        drop(client);
+        reader.join().unwrap();
+        (traffic::sends(&trace.finish().0), truth)
+    })
+}
+
+/// Asleep in `write()`.
+fn blocking(socket: &mut TcpStream, bytes: &[u8]) -> Duration {
+    let begun = Instant::now();
+    socket.write_all(bytes).unwrap();
+    begun.elapsed()
+}
+
+/// Asleep in `poll()`, as a program with an event loop.
+fn polling(socket: &mut TcpStream, mut bytes: &[u8]) -> Duration {
+    socket.set_nonblocking(true).unwrap();
+    let mut waited = Duration::ZERO;
+    while !bytes.is_empty() {
+        match socket.write(bytes) {
+            Ok(n) => bytes = &bytes[n..],
+            Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+        }
+        if !bytes.is_empty() {
+            let begun = Instant::now();
+            let mut poll = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
+            // SAFETY: one descriptor is given and one is there.
+            assert_eq!(unsafe { libc::poll(&raw mut poll, 1, 10_000) }, 1);
+            waited += begun.elapsed();
+        }
+    }
+    waited
+}
+
+fn buffer_full(sends: &[Send]) -> Nanos {
+    sends.iter().filter_map(|s| s.buffer).map(|full| full.by_reason).sum()
+}
+
+/// Within a fifth: the last of it may be no send's. A task that is woken does not run yet, which may or may not be in the figure.
+fn agrees(figure: Nanos, truth: Truth, what: &str) {
+    let (figure, waited) = (Duration::from(figure), truth.waited);
+    let least = waited.saturating_sub(truth.for_a_processor + waited / 5);
+    assert!((least..=waited + waited / 20).contains(&figure), "{what}: {figure:?} of {waited:?}, at least {least:?}");
+}
+
+fn the_time_asleep_in_a_call(backend: Backend) {
+    let (sends, truth) = through_a_small_buffer(backend, blocking, |config| Config { calls: true, ..config });
+    assert!(truth.waited > Duration::from_millis(300), "the program was to be held up: {:?}", truth.waited);
+    let calls: Nanos = sends.iter().filter_map(|s| s.leg(Leg::Call).unwrap()).sum();
+    agrees(calls, truth, "in calls");
+    agrees(buffer_full(&sends), truth, "buffer full");
+    // All that is in flight waits in the qdisc: the small-queue limit holds the queue, or, where the machine is late to lift that, the full
+    // buffer itself; the congestion window only at the beginning.
+    let by = |reason| -> Nanos {
+        let of = sends.iter().filter_map(|s| s.buffer).filter(|full| full.reason == reason);
+        of.map(|full| full.by_reason).sum()
+    };
+    let here = by(WaitReason::SmallQueue) + by(WaitReason::SendBuffer);
+    assert!(here > by(WaitReason::CongestionWindow), "{sends:?}");
+}
+
+#[test]
+fn the_time_asleep_in_a_call_by_the_better_backend() {
+    tier::needs!(Need::Root, BTF, Need::Program("tc"));
+    the_time_asleep_in_a_call(Backend::Timestamping);
+}
+
+#[test]
+fn the_time_asleep_in_a_call_by_tracepoints() {
+    tier::needs!(Need::Root, BTF, Need::Program("tc"));
+    the_time_asleep_in_a_call(Backend::Tracepoints);
+}
+
+fn the_time_until_writable(backend: Backend) {
+    let (sends, truth) = through_a_small_buffer(backend, polling, |config| Config { calls: true, ..config });
+    assert!(truth.waited > Duration::from_millis(300), "the program was to be held up: {:?}", truth.waited);
+    agrees(buffer_full(&sends), truth, "buffer full");
+    let calls: Nanos = sends.iter().filter_map(|s| s.leg(Leg::Call).unwrap()).sum();
+    let most = truth.waited / 10 + truth.for_a_processor;
+    assert!(Duration::from(calls) < most, "calls that do not block took {calls}, of at most {most:?}");
+}
+
+#[test]
+fn the_time_until_writable_by_the_better_backend() {
+    tier::needs!(Need::Root, BTF, Need::Program("tc"));
+    the_time_until_writable(Backend::Timestamping);
+}
+
+#[test]
+fn the_time_until_writable_by_tracepoints() {
+    tier::needs!(Need::Root, BTF, Need::Program("tc"));
+    the_time_until_writable(Backend::Tracepoints);
+}
+
+/// Without the program in the call its beginning is not known, and the wait is seen at the ACKs.
+#[test]
+fn calls_that_are_not_timed() {
+    tier::needs!(Need::Root, BTF, Need::Program("tc"));
+    let (sends, truth) = through_a_small_buffer(Backend::Timestamping, blocking, |config| config);
+    assert!(sends.iter().all(|s| s.stamps.call.is_none()));
+    agrees(buffer_full(&sends), truth, "buffer full");
+}

@@ -1,0 +1,51 @@
+//! Targets of fuzzing: any bytes, through each entry that takes foreign ones.
+
+use record::Instant;
+
+use crate::{Capture, Frame, LinkType, PacketReader, Reassembly, TextReader, dissect};
+
+/// A file: a capture in any format, compressed or not, or text.
+pub fn capture(bytes: &[u8]) {
+    if let Ok(mut packets) = PacketReader::from_bytes(bytes) {
+        while let Ok(Some(_)) = packets.next_packet() {}
+    }
+    if let Ok(mut capture) = Capture::from_bytes(bytes) {
+        while let Ok(Some(frame)) = capture.next_frame() {
+            assert!(frame.data.len() <= frame.original_length as usize);
+            frame.comments().for_each(drop);
+        }
+    }
+}
+
+/// Frames of one link type, cut into several so that fragments can meet.
+pub fn frame(bytes: &[u8]) {
+    let [a, b, size, rest @ ..] = bytes else { return };
+    let link_type = LinkType(u16::from_be_bytes([*a, *b]));
+    let mut reassembly = Reassembly::new();
+    for data in rest.chunks(usize::from(*size) + 1) {
+        let _ = dissect(&Frame::new(1, Instant::from_nanos(1), link_type, data), &mut reassembly);
+    }
+}
+
+/// tcpdump's text.
+pub fn text(bytes: &[u8]) {
+    let mut reader = TextReader::new(bytes);
+    let mut segments = 0;
+    while let Ok(Some(_)) = reader.next_segment() {
+        segments += 1;
+    }
+    assert_eq!(reader.counts().segments, segments);
+    assert!(reader.counts().lines >= segments);
+}
+
+#[cfg(test)]
+mod tests {
+    use tier::corpus::replay;
+
+    #[test]
+    fn corpora() {
+        replay("capture", super::capture);
+        replay("frame", super::frame);
+        replay("text", super::text);
+    }
+}

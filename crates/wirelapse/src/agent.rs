@@ -1,0 +1,324 @@
+//! `wirelapse agent`: observe all sends of a host, always, and give the figures to Prometheus, OpenTelemetry and a store.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use ::agent::config::{Config, Place, Port};
+use ::agent::naming::Naming;
+use ::agent::{Agent, Observed};
+use anyhow::Context as _;
+use record::{Coverage, Ratio, Sampling};
+use rustix::thread::CapabilitySet;
+use trace::histograms::{Dimensions, Ports, Prefixes};
+use trace::{Histograms, Target, Tracer};
+
+use crate::criteria::Criteria;
+use crate::exit::BadInput;
+use crate::interrupt::Interrupt;
+use crate::output::{complain, harmless};
+use crate::privileges::{self, Kept};
+use crate::provenance;
+
+/// Observe all sends of this host, always, and give the figures to Prometheus, OpenTelemetry and a store
+///
+/// Sends are counted in the kernel as histograms: by peer, port, cgroup or program, and by stage. SIGHUP reads the configuration again.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The configuration, in TOML
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// Only read the configuration, and say what is wrong with it
+    #[arg(long)]
+    check: bool,
+    /// Where the host's root is mounted, in a container: names of containers and cgroups are read below it
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    root: PathBuf,
+}
+
+/// How long one wait for scrapes takes, so that signals are heard soon.
+const TURN: Duration = Duration::from_millis(500);
+/// The same where sends are records too, which fill a ring buffer.
+const SHORT_TURN: Duration = Duration::from_millis(50);
+/// How often the coverage is asked for: each time is a pass over all sockets.
+const COVERAGE: Duration = Duration::from_secs(30);
+/// The target where none is named.
+const EVERYTHING: &str = "all TCP connections";
+/// The longest configuration.
+const LONGEST: u64 = 1 << 20;
+
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let config = read(&args.config)?;
+    if args.check {
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "{} is right.", harmless(&args.config.display().to_string()))?;
+        for line in described(&config) {
+            writeln!(out, "{}", harmless(&line))?;
+        }
+        return Ok(());
+    }
+    let (interrupt, reload) = Interrupt::but_hangup()?;
+    let criteria = criteria(&config);
+    let aimed = criteria.aim(criteria.is_empty())?;
+    let target = if aimed.words.is_empty() { EVERYTHING.into() } else { aimed.words.join(", ") };
+    let traced = traced(&config, aimed.target);
+    let (sampling, records) = (traced.sampling, traced.histograms.as_ref().is_some_and(|of| of.records));
+    let mut tracer = Tracer::start(&traced)?;
+    let host = config.host.clone().unwrap_or_else(|| machine::Names::here().host);
+    let provenance = provenance::of_trace(target, sampling, &tracer);
+    let kept = Needs::of(args, &config);
+    let mut agent = Agent::open(config, &host, &args.root, provenance, unix_ns())?;
+    if let Some(address) = agent.address() {
+        complain!("listening at {address}");
+    }
+    // Who may enter other network namespaces has a second process do it; this one keeps nothing.
+    if rustix::thread::capabilities(None).is_ok_and(|has| has.effective.contains(CapabilitySet::SYS_ADMIN)) {
+        let limit = || privileges::keep_for_walks().map_err(|error| std::io::Error::other(format!("{error:#}")));
+        tracer.hand_over(limit, |_| Vec::new())?;
+    }
+    kept.keep(&agent.ports())?;
+    agent.start()?;
+    let mut looks = Looks { coverage: Coverage::default(), at: None, memory: tracer.memory_bound() };
+    while !interrupt.came() {
+        if reload.swap(false, Ordering::Relaxed) {
+            reread(&args.config, &mut agent);
+        }
+        tracer.poll(Duration::ZERO, &mut |event| agent.event(&event)).context("the agent cannot go on")?;
+        if agent.wait(if records { SHORT_TURN } else { TURN }) {
+            let observed = looks.look(&mut tracer)?;
+            agent.look(observed, unix_ns(), timestamping::now());
+        }
+    }
+    looks.at = None;
+    let last = looks.look(&mut tracer)?;
+    tracer.finish(&mut |event| agent.event(&event)).context("the end of the trace cannot be had")?;
+    agent.finish(last, unix_ns(), timestamping::now());
+    Ok(())
+}
+
+/// Looks at the tracer.
+struct Looks {
+    coverage: Coverage,
+    at: Option<std::time::Instant>,
+    memory: u64,
+}
+
+impl Looks {
+    fn look(&mut self, tracer: &mut Tracer) -> anyhow::Result<Observed> {
+        if self.at.is_none_or(|at| at.elapsed() >= COVERAGE) {
+            self.at = Some(std::time::Instant::now());
+            self.coverage = tracer.coverage();
+        }
+        let snapshot = tracer.snapshot(timestamping::now()).context("the histograms cannot be read")?;
+        Ok(Observed {
+            series: snapshot.unwrap_or_default().series,
+            lost: tracer.lost(),
+            coverage: self.coverage,
+            kernel_memory_bytes: self.memory,
+        })
+    }
+}
+
+fn read(path: &Path) -> anyhow::Result<Config> {
+    let name = path.display().to_string();
+    let cannot = |error: std::io::Error| BadInput(format!("cannot read {name}: {error}"));
+    let text = store::regular::read(path, LONGEST).map_err(cannot)?;
+    let text = String::from_utf8(text).map_err(|_| BadInput(format!("{name} is not UTF-8")))?;
+    Ok(::agent::config::parse(&name, &text)?)
+}
+
+/// What of a changed configuration can be taken over is; the rest is said.
+fn reread(path: &Path, agent: &mut Agent) {
+    let done = read(path).and_then(|config| Ok(agent.reload(config)?));
+    match done {
+        Ok(not) if not.is_empty() => complain!("{}: read again", path.display()),
+        Ok(not) => complain!("{}: read again, but these need a restart: {}", path.display(), not.join("; ")),
+        Err(error) => complain!("{}: not taken over: {}", path.display(), crate::exit::message(&error)),
+    }
+}
+
+/// The target as the options of `trace` name one.
+fn criteria(config: &Config) -> Criteria {
+    let of = &config.target;
+    Criteria {
+        comm: of.programs.clone(),
+        cgroup: of.cgroups.clone(),
+        unit: of.units.clone(),
+        container: of.containers.clone(),
+        // The configuration's ports are ranges within the bounds of one.
+        port: of.ports.iter().filter_map(|(first, last)| format!("{first}-{last}").parse().ok()).collect(),
+        peer: of.peers.clone(),
+        ..Criteria::default()
+    }
+}
+
+fn traced(config: &Config, target: Target) -> trace::Config {
+    let of = &config.histograms;
+    let sample = config.target.sample;
+    trace::Config {
+        target,
+        sampling: if sample == Ratio::ALL { Sampling::Every } else { Sampling::Windows(sample) },
+        calls: of.stages.contains(&record::Leg::Call),
+        max_connections: config.target.max_connections,
+        histograms: Some(Histograms {
+            legs: of.stages.clone(),
+            dimensions: Dimensions {
+                peer: of.peer.then_some(Prefixes { ipv4: of.ipv4_prefix, ipv6: of.ipv6_prefix }),
+                ports: match of.port {
+                    Port::None => Ports::None,
+                    Port::Listening => Ports::Listening,
+                    Port::All => Ports::All,
+                },
+                cgroup: of.cgroup,
+                program: of.program,
+            },
+            max_series: of.max_series,
+            idle: Some(of.idle.into()),
+            records: config.store.as_ref().is_some_and(|store| store.sample.is_some()),
+        }),
+        least_rights: true,
+        ..trace::Config::default()
+    }
+}
+
+fn in_words(config: &Config) -> String {
+    let of = &config.target;
+    let ports =
+        of.ports.iter().map(|(first, last)| if first == last { first.to_string() } else { format!("{first}-{last}") });
+    let kinds = [
+        ("program", of.programs.clone()),
+        ("cgroup", of.cgroups.iter().map(|cgroup| cgroup.display().to_string()).collect()),
+        ("unit", of.units.clone()),
+        ("container", of.containers.clone()),
+        ("port", ports.collect()),
+        ("peer", of.peers.clone()),
+    ];
+    let words: Vec<String> = kinds
+        .into_iter()
+        .filter(|kind| !kind.1.is_empty())
+        .map(|(kind, of)| format!("{kind} {}", of.join(" or ")))
+        .collect();
+    if words.is_empty() { EVERYTHING.into() } else { words.join(", ") }
+}
+
+/// What a configuration makes the agent do, a line each.
+fn described(config: &Config) -> Vec<String> {
+    let of = &config.histograms;
+    let stages: Vec<&str> = of.stages.iter().map(|leg| leg.name()).collect();
+    let sample = config.target.sample;
+    let sampled = if sample == Ratio::ALL { "every send".into() } else { format!("sends in {sample} of the time") };
+    let mut lines = vec![
+        format!("Target: {}; {sampled}.", in_words(config)),
+        format!(
+            "Histograms: {} in at most {} series, of at most {} connections at a time.",
+            stages.join(", "),
+            of.max_series,
+            config.target.max_connections
+        ),
+    ];
+    if let Some(endpoint) = &config.prometheus {
+        let secured = match (&endpoint.tls, &endpoint.token_file) {
+            (Some(_), Some(_)) => ", by TLS and with a token",
+            (Some(_), None) => ", by TLS",
+            (None, Some(_)) => ", with a token",
+            (None, None) => "",
+        };
+        lines.push(format!(
+            "Prometheus: http{}://{}/metrics{secured}.",
+            if endpoint.tls.is_some() { "s" } else { "" },
+            endpoint.listen
+        ));
+    }
+    if let Some(otlp) = &config.otlp {
+        lines.push(format!("OTLP: {} every {}.", otlp.endpoint, quantity::exact_duration(otlp.interval)));
+    }
+    if let Some(store) = &config.store {
+        let place = match &store.place {
+            Place::Directory(path) => path.display().to_string(),
+            Place::S3 { bucket, prefix, spool } => format!("s3://{bucket}/{prefix}, by way of {}", spool.display()),
+        };
+        lines.push(format!(
+            "Store: {place}; a run every {}, at most {}.",
+            quantity::exact_duration(store.rotate),
+            quantity::bytes(store.max_bytes)
+        ));
+    }
+    if lines.len() == 2 {
+        lines.push("Nothing takes the figures: add [prometheus], [otlp] or [store].".into());
+    }
+    lines
+}
+
+/// What of files the agent still needs once it is at work.
+struct Needs {
+    read: Vec<PathBuf>,
+    written: Option<PathBuf>,
+    connects: bool,
+}
+
+impl Needs {
+    fn of(args: &Args, config: &Config) -> Self {
+        let mut read = Naming::folders(&args.root);
+        // Files that are replaced by renaming are read in their folders.
+        let folder =
+            |path: &Path| path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned();
+        read.push(folder(&args.config));
+        if let Some(endpoint) = &config.prometheus {
+            read.extend(endpoint.token_file.as_deref().map(folder));
+            read.extend(endpoint.tls.iter().flat_map(|tls| [folder(&tls.certificate), folder(&tls.key)]));
+        }
+        let s3 = config.store.as_ref().is_some_and(|store| matches!(store.place, Place::S3 { .. }));
+        let connects = config.otlp.is_some() || s3;
+        if connects {
+            // What looking up a name reads, the modules of the name service among them.
+            let names = [
+                "/etc/resolv.conf",
+                "/etc/hosts",
+                "/etc/nsswitch.conf",
+                "/etc/host.conf",
+                "/etc/gai.conf",
+                "/etc/services",
+            ];
+            let folders = ["/run/systemd/resolve", "/lib", "/lib64", "/usr/lib", "/etc/ld.so.cache"];
+            read.extend(names.into_iter().chain(folders).map(PathBuf::from));
+        }
+        Self { read, written: config.store.as_ref().map(|store| store.place.directory().to_owned()), connects }
+    }
+
+    /// Gives up everything else, for good.
+    fn keep(&self, ports: &[u16]) -> anyhow::Result<()> {
+        const DNS: u16 = 53;
+        let ports: Vec<u16> = ports.iter().copied().chain(self.connects.then_some(DNS)).collect();
+        let read: Vec<&Path> = self.read.iter().map(PathBuf::as_path).collect();
+        let written: Vec<&Path> = self.written.iter().map(PathBuf::as_path).collect();
+        privileges::keep_only(&Kept { written: &written, read: &read, connected: Some(&ports), ..Kept::NOTHING })
+    }
+}
+
+/// Unix time.
+fn unix_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_configuration_is_described_as_what_it_does() {
+        let config = ::agent::config::parse("c", "[target]\nport = [443, \"80-81\"]\n[prometheus]\n").unwrap();
+        assert_eq!(
+            described(&config),
+            [
+                "Target: port 443 or 80-81; every send.",
+                "Histograms: tcp, qdisc, network, total in at most 4096 series, of at most 1024 connections at a time.",
+                "Prometheus: http://127.0.0.1:9956/metrics.",
+            ]
+        );
+        let aimed = criteria(&config).aim(false).unwrap();
+        assert_eq!(aimed.words, ["port 443 or 80-81"]);
+        assert!(criteria(&::agent::config::parse("c", "").unwrap()).is_empty());
+    }
+}

@@ -1,0 +1,108 @@
+//! `wirelapse responsiveness`.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use quantity::parse;
+use record::Nanos;
+use traffic::kept::Run;
+use traffic::responsiveness::{Config, Load, Parameters};
+
+use crate::exit::BadInput;
+use crate::interrupt::Interrupt;
+use crate::options::{Json, Output};
+use crate::server::{Family, PORT, Token};
+use crate::socket_options::SocketOptions;
+use crate::workload;
+
+/// Responsiveness under working conditions: round trips a minute while HTTP/2 connections fill the path
+///
+/// As draft-ietf-ippm-responsiveness-09 defines it, against `serve --tls-cert FILE --tls-key FILE` or any server that follows the draft.
+/// Objects of --json: each interval, each probe, then the outcome.
+#[derive(clap::Args)]
+pub struct Args {
+    /// HOST or HOST:PORT of `serve` (port 5201 unless given), or the https URL of a server's configuration, such as
+    /// `https://example.com/.well-known/nq`
+    #[arg(value_name = "HOST[:PORT]|URL")]
+    server: String,
+    #[command(flatten)]
+    family: Family,
+    /// Connect from this address
+    #[arg(long, value_name = "ADDR")]
+    bind: Option<IpAddr>,
+    #[command(flatten)]
+    token: Token,
+    /// Trust the certificate in this PEM file, or those that it signed, instead of the system's
+    #[arg(long, value_name = "FILE")]
+    tls_ca: Option<PathBuf>,
+    /// Load down, then up, each with its own result, instead of both at the same time
+    #[arg(short, long, conflicts_with = "load")]
+    sequential: bool,
+    /// Load only this way
+    #[arg(long, value_enum)]
+    load: Option<Way>,
+    /// End each load after this time, stable or not
+    #[arg(short = 't', long = "for", value_name = "TIME", value_parser = parse::duration_above_zero, default_value = "60s")]
+    duration: Nanos,
+    /// Time between two looks at stability (the draft's ID)
+    #[arg(short = 'i', long, value_name = "TIME", value_parser = parse::duration_above_zero, default_value = "5s")]
+    interval: Nanos,
+    /// Load-generating connections in each direction, at most (the draft's MNP)
+    #[arg(short = 'c', long, value_name = "N", default_value_t = 16)]
+    connections: u32,
+    #[command(flatten)]
+    options: SocketOptions,
+    #[command(flatten)]
+    output: Output,
+    #[command(flatten)]
+    json: Json,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Way {
+    Up,
+    Down,
+}
+
+impl Args {
+    fn request(&self) -> anyhow::Result<Config> {
+        let url = if self.server.contains("://") {
+            self.server.clone()
+        } else {
+            let address = parse::address(&self.server).map_err(|e| BadInput(e.to_string()))?;
+            let port = address.port.unwrap_or(PORT);
+            let host = if address.host.contains(':') { format!("[{}]", address.host) } else { address.host };
+            format!("https://{host}:{port}/.well-known/nq")
+        };
+        Ok(Config {
+            family: self.family.number(),
+            trusted: self.tls_ca.clone(),
+            token: self.token.read()?,
+            local: self.bind,
+            options: self.options.options(),
+            stages: match (self.sequential, self.load) {
+                (true, _) => vec![Load::Down, Load::Up],
+                (false, Some(Way::Up)) => vec![Load::Up],
+                (false, Some(Way::Down)) => vec![Load::Down],
+                (false, None) => vec![Load::Both],
+            },
+            limit: self.duration,
+            parameters: Parameters {
+                interval: self.interval,
+                most_connections: self.connections,
+                ..Parameters::default()
+            },
+            ..Config::new(url)
+        })
+    }
+}
+
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    workload::check(&args.output)?;
+    let config = args.request()?;
+    let interrupt = Interrupt::listen()?;
+    let outcome = traffic::responsiveness::run(&config, &mut |_| interrupt.go_on())?;
+    let interrupted = outcome.interrupted.clone();
+    workload::show(&Run::Responsiveness(config, Box::new(outcome)), &args.output, args.json.json)?;
+    workload::end(interrupted, interrupt)
+}

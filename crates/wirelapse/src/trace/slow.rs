@@ -1,0 +1,75 @@
+//! `--min-latency`: what took long is kept, and printed as it happens.
+
+use std::collections::HashMap;
+use std::io::{self, Write as _};
+use std::net::SocketAddr;
+
+use record::{ClockReading, ConnectionId, Event, Nanos, Owner};
+use report::line;
+use summary::{Timed, TimedKind};
+
+use crate::output::harmless;
+
+/// Decides what is slow.
+pub struct Slow {
+    least: Nanos,
+    clock: ClockReading,
+    /// Whether each is a line on standard output.
+    prints: bool,
+    open: HashMap<ConnectionId, ((SocketAddr, SocketAddr), Owner)>,
+}
+
+impl Slow {
+    /// What takes `least` or longer is slow; `clock` gives the time of day.
+    pub fn new(least: Nanos, clock: ClockReading, prints: bool) -> Self {
+        Self { least, clock, prints, open: HashMap::new() }
+    }
+
+    /// Whether an event is kept: what says which connections there are, and what is slow. That is printed.
+    ///
+    /// # Errors
+    /// What standard output says.
+    pub fn keeps(&mut self, event: &Event) -> io::Result<bool> {
+        match event {
+            Event::Connection(c) => drop(self.open.insert(c.id, ((c.local, c.remote), c.owner))),
+            Event::Closed { connection, .. } => drop(self.open.remove(connection)),
+            _ => {}
+        }
+        let (began, total) = match event {
+            Event::Send(send) => timed(send),
+            Event::Receive(receive) => timed(receive),
+            Event::Request(request) => timed(&**request),
+            Event::Packet(packet) => timed(&**packet),
+            Event::Datagram(datagram) => timed(&**datagram),
+            // What says which connections there are.
+            _ => return Ok(true),
+        };
+        let slow = total.is_some_and(|total| total >= self.least);
+        if slow && self.prints {
+            self.print(event, began)?;
+        }
+        Ok(slow)
+    }
+
+    fn print(&self, event: &Event, began: Option<u64>) -> io::Result<()> {
+        let id = match event {
+            Event::Send(send) => Some(send.connection),
+            Event::Receive(receive) => Some(receive.connection),
+            Event::Request(request) => Some(request.connection),
+            _ => None,
+        };
+        let of = id.and_then(|id| self.open.get(&id));
+        let Some(words) = line::slow(event, of.map(|of| of.0), of.map(|of| of.1)) else { return Ok(()) };
+        let at = began.map_or_else(|| "—".into(), |at| self.clock.time_of_day(at));
+        let mut out = io::stdout().lock();
+        writeln!(out, "{at}  {}", harmless(&words))?;
+        // Each is to be seen as it happens, in a pipe too.
+        out.flush()
+    }
+}
+
+/// When a record began, and how long it took.
+fn timed(record: &impl Timed) -> (Option<u64>, Option<Nanos>) {
+    let kind: TimedKind = record.kind();
+    (record.began().map(|at| at.as_nanos()), record.times()[kind.total()].map(Nanos))
+}

@@ -1,0 +1,201 @@
+//! What processes keep of root's rights once everything is open, and that their work is done all the same.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+use std::path::Path;
+use std::process::{Child, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use tier::{Need, Process, needs, text, wirelapse};
+
+/// Effective capabilities, `no_new_privs` and the mode of seccomp, of a process or of one of its threads.
+#[derive(Debug, PartialEq)]
+struct Rights {
+    capabilities: u64,
+    no_new: bool,
+    seccomp: u8,
+}
+
+fn rights(status: &str) -> Option<Rights> {
+    let status = fs::read_to_string(status).ok()?;
+    let field = |name: &str| status.lines().find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned()));
+    Some(Rights {
+        capabilities: u64::from_str_radix(&field("CapEff:")?, 16).ok()?,
+        no_new: field("NoNewPrivs:")? == "1",
+        seccomp: field("Seccomp:")?.parse().ok()?,
+    })
+}
+
+/// Waits until a process has given up what it gives up last.
+fn confined(pid: u32) -> Rights {
+    let end = Instant::now() + Duration::from_secs(20);
+    loop {
+        let found = rights(&format!("/proc/{pid}/status")).expect("the process runs");
+        if found.seccomp == 2 || Instant::now() > end {
+            return found;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn interrupt(child: &Child) {
+    // SAFETY: signals a process that its test started and has not waited for.
+    assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGINT) }, 0);
+}
+
+const KILL: u64 = 1 << 5;
+const NET_ADMIN: u64 = 1 << 12;
+const SYS_ADMIN: u64 = 1 << 21;
+const SYS_NICE: u64 = 1 << 23;
+
+#[test]
+fn a_live_analysis_keeps_nothing_and_writes_its_run_for_the_caller_of_sudo() {
+    needs!(Need::Root);
+    let home = tempfile::tempdir().unwrap();
+    fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    chown(home.path(), Some(12_345), Some(12_345)).unwrap();
+    let run = home.path().join("run");
+    let plain = wirelapse!(&["analyze", "-i", "lo", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
+    let found = confined(plain.id());
+    let mut plain = Process::from(plain);
+    interrupt(&plain);
+    let mut said = String::new();
+    plain.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(plain.wait().unwrap().success());
+    assert!(said.contains("\"kind\":\"capture\""), "{said}");
+    assert_eq!(found, Rights { capabilities: 0, no_new: true, seccomp: 2 });
+
+    let mut kept = wirelapse!(&["analyze", "-i", "lo", "-o", run.to_str().unwrap()]);
+    let kept = kept.env("SUDO_UID", "12345").env("SUDO_GID", "12345").stdout(Stdio::null()).spawn().unwrap();
+    let found = confined(kept.id());
+    let mut kept = Process::from(kept);
+    interrupt(&kept);
+    assert!(kept.wait().unwrap().success());
+    let owner = |path: &Path| fs::metadata(path).unwrap().uid();
+    assert_eq!((owner(&run), owner(&run.join("run.json"))), (12_345, 12_345));
+    assert_eq!(found, Rights { capabilities: 0, no_new: true, seccomp: 2 });
+}
+
+#[test]
+fn a_capture_writes_its_later_files_too_into_the_folder_of_the_caller_of_sudo() {
+    needs!(Need::Root);
+    let home = tempfile::tempdir().unwrap();
+    fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    chown(home.path(), Some(12_345), Some(12_345)).unwrap();
+    let file = home.path().join("out.pcapng");
+    let words = ["capture", "-i", "lo", "-w", file.to_str().unwrap(), "--rotate-count", "1", "--for", "2s"];
+    let capture = wirelapse!(&words).env("SUDO_UID", "12345").env("SUDO_GID", "12345").stderr(Stdio::piped()).spawn();
+    let mut capture = Process::from(capture.unwrap());
+    assert_eq!(confined(capture.id()), Rights { capabilities: 0, no_new: true, seccomp: 2 });
+    let to = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    for _ in 0..20 {
+        to.send_to(b"x", to.local_addr().unwrap()).unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let mut error = String::new();
+    capture.stderr.take().unwrap().read_to_string(&mut error).unwrap();
+    assert!(capture.wait().unwrap().success(), "{error}");
+    let files: Vec<_> = fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(files.len() > 2, "{files:?}");
+    for file in files {
+        assert_eq!(fs::metadata(&file).unwrap().uid(), 12_345, "{}", file.display());
+    }
+}
+
+/// A lab that is taken down with its owner.
+struct Up {
+    owner: Process,
+    name: String,
+}
+
+impl Up {
+    fn new(what: &str) -> Self {
+        let name = format!("rights-{what}-{}", std::process::id());
+        let owner = wirelapse!(&["lab", "up", "--name", &name, "--delay", "1ms", "--json"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut owner = Process::from(owner);
+        let mut line = String::new();
+        BufReader::new(owner.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.contains("\"kind\":\"lab\""), "{line}");
+        Self { owner, name }
+    }
+
+    fn lab(&self, words: &[&str]) -> Output {
+        wirelapse!(&[&["lab"], words].concat()).output().unwrap()
+    }
+}
+
+/// The processes of this name below `parent`, and it itself.
+fn below(parent: u32) -> Vec<u32> {
+    let mut found = vec![parent];
+    for task in fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten().flatten() {
+        let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
+        found.extend(children.split_whitespace().flat_map(|child| below(child.parse().unwrap())));
+    }
+    found
+}
+
+fn named(name: &str, among: &[u32]) -> Vec<u32> {
+    let is = |pid: &&u32| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim() == name);
+    among.iter().filter(is).copied().collect()
+}
+
+#[test]
+fn the_processes_of_a_lab_keep_what_their_work_takes() {
+    needs!(Need::Root, Need::Path("/dev/net/tun"), Need::Program("sleep"));
+    let up = Up::new("kept");
+    let owner = up.owner.id();
+    assert_eq!(confined(owner).capabilities, SYS_ADMIN | NET_ADMIN | SYS_NICE);
+    let all = below(owner);
+    let nothing = Rights { capabilities: 0, no_new: true, seccomp: 2 };
+    for holder in ["lab-anchor", "lab-host-a", "lab-host-b"] {
+        let [pid] = named(holder, &all)[..] else { panic!("{holder} among {all:?}") };
+        assert_eq!(confined(pid), nothing, "{holder}");
+    }
+    let mut paths = 0;
+    for task in fs::read_dir(format!("/proc/{owner}/task")).unwrap().flatten() {
+        if fs::read_to_string(task.path().join("comm")).unwrap().starts_with("lab-path-") {
+            let found = rights(task.path().join("status").to_str().unwrap()).unwrap();
+            assert_eq!((found.capabilities, found.no_new), (SYS_NICE, true));
+            paths += 1;
+        }
+    }
+    assert_eq!(paths, 2);
+
+    // A program inside has all of its rights; the process between it and the shell hands on signals alone.
+    let host = format!("{}:a", up.name);
+    let program = wirelapse!(&["lab", "exec", &host, "--", "sleep", "600"]).spawn().unwrap();
+    let mut program = Process::from(program);
+    let end = Instant::now() + Duration::from_secs(20);
+    let sleep = loop {
+        if let [pid] = named("sleep", &below(program.id()))[..] {
+            break pid;
+        }
+        assert!(Instant::now() < end, "no sleep below {}", program.id());
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    let supervisor = rights(&format!("/proc/{}/status", program.id())).unwrap();
+    assert_eq!((supervisor.capabilities, supervisor.no_new), (KILL, true));
+    let whole = rights(&format!("/proc/{sleep}/status")).unwrap();
+    assert!(whole.capabilities & SYS_ADMIN != 0 && !whole.no_new, "{whole:?}");
+    // SAFETY: signals a process that this test started and has not waited for.
+    assert_eq!(unsafe { libc::kill(program.id() as i32, libc::SIGTERM) }, 0);
+    let ended = program.wait().unwrap();
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&ended), Some(libc::SIGTERM));
+
+    // The owner counts, changes and takes down as before.
+    let listed = up.lab(&["list", "--json"]);
+    assert!(text(&listed.stdout).contains(&up.name), "{listed:?}");
+    let changed = up.lab(&["change", &up.name, "--delay", "2ms", "--json"]);
+    assert!(changed.status.success(), "{}", text(&changed.stderr));
+    let down = up.lab(&["down", &up.name]);
+    assert!(down.status.success(), "{}", text(&down.stderr));
+    assert!(!text(&up.lab(&["list"]).stdout).contains(&up.name));
+    let left: Vec<String> = fs::read_dir("/run/wirelapse/labs")
+        .map(|entries| entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
+        .unwrap_or_default();
+    assert!(left.iter().all(|file| !file.starts_with(&up.name)), "{left:?}");
+}
