@@ -140,53 +140,82 @@ fn histograms_by_tracepoints_are_those_of_the_records() {
     against_records(Backend::Tracepoints);
 }
 
+/// What one connection through a short queue of its own host gave.
+struct Overflowed {
+    taken: Snapshot,
+    sends: Vec<Send>,
+    /// Segments, by the socket's own count.
+    retransmitted: u64,
+    /// By the queue's own count, ACKs among them.
+    dropped: u64,
+}
+
+fn overflowed(backend: Backend) -> Overflowed {
+    // With this burst the queue cuts every packet of several segments up, so what it drops is one segment each.
+    in_namespace(Some("rate 40mbit burst 2kb limit 20kb"), move || {
+        let (client, server) = pair();
+        let histograms = Histograms { dimensions: TOGETHER, records: true, ..Histograms::default() };
+        let config = with(histograms, traffic::port(server.local_addr().unwrap().port()));
+        let mut trace = Trace::start(&on(config, backend));
+        let reader = traffic::drain(server);
+        let mut writer = client.try_clone().unwrap();
+        // Whether the queue overflows is chance: until it did.
+        for round in 0..20 {
+            (0..400).for_each(|_| writer.write_all(&[0; 8 << 10]).unwrap());
+            trace.poll();
+            if round > 0 && counter("snmp", "Tcp", "RetransSegs") > 0 {
+                break;
+            }
+        }
+        drop((client, writer));
+        reader.join().unwrap();
+        trace.poll();
+        trace.tracer.suspend(&mut |event| trace.events.push(event)).unwrap();
+        let taken = snapshot(&mut trace);
+        let (events, summary) = trace.finish();
+        assert_eq!(summary.lost.slots_full, 0);
+        let closed = events.iter().filter_map(|event| match event {
+            Event::Closed { totals, .. } => Some(u64::from(totals.segments_retransmitted)),
+            _ => None,
+        });
+        Overflowed {
+            taken,
+            sends: traffic::sends(&events),
+            retransmitted: closed.sum(),
+            dropped: traffic::dropped_on_loopback(),
+        }
+    })
+}
+
 /// Packets are dropped in a short queue.
 #[test]
 fn retransmitted_segments_and_reasons_are_those_of_the_kernel_and_of_the_records() {
     tier::needs!(Need::Root, BTF);
     for backend in [Backend::Timestamping, Backend::Tracepoints] {
-        let (taken, sends, retransmitted) = in_namespace(Some("rate 40mbit burst 4kb limit 20kb"), move || {
-            let (client, server) = pair();
-            let histograms = Histograms { dimensions: TOGETHER, records: true, ..Histograms::default() };
-            let config = with(histograms, traffic::port(server.local_addr().unwrap().port()));
-            let mut trace = Trace::start(&on(config, backend));
-            let reader = traffic::drain(server);
-            let mut writer = client.try_clone().unwrap();
-            // Whether the queue overflows is chance: until it did.
-            for round in 0..20 {
-                (0..400).for_each(|_| writer.write_all(&[0; 8 << 10]).unwrap());
-                trace.poll();
-                if round > 0 && counter("snmp", "Tcp", "RetransSegs") > 0 {
-                    break;
-                }
+        // Some machines run no tracing program in a softirq that interrupts a thread of PID 1 (docs/testing.md): what is retransmitted
+        // there is in no series, so one run of several has to be exact, and none may have more than the kernel.
+        let exact = (0..5).any(|_| {
+            let Overflowed { taken, sends, retransmitted, dropped } = overflowed(backend);
+            assert_eq!(taken.series.len(), 1);
+            let series = &taken.series[0];
+            assert!(retransmitted > 0, "{backend}: no packet was dropped");
+            assert!(series.retransmitted_segments <= retransmitted, "{backend}: {series:?}, {retransmitted}");
+            // The short queue is the only place where anything is dropped. What is dropped after the last send finished is in no series.
+            assert!((1..=dropped).contains(&series.dropped_segments), "{backend}: {series:?}, {dropped}");
+            let of_records = Series {
+                retransmitted_segments: series.retransmitted_segments,
+                dropped_segments: series.dropped_segments,
+                ..series_of(sends.iter())
+            };
+            let legs = |series: &Series| Series { legs: BTreeMap::new(), ..series.clone() };
+            assert_eq!(legs(series), legs(&of_records), "{backend}");
+            for (leg, histogram) in &series.legs {
+                assert_eq!(histogram, &of_records.legs[leg], "{leg}, {backend}");
             }
-            drop((client, writer));
-            reader.join().unwrap();
-            trace.poll();
-            trace.tracer.suspend(&mut |event| trace.events.push(event)).unwrap();
-            let taken = snapshot(&mut trace);
-            let (events, summary) = trace.finish();
-            assert_eq!(summary.lost.slots_full, 0);
-            let closed = events.iter().filter_map(|event| match event {
-                Event::Closed { totals, .. } => Some(u64::from(totals.segments_retransmitted)),
-                _ => None,
-            });
-            (taken, traffic::sends(&events), closed.sum::<u64>())
+            assert!(series.waited.into_iter().sum::<Nanos>() > Nanos::ZERO);
+            series.retransmitted_segments == retransmitted
         });
-        assert_eq!(taken.series.len(), 1);
-        let series = &taken.series[0];
-        assert!(retransmitted > 0, "{backend}: no packet was dropped");
-        // The short queue of this host is the only place where anything is dropped. What is dropped after the last send
-        // finished is in no series.
-        assert!((1..=retransmitted).contains(&series.dropped_segments), "{backend}: {series:?}, {retransmitted}");
-        let dropped_segments = series.dropped_segments;
-        let exact = Series { retransmitted_segments: retransmitted, dropped_segments, ..series_of(sends.iter()) };
-        let legs = |series: &Series| Series { legs: BTreeMap::new(), ..series.clone() };
-        assert_eq!(legs(series), legs(&exact), "{backend}");
-        for (leg, histogram) in &series.legs {
-            assert_eq!(histogram, &exact.legs[leg], "{leg}, {backend}");
-        }
-        assert!(series.waited.into_iter().sum::<Nanos>() > Nanos::ZERO);
+        assert!(exact, "{backend}: in no run were all retransmitted segments those of the kernel");
     }
 }
 

@@ -147,6 +147,14 @@ pub fn counter(file: &str, group: &str, name: &str) -> u64 {
     lines.next().unwrap().split(' ').nth(at).unwrap().parse().unwrap()
 }
 
+/// Packets that the queueing discipline of this thread's loopback dropped, by its own count.
+pub fn dropped_on_loopback() -> u64 {
+    let shown = std::process::Command::new("tc").args(["-s", "qdisc", "show", "dev", "lo"]).output().unwrap();
+    let text = String::from_utf8(shown.stdout).unwrap();
+    let (_, after) = text.split_once("dropped ").unwrap();
+    after.split([',', ' ']).next().unwrap().parse().unwrap()
+}
+
 /// Runs `work` in a network namespace of its own whose loopback is up and has the queueing discipline `tbf` with these
 /// arguments, if any. The namespace goes with the thread.
 pub fn in_namespace<T: std::marker::Send + 'static>(
