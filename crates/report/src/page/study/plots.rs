@@ -76,7 +76,14 @@ pub(super) fn compared(said: &Conclusion) -> Option<Plot> {
     let most = shown.iter().map(|c| c.comparison.ratio.n).max()?;
     let n = if fewest == most { most.to_string() } else { format!("{fewest} to {most}") };
     let left = said.compared.len() - shown.len();
-    let note = if left > 0 { format!(" The first {EFFECTS}; {left} more are not drawn.") } else { String::new() };
+    let mut note = if left > 0 { format!(" The first {EFFECTS}; {left} more are not drawn.") } else { String::new() };
+    let vague = shown.len() - items.len();
+    if vague > 0 {
+        note += &format!(
+            " {vague} of {} are not known well enough to draw; the table of the HTML page says why.",
+            shown.len()
+        );
+    }
     Plot::new(
         "effects",
         "Effects with their 95 % intervals",

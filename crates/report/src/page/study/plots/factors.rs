@@ -4,6 +4,7 @@ use study::analysis;
 use study::response::{is_known, percent_of, quantity};
 
 use super::{EFFECTS, View};
+use crate::document::Table;
 use crate::plot::{Axis, Cell, Hue, Interval, Layer, Plot, Unit, tidy};
 
 impl View<'_> {
@@ -21,26 +22,35 @@ impl View<'_> {
             };
             of.iter().map(one).collect::<Vec<_>>().join(" × ")
         };
-        let shown = &found.effects[..found.effects.len().min(EFFECTS)];
+        // An interval that says nothing would make all others too small to see.
+        let known: Vec<_> = found.effects.iter().filter(|e| is_known(&e.size.map(f64::exp_m1))).collect();
+        let shown = &known[..known.len().min(EFFECTS)];
         let (mut main, mut both) = (Vec::new(), Vec::new());
         for (i, e) in (0u32..).zip(shown) {
             let size = e.size.map(f64::exp_m1);
-            let label = format!("{}: {}, p = {:.4}, n = {} blocks", name(&e.of), percent_of(&size), e.p, size.n);
             let item = Interval {
                 at: f64::from(i),
                 low: tidy(size.low),
                 value: tidy(size.value),
                 high: tidy(size.high),
-                label,
+                label: format!("{}: {}, p = {:.4}, n = {} blocks", name(&e.of), percent_of(&size), e.p, size.n),
             };
-            // An interval that says nothing would make all others too small to see.
-            if !is_known(&size) {
-                continue;
-            }
             if e.of.len() == 1 { main.push(item) } else { both.push(item) }
         }
-        let left = found.effects.len() - shown.len();
-        let note = if left > 0 { format!(" The first {EFFECTS}; {left} more are not drawn.") } else { String::new() };
+        let mut table = Table::new("Effects", &["factors and levels", "change, 95 % interval", "p", "blocks"]);
+        table.rows.extend(found.effects.iter().map(|e| {
+            let size = e.size.map(f64::exp_m1);
+            vec![name(&e.of), percent_of(&size), format!("{:.4}", e.p), size.n.to_string()]
+        }));
+        let (vague, left) = (found.effects.len() - known.len(), known.len() - shown.len());
+        let mut note =
+            if left > 0 { format!(" The first {EFFECTS}; {left} more are not drawn.") } else { String::new() };
+        if vague > 0 {
+            note += &format!(
+                " {vague} of {} effects are not known well enough to draw; the table of the HTML page says why.",
+                found.effects.len()
+            );
+        }
         Plot::new(
             &self.id("main-effects"),
             "Main effects and interactions",
@@ -56,6 +66,7 @@ impl View<'_> {
                 Layer::Intervals { name: "interaction".into(), hue: Hue(5), items: both },
             ],
         )
+        .map(|plot| plot.with_table(table))
     }
 
     /// Means over the levels of two factors with three or more levels between them on one side.
