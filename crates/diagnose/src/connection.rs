@@ -218,6 +218,12 @@ impl Connection {
         self.take(dir, s);
     }
 
+    /// Whether a round trip takes so long that what comes twice at the same moment is no retransmission.
+    fn is_far(&self) -> bool {
+        const FAR: u64 = 400_000;
+        self.halves.iter().filter_map(|h| h.rtt.base()).sum::<u64>() > FAR
+    }
+
     /// Takes the next packet, of direction `dir`.
     #[inline(never)]
     pub(crate) fn take(&mut self, dir: usize, s: &Segment) {
@@ -228,7 +234,8 @@ impl Connection {
             self.stepped_back = self.stepped_back.max(step);
         }
         let now = at.max(self.last_at);
-        if self.halves[dir].is_copy(s, now) {
+        let far = s.network.id.is_none() && self.is_far();
+        if self.halves[dir].is_copy(s, now, far) {
             return;
         }
         if self.halves[dir].checksums.take(s) {

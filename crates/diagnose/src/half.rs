@@ -60,6 +60,10 @@ pub(crate) struct Offered {
     pub(crate) flags: Flags,
 }
 
+/// How long after a packet its copy comes at most, in units of 2^16 ns, rounded up: 10 ms, and 2 s where a router has lowered the TTL.
+const COPY_WITHIN: u32 = 10_000_000 / 65_536 + 1;
+const TWO_SECONDS: u32 = 2_000_000_000 / 65_536;
+
 /// The latest packets, to find copies: IPv4 identification and TCP header in one digest, and when, in units of 2^16 ns (of which 2^32
 /// are 78 hours); 0 for none.
 #[derive(Clone, Copy, Debug, Default)]
@@ -247,9 +251,13 @@ pub(crate) struct Half {
     /// The scale that its windows must at least have, read from what the peer dared to send.
     pub(crate) least_scale: u8,
     pub(crate) offered: Offered,
-    /// The TTL of the first packet, and whether another has come since.
+    /// The TTL of the first packet.
     pub(crate) ttl: u8,
-    ttls_vary: bool,
+    /// Packets are kept to find copies that come after many others: a copy or another TTL has been seen. The TTL of copies where it is
+    /// another than the first, and whether copies have come with the first.
+    keeps_passes: bool,
+    copies_ttl: u8,
+    copies_alike: bool,
     pub(crate) checksums: Checksums,
     /// The identification that a sender which counts up gives its next packet, and how often it has done so.
     next_id: u16,
@@ -320,32 +328,55 @@ impl Half {
 
     /// The same IP packet seen twice: a mirror port that copies both ways, a capture on every interface at once. A stack
     /// that retransmits counts its identification on, so equal identification within 10 ms is a copy, and longer after where a router
-    /// in between has lowered the TTL. An identification of 0 (constant where fragmentation is ruled out) says nothing by itself: nothing is
-    /// retransmitted within 100 µs and no SYN within 10 ms (RFC 6298, section 2: 1 s), and what has another TTL then is no second ACK
-    /// either, as what a sender retransmits goes the same way.
+    /// in between has lowered the TTL. Without an identification (IPv6; or 0, constant where fragmentation is ruled out) the same TTL says nothing by
+    /// itself: nothing is retransmitted within 100 µs, on a path that is `far` longer or where the SYN has shown that packets come twice, and no
+    /// SYN within 10 ms (RFC 6298, section 2: 1 s). What has another TTL then is no
+    /// second ACK either, as what a sender retransmits goes the same way; and once copies with a TTL are known, all that repeats with it is one.
     #[inline]
-    pub(crate) fn is_copy(&mut self, s: &Segment, now: u64) -> bool {
-        // 10 ms and 100 µs, rounded up to whole units of 2^16 ns.
-        const COPY_WITHIN: u32 = 10_000_000 / 65_536 + 1;
+    pub(crate) fn is_copy(&mut self, s: &Segment, now: u64, far: bool) -> bool {
+        const SYN_WITHIN: u32 = 500_000_000 / 65_536;
         const SAME_MOMENT: u32 = 100_000 / 65_536 + 1;
-        let Some(id) = s.network.id else { return false };
+        let ttl = s.network.ttl;
+        if s.network.id.is_none() && ttl == 0 {
+            return false;
+        }
+        let id = s.network.id.unwrap_or(0);
         // Odd multipliers keep every bit of each field in the digest; the identification alone shows most packets apart.
         let digest = (s.seq.0 ^ u32::from(id) << 16 ^ u32::from(id)).wrapping_mul(0x9e37_79b1)
             ^ s.ack.0.rotate_left(16).wrapping_mul(0x85eb_ca6b)
             ^ s.payload.rotate_left(7)
             ^ u32::from(s.flags.bits()) << 20
-            ^ u32::from(s.window);
+            ^ u32::from(s.window)
+            ^ s.options.timestamps.and_then(|(value, _)| value).unwrap_or(0).wrapping_mul(0xc2b2_ae35);
         let at = ((now >> 16) as u32).max(1);
-        let within = if id != 0 || s.flags.contains(Flags::SYN) || s.network.ttl != self.ttl && self.ttl != 0 {
+        let other_ttl = ttl != self.ttl && self.ttl != 0;
+        let within = if other_ttl && (id != 0 || ttl == self.copies_ttl) {
+            TWO_SECONDS
+        } else if other_ttl && s.flags.contains(Flags::SYN) {
+            SYN_WITHIN
+        } else if id != 0 || other_ttl || s.flags.contains(Flags::SYN) {
             COPY_WITHIN
-        } else if s.sequence_length() > 0 {
+        } else if s.sequence_length() > 0 && (s.network.id.is_some() || self.copies_alike || far) {
             SAME_MOMENT
         } else {
-            return false;
+            0
         };
-        let other_ttl = self.ttls_vary || s.network.ttl != self.ttl && self.ttl != 0;
-        if self.recent.has(digest, at, within) || other_ttl && id != 0 && self.passed_before(digest, at, s.network.ttl)
+        if within > 0 && self.recent.has(digest, at, within) {
+            self.rare.capture_copies += 1;
+            if id != 0 || other_ttl || s.flags.contains(Flags::SYN) {
+                self.expect_copies(ttl);
+            }
+            return true;
+        }
+        // A capture that begins in mid-connection may show many packets before the first copy.
+        let begins_amid = !self.offered.seen && self.count.packets < 64;
+        if (self.keeps_passes || other_ttl || begins_amid)
+            && self.passed_before((digest, at, ttl), id != 0, within.min(COPY_WITHIN))
         {
+            self.rare.capture_copies += 1;
+            return true;
+        }
+        if other_ttl && self.repeats(s) {
             self.rare.capture_copies += 1;
             return true;
         }
@@ -354,23 +385,71 @@ impl Half {
         false
     }
 
-    /// Whether the same packet came by with another TTL within the last two seconds. Packets are kept from the first on that has another
-    /// TTL than its sender's first.
+    /// Whether a packet with another TTL, of which no kept one is the original, is a copy all the same: a SYN after which its sender has gone on, or
+    /// one that brings nothing new and has the TTL that copies have.
     #[cold]
-    fn passed_before(&mut self, digest: u32, at: u32, ttl: u8) -> bool {
-        const TWO_SECONDS: u32 = 2_000_000_000 / 65_536;
-        const KEPT: usize = 512;
-        self.ttls_vary = true;
-        let passes = &mut self.rare.passes;
-        let found =
-            passes.iter().any(|(d, t, other)| *d == digest && at.wrapping_sub(*t) <= TWO_SECONDS && *other != ttl);
-        if !found {
-            if passes.len() == KEPT {
-                passes.pop_front();
+    fn repeats(&mut self, s: &Segment) -> bool {
+        let ttl = s.network.ttl;
+        if s.flags.contains(Flags::SYN) {
+            let copy = self.offered.seen && self.count.packets >= 4 && self.place(s.seq) == START;
+            if copy {
+                self.expect_copies(ttl);
             }
-            passes.push_back((digest, at, ttl));
+            return copy;
         }
-        found
+        if ttl != self.copies_ttl {
+            return false;
+        }
+        let new_data = self.place(s.seq).saturating_add(s.sequence_length().into()) > self.next;
+        let new_ack = s.flags.contains(Flags::ACK) && s.ack.distance_from(self.last_ack) > 0;
+        if new_data || new_ack || s.flags.contains(Flags::RST) {
+            // Where packets take another way from here on, copies have to show anew.
+            self.copies_ttl = 0;
+            return false;
+        }
+        true
+    }
+
+    /// A copy with this TTL was found: from here on more packets are kept, and what is there already.
+    #[cold]
+    fn expect_copies(&mut self, ttl: u8) {
+        self.copies_alike |= ttl == self.ttl;
+        if ttl != self.ttl {
+            self.copies_ttl = ttl;
+        }
+        if !std::mem::replace(&mut self.keeps_passes, true) && self.rare.passes.is_empty() {
+            let (recent, next) = (self.recent, self.recent_next);
+            let oldest_first = (0..4).map(|i| usize::from(next.wrapping_add(i) & 3)).filter(|&i| recent.at[i] > 0);
+            let kept: Vec<_> = oldest_first.map(|i| (recent.digests[i], recent.at[i], self.ttl)).collect();
+            self.rare.passes.extend(kept);
+        }
+    }
+
+    /// Whether the same packet came by with another TTL within the last two seconds, or with the same where copies are alike. Packets are kept from
+    /// the first copy on, or the first that has another TTL than its sender's first.
+    #[cold]
+    fn passed_before(&mut self, (digest, at, ttl): (u32, u32, u8), has_id: bool, alike_within: u32) -> bool {
+        const KEPT: usize = 512;
+        let other_ttl = ttl != self.ttl && self.ttl != 0;
+        self.keeps_passes |= other_ttl;
+        let alike = self.copies_alike && alike_within > 0;
+        let found =
+            ((has_id || ttl == self.copies_ttl) && other_ttl || alike)
+                && self.rare.passes.iter().rev().take_while(|(_, t, _)| at.wrapping_sub(*t) <= TWO_SECONDS).any(
+                    |(d, t, first)| *d == digest && (*first != ttl || alike && at.wrapping_sub(*t) <= alike_within),
+                );
+        let passes = &mut self.rare.passes;
+        if found {
+            if other_ttl {
+                self.copies_ttl = ttl;
+            }
+            return true;
+        }
+        if passes.len() == KEPT {
+            passes.pop_front();
+        }
+        passes.push_back((digest, at, ttl));
+        false
     }
 
     /// Whether the identification counts up by more than the packets since the last one (RFC 6864 leaves that open; Linux, the BSDs

@@ -37,7 +37,7 @@ pub(crate) struct Counters {
     pub(crate) zero_windows: u64,
     pub(crate) capture_copies: u64,
     pub(crate) larger_than_mss: u64,
-    /// Digests, times and TTLs of packets, where there is more than one TTL.
+    /// Digests, times and TTLs of packets, where copies of them may come.
     pub(crate) passes: VecDeque<(u32, u32, u8)>,
     /// TCP header lengths by 4 bytes, beyond the first three.
     pub(crate) headers: [u32; 16],
