@@ -69,6 +69,16 @@ struct Due {
     idle: WallInstant,
 }
 
+/// The moment of a look, on each clock that it takes.
+#[derive(Clone, Copy)]
+struct Moment {
+    unix_ns: u64,
+    /// The tracer's clock.
+    traced: Instant<Monotonic>,
+    /// For what is due.
+    wall: WallInstant,
+}
+
 /// What was added to each key since the last interval.
 #[derive(Default)]
 struct Accumulated {
@@ -180,12 +190,12 @@ impl Agent {
     pub fn look(&mut self, observed: Observed, now_ns: u64, now: Instant<Monotonic>) {
         let naming = &mut self.naming;
         let added = self.accounts.take(observed.series, now_ns, &mut |key| naming.labels(key));
-        let wall = WallInstant::now();
+        let at = Moment { unix_ns: now_ns, traced: now, wall: WallInstant::now() };
         // So often that no series comes and goes unseen.
-        self.due.idle = wall
+        self.due.idle = at.wall
             + Duration::from(Nanos(self.config.histograms.idle.0 / 4))
                 .clamp(Duration::from_secs(1), Duration::from_secs(30));
-        self.keep(added, &observed.lost, &observed.coverage, now_ns, now, wall);
+        self.keep(added, observed.lost, observed.coverage, at);
         let (cpu_user, cpu_system, memory_bytes) = own::usage();
         let snapshot = Arc::new(Snapshot {
             time_ns: now_ns,
@@ -208,23 +218,16 @@ impl Agent {
             let _ = ask.send(snapshot.clone());
         }
         if let (Some(push), Some(otlp), Some(due)) = (&self.push, &self.config.otlp, self.due.push)
-            && wall >= due
+            && at.wall >= due
         {
             push.put(snapshot.clone());
-            self.due.push = Some(next(due, wall, otlp.interval));
+            self.due.push = Some(next(due, at.wall, otlp.interval));
         }
-        self.last = Some((wall, snapshot));
+        self.last = Some((at.wall, snapshot));
     }
 
-    fn keep(
-        &mut self,
-        added: Vec<Series>,
-        lost: &Lost,
-        coverage: &Coverage,
-        now_ns: u64,
-        now: Instant<Monotonic>,
-        wall: WallInstant,
-    ) {
+    /// Gathers what was added, and gives it to the store where an interval of it is over.
+    fn keep(&mut self, added: Vec<Series>, lost: Lost, coverage: Coverage, at: Moment) {
         let (Some(keeper), Some(due)) = (&mut self.keeper, self.due.keep) else { return };
         for more in added {
             match self.added.series.get_mut(&more.key) {
@@ -234,17 +237,17 @@ impl Agent {
                 }
             }
         }
-        if wall < due {
+        if at.wall < due {
             return;
         }
         let series: Vec<Series> = std::mem::take(&mut self.added.series).into_values().collect();
-        let from = std::mem::replace(&mut self.added.from_ns, now_ns);
+        let from = std::mem::replace(&mut self.added.from_ns, at.unix_ns);
         let naming = &mut self.naming;
         let mut name = |series: &Series| series.key.cgroup.map(|cgroup| naming.who(cgroup)).unwrap_or_default();
-        keeper.interval_of(from, Nanos(now_ns.saturating_sub(from)), &series, &mut name);
+        keeper.interval_of(from, Nanos(at.unix_ns.saturating_sub(from)), &series, &mut name);
         // At the end no further run begins.
-        let ended = !self.ending && keeper.turn(now_ns, now, *lost, *coverage);
-        self.due.keep = Some(next(due, wall, keeper.interval()));
+        let ended = !self.ending && keeper.turn(at.unix_ns, at.traced, lost, coverage);
+        self.due.keep = Some(next(due, at.wall, keeper.interval()));
         if let Some(upload) = &self.upload {
             let stored = keeper.stored();
             self.counts.set_waiting(stored.iter().map(|run| run.bytes).sum());

@@ -110,7 +110,23 @@ pub(crate) struct View {
     pub(crate) edge: u64,
     /// There once an ACK had a way to go.
     #[expect(clippy::box_collection, reason = "8 bytes rather than 32 where there is none")]
-    on_the_way: Option<Box<VecDeque<(u64, u64, u64)>>>,
+    on_the_way: Option<Box<VecDeque<PassedAck>>>,
+}
+
+/// An ACK on its way from the capture to the sender.
+#[derive(Clone, Copy, Debug)]
+struct PassedAck {
+    /// When it passed the capture.
+    at: u64,
+    una: u64,
+    edge: u64,
+}
+
+impl PassedAck {
+    /// Whether a sender that is `lag` away has it by `now`.
+    const fn is_there(&self, now: u64, lag: u64) -> bool {
+        self.at.saturating_add(lag) <= now
+    }
 }
 
 /// ACKs between the capture and the sender; when more are on the way, the newest is overwritten.
@@ -125,26 +141,25 @@ impl View {
             return;
         }
         let queue = self.on_the_way.get_or_insert_default();
+        let ack = PassedAck { at, una, edge };
         if queue.len() < ON_THE_WAY {
-            queue.push_back((at, una, edge));
+            queue.push_back(ack);
         } else if let Some(last) = queue.back_mut() {
-            *last = (at, una, edge);
+            *last = ack;
         }
     }
 
     /// What was acknowledged by the ACKs that passed the capture `lag` ago or earlier, or that echoes show as received.
     pub(crate) fn una_at(&self, now: u64, lag: u64) -> u64 {
-        let queue = self.on_the_way.iter().flat_map(|q| q.iter());
-        queue.take_while(|e| e.0.saturating_add(lag) <= now).last().map_or(self.una, |e| e.1)
+        let queue = self.on_the_way.iter().flat_map(|queue| queue.iter());
+        queue.take_while(|ack| ack.is_there(now, lag)).last().map_or(self.una, |ack| ack.una)
     }
 
     #[inline]
     fn catch_up(&mut self, now: u64, lag: u64) {
         let Some(queue) = &mut self.on_the_way else { return };
-        while let Some(&(at, una, edge)) = queue.front().filter(|e| e.0.saturating_add(lag) <= now) {
-            (self.una, self.edge) = (una, edge);
-            debug_assert!(at <= now);
-            queue.pop_front();
+        while let Some(ack) = queue.pop_front_if(|ack| ack.is_there(now, lag)) {
+            (self.una, self.edge) = (ack.una, ack.edge);
         }
     }
 }

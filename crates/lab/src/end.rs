@@ -1,4 +1,4 @@
-//! A host's end of a link: its interface and addresses.
+//! A host's end of a link: which host, its interface and addresses.
 
 use std::ffi::CString;
 use std::io;
@@ -7,8 +7,59 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use machine::netlink::Netlink;
 
 use crate::anchor::Holder;
-use crate::host::Side;
 use crate::{Error, links};
+
+/// Which of the two hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Side {
+    /// Host `a`: 10.77.0.1 and fd77::1.
+    A,
+    /// Host `b`: 10.77.0.2 and fd77::2.
+    B,
+}
+
+impl Side {
+    /// Both, `a` first.
+    pub const ALL: [Self; 2] = [Self::A, Self::B];
+
+    /// The other one.
+    #[must_use]
+    pub const fn other(self) -> Self {
+        match self {
+            Self::A => Self::B,
+            Self::B => Self::A,
+        }
+    }
+
+    /// `a` or `b`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::A => "a",
+            Self::B => "b",
+        }
+    }
+
+    /// Its end of the one link of a lab.
+    pub(crate) const fn address(self) -> Address {
+        Address { link: 0, side: self, interface: 0 }
+    }
+
+    /// The host's IPv4 address (private, RFC 1918), the same in every lab: a /24.
+    pub const fn ipv4(self) -> Ipv4Addr {
+        self.address().ipv4()
+    }
+
+    /// The host's IPv6 address (unique local, RFC 4193), the same in every lab: a /64.
+    pub const fn ipv6(self) -> Ipv6Addr {
+        self.address().ipv6()
+    }
+
+    /// The hardware address (locally administered).
+    pub const fn mac(self) -> [u8; 6] {
+        self.address().mac()
+    }
+}
 
 /// Which end of which link, and which interface of its host that is. Each link is a separate network: 10.77.LINK.0/24 and fd77:LINK::/64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

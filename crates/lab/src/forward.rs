@@ -8,22 +8,21 @@
 use std::collections::{BinaryHeap, HashMap};
 use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 use clock::{Monotonic, Nanos, Realtime};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::thread::CapabilitySet;
 
-use crate::Error;
-use crate::config::Direction;
 use crate::departures::Departures;
+use crate::direction::Direction;
+use crate::end::Side;
 use crate::frame::{Shape, VIRTIO};
-use crate::host::Side;
 use crate::idle::KeptAwake;
 use crate::line::{Arrival, Fate, Fates, Line, Offer};
-use crate::report::{Achieved, Delivery, StepReport, Tally};
+use crate::report::Delivery;
 use crate::schedule::Schedule;
+use crate::shared::Shared;
 
 /// Segments of one frame that arrive within this time of the first, ns, are delivered together.
 pub const GATHER: u64 = 100_000;
@@ -61,90 +60,6 @@ impl Awake {
         };
     }
 }
-
-/// What the thread shares with those who ask it.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    state: Mutex<State>,
-    wake: OwnedFd,
-    /// Rung when a change holds.
-    changed: Condvar,
-    /// Largest IP packet, bytes.
-    mtu: u32,
-}
-
-#[derive(Debug)]
-struct State {
-    /// What the line is asked to be, as it holds it.
-    asked: Direction,
-    tally: Tally,
-    in_flight: u64,
-    change: Option<Direction>,
-    /// Changes that were asked for and hold.
-    taken: u64,
-    stop: bool,
-}
-
-impl Shared {
-    pub(crate) fn new(wake: OwnedFd, asked: Direction, mtu: u32) -> Self {
-        let state = State { tally: Tally::new(&asked), asked, in_flight: 0, change: None, stop: false, taken: 0 };
-        Self { state: Mutex::new(state), wake, changed: Condvar::new(), mtu }
-    }
-
-    /// The state is counters and flags, each valid by itself, so a panic elsewhere does not spoil it.
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn ring(&self) {
-        // A full counter wakes just as well.
-        rustix::io::write(&self.wake, &1u64.to_ne_bytes()).ok();
-    }
-
-    pub(crate) fn stop(&self) {
-        self.lock().stop = true;
-        self.ring();
-    }
-
-    /// Has the line become `to`, and waits until it is.
-    pub(crate) fn change(&self, to: Direction) -> Result<(), Error> {
-        let mut state = self.lock();
-        let before = state.taken;
-        state.change = Some(to);
-        self.ring();
-        let waiting = |state: &mut State| state.taken == before;
-        let waited = self.changed.wait_timeout_while(state, PATIENCE, waiting).unwrap_or_else(PoisonError::into_inner);
-        if waited.1.timed_out() {
-            let source = std::io::ErrorKind::TimedOut.into();
-            return Err(Error::System { step: "change the path: its thread does not answer".into(), source });
-        }
-        Ok(())
-    }
-
-    /// What the line holds and what was achieved so far.
-    pub(crate) fn report(&self, now: Nanos, missed_frames: u64) -> Reported {
-        let state = self.lock();
-        Reported {
-            asked: state.asked.clone(),
-            achieved: state.tally.achieved(state.in_flight, missed_frames),
-            changes: state.tally.changes,
-            steps_refused: state.tally.steps_refused,
-            steps: state.tally.steps(now),
-        }
-    }
-}
-
-/// What a direction reports.
-pub(crate) struct Reported {
-    pub asked: Direction,
-    pub achieved: Achieved,
-    pub changes: u64,
-    pub steps_refused: u64,
-    pub steps: Vec<StepReport>,
-}
-
-/// How long a thread may take to take a change.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Delays up to this are asked for less by what the machine adds.
 const SHORT: Nanos = Nanos::from_millis(1);
@@ -273,7 +188,7 @@ impl Plan {
         Self { schedule, side, start, next: 0 }
     }
 
-    /// The next step that changes this direction: when, and its number.
+    /// When the next step is that changes this direction.
     fn next(&mut self) -> Option<u64> {
         let steps = self.schedule.steps();
         while steps.get(self.next).is_some_and(|step| step.changes[self.side as usize].is_empty()) {

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use crate::config::{ETHERNET_OVERHEAD, SMALLEST_ON_WIRE};
+use crate::ethernet::{ETHERNET_OVERHEAD, SMALLEST_ON_WIRE};
 
 /// Length of the `virtio_net_hdr` before each frame.
 pub const VIRTIO: usize = 10;

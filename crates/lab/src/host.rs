@@ -8,63 +8,11 @@ use std::process::Command;
 
 use crate::Error;
 use crate::anchor::{Holder, HostFiles};
-use crate::end::{Address, End};
+use crate::end::{End, Side};
 use crate::links;
-
-/// Which of the two hosts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Side {
-    /// Host `a`: 10.77.0.1 and fd77::1.
-    A,
-    /// Host `b`: 10.77.0.2 and fd77::2.
-    B,
-}
 
 /// The name of a host's end of the path, in each host.
 pub const INTERFACE: &str = "eth0";
-
-impl Side {
-    /// Both, `a` first.
-    pub const ALL: [Self; 2] = [Self::A, Self::B];
-
-    /// The other one.
-    #[must_use]
-    pub const fn other(self) -> Self {
-        match self {
-            Self::A => Self::B,
-            Self::B => Self::A,
-        }
-    }
-
-    /// `a` or `b`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::A => "a",
-            Self::B => "b",
-        }
-    }
-
-    /// Its end of the one link of a lab.
-    pub(crate) const fn address(self) -> Address {
-        Address { link: 0, side: self, interface: 0 }
-    }
-
-    /// The host's IPv4 address (private, RFC 1918), the same in every lab: a /24.
-    pub const fn ipv4(self) -> Ipv4Addr {
-        self.address().ipv4()
-    }
-
-    /// The host's IPv6 address (unique local, RFC 4193), the same in every lab: a /64.
-    pub const fn ipv6(self) -> Ipv6Addr {
-        self.address().ipv6()
-    }
-
-    /// The hardware address (locally administered).
-    pub const fn mac(self) -> [u8; 6] {
-        self.address().mac()
-    }
-}
 
 /// What hosts of these names are made with; `a` and `b` are names of their addresses in each. With an uplink they have its resolver.
 pub(crate) fn files(names: &[&str], uplink: bool) -> Vec<HostFiles> {

@@ -5,7 +5,7 @@
 
 use statrs::function::erf::erfc;
 
-use crate::config::{Direction, JitterShape, LONGEST};
+use crate::direction::{Direction, JitterShape, LONGEST};
 use crate::random::Random;
 
 /// The shape of the Pareto distribution: its variance is finite, its fourth moment is not.

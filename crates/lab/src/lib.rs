@@ -27,9 +27,11 @@
 mod anchor;
 mod config;
 mod departures;
+mod direction;
 mod end;
 mod enter;
 mod error;
+mod ethernet;
 mod forward;
 pub mod frame;
 #[cfg(any(test, fuzzing))]
@@ -54,18 +56,23 @@ mod rights;
 pub mod rootless;
 pub mod schedule;
 pub mod settings;
+mod shared;
 mod tap;
 mod testbed;
 pub mod topology;
 mod uplink;
+pub mod user;
 
-pub use config::{
-    BitRate, Choice, CodelSettings, Config, DEFAULT_QUEUE_SEGMENTS, Depth, Direction, Discipline, ETHERNET_OVERHEAD,
-    FqCodelSettings, JitterShape, LONGEST, Loss, PieSettings, Reorder, SMALLEST_ON_WIRE,
+pub use config::{Choice, Config};
+pub use direction::{
+    CodelSettings, DEFAULT_QUEUE_SEGMENTS, Depth, Direction, Discipline, FqCodelSettings, JitterShape, LONGEST, Loss,
+    PieSettings, Reorder,
 };
+pub use end::Side;
 pub use error::Error;
+pub use ethernet::{BitRate, ETHERNET_OVERHEAD, SMALLEST_ON_WIRE};
 pub use forward::{GATHER, MEMORY_BOUND};
-pub use host::{Host, INTERFACE, Side, program_pid};
+pub use host::{Host, INTERFACE, program_pid};
 pub use network::{HostReport, LinkReport, Network};
 pub use recorded::{Recorded, Recording};
 pub use report::{Achieved, BUSY_SEGMENTS, BUSY_TIME, DirectionReport, PathReport, Probes};

@@ -6,7 +6,8 @@
 
 use std::sync::Arc;
 
-use crate::config::{DEFAULT_QUEUE_SEGMENTS, Depth, Direction, ETHERNET_OVERHEAD, Loss};
+use crate::direction::{DEFAULT_QUEUE_SEGMENTS, Depth, Direction, Loss};
+use crate::ethernet::ETHERNET_OVERHEAD;
 use crate::jitter::Jitter;
 use crate::queue::{Dropped, Queue, Reason, Segment};
 use crate::random::Random;

@@ -15,12 +15,12 @@ use netlink_packet_route::link::{LinkAttribute, LinkMessage};
 use netlink_packet_route::tc::{TcHandle, TcMessage};
 
 use crate::Error;
-use crate::config::{
-    CodelSettings, Config, DEFAULT_QUEUE_SEGMENTS, Depth, Direction, Discipline, ETHERNET_OVERHEAD, JitterShape, Loss,
-    SMALLEST_ON_WIRE,
-};
+use crate::config::Config;
+use crate::direction::{CodelSettings, DEFAULT_QUEUE_SEGMENTS, Depth, Direction, Discipline, JitterShape, Loss};
+use crate::end::Side;
+use crate::ethernet::{ETHERNET_OVERHEAD, SMALLEST_ON_WIRE};
 use crate::forward::GATHER;
-use crate::host::{Host, INTERFACE, Side};
+use crate::host::{Host, INTERFACE};
 use crate::links::{counters, index_of};
 use crate::path::Backend;
 use crate::report::{Achieved, DirectionReport};
@@ -316,7 +316,7 @@ fn tbf_options(asked: &Direction, mtu: u32) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::BitRate;
+    use crate::ethernet::BitRate;
     use clock::Nanos;
 
     fn attributes(mut bytes: &[u8]) -> Vec<(u16, Vec<u8>)> {

@@ -6,8 +6,8 @@ use machine::netlink::Netlink;
 use serde::{Deserialize, Serialize};
 
 use crate::anchor::{Anchor, Holder, HostFiles};
+use crate::end::Side;
 use crate::end::{Address, End};
-use crate::host::Side;
 use crate::path::BuiltIn;
 use crate::topology::Topology;
 use crate::uplink::Uplink;

@@ -4,9 +4,8 @@
 
 use clock::Nanos;
 
-use crate::config::{
-    BitRate, CodelSettings, Depth, Discipline, FqCodelSettings, JitterShape, Loss, PieSettings, Reorder,
-};
+use crate::direction::{CodelSettings, Depth, Discipline, FqCodelSettings, JitterShape, Loss, PieSettings, Reorder};
+use crate::ethernet::BitRate;
 
 /// Why a setting cannot be. Its words do not repeat the text: the caller names the setting and the text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -9,15 +9,17 @@ use machine::CpuPressure;
 use rustix::event::{EventfdFlags, eventfd};
 use stats::{Distribution, DurationSummary, Precision};
 
-use crate::config::{Config, Direction};
+use crate::config::Config;
 use crate::departures::Departures;
+use crate::direction::Direction;
 use crate::end::End;
-use crate::forward::{self, Forwarder, Plan, Reported, Shared, clock, is_short};
-use crate::host::Side;
+use crate::end::Side;
+use crate::forward::{self, Forwarder, Plan, clock, is_short};
 use crate::line::Line;
 use crate::overhead::Sockets;
 use crate::report::{DirectionReport, Probes};
 use crate::schedule::Schedule;
+use crate::shared::{Reported, Shared};
 use crate::{Error, links, tap};
 
 /// A maker of paths. Dropping it takes the path down.

@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
-use crate::config::{BitRate, ETHERNET_OVERHEAD};
+use crate::ethernet::{BitRate, ETHERNET_OVERHEAD};
 
 /// Bytes that one line lets through.
 pub const OPPORTUNITY: u32 = 1_504;

@@ -29,7 +29,7 @@ pub const DIRECTORY: &str = "/run/wirelapse/labs";
 /// where there is none.
 pub fn directory() -> &'static Path {
     static FOUND: OnceLock<PathBuf> = OnceLock::new();
-    FOUND.get_or_init(|| match crate::rootless::outside_user() {
+    FOUND.get_or_init(|| match crate::user::outside_user() {
         0 => DIRECTORY.into(),
         user => match std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|runtime| is_own(runtime)) {
             Some(runtime) => runtime.join("wirelapse/labs"),

@@ -4,7 +4,8 @@ use clock::Nanos;
 use serde::{Deserialize, Serialize};
 use stats::{Distribution, DurationSummary, Precision};
 
-use crate::config::{Direction, ETHERNET_OVERHEAD};
+use crate::direction::Direction;
+use crate::ethernet::ETHERNET_OVERHEAD;
 use crate::schedule::MOST_STEPS;
 
 /// The fewest segments that give a rate.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use clock::Nanos;
 
 use crate::Error;
-use crate::config::Config;
+use crate::direction::Direction;
 use crate::parse;
 use crate::settings::{Change, SETTINGS, Setting, set_each};
 
@@ -34,11 +34,12 @@ impl Schedule {
         &self.0
     }
 
-    /// Reads the text of a file called `file`, for a path that begins as `config`: each step must give a path that can be.
+    /// Reads the text of a file called `file`, for a path whose directions begin as `before` and that carries IP packets of up to `mtu`
+    /// bytes: each step must give a path that can be.
     ///
     /// # Errors
     /// [`Error::File`] with the line that is wrong.
-    pub fn read(file: &str, text: &str, config: &Config) -> Result<Self, Error> {
+    pub fn read(file: &str, text: &str, before: [&Direction; 2], mtu: u32) -> Result<Self, Error> {
         let wrong = |line: usize, problem: String| Error::File { file: file.into(), line: line + 1, problem };
         let mut lines = text.lines().enumerate().filter(|(_, line)| {
             let line = line.trim();
@@ -48,7 +49,7 @@ impl Schedule {
             return Err(wrong(0, "there is no line: the first names the columns, such as time,delay,rate".into()));
         };
         let columns = columns(header).map_err(|problem| wrong(number, problem))?;
-        let (mut a_to_b, mut b_to_a) = (config.a_to_b.clone(), config.b_to_a.clone());
+        let mut directions = before.map(Direction::clone);
         let mut steps: Vec<Step> = Vec::new();
         for (number, line) in lines {
             let cells = cells(line);
@@ -79,9 +80,9 @@ impl Schedule {
             if steps.len() == MOST_STEPS {
                 return Err(wrong(number, format!("there are more than {MOST_STEPS} steps")));
             }
-            for (direction, change) in [(&mut a_to_b, &changes[0]), (&mut b_to_a, &changes[1])] {
+            for (direction, change) in directions.iter_mut().zip(&changes) {
                 *direction = change.applied(direction).map_err(|e| wrong(number, e.to_string()))?;
-                direction.check(config.mtu).map_err(|e| wrong(number, e.to_string()))?;
+                direction.check(mtu).map_err(|e| wrong(number, e.to_string()))?;
             }
             steps.push(Step { at, changes });
         }
@@ -140,7 +141,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Schedule, Error> {
-        Schedule::read("steps.csv", text, &Config::default())
+        Schedule::read("steps.csv", text, [&Direction::default(); 2], 1_500)
     }
 
     #[test]
@@ -150,8 +151,7 @@ mod tests {
         let times: Vec<Nanos> = schedule.steps().iter().map(|step| step.at).collect();
         assert_eq!(times, [0, 1_500, 2_500].map(Nanos::from_millis));
         assert!(!schedule.steps()[1].changes[1].is_empty(), "bursts are for both");
-        let direction =
-            schedule.steps().iter().fold(Config::default().b_to_a, |d, s| s.changes[1].applied(&d).unwrap());
+        let direction = schedule.steps().iter().fold(Direction::default(), |d, s| s.changes[1].applied(&d).unwrap());
         assert_eq!((direction.delay, direction.rate.unwrap().bits()), (Nanos::from_millis(10), 5_000_000));
     }
 

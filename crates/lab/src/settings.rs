@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
-use crate::config::{Direction, Loss};
+use crate::direction::{Direction, Loss};
 use crate::parse::{self, Wrong};
 
 /// A setting of a direction.
@@ -117,7 +117,8 @@ pub fn set_each(changes: &mut [Change; 2], setting: &Setting, text: &str) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{BitRate, Depth};
+    use crate::direction::Depth;
+    use crate::ethernet::BitRate;
     use clock::Nanos;
 
     fn change(settings: &[(&str, &str)]) -> [Change; 2] {

@@ -22,8 +22,11 @@ use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{InfoKind, LinkAttribute, LinkInfo, LinkMessage};
 
 use crate::anchor::{Anchor, Holder};
-use crate::config::{Config, Direction, ETHERNET_OVERHEAD};
-use crate::host::{self, Host, INTERFACE, Side};
+use crate::config::Config;
+use crate::direction::Direction;
+use crate::end::Side;
+use crate::ethernet::ETHERNET_OVERHEAD;
+use crate::host::{self, Host, INTERFACE};
 use crate::links::{self, counters, index_of};
 use crate::mirror::{self, Action, Hook};
 use crate::path::Backend;

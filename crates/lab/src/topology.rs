@@ -236,7 +236,7 @@ impl Reader<'_> {
         config.check().map_err(|e| self.wrong(value.span(), e.to_string()))?;
         if let Some(schedule) = schedule {
             let (name, text) = self.named_file(schedule, "schedule")?;
-            config.schedule = Schedule::read(&name, &text, &config)?;
+            config.schedule = Schedule::read(&name, &text, [&config.a_to_b, &config.b_to_a], config.mtu)?;
         }
         Ok(Link { between, config })
     }

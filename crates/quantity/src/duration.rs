@@ -9,7 +9,7 @@ use crate::number::split;
 /// A century: more is a slip, and would not fit the arithmetic of clocks.
 const MOST: Nanos = Nanos(36_525 * 24 * 3_600 * 1_000_000_000);
 
-/// Reads `900ns`, `200us`, `200µs`, `500ms`, `1.5s`, `5m`, `1h`; a bare number is seconds. Rounded to the nanosecond.
+/// Reads `900ns`, `200us`, `200µs`, `500ms`, `1.5s`, `5m`, `1h`, `30d`; a bare number is seconds. Rounded to the nanosecond.
 ///
 /// # Errors
 /// What is no such text, negative, or above a century.
@@ -24,6 +24,7 @@ pub fn parse(text: &str) -> Result<Nanos, Wrong> {
         "" | "s" | "sec" => 1_000_000_000,
         "m" | "min" => 60_000_000_000,
         "h" => 3_600_000_000_000,
+        "d" => 24 * 3_600_000_000_000,
         other => return Err(wrong(Problem::Unit(other.into()))),
     };
     let ns = number.times(unit);
@@ -68,6 +69,7 @@ mod tests {
             ("5m", 300_000_000_000),
             ("5min", 300_000_000_000),
             ("1h", 3_600_000_000_000),
+            ("30d", 30 * 86_400_000_000_000),
             ("1.5s", 1_500_000_000),
             ("200us", 200_000),
             ("200µs", 200_000),
@@ -87,13 +89,14 @@ mod tests {
             ("", Problem::Empty),
             ("s", Problem::NotANumber),
             ("-1s", Problem::Negative),
-            ("1d", Problem::Unit("d".into())),
+            ("1D", Problem::Unit("D".into())),
             ("10S", Problem::Unit("S".into())),
             ("1 hour", Problem::Unit("hour".into())),
             ("1e3ms", Problem::Unit("e3ms".into())),
             ("1s/", Problem::Unit("s/".into())),
             ("99999999999999999999s", Problem::TooLarge("100 years".into())),
             ("876601h", Problem::TooLarge("100 years".into())),
+            ("36526d", Problem::TooLarge("100 years".into())),
         ] {
             assert_eq!(parse(text), Err(Kind::Duration.wrong(problem)), "{text}");
         }

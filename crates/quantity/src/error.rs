@@ -28,7 +28,7 @@ impl Kind {
     /// Spellings that are right.
     pub const fn example(self) -> &'static str {
         match self {
-            Self::Duration => "a time such as 500ms, 10s, 5m or 1h",
+            Self::Duration => "a time such as 500ms, 10s, 5m, 1h or 30d",
             Self::BitRate => "a rate in bits a second such as 64k, 10M or 1gbit",
             Self::PerSecond => "a number a second such as 1000/s or 20k/s",
             Self::Bytes => "a size such as 1448, 64KiB (64K) or 64kB",

@@ -6,7 +6,7 @@
 //!
 //! | quantity | spellings | a bare number is |
 //! |---|---|---|
-//! | duration | `900ns`, `200us` or `200µs`, `500ms`, `1.5s`, `5m`, `1h` | seconds |
+//! | duration | `900ns`, `200us` or `200µs`, `500ms`, `1.5s`, `5m`, `1h`, `30d` | seconds |
 //! | bit rate | `10M`, `10Mbit`, `10mbit/s`, `10Mbps`: powers of 1000, in either case | bits a second |
 //! | events a second | `1000/s`, `1.5M/s`, `1.5Mpps`: powers of 1000 | a second |
 //! | bytes | `64K`, `64KiB`: powers of 1024, as in iperf3; `64kB`, `64KB`: powers of 1000 | bytes |

@@ -209,7 +209,7 @@ struct Sent {
 /// Retransmissions that are kept of one connection.
 const RANGES: usize = 10_000;
 
-const TENTH_NS: u64 = 100_000_000;
+const TENTH: Nanos = Nanos::from_millis(100);
 
 impl Gathering {
     fn take(&mut self, s: &Segment, server_port: u16, evidence: &mut Evidence) {
@@ -242,7 +242,7 @@ impl Gathering {
         let end = &mut self.ends[usize::from(s.source.port() == server_port)];
         end.payload += u64::from(s.payload);
         if s.payload == 0 && !s.flags.contains(Flags::RST) {
-            let window = end.windows.entry(at.saturating_sub(first) / TENTH_NS).or_default();
+            let window = end.windows.entry(at.saturating_sub(first) / TENTH.0).or_default();
             *window = (*window).max(s.window);
         }
     }
@@ -309,7 +309,7 @@ impl Gathering {
         evidence.windows = receiver
             .windows
             .into_iter()
-            .map(|(tenth, window)| (Nanos(tenth * TENTH_NS), u64::from(window) << shift))
+            .map(|(tenth, window)| (Nanos(tenth * TENTH.0), u64::from(window) << shift))
             .collect();
     }
 }
@@ -320,7 +320,7 @@ impl Evidence {
     pub fn window_between(&self, from: Nanos, until: Nanos) -> Option<u64> {
         let since_first = |moment: Nanos| moment.0.checked_sub(self.first_frame_ns.0).map(Nanos);
         let (from, until) = (since_first(from)?, since_first(until)?);
-        let touched = |at: Nanos| at <= until && at + Nanos(TENTH_NS) > from;
+        let touched = |at: Nanos| at <= until && at + TENTH > from;
         self.windows.iter().filter(|(at, _)| touched(*at)).map(|(_, window)| *window).max()
     }
 }

@@ -16,7 +16,7 @@ use crate::plan::Plan;
 use crate::setting::{Setup, Workload};
 
 /// Width of every series.
-const TENTH_NS: u64 = 100_000_000;
+const TENTH: Nanos = Nanos::from_millis(100);
 
 /// What a workload gave.
 #[derive(Debug, Default)]
@@ -40,7 +40,7 @@ impl Measured {
         }
         for point in &mut self.series {
             let end = self.began_realtime + point.at_ns;
-            point.receive_window_bytes = evidence.window_between(end.saturating_sub(Nanos(TENTH_NS)), end);
+            point.receive_window_bytes = evidence.window_between(end.saturating_sub(TENTH), end);
         }
     }
 }
@@ -53,75 +53,60 @@ pub(crate) fn run(
     go_on: &(dyn Fn() -> bool + Sync),
 ) -> Result<Option<Measured>, Error> {
     let progress = |_: traffic::Progress<'_>| if go_on() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
+    let target = target(ends, setup);
     let measured = match setup.workload {
         Workload::Stream => {
-            let config = stream_config(ends, setup, plan, setup.options.congestion_control.clone());
-            let rival = setup.rival.clone().map(|name| stream_config(ends, setup, plan, Some(name)));
-            let (own, other) = ends
-                .run(|| {
-                    std::thread::scope(|scope| {
-                        let other = rival.as_ref().map(|c| {
-                            let work = move || stream::run(c, &mut { progress });
-                            std::thread::Builder::new().spawn_scoped(scope, work)
-                        });
-                        let other = other.transpose()?;
-                        let own = stream::run(&config, &mut { progress });
-                        Ok((own, other.map(|o| o.join())))
-                    })
-                })?
-                .map_err(|source: io::Error| Error::System { step: "start a thread for the rival stream", source })?;
-            let other = match other {
-                None => None,
-                Some(Ok(outcome)) => Some(outcome?),
-                Some(Err(panic)) => std::panic::resume_unwind(panic),
-            };
-            let own = own?;
-            gone([Some(&own), other.as_ref()].into_iter().flatten().find_map(|o| o.interrupted.as_ref()), go_on)?;
-            of_stream(&own, other.as_ref(), setup)
+            let (own, rival) = streams(ends, setup, plan, &progress)?;
+            gone([Some(&own), rival.as_ref()].into_iter().flatten().find_map(|o| o.interrupted.as_ref()), go_on)?;
+            of_stream(&own, rival.as_ref(), setup)
         }
         Workload::PingUnderLoad => {
-            let config = load::Config {
-                direction: setup.direction.unwrap_or(Direction::Both),
-                flows: setup.flows,
-                before: plan.warm_up,
-                load: plan.duration,
-                after: plan.warm_up,
-                probe_interval: Nanos(TENTH_NS),
-                interval: Nanos(TENTH_NS),
-                ..load::Config::new(target(ends, setup))
-            };
+            let config = load_config(target, setup, plan);
             let outcome = ends.run(|| load::run(&config, &mut { progress }))??;
             gone(outcome.interrupted.as_ref(), go_on)?;
             of_load(&outcome, setup, plan.duration)
         }
         Workload::Rr | Workload::Crr => {
-            let config = rr::Config {
-                connect_each: setup.workload == Workload::Crr,
-                exchange: setup.exchange,
-                duration: plan.duration,
-                warm_up: plan.warm_up,
-                ..rr::Config::new(target(ends, setup))
-            };
+            let config = rr_config(target, setup, plan);
             let outcome = ends.run(|| rr::run(&config, &mut { progress }))??;
             gone(outcome.interrupted.as_ref(), go_on)?;
             of_exchanges(&outcome)
         }
         Workload::Udp => {
-            let down = setup.direction == Some(Direction::Down);
-            let config = udp::Config {
-                direction: if down { udp::Direction::Down } else { udp::Direction::Up },
-                datagram_bytes: setup.datagram_bytes,
-                bits_per_second: setup.datagram_rate,
-                duration: plan.duration,
-                interval: Nanos(TENTH_NS),
-                ..udp::Config::new(target(ends, setup))
-            };
+            let config = udp_config(target, setup, plan);
             let outcome = ends.run(|| udp::run(&config, &mut { progress }))??;
             gone(outcome.interrupted.as_ref(), go_on)?;
             of_datagrams(&outcome)
         }
     };
     Ok(go_on().then_some(measured))
+}
+
+/// The stream of the trial, and at the same time that of a rival congestion control where the plan has one.
+fn streams(
+    ends: &Ends,
+    setup: &Setup,
+    plan: &Plan,
+    progress: &(dyn Fn(traffic::Progress<'_>) -> ControlFlow<()> + Sync),
+) -> Result<(stream::Outcome, Option<stream::Outcome>), Error> {
+    let own = stream_config(ends, setup, plan, setup.options.congestion_control.clone());
+    let rival = setup.rival.clone().map(|name| stream_config(ends, setup, plan, Some(name)));
+    let stream = |config: &stream::Config| stream::run(config, &mut |at| progress(at));
+    let side_by_side = || {
+        std::thread::scope(|scope| {
+            let rival =
+                rival.as_ref().map(|rival| std::thread::Builder::new().spawn_scoped(scope, move || stream(rival)));
+            let rival = rival.transpose()?;
+            let own = stream(&own);
+            Ok::<_, io::Error>((own, rival.map(|thread| thread.join())))
+        })
+    };
+    let (own, rival) = ends
+        .run(side_by_side)?
+        .map_err(|source| Error::System { step: "start a thread for the rival stream", source })?;
+    let rival = rival.map(|outcome| outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+    let rival = rival.transpose()?;
+    Ok((own?, rival))
 }
 
 /// A workload that ended early, and not on request, has lost its server: the study can go no further.
@@ -146,8 +131,43 @@ fn stream_config(ends: &Ends, setup: &Setup, plan: &Plan, congestion: Option<Str
         duration: plan.duration,
         warm_up_s: plan.warm_up.0.div_ceil(1_000_000_000),
         write_bytes: setup.write_bytes,
-        interval: Nanos(TENTH_NS),
+        interval: TENTH,
         ..stream::Config::new(target)
+    }
+}
+
+fn load_config(target: Target, setup: &Setup, plan: &Plan) -> load::Config {
+    load::Config {
+        direction: setup.direction.unwrap_or(Direction::Both),
+        flows: setup.flows,
+        before: plan.warm_up,
+        load: plan.duration,
+        after: plan.warm_up,
+        probe_interval: TENTH,
+        interval: TENTH,
+        ..load::Config::new(target)
+    }
+}
+
+fn rr_config(target: Target, setup: &Setup, plan: &Plan) -> rr::Config {
+    rr::Config {
+        connect_each: setup.workload == Workload::Crr,
+        exchange: setup.exchange,
+        duration: plan.duration,
+        warm_up: plan.warm_up,
+        ..rr::Config::new(target)
+    }
+}
+
+fn udp_config(target: Target, setup: &Setup, plan: &Plan) -> udp::Config {
+    let down = setup.direction == Some(Direction::Down);
+    udp::Config {
+        direction: if down { udp::Direction::Down } else { udp::Direction::Up },
+        datagram_bytes: setup.datagram_bytes,
+        bits_per_second: setup.datagram_rate,
+        duration: plan.duration,
+        interval: TENTH,
+        ..udp::Config::new(target)
     }
 }
 
@@ -312,7 +332,7 @@ fn series(outcome: &stream::Outcome, from: Nanos) -> Vec<Point> {
     // The receiver; its window and memory are reported.
     let receiver = if up.all.is_empty() { &down } else { &up };
     let end = up.end().max(down.end());
-    let tenths = (0..end.0).step_by(TENTH_NS as usize).map(|start| start..start + TENTH_NS);
+    let tenths = (0..end.0).step_by(TENTH.0 as usize).map(|start| start..start + TENTH.0);
     tenths
         .filter_map(|tenth| {
             let mut point = Point {
@@ -368,7 +388,7 @@ fn of_datagrams(outcome: &udp::Outcome) -> Measured {
         put("one_way_p99", delay.p99.0 as f64);
     }
     // The first interval begins with the receiver's first datagram, as its series does.
-    let intervals = outcome.series.iter().filter(|i| i.end.0 > i.start.0 + TENTH_NS / 2);
+    let intervals = outcome.series.iter().filter(|i| i.end.0 > i.start.0 + TENTH.0 / 2);
     m.series = intervals
         .map(|i| Point {
             at_ns: i.end,
@@ -423,7 +443,7 @@ mod tests {
         let samples: Vec<stream::Sample> = of(1).chain(of(2)).collect();
         let samples = Samples::new(samples.iter());
         for tenth in 0..30 {
-            let rate = samples.carried(&(tenth * TENTH_NS..(tenth + 1) * TENTH_NS)).unwrap();
+            let rate = samples.carried(&(tenth * TENTH.0..(tenth + 1) * TENTH.0)).unwrap();
             assert!((rate - 16e6).abs() < 1.0, "{rate} in tenth {tenth}");
         }
         assert_eq!(samples.carried(&(3_000 * MS..3_100 * MS)), None, "the last fifth of a tenth gives no rate");

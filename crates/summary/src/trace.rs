@@ -1,6 +1,5 @@
 //! Everything that was reported, in bounded memory.
 
-use crate::kind::{LegPlace, TimedKind, TimedLeg};
 use std::collections::HashMap;
 
 use record::{
@@ -10,46 +9,13 @@ use stats::{Distribution, Precision};
 
 use crate::attribution::Attribution;
 use crate::flows::FlowTable;
+use crate::kind::{TimedKind, TimedLeg};
 use crate::sends::LegReading;
 use crate::timed::Timed;
 use crate::{
-    ConnectFigures, DatagramFigures, PacketFigures, ReceiveFigures, RequestFigures, SendFigures, Slowest, Timeline,
+    ConnectFigures, DatagramFigures, Limits, PacketFigures, ReceiveFigures, RequestFigures, SendFigures, Slowest,
+    Timeline,
 };
-
-/// How much is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Connections with separate figures; the least active beyond it are counted together. Of its sends each takes 290 KiB
-    /// at the very most and some 50 KiB usually, of every other kind a fifth of that.
-    pub connections: usize,
-    /// The slowest sends, whole.
-    pub slowest: usize,
-}
-
-impl Limits {
-    /// The bytes that figures take at the very most within these limits, where these kinds are recorded: of each kind those of all its
-    /// records and its [`Timeline`], and those of each connection.
-    pub fn memory_bound(&self, kinds: &[TimedKind]) -> u64 {
-        let of_connection = |kind: &TimedKind| match kind {
-            TimedKind::Sends => Leg::ALL.len(),
-            other => other.legs().iter().filter(|leg| leg.place != LegPlace::Adds).count(),
-        };
-        // Connections beyond the limit are together in one more.
-        let connections = self.connections as u64 + 1;
-        let of_kind = |kind: &TimedKind| {
-            Timeline::MEMORY
-                + kind.legs().len() as u64 * Precision::Fine.memory()
-                + connections * of_connection(kind) as u64 * Precision::Coarse.memory()
-        };
-        kinds.iter().map(of_kind).sum()
-    }
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self { connections: 500, slowest: 5 }
-    }
-}
 
 /// A connection with the figures of its sends.
 #[derive(Clone, Debug)]

@@ -7,7 +7,7 @@ use std::num::NonZeroU32;
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle, Object};
 use record::Sampling;
 
-use crate::config::within;
+use crate::error::within;
 use crate::layout::{
     CONFIG_CGROUP, CONFIG_CONNECTS, CONFIG_PEERS, CONFIG_PIDS, CONFIG_PORTS, CONFIG_WINDOWS, MAX_CGROUPS, PEER_IPV4,
     PEER_IPV6, Plain as _, RawConfig, RawOwner, RawPrefix,

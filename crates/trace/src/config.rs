@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 
 use record::Sampling;
 
-use crate::{Error, Histograms, Target};
+use crate::{Histograms, Target};
 
 /// How the stages are observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,11 +52,6 @@ pub enum BackendChoice {
     Timestamping,
     /// Tracepoints or nothing.
     Tracepoints,
-}
-
-/// `value`, where it lies between `least` and `most`.
-pub(crate) fn within(what: &'static str, value: u32, least: u32, most: u32) -> Result<u32, Error> {
-    if (least..=most).contains(&value) { Ok(value) } else { Err(Error::OutOfRange { what, value, least, most }) }
 }
 
 /// How a [`crate::Tracer`] is set up.

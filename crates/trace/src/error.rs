@@ -105,3 +105,8 @@ impl Error {
         move |source| Self::System { what, source }
     }
 }
+
+/// `value`, where it lies between `least` and `most`.
+pub(crate) fn within(what: &'static str, value: u32, least: u32, most: u32) -> Result<u32, Error> {
+    if (least..=most).contains(&value) { Ok(value) } else { Err(Error::OutOfRange { what, value, least, most }) }
+}

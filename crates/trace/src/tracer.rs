@@ -6,7 +6,7 @@ use std::time::{Duration, Instant as WallInstant};
 use record::{Conversion, Coverage, Event, Instant, Lost, Monotonic, Realtime, Sampling};
 
 use crate::aim::{self, Processes, set_lookups};
-use crate::config::within;
+use crate::error::within;
 use crate::histograms::{Reading, Snapshot};
 use crate::layout::{Pass, RawControl};
 use crate::object::Sizes;

@@ -1,8 +1,10 @@
 //! `TCP_INFO`: what the kernel says of a connection (`struct tcp_info`, include/uapi/linux/tcp.h).
 
+use std::mem::offset_of;
 use std::os::fd::AsRawFd;
 
 use clock::Nanos;
+use linux_raw_sys::net::tcp_info as Kernel;
 use serde::{Deserialize, Serialize};
 
 /// The fields that the workloads report. A kernel that is older than a field gives 0 for it.
@@ -64,16 +66,40 @@ const TIMESTAMPS: u8 = 1;
 const SACK: u8 = 2;
 const WINDOW_SCALE: u8 = 4;
 
+/// A number of the kernel's structure, of the width that it has there; 0 where the bytes end before it.
+trait Number: Sized {
+    fn at(bytes: &[u8], offset: usize) -> Self;
+}
+
+macro_rules! numbers {
+    ($($number:ty)*) => { $(
+        impl Number for $number {
+            fn at(bytes: &[u8], offset: usize) -> Self {
+                let bytes = bytes.get(offset..).and_then(<[u8]>::first_chunk);
+                bytes.map_or(0, |bytes| Self::from_ne_bytes(*bytes))
+            }
+        }
+    )* };
+}
+
+numbers!(u8 u32 u64);
+
+/// What the closure would read of the structure: the type that it gives says how wide the number is.
+fn number<T: Number>(bytes: &[u8], offset: usize, _of: fn(&Kernel) -> T) -> T {
+    T::at(bytes, offset)
+}
+
 impl TcpInfo {
     /// Reads the kernel's structure, as long as the kernel made it.
     pub fn parse(bytes: &[u8]) -> Self {
-        let u8_at = |i: usize| bytes.get(i).copied().unwrap_or(0);
-        let u32_at = |i: usize| bytes.get(i..i + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_ne_bytes);
-        let u64_at = |i: usize| bytes.get(i..i + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_ne_bytes);
-        let us = |i: usize| Nanos::from_micros(u32_at(i).into());
-        let long_us = |i: usize| Nanos::from_micros(u64_at(i));
-        let options = u8_at(5);
-        let scales = u8_at(6);
+        macro_rules! at {
+            ($field:ident) => {
+                number(bytes, offset_of!(Kernel, $field), |kernel| kernel.$field)
+            };
+        }
+        let us = |us: u32| Nanos::from_micros(us.into());
+        let options = at!(tcpi_options);
+        let scales = u8::at(bytes, offset_of!(Kernel, _bitfield_1));
         // Bit fields are laid out from the low bit on little-endian machines and from the high bit on others.
         let (snd, rcv) =
             if cfg!(target_endian = "little") { (scales & 0xf, scales >> 4) } else { (scales >> 4, scales & 0xf) };
@@ -81,25 +107,25 @@ impl TcpInfo {
             timestamps: options & TIMESTAMPS != 0,
             sack: options & SACK != 0,
             window_scale: (options & WINDOW_SCALE != 0).then_some((rcv, snd)),
-            snd_mss_bytes: u32_at(16),
-            unacked_segments: u32_at(24),
-            path_mtu_bytes: u32_at(60),
-            srtt: us(68),
-            rttvar: us(72),
-            snd_cwnd_segments: u32_at(80),
-            rcv_space_bytes: u32_at(96),
-            retransmitted_segments: u32_at(100),
-            pacing_rate_bytes_per_second: u64_at(104),
-            acked_bytes: u64_at(120),
-            received_bytes: u64_at(128),
-            notsent_bytes: u32_at(144),
-            min_rtt: us(148),
-            delivery_rate_bytes_per_second: u64_at(160),
-            busy: long_us(168),
-            rwnd_limited: long_us(176),
-            sndbuf_limited: long_us(184),
-            snd_wnd_bytes: u32_at(228),
-            rcv_wnd_bytes: u32_at(232),
+            snd_mss_bytes: at!(tcpi_snd_mss),
+            unacked_segments: at!(tcpi_unacked),
+            path_mtu_bytes: at!(tcpi_pmtu),
+            srtt: us(at!(tcpi_rtt)),
+            rttvar: us(at!(tcpi_rttvar)),
+            snd_cwnd_segments: at!(tcpi_snd_cwnd),
+            rcv_space_bytes: at!(tcpi_rcv_space),
+            retransmitted_segments: at!(tcpi_total_retrans),
+            pacing_rate_bytes_per_second: at!(tcpi_pacing_rate),
+            acked_bytes: at!(tcpi_bytes_acked),
+            received_bytes: at!(tcpi_bytes_received),
+            notsent_bytes: at!(tcpi_notsent_bytes),
+            min_rtt: us(at!(tcpi_min_rtt)),
+            delivery_rate_bytes_per_second: at!(tcpi_delivery_rate),
+            busy: Nanos::from_micros(at!(tcpi_busy_time)),
+            rwnd_limited: Nanos::from_micros(at!(tcpi_rwnd_limited)),
+            sndbuf_limited: Nanos::from_micros(at!(tcpi_sndbuf_limited)),
+            snd_wnd_bytes: at!(tcpi_snd_wnd),
+            rcv_wnd_bytes: at!(tcpi_rcv_wnd),
         }
     }
 
@@ -155,6 +181,42 @@ mod tests {
         // Each end's own scale is what the other end sees as the peer's.
         assert_eq!(info.window_scale.map(|s| (s.1, s.0)), other.window_scale);
         assert!(congestion_control(&a).is_some_and(|name| !name.is_empty()));
+    }
+
+    #[test]
+    fn each_figure_is_read_from_its_own_field() {
+        // At each place the place itself: no two fields are equal.
+        let mut bytes: Vec<u8> = (0..60u32).flat_map(|word| (word * 4).to_ne_bytes()).collect();
+        (bytes[5], bytes[6]) = (TIMESTAMPS | WINDOW_SCALE, 0xa3);
+        let long = |at: u64| if cfg!(target_endian = "little") { at | (at + 4) << 32 } else { at << 32 | (at + 4) };
+        let (us, long_us) = (Nanos::from_micros, |at| Nanos::from_micros(long(at)));
+        let expected = TcpInfo {
+            timestamps: true,
+            sack: false,
+            window_scale: Some(if cfg!(target_endian = "little") { (0xa, 3) } else { (3, 0xa) }),
+            snd_mss_bytes: 16,
+            unacked_segments: 24,
+            path_mtu_bytes: 60,
+            srtt: us(68),
+            rttvar: us(72),
+            snd_cwnd_segments: 80,
+            rcv_space_bytes: 96,
+            retransmitted_segments: 100,
+            pacing_rate_bytes_per_second: long(104),
+            acked_bytes: long(120),
+            received_bytes: long(128),
+            notsent_bytes: 144,
+            min_rtt: us(148),
+            delivery_rate_bytes_per_second: long(160),
+            busy: long_us(168),
+            rwnd_limited: long_us(176),
+            sndbuf_limited: long_us(184),
+            snd_wnd_bytes: 228,
+            rcv_wnd_bytes: 232,
+        };
+        assert_eq!(TcpInfo::parse(&bytes), expected);
+        let older = TcpInfo { rcv_wnd_bytes: 0, ..expected };
+        assert_eq!(TcpInfo::parse(&bytes[..235]), older);
     }
 
     proptest! {

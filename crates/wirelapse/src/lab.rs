@@ -11,11 +11,11 @@ use std::sync::Arc;
 
 use ::lab::parse::{self, Wrong};
 use ::lab::registry::{self, Description, Registration, Remote};
-use ::lab::rootless;
 use ::lab::{
     BitRate, Choice, Config, Depth, Device, Direction, Discipline, JitterShape, Lab, Loss, PathReport, Recording,
     Reorder, Schedule, Side,
 };
+use ::lab::{rootless, user};
 use anyhow::Context as _;
 use record::Nanos;
 use rustix::thread::CapabilitySet;
@@ -280,14 +280,15 @@ fn config(up: &Up) -> anyhow::Result<Config> {
     };
     config.check()?;
     if let Some(file) = &up.schedule {
-        config.schedule = Schedule::read(&file.display().to_string(), &read(file)?, &config)?;
+        config.schedule =
+            Schedule::read(&file.display().to_string(), &read(file)?, [&config.a_to_b, &config.b_to_a], config.mtu)?;
     }
     Ok(config)
 }
 
 fn up(args: &Up) -> anyhow::Result<()> {
     let config = config(args)?;
-    let without_root = !rootless::is_root();
+    let without_root = !user::is_root();
     // While this process has one thread.
     rootless::enter()?;
     let interrupt = Interrupt::listen()?;

@@ -15,7 +15,6 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use machine::Caller;
 use record::{Monotonic, Nanos, Ratio};
-use report::view::Facts;
 use rustix::process::{Gid, Uid};
 use trace::Tracer;
 use trace::command::Stopped;
@@ -155,26 +154,14 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let limit = || privileges::keep_for_walks().map_err(|error| std::io::Error::other(format!("{error:#}")));
     tracer.hand_over(limit, |asked| hosts::answer(asked).unwrap_or_else(|| networks.answer(asked)))?;
     privileges::keep_for_trace(request.run.as_deref())?;
+
     let mut looked = None::<Instant>;
-    let facts = |tracer: &Tracer| Facts {
-        target: request.words.clone(),
-        backend: tracer.backend().to_string(),
-        sampling: request.config.sampling,
-        coverage: record::Coverage::default(),
-        lost: tracer.lost(),
-        lasted: timestamping::now().since(begun).unwrap_or(Nanos::ZERO),
-        no_nic: no_nic.clone(),
-        calls: observed::call_remarks(tracer),
-        receiving: observed::remarks(tracer),
-        connects: observed::connect_remarks(tracer),
-        packets: observed::packet_remarks(tracer),
-    };
-    let mut ended = None;
-    let mut watch = Watch::new(&request, interrupt);
     let mut drawn = Instant::now();
+    let mut stopping = Stopping::new(&request, interrupt);
+    let mut ended = None;
     // What fails ends the trace; what was gathered is reported all the same, and then the failure.
     let mut failure = None;
-    while failure.is_none() && !watch.over(&tracer, child.as_mut(), &mut ended)? {
+    while failure.is_none() && !stopping.over(&tracer, child.as_mut(), &mut ended)? {
         failure = tracer
             .poll(TURN, &mut |event| outputs.event(&event))
             .context("the trace cannot go on")
@@ -188,12 +175,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             && drawn.elapsed() >= REDRAW
         {
             drawn = Instant::now();
-            let facts = facts(&tracer);
+            let facts = observed::facts(&request, &tracer, begun, no_nic.clone());
             screen.frame(|frame, canvas| report::live::trace(frame, canvas, outputs.summary(), &facts));
         }
     }
 
-    let mut facts = facts(&tracer);
+    let mut facts = observed::facts(&request, &tracer, begun, no_nic);
     let kernel_bound = tracer.memory_bound();
     let path = tracer.aside(lab_path::PATH).and_then(|path| serde_json::from_slice(&path).ok());
     // Names are asked for while there is a process that may, for as long as a person waits without a word.
@@ -206,38 +193,53 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     facts.lost = last.lost + outputs.lost();
     facts.coverage = last.coverage;
     drop(screen);
-    // The report comes after CMD's own output, so it waits for the rest of that; an interrupt ends the wait.
-    while let (Some(child), None) = (child.as_mut(), ended) {
-        ended = child.try_wait()?;
-        if watch.impatient() {
-            break;
+    if let (Some(child), None) = (&mut child, ended) {
+        ended = last_output_of(child, &mut stopping)?;
+    }
+    outputs.finish(&request, &mut facts, path, &names)?;
+    tell_memory(&request, kernel_bound)?;
+    tell_end_of_command(&request, ended)?;
+    failure.map_or(Ok(ended.map_or(ExitCode::SUCCESS, passed_on)), Err)
+}
+
+/// The report comes after CMD's own output, so it waits for the rest of that; an interrupt ends the wait. How CMD ended, where it did.
+fn last_output_of(child: &mut Child, stopping: &mut Stopping) -> std::io::Result<Option<ExitStatus>> {
+    loop {
+        let ended = child.try_wait()?;
+        if ended.is_some() || stopping.impatient() {
+            return Ok(ended);
         }
         std::thread::sleep(TURN);
     }
-    outputs.finish(&request, &mut facts, path, &names)?;
-    if !request.json && !request.shown.csv && !terminal::quiet() {
-        let families = request.families();
-        let (kernel, own) = (kernel_bound, summary::Limits::default().memory_bound(&families));
-        request.tell(&format!(
-            "Memory: at most {} however long a trace takes: {} in the kernel for {} connections, and {} for their figures here.",
-            quantity::bytes(kernel + own),
-            quantity::bytes(kernel),
-            args.max_connections,
-            quantity::bytes(own)
-        ))?;
+}
+
+/// Says to a person how much memory the trace can take, which does not depend on its length.
+fn tell_memory(request: &Request, in_kernel: u64) -> std::io::Result<()> {
+    if request.json || request.shown.csv || terminal::quiet() {
+        return Ok(());
     }
-    if let Some(name) = request.command.first().filter(|_| !request.shown.csv && !terminal::quiet()) {
-        let name = std::path::Path::new(name).display();
-        request.tell(&match ended {
-            Some(status) => match (status.code(), status.signal()) {
-                (Some(code), _) => format!("{name} ended with exit status {code}."),
-                (None, Some(signal)) => format!("{name} was ended by signal {signal}."),
-                _ => format!("{name} ended."),
-            },
-            None => format!("{name} is still running."),
-        })?;
-    }
-    failure.map_or(Ok(ended.map_or(ExitCode::SUCCESS, passed_on)), Err)
+    let own = summary::Limits::default().memory_bound(&request.families());
+    request.tell(&format!(
+        "Memory: at most {} however long a trace takes: {} in the kernel for {} connections, and {} for their figures here.",
+        quantity::bytes(in_kernel + own),
+        quantity::bytes(in_kernel),
+        request.config.max_connections,
+        quantity::bytes(own)
+    ))
+}
+
+/// Says to a person how CMD ended.
+fn tell_end_of_command(request: &Request, ended: Option<ExitStatus>) -> std::io::Result<()> {
+    let Some(name) = request.command.first().filter(|_| !request.shown.csv && !terminal::quiet()) else {
+        return Ok(());
+    };
+    let name = std::path::Path::new(name).display();
+    request.tell(&match ended.map(|status| (status.code(), status.signal())) {
+        Some((Some(code), _)) => format!("{name} ended with exit status {code}."),
+        Some((None, Some(signal))) => format!("{name} was ended by signal {signal}."),
+        Some((None, None)) => format!("{name} ended."),
+        None => format!("{name} is still running."),
+    })
 }
 
 /// CMD's exit status, as a shell gives it.
@@ -247,7 +249,7 @@ fn passed_on(ended: ExitStatus) -> ExitCode {
 }
 
 /// When to stop.
-struct Watch {
+struct Stopping {
     interrupt: Interrupt,
     until: Option<Instant>,
     lingering: Option<Instant>,
@@ -255,7 +257,7 @@ struct Watch {
     with_command: bool,
 }
 
-impl Watch {
+impl Stopping {
     fn new(request: &Request, interrupt: Interrupt) -> Self {
         Self {
             interrupt,

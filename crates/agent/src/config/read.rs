@@ -35,7 +35,6 @@ impl std::error::Error for Wrong {}
 
 const LISTEN: &str = "127.0.0.1:9956";
 const SPOOL: &str = "/var/lib/wirelapse/spool";
-const DAY: u64 = 86_400;
 
 /// Reads a configuration. `file` is its name, for messages.
 ///
@@ -378,12 +377,8 @@ impl Reader<'_> {
 
     fn duration(&self, value: &Spanned<DeValue<'_>>, least: Nanos) -> Result<Nanos, Wrong> {
         let text = self.text_of(value)?;
-        // Days are for what is kept; no measurement takes any.
-        let days = text.strip_suffix('d').and_then(|days| days.parse::<u64>().ok());
-        let duration = match days {
-            Some(days) => Nanos::from_secs(days.saturating_mul(DAY)),
-            None => quantity::parse::duration(&text).map_err(|e| self.wrong(value.span(), format!("{text:?}: {e}")))?,
-        };
+        let duration =
+            quantity::parse::duration(&text).map_err(|e| self.wrong(value.span(), format!("{text:?}: {e}")))?;
         if duration < least {
             return Err(self
                 .wrong(value.span(), format!("{text:?} is too short: at least {}", quantity::exact_duration(least))));
@@ -450,7 +445,7 @@ sample = "1/1000"
         assert_eq!((otlp.endpoint.as_str(), config.otlp_port()), ("http://127.0.0.1:4318/v1/metrics", Some(4318)));
         assert!(!format!("{config:?}").contains("Bearer"), "a secret in a message");
         let store = config.store.as_ref().unwrap();
-        assert_eq!((store.keep, store.max_bytes), (Some(Nanos::from_secs(30 * DAY)), 10 << 30));
+        assert_eq!((store.keep, store.max_bytes), (Some(Nanos::from_secs(30 * 86_400)), 10 << 30));
         assert_eq!(
             store.place,
             Place::S3 { bucket: "bucket".into(), prefix: "some/prefix".into(), spool: SPOOL.into() }

@@ -305,6 +305,55 @@ mod tests {
     }
 
     #[test]
+    fn each_word_is_the_field_of_its_name() {
+        let fields = crate::xdp::layout::fields(concat!(env!("OUT_DIR"), "/delay.bpf.o"), "figures");
+        let words = [
+            ("before", BEFORE),
+            ("after", AFTER),
+            ("matched", MATCHED),
+            ("lost", LOST),
+            ("duplicated", DUPLICATED),
+            ("unexplained", UNEXPLAINED),
+            ("unrecognised", UNRECOGNISED),
+            ("reordered", REORDERED),
+            ("latest", LATEST),
+            ("sum", SUM),
+            ("squares_high", HIGH),
+            ("squares_low", LOW),
+            ("least", LEAST),
+            ("most", MOST),
+            ("entered", ENTERED),
+            ("negative", NEGATIVE),
+            ("buckets", WORDS),
+        ];
+        assert_eq!(fields, words.map(|(name, word)| (name.to_owned(), word * 8)));
+    }
+
+    #[test]
+    fn each_figure_is_read_from_its_own_word() {
+        let mut value = vec![0u64; WORDS + BUCKETS];
+        (value[BEFORE], value[AFTER], value[MATCHED], value[LOST]) = (100, 90, 2, 3);
+        (value[DUPLICATED], value[UNEXPLAINED], value[UNRECOGNISED], value[REORDERED]) = (4, 5, 6, 7);
+        (value[ENTERED], value[NEGATIVE], value[SUM], value[HIGH], value[LOW]) = (13, 8, 30, 0, 500);
+        (value[LEAST], value[MOST]) = (11, 20);
+        let counted = Counted::of(&[value.iter().flat_map(|w| w.to_ne_bytes()).collect()]);
+        let expected = Account {
+            before: 100,
+            after: 90,
+            matched: 2,
+            lost: 3,
+            duplicated: 4,
+            unexplained: 5,
+            unrecognised: 6,
+            reordered: 7,
+            not_kept: 0,
+        };
+        assert_eq!(counted.account(false), expected);
+        assert_eq!((counted.waiting(), counted.mean(), counted.squares), (8, Some(15.0), 500.0));
+        assert_eq!((counted.words[LEAST], counted.words[MOST], counted.words[NEGATIVE]), (11, 20, 8));
+    }
+
+    #[test]
     fn every_value_lies_in_its_bucket() {
         for value in (0..5_000).chain((5..50).flat_map(|log| [(1 << log) - 1, 1 << log, (1 << log) + 7])) {
             let [from, to] = edges(bucket_of(value));

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle, Object, ObjectBuilder, PrintLevel, libbpf_sys};
 use machine::netlink::LOOPBACK;
 
-use super::template::Template;
+use super::template::{Layout, Template};
 use super::{GapSums, Sender};
 use crate::Error;
 use crate::link::Link;
@@ -69,7 +69,7 @@ impl LiveFrames {
         let mut object = ObjectBuilder::default().open_memory(OBJECT).map_err(failed)?;
         for mut map in object.maps_mut() {
             if map.name() == OsStr::new(".rodata.settings") {
-                map.set_initial_value(&settings(link, template, at_line_rate)).map_err(failed)?;
+                map.set_initial_value(&settings(link.index, template.layout(), at_line_rate)).map_err(failed)?;
             }
         }
         let object = object.load().map_err(failed)?;
@@ -130,10 +130,9 @@ impl LiveFrames {
 }
 
 /// `struct settings` of `generate.bpf.c`.
-fn settings(link: &Link, template: &Template, at_line_rate: bool) -> Vec<u8> {
-    let layout = template.layout();
+fn settings(interface: u32, layout: Layout, at_line_rate: bool) -> Vec<u8> {
     let mut bytes = Vec::new();
-    for word in [link.index, layout.udp, layout.mark, layout.fixed_sum.unwrap_or(0)] {
+    for word in [interface, layout.udp, layout.mark, layout.fixed_sum.unwrap_or(0)] {
         bytes.extend_from_slice(&word.to_ne_bytes());
     }
     bytes.extend_from_slice(&layout.flows.to_ne_bytes());
@@ -178,6 +177,24 @@ fn gaps([_next, _last, n, sum, high, low, max]: [u64; STATE_WORDS]) -> GapSums {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_setting_is_written_to_the_field_of_its_name() {
+        let layout = Layout { udp: 2, mark: 3, fixed_sum: Some(4), flows: 5, port: 6 };
+        let bytes = settings(1, layout, true);
+        let word = |at: usize| u32::from_ne_bytes(*bytes[at..].first_chunk().unwrap());
+        let half = |at: usize| u16::from_ne_bytes(*bytes[at..].first_chunk().unwrap()).into();
+        let fields = crate::xdp::layout::fields(concat!(env!("OUT_DIR"), "/generate.bpf.o"), "settings");
+        let written: Vec<(&str, u32)> = fields
+            .iter()
+            .map(|(name, at)| {
+                (name.as_str(), if ["flows", "port"].contains(&name.as_str()) { half(*at) } else { word(*at) })
+            })
+            .collect();
+        let expected = [("interface", 1), ("udp", 2), ("mark", 3), ("fixed_sum", 4), ("flows", 5), ("port", 6)];
+        assert_eq!(written[..6], expected);
+        assert_eq!(written[6..], [("checksum", 1), ("stale", 3)]);
+    }
 
     #[test]
     fn each_word_of_the_state_is_read_as_itself() {

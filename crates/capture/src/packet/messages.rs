@@ -1,11 +1,12 @@
 //! Room for a batch of messages of a packet socket, laid out once, and what a message says of its frame.
 
 use std::io;
-use std::mem::zeroed;
+use std::mem::{offset_of, zeroed};
 use std::os::fd::{AsFd, AsRawFd as _};
 use std::time::Duration;
 
 use clock::{Nanos, Source, Timestamp};
+use libc::tpacket_auxdata;
 use timestamping::{Control, Request, controls};
 
 use crate::packet::PacketSocket;
@@ -74,11 +75,16 @@ pub(crate) fn vlan(status: u32, control: u16, protocol: u16) -> Option<Vlan> {
         .then_some(Vlan { protocol: if status & VLAN_PROTOCOL_VALID != 0 { protocol } else { 0x8100 }, control })
 }
 
-/// `struct tpacket_auxdata`: status, length, kept length, offsets, and the VLAN tag that the kernel took out.
+/// Auxiliary data: the frame's length before it was cut, and the VLAN tag that the kernel took out.
 fn auxiliary(data: &[u8], frame: &mut Frame<'_>) {
-    let word = |at: usize| data.get(at..at + 4).and_then(|b| b.try_into().ok()).map(u32::from_ne_bytes);
-    let half = |at: usize| data.get(at..at + 2).and_then(|b| b.try_into().ok()).map(u16::from_ne_bytes);
-    let (Some(status), Some(length), Some(tag), Some(protocol)) = (word(0), word(4), half(16), half(18)) else {
+    let word = |at: usize| Some(u32::from_ne_bytes(*data.get(at..)?.first_chunk()?));
+    let half = |at: usize| Some(u16::from_ne_bytes(*data.get(at..)?.first_chunk()?));
+    let (Some(status), Some(length), Some(tag), Some(protocol)) = (
+        word(offset_of!(tpacket_auxdata, tp_status)),
+        word(offset_of!(tpacket_auxdata, tp_len)),
+        half(offset_of!(tpacket_auxdata, tp_vlan_tci)),
+        half(offset_of!(tpacket_auxdata, tp_vlan_tpid)),
+    ) else {
         return;
     };
     frame.original_length = length;
@@ -199,4 +205,32 @@ fn nothing(socket: &PacketSocket) -> Result<(), Error> {
 /// Whether a frame carries what was asked for.
 pub(crate) fn stamped(frame: &Frame<'_>, stamps: Stamps) -> bool {
     (!stamps.software() || frame.software.is_some()) && (!stamps.hardware() || frame.hardware.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of what `include/uapi/linux/if_packet.h` has at these places.
+    fn read(status: u32) -> (u32, Option<Vlan>) {
+        let mut data = [0xee; 20];
+        data[..4].copy_from_slice(&status.to_ne_bytes());
+        data[4..8].copy_from_slice(&1_514u32.to_ne_bytes());
+        data[8..12].copy_from_slice(&64u32.to_ne_bytes());
+        data[16..18].copy_from_slice(&0x2007u16.to_ne_bytes());
+        data[18..20].copy_from_slice(&0x88a8u16.to_ne_bytes());
+        // SAFETY: all zeroes are a valid address, of no family.
+        let from = unsafe { zeroed::<libc::sockaddr_ll>() };
+        let mut frame = frame(&[0; 64], &[], &from, Stamps::default());
+        auxiliary(&data, &mut frame);
+        (frame.original_length, frame.vlan)
+    }
+
+    #[test]
+    fn auxiliary_data_gives_the_length_before_the_cut_and_the_tag() {
+        assert_eq!(read(0), (1_514, None));
+        let tag = |protocol| Some(Vlan { protocol, control: 0x2007 });
+        assert_eq!(read(VLAN_VALID), (1_514, tag(0x8100)));
+        assert_eq!(read(VLAN_VALID | VLAN_PROTOCOL_VALID), (1_514, tag(0x88a8)));
+    }
 }

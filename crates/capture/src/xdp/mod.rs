@@ -3,6 +3,8 @@
 //! Everything hangs on file descriptors: when this process ends, by whatever way, the kernel takes the programs off the
 //! interface.
 
+#[cfg(test)]
+pub(crate) mod layout;
 pub(crate) mod offset;
 pub(crate) mod samples;
 pub(crate) mod socket;

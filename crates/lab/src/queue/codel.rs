@@ -2,7 +2,7 @@
 //! next sooner the longer it lasts, until they wait less.
 
 use super::{Dropped, Fifo, Reason, Segment};
-use crate::config::CodelSettings;
+use crate::direction::CodelSettings;
 
 /// The state of RFC 8289, section 5.3.
 #[derive(Clone, Debug)]

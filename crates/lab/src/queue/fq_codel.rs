@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use super::codel::Codel;
 use super::{Dropped, Fifo, Segment};
-use crate::config::FqCodelSettings;
+use crate::direction::FqCodelSettings;
 
 #[derive(Clone, Debug)]
 struct Flow<T> {

@@ -9,7 +9,7 @@ mod pie;
 
 use std::collections::VecDeque;
 
-use crate::config::Discipline;
+use crate::direction::Discipline;
 use crate::random::Random;
 use codel::Codel;
 use fq_codel::FqCodel;

@@ -2,7 +2,7 @@
 //! with the target and with the last look.
 
 use super::Segment;
-use crate::config::PieSettings;
+use crate::direction::PieSettings;
 use crate::random::Random;
 
 /// Weights of the deviation from the target and of the change since the last look, for waits in seconds (section 4.2).

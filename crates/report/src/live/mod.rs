@@ -4,6 +4,7 @@ mod connections;
 mod flows;
 mod legs;
 mod opened;
+mod spans;
 mod table;
 mod top;
 mod watch;

@@ -4,8 +4,8 @@ use ratatui::text::{Line, Span};
 use record::{Leg, Nanos, Send, WaitReason};
 use summary::Group;
 
+use super::spans::{bar, left, leg_ink, right};
 use super::style;
-use super::top::{bar, left, leg_ink, right};
 use crate::Canvas;
 use crate::canvas::Ink;
 

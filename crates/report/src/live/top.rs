@@ -4,13 +4,13 @@ use ratatui::Frame;
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span, Text};
 use record::{Leg, Nanos};
-use summary::{Group, GroupBy, SortBy, TimedKind};
+use summary::{Group, GroupBy, SortBy};
 use unicode_width::UnicodeWidthStr as _;
 
+use super::spans::{self, left, right};
 use super::{Opened, opened, style};
 use crate::Canvas;
 use crate::canvas::Ink;
-use crate::colour::ink_of;
 
 /// What the screen shows.
 #[derive(Debug)]
@@ -231,7 +231,7 @@ fn table(canvas: &Canvas, top: &Top<'_>, visible: usize) -> Vec<Line<'static>> {
             ink = ink.add_modifier(Modifier::REVERSED);
         }
         let mut spans = vec![Span::styled(text, ink), Span::raw(" ")];
-        spans.extend(row.shares().map(|shares| self::bar(canvas, &shares, bar)).unwrap_or_default());
+        spans.extend(row.shares().map(|shares| spans::bar(canvas, &shares, bar)).unwrap_or_default());
         lines.push(Line::from(spans));
     }
     if top.rows.is_empty() {
@@ -242,39 +242,6 @@ fn table(canvas: &Canvas, top: &Top<'_>, visible: usize) -> Vec<Line<'static>> {
         lines.push(Line::from(Span::styled(canvas.cut(text, canvas.width), style(canvas, Ink::Faint))));
     }
     lines
-}
-
-/// A bar of legs: in their colours, or in their letters where there is no colour.
-pub(super) fn bar(canvas: &Canvas, shares: &[(Leg, f64)], width: usize) -> Vec<Span<'static>> {
-    let mut spans = Vec::new();
-    let (mut before, mut drawn) = (0.0, 0);
-    for (leg, share) in shares {
-        before += share;
-        let end = ((before * width as f64).round() as usize).min(width);
-        let cells = end.saturating_sub(drawn);
-        drawn = drawn.max(end);
-        let letter = leg.name().chars().next().unwrap_or(' ').to_string();
-        let symbol = if canvas.colour && canvas.unicode { "█" } else { &letter };
-        spans.push(Span::styled(symbol.repeat(cells), style(canvas, leg_ink(*leg))));
-    }
-    spans
-}
-
-/// The ink of a leg of sends.
-pub(super) fn leg_ink(leg: Leg) -> Ink {
-    let known = TimedKind::Sends.legs().iter().find(|timed| timed.name == leg.name());
-    known.map_or(Ink::Faint, ink_of)
-}
-
-pub(super) fn left(canvas: &Canvas, text: &str, width: usize) -> String {
-    let text = canvas.cut(text, width);
-    let pad = width.saturating_sub(text.width());
-    text + &" ".repeat(pad)
-}
-
-pub(super) fn right(canvas: &Canvas, text: &str, width: usize) -> String {
-    let text = canvas.cut(text, width);
-    " ".repeat(width.saturating_sub(text.width())) + &text
 }
 
 #[cfg(test)]

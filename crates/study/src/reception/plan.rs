@@ -7,8 +7,6 @@ use rand::SeedableRng as _;
 use rand::seq::SliceRandom as _;
 use rand_pcg::Pcg64Mcg;
 
-use super::trial::Setting;
-
 /// What to measure, and for how long.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
@@ -66,6 +64,18 @@ pub const CPU: [&str; 2] = ["idle", "stressed"];
 
 /// What opening, waiting and matching of a trial take, by experience.
 const OVERHEAD: Duration = Duration::from_millis(350);
+
+/// What is varied, in one trial.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Setting {
+    pub technique: Technique,
+    /// Bytes on the wire, frame check sequence included.
+    pub frame_size: u16,
+    /// Frames a second; `None` for as many as can be.
+    pub per_second: Option<f64>,
+    pub stressed: bool,
+    pub interface: Interface,
+}
 
 impl Plan {
     /// The whole study; the quick form has fewer levels, repetitions and frames.

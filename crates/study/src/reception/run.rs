@@ -10,9 +10,9 @@ use clock::Nanos;
 use lab::{Config, Direction, INTERFACE, Lab, PathReport, Side};
 
 use super::outcome::{Lossless, Measured, Missing, Outcome, Response, Series, StepTrial, Trial};
-use super::plan::{Interface, Plan, frames_a_second};
+use super::plan::{Interface, Plan, Setting, frames_a_second};
 use super::testbed::{self, Bed, SOURCE};
-use super::trial::{self, Amount, Setting};
+use super::trial::{self, Amount};
 use crate::Error;
 
 /// Where the study is.

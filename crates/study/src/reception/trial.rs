@@ -10,21 +10,9 @@ use capture::{Counts, Options, Stamps, Technique};
 use clock::Nanos;
 
 use super::outcome::Measured;
-use super::plan::Interface;
+use super::plan::Setting;
 use super::testbed::{self, Bed};
 use crate::Error;
-
-/// What is varied.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Setting {
-    pub technique: Technique,
-    /// Bytes on the wire, frame check sequence included.
-    pub frame_size: u16,
-    /// Frames a second; `None` for as many as can be.
-    pub per_second: Option<f64>,
-    pub stressed: bool,
-    pub interface: Interface,
-}
 
 /// How much is sent.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,7 @@ use record::Leg;
 
 use super::bounds::Buckets;
 use super::{Histograms, Ports};
-use crate::config::within;
+use crate::error::within;
 use crate::layout::{
     CONFIG_HISTOGRAMS, CONFIG_NO_RECORDS, HISTOGRAM_BLOCKS, HISTOGRAM_BLOCKS_EACH, HISTOGRAM_CALL, HISTOGRAM_CGROUP,
     HISTOGRAM_LEGS, HISTOGRAM_NETWORK, HISTOGRAM_NO_LEG, HISTOGRAM_PORTS_ALL, HISTOGRAM_PORTS_LISTENING,

@@ -83,7 +83,7 @@ impl Probe for Receives {
 
     fn load(&self, ground: &Ground<'_>) -> Result<Box<dyn Loaded>, LoadError> {
         let slots = ground.config.arrivals_per_connection;
-        let slots = crate::config::within("the number of arrivals of a connection", slots, 1, 65_536)?;
+        let slots = crate::error::within("the number of arrivals of a connection", slots, 1, 65_536)?;
         let slots = slots.next_power_of_two().max(16);
         let (programs, no_ready) = load(ground, slots)?;
         let object = programs.object();

@@ -12,7 +12,7 @@ use rustls::{ProtocolVersion, SupportedCipherSuite};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::TcpSocket;
 
-use super::discovery::Endpoint;
+use super::endpoint::Endpoint;
 use crate::error::Error;
 use crate::timing;
 

@@ -6,32 +6,18 @@ use std::sync::Arc;
 use clock::Nanos;
 use http::Uri;
 use rustls::pki_types::ServerName;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use tokio_rustls::TlsConnector;
 
 use super::Config;
 use super::connection::Connection;
+use super::endpoint::{Endpoint, Urls};
 use crate::error::Error;
-use crate::options::SocketOptions;
 use crate::target::first_that_connects;
 use crate::tls;
 
 /// The longest configuration that is read, bytes.
 const LONGEST: usize = 64 << 10;
-
-/// Where the objects are.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Urls {
-    /// Of at least 8 GB.
-    #[serde(rename = "large_download_url", alias = "large_https_download_url")]
-    pub large: String,
-    /// Of one byte.
-    #[serde(rename = "small_download_url", alias = "small_https_download_url")]
-    pub small: String,
-    /// Where any number of bytes may be posted.
-    #[serde(rename = "upload_url", alias = "https_upload_url", alias = "https_upload_small_url")]
-    pub upload: String,
-}
 
 /// The object at the well-known URL. Servers of earlier revisions have `_https` in the names of the URLs, or both forms of them.
 #[derive(Deserialize)]
@@ -78,21 +64,6 @@ pub(super) fn uri(text: &str) -> Result<Uri, String> {
 fn authority(uri: &Uri) -> Result<(String, u16), String> {
     let host = uri.host().ok_or_else(|| format!("{uri} has no host"))?;
     Ok((host.trim_matches(['[', ']']).to_owned(), uri.port_u16().unwrap_or(443)))
-}
-
-/// A server that is measured: how connections to it are made, and what is asked of it.
-#[derive(Clone)]
-pub(super) struct Endpoint {
-    pub address: SocketAddr,
-    pub name: ServerName<'static>,
-    pub tls: TlsConnector,
-    pub options: SocketOptions,
-    pub local: Option<std::net::IpAddr>,
-    pub token: Option<String>,
-    pub urls: Urls,
-    pub large: Uri,
-    pub small: Uri,
-    pub upload: Uri,
 }
 
 /// The runtime that a thread of the test runs on: in the network namespace of that thread.

@@ -7,8 +7,10 @@
 
 mod connection;
 mod discovery;
+mod endpoint;
 mod figures;
 mod probing;
+mod shared;
 mod stage;
 
 use std::net::IpAddr;
@@ -24,7 +26,7 @@ use crate::options::SocketOptions;
 use crate::progress::Progress;
 use crate::timing;
 
-pub use discovery::Urls;
+pub use endpoint::Urls;
 pub use figures::{Figures, rpm};
 
 /// The revision of the draft.

@@ -7,8 +7,9 @@ use std::time::Duration;
 use clock::{Instant, Monotonic};
 
 use super::connection::Connection;
-use super::discovery::{Endpoint, runtime};
-use super::stage::Shared;
+use super::discovery::runtime;
+use super::endpoint::Endpoint;
+use super::shared::Shared;
 use super::{Load, Probe, ProbeKind};
 use crate::error::Error;
 use crate::server::lock::lock;

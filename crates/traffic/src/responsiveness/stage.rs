@@ -1,7 +1,6 @@
 //! One stage: connections are added until goodput is stable, and responsiveness is followed until it is.
 
 use std::ops::ControlFlow;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,9 +10,11 @@ use clock::{Instant, Monotonic, Nanos};
 use h2::client::SendRequest;
 
 use super::connection::{Connection, download, get, upload};
-use super::discovery::{Endpoint, runtime};
+use super::discovery::runtime;
+use super::endpoint::Endpoint;
 use super::figures::{Stability, rpm};
 use super::probing::{SMALL, UNDER_WAY, foreign};
+use super::shared::Shared;
 use super::{Confidence, Config, Figures, Interval, Load, Probe, ProbeKind, Stage};
 use crate::error::Error;
 use crate::progress::{Progress, STOPPED};
@@ -27,22 +28,6 @@ const PAIR_BYTES: f64 = 6_000.0;
 const LOOK: Nanos = Nanos::from_millis(100);
 /// What is measured before anything has arrived: five pairs of probes a second.
 const FIRST_PAIR: Nanos = Nanos::from_millis(200);
-
-/// What the threads of a stage share.
-pub(super) struct Shared {
-    pub stop: AtomicBool,
-    /// From one pair of probes to the next.
-    pub pair_ns: AtomicU64,
-    pub probes: Mutex<Vec<Probe>>,
-    /// Load-generating connections that there are to be, of each way.
-    wanted: AtomicU32,
-    /// And those that there are, of all ways.
-    open: AtomicU32,
-    downloaded: Arc<AtomicU64>,
-    /// Sockets that upload.
-    uploading: Mutex<Vec<OwnedFd>>,
-    failed: Mutex<Option<String>>,
-}
 
 /// What a thread of a stage does.
 type Work = fn(&Endpoint, Load, Instant<Monotonic>, &Arc<Shared>) -> Result<(), Error>;

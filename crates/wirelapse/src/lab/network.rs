@@ -7,7 +7,7 @@ use ::lab::registry::Registration;
 use ::lab::{HostReport, LinkReport, Network, Topology};
 use serde_json::{Value, json};
 
-use super::{Up, rootless};
+use super::{Up, user};
 use crate::interrupt::Interrupt;
 use crate::output;
 use report::page;
@@ -24,7 +24,7 @@ pub fn up(args: &Up, file: &Path, registration: &Registration, interrupt: Interr
     if args.json.json {
         writeln!(out, "{}", line(&args.name, &hosts, &links))?;
     } else {
-        let (notes, end) = (super::notes(args, rootless::is_mapped()), super::taken_down_by(args));
+        let (notes, end) = (super::notes(args, user::is_mapped()), super::taken_down_by(args));
         output::document(&page::lab::network_up(&args.name, &hosts, &links, &notes, &end))?;
     }
     super::end_of_message(args)?;

@@ -13,7 +13,6 @@ use crate::options::Json;
 use crate::server::{self, Family};
 
 use super::request::{Protocol, Request};
-use super::running;
 
 /// Time one's own packets at every stage from send to read, the kernel's share apart from the network's.
 ///
@@ -112,8 +111,7 @@ impl Args {
         }
         let mut errs = None;
         for to in addresses {
-            let probed = running::prober(self.protocol, *to, settings)
-                .and_then(|mut p| Ok(p.probe(0, &AtomicBool::new(false))?));
+            let probed = self.protocol.prober(*to, settings).and_then(|mut p| Ok(p.probe(0, &AtomicBool::new(false))?));
             match probed.map(|probe| probe.outcome) {
                 Ok(Outcome::Answer) => return Some(*to),
                 Ok(outcome) if outcome.came_back() => errs = errs.or(Some(*to)),

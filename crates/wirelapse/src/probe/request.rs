@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use ping::Settings;
+use ping::{IcmpProber, Prober, Settings, TcpProber, UdpProber};
 
 /// By what kind of packet a probe is made.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -24,6 +24,15 @@ impl Protocol {
             Self::Udp => "udp",
             Self::Icmp => "icmp",
         }
+    }
+
+    /// What makes such probes to an address.
+    pub fn prober(self, to: SocketAddr, settings: &Settings) -> anyhow::Result<Box<dyn Prober>> {
+        Ok(match self {
+            Self::Tcp => Box::new(TcpProber::new(to, settings)?),
+            Self::Udp => Box::new(UdpProber::new(to, settings)?),
+            Self::Icmp => Box::new(IcmpProber::new(to, settings)?),
+        })
     }
 }
 

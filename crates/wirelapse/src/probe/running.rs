@@ -1,16 +1,13 @@
 //! Probes, one after another, until there are enough of them or Ctrl-C comes.
 
 use std::io::Write as _;
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use ping::{IcmpProber, Prober, Settings, TcpProber, UdpProber};
 use report::document::Document;
 use report::page::probe::{self as page, Figures, Subject};
 
 use super::arguments::Args;
 use super::json;
-use super::request::Protocol;
 use crate::interrupt::Interrupt;
 use crate::terminal;
 
@@ -19,7 +16,7 @@ const SLICE: Duration = Duration::from_millis(50);
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let request = args.request()?;
-    let mut prober = prober(request.protocol, request.to, &request.settings)?;
+    let mut prober = request.protocol.prober(request.to, &request.settings)?;
     let interrupt = Interrupt::listen()?;
     let mut out = std::io::stdout().lock();
     let subject = Subject { protocol: request.protocol.name(), target: &request.target, to: request.to.ip() };
@@ -55,15 +52,6 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 
 fn text(document: Document) -> String {
     report::terminal::text(&terminal::canvas(), &[document])
-}
-
-/// A prober of this kind for an address.
-pub(super) fn prober(protocol: Protocol, to: SocketAddr, settings: &Settings) -> anyhow::Result<Box<dyn Prober>> {
-    Ok(match protocol {
-        Protocol::Icmp => Box::new(IcmpProber::new(to, settings)?),
-        Protocol::Udp => Box::new(UdpProber::new(to, settings)?),
-        Protocol::Tcp => Box::new(TcpProber::new(to, settings)?),
-    })
 }
 
 /// Sleeps until `due`; `false` where an interrupt came.

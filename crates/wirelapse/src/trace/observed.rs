@@ -1,5 +1,7 @@
 //! How a trace observes: for its run and its report.
 
+use record::{Coverage, Instant, Monotonic, Nanos};
+use report::view::Facts;
 use store::Provenance;
 use trace::{Observation, Tracer};
 
@@ -16,6 +18,23 @@ pub fn provenance(request: &Request, tracer: &Tracer) -> Provenance {
         receiving: observed(tracer, trace::RECEIVES).map(|by| receiving(&by)),
         packets: observed(tracer, trace::PACKETS).map(|by| observing(&by)),
         ..provenance::of_trace(request.words.clone(), request.config.sampling, tracer)
+    }
+}
+
+/// What a report says of a trace that began at `begun`, up to now; its coverage is known at its end alone.
+pub fn facts(request: &Request, tracer: &Tracer, begun: Instant<Monotonic>, no_nic: Option<String>) -> Facts {
+    Facts {
+        target: request.words.clone(),
+        backend: tracer.backend().to_string(),
+        sampling: request.config.sampling,
+        coverage: Coverage::default(),
+        lost: tracer.lost(),
+        lasted: timestamping::now().since(begun).unwrap_or(Nanos::ZERO),
+        no_nic,
+        calls: call_remarks(tracer),
+        receiving: remarks(tracer),
+        connects: connect_remarks(tracer),
+        packets: packet_remarks(tracer),
     }
 }
 
@@ -55,21 +74,21 @@ fn observing(by: &Observation) -> store::Observing {
 }
 
 /// How the calls that write are observed, for people: a remark each.
-pub fn call_remarks(tracer: &Tracer) -> Vec<String> {
+fn call_remarks(tracer: &Tracer) -> Vec<String> {
     observed(tracer, trace::CALLS).map(|by| report::view::call_remarks(&observing(&by))).unwrap_or_default()
 }
 
 /// How the setup of connections is observed, likewise.
-pub fn connect_remarks(tracer: &Tracer) -> Vec<String> {
+fn connect_remarks(tracer: &Tracer) -> Vec<String> {
     observed(tracer, trace::CONNECTS).map(|by| report::view::call_remarks(&observing(&by))).unwrap_or_default()
 }
 
 /// How received bytes are observed, for people: a remark each.
-pub fn remarks(tracer: &Tracer) -> Vec<String> {
+fn remarks(tracer: &Tracer) -> Vec<String> {
     observed(tracer, trace::RECEIVES).map(|by| report::view::receiving_remarks(&receiving(&by))).unwrap_or_default()
 }
 
 /// How packets and datagrams are observed, likewise.
-pub fn packet_remarks(tracer: &Tracer) -> Vec<String> {
+fn packet_remarks(tracer: &Tracer) -> Vec<String> {
     observed(tracer, trace::PACKETS).map(|by| report::view::packet_remarks(&observing(&by))).unwrap_or_default()
 }

@@ -119,24 +119,22 @@ pub(super) fn chart(part: usize, number: usize, chart: &Chart) -> Option<Plot> {
     Plot::new(&id, chart.title.clone(), caption, axes, lines.collect()).map(Plot::in_strips)
 }
 
-/// A number at the beginning of a level, with its unit: `5ms`, `724`, `1%`.
+/// What a level is as a number, in the unit of its axis: `5ms`, `724`, `1%`, `10mbit`.
 fn magnitude(level: &str) -> Option<(f64, Unit)> {
-    let text = level.trim();
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let number: f64 = text[..end].parse().ok()?;
-    let (scale, unit) = match text[end..].trim() {
-        "" => (1.0, Unit::Plain),
-        "%" => (0.01, Unit::Share),
-        "ns" => (1.0, Unit::Time),
-        "us" | "µs" => (1e3, Unit::Time),
-        "ms" => (1e6, Unit::Time),
-        "s" => (1e9, Unit::Time),
-        "kbit" => (1e3, Unit::Rate),
-        "mbit" => (1e6, Unit::Rate),
-        "gbit" => (1e9, Unit::Rate),
-        _ => return None,
-    };
-    Some((number * scale, unit))
+    let level = level.trim();
+    // A number alone is of no unit, whatever it would be where a time or a rate is asked for.
+    if let Ok(number) = level.parse::<f64>() {
+        return number.is_finite().then_some((number, Unit::Plain));
+    }
+    if let Ok(time) = quantity::parse::duration(level) {
+        return Some((time.0 as f64, Unit::Time));
+    }
+    if let Ok(share) = quantity::parse::share(level) {
+        return Some((share, Unit::Share));
+    }
+    // `64K` is bytes to one setting and a rate to another: only what says that it is bits is a rate.
+    let rate = level.ends_with("bit").then(|| quantity::parse::bit_rate(level))?;
+    rate.ok().map(|bits| (bits as f64, Unit::Rate))
 }
 
 /// One plan of a study, to be drawn.
@@ -407,6 +405,9 @@ mod tests {
         assert_eq!(magnitude("12.7ms"), Some((12.7e6, Unit::Time)));
         assert_eq!(magnitude("724"), Some((724.0, Unit::Plain)));
         assert_eq!(magnitude("1 gbit"), Some((1e9, Unit::Rate)));
+        assert_eq!(magnitude("5m"), Some((300e9, Unit::Time)));
+        assert_eq!(magnitude("0.5%"), Some((0.005, Unit::Share)));
+        assert_eq!(magnitude("64K"), None);
         assert_eq!(magnitude("4096 131072 67108864"), None);
         assert_eq!(magnitude("cubic"), None);
     }

@@ -68,7 +68,7 @@ pub fn sampling(run: &Run) -> Sampling {
     }
 }
 
-/// What of a run is not whole: said, and then gone on without.
+/// Makes a warning of a missing table, and of one that ends too early in a run that is not finished: the rest of the run is read all the same.
 pub(crate) fn incomplete(run: &Run, result: Result<(), Error>, warnings: &mut Vec<String>) -> Result<(), Error> {
     match result {
         // A run that was killed may lack what it had not begun.
@@ -93,7 +93,6 @@ pub fn read(run: &Run) -> Result<Trace, Error> {
 pub(crate) fn read_with(run: &Run, each: &mut dyn FnMut(&Event)) -> Result<Trace, Error> {
     let p = run.provenance();
     let mut warnings = Vec::new();
-    let mut all = figures(Instant::from_nanos(p.start_ns), WATERFALLS);
     if run.state() == State::Unfinished {
         warnings.push(
             "This run was never finished: it is still being written, or its writer was killed. What was lost, and what share \
@@ -101,14 +100,15 @@ pub(crate) fn read_with(run: &Run, each: &mut dyn FnMut(&Event)) -> Result<Trace
                 .into(),
         );
     }
-    let mut found = store::Rows::default();
     if let Some(least) = p.min_latency {
         warnings.push(format!(
             "Only what took {least} or longer was kept (--min-latency): these figures are of that, and not of everything that was traced."
         ));
     }
-    let mut put = |event: Event, n: &mut u64| {
-        *n += 1;
+    let mut all = figures(Instant::from_nanos(p.start_ns), WATERFALLS);
+    let mut found = store::Rows::default();
+    let mut put = |event: Event, rows: &mut u64| {
+        *rows += 1;
         all.add(&event);
         each(&event);
     };
@@ -128,7 +128,7 @@ pub(crate) fn read_with(run: &Run, each: &mut dyn FnMut(&Event)) -> Result<Trace
     incomplete(run, result, &mut warnings)?;
     let result = run.totals(|t| put(Event::Closed { connection: t.connection, totals: t.totals }, &mut found.totals));
     incomplete(run, result, &mut warnings)?;
-    warnings.extend(run.rows().and_then(|told| copied_in_part(told, found)));
+    warnings.extend(run.rows().and_then(|stated| copied_in_part(stated, found)));
     let facts = Facts {
         target: p.target.clone(),
         backend: p.backend.clone(),
@@ -146,7 +146,7 @@ pub(crate) fn read_with(run: &Run, each: &mut dyn FnMut(&Event)) -> Result<Trace
 }
 
 /// Where the tables hold other numbers of rows than `run.json` says.
-fn copied_in_part(told: store::Rows, found: store::Rows) -> Option<String> {
+fn copied_in_part(stated: store::Rows, found: store::Rows) -> Option<String> {
     let tables = |r: store::Rows| {
         [
             ("connections", r.connections),
@@ -158,12 +158,12 @@ fn copied_in_part(told: store::Rows, found: store::Rows) -> Option<String> {
             ("datagrams", r.datagrams),
         ]
     };
-    let differ: Vec<String> = tables(told)
+    let differ: Vec<String> = tables(stated)
         .into_iter()
         .zip(tables(found))
-        .filter(|(told, found)| told.1 != found.1)
-        .map(|(told, found)| {
-            format!("{} {}, and its tables hold {}", quantity::count(told.1), told.0, quantity::count(found.1))
+        .filter(|((_, stated), (_, found))| stated != found)
+        .map(|((table, stated), (_, found))| {
+            format!("{} {table}, and its tables hold {}", quantity::count(stated), quantity::count(found))
         })
         .collect();
     (!differ.is_empty()).then(|| format!("run.json speaks of {}: they were not copied whole.", differ.join("; of ")))

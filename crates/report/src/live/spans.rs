@@ -1,0 +1,44 @@
+//! Pieces of a line of the screen: text in a column, and the bar of a send's legs.
+
+use ratatui::text::Span;
+use record::Leg;
+use summary::TimedKind;
+use unicode_width::UnicodeWidthStr as _;
+
+use super::style;
+use crate::Canvas;
+use crate::canvas::Ink;
+use crate::colour::ink_of;
+
+/// A bar of legs: in their colours, or in their letters where there is no colour.
+pub(super) fn bar(canvas: &Canvas, shares: &[(Leg, f64)], width: usize) -> Vec<Span<'static>> {
+    let mut spans = Vec::new();
+    let (mut before, mut drawn) = (0.0, 0);
+    for (leg, share) in shares {
+        before += share;
+        let end = ((before * width as f64).round() as usize).min(width);
+        let cells = end.saturating_sub(drawn);
+        drawn = drawn.max(end);
+        let letter = leg.name().chars().next().unwrap_or(' ').to_string();
+        let symbol = if canvas.colour && canvas.unicode { "█" } else { &letter };
+        spans.push(Span::styled(symbol.repeat(cells), style(canvas, leg_ink(*leg))));
+    }
+    spans
+}
+
+/// The ink of a leg of sends.
+pub(super) fn leg_ink(leg: Leg) -> Ink {
+    let known = TimedKind::Sends.legs().iter().find(|timed| timed.name == leg.name());
+    known.map_or(Ink::Faint, ink_of)
+}
+
+pub(super) fn left(canvas: &Canvas, text: &str, width: usize) -> String {
+    let text = canvas.cut(text, width);
+    let pad = width.saturating_sub(text.width());
+    text + &" ".repeat(pad)
+}
+
+pub(super) fn right(canvas: &Canvas, text: &str, width: usize) -> String {
+    let text = canvas.cut(text, width);
+    " ".repeat(width.saturating_sub(text.width())) + &text
+}
