@@ -1,8 +1,8 @@
 //! Every option that takes a quantity reads it the same way: each spelling is accepted or refused by all commands alike, and a
 //! refusal names the option, the value, and what to write.
 
-const TIMES: [&str; 10] = ["10", "10s", "10 s", "500ms", "5m", "1h", "1.5s", "200us", "200µs", "900ns"];
-const NO_TIMES: [&str; 7] = ["", "s", "-1s", "1d", "10S", "1,5s", "99999999999s"];
+const TIMES: [&str; 11] = ["10", "10s", "10 s", "500ms", "5m", "1h", "2d", "1.5s", "200us", "200µs", "900ns"];
+const NO_TIMES: [&str; 7] = ["", "s", "-1s", "1w", "10S", "1,5s", "99999999999s"];
 const BIT_RATES: [&str; 9] = ["10M", "10m", "10Mbps", "10mbit", "10Mbit", "1gbit", "64k", "9600", "1.5G"];
 const NO_BIT_RATES: [&str; 6] = ["", "fast", "-1M", "10MBps", "10Mibit", "10 horse"];
 const EVENT_RATES: [&str; 4] = ["1000", "1000/s", "20k/s", "2Mpps"];
