@@ -20,7 +20,7 @@ use crate::end::Side;
 use crate::frame::{Shape, VIRTIO};
 use crate::idle::KeptAwake;
 use crate::line::{Arrival, Fate, Fates, Line, Offer};
-use crate::report::Delivery;
+use crate::report::{Achieved, Delivery};
 use crate::schedule::Schedule;
 use crate::shared::Shared;
 

@@ -13,7 +13,6 @@
 
 pub mod arguments;
 mod catalog;
-mod cells;
 #[cfg(feature = "cluster")]
 pub mod cluster;
 mod complaint;
@@ -29,7 +28,6 @@ mod plot;
 pub mod prompt;
 mod prune;
 mod runs;
-mod scans;
 mod session;
 mod shape;
 mod stores;

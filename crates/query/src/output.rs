@@ -1,18 +1,17 @@
 //! Answers on their way out: a table for people, JSON lines, CSV, Parquet.
 
 use std::io::Write;
-use std::sync::{Arc, OnceLock};
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::array::{Array as _, RecordBatch};
 use datafusion::arrow::csv::{Writer as Csv, WriterBuilder};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::json::LineDelimitedWriter;
 use datafusion::arrow::json::writer::{LineDelimited, WriterBuilder as JsonBuilder};
+use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::error::DataFusionError;
 use datafusion::parquet::arrow::ArrowWriter;
 
-use crate::cells::cells;
 use crate::{Error, plot};
 
 /// Rows that a table shows at most.
@@ -34,46 +33,8 @@ pub enum Format {
 
 /// Writes rows as they come.
 pub struct Output<W: Write + Send> {
-    form: Form<Outlet<W>>,
+    form: Form<W>,
     rows: usize,
-    failed: Failed,
-}
-
-/// Why the writer below failed: some of the engine's writers keep no more than the words of it.
-type Failed = Arc<OnceLock<std::io::Error>>;
-
-/// The writer below, which remembers why it failed.
-struct Outlet<W> {
-    out: W,
-    failed: Failed,
-}
-
-impl<W> Outlet<W> {
-    fn note<T>(&self, done: std::io::Result<T>) -> std::io::Result<T> {
-        if let Err(error) = &done
-            && error.kind() != std::io::ErrorKind::Interrupted
-        {
-            let _ = self.failed.set(alike(error));
-        }
-        done
-    }
-}
-
-impl<W: Write> Write for Outlet<W> {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        let done = self.out.write(bytes);
-        self.note(done)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        let done = self.out.flush();
-        self.note(done)
-    }
-}
-
-/// The same error once more, as far as the kernel made it.
-fn alike(error: &std::io::Error) -> std::io::Error {
-    error.raw_os_error().map_or_else(|| error.kind().into(), std::io::Error::from_raw_os_error)
 }
 
 enum Form<W: Write + Send> {
@@ -90,15 +51,13 @@ fn engine(error: impl Into<DataFusionError>) -> Error {
 impl<W: Write + Send> Output<W> {
     /// Writes to `out`; a table, or a plot, in so many columns of the terminal.
     pub fn new(out: W, format: Format, plot: bool, width: usize) -> Self {
-        let failed = Failed::default();
-        let out = Outlet { out, failed: failed.clone() };
         let form = match format {
             Format::Table => Form::Table { out, held: Vec::new(), plot, width },
             Format::Json => Form::Json(Box::new(json(out))),
             Format::Csv => Form::Csv(Box::new(WriterBuilder::new().with_header(true).build(out))),
             Format::Parquet => Form::Parquet { out: Some(out), writer: None },
         };
-        Self { form, rows: 0, failed }
+        Self { form, rows: 0 }
     }
 
     /// Writes rows.
@@ -106,11 +65,6 @@ impl<W: Write + Send> Output<W> {
     /// # Errors
     /// [`Error::Io`], or [`Error::Engine`] for what the form cannot hold.
     pub fn push(&mut self, batch: &RecordBatch) -> Result<(), Error> {
-        let done = self.write(batch);
-        done.map_err(|error| typed(&self.failed, error))
-    }
-
-    fn write(&mut self, batch: &RecordBatch) -> Result<(), Error> {
         self.rows += batch.num_rows();
         match &mut self.form {
             Form::Table { held, .. } => {
@@ -134,15 +88,10 @@ impl<W: Write + Send> Output<W> {
     ///
     /// # Errors
     /// As [`Output::push`].
-    pub fn finish(self, schema: &SchemaRef) -> Result<usize, Error> {
-        let failed = self.failed.clone();
-        self.end(schema).map_err(|error| typed(&failed, error))
-    }
-
-    fn end(mut self, schema: &SchemaRef) -> Result<usize, Error> {
+    pub fn finish(mut self, schema: &SchemaRef) -> Result<usize, Error> {
         // The heading, where there was no row.
         if self.rows == 0 {
-            self.write(&RecordBatch::new_empty(schema.clone()))?;
+            self.push(&RecordBatch::new_empty(schema.clone()))?;
         }
         match self.form {
             Form::Table { mut out, held, plot, width } => {
@@ -168,13 +117,47 @@ impl<W: Write + Send> Output<W> {
     }
 }
 
-/// The writer's error where it failed, else the engine's.
-fn typed(failed: &Failed, error: Error) -> Error {
-    failed.get().map_or(error, |failed| Error::Io(alike(failed)))
-}
-
 fn json<W: Write>(out: W) -> LineDelimitedWriter<W> {
     JsonBuilder::new().with_explicit_nulls(true).build::<W, LineDelimited>(out)
+}
+
+/// The values of rows as text, cell by cell; what steers a terminal is replaced.
+///
+/// # Errors
+/// Values that have no text.
+pub fn cells(batches: &[RecordBatch]) -> Result<Vec<Vec<String>>, Error> {
+    let options = FormatOptions::default().with_null("null");
+    let mut rows = Vec::new();
+    for batch in batches {
+        let columns = batch
+            .columns()
+            .iter()
+            .map(|column| ArrayFormatter::try_new(column.as_ref(), &options).map_err(engine))
+            .collect::<Result<Vec<_>, _>>()?;
+        for row in 0..batch.num_rows() {
+            let cell = |(at, column): (usize, &ArrayFormatter<'_>)| {
+                let array = batch.column(at);
+                if let Some(reals) = array.as_any().downcast_ref::<datafusion::arrow::array::Float64Array>()
+                    && reals.is_valid(row)
+                {
+                    return real(reals.value(row));
+                }
+                column.value(row).to_string().chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+            };
+            rows.push(columns.iter().enumerate().map(cell).collect());
+        }
+    }
+    Ok(rows)
+}
+
+/// A real number with six digits that count, as a table shows it.
+fn real(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return value.to_string();
+    }
+    let digits = 5 - value.abs().log10().floor() as i32;
+    let text = format!("{value:.*}", usize::try_from(digits.clamp(0, 12)).unwrap_or(0));
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
 fn table(schema: &SchemaRef, batches: &[RecordBatch], width: usize) -> Result<String, Error> {

@@ -25,8 +25,7 @@ use futures::StreamExt as _;
 
 use crate::catalog::{Moment, Shape, timestamp};
 use crate::footer::{self, Footer};
-use crate::scans::Scans;
-use crate::shape::first_schema;
+use crate::session::Watch;
 use crate::{Fleet, Run, flags, prune};
 
 /// Footers that are read at the same time.
@@ -41,14 +40,16 @@ pub struct RunsTable {
     text: DataType,
     fleet: Arc<Fleet>,
     schema: SchemaRef,
-    scans: Arc<Scans>,
+    watch: Arc<Watch>,
 }
 
-/// A column of a scan's result.
-struct Output {
-    name: String,
-    /// From what is stored; `None` where it is stored under its name.
-    from: Option<Expr>,
+/// What is stored of this table in runs of schema 1.
+pub fn first_schema(shape: &Shape) -> Schema {
+    let number = |field: &FieldRef| match (shape.name, field.name().as_str()) {
+        ("packets", "flags") => Arc::new(Field::new("flags", DataType::Int64, true)),
+        _ => field.clone(),
+    };
+    Schema::new(shape.stored.fields().iter().map(number).collect::<Vec<_>>())
 }
 
 struct Part {
@@ -60,9 +61,9 @@ struct Part {
 
 impl RunsTable {
     /// The table of this shape over these runs.
-    pub fn new(shape: Arc<Shape>, text: DataType, fleet: Arc<Fleet>, scans: Arc<Scans>) -> Self {
+    pub fn new(shape: Arc<Shape>, text: DataType, fleet: Arc<Fleet>, watch: Arc<Watch>) -> Self {
         let schema = shape.schema(&text);
-        Self { shape, text, fleet, schema, scans }
+        Self { shape, text, fleet, schema, watch }
     }
 
     /// The parts of these runs that are whole. The others are named in the fleet.
@@ -132,52 +133,38 @@ impl RunsTable {
             Arc::new(Field::new(CLOCK, DataType::Int64, true)),
         ];
         let table = TableSchema::builder(stored).with_table_partition_cols(partition).build();
-        let outputs = self.outputs(first, projection)?;
-        let needed = needed(&outputs, table.table_schema())?;
-        let scan = self.read(state, table, parts, needed, limit)?;
-        if outputs.iter().all(|output| output.from.is_none()) {
-            return Ok(scan);
-        }
-        let read = scan.schema();
-        let of_read = DFSchema::try_from(read.clone())?;
-        let exprs = outputs
-            .into_iter()
-            .map(|Output { name, from }| {
-                let expr: Arc<dyn PhysicalExpr> = match from {
-                    Some(expr) => state.create_physical_expr(expr, &of_read)?,
-                    None => Arc::new(Column::new_with_schema(&name, &read)?),
-                };
-                Ok(ProjectionExpr { expr, alias: name })
-            })
-            .collect::<Result<Vec<_>>>()?;
-        Ok(Arc::new(ProjectionExec::try_new(exprs, scan)?))
-    }
+        let raw = table.table_schema().clone();
 
-    /// The columns of the projection, and how those are made that are not stored so.
-    fn outputs(&self, first: bool, projection: &[usize]) -> Result<Vec<Output>> {
-        let output = |at: &usize| {
-            let name = self.schema.field(*at).name().clone();
-            let from = match name.as_str() {
-                "time" => self.time()?,
+        // What must be read for the columns that are asked for.
+        let time = self.time()?;
+        let names: Vec<&str> = projection.iter().map(|at| self.schema.field(*at).name().as_str()).collect();
+        let derived = |name: &str| -> Result<Option<Expr>> {
+            Ok(match name {
+                "time" => time.clone(),
                 "flags" if first && self.shape.name == "packets" => Some(flags::letters("flags", &self.text)?),
                 _ => None,
-            };
-            Ok(Output { name, from })
+            })
         };
-        projection.iter().map(output).collect()
-    }
+        let mut needed: Vec<usize> = Vec::new();
+        let mut outputs: Vec<(String, Option<Expr>)> = Vec::new();
+        for name in &names {
+            let expr = derived(name)?;
+            let reads: Vec<String> = match &expr {
+                Some(expr) => expr.column_refs().into_iter().map(|c| c.name.clone()).collect(),
+                None => vec![(*name).to_owned()],
+            };
+            for column in reads {
+                let at = raw.index_of(&column)?;
+                if !needed.contains(&at) {
+                    needed.push(at);
+                }
+            }
+            outputs.push(((*name).to_owned(), expr));
+        }
 
-    /// Reads these columns of parts.
-    fn read(
-        &self,
-        state: &dyn Session,
-        table: TableSchema,
-        parts: Vec<Part>,
-        columns: Vec<usize>,
-        limit: Option<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let mut statistics = Statistics::new_unknown(table.table_schema());
-        statistics.num_rows = parts.iter().fold(Precision::Exact(0), |sum, part| sum.add(&part.rows));
+        let rows = parts.iter().fold(Precision::Exact(0), |sum, part| sum.add(&part.rows));
+        let mut statistics = Statistics::new_unknown(&raw);
+        statistics.num_rows = rows;
         statistics.total_byte_size =
             Precision::Inexact(usize::try_from(parts.iter().map(|p| p.bytes).sum::<u64>()).unwrap_or(usize::MAX));
         let groups = groups(parts, state.config().target_partitions());
@@ -190,9 +177,25 @@ impl RunsTable {
             .with_file_groups(groups)
             .with_statistics(statistics)
             .with_limit(limit)
-            .with_projection_indices(Some(columns))?
+            .with_projection_indices(Some(needed.clone()))?
             .build();
-        Ok(DataSourceExec::from_data_source(config))
+        let scan: Arc<dyn ExecutionPlan> = DataSourceExec::from_data_source(config);
+        if outputs.iter().all(|(_, expr)| expr.is_none()) {
+            return Ok(scan);
+        }
+        let read = scan.schema();
+        let of_read = DFSchema::try_from(read.clone())?;
+        let exprs = outputs
+            .into_iter()
+            .map(|(name, expr)| {
+                let expr: Arc<dyn PhysicalExpr> = match expr {
+                    Some(expr) => state.create_physical_expr(expr, &of_read)?,
+                    None => Arc::new(Column::new_with_schema(&name, &read)?),
+                };
+                Ok(ProjectionExpr { expr, alias: name })
+            })
+            .collect::<Result<Vec<_>>>()?;
+        Ok(Arc::new(ProjectionExec::try_new(exprs, scan)?))
     }
 
     /// The time of a row, from what is stored; `None` where it is stored as such.
@@ -206,24 +209,6 @@ impl RunsTable {
         };
         Ok(Some(cast(moment / lit(1000_i64), timestamp())))
     }
-}
-
-/// The stored columns that outputs are made of, each once.
-fn needed(outputs: &[Output], stored: &Schema) -> Result<Vec<usize>> {
-    let mut needed = Vec::new();
-    for output in outputs {
-        let columns: Vec<&str> = match &output.from {
-            Some(expr) => expr.column_refs().into_iter().map(|column| column.name.as_str()).collect(),
-            None => vec![&output.name],
-        };
-        for column in columns {
-            let at = stored.index_of(column)?;
-            if !needed.contains(&at) {
-                needed.push(at);
-            }
-        }
-    }
-    Ok(needed)
 }
 
 /// Parts in so many groups of about the same bytes, in order.
@@ -268,7 +253,7 @@ impl TableProvider for RunsTable {
         let projection = projection.unwrap_or(&whole);
         let runs = prune::prune(state, &self.fleet.runs, filters, &self.text)?;
         let parts = self.parts(state, &runs).await;
-        self.scans.planned(
+        self.watch.scanned(
             self.shape.name,
             runs.len(),
             &parts.iter().map(|p| (p.file.object_meta.clone(), p.rows)).collect::<Vec<_>>(),
