@@ -34,7 +34,7 @@ impl Schedule {
         &self.0
     }
 
-    /// Reads the text of a file called `file`, for a path whose directions begin as `before` and that carries IP packets of up to `mtu`
+    /// Reads the text of a file called `file`, for a path that begins as `before` and carries IP packets of up to `mtu`
     /// bytes: each step must give a path that can be.
     ///
     /// # Errors
