@@ -64,6 +64,18 @@ pub(crate) enum Promptness {
 }
 
 impl Habits {
+    /// Its clock is watched anew.
+    pub(crate) fn forget_clock(&mut self) {
+        if let Some(lateness) = &mut self.lateness {
+            lateness.stamps = None;
+        }
+    }
+
+    /// Whether its clock was compared with the capture's.
+    pub(crate) fn shows_clock(&self) -> bool {
+        self.lateness.as_ref().is_some_and(|l| l.stamps.is_some())
+    }
+
     /// Whether its late ACKs look like those of a timer: three at least, later than what a machine or a radio link adds now and then, and
     /// half of them within a quarter of one another (a timer of 40 ms on a clock of 4 ms a tick). What the way adds varies.
     pub(crate) fn shows_timer(&self) -> bool {

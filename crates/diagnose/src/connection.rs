@@ -21,6 +21,7 @@ use crate::kept::{Facts, Recorder};
 use crate::key::Key;
 use crate::ranges::START;
 use crate::stall::Heard;
+use crate::steps::{self, Steps};
 
 /// The direction from the client to the server, and back.
 pub(crate) const TO_SERVER: usize = 0;
@@ -35,9 +36,7 @@ pub(crate) struct Connection {
     pub(crate) first_at: u64,
     pub(crate) last_at: u64,
     pub(crate) first_number: u64,
-    pub(crate) backwards: u32,
-    /// The furthest that the capture's clock went back, µs.
-    pub(crate) stepped_back: u32,
+    pub(crate) steps: Option<Box<Steps>>,
     pub(crate) halves: [Half; 2],
     pub(crate) established_at: Option<u64>,
     pub(crate) simultaneous: bool,
@@ -112,8 +111,7 @@ impl Connection {
             first_at: at,
             last_at: at,
             first_number: s.number,
-            backwards: 0,
-            stepped_back: 0,
+            steps: None,
             halves: [Half::default(), Half::default()],
             established_at: None,
             simultaneous: false,
@@ -229,9 +227,7 @@ impl Connection {
     pub(crate) fn take(&mut self, dir: usize, s: &Segment) {
         let at = s.at.as_nanos();
         if at < self.last_at {
-            self.backwards = self.backwards.saturating_add(1);
-            let step = u32::try_from((self.last_at - at) / 1_000).unwrap_or(u32::MAX);
-            self.stepped_back = self.stepped_back.max(step);
+            self.steps.get_or_insert_default().went_back(self.last_at - at);
         }
         let now = at.max(self.last_at);
         let far = s.network.id.is_none() && self.is_far();
@@ -246,6 +242,9 @@ impl Connection {
             self.halves[dir].rare.damage.get_or_insert_default().unclear += 1;
         }
         let elapsed = now - self.last_at;
+        if steps::may_be(elapsed) || self.steps.as_ref().is_some_and(|s| s.waits_for(dir)) {
+            self.compare_clocks(dir, s, now, elapsed);
+        }
         let knows_lag = self.knows_lag(dir);
         let (lag, peer_lag) = (self.lag(dir), self.lag(1 - dir));
         self.halves[dir].take_header(s);
@@ -321,6 +320,24 @@ impl Connection {
 }
 
 impl Connection {
+    /// Nothing came for so long before this packet, or none of its direction since such a time.
+    #[cold]
+    fn compare_clocks(&mut self, dir: usize, s: &Segment, now: u64, elapsed: u64) {
+        // Without timestamps nothing shows a step, ever.
+        if s.options.timestamps.is_none() {
+            return;
+        }
+        let under_way = self.halves[dir].under_way(s, now);
+        let steps = self.steps.get_or_insert_default();
+        if steps::may_be(elapsed) {
+            steps.silence(elapsed);
+        }
+        if steps.waits_for(dir) && steps.heard(dir, under_way) {
+            // Everything from here on would look late.
+            self.halves.iter_mut().for_each(|h| h.habits.forget_clock());
+        }
+    }
+
     /// A challenge ACK (RFC 5961, section 4), with which the peer of a SYN speaks of an older connection that it still holds, or the RST
     /// that answers it.
     #[inline]
@@ -338,6 +355,10 @@ impl Connection {
     /// The path stood still with data of direction `dir` under way: the time is the path's, whatever it had been given to.
     #[cold]
     fn stood_still(&mut self, dir: usize, occurrence: Occurrence) {
+        if self.steps.as_ref().is_some_and(|s| s.unclear) {
+            self.events.add(Event::PossibleStall, dir, occurrence);
+            return;
+        }
         let given = [Limit::LossRecovery, Limit::Unknown, Limit::SlowStart, Limit::CongestionWindow];
         let during_repair = self.halves[dir].repairs.latest().is_some_and(|r| r.at >= occurrence.at);
         // A probe goes out while nothing comes, and no other time is a repair's.

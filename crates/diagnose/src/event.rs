@@ -25,7 +25,7 @@ pub(crate) enum Event {
     WindowFull,
     /// The path stood still with data under way.
     PathStall,
-    /// Or a delayed ACK.
+    /// Or a delayed ACK, or a step of the capture's clock.
     PossibleStall,
 }
 

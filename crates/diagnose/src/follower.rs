@@ -287,7 +287,7 @@ impl Follower {
         let more = |held: &&Held| !matches!(held, Held::Young(young) if young.counts_for_nothing());
         for held in self.connections.iter().filter(more) {
             held.with(|c| {
-                totals.backwards += u64::from(c.backwards);
+                totals.backwards += c.steps.as_ref().map_or(0, |s| u64::from(s.backwards));
                 for h in &c.halves {
                     totals.capture_copies += h.rare.capture_copies;
                     totals.damaged += h.rare.damage.as_ref().map_or(0, |d| u64::from(d.count));

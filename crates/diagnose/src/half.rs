@@ -268,11 +268,8 @@ pub(crate) struct Half {
     pub(crate) offered: Offered,
     /// The TTL of the first packet.
     pub(crate) ttl: u8,
-    /// Packets are kept to find copies that come after many others: a copy or another TTL has been seen. The TTL of copies where it is
-    /// another than the first, and whether copies have come with the first.
+    /// Packets are kept to find copies that come after many others: a copy or another TTL has been seen.
     keeps_passes: bool,
-    copies_ttl: u8,
-    copies_alike: bool,
     pub(crate) checksums: Checksums,
     /// The identification that a sender which counts up gives its next packet, and how often it has done so.
     next_id: u16,
@@ -365,13 +362,13 @@ impl Half {
             ^ s.options.timestamps.and_then(|(value, _)| value).unwrap_or(0).wrapping_mul(0xc2b2_ae35);
         let at = ((now >> 16) as u32).max(1);
         let other_ttl = ttl != self.ttl && self.ttl != 0;
-        let within = if other_ttl && (id != 0 || ttl == self.copies_ttl) {
+        let within = if other_ttl && (id != 0 || ttl == self.rare.copies_ttl) {
             TWO_SECONDS
         } else if other_ttl && s.flags.contains(Flags::SYN) {
             SYN_WITHIN
         } else if id != 0 || other_ttl || s.flags.contains(Flags::SYN) {
             COPY_WITHIN
-        } else if s.sequence_length() > 0 && (s.network.id.is_some() || self.copies_alike || far) {
+        } else if s.sequence_length() > 0 && (s.network.id.is_some() || self.rare.copies_alike || far) {
             SAME_MOMENT
         } else {
             0
@@ -412,14 +409,14 @@ impl Half {
             }
             return copy;
         }
-        if ttl != self.copies_ttl {
+        if ttl != self.rare.copies_ttl {
             return false;
         }
         let new_data = self.place(s.seq).saturating_add(s.sequence_length().into()) > self.next;
         let new_ack = s.flags.contains(Flags::ACK) && s.ack.distance_from(self.last_ack) > 0;
         if new_data || new_ack || s.flags.contains(Flags::RST) {
             // Where packets take another way from here on, copies have to show anew.
-            self.copies_ttl = 0;
+            self.rare.copies_ttl = 0;
             return false;
         }
         true
@@ -428,9 +425,10 @@ impl Half {
     /// A copy with this TTL was found: from here on more packets are kept, and what is there already.
     #[cold]
     fn expect_copies(&mut self, ttl: u8) {
-        self.copies_alike |= ttl == self.ttl;
-        if ttl != self.ttl {
-            self.copies_ttl = ttl;
+        if ttl == self.ttl {
+            self.rare.copies_alike = true;
+        } else {
+            self.rare.copies_ttl = ttl;
         }
         if !std::mem::replace(&mut self.keeps_passes, true) && self.rare.passes.is_empty() {
             let (recent, next) = (self.recent, self.recent_next);
@@ -447,16 +445,16 @@ impl Half {
         const KEPT: usize = 512;
         let other_ttl = ttl != self.ttl && self.ttl != 0;
         self.keeps_passes |= other_ttl;
-        let alike = self.copies_alike && alike_within > 0;
+        let alike = self.rare.copies_alike && alike_within > 0;
         let found =
-            ((has_id || ttl == self.copies_ttl) && other_ttl || alike)
+            ((has_id || ttl == self.rare.copies_ttl) && other_ttl || alike)
                 && self.rare.passes.iter().rev().take_while(|(_, t, _)| at.wrapping_sub(*t) <= TWO_SECONDS).any(
                     |(d, t, first)| *d == digest && (*first != ttl || alike && at.wrapping_sub(*t) <= alike_within),
                 );
         let passes = &mut self.rare.passes;
         if found {
             if other_ttl {
-                self.copies_ttl = ttl;
+                self.rare.copies_ttl = ttl;
             }
             return true;
         }

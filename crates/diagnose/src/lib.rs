@@ -40,6 +40,7 @@ mod rtt;
 mod sender;
 mod stall;
 mod stamps;
+mod steps;
 mod vantage;
 mod young;
 

@@ -39,6 +39,9 @@ pub(crate) struct Counters {
     pub(crate) larger_than_mss: u64,
     /// Digests, times and TTLs of packets, where copies of them may come.
     pub(crate) passes: VecDeque<(u32, u32, u8)>,
+    /// The TTL of copies where it is another than the first packet's, and whether copies have come with that.
+    pub(crate) copies_ttl: u8,
+    pub(crate) copies_alike: bool,
     /// TCP header lengths by 4 bytes, beyond the first three.
     pub(crate) headers: [u32; 16],
     /// Pauses: how many, their sum and the longest, ns.
@@ -79,6 +82,8 @@ static NOTHING: Counters = Counters {
     capture_copies: 0,
     larger_than_mss: 0,
     passes: VecDeque::new(),
+    copies_ttl: 0,
+    copies_alike: false,
     headers: [0; 16],
     idle: (0, 0, 0),
     reset: None,

@@ -276,7 +276,7 @@ pub(crate) fn make(number: usize, c: &Connection) -> Report {
         timestamps: option(c, |h| h.offered.timestamps),
         ecn: ecn(c),
         accurate_ecn: case.is_accurate_ecn(),
-        backwards: c.backwards.into(),
+        backwards: c.steps.as_ref().map_or(0, |s| s.backwards.into()),
         to_server: Direction { rounds: rounds(&case, TO_SERVER), ..direction(&c.halves, TO_SERVER) },
         to_client: Direction { rounds: rounds(&case, TO_CLIENT), ..direction(&c.halves, TO_CLIENT) },
         findings,

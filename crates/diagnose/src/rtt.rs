@@ -112,11 +112,13 @@ fn known(v: u64) -> Option<u64> {
 
 impl Rtt {
     /// The handshake's round trip and the median of the others, where something nearer than the peer acknowledges for it: the handshake
-    /// took at least 10 ms more, and 8 times as long.
+    /// took at least 10 ms more, and 8 times as long. Where a tenth of the others takes half as long as it, the path's delay varies by as much,
+    /// and one handshake shows nothing.
     pub(crate) fn acknowledged_nearer(&self) -> Option<(Nanos, Nanos)> {
         let handshake = known(self.handshake).filter(|h| *h >= 10_000_000 && self.samples.count() >= 10)?;
         let usual = self.samples.quantile(0.5)?.0;
-        let nearer = handshake >= usual.saturating_add(10_000_000) && handshake / 8 >= usual;
+        let seldom = self.samples.quantile(0.9)?.0;
+        let nearer = handshake >= usual.saturating_add(10_000_000) && handshake / 8 >= usual && seldom < handshake / 2;
         nearer.then_some((Nanos(handshake), Nanos(usual)))
     }
 

@@ -211,8 +211,11 @@ impl Vantage {
                 (stalls > 0 && stalls >= duration / 20)
                     .then_some("the path stands still at times, so the longest round trips are not those of a queue")
             }
-            View::Clock => (c.stepped_back >= 1_000).then_some(
-                "the capture's clock went back by a millisecond or more, so times between packets are not known",
+            View::Clock if c.steps.as_ref().is_some_and(|s| s.back >= 1_000) => {
+                Some("the capture's clock went back by a millisecond or more, so times between packets are not known")
+            }
+            View::Clock => c.steps.as_ref().is_some_and(|s| s.forward).then_some(
+                "the capture's clock was set forward, as the timestamps of both hosts show, so times between packets are not known",
             ),
             View::HeldBack => {
                 let stalls = [Event::NagleStall, Event::DelayedAckStall].iter().any(|e| c.events.of(*e, dir).is_some());

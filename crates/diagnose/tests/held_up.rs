@@ -2,6 +2,7 @@
 //! nobody's delay, whatever kind of clock the timestamps have; and where they do not show it, nothing is claimed.
 
 mod conversation;
+mod files;
 
 use conversation::{By, MS, SIZE, Script, US, has};
 use diagnose::{Limit, Report};
@@ -223,6 +224,57 @@ fn a_second_tap_behind_a_router_repeats_no_syn() {
     let report = s.report();
     assert!(report.findings.iter().all(|f| !["syn_retries", "loss"].contains(&f.kind)), "{:?}", report.findings);
     assert_eq!((report.to_server.resent_packets, report.to_client.resent_packets), (0, 0));
+}
+
+/// Set forward once, in the middle of a transfer: with timestamps that shows, and without them the finding says that nothing shows it.
+#[test]
+fn a_clock_that_is_set_forward_makes_no_stall_and_no_pause() {
+    let run = |stamps: bool, step: u64| {
+        let mut s = Script::new();
+        (s.client.stamps, s.server.stamps) = (stamps, stamps);
+        conversation::Bulk { rtt: PATH, segment_time: 200 * US, window_limit: 60, ..Default::default() }.run(&mut s);
+        let from = s.segments.len() * 2 / 3;
+        for segment in &mut s.segments[from..] {
+            segment.at = record::Instant::from_nanos(segment.at.as_nanos() + step);
+        }
+        s.report()
+    };
+    for step in [60 * MS, 300 * MS] {
+        let stepped = run(true, step);
+        let claims = ["path_stalls", "nagle_delayed_ack", "delayed_ack_stall"];
+        assert!(stepped.findings.iter().all(|f| !claims.contains(&f.kind)), "{:?}", stepped.findings);
+        assert!(stepped.withheld.iter().any(|w| w.kind == "path_stalls" && w.reason.contains("set forward")));
+        assert!(stepped.idle.longest.iter().all(|p| p.ns.0 < step / 2), "{:?}", stepped.idle);
+        let unstamped = run(false, step);
+        let stalls = unstamped.findings.iter().find(|f| f.kind == "path_stalls");
+        assert!(stalls.is_none_or(|f| f.text.contains("clock was set forward")), "{:?}", unstamped.findings);
+    }
+    assert!(run(true, 0).withheld.iter().all(|w| !w.reason.contains("clock")));
+}
+
+/// The same in recordings of causes that are no standstill, at four places: also where the hosts' clocks were not known yet.
+#[test]
+fn a_clock_that_is_set_forward_makes_no_stall_in_recordings() {
+    for name in
+        ["send_buffer.a", "send_buffer.b", "client_thinks.a", "idle_restart.b", "outage.a", "duplicates.b", "jitter.a"]
+    {
+        let path = format!("{}/tests/captures/{name}.pcap.zst", env!("CARGO_MANIFEST_DIR"));
+        let segments = files::segments(&path);
+        for (tenths, step) in [(3, 200), (5, 60), (5, 300), (8, 120)] {
+            let mut follower = diagnose::Follower::new(diagnose::Options::default());
+            for (n, segment) in segments.iter().enumerate() {
+                let mut segment = *segment;
+                if n >= segments.len() * tenths / 10 {
+                    segment.at = record::Instant::from_nanos(segment.at.as_nanos() + step * MS);
+                }
+                follower.take(&segment);
+            }
+            for report in follower.reports() {
+                let stalls = report.findings.iter().find(|f| f.kind == "path_stalls");
+                assert!(stalls.is_none(), "{name}, {step} ms at {tenths} tenths: {stalls:?}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -26,9 +26,14 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     if stalls.total.0 < case.duration.0 / 100 {
         return None;
     }
+    let clock = if case.c.halves.iter().all(|h| h.habits.shows_clock()) {
+        ""
+    } else {
+        ", or the capture's clock was set forward (without TCP timestamps nothing shows that)"
+    };
     Some(Drawn {
         text: format!(
-            "{} nothing got through for a while with data to the {} under way, the longest {} (until packet {}), and then most of it did together: the path stood still or carried other traffic, or the machine at one end stood still, {} in all",
+            "{} nothing got through for a while with data to the {} under way, the longest {} (until packet {}), and then most of it did together: the path stood still or carried other traffic, or the machine at one end stood still{clock}, {} in all",
             times(stalls.count),
             case.receiver_name(dir),
             Nanos(worst.cost),
