@@ -33,6 +33,8 @@ pub(crate) struct Counters {
     pub(crate) first_ce: u64,
     pub(crate) first_ece: u64,
     pub(crate) duplicate_acks: u64,
+    /// ACKs of a SYN that was retransmitted, before its sender's first data: one for each that came through (RFC 5961, section 4).
+    pub(crate) syn_acks: u32,
     pub(crate) sack_acks: u64,
     pub(crate) zero_windows: u64,
     pub(crate) capture_copies: u64,
@@ -77,6 +79,7 @@ static NOTHING: Counters = Counters {
     first_ce: 0,
     first_ece: 0,
     duplicate_acks: 0,
+    syn_acks: 0,
     sack_acks: 0,
     zero_windows: 0,
     capture_copies: 0,

@@ -765,3 +765,30 @@ fn a_retransmitted_syn_ack_names_its_own_first_packet() {
     let f = has(&s.report(), "syn_retries").cloned().unwrap();
     assert_eq!((f.direction, &f.packets[..], f.cost_ns), (Some("to_client"), &[2, 3][..], Nanos(1_000 * MS)));
 }
+
+/// Seen at the server: the SYN is sent three times over 214 ms, answered at once each time, and then the client acknowledges each of the three
+/// answers. None was lost; a radio link held them up.
+#[test]
+fn syn_acks_that_were_all_acknowledged_were_not_lost() {
+    let run = |acks: u64| {
+        let mut s = Script::new();
+        s.send(0, By::Client, Flags::SYN, 0);
+        s.server.expects = s.client.next;
+        s.send(50 * US, By::Server, Flags::SYN | Flags::ACK, 0);
+        for again in [112 * MS, 213 * MS] {
+            s.raw(again, By::Client, Flags::SYN, 0, 0);
+            s.raw(again + 50 * US, By::Server, Flags::SYN | Flags::ACK, 0, 0);
+        }
+        s.client.expects = s.server.next;
+        (0..acks).for_each(|n| _ = s.raw_ack(214 * MS + n * 20 * US, By::Client));
+        s.data(220 * MS, By::Client, 300);
+        s.ack(221 * MS, By::Server);
+        s.report()
+    };
+    let of =
+        |r: &Report| r.findings.iter().filter(|f| f.kind == "syn_retries").map(|f| f.worth.clone()).collect::<Vec<_>>();
+    let held_up = of(&run(3));
+    assert!(held_up.len() == 2 && held_up.iter().all(|w| w.contains("acknowledged all 3")), "{held_up:?}");
+    let lost = of(&run(1));
+    assert!(lost.len() == 2 && lost.iter().all(|w| w.contains("loses")), "{lost:?}");
+}

@@ -103,5 +103,5 @@ const CAPTURES: [(&str, u64); 11] = [
     ("Z_http_get-to-ssh-server.pcap", 0xe86a_f14a_7d4a_215c),
     ("D_bigtcp-ipv6.pcap", 0xde482b98454760a0),
     ("Z_pppoe-over-qinq.pcap", 0x6ca2_e4d3_38b2_0307),
-    ("Z_ssh_ssh.pcap", 0x0a77_05e9_e080_4ec4),
+    ("Z_ssh_ssh.pcap", 0xecb8_a6ed_8e2c_3eb2),
 ];

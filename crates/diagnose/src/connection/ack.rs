@@ -11,7 +11,7 @@ use crate::flight::Sent;
 use crate::half::{Half, Late};
 use crate::ranges::Range;
 use crate::ranges::START;
-use crate::retransmission::Repair;
+use crate::retransmission::{Class, Repair};
 use crate::stall::{SHORTEST, Stall, Verdict};
 
 impl Connection {
@@ -46,6 +46,9 @@ impl Connection {
         let pure = s.payload == 0 && !s.flags.intersects(Flags::SYN | Flags::FIN);
         if pure {
             h.count.pure_acks += 1;
+            if p.next == START + 1 && ack == p.next && p.rare.by_class[Class::Syn as usize] > 0 {
+                h.rare.syn_acks = h.rare.syn_acks.saturating_add(1);
+            }
         }
         if ack > p.next {
             // The peer has bytes that the capture has not.

@@ -3,6 +3,7 @@
 use super::{Case, Drawn, Kind, Rule, View, times};
 use crate::budget::Limit;
 use crate::event::Event;
+use crate::retransmission::Class;
 
 pub(super) const RULE: Rule = Rule {
     kind: Kind {
@@ -24,6 +25,9 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     let what = if dir == 0 { "SYN" } else { "SYN-ACK" };
     // The SYN came through where the capture holds an answer to it.
     let was_answered = dir == 0 && retries.worst.iter().all(|e| e.detail == 1);
+    // The client acknowledged each SYN-ACK, also those that were retransmitted: none was lost.
+    let again = case.c.halves[1].rare.by_class[Class::Syn as usize];
+    let held_up = again > 0 && case.c.halves[0].rare.syn_acks > again && (dir == 1 || was_answered);
     Some(Drawn {
         packets: retries.packets(),
         at: retries.first_at(),
@@ -36,7 +40,13 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
             if was_answered { " although it had been answered" } else { "" },
             if answered { ", then the connection opened" } else { ", and the connection never opened" }
         ),
-        worth: if was_answered {
+        worth: if held_up {
+            format!(
+                "no SYN-ACK was lost, the client acknowledged all {}: find what held them up on their way to the client, or the client's ACKs, for up to {}, such as a radio link that sleeps",
+                again + 1,
+                record::Nanos(cost)
+            )
+        } else if was_answered {
             "find what loses the SYN-ACK on its way to the client: the SYN came through".into()
         } else if dir == 0 {
             "find what drops the first SYN: a full accept queue, a firewall, a lossy path; its timer starts at 1 s (RFC 6298)".into()
