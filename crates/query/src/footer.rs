@@ -53,7 +53,7 @@ pub async fn read(
     if let Some(obstacle) = shape::obstacle(shape, &columns) {
         return Err(obstacle);
     }
-    let stored = if schema == 1 { Arc::new(crate::table::first_schema(shape)) } else { shape.stored.clone() };
+    let stored = if schema == 1 { Arc::new(shape::first_schema(shape)) } else { shape.stored.clone() };
     let statistics = DFParquetMetadata::statistics_from_parquet_metadata(&metadata, &stored)
         .unwrap_or_else(|_| Statistics::new_unknown(&stored));
     Ok(Footer { schema, statistics: Arc::new(statistics) })

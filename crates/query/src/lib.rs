@@ -13,6 +13,7 @@
 
 pub mod arguments;
 mod catalog;
+mod cells;
 #[cfg(feature = "cluster")]
 pub mod cluster;
 mod complaint;
@@ -28,6 +29,7 @@ mod plot;
 pub mod prompt;
 mod prune;
 mod runs;
+mod scans;
 mod session;
 mod shape;
 mod stores;

@@ -4,7 +4,8 @@ use datafusion::arrow::array::{Array as _, Float64Array, RecordBatch};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 
-use crate::{Error, output};
+use crate::Error;
+use crate::cells::cells;
 
 /// The plot, so many columns wide.
 ///
@@ -25,7 +26,7 @@ pub fn bars(schema: &SchemaRef, batches: &[RecordBatch], width: usize) -> Result
         let reals = reals.as_any().downcast_ref::<Float64Array>();
         values.extend((0..batch.num_rows()).map(|row| reals.filter(|r| r.is_valid(row)).map(|r| r.value(row))));
     }
-    let rows = output::cells(batches)?;
+    let rows = cells(batches)?;
     let label = |row: &Vec<String>| labels.iter().filter_map(|at| row.get(*at)).cloned().collect::<Vec<_>>().join(" ");
     let names: Vec<String> = rows.iter().map(label).collect();
     let longest = |texts: &mut dyn Iterator<Item = usize>| texts.max().unwrap_or(0);

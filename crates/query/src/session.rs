@@ -1,12 +1,10 @@
 //! A session: tables over the runs of a place, and queries on them.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::arrow::record_batch::RecordBatch;
-use datafusion::common::stats::Precision;
 use datafusion::datasource::MemTable;
 use datafusion::error::DataFusionError;
 use datafusion::execution::SessionStateBuilder;
@@ -19,6 +17,7 @@ use datafusion::prelude::{SQLOptions, SessionConfig, SessionContext};
 use futures::StreamExt as _;
 use object_store::{ObjectMeta, ObjectStoreExt as _};
 
+use crate::scans::Scans;
 use crate::table::RunsTable;
 use crate::{Catalog, Error, Fleet, Place, VIEWS, complaint, runs, stores};
 
@@ -44,44 +43,12 @@ impl Default for Options {
     }
 }
 
-/// What scans did since the session began: shown with `--explain`, and read again where a part turns out to be damaged.
-#[derive(Debug, Default)]
-pub struct Watch {
-    scans: Mutex<BTreeMap<&'static str, Scanned>>,
-}
-
-/// The scan of one table.
-#[derive(Clone, Debug, Default)]
-struct Scanned {
-    runs: usize,
-    rows: usize,
-    parts: Vec<ObjectMeta>,
-}
-
-impl Watch {
-    /// A scan reads these parts, of so many runs.
-    pub fn scanned(&self, table: &'static str, runs: usize, parts: &[(ObjectMeta, Precision<usize>)]) {
-        let rows = parts.iter().filter_map(|(_, rows)| rows.get_value()).sum();
-        let parts = parts.iter().map(|(part, _)| part.clone()).collect();
-        let mut scans = self.scans.lock().unwrap_or_else(PoisonError::into_inner);
-        scans.insert(table, Scanned { runs, rows, parts });
-    }
-
-    fn all(&self) -> BTreeMap<&'static str, Scanned> {
-        self.scans.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn forget(&self) {
-        self.scans.lock().unwrap_or_else(PoisonError::into_inner).clear();
-    }
-}
-
 /// Tables over the runs of a place.
 pub struct Session {
     context: SessionContext,
     catalog: Catalog,
     fleet: Arc<Fleet>,
-    watch: Arc<Watch>,
+    scans: Arc<Scans>,
     options: Options,
 }
 
@@ -121,10 +88,10 @@ impl Session {
             SessionStateBuilder::new().with_config(config).with_runtime_env(runtime).with_default_features().build();
         let context = SessionContext::new_with_state(state);
         let catalog = Catalog::new(text.clone());
-        let watch = Arc::new(Watch::default());
+        let scans = Arc::new(Scans::default());
         context.runtime_env().register_object_store(fleet.place.url.as_ref(), fleet.place.store.clone());
         for shape in &catalog.shapes {
-            let table = RunsTable::new(shape.clone(), text.clone(), fleet.clone(), watch.clone());
+            let table = RunsTable::new(shape.clone(), text.clone(), fleet.clone(), scans.clone());
             context.register_table(shape.name, Arc::new(table))?;
         }
         let about = runs::table(&fleet.runs, &text)?;
@@ -133,8 +100,8 @@ impl Session {
             let table = context.sql(view.sql).await?.into_view();
             context.register_table(view.name, table)?;
         }
-        watch.forget();
-        Ok(Self { context, catalog, fleet, watch, options })
+        scans.forget();
+        Ok(Self { context, catalog, fleet, scans, options })
     }
 
     fn config(distributed: bool) -> SessionConfig {
@@ -200,7 +167,7 @@ impl Session {
         if let LogicalPlan::Statement(Statement::Prepare(_) | Statement::SetVariable(_)) = logical {
             return Err(Error::Query("a query only reads: write SELECT".into()));
         }
-        self.watch.forget();
+        self.scans.forget();
         let physical = self.context.state().create_physical_plan(&logical).await.map_err(|e| self.engine(sql, e))?;
         Ok((logical, physical))
     }
@@ -228,7 +195,7 @@ impl Session {
     pub async fn explain(&self, sql: &str) -> Result<String, Error> {
         let (_, physical) = self.plan(sql).await?;
         let mut text = displayable(physical.as_ref()).indent(false).to_string();
-        for (table, scan) in self.watch.all() {
+        for (table, scan) in self.scans.all() {
             text.push_str(&format!(
                 "{table}: reads {} rows in {} parts, of {} of {} runs\n",
                 scan.rows,
@@ -309,7 +276,7 @@ impl Session {
 
     /// The parts of the last scans that cannot be read to their end.
     async fn damaged(&self) -> Vec<(String, String)> {
-        let parts: Vec<ObjectMeta> = self.watch.all().into_values().flat_map(|scan| scan.parts).collect();
+        let parts: Vec<ObjectMeta> = self.scans.all().into_values().flat_map(|scan| scan.parts).collect();
         let store = &self.fleet.place.store;
         futures::stream::iter(parts)
             .map(|part| async move {

@@ -1,6 +1,8 @@
 //! What a part on disk must look like to be read as rows of a table.
 
-use datafusion::arrow::datatypes::{DataType, Schema};
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema};
 
 use crate::catalog::Shape;
 
@@ -41,4 +43,13 @@ pub fn obstacle(shape: &Shape, part: &Schema) -> Option<String> {
         }
     }
     None
+}
+
+/// What is stored of this table in runs of schema 1.
+pub fn first_schema(shape: &Shape) -> Schema {
+    let number = |field: &FieldRef| match (shape.name, field.name().as_str()) {
+        ("packets", "flags") => Arc::new(Field::new("flags", DataType::Int64, true)),
+        _ => field.clone(),
+    };
+    Schema::new(shape.stored.fields().iter().map(number).collect::<Vec<_>>())
 }

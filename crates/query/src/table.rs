@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, SchemaRef};
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::stats::Precision;
 use datafusion::common::{DFSchema, ScalarValue, Statistics};
@@ -25,7 +25,8 @@ use futures::StreamExt as _;
 
 use crate::catalog::{Moment, Shape, timestamp};
 use crate::footer::{self, Footer};
-use crate::session::Watch;
+use crate::scans::Scans;
+use crate::shape::first_schema;
 use crate::{Fleet, Run, flags, prune};
 
 /// Footers that are read at the same time.
@@ -40,16 +41,7 @@ pub struct RunsTable {
     text: DataType,
     fleet: Arc<Fleet>,
     schema: SchemaRef,
-    watch: Arc<Watch>,
-}
-
-/// What is stored of this table in runs of schema 1.
-pub fn first_schema(shape: &Shape) -> Schema {
-    let number = |field: &FieldRef| match (shape.name, field.name().as_str()) {
-        ("packets", "flags") => Arc::new(Field::new("flags", DataType::Int64, true)),
-        _ => field.clone(),
-    };
-    Schema::new(shape.stored.fields().iter().map(number).collect::<Vec<_>>())
+    scans: Arc<Scans>,
 }
 
 struct Part {
@@ -61,9 +53,9 @@ struct Part {
 
 impl RunsTable {
     /// The table of this shape over these runs.
-    pub fn new(shape: Arc<Shape>, text: DataType, fleet: Arc<Fleet>, watch: Arc<Watch>) -> Self {
+    pub fn new(shape: Arc<Shape>, text: DataType, fleet: Arc<Fleet>, scans: Arc<Scans>) -> Self {
         let schema = shape.schema(&text);
-        Self { shape, text, fleet, schema, watch }
+        Self { shape, text, fleet, schema, scans }
     }
 
     /// The parts of these runs that are whole. The others are named in the fleet.
@@ -253,7 +245,7 @@ impl TableProvider for RunsTable {
         let projection = projection.unwrap_or(&whole);
         let runs = prune::prune(state, &self.fleet.runs, filters, &self.text)?;
         let parts = self.parts(state, &runs).await;
-        self.watch.scanned(
+        self.scans.planned(
             self.shape.name,
             runs.len(),
             &parts.iter().map(|p| (p.file.object_meta.clone(), p.rows)).collect::<Vec<_>>(),
