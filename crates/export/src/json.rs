@@ -1,5 +1,7 @@
 //! JSON text, written straight into a buffer: no tree of values, no allocation for each line.
 
+use std::borrow::Cow;
+
 /// Writes one object; keys come in the order they are given.
 pub(crate) struct Object<'a> {
     out: &'a mut Vec<u8>,
@@ -57,7 +59,7 @@ impl<'a> Object<'a> {
     /// A value that is JSON already.
     pub fn raw(&mut self, key: &str, json: &str) {
         self.key(key);
-        self.out.extend_from_slice(json.as_bytes());
+        self.out.extend_from_slice(record::harmless_json(json).as_bytes());
     }
 
     pub fn object(&mut self, key: &str, fill: impl FnOnce(&mut Object<'_>)) {
@@ -72,9 +74,10 @@ impl<'a> Object<'a> {
     }
 }
 
-/// Any text, quoted and escaped.
+/// Any text, quoted and escaped, and what [steers](record::steers) a terminal too: lines are read there as well.
 pub(crate) fn text(out: &mut Vec<u8>, text: &str) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
+    let start = out.len();
     out.push(b'"');
     let mut rest = text.as_bytes();
     while let Some(at) = rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..0x20)) {
@@ -91,6 +94,13 @@ pub(crate) fn text(out: &mut Vec<u8>, text: &str) {
     }
     out.extend_from_slice(rest);
     out.push(b'"');
+    if text.bytes().any(|byte| byte >= 0x7f)
+        && let Ok(written) = std::str::from_utf8(&out[start..])
+        && let Cow::Owned(harmless) = record::harmless_json(written)
+    {
+        out.truncate(start);
+        out.extend_from_slice(harmless.as_bytes());
+    }
 }
 
 #[cfg(test)]
@@ -109,6 +119,7 @@ mod tests {
             object.object("in", |o| o.word("a", "b"));
             object.end();
             let read: serde_json::Value = serde_json::from_slice(&out).unwrap();
+            prop_assert!(!std::str::from_utf8(&out).unwrap().contains(record::steers));
             prop_assert_eq!(read, serde_json::json!({ "text": text, "n": n, "none": null, "in": { "a": "b" } }));
         }
     }

@@ -201,7 +201,7 @@ impl Fields for Pairs<'_> {
             }
             Value::Text(text) => crate::json::text(out, &text),
             Value::Real(value) => out.extend_from_slice(value.to_string().as_bytes()),
-            Value::Json(json) => out.extend_from_slice(json.to_string().as_bytes()),
+            Value::Json(json) => out.extend_from_slice(record::harmless_json(&json.to_string()).as_bytes()),
         }
     }
 }

@@ -54,6 +54,6 @@ pub use send::{Congestion, Merged, Send, SenderState, Stamps};
 pub use sequence::{SeqNumber, StreamOffset};
 pub use sink::{End, Sink, SinkError};
 pub use stage::{Leg, Stage};
-pub use steering::steers;
+pub use steering::{harmless_json, steers};
 pub use utc::Utc;
 pub use wait::{Wait, WaitReason};

@@ -3,8 +3,8 @@
 //!
 //! There is one way back, and every end takes it. The guardian waits until its maker lets go of a pipe or is dead, writes
 //! the old values and removes the file that holds them. That file is locked by maker and guardian together, so a second
-//! study is refused until the values are back. Where the guardian was killed too, the next start finds the file unlocked
-//! and puts back what it says.
+//! study is refused until the values are back. Where the guardian alone was killed, its maker puts back what the file says; where
+//! both were, the next start finds the file unlocked and does.
 
 use std::ffi::{CStr, CString};
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -47,8 +47,8 @@ pub struct ThisHost {
     control: Option<OwnedFd>,
     guardian: Pid,
     record: PathBuf,
-    /// Its lock, held here too, so that it stays where the guardian alone is killed.
-    _lock: File,
+    /// That file and its lock, held here too, so that it stays where the guardian alone is killed.
+    lock: File,
 }
 
 impl ThisHost {
@@ -74,7 +74,7 @@ impl ThisHost {
             fs::remove_file(&path).ok();
         }
         let (guardian, control) = taken?;
-        Ok(Self { names: names.to_vec(), control: Some(control), guardian, record: path, _lock: file })
+        Ok(Self { names: names.to_vec(), control: Some(control), guardian, record: path, lock: file })
     }
 
     fn write_and_guard(path: &Path, file: &mut File, names: &[String]) -> Result<(Pid, OwnedFd), Error> {
@@ -108,7 +108,7 @@ impl ThisHost {
     /// Has everything put back, and says whether it was.
     ///
     /// # Errors
-    /// [`Error::Run`] with the file that holds the old values where the guardian could not put one back.
+    /// [`Error::Run`] with the file that holds the old values where one could not be put back.
     pub fn give_back(mut self) -> Result<(), Error> {
         self.finish()
     }
@@ -123,10 +123,9 @@ impl ThisHost {
         {
             return Ok(());
         }
-        Err(Error::Run {
-            path: self.record.clone(),
-            problem: "not every sysctl could be put back: this file holds the values of before".into(),
-        })
+        // Without its guardian, or where that could not: what the file says, as the next start would.
+        put_back_what_was_left(&self.record, &mut self.lock)?;
+        fs::remove_file(&self.record).map_err(|source| Error::File { path: self.record.clone(), source })
     }
 }
 
@@ -229,7 +228,7 @@ fn write_down(file: &mut File, record: &Record) -> io::Result<()> {
     file.sync_all()
 }
 
-/// What a study and its guardian left that were both killed.
+/// What a guardian left that was killed.
 fn put_back_what_was_left(path: &Path, file: &mut File) -> Result<(), Error> {
     // A file without a record: its maker was killed before it changed anything.
     let Some(record) = read_down(file).filter(|r| r.boot_id == boot_id()) else { return Ok(()) };
@@ -238,7 +237,7 @@ fn put_back_what_was_left(path: &Path, file: &mut File) -> Result<(), Error> {
             .and_then(|p| fs::write(p, value).map_err(|source| Error::Sysctl { name: name.clone(), source }));
         put.map_err(|e| Error::Run {
             path: path.into(),
-            problem: format!("a study that was killed left {name} changed, which was {}: {e}", value.trim()),
+            problem: format!("{name} was {} before a study, and cannot be put back: {e}", value.trim()),
         })?;
     }
     Ok(())
@@ -347,15 +346,36 @@ mod tests {
     }
 
     #[test]
+    fn where_the_guardian_alone_is_killed_the_study_puts_back() {
+        tier::needs!(tier::Need::Root, tier::Need::Path("/dev/net/tun"));
+        inside(|folder| {
+            let before = read();
+            for explicit in [true, false] {
+                let host = ThisHost::take_in(folder, &[NAME.to_owned()]).unwrap();
+                host.set(NAME, "0").unwrap();
+                rustix::process::kill_process(host.guardian, rustix::process::Signal::KILL).unwrap();
+                if explicit {
+                    host.give_back().unwrap()
+                } else {
+                    drop(host)
+                }
+                assert_eq!((read(), left(folder)), (before.clone(), 0));
+            }
+        });
+    }
+
+    #[test]
     fn what_a_killed_study_and_guardian_left_is_put_back_by_the_next() {
         tier::needs!(tier::Need::Root, tier::Need::Path("/dev/net/tun"));
         inside(|folder| {
             let before = read();
             let host = ThisHost::take_in(folder, &[NAME.to_owned()]).unwrap();
+            let (path, written) = (host.record.clone(), fs::read(&host.record).unwrap());
             host.set(NAME, "0").unwrap();
-            rustix::process::kill_process(host.guardian, rustix::process::Signal::KILL).unwrap();
-            let failed = host.give_back().unwrap_err();
-            assert!(failed.to_string().contains("put back"), "{failed}");
+            host.give_back().unwrap();
+            // As it is where both were killed.
+            fs::write(path, written).unwrap();
+            fs::write(sysctl_path(NAME).unwrap(), "0").unwrap();
             assert_eq!((read().as_str(), left(folder)), ("0", 1));
             let next = ThisHost::take_in(folder, &["net.ipv4.tcp_sack".to_owned()]).unwrap();
             assert_eq!(read(), before);

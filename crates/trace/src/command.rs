@@ -39,11 +39,11 @@ impl Stopped {
         let go_raw = go_write.as_raw_fd();
         // SAFETY: the closure makes async-signal-safe system calls only, and allocates nothing.
         unsafe { command.pre_exec(move || hold(&pid_write, &go_read, go_raw)) };
-        let spawn = std::thread::spawn(move || {
+        let spawn = std::thread::Builder::new().name("trace-start".into()).spawn(move || {
             let child = command.spawn();
             drop(command); // and with it the parent's copies of the pipes
             child
-        });
+        })?;
         let mut pid = [0; 4];
         pid_read.read_exact(&mut pid)?;
         Ok(Self { pid: u32::from_ne_bytes(pid), go: go_write, spawn })

@@ -82,20 +82,22 @@ impl Network {
         }
         let file = &self.file;
         std::thread::scope(|scope| {
-            scope
-                .spawn(move || {
-                    let entered = move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network));
-                    entered.map_err(|error| Error::System {
-                        what: "cannot enter a network namespace of the target",
-                        source: error.into(),
-                    })?;
-                    work()
-                })
-                .join()
-                .unwrap_or(Err(Error::System {
-                    what: "the thread in a network namespace of the target failed",
-                    source: std::io::ErrorKind::Other.into(),
-                }))
+            let inside = move || {
+                let entered = move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network));
+                entered.map_err(|error| Error::System {
+                    what: "cannot enter a network namespace of the target",
+                    source: error.into(),
+                })?;
+                work()
+            };
+            let thread = std::thread::Builder::new().spawn_scoped(scope, inside).map_err(|source| Error::System {
+                what: "cannot start a thread for a network namespace of the target",
+                source,
+            })?;
+            thread.join().unwrap_or(Err(Error::System {
+                what: "the thread in a network namespace of the target failed",
+                source: std::io::ErrorKind::Other.into(),
+            }))
         })
     }
 }

@@ -89,11 +89,15 @@ pub fn place(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
 /// A new file beside `path` under a hidden name that cannot be foretold, which becomes `path` once it is whole. It has the mode that
 /// the umask leaves, as any file of the user, and belongs to the one who called `sudo`.
 pub fn unfinished(path: &Path) -> io::Result<tempfile::NamedTempFile> {
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o666);
-    let file = tempfile::Builder::new().prefix(".unfinished-").permissions(mode).tempfile_in(directory)?;
+    let file = tempfile::Builder::new().prefix(".unfinished-").permissions(mode).tempfile_in(folder(path))?;
     store::private::give_to_caller(file.as_file())?;
     Ok(file)
+}
+
+/// The folder of a file.
+pub fn folder(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// What a run is called: its directory's own name.

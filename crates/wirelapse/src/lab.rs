@@ -347,6 +347,8 @@ fn keep_rights() -> anyhow::Result<()> {
         capabilities: CapabilitySet::SYS_ADMIN | CapabilitySet::NET_ADMIN | CapabilitySet::SYS_NICE,
         written: &[registry::directory()],
         namespaces: true,
+        // Those of the path are there.
+        all_threads: true,
         ..Kept::NOTHING
     })
 }

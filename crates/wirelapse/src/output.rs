@@ -19,9 +19,9 @@ pub struct Shown {
 
 /// One JSON object on a line.
 pub fn json_line(value: &impl serde::Serialize) -> anyhow::Result<()> {
-    let mut line = serde_json::to_vec(value)?;
-    line.push(b'\n');
-    std::io::stdout().write_all(&line)?;
+    let mut line = serde_json::to_string(value)?;
+    line.push('\n');
+    std::io::stdout().write_all(record::harmless_json(&line).as_bytes())?;
     Ok(())
 }
 

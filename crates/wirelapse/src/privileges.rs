@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
+use crate::files::folder;
 use anyhow::Context as _;
 use landlock::{
     ABI, Access as _, AccessFs, AccessNet, NetPort, PathBeneath, PathFd, PathFdError, Ruleset, RulesetAttr as _,
@@ -24,6 +25,8 @@ pub struct Kept<'a> {
     pub connected: Option<&'a [u16]>,
     /// Whether network namespaces are still entered.
     pub namespaces: bool,
+    /// Whether the system calls that no measuring process makes are denied to the threads that are there already too.
+    pub all_threads: bool,
     /// Whether other processes are still looked into, for their namespaces. Landlock forbids that, so access to files stays as it was.
     pub processes: bool,
 }
@@ -36,6 +39,7 @@ impl Kept<'_> {
         read: &[],
         connected: None,
         namespaces: false,
+        all_threads: false,
         processes: false,
     };
 }
@@ -77,7 +81,7 @@ const DENIED: [libc::c_long; 31] = [
 ];
 
 /// Keeps no more than `kept`, for good: for the calling thread and all that it starts afterwards. Threads that are there already keep
-/// theirs, so this comes before they are started. Where the kernel lacks Landlock or seccomp the rest is done all the same (`doctor`
+/// theirs, so this comes before they are started, but for [`Kept::all_threads`]. Where the kernel lacks Landlock or seccomp the rest is done all the same (`doctor`
 /// says what there is).
 ///
 /// # Errors
@@ -88,7 +92,7 @@ pub fn keep_only(kept: &Kept<'_>) -> anyhow::Result<()> {
     if !kept.processes {
         restrict_files(kept).context("cannot restrict access to files (Landlock)")?;
     }
-    deny_calls(kept.namespaces)
+    deny_calls(kept)
 }
 
 /// Keeps what a capture needs once its sockets and programs are open: the folders of the files that it writes, and with hardware stamps
@@ -97,19 +101,18 @@ pub fn keep_only(kept: &Kept<'_>) -> anyhow::Result<()> {
 /// # Errors
 /// As [`keep_only`].
 pub fn keep_for_capture<'a>(hardware: bool, files: impl IntoIterator<Item = &'a Path>) -> anyhow::Result<()> {
-    let folder = |file: &'a Path| file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let folders: Vec<&Path> = files.into_iter().map(folder).collect();
     let hardware = if hardware { CapabilitySet::NET_ADMIN } else { CapabilitySet::empty() };
     let writing = to_write(&folders);
     keep_only(&Kept { capabilities: hardware | writing, written: &folders, ..Kept::NOTHING })
 }
 
-/// Keeps what a trace needs once everything is attached and open: to write its run, which is there.
+/// Keeps what a trace needs once everything is attached and open: to write its run, which is there, and to give a file beside it its name.
 ///
 /// # Errors
 /// As [`keep_only`].
-pub fn keep_for_trace(run: Option<&Path>) -> anyhow::Result<()> {
-    let written: Vec<&Path> = run.into_iter().collect();
+pub fn keep_for_trace(run: Option<&Path>, file: Option<&Path>) -> anyhow::Result<()> {
+    let written: Vec<&Path> = run.into_iter().chain(file.map(folder)).collect();
     keep_only(&Kept { capabilities: to_write(&written), written: &written, ..Kept::NOTHING })
 }
 
@@ -200,14 +203,16 @@ fn drop_capabilities(kept: CapabilitySet) -> anyhow::Result<()> {
     rustix::thread::set_capabilities(None, sets).context("cannot drop capabilities")
 }
 
-fn deny_calls(namespaces: bool) -> anyhow::Result<()> {
+fn deny_calls(kept: &Kept<'_>) -> anyhow::Result<()> {
     // An architecture that the library does not know goes without.
     let Ok(architecture) = TargetArch::try_from(std::env::consts::ARCH) else { return Ok(()) };
-    let denied = DENIED.into_iter().filter(|call| !(namespaces && *call == libc::SYS_setns));
+    let denied = DENIED.into_iter().filter(|call| !(kept.namespaces && *call == libc::SYS_setns));
     let rules: BTreeMap<i64, _> = denied.map(|call| (call, Vec::new())).collect();
     let denied = SeccompAction::Errno(libc::EPERM as u32);
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, denied, architecture)?;
-    match seccompiler::apply_filter(&BpfProgram::try_from(filter)?) {
+    let program = BpfProgram::try_from(filter)?;
+    let apply = if kept.all_threads { seccompiler::apply_filter_all_threads } else { seccompiler::apply_filter };
+    match apply(&program) {
         Ok(()) => Ok(()),
         Err(seccompiler::Error::Seccomp(error) | seccompiler::Error::Prctl(error))
             if error.raw_os_error() == Some(libc::EINVAL) =>
@@ -259,6 +264,25 @@ mod tests {
             refused(fs::remove_file(other.path().join("there")));
             assert!(fs::read_to_string("/proc/thread-self/status").unwrap().contains("NoNewPrivs:\t1"));
             fs::read_to_string("/sys/class/net/lo/mtu").unwrap();
+        });
+    }
+
+    #[test]
+    fn only_the_ports_that_were_named_are_connected_to_and_none_is_bound() {
+        // Landlock knows ports from its fourth level on.
+        if !has_landlock() || machine::landlock_level() < Some(4) {
+            println!("skipped: this kernel has no Landlock that knows ports");
+            return;
+        }
+        let listeners = [(), ()].map(|()| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+        let [named, other] = [0, 1].map(|at: usize| listeners[at].local_addr().unwrap());
+        confined(&Kept { connected: Some(&[named.port()]), ..Kept::NOTHING }, || {
+            std::net::TcpStream::connect(named).unwrap();
+            let refused =
+                [std::net::TcpStream::connect(other).map(drop), std::net::TcpListener::bind("127.0.0.1:0").map(drop)];
+            for refused in refused {
+                assert_eq!(refused.unwrap_err().kind(), std::io::ErrorKind::PermissionDenied);
+            }
         });
     }
 

@@ -84,12 +84,15 @@ pub struct Server {
 pub const TLS_CA: &str =
     "Ask within TLS, of a server that shows the certificate in this PEM file, or one that it signed";
 
+/// The variable that holds a token, for those who keep it from the command line.
+pub const TOKEN: &str = "WIRELAPSE_TOKEN";
+
 /// What a server asks of its clients.
 #[derive(clap::Args)]
 pub struct Token {
     /// The server's token; stock iperf3 has none, and is refused. Whoever may list processes sees it here: --token-file and
     /// WIRELAPSE_TOKEN keep it from them
-    #[arg(long, env = "WIRELAPSE_TOKEN", hide_env_values = true)]
+    #[arg(long, env = TOKEN, hide_env_values = true)]
     token: Option<String>,
     /// Read the token from this file: its first line
     #[arg(long, value_name = "FILE", conflicts_with = "token")]

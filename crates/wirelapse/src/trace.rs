@@ -125,16 +125,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let request = Request::from_args(args)?;
     let caller = if args.as_root || request.command.is_empty() { None } else { Caller::of_sudo()? };
     // Before anything is attached: what cannot be written is found at once.
-    let (perfetto, made) = request.open_perfetto()?.unzip();
-    let made = made == Some(true);
+    let perfetto = request.open_perfetto()?;
+    let named = perfetto.as_ref().and_then(|perfetto| perfetto.hidden.as_ref()).and(request.perfetto.as_deref());
     // From here on Ctrl-C ends the trace with its report, however early it comes.
     // Where there is a CMD, a second one ends the wait for it, so that the report comes. One more ends this program.
     let interrupt = Interrupt::with_patience(if request.command.is_empty() { 1 } else { 2 })?;
-    let mut tracer = Tracer::start(&request.config).inspect_err(|_| request.remove_perfetto(made))?;
-    if let Some(file) = &perfetto {
-        // A pipe or a device has no length to set.
-        let _ = file.set_len(0);
-    }
+    let mut tracer = Tracer::start(&request.config)?;
 
     let stopped = match request.command.is_empty() {
         true => None,
@@ -145,7 +141,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     started.say(request.started(tracer.backend()));
     let mut outputs = Outputs::open(&request, &provenance, perfetto)?;
     let mut screen = request.live.then(|| screen::Screen::open(request.rows())).flatten();
-    let mut child = stopped.map(|s| release(s, &request).inspect_err(|_| request.discard(made))).transpose()?;
+    let mut child = stopped.map(|s| release(s, &request).inspect_err(|_| request.discard())).transpose()?;
 
     let mut networks =
         Networks::new(request.config.target.pids.iter().copied().chain(child.as_ref().map(Child::id)).collect());
@@ -153,7 +149,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     // CMD runs with its own rights by now. From here on a separate process has those that walking the sockets takes, and this one none.
     let limit = || privileges::keep_for_walks().map_err(|error| std::io::Error::other(format!("{error:#}")));
     tracer.hand_over(limit, |asked| hosts::answer(asked).unwrap_or_else(|| networks.answer(asked)))?;
-    privileges::keep_for_trace(request.run.as_deref())?;
+    privileges::keep_for_trace(request.run.as_deref(), named)?;
 
     let mut looked = None::<Instant>;
     let mut drawn = Instant::now();
@@ -316,10 +312,11 @@ fn start_stopped(request: &Request, caller: Option<Caller>, tracer: &mut Tracer)
     Ok(stopped)
 }
 
-/// `command` with the user, the groups and the home of who called.
+/// `command` with the user, the groups and the home of who called. It is run with fewer rights than this program has, so our token, which
+/// root may have set, is not handed to it.
 fn as_caller(mut command: Command, caller: Option<Caller>) -> Command {
     let Some(Caller { name, uid, gid, groups, home }) = caller else { return command };
-    command.env("HOME", home).env("USER", &name).env("LOGNAME", &name);
+    command.env("HOME", home).env("USER", &name).env("LOGNAME", &name).env_remove(crate::server::TOKEN);
     let groups: Vec<_> = groups.into_iter().map(Gid::from_raw).collect();
     let set_user = move || {
         let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));

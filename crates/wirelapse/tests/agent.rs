@@ -108,6 +108,21 @@ fn a_user_with_three_capabilities_counts_every_send_and_keeps_none() {
         assert_eq!((field("NoNewPrivs:").as_str(), field("Seccomp:").as_str()), ("1", "2"));
     }
 
+    // Files outside the folders of its configuration are closed to it, whoever may read them.
+    if machine::landlock_level().is_some() {
+        let elsewhere = tempfile::tempdir().unwrap();
+        fs::set_permissions(elsewhere.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let moved = elsewhere.path().join("agent.toml");
+        fs::copy(&config, &moved).unwrap();
+        fs::remove_file(&config).unwrap();
+        std::os::unix::fs::symlink(&moved, &config).unwrap();
+        // SAFETY: signals a process that this test started and has not waited for.
+        assert_eq!(unsafe { libc::kill(agent.id() as i32, libc::SIGHUP) }, 0);
+        let mut line = String::new();
+        said.read_line(&mut line).unwrap();
+        assert!(line.contains("not taken over") && line.contains("Permission denied"), "{line}");
+    }
+
     // SAFETY: signals a process that this test started and has not waited for.
     assert_eq!(unsafe { libc::kill(agent.id() as i32, libc::SIGTERM) }, 0);
     assert!(agent.output().status.success());

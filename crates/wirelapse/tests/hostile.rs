@@ -4,6 +4,7 @@ mod limited;
 
 use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -103,6 +104,88 @@ fn no_word_of_a_command_line_steers_the_terminal() {
     // Colours of clap's own stay where nothing foreign is.
     let plain = wirelapse(&["no-such"]).env("CLICOLOR_FORCE", "1").output().unwrap();
     assert!(text(&plain.stderr).contains("\u{1b}["), "{plain:?}");
+}
+
+/// Runs commands, and finds nothing in what they say that steers a terminal, in JSON neither.
+fn steers_nothing(commands: &[&[&str]]) {
+    for words in commands {
+        let output = wirelapse(words).output().unwrap();
+        let said = said(&output);
+        let steers = said.find(|c: char| report::steers(c) && !matches!(c, '\n' | '\t'));
+        assert_eq!(steers, None, "{words:?}: {said:?}");
+        assert!(output.status.success() && !said.is_empty(), "{words:?}: {said}");
+    }
+}
+
+#[test]
+fn no_word_of_a_capture_steers_the_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("in.pcapng");
+    let recorded = concat!(env!("CARGO_MANIFEST_DIR"), "/../wire/tests/recorded/loss.pcap");
+    let mut capture = wire::Capture::from_reader(fs::File::open(recorded).unwrap()).unwrap();
+    let mut writer = wire::capture::PcapngWriter::new(fs::File::create(&path).unwrap(), STEERS).unwrap();
+    let steers = || Some(STEERS.to_owned());
+    let of = wire::capture::Interface {
+        name: steers(),
+        description: steers(),
+        filter: steers(),
+        ..capture.interfaces()[0].clone()
+    };
+    writer.interfaces(&[of]).unwrap();
+    while let Some(frame) = capture.next_frame().unwrap() {
+        writer.frame(&frame, &[STEERS]).unwrap();
+    }
+    writer.finish().unwrap();
+    let path = path.to_str().unwrap();
+    let run = folder.path().join(format!("run{STEERS}"));
+    let run = run.to_str().unwrap();
+    steers_nothing(&[
+        &["analyze", path],
+        &["analyze", path, "--json"],
+        &["analyze", path, "--story"],
+        &["analyze", path, "-c", "1"],
+        &["analyze", path, "-o", run],
+        &["report", run],
+        &["compare", path, path],
+        &["compare", path, path, "--json"],
+    ]);
+}
+
+#[test]
+fn no_name_of_a_program_or_a_data_file_steers_the_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let flent = folder.path().join("a.flent");
+    let names = serde_json::json!({
+        "version": 4, "metadata": {"NAME": STEERS, "TITLE": STEERS, "HOST": STEERS, "TIME": STEERS},
+        "x_values": [0.0], "results": {STEERS: [1.0]},
+    });
+    fs::write(&flent, names.to_string()).unwrap();
+    let flent = flent.to_str().unwrap();
+    steers_nothing(&[&["ping-under-load", "--read", flent], &["ping-under-load", "--read", flent, "--json"]]);
+
+    needs!(Need::Root, Need::Path("/sys/kernel/btf/vmlinux"), Need::Path("/bin/bash"));
+    // A name of 15 bytes at most.
+    let program = folder.path().join("\u{1b}[2J\u{9b}5A\u{202e}x");
+    fs::copy("/bin/bash", &program).unwrap();
+    let program = program.to_str().unwrap();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    // For as long as the commands take.
+    let script = format!("exec 3<>/dev/tcp/127.0.0.1/{port}; for i in 1 2 3 4 5; do echo $i >&3; sleep 0.02; done");
+    let run = folder.path().join("run");
+    let run = run.to_str().unwrap();
+    steers_nothing(&[
+        &["trace", "-o", run, "--", program, "-c", &script],
+        &["trace", "--json", "--", program, "-c", &script],
+        &["report", run],
+    ]);
+    let endless = script.replace("1 2 3 4 5", "{1..2000}");
+    let mut sender = tier::Process::from(Command::new(program).args(["-c", &endless]).spawn().unwrap());
+    steers_nothing(&[
+        &["top", "--by", "program", "--port", &port.to_string(), "--once"],
+        &["top", "--by", "program", "--port", &port.to_string(), "--for", "1s", "--json"],
+    ]);
+    sender.kill().unwrap();
 }
 
 #[test]
@@ -278,6 +361,12 @@ fn without_threads_nothing_panics_and_an_analysis_is_the_same() {
     let analyze = ["analyze", "--json", "--threads", "8", capture.to_str().unwrap()];
     let (free, limited) = (wirelapse(&analyze).output().unwrap(), group.wirelapse(&analyze).output().unwrap());
     assert!(limited.status.success() && limited.stdout == free.stdout, "{}", text(&limited.stderr));
+    assert!(text(&free.stderr).is_empty() && text(&limited.stderr).contains("2 of 8 threads"), "{limited:?}");
+    // A user's own limit (RLIMIT_NPROC) likewise.
+    fs::set_permissions(&capture, fs::Permissions::from_mode(0o644)).unwrap();
+    let limited = limited::with_threads(folder.path(), 2, &analyze).output().unwrap();
+    assert!(limited.status.success() && limited.stdout == free.stdout, "{}", text(&limited.stderr));
+    assert!(text(&limited.stderr).contains("2 of 8 threads"), "{limited:?}");
 
     let mut server = wirelapse(&["serve", "--listen", "127.0.0.1:0", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
@@ -294,6 +383,11 @@ fn without_threads_nothing_panics_and_an_analysis_is_the_same() {
         &["analyze", "-i", "lo", "--for", "100ms"],
         &["watch", "srtt", "--for", "100ms"],
         &["trace", "--all", "--for", "100ms"],
+        &["trace", "--", "true"],
+        &["generate", "-i", "lo", "--count", "1"],
+        &["lab", "exec", "none:a", "--", "true"],
+        &["study", "reception", "--quick"],
+        &["study", "overhead", "--quick"],
         &["serve", "--listen", "127.0.0.1:0"],
     ] {
         let mut limited = group.wirelapse(words);

@@ -140,15 +140,22 @@ fn cmd_belongs_to_who_called_sudo_and_its_end_is_passed_on() {
     let nobody = text(&Command::new("id").args(["-u", "nobody"]).output().unwrap().stdout).trim().to_owned();
     let run = |extra: &[&str], script: &str| {
         let args = [&["--json"][..], extra, &["--", "sh", "-c", script]].concat();
-        wirelapse(&args).env("SUDO_UID", &nobody).output().unwrap()
+        wirelapse(&args)
+            .env("SUDO_UID", &nobody)
+            .env("WIRELAPSE_TOKEN", "of root")
+            .env("HOME", "/root")
+            .output()
+            .unwrap()
     };
-    let who = "id -u; id -g; echo $USER; cat /etc/shadow >/dev/null && echo readable";
+    let who = "id -u; id -g; echo $USER; echo at $HOME with ${WIRELAPSE_TOKEN-no} token; cat /etc/shadow >/dev/null && echo readable";
     let out = run(&[], who);
     let said = text(&out.stderr);
     assert!(said.starts_with(&format!("{nobody}\n")) && said.contains("nobody\n"), "{said}");
+    assert!(!said.contains("at /root") && said.contains("with no token"), "{said}");
     assert!(!said.contains("readable") && out.status.code() == Some(1), "{said}");
     let said = text(&run(&["--as-root"], who).stderr);
     assert!(said.starts_with("0\n0\n") && said.contains("readable"), "{said}");
+    assert!(said.contains("at /root with of root token"), "{said}");
     assert_eq!(run(&[], "kill -TERM $$").status.code(), Some(128 + 15));
     let unknown = wirelapse(&["--", "true"]).env("SUDO_UID", "4123456789").output().unwrap();
     assert!(!unknown.status.success() && text(&unknown.stderr).contains("SUDO_UID"), "{}", text(&unknown.stderr));

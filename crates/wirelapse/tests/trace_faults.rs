@@ -307,6 +307,31 @@ fn a_full_device_for_perfetto_is_reported_and_the_run_is_whole() {
 }
 
 #[test]
+fn a_full_disk_leaves_nothing_of_a_perfetto_file_and_what_was_there_as_it_was() {
+    tier::needs!(Need::Root, BTF, BASH, Need::Program("unshare"));
+    let dir = tempfile::tempdir().unwrap();
+    let small = dir.path().join("small");
+    std::fs::create_dir(&small).unwrap();
+    for (before, left) in [("true", ""), ("echo kept >$S/t", "kept\nt\n")] {
+        let (listener, port) = loopback();
+        let server = count(listener);
+        // Full before the first block of it is written, however much that is.
+        let script = format!(
+            "export S={}; {before}; cat /dev/zero >$S/fill 2>/dev/null; {} trace --force --perfetto $S/t -- bash -c '{}' >/dev/null; \
+             code=$?; rm $S/fill; cat $S/t 2>/dev/null; ls -A $S; exit $code",
+            small.display(),
+            env!("CARGO_BIN_EXE_wirelapse"),
+            sender("127.0.0.1", port, 100),
+        );
+        let out = with_little_room(&small, &script);
+        drop(server);
+        let errors = text(&out.stderr);
+        assert_eq!((out.status.code(), text(&out.stdout).as_str()), (Some(1), left), "{errors}");
+        assert!(errors.contains("No space left") && errors.contains("small/t"), "{errors}");
+    }
+}
+
+#[test]
 fn a_run_directory_that_exists_stays_as_it_is() {
     tier::needs!(Need::Root, BTF);
     let dir = tempfile::tempdir().unwrap();

@@ -47,7 +47,7 @@ impl Dispatched {
             Some(Self { _attached: attached, _namespace: namespace })
         };
         // The namespace is that of a thread that ends here.
-        std::thread::scope(|scope| scope.spawn(put).join().ok().flatten())
+        std::thread::scope(|scope| std::thread::Builder::new().spawn_scoped(scope, put).ok()?.join().ok().flatten())
     }
 }
 

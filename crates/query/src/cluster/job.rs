@@ -139,13 +139,14 @@ impl Drop for Job {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let (mut client, job_id) = (self.client.clone(), std::mem::take(&mut self.id));
         // The program may end now: the request is sent before.
-        let sent = std::thread::spawn(move || {
+        let sent = std::thread::Builder::new().spawn(move || {
             runtime.block_on(async {
                 let cancel = client.cancel_job(CancelJobParams { job_id });
                 let _ = tokio::time::timeout(Duration::from_secs(5), cancel).await;
             });
         });
-        let _ = sent.join();
+        // Without a thread the job ends by itself, later.
+        let _ = sent.map(std::thread::JoinHandle::join);
     }
 }
 

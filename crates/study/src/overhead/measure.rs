@@ -51,7 +51,9 @@ pub fn run(
         }
         // A separate thread, as the network namespace is the thread's and ends with it.
         let table = std::thread::scope(|scope| {
-            let work = scope.spawn(|| one_load(plan, load, &mut told, go_on));
+            let work = || one_load(plan, load, &mut told, go_on);
+            let work = std::thread::Builder::new().spawn_scoped(scope, work);
+            let work = work.map_err(|source| Error::System { step: "start a thread", source })?;
             work.join().unwrap_or_else(|_| {
                 Err(Error::System { step: "measure", source: std::io::Error::other("the measuring thread failed") })
             })

@@ -301,18 +301,23 @@ fn through_lab(
         let (ready, heard) = channel();
         let ends = [(Side::A, Tap::Before), (Side::B, Tap::After)].map(|(side, tap)| {
             let (lab, ready, over) = (&lab, ready.clone(), &over);
-            scope.spawn(move || {
+            let refused = ready.clone();
+            let work = move || {
                 let host = lab.host(side);
                 host.run(|| trial::receive(setting.technique, INTERFACE, tap, over, &ready)).ok().flatten()
-            })
+            };
+            let started = std::thread::Builder::new().spawn_scoped(scope, work);
+            started.map_err(|error| refused.send(Err(format!("no thread for its receiver: {error}")))).ok()
         });
         let opened = trial::both(&heard);
         let mut made = Vec::new();
         let sent = opened.map_err(Error::Setting).and_then(|()| {
-            let sending = scope.spawn(|| {
+            let sending = || {
                 let amount = Amount { frames: Some(frames), duration: None };
                 lab.host(Side::A).run(|| trial::send_counted(SOURCE, &setting, amount, &sent_so_far, &|| go_on()))
-            });
+            };
+            let sending = std::thread::Builder::new().spawn_scoped(scope, sending);
+            let sending = sending.map_err(|source| Error::System { step: "start a thread", source })?;
             for (at, to) in changes {
                 while sent_so_far.load(Ordering::Relaxed) < *at && !sending.is_finished() {
                     std::thread::sleep(Duration::from_micros(200));
@@ -325,7 +330,7 @@ fn through_lab(
         // What is on its way arrives before the receivers look for the end.
         std::thread::sleep(Duration::from_millis(100));
         over.store(true, Ordering::Relaxed);
-        let received = ends.map(|end| end.join().unwrap_or(None));
+        let received = ends.map(|end| end?.join().unwrap_or(None));
         let sent = sent?;
         let [Some(one), Some(other)] = received else {
             return Err(Error::Setting("the lab's frames cannot be received".into()));

@@ -176,21 +176,25 @@ pub(super) fn run(
         let (ready, heard) = channel();
         let threads = [(bed.taps[0], Tap::Before), (bed.taps[1], Tap::After)].map(|(interface, tap)| {
             let (ready, over) = (ready.clone(), &over);
-            scope.spawn(move || receive(setting.technique, interface, tap, over, &ready))
+            let refused = ready.clone();
+            let work = move || receive(setting.technique, interface, tap, over, &ready);
+            let started = std::thread::Builder::new().spawn_scoped(scope, work);
+            started.map_err(|error| refused.send(Err(format!("no thread for its receiver: {error}")))).ok()
         });
         let opened = both(&heard);
         let before = bed.arrived();
         let sent = opened.clone().map(|()| {
             if setting.stressed {
                 for _ in 0..cpus {
-                    scope.spawn(|| spin(&stop));
+                    let started = std::thread::Builder::new().spawn_scoped(scope, || spin(&stop));
+                    started.map_err(|source| Error::System { step: "start a thread", source })?;
                 }
             }
             send(bed.source, setting, amount, go_on)
         });
         stop.store(true, Ordering::Relaxed);
         over.store(true, Ordering::Relaxed);
-        let received = threads.map(|thread| thread.join().unwrap_or(None));
+        let received = threads.map(|thread| thread?.join().unwrap_or(None));
         if let Err(why) = opened {
             return Ok(Err(why));
         }

@@ -10,20 +10,20 @@ use clock::Nanos;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{Config, Outcome, ProbeKind};
+use super::{Config, Outcome, ProbeKind, bounded};
 use crate::error::{Error, WireError};
 use crate::stream::Sample;
 
 /// The newest version of the format that is read and written.
 const VERSION: u64 = 4;
-/// Longest text that is decompressed: a small file can hold a very large one. A value takes two bytes of it at least, and 16 in memory.
+/// Longest text that is decompressed: a small file can hold a very large one.
 const LIMIT: u64 = 64 << 20;
 
 /// A data file of flent.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Flent {
     /// Version of the format.
     pub version: u64,
@@ -35,7 +35,6 @@ pub struct Flent {
     pub results: BTreeMap<String, Vec<Option<f64>>>,
     /// Each series as it was measured: objects with `t` in seconds since 1970 and `val`. Written, and not read back: they are most of a
     /// file, and no figure is made from them.
-    #[serde(skip_deserializing)]
     pub raw_values: Map<String, Value>,
 }
 
@@ -50,8 +49,7 @@ impl Flent {
 
     fn parse_from(text: impl Read) -> Result<Self, WireError> {
         let what = "a flent data file";
-        let text = BufReader::new(text.take(LIMIT));
-        let flent: Self = serde_json::from_reader(text).map_err(|e| {
+        let flent = bounded::read(text.take(LIMIT)).map_err(|e| {
             let limit = if e.is_eof() { format!(" (at most {LIMIT} bytes of text are read)") } else { String::new() };
             WireError::Malformed { what, why: format!("{e}{limit}") }
         })?;

@@ -4,6 +4,7 @@
 //! in the middle part. What the probes' round trips gain under load is queueing, and **responsiveness** is how many of
 //! them fit into a minute: 60 s divided by the median round trip of the loaded part.
 
+mod bounded;
 mod flent;
 pub(crate) mod probe;
 mod reading;

@@ -167,6 +167,10 @@ fn shared<'a>(
                 Err(_) => here.push(part),
             }
         }
+        if here.len() > 1 {
+            let started = others.len() + 1;
+            complain!("{started} of {threads} threads could be started: this takes longer, and finds the same");
+        }
         let here: Vec<_> = here.into_iter().map(one).collect();
         let joined = others.into_iter().map(|t| t.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         here.into_iter().chain(joined).collect()

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
 use std::net::IpAddr;
+use std::path::PathBuf;
 
 use anyhow::Context as _;
 use export::ndjson::Ndjson;
@@ -14,7 +15,7 @@ use report::view::Facts;
 use store::{Provenance, Writer};
 use summary::{Requests, TraceSummary};
 
-use super::request::Request;
+use super::request::{PerfettoFile, Request};
 use super::slow::Slow;
 use crate::output;
 
@@ -25,8 +26,28 @@ struct Output {
     name: String,
 }
 
+/// A file that gets its name once it is whole. Dropped before, it goes.
+struct Placed {
+    sink: Box<Perfetto<BufWriter<File>>>,
+    hidden: Option<tempfile::TempPath>,
+    path: PathBuf,
+}
+
+impl Sink for Placed {
+    fn event(&mut self, event: &Event) -> Result<(), SinkError> {
+        Sink::event(&mut *self.sink, event)
+    }
+
+    fn finish(self: Box<Self>, end: &End<'_>) -> Result<Option<String>, SinkError> {
+        let said = Sink::finish(self.sink, end)?;
+        let named = self.hidden.map_or(Ok(()), |hidden| hidden.persist(&self.path));
+        named.map_err(|why| SinkError::new(format!("Perfetto file {}", self.path.display()), why.error))?;
+        Ok(said)
+    }
+}
+
 /// The outputs that were asked for. A new one is a separate sink, and its entry here.
-fn asked(request: &Request, provenance: &Provenance, perfetto: Option<File>) -> anyhow::Result<Vec<Output>> {
+fn asked(request: &Request, provenance: &Provenance, perfetto: Option<PerfettoFile>) -> anyhow::Result<Vec<Output>> {
     let mut outputs = Vec::new();
     let mut add = |sink: Box<dyn Sink>, name: String| outputs.push(Output { sink, name });
     if let Some(path) = &request.run {
@@ -34,11 +55,12 @@ fn asked(request: &Request, provenance: &Provenance, perfetto: Option<File>) -> 
         let sink = Writer::create(path, provenance.clone())?;
         add(Box::new(sink), format!("Run {}", path.display()));
     }
-    if let (Some(file), Some(path)) = (perfetto, &request.perfetto) {
+    if let (Some(PerfettoFile { file, hidden }), Some(path)) = (perfetto, &request.perfetto) {
         let file = BufWriter::with_capacity(1 << 18, file);
         let sink = Perfetto::begin(file, provenance.start_ns, &provenance.clock)
             .with_context(|| format!("cannot write the Perfetto file {}", path.display()))?
             .named(path);
+        let sink = Placed { sink: Box::new(sink), hidden, path: path.clone() };
         add(Box::new(sink), format!("Perfetto trace {}", path.display()));
     }
     if request.json {
@@ -60,7 +82,7 @@ pub struct Outputs {
 }
 
 impl Outputs {
-    pub fn open(request: &Request, provenance: &Provenance, perfetto: Option<File>) -> anyhow::Result<Self> {
+    pub fn open(request: &Request, provenance: &Provenance, perfetto: Option<PerfettoFile>) -> anyhow::Result<Self> {
         Ok(Self {
             summary: trace::figures(Instant::from_nanos(provenance.start_ns), request.slowest),
             provenance: provenance.clone(),

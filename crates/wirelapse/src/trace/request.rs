@@ -191,32 +191,17 @@ impl Request {
         }
     }
 
-    /// The file for `--perfetto`, found writable before anything is attached. One that exists is emptied only when the
-    /// trace has begun; the flag says whether it was made here.
-    pub fn open_perfetto(&self) -> anyhow::Result<Option<(File, bool)>> {
+    /// The file for `--perfetto`, found writable before anything is attached.
+    pub fn open_perfetto(&self) -> anyhow::Result<Option<PerfettoFile>> {
         let Some(path) = &self.perfetto else { return Ok(None) };
-        // In a directory where others may write, a link of that name is not ours to follow.
-        let open = |new: bool| {
-            File::options().write(true).create_new(new).custom_flags(libc::O_NOFOLLOW).mode(0o600).open(path)
-        };
-        let file = match open(true) {
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => open(false).map(|file| (file, false)),
-            new => new.and_then(|file| store::private::give_to_caller(&file).map(|()| (file, true))),
-        };
-        file.map(Some)
+        let opened = PerfettoFile::open(path);
+        opened
+            .map(Some)
             .map_err(|e| bad(format!("cannot write {}: {e}; name another file for --perfetto", path.display())))
     }
 
-    /// Takes an empty file away again that was made for a trace that never began.
-    pub fn remove_perfetto(&self, made: bool) {
-        if let (Some(path), true) = (&self.perfetto, made) {
-            let _ = std::fs::remove_file(path);
-        }
-    }
-
     /// Takes away what was made for a program that then could not be run: the run directory of this trace holds nothing.
-    pub fn discard(&self, perfetto_made: bool) {
-        self.remove_perfetto(perfetto_made);
+    pub fn discard(&self) {
         if let Some(run) = &self.run {
             let _ = std::fs::remove_dir_all(run);
         }
@@ -229,6 +214,28 @@ impl Request {
             true => writeln!(io::stderr(), "{line}"),
             false => writeln!(io::stdout(), "{line}"),
         }
+    }
+}
+
+/// The file of `--perfetto`. Under a hidden name beside the one that was asked for until it is whole, and gone where it never is.
+pub struct PerfettoFile {
+    pub file: File,
+    /// Its hidden name; a pipe or a device has none.
+    pub hidden: Option<tempfile::TempPath>,
+}
+
+impl PerfettoFile {
+    fn open(path: &Path) -> io::Result<Self> {
+        if path.symlink_metadata().is_ok_and(|there| !there.is_file()) {
+            // In a directory where others may write, a link of that name is not ours to follow.
+            let file = File::options().write(true).custom_flags(libc::O_NOFOLLOW).open(path)?;
+            return Ok(Self { file, hidden: None });
+        }
+        // For its owner alone: it holds names of programs and addresses.
+        let hidden = tempfile::Builder::new().prefix(".unfinished-").tempfile_in(crate::files::folder(path))?;
+        store::private::give_to_caller(hidden.as_file())?;
+        let (file, hidden) = hidden.into_parts();
+        Ok(Self { file, hidden: Some(hidden) })
     }
 }
 
