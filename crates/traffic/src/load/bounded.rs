@@ -18,10 +18,14 @@ const NAMED: usize = 8;
 
 /// Reads a text; what is wrong with it is said with the byte up to which it was read.
 pub(super) fn read(text: impl Read) -> Result<Flent, serde_json::Error> {
+    read_at_most(VALUES, text)
+}
+
+fn read_at_most(most: usize, text: impl Read) -> Result<Flent, serde_json::Error> {
     let at = Cell::new(0u64);
     let counted = Counted { text: BufReader::new(text), at: &at };
     let mut reader = serde_json::Deserializer::from_reader(counted);
-    let left = Left(Cell::new(VALUES));
+    let left = Left { most, left: Cell::new(most) };
     let read = reader.deserialize_map(&left).and_then(|flent| reader.end().map(|()| flent));
     read.map_err(|error| {
         let placed = io::Error::other(format!("{error}, byte {} of its text", at.get()));
@@ -45,12 +49,15 @@ impl<R: Read> Read for Counted<'_, R> {
 }
 
 /// Values that may still be read.
-struct Left(Cell<usize>);
+struct Left {
+    most: usize,
+    left: Cell<usize>,
+}
 
 impl Left {
     fn take<E: de::Error>(&self, values: usize) -> Result<(), E> {
-        let left = self.0.get().checked_sub(values);
-        self.0.set(left.ok_or_else(|| E::custom(format!("more than {VALUES} values, which are not read")))?);
+        let left = self.left.get().checked_sub(values);
+        self.left.set(left.ok_or_else(|| E::custom(format!("more than {} values, which are not read", self.most)))?);
         Ok(())
     }
 }
@@ -207,28 +214,28 @@ impl<'de> Visitor<'de> for Any<'_> {
 mod tests {
     use super::*;
 
-    /// What a file says after `head` and `piece` for ever.
-    fn refused(head: &str, piece: &'static str) -> String {
-        let endless = std::iter::repeat_n(piece.as_bytes(), (64 << 20) / piece.len()).flatten().copied();
-        let text: Vec<u8> = head.bytes().chain(endless).collect();
-        read(text.as_slice()).unwrap_err().to_string()
+    /// Values that are read of the texts below.
+    const MOST: usize = 8_000;
+
+    /// What is said of `head` with `piece` after it very often.
+    fn refused(head: &str, piece: &str) -> String {
+        let text = head.to_owned() + &piece.repeat(2 * MOST);
+        read_at_most(MOST, text.as_bytes()).unwrap_err().to_string()
     }
 
     #[test]
     fn a_small_file_of_very_many_values_is_refused_with_its_byte() {
-        for (head, piece) in [
-            (r#"{"version":4,"metadata":{},"x_values":[0"#, ",0"),
-            (r#"{"version":4,"metadata":{},"x_values":[],"results":{"a":[0"#, ",0"),
-            (r#"{"version":4,"metadata":{},"x_values":[],"results":{"a":[]"#, r#","a":[]"#),
-            (r#"{"version":4,"metadata":{"a":[0"#, ",0"),
-            (r#"{"version":4,"metadata":{"a":0"#, r#","a":0"#),
+        for (head, piece, counts_for) in [
+            (r#"{"version":4,"metadata":{},"x_values":[0"#, ",0", 1),
+            (r#"{"version":4,"metadata":{},"x_values":[],"results":{"a":[0"#, ",0", 1),
+            (r#"{"version":4,"metadata":{},"x_values":[],"results":{"a":[]"#, r#","a":[]"#, NAMED),
+            (r#"{"version":4,"metadata":{"a":[0"#, ",0", NAMED),
+            (r#"{"version":4,"metadata":{"a":0"#, r#","a":0"#, NAMED),
         ] {
             let said = refused(head, piece);
-            assert!(said.contains(&format!("more than {VALUES} values")), "{head}: {said}");
+            assert!(said.contains(&format!("more than {MOST} values")), "{head}: {said}");
             let byte: usize = said.split("byte ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
-            let per_value = if head.contains("results") || head.contains("x_values") { 1 } else { NAMED };
-            let per_value = if piece.ends_with("[]") { NAMED } else { per_value };
-            let expected = VALUES / per_value * piece.len();
+            let expected = MOST / counts_for * piece.len();
             assert!(byte.abs_diff(expected + head.len()) < 64, "{head}: byte {byte}, {expected}");
         }
     }
