@@ -69,7 +69,7 @@ impl<'a> Under<'a> {
 /// Whether a byte of a string is written as it is.
 #[inline]
 fn is_plain(byte: u8) -> bool {
-    byte >= b' ' && byte < 0x7f && byte != b'"' && byte != b'\\'
+    matches!(byte, b' '..0x7f) && byte != b'"' && byte != b'\\'
 }
 
 #[inline]
