@@ -9,19 +9,25 @@ use std::marker::PhantomData;
 use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-use super::Flent;
-
 /// Values that are read, at most: 64 MiB of them.
 pub(super) const VALUES: usize = 4 << 20;
 /// What a value of the metadata, or a name, counts for: it takes as much memory as so many values of a series.
 const NAMED: usize = 8;
 
+/// What is read of a data file.
+pub(super) struct Parts {
+    pub version: u64,
+    pub metadata: Map<String, Value>,
+    pub x_values: Vec<f64>,
+    pub results: BTreeMap<String, Vec<Option<f64>>>,
+}
+
 /// Reads a text; what is wrong with it is said with the byte up to which it was read.
-pub(super) fn read(text: impl Read) -> Result<Flent, serde_json::Error> {
+pub(super) fn read(text: impl Read) -> Result<Parts, serde_json::Error> {
     read_at_most(VALUES, text)
 }
 
-fn read_at_most(most: usize, text: impl Read) -> Result<Flent, serde_json::Error> {
+fn read_at_most(most: usize, text: impl Read) -> Result<Parts, serde_json::Error> {
     let at = Cell::new(0u64);
     let counted = Counted { text: BufReader::new(text), at: &at };
     let mut reader = serde_json::Deserializer::from_reader(counted);
@@ -63,13 +69,13 @@ impl Left {
 }
 
 impl<'de> Visitor<'de> for &Left {
-    type Value = Flent;
+    type Value = Parts;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object with version, metadata, x_values and results")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Flent, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Parts, A::Error> {
         let (mut version, mut metadata, mut x_values, mut results) = (None, None, None, None);
         while let Some(key) = map.next_key::<String>()? {
             match key.as_str() {
@@ -84,12 +90,11 @@ impl<'de> Visitor<'de> for &Left {
         let Value::Object(metadata) = metadata.ok_or_else(|| missing("metadata"))? else {
             return Err(de::Error::custom("metadata is no object"));
         };
-        Ok(Flent {
+        Ok(Parts {
             version: version.ok_or_else(|| missing("version"))?,
             metadata,
             x_values: x_values.ok_or_else(|| missing("x_values"))?,
             results: results.ok_or_else(|| missing("results"))?,
-            raw_values: Map::new(),
         })
     }
 }
@@ -220,7 +225,7 @@ mod tests {
     /// What is said of `head` with `piece` after it very often.
     fn refused(head: &str, piece: &str) -> String {
         let text = head.to_owned() + &piece.repeat(2 * MOST);
-        read_at_most(MOST, text.as_bytes()).unwrap_err().to_string()
+        read_at_most(MOST, text.as_bytes()).err().unwrap().to_string()
     }
 
     #[test]

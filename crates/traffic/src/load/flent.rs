@@ -13,7 +13,8 @@ use flate2::write::GzEncoder;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{Config, Outcome, ProbeKind, bounded};
+use super::bounded::{self, Parts};
+use super::{Config, Outcome, ProbeKind};
 use crate::error::{Error, WireError};
 use crate::stream::Sample;
 
@@ -49,10 +50,11 @@ impl Flent {
 
     fn parse_from(text: impl Read) -> Result<Self, WireError> {
         let what = "a flent data file";
-        let flent = bounded::read(text.take(LIMIT)).map_err(|e| {
+        let Parts { version, metadata, x_values, results } = bounded::read(text.take(LIMIT)).map_err(|e| {
             let limit = if e.is_eof() { format!(" (at most {LIMIT} bytes of text are read)") } else { String::new() };
             WireError::Malformed { what, why: format!("{e}{limit}") }
         })?;
+        let flent = Self { version, metadata, x_values, results, raw_values: Map::new() };
         if flent.version > VERSION {
             return Err(WireError::Unsupported { what, found: format!("version {}", flent.version) });
         }
