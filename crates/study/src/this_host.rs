@@ -354,10 +354,9 @@ mod tests {
                 let host = ThisHost::take_in(folder, &[NAME.to_owned()]).unwrap();
                 host.set(NAME, "0").unwrap();
                 rustix::process::kill_process(host.guardian, rustix::process::Signal::KILL).unwrap();
-                if explicit {
-                    host.give_back().unwrap()
-                } else {
-                    drop(host)
+                match explicit {
+                    true => host.give_back().unwrap(),
+                    false => drop(host),
                 }
                 assert_eq!((read(), left(folder)), (before.clone(), 0));
             }

@@ -142,29 +142,6 @@ fn however_it_ends_the_old_value_comes_back() {
 }
 
 #[test]
-fn where_the_guardian_alone_is_killed_the_study_itself_puts_the_value_back() {
-    tier::needs!(tier::Need::Root, tier::Need::Path("/dev/net/tun"));
-    let hosts = Hosts::up();
-    let long = plan("\"a.net.ipv4.tcp_timestamps\" = [0]", "").replace("repetitions = 3", "repetitions = 500");
-    let study = hosts.study(&long, &[&TO_B[..], &["--on-this-host"]].concat());
-    hosts.wait_for("0");
-    let pid = lab::program_pid(&study).expect("the study is running");
-    let children = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten().flat_map(|task| {
-        let list = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
-        list.split_whitespace().map(|pid| pid.parse::<i32>().unwrap()).collect::<Vec<_>>()
-    });
-    let is_guardian = |pid: &i32| {
-        std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim() == "study-guardian")
-    };
-    let guardian = children.into_iter().find(is_guardian).expect("it has a guardian");
-    // SAFETY: a signal to a process of the study that this test started.
-    assert_eq!(unsafe { libc::kill(guardian, libc::SIGKILL) }, 0);
-    end(&study, libc::SIGTERM);
-    let (ended, said) = words(study.wait_with_output().unwrap());
-    assert_eq!((ended, hosts.value().as_str()), (Some(0), "2"), "{said}");
-}
-
-#[test]
 fn what_needs_the_lab_or_leave_is_refused_by_name() {
     tier::needs!(tier::Need::Root, tier::Need::Path("/dev/net/tun"));
     let hosts = Hosts::up();
