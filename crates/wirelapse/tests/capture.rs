@@ -235,6 +235,22 @@ fn generate(count: &str, size: &str, rate: &str) {
     assert!(output.status.success(), "{}", text(&output.stderr));
 }
 
+/// A sender that is held up makes up for it: whatever the machine does meanwhile, as many frames leave as the rate and the time ask for.
+#[test]
+fn a_rate_for_a_time_is_so_many_frames() {
+    tier::needs!(tier::Need::Root);
+    on_a_wire(|| {
+        for (method, rate, frames, seconds) in [("sendmmsg", "20k/s", 20_000, "1s"), ("live-frames", "200k/s", 400_000, "2s")] {
+            let words =
+                ["generate", "-i", "left", "--rate", rate, "--for", seconds, "--method", method, "--json", "--yes-this-interface"];
+            let sent = wirelapse!(&words).output().unwrap();
+            assert!(sent.status.success(), "{}", text(&sent.stderr));
+            let sent: serde_json::Value = serde_json::from_slice(&sent.stdout).unwrap();
+            assert_eq!(sent["frames"], frames, "{sent}");
+        }
+    });
+}
+
 fn signal(capture: &Process, signal: i32) {
     // SAFETY: signals a process that this test started and has not waited for.
     assert_eq!(unsafe { libc::kill(capture.id() as i32, signal) }, 0);

@@ -98,7 +98,7 @@ pub struct Sent {
     pub frames: u64,
     /// Of these, the ones that the interface counts as dropped: its peer or its queue had no room.
     pub dropped: u64,
-    /// From the first to the last.
+    /// From the start to the last frame, or to the end of the duration that was asked for, where that is later.
     pub took: Nanos,
     /// The gap between the batches that frames are sent in: mean and standard deviation of the time between two frames, as
     /// their send times say. `None` with fewer than two frames.
@@ -206,21 +206,31 @@ pub fn run(plan: &Plan, mut go_on: impl FnMut(u64) -> bool) -> Result<Sent, Gene
     let mut schedule = Schedule::new(plan.per_second, plan.spread);
     let most = plan.count.unwrap_or(u64::MAX);
     let began = WallInstant::now();
-    let mut frames = 0u64;
-    while frames < most {
-        let elapsed = Nanos::from(began.elapsed());
-        if plan.duration.is_some_and(|d| elapsed >= Nanos::from(d)) || !go_on(frames) {
-            break;
+    let elapsed = || Nanos::from(began.elapsed());
+    let end = plan.duration.map(Nanos::from);
+    // What fell due before the end is sent even if the sender was held up, for a tenth of the time more: a link that is too slow ends, too.
+    let latest = end.map(|end| if at_line_rate { end } else { end + Nanos(end.0 / 10) });
+    let (mut frames, mut last) = (0u64, Nanos::ZERO);
+    let took = loop {
+        let now = elapsed();
+        if frames >= most || !go_on(frames) {
+            break now;
         }
-        let due = schedule.due(elapsed).min(most) - frames;
-        if due == 0 {
-            wait(schedule.pause(elapsed));
-            continue;
+        if latest.is_some_and(|latest| now >= latest) {
+            break now;
         }
-        let wanted = due.min(sender.batch().into()) as u32;
-        frames += u64::from(sender.send(frames, wanted)?);
-    }
-    let took = Nanos::from(began.elapsed());
+        let within = end.map_or(now, |end| now.min(end.saturating_sub(Nanos(1))));
+        let due = schedule.due(within).min(most) - frames;
+        if due > 0 {
+            let wanted = due.min(sender.batch().into()) as u32;
+            frames += u64::from(sender.send(frames, wanted)?);
+            last = elapsed();
+        } else if let Some(end) = end.filter(|end| now >= *end) {
+            break last.max(end);
+        } else {
+            wait(schedule.pause(now));
+        }
+    };
     let dropped = link.dropped_sending().saturating_sub(dropped_before);
     Ok(Sent { sending, frames, dropped, took, gaps: sender.gaps().gaps() })
 }
