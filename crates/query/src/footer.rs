@@ -1,15 +1,18 @@
 //! Footers of parts: whether a part is whole and of this layout, before any of its rows is read.
 
+use std::error::Error;
+use std::io;
 use std::sync::Arc;
 
 use datafusion::common::Statistics;
 use datafusion::datasource::physical_plan::parquet::metadata::DFParquetMetadata;
 use datafusion::execution::cache::cache_manager::FileMetadataCache;
 use datafusion::parquet::arrow::parquet_to_arrow_schema;
+use datafusion::parquet::errors::ParquetError;
 use object_store::{ObjectMeta, ObjectStore};
 
 use crate::catalog::Shape;
-use crate::shape;
+use crate::{shape, stores};
 
 /// Bytes at the end of a part that are read with the first request: the footer of most parts.
 const FOOTER: usize = 64 << 10;
@@ -36,7 +39,7 @@ pub async fn read(
         .with_file_metadata_cache(Some(cache))
         .fetch_metadata()
         .await
-        .map_err(|e| reason(&e.to_string()))?;
+        .map_err(|error| reason(&error))?;
     let file = metadata.file_metadata();
     let pairs = file.key_value_metadata();
     let schema: u32 = pairs
@@ -49,7 +52,7 @@ pub async fn read(
             store::SCHEMA
         ));
     }
-    let columns = parquet_to_arrow_schema(file.schema_descr(), pairs).map_err(|e| reason(&e.to_string()))?;
+    let columns = parquet_to_arrow_schema(file.schema_descr(), pairs).map_err(|error| reason(&error))?;
     if let Some(obstacle) = shape::obstacle(shape, &columns) {
         return Err(obstacle);
     }
@@ -59,17 +62,21 @@ pub async fn read(
     Ok(Footer { schema, statistics: Arc::new(statistics) })
 }
 
-/// The reader's error in a few words.
-fn reason(error: &str) -> String {
-    if error.contains("magic number")
-        || error.contains("Corrupt footer")
-        || error.contains("EOF")
-        || error.contains("smaller than")
-    {
-        return "it is cut short or no Parquet file".into();
-    }
-    if error.contains("ermission denied") {
+/// Why a footer cannot be read: whether the store or the file is to blame.
+fn reason(error: &(dyn Error + 'static)) -> String {
+    if cause::<io::Error>(error).is_some_and(|error| error.kind() == io::ErrorKind::PermissionDenied) {
         return "no permission to read it".into();
     }
-    error.trim_start_matches("Parquet error: ").trim_start_matches("External: ").to_owned()
+    if let Some(error) = cause::<object_store::Error>(error) {
+        return stores::reason(error);
+    }
+    match cause::<ParquetError>(error) {
+        Some(ParquetError::NYI(_) | ParquetError::External(_)) | None => error.to_string(),
+        Some(_) => "it is cut short, damaged or no Parquet file".into(),
+    }
+}
+
+/// The first error of a type among an error and its causes.
+fn cause<'e, E: Error + 'static>(error: &'e (dyn Error + 'static)) -> Option<&'e E> {
+    std::iter::successors(Some(error), |&error| error.source()).find_map(|error| error.downcast_ref())
 }

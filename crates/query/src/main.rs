@@ -38,18 +38,11 @@ fn main() -> ExitCode {
 
 fn code(done: Result<(), Error>) -> ExitCode {
     let Err(error) = done else { return ExitCode::SUCCESS };
-    // A reader that closed the pipe (`| head`) has what it wanted.
-    let broken = |error: &(dyn std::error::Error + 'static)| {
-        error.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
-    };
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
-    while let Some(error) = cause {
-        if broken(error) || error.to_string().contains("Broken pipe") {
-            return ExitCode::SUCCESS;
-        }
-        cause = error.source();
+    match &error {
+        // A reader that closed the pipe (`| head`) has what it wanted.
+        Error::Io(error) if error.kind() == std::io::ErrorKind::BrokenPipe => return ExitCode::SUCCESS,
+        _ => complain(&error.to_string()),
     }
-    complain(&error.to_string());
     match error {
         Error::Cancelled => ExitCode::from(130),
         error if error.is_wrong_use() => ExitCode::from(2),

@@ -1,6 +1,7 @@
 //! Answers on their way out: a table for people, JSON lines, CSV, Parquet.
 
 use std::io::Write;
+use std::sync::{Arc, OnceLock};
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use datafusion::arrow::array::RecordBatch;
@@ -33,8 +34,46 @@ pub enum Format {
 
 /// Writes rows as they come.
 pub struct Output<W: Write + Send> {
-    form: Form<W>,
+    form: Form<Outlet<W>>,
     rows: usize,
+    failed: Failed,
+}
+
+/// Why the writer below failed: some of the engine's writers keep no more than the words of it.
+type Failed = Arc<OnceLock<std::io::Error>>;
+
+/// The writer below, which remembers why it failed.
+struct Outlet<W> {
+    out: W,
+    failed: Failed,
+}
+
+impl<W> Outlet<W> {
+    fn note<T>(&self, done: std::io::Result<T>) -> std::io::Result<T> {
+        if let Err(error) = &done
+            && error.kind() != std::io::ErrorKind::Interrupted
+        {
+            let _ = self.failed.set(alike(error));
+        }
+        done
+    }
+}
+
+impl<W: Write> Write for Outlet<W> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let done = self.out.write(bytes);
+        self.note(done)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        let done = self.out.flush();
+        self.note(done)
+    }
+}
+
+/// The same error once more, as far as the kernel made it.
+fn alike(error: &std::io::Error) -> std::io::Error {
+    error.raw_os_error().map_or_else(|| error.kind().into(), std::io::Error::from_raw_os_error)
 }
 
 enum Form<W: Write + Send> {
@@ -51,13 +90,15 @@ fn engine(error: impl Into<DataFusionError>) -> Error {
 impl<W: Write + Send> Output<W> {
     /// Writes to `out`; a table, or a plot, in so many columns of the terminal.
     pub fn new(out: W, format: Format, plot: bool, width: usize) -> Self {
+        let failed = Failed::default();
+        let out = Outlet { out, failed: failed.clone() };
         let form = match format {
             Format::Table => Form::Table { out, held: Vec::new(), plot, width },
             Format::Json => Form::Json(Box::new(json(out))),
             Format::Csv => Form::Csv(Box::new(WriterBuilder::new().with_header(true).build(out))),
             Format::Parquet => Form::Parquet { out: Some(out), writer: None },
         };
-        Self { form, rows: 0 }
+        Self { form, rows: 0, failed }
     }
 
     /// Writes rows.
@@ -65,6 +106,11 @@ impl<W: Write + Send> Output<W> {
     /// # Errors
     /// [`Error::Io`], or [`Error::Engine`] for what the form cannot hold.
     pub fn push(&mut self, batch: &RecordBatch) -> Result<(), Error> {
+        let done = self.write(batch);
+        done.map_err(|error| typed(&self.failed, error))
+    }
+
+    fn write(&mut self, batch: &RecordBatch) -> Result<(), Error> {
         self.rows += batch.num_rows();
         match &mut self.form {
             Form::Table { held, .. } => {
@@ -88,10 +134,15 @@ impl<W: Write + Send> Output<W> {
     ///
     /// # Errors
     /// As [`Output::push`].
-    pub fn finish(mut self, schema: &SchemaRef) -> Result<usize, Error> {
+    pub fn finish(self, schema: &SchemaRef) -> Result<usize, Error> {
+        let failed = self.failed.clone();
+        self.end(schema).map_err(|error| typed(&failed, error))
+    }
+
+    fn end(mut self, schema: &SchemaRef) -> Result<usize, Error> {
         // The heading, where there was no row.
         if self.rows == 0 {
-            self.push(&RecordBatch::new_empty(schema.clone()))?;
+            self.write(&RecordBatch::new_empty(schema.clone()))?;
         }
         match self.form {
             Form::Table { mut out, held, plot, width } => {
@@ -115,6 +166,11 @@ impl<W: Write + Send> Output<W> {
         }
         Ok(self.rows)
     }
+}
+
+/// The writer's error where it failed, else the engine's.
+fn typed(failed: &Failed, error: Error) -> Error {
+    failed.get().map_or(error, |failed| Error::Io(alike(failed)))
 }
 
 fn json<W: Write>(out: W) -> LineDelimitedWriter<W> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::stats::Precision;
 use datafusion::common::{DFSchema, ScalarValue, Statistics};
@@ -42,6 +42,13 @@ pub struct RunsTable {
     fleet: Arc<Fleet>,
     schema: SchemaRef,
     scans: Arc<Scans>,
+}
+
+/// A column of a scan's result.
+struct Output {
+    name: String,
+    /// From what is stored; `None` where it is stored under its name.
+    from: Option<Expr>,
 }
 
 struct Part {
@@ -125,38 +132,52 @@ impl RunsTable {
             Arc::new(Field::new(CLOCK, DataType::Int64, true)),
         ];
         let table = TableSchema::builder(stored).with_table_partition_cols(partition).build();
-        let raw = table.table_schema().clone();
+        let outputs = self.outputs(first, projection)?;
+        let needed = needed(&outputs, table.table_schema())?;
+        let scan = self.read(state, table, parts, needed, limit)?;
+        if outputs.iter().all(|output| output.from.is_none()) {
+            return Ok(scan);
+        }
+        let read = scan.schema();
+        let of_read = DFSchema::try_from(read.clone())?;
+        let exprs = outputs
+            .into_iter()
+            .map(|Output { name, from }| {
+                let expr: Arc<dyn PhysicalExpr> = match from {
+                    Some(expr) => state.create_physical_expr(expr, &of_read)?,
+                    None => Arc::new(Column::new_with_schema(&name, &read)?),
+                };
+                Ok(ProjectionExpr { expr, alias: name })
+            })
+            .collect::<Result<Vec<_>>>()?;
+        Ok(Arc::new(ProjectionExec::try_new(exprs, scan)?))
+    }
 
-        // What must be read for the columns that are asked for.
-        let time = self.time()?;
-        let names: Vec<&str> = projection.iter().map(|at| self.schema.field(*at).name().as_str()).collect();
-        let derived = |name: &str| -> Result<Option<Expr>> {
-            Ok(match name {
-                "time" => time.clone(),
+    /// The columns of the projection, and how those are made that are not stored so.
+    fn outputs(&self, first: bool, projection: &[usize]) -> Result<Vec<Output>> {
+        let output = |at: &usize| {
+            let name = self.schema.field(*at).name().clone();
+            let from = match name.as_str() {
+                "time" => self.time()?,
                 "flags" if first && self.shape.name == "packets" => Some(flags::letters("flags", &self.text)?),
                 _ => None,
-            })
-        };
-        let mut needed: Vec<usize> = Vec::new();
-        let mut outputs: Vec<(String, Option<Expr>)> = Vec::new();
-        for name in &names {
-            let expr = derived(name)?;
-            let reads: Vec<String> = match &expr {
-                Some(expr) => expr.column_refs().into_iter().map(|c| c.name.clone()).collect(),
-                None => vec![(*name).to_owned()],
             };
-            for column in reads {
-                let at = raw.index_of(&column)?;
-                if !needed.contains(&at) {
-                    needed.push(at);
-                }
-            }
-            outputs.push(((*name).to_owned(), expr));
-        }
+            Ok(Output { name, from })
+        };
+        projection.iter().map(output).collect()
+    }
 
-        let rows = parts.iter().fold(Precision::Exact(0), |sum, part| sum.add(&part.rows));
-        let mut statistics = Statistics::new_unknown(&raw);
-        statistics.num_rows = rows;
+    /// Reads these columns of parts.
+    fn read(
+        &self,
+        state: &dyn Session,
+        table: TableSchema,
+        parts: Vec<Part>,
+        columns: Vec<usize>,
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let mut statistics = Statistics::new_unknown(table.table_schema());
+        statistics.num_rows = parts.iter().fold(Precision::Exact(0), |sum, part| sum.add(&part.rows));
         statistics.total_byte_size =
             Precision::Inexact(usize::try_from(parts.iter().map(|p| p.bytes).sum::<u64>()).unwrap_or(usize::MAX));
         let groups = groups(parts, state.config().target_partitions());
@@ -169,25 +190,9 @@ impl RunsTable {
             .with_file_groups(groups)
             .with_statistics(statistics)
             .with_limit(limit)
-            .with_projection_indices(Some(needed.clone()))?
+            .with_projection_indices(Some(columns))?
             .build();
-        let scan: Arc<dyn ExecutionPlan> = DataSourceExec::from_data_source(config);
-        if outputs.iter().all(|(_, expr)| expr.is_none()) {
-            return Ok(scan);
-        }
-        let read = scan.schema();
-        let of_read = DFSchema::try_from(read.clone())?;
-        let exprs = outputs
-            .into_iter()
-            .map(|(name, expr)| {
-                let expr: Arc<dyn PhysicalExpr> = match expr {
-                    Some(expr) => state.create_physical_expr(expr, &of_read)?,
-                    None => Arc::new(Column::new_with_schema(&name, &read)?),
-                };
-                Ok(ProjectionExpr { expr, alias: name })
-            })
-            .collect::<Result<Vec<_>>>()?;
-        Ok(Arc::new(ProjectionExec::try_new(exprs, scan)?))
+        Ok(DataSourceExec::from_data_source(config))
     }
 
     /// The time of a row, from what is stored; `None` where it is stored as such.
@@ -201,6 +206,24 @@ impl RunsTable {
         };
         Ok(Some(cast(moment / lit(1000_i64), timestamp())))
     }
+}
+
+/// The stored columns that outputs are made of, each once.
+fn needed(outputs: &[Output], stored: &Schema) -> Result<Vec<usize>> {
+    let mut needed = Vec::new();
+    for output in outputs {
+        let columns: Vec<&str> = match &output.from {
+            Some(expr) => expr.column_refs().into_iter().map(|column| column.name.as_str()).collect(),
+            None => vec![&output.name],
+        };
+        for column in columns {
+            let at = stored.index_of(column)?;
+            if !needed.contains(&at) {
+                needed.push(at);
+            }
+        }
+    }
+    Ok(needed)
 }
 
 /// Parts in so many groups of about the same bytes, in order.

@@ -238,11 +238,24 @@ fn generate(count: &str, size: &str, rate: &str) {
 /// A sender that is held up makes up for it: whatever the machine does meanwhile, as many frames leave as the rate and the time ask for.
 #[test]
 fn a_rate_for_a_time_is_so_many_frames() {
-    tier::needs!(tier::Need::Root);
+    tier::needs!(Need::Root);
     on_a_wire(|| {
-        for (method, rate, frames, seconds) in [("sendmmsg", "20k/s", 20_000, "1s"), ("live-frames", "200k/s", 400_000, "2s")] {
-            let words =
-                ["generate", "-i", "left", "--rate", rate, "--for", seconds, "--method", method, "--json", "--yes-this-interface"];
+        for (method, rate, frames, seconds) in
+            [("sendmmsg", "20k/s", 20_000, "1s"), ("live-frames", "200k/s", 400_000, "2s")]
+        {
+            let words = [
+                "generate",
+                "-i",
+                "left",
+                "--rate",
+                rate,
+                "--for",
+                seconds,
+                "--method",
+                method,
+                "--json",
+                "--yes-this-interface",
+            ];
             let sent = wirelapse!(&words).output().unwrap();
             assert!(sent.status.success(), "{}", text(&sent.stderr));
             let sent: serde_json::Value = serde_json::from_slice(&sent.stdout).unwrap();
