@@ -230,6 +230,15 @@ pub(crate) struct Late {
     pub(crate) charged: Option<(Limit, u64)>,
 }
 
+/// Packets of a direction of which copies may come.
+#[derive(Clone, Debug, Default)]
+struct Passes {
+    /// A copy or another TTL has been seen.
+    expected: bool,
+    /// Digest, time and TTL of each.
+    kept: VecDeque<(u32, u32, u8)>,
+}
+
 /// One direction.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Half {
@@ -268,8 +277,8 @@ pub(crate) struct Half {
     pub(crate) offered: Offered,
     /// The TTL of the first packet.
     pub(crate) ttl: u8,
-    /// Packets are kept to find copies that come after many others: a copy or another TTL has been seen.
-    keeps_passes: bool,
+    /// Packets that are kept to find copies of them that come after many others.
+    passes: Option<Box<Passes>>,
     pub(crate) checksums: Checksums,
     /// The identification that a sender which counts up gives its next packet, and how often it has done so.
     next_id: u16,
@@ -382,7 +391,7 @@ impl Half {
         }
         // A capture that begins in mid-connection may show many packets before the first copy.
         let begins_amid = !self.offered.seen && self.count.packets < 64;
-        if (self.keeps_passes || other_ttl || begins_amid)
+        if (self.passes.as_ref().is_some_and(|passes| passes.expected) || other_ttl || begins_amid)
             && self.passed_before((digest, at, ttl), id != 0, within.min(COPY_WITHIN))
         {
             self.rare.capture_copies += 1;
@@ -430,11 +439,11 @@ impl Half {
         } else {
             self.rare.copies_ttl = ttl;
         }
-        if !std::mem::replace(&mut self.keeps_passes, true) && self.rare.passes.is_empty() {
+        let passes = self.passes.get_or_insert_default();
+        if !std::mem::replace(&mut passes.expected, true) && passes.kept.is_empty() {
             let (recent, next) = (self.recent, self.recent_next);
             let oldest_first = (0..4).map(|i| usize::from(next.wrapping_add(i) & 3)).filter(|&i| recent.at[i] > 0);
-            let kept: Vec<_> = oldest_first.map(|i| (recent.digests[i], recent.at[i], self.ttl)).collect();
-            self.rare.passes.extend(kept);
+            passes.kept.extend(oldest_first.map(|i| (recent.digests[i], recent.at[i], self.ttl)));
         }
     }
 
@@ -444,24 +453,24 @@ impl Half {
     fn passed_before(&mut self, (digest, at, ttl): (u32, u32, u8), has_id: bool, alike_within: u32) -> bool {
         const KEPT: usize = 512;
         let other_ttl = ttl != self.ttl && self.ttl != 0;
-        self.keeps_passes |= other_ttl;
+        let passes = self.passes.get_or_insert_default();
+        passes.expected |= other_ttl;
         let alike = self.rare.copies_alike && alike_within > 0;
         let found =
             ((has_id || ttl == self.rare.copies_ttl) && other_ttl || alike)
-                && self.rare.passes.iter().rev().take_while(|(_, t, _)| at.wrapping_sub(*t) <= TWO_SECONDS).any(
+                && passes.kept.iter().rev().take_while(|(_, t, _)| at.wrapping_sub(*t) <= TWO_SECONDS).any(
                     |(d, t, first)| *d == digest && (*first != ttl || alike && at.wrapping_sub(*t) <= alike_within),
                 );
-        let passes = &mut self.rare.passes;
         if found {
             if other_ttl {
                 self.rare.copies_ttl = ttl;
             }
             return true;
         }
-        if passes.len() == KEPT {
-            passes.pop_front();
+        if passes.kept.len() == KEPT {
+            passes.kept.pop_front();
         }
-        passes.push_back((digest, at, ttl));
+        passes.kept.push_back((digest, at, ttl));
         false
     }
 

@@ -1,6 +1,5 @@
 //! What most directions of most connections never have: kept apart, so that the others are small.
 
-use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 
 use crate::checksums::Damage;
@@ -39,8 +38,6 @@ pub(crate) struct Counters {
     pub(crate) zero_windows: u64,
     pub(crate) capture_copies: u64,
     pub(crate) larger_than_mss: u64,
-    /// Digests, times and TTLs of packets, where copies of them may come.
-    pub(crate) passes: VecDeque<(u32, u32, u8)>,
     /// The TTL of copies where it is another than the first packet's, and whether copies have come with that.
     pub(crate) copies_ttl: u8,
     pub(crate) copies_alike: bool,
@@ -84,7 +81,6 @@ static NOTHING: Counters = Counters {
     zero_windows: 0,
     capture_copies: 0,
     larger_than_mss: 0,
-    passes: VecDeque::new(),
     copies_ttl: 0,
     copies_alike: false,
     headers: [0; 16],
