@@ -127,6 +127,6 @@ mod tests {
     #[test]
     fn an_error_says_what_is_wrong_and_what_to_write() {
         let text = Kind::Duration.wrong(Problem::Unit("parsecs".into())).to_string();
-        assert_eq!(text, "there is no unit \"parsecs\" here; write a time such as 500ms, 10s, 5m or 1h");
+        assert_eq!(text, "there is no unit \"parsecs\" here; write a time such as 500ms, 10s, 5m, 1h or 30d");
     }
 }

@@ -116,12 +116,19 @@ fn a_stock_server_is_used_in_every_direction() {
 
 #[test]
 fn a_stock_server_takes_exactly_the_bytes_asked_for() {
+    const ASKED: u64 = 10_000_001;
     tier::needs!(tier::Need::Program("iperf3"));
     let stock = StockServer::start("127.0.0.1");
-    let c = Config { bytes: Some(10_000_001), flows: 3, ..config(stock.address) };
-    let outcome = stock.retry(|| run(&c, &mut |_| ControlFlow::Continue(())));
-    let total = outcome.up.unwrap();
-    assert_eq!((total.sent_bytes, total.received_bytes), (10_000_001, Some(10_000_001)));
+    let c = Config { bytes: Some(ASKED), flows: 3, ..config(stock.address) };
+    // At the end of a test iperf3's server counts no more of what still waits in its sockets, so one run of several has to be exact.
+    let exact = (0..5).any(|_| {
+        let total = stock.retry(|| run(&c, &mut |_| ControlFlow::Continue(()))).up.unwrap();
+        let received = total.received_bytes.unwrap();
+        assert_eq!(total.sent_bytes, ASKED);
+        assert!(received <= ASKED, "{received}");
+        received == ASKED
+    });
+    assert!(exact, "in no run were all bytes received");
 }
 
 #[test]
