@@ -77,30 +77,44 @@ fn verdict(outcome: &Outcome, beside: &[Beside]) -> Vec<String> {
         "Of the source's {} findings {yes} agree with this run, {no} do not, and {open} cannot be judged here.",
         beside.len()
     )];
+    // Where the source is the limit, no technique is ahead of the others that take all of it.
+    let of_source: Vec<_> = outcome.lossless.iter().filter(|l| l.of_the_source && l.per_second.is_some()).collect();
     let best = outcome.lossless.iter().filter_map(|l| Some((l, l.per_second?))).max_by(|a, b| a.1.total_cmp(&b.1));
-    if let Some((l, rate)) = best {
-        let bound = if l.of_the_source { ", which is all that the source sends" } else { "" };
+    if let Some(rate) = of_source.iter().filter_map(|l| l.per_second).reduce(f64::min) {
+        let names: Vec<&str> = of_source.iter().map(|l| l.technique.as_str()).collect();
         verdict.push(format!(
-            "The highest rate of frames of 64 bytes without loss is {}, by {}{bound}.",
+            "All frames of 64 bytes that the source sends, at least {}, are received by {}: the source is the limit, so which of these \
+             takes more is not known.",
+            quantity::per_second(rate),
+            names.join(", ")
+        ));
+    } else if let Some((l, rate)) = best {
+        verdict.push(format!(
+            "The highest rate of frames of 64 bytes without loss is {}, by {}.",
             quantity::per_second(rate),
             l.technique
         ));
     }
-    let mut deviations: Vec<(f64, &str)> = (0..outcome.techniques.len())
+    let mut deviations: Vec<(Estimate, &str)> = (0..outcome.techniques.len())
         .filter_map(|t| {
             let idle = figure(outcome, Response::Deviation, |l| l[0] == t && l[3] == 0);
-            Some((stats::mean(&idle.values)?, outcome.techniques[t].as_str()))
+            Some((idle.estimate?, outcome.techniques[t].as_str()))
         })
         .collect();
-    deviations.sort_by(|a, b| a.0.total_cmp(&b.0));
-    if let (Some(least), Some(most)) = (deviations.first(), deviations.last()) {
-        verdict.push(format!(
-            "With the CPU idle the delay deviates least by {} ({}) and most by {} ({}).",
-            least.1,
-            quantity::time_to(least.0, 3),
-            most.1,
-            quantity::time_to(most.0, 3)
-        ));
+    deviations.sort_by(|a, b| a.0.value.total_cmp(&b.0.value));
+    if let [least, .., most] = deviations.as_slice() {
+        verdict.push(if least.0.high < most.0.low {
+            format!(
+                "With the CPU idle the delay deviates least by {} ({}) and most by {} ({}).",
+                least.1,
+                estimate_words(Response::Deviation, Some(least.0)),
+                most.1,
+                estimate_words(Response::Deviation, Some(most.0))
+            )
+        } else {
+            "With the CPU idle the deviations of the delay do not differ beyond their intervals, by whatever technique."
+                .into()
+        });
     }
     verdict
 }
