@@ -489,8 +489,11 @@ fn a_schedule_is_followed_and_each_step_accounted_for() {
         let delivered: u64 = steps.iter().map(|step| step["achieved"]["delivered"].as_u64().unwrap()).sum();
         assert_eq!(line[way]["achieved"]["delivered"], delivered, "the steps add up to the whole");
     }
+    // A request that was on its way at the change is delivered in the step of the change, after the delay that it was given before.
     let nothing = &line["a_to_b"]["steps"][1]["achieved"];
-    assert!(nothing["lost"].as_u64().unwrap() > 0 && nothing["delivered"] == 0, "{line}");
+    let delivered = nothing["delivered"].as_u64().unwrap();
+    assert!(nothing["lost"].as_u64().unwrap() > 10 && delivered <= 1, "{line}");
+    assert!(delivered == 0 || nothing["delay"]["min_ns"].as_u64().unwrap() >= 10_000_000, "{line}");
     let seen = line["b_to_a"]["steps"][1]["achieved"]["delay"]["p50_ns"].as_u64().unwrap();
     assert!((40_000_000..41_500_000).contains(&seen), "{line}");
     // For people, no delay stands for all steps together.
