@@ -21,7 +21,7 @@ pub enum Difference {
 }
 
 /// Where and how two connections diverge, and why as far as the findings show.
-#[derive(Clone, Debug, serde::Serialize)]
+#[derive(Clone, Debug, Default, serde::Serialize)]
 pub struct Divergence {
     /// The place in both, counted in packets from 0; `None` where they never diverge.
     pub at: Option<usize>,
@@ -77,16 +77,7 @@ fn name(r: &Record) -> String {
 /// Compares two reports that have their packets.
 pub fn compare(a: &Report, b: &Report) -> Divergence {
     if let Some(between) = between(a, b) {
-        return Divergence {
-            at: None,
-            difference: None,
-            first_packet: None,
-            second_packet: None,
-            first_wait_ns: None,
-            second_wait_ns: None,
-            text: between.text(),
-            between: Some(between),
-        };
+        return Divergence { text: between.text(), between: Some(between), ..Divergence::default() };
     }
     let rtt = |r: &Report| r.vantage.whole().map_or(0, |n| n.0);
     let allowed = SAME + rtt(a).abs_diff(rtt(b));
@@ -101,18 +92,12 @@ pub fn compare(a: &Report, b: &Report) -> Divergence {
     let parted = parted.or_else(|| (x.len() != y.len()).then_some((shorter, Difference::End)));
     let Some((at, difference)) = parted else {
         return Divergence {
-            at: None,
-            difference: None,
-            first_packet: None,
-            second_packet: None,
-            first_wait_ns: None,
-            second_wait_ns: None,
-            between: None,
             text: vec![format!(
                 "the two run alike: {} packets each, of the same kinds, no wait apart by more than {}",
                 x.len(),
                 Nanos(allowed)
             )],
+            ..Divergence::default()
         };
     };
     let number = |records: &[Record]| records.get(at).map(|r| r.segment.number);

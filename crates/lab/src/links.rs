@@ -16,6 +16,10 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use rustix::net::netdevice::name_to_index;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
+use crate::direction::Direction;
+use crate::ethernet::ETHERNET_OVERHEAD;
+use crate::report::{Achieved, DirectionReport};
+
 /// Sets the MTU and the hardware address of a link, takes address resolution off it (the neighbour is given, so
 /// only the hosts' traffic is on the path), and brings it up.
 pub(crate) fn configure(netlink: &mut Netlink, index: u32, mac: [u8; 6], mtu: u32) -> io::Result<()> {
@@ -141,6 +145,34 @@ pub(crate) struct Counters {
 pub(crate) fn counters(net: &OwnedFd, interface: &str) -> Counters {
     let table = inside(net, || std::fs::read_to_string("/proc/thread-self/net/dev"));
     table.and_then(|t| t).ok().and_then(|t| parse_counters(&t, interface)).unwrap_or_default()
+}
+
+/// What a direction reports where the path is devices of the kernel's: what `interface` of the sending and of the receiving
+/// host counted.
+pub(crate) fn report_of_devices(
+    asked: Direction,
+    changes: u64,
+    nets: [&OwnedFd; 2],
+    interface: &str,
+) -> DirectionReport {
+    let [sent, got] = nets.map(|net| counters(net, interface));
+    let achieved = Achieved {
+        frames: sent.sent_frames,
+        offered: sent.sent_frames,
+        delivered: got.received_frames,
+        bytes: got.received_bytes,
+        wire_bytes: got.received_bytes + got.received_frames * u64::from(ETHERNET_OVERHEAD - 14),
+        ..Achieved::default()
+    };
+    DirectionReport {
+        asked,
+        overhead: None,
+        probes: None,
+        changes,
+        achieved: Some(achieved),
+        steps: Vec::new(),
+        steps_refused: 0,
+    }
 }
 
 /// Eight receive columns and eight transmit columns: bytes, packets, errors, drops, … (proc(5)).

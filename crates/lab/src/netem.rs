@@ -21,9 +21,9 @@ use crate::end::Side;
 use crate::ethernet::{ETHERNET_OVERHEAD, SMALLEST_ON_WIRE};
 use crate::forward::GATHER;
 use crate::host::{Host, INTERFACE};
-use crate::links::{counters, index_of};
+use crate::links::{index_of, report_of_devices};
 use crate::path::Backend;
-use crate::report::{Achieved, DirectionReport};
+use crate::report::DirectionReport;
 
 // linux/pkt_sched.h
 const TCA_NETEM_LOSS: u16 = 5;
@@ -167,24 +167,7 @@ impl Backend for Netem {
 
     fn report(&self, from: Side) -> DirectionReport {
         let [sender, receiver] = [from, from.other()].map(|side| &self.ends[side as usize]);
-        let (sent, got) = (counters(&sender.net, INTERFACE), counters(&receiver.net, INTERFACE));
-        let achieved = Achieved {
-            frames: sent.sent_frames,
-            offered: sent.sent_frames,
-            delivered: got.received_frames,
-            bytes: got.received_bytes,
-            wire_bytes: got.received_bytes + got.received_frames * u64::from(ETHERNET_OVERHEAD - 14),
-            ..Achieved::default()
-        };
-        DirectionReport {
-            asked: sender.asked.clone(),
-            overhead: None,
-            probes: None,
-            changes: sender.changes,
-            achieved: Some(achieved),
-            steps: Vec::new(),
-            steps_refused: 0,
-        }
+        report_of_devices(sender.asked.clone(), sender.changes, [&sender.net, &receiver.net], INTERFACE)
     }
 
     fn change(&mut self, from: Side, to: &Direction) -> Result<(), Error> {

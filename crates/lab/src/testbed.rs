@@ -25,12 +25,11 @@ use crate::anchor::{Anchor, Holder};
 use crate::config::Config;
 use crate::direction::Direction;
 use crate::end::Side;
-use crate::ethernet::ETHERNET_OVERHEAD;
 use crate::host::{self, Host, INTERFACE};
-use crate::links::{self, counters, index_of};
+use crate::links::{self, index_of, report_of_devices};
 use crate::mirror::{self, Action, Hook};
 use crate::path::Backend;
-use crate::report::{Achieved, DirectionReport};
+use crate::report::DirectionReport;
 use crate::{Error, Lab, Path, choose};
 
 /// The device under test.
@@ -322,24 +321,12 @@ impl Backend for Fixed {
     }
 
     fn report(&self, from: Side) -> DirectionReport {
-        let [sender, receiver] = [from, from.other()].map(|side| counters(&self.nets[side as usize], INTERFACE));
-        let achieved = Achieved {
-            frames: sender.sent_frames,
-            offered: sender.sent_frames,
-            delivered: receiver.received_frames,
-            bytes: receiver.received_bytes,
-            wire_bytes: receiver.received_bytes + receiver.received_frames * u64::from(ETHERNET_OVERHEAD - 14),
-            ..Achieved::default()
-        };
-        DirectionReport {
-            asked: Direction::default(),
-            overhead: None,
-            probes: None,
-            changes: 0,
-            achieved: Some(achieved),
-            steps: Vec::new(),
-            steps_refused: 0,
-        }
+        report_of_devices(
+            Direction::default(),
+            0,
+            [from, from.other()].map(|side| &self.nets[side as usize]),
+            INTERFACE,
+        )
     }
 
     fn change(&mut self, _: Side, _: &Direction) -> Result<(), Error> {

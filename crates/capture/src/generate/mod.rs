@@ -213,10 +213,7 @@ pub fn run(plan: &Plan, mut go_on: impl FnMut(u64) -> bool) -> Result<Sent, Gene
     let (mut frames, mut last) = (0u64, Nanos::ZERO);
     let took = loop {
         let now = elapsed();
-        if frames >= most || !go_on(frames) {
-            break now;
-        }
-        if latest.is_some_and(|latest| now >= latest) {
+        if frames >= most || !go_on(frames) || latest.is_some_and(|latest| now >= latest) {
             break now;
         }
         let within = end.map_or(now, |end| now.min(end.saturating_sub(Nanos(1))));

@@ -78,17 +78,17 @@ fn verdict(outcome: &Outcome, beside: &[Beside]) -> Vec<String> {
         beside.len()
     )];
     // Where the source is the limit, no technique is ahead of the others that take all of it.
-    let of_source: Vec<_> = outcome.lossless.iter().filter(|l| l.of_the_source && l.per_second.is_some()).collect();
-    let best = outcome.lossless.iter().filter_map(|l| Some((l, l.per_second?))).max_by(|a, b| a.1.total_cmp(&b.1));
-    if let Some(rate) = of_source.iter().filter_map(|l| l.per_second).reduce(f64::min) {
-        let names: Vec<&str> = of_source.iter().map(|l| l.technique.as_str()).collect();
+    let rates: Vec<_> = outcome.lossless.iter().filter_map(|l| Some((l, l.per_second?))).collect();
+    let of_source: Vec<_> = rates.iter().filter(|(l, _)| l.of_the_source).collect();
+    if let Some(rate) = of_source.iter().map(|(_, rate)| *rate).reduce(f64::min) {
+        let names: Vec<&str> = of_source.iter().map(|(l, _)| l.technique.as_str()).collect();
         verdict.push(format!(
             "All frames of 64 bytes that the source sends, at least {}, are received by {}: the source is the limit, so which of these \
              takes more is not known.",
             quantity::per_second(rate),
             names.join(", ")
         ));
-    } else if let Some((l, rate)) = best {
+    } else if let Some((l, rate)) = rates.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)) {
         verdict.push(format!(
             "The highest rate of frames of 64 bytes without loss is {}, by {}.",
             quantity::per_second(rate),

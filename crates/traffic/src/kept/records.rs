@@ -217,17 +217,7 @@ columns! {
 }
 
 columns! {
-    rr::Slow: "slowest", "", blank = rr::Slow {
-        connection: 0,
-        local_port: 0,
-        at_monotonic: Instant::from_nanos(0),
-        at_realtime: Instant::from_nanos(0),
-        latency: Nanos::ZERO,
-        queued: Nanos::ZERO,
-        connect: Nanos::ZERO,
-        first_byte: Nanos::ZERO,
-        rest: Nanos::ZERO,
-    };
+    rr::Slow: "slowest", "", blank = rr::connections::NO_SLOW;
     connection = connection, "which connection, from 0";
     local_port = local_port, "this end's port: with it the transaction is found in a trace or a capture";
     at_monotonic_ns = at_monotonic, "when it was meant to begin, `CLOCK_MONOTONIC`";

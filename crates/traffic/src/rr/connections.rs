@@ -79,7 +79,7 @@ fn may_retry(error: &io::Error) -> bool {
 }
 
 /// A transaction that lost no time, to be filled in.
-pub(super) const NO_SLOW: Slow = Slow {
+pub(crate) const NO_SLOW: Slow = Slow {
     connection: 0,
     local_port: 0,
     at_monotonic: Instant::from_nanos(0),

@@ -39,6 +39,18 @@ fn label(response: &str) -> String {
     }
 }
 
+/// The note on effects that are not drawn: those beyond the first, and those that are too vague, of so many.
+fn not_drawn(beyond: usize, vague: usize, of: usize) -> String {
+    let mut note =
+        if beyond > 0 { format!(" The first {EFFECTS}; {beyond} more are not drawn.") } else { String::new() };
+    if vague > 0 {
+        note += &format!(
+            " {vague} of {of} effects are not known well enough to draw; the table of the HTML page says why."
+        );
+    }
+    note
+}
+
 /// What each comparison is worth, beside what was predicted.
 pub(super) fn compared(said: &Conclusion) -> Option<Plot> {
     let shown = &said.compared[..said.compared.len().min(EFFECTS)];
@@ -75,15 +87,7 @@ pub(super) fn compared(said: &Conclusion) -> Option<Plot> {
     let fewest = shown.iter().map(|c| c.comparison.ratio.n).min()?;
     let most = shown.iter().map(|c| c.comparison.ratio.n).max()?;
     let n = if fewest == most { most.to_string() } else { format!("{fewest} to {most}") };
-    let left = said.compared.len() - shown.len();
-    let mut note = if left > 0 { format!(" The first {EFFECTS}; {left} more are not drawn.") } else { String::new() };
-    let vague = shown.len() - items.len();
-    if vague > 0 {
-        note += &format!(
-            " {vague} of {} are not known well enough to draw; the table of the HTML page says why.",
-            shown.len()
-        );
-    }
+    let note = not_drawn(said.compared.len() - shown.len(), shown.len() - items.len(), shown.len());
     Plot::new(
         "effects",
         "Effects with their 95 % intervals",

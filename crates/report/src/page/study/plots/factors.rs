@@ -1,9 +1,10 @@
 //! What each factor does, and two of them together.
 
+use stats::{Effect, Estimate};
 use study::analysis;
 use study::response::{is_known, percent_of, quantity};
 
-use super::{EFFECTS, View};
+use super::{EFFECTS, View, not_drawn};
 use crate::document::Table;
 use crate::plot::{Axis, Cell, Hue, Interval, Layer, Plot, Unit, tidy};
 
@@ -23,34 +24,26 @@ impl View<'_> {
             of.iter().map(one).collect::<Vec<_>>().join(" × ")
         };
         // An interval that says nothing would make all others too small to see.
-        let known: Vec<_> = found.effects.iter().filter(|e| is_known(&e.size.map(f64::exp_m1))).collect();
+        let effects: Vec<_> = found.effects.iter().map(|e| (e, e.size.map(f64::exp_m1))).collect();
+        let known: Vec<_> = effects.iter().filter(|(_, size)| is_known(size)).collect();
         let shown = &known[..known.len().min(EFFECTS)];
         let (mut main, mut both) = (Vec::new(), Vec::new());
-        for (i, e) in (0u32..).zip(shown) {
-            let size = e.size.map(f64::exp_m1);
+        for (i, (e, size)) in (0u32..).zip(shown) {
             let item = Interval {
                 at: f64::from(i),
                 low: tidy(size.low),
                 value: tidy(size.value),
                 high: tidy(size.high),
-                label: format!("{}: {}, p = {:.4}, n = {} blocks", name(&e.of), percent_of(&size), e.p, size.n),
+                label: format!("{}: {}, p = {:.4}, n = {} blocks", name(&e.of), percent_of(size), e.p, size.n),
             };
             if e.of.len() == 1 { main.push(item) } else { both.push(item) }
         }
         let mut table = Table::new("Effects", &["factors and levels", "change, 95 % interval", "p", "blocks"]);
-        table.rows.extend(found.effects.iter().map(|e| {
-            let size = e.size.map(f64::exp_m1);
-            vec![name(&e.of), percent_of(&size), format!("{:.4}", e.p), size.n.to_string()]
-        }));
-        let (vague, left) = (found.effects.len() - known.len(), known.len() - shown.len());
-        let mut note =
-            if left > 0 { format!(" The first {EFFECTS}; {left} more are not drawn.") } else { String::new() };
-        if vague > 0 {
-            note += &format!(
-                " {vague} of {} effects are not known well enough to draw; the table of the HTML page says why.",
-                found.effects.len()
-            );
-        }
+        let row = |(e, size): &(&Effect, Estimate)| {
+            vec![name(&e.of), percent_of(size), format!("{:.4}", e.p), size.n.to_string()]
+        };
+        table.rows.extend(effects.iter().map(row));
+        let note = not_drawn(known.len() - shown.len(), effects.len() - known.len(), effects.len());
         Plot::new(
             &self.id("main-effects"),
             "Main effects and interactions",
@@ -59,7 +52,7 @@ impl View<'_> {
                 self.plan.response.replace('_', " "),
                 found.blocks
             ),
-            (Axis::linear("change", Unit::Share), Axis::names("", shown.iter().map(|e| name(&e.of)).collect())),
+            (Axis::linear("change", Unit::Share), Axis::names("", shown.iter().map(|(e, _)| name(&e.of)).collect())),
             vec![
                 Layer::Rule { name: "no effect".into(), upright: true, value: 0.0 },
                 Layer::Intervals { name: "main effect".into(), hue: Hue(0), items: main },
