@@ -165,23 +165,27 @@ impl Args {
     }
 }
 
-/// Whether frames stay on this machine: in a host of a lab, or in a network namespace that is not the first process's.
-fn is_isolated() -> bool {
-    let inode = |path: &str| std::fs::metadata(path).map(|m| m.ino()).ok();
-    let (own, first) = (inode("/proc/self/ns/net"), inode("/proc/1/ns/net"));
-    // Where the first process may not be looked at, nothing is known of its namespace.
-    first.is_some_and(|first| own != Some(first)) || Networks::new(Vec::new()).path().is_some()
+/// Refuses an interface of the machine itself: frames stay on it in a host of a lab, or in a network namespace that is not the first process's.
+fn refuse_outside(interface: &str) -> Result<(), BadInput> {
+    if Networks::new(Vec::new()).path().is_some() {
+        return Ok(());
+    }
+    let inode = |path: &str| std::fs::metadata(path).map(|m| m.ino());
+    let why = match (inode("/proc/self/ns/net"), inode("/proc/1/ns/net")) {
+        (Ok(own), Ok(first)) if own != first => return Ok(()),
+        (Ok(_), Ok(_)) => format!("{interface} is an interface of this machine: frames would leave for its network"),
+        (Err(error), _) | (_, Err(error)) => format!(
+            "whether {interface} is an interface of the machine itself is not known, as the network namespace of process 1 cannot be read \
+             ({error}): frames may leave for its network"
+        ),
+    };
+    Err(BadInput(format!("{why}. Send inside a lab (wirelapse lab exec), or say --yes-this-interface")))
 }
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let pace = args.replay.as_ref().map(|_| args.pace()).transpose()?;
-    if !args.yes_this_interface && !is_isolated() {
-        return Err(BadInput(format!(
-            "{} is an interface of this machine: frames would leave for its network. Send inside a lab (wirelapse lab exec), or say \
-             --yes-this-interface",
-            args.interface
-        ))
-        .into());
+    if !args.yes_this_interface {
+        refuse_outside(&args.interface)?;
     }
     let interrupt = Interrupt::listen()?;
     if let Some((path, pace)) = args.replay.as_deref().zip(pace) {
