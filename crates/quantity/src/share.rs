@@ -43,6 +43,11 @@ pub fn percent(share: f64) -> String {
     }
 }
 
+/// A p value with four decimals, never rounded to zero: `0.0312`, `< 0.0001`.
+pub fn p_value(p: f64) -> String {
+    if p < 0.0001 { "< 0.0001".into() } else { format!("{p:.4}") }
+}
+
 /// A share of 1 in percent with so many significant digits, at most as many behind the point less one: `2.35 %` of three. What is above
 /// zero is never shown as zero.
 pub fn percent_to(share: f64, digits: usize) -> String {
@@ -95,6 +100,11 @@ mod tests {
         for (text, share) in [("0.5%", 0.005), ("0", 0.0), ("0%", 0.0), ("100%", 1.0), ("50 %", 0.5)] {
             assert_eq!(parse(text), Ok(share), "{text}");
         }
+    }
+
+    #[test]
+    fn a_p_value_is_never_zero() {
+        assert_eq!([0.5, 0.0001, 0.00009, 0.0].map(p_value), ["0.5000", "0.0001", "< 0.0001", "< 0.0001"]);
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use quantity::p_value;
+
 use crate::analysis;
 use crate::conclusion::{
     Compared, Conclusion, Table, effects_table, goodput_chart, judge, ping_charts, ping_distributions, predicted_in,
@@ -141,9 +143,9 @@ pub fn measures_table(compared: &[Compared]) -> Option<Table> {
             // A difference of many deviations says only that there was hardly any spread.
             if x.hedges_g.abs() < 100.0 { format!("{:.2}", x.hedges_g) } else { "—".into() },
             format!("{:.2}", x.cliffs_delta),
-            format!("{:.4}", x.p),
-            format!("{:.4}", x.permutation_p),
-            x.wilcoxon_p.map_or_else(|| "-".into(), |p| format!("{p:.4}")),
+            p_value(x.p),
+            p_value(x.permutation_p),
+            x.wilcoxon_p.map_or_else(|| "-".into(), p_value),
             visible(x.smallest_seen).unwrap_or_else(|| "—".into()),
             x.ratio.n.to_string(),
         ]);

@@ -1,6 +1,6 @@
 //! What a study says at its end: verdict first, then the figures, what was checked and what was lost.
 
-use quantity::change;
+use quantity::{change, p_value};
 use record::Nanos;
 use serde::{Deserialize, Serialize};
 use stats::{Comparison, Judgement};
@@ -164,7 +164,7 @@ pub fn effects_table(part: usize, plan: &Plan, trials: &[Trial], verdict: &mut V
         };
         let what = effect.of.iter().map(name).collect::<Vec<_>>().join(" × ");
         let size = percent_of(&effect.size.map(f64::exp_m1));
-        table.rows.push(vec![what.clone(), size.clone(), format!("{:.4}", effect.p)]);
+        table.rows.push(vec![what.clone(), size.clone(), p_value(effect.p)]);
         if !effect.size.covers(0.0) && is_known(&effect.size.map(f64::exp_m1)) {
             seen.push((
                 effect.size.value.abs(),

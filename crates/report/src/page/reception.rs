@@ -384,7 +384,7 @@ fn effects(outcome: &Outcome) -> Section {
                 all.join(" × ")
             };
             let size = estimate_words(*response, Some(effect.size));
-            table.rows.push(vec![names(|l| l), names(|_| 0), size, format!("{:.4}", effect.p)]);
+            table.rows.push(vec![names(|l| l), names(|_| 0), size, quantity::p_value(effect.p)]);
         }
         section.table(table);
     }

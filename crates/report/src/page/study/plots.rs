@@ -78,7 +78,7 @@ pub(super) fn compared(said: &Conclusion) -> Option<Plot> {
             c.response.clone(),
             percent_of(ratio),
             ratio.n.to_string(),
-            format!("{:.4}", c.comparison.p),
+            quantity::p_value(c.comparison.p),
             c.predicted.and_then(visible).unwrap_or_else(|| "—".into()),
             visible(c.comparison.smallest_seen).unwrap_or_else(|| "—".into()),
         ]);

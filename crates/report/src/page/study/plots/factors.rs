@@ -1,5 +1,6 @@
 //! What each factor does, and two of them together.
 
+use quantity::p_value;
 use stats::{Effect, Estimate};
 use study::analysis;
 use study::response::{is_known, percent_of, quantity};
@@ -34,14 +35,13 @@ impl View<'_> {
                 low: tidy(size.low),
                 value: tidy(size.value),
                 high: tidy(size.high),
-                label: format!("{}: {}, p = {:.4}, n = {} blocks", name(&e.of), percent_of(size), e.p, size.n),
+                label: format!("{}: {}, p: {}, n = {} blocks", name(&e.of), percent_of(size), p_value(e.p), size.n),
             };
             if e.of.len() == 1 { main.push(item) } else { both.push(item) }
         }
         let mut table = Table::new("Effects", &["factors and levels", "change, 95 % interval", "p", "blocks"]);
-        let row = |(e, size): &(&Effect, Estimate)| {
-            vec![name(&e.of), percent_of(size), format!("{:.4}", e.p), size.n.to_string()]
-        };
+        let row =
+            |(e, size): &(&Effect, Estimate)| vec![name(&e.of), percent_of(size), p_value(e.p), size.n.to_string()];
         table.rows.extend(effects.iter().map(row));
         let note = not_drawn(known.len() - shown.len(), effects.len() - known.len(), effects.len());
         Plot::new(
