@@ -83,11 +83,11 @@ impl Naming {
                 },
             };
             let named = store::Named {
-                cgroup_path: Some(who.path),
-                unit: who.unit,
-                container: names.container.or(who.container),
-                pod: names.pod.or(who.pod),
-                namespace: names.namespace,
+                cgroup_path: Some(who.path).map(harmless),
+                unit: who.unit.map(harmless),
+                container: names.container.or(who.container).map(harmless),
+                pod: names.pod.or(who.pod).map(harmless),
+                namespace: names.namespace.map(harmless),
             };
             known.insert(id, named);
         }
@@ -112,6 +112,11 @@ impl Naming {
         label("process.executable.name", key.program.clone());
         labels
     }
+}
+
+/// Whoever makes a cgroup or a container names it. What steers a terminal is `�` in labels and runs, as in names of programs: Prometheus' text is read on terminals.
+fn harmless(name: String) -> String {
+    if name.contains(record::steers) { name.replace(record::steers, "\u{fffd}") } else { name }
 }
 
 /// The mount of the host: a container sees it below the host's root.
@@ -158,5 +163,18 @@ mod tests {
             format!("network.peer.port=443 cgroup=/system.slice/docker-{ID}.scope container.name=db")
         );
         assert_eq!(labels(1), "network.peer.port=443 cgroup=(gone)");
+    }
+
+    #[test]
+    fn a_name_that_somebody_chose_steers_no_terminal() {
+        let root = tempfile::tempdir().unwrap();
+        let cgroups = root.path().join("sys/fs/cgroup");
+        let evil = cgroups.join("lxc.payload.a\u{1b}[2J\nb\u{9b}5A\u{202e}c");
+        fs::create_dir_all(&evil).unwrap();
+        fs::write(cgroups.join("cgroup.controllers"), "").unwrap();
+        let key = SeriesKey { cgroup: Some(fs::metadata(evil).unwrap().ino()), ..SeriesKey::default() };
+        let tame = "a\u{fffd}[2J\u{fffd}b\u{fffd}5A\u{fffd}c";
+        let expected = [("cgroup", format!("/lxc.payload.{tame}")), ("container.name", tame.to_owned())];
+        assert_eq!(Naming::new(root.path()).labels(&key), expected);
     }
 }

@@ -26,7 +26,7 @@ pub fn cells(batches: &[RecordBatch]) -> Result<Vec<Vec<String>>, Error> {
                 {
                     return real(reals.value(row));
                 }
-                column.value(row).to_string().chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+                column.value(row).to_string().chars().map(|c| if record::steers(c) { '\u{fffd}' } else { c }).collect()
             };
             rows.push(columns.iter().enumerate().map(cell).collect());
         }

@@ -21,6 +21,7 @@ mod error;
 mod flags;
 mod fleet;
 mod footer;
+pub mod harmless;
 mod listing;
 mod named;
 pub mod output;
@@ -34,6 +35,7 @@ mod session;
 mod shape;
 mod stores;
 mod table;
+pub mod threads;
 mod views;
 
 pub use catalog::{Catalog, Moment, Shape};

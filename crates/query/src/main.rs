@@ -2,25 +2,29 @@
 
 mod manual;
 
+use std::borrow::Cow;
 use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Parser as _;
+use clap::builder::Styles;
+use clap::{CommandFactory as _, Parser as _};
 use indicatif::ProgressBar;
 use query::arguments::{Cli, Command, Query, Server};
 use query::output::Output;
 use query::prompt::{Entered, Prompt};
-use query::{Error, Format, NAMED, Options, Place, Session};
+use query::{Error, Format, NAMED, Options, Place, Session, harmless, threads};
+use tokio::runtime::RuntimeFlavor;
 
 /// Columns where standard output is no terminal.
 const WIDTH: usize = 100;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(error) => return code(Err(error.into())),
+    tame_panics();
+    let cli = parsed();
+    let Ok(runtime) = threads::runtime() else {
+        complain(threads::NONE);
+        return ExitCode::FAILURE;
     };
     let done = runtime.block_on(async {
         match cli.command {
@@ -52,8 +56,41 @@ fn code(done: Result<(), Error>) -> ExitCode {
 
 /// A message on standard error; what steers a terminal is replaced.
 fn complain(text: &str) {
-    let harmless: String = text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect();
-    eprintln!("wirelapse-query: {harmless}");
+    eprintln!("wirelapse-query: {}", harmless::text(text));
+}
+
+/// Panics in words of others steer no terminal. One for which no thread could be made is no defect, and ends the program with the reason.
+fn tame_panics() {
+    let plain = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        let message = info.to_string();
+        if threads::none_left(&message) {
+            complain(threads::NONE);
+            std::process::exit(1);
+        }
+        match harmless::text(&message) {
+            Cow::Borrowed(_) => plain(info),
+            Cow::Owned(message) => eprintln!("{message}"),
+        }
+    }));
+}
+
+/// The command line; where it is wrong, this ends the process with clap's message. Where its words steer a terminal the message is in no colours, so that all
+/// that steers in it is foreign and can be replaced.
+fn parsed() -> Cli {
+    Cli::try_parse().unwrap_or_else(|error| {
+        let steers = |word: std::ffi::OsString| matches!(harmless::text(&word.to_string_lossy()), Cow::Owned(_));
+        if !std::env::args_os().any(steers) {
+            error.exit();
+        }
+        match Cli::command().styles(Styles::plain()).try_get_matches() {
+            Ok(_) => error.exit(),
+            Err(plain) => {
+                eprint!("{}", harmless::text(&plain.render().ansi().to_string()));
+                std::process::exit(plain.exit_code())
+            }
+        }
+    })
 }
 
 #[cfg(feature = "cluster")]
@@ -150,13 +187,19 @@ fn named(name: &str) -> Result<String, Error> {
 
 fn say(text: &str) -> Result<(), Error> {
     let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes())?;
+    out.write_all(harmless::text(text).as_bytes())?;
     Ok(out.flush()?)
+}
+
+/// Whether the engine has the thread of `main` alone, under a limit on threads.
+fn alone() -> bool {
+    tokio::runtime::Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread
 }
 
 /// A sign of life on a terminal.
 fn busy(what: &'static str) -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
+    // It moves by a thread, which is needed elsewhere where there are few.
+    if !std::io::stderr().is_terminal() || alone() {
         return ProgressBar::hidden();
     }
     let bar = ProgressBar::new_spinner();
@@ -202,7 +245,8 @@ async fn prompt(session: &Session, query: &Query) -> Result<(), Error> {
     }
     let mut prompt = Prompt::new(session.names())?;
     loop {
-        let entered = tokio::task::block_in_place(|| prompt.entered())?;
+        // With one thread alone nothing else waits for it.
+        let entered = if alone() { prompt.entered()? } else { tokio::task::block_in_place(|| prompt.entered())? };
         let done = match entered {
             Entered::End => return Ok(()),
             Entered::Nothing => Ok(()),

@@ -13,6 +13,7 @@ use datafusion::error::DataFusionError;
 use datafusion::parquet::arrow::ArrowWriter;
 
 use crate::cells::cells;
+use crate::harmless::{As, Harmless};
 use crate::{Error, plot};
 
 /// Rows that a table shows at most.
@@ -34,7 +35,7 @@ pub enum Format {
 
 /// Writes rows as they come.
 pub struct Output<W: Write + Send> {
-    form: Form<Outlet<W>>,
+    form: Form<Harmless<Outlet<W>>>,
     rows: usize,
     failed: Failed,
 }
@@ -91,7 +92,12 @@ impl<W: Write + Send> Output<W> {
     /// Writes to `out`; a table, or a plot, in so many columns of the terminal.
     pub fn new(out: W, format: Format, plot: bool, width: usize) -> Self {
         let failed = Failed::default();
-        let out = Outlet { out, failed: failed.clone() };
+        let form = match format {
+            Format::Table | Format::Csv => As::Text,
+            Format::Json => As::Json,
+            Format::Parquet => As::Bytes,
+        };
+        let out = Harmless::new(Outlet { out, failed: failed.clone() }, form);
         let form = match format {
             Format::Table => Form::Table { out, held: Vec::new(), plot, width },
             Format::Json => Form::Json(Box::new(json(out))),

@@ -158,10 +158,15 @@ impl Walk {
             } else if meta.is_file() {
                 let name = entry.file_name();
                 let wanted = name == "run.json" || Path::new(&name).extension().is_some_and(|e| e == "parquet");
-                let (Ok(below), Ok(location)) = (path.strip_prefix(&self.root), Key::from_absolute_path(&path)) else {
-                    continue;
-                };
+                let Ok(below) = path.strip_prefix(&self.root) else { continue };
                 if wanted {
+                    let Ok(location) = Key::from_absolute_path(&path) else {
+                        self.leave_out(
+                            &path,
+                            &std::io::Error::other("has control characters, or no UTF-8, in its path"),
+                        );
+                        continue;
+                    };
                     let modified = meta.modified().unwrap_or(std::time::UNIX_EPOCH).into();
                     let meta =
                         ObjectMeta { location, last_modified: modified, size: meta.len(), e_tag: None, version: None };

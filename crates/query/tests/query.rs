@@ -248,3 +248,80 @@ fn little_memory_spills_or_says_so() {
         false => assert!(said.contains("needs more memory than --memory allows (2.00 MiB)"), "{said}"),
     }
 }
+
+/// Clears the screen, sets the title (OSC), moves (a C1 control), and turns the text around (U+202E, U+2066).
+const STEERS: &str = "\u{1b}[2J\u{1b}]0;own\u{7}\u{9b}5A\u{202e}txt\u{2066}";
+
+#[test]
+fn no_name_in_a_run_and_no_word_of_a_query_steers_the_terminal() {
+    const TURNS: &str = "\u{202e}txt\u{2066}";
+    let dir = tempfile::tempdir().unwrap();
+    for (number, name) in [(0, TURNS), (1, STEERS)] {
+        fleet::histograms(dir.path(), number, 0, 1, false);
+        fs::rename(dir.path().join(format!("host=web-00{number}")), dir.path().join(format!("host={name}"))).unwrap();
+    }
+    let sql = "SELECT DISTINCT host, 1 AS n FROM histograms";
+    let quoted = format!("SELECT '{STEERS}' AS \"{STEERS}\", 1 AS n");
+    let (option, unknown, wrong) = (format!("--{STEERS}"), format!("SELECT {STEERS}"), format!("SELECT \"{STEERS}\""));
+    for (words, succeeds) in [
+        (&[sql][..], true),
+        (&[sql, "--plot"], true),
+        (&[sql, "--format", "csv"], true),
+        (&[sql, "--format", "json"], true),
+        (&[&quoted], true),
+        (&[&quoted, "--plot"], true),
+        (&[&quoted, "--format", "csv"], true),
+        (&[&quoted, "--format", "json"], true),
+        (&[&quoted, "--explain"], true),
+        (&["--schema", STEERS], false),
+        (&["--named", STEERS], false),
+        (&[&unknown], false),
+        (&[&wrong], false),
+        (&[&option], false),
+        (&["--memory", STEERS, "SELECT 1"], false),
+        (&["--scheduler", STEERS, "SELECT 1"], false),
+    ] {
+        let done = program::output(dir.path(), words);
+        let said = [done.stdout, done.stderr].concat();
+        let said = String::from_utf8(said).unwrap();
+        assert_eq!(done.status.success(), succeeds, "{words:?}: {said}");
+        let steers = said.find(|c: char| record::steers(c) && !matches!(c, '\n' | '\t'));
+        assert!(steers.is_none() && !said.is_empty(), "{words:?}: {said:?}");
+    }
+    // What is escaped says the same, and what cannot be named to the engine is named to the user.
+    let (rows, said) = run(dir.path(), &[sql, "--format", "json"]);
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&rows).unwrap()["host"], TURNS);
+    assert_eq!(said.matches("skipped host=\u{fffd}[2J").count(), 2, "{said}");
+    let (_, said) = failed(&dir.path().join(STEERS), &["SELECT 1"]);
+    assert!(said.contains("[2J") && !said.contains(|c| record::steers(c) && c != '\n'), "{said:?}");
+}
+
+#[test]
+fn under_a_limit_on_threads_it_answers_or_says_so() {
+    tier::needs!(tier::Need::Root);
+    let dir = tempfile::tempdir().unwrap();
+    fleet::run(dir.path(), 0, 0, fleet::SMALL);
+    let sql = "SELECT max(total_ns) AS longest FROM sends";
+    let words = ["--runs", dir.path().to_str().unwrap(), "--format", "csv", sql];
+    let expected = ask(dir.path(), &["--format", "csv", sql]);
+    for most in [1, 2, 3, 4, 6, 9, 12, 100] {
+        let Some(group) = tier::PidsCgroup::new("query", most) else {
+            return tier::skip(
+                "under_a_limit_on_threads_it_answers_or_says_so",
+                "needs a cgroup controller of processes",
+            );
+        };
+        let done = group.command(env!("CARGO_BIN_EXE_wirelapse-query"), &words).output().unwrap();
+        let (out, said) = (String::from_utf8(done.stdout).unwrap(), String::from_utf8(done.stderr).unwrap());
+        if most == 1 {
+            assert!(
+                done.status.code() == Some(1) && said.contains("cannot make a thread"),
+                "{:?}: {said}",
+                done.status
+            );
+        } else {
+            assert!(done.status.success() && out == expected, "{most}: {:?}: {said}", done.status);
+        }
+        assert!(!said.contains("panicked"), "{most}: {said}");
+    }
+}

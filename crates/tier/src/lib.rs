@@ -8,11 +8,13 @@
 
 pub mod corpus;
 mod limit;
+mod pids;
 mod process;
 
 use std::io::Write as _;
 
 pub use limit::{command, limit};
+pub use pids::PidsCgroup;
 pub use process::Process;
 
 /// What a program printed, with U+FFFD for what is not UTF-8.

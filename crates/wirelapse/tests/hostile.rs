@@ -10,7 +10,6 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use limited::PidsCgroup;
 use tier::{Need, needs, text};
 
 /// Clears the screen, sets the title (OSC), moves (a C1 control), and turns the text around (U+202E, U+2066).
@@ -344,7 +343,7 @@ fn without_threads_nothing_panics_and_an_analysis_is_the_same() {
     needs!(Need::Root);
     let test = "without_threads_nothing_panics_and_an_analysis_is_the_same";
     let skip = || tier::skip(test, "needs a cgroup controller of processes");
-    let Some(group) = PidsCgroup::new("threads", 2) else { return skip() };
+    let Some(group) = tier::PidsCgroup::new("threads", 2) else { return skip() };
     let folder = tempfile::tempdir().unwrap();
     let capture = folder.path().join("in.pcap");
     let mut bytes = Vec::new();
@@ -359,7 +358,10 @@ fn without_threads_nothing_panics_and_an_analysis_is_the_same() {
     assert!(bytes.len() > 1 << 20, "{} bytes are read by one thread", bytes.len());
     fs::write(&capture, bytes).unwrap();
     let analyze = ["analyze", "--json", "--threads", "8", capture.to_str().unwrap()];
-    let (free, limited) = (wirelapse(&analyze).output().unwrap(), group.wirelapse(&analyze).output().unwrap());
+    let (free, limited) = (
+        wirelapse(&analyze).output().unwrap(),
+        group.command(env!("CARGO_BIN_EXE_wirelapse"), &analyze).output().unwrap(),
+    );
     assert!(limited.status.success() && limited.stdout == free.stdout, "{}", text(&limited.stderr));
     assert!(text(&free.stderr).is_empty() && text(&limited.stderr).contains("2 of 8 threads"), "{limited:?}");
     // A user's own limit (RLIMIT_NPROC) likewise.
@@ -390,7 +392,7 @@ fn without_threads_nothing_panics_and_an_analysis_is_the_same() {
         &["study", "overhead", "--quick"],
         &["serve", "--listen", "127.0.0.1:0"],
     ] {
-        let mut limited = group.wirelapse(words);
+        let mut limited = group.command(env!("CARGO_BIN_EXE_wirelapse"), words);
         // A server that could start goes on, and is ended.
         let mut child = limited.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let end = Instant::now() + Duration::from_secs(if words[0] == "serve" { 1 } else { 60 });

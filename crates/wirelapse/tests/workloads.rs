@@ -5,7 +5,6 @@ mod limited;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{ChildStdout, Command, Stdio};
 
-use limited::PidsCgroup;
 use serde_json::Value;
 use tier::Process;
 
@@ -158,10 +157,10 @@ fn a_client_without_threads_says_so() {
 #[test]
 fn a_server_under_a_task_limit_refuses_and_goes_on() {
     tier::needs!(tier::Need::Root);
-    let Some(group) = PidsCgroup::new("serve", 40) else {
+    let Some(group) = tier::PidsCgroup::new("serve", 40) else {
         return tier::skip("a_server_under_a_task_limit_refuses_and_goes_on", "needs a cgroup controller of processes");
     };
-    let mut limited = group.wirelapse(&["serve", "--listen", "127.0.0.1:0", "--json"]);
+    let mut limited = group.command(env!("CARGO_BIN_EXE_wirelapse"), &["serve", "--listen", "127.0.0.1:0", "--json"]);
     let mut child = limited.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut out = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
