@@ -83,7 +83,7 @@ impl Naming {
                 },
             };
             let named = store::Named {
-                cgroup_path: Some(who.path).map(harmless),
+                cgroup_path: Some(harmless(who.path)),
                 unit: who.unit.map(harmless),
                 container: names.container.or(who.container).map(harmless),
                 pod: names.pod.or(who.pod).map(harmless),
