@@ -53,7 +53,7 @@ pub enum Error {
         why: io::Error,
     },
     /// The directory is not a run.
-    #[error("{} is not a run: {}; name a directory that `trace -o`, `study -o`, `analyze -o` or a workload such as `stream -o` made", .0.display(), if .0.exists() { "it has no run.json" } else { "there is no such directory (yet)" })]
+    #[error("{} is not a run: {}; name a directory that `trace -o`, `study -o`, `analyze -o` or a workload such as `stream -o` made", .0.display(), if .0.exists() { "it has no run.json (yet)" } else { "there is no such directory (yet)" })]
     NotARun(PathBuf),
     /// The run is of another kind than what is asked of it.
     #[error("{} is {found}, and {wanted} is needed here", path.display())]

@@ -57,7 +57,7 @@ fn a_dry_run_prints_every_builtin_plan_and_runs_nothing() {
 }
 
 #[test]
-fn a_killed_study_is_finished_by_resume() {
+fn a_killed_study_is_finished_by_resume_and_by_one_at_a_time() {
     tier::needs!(tier::Need::Root, tier::Need::Path("/dev/net/tun"));
     let folder = tempfile::tempdir().unwrap();
     let (plan, run) = (folder.path().join("plan.toml"), folder.path().join("run"));
@@ -69,11 +69,32 @@ fn a_killed_study_is_finished_by_resume() {
     while lines() < 2 && patience.elapsed() < Duration::from_secs(60) {
         std::thread::sleep(Duration::from_millis(10));
     }
+    // Whoever writes it holds it, the one that began it and the one that goes on alike; stopped, it is sure to be there.
+    let signal = |child: &std::process::Child, signal| {
+        // SAFETY: `kill` only takes numbers; the process is not reaped yet.
+        assert_eq!(unsafe { libc::kill(child.id().cast_signed(), signal) }, 0);
+    };
+    let refused_beside = |child: &std::process::Child| {
+        signal(child, libc::SIGSTOP);
+        let before = lines();
+        let second = wirelapse(&["--resume", run_text]).output().unwrap();
+        let said = tier::text(&second.stderr);
+        assert_eq!(second.status.code(), Some(2), "{said}");
+        assert!(said.contains("is being written by another process"), "{said}");
+        assert_eq!(lines(), before, "a second one added trials");
+        signal(child, libc::SIGCONT);
+    };
+    refused_beside(&child);
     child.kill().unwrap();
     child.wait().unwrap();
     let before = lines();
-    assert!((2..8).contains(&before), "{before} trials");
-    let ended = wirelapse(&["--resume", run_text]).output().unwrap();
+    assert!((2..7).contains(&before), "{before} trials");
+    let mut child = wirelapse(&["--resume", run_text]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    while lines() == before && child.try_wait().unwrap().is_none() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    refused_beside(&child);
+    let ended = child.wait_with_output().unwrap();
     let said = tier::text(&ended.stdout);
     assert!(ended.status.success(), "{said}{}", tier::text(&ended.stderr));
     assert_eq!(lines(), 8, "{said}");

@@ -50,6 +50,28 @@ fn a_program_that_is_not_there_leaves_nothing_behind() {
 }
 
 #[test]
+fn the_report_of_a_run_that_begins_is_shown_or_says_that_it_is_not_there_yet() {
+    tier::needs!(Need::Root, BTF);
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("run");
+    let run = run.to_str().unwrap();
+    let mut trace =
+        tier::Process::start(wirelapse(&["--port", "1", "-o", run]).stdout(Stdio::null()).stderr(Stdio::null()));
+    // From before the directory is there until there is something to read.
+    let shown = loop {
+        let report = tier::wirelapse!(["report", run]).output().unwrap();
+        let said = text(&report.stderr);
+        if report.status.success() {
+            break text(&report.stdout);
+        }
+        assert!(report.status.code() == Some(2) && said.contains("(yet)"), "{:?}: {said}", report.status);
+        assert!(trace.try_wait().unwrap().is_none(), "the trace has ended: {said}");
+    };
+    let words: Vec<&str> = shown.split_whitespace().collect();
+    assert!(words.join(" ").contains("it is still being written"), "{shown}");
+}
+
+#[test]
 fn without_root_it_says_so() {
     tier::needs!(Need::Root, Need::Program("setpriv"));
     // The test's own binary may lie where another user cannot go.
