@@ -31,27 +31,34 @@ const CHARGE: f64 = 4.0;
 /// The changes of level in `values`, in their order; none where there are fewer than two levels' worth of values, or more than
 /// 4,000, or one that is not finite.
 pub fn level_changes(values: &[f64], confidence: f64) -> Vec<LevelChange> {
+    changes_at(values, &cuts_of(values, confidence), confidence, <[f64]>::to_vec)
+        .into_iter()
+        .filter_map(|(change, _)| change)
+        .collect()
+}
+
+/// Where the stretches of [`level_changes`] meet.
+fn cuts_of(values: &[f64], confidence: f64) -> Vec<usize> {
     let sound = values.iter().all(|v| v.is_finite()) && confidence > 0.0 && confidence < 1.0;
     if !sound || values.len() < 2 * SHORTEST || values.len() > MOST {
         return Vec::new();
     }
     // A series without any noise: a cut must still gain something.
     let noise = noise(values).max(f64::EPSILON * values.iter().fold(1.0, |most: f64, v| most.max(v.abs())));
-    let charge = CHARGE * 2.0 * noise.powi(2) * (values.len() as f64).ln();
-    let cuts = cut(values, charge);
-    changes_at(values, &cuts, confidence).into_iter().filter_map(|(change, _)| change).collect()
+    cut(values, CHARGE * 2.0 * noise.powi(2) * (values.len() as f64).ln())
 }
 
 /// The share of a series that a level has to last to be one of [`level_changes_that_stand_out`].
 const LASTING: f64 = 0.02;
 
 /// The changes of [`level_changes`] that stand out: each is at least `times` the deviation of the values about the two levels it lies
-/// between, and both levels last at least 2 % of the series: an interruption of the machine is over sooner. A series with a level that wanders, as on a busy machine, has many changes that are real and that nothing brought about; those
+/// between, and both levels last at least 2 % of the series: an interruption of the machine is over sooner, and does not count.
+/// A series with a level that wanders, as on a busy machine, has many changes that are real and that nothing brought about; those
 /// are no larger than its scatter.
 pub fn level_changes_that_stand_out(values: &[f64], confidence: f64, times: f64) -> Vec<LevelChange> {
-    let mut cuts: Vec<usize> = level_changes(values, confidence).iter().map(|change| change.at).collect();
+    let mut cuts = cuts_of(values, confidence);
     loop {
-        let changes = changes_at(values, &cuts, confidence);
+        let changes = changes_at(values, &cuts, confidence, without_interruptions);
         // The least one goes first: without it its neighbours lie between other levels.
         let lasts = |place: usize| {
             let from = if place == 0 { 0 } else { cuts[place - 1] };
@@ -65,9 +72,43 @@ pub fn level_changes_that_stand_out(values: &[f64], confidence: f64, times: f64)
         let all = changes.iter().enumerate().map(|of| (of.0, standing(of)));
         match all.min_by(|a, b| a.1.total_cmp(&b.1)) {
             Some((place, standing)) if standing < times => drop(cuts.remove(place)),
-            _ => return changes.into_iter().filter_map(|(change, _)| change).collect(),
+            _ => break,
         }
     }
+    let cuts = placed(values, &cuts);
+    let changes = changes_at(values, &cuts, confidence, without_interruptions);
+    changes.into_iter().filter_map(|(change, _)| change).collect()
+}
+
+/// The cuts, each at the place that has most values near the level that they are then in: an interruption beside a change can move the cut of
+/// least cost to its other end, and is near neither level.
+fn placed(values: &[f64], cuts: &[usize]) -> Vec<usize> {
+    let place = |at: usize| {
+        let (from, to) = (if at == 0 { 0 } else { cuts[at - 1] }, cuts.get(at + 1).copied().unwrap_or(values.len()));
+        let level = |values: &[f64]| median(values).unwrap_or(0.0);
+        let (old, new) = (level(&values[from..cuts[at]]), level(&values[cuts[at]..to]));
+        let near = |value: f64, level: f64| i64::from((value - level).abs() < (new - old).abs() / 2.0);
+        let (mut score, mut best) = (0i64, (0i64, cuts[at]));
+        for (i, value) in values[from..to].iter().enumerate() {
+            score += near(*value, old) - near(*value, new);
+            if score > best.0 {
+                best = (score, from + i + 1);
+            }
+        }
+        best.1
+    };
+    (0..cuts.len()).map(place).collect()
+}
+
+/// How many times the scatter about its level a value may be away from it.
+const FAR_OFF: f64 = 3.0;
+
+/// The values of one level with those that are far off moved to the edge of what is usual there (winsorized): a few that are a hundred times
+/// too large would otherwise widen the interval of its mean, and hide the change that all others show.
+fn without_interruptions(level: &[f64]) -> Vec<f64> {
+    let most = FAR_OFF * scatter([level]);
+    let middle = median(level).unwrap_or(0.0);
+    level.iter().map(|value| middle + (value - middle).clamp(-most, most)).collect()
 }
 
 /// The deviation of values about their own level, each slice being one: from the median of the absolute deviations, so that a few values
@@ -81,15 +122,20 @@ pub fn scatter<'a>(levels: impl IntoIterator<Item = &'a [f64]>) -> f64 {
     median(&off.collect::<Vec<_>>()).unwrap_or(0.0) / 0.6745
 }
 
-/// The change at each cut, where its interval excludes zero, and how many times the scatter about the two levels their medians are
+/// The change at each cut by the values of its two levels as they are `counted`, where its interval excludes zero, and how many times the scatter about the two levels their medians are
 /// apart: a few values that are far off make no level.
-fn changes_at(values: &[f64], cuts: &[usize], confidence: f64) -> Vec<(Option<LevelChange>, f64)> {
+fn changes_at(
+    values: &[f64],
+    cuts: &[usize],
+    confidence: f64,
+    counted: fn(&[f64]) -> Vec<f64>,
+) -> Vec<(Option<LevelChange>, f64)> {
     let confidence = 1.0 - (1.0 - confidence) / cuts.len().max(1) as f64;
     let ends = cuts.iter().copied().chain([values.len()]).skip(1);
     let starts = [0].into_iter().chain(cuts.iter().copied());
     let of = |(start, (at, end)): (usize, (usize, usize))| {
         let (old, new) = (&values[start..at], &values[at..end]);
-        let size = mean_difference(old, new, confidence).filter(|size| !size.covers(0.0));
+        let size = mean_difference(&counted(old), &counted(new), confidence).filter(|size| !size.covers(0.0));
         let apart = median(new).zip(median(old)).map_or(0.0, |(new, old)| (new - old).abs());
         // Without any scatter every distance stands out.
         let times = if apart == 0.0 { 0.0 } else { apart / scatter([old, new]) };
@@ -213,6 +259,35 @@ mod tests {
     }
 
     #[test]
+    fn values_that_are_far_off_hide_no_change_and_do_not_alter_its_size() {
+        let mut rng = crate::bootstrap::generator(5);
+        for seed in 0..50 {
+            // One value in ten, for up to three on end, is up to a hundred steps too large; such values beside the step belong to either level.
+            let mut left = 0;
+            let values: Vec<f64> = (0..240)
+                .map(|i| {
+                    left = if left > 0 {
+                        left - 1
+                    } else if rng.random::<f64>() < 0.05 {
+                        rng.random_range(1..4)
+                    } else {
+                        0
+                    };
+                    let off = if left > 0 { 5_000.0 * rng.random::<f64>() } else { 0.0 };
+                    100.0 + normal(&mut rng) + off + if i >= 120 { 50.0 } else { 0.0 }
+                })
+                .collect();
+            let found = level_changes_that_stand_out(&values, 0.95, 3.0);
+            assert_eq!(
+                found.iter().map(|change| change.at.abs_diff(120) <= 8).collect::<Vec<_>>(),
+                [true],
+                "{seed}: {found:?}"
+            );
+            assert!((found[0].size.value - 50.0).abs() < 5.0, "{seed}: {found:?}");
+        }
+    }
+
+    #[test]
     fn a_step_without_noise_is_found_and_constant_values_have_none() {
         let values: Vec<f64> = (0..40).map(|i| if i < 20 { 5.0 } else { 6.0 }).collect();
         assert_eq!(level_changes(&values, 0.95).iter().map(|c| (c.at, c.size.value)).collect::<Vec<_>>(), [(20, 1.0)]);
@@ -223,6 +298,7 @@ mod tests {
         #[test]
         fn no_series_panics(values in prop::collection::vec(any::<f64>(), 0..40), confidence in -0.5f64..1.5) {
             let _ = level_changes(&values, confidence);
+            let _ = level_changes_that_stand_out(&values, confidence, 3.0);
         }
     }
 }

@@ -86,14 +86,20 @@ impl Dumps {
         Self { taps: TAPS.map(dump), folder }
     }
 
-    /// The delays in nanoseconds, in the order of the frames before the device.
-    fn delays(mut self) -> Vec<f64> {
+    /// The delays in nanoseconds, in the order of the frames before the device, once both have written so many frames: what an interrupted
+    /// tcpdump has not yet read is not in its file.
+    fn delays(mut self, of: usize) -> Vec<f64> {
+        let read = |tap: &str| frames(&std::fs::read(self.folder.path().join(tap)).unwrap());
+        let until = Instant::now() + Duration::from_secs(20);
+        while TAPS.iter().any(|tap| read(tap).len() < of) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(100));
+        }
         for child in &mut self.taps {
             let pid = lab::program_pid(child).and_then(|pid| rustix::process::Pid::from_raw(pid as i32)).unwrap();
             rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
             child.wait().unwrap();
         }
-        let [before, after] = TAPS.map(|tap| frames(&std::fs::read(self.folder.path().join(tap)).unwrap()));
+        let [before, after] = TAPS.map(read);
         let after: HashMap<&[u8], u64> = after.iter().map(|(at, payload)| (&payload[..], *at)).collect();
         before.iter().filter_map(|(at, payload)| Some(after.get(&payload[..])?.checked_sub(*at)? as f64)).collect()
     }
@@ -111,10 +117,17 @@ impl Drop for Dumps {
 /// The time and the UDP datagram of each frame of a pcap file with nanoseconds.
 fn frames(file: &[u8]) -> Vec<(u64, Vec<u8>)> {
     let word = |at: usize| u64::from(u32::from_ne_bytes(file[at..at + 4].try_into().unwrap()));
+    if file.len() < 24 {
+        return Vec::new(); // Nothing is written yet.
+    }
     assert_eq!(word(0), 0xa1b2_3c4d, "nanosecond pcap");
     let (mut frames, mut at) = (Vec::new(), 24);
     while at + 16 <= file.len() {
         let (stamp, length) = (word(at) * 1_000_000_000 + word(at + 4), word(at + 8) as usize);
+        // The last one may be half written while tcpdump runs.
+        if at + 16 + length > file.len() {
+            break;
+        }
         frames.push((stamp, file[at + 16 + 14 + 20..at + 16 + length].to_vec()));
         at += 16 + length;
     }
@@ -134,7 +147,7 @@ fn the_mean_is_what_another_capture_says_and_no_less_than_the_paths_own_delay() 
         let (line, path) = (&lines[0], lab.path().report().a_to_b);
         assert_eq!((status, &line["matched"], &line["lost"]), (Some(0), &4000.into(), &0.into()), "{line}");
         let of = |key: &str| line[key].as_f64().unwrap();
-        let theirs = dumps.delays();
+        let theirs = dumps.delays(4000);
         assert_eq!(theirs.len(), 4000);
         // Both read the kernel's stamp of the same copy of a frame.
         let (mean, median) = (stats::mean(&theirs).unwrap(), stats::median(&theirs).unwrap());
@@ -164,7 +177,7 @@ fn a_step_that_is_put_in_is_found_and_every_change_is_in_another_capture_too() {
             }
         });
         let (lines, _) = ended(running);
-        let theirs = dumps.delays();
+        let theirs = dumps.delays(8000);
         assert_eq!(theirs.len(), 8000);
         assert!(lines[0]["least_change_ns"].as_f64().unwrap() > 0.0);
         let changes: Vec<&Value> = lines.iter().filter(|line| line["kind"] == "delay_change").collect();
@@ -214,8 +227,8 @@ fn a_step_of_50_microseconds_in_the_middle_is_found_and_sized() {
         if found == 1 {
             return;
         }
-        // A run whose own level wanders by more says that it could not have seen the step.
-        assert!(least.last() > Some(&(STEP.0 as f64)), "{changes:?}\n{}", lines[0]);
+        // A machine with levels of its own says so: its level wanders by more than the step, or it has other changes.
+        assert!(changes.len() > 1 || least.last() > Some(&(STEP.0 as f64)), "{changes:?}\n{}", lines[0]);
     }
     panic!("the machine was too busy for a step of 50 µs in each of five runs, which could have seen {least:?} ns");
 }
