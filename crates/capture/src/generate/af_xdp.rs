@@ -8,7 +8,7 @@ use rustix::net::SendFlags;
 
 use super::sendmmsg::Marks;
 use super::template::{Mark, Template};
-use super::{GapSums, Sender};
+use super::{GapSums, Sender, emptied};
 use crate::Error;
 use crate::link::Link;
 use crate::xdp::socket::{CHUNK, SendingSocket};
@@ -38,6 +38,20 @@ impl AfXdp {
     }
 }
 
+impl AfXdp {
+    /// Has the kernel look at the ring. What it does not take stays there for the next call.
+    fn kick(&self) -> Result<(), Error> {
+        // No buffer is given: the kernel sends what is laid into the ring.
+        let Err(error) = rustix::net::send(self.socket.descriptor(), &[], SendFlags::DONTWAIT) else { return Ok(()) };
+        let error = io::Error::from(error);
+        match error.raw_os_error() {
+            Some(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS | libc::EINTR) => Ok(()),
+            Some(libc::ENETDOWN | libc::ENXIO) => Err(Error::InterfaceGone(self.interface.clone())),
+            _ => Err(Error::System { what: "send frames", source: error }),
+        }
+    }
+}
+
 impl Sender for AfXdp {
     fn send(&mut self, first: u64, count: u32) -> Result<u32, Error> {
         let now = timestamping::now::<Monotonic>().as_nanos();
@@ -51,21 +65,17 @@ impl Sender for AfXdp {
             laid += 1;
         }
         for _ in 0..KICKS {
-            if self.socket.is_sent() {
+            if self.socket.unsent() == 0 {
                 break;
             }
-            // No buffer is given: the kernel sends what is laid into the ring.
-            if let Err(error) = rustix::net::send(self.socket.descriptor(), &[], SendFlags::DONTWAIT) {
-                let error = io::Error::from(error);
-                match error.raw_os_error() {
-                    Some(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS | libc::EINTR) => {}
-                    Some(libc::ENETDOWN | libc::ENXIO) => return Err(Error::InterfaceGone(self.interface.clone())),
-                    _ => return Err(Error::System { what: "send frames", source: error }),
-                }
-            }
+            self.kick()?;
         }
         (0..laid).for_each(|_| self.gaps.take(now));
         Ok(laid)
+    }
+
+    fn finish(&mut self) -> Result<u64, Error> {
+        emptied(self, |sender| sender.socket.unsent().into(), Self::kick)
     }
 
     fn batch(&self) -> u32 {

@@ -146,10 +146,30 @@ impl GapSums {
     }
 }
 
+/// How long the kernel may take for the last frames of a ring: while a receiving CPU is busy, it takes none.
+const LAST: Duration = Duration::from_secs(1);
+
+/// Calls `kick` until nothing is `left` in a ring, or [`LAST`] has passed. Gives what is left.
+fn emptied<S>(ring: &S, left: impl Fn(&S) -> u64, kick: impl Fn(&S) -> Result<(), Error>) -> Result<u64, Error> {
+    let until = WallInstant::now() + LAST;
+    while left(ring) > 0 && WallInstant::now() < until {
+        kick(ring)?;
+        if left(ring) > 0 {
+            std::thread::sleep(Duration::from_micros(100));
+        }
+    }
+    Ok(left(ring))
+}
+
 /// Sends frames with consecutive ids.
 pub(crate) trait Sender {
     /// Sends the next `count` frames at most, the first with id `first`; gives how many went. Fewer where a queue is full.
     fn send(&mut self, first: u64, count: u32) -> Result<u32, Error>;
+
+    /// Has the kernel take what is still in a ring, for at most [`LAST`]. Gives how many frames it did not take: they were not sent.
+    fn finish(&mut self) -> Result<u64, Error> {
+        Ok(0)
+    }
 
     /// The most frames that one call is worth.
     fn batch(&self) -> u32;
@@ -228,6 +248,7 @@ pub fn run(plan: &Plan, mut go_on: impl FnMut(u64) -> bool) -> Result<Sent, Gene
             wait(schedule.pause(now));
         }
     };
+    frames -= sender.finish()?;
     let dropped = link.dropped_sending().saturating_sub(dropped_before);
     Ok(Sent { sending, frames, dropped, took, gaps: sender.gaps().gaps() })
 }

@@ -12,7 +12,7 @@ use rustix::net::SendFlags;
 
 use super::sendmmsg::Marks;
 use super::template::{Mark, Template};
-use super::{GapSums, Sender};
+use super::{GapSums, Sender, emptied};
 use crate::Error;
 use crate::link::Link;
 use crate::packet::PacketSocket;
@@ -72,6 +72,22 @@ impl TxRing {
         // SAFETY: the status is the first word of a frame's place, aligned, and accessed atomically by both sides.
         unsafe { &*self.ring.at(frame * self.frame_bytes).cast::<AtomicU32>() }
     }
+
+    /// Has the kernel look at the ring. What it does not take stays there for the next call.
+    fn kick(&self) -> Result<(), Error> {
+        // No buffer is given: the kernel sends what is laid into the ring.
+        match rustix::net::send(&self.socket, &[], SendFlags::DONTWAIT).map_err(io::Error::from) {
+            Err(error) if !matches!(error.raw_os_error(), Some(libc::ENOBUFS | libc::EAGAIN | libc::EINTR)) => {
+                Err(self.socket.failure("send frames", error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Frames that the kernel has not yet taken out of the ring.
+    fn unsent(&self) -> u64 {
+        (0..FRAMES).filter(|frame| self.status(*frame).load(Ordering::Acquire) == SEND_REQUEST).count() as u64
+    }
 }
 
 impl Sender for TxRing {
@@ -90,16 +106,13 @@ impl Sender for TxRing {
             self.next = (self.next + 1) % FRAMES;
             laid += 1;
         }
-        // No buffer is given: the kernel sends what is laid into the ring.
-        if let Err(error) = rustix::net::send(&self.socket, &[], SendFlags::DONTWAIT) {
-            let error = io::Error::from(error);
-            // What did not go stays in the ring for the next call.
-            if !matches!(error.raw_os_error(), Some(libc::ENOBUFS | libc::EAGAIN | libc::EINTR)) {
-                return Err(self.socket.failure("send frames", error));
-            }
-        }
+        self.kick()?;
         (0..laid).for_each(|_| self.gaps.take(now));
         Ok(laid)
+    }
+
+    fn finish(&mut self) -> Result<u64, Error> {
+        emptied(self, Self::unsent, Self::kick)
     }
 
     fn batch(&self) -> u32 {

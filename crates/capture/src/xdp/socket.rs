@@ -277,10 +277,10 @@ impl SendingSocket {
         true
     }
 
-    /// Whether the kernel has taken every frame out of the ring.
-    pub fn is_sent(&self) -> bool {
+    /// Frames that the kernel has not yet taken out of the ring.
+    pub fn unsent(&self) -> u32 {
         let consumed = self.transmit.word(self.transmit.consumer).load(Ordering::Acquire);
-        consumed == self.transmit.word(self.transmit.producer).load(Ordering::Relaxed)
+        self.transmit.word(self.transmit.producer).load(Ordering::Relaxed).wrapping_sub(consumed)
     }
 
     /// Takes back the chunks of frames that are sent.
