@@ -175,7 +175,8 @@ fn an_agent_that_is_killed_while_it_uploads_leaves_whole_parts_in_the_store() {
         "{kills} kills: {parts} parts in the store, {finished} runs, {} parts of runs that are not whole yet",
         half.count()
     );
-    assert!(finished >= 20, "{finished} {keys:?}");
+    // Of the 20 that were uploaded, an agent that was killed before its run ended has left some that are whole and unfinished.
+    assert!(finished >= 10, "{finished} {keys:?}");
     whole(spool.path());
     // What a killed agent left waiting is uploaded by the next one.
     let waiting = || visible(spool.path()).iter().filter(|file| file.ends_with("run.json")).count();
