@@ -17,16 +17,17 @@ pub fn code(result: anyhow::Result<impl Termination>) -> ExitCode {
         Ok(done) => return done.report(),
         Err(error) => error,
     };
-    // A reader that closed the pipe (`| head`) has what it wanted.
-    if error
-        .chain()
-        .filter_map(|cause| cause.downcast_ref::<io::Error>())
-        .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
-    {
+    if is_closed_pipe(&error) {
         return ExitCode::SUCCESS;
     }
     complain!("{}", message(&error));
     if error.chain().any(is_wrong_use) { ExitCode::from(2) } else { ExitCode::FAILURE }
+}
+
+/// Whether the reader closed the pipe (`| head`): it has what it wanted.
+pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    let mut causes = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
+    causes.any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
 }
 
 /// An error and its causes on one line. Many errors already say their cause: it is not repeated.

@@ -20,7 +20,7 @@ use trace::Tracer;
 use trace::command::Stopped;
 
 use crate::criteria::Criteria;
-use crate::exit::BadInput;
+use crate::exit::{BadInput, is_closed_pipe};
 use crate::interrupt::Interrupt;
 use crate::options::{self, For, Json, Output, Ready};
 use crate::output::Shown;
@@ -192,10 +192,15 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let (Some(child), None) = (&mut child, ended) {
         ended = last_output_of(child, &mut stopping)?;
     }
-    outputs.finish(&request, &mut facts, path, &names)?;
-    tell_memory(&request, kernel_bound)?;
-    tell_end_of_command(&request, ended)?;
-    failure.map_or(Ok(ended.map_or(ExitCode::SUCCESS, passed_on)), Err)
+    let reported = outputs
+        .finish(&request, &mut facts, path, &names)
+        .and_then(|()| Ok(tell_memory(&request, kernel_bound)?))
+        .and_then(|()| Ok(tell_end_of_command(&request, ended)?));
+    // CMD's exit status is its own, whoever reads the report.
+    match reported.err().into_iter().chain(failure).find(|error| !is_closed_pipe(error)) {
+        Some(error) => Err(error),
+        None => Ok(ended.map_or(ExitCode::SUCCESS, passed_on)),
+    }
 }
 
 /// The report comes after CMD's own output, so it waits for the rest of that; an interrupt ends the wait. How CMD ended, where it did.

@@ -157,6 +157,22 @@ fn json_lines_are_all_that_standard_output_has() {
 }
 
 #[test]
+fn the_end_of_cmd_is_passed_on_where_the_reader_closes_the_pipe() {
+    tier::needs!(Need::Root, BTF, Need::Program("sh"));
+    for options in [&["--json"][..], &[], &["--csv"]] {
+        let mut command = wirelapse(&[options, &["--", "sh", "-c", "sleep 0.5; exit 7"]].concat());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut stdout = child.stdout.take().unwrap();
+        // The first line of --json says that the trace runs; CMD is started then.
+        stdout.read_exact(&mut [0; 1]).unwrap();
+        drop(stdout);
+        let out = child.wait_with_output().unwrap();
+        assert_eq!(out.status.code(), Some(7), "{options:?}: {}", text(&out.stderr));
+        assert!(!text(&out.stderr).contains("pipe"), "{}", text(&out.stderr));
+    }
+}
+
+#[test]
 fn cmd_belongs_to_who_called_sudo_and_its_end_is_passed_on() {
     tier::needs!(Need::Root, BTF, Need::Program("sh"), Need::Program("id"));
     let nobody = text(&Command::new("id").args(["-u", "nobody"]).output().unwrap().stdout).trim().to_owned();
