@@ -47,7 +47,7 @@ const SAME: u64 = 2_000_000;
 /// What kind of packet it is, for the comparison: control bits without PSH, and whether it has data.
 fn kind(r: &Record) -> (bool, Flags, bool, bool) {
     let flags = r.segment.flags & (Flags::SYN | Flags::FIN | Flags::RST | Flags::ACK);
-    (r.to_server, flags, r.segment.payload > 0, matches!(r.mark, Mark::Resent(_)))
+    (r.to_server, flags, r.segment.payload > 0, matches!(r.mark, Mark::Retransmitted(_)))
 }
 
 fn wait(records: &[Record], i: usize) -> Nanos {
@@ -59,7 +59,7 @@ fn wait(records: &[Record], i: usize) -> Nanos {
 fn name(r: &Record) -> String {
     let who = if r.to_server { "the client's" } else { "the server's" };
     let f = r.segment.flags;
-    let again = if matches!(r.mark, Mark::Resent(_)) { " retransmitted" } else { "" };
+    let again = if matches!(r.mark, Mark::Retransmitted(_)) { " retransmitted" } else { "" };
     let what = if f.contains(Flags::RST) {
         "RST".into()
     } else if f.contains(Flags::SYN) {

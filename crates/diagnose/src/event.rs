@@ -20,7 +20,7 @@ pub(crate) enum Event {
     /// After a pause the sender began with a small window.
     IdleRestart,
     /// A full segment was retransmitted on a timeout while nothing that large had ever been acknowledged.
-    LargeResend,
+    LargeRetransmission,
     /// The sender had filled the window that the receiver offered.
     WindowFull,
     /// The path stood still with data under way.

@@ -16,7 +16,7 @@ pub(crate) struct Sent {
     /// How many segments stand in this entry: more than one where the list was full.
     pub(crate) segments: u16,
     /// How often it was retransmitted; nothing of it is measured after that (Karn's rule).
-    pub(crate) resends: u8,
+    pub(crate) retransmissions: u8,
 }
 
 /// At most `LIMIT` entries: beyond, later segments are joined to the last entry, which costs RTT samples and no count.
@@ -35,7 +35,7 @@ pub(crate) struct Acked {
     /// The one sent last among them.
     pub(crate) last: Option<Sent>,
     /// One of them had been retransmitted.
-    pub(crate) resent: bool,
+    pub(crate) retransmitted: bool,
 }
 
 impl Flight {
@@ -61,8 +61,9 @@ impl Flight {
                 }
             }
             Some(back) if full => {
-                let (segments, resends) = (back.segments.saturating_add(1), back.resends.max(sent.resends));
-                *back = Sent { start: back.start, segments, resends, ..sent };
+                let (segments, retransmissions) =
+                    (back.segments.saturating_add(1), back.retransmissions.max(sent.retransmissions));
+                *back = Sent { start: back.start, segments, retransmissions, ..sent };
             }
             _ => {
                 if self.list.capacity() == 0 {
@@ -75,11 +76,11 @@ impl Flight {
     }
 
     /// Marks what `[start, end)` covers as retransmitted; returns the first of them as it was.
-    pub(crate) fn resend(&mut self, start: u64, end: u64, at: u64) -> Option<Sent> {
+    pub(crate) fn retransmit(&mut self, start: u64, end: u64, at: u64) -> Option<Sent> {
         let mut i = self.list.partition_point(|s| s.end <= start);
         let before = self.list.get(i).copied().filter(|s| s.start < end);
         while let Some(s) = self.list.get_mut(i).filter(|s| s.start < end) {
-            s.resends = s.resends.saturating_add(1);
+            s.retransmissions = s.retransmissions.saturating_add(1);
             s.at = at;
             i += 1;
         }
@@ -100,7 +101,7 @@ impl Flight {
                 break;
             }
             acked.segments += u32::from(front.segments);
-            acked.resent |= front.resends > 0;
+            acked.retransmitted |= front.retransmissions > 0;
             if acked.last.is_none_or(|l| l.at <= front.at) {
                 acked.last = Some(*front);
             }
@@ -115,7 +116,7 @@ mod tests {
     use super::*;
 
     fn sent(n: u64) -> Sent {
-        Sent { start: n * 10, end: n * 10 + 10, at: n, number: n, flight: 10, segments: 1, resends: 0 }
+        Sent { start: n * 10, end: n * 10 + 10, at: n, number: n, flight: 10, segments: 1, retransmissions: 0 }
     }
 
     #[test]
@@ -133,9 +134,9 @@ mod tests {
     fn a_retransmitted_segment_is_marked_and_keeps_its_place() {
         let mut flight = Flight::default();
         (0..4).for_each(|n| flight.push(sent(n)));
-        assert_eq!(flight.resend(10, 20, 99).map(|s| s.at), Some(1));
-        assert!(!flight.acknowledge(10).resent);
+        assert_eq!(flight.retransmit(10, 20, 99).map(|s| s.at), Some(1));
+        assert!(!flight.acknowledge(10).retransmitted);
         let acked = flight.acknowledge(40);
-        assert!(acked.resent && acked.segments == 3);
+        assert!(acked.retransmitted && acked.segments == 3);
     }
 }

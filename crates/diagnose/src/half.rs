@@ -38,7 +38,7 @@ pub(crate) enum Data {
     /// It fills a gap shortly after the gap was seen: packets changed places before the capture.
     OutOfOrder,
     /// Retransmitted.
-    Resent(Class),
+    Retransmitted(Class),
     /// A keep-alive.
     KeepAlive,
     /// A probe of a closed window.
@@ -96,8 +96,8 @@ pub(crate) struct Counters {
     pub(crate) payload_packets: u64,
     pub(crate) payload_bytes: u64,
     pub(crate) unique_bytes: u64,
-    pub(crate) resent_packets: u64,
-    pub(crate) resent_bytes: u64,
+    pub(crate) retransmitted_packets: u64,
+    pub(crate) retransmitted_bytes: u64,
     pub(crate) pure_acks: u64,
     pub(crate) small: u32,
     pub(crate) small_bursts: u32,
@@ -685,7 +685,7 @@ impl Half {
             }
             self.rounds.sent(now, (start, end), flight);
         }
-        self.flight.push(Sent { start, end, at: now, number, flight, segments: 1, resends: 0 });
+        self.flight.push(Sent { start, end, at: now, number, flight, segments: 1, retransmissions: 0 });
     }
 
     /// A round with data in it is over.

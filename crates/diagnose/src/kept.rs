@@ -50,7 +50,7 @@ pub enum Mark {
     /// Nothing special.
     Plain,
     /// Retransmitted.
-    Resent(Class),
+    Retransmitted(Class),
     /// Out of order.
     OutOfOrder,
     /// A duplicate ACK.
@@ -81,7 +81,7 @@ impl Recorder {
 
     pub(crate) fn add(&mut self, dir: usize, s: &Segment, halves: &[Half; 2], data: Data, duplicate_ack: bool) {
         let mark = match data {
-            Data::Resent(class) => Mark::Resent(class),
+            Data::Retransmitted(class) => Mark::Retransmitted(class),
             Data::OutOfOrder => Mark::OutOfOrder,
             Data::KeepAlive => Mark::KeepAlive,
             Data::Probe => Mark::WindowProbe,

@@ -52,6 +52,6 @@ pub use findings::{Finding, Kind, Withheld, kinds};
 pub use follower::{Follower, Keep, Options, Totals};
 pub use idle::{Idle, Pause};
 pub use kept::{Mark, Record};
-pub use report::{Acknowledging, Direction, HeaderBytes, OptionState, Report, Resends};
+pub use report::{Acknowledging, Direction, HeaderBytes, OptionState, Report, Retransmissions};
 pub use retransmission::Class;
 pub use vantage::{Place, Vantage};

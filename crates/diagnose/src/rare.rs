@@ -12,7 +12,7 @@ pub(crate) struct Counters {
     pub(crate) by_class: [u32; Class::COUNT],
     pub(crate) spurious: u32,
     /// Retransmissions without payload: FINs.
-    pub(crate) resent_fins: u32,
+    pub(crate) retransmitted_fins: u32,
     /// Finished recoveries: their time, ns, and what was acknowledged meanwhile, bytes.
     pub(crate) recoveries: (u64, u64),
     /// DSACKs that name nothing that was seen to be retransmitted.
@@ -60,7 +60,7 @@ pub(crate) struct Counters {
 static NOTHING: Counters = Counters {
     by_class: [0; Class::COUNT],
     spurious: 0,
-    resent_fins: 0,
+    retransmitted_fins: 0,
     recoveries: (0, 0),
     needless_unmatched: 0,
     unseen_original: 0,

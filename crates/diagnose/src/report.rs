@@ -30,7 +30,7 @@ impl Serialize for HeaderBytes {
 
 /// Retransmissions by what brought them about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Resends {
+pub struct Retransmissions {
     /// The timer.
     pub timeout: u32,
     /// Duplicate ACKs or SACK.
@@ -41,7 +41,7 @@ pub struct Resends {
     pub tail_loss_probe: u32,
     /// A timer of which it is not known whether it was the retransmission timer or a probe's.
     pub timer: u32,
-    /// SYNs; not among `resent_packets`.
+    /// SYNs; not among `retransmitted_packets`.
     pub syn: u32,
     /// Not known from this capture.
     pub unclear: u32,
@@ -88,13 +88,13 @@ pub struct Direction {
     /// Payload bytes that were seen for the first time.
     pub unique_bytes: u64,
     /// Payload bytes that were seen before. Both together are all payload.
-    pub resent_bytes: u64,
+    pub retransmitted_bytes: u64,
     /// Packets that brought data (or a FIN) again, whether or not the capture saw the original.
-    pub resent_packets: u64,
+    pub retransmitted_packets: u64,
     /// Of them, those that were not needed by DSACK or Eifel.
-    pub spurious_resends: u32,
+    pub spurious_retransmissions: u32,
     /// Retransmissions by class.
-    pub resends: Resends,
+    pub retransmissions: Retransmissions,
     /// Retransmissions of segments that were lost before it reached the capture.
     pub lost_before_capture: u32,
     /// Packets that changed places before the capture.
@@ -405,10 +405,10 @@ fn direction(halves: &[Half; 2], dir: usize) -> Direction {
         packets: c.packets,
         payload_packets: c.payload_packets,
         unique_bytes: c.unique_bytes,
-        resent_bytes: c.resent_bytes,
-        resent_packets: c.resent_packets,
-        spurious_resends: h.rare.spurious,
-        resends: Resends {
+        retransmitted_bytes: c.retransmitted_bytes,
+        retransmitted_packets: c.retransmitted_packets,
+        spurious_retransmissions: h.rare.spurious,
+        retransmissions: Retransmissions {
             timeout: by(Class::Timeout),
             fast: by(Class::Fast),
             sack_recovery: by(Class::SackRecovery),

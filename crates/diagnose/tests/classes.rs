@@ -80,7 +80,7 @@ fn classes_are_the_kernels() {
 #[test]
 fn a_capture_of_timeouts_is_read_as_the_kernel_counted() {
     let reports = reports(concat!(env!("CARGO_MANIFEST_DIR"), "/../wire/tests/recorded/timeouts.pcap"));
-    let to_server = &reports[0].to_server.resends;
+    let to_server = &reports[0].to_server.retransmissions;
     assert_eq!((reports.len(), to_server.timeout + to_server.timer), (1, 9), "{to_server:?}");
     assert!(to_server.timeout >= 7, "{to_server:?}");
     assert_eq!(to_server.fast + to_server.sack_recovery + to_server.tail_loss_probe + to_server.unclear, 0);
@@ -92,8 +92,8 @@ fn a_labelled_trace_is_read_as_it_is_labelled() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/captures/R_rto_rto001.trace");
     tier::needs!(tier::Need::Path(path));
     let reports = reports(path);
-    let by = |f: fn(&diagnose::Resends) -> u32| -> u32 {
-        reports.iter().flat_map(|r| [&r.to_server, &r.to_client]).map(|d| f(&d.resends)).sum()
+    let by = |f: fn(&diagnose::Retransmissions) -> u32| -> u32 {
+        reports.iter().flat_map(|r| [&r.to_server, &r.to_client]).map(|d| f(&d.retransmissions)).sum()
     };
     assert_eq!(by(|r| r.timeout), 9);
     assert_eq!(by(|r| r.fast + r.sack_recovery + r.tail_loss_probe + r.unclear), 0);

@@ -97,9 +97,12 @@ fn a_damaged_segment_was_not_delivered_and_its_retransmission_is_needed() {
         let (d, w) = (&damaged.to_client, &whole.to_client);
         assert_eq!((d.damaged_packets, d.wrong_checksums, d.checksum_offload), (4, 0, false));
         // The bytes count once: when they came whole.
-        assert_eq!((d.unique_bytes, d.resent_bytes), (w.unique_bytes, 0));
-        assert_eq!((d.resent_packets, d.resends), (w.resent_packets, w.resends));
-        assert_eq!((d.packets, d.spurious_resends, d.unseen_bytes, d.lost_before_capture), (w.packets, 0, 0, 0));
+        assert_eq!((d.unique_bytes, d.retransmitted_bytes), (w.unique_bytes, 0));
+        assert_eq!((d.retransmitted_packets, d.retransmissions), (w.retransmitted_packets, w.retransmissions));
+        assert_eq!(
+            (d.packets, d.spurious_retransmissions, d.unseen_bytes, d.lost_before_capture),
+            (w.packets, 0, 0, 0)
+        );
         let finding = has(&damaged, "damaged_packets").unwrap();
         assert_eq!((finding.count, finding.packets.len()), (4, 4));
         let marked = damaged.records.iter().filter(|r| r.mark == Mark::Damaged).map(|r| r.segment.number);
@@ -134,7 +137,7 @@ fn what_is_acknowledged_without_a_retransmission_was_not_damaged() {
         });
         let (d, w) = (&altered.to_client, &whole.to_client);
         assert_eq!((d.damaged_packets, d.wrong_checksums), (0, 3));
-        assert_eq!((d.unique_bytes, d.resent_bytes, d.unseen_bytes), (w.unique_bytes, w.resent_bytes, 0));
+        assert_eq!((d.unique_bytes, d.retransmitted_bytes, d.unseen_bytes), (w.unique_bytes, w.retransmitted_bytes, 0));
         assert!(has(&altered, "damaged_packets").is_none());
     }
 }
@@ -158,7 +161,7 @@ fn nothing_is_said_where_checksums_are_offloaded_or_wrong_throughout() {
         assert_eq!((d.damaged_packets, d.checksum_offload), (0, what == "offloaded"), "{what}");
         assert_eq!(d.wrong_checksums > 200, what != "offloaded", "{what}: {}", d.wrong_checksums);
         assert_eq!(d.unique_bytes, whole.to_client.unique_bytes, "{what}");
-        assert_eq!(d.resent_bytes, whole.to_client.resent_bytes, "{what}");
+        assert_eq!(d.retransmitted_bytes, whole.to_client.retransmitted_bytes, "{what}");
         assert!(has(&r, "damaged_packets").is_none(), "{what}");
     }
 }

@@ -177,12 +177,17 @@ fn zero_window_and_a_slow_reader() {
 fn loss_by_fast_retransmit_and_by_timeout() {
     let report = bulk(Bulk { lost: vec![100, 104, 700], ..Bulk::default() });
     let f = has(&report, "loss").unwrap_or_else(|| panic!("{:?}", report.to_client));
-    let r = report.to_client.resends;
-    assert_eq!((r.fast, r.sack_recovery, r.timeout, report.to_client.resent_packets), (2, 1, 0, 3), "{}", f.text);
+    let r = report.to_client.retransmissions;
+    assert_eq!(
+        (r.fast, r.sack_recovery, r.timeout, report.to_client.retransmitted_packets),
+        (2, 1, 0, 3),
+        "{}",
+        f.text
+    );
 
     // The last segments of all: nothing follows that could bring a SACK.
     let tail = bulk(Bulk { segments: 200, lost: vec![198, 199], ..Bulk::default() });
-    assert_eq!(tail.to_client.resends.timeout, 2, "{:?}", tail.to_client.resends);
+    assert_eq!(tail.to_client.retransmissions.timeout, 2, "{:?}", tail.to_client.retransmissions);
     assert!(tail.limits.of(Limit::LossRecovery) >= Nanos(200 * MS), "{:?}", tail.limits);
     assert!(has(&bulk(Bulk::default()), "loss").is_none());
 }
@@ -214,12 +219,12 @@ fn reordering_is_distinguished_from_loss() {
         s.report()
     };
     let needless = run(true);
-    assert_eq!((needless.to_server.spurious_resends, needless.to_server.resends.fast), (1, 1));
+    assert_eq!((needless.to_server.spurious_retransmissions, needless.to_server.retransmissions.fast), (1, 1));
     assert!(has(&needless, "reordering_taken_for_loss").is_some(), "{:?}", needless.findings);
     assert!(has(&needless, "loss").is_none());
     let patient = run(false);
     assert!(has(&patient, "reordering_taken_for_loss").is_none());
-    assert_eq!((patient.to_server.resent_packets, patient.to_server.reordered_beyond), (0, 1));
+    assert_eq!((patient.to_server.retransmitted_packets, patient.to_server.reordered_beyond), (0, 1));
 }
 
 #[test]
@@ -240,7 +245,7 @@ fn out_of_order_at_the_capture() {
     let report = s.report();
     let d = &report.to_client;
     assert_eq!(
-        (d.out_of_order_packets, d.resent_packets, d.unique_bytes, d.reorder_extent_bytes),
+        (d.out_of_order_packets, d.retransmitted_packets, d.unique_bytes, d.reorder_extent_bytes),
         (1, 0, 4 * SIZE, SIZE)
     );
 }
@@ -410,7 +415,7 @@ fn timestamps_missing_or_priced() {
         t += 320 * MS;
     }
     let report = s.report();
-    let f = has(&report, "timestamps").unwrap_or_else(|| panic!("{:?}", report.to_server.resends));
+    let f = has(&report, "timestamps").unwrap_or_else(|| panic!("{:?}", report.to_server.retransmissions));
     assert!(f.text.contains("the client left them out"), "{}", f.text);
     let priced = bulk(Bulk { segments: 8_000, segment_time: 500 * US, window_limit: 200, ..Bulk::default() });
     assert!(has(&priced, "timestamps").is_some_and(|f| f.text.contains("1448 of 1538")), "{:?}", priced.limits);
@@ -434,7 +439,7 @@ fn a_sequence_space_that_wraps_without_timestamps() {
     let wrapped = run(false);
     assert!(has(&wrapped, "timestamps").is_some_and(|f| f.text.contains("wrapped")), "{:?}", wrapped.findings);
     assert!(wrapped.to_client.unique_bytes > 1 << 32, "a wrap loses no byte: {:?}", wrapped.to_client);
-    assert_eq!((wrapped.to_client.resent_bytes, wrapped.to_client.unseen_bytes), (0, 0));
+    assert_eq!((wrapped.to_client.retransmitted_bytes, wrapped.to_client.unseen_bytes), (0, 0));
     assert!(has(&run(true), "timestamps").is_none());
 }
 
@@ -471,7 +476,11 @@ fn assert_copies(doubled: &Report, plain: &Report, case: &dyn std::fmt::Debug) {
     assert_eq!(kinds(doubled), kinds(plain), "{case:?}");
     for (d, p) in [(&doubled.to_server, &plain.to_server), (&doubled.to_client, &plain.to_client)] {
         assert_eq!((d.capture_copies, d.packets), (p.packets, p.packets), "{case:?}");
-        assert_eq!((d.resends, d.resent_packets), (p.resends, p.resent_packets), "{case:?}");
+        assert_eq!(
+            (d.retransmissions, d.retransmitted_packets),
+            (p.retransmissions, p.retransmitted_packets),
+            "{case:?}"
+        );
         assert_eq!((d.unique_bytes, d.duplicate_acks), (p.unique_bytes, p.duplicate_acks), "{case:?}");
     }
 }
@@ -523,10 +532,10 @@ fn copies_of_ipv6_at_the_same_moment_are_copies() {
     script.segments.iter_mut().for_each(|s| s.network.id = None);
     let (plain, doubled) = (script.report(), captured_twice(&script, 15 * US, 0));
     assert_eq!(
-        (plain.to_client.resends, plain.to_client.unique_bytes),
-        (doubled.to_client.resends, doubled.to_client.unique_bytes)
+        (plain.to_client.retransmissions, plain.to_client.unique_bytes),
+        (doubled.to_client.retransmissions, doubled.to_client.unique_bytes)
     );
-    assert_eq!(doubled.to_client.spurious_resends, 0);
+    assert_eq!(doubled.to_client.spurious_retransmissions, 0);
     let data = |r: &Report| r.to_client.payload_packets;
     assert_eq!(data(&plain), data(&doubled));
 }
@@ -547,7 +556,7 @@ fn retransmissions_over_another_route_are_no_copies() {
         (s.network.id, s.options.timestamps) = (None, None);
     }
     let report = script.report();
-    assert_eq!((report.to_server.capture_copies, report.to_server.resent_packets), (0, 3));
+    assert_eq!((report.to_server.capture_copies, report.to_server.retransmitted_packets), (0, 3));
 }
 
 #[test]
@@ -563,7 +572,7 @@ fn copies_without_an_identification_are_copies_at_the_same_moment() {
     script.segments.push(copy);
     script.ack(t + 21 * MS, By::Server);
     let report = script.report();
-    assert_eq!((report.to_server.capture_copies, report.to_server.resent_packets), (1, 0));
+    assert_eq!((report.to_server.capture_copies, report.to_server.retransmitted_packets), (1, 0));
 }
 
 /// The server still holds an older connection of the same ports: it answers the SYN with an ACK of that (RFC 5961, section 4), the client
@@ -666,7 +675,7 @@ fn a_timeout_that_a_dsack_shows_to_be_needless_is_no_reordering() {
         t += 120 * MS;
     }
     let report = s.report();
-    assert_eq!(report.to_client.spurious_resends, 12);
+    assert_eq!(report.to_client.spurious_retransmissions, 12);
     assert!(has(&report, "reordering_taken_for_loss").is_none(), "{:?}", has(&report, "reordering_taken_for_loss"));
 }
 

@@ -223,7 +223,7 @@ fn a_second_tap_behind_a_router_repeats_no_syn() {
     s.segments = all;
     let report = s.report();
     assert!(report.findings.iter().all(|f| !["syn_retries", "loss"].contains(&f.kind)), "{:?}", report.findings);
-    assert_eq!((report.to_server.resent_packets, report.to_client.resent_packets), (0, 0));
+    assert_eq!((report.to_server.retransmitted_packets, report.to_client.retransmitted_packets), (0, 0));
 }
 
 /// Set forward once, in the middle of a transfer: with timestamps that shows, and without them the finding says that nothing shows it.

@@ -89,9 +89,9 @@ proptest! {
                 packets += d.packets;
                 copies += d.capture_copies;
                 damaged += d.damaged_packets;
-                payload += d.unique_bytes + d.resent_bytes;
+                payload += d.unique_bytes + d.retransmitted_bytes;
                 prop_assert_eq!(d.header_bytes.0.iter().map(|h| u64::from(h.1)).sum::<u64>(), d.packets);
-                prop_assert!(u64::from(d.spurious_resends) <= d.resent_packets);
+                prop_assert!(u64::from(d.spurious_retransmissions) <= d.retransmitted_packets);
             }
             prop_assert!(serde_json::to_string(&report).is_ok());
         }
@@ -110,9 +110,9 @@ proptest! {
         let report = script.report();
         let d = &report.to_client;
         prop_assert_eq!(d.unique_bytes, 400 * conversation::SIZE);
-        prop_assert!(d.resent_packets >= lost.len() as u64);
-        prop_assert_eq!(d.resent_bytes, d.resent_packets * conversation::SIZE);
-        prop_assert_eq!(d.resends.unclear, 0);
+        prop_assert!(d.retransmitted_packets >= lost.len() as u64);
+        prop_assert_eq!(d.retransmitted_bytes, d.retransmitted_packets * conversation::SIZE);
+        prop_assert_eq!(d.retransmissions.unclear, 0);
     }
 }
 

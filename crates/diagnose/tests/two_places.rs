@@ -21,8 +21,8 @@ fn what_the_lab_lost_is_lost_between() {
     assert!((39_500_000..44_000_000).contains(&rtt), "{rtt}");
     let [there, back] = &between.crossings;
     // What did not arrive was retransmitted, and nothing else was.
-    let resent: u64 = a.to_server.resent_bytes;
-    assert!(there.lost > 0 && there.lost_bytes.abs_diff(resent) <= 3 * 1_448, "{there:?} {resent}");
+    let retransmitted: u64 = a.to_server.retransmitted_bytes;
+    assert!(there.lost > 0 && there.lost_bytes.abs_diff(retransmitted) <= 3 * 1_448, "{there:?} {retransmitted}");
     assert_eq!((back.lost, there.unsent, back.unsent), (0, 0, 0));
     assert!(there.changed.is_empty(), "{:?}", there.changed);
     // The other way round it is the same.

@@ -66,6 +66,8 @@ pub struct Column<T: 'static> {
     pub name: &'static str,
     /// `,"name":`, as a JSON line needs it.
     pub json_key: &'static str,
+    /// What earlier versions called it on disk.
+    pub former: Option<&'static str>,
     /// Its type.
     pub kind: Kind,
     /// The words that it can be; empty where the list is open.
@@ -488,6 +490,7 @@ pub mod object {
 ///     Packet: "packets", "packet", blank = Packet::blank();
 ///     connection_id = connection, "its connection";                        // stored: read from and put back to this place
 ///     sched_at_ns = sched, null "it was not scheduled", "…", from "…";     // can be null, with its source in the kernel
+///     bytes = bytes, formerly "length", "…";                               // runs of earlier versions have it by another name
 ///     qdisc_ns = |p| leg(p), null "a stage is missing", "…";               // derived: never read back
 ///     local_port = |c| c.local.port(), set |c, v| set_port(&mut c.local, v), "…";
 ///     "clock.offset_ns" = clock.offset, "…";                               // a key of the object `clock`
@@ -520,7 +523,7 @@ macro_rules! columns {
         $(null $null:literal,)? $doc:literal $(, from $source:literal)?; $($rest:tt)*) => {
         $crate::columns!(@each $record, [$($done)* {
             const OF: ($crate::table::Kind, bool, &[&str]) = $crate::table::kind_of(|$r: &$record| $get);
-            $crate::columns!(@column $record, OF, $name, $doc, [$($null)?], [$($source)?],
+            $crate::columns!(@column $record, OF, $name, [], $doc, [$($null)?], [$($source)?],
                 Some(|$t: &mut $record, $v: $crate::table::Value<'_>| -> Result<(), &'static str> { $set }))
         },] [$($got)* { $name, $r, $get }] $($rest)*);
     };
@@ -529,28 +532,29 @@ macro_rules! columns {
         $(null $null:literal,)? $doc:literal $(, from $source:literal)?; $($rest:tt)*) => {
         $crate::columns!(@each $record, [$($done)* {
             const OF: ($crate::table::Kind, bool, &[&str]) = $crate::table::kind_of(|$r: &$record| $get);
-            $crate::columns!(@column $record, OF, $name, $doc, [$($null)?], [$($source)?], None)
+            $crate::columns!(@column $record, OF, $name, [], $doc, [$($null)?], [$($source)?], None)
         },] [$($got)* { $name, $r, $get }] $($rest)*);
     };
     // A place in the record.
     (@each $record:ty, [$($done:tt)*] [$($got:tt)*] $name:tt = $first:ident $(. $next:ident)*,
-        $(null $null:literal,)? $doc:literal $(, from $source:literal)?; $($rest:tt)*) => {
+        $(formerly $former:literal,)? $(null $null:literal,)? $doc:literal $(, from $source:literal)?; $($rest:tt)*) => {
         $crate::columns!(@each $record, [$($done)* {
             const OF: ($crate::table::Kind, bool, &[&str]) = $crate::table::kind_at(|r: &$record| &r.$first$(.$next)*);
-            $crate::columns!(@column $record, OF, $name, $doc, [$($null)?], [$($source)?],
+            $crate::columns!(@column $record, OF, $name, [$($former)?], $doc, [$($null)?], [$($source)?],
                 Some(|r: &mut $record, v: $crate::table::Value<'_>| -> Result<(), &'static str> {
                     r.$first$(.$next)* = $crate::table::Cell::from_value(v)?;
                     Ok(())
                 }))
         },] [$($got)* { $name, r, r.$first$(.$next)* }] $($rest)*);
     };
-    (@column $record:ty, $of:ident, $name:tt, $doc:literal, [$($null:literal)?], [$($source:literal)?], $set:expr) => {{
+    (@column $record:ty, $of:ident, $name:tt, [$($former:literal)?], $doc:literal, [$($null:literal)?], [$($source:literal)?], $set:expr) => {{
         const NULL: Option<&str> = $crate::columns!(@option $($null)?);
         // A field is null only for a reason that its line gives.
         const { assert!($of.1 == NULL.is_some(), concat!($crate::columns!(@name $name), ": give the reason for null, or none")) };
         $crate::table::Column {
             name: $crate::columns!(@name $name),
             json_key: concat!(",\"", $crate::columns!(@name $name), "\":"),
+            former: $crate::columns!(@option $($former)?),
             kind: $of.0,
             words: $of.2,
             null: NULL,

@@ -87,7 +87,7 @@ pub struct Way {
     /// Payload bytes, each counted once.
     pub bytes: u64,
     /// Packets that brought data again.
-    pub resent_packets: u64,
+    pub retransmitted_packets: u64,
     /// Median round trip from its data to the ACK, as the capture saw it.
     pub rtt_p50_ns: Option<Nanos>,
 }
@@ -133,11 +133,11 @@ macro_rules! conversations {
             ending = ending, "`closed`, `reset`, `half_closed` or `open`";
             to_server_packets = to_server.packets, "packets from the client to the server";
             to_server_bytes = to_server.bytes, "payload in that direction, each byte counted once";
-            to_server_resent_packets = to_server.resent_packets, "packets that brought data again";
+            to_server_retransmitted_packets = to_server.retransmitted_packets, formerly "to_server_resent_packets", "packets that brought data again";
             to_server_rtt_p50_ns = to_server.rtt_p50_ns, null "no data was acknowledged", "median RTT: from data passing the capture to its ACK";
             to_client_packets = to_client.packets, "packets from the server to the client";
             to_client_bytes = to_client.bytes, "payload in that direction, each byte counted once";
-            to_client_resent_packets = to_client.resent_packets, "packets that brought data again";
+            to_client_retransmitted_packets = to_client.retransmitted_packets, formerly "to_client_resent_packets", "packets that brought data again";
             to_client_rtt_p50_ns = to_client.rtt_p50_ns, null "no data was acknowledged", "median RTT: from data passing the capture to its ACK";
             $($limit = |c| c.limits_ns[$at], set |c, v| { c.limits_ns[$at] = Nanos::from_value(v)?; Ok(()) }, $doc;)*
         }

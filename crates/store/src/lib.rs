@@ -38,7 +38,8 @@ pub use writer::Writer;
 
 /// The version of the layout, in `run.json` as `schema` and in each Parquet file's metadata as `wirelapse.schema`.
 /// A new column or key leaves it as it is; a change of meaning or a removal raises it.
-pub const SCHEMA: u32 = 2;
+pub const SCHEMA: u32 = 3;
 
-/// The earliest version of the layout that is read. In version 1 the flags of packets were the byte of the header.
+/// The earliest version of the layout that is read. In version 1 the flags of packets were the byte of the header; up to version 2 some
+/// columns had the names that [`record::table::Column::former`] holds.
 pub const EARLIEST_SCHEMA: u32 = 1;

@@ -140,7 +140,10 @@ fn load<T: Record>(group: &dyn RowGroupReader) -> parquet::errors::Result<Vec<Lo
     for (i, chunk) in group.metadata().columns().iter().enumerate() {
         let name = chunk.column_descr().name();
         // What is derived from other fields is derived again.
-        let Some(at) = T::COLUMNS.iter().position(|c| c.name == name && c.set.is_some()) else { continue };
+        let Some(at) = T::COLUMNS.iter().position(|c| (c.name == name || c.former == Some(name)) && c.set.is_some())
+        else {
+            continue;
+        };
         let nullable = chunk.column_descr().max_def_level() > 0;
         let mut levels = Vec::new();
         loaded[at] = match group.get_column_reader(i)? {
@@ -193,6 +196,9 @@ mod tests {
     }
     #[derive(Debug)]
     struct Needed(u64);
+    struct Renamed {
+        count: u64,
+    }
 
     record::columns! {
         Earlier: "t", "", blank = Earlier(0);
@@ -208,6 +214,20 @@ mod tests {
     record::columns! {
         Needed: "t", "", blank = Needed(0);
         other = |r| r.0, set |r, v| { r.0 = record::table::number(v)?; Ok(()) }, "another number";
+    }
+
+    record::columns! {
+        Renamed: "t", "", blank = Renamed { count: 0 };
+        count = count, formerly "n", "the number by its later name";
+    }
+
+    #[test]
+    fn a_column_is_read_by_its_former_name_too() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(write_whole(dir.path(), &[Earlier(7), Earlier(8)]).is_ok());
+        let mut found = Vec::new();
+        table(dir.path(), |renamed: Renamed| found.push(renamed.count)).unwrap();
+        assert_eq!(found, [7, 8]);
     }
 
     #[test]

@@ -94,7 +94,7 @@ fn a_study_is_readable_as_far_as_it_is_finished_and_is_written_again_in_place() 
 fn a_capture_reads_back_equal() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run");
-    let way = capture::Way { packets: 9, bytes: 1_000, resent_packets: 1, rtt_p50_ns: Some(Nanos(20_000_000)) };
+    let way = capture::Way { packets: 9, bytes: 1_000, retransmitted_packets: 1, rtt_p50_ns: Some(Nanos(20_000_000)) };
     let run = capture::Run {
         provenance: capture::Provenance {
             version: "0.0.0".into(),

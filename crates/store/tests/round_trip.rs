@@ -147,7 +147,7 @@ fn truncated_malformed_and_unsupported_are_distinguished() {
     let good = fs::read_to_string(&json).unwrap();
     for (text, kind) in [
         (good[..good.len() / 2].to_owned(), "truncated"),
-        (good.replace("\"schema\": 2", "\"schema\": 77"), "unsupported"),
+        (good.replace(&format!("\"schema\": {}", store::SCHEMA), "\"schema\": 77"), "unsupported"),
         (good.replace("\"kernel\"", "\"colonel\""), "malformed"),
         ("[]".to_owned(), "malformed"),
         (String::new(), "truncated"),

@@ -86,6 +86,7 @@ fn a_run_of_version_1_is_read_and_goes_on_in_this_version() {
     assert_eq!((&last["plan_index"], &last["evidence"]["frames_dropped"]), (&0.into(), &1.into()));
     // A later version is refused, not guessed at.
     let text = std::fs::read_to_string(run.join("run.json")).unwrap();
-    std::fs::write(run.join("run.json"), text.replace("\"schema\": 2", "\"schema\": 99")).unwrap();
+    std::fs::write(run.join("run.json"), text.replace(&format!("\"schema\": {}", store::SCHEMA), "\"schema\": 99"))
+        .unwrap();
     assert!(load(&run).is_err());
 }

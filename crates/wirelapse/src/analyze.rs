@@ -259,7 +259,7 @@ fn comments(reports: impl Iterator<Item = Report>) -> BTreeMap<u64, Vec<String>>
         }
         for r in &report.records {
             let what = match r.mark {
-                Mark::Resent(class) => format!("retransmission: {}", class.words()),
+                Mark::Retransmitted(class) => format!("retransmission: {}", class.words()),
                 Mark::Damaged => "damaged: the TCP checksum is wrong".to_owned(),
                 _ => continue,
             };

@@ -138,9 +138,9 @@ const PER_DIRECTION: [&str; 18] = [
     "packets",
     "payload_packets",
     "unique_bytes",
-    "resent_bytes",
-    "resent_packets",
-    "spurious_resends",
+    "retransmitted_bytes",
+    "retransmitted_packets",
+    "spurious_retransmissions",
     "out_of_order_packets",
     "duplicate_acks",
     "zero_window_packets",
@@ -219,8 +219,8 @@ const COMPARED: [(&str, &str); 8] = [
     ("payload_packets", "actual data pkts"),
     ("payload_bytes", "actual data bytes"),
     ("unique_bytes", "unique bytes sent"),
-    ("resent_bytes", "rexmt data bytes"),
-    ("resent_packets", "rexmt data pkts"),
+    ("retransmitted_bytes", "rexmt data bytes"),
+    ("retransmitted_packets", "rexmt data pkts"),
     ("zero_window_packets", "zero win adv"),
     ("out_of_order_packets", "outoforder pkts"),
 ];
@@ -244,7 +244,7 @@ fn counts_agree_with_tcptrace() {
                 for (side, value) in [("to_server", a), ("to_client", b)] {
                     let number = |key: &str| c[side][key].as_u64().unwrap_or(0);
                     let our = match key {
-                        "payload_bytes" => number("unique_bytes") + number("resent_bytes"),
+                        "payload_bytes" => number("unique_bytes") + number("retransmitted_bytes"),
                         _ => number(key),
                     };
                     compared += 1;
@@ -265,7 +265,7 @@ fn counts_agree_with_tcptrace() {
 struct Side {
     packets: u64,
     payload: u64,
-    resent: u64,
+    retransmitted: u64,
     scale: Option<u64>,
     sack: bool,
     stamps: bool,
@@ -319,7 +319,7 @@ fn tshark(file: &Path) -> BTreeMap<u64, BTreeMap<String, Side>> {
             None => {}
         }
         if seen && (!f[10].is_empty() || !f[11].is_empty() || !f[12].is_empty()) {
-            side.resent += payload;
+            side.retransmitted += payload;
         }
         if matches!(f[5], "1" | "True") {
             side.scale = f[6].parse().ok();
@@ -348,9 +348,9 @@ fn counts_and_options_agree_with_tshark() {
                 // The seventh time that the probes' byte comes (see `explained`) tshark calls nothing at all.
                 let unnamed = u64::from(file == "T_zwnd.dmp" && side == "to_server");
                 let our = Side {
-                    resent: number("resent_bytes") - unnamed,
+                    retransmitted: number("retransmitted_bytes") - unnamed,
                     packets: number("packets") + number("capture_copies"),
-                    payload: number("unique_bytes") + number("resent_bytes"),
+                    payload: number("unique_bytes") + number("retransmitted_bytes"),
                     scale: d["window_scale"].as_u64(),
                     sack: d["sack_permitted"] == true,
                     stamps: d["timestamps"] == true,
@@ -371,26 +371,28 @@ fn counts_and_options_agree_with_tshark() {
 /// Where a figure differs from tcptrace's, and why. `c` is our direction, `off` theirs less ours.
 fn explained(file: &str, c: &Value, key: &str, off: i64) -> Option<&'static str> {
     let of = |key: &str| c[key].as_i64().unwrap_or(0);
-    let syns = c["resends"]["syn"].as_i64().unwrap_or(0);
+    let syns = c["retransmissions"]["syn"].as_i64().unwrap_or(0);
     match key {
         // tcptrace counts a SYN or FIN that is retransmitted as a data packet of one byte; here neither is payload, and a
         // SYN retransmitted has a counter itself. A FIN is among our retransmitted packets, without a byte.
-        "resent_packets" if off == syns && syns > 0 => Some("SYNs retransmitted"),
+        "retransmitted_packets" if off == syns && syns > 0 => Some("SYNs retransmitted"),
         // What fills a gap in the capture was retransmitted, and its first copy was lost on the way to it: no byte comes twice. tcptrace calls it out of order.
-        "resent_packets" if of("resent_bytes") == 0 && off == -of("resent_packets") => {
+        "retransmitted_packets" if of("retransmitted_bytes") == 0 && off == -of("retransmitted_packets") => {
             Some("first copies never came here")
         }
-        "out_of_order_packets" if of("resent_bytes") == 0 && off == of("resent_packets") => {
+        "out_of_order_packets" if of("retransmitted_bytes") == 0 && off == of("retransmitted_packets") => {
             Some("first copies never came here")
         }
-        "resent_bytes" if off > 0 && off <= syns + of("resent_packets") => Some("SYNs and FINs retransmitted"),
+        "retransmitted_bytes" if off > 0 && off <= syns + of("retransmitted_packets") => {
+            Some("SYNs and FINs retransmitted")
+        }
         // One byte is sent seven times: six times as a probe of the closed window (packets 18432 to 18442), then as data (18447).
         // Here it is new once and seen before six times, and the last of these packets is data retransmitted. tcptrace leaves probes
         // out of the stream, so that to it the seventh is the first.
-        "resent_bytes" if file == "T_zwnd.dmp" && of("window_probes") == 6 && off == -6 => {
+        "retransmitted_bytes" if file == "T_zwnd.dmp" && of("window_probes") == 6 && off == -6 => {
             Some("probes' byte comes again")
         }
-        "resent_packets" if file == "T_zwnd.dmp" && of("window_probes") == 6 && off == -1 => {
+        "retransmitted_packets" if file == "T_zwnd.dmp" && of("window_probes") == 6 && off == -1 => {
             Some("it comes as data at last")
         }
         _ => None,

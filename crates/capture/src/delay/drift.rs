@@ -5,7 +5,7 @@
 //! between (Moon, Skelly and Towsley, *Estimation and Removal of Clock Skew from Network Delay Measurements*, 1999). That line
 //! is the edge of the lower convex hull at the middle of the time.
 
-use super::Stretch;
+use super::series::Stretch;
 
 /// A straight lower edge of the delays.
 #[derive(Clone, Copy, Debug, PartialEq)]

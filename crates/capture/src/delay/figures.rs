@@ -4,6 +4,7 @@ use clock::Nanos;
 use stats::{Estimate, LevelChange, level_changes_that_stand_out, mean_interval, quantile};
 
 use super::drift::{Drift, lower_edge};
+use super::series::{CONFIDENCE, Change, STANDS_OUT, Stretch};
 use super::{Account, Match, Tap};
 use crate::generate::{GapSums, Gaps};
 
@@ -18,15 +19,8 @@ const LONG_ENOUGH: usize = 50;
 /// See [`LONG_ENOUGH`].
 const FEWEST: usize = 40;
 
-/// A change of level is at least this many times the deviation of the stretches' medians about it. Smaller ones are what a machine does
-/// by itself.
-pub const STANDS_OUT: f64 = 3.0;
-
 /// Bins of the histogram between its tails.
 const BINS: usize = 40;
-
-/// The confidence of every interval.
-pub(super) const CONFIDENCE: f64 = 0.95;
 
 /// The shares of [`Figures::quantiles`].
 pub const QUANTILES: [f64; 8] = [0.0, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999, 1.0];
@@ -88,50 +82,6 @@ pub struct Bin {
     pub to_ns: f64,
     /// Frames in it.
     pub frames: u64,
-}
-
-/// Equally many matched frames in a row.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Stretch {
-    /// When the first of them was seen before the device.
-    pub at_ns: u64,
-    /// How many.
-    pub n: usize,
-    /// The least delay.
-    pub min_ns: i64,
-    /// The median delay.
-    pub median_ns: f64,
-    /// The mean delay.
-    pub mean_ns: f64,
-    /// The largest delay.
-    pub max_ns: i64,
-}
-
-/// A change of the delay's level.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Change {
-    /// The matched frame, counted from 0, that begins the new level.
-    pub frame: usize,
-    /// When it was seen before the device.
-    pub at_ns: u64,
-    /// The new level minus the old one.
-    pub size: Estimate,
-}
-
-impl Change {
-    /// None: of size 0 at the first frame.
-    pub const NONE: Self = Self {
-        frame: 0,
-        at_ns: 0,
-        size: Estimate {
-            value: 0.0,
-            low: 0.0,
-            high: 0.0,
-            confidence: CONFIDENCE,
-            n: 0,
-            method: stats::Method::StudentT,
-        },
-    };
 }
 
 impl Recording {

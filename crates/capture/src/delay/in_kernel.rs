@@ -8,9 +8,9 @@ use clock::Nanos;
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle, Object, ObjectBuilder, PrintLevel};
 use stats::{level_changes_that_stand_out, mean_interval};
 
-use super::figures::{CONFIDENCE, STANDS_OUT};
 use super::join::PATIENCE;
 use super::live::SoFar;
+use super::series::{CONFIDENCE, STANDS_OUT};
 use super::{Account, Bin, Change, Figures, QUANTILES, Stretch};
 use crate::link::Link;
 use crate::xdp::{Attached, Mode, attach_to, load_failed, system};

@@ -10,13 +10,15 @@ mod join;
 pub mod live;
 mod matching;
 pub mod records;
+mod series;
 
 pub use clocks::Clocks;
 pub use drift::Drift;
-pub use figures::{Bin, Change, Figures, Offset, QUANTILES, Recording, Stretch};
+pub use figures::{Bin, Figures, Offset, QUANTILES, Recording};
 pub use identity::{Identity, Key};
 pub use join::PATIENCE;
 pub use matching::{Account, Match, Matcher, Tap};
+pub use series::{Change, Stretch};
 
 #[cfg(test)]
 mod samples {

@@ -187,7 +187,7 @@ fn advance(
     stood_still: &mut Option<(Event, Occurrence)>,
 ) -> Option<Late> {
     let acked = p.flight.acknowledge(ack);
-    let clean = !acked.resent && p.duplicates == 0 && p.sacked.is_empty();
+    let clean = !acked.retransmitted && p.duplicates == 0 && p.sacked.is_empty();
     let mut late = None;
     let handshake = p.una <= START && p.offered.seen;
     if let Some(last) = acked.last.filter(|_| clean) {

@@ -24,7 +24,7 @@ impl Connection {
                 (h.last_data_at, h.last_data_number) = (now, s.number);
                 h.rare.damage.get_or_insert_default().open(start, end);
             } else if end <= h.next {
-                h.flight.resend(start, end, now);
+                h.flight.retransmit(start, end, now);
             }
         }
         if let Some(recorder) = &mut self.recorder {

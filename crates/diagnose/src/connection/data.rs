@@ -72,9 +72,9 @@ impl Connection {
             let filled = h.holes.remove(first, h.next.min(first + payload)).0;
             let again = h.next.saturating_sub(first.max(START)).min(payload).saturating_sub(filled);
             h.count.unique_bytes -= again;
-            h.count.resent_bytes += again;
+            h.count.retransmitted_bytes += again;
             if again > 0 {
-                h.count.resent_packets += 1;
+                h.count.retransmitted_packets += 1;
                 h.rare.by_class[Class::Unclear as usize] += 1;
             }
         }
@@ -163,10 +163,10 @@ impl Connection {
         let was_damaged = h.rare.damage.as_mut().is_some_and(|d| d.repaired(first, first + payload));
         let (filled, hole) = if payload > 0 { h.holes.remove(first, first + payload) } else { (0, None) };
         h.count.unique_bytes += filled;
-        h.count.resent_bytes += payload - filled;
+        h.count.retransmitted_bytes += payload - filled;
         if s.flags.contains(Flags::SYN) {
             h.rare.by_class[Class::Syn as usize] += 1;
-            let original = h.flight.resend(start, end, now);
+            let original = h.flight.retransmit(start, end, now);
             let last = self.events.of(Event::SynRetry, dir).and_then(|e| e.worst.first());
             // One that was answered is no longer in flight; the client's is the first packet.
             let begun = self.first_syn_at.filter(|_| dir == TO_SERVER).map(|at| (at, self.first_number));
@@ -175,7 +175,7 @@ impl Connection {
             let (from, number) = first.unwrap_or((now, s.number));
             let occurrence = Occurrence { at: from, cost: now - from.min(now), packets: [number, s.number, 0], detail };
             self.events.add(Event::SynRetry, dir, occurrence);
-            return Data::Resent(Class::Syn);
+            return Data::Retransmitted(Class::Syn);
         }
         if payload <= 1
             && !s.flags.contains(Flags::FIN)
@@ -212,11 +212,11 @@ impl Connection {
             h.rare.unseen_original += 1;
         }
         let sent_last = h.last_data_at.max(h.repairs.latest().map_or(0, |l| l.at));
-        let original = h.flight.resend(start, end, now);
+        let original = h.flight.retransmit(start, end, now);
         // An ACK reaches the sender, and what it brings about comes here, `lag` later.
         let heard = if h.heard_at > 0 { h.heard_at.saturating_add(lag) } else { 0 };
         let heard = heard.max(original.map_or(h.last_data_at, |o| o.at)).min(now);
-        let again = original.is_some_and(|o| o.resends > 0);
+        let again = original.is_some_and(|o| o.retransmissions > 0);
         let timeout = h.timeout(lag) / 8 * 7;
         let overdue = |since: u64| since > 0 && now - since.min(now) >= timeout;
         // Beyond a place where packets are lost, the first repair may never come by: a recovery begins with the first hole, and soon
@@ -267,10 +267,10 @@ impl Connection {
         } else {
             retransmission::classify(&signs)
         };
-        h.count.resent_packets += 1;
+        h.count.retransmitted_packets += 1;
         let reported = retransmission::reported(class, &signs, h.repairs.knows_probes());
         h.rare.by_class[reported as usize] += 1;
-        h.rare.resent_fins += u32::from(payload == 0);
+        h.rare.retransmitted_fins += u32::from(payload == 0);
         let repair =
             Repair { start, end, at: now, number: s.number, class, value: s.options.timestamps.and_then(|t| t.0) };
         h.repairs.add(repair);
@@ -333,9 +333,9 @@ impl Connection {
                 packets: [original.map_or(0, |o| o.number), s.number, 0],
                 detail: u64::from(one),
             };
-            self.events.add(Event::LargeResend, dir, occurrence);
+            self.events.add(Event::LargeRetransmission, dir, occurrence);
         }
-        Data::Resent(reported)
+        Data::Retransmitted(reported)
     }
 
     /// Looks at new data that comes after a pause.

@@ -114,14 +114,14 @@ impl Connection {
     #[inline]
     pub(super) fn share_out(&mut self, dir: usize, s: &Segment, elapsed: u64, lag: u64, facts: &Facts) {
         let (state, of) = (self.state.0, usize::from(self.state.1));
-        let resent = matches!(facts.data, Data::Resent(c) if c != Class::Syn);
+        let retransmitted = matches!(facts.data, Data::Retransmitted(c) if c != Class::Syn);
         let new = facts.data == Data::New;
         let handed_over = std::mem::take(&mut self.held);
         let released = if facts.released { self.halves[dir].late.as_deref() } else { None };
         if let Some(&Late { excess, charged: Some((limit, time)), .. }) = released {
             self.budgets[dir].shift(limit, Limit::AckWaiting, excess.min(time));
         }
-        if resent && dir == of {
+        if retransmitted && dir == of {
             self.budgets[of].add(Limit::LossRecovery, elapsed.saturating_add(handed_over));
             return;
         }

@@ -22,7 +22,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
         return None;
     }
     let cost = case.time(dir, Limit::CongestionWindow);
-    let losses = h.count.resent_packets;
+    let losses = h.count.retransmitted_packets;
     Some(Drawn {
         packets: vec![h.last_data_number],
         at: case.c.first_at,

@@ -18,7 +18,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
-    let large = case.c.events.of(Event::LargeResend, dir)?;
+    let large = case.c.events.of(Event::LargeRetransmission, dir)?;
     let h = case.sender(dir);
     let size = large.costliest()?.detail;
     // The other side's handshake was answered, so packets as such do get through.

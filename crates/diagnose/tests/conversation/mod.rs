@@ -234,7 +234,7 @@ impl Bulk {
         let mut path = Path { lost: self.lost.iter().copied().collect(), ..Path::default() };
         let (mut next, mut una, mut window) = (0u64, 0u64, self.initial_window);
         let mut threshold = u64::MAX;
-        let (mut recovery_until, mut dupes, mut resent) = (None::<u64>, 0u64, BTreeSet::new());
+        let (mut recovery_until, mut dupes, mut retransmitted) = (None::<u64>, 0u64, BTreeSet::new());
         let mut sacked: BTreeSet<u64> = BTreeSet::new();
         let mut now = start;
         let mut paused = false;
@@ -290,7 +290,7 @@ impl Bulk {
                 if recovery_until.is_some_and(|r| una >= r) {
                     recovery_until = None;
                     window = threshold.max(2);
-                    resent.clear();
+                    retransmitted.clear();
                 }
                 if window < threshold {
                     window += n;
@@ -308,9 +308,9 @@ impl Bulk {
             if recovery_until.is_some()
                 && let Some(&top) = sacked.last()
             {
-                let hole = (una..top).find(|n| !sacked.contains(n) && !resent.contains(n));
+                let hole = (una..top).find(|n| !sacked.contains(n) && !retransmitted.contains(n));
                 if let Some(n) = hole {
-                    resent.insert(n);
+                    retransmitted.insert(n);
                     path.transmit(self, script, now, n, true);
                     now += US;
                 }

@@ -103,7 +103,7 @@ impl Score {
         let row = |i: usize| TRUTHS.iter().position(|t| *t == own[i].1).unwrap();
         let mut seen = vec![false; own.len()];
         for r in report.records.iter().filter(|r| r.to_server) {
-            let Mark::Resent(class) = r.mark else { continue };
+            let Mark::Retransmitted(class) = r.mark else { continue };
             let left = r.segment.at.as_nanos() as i64 - delay + SLACK;
             let covers = |e: &Retransmission| r.segment.seq.0.wrapping_sub(e.seq) < e.end.wrapping_sub(e.seq);
             let Some(i) = (0..own.len()).rfind(|i| covers(&own[*i].0) && own[*i].0.at <= left) else {

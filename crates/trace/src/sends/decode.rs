@@ -261,6 +261,58 @@ mod tests {
     }
 
     #[test]
+    fn each_figure_of_a_send_is_read_from_its_own_field() {
+        let mut raw = a_send();
+        (raw.pid, raw.cookie, raw.call, raw.send, raw.sched, raw.driver, raw.ack) = (1, 2, 30, 40, 50, 60, 70);
+        (raw.oldest, raw.waited, raw.full, raw.first_seq, raw.bytes) = (35, 8, 9, 10, 11);
+        (raw.merged, raw.merged_bytes, raw.retransmissions) = (12, 13, 14);
+        (raw.reason, raw.full_reason) = (WaitReason::SendBuffer as u8, WaitReason::Cork as u8);
+        (raw.sched_span, raw.driver_span) = (15, 16);
+        raw.comm[..4].copy_from_slice(b"curl");
+        let s = send(&raw, TICK).unwrap();
+        assert_eq!((s.connection, s.owner), (ConnectionId(2), Owner { pid: 1, comm: Comm::from("curl") }));
+        assert_eq!((s.first_seq, s.bytes, s.retransmissions), (SeqNumber(10), 11, 14));
+        let stamps = [s.stamps.call, Some(s.stamps.send), s.stamps.sched, s.stamps.driver, s.stamps.ack];
+        assert_eq!(stamps.map(|at| at.map(Instant::as_nanos)), [30, 40, 50, 60, 70].map(Some));
+        assert_eq!((s.stamps.sched_error, s.stamps.driver_error), (Nanos(15), Nanos(16)));
+        assert_eq!(s.merged, Merged { sends: 12, bytes: 13, oldest: Some(Instant::from_nanos(35)) });
+        assert_eq!(s.wait, Some(Wait { reason: WaitReason::SendBuffer, by_reason: Nanos(8) }));
+        assert_eq!(s.buffer, Some(Wait { reason: WaitReason::Cork, by_reason: Nanos(9) }));
+    }
+
+    #[test]
+    fn each_figure_of_the_state_is_read_from_its_own_field() {
+        let mut raw = RawState::zeroed();
+        (raw.cwnd, raw.ssthresh, raw.in_flight, raw.unacked, raw.unsent) = (1, 2, 3, 4, 5);
+        (raw.peer_window, raw.mss, raw.srtt_us_8, raw.min_rtt_us, raw.rto) = (6, 7, 8, 9, 10);
+        (raw.reordering, raw.delivery_rate, raw.pacing_rate) = (11, 12, 13);
+        (raw.send_buffer, raw.send_buffer_used, raw.congestion) = (14, 15, Congestion::Recovery as u8);
+        (raw.busy, raw.receive_window_limited, raw.send_buffer_limited) = (16, 17, 18);
+        let expected = SenderState {
+            cwnd: 1,
+            ssthresh: 2,
+            in_flight: 3,
+            unacked: 4,
+            unsent: 5,
+            peer_window: 6,
+            mss: 7,
+            srtt: Nanos(1_000),
+            min_rtt: Some(Nanos(9_000)),
+            rto: Some(Nanos::from_millis(40)),
+            reordering: Some(11),
+            delivery_rate: Some(12),
+            pacing_rate: Some(13),
+            send_buffer: 14,
+            send_buffer_used: 15,
+            congestion: Congestion::Recovery,
+            busy: Nanos::from_millis(64),
+            receive_window_limited: Nanos::from_millis(68),
+            send_buffer_limited: Nanos::from_millis(72),
+        };
+        assert_eq!(state(&raw, TICK), Ok(expected));
+    }
+
+    #[test]
     fn a_stage_between_two_stamps_has_its_bound_and_a_reason_no_longer_than_its_leg() {
         let mut raw = a_send();
         (raw.send, raw.sched, raw.sched_span, raw.driver, raw.driver_span) = (100, 150, 21, 190, 0);

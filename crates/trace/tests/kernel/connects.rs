@@ -178,7 +178,7 @@ fn a_full_accept_queue_shows_at_both_ends() {
             let at = listener.local_addr().unwrap();
             let mut trace = Trace::start(&tracing(at.port(), backend));
             let drops = counter("netstat", "TcpExt", "ListenDrops");
-            let resent = counter("netstat", "TcpExt", "TCPSynRetrans");
+            let before = counter("netstat", "TcpExt", "TCPSynRetrans");
             // The queue takes one connection more than it is asked for.
             let first = TcpStream::connect(at).unwrap();
             let late = std::thread::spawn(move || TcpStream::connect(at).unwrap());
@@ -192,8 +192,8 @@ fn a_full_accept_queue_shows_at_both_ends() {
             let all = connects(&events);
             let retries: u32 = all.iter().filter(|c| c.opening == Opening::Connected).map(|c| c.retries).sum();
             let dropped = counter("netstat", "TcpExt", "ListenDrops") - drops;
-            let sent_again = counter("netstat", "TcpExt", "TCPSynRetrans") - resent;
-            assert_eq!((all.len(), u64::from(retries)), (4, sent_again), "{backend}: {all:#?}");
+            let retransmitted = counter("netstat", "TcpExt", "TCPSynRetrans") - before;
+            assert_eq!((all.len(), u64::from(retries)), (4, retransmitted), "{backend}: {all:#?}");
             assert!(dropped > 0, "the queue was never full");
             assert_eq!(summary.lost.connect_listen_drops, dropped, "{backend}");
             let slow = all.iter().find(|c| c.opening == Opening::Connected && c.retries > 0).unwrap();

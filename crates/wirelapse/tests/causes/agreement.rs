@@ -54,17 +54,17 @@ fn agrees(report: &Report, file: &Path) {
     assert_eq!(d.packets, there("total packets"), "{}", tell());
     assert_eq!(report.to_client.packets, theirs["total packets"][1], "{}", tell());
     assert_eq!(d.payload_packets, there("actual data pkts"), "{}", tell());
-    assert_eq!(d.unique_bytes + d.resent_bytes, there("actual data bytes"), "{}", tell());
+    assert_eq!(d.unique_bytes + d.retransmitted_bytes, there("actual data bytes"), "{}", tell());
     assert_eq!(d.unique_bytes, there("unique bytes sent"), "{}", tell());
     // Not a byte of a FIN retransmitted is payload; tcptrace counts one.
-    assert!((d.resent_bytes..=d.resent_bytes + 2).contains(&there("rexmt data bytes")), "{}", tell());
+    assert!((d.retransmitted_bytes..=d.retransmitted_bytes + 2).contains(&there("rexmt data bytes")), "{}", tell());
     assert_eq!(report.to_client.sack_acks, theirs["sack pkts sent"][1], "{}", tell());
 
     let [bytes, packets, again] = tshark(file, report.server.port());
-    assert_eq!((bytes, packets), (d.unique_bytes + d.resent_bytes, d.packets), "tshark");
+    assert_eq!((bytes, packets), (d.unique_bytes + d.retransmitted_bytes, d.packets), "tshark");
     // Some of them tshark calls out of order or spurious instead, by times itself: it finds no more than there are. Behind
     // the loss it takes some first arrivals for retransmissions, too.
-    assert!(d.lost_before_capture > 0 || again <= d.resent_packets, "tshark {again}: {}", tell());
+    assert!(d.lost_before_capture > 0 || again <= d.retransmitted_packets, "tshark {again}: {}", tell());
     let lines = output("tcpdump", &["-nn", "-r"], file).lines().count() as u64;
     assert_eq!(lines, d.packets + report.to_client.packets, "tcpdump");
 }
@@ -87,7 +87,7 @@ fn counts_agree_with_those_of_others() {
         // Offload leaves frames whole at the sender; both ends hold the same bytes once.
         assert!(sender.to_server.larger_than_mss > 10, "{:?}", sender.to_server);
         assert_eq!((sender.to_server.unique_bytes, receiver.to_server.unique_bytes), (2 << 20, 2 << 20));
-        assert_eq!(loss > 0.0, sender.to_server.resent_packets > 0, "{:?}", sender.to_server);
+        assert_eq!(loss > 0.0, sender.to_server.retransmitted_packets > 0, "{:?}", sender.to_server);
         assert_eq!(sender.to_client.sack_acks > 0, loss > 0.0);
     };
     at_once(&[&|| run(false, 0.01), &|| run(true, 0.01), &|| run(false, 0.0), &|| run(true, 0.0)]);

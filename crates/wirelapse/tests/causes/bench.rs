@@ -248,7 +248,7 @@ impl Seen {
         let shares = Limit::ALL.map(|l| format!("{l:?} {:.2}", self.share(l)));
         let direction = |d: &diagnose::Direction| {
             let (flight, window, rtt) = (d.max_in_flight, d.max_window, d.rtt.median_ns);
-            format!("{} packets, {:?}, flight {flight}, window {window}, RTT {rtt:?}", d.packets, d.resends)
+            format!("{} packets, {:?}, flight {flight}, window {window}, RTT {rtt:?}", d.packets, d.retransmissions)
         };
         format!(
             "{}, {}\n{}\n{}\nto server {}\nto client {}",

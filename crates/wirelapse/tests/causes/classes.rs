@@ -23,10 +23,10 @@ use crate::truth::{self, Retransmission, Score, Truth};
 const TCP_CA_RECOVERY: u16 = 3;
 const TCP_CA_LOSS: u16 = 4;
 
-/// A retransmission as the kernel made it; the layout is `struct resend` of `retransmissions.bpf.c`.
+/// A retransmission as the kernel made it; the layout is `struct retransmission` of `retransmissions.bpf.c`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-struct Resend {
+struct KernelRetransmission {
     /// `CLOCK_MONOTONIC`, ns.
     at: u64,
     netns: u32,
@@ -58,13 +58,13 @@ impl KernelWord {
         Self { object, _link: link }
     }
 
-    fn finish(self) -> Vec<Resend> {
+    fn finish(self) -> Vec<KernelRetransmission> {
         let all = Mutex::new(Vec::new());
-        let map = self.object.maps().find(|m| m.name() == "resends").unwrap();
+        let map = self.object.maps().find(|m| m.name() == "retransmissions").unwrap();
         let mut builder = RingBufferBuilder::new();
         let take = |bytes: &[u8]| {
             // SAFETY: the program writes whole records of this layout, of which every value is valid.
-            let one = unsafe { bytes.as_ptr().cast::<Resend>().read_unaligned() };
+            let one = unsafe { bytes.as_ptr().cast::<KernelRetransmission>().read_unaligned() };
             all.lock().unwrap().push(one);
             0
         };
@@ -219,7 +219,7 @@ impl Scene {
     }
 
     /// What the kernel said of it.
-    fn truth(&self, run: &Run, all: &[Resend]) -> Truth {
+    fn truth(&self, run: &Run, all: &[KernelRetransmission]) -> Truth {
         let apart = clocks_apart();
         let within = |at: u64| (run.span[0]..=run.span[1]).contains(&(at as i64));
         let own = all.iter().filter(|r| r.netns == run.netns && within(r.at)).map(|r| Retransmission {
@@ -447,7 +447,7 @@ fn classes_agree_with_the_kernel_that_retransmitted() {
             assert_eq!(a.client, b.client);
             one.add(a, &truth, 0, true);
             receiver.add(b, &truth, truth.delay, false);
-            spurious.0 += a.to_server.spurious_resends;
+            spurious.0 += a.to_server.spurious_retransmissions;
         }
         spurious.1 += run.twice;
         let count = truth.all.len();

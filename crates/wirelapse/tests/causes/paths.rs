@@ -44,7 +44,12 @@ fn loss_one_by_one_and_in_bursts() {
             let f = seen.must("loss");
             let d = &seen.report.to_server;
             // Every loss was repaired, and the capture at the sender has the originals too. Pure ACKs are lost as well.
-            assert!(f.count > 3 && d.resent_packets <= lost, "{} of {lost}: {}", d.resent_packets, seen.account());
+            assert!(
+                f.count > 3 && d.retransmitted_packets <= lost,
+                "{} of {lost}: {}",
+                d.retransmitted_packets,
+                seen.account()
+            );
             assert_eq!((d.unique_bytes, d.lost_before_capture, d.out_of_order_packets), (3 << 20, 0, 0));
             assert!(seen.share(Limit::LossRecovery) > 0.1, "{}", seen.account());
         },
@@ -53,7 +58,7 @@ fn loss_one_by_one_and_in_bursts() {
             let (seen, _) = run(Loss::Independent(0.01), Side::B);
             seen.must("loss");
             let d = &seen.report.to_server;
-            assert!(d.lost_before_capture > 3 && d.resent_bytes * 10 < d.unique_bytes, "{}", seen.account());
+            assert!(d.lost_before_capture > 3 && d.retransmitted_bytes * 10 < d.unique_bytes, "{}", seen.account());
             assert_eq!((d.unique_bytes, d.unseen_bytes), (3 << 20, 0));
         },
         &|| {
@@ -66,7 +71,7 @@ fn loss_one_by_one_and_in_bursts() {
         &|| {
             let (seen, _) = run(Loss::None, Side::A);
             assert_clean(&seen);
-            assert_eq!(seen.report.to_server.resent_packets, 0);
+            assert_eq!(seen.report.to_server.retransmitted_packets, 0);
             assert!(seen.report.to_server.handshake_rtt_ns.unwrap() >= Nanos::from_millis(10));
         },
     ]);
@@ -88,14 +93,14 @@ fn packets_that_overtake_each_other() {
             let seen = run(12_000);
             let f = seen.must("reordering_taken_for_loss");
             assert!(f.count >= 3, "{f:?}");
-            assert!(seen.report.to_server.spurious_resends > 3, "{}", seen.account());
+            assert!(seen.report.to_server.spurious_retransmissions > 3, "{}", seen.account());
             seen.must_not(&["mtu_black_hole", "capture_incomplete"]);
         },
         &|| {
             // By one or two places at the most: no sender mistakes that.
             let seen = run(300);
             assert_clean(&seen);
-            assert_eq!(seen.report.to_server.resent_packets, 0);
+            assert_eq!(seen.report.to_server.retransmitted_packets, 0);
             assert!(seen.report.to_server.reordered_beyond > 3, "{}", seen.account());
         },
     ]);
@@ -259,14 +264,14 @@ fn timeouts_without_timestamps() {
     at_once(&[
         &|| {
             let seen = run("0");
-            assert!(seen.report.to_server.resends.timeout >= 3, "{}", seen.account());
+            assert!(seen.report.to_server.retransmissions.timeout >= 3, "{}", seen.account());
             let f = seen.must("timestamps");
             assert!(f.text.contains("the client left them out"), "{}", f.text);
             seen.mostly(Limit::LossRecovery, 0.7);
         },
         &|| {
             let seen = run("1");
-            assert!(seen.report.to_server.resends.timeout >= 3, "{}", seen.account());
+            assert!(seen.report.to_server.retransmissions.timeout >= 3, "{}", seen.account());
             seen.must_not(&["timestamps"]);
         },
     ]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Why the kernel sends each segment again: at the tracepoint of every retransmission, the state of the sender's congestion
- * control (tcp_ca_state), which it has entered before it resends. */
+ * control (tcp_ca_state), which it has entered before it retransmits. */
 
 typedef unsigned char __u8;
 typedef unsigned short __u16;
@@ -44,7 +44,7 @@ struct sk_buff {
 	char cb[48];
 } RELOCATED;
 
-struct resend {
+struct retransmission {
 	__u64 at;
 	__u32 netns;
 	__u32 seq;
@@ -57,7 +57,7 @@ struct resend {
 struct {
 	int (*type)[27]; /* BPF_MAP_TYPE_RINGBUF */
 	int (*max_entries)[1 << 20];
-} resends SEC(".maps");
+} retransmissions SEC(".maps");
 
 static __u64 (*ktime_get_ns)(void) = (void *)5;
 static long (*probe_read_kernel)(void *to, __u32 size, const void *from) = (void *)113;
@@ -68,13 +68,13 @@ static long (*ringbuf_output)(void *ringbuf, void *data, __u64 size, __u64 flags
 #define FIELD(of, kind) __builtin_preserve_field_info(of, kind)
 
 SEC("raw_tp/tcp_retransmit_skb")
-int resent(__u64 *args)
+int retransmitted(__u64 *args)
 {
 	struct sock *sk = (void *)args[0];
 	struct sk_buff *skb = (void *)args[1];
 	struct inet_connection_sock *icsk = (void *)sk;
 	struct tcp_sock *tp = (void *)sk;
-	struct resend r = {.at = ktime_get_ns()};
+	struct retransmission r = {.at = ktime_get_ns()};
 	struct net *net = 0;
 	__u64 state = 0;
 
@@ -89,7 +89,7 @@ int resent(__u64 *args)
 	state <<= FIELD(icsk->icsk_ca_state, 4);
 	state >>= FIELD(icsk->icsk_ca_state, 5);
 	r.state = state;
-	ringbuf_output(&resends, &r, sizeof(r), 0);
+	ringbuf_output(&retransmissions, &r, sizeof(r), 0);
 	return 0;
 }
 

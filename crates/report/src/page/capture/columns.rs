@@ -47,7 +47,9 @@ pub(super) const CONNECTION: &[Column<Conversation>] = &[
         let bytes = c.to_server.bytes.max(c.to_client.bytes);
         quantity::bit_rate(bytes as f64 * 8e9 / c.duration_ns.0.max(1) as f64)
     }),
-    Column::spare("retransmitted", |c, _| quantity::count(c.to_server.resent_packets + c.to_client.resent_packets)),
+    Column::spare("retransmitted", |c, _| {
+        quantity::count(c.to_server.retransmitted_packets + c.to_client.retransmitted_packets)
+    }),
     Column::spare("median RTT", |c, _| {
         let rtt = c.to_server.rtt_p50_ns.max(c.to_client.rtt_p50_ns);
         rtt.map_or_else(|| "—".into(), |rtt| rtt.to_string())

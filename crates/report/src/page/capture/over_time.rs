@@ -14,7 +14,7 @@ type Points = Vec<[f64; 2]>;
 #[derive(Default)]
 struct Series {
     data: Points,
-    resent: Points,
+    retransmitted: Points,
     acks: Points,
     edge: Points,
     flight: Points,
@@ -31,8 +31,8 @@ fn series(report: &Report, to_server: bool) -> Series {
                 && let Some(seq) = r.seq
             {
                 let end = (seq + u64::from(r.segment.payload)) as f64;
-                if matches!(r.mark, Mark::Resent(_)) {
-                    s.resent.push([t, end]);
+                if matches!(r.mark, Mark::Retransmitted(_)) {
+                    s.retransmitted.push([t, end]);
                 } else {
                     s.data.push([t, end]);
                 }
@@ -57,7 +57,7 @@ pub fn plots(report: &Report, names: &Names) -> Vec<Plot> {
     let s = series(report, to_server);
     let way = if to_server { "to the server" } else { "to the client" };
     // The window's edge would dwarf a short transfer, so the scale follows the data.
-    let height = [&s.data, &s.resent, &s.acks].into_iter().flatten().map(|p| p[1]).fold(1.0, f64::max) * 1.05;
+    let height = [&s.data, &s.retransmitted, &s.acks].into_iter().flatten().map(|p| p[1]).fold(1.0, f64::max) * 1.05;
     let edge = s.edge.into_iter().filter(|p| p[1] <= height).collect();
     let line = |name: &str, hue: Hue, points: Points| Layer::Line {
         name: name.into(),
@@ -93,7 +93,7 @@ pub fn plots(report: &Report, names: &Names) -> Vec<Plot> {
             line("window's edge", Hue::NEUTRAL, edge),
             dots("data", Hue(0), s.data),
             line("acknowledged", Hue(2), s.acks),
-            dots("retransmitted", Hue(1), s.resent),
+            dots("retransmitted", Hue(1), s.retransmitted),
         ],
     );
     let flight = Plot::new(

@@ -5,7 +5,12 @@ use record::Nanos;
 use store::capture::{Conversation, Finding, LIMITS, Way};
 
 fn way(of: &Direction) -> Way {
-    Way { packets: of.packets, bytes: of.unique_bytes, resent_packets: of.resent_packets, rtt_p50_ns: of.rtt.median_ns }
+    Way {
+        packets: of.packets,
+        bytes: of.unique_bytes,
+        retransmitted_packets: of.retransmitted_packets,
+        rtt_p50_ns: of.rtt.median_ns,
+    }
 }
 
 /// The row of a connection.
