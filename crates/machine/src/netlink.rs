@@ -146,4 +146,15 @@ mod tests {
         let error = netlink.request(RouteNetlinkMessage::DelLink(link), 0).unwrap_err();
         assert!(matches!(error.raw_os_error(), Some(libc::ENODEV | libc::EPERM)), "{error}");
     }
+
+    #[test]
+    fn each_argument_of_a_qdisc_stands_in_its_own_field() {
+        let at = |minor| TcHandle { major: 1, minor };
+        let RouteNetlinkMessage::NewQueueDiscipline(message) = qdisc(7, "tbf", at(2), at(3), vec![4]) else {
+            panic!("another request")
+        };
+        assert_eq!((message.header.index, message.header.handle, message.header.parent), (7, at(2), at(3)));
+        let options = TcAttribute::Other(DefaultNla::new(TCA_OPTIONS, vec![4]));
+        assert_eq!(message.attributes, [TcAttribute::Kind("tbf".into()), options]);
+    }
 }
