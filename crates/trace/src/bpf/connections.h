@@ -151,27 +151,45 @@ static __always_inline void stage_driver(struct row *row, __u32 number, __u32 ke
 		slot_driver(row, slot, at, now);
 }
 
-/* A packet of `segments` segments from `seq` on was retransmitted. */
-static __always_inline void stage_retransmit(struct row *row, __u32 number, __u32 seq, __u32 bytes, __u32 segments)
+struct retransmitted {
+	__u32 number;
+	__u32 at;
+	__u32 end;
+	__u32 segments;
+};
+
+static long retransmitted_one(__u32 i, void *context)
 {
-	__u32 at = slot_search(number, seq);
+	struct retransmitted *packet = context;
+	struct row *row = row_at(packet->number);
+	struct slot *slot;
 
-	for (int i = 0; i < 64; i++) {
-		struct slot *slot;
+	if (!row || (__s32)(packet->at - row->tail) >= 0)
+		return 1;
+	slot = slot_at(packet->number, packet->at);
+	if (!slot)
+		return 1;
+	slot->record.retransmitted += packet->segments;
+	packet->segments = 0;
+	if (!before(slot->key, packet->end))
+		return 1;
+	if (slot->record.retransmissions < 0xffff)
+		slot->record.retransmissions++;
+	packet->at++;
+	return 0;
+}
 
-		if ((__s32)(at - row->tail) >= 0)
-			break;
-		slot = slot_at(number, at);
-		if (!slot)
-			break;
-		slot->record.retransmitted += segments;
-		segments = 0;
-		if (!before(slot->key, seq + bytes))
-			break;
-		if (slot->record.retransmissions < 0xffff)
-			slot->record.retransmissions++;
-		at++;
-	}
+/* A packet of `segments` segments from `seq` on was retransmitted. */
+static __always_inline void stage_retransmit(__u32 number, __u32 seq, __u32 bytes, __u32 segments)
+{
+	struct retransmitted packet = {
+		.number = number,
+		.at = slot_search(number, seq),
+		.end = seq + bytes,
+		.segments = segments,
+	};
+
+	bpf_loop(64, retransmitted_one, &packet, 0);
 }
 
 /* Outside of a call: what the write queue holds beyond the last SENDMSG left before the kernel could stamp it. */

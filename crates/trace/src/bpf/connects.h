@@ -71,7 +71,7 @@ static __always_inline void connect_listening(void *socket, const struct sock *s
 }
 
 /* A SYN came: the socket operations `op` is asked with the request that it has made. */
-static __always_inline void connect_requested(struct bpf_sock_ops *skops, __u32 op)
+static __noinline void connect_requested(struct bpf_sock_ops *skops, __u32 op)
 {
 	struct request_key key = {};
 	struct request fresh = {}, *request;
@@ -246,7 +246,7 @@ static __always_inline void connect_begun(struct bpf_sock_ops *skops, struct bpf
 }
 
 /* A connection is established, and followed where it is in the target and there is room. */
-static __always_inline void connect_established(struct bpf_sock_ops *skops, struct bpf_sock *sk, const struct tcp_sock *tp,
+static __noinline void connect_established(struct bpf_sock_ops *skops, struct bpf_sock *sk, const struct tcp_sock *tp,
 						bool accepted)
 {
 	struct socket_info *info = bpf_sk_storage_get(&sockets, sk, NULL, 0);

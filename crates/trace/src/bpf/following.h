@@ -169,7 +169,7 @@ static __always_inline void on_callback(struct bpf_sock_ops *skops, __u32 op, st
 		return;
 	}
 	if (op == BPF_SOCK_OPS_RETRANS_CB)
-		stage_retransmit(row, number, skops->args[0], skops->args[1] * tp->mss_cache, skops->args[1]);
+		stage_retransmit(number, skops->args[0], skops->args[1] * tp->mss_cache, skops->args[1]);
 	row->epoch++;
 	if (STAMPS)
 		unstamped_check(row, tp);

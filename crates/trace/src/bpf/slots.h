@@ -168,7 +168,7 @@ static __always_inline struct slot *slot_at(__u32 row, __u32 counter)
 }
 
 /* The first send in [head, tail) with a last byte that is not before `seq`; tail where there is none. */
-static __noinline __u32 slot_search(__u32 number, __u32 seq)
+__noinline __u32 slot_search(__u32 number, __u32 seq)
 {
 	struct row *row = row_at(number);
 	__u32 from, to;

@@ -62,29 +62,48 @@ static __always_inline void on_sendmsg(struct bpf_sock_ops_kern *kern, struct ro
 		buffer_filled(row, now, now);
 }
 
+struct search {
+	const struct rb_node *node;
+	__u64 mark;
+	__u32 key;
+};
+
+static long packet_search(__u32 i, void *context)
+{
+	struct search *search = context;
+	const struct sk_buff *skb;
+	const struct tcp_skb_cb *cb;
+
+	if (!search->node)
+		return 1;
+	skb = VIEW((void *)search->node - bpf_core_field_offset(struct sk_buff, rbnode), struct sk_buff);
+	cb = VIEW(&skb->cb, struct tcp_skb_cb);
+	if (before(search->key, cb->seq)) {
+		search->node = skb->rbnode.rb_left;
+		return 0;
+	}
+	if (!before(search->key, cb->end_seq)) {
+		search->node = skb->rbnode.rb_right;
+		return 0;
+	}
+	search->mark = cb->sacked & TCPCB_EVER_RETRANS ? 0 : skb->skb_mstamp_ns;
+	return 1;
+}
+
 /* When TCP began to send the packet that holds byte `key`, by the packet's own mark in the retransmission queue; 0 where that does not
  * say. The mark is the time of tcp_write_xmit()'s call, so the packet left no earlier. With the fq qdisc it is when the packet may leave
  * there, and on a retransmitted packet it is when that was. */
 static __noinline __u64 left_after(const struct tcp_sock *tp, __u32 key)
 {
 	const struct sock *sk = sock_of(tp);
-	const struct rb_node *node = sk->tcp_rtx_queue.rb_node;
+	struct search search = { .key = key };
 
 	if (sk->sk_pacing_status == SK_PACING_FQ)
 		return 0;
+	search.node = sk->tcp_rtx_queue.rb_node;
 	/* A red-black tree of 2^16 packets is no deeper than 32. */
-	for (int i = 0; i < 32 && node; i++) {
-		const struct sk_buff *skb = VIEW((void *)node - bpf_core_field_offset(struct sk_buff, rbnode), struct sk_buff);
-		const struct tcp_skb_cb *cb = VIEW(&skb->cb, struct tcp_skb_cb);
-
-		if (before(key, cb->seq))
-			node = skb->rbnode.rb_left;
-		else if (!before(key, cb->end_seq))
-			node = skb->rbnode.rb_right;
-		else
-			return cb->sacked & TCPCB_EVER_RETRANS ? 0 : skb->skb_mstamp_ns;
-	}
-	return 0;
+	bpf_loop(32, packet_search, &search, 0);
+	return search.mark;
 }
 
 struct between {
@@ -92,7 +111,9 @@ struct between {
 	__u64 now;
 	__u32 number;
 	__u32 at;
-	__u32 until;
+	__u32 until; /* of sends; of a packet, where its bytes end */
+	__u16 driver;
+	__u16 found;
 };
 
 /* The next send, and its row; NULL after the last. */
@@ -132,16 +153,16 @@ static long sched_one(__u32 i, void *context)
 
 /* The sends before `until` have left TCP in packets without a tag, all of them after the last packet that had one: bytes leave in
  * order. `now` is when the next tagged packet of new data leaves. */
-static __always_inline void sched_between(struct row *row, __u32 number, const struct tcp_sock *tp, __u32 until, __u64 now)
+static __always_inline void sched_between(struct row *row, struct between *between, __u32 until)
 {
-	struct between between = { .tp = tp, .now = now, .number = number, .at = row->sched_next, .until = until };
-
-	if ((__s32)(between.at - row->head) < 0)
-		between.at = row->head;
-	if ((__s32)(between.at - until) >= 0)
+	between->at = row->sched_next;
+	between->until = until;
+	if ((__s32)(between->at - row->head) < 0)
+		between->at = row->head;
+	if ((__s32)(between->at - until) >= 0)
 		return;
-	clocks_run(row, now);
-	bpf_loop(config.slots, sched_one, &between, 0);
+	clocks_run(row, between->now);
+	bpf_loop(config.slots, sched_one, between, 0);
 	row->sched_next = until;
 }
 
@@ -167,14 +188,34 @@ static long driver_one(__u32 i, void *context)
 }
 
 /* The same of the driver. What a qdisc or GSO cuts up has one tag for all its segments, so the others come by here as well. */
-static __always_inline void driver_between(struct row *row, __u32 number, __u32 until, __u64 now)
+static __always_inline void driver_between(struct row *row, struct between *between, __u32 until)
 {
-	struct between between = { .now = now, .number = number, .at = row->driver_next, .until = until };
+	between->at = row->driver_next;
+	between->until = until;
+	if ((__s32)(between->at - row->head) < 0)
+		between->at = row->head;
+	if ((__s32)(between->at - until) < 0)
+		bpf_loop(config.slots, driver_one, between, 0);
+}
 
-	if ((__s32)(between.at - row->head) < 0)
-		between.at = row->head;
-	if ((__s32)(between.at - until) < 0)
-		bpf_loop(config.slots, driver_one, &between, 0);
+static long packet_one(__u32 i, void *context)
+{
+	struct between *of = context;
+	struct row *row = row_at(of->number);
+	struct slot *slot;
+
+	if (!row || (__s32)(of->at - row->tail) >= 0)
+		return 1;
+	slot = slot_at(of->number, of->at);
+	if (!slot || !before(slot->key, of->until))
+		return 1;
+	of->found = true;
+	if (of->driver)
+		slot_driver(row, slot, of->at, of->now);
+	else
+		slot_sched(row, slot, of->at, of->tp, of->now);
+	of->at++;
+	return 0;
 }
 
 /* A tagged packet goes through the stage `op`. Its tag may be of a byte that it does not carry: tcp_grow_skb() (6.10 and later) fills
@@ -187,8 +228,9 @@ static __always_inline void on_packet(struct bpf_sock_ops_kern *kern, bool drive
 	__u32 at = driver ? row->driver_next : row->sched_next;
 	__u64 now = bpf_ktime_get_ns();
 	struct slot *slot;
-	bool found = false;
+	struct between of = { .tp = tp, .number = number, .driver = driver };
 
+	of.now = now;
 	if (!payload_of(kern->skb, &payload))
 		return;
 	/* The guess is right but for retransmissions and after packets that had no tag. */
@@ -199,29 +241,19 @@ static __always_inline void on_packet(struct bpf_sock_ops_kern *kern, bool drive
 	if (driver ? !row->driver_last || !before(payload.first, row->driver_end) : payload.first == tp->snd_nxt) {
 		if (driver) {
 			if ((__s32)(at - row->driver_next) > 0)
-				driver_between(row, number, at, now);
+				driver_between(row, &of, at);
 			row->driver_last = now;
 			row->driver_end = payload.end;
 		} else {
 			if ((__s32)(at - row->sched_next) > 0)
-				sched_between(row, number, tp, at, now);
+				sched_between(row, &of, at);
 			row->sched_last = now;
 		}
 	}
-	for (int i = 0; i < 16; i++) {
-		if ((__s32)(at - row->tail) >= 0)
-			break;
-		slot = slot_at(number, at);
-		if (!slot || !before(slot->key, payload.end))
-			break;
-		found = true;
-		if (driver)
-			slot_driver(row, slot, at, now);
-		else
-			slot_sched(row, slot, at, tp, now);
-		at++;
-	}
-	if (!found && row->popped && !before(row->popped_key, payload.end - 1))
+	of.at = at;
+	of.until = payload.end;
+	bpf_loop(16, packet_one, &of, 0);
+	if (!of.found && row->popped && !before(row->popped_key, payload.end - 1))
 		COUNT(after_ack);
 }
 

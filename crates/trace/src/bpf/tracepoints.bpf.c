@@ -118,7 +118,7 @@ int BPF_PROG(retransmitted, struct sock *sk, struct sk_buff *skb)
 		return 0;
 	}
 	mss = tp->mss_cache;
-	stage_retransmit(row, number, cb->seq, bytes, mss ? (bytes + mss - 1) / mss : 1);
+	stage_retransmit(number, cb->seq, bytes, mss ? (bytes + mss - 1) / mss : 1);
 	row->epoch++;
 	waiting_event(row, tp, 0, false, false, bpf_ktime_get_ns());
 	return 0;
