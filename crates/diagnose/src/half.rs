@@ -513,6 +513,9 @@ impl Half {
                 self.rare.first_ce = s.number;
             }
         }
+        if s.options.mptcp.is_some() && !s.flags.contains(Flags::SYN) {
+            self.rare.multipath += 1;
+        }
         if !s.flags.intersects(Flags::RST | Flags::ECE | Flags::CWR | Flags::SYN) {
             return;
         }

@@ -94,6 +94,9 @@ fn by_limit(case: &Case<'_>, largest: Limit, findings: &[Finding]) -> String {
                 }
             }
         }
+        Limit::Unknown if case.vantage.is_subflow => {
+            "look at the MPTCP connection as a whole: `ss -Mi` on a host, and captures of its other subflows".into()
+        }
         Limit::Unknown | Limit::ReceiveWindow if findings.iter().any(|f| f.kind == "intermediary") => {
             "capture beyond what acknowledges on the way, too".into()
         }

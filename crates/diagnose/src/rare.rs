@@ -23,6 +23,8 @@ pub(crate) struct Counters {
     pub(crate) reordered_beyond: u32,
     pub(crate) keep_alives: u32,
     pub(crate) window_probes: u32,
+    /// Packets after the handshake with an MPTCP option: it was agreed on, as a host sends none before it knows that its peer has it.
+    pub(crate) multipath: u64,
     pub(crate) resets: u32,
     pub(crate) ce_marks: u32,
     pub(crate) ece: u32,
@@ -69,6 +71,7 @@ static NOTHING: Counters = Counters {
     reordered_beyond: 0,
     keep_alives: 0,
     window_probes: 0,
+    multipath: 0,
     resets: 0,
     ce_marks: 0,
     ece: 0,

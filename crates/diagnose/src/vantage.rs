@@ -48,6 +48,9 @@ pub struct Vantage {
     /// Thousandths of the duration of which it is not known what limited it.
     #[serde(skip)]
     pub(crate) unknown_permille: u64,
+    /// It is a subflow of MPTCP, perhaps the only one.
+    #[serde(skip)]
+    pub(crate) is_subflow: bool,
     /// How the distance to the sender of each direction's data is known, to the server and to the client.
     #[serde(skip)]
     pub(crate) distance: [Distance; 2],
@@ -84,11 +87,13 @@ pub(crate) enum View {
     HeldBack,
     /// The place behind which nothing is damaged any more, with checksums that can be verified: what is damaged later looks lost.
     Damage,
+    /// All data of the two applications: a subflow of MPTCP (RFC 8684) carries what its sender gives it, and the others the rest.
+    AllSubflows,
 }
 
 impl View {
     /// All, in order of their numbers.
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::BothDirections,
         Self::Data,
         Self::Acks,
@@ -103,6 +108,7 @@ impl View {
         Self::Clock,
         Self::HeldBack,
         Self::Damage,
+        Self::AllSubflows,
     ];
 }
 
@@ -156,6 +162,7 @@ impl Vantage {
             missed_bytes: missed,
             whole_bytes: whole,
             unknown_permille: 0,
+            is_subflow: c.halves.iter().any(|h| h.rare.multipath > 0),
             distance: [TO_SERVER, TO_CLIENT].map(|dir| c.distance(dir)),
         }
     }
@@ -225,6 +232,9 @@ impl Vantage {
                 )
             }
             View::Damage => self.lacks_damage(c, dir),
+            View::AllSubflows => self.is_subflow.then_some(
+                "this is a subflow of MPTCP: other subflows may carry data of the same applications, and they share one receive window",
+            ),
         };
         lacks.or_else(|| self.lacks_both(view, held))
     }
@@ -259,6 +269,9 @@ impl Vantage {
         }
         if self.from_the_middle {
             text.push_str("; begins in the middle of the connection, so window scales and options are not known");
+        }
+        if self.is_subflow {
+            text.push_str("; it is a subflow of MPTCP, so what its applications waited for is not known");
         }
         if self.missed_bytes > 0 {
             text.push_str(&format!(

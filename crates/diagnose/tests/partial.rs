@@ -37,6 +37,46 @@ fn a_capture_that_misses_most_bytes_says_so_and_claims_no_limit() {
     }
 }
 
+/// A subflow is shown less than its applications do: what it is not given may go by another one.
+#[test]
+fn a_subflow_of_mptcp_is_not_said_to_wait_for_its_applications() {
+    let windowed = |receive_window, window_limit, restart_after| Bulk {
+        receive_window,
+        window_limit,
+        restart_after,
+        rtt: 25 * MS,
+        segments: 4_000,
+        initial_window: 40,
+        ..Bulk::default()
+    };
+    let cases = [
+        ("receive_window", windowed(100_000, 1_000, None)),
+        ("send_buffer", windowed(4_000_000, 40, None)),
+        ("sender_application", windowed(4_000_000, 40, Some((1_500, 3_000 * MS)))),
+    ];
+    for (kind, bulk) in cases {
+        let mut script = Script::new();
+        bulk.run(&mut script);
+        assert!(has(&script.report(), kind).is_some(), "{kind}: {:?}", script.report().findings);
+        // Asked for, and not answered: it is plain TCP.
+        script.segments[0].options.mptcp = Some(0);
+        assert!(has(&script.report(), kind).is_some(), "{kind}");
+        let from_the_middle = |report: &Report| report.vantage.from_the_middle;
+        for first in [0, 10] {
+            // Each segment tells where its data stand in the connection (DSS).
+            let mut segments = script.segments[first..].to_vec();
+            segments.iter_mut().for_each(|s| s.options.mptcp = Some(2 * u8::from(!s.flags.contains(Flags::SYN))));
+            let report = report(segments.iter());
+            assert_eq!(from_the_middle(&report), first > 0);
+            assert!(has(&report, kind).is_none(), "{kind}: {:?}", report.findings);
+            let withheld = report.withheld.iter().find(|w| w.kind == kind && w.direction != Some("to_server")).unwrap();
+            assert!(withheld.reason.contains("subflow of MPTCP"), "{withheld:?}");
+            assert_eq!(report.limits.of(Limit::Application), record::Nanos::ZERO, "{:?}", report.limits);
+            assert!(report.verdict.contains("MPTCP"), "{}", report.verdict);
+        }
+    }
+}
+
 /// The packet of a segment, from its IP header on.
 fn packet(s: &Segment) -> Vec<u8> {
     let mut tcp = header(s);

@@ -143,8 +143,10 @@ fn judge(cause: &Cause, r: &Report) -> Outcome {
         return Outcome::Withheld(w.reason.to_owned());
     }
     if cause.right.contains(&"limit") && largest == "Unknown" {
-        let why = r.withheld.first().map_or("nothing is withheld", |w| w.reason);
-        return Outcome::Withheld(why.to_owned());
+        return match r.withheld.first() {
+            Some(withheld) => Outcome::Withheld(withheld.reason.to_owned()),
+            None => Outcome::Wrong(format!("limit: not known, and no reason is given: {}", r.verdict)),
+        };
     }
     Outcome::Wrong(format!("nothing said of it: {}", r.verdict))
 }

@@ -12,7 +12,7 @@ pub(super) const RULE: Rule = Rule {
     find,
     once: false,
     shortens: &[Limit::CongestionWindow, Limit::SlowStart],
-    needs: &[View::BothDirections, View::AllBytes, View::Sender],
+    needs: &[View::AllSubflows, View::BothDirections, View::AllBytes, View::Sender],
     or_unseen: &[View::SenderAndQueue, View::Time],
 };
 

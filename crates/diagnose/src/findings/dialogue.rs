@@ -15,7 +15,7 @@ pub(super) const RULE: Rule = Rule {
     find,
     once: false,
     shortens: &[Limit::Application],
-    needs: &[View::BothDirections, View::AllBytes],
+    needs: &[View::AllSubflows, View::BothDirections, View::AllBytes],
     or_unseen: &[View::Time],
 };
 

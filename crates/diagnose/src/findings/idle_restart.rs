@@ -14,7 +14,7 @@ pub(super) const RULE: Rule = Rule {
     find,
     once: false,
     shortens: &[Limit::SlowStart],
-    needs: &[View::BothDirections, View::Sender, View::AllBytes],
+    needs: &[View::AllSubflows, View::BothDirections, View::Sender, View::AllBytes],
     or_unseen: &[View::Time],
 };
 

@@ -191,6 +191,15 @@ impl<'a> Case<'a> {
                 budgets.iter_mut().fold(unresolved, |left, b| left - b.shift(Limit::Application, Limit::Unknown, left));
             }
         }
+        if vantage.is_subflow {
+            // A sender that gives this subflow nothing may be busy on another one, and a full window may wait for what another one lost.
+            idle.forget();
+            for budget in &mut budgets {
+                for limit in [Limit::Application, Limit::CongestionWindow, Limit::ReceiveWindow, Limit::AckWaiting] {
+                    budget.shift(limit, Limit::Unknown, u64::MAX);
+                }
+            }
+        }
         if !vantage.shows_time() {
             idle.forget();
             budgets.iter_mut().for_each(Budget::forget);

@@ -13,7 +13,7 @@ pub(super) const RULE: Rule = Rule {
     find,
     once: false,
     shortens: &[Limit::AckWaiting],
-    needs: &[View::BothDirections, View::Sender, View::AllBytes, View::HeldBack, View::Clock],
+    needs: &[View::AllSubflows, View::BothDirections, View::Sender, View::AllBytes, View::HeldBack, View::Clock],
     or_unseen: &[View::Time],
 };
 

@@ -13,7 +13,7 @@ pub(super) const RULE: Rule = Rule {
     find,
     once: false,
     shortens: &[Limit::ReceiveWindow],
-    needs: &[View::Receiver, View::BothDirections, View::Handshake, View::Sender, View::AllBytes],
+    needs: &[View::AllSubflows, View::Receiver, View::BothDirections, View::Handshake, View::Sender, View::AllBytes],
     or_unseen: &[],
 };
 

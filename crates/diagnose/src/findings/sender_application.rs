@@ -12,7 +12,7 @@ pub(super) const RULE: Rule = Rule {
     find,
     once: true,
     shortens: &[Limit::Application],
-    needs: &[View::BothDirections, View::AllBytes],
+    needs: &[View::AllSubflows, View::BothDirections, View::AllBytes],
     or_unseen: &[View::Time],
 };
 

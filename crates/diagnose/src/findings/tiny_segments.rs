@@ -12,7 +12,7 @@ pub(super) const RULE: Rule = Rule {
     find,
     once: false,
     shortens: &[Limit::Application],
-    needs: &[View::BothDirections],
+    needs: &[View::AllSubflows, View::BothDirections],
     or_unseen: &[View::Time],
 };
 

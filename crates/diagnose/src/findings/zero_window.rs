@@ -9,7 +9,7 @@ pub(super) const RULE: Rule = Rule {
     find,
     once: false,
     shortens: &[Limit::ReceiveWindow],
-    needs: &[View::Receiver, View::Acks],
+    needs: &[View::AllSubflows, View::Receiver, View::Acks],
     or_unseen: &[],
 };
 
