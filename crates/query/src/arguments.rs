@@ -53,6 +53,9 @@ pub struct Query {
     /// Memory that a query may use before it spills to disk
     #[arg(long, value_name = "SIZE", value_parser = quantity::parse::bytes, default_value = "4GiB")]
     pub memory: u64,
+    /// Read the runs themselves for `hours`, not the roll-up of them that is kept in the user's cache directory
+    #[arg(long)]
+    pub fresh: bool,
     /// In how many partitions a query is worked on; without it one a CPU, or 16 on a cluster
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub partitions: Option<u16>,

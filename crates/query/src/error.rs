@@ -61,6 +61,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// As an error of the engine, within which it happened.
+    pub fn within(self) -> DataFusionError {
+        DataFusionError::External(Box::new(self))
+    }
+
     /// Whether the caller can correct it: exit status 2.
     pub fn is_wrong_use(&self) -> bool {
         matches!(self, Self::Place { .. } | Self::NoRuns { .. } | Self::Query(_) | Self::Wrong(_))

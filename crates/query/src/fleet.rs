@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
 use futures::StreamExt as _;
 use object_store::ObjectMeta;
 use serde_json::Value;
+use tokio::sync::OnceCell;
 
+use crate::place::Directory;
 use crate::{Error, Place};
 
 /// `run.json`s that are read at the same time.
@@ -35,22 +38,48 @@ pub struct Run {
     pub parts: BTreeMap<String, Vec<ObjectMeta>>,
 }
 
-/// The runs below a place, and what had to be skipped so far.
+/// The runs below a place, which are looked for when they are first needed, and what had to be skipped so far.
 #[derive(Debug)]
 pub struct Fleet {
     /// Where.
     pub place: Place,
-    /// The runs, by host and name.
-    pub runs: Vec<Arc<Run>>,
+    found: OnceCell<Runs>,
     left_out: Mutex<BTreeMap<String, String>>,
 }
 
+/// The runs below a place.
+#[derive(Debug)]
+pub struct Runs {
+    /// By host and name.
+    pub all: Vec<Arc<Run>>,
+    /// The directories that they were looked for in.
+    pub directories: Vec<Directory>,
+    /// When the search began, nanoseconds since 1970.
+    pub began_ns: i128,
+}
+
 impl Fleet {
-    /// Finds the runs below a place and reads their `run.json`.
+    /// The runs below a place.
+    pub fn of(place: Place) -> Self {
+        Self { place, found: OnceCell::new(), left_out: Mutex::default() }
+    }
+
+    /// The runs. The first call finds them and reads their `run.json`.
     ///
     /// # Errors
     /// [`Error::Place`], or [`Error::NoRuns`].
-    pub async fn find(place: Place) -> Result<Self, Error> {
+    pub async fn runs(&self) -> Result<&Runs, Error> {
+        self.found.get_or_try_init(|| self.find()).await
+    }
+
+    /// How many runs there are, where that is known.
+    pub fn known(&self) -> Option<usize> {
+        Some(self.found.get()?.all.len())
+    }
+
+    async fn find(&self) -> Result<Runs, Error> {
+        let began = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+        let place = &self.place;
         let listing = place.list().await?;
         let mut left_out: BTreeMap<String, String> = listing.left_out.into_iter().collect();
         let mut found: BTreeMap<String, Found> = BTreeMap::new();
@@ -75,15 +104,12 @@ impl Fleet {
             }
         }
         let read = futures::stream::iter(found)
-            .map(|(directory, found)| {
-                let place = &place;
-                async move {
-                    let about = match &found.about {
-                        Some(file) => place.read(file, store::LONGEST).await.and_then(|bytes| about(&bytes)),
-                        None => Ok(Value::Null),
-                    };
-                    (directory, found.parts, about)
-                }
+            .map(|(directory, found)| async move {
+                let about = match &found.about {
+                    Some(file) => place.read(file, store::LONGEST).await.and_then(|bytes| about(&bytes)),
+                    None => Ok(Value::Null),
+                };
+                (directory, found.parts, about)
             })
             .buffer_unordered(AT_A_TIME)
             .collect::<Vec<_>>()
@@ -93,7 +119,7 @@ impl Fleet {
             match about {
                 Ok(about) => {
                     parts.values_mut().for_each(|of| of.sort_by(|a, b| a.location.cmp(&b.location)));
-                    runs.push(Arc::new(Run::new(&place, directory, about, parts)));
+                    runs.push(Arc::new(Run::new(place, directory, about, parts)));
                 }
                 Err(why) => {
                     left_out.insert(format!("{directory}/run.json"), why);
@@ -104,7 +130,10 @@ impl Fleet {
             return Err(Error::NoRuns { place: place.text.clone(), left_out: left_out.into_iter().collect() });
         }
         runs.sort_by(|a, b| (&a.host, &a.name, &a.directory).cmp(&(&b.host, &b.name, &b.directory)));
-        Ok(Self { place, runs, left_out: Mutex::new(left_out) })
+        for (what, why) in &left_out {
+            self.leave_out(what, why);
+        }
+        Ok(Runs { all: runs, directories: listing.directories, began_ns: i128::try_from(began).unwrap_or(i128::MAX) })
     }
 
     /// Counts a part, or a run, as skipped.

@@ -4,7 +4,8 @@
 //! (`table`), with the host, the run and the time on every row, opens only the parts that a query can need, and answers
 //! queries with DataFusion ([`Session`]), here or on a cluster ([`cluster`]).
 //!
-//! **Does not:** write anything below that place, or change data: a query only reads.
+//! **Does not:** write anything below that place, or change data: a query only reads. What is added up from finished runs is kept in the user's
+//! cache directory (`rollup`).
 //!
 //! **Guarantees:** a part that cannot be read is named, skipped and counted, never skipped silently. A run without a
 //! table has no rows in it, which is not an error; a place without runs is one.
@@ -22,6 +23,7 @@ mod flags;
 mod fleet;
 mod footer;
 pub mod harmless;
+mod hours;
 mod listing;
 mod named;
 pub mod output;
@@ -29,6 +31,7 @@ mod place;
 mod plot;
 pub mod prompt;
 mod prune;
+mod rollup;
 mod runs;
 mod scans;
 mod session;

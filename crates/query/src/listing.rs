@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use datafusion::arrow::datatypes::{DataType, Schema};
 
 use crate::catalog::{LEADING, TRAILING};
-use crate::{Error, NAMED, Session, VIEWS, runs};
+use crate::{Error, NAMED, Session, VIEWS, hours, runs};
 
 /// The tables, views and named queries.
 pub fn list(session: &Session) -> String {
@@ -16,6 +16,9 @@ pub fn list(session: &Session) -> String {
     line("runs", "a run, by its run.json");
     for shape in &session.catalog().shapes {
         line(shape.name, shape.doc);
+        if shape.name == "histograms" {
+            line("hours", hours::DOC);
+        }
     }
     text.push_str("views\n");
     for view in VIEWS {
@@ -37,6 +40,7 @@ pub async fn schema(session: &Session, table: Option<&str>) -> Result<String, Er
         Some(name) => vec![name],
         None => std::iter::once("runs")
             .chain(session.catalog().shapes.iter().map(|shape| shape.name))
+            .chain(std::iter::once("hours"))
             .chain(VIEWS.iter().map(|view| view.name))
             .collect(),
     };
@@ -54,7 +58,12 @@ fn columns_of(text: &mut String, session: &Session, table: &str, columns: &Schem
         let ours = LEADING.iter().chain([&TRAILING]).find(|(name, _)| *name == column).map(|(_, doc)| *doc);
         let of_runs = || runs::meanings().find(|(name, _)| table == "runs" && *name == column).map(|(_, doc)| doc);
         let stored = || {
-            let shape = session.catalog().shapes.iter().find(|shape| shape.name == table)?;
+            let of = match (table, column) {
+                ("hours", "time") => return Some("the hour, UTC"),
+                ("hours", _) => "histograms",
+                _ => table,
+            };
+            let shape = session.catalog().shapes.iter().find(|shape| shape.name == of)?;
             shape.meanings.get(shape.stored.index_of(column).ok()?).copied()
         };
         stored().or_else(of_runs).or(ours).unwrap_or("")

@@ -175,6 +175,7 @@ fn options(query: &Query) -> Options {
         partitions: query.partitions.map(usize::from),
         scheduler: query.scheduler.clone(),
         wait: Duration::from_nanos(query.wait.0),
+        fresh: query.fresh,
     }
 }
 
@@ -239,7 +240,7 @@ fn terminal_width() -> usize {
 }
 
 async fn prompt(session: &Session, query: &Query) -> Result<(), Error> {
-    let runs = session.fleet().runs.len();
+    let runs = session.fleet().runs().await?.all.len();
     if std::io::stdin().is_terminal() {
         eprintln!("{runs} runs. A query ends with a semicolon; \\list, \\schema TABLE, \\quit");
     }

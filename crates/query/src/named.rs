@@ -23,7 +23,7 @@ SELECT host, peer, n, mean_ns / 1e6 AS mean_ms, p99_ns / 1e6 AS p99_ms FROM (
            sum(count) OVER (PARTITION BY host, peer ORDER BY bucket ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS upto,
            sum(count) OVER (PARTITION BY host, peer) AS n,
            sum(sum_ns) OVER (PARTITION BY host, peer) / CAST(sum(count) OVER (PARTITION BY host, peer) AS DOUBLE) AS mean_ns
-    FROM (SELECT host, peer, bucket, sum(count) AS count, sum(sum_ns) AS sum_ns FROM histograms
+    FROM (SELECT host, peer, bucket, sum(count) AS count, sum(sum_ns) AS sum_ns FROM hours
           WHERE stage = 'total' GROUP BY host, peer, bucket) AS buckets) AS running
   GROUP BY host, peer) AS peers
 ORDER BY p99_ms DESC, host, peer LIMIT 20",
@@ -37,7 +37,7 @@ SELECT host, n, p99_ns / 1e6 AS p99_ms FROM (
     SELECT host, power(2.0, bucket / 8.0) * 1e9 AS upper_ns,
            sum(count) OVER (PARTITION BY host ORDER BY bucket ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS upto,
            sum(count) OVER (PARTITION BY host) AS n
-    FROM (SELECT host, bucket, sum(count) AS count FROM histograms WHERE stage = 'total' GROUP BY host, bucket) AS buckets) AS running
+    FROM (SELECT host, bucket, sum(count) AS count FROM hours WHERE stage = 'total' GROUP BY host, bucket) AS buckets) AS running
   GROUP BY host) AS hosts
 ORDER BY p99_ms DESC, host LIMIT 20",
     },

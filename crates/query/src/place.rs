@@ -41,6 +41,42 @@ pub struct Listing {
     pub files: Vec<(String, ObjectMeta)>,
     /// What cannot be listed, and why.
     pub left_out: Vec<(String, String)>,
+    /// The directories, each as it was before it was listed; of a bucket there are none.
+    pub directories: Vec<Directory>,
+}
+
+/// A directory at a moment: while all of this stays the same, so do the names in it.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Directory {
+    /// Its path below the place; empty for the place itself.
+    pub below: String,
+    device: u64,
+    inode: u64,
+    modified_ns: i128,
+    changed_ns: i128,
+}
+
+impl Directory {
+    fn of(below: String, meta: &fs::Metadata) -> Self {
+        let ns = |seconds: i64, ns: i64| i128::from(seconds) * 1_000_000_000 + i128::from(ns);
+        Self {
+            below,
+            device: meta.dev(),
+            inode: meta.ino(),
+            modified_ns: ns(meta.mtime(), meta.mtime_nsec()),
+            changed_ns: ns(meta.ctime(), meta.ctime_nsec()),
+        }
+    }
+
+    /// Whether the directory below `root` is still as it was.
+    pub fn is_same(&self, root: &Path) -> bool {
+        fs::metadata(root.join(&self.below)).is_ok_and(|meta| Self::of(self.below.clone(), &meta) == *self)
+    }
+
+    /// Whether it had been as it was for this long, in nanoseconds, at `now_ns` since 1970. A change soon after another can leave the same times.
+    pub fn had_rested(&self, now_ns: i128, long_ns: i128) -> bool {
+        self.modified_ns.max(self.changed_ns) + long_ns <= now_ns
+    }
 }
 
 impl Place {
@@ -79,6 +115,14 @@ impl Place {
         }
     }
 
+    /// The directory; `None` for a bucket.
+    pub fn directory(&self) -> Option<&Path> {
+        match &self.root {
+            Root::Directory(path) => Some(path),
+            Root::Prefix(_) => None,
+        }
+    }
+
     /// All files below it that a run can consist of.
     ///
     /// # Errors
@@ -87,6 +131,9 @@ impl Place {
         match &self.root {
             Root::Directory(path) => {
                 let mut walk = Walk { root: path.clone(), seen: HashSet::new(), listing: Listing::default() };
+                if let Ok(meta) = fs::metadata(path) {
+                    walk.listing.directories.push(Directory::of(String::new(), &meta));
+                }
                 walk.directory(path, DEEPEST);
                 Ok(walk.listing)
             }
@@ -102,7 +149,7 @@ impl Place {
                     Some(parts.map(|part| part.as_ref().to_owned()).collect::<Vec<_>>().join("/"))
                 };
                 let files = all.into_iter().filter_map(|meta| Some((below(&meta)?, meta))).collect();
-                Ok(Listing { files, left_out: Vec::new() })
+                Ok(Listing { files, ..Listing::default() })
             }
         }
     }
@@ -153,6 +200,9 @@ impl Walk {
             if meta.is_dir() {
                 // A link back up would be followed for ever.
                 if depth > 0 && self.seen.insert((meta.dev(), meta.ino())) {
+                    if let Ok(below) = path.strip_prefix(&self.root) {
+                        self.listing.directories.push(Directory::of(below.to_string_lossy().into_owned(), &meta));
+                    }
                     self.directory(&path, depth - 1);
                 }
             } else if meta.is_file() {

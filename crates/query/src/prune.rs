@@ -18,15 +18,20 @@ use crate::catalog::timestamp;
 /// A run's clock was read once: rows can lie so much beyond its ends by its reading.
 const SLACK_US: i64 = 60_000_000;
 
-/// The runs that may have rows for which all of these filters hold, by index.
+/// The runs that may have rows for which all of these filters hold. A row's time can lie `before_us` microseconds before its run.
 ///
 /// # Errors
 /// Filters that cannot be planned.
-pub fn prune(state: &dyn Session, runs: &[Arc<Run>], filters: &[Expr], text: &DataType) -> Result<Vec<usize>> {
-    let all = || (0..runs.len()).collect();
+pub fn prune(
+    state: &dyn Session,
+    runs: &[Arc<Run>],
+    filters: &[Expr],
+    text: &DataType,
+    before_us: i64,
+) -> Result<Vec<Arc<Run>>> {
     let ours = ["host", "run", "time", "target"];
     let known = filters.iter().filter(|f| f.column_refs().iter().all(|c| ours.contains(&c.name.as_str())));
-    let Some(filter) = conjunction(known.cloned().map(unqualified)) else { return Ok(all()) };
+    let Some(filter) = conjunction(known.cloned().map(unqualified)) else { return Ok(runs.to_vec()) };
     let schema = Arc::new(Schema::new(vec![
         Field::new("host", text.clone(), false),
         Field::new("run", text.clone(), false),
@@ -35,12 +40,12 @@ pub fn prune(state: &dyn Session, runs: &[Arc<Run>], filters: &[Expr], text: &Da
     ]));
     let physical = state.create_physical_expr(filter, &DFSchema::try_from(schema.clone())?)?;
     let predicate = PruningPredicateBuilder::new().with_file_schema(schema).try_build(physical)?;
-    let keep = predicate.prune(&Known { runs, text })?;
-    Ok(keep.iter().enumerate().filter(|(_, keep)| **keep).map(|(at, _)| at).collect())
+    let keep = predicate.prune(&Known { runs, text, before_us })?;
+    Ok(runs.iter().zip(keep).filter(|(_, keep)| *keep).map(|(run, _)| run.clone()).collect())
 }
 
 /// The expression with columns of no table: `sends.host` is `host`.
-fn unqualified(expr: Expr) -> Expr {
+pub fn unqualified(expr: Expr) -> Expr {
     use datafusion::common::tree_node::{Transformed, TreeNode as _};
     let plain = |e: Expr| {
         Ok(match e {
@@ -54,6 +59,7 @@ fn unqualified(expr: Expr) -> Expr {
 struct Known<'a> {
     runs: &'a [Arc<Run>],
     text: &'a DataType,
+    before_us: i64,
 }
 
 impl Known<'_> {
@@ -74,7 +80,7 @@ impl PruningStatistics for Known<'_> {
             "host" => self.texts(|run| Some(run.host.as_str())),
             "run" => self.texts(|run| Some(run.name.as_str())),
             "target" => self.texts(|run| run.target.as_deref()),
-            "time" => Some(self.times(|run| Some(run.start_ns? / 1000 - SLACK_US))),
+            "time" => Some(self.times(|run| Some(run.start_ns? / 1000 - SLACK_US - self.before_us))),
             _ => None,
         }
     }

@@ -2,14 +2,19 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use datafusion::arrow::array::{ArrayRef, Float64Array, Int64Array, StringArray, TimestampMicrosecondArray};
 use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::datasource::MemTable;
 use datafusion::error::Result;
+use datafusion::logical_expr::{Expr, TableType};
+use datafusion::physical_plan::ExecutionPlan;
 use serde_json::Value;
 
-use crate::Run;
+use crate::{Error, Fleet, Run};
 
 /// A column of `runs` beside host, run and time: its name, what it means, and its value in a run.
 struct Column {
@@ -151,4 +156,45 @@ pub fn table(runs: &[Arc<Run>], kind: &DataType) -> Result<RecordBatch> {
     let fields: Vec<Field> =
         named.iter().map(|(name, null, array)| Field::new(*name, array.data_type().clone(), *null)).collect();
     Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), named.into_iter().map(|(_, _, array)| array).collect())?)
+}
+
+/// The table, which finds the runs when it is first read.
+#[derive(Debug)]
+pub struct About {
+    fleet: Arc<Fleet>,
+    text: DataType,
+    schema: SchemaRef,
+}
+
+impl About {
+    /// The table of these runs, with text of this type.
+    ///
+    /// # Errors
+    /// None that a run could cause.
+    pub fn new(fleet: Arc<Fleet>, text: DataType) -> Result<Self> {
+        let schema = table(&[], &text)?.schema();
+        Ok(Self { fleet, text, schema })
+    }
+}
+
+#[async_trait]
+impl TableProvider for About {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let runs = table(&self.fleet.runs().await.map_err(Error::within)?.all, &self.text)?;
+        MemTable::try_new(self.schema.clone(), vec![vec![runs]])?.scan(state, projection, filters, limit).await
+    }
 }

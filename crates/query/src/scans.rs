@@ -8,7 +8,7 @@ use object_store::ObjectMeta;
 
 /// The scan of each table that the last query reads.
 #[derive(Debug, Default)]
-pub struct Scans(Mutex<BTreeMap<&'static str, Scan>>);
+pub struct Scans(Mutex<BTreeMap<&'static str, Scan>>, Mutex<Vec<String>>);
 
 /// The scan of one table.
 #[derive(Clone, Debug, Default)]
@@ -35,8 +35,19 @@ impl Scans {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Something to say of the plan beside its scans.
+    pub fn note(&self, text: String) {
+        self.1.lock().unwrap_or_else(PoisonError::into_inner).push(text);
+    }
+
+    /// All notes since the last [`Scans::forget`].
+    pub fn notes(&self) -> Vec<String> {
+        self.1.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Begins anew, for another query.
     pub fn forget(&self) {
+        self.1.lock().unwrap_or_else(PoisonError::into_inner).clear();
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }

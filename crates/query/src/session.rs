@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::arrow::record_batch::RecordBatch;
-use datafusion::datasource::MemTable;
 use datafusion::error::DataFusionError;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
@@ -17,6 +16,8 @@ use datafusion::prelude::{SQLOptions, SessionConfig, SessionContext};
 use futures::StreamExt as _;
 use object_store::{ObjectMeta, ObjectStoreExt as _};
 
+use crate::hours::Hours;
+use crate::rollup::Rollup;
 use crate::scans::Scans;
 use crate::table::RunsTable;
 use crate::{Catalog, Error, Fleet, Place, VIEWS, complaint, runs, stores};
@@ -35,11 +36,13 @@ pub struct Options {
     pub scheduler: Option<String>,
     /// How long a scheduler and its executors are waited for.
     pub wait: Duration,
+    /// Without the roll-up that is kept of runs.
+    pub fresh: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { memory: 4 << 30, partitions: None, scheduler: None, wait: Duration::from_secs(30) }
+        Self { memory: 4 << 30, partitions: None, scheduler: None, wait: Duration::from_secs(30), fresh: false }
     }
 }
 
@@ -69,8 +72,13 @@ impl Session {
     /// # Errors
     /// [`Error::Place`], [`Error::NoRuns`], or [`Error::Engine`].
     pub async fn open(place: Place, options: Options) -> Result<Self, Error> {
-        let fleet = Arc::new(Fleet::find(place).await?);
         let distributed = options.scheduler.is_some();
+        // Executors do not see what is kept here.
+        let rollup = if distributed || options.fresh { None } else { Rollup::of(&place) };
+        let fleet = Arc::new(Fleet::of(place));
+        if !rollup.as_ref().is_some_and(Rollup::is_current) {
+            let _ = fleet.runs().await?;
+        }
         let text = if distributed { DataType::Utf8 } else { DataType::Utf8View };
         let mut config = Self::config(distributed);
         if let Some(partitions) = options.partitions {
@@ -94,8 +102,11 @@ impl Session {
             let table = RunsTable::new(shape.clone(), text.clone(), fleet.clone(), scans.clone());
             context.register_table(shape.name, Arc::new(table))?;
         }
-        let about = runs::table(&fleet.runs, &text)?;
-        context.register_table("runs", Arc::new(MemTable::try_new(about.schema(), vec![vec![about]])?))?;
+        if let Some(shape) = catalog.shapes.iter().find(|shape| shape.name == "histograms") {
+            let hours = Hours::new(shape.clone(), text.clone(), fleet.clone(), scans.clone(), rollup);
+            context.register_table("hours", Arc::new(hours))?;
+        }
+        context.register_table("runs", Arc::new(runs::About::new(fleet.clone(), text)?))?;
         for view in VIEWS {
             let table = context.sql(view.sql).await?.into_view();
             context.register_table(view.name, table)?;
@@ -128,7 +139,7 @@ impl Session {
     /// Every name that a query can say: tables, views, columns.
     pub fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = VIEWS.iter().map(|view| view.name.to_owned()).collect();
-        names.extend(["runs", "host", "run", "time", "target"].map(str::to_owned));
+        names.extend(["runs", "hours", "host", "run", "time", "target"].map(str::to_owned));
         names.extend(runs::meanings().map(|(name, _)| name.to_owned()));
         for shape in &self.catalog.shapes {
             names.push(shape.name.to_owned());
@@ -157,7 +168,12 @@ impl Session {
         names.extend(state.window_functions().keys().cloned());
         let views = VIEWS.iter().map(|view| view.name.to_owned());
         let tables = self.catalog.shapes.iter().map(|shape| shape.name.to_owned()).chain(views);
-        Error::Query(complaint::of(sql, error, &names, &tables.chain(["runs".to_owned()]).collect::<Vec<_>>()))
+        Error::Query(complaint::of(
+            sql,
+            error,
+            &names,
+            &tables.chain(["runs", "hours"].map(str::to_owned)).collect::<Vec<_>>(),
+        ))
     }
 
     async fn plan(&self, sql: &str) -> Result<(LogicalPlan, Arc<dyn ExecutionPlan>), Error> {
@@ -201,9 +217,10 @@ impl Session {
                 scan.rows,
                 scan.parts.len(),
                 scan.runs,
-                self.fleet.runs.len()
+                self.fleet.known().unwrap_or(scan.runs)
             ));
         }
+        self.scans.notes().into_iter().for_each(|note| text.push_str(&format!("{note}\n")));
         Ok(text)
     }
 

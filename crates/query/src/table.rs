@@ -27,7 +27,7 @@ use crate::catalog::{Moment, Shape, timestamp};
 use crate::footer::{self, Footer};
 use crate::scans::Scans;
 use crate::shape::first_schema;
-use crate::{Fleet, Run, flags, prune};
+use crate::{Error, Fleet, Run, flags, prune};
 
 /// Footers that are read at the same time.
 const AT_A_TIME: usize = 32;
@@ -42,6 +42,8 @@ pub struct RunsTable {
     fleet: Arc<Fleet>,
     schema: SchemaRef,
     scans: Arc<Scans>,
+    /// Of these runs alone; of all where there are none.
+    only: Option<Vec<Arc<Run>>>,
 }
 
 /// A column of a scan's result.
@@ -62,14 +64,25 @@ impl RunsTable {
     /// The table of this shape over these runs.
     pub fn new(shape: Arc<Shape>, text: DataType, fleet: Arc<Fleet>, scans: Arc<Scans>) -> Self {
         let schema = shape.schema(&text);
-        Self { shape, text, fleet, schema, scans }
+        Self { shape, text, fleet, schema, scans, only: None }
+    }
+
+    /// The same, of these runs alone.
+    pub fn only(self, runs: Vec<Arc<Run>>) -> Self {
+        Self { only: Some(runs), ..self }
+    }
+
+    /// How many rows the parts of a run have; `None` where not all of them can be read.
+    pub async fn rows(&self, state: &dyn Session, run: &Arc<Run>) -> Option<usize> {
+        let parts = self.parts(state, std::slice::from_ref(run)).await;
+        let of_run = run.parts.get(self.shape.name).map_or(0, Vec::len);
+        (parts.len() == of_run).then(|| parts.iter().filter_map(|part| part.rows.get_value()).sum())
     }
 
     /// The parts of these runs that are whole. The others are named in the fleet.
-    async fn parts(&self, state: &dyn Session, runs: &[usize]) -> Vec<Part> {
+    async fn parts(&self, state: &dyn Session, runs: &[Arc<Run>]) -> Vec<Part> {
         let wanted: Vec<_> = runs
             .iter()
-            .filter_map(|at| self.fleet.runs.get(*at))
             .flat_map(|run| {
                 run.parts.get(self.shape.name).into_iter().flatten().map(move |part| (run.clone(), part.clone()))
             })
@@ -266,7 +279,11 @@ impl TableProvider for RunsTable {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let whole: Vec<usize> = (0..self.schema.fields().len()).collect();
         let projection = projection.unwrap_or(&whole);
-        let runs = prune::prune(state, &self.fleet.runs, filters, &self.text)?;
+        let runs = match &self.only {
+            Some(only) => only,
+            None => &self.fleet.runs().await.map_err(Error::within)?.all,
+        };
+        let runs = prune::prune(state, runs, filters, &self.text, 0)?;
         let parts = self.parts(state, &runs).await;
         self.scans.planned(
             self.shape.name,

@@ -99,6 +99,142 @@ fn lines_named(root: &Path, name: &str) -> Vec<String> {
     ask(root, &["--named", name, "--format", "csv"]).lines().map(str::to_owned).collect()
 }
 
+/// The histograms of all runs by hour, in every column that is not summed; then some of them.
+const HOURS: [&str; 4] = [
+    "SELECT host, run, time, peer, unit, stage, bucket, target, count, sum_ns FROM hours ORDER BY host, run, time, peer, stage, bucket",
+    "SELECT peer, sum(count) AS n, sum(sum_ns) AS s FROM hours WHERE stage = 'total' GROUP BY peer ORDER BY peer",
+    "SELECT count(*) AS n, sum(count) AS c FROM hours WHERE host IN ('web-000', 'web-002') AND time >= TIMESTAMP '2026-05-01 01:00:00' AND bucket > -70",
+    "SELECT count(*) AS n FROM hours h JOIN runs r ON r.host = h.host AND r.run = h.run WHERE h.count = (SELECT max(count) FROM hours)",
+];
+const ADDED: &str = "(SELECT host, run, date_trunc('hour', time) AS time, peer, unit, stage, bucket, target, sum(count) AS count, sum(sum_ns) AS sum_ns \
+    FROM histograms GROUP BY host, run, date_trunc('hour', time), peer, unit, stage, bucket, target) AS hours";
+
+/// `hours` says the same with and without the roll-up, and as the histograms.
+fn hours_are_right(root: &Path) {
+    for sql in HOURS {
+        let expected = lines(root, &sql.replace("FROM hours", &format!("FROM {ADDED}")).replace("AS hours h", "AS h"));
+        assert_eq!(lines(root, sql), expected, "{sql}");
+        let fresh = run(root, &["--fresh", "--format", "csv", sql]).0;
+        assert_eq!(fresh.lines().collect::<Vec<_>>(), expected, "{sql}");
+    }
+}
+
+/// The roll-up alone answers: it does so once nothing has changed for two seconds.
+fn rolled_up(root: &Path, runs: usize) {
+    let sql = "SELECT sum(count) AS n FROM hours";
+    let said = format!("hours: all {runs} runs are in the roll-up");
+    for _ in 0..200 {
+        let _ = lines(root, sql);
+        if ask(root, &["--explain", sql]).contains(&said) {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
+    panic!("{}", ask(root, &["--explain", sql]));
+}
+
+#[test]
+fn hours_are_the_histograms_added_up_whatever_the_roll_up_has() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    for (host, hour) in [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 24)] {
+        fleet::histograms(root, host, hour, 3, false);
+    }
+    // A part of the runs first.
+    let one = "SELECT sum(count) AS n FROM hours WHERE host = 'web-001'";
+    assert_eq!(lines(root, one), lines(root, &one.replace("hours", "histograms")));
+    assert!(ask(root, &["--explain", one]).contains("hours: 2 of 6 runs are in the roll-up"));
+    hours_are_right(root);
+    rolled_up(root, 6);
+    hours_are_right(root);
+    // A run comes, another goes, and one is of other numbers.
+    fleet::histograms(root, 3, 1, 3, false);
+    hours_are_right(root);
+    fs::remove_dir_all(fleet::directory(root, 0, 1)).unwrap();
+    hours_are_right(root);
+    fs::remove_dir_all(fleet::directory(root, 1, 1)).unwrap();
+    fleet::histograms(root, 1, 1, 5, true);
+    hours_are_right(root);
+    rolled_up(root, 6);
+    hours_are_right(root);
+    // A run that is being written gets another part, and ends.
+    let about = fleet::directory(root, 2, 24).join("run.json");
+    let finished = fs::read_to_string(&about).unwrap();
+    let unfinished = fleet::directory(root, 2, 24).join(".run.json");
+    fs::write(&unfinished, finished.replace("\"finished\"", "\"unfinished\"")).unwrap();
+    fs::rename(&unfinished, &about).unwrap();
+    fs::remove_dir_all(fleet::directory(root, 2, 0)).unwrap();
+    rolled_up(root, 5);
+    let parts = fleet::directory(root, 2, 24).join("histograms.parquet");
+    let _ = fs::copy(parts.join("part-00000.parquet"), parts.join("part-00001.parquet")).unwrap();
+    hours_are_right(root);
+    rolled_up(root, 5);
+    hours_are_right(root);
+}
+
+#[test]
+fn a_roll_up_that_is_damaged_or_cannot_be_written_changes_no_answer() {
+    let dir = tempfile::tempdir().unwrap();
+    let (root, cache) = (dir.path().join("runs"), dir.path().join("cache"));
+    for host in 0..3 {
+        fleet::histograms(&root, host, 0, 2, false);
+    }
+    let ask = |cache: &Path| {
+        let done = program::command()
+            .env("XDG_CACHE_HOME", cache)
+            .arg("--runs")
+            .arg(&root)
+            .args(["--format", "csv", HOURS[0]])
+            .output()
+            .unwrap();
+        assert_eq!(String::from_utf8(done.stderr).unwrap(), "");
+        String::from_utf8(done.stdout).unwrap()
+    };
+    let right = ask(&cache);
+    assert!(right.lines().count() > 50, "{right}");
+    let folder = fs::read_dir(cache.join("wirelapse")).unwrap().next().unwrap().unwrap().path();
+    let files = || fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
+    for file in files() {
+        let bytes = fs::read(&file).unwrap();
+        for damage in [&bytes[..0], &bytes[..bytes.len() / 2], b"{}\n{}".as_slice()] {
+            fs::write(&file, damage).unwrap();
+            assert_eq!(ask(&cache), right, "{}", file.display());
+        }
+        fs::remove_file(&file).unwrap();
+        assert_eq!(ask(&cache), right, "{}", file.display());
+    }
+    // What is there is a file, not a directory.
+    assert_eq!(ask(&root.join("host=web-000/date=2026-05-01")), right);
+    fs::write(dir.path().join("none"), "").unwrap();
+    assert_eq!(ask(&dir.path().join("none")), right);
+}
+
+#[test]
+fn a_part_that_cannot_be_read_is_named_by_every_query_of_hours() {
+    let dir = tempfile::tempdir().unwrap();
+    for host in 0..3 {
+        fleet::histograms(dir.path(), host, 0, 2, false);
+    }
+    let part = fleet::directory(dir.path(), 1, 0).join("histograms.parquet/part-00000.parquet");
+    let bytes = fs::read(&part).unwrap();
+    fs::write(&part, &bytes[..bytes.len() / 2]).unwrap();
+    for _ in 0..3 {
+        let (out, said) =
+            run(dir.path(), &["--format", "csv", "SELECT count(DISTINCT host) AS n, min(host) AS h FROM hours"]);
+        assert_eq!(out, "n,h\n2,web-000\n");
+        assert!(said.contains("web-001") && said.contains("cut short"), "{said}");
+    }
+    // Damage within shows when its rows are read.
+    let mut bytes = bytes;
+    bytes[20..200].fill(0xff);
+    fs::write(&part, &bytes).unwrap();
+    for _ in 0..2 {
+        let (out, said) = run(dir.path(), &["--format", "csv", "SELECT count(DISTINCT host) AS n FROM hours"]);
+        assert_eq!(out, "n\n2\n", "{said}");
+        assert!(said.contains("web-001") && said.contains("damaged"), "{said}");
+    }
+}
+
 #[test]
 fn errors_say_where_and_what_was_perhaps_meant() {
     let root = program::thousand();

@@ -169,11 +169,6 @@ pub fn histograms(root: &Path, number: u64, hour: u64, minutes: u64, slow: bool)
     let path = directory(root, number, hour);
     let directory = path.join("histograms.parquet");
     std::fs::create_dir_all(&directory).unwrap();
-    if !path.join("run.json").exists() {
-        let about = serde_json::json!({"schema": 2, "kind": "trace", "state": "unfinished", "start_ns": moment(hour, 0),
-            "clock": {"realtime_offset_ns": BOOTED * 1_000_000_000}});
-        std::fs::write(path.join("run.json"), about.to_string()).unwrap();
-    }
     let (mut time, mut peers, mut stages, mut buckets, mut counts, mut sums) =
         (vec![], vec![], vec![], vec![], vec![], vec![]);
     for minute in 0..minutes {
@@ -196,6 +191,11 @@ pub fn histograms(root: &Path, number: u64, hour: u64, minutes: u64, slow: bool)
         }
     }
     let rows = time.len();
+    if !path.join("run.json").exists() {
+        let about = serde_json::json!({"schema": store::SCHEMA, "kind": "trace", "state": "finished", "start_ns": moment(hour, 0),
+            "end_ns": moment(hour, 3_600_000_000_000), "rows": {"histograms": rows}, "clock": {"realtime_offset_ns": BOOTED * 1_000_000_000}});
+        std::fs::write(path.join("run.json"), about.to_string()).unwrap();
+    }
     let columns: Vec<(&str, ArrayRef)> = vec![
         ("time", Arc::new(TimestampMicrosecondArray::from(time).with_timezone("UTC"))),
         ("interval_ns", Arc::new(Int64Array::from(vec![60_000_000_000; rows]))),

@@ -14,6 +14,7 @@ pub fn command() -> Command {
     for name in ["AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"] {
         command.env_remove(name);
     }
+    command.env("XDG_CACHE_HOME", Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache"));
     command
 }
 

@@ -14,7 +14,7 @@ const WEEK: i64 = 168 * HOUR;
 /// Groups of each kind that are compared: those with most sends.
 const MOST_GROUPS: usize = 200;
 
-/// The groups that are compared: a heading, and how a row of `histograms` names its group.
+/// The groups that are compared: a heading, and how a row of `hours` names its group.
 const KINDS: [(&str, &str); 3] =
     [("host", "host"), ("peer", "peer"), ("service", "coalesce(unit, pod, container, program)")];
 
@@ -27,7 +27,7 @@ pub fn document(runs: &str, last: Nanos) -> anyhow::Result<Document> {
     if length < HOUR || length % HOUR != 0 || length > WEEK {
         return Err(BadInput("--last compares hour with hour: give whole hours, 1h to 168h".into()).into());
     }
-    let rows = query::rows(runs, "SELECT CAST(max(time) AS BIGINT) AS last FROM histograms")?;
+    let rows = query::rows(runs, "SELECT CAST(max(time) AS BIGINT) AS last FROM hours")?;
     let Some(latest) = rows.first().and_then(|row| row["last"].as_i64()) else {
         return Err(BadInput(format!(
             "{runs}: no run has histograms, as `wirelapse agent` keeps them; a single run is shown by `wirelapse report RUN`"
@@ -64,7 +64,7 @@ fn hours(of: &str, period: Period) -> String {
     let within = within(period);
     format!(
         "WITH named AS (SELECT {of} AS name, stage, CAST(time AS BIGINT) / {HOUR} AS hour, bucket, count, sum_ns
-                        FROM histograms WHERE {within}),
+                        FROM hours WHERE {within}),
               most AS (SELECT name FROM named WHERE stage = 'total' AND name IS NOT NULL
                        GROUP BY name ORDER BY sum(count) DESC, name LIMIT {MOST_GROUPS}),
               buckets AS (SELECT n.name, n.stage, n.hour, n.bucket, sum(n.count) AS count, sum(n.sum_ns) AS sum_ns
@@ -86,7 +86,7 @@ fn links(period: Period) -> String {
     let Period { start_us, end_us } = period;
     format!(
         "SELECT h.host, h.run, max(r.directory) AS directory, sum(h.count) AS n, CAST(sum(h.sum_ns) AS DOUBLE) / sum(h.count) AS mean_ns
-         FROM histograms h JOIN runs r ON r.host = h.host AND r.run = h.run
+         FROM hours h JOIN runs r ON r.host = h.host AND r.run = h.run
          WHERE h.stage = 'total' AND h.time >= to_timestamp_micros({start_us}) AND h.time < to_timestamp_micros({end_us})
          GROUP BY h.host, h.run ORDER BY mean_ns DESC, h.host, h.run LIMIT 200"
     )
