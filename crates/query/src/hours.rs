@@ -36,7 +36,7 @@ const SUMMED: [&str; 2] = ["count", "sum_ns"];
 const HOUR_US: i64 = 3_600_000_000;
 /// In this order the rows are kept: a leg lies together, and in it a peer.
 const ORDER: [&str; 6] = ["stage", "peer", "host", "run", "time", "bucket"];
-/// Runs whose footers are read at the same time.
+/// Runs of which the footers are read at the same time.
 const AT_A_TIME: usize = 32;
 /// Between host and run: no name has it.
 const BETWEEN: &str = "\u{0}";
@@ -53,7 +53,7 @@ pub struct Hours {
 }
 
 impl Hours {
-    /// The hours of these runs, whose histograms have this shape.
+    /// The hours of these runs, with histograms of this shape.
     pub fn new(
         shape: Arc<Shape>,
         text: DataType,
@@ -162,7 +162,7 @@ impl Hours {
     }
 }
 
-/// Whether a filter can be applied here: one with a query of its own cannot.
+/// Whether a filter can be applied here: one with a query within cannot.
 fn is_plain(filter: &Expr) -> bool {
     let asks = |expr: &Expr| Ok(matches!(expr, Expr::ScalarSubquery(_) | Expr::InSubquery(_) | Expr::Exists(_)));
     !filter.exists(asks).unwrap_or(true)

@@ -54,7 +54,7 @@ struct Index {
     place: PathBuf,
     /// The files, by day since 1970.
     files: BTreeMap<i64, File>,
-    /// Whether all runs are known; then what would tell that there are others, or other files in them.
+    /// Whether all runs are known; then what shows that there are others, or other files in them.
     watched: Option<Vec<Directory>>,
     runs: usize,
 }
@@ -65,7 +65,7 @@ struct File {
     bytes: u64,
 }
 
-/// A run whose rows are in the file of its day.
+/// A run with rows in the file of its day.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Known {
     /// What its files looked like.
@@ -177,7 +177,7 @@ impl Rollup {
     /// Which of these runs it does not have as they are now, and can have.
     pub fn missing(&mut self, all: &Runs, wanted: &[Arc<Run>]) -> Vec<Arc<Run>> {
         self.reload();
-        // Rows are told apart by host and run.
+        // Rows are distinguished by host and run.
         let mut names: HashMap<(&str, &str), usize> = HashMap::new();
         all.all.iter().for_each(|run| *names.entry((&run.host, &run.name)).or_default() += 1);
         let is_known = |run: &Run| self.known.get(&run.directory).is_some_and(|known| known.print == print(run));
@@ -285,7 +285,7 @@ impl Rollup {
         Ok(kept.then(|| File { name: name.to_string_lossy().into_owned(), bytes }))
     }
 
-    /// What would tell that runs came, went or changed: the directories that runs are in, and those of runs that are not settled. `None` where not
+    /// What shows that runs came, went or changed: the directories that runs are in, and those of runs that are not settled. `None` where not
     /// all runs are known, or something changed just now.
     fn watched(&self, all: &Runs) -> Option<Vec<Directory>> {
         let known = |run: &Run| self.known.get(&run.directory);
