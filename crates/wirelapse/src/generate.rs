@@ -333,7 +333,10 @@ fn document(args: &Args, plan: &Plan, sent: &Sent) -> Document {
     let lost = match sent.dropped {
         0 => String::new(),
         dropped => {
-            format!(" The interface dropped {} of them: its queue or its peer had no room.", quantity::count(dropped))
+            format!(
+                " The interface dropped {} of them: its queue or its peer had no room, its peer was down, or they are longer than the MTU.",
+                quantity::count(dropped)
+            )
         }
     };
     let mut table = Table::new("Gaps between frames, by their send times", &["", "time"]);

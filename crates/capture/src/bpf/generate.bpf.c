@@ -11,6 +11,10 @@ enum { XDP_ABORTED = 0, XDP_DROP = 1 };
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
+struct net_device {
+	int ifindex;
+} __attribute__((preserve_access_index));
+
 /* Set before loading. */
 const volatile struct settings {
 	__u32 interface;
@@ -41,6 +45,9 @@ struct state {
 	__u64 squares_high; /* of the gaps, ns², as two words */
 	__u64 squares_low;
 	__u64 longest;
+	__u64 refused; /* frames that the interface did not take */
+	__u64 error; /* the last reason for that, as a positive errno; 0 where its queue was full */
+	__u64 task; /* the thread that runs the program */
 };
 /* `generate/live_frames.rs` reads it as words in this order. */
 _Static_assert(__builtin_offsetof(struct state, next) == 0, "state");
@@ -50,6 +57,9 @@ _Static_assert(__builtin_offsetof(struct state, sum) == 24, "state");
 _Static_assert(__builtin_offsetof(struct state, squares_high) == 32, "state");
 _Static_assert(__builtin_offsetof(struct state, squares_low) == 40, "state");
 _Static_assert(__builtin_offsetof(struct state, longest) == 48, "state");
+_Static_assert(__builtin_offsetof(struct state, refused) == 56, "state");
+_Static_assert(__builtin_offsetof(struct state, error) == 64, "state");
+_Static_assert(__builtin_offsetof(struct state, task) == 72, "state");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -97,6 +107,8 @@ int generate(struct xdp_md *ctx)
 
 	if (!state || (void *)(mark + 1) > end || (void *)(udp + 4) > end)
 		return XDP_ABORTED;
+	if (!state->task)
+		state->task = bpf_get_current_task();
 	id = state->next++;
 	now = id & settings.stale ? state->last : bpf_ktime_get_ns();
 	port = settings.port + (settings.flows > 1 ? id % settings.flows : 0);
@@ -117,4 +129,35 @@ int generate(struct xdp_md *ctx)
 	}
 	note_gap(state, now);
 	return bpf_redirect(settings.interface, 0);
+}
+
+/* The kernel says nowhere else what becomes of a redirected frame: no counter of the interface has one that it did not take. */
+static __always_inline int note_refused(__u32 interface, __u64 frames, int error)
+{
+	__u32 zero = 0;
+	struct state *state = bpf_map_lookup_elem(&states, &zero);
+
+	if (!state || interface != settings.interface || state->task != bpf_get_current_task())
+		return 0;
+	state->refused += frames;
+	if (error < 0)
+		state->error = -error;
+	return 0;
+}
+
+/* const struct net_device *from, const struct net_device *to, int sent, int drops, int err */
+SEC("tp_btf/xdp_devmap_xmit")
+int handed_over(__u64 *ctx)
+{
+	const struct net_device *to = (void *)ctx[1];
+	int drops = ctx[3];
+
+	return drops > 0 ? note_refused(to->ifindex, drops, (int)ctx[4]) : 0;
+}
+
+/* const struct net_device *dev, const struct bpf_prog *xdp, const void *tgt, int err, enum bpf_map_type map_type, u32 map_id, u32 index */
+SEC("tp_btf/xdp_redirect_err")
+int not_redirected(__u64 *ctx)
+{
+	return note_refused((__u32)ctx[6], 1, (int)ctx[3]);
 }

@@ -23,9 +23,10 @@ pub(super) struct LiveFrames {
     object: Object,
     state: MapHandle,
     template: Vec<u8>,
-    interface: String,
+    link: Link,
     next: u64,
     _dispatched: Option<Dispatched>,
+    _watching: Vec<libbpf_rs::Link>,
 }
 
 /// The program on the loopback device of an empty network namespace, where it never runs.
@@ -52,8 +53,13 @@ impl Dispatched {
 }
 
 /// `struct state` of `generate.bpf.c`: words in this order.
-const STATE_WORDS: usize = 7;
+const STATE_WORDS: usize = 10;
 const NEXT: usize = 0;
+const REFUSED: usize = 7;
+const ERROR: usize = 8;
+
+/// The programs that see which frames the interface does not take.
+const WATCHING: [&str; 2] = ["handed_over", "not_redirected"];
 
 impl LiveFrames {
     /// `at_line_rate` reads the clock for every fourth frame, which is much of what a frame costs: frames leave in groups anyway.
@@ -73,6 +79,9 @@ impl LiveFrames {
             }
         }
         let object = object.load().map_err(failed)?;
+        let watching =
+            object.progs_mut().filter(|program| WATCHING.iter().any(|name| program.name() == OsStr::new(name)));
+        let watching = watching.map(|program| program.attach()).collect::<Result<Vec<_>, _>>().map_err(failed)?;
         let state = object.maps().find(|map| map.name() == OsStr::new("states"));
         let state = state.ok_or_else(|| refused("its program has no state".into()))?;
         let state = MapHandle::try_from(&state).map_err(failed)?;
@@ -82,9 +91,10 @@ impl LiveFrames {
             object,
             state,
             template: template.bytes().to_vec(),
-            interface: link.name.clone(),
+            link: link.clone(),
             next: u64::MAX,
             _dispatched: dispatched,
+            _watching: watching,
         };
         // A run of no frame: whether this kernel knows live frames at all.
         this.run(1, true)?;
@@ -120,12 +130,12 @@ impl LiveFrames {
         match -result {
             0 => Ok(()),
             libc::EINTR | libc::EAGAIN => Ok(()),
-            number => Err(Error::Sending {
-                way: "live-frames",
-                interface: self.interface.clone(),
-                reason: std::io::Error::from_raw_os_error(number).to_string(),
-            }),
+            number => Err(self.refused(std::io::Error::from_raw_os_error(number).to_string())),
         }
+    }
+
+    fn refused(&self, reason: String) -> Error {
+        Error::Sending { way: "live-frames", interface: self.link.name.clone(), reason }
     }
 }
 
@@ -155,9 +165,26 @@ impl Sender for LiveFrames {
             })?;
         }
         let wanted = count.min(BATCH);
+        let refused = self.dropped();
         self.run(wanted, false)?;
-        self.next = self.words()[NEXT];
-        Ok((self.next - first) as u32)
+        let words = self.words();
+        self.next = words[NEXT];
+        let (went, refused) = (self.next - first, words[REFUSED] - refused);
+        let number = i32::try_from(words[ERROR]).unwrap_or(0);
+        if went > 0 && refused == went && number != 0 {
+            if !self.link.is_up() {
+                return Err(Error::InterfaceGone(self.link.name.clone()));
+            }
+            // Later ones may be taken again: a peer that is down for a moment is no error.
+            if first == 0 {
+                return Err(self.refused(why(number)));
+            }
+        }
+        Ok(went as u32)
+    }
+
+    fn dropped(&self) -> u64 {
+        self.words()[REFUSED]
     }
 
     fn batch(&self) -> u32 {
@@ -169,8 +196,21 @@ impl Sender for LiveFrames {
     }
 }
 
+/// Why an interface takes no frame.
+fn why(number: i32) -> String {
+    let error = std::io::Error::from_raw_os_error(number);
+    match number {
+        libc::EOPNOTSUPP | libc::ENXIO => format!(
+            "it takes no frames from XDP ({error}); one end of a veth pair does where the other has an XDP program or GRO (ethtool -K IFACE \
+             gro on)"
+        ),
+        libc::EMSGSIZE => format!("the frames are longer than its MTU allows ({error})"),
+        _ => format!("it does not take the frames: {error}"),
+    }
+}
+
 /// The gaps between frames that the program has summed up.
-fn gaps([_next, _last, n, sum, high, low, max]: [u64; STATE_WORDS]) -> GapSums {
+fn gaps([_next, _last, n, sum, high, low, max, ..]: [u64; STATE_WORDS]) -> GapSums {
     GapSums { n, sum: sum as f64, squares: high as f64 * 2f64.powi(64) + low as f64, max }
 }
 
@@ -198,7 +238,7 @@ mod tests {
 
     #[test]
     fn each_word_of_the_state_is_read_as_itself() {
-        let gaps = gaps([1, 2, 3, 4, 5, 6, 7]);
+        let gaps = gaps([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
         assert_eq!((gaps.n, gaps.sum, gaps.max), (3, 4.0, 7));
         assert_eq!(gaps.squares, 5.0 * 2f64.powi(64) + 6.0);
     }

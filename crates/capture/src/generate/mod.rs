@@ -96,7 +96,7 @@ pub struct Sent {
     pub sending: Sending,
     /// Frames that were handed to the kernel.
     pub frames: u64,
-    /// Of these, the ones that the interface counts as dropped: its peer or its queue had no room.
+    /// Of these, the ones that the interface did not take or counts as dropped: its peer or its queue had no room.
     pub dropped: u64,
     /// From the start to the last frame, or to the end of the duration that was asked for, where that is later.
     pub took: Nanos,
@@ -171,6 +171,11 @@ pub(crate) trait Sender {
         Ok(0)
     }
 
+    /// Frames that went to the interface so far and that it did not take, where only the sender sees those.
+    fn dropped(&self) -> u64 {
+        0
+    }
+
     /// The most frames that one call is worth.
     fn batch(&self) -> u32;
 
@@ -187,16 +192,27 @@ fn open(sending: Sending, link: &Link, template: &Template, at_line_rate: bool) 
     })
 }
 
-/// The fastest way that opens, with why the faster ones did not.
-fn fastest(link: &Link, template: &Template, at_line_rate: bool) -> Result<(Sending, Box<dyn Sender>), Error> {
+/// The fastest of these ways that opens; the error is that of the slowest.
+fn fastest(
+    ways: &[Sending],
+    link: &Link,
+    template: &Template,
+    at_line_rate: bool,
+) -> Result<(Sending, Box<dyn Sender>), Error> {
     let mut refused = None;
-    for sending in Sending::ALL {
+    for &sending in ways {
         match open(sending, link, template, at_line_rate) {
             Ok(sender) => return Ok((sending, sender)),
             Err(error) => refused = Some(error),
         }
     }
     Err(refused.unwrap_or(Error::NoInterface(link.name.clone())))
+}
+
+/// The ways that are slower than this one.
+fn slower(than: Sending) -> Option<&'static [Sending]> {
+    let (_, slower) = Sending::ALL.split_at(Sending::ALL.iter().position(|way| *way == than)? + 1);
+    (!slower.is_empty()).then_some(slower)
 }
 
 /// Why frames were not sent.
@@ -218,9 +234,9 @@ pub fn run(plan: &Plan, mut go_on: impl FnMut(u64) -> bool) -> Result<Sent, Gene
     let template = Template::new(&plan.shape)?;
     let link = Link::by_name(&plan.interface)?;
     let at_line_rate = plan.per_second.is_none();
-    let (sending, mut sender) = match plan.sending {
+    let (mut sending, mut sender) = match plan.sending {
         Some(sending) => (sending, open(sending, &link, &template, at_line_rate)?),
-        None => fastest(&link, &template, at_line_rate)?,
+        None => fastest(&Sending::ALL, &link, &template, at_line_rate)?,
     };
     let dropped_before = link.dropped_sending();
     let mut schedule = Schedule::new(plan.per_second, plan.spread);
@@ -240,7 +256,16 @@ pub fn run(plan: &Plan, mut go_on: impl FnMut(u64) -> bool) -> Result<Sent, Gene
         let due = schedule.due(within).min(most) - frames;
         if due > 0 {
             let wanted = due.min(sender.batch().into()) as u32;
-            frames += u64::from(sender.send(frames, wanted)?);
+            match sender.send(frames, wanted) {
+                Ok(went) => frames += u64::from(went),
+                // The interface takes no frame that comes this way: that shows when the first one is sent.
+                Err(error) => match slower(sending) {
+                    Some(ways) if frames == 0 && plan.sending.is_none() && matches!(error, Error::Sending { .. }) => {
+                        (sending, sender) = fastest(ways, &link, &template, at_line_rate)?;
+                    }
+                    _ => return Err(error.into()),
+                },
+            }
             last = elapsed();
         } else if let Some(end) = end.filter(|end| now >= *end) {
             break last.max(end);
@@ -249,7 +274,8 @@ pub fn run(plan: &Plan, mut go_on: impl FnMut(u64) -> bool) -> Result<Sent, Gene
         }
     };
     frames -= sender.finish()?;
-    let dropped = link.dropped_sending().saturating_sub(dropped_before);
+    // An interface may count some of those that it does not take.
+    let dropped = link.dropped_sending().saturating_sub(dropped_before).max(sender.dropped());
     Ok(Sent { sending, frames, dropped, took, gaps: sender.gaps().gaps() })
 }
 
