@@ -22,6 +22,7 @@ use crate::key::Key;
 use crate::ranges::START;
 use crate::stall::Heard;
 use crate::steps::{self, Steps};
+use crate::unclear::Unclear;
 
 /// The direction from the client to the server, and back.
 pub(crate) const TO_SERVER: usize = 0;
@@ -56,7 +57,7 @@ pub(crate) struct Connection {
     held: u64,
     held_for: (u8, bool),
     /// The limit of the direction's last bulk phase, for the time ACKs need to reach a distant sender.
-    bulk: [Limit; 2],
+    bulk: [(Limit, Option<Unclear>); 2],
     /// Answers, by their direction.
     pub(crate) turns: [Turns; 2],
     pub(crate) events: Events,
@@ -124,7 +125,7 @@ impl Connection {
             state: (State::Known(if syn { Limit::Handshake } else { Limit::Unknown }), u8::from(!from_client)),
             held: 0,
             held_for: (0, false),
-            bulk: [Limit::Unknown; 2],
+            bulk: [(Limit::Unknown, None); 2],
             turns: [Turns::default(); 2],
             events: Events::default(),
             recorder,
@@ -168,7 +169,8 @@ impl Connection {
     #[inline]
     fn lag(&self, dir: usize) -> u64 {
         if let Some(base) = self.halves[dir].sender.as_ref().and_then(|s| s.base()) {
-            return base;
+            // A sender that always paused before it went on has that in all its echoes; in the handshake no application pauses.
+            return base.min(self.halves[1 - dir].rtt.handshake);
         }
         self.halves[1 - dir].rtt.base().filter(|l| *l >= AWAY).unwrap_or(0)
     }
@@ -284,7 +286,7 @@ impl Connection {
             }
         }
         let ids_skipped = self.halves[dir].skips_ids(s);
-        let was_filled = self.halves[dir].filled > START && self.halves[dir].filled == self.halves[dir].next;
+        let was_filled = self.halves[dir].rare.filled > START && self.halves[dir].rare.filled == self.halves[dir].next;
         let Taken { data, opens_hole } = self.take_data(dir, s, now, lag);
         if s.flags.contains(Flags::RST) && self.halves[dir].rare.reset.is_none() {
             self.halves[dir].rare.reset = Some((s.number, now));
@@ -311,6 +313,13 @@ impl Connection {
         }
         self.last_at = now;
         let (state, of) = self.limit_now();
+        if state == State::Known(Limit::PathRate) {
+            self.halves[of].rounds.note_queue();
+        }
+        if s.flags.contains(Flags::ECE) && !syn {
+            // A queue on the path marked what this side received, and the sender is about to reduce its window.
+            self.halves[1 - dir].rounds.note_mark();
+        }
         self.state = (state, of as u8);
         self.note_held(s.number);
         if let Some(recorder) = &mut self.recorder {

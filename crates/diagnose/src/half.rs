@@ -13,7 +13,7 @@ use crate::flight::{Flight, Sent};
 use crate::ranges::{Range, Ranges, START};
 use crate::rare::{Headers, Rare};
 use crate::retransmission::{Class, Recovery, Repairs};
-use crate::rounds::{Rounds, Surroundings};
+use crate::rounds::{Release, Rounds, Surroundings};
 use crate::rtt::Rtt;
 use crate::sender::Sender;
 use crate::stall::Heard;
@@ -27,6 +27,12 @@ const COMMON_FULL: u32 = 1_200;
 
 /// The floor that Linux gives the variation in its retransmission timer: no timer is shorter, ns.
 pub(crate) const SHORTEST_TIMEOUT: u64 = 200_000_000;
+
+/// What an ACK lets go leaves within this time of its arrival, ns: a program may have to wake up first.
+const PROMPT: u64 = 500_000;
+
+/// Segments that follow one another within this time were let go together, ns: what offload and scheduling put between them.
+const AT_ONCE: u64 = 1_000_000;
 
 /// What a segment's payload was to its direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,6 +114,8 @@ pub(crate) struct Counters {
 pub(crate) struct View {
     pub(crate) una: u64,
     pub(crate) edge: u64,
+    /// When the newest of these ACKs passed the capture.
+    heard: u64,
     /// There once an ACK had a way to go.
     #[expect(clippy::box_collection, reason = "8 bytes rather than 32 where there is none")]
     on_the_way: Option<Box<VecDeque<PassedAck>>>,
@@ -137,7 +145,7 @@ impl View {
     #[inline]
     fn pass(&mut self, at: u64, una: u64, edge: u64, lag: u64) {
         if lag == 0 {
-            (self.una, self.edge) = (una, edge);
+            (self.una, self.edge, self.heard) = (una, edge, at);
             return;
         }
         let queue = self.on_the_way.get_or_insert_default();
@@ -159,7 +167,7 @@ impl View {
     fn catch_up(&mut self, now: u64, lag: u64) {
         let Some(queue) = &mut self.on_the_way else { return };
         while let Some(ack) = queue.pop_front_if(|ack| ack.is_there(now, lag)) {
-            (self.una, self.edge) = (ack.una, ack.edge);
+            (self.una, self.edge, self.heard) = (ack.una, ack.edge, ack.at);
         }
     }
 }
@@ -248,8 +256,6 @@ pub(crate) struct Half {
     pub(crate) next: u64,
     /// Where its first data lie, where there was no SYN: what comes before was sent before the capture began.
     pub(crate) first_data: u64,
-    /// The end of the data with which its sender last filled the receive window.
-    pub(crate) filled: u64,
     /// The position the peer has acknowledged.
     pub(crate) una: u64,
     /// When it last moved.
@@ -271,7 +277,6 @@ pub(crate) struct Half {
     last_window: u16,
     ack_is_plain: bool,
     pub(crate) zero_since: u64,
-    pub(crate) zero_number: u64,
     /// The scale that its windows must at least have, read from what the peer dared to send.
     pub(crate) least_scale: u8,
     pub(crate) offered: Offered,
@@ -303,8 +308,6 @@ pub(crate) struct Half {
     pub(crate) sacked: Ranges,
     pub(crate) duplicates: u32,
     pub(crate) suspect_at: u64,
-    /// When the last duplicate ACK or SACK block came, whatever became of it.
-    pub(crate) disordered_at: u64,
     pub(crate) recovery: Option<Box<Recovery>>,
     pub(crate) repairs: Repairs,
     pub(crate) rtt: Rtt,
@@ -608,8 +611,8 @@ impl Half {
         let undisturbed = self.recovery.is_none() && self.duplicates == 0 && self.sacked.is_empty();
         let loaded = undisturbed && flight >= self.segment_size.saturating_mul(4);
         let learnt = sender.echoed(echo, now, flight, loaded);
-        if let Some((una, edge)) = learnt.filter(|_| sender.is_known()) {
-            (self.view.una, self.view.edge) = (self.view.una.max(una), edge);
+        if let Some(ack) = learnt.filter(|_| sender.is_known()) {
+            (self.view.una, self.view.edge, self.view.heard) = (self.view.una.max(ack.una), ack.edge, ack.at);
             self.view.on_the_way = None;
         }
         let is_next = self.last_data_at > 0 && s.seq == self.next_seq;
@@ -682,21 +685,49 @@ impl Half {
         if is_known {
             if self.rounds.is_over(self.view.una) {
                 if self.rounds.has_data() {
-                    self.close_round(now);
+                    self.close_round(now, lag > 0);
                 }
                 self.rounds.begin(now, end, self.view.una);
             }
-            self.rounds.sent(now, (start, end), flight);
+            let bytes = (end - start) as u32;
+            let release = self.release(now, lag);
+            self.rounds.sent(now, (bytes, self.is_full(bytes)), flight, release);
         }
         self.flight.push(Sent { start, end, at: now, number, flight, segments: 1, retransmissions: 0 });
     }
 
+    /// What let a segment go that is sent at `now`, where the sender is `lag` away.
+    #[inline]
+    fn release(&self, now: u64, lag: u64) -> Release {
+        let since = now.saturating_sub(self.view.heard.saturating_add(lag));
+        let pause = now - self.last_data_at.min(now);
+        let prompted = since <= lag / 16 + PROMPT;
+        if prompted || pause <= AT_ONCE {
+            Release { prompted, follows: pause <= AT_ONCE }
+        } else {
+            self.late_release(since, pause, lag)
+        }
+    }
+
+    /// The same where it may just have taken long to cross the slowest link, which the small packets that `lag` comes from have not shown. Away from
+    /// the sender, where no burst has shown that either, any time may be that.
+    #[cold]
+    fn late_release(&self, since: u64, pause: u64, lag: u64) -> Release {
+        let best = self.bursts.as_ref().map_or(0, |b| b.arrivals.best);
+        let two = (2 * u64::from(self.segment_size) * 1_000_000_000).checked_div(best);
+        let crossing = two.unwrap_or(if lag > 0 { u64::MAX } else { 0 });
+        let within = (lag / 16 + PROMPT).saturating_add(crossing);
+        Release { prompted: lag > 0 && since <= within, follows: pause <= crossing }
+    }
+
     /// A round with data in it is over.
     #[inline(always)]
-    fn close_round(&mut self, now: u64) {
+    fn close_round(&mut self, now: u64, away: bool) {
         let rounds = self.rounds.close(
             now,
             &Surroundings {
+                away,
+                una: self.view.una,
                 size: self.segment_size,
                 window: (self.view.edge > START).then(|| self.view.edge.saturating_sub(self.view.una)),
                 in_recovery: self.recovery.is_some(),

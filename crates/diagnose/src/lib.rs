@@ -41,6 +41,7 @@ mod sender;
 mod stall;
 mod stamps;
 mod steps;
+mod unclear;
 mod vantage;
 mod young;
 

@@ -2,6 +2,7 @@
 
 use crate::budget::{Budget, Limit};
 use crate::findings::{Case, Finding};
+use crate::unclear::Unclear;
 
 /// What to do, and the limit to which the time belongs that it would save.
 pub(crate) struct Step {
@@ -84,8 +85,16 @@ fn by_limit(case: &Case<'_>, largest: Limit, findings: &[Finding]) -> String {
         Limit::Application => {
             let longest = case.idle.longest[0];
             let who = if longest.who.is_empty() { "an application" } else { longest.who };
+            let (most, words) = case.idle.parts()[0];
+            if longest.ns.0 < most.0 / 20 && most > case.idle.round_trips_ns {
+                let longest = longest.ns;
+                return format!("find what sets the application's pace: {words}, {most} in all, none longer than {longest}");
+            }
             match (longest.thinking, longest.from_packet) {
-                (_, 0) => "the network and TCP have nothing to gain here".into(),
+                (_, 0) if case.budgets.iter().map(|b| b.of(Limit::Application).0).sum::<u64>() > case.duration.0 / 2 => {
+                    "the network and TCP have nothing to gain here".into()
+                }
+                (_, 0) => "find what the applications waited for".into(),
                 (true, from) => {
                     format!("find what the {who} did for {} between packets {from} and {}", longest.ns, longest.to_packet)
                 }
@@ -112,6 +121,7 @@ fn by_limit(case: &Case<'_>, largest: Limit, findings: &[Finding]) -> String {
             "find what makes the path stand still; beside that, only a faster one helps".into()
         }
         Limit::PathRate => "only a faster path helps: this one was in use all the time".into(),
+        Limit::Unknown if case.unclear().is_some() => case.unclear().map_or("", Unclear::step).into(),
         Limit::Unknown => match case.vantage.from_the_middle {
             true => "capture from the handshake on, next to the sender".into(),
             false => "capture next to the sender".into(),

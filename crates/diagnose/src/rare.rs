@@ -4,6 +4,7 @@ use std::ops::{Deref, DerefMut};
 
 use crate::checksums::Damage;
 use crate::retransmission::Class;
+use crate::unclear::Times;
 
 /// Counters of what is rare. The names that differ from the report's are explained there.
 #[derive(Clone, Debug, Default)]
@@ -57,6 +58,13 @@ pub(crate) struct Counters {
     pub(crate) full_shrunk: u64,
     pub(crate) full_least: u64,
     pub(crate) full_most: u64,
+    pub(crate) unclear: Times,
+    /// The end of the data with which its sender last filled the receive window.
+    pub(crate) filled: u64,
+    /// The packet that closed its window last.
+    pub(crate) zero_number: u64,
+    /// When the last duplicate ACK or SACK block came, whatever became of it.
+    pub(crate) disordered_at: u64,
 }
 
 static NOTHING: Counters = Counters {
@@ -95,6 +103,10 @@ static NOTHING: Counters = Counters {
     full_shrunk: 0,
     full_least: 0,
     full_most: 0,
+    unclear: Times::NONE,
+    filled: 0,
+    zero_number: 0,
+    disordered_at: 0,
 };
 
 /// The counters, of which there are some from the first write on; reading alone takes no memory.

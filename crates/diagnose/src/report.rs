@@ -15,6 +15,7 @@ use crate::idle::Idle;
 use crate::kept::Record;
 use crate::next;
 use crate::retransmission::Class;
+use crate::unclear::Unclear;
 use crate::vantage::Vantage;
 
 /// TCP header lengths: bytes and how many packets.
@@ -205,6 +206,8 @@ pub struct Report {
     pub step_shortens: Limit,
     /// Its duration by what limited it; adds up exactly.
     pub limits: Budget,
+    /// Why most of the time that is not known is not known, where several causes look the same.
+    pub unclear: Option<&'static str>,
     /// The sides that the application's share of it belongs to; they add up to it.
     pub idle: Idle,
     /// The handshake is in the capture, both ways.
@@ -266,6 +269,7 @@ pub(crate) fn make(number: usize, c: &Connection) -> Report {
         verdict: format!("{}; what to do: {}", verdict(&case, &limits, &findings), step.text),
         step_shortens: step.shortens,
         limits,
+        unclear: case.unclear().map(Unclear::reason),
         idle: case.idle,
         handshake_seen: client.offered.seen && server.offered.seen,
         simultaneous_open: c.simultaneous,
@@ -354,7 +358,8 @@ fn verdict(case: &Case<'_>, limits: &Budget, findings: &[Finding]) -> String {
         let slowed = costly.map_or(": TCP held nothing up that mattered", |_| "");
         format!("{} {share} of {duration} ({side}){slowed}", largest.words())
     } else if largest == Limit::Unknown {
-        format!("what limited it is not known from here for {share} of {duration}")
+        let why = case.unclear().map_or(String::new(), |why| format!(": {}", why.reason()));
+        format!("what limited it is not known from here for {share} of {duration}{why}")
     } else {
         format!("{} {share} of {duration}", largest.words())
     };

@@ -13,9 +13,12 @@ pub(crate) struct Rounds {
     began: u64,
     /// When the round's last segment was sent, and the longest time between two of them.
     last_at: u64,
-    silence: u64,
+    /// Whole microseconds.
+    silence: u32,
     bytes: u32,
-    segments: u16,
+    /// More than 255 are as good as 255; part-filled ones among them.
+    segments: u8,
+    part_filled: u8,
     /// The most in flight in the round, and in the one before.
     pub(crate) peak: u32,
     pub(crate) last_peak: u32,
@@ -23,18 +26,41 @@ pub(crate) struct Rounds {
     flat: u16,
     level: u32,
     /// The longest such run, three at least, and its level.
-    pub(crate) most_flat: (u16, u32),
+    most_flat: u16,
+    most_flat_level: u32,
     /// The last round's flight peaked within a segment of the one's before.
     steady: bool,
     pub(crate) past_slow_start: bool,
     /// Half of what was in flight when a loss was noticed; 0 before the first.
     pub(crate) threshold: u32,
-    /// Bytes of the last round and how long it took, ns; of one that took more than fits, what gives the same rate.
-    last: (u32, u32),
-    /// Rounds in a row that were filled evenly at one rate.
+    /// The rate of the last round, kB/s.
+    rate: u32,
+    /// Rounds in a row that were filled evenly, each at the rate of the one before, and the rate of the first of them, in kB/s.
     even: u8,
+    even_from: u32,
     /// Most of the last round went by in silence.
     silent: bool,
+    /// All that was in flight in the last round was sent in one burst, and then waited for.
+    one_burst: bool,
+    /// Bytes of the round that no ACK had let go, and whether one had let go the latest.
+    unprompted: u32,
+    prompted: bool,
+    /// More than a third of the last round was such bytes: a window lets next to none go so, and what an application wrote by itself may still
+    /// meet an ACK.
+    by_itself: bool,
+    /// The last round held a burst that no pacer lets go.
+    written: bool,
+    /// Bytes that were sent one right after the other, up to now, and the most of them in the round.
+    burst: u32,
+    largest_burst: u32,
+    /// The longest time between two segments of the last round, and of the one before, in units of 2^16 ns.
+    pauses: [u16; 2],
+    /// What was acknowledged when the round began, modulo 2^32.
+    una: u32,
+    /// Packets in the round at which a queue stood on the path; more than 255 are as good as 255.
+    queue: u8,
+    /// How fast data were acknowledged in the latest round in which a queue stood most of the time; 0 before the first.
+    path: u32,
     /// Rounds until what is in flight is the window again: after a recovery it still holds what SACK had reported.
     settling: u8,
 }
@@ -42,11 +68,32 @@ pub(crate) struct Rounds {
 /// What a round is judged by, beside itself.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Surroundings {
+    /// The sender is not beside the capture.
+    pub(crate) away: bool,
+    /// What the sender knows to be acknowledged.
+    pub(crate) una: u64,
     /// A full segment, bytes.
     pub(crate) size: u32,
     /// The receive window as the sender knew it; `None` where it is not known.
     pub(crate) window: Option<u64>,
     pub(crate) in_recovery: bool,
+}
+
+/// Pacing lets two segments go at once, or what takes a millisecond at its rate (Linux, `tcp_min_tso_segs` and `sk_pacing_shift`).
+const PACED: u32 = 2;
+
+/// What let a segment go.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Release {
+    /// An ACK came just before.
+    pub(crate) prompted: bool,
+    /// It follows the one before at once, so that both were let go together.
+    pub(crate) follows: bool,
+}
+
+/// Whole microseconds, up to an hour.
+fn micros(time: u64) -> u32 {
+    u32::try_from(time / 1_000).unwrap_or(u32::MAX)
 }
 
 /// Kilobytes a second, of bytes in so many nanoseconds.
@@ -72,15 +119,24 @@ impl Rounds {
     pub(crate) fn begin(&mut self, now: u64, end: u64, una: u64) {
         self.end = end.max(una + 1);
         (self.began, self.last_at, self.silence, self.bytes, self.segments) = (now, now, 0, 0, 0);
+        (self.una, self.unprompted, self.largest_burst, self.part_filled) = (una as u32, 0, 0, 0);
     }
 
-    /// A segment `[start, end)` is sent at `now`, with `flight` bytes out after it.
+    /// A segment of so many `bytes` is sent at `now`, full or not, with `flight` bytes out after it.
     #[inline]
-    pub(crate) fn sent(&mut self, now: u64, span: (u64, u64), flight: u32) {
-        self.silence = self.silence.max(now - self.last_at.min(now));
+    pub(crate) fn sent(&mut self, now: u64, (bytes, full): (u32, bool), flight: u32, release: Release) {
+        let pause = now - self.last_at.min(now);
+        self.silence = self.silence.max(micros(pause));
         self.last_at = now;
-        self.bytes = self.bytes.saturating_add((span.1 - span.0) as u32);
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.burst = if release.follows { self.burst.saturating_add(bytes) } else { bytes };
+        self.largest_burst = self.largest_burst.max(self.burst);
+        self.prompted = release.prompted || self.prompted && release.follows;
+        if !self.prompted {
+            self.unprompted = self.unprompted.saturating_add(bytes);
+        }
         self.segments = self.segments.saturating_add(1);
+        self.part_filled = self.part_filled.saturating_add((!full).into());
         self.peak = self.peak.max(flight);
     }
 
@@ -90,39 +146,50 @@ impl Rounds {
         let (peak, last) = (self.peak, self.last_peak);
         self.count = self.count.saturating_add(1);
         let took = now - self.began.min(now);
-        // Whole microseconds.
-        let silence = self.silence.max(now - self.last_at.min(now)) / 1_000 * 1_000;
+        let silence = u64::from(self.silence.max(micros(now - self.last_at.min(now)))) * 1_000;
         // A round that is filled without a pause, at the rate of the round before: what sets it is the path, or a pacer, and not a
         // window, which is sent at once and then waited for.
-        let even = self.segments >= 4 && silence <= took / 4 && {
-            let (rate, last) = (rate(self.bytes, took), rate(self.last.0, self.last.1.into()));
-            rate.abs_diff(last) <= rate / 6
-        };
+        let before = std::mem::replace(&mut self.rate, rate(self.bytes, took));
+        if self.even == 0 {
+            self.even_from = before;
+        }
+        let even = self.segments >= 4 && silence <= took / 4 && self.rate.abs_diff(before) <= self.rate / 6;
         self.even = if even { self.even.saturating_add(1) } else { 0 };
-        self.last = match u32::try_from(took) {
-            Ok(took) => (self.bytes, took),
-            Err(_) => (rate(self.bytes, took), 1_000_000),
-        };
         self.silent = silence >= took / 2;
+        // Where less was sent at once than had been in flight, some of that was still on the path.
+        self.one_burst = self.silent && self.largest_burst >= peak - peak / 8;
+        // What ends in a part-filled segment time and again is written in small pieces, and all of each is sent: away from the sender, that ACKs
+        // came just before may be chance.
+        let pieces = around.away && self.part_filled > self.segments / 20;
+        self.by_itself = self.unprompted > self.bytes / 3 || pieces;
+        self.written = self.largest_burst / PACED > around.size;
+        self.pauses = [u16::try_from(silence.div_ceil(1 << 16)).unwrap_or(u16::MAX), self.pauses[0]];
+        if std::mem::take(&mut self.queue) > self.segments / 2 {
+            self.path = rate((around.una as u32).wrapping_sub(self.una), took);
+        }
         let size = around.size.max(1);
         let mut over = false;
         if !around.in_recovery {
-            // A level is left by growth of more than a segment, which congestion avoidance makes in two rounds; a round may
-            // fall short of it, because writes and acknowledgments do not come in step.
+            // A level is left by growth of more than a segment, which congestion avoidance makes in two rounds; one round may
+            // fall short of it, because writes and acknowledgments do not come in step, and two on end are another level.
             let level = self.level;
             let at_edge = around.window.is_some_and(|w| u64::from(peak) + u64::from(size) > w);
             if self.settling > 0 {
                 self.settling -= 1;
-            } else if at_edge || self.even > 0 {
-                // At the edge of the receiver's window the level is the receiver's; at the path's rate it is the path's.
+            } else if at_edge || self.even > 0 || self.by_itself {
+                // At the edge of the receiver's window the level is the receiver's; at the path's rate it is the path's; and where no ACK
+                // let the data go, it is what their writer or a pacer makes it.
                 (self.flat, self.level) = (0, 0);
-            } else if peak / 4 > size && peak <= level.saturating_add(size) && peak >= level / 2 {
+            } else if peak / 4 > size
+                && peak <= level.saturating_add(size)
+                && peak.max(if peak >= level / 2 { last } else { 0 }).saturating_add(size) >= level
+            {
                 self.flat = self.flat.saturating_add(1);
             } else {
                 (self.flat, self.level) = (0, peak);
             }
-            if self.flat > self.most_flat.0.max(2) {
-                self.most_flat = (self.flat, self.level);
+            if self.flat > self.most_flat.max(2) {
+                (self.most_flat, self.most_flat_level) = (self.flat, self.level);
             }
             // Slow start doubles each round (half that with delayed ACKs); two rounds of a segment or less are no slow start.
             let steady = last / 4 > size && peak.abs_diff(last) <= size;
@@ -145,9 +212,56 @@ impl Rounds {
         (self.flat, self.level, self.even) = (0, 0, 0);
     }
 
+    /// The longest run of rounds of which the flight peaked on one level, and that level, bytes; 0 rounds where no run was longer than two.
+    pub(crate) fn most_flat(&self) -> (u16, u32) {
+        (self.most_flat, self.most_flat_level)
+    }
+
     /// The last rounds were filled evenly at one rate.
     pub(crate) fn is_even(&self) -> bool {
         self.even >= 2
+    }
+
+    /// The last rounds had the rate at which a queue stood on the path: it is the path's, also where none stands now.
+    pub(crate) fn is_at_paths_rate(&self) -> bool {
+        self.path > 0 && self.rate.abs_diff(self.path) <= self.path / 8
+    }
+
+    /// In the course of the even rounds the rate has grown by a quarter, little by little: with what was in flight, as a congestion window does,
+    /// and neither a path nor a pacer.
+    pub(crate) fn has_grown(&self) -> bool {
+        self.rate / 5 >= self.even_from / 4
+    }
+
+    /// A queue stands on the path, as a packet shows.
+    pub(crate) fn note_queue(&mut self) {
+        self.queue = self.queue.saturating_add(1);
+    }
+
+    /// The same, as a congestion mark says: the level in flight is the queue's then, and slow start ends (RFC 3168, section 6.1.2).
+    pub(crate) fn note_mark(&mut self) {
+        (self.queue, self.flat, self.level, self.past_slow_start) = (u8::MAX, 0, 0, true);
+    }
+
+    /// Much of the last round was sent though no ACK had just let it go: no window was waited for.
+    pub(crate) fn is_by_itself(&self) -> bool {
+        self.by_itself
+    }
+
+    /// The same, in bursts that are larger than those of a pacer: an application wrote them.
+    pub(crate) fn is_written(&self) -> bool {
+        self.by_itself && self.written
+    }
+
+    /// All that was in flight was sent in one burst, and then its ACKs were waited for: the path was idle.
+    pub(crate) fn is_one_burst(&self) -> bool {
+        self.one_burst
+    }
+
+    /// How long nothing was sent in the course of each of the last two rounds, at least, ns. ACKs that come in bunches make the sender
+    /// pause, and lengthen round trips by up to as much.
+    pub(crate) fn pause(&self) -> u64 {
+        u64::from(self.pauses[0].min(self.pauses[1])) << 16
     }
 
     /// Most of the last round went by without a segment: its window was sent at once and then waited for.

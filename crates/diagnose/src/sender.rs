@@ -17,12 +17,13 @@ use crate::stall::{Heard, SHORTEST, SenderClock, Suspicion};
 const WAITING: usize = 256;
 
 /// An ACK on its way to the sender.
-#[derive(Clone, Copy, Debug)]
-struct OnTheWay {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OnTheWay {
     value: u32,
-    at: u64,
-    una: u64,
-    edge: u64,
+    /// When it passed the capture.
+    pub(crate) at: u64,
+    pub(crate) una: u64,
+    pub(crate) edge: u64,
 }
 
 /// The distance from the capture to the sender of one direction's data, there and back.
@@ -77,10 +78,10 @@ impl Sender {
         (self.signs, self.decisive, self.informed_at) = (0, None, 0);
     }
 
-    /// A data segment echoes `echo`: gives what its sender had learnt, as acknowledged position and edge of the window.
+    /// A data segment echoes `echo`: gives the newest ACK that had reached its sender, where it had not been known to.
     ///
     /// Of the ACKs of one tick only those are counted that left long enough before.
-    pub(crate) fn echoed(&mut self, echo: u32, now: u64, flight: u32, loaded: bool) -> Option<(u64, u64)> {
+    pub(crate) fn echoed(&mut self, echo: u32, now: u64, flight: u32, loaded: bool) -> Option<OnTheWay> {
         if let Some((value, at)) = self.decisive.filter(|_| self.informed_at == 0) {
             let order = echo.wrapping_sub(value) as i32;
             if order > 0 || order == 0 && at.saturating_add(self.least.unwrap_or(0)) <= now {
@@ -98,7 +99,7 @@ impl Sender {
             if order == 0 {
                 first.get_or_insert(now - ack.at.min(now));
             }
-            learnt = Some((ack.una, ack.edge));
+            learnt = Some(ack);
             self.acks.pop_front();
         }
         // Only the first of a tick's ACKs is matched for certain, and only by the first segment that echoes it; and only a sender with
@@ -175,7 +176,8 @@ mod tests {
         for n in 0..6u32 {
             sender.pass(100 + n, u64::from(n) * 1_000_000, u64::from(n) * 10, u64::from(n) * 10 + 5);
         }
-        assert_eq!(sender.echoed(102, 22_000_000, 1, true), Some((20, 25)));
+        let learnt = sender.echoed(102, 22_000_000, 1, true);
+        assert_eq!(learnt, Some(OnTheWay { value: 102, at: 2_000_000, una: 20, edge: 25 }));
         assert_eq!(sender.samples.min(), Some(Nanos(20_000_000)));
         assert_eq!(sender.echoed(102, 22_100_000, 1, true), None, "nothing new");
         (103..106).for_each(|v| _ = sender.echoed(v, 25_000_000, 1, true));

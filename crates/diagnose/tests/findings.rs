@@ -402,6 +402,35 @@ fn path_delay_step_against_a_filling_queue() {
     assert!(has(&queue, "path_delay_step").is_none());
 }
 
+/// Radio and cable links deliver ACKs in bunches, which makes round trips longer as a queue does.
+#[test]
+fn acks_in_bunches_are_no_queue() {
+    let sent = |ack_slot: u64, segment_time: u64, window_limit: u64, receive_window: u64| {
+        bulk(Bulk {
+            ack_slot: ack_slot * MS,
+            segment_time,
+            window_limit,
+            receive_window,
+            initial_window: 40,
+            rtt: 20 * MS,
+            ..Bulk::default()
+        })
+    };
+    for slot in [0, 2, 5, 10, 20, 30, 45] {
+        let window = sent(slot, 12 * US, 40, 4_000_000);
+        assert_eq!(window.limits.largest(), Limit::CongestionWindow, "{slot} ms: {}", window.verdict);
+        assert!(has(&window, "send_buffer").is_some(), "{slot} ms: {}", window.verdict);
+        let receiver = sent(slot, 12 * US, 4_000, 100_000);
+        assert_eq!(receiver.limits.largest(), Limit::ReceiveWindow, "{slot} ms: {}", receiver.verdict);
+        // Its queue is 40 ms long: bunches that are further apart hide it.
+        let path = sent(slot, 500 * US, 120, 4_000_000);
+        let expected = if slot < 40 { Limit::PathRate } else { Limit::Unknown };
+        assert_eq!(path.limits.largest(), expected, "{slot} ms: {}", path.verdict);
+        assert!(slot < 40 || path.unclear.is_some(), "{slot} ms: {}", path.verdict);
+        assert!(has(&path, "path_delay_step").is_none(), "{slot} ms: {}", path.verdict);
+    }
+}
+
 #[test]
 fn timestamps_missing_or_priced() {
     let mut s = Script::new();

@@ -143,8 +143,8 @@ fn judge(cause: &Cause, r: &Report) -> Outcome {
         return Outcome::Withheld(w.reason.to_owned());
     }
     if cause.right.contains(&"limit") && largest == "Unknown" {
-        return match r.withheld.first() {
-            Some(withheld) => Outcome::Withheld(withheld.reason.to_owned()),
+        return match r.unclear.or(r.withheld.first().map(|w| w.reason)) {
+            Some(reason) => Outcome::Withheld(reason.to_owned()),
             None => Outcome::Wrong(format!("limit: not known, and no reason is given: {}", r.verdict)),
         };
     }

@@ -39,7 +39,8 @@ impl Connection {
             // That the window opens again was not held back by the receiver for as long as the ACK was under way.
             let on_the_way = h.under_way(s, now).map_or(0, |[least, _]| least);
             let cost = (now - h.zero_since).saturating_sub(on_the_way);
-            let occurrence = Occurrence { at: h.zero_since, cost, packets: [h.zero_number, s.number, 0], detail: 0 };
+            let occurrence =
+                Occurrence { at: h.zero_since, cost, packets: [h.rare.zero_number, s.number, 0], detail: 0 };
             self.events.add(Event::ZeroWindow, dir, occurrence);
             h.zero_since = 0;
         }
@@ -73,7 +74,7 @@ impl Connection {
         }
         if duplicate {
             h.rare.duplicate_acks += 1;
-            p.disordered_at = now;
+            p.rare.disordered_at = now;
             p.duplicates += 1;
             if p.suspect_at == 0 {
                 p.suspect_at = now;
@@ -171,7 +172,7 @@ fn take_window(h: &mut Half, p: &mut Half, s: &Segment, now: u64, ack: u64) {
     if s.window == 0 && !syn {
         h.rare.zero_windows += 1;
         if h.zero_since == 0 {
-            (h.zero_since, h.zero_number) = (now.max(1), s.number);
+            (h.zero_since, h.rare.zero_number) = (now.max(1), s.number);
         }
     }
 }
@@ -279,7 +280,7 @@ fn take_sack(p: &mut Half, s: &Segment, ack: u64, now: u64, events: &mut Events,
     for (start, end) in spans.into_iter().skip(usize::from(double)) {
         if start > ack && end > start && end <= p.next {
             // A DSACK alone speaks of data that came twice, and of none that is missing.
-            p.disordered_at = now;
+            p.rare.disordered_at = now;
             delivered(p, start, end);
             p.sacked.insert(Range { start, end, at: now, id: None });
             if p.suspect_at == 0 {

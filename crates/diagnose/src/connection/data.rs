@@ -261,7 +261,7 @@ impl Connection {
         let class = if end <= h.una {
             let rtt = full_rtt.unwrap_or(0);
             let last = h.repairs.latest().filter(|l| now - l.at.min(now) <= rtt);
-            let disordered = h.disordered_at > 0 && now - h.disordered_at.min(now) <= rtt.saturating_mul(2);
+            let disordered = h.rare.disordered_at > 0 && now - h.rare.disordered_at.min(now) <= rtt.saturating_mul(2);
             let belated = Belated { silent: now - sent_last.min(now), last: last.map(|l| l.class), disordered };
             retransmission::belated(&belated, &signs)
         } else {
@@ -416,7 +416,7 @@ impl Connection {
         let answers = question > late.at && now - question.min(now) >= lag - lag / 4;
         // What comes sooner than an ACK can bring it about was on its way already; and where the window had been full, that was waited for.
         let since = now - late.at;
-        let filled = h.filled > START && h.filled == h.next;
+        let filled = h.rare.filled > START && h.rare.filled == h.next;
         if answers || filled || since < lag - lag / 4 || since > at_once(lag) {
             return;
         }
@@ -443,7 +443,7 @@ impl Connection {
         {
             return;
         }
-        h.filled = h.next;
+        h.rare.filled = h.next;
         let window = h.view.edge.saturating_sub(h.view.una);
         if h.rare.full_windows == 0 {
             h.rare.full_least = window;

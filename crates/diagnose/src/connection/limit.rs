@@ -9,6 +9,7 @@ use crate::half::{Data, Late};
 use crate::kept::Facts;
 use crate::ranges::START;
 use crate::retransmission::Class;
+use crate::unclear::Unclear;
 
 /// The state between two packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +23,17 @@ pub(super) enum State {
     Answered,
     /// Duplicate ACKs: a loss or reordering.
     Suspect,
+    /// Full segments are out, and several causes look the same.
+    Unclear(Unclear),
+}
+
+/// Whether data wait on the path.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Queue {
+    None,
+    /// Round trips are longer than at rest, which ACKs that come in bunches may do as well.
+    Possible,
+    Stands,
 }
 
 impl Connection {
@@ -59,33 +71,52 @@ impl Connection {
         if at_edge && h.in_flight() > size && h.fin.is_none() {
             return (State::Known(Limit::ReceiveWindow), dir);
         }
-        // Both parts of the path under load against both at rest. 1 ms and a quarter: what scheduling adds on a LAN.
-        let queued = || {
-            let echoed = h.sender.as_ref().filter(|s| s.is_known());
-            let beyond = p.rtt.base().or(echoed.and_then(|s| s.base())).unwrap_or(0);
-            let beyond_loaded = echoed.and_then(|s| s.loaded()).or(p.rtt.loaded()).unwrap_or(beyond);
-            let there = h.rtt.base().unwrap_or(0);
-            let rest = there.saturating_add(beyond);
-            let load = h.rtt.loaded().unwrap_or(there).saturating_add(beyond_loaded);
-            load > rest.saturating_add(rest / 4 + 1_000_000)
-        };
         // An unknown window that shrinks or closes may be what makes ACKs late.
         let open = p.window_known || p.rare.zero_windows == 0 && p.window >= p.max_window / 2;
+        let queue = || if open { self.queue(dir) } else { Queue::None };
         if !h.is_full(h.last_payload) || h.fin.is_some() {
             // The last of the data has been sent, but the bottleneck is still at work on what stands in its queue.
-            let draining = h.in_flight() / 4 >= size.max(1) && open && queued();
+            let draining = h.in_flight() / 4 >= size.max(1) && queue() == Queue::Stands;
             return (if draining { State::Known(Limit::PathRate) } else { State::Waiting }, dir);
         }
-        let limit = if h.rounds.is_even() && self.has_room(dir) || open && queued() {
-            Limit::PathRate
-        } else if !self.shows_window(dir) {
-            Limit::Unknown
-        } else if h.rounds.past_slow_start {
-            Limit::CongestionWindow
-        } else {
-            Limit::SlowStart
+        let rounds = &h.rounds;
+        let state = match queue() {
+            Queue::Stands => State::Known(Limit::PathRate),
+            _ if rounds.is_even() && !rounds.has_grown() && self.has_room(dir) => {
+                if rounds.is_at_paths_rate() {
+                    State::Known(Limit::PathRate)
+                } else {
+                    State::Unclear(Unclear::Pace)
+                }
+            }
+            Queue::Possible if !rounds.is_one_burst() => State::Unclear(Unclear::Bunches),
+            _ if rounds.is_by_itself() => State::Unclear(Unclear::ByItself),
+            _ if !self.shows_window(dir) => State::Known(Limit::Unknown),
+            _ if rounds.past_slow_start => State::Known(Limit::CongestionWindow),
+            _ => State::Known(Limit::SlowStart),
         };
-        (State::Known(limit), dir)
+        (state, dir)
+    }
+
+    /// Whether data of direction `dir` wait on the path: both parts of it under load against both at rest. 1 ms and a quarter: what scheduling
+    /// adds on a LAN.
+    #[inline]
+    fn queue(&self, dir: usize) -> Queue {
+        let (h, p) = (&self.halves[dir], &self.halves[1 - dir]);
+        let echoed = h.sender.as_ref().filter(|s| s.is_known());
+        let beyond = p.rtt.base().or(echoed.and_then(|s| s.base())).unwrap_or(0);
+        let beyond_loaded = echoed.and_then(|s| s.loaded()).or(p.rtt.loaded()).unwrap_or(beyond);
+        let there = h.rtt.base().unwrap_or(0);
+        let rest = there.saturating_add(beyond);
+        let load = h.rtt.loaded().unwrap_or(there).saturating_add(beyond_loaded);
+        let longer = load.saturating_sub(rest);
+        if longer <= rest / 4 + 1_000_000 {
+            Queue::None
+        } else if longer <= h.rounds.pause() {
+            Queue::Possible
+        } else {
+            Queue::Stands
+        }
     }
 
     /// Whether a full flight can be said to be the congestion window's: what the sender had in flight is known, and that the receiver's
@@ -125,46 +156,58 @@ impl Connection {
             self.budgets[of].add(Limit::LossRecovery, elapsed.saturating_add(handed_over));
             return;
         }
+        let (state, why) = match state {
+            State::Unclear(why) => (State::Known(Limit::Unknown), Some(why)),
+            state => (state, None),
+        };
         match state {
             State::Known(Limit::Handshake) => self.budgets[TO_SERVER].add(Limit::Handshake, elapsed),
             State::Known(limit) => {
                 // New data after more than an RTT, and 2 ms, in which nothing happened: only the application
-                // released it.
+                // released it. Beside a sender that has sent most of a round so, less than an RTT shows as much.
+                let h = &self.halves[of];
+                let round_trip = h.rtt.smoothed().unwrap_or(0).saturating_add(lag);
                 let by_itself = new
                     && facts.knows_lag
                     && elapsed > 2_000_000
                     && dir == of
-                    && elapsed > self.halves[of].rtt.smoothed().unwrap_or(0).saturating_add(lag)
+                    && (elapsed > round_trip
+                        || why == Some(Unclear::ByItself)
+                            && h.rounds.is_written()
+                            && self.distance(of) == Distance::Near)
                     && matches!(limit, Limit::SlowStart | Limit::CongestionWindow | Limit::PathRate | Limit::Unknown);
                 // What the path held up is late without the application; and where ACKs of several segments are overdue, a tail-loss probe
                 // of new data (RFC 8985, section 7.3) comes then.
-                let h = &self.halves[of];
-                let overdue = u64::from(h.in_flight()) >= u64::from(s.payload) + 2 * u64::from(h.segment_size);
+                let overdue = elapsed > round_trip
+                    && u64::from(h.in_flight()) >= u64::from(s.payload) + 2 * u64::from(h.segment_size);
                 let limit = match (by_itself, facts.held_up || overdue) {
                     (true, true) => Limit::Unknown,
                     (true, false) => Limit::Application,
                     (false, _) => limit,
                 };
-                self.budgets[of].add(limit, elapsed);
+                let why = why.filter(|_| limit == Limit::Unknown);
+                self.charge(of, (limit, why), elapsed);
                 if let Some(late) = self.halves[of].late.as_mut().filter(|l| l.ack == s.number) {
                     late.charged = Some((limit, elapsed));
                 }
                 if limit != Limit::Application && !by_itself {
-                    self.bulk[of] = limit;
+                    self.bulk[of] = (limit, why);
                 }
             }
+            State::Unclear(_) => {}
             State::Quiet => {
-                // The last ACK needs `lag` to reach the sender and for the data it releases to come here.
-                let travel = if new && s.payload > 0 { elapsed.min(lag) } else { 0 };
+                // The last ACK needs `lag` to reach the sender and for the data it releases to come here; longer where ACKs are always held up.
+                let echoed = self.halves[dir].sender.as_ref().and_then(|s| s.base());
+                let travel = if new && s.payload > 0 { elapsed.min(lag.max(echoed.unwrap_or(0))) } else { 0 };
                 let bulk = if facts.was_filled {
-                    Limit::ReceiveWindow
+                    (Limit::ReceiveWindow, None)
                 } else if self.halves[dir].is_full(self.halves[dir].previous_payload) {
                     self.bulk[dir]
                 } else {
-                    Limit::Application
+                    (Limit::Application, None)
                 };
                 let silence = self.silence(dir, s, facts);
-                self.budgets[dir].add(bulk, travel);
+                self.charge(dir, bulk, travel);
                 self.budgets[dir].add(silence, elapsed - travel);
             }
             State::Waiting | State::Answered
@@ -219,12 +262,21 @@ impl Connection {
                         self.budgets[of].add(Limit::Application, all);
                     }
                 } else if dir != of && facts.advanced > 0 {
-                    self.budgets[of].add(self.bulk[of], all);
+                    self.charge(of, self.bulk[of], all);
                 } else {
                     self.held = all;
                     self.held_for = (of as u8, true);
                 }
             }
+        }
+    }
+
+    /// Gives a time to a limit of direction `of`; where that is not known, with the reason.
+    #[inline]
+    fn charge(&mut self, of: usize, (limit, why): (Limit, Option<Unclear>), time: u64) {
+        self.budgets[of].add(limit, time);
+        if let Some(why) = why {
+            self.halves[of].rare.unclear.add(why, time);
         }
     }
 

@@ -18,39 +18,37 @@ pub(super) const RULE: Rule = Rule {
 
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     let (h, share) = (case.sender(dir), case.share(dir, Limit::CongestionWindow));
-    if share < 0.25 || h.rounds.most_flat.0 >= super::send_buffer::FLAT_ROUNDS || h.count.payload_packets < 20 {
+    if share < 0.25 || h.rounds.most_flat().0 >= super::send_buffer::FLAT_ROUNDS || h.count.payload_packets < 20 {
         return None;
     }
     let cost = case.time(dir, Limit::CongestionWindow);
-    let losses = h.count.retransmitted_packets;
+    if cost < case.unclear_time(dir) {
+        return None;
+    }
+    let (losses, marks) = (h.count.retransmitted_packets, h.rare.cwr);
+    let (name, why) = match (losses, marks) {
+        (0, 0) => ("congestion window, or its send buffer,", "; nothing was lost".into()),
+        (0, _) => ("congestion window", format!(", after congestion marks had cut it {}", super::times(marks.into()))),
+        _ => ("congestion window", format!(", after {losses} retransmissions had cut it")),
+    };
+    let remedy = match (losses, marks) {
+        (0, 0) => "a larger send buffer (tcp_wmem), or a congestion control that grows faster on this path",
+        (0, _) => {
+            "a queue that marks later (a higher ECN threshold), or a congestion control that recovers faster on this path"
+        }
+        _ => "fewer losses, or a congestion control that recovers faster on this path",
+    };
     Some(Drawn {
         packets: vec![h.last_data_number],
         at: case.c.first_at,
         count: 1,
         cost,
         text: format!(
-            "{} (at most {} bytes were in flight) set the rate for {cost} ({}){}",
-            if losses > 0 {
-                format!("the {}'s congestion window", case.sender_name(dir))
-            } else {
-                format!("the {}'s congestion window, or its send buffer,", case.sender_name(dir))
-            },
+            "the {}'s {name} (at most {} bytes were in flight) set the rate for {cost} ({}){why}",
+            case.sender_name(dir),
             h.peak,
             quantity::percent(share),
-            if losses > 0 {
-                format!(", after {losses} retransmissions had cut it")
-            } else {
-                "; nothing was lost".into()
-            },
         ),
-        worth: format!(
-            "up to {} of the time: {}",
-            quantity::percent(share),
-            if losses > 0 {
-                "fewer losses, or a congestion control that recovers faster on this path"
-            } else {
-                "a larger send buffer (tcp_wmem), or a congestion control that grows faster on this path"
-            }
-        ),
+        worth: format!("up to {} of the time: {remedy}", quantity::percent(share)),
     })
 }

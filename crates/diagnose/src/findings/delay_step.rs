@@ -1,12 +1,13 @@
 //! The path's own delay changed for good in mid-connection: another route, a handover, a changed shaper.
 
 use super::{Case, Drawn, Kind, Rule, View};
+use crate::budget::Limit;
 
 pub(super) const RULE: Rule = Rule {
     kind: Kind {
         name: "path_delay_step",
         words: "a change of the path's delay",
-        rule: "the smallest RTT of every block of 16 samples or more lies on one level before a moment and on another after it, at least 2 ms and 20 % apart, three blocks or more on each side",
+        rule: "the smallest RTT of every block of 16 samples or more lies on one level before a moment and on another after it, at least 2 ms, 20 % (with a queue, the time between two bunches of ACKs) apart, three blocks or more on each side",
     },
     find,
     once: false,
@@ -22,6 +23,8 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     if case.sender(dir).rtt.detail.as_ref()?.with_flight.r().is_some_and(|r| r >= 0.5) {
         return None;
     }
+    // While a queue stands, ACKs that come in bunches make round trips longer by one or several times what is between two of them.
+    let bunches = if case.share(dir, Limit::PathRate) < 0.1 { 0 } else { case.sender(dir).rounds.pause() };
     let blocks = &case.sender(dir).rtt.detail.as_ref()?.blocks;
     let blocks = &blocks[..blocks.len().saturating_sub(1)];
     if blocks.len() < 2 * SIDE {
@@ -40,7 +43,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
         .filter(|(_, b, a)| {
             let step = b.0.abs_diff(a.0);
             // The levels must not overlap, and each must be flat to a quarter of the step: a queue that fills is a slope.
-            step >= 2_000_000 && step >= b.0 / 5 && b.1 - b.0 <= step / 4 && a.1 - a.0 <= step / 4
+            step >= 2_000_000 && step > bunches && step >= b.0 / 5 && b.1 - b.0 <= step / 4 && a.1 - a.0 <= step / 4
         })
         .max_by_key(|(_, b, a)| b.0.abs_diff(a.0))?;
     let (old, new) = (record::Nanos(before.0), record::Nanos(after.0));

@@ -12,6 +12,7 @@ use crate::event::Occurrences;
 use crate::half::Half;
 use crate::idle::Idle;
 use crate::ranges::START;
+use crate::unclear::Unclear;
 use crate::vantage::{Vantage, View};
 
 mod bufferbloat;
@@ -237,6 +238,19 @@ impl<'a> Case<'a> {
         let usual = h.rtt.samples.quantile(0.5).or(h.rtt.base().map(Nanos))?;
         let beyond = echoed.and_then(|s| s.samples.quantile(0.5)).or(self.receiver(dir).rtt.base().map(Nanos));
         Some(usual + beyond.unwrap_or(Nanos::ZERO))
+    }
+
+    /// Why most of the time that is not known is not known, where several causes look the same.
+    pub(crate) fn unclear(&self) -> Option<Unclear> {
+        let unknown = self.budgets[0].of(Limit::Unknown) + self.budgets[1].of(Limit::Unknown);
+        let [server, client] = &self.c.halves;
+        server.rare.unclear.plus(&client.rare.unclear).most(unknown)
+    }
+
+    /// How long it was unclear what limited a direction, because several causes look the same. A window that is named for less time than that may
+    /// have been none.
+    fn unclear_time(&self, dir: usize) -> Nanos {
+        self.sender(dir).rare.unclear.total()
     }
 
     fn time(&self, dir: usize, limit: Limit) -> Nanos {

@@ -23,29 +23,30 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     let h = case.sender(dir);
     let cost = case.time(dir, Limit::CongestionWindow) + case.time(dir, Limit::SlowStart);
     let share = cost.0 as f64 / case.duration.0.max(1) as f64;
-    if h.rounds.most_flat.0 < FLAT_ROUNDS || share < 0.25 {
+    if h.rounds.most_flat().0 < FLAT_ROUNDS || share < 0.25 || cost < case.unclear_time(dir) {
         return None;
     }
     let rtt = case.rtt(dir)?;
     // No sender goes through more rounds than there is time for: what was counted as rounds were none.
-    if case.vantage.whole().is_some_and(|least| least.0.saturating_mul(h.rounds.most_flat.0.into()) > case.duration.0) {
+    if case.vantage.whole().is_some_and(|least| least.0.saturating_mul(h.rounds.most_flat().0.into()) > case.duration.0)
+    {
         return None;
     }
     Some(Drawn {
         packets: vec![h.last_data_number],
         at: case.c.first_at,
-        count: u64::from(h.rounds.most_flat.0),
+        count: u64::from(h.rounds.most_flat().0),
         cost,
         text: format!(
             "the {} kept {} bytes in flight for {} rounds on end, with room in the receive window of {} and no queue on the path: its send buffer is full, or its congestion control holds the window (BBR does)",
             case.sender_name(dir),
-            h.rounds.most_flat.1,
-            h.rounds.most_flat.0,
+            h.rounds.most_flat().1,
+            h.rounds.most_flat().0,
             case.receiver(dir).max_window,
         ),
         worth: format!(
             "{} is what this flight gives over {rtt}; a larger SO_SNDBUF (tcp_wmem) lifts it for {} of the time",
-            Rate(f64::from(h.rounds.most_flat.1) * 8.0 / rtt.as_secs_f64().max(1e-6)),
+            Rate(f64::from(h.rounds.most_flat().1) * 8.0 / rtt.as_secs_f64().max(1e-6)),
             quantity::percent(share)
         ),
     })

@@ -27,7 +27,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     }
     let mut packets = closed.map(|e| e.packets()).unwrap_or_default();
     if open_end > 0 {
-        packets.insert(0, receiver.zero_number);
+        packets.insert(0, receiver.rare.zero_number);
     }
     let total = closed.map_or(record::Nanos::ZERO, |e| e.total) + record::Nanos(open_end);
     let longest = closed.and_then(|e| e.costliest()).map_or(0, |e| e.cost).max(open_end);

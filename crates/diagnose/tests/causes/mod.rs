@@ -210,7 +210,7 @@ pub const CAUSES: &[Cause] = &[
         'a',
         [10, 15],
         ["congestion_marks"],
-        [],
+        ["congestion_window"],
         ["PathRate", "CongestionWindow"]
     ),
     cause!("lost_acks", "lost ACKs", 'a', [10, 14], ["limit"], ["loss", "bufferbloat"], ["PathRate"]),
@@ -261,4 +261,33 @@ pub const CAUSES: &[Cause] = &[
         ["LossRecovery", "CongestionWindow", "SlowStart"]
     ),
     cause!("bbr", "BBR at the path's rate", 'a', [20, 12], ["limit"], ["bufferbloat"], ["PathRate"]),
+    // Nothing in a capture separates pacing from other even flows: no limit may be named.
+    cause!("paced", "paced below the path's rate", 'a', [10, 22], ["limit"], [], []),
+    cause!(
+        "written_at_a_rate",
+        "writes at a rate",
+        'a',
+        [10, 22],
+        ["limit", "sender_application"],
+        [],
+        ["Application"]
+    ),
+    cause!(
+        "bunched_acks",
+        "ACKs in bunches, window held",
+        'a',
+        [10, 16],
+        ["send_buffer"],
+        [],
+        ["CongestionWindow", "SlowStart"]
+    ),
+    cause!(
+        "bunched_acks_path_rate",
+        "ACKs in bunches, path's rate",
+        'a',
+        [10, 16],
+        ["limit"],
+        ["bufferbloat", "loss"],
+        ["PathRate", "LossRecovery"]
+    ),
 ];

@@ -192,6 +192,8 @@ pub struct Bulk {
     pub receive_window: u64,
     pub restart_after: Option<(u64, u64)>,
     pub extra_delay_from: Option<(u64, u64)>,
+    /// ACKs come in bunches this far apart, as a radio link that collects frames delivers them; 0: each by itself.
+    pub ack_slot: u64,
 }
 
 impl Default for Bulk {
@@ -206,6 +208,7 @@ impl Default for Bulk {
             receive_window: 4_000_000,
             restart_after: None,
             extra_delay_from: None,
+            ack_slot: 0,
         }
     }
 }
@@ -270,7 +273,7 @@ impl Bulk {
             if upto <= una && !path.sacks.contains_key(&id) {
                 continue;
             }
-            now = now.max(at);
+            now = now.max(if self.ack_slot > 0 { at.next_multiple_of(self.ack_slot) } else { at });
             last_progress = now;
             script.client.expects = 1 + upto.max(una) * SIZE;
             let isn = script.server.isn;

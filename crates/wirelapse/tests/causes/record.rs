@@ -6,15 +6,17 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 use std::thread;
 
-use lab::{BitRate, Config, Depth, Direction, Lab, Loss, Reorder, Side};
+use lab::{BitRate, Config, Depth, Direction, Lab, Loss, Recording, Reorder, Side};
 use record::Nanos;
 
 use crate::bench::{
     Dump, Part, answer, ask, delayed, drain, give, inside, join, lab, path, pause, send, shaped, sysctls, uneven,
 };
 use crate::in_the_lab;
+use crate::waits::set;
 
 /// Records `client` against `server` as `name`.
 fn record(name: &str, lab: &Lab, client: impl Part, server: impl Part) {
@@ -138,6 +140,21 @@ fn window_scaling_off(lab: &Lab, side: Side) {
 fn hold_window(lab: &Lab, segments: u32) {
     inside(lab, Side::A, "ip", &format!("route replace 10.77.0.2/32 dev eth0 cwnd lock {segments}"));
     join(lab, Side::B.ipv4().into(), send(10_000), drain);
+}
+
+/// A path with this way from a to b, and one of `ms` back on which ACKs are collected for `slot_ms` and then delivered together, as some radio and cable links do.
+fn in_bunches(there: Direction, ms: u64, slot_ms: u64) -> Lab {
+    let slot = format!("{slot_ms}\n").repeat(8);
+    let recorded = [None, Some(Arc::new(Recording::read("bunches", &slot).unwrap()))];
+    lab(&Config { a_to_b: there, recorded, ..Config::symmetric(delayed(ms)) })
+}
+
+/// Sends `bytes` at no more than `rate` bytes a second, by pacing.
+fn paced(rate: i32, bytes: usize) -> impl Part {
+    move |mut stream| {
+        set(&stream, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, rate);
+        give(&mut stream, bytes);
+    }
 }
 
 fn dead(ms: u64) -> Direction {
@@ -615,6 +632,34 @@ const SCENES: &[Scene] = &[
         let lab = uneven(shaped(v.of(20, 12), v.of(20, 40), 200), v.of(20, 12));
         sysctls(&lab, Side::A, &[("tcp_congestion_control", "bbr")]);
         record(n, &lab, send(4 << 20), drain);
+    }),
+    ("paced", |n, v| {
+        let lab = uneven(shaped(v.of(10, 22), v.of(100, 60), 200), v.of(10, 22));
+        record(n, &lab, paced(v.of(1_000_000, 2_000_000), v.of(2_000_000, 4_000_000)), drain);
+    }),
+    ("written_at_a_rate", |n, v| {
+        let lab = uneven(shaped(v.of(10, 22), v.of(100, 60), 200), v.of(10, 22));
+        let (writes, every) = (v.of(250, 200), v.of(7, 13));
+        record(
+            n,
+            &lab,
+            move |mut stream: TcpStream| {
+                for _ in 0..writes {
+                    stream.write_all(&[0; 8_192]).unwrap();
+                    pause(every);
+                }
+            },
+            drain,
+        );
+    }),
+    ("bunched_acks", |n, v| {
+        let lab = in_bunches(delayed(v.of(10, 16)), v.of(10, 16), v.of(12, 25));
+        hold_window(&lab, v.of(40, 60));
+        record(n, &lab, send(v.of(2 << 20, 3 << 20)), drain);
+    }),
+    ("bunched_acks_path_rate", |n, v| {
+        let lab = in_bunches(shaped(v.of(10, 16), v.of(20, 15), v.of(80, 120)), v.of(10, 16), v.of(12, 25));
+        record(n, &lab, send(v.of(2 << 20, 3 << 20)), drain);
     }),
 ];
 

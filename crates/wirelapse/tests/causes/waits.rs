@@ -11,12 +11,12 @@ use record::Nanos;
 use crate::bench::{answer, ask, at_once, captured, captured_at, drain, give, inside, join, path, pause, sysctls};
 use crate::{assert_clean, in_the_lab};
 
-fn set(stream: &TcpStream, option: i32, value: i32) {
+pub fn set(stream: &TcpStream, level: i32, option: i32, value: i32) {
     // SAFETY: the option is an int, and its size is given.
     let done = unsafe {
         libc::setsockopt(
             stream.as_raw_fd(),
-            libc::IPPROTO_TCP,
+            level,
             option,
             (&raw const value).cast(),
             size_of::<i32>() as u32,
@@ -72,11 +72,11 @@ fn nagle_meets_a_delayed_ack() {
             let lab = path(1);
             let corked = |mut stream: TcpStream| {
                 for _ in 0..5 {
-                    set(&stream, libc::TCP_CORK, 1);
+                    set(&stream, libc::IPPROTO_TCP, libc::TCP_CORK, 1);
                     stream.write_all(&[1; 50]).unwrap();
                     pause(60);
                     stream.write_all(&[2; 50]).unwrap();
-                    set(&stream, libc::TCP_CORK, 0);
+                    set(&stream, libc::IPPROTO_TCP, libc::TCP_CORK, 0);
                     stream.read_exact(&mut [0; 10]).unwrap();
                 }
             };
