@@ -14,13 +14,7 @@ use crate::{assert_clean, in_the_lab};
 pub fn set(stream: &TcpStream, level: i32, option: i32, value: i32) {
     // SAFETY: the option is an int, and its size is given.
     let done = unsafe {
-        libc::setsockopt(
-            stream.as_raw_fd(),
-            level,
-            option,
-            (&raw const value).cast(),
-            size_of::<i32>() as u32,
-        )
+        libc::setsockopt(stream.as_raw_fd(), level, option, (&raw const value).cast(), size_of::<i32>() as u32)
     };
     assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
 }
