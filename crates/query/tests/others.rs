@@ -1,4 +1,4 @@
-//! Other engines read the same layout and give the same answers: DuckDB row by row, pandas, Polars and ClickHouse (chdb) for one query.
+//! Other engines read the same layout and give the same answers: DuckDB row by row, pandas, Polars, ClickHouse (chdb) and Spark (pyspark) for one query.
 //!
 //! They are looked for in the virtual environment `target/python` of the checkout (`setup/python`) and then in the `python3` of the machine.
 
@@ -57,6 +57,14 @@ elif reader == 'polars':
     j = s.join(c, on=['host', 'run', 'connection_id']).filter(polars.col('host') == 'web-003')
     t = s.select(polars.len(), polars.col('bytes').sum(), polars.col('total_ns').sum(), polars.col('connection_id').max()).collect()
     row = (*t.row(0), j.select(polars.len()).collect().item())
+elif reader == 'spark':
+    from pyspark.sql import SparkSession, functions
+    settings = {'spark.ui.enabled': 'false', 'spark.driver.bindAddress': '127.0.0.1', 'spark.driver.host': '127.0.0.1', 'spark.sql.shuffle.partitions': '2',
+        'spark.sql.sources.partitionColumnTypeInference.enabled': 'false'}
+    spark = SparkSession.builder.master('local[2]').config(map=settings).getOrCreate()
+    s, c = (spark.read.option('basePath', root).parquet(f'{root}/host=*/date=*/run=*/{t}.parquet') for t in ('sends', 'connections'))
+    whole = s.agg(functions.count('*'), functions.sum('bytes'), functions.sum('total_ns'), functions.max('connection_id')).first()
+    row = (*whole, s.join(c, ['host', 'run', 'connection_id']).filter("host = 'web-003'").count())
 else:
     import chdb
     sends, connections = (f"(SELECT *, extract(_path, 'host=([^/]*)') AS h, extract(_path, 'run=([^/]*)') AS r FROM file('{parts(t)}', Parquet))" for t in ('sends', 'connections'))
@@ -114,6 +122,13 @@ fn polars_gives_the_same_answer() {
 #[test]
 fn clickhouse_gives_the_same_answer() {
     same("chdb", "chdb");
+}
+
+#[test]
+fn spark_gives_the_same_answer() {
+    // It runs on Java, of version 17 at least; Debian has it as default-jre-headless.
+    tier::needs!(tier::Need::Program("java"));
+    same("spark", "pyspark");
 }
 
 #[test]

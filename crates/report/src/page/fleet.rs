@@ -1,7 +1,8 @@
 //! The page of a fleet: which hosts, peers and services became slower than the week before, and in which leg.
 //!
 //! An hour is compared with the same hour of the week before, so the rhythm of a day and of a week is in neither. The pairs of hours are
-//! what an interval is computed from.
+//! what an interval is computed from. One slow hour follows another: as far as the ratios of neighbouring hours go together, in all groups taken
+//! together, the hours count as fewer, and intervals are wider.
 
 use std::collections::BTreeMap;
 
@@ -62,6 +63,68 @@ pub struct Linked {
     pub mean_ns: f64,
 }
 
+/// Groups from which on what neighbouring hours have in common is known well.
+const MANY: usize = 5;
+
+/// How much the ratios of neighbouring hours go together: the correlation of one hour with the next.
+#[derive(Clone, Copy)]
+struct Memory {
+    correlation: f64,
+    /// Whether it comes from many groups; from few it is uncertain itself.
+    known: bool,
+}
+
+impl Memory {
+    const NONE: Self = Self { correlation: 0.0, known: true };
+
+    /// Of the logarithms of ratios of all groups. The estimate from short series is too low by about (1 + 3 r) / n; and it is taken one
+    /// standard error higher than it is.
+    fn of(all: &[Vec<f64>]) -> Self {
+        let (mut together, mut alone, mut values) = (0.0, 0.0, 0_usize);
+        for series in all {
+            let mean = series.iter().sum::<f64>() / series.len().max(1) as f64;
+            together += series.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean)).sum::<f64>();
+            alone += series.iter().map(|v| (v - mean).powi(2)).sum::<f64>();
+            values += series.len();
+        }
+        let hours = values as f64 / all.len().max(1) as f64;
+        let found = if alone > 0.0 && hours > 3.0 { (together / alone * hours + 1.0) / (hours - 3.0) } else { 0.0 };
+        let correlation = (found + 1.0 / (values.max(1) as f64).sqrt()).clamp(0.0, 0.95);
+        Self { correlation, known: all.len() >= MANY }
+    }
+
+    /// The mean of a series with its interval. `None` below two values.
+    fn mean(self, judgement: Judgement, series: &[f64]) -> Option<Estimate> {
+        let (plain, _) = judgement.of(series)?;
+        let (n, r) = (series.len() as f64, self.correlation);
+        if r == 0.0 {
+            return Some(plain);
+        }
+        // n values that go together are worth so many in a mean, and in a spread.
+        let longer = (1.0 + r) / (1.0 - r);
+        let in_mean = (n / longer).max(2.0);
+        let in_spread = if self.known { (n * (1.0 - r * r) / (1.0 + r * r)).max(2.0) } else { in_mean };
+        let mean = plain.value;
+        let spread = series.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0);
+        // The spread around a mean that drifts with the values is too small.
+        let spread = spread * ((n - 1.0) / n) / (1.0 - longer / n).max(0.2);
+        let estimate = judgement.around(mean, (spread * longer / n).sqrt(), in_spread as usize);
+        Some(Estimate { n: series.len(), ..estimate })
+    }
+}
+
+/// The hours of a group that both weeks have: p99 before and in the period.
+fn p99(group: &Group, period: Period) -> Vec<(f64, f64)> {
+    let both = |(before, after): &(Hour, Hour)| {
+        Some((before.p99_ns.filter(|p| *p > 0.0)?, after.p99_ns.filter(|p| *p > 0.0)?))
+    };
+    group.legs.get("total").map_or_else(Vec::new, |total| pairs(total, period).iter().filter_map(both).collect())
+}
+
+fn logarithms(p99: &[(f64, f64)]) -> Vec<f64> {
+    p99.iter().map(|(before, after)| (after / before).ln()).collect()
+}
+
 /// What became of a group.
 struct Change<'a> {
     group: &'a Group,
@@ -70,6 +133,8 @@ struct Change<'a> {
     /// The p99 before and in the period: medians over the hours.
     before_ns: f64,
     after_ns: f64,
+    /// Sends in these hours, before and in the period.
+    sends_before: u64,
     sends: u64,
     /// The leg with the largest increase of its mean, and its share of the increase of the total.
     leg: Option<(String, f64, f64)>,
@@ -101,15 +166,11 @@ fn growth(hours: &[Hour], period: Period) -> Option<f64> {
     Some(weighted_mean(pairs.iter().map(|(_, after)| *after)) - weighted_mean(pairs.iter().map(|(before, _)| *before)))
 }
 
-fn change<'a>(group: &'a Group, period: Period, judgement: Judgement) -> Option<Change<'a>> {
+fn change<'a>(group: &'a Group, period: Period, judgement: Judgement, memory: Memory) -> Option<Change<'a>> {
     let total = group.legs.get("total")?;
     let pairs = pairs(total, period);
-    let both = |(before, after): &(Hour, Hour)| {
-        Some((before.p99_ns.filter(|p| *p > 0.0)?, after.p99_ns.filter(|p| *p > 0.0)?))
-    };
-    let p99: Vec<(f64, f64)> = pairs.iter().filter_map(both).collect();
-    let logarithms: Vec<f64> = p99.iter().map(|(before, after)| (after / before).ln()).collect();
-    let (ratio, _) = judgement.of(&logarithms)?;
+    let p99 = p99(group, period);
+    let ratio = memory.mean(judgement, &logarithms(&p99))?;
     let middle = |values: Vec<f64>| stats::median(&values);
     let whole = growth(total, period)?;
     let legs = group.legs.iter().filter(|(leg, _)| *leg != "total");
@@ -123,6 +184,7 @@ fn change<'a>(group: &'a Group, period: Period, judgement: Judgement) -> Option<
         ratio,
         before_ns: middle(p99.iter().map(|p| p.0).collect())?,
         after_ns: middle(p99.iter().map(|p| p.1).collect())?,
+        sends_before: pairs.iter().map(|(before, _)| before.sends).sum(),
         sends: pairs.iter().map(|(_, after)| after.sends).sum(),
         leg,
     })
@@ -130,9 +192,12 @@ fn change<'a>(group: &'a Group, period: Period, judgement: Judgement) -> Option<
 
 /// The page. `place` is where the runs are, `until` the end of the period as a date.
 pub fn document(place: &str, period: Period, until: &str, groups: &[Group], linked: &[Linked]) -> Document {
-    let comparable = groups.iter().filter(|group| change(group, period, Judgement::ALONE).is_some()).count();
+    let of_all: Vec<Vec<f64>> = groups.iter().map(|group| logarithms(&p99(group, period))).collect();
+    let comparable = groups.iter().filter(|g| change(g, period, Judgement::ALONE, Memory::NONE).is_some()).count();
     let judgement = Judgement { comparisons: comparable, sequential: false };
-    let changes: Vec<Change<'_>> = groups.iter().filter_map(|group| change(group, period, judgement)).collect();
+    let series: Vec<Vec<f64>> = of_all.into_iter().filter(|series| series.len() > 1).collect();
+    let memory = Memory::of(&series);
+    let changes: Vec<Change<'_>> = groups.iter().filter_map(|group| change(group, period, judgement, memory)).collect();
     let hours = (period.end_us - period.start_us) / 3_600_000_000;
     let mut verdict = Vec::new();
     let mut sections = Vec::new();
@@ -161,6 +226,7 @@ pub fn document(place: &str, period: Period, until: &str, groups: &[Group], link
             if without == 1 { "is" } else { "are" }
         ));
     }
+    warnings.extend(silent(groups, period));
     Document {
         title: format!("Fleet in {place}"),
         about: format!(
@@ -172,15 +238,33 @@ pub fn document(place: &str, period: Period, until: &str, groups: &[Group], link
     }
 }
 
+/// Hosts that were there the week before and are silent: what became of peers and services is then of fewer hosts.
+fn silent(groups: &[Group], period: Period) -> Option<String> {
+    let first = period.start_us.div_euclid(3_600_000_000);
+    let hosts = || groups.iter().filter(|group| group.kind == "host").filter_map(|group| group.legs.get("total"));
+    let gone = hosts().filter(|hours| hours.iter().all(|hour| hour.hour < first)).count();
+    let new = hosts().filter(|hours| hours.iter().all(|hour| hour.hour >= first)).count();
+    let say = |n: usize, what: &str| (n > 0).then(|| format!("{} {what}", quantity::counted(n as u64, "host")));
+    let parts: Vec<String> =
+        [say(gone, "had sends the week before and none in this period"), say(new, "had none the week before")]
+            .into_iter()
+            .flatten()
+            .collect();
+    (!parts.is_empty()).then(|| {
+        format!("{}: a peer or service that they share can seem faster or slower for that alone.", parts.join("; "))
+    })
+}
+
 fn said(kind: &str, changes: &[&Change<'_>], seen: usize) -> String {
     let all = quantity::counted(changes.len() as u64, kind);
     let worst = changes.iter().filter(|c| c.ratio.low > 0.0).max_by(|a, b| a.ratio.value.total_cmp(&b.ratio.value));
     match worst {
         Some(worst) => format!(
-            "{seen} of {all} became slower; most {}: its p99 is {} the week before's{}.",
+            "{seen} of {all} became slower; most {}: its p99 is {} the week before's{}{}.",
             worst.group.name,
             times(&worst.ratio),
-            in_leg(worst)
+            in_leg(worst),
+            more_sends(worst)
         ),
         None => {
             let smallest = changes.iter().map(|c| c.ratio.half_width()).fold(f64::INFINITY, f64::min);
@@ -198,6 +282,12 @@ fn in_leg(change: &Change<'_>) -> String {
     })
 }
 
+/// Much more traffic, or much less, can be the reason.
+fn more_sends(change: &Change<'_>) -> String {
+    let ratio = change.sends as f64 / change.sends_before as f64;
+    if (0.67..1.5).contains(&ratio) { String::new() } else { format!("; it had {ratio:.1} × as many sends") }
+}
+
 /// `2.1 × (1.9 × to 2.4 ×)`.
 fn times(ratio: &Estimate) -> String {
     format!("{:.2} × ({:.2} to {:.2})", ratio.value.exp(), ratio.low.exp(), ratio.high.exp())
@@ -209,12 +299,22 @@ fn section(kind: &str, changes: &[&Change<'_>]) -> Section {
     let mut section = Section::new(format!("{}s", capital(kind)));
     let mut table = Table::new(
         "p99 of a send from call to ACK, against the same hours of the week before",
-        &[kind, "sends", "p99 before", "p99", "ratio and interval", "leg that grew most", "its mean grew by"],
+        &[
+            kind,
+            "sends before",
+            "sends",
+            "p99 before",
+            "p99",
+            "ratio and interval",
+            "leg that grew most",
+            "its mean grew by",
+        ],
     );
     for change in sorted.iter().take(LISTED) {
         let leg = change.leg.as_ref();
         table.rows.push(vec![
             change.group.name.clone(),
+            quantity::count(change.sends_before),
             quantity::count(change.sends),
             quantity::time_to(change.before_ns, 3),
             quantity::time_to(change.after_ns, 3),
@@ -313,6 +413,94 @@ mod tests {
         let groups = [group("web-1", 1.0), group("web-2", 1.0)];
         let page = document("/runs", period(), "2026-05-08", &groups, &[]);
         assert!(page.verdict[0].starts_with("None of 2 hosts"), "{:?}", page.verdict);
+    }
+
+    /// A number between 0 and 1 that follows from these (SplitMix64).
+    fn drawn(of: [u64; 3]) -> f64 {
+        let mixed = of.into_iter().fold(0x9e37_79b9_7f4a_7c15_u64, |state, value| {
+            let mut z = (state ^ value.wrapping_mul(0xbf58_476d_1ce4_e5b9)).wrapping_add(0x9e37_79b9_7f4a_7c15);
+            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            z ^ (z >> 31)
+        });
+        (mixed >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    fn normal(fleet: u64, group: u64, at: u64) -> f64 {
+        let (a, b) = (drawn([fleet, group, 2 * at]), drawn([fleet, group, 2 * at + 1]));
+        (-2.0 * (1.0 - a).ln()).sqrt() * (std::f64::consts::TAU * b).cos()
+    }
+
+    /// Peers with p99 that wobble by 15 % around the same level in both weeks, and drift: each hour is like the one before by `memory`. The first one is slower in
+    /// leg `tcp` by this factor.
+    fn fleet(number: u64, peers: u64, memory: f64, factor: f64) -> Vec<Group> {
+        let of = |peer: u64| {
+            let mut group = Group { kind: "peer", name: format!("192.0.2.{peer}"), ..Group::default() };
+            let mut state = normal(number, peer, 9_999);
+            for at in 0..48_u64 {
+                state = memory * state + (1.0 - memory * memory).sqrt() * normal(number, peer, at);
+                let (week, hour) = (i64::from(at >= 24), (at % 24) as i64);
+                let slow = if week == 1 && peer == 0 { factor } else { 1.0 };
+                let level = (0.15 * state).exp();
+                let (tcp, network) = (1e6 * level * (slow * 1.2 - 0.2), 2e5 * level);
+                for (leg, ns) in [("network", network), ("tcp", tcp), ("total", tcp + network)] {
+                    let hour =
+                        Hour { hour: 1000 + hour + week * WEEK, sends: 500, mean_ns: ns, p99_ns: Some(ns * 3.0) };
+                    group.legs.entry(leg.into()).or_default().push(hour);
+                }
+            }
+            group
+        };
+        (0..peers).map(of).collect()
+    }
+
+    #[test]
+    fn a_fleet_without_a_change_is_seldom_said_to_have_one() {
+        for (memory, peers) in [(0.0, 40), (0.3, 40), (0.6, 40), (0.8, 40), (0.6, 2), (0.6, 100)] {
+            let fleets = 100;
+            let claims = (0..fleets)
+                .filter(|number| {
+                    let page = document("/runs", period(), "2026-05-08", &fleet(*number, peers, memory, 1.0), &[]);
+                    !page.verdict[0].starts_with("None of")
+                })
+                .count();
+            assert!(claims * 20 <= fleets as usize, "{claims} of {fleets} with {peers} peers at {memory}");
+        }
+    }
+
+    #[test]
+    fn a_change_is_found_in_its_leg_with_an_interval_that_has_the_truth() {
+        for (memory, factor) in [(0.0, 1.3), (0.3, 1.6), (0.6, 3.0)] {
+            let (fleets, mut found, mut held) = (100, 0, 0);
+            for number in 0..fleets {
+                let groups = fleet(number, 40, memory, factor);
+                let page = document("/runs", period(), "2026-05-08", &groups, &[]);
+                let named = page.verdict[0].starts_with("1 of 40 peers became slower; most 192.0.2.0: ");
+                found += usize::from(named && page.verdict[0].contains("the mean of leg tcp grew most"));
+                let series: Vec<Vec<f64>> = groups.iter().map(|g| logarithms(&p99(g, period()))).collect();
+                let judgement = Judgement { comparisons: 40, sequential: false };
+                let ratio = Memory::of(&series).mean(judgement, &series[0]).unwrap();
+                held += usize::from((ratio.low..=ratio.high).contains(&f64::ln(factor)));
+            }
+            assert!(found * 100 >= fleets as usize * 90, "{factor} found in {found} of {fleets} at {memory}");
+            assert!(held * 100 >= fleets as usize * 95, "{factor} within {held} of {fleets} at {memory}");
+        }
+    }
+
+    #[test]
+    fn traffic_and_hosts_that_differ_are_said() {
+        let mut groups = vec![group("web-1", 1.5), group("web-2", 1.0), group("web-3", 1.0)];
+        for hours in groups[0].legs.values_mut() {
+            hours.iter_mut().filter(|hour| hour.hour >= 1000 + WEEK).for_each(|hour| hour.sends *= 3);
+        }
+        groups[1].legs.values_mut().for_each(|hours| hours.retain(|hour| hour.hour < 1000 + WEEK));
+        let page = document("/runs", period(), "2026-05-08", &groups, &[]);
+        assert!(page.verdict[0].ends_with("; it had 3.0 × as many sends."), "{:?}", page.verdict);
+        assert!(
+            page.warnings.iter().any(|w| w.starts_with("1 host had sends the week before and none")),
+            "{:?}",
+            page.warnings
+        );
     }
 
     #[test]
