@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fleet_without_a_change_is_seldom_said_to_have_one() {
+    fn a_fleet_without_a_change_is_rarely_said_to_have_one() {
         for (memory, peers) in [(0.0, 40), (0.3, 40), (0.6, 40), (0.8, 40), (0.6, 2), (0.6, 100)] {
             let fleets = 100;
             let claims = (0..fleets)
