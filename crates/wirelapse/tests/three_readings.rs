@@ -93,7 +93,10 @@ fn a_trace_the_programs_own_stamps_and_a_capture_agree() {
     assert!(own.enabled.stages() == (Stages::SCHED | Stages::DRIVER | Stages::ACK));
     // The error queue held the program's own stamps, each once, and nothing of the traces.
     assert_eq!((matched.len() as u64, own.strange), (ROUNDS, 0));
-    assert_eq!(own.messages, ROUNDS * 3, "stamps on the error queue");
+    // What the kernel retransmits on a busy machine passes qdisc and driver once more.
+    let again = 2 * u64::from(scene::path::tcp_info(&client).tcpi_total_retrans);
+    let extra = own.messages.checked_sub(ROUNDS * 3).expect("every stamp of every send");
+    assert!(extra <= again, "{extra} stamps more than three a send, {again} by retransmissions");
     assert!(matched.iter().all(Matched::is_complete));
     let mut before = None;
     for send in &matched {
