@@ -114,7 +114,7 @@ counters! {
     /// Legs of receives with an earlier time at the later stage.
     receive_disorder: "legs of receives with stages in an impossible order",
     /// Requests with a stage that has no stamp, or with stamps in an impossible order: they are not divided into components.
-    request_incomplete: "requests that are not divided into components: a stamp is missing, or two are in an impossible order",
+    request_incomplete: "requests that are not divided into components: a stamp is missing, or two are in an impossible order, or it overlaps another",
     /// Receives at a client before its first request, or answers at a server to none.
     request_unsolicited: "sends and receives that belong to no request",
     /// Attempts to set up a connection with a record that found the ring buffer full.

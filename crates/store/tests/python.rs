@@ -252,6 +252,7 @@ fn check_the_rest(reader: &str, modules: &str) {
             moments,
             components: (i % 3 > 0).then_some(components),
             basis: Basis::OwnAck,
+            overlapping: Some(i % 4 == 0),
         };
         writer.event(&Event::Request(Box::new(request))).unwrap();
         let packet = Packet {

@@ -20,6 +20,8 @@ pub struct RoleFigures {
     pub answer_bytes: u64,
     /// Of those divided: by the request's own ACK, by the minimum RTT, by both ends.
     pub bases: [u64; 3],
+    /// Those that overlap another ([`Request::overlapping`]).
+    pub overlapping: u64,
     waits: [WaitStats; WaitReason::ALL.len()],
 }
 
@@ -33,7 +35,7 @@ impl RoleFigures {
             Role::Server => TimedKind::AtServer,
         };
         let records = TimedFigures::new(kind, limits.slowest, limits.connections);
-        Self { records, request_bytes: 0, answer_bytes: 0, bases: [0; 3], waits: Default::default() }
+        Self { records, request_bytes: 0, answer_bytes: 0, bases: [0; 3], overlapping: 0, waits: Default::default() }
     }
 
     fn add(&mut self, request: &Request, known: Attribution) {
@@ -44,6 +46,7 @@ impl RoleFigures {
             stats.sends += 1;
             stats.time += wait.by_reason;
         }
+        self.overlapping += u64::from(request.overlapping == Some(true));
         let divided = self.divided();
         self.records.add(request, known);
         if self.divided() > divided

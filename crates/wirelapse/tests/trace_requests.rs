@@ -257,3 +257,47 @@ fn shares_are_shown_and_lines_are_written() {
     assert_eq!(bytes, 12 * 15);
     assert!(lines[0]["receiving"]["host_wide"].as_array().is_some_and(|a| a.len() == 2), "{}", lines[0]);
 }
+
+/// A server answers each byte after 20 ms, in its order. A client that has two of them under way, and writes the next as it gets an answer, has
+/// no requests that follow one another; one that waits for each answer has.
+const KEEPING: &str = "import socket,sys,threading,time\n\
+    under_way=int(sys.argv[1])\n\
+    s=socket.create_server(('127.0.0.1',0))\n\
+    def serve():\n \
+     c,_=s.accept()\n \
+     c.setsockopt(6,1,1)\n \
+     while c.recv(1):\n  time.sleep(.02)\n  c.sendall(b'y'*10)\n\
+    threading.Thread(target=serve,daemon=True).start()\n\
+    c=socket.create_connection(s.getsockname())\n\
+    c.setsockopt(6,1,1)\n\
+    for _ in range(under_way): c.sendall(b'x')\n\
+    for _ in range(20-under_way):\n \
+     assert c.recv(10,socket.MSG_WAITALL)==b'y'*10\n \
+     c.sendall(b'x')\n\
+    for _ in range(under_way): c.recv(10,socket.MSG_WAITALL)\n";
+
+#[test]
+fn requests_that_are_pipelined_are_called_exchanges() {
+    tier::needs!(Need::Root, BTF, Need::Program("python3"));
+    let traced = |under_way: &str, more: &[&str]| {
+        let args = [&["--requests"][..], more, &["--", "python3", "-c", KEEPING, under_way]].concat();
+        let out = tracing(&args).output().unwrap();
+        assert!(out.status.success(), "{}", tier::text(&out.stderr));
+        tier::text(&out.stdout)
+    };
+    let requests = |text: &str| -> Vec<serde_json::Value> {
+        let lines = text.lines().map(|l| serde_json::from_str::<serde_json::Value>(l).unwrap());
+        lines.filter(|l| l["kind"] == "request").collect()
+    };
+    let one_by_one = requests(&traced("1", &["--json"]));
+    assert_eq!(one_by_one.len(), 40);
+    assert!(one_by_one.iter().all(|r| r["overlapping"] == false), "{one_by_one:#?}");
+    let kept = requests(&traced("2", &["--json"]));
+    assert!(kept.iter().any(|r| r["role"] == "server" && r["overlapping"] == true), "{kept:#?}");
+    for r in &kept {
+        assert!(r["overlapping"] == false || r["application_ns"].is_null(), "{r}");
+    }
+    let text = traced("2", &["--full"]);
+    let in_one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(in_one_line.contains("What is counted here are exchanges, not requests"), "{text}");
+}

@@ -18,7 +18,7 @@ pub(crate) use losses::{partial, seen, unrecorded};
 pub(crate) use others::counted;
 pub use others::{call_remarks, packet_remarks, receiving_remarks};
 pub(crate) use packets::{datagram_words, packet_words};
-pub(crate) use requests::{separated, undivided, waited};
+pub(crate) use requests::{overlapping, separated, undivided, waited};
 pub(crate) use tallies::{mostly, owner};
 pub(crate) use times::held;
 pub(crate) use waits::waits_for;

@@ -43,6 +43,7 @@ pub(crate) fn words_of(summary: &TraceSummary, kind: TimedKind) -> Vec<String> {
         }
         TimedKind::AtClient | TimedKind::AtServer => {
             let Some(of) = requests(summary, kind) else { return words };
+            words.extend(view::overlapping(of));
             words.extend(view::waited(of));
             words.extend(view::separated(of));
             words.extend(view::undivided(of));

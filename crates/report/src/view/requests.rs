@@ -48,10 +48,23 @@ pub(crate) fn waited(of: &RoleFigures) -> Option<String> {
 
 /// How many are not divided into components.
 pub(crate) fn undivided(of: &RoleFigures) -> Option<String> {
-    (of.divided() < of.records.n).then(|| {
+    let lacking = of.records.n.saturating_sub(of.divided()).saturating_sub(of.overlapping);
+    (lacking > 0).then(|| {
         format!(
             "{} not divided into components: a stamp of theirs is missing or out of order.",
-            quantity::counted(of.records.n - of.divided(), "request")
+            quantity::counted(lacking, "request")
+        )
+    })
+}
+
+/// That these are no requests, where messages overlap.
+pub(crate) fn overlapping(of: &RoleFigures) -> Option<String> {
+    (of.overlapping > 0).then(|| {
+        format!(
+            "What is counted here are exchanges, not requests: {} of {} overlap another (the answer went on past the next request, or began before its \
+             own was whole), as where requests are pipelined or multiplexed. Those are not divided into components.",
+            quantity::count(of.overlapping),
+            quantity::count(of.records.n)
         )
     })
 }

@@ -157,7 +157,17 @@ pub fn others(n: u64, late: u64) -> Vec<Event> {
             let (request, answer) = (message(200), message(4_000));
             let components = (i % 40 > 0).then_some(components);
             let connection = ConnectionId(id);
-            let one = Request { connection, role, owner: owner(id), request, answer, moments, components, basis };
+            let one = Request {
+                connection,
+                role,
+                owner: owner(id),
+                request,
+                answer,
+                moments,
+                components,
+                basis,
+                overlapping: Some(false),
+            };
             events.push(Event::Request(Box::new(one)));
         }
         events.push(Event::Packet(Box::new(Packet {

@@ -141,8 +141,18 @@ fn components() -> impl Strategy<Value = Option<Components>> {
 pub fn request() -> impl Strategy<Value = Request> {
     let bases = prop::sample::select(vec![Basis::OwnAck, Basis::LeastRoundTrip, Basis::BothEnds, Basis::Server]);
     let role = prop::sample::select(Role::ALL.to_vec());
-    (number(), role, owner(), message(), message(), moments::<11>(), components(), bases).prop_map(
-        |(connection, role, owner, request, answer, t, components, basis)| Request {
+    (
+        number(),
+        role,
+        owner(),
+        message(),
+        message(),
+        moments::<11>(),
+        components(),
+        bases,
+        prop::option::of(any::<bool>()),
+    )
+        .prop_map(|(connection, role, owner, request, answer, t, components, basis, overlapping)| Request {
             connection: ConnectionId(connection),
             role,
             owner,
@@ -163,8 +173,8 @@ pub fn request() -> impl Strategy<Value = Request> {
             },
             components,
             basis,
-        },
-    )
+            overlapping,
+        })
 }
 
 fn wait() -> impl Strategy<Value = Wait> {

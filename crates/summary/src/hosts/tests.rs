@@ -31,6 +31,7 @@ fn request(connection: u64, role: Role, at: u32, moments: Moments) -> Request {
         moments,
         components: None,
         basis: Basis::Server,
+        overlapping: None,
     }
 }
 

@@ -22,6 +22,10 @@ pub(super) struct Exchange {
     pub moments: Moments,
     /// When TCP took the last frame up: stands in for `ready` where the kernel reports none.
     taken: Option<Moment>,
+    /// When the first frame was readable.
+    first_ready: Option<Moment>,
+    /// It overlaps another exchange.
+    overlapping: bool,
     /// Bytes among them without a report of their arrival.
     untold: bool,
     pub owner: Owner,
@@ -51,8 +55,38 @@ impl Exchange {
         }
     }
 
+    /// Notes whether bytes of the answer arrived after this write began and did not acknowledge it: the peer sent them without having all
+    /// of it. A packet acknowledges whatever its sender had received, and TCP takes the ACK up before it makes the bytes readable.
+    pub fn note_overlap(&mut self, send: &Send) -> bool {
+        let m = &self.moments;
+        let during = m.last_arrived.is_some_and(|arrived| Some(arrived) > began(send));
+        let before_the_ack = m.ready.zip(send.stamps.ack).is_some_and(|(ready, ack)| ready < ack);
+        self.overlapping |= during && before_the_ack;
+        self.overlapping
+    }
+
+    /// The exchange before it overlaps this one.
+    pub fn set_overlapping(&mut self) {
+        self.overlapping = true;
+    }
+
+    /// Whether it overlaps another exchange, for certain.
+    pub fn overlaps(&self, role: Role) -> bool {
+        let m = &self.moments;
+        self.overlapping
+            || match role {
+                // As in `note_overlap`, where the answer was read after the ACK.
+                Role::Client => {
+                    m.written.zip(m.arrived).is_some_and(|(written, arrived)| written < arrived)
+                        && self.first_ready.zip(m.acked).is_some_and(|(ready, acked)| ready < acked)
+                }
+                // It answered before it had read all that is counted to the request.
+                Role::Server => m.sent.zip(m.read).is_some_and(|(sent, read)| sent < read),
+            }
+    }
+
     pub fn add_send(&mut self, send: &Send) {
-        let began = earlier(send.merged.oldest, send.stamps.call.or(Some(send.stamps.send)));
+        let began = began(send);
         let m = &mut self.moments;
         if self.sent.pieces == 0 {
             self.sent.first_seq = send.first_seq.add(send.merged.bytes.wrapping_neg());
@@ -87,6 +121,7 @@ impl Exchange {
         m.arrived = earlier(m.arrived, arrived);
         m.last_arrived = later(m.last_arrived, arrived);
         m.ready = later(m.ready, receive.stamps.ready);
+        self.first_ready = earlier(self.first_ready, receive.stamps.ready);
         self.taken = later(self.taken, receive.stamps.tcp_rx);
         m.read = later(m.read, receive.stamps.read);
         if receive.reader.pid != 0 {
@@ -98,6 +133,7 @@ impl Exchange {
     /// order is impossible.
     pub fn components(&self, role: Role, least: Option<Nanos>, peer: Option<&Moments>) -> Option<(Components, Basis)> {
         match role {
+            _ if self.overlaps(role) => None,
             // They may have been the first to come, or the last.
             _ if self.untold => None,
             Role::Server => self.at_server().map(|components| (components, Basis::Server)),
@@ -192,6 +228,11 @@ impl Exchange {
             ..self.own_components()?
         })
     }
+}
+
+/// When the first of its bytes were written.
+fn began(send: &Send) -> Option<Moment> {
+    earlier(send.merged.oldest, send.stamps.call.or(Some(send.stamps.send)))
 }
 
 /// `None` where a moment is missing, or the later one has the earlier time.

@@ -6,7 +6,7 @@
 //! sequence numbers. Both ends of such a connection are on this host, so their stamps are on one `CLOCK_MONOTONIC`.
 //!
 //! **Does not:** read any protocol. Requests that are sent before the answer to the one before has begun are one request here,
-//! and an answer that overlaps the next request is cut at that request.
+//! and an answer that overlaps the next request is cut at that request; both are said to overlap and are not divided.
 //!
 //! **Guarantees:** pure; bounded memory for each followed connection; every send and receive is in an exchange, or counted.
 
@@ -90,6 +90,7 @@ impl Requests {
                     && side.open.as_ref().is_some_and(|e| {
                         e.received.pieces > 0 && e.moments.arrived.is_none_or(|arrived| began >= arrived)
                     });
+                let overlaps = role == Role::Client && side.open.as_mut().is_some_and(|e| e.note_overlap(send));
                 if next {
                     self.end(send.connection, each);
                 }
@@ -99,7 +100,13 @@ impl Requests {
                 }
                 match (&mut side.open, role) {
                     (Some(open), _) => open.add_send(send),
-                    (None, Role::Client) => side.open.insert(Exchange::default()).add_send(send),
+                    (None, Role::Client) => {
+                        let open = side.open.insert(Exchange::default());
+                        open.add_send(send);
+                        if overlaps {
+                            open.set_overlapping();
+                        }
+                    }
                     (None, Role::Server) => self.unsolicited += 1,
                 }
             }
@@ -220,6 +227,7 @@ impl Requests {
             request,
             answer,
             moments: exchange.moments,
+            overlapping: Some(exchange.overlaps(role)),
             basis: found.map_or(basis, |f| f.1),
             components: found.map(|f| f.0),
         });

@@ -318,3 +318,49 @@ fn where_ports_do_not_show_it_the_first_sender_is_the_client() {
     let (requests, _) = run(&events);
     assert_eq!((requests[0].role, requests[0].answer.bytes), (Role::Server, 100));
 }
+
+/// The second request is written at 20; bytes that arrive at 24, without its ACK, answer the first.
+#[test]
+fn an_answer_that_does_not_acknowledge_the_write_before_it_makes_exchanges_of_requests() {
+    let second = |ack| send(CLIENT, 110, 10, [20, 21, ack]);
+    let first = [send(CLIENT, 100, 10, [0, 1, 11]), receive(CLIENT, 900, 100, [16, 17, 18])];
+    let after = |late: Event, ack: u64, read_first: bool| {
+        let mut events = vec![connection(CLIENT, Opening::Connected)];
+        events.extend(first.clone());
+        let pair = if read_first { [late, second(ack)] } else { [second(ack), late] };
+        events.extend(pair);
+        events.push(receive(CLIENT, 2_000, 100, [40, 41, 42]));
+        let (requests, lost) = run(&events);
+        assert_eq!(requests.len(), 2);
+        let overlapping: Vec<_> = requests.iter().map(|r| r.overlapping.unwrap()).collect();
+        let undivided = requests.iter().filter(|r| r.components.is_none()).count() as u64;
+        assert_eq!(lost.request_incomplete, undivided);
+        assert!(requests.iter().all(|r| r.overlapping == Some(r.components.is_none())));
+        overlapping
+    };
+    let crossing = || receive(CLIENT, 1_000, 100, [24, 25, 26]);
+    // It was read before the ACK came, so it is told first, and is of the first exchange; the ACK tells that both overlap.
+    assert_eq!(after(crossing(), 32, true), [true, true]);
+    // It was read after the ACK, and is told after the write.
+    assert_eq!(after(receive(CLIENT, 1_000, 100, [24, 25, 36]), 32, false), [false, true]);
+    // It acknowledged the write: the ACK is taken up before the bytes are readable. That is the second's answer.
+    assert_eq!(after(receive(CLIENT, 1_000, 100, [24, 26, 36]), 25, false), [false, false]);
+    // It arrived before the write, though it was read after it: of the first exchange alone.
+    let early = receive(CLIENT, 1_000, 100, [19, 19, 20]);
+    assert_eq!(after(early, 32, true), [false, false]);
+}
+
+#[test]
+fn a_server_that_answers_before_it_has_read_the_whole_has_exchanges_and_no_requests() {
+    let answered = |read| {
+        let (requests, _) = run(&[
+            connection(SERVER, Opening::Accepted),
+            receive(SERVER, 100, 10, [6, 8, 9]),
+            receive(SERVER, 110, 10, [7, 8, read]),
+            send(SERVER, 900, 100, [30, 31, 45]),
+        ]);
+        (requests.len(), requests[0].overlapping, requests[0].components.is_some())
+    };
+    assert_eq!(answered(29), (1, Some(false), true));
+    assert_eq!(answered(31), (1, Some(true), false));
+}
