@@ -190,6 +190,47 @@ fn the_clients_end_alone_distinguishes_the_network_from_the_peer() {
     assert!(client.iter().all(|r| r.basis != Basis::BothEnds && r.components.unwrap().peer.is_none()));
 }
 
+/// A client that has four requests under way on a path of 5 ms each way, with a server that takes 2 ms for each: bytes come that cannot
+/// answer what was written last.
+#[test]
+fn a_client_knows_by_the_acks_that_answers_overlap_its_requests() {
+    tier::needs!(Need::Root, BTF, TUN, IP);
+    let _turn = turn();
+    let lab = scene::path::lab(5);
+    let (mut client, mut server) = join(&lab, &listen(&lab, false));
+    client.set_nodelay(true).unwrap();
+    server.set_nodelay(true).unwrap();
+    let (all, under_way) = (60, 4);
+    let ports = vec![server.local_addr().unwrap().port().into()];
+    let peers = vec![client.peer_addr().unwrap().ip().into()];
+    let target = Target { ports, peers, ..Target::default() };
+    let config = Config { target, receive: true, max_connections: 64, ..Config::default() };
+    let mut tracer = Tracer::start(&config).unwrap();
+    let answering = std::thread::spawn(move || {
+        for _ in 0..all {
+            server.read_exact(&mut [0; 64]).unwrap();
+            std::thread::sleep(Duration::from_millis(2));
+            server.write_all(&[0; 500]).unwrap();
+        }
+    });
+    for _ in 0..under_way {
+        client.write_all(&[0; 64]).unwrap();
+    }
+    for i in 0..all {
+        client.read_exact(&mut [0; 500]).unwrap();
+        if i + under_way < all {
+            client.write_all(&[0; 64]).unwrap();
+        }
+    }
+    answering.join().unwrap();
+    let mut found = Vec::new();
+    let mut requests = Requests::default();
+    tracer.finish(&mut |event| requests.event(&event, &mut |request| found.push(request))).unwrap();
+    requests.finish(&mut |request| found.push(request));
+    assert!(found.iter().any(|r| r.overlapping == Some(true)), "{found:?}");
+    assert!(found.iter().all(|r| r.overlapping == Some(false) || r.components.is_none()), "{found:?}");
+}
+
 #[test]
 fn a_killed_trace_of_requests_leaves_nothing_in_the_kernel() {
     tier::needs!(Need::Root, BTF);
