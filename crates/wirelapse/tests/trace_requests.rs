@@ -205,7 +205,7 @@ fn a_client_knows_by_the_acks_that_answers_overlap_its_requests() {
     let peers = vec![client.peer_addr().unwrap().ip().into()];
     let target = Target { ports, peers, ..Target::default() };
     let config = Config { target, receive: true, max_connections: 64, ..Config::default() };
-    let mut tracer = Tracer::start(&config).unwrap();
+    let tracer = Tracer::start(&config).unwrap();
     let answering = std::thread::spawn(move || {
         for _ in 0..all {
             server.read_exact(&mut [0; 64]).unwrap();
