@@ -200,7 +200,7 @@ pub struct Request {
     /// By what the network is separated from the peer.
     pub basis: Basis,
     /// Whether it overlaps another: the answer went on past the next request, or began before the request was whole. Then it is not
-    /// divided, as what is called the answer is that of another request, at least in part. `None` where nobody looked.
+    /// divided, as what is called the answer is that of another request, at least in part. `None` in runs of earlier versions.
     pub overlapping: Option<bool>,
 }
 
@@ -349,6 +349,6 @@ columns! {
     wakeup_ns = |r| r.component(Component::Wakeup), set |r, v| r.set_optional(v, |c| &mut c.wakeup),
         null "as `application_ns`", "from readable until the program had read";
     basis = basis, "how the network is separated from the peer's program; `server` at a server";
-    overlapping = overlapping, null "the run is of a version that did not look",
+    overlapping = overlapping, null "the run is of an earlier version",
         "the answer went on past the next request, or began before the request was whole: pipelined or multiplexed";
 }

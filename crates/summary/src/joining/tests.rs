@@ -339,9 +339,9 @@ fn an_answer_that_does_not_acknowledge_the_write_before_it_makes_exchanges_of_re
         overlapping
     };
     let crossing = || receive(CLIENT, 1_000, 100, [24, 25, 26]);
-    // It was read before the ACK came, so it is told first, and is of the first exchange; the ACK tells that both overlap.
+    // It was read before the ACK came, so its event comes first, and it is of the first exchange; the ACK shows that both overlap.
     assert_eq!(after(crossing(), 32, true), [true, true]);
-    // It was read after the ACK, and is told after the write.
+    // It was read after the ACK, so its event comes after that of the write.
     assert_eq!(after(receive(CLIENT, 1_000, 100, [24, 25, 36]), 32, false), [false, true]);
     // It acknowledged the write: the ACK is taken up before the bytes are readable. That is the second's answer.
     assert_eq!(after(receive(CLIENT, 1_000, 100, [24, 26, 36]), 25, false), [false, false]);
