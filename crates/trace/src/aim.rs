@@ -33,9 +33,11 @@ pub(crate) fn aim(target: &Target) -> Result<(Vec<File>, RawConfig), Error> {
         cgroups: count,
         flags,
         slots: 0,
+        chunks: 0,
         draw_below: 0,
         max_rate: 0,
         pid_namespace: namespace::own_pid_namespace(),
+        pad: 0,
     };
     for ((id, level), cgroup) in raw.cgroup_ids.iter_mut().zip(&mut raw.cgroup_levels).zip(&named) {
         (*id, *level) = (cgroup.id, cgroup.level);
@@ -51,6 +53,7 @@ pub(crate) fn configure(config: &Config, sizes: Sizes) -> Result<(Vec<File>, Raw
     raw.flags |= histograms::flags(config.histograms.as_ref());
     raw.flags |= if config.wants_connects() { CONFIG_CONNECTS } else { 0 };
     raw.slots = sizes.slots;
+    raw.chunks = sizes.chunks;
     raw.draw_below = match config.sampling {
         Sampling::Draws(ratio) if ratio.0.get() > 1 => u32::MAX / ratio.0.get(),
         _ => 0,

@@ -79,7 +79,7 @@ pub fn all() -> Vec<Capability> {
         state: tried(load_one(program)),
     }));
     let config = Config { max_connections: 1, slots_per_connection: 16, ring_bytes: 4096, ..Config::default() };
-    let sizes = Sizes { rows: config.max_connections, slots: config.slots_per_connection, ring: config.ring_bytes };
+    let sizes = Sizes { rows: 1, slots: config.slots_per_connection, chunks: 1, ring: config.ring_bytes };
     let aimed = aim::configure(&config, sizes);
     let ground =
         aimed.as_ref().map(|(cgroups, raw)| Ground { config: &config, raw: *raw, sizes, cgroups, sends: None });

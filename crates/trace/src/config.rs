@@ -70,7 +70,9 @@ pub struct Config {
     pub calls: bool,
     /// How many sends of one connection can be on their way and be distinguished; rounded up to a power of two, 16 to 65,536.
     pub slots_per_connection: u32,
-    /// How many connections can be followed at once, 1 to 65,536.
+    /// How many sends of all connections together can be on their way and be distinguished; rounded up to a multiple of 16.
+    pub slots_in_all: u32,
+    /// How many connections can be followed at once, 1 to 1,048,576.
     pub max_connections: u32,
     /// Whether attempts to set up connections are reported, with the ends of those.
     pub connects: bool,
@@ -101,6 +103,7 @@ impl Default for Config {
             backend: BackendChoice::Auto,
             calls: false,
             slots_per_connection: 256,
+            slots_in_all: 262_144,
             max_connections: 1024,
             connects: true,
             receive: false,

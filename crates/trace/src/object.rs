@@ -6,7 +6,7 @@ use std::os::fd::AsFd as _;
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle, Object, ObjectBuilder, OpenMapMut, OpenObject, ProgramMut};
 
 use crate::Error;
-use crate::layout::{Plain, RawConfig};
+use crate::layout::{CHUNK, Plain, RawConfig};
 
 /// The object that was built of `src/FOLDER/NAME.bpf.c`.
 macro_rules! compiled {
@@ -21,7 +21,16 @@ pub(crate) use compiled;
 pub(crate) struct Sizes {
     pub rows: u32,
     pub slots: u32,
+    /// How many chunks of slots there are for all rows together.
+    pub chunks: u32,
     pub ring: u32,
+}
+
+impl Sizes {
+    /// How many entries tell which chunks a row has: two in each.
+    pub fn pairs_of_places(self) -> u64 {
+        (u64::from(self.rows) * u64::from(self.slots / CHUNK)).div_ceil(2)
+    }
 }
 
 /// Opens an object. `name` is the prefix by which the kernel lists its maps.
@@ -37,7 +46,9 @@ pub(crate) fn open_aimed(bytes: &[u8], name: &str, config: &RawConfig, sizes: Si
     let mut object = open(bytes, name)?;
     set_maps(&mut object, |name, map| match name {
         "rows" | "free_rows" => map.set_max_entries(sizes.rows),
-        "slots" => map.set_max_entries(sizes.rows * sizes.slots),
+        "slots" => map.set_max_entries(sizes.chunks * CHUNK),
+        "free_chunks" => map.set_max_entries(sizes.chunks),
+        "places" => map.set_max_entries(sizes.pairs_of_places() as u32),
         "records" => map.set_max_entries(sizes.ring),
         ".rodata.config" => map.set_initial_value(config.as_bytes()),
         _ => Ok(()),

@@ -8,7 +8,7 @@ use record::{Conversion, Coverage, Event, Instant, Lost, Monotonic, Realtime, Sa
 use crate::aim::{self, Processes, set_lookups};
 use crate::error::within;
 use crate::histograms::{Reading, Snapshot};
-use crate::layout::{Pass, RawControl};
+use crate::layout::{CHUNK, Pass, RawControl};
 use crate::object::Sizes;
 use crate::passes::Passes;
 use crate::probe::{Ground, Loaded as _, Observation};
@@ -56,11 +56,16 @@ impl Tracer {
     pub fn start(config: &Config) -> Result<Self, Error> {
         if config.least_rights { privilege::check_least() } else { privilege::check() }?;
         refusal::quiet();
+        let rows = within("the number of connections", config.max_connections, 1, 1 << 20)?;
+        let slots = within("the number of slots of a connection", config.slots_per_connection, 1, 65_536)?
+            .next_power_of_two()
+            .max(CHUNK);
+        let in_all = within("the number of slots of all connections", config.slots_in_all, CHUNK, 1 << 26)?;
+        let chunks = (u64::from(rows) * u64::from(slots / CHUNK)).min(u64::from(in_all.div_ceil(CHUNK))) as u32;
         let sizes = Sizes {
-            rows: within("the number of connections", config.max_connections, 1, 65_536)?,
-            slots: within("the number of slots of a connection", config.slots_per_connection, 1, 65_536)?
-                .next_power_of_two()
-                .max(16),
+            rows,
+            slots,
+            chunks,
             ring: within("the size of the ring buffer", config.ring_bytes, 4096, 1 << 30)?.next_power_of_two(),
         };
         for &pid in &config.target.pids {
@@ -292,6 +297,11 @@ impl Tracer {
     pub fn memory_bound(&self) -> u64 {
         let series = self.histograms.as_ref().map_or(0, Reading::memory);
         series + self.ring.probes().all().map(|probe| probe.memory()).sum::<u64>()
+    }
+
+    /// How many slots of the pool connections have now: those of sends on their way, and those kept for the next ones.
+    pub fn slots_taken(&self) -> u64 {
+        self.ring.probes().sends.slots_taken()
     }
 
     /// Ends the trace: hands on what is still on its way, without an ACK, disarms the sockets (unless another tracer of this

@@ -50,9 +50,17 @@ static __always_inline struct slot *slot_open(struct row *row, __u32 number, con
 		COUNT(over_rate);
 		return NULL;
 	}
+	/* The first of a place, or of a row that was empty. */
 	slot = slot_at(number, tail);
-	if (!slot)
-		return NULL;
+	if (!slot) {
+		if (!chunk_take(number, tail)) {
+			COUNT(slots_full);
+			return NULL;
+		}
+		slot = slot_at(number, tail);
+		if (!slot)
+			return NULL;
+	}
 	slot->key = first + bytes - 1;
 	slot->epoch = row->epoch;
 	clocks_copy(slot, row);

@@ -43,7 +43,8 @@ struct row {
 	__u32 behind; /* what holds it from `paced_until` on, where pacing does until then; else as `blocked` */
 	__u32 changes; /* how often `blocked` was decided afresh */
 	__u32 epoch; /* grows with everything that happens outside a send call */
-	__u32 opening;
+	__u16 opening;
+	__u16 places; /* that have a chunk */
 	__u32 driver_end; /* where the bytes of the last tagged packet of new data ended, at the driver */
 	/* The call that writes now, and what it waits for: buffer.h and calls.h. */
 	__u64 call; /* when it began; 0: not known */
@@ -89,6 +90,19 @@ struct row {
 
 #define WINDOW_CLOSED 1
 
+/* Slots come from a pool that all rows share, in chunks of CHUNK. A row's ring of counters is cut into as many places; each has the
+ * number of its chunk, or 0. A place gets a chunk when a send begins there. It keeps it while less than half of the pool is taken, so
+ * that a busy row needs no chunk but its first ones; else it goes back once no send of the place is on its way. Places are written while
+ * the socket is locked. */
+enum chunk { CHUNK = 16 };
+SHARED(enum chunk);
+
+struct pool {
+	__u64 taken; /* chunks that rows have */
+	__u64 fresh; /* chunks that were ever taken: numbers above that are in no row, nor in `free_chunks` */
+};
+SHARED(struct pool);
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__type(key, __u32);
@@ -102,6 +116,28 @@ struct {
 	__type(value, struct slot);
 	__uint(max_entries, 1);
 } slots SEC(".maps");
+
+/* The chunks of the rows' places, two in an entry. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__type(key, __u32);
+	__type(value, __u32[2]);
+	__uint(max_entries, 1);
+} places SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__type(key, __u32);
+	__type(value, struct pool);
+	__uint(max_entries, 1);
+} pools SEC(".maps");
+
+/* Numbers of the chunks that were given back. */
+struct {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__type(value, __u32);
+	__uint(max_entries, 1);
+} free_chunks SEC(".maps");
 
 /* Numbers of the rows that are not in use; user space fills it. */
 struct {
@@ -160,11 +196,105 @@ static __always_inline struct row *row_of_packet(struct sock *sk, __u32 *number)
 	return row_at(*number);
 }
 
+/* Where the chunk of a place stands; NULL where there is no such row. */
+static __always_inline __u32 *chunk_at(__u32 row, __u32 counter)
+{
+	__u32 place = row * (config.slots / CHUNK) + (counter & (config.slots - 1)) / CHUNK, pair = place / 2;
+	__u32 *chunks = bpf_map_lookup_elem(&places, &pair);
+
+	return chunks ? chunks + (place & 1) : NULL;
+}
+
+/* The slot of a counter; NULL where its place has no chunk. */
 static __always_inline struct slot *slot_at(__u32 row, __u32 counter)
 {
-	__u32 number = row * config.slots + (counter & (config.slots - 1));
+	__u32 *chunk = chunk_at(row, counter), number;
 
+	if (!chunk)
+		return NULL;
+	/* Chunk 0 is none, and its slots are beyond the array. */
+	number = (*chunk - 1) * CHUNK + counter % CHUNK;
 	return bpf_map_lookup_elem(&slots, &number);
+}
+
+static __always_inline struct pool *pool(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&pools, &zero);
+}
+
+/* Sees to it that the place of a counter has a chunk; 0 where there is none left. */
+__noinline int chunk_take(__u32 row_number, __u32 counter)
+{
+	struct row *row = row_at(row_number);
+	__u32 *chunk = chunk_at(row_number, counter), number = 0;
+	struct pool *of = pool();
+
+	if (!row || !chunk || !of)
+		return 0;
+	if (*chunk)
+		return 1;
+	if (of->fresh < config.chunks)
+		number = __sync_fetch_and_add(&of->fresh, 1) + 1;
+	/* Other CPUs may have taken the last ones meanwhile. */
+	if ((!number || number > config.chunks) && bpf_map_pop_elem(&free_chunks, &number))
+		return 0;
+	__sync_fetch_and_add(&of->taken, 1);
+	*chunk = number;
+	row->places++;
+	return 1;
+}
+
+/* Gives the chunk of a place back. */
+static __always_inline void chunk_give_back(struct row *row, __u32 row_number, __u32 counter)
+{
+	__u32 *chunk = chunk_at(row_number, counter), number;
+	struct pool *of = pool();
+
+	if (!chunk || !*chunk || !of)
+		return;
+	number = *chunk;
+	*chunk = 0;
+	row->places--;
+	bpf_map_push_elem(&free_chunks, &number, BPF_ANY);
+	__sync_fetch_and_sub(&of->taken, 1);
+}
+
+/* The oldest send of a row has left its slot: where the pool is short, its place goes without a chunk as soon as no send needs it. */
+__noinline int places_empty(__u32 number)
+{
+	struct row *row = row_at(number);
+	struct pool *of = pool();
+	__u32 on_way;
+
+	if (!row || !of || of->taken * 2 < config.chunks)
+		return 0;
+	on_way = row->tail - row->head;
+	if (!on_way)
+		chunk_give_back(row, number, row->head);
+	/* Newer sends may have come into the place before from the other end. */
+	if (!(row->head % CHUNK) && on_way <= config.slots - CHUNK)
+		chunk_give_back(row, number, row->head - 1);
+	return 0;
+}
+
+static long chunk_one(__u32 i, void *context)
+{
+	__u32 *number = context;
+	struct row *row = row_at(*number);
+
+	if (!row || !row->places)
+		return 1;
+	chunk_give_back(row, *number, i * CHUNK);
+	return 0;
+}
+
+/* Gives back all chunks of a row that has no sends any more. */
+static __always_inline void chunks_give_back(const struct row *row, __u32 number)
+{
+	if (row->places)
+		bpf_loop(config.slots / CHUNK, chunk_one, &number, 0);
 }
 
 /* The first send in [head, tail) with a last byte that is not before `seq`; tail where there is none. */
@@ -281,6 +411,8 @@ static __always_inline void slot_pop(struct row *row, __u32 number, struct slot 
 	row->popped_key = slot->key;
 	row->popped = 1;
 	row->head++;
+	if (!(row->head % CHUNK) || row->head == row->tail)
+		places_empty(number);
 }
 
 /* The ACK stamp of `key`: everything up to it is acknowledged. The sends before it that are still here were acknowledged by no ACK
@@ -490,6 +622,7 @@ static __always_inline void row_release(struct socket_info *info, struct row *ro
 	}
 	info->row = NO_ROW;
 	row->cookie = 0;
+	chunks_give_back(row, number);
 	bpf_map_push_elem(&free_rows, &number, BPF_ANY);
 }
 SHARED(struct row);

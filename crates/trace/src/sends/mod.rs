@@ -3,6 +3,7 @@
 
 pub(crate) mod backend;
 pub(crate) mod decode;
+mod pool;
 mod settle;
 
 use std::collections::VecDeque;
@@ -12,13 +13,14 @@ use libbpf_rs::{Link, MapHandle};
 use record::{ConnectionId, Coverage, Event, Leg, Lost, Nanos, Send};
 
 use crate::keeper::Keeper;
-use crate::layout::{RECORD_CLOSED, RECORD_CONNECTION, RawLost, RawRow, RawSlot};
+use crate::layout::{CHUNK, RECORD_CLOSED, RECORD_CONNECTION, RawLost, RawRow, RawSlot};
 use crate::nic::NicClocks;
 use crate::object::{self, Sizes};
 use crate::probe::{Ground, Loaded, Missing, Observation, Tried};
 use crate::programs::Programs;
 use crate::{Backend, DecodeError, Error, clock};
 use decode::Record;
+use pool::Pool;
 use settle::Settled;
 
 /// The name of the observation of calls that write.
@@ -36,7 +38,7 @@ pub(crate) struct Sends {
     backend: Backend,
     rows: MapHandle,
     free_rows: MapHandle,
-    slots: MapHandle,
+    pool: Pool,
     losses: MapHandle,
     sizes: Sizes,
     tick: Nanos,
@@ -61,7 +63,7 @@ impl Sends {
             backend,
             rows: object::map(object, "rows")?,
             free_rows: object::free_list(object, "free_rows", ground.sizes.rows)?,
-            slots: object::map(object, "slots")?,
+            pool: Pool::new(object, ground.sizes)?,
             losses: object::map(object, "losses")?,
             sizes: ground.sizes,
             tick: clock::tick(),
@@ -129,6 +131,11 @@ impl Sends {
         coverage
     }
 
+    /// How many slots rows have now.
+    pub fn slots_taken(&self) -> u64 {
+        self.pool.taken()
+    }
+
     fn rows_in_use(&self) -> Vec<(u32, RawRow)> {
         object::rows_in_use(&self.rows, self.sizes.rows, |row: &RawRow| row.cookie != 0)
     }
@@ -175,7 +182,7 @@ impl Loaded for Sends {
     /// Rows of sockets that no iterator showed any more.
     fn give_up(&mut self, out: &mut VecDeque<Event>) -> Result<(), Error> {
         for (number, row) in self.rows_in_use() {
-            for slot in object::ring_entries::<RawSlot>(&self.slots, number, self.sizes.slots, row.head, row.tail) {
+            for slot in self.pool.take_back(number, row.head, row.tail)? {
                 self.counted.unfinished += 1;
                 if self.records {
                     self.give(Record::Send(decode::send(&slot.record, self.tick)?, None), out);
@@ -202,7 +209,8 @@ impl Loaded for Sends {
         // Hash maps are filled on demand up to their size: 64 bytes an entry cover key, value and the table itself.
         let on_demand = 64 * (16_384 + 131_072 + 1024 + 1024);
         rows * (size_of::<RawRow>() as u64 + 4)
-            + rows * u64::from(self.sizes.slots) * size_of::<RawSlot>() as u64
+            + u64::from(self.sizes.chunks) * (u64::from(CHUNK) * size_of::<RawSlot>() as u64 + 4)
+            + self.sizes.pairs_of_places() * 8
             + u64::from(self.sizes.ring)
             + on_demand
     }

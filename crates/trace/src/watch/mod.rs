@@ -53,7 +53,7 @@ impl Watcher {
             Moment::Close => CONFIG_AT_CLOSE,
         };
         // It has no arena.
-        let sizes = Sizes { rows: 0, slots: 0, ring: 1 << 20 };
+        let sizes = Sizes { rows: 0, slots: 0, chunks: 0, ring: 1 << 20 };
         let object = object::open_aimed(compiled!("watch"), "wirelapse", &raw, sizes)?;
         let names = (!target.comms.is_empty()).then_some(aim::RENAMED);
         let plan = PROGRAMS.into_iter().chain(names).collect();

@@ -529,3 +529,88 @@ fn a_send_without_room_is_counted_once_by_tracepoints() {
     tier::needs!(Need::Root, BTF);
     sends_without_room(Backend::Tracepoints);
 }
+
+/// Opens and closes connections that send, one after another; gives how many sends there were.
+fn come_and_go(listener: &TcpListener, connections: usize, trace: &mut Trace) -> u64 {
+    for number in 0..connections {
+        let (mut client, mut server) = accept_one(listener);
+        client.write_all(&[1; 64]).unwrap();
+        server.read_exact(&mut [0; 64]).unwrap();
+        if number % 64 == 0 {
+            trace.poll();
+        }
+    }
+    connections as u64
+}
+
+/// The pool is smaller than what comes and goes: slots that are not given back would be missed.
+fn slots_come_back(backend: Backend, connections: usize) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let config = traffic::on(traffic::port(listener.local_addr().unwrap().port()), backend);
+    let mut trace = Trace::start(&Config { slots_in_all: 256, max_connections: 256, ..config });
+    let sent = come_and_go(&listener, connections, &mut trace);
+    let open: Vec<_> = (0..8).map(|_| accept_one(&listener)).collect();
+    for (client, _) in &open {
+        let mut client = client;
+        client.write_all(&[1; 64]).unwrap();
+    }
+    trace.until(sent as usize + open.len());
+    // What is open may keep some; of all others they are back.
+    assert!(trace.tracer.slots_taken() <= 8 * 16, "{}", trace.tracer.slots_taken());
+    trace.tracer.suspend(&mut |event| trace.events.push(event)).unwrap();
+    assert_eq!(trace.tracer.slots_taken(), 0);
+    let (events, summary) = trace.finish();
+    assert_eq!(summary.lost.slots_full, 0, "{:?}", summary.lost);
+    assert_eq!(accounted(&sends(&events), &summary.lost), sent + open.len() as u64, "{:?}", summary.lost);
+}
+
+#[test]
+fn slots_of_connections_that_end_come_back() {
+    tier::needs!(Need::Root, BTF);
+    slots_come_back(Backend::Timestamping, 2_000);
+}
+
+#[test]
+fn by_tracepoints_too_slots_of_connections_that_end_come_back() {
+    tier::needs!(Need::Root, BTF);
+    slots_come_back(Backend::Tracepoints, 2_000);
+}
+
+/// More connections than the pool has chunks, each with a send now and then, and one with many on their way at a time.
+fn a_short_pool(backend: Backend) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let config = traffic::on(traffic::port(listener.local_addr().unwrap().port()), backend);
+    let mut trace = Trace::start(&Config { slots_in_all: 512, max_connections: 1024, ..config });
+    let mut pairs: Vec<_> = (0..200).map(|_| accept_one(&listener)).collect();
+    let (client, server) = accept_one(&listener);
+    let reader = traffic::drain(server);
+    let streamed = stream(vec![client], 5_000).join().unwrap();
+    for _ in 0..5 {
+        for (client, server) in &mut pairs {
+            client.write_all(&[1; 64]).unwrap();
+            server.read_exact(&mut [0; 64]).unwrap();
+            trace.poll();
+        }
+    }
+    drop(pairs);
+    reader.join().unwrap();
+    let (events, summary) = trace.finish();
+    assert_eq!(
+        accounted(&sends(&events), &summary.lost) + summary.lost.unstamped,
+        streamed + 1_000,
+        "{:?}",
+        summary.lost
+    );
+}
+
+#[test]
+fn connections_share_a_pool_that_is_short() {
+    tier::needs!(Need::Root, BTF);
+    a_short_pool(Backend::Timestamping);
+}
+
+#[test]
+fn by_tracepoints_too_connections_share_a_pool_that_is_short() {
+    tier::needs!(Need::Root, BTF);
+    a_short_pool(Backend::Tracepoints);
+}
