@@ -44,8 +44,8 @@ pub struct Target {
     pub containers: Vec<String>,
     /// Which share of the time sends are observed.
     pub sample: Ratio,
-    /// The most connections that are followed at a time.
-    pub max_connections: u32,
+    /// The most connections that are followed at a time; `None` for as many as the machine has memory for.
+    pub max_connections: Option<u32>,
 }
 
 /// `[histograms]`: what series are kept apart by, and how many there are.
@@ -175,7 +175,7 @@ impl Default for Target {
             units: Vec::new(),
             containers: Vec::new(),
             sample: Ratio::ALL,
-            max_connections: 1024,
+            max_connections: None,
         }
     }
 }

@@ -43,7 +43,7 @@ counters! {
     /// Finished sends that found the ring buffer full.
     ring_buffer: "finished sends that found the ring buffer full",
     /// Sends made while every slot of their connection was taken: they were not timed.
-    slots_full: "sends made while all slots of their connection were taken",
+    slots_full: "sends made while all slots of their connection, or of the pool that connections share, were taken",
     /// Connections in the target that found no room to be followed in.
     connections_full: "connections that found no room to be followed in",
     /// Beginnings and ends of connections that found the ring buffer full. The coverage includes them.
@@ -157,7 +157,7 @@ impl Lost {
     pub fn unrecorded_sends(&self) -> [(u64, &'static str); 5] {
         [
             (self.ring_buffer, "the ring buffer was full"),
-            (self.slots_full, "all slots of their connection were taken"),
+            (self.slots_full, "all slots of their connection, or of the pool, were taken"),
             (self.over_rate, "of --max-rate"),
             (self.unstamped, "the kernel could not stamp them"),
             (self.left_out, "the kernel ran no program for them"),

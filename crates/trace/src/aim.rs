@@ -12,8 +12,9 @@ use crate::layout::{
     CONFIG_CGROUP, CONFIG_CONNECTS, CONFIG_PEERS, CONFIG_PIDS, CONFIG_PORTS, CONFIG_WINDOWS, MAX_CGROUPS, PEER_IPV4,
     PEER_IPV6, Plain as _, RawConfig, RawOwner, RawPrefix,
 };
-use crate::object::{self, Sizes};
+use crate::object;
 use crate::programs::{At, Planned};
+use crate::sizes::Sizes;
 use crate::{Config, Error, Target, cgroup, histograms, namespace, process};
 
 /// The part of the configuration that says what the target is, and its cgroups, held open: where none is named, the root of
@@ -33,7 +34,9 @@ pub(crate) fn aim(target: &Target) -> Result<(Vec<File>, RawConfig), Error> {
         cgroups: count,
         flags,
         slots: 0,
+        rows: 0,
         chunks: 0,
+        directories: 0,
         draw_below: 0,
         max_rate: 0,
         pid_namespace: namespace::own_pid_namespace(),
@@ -53,7 +56,9 @@ pub(crate) fn configure(config: &Config, sizes: Sizes) -> Result<(Vec<File>, Raw
     raw.flags |= histograms::flags(config.histograms.as_ref());
     raw.flags |= if config.wants_connects() { CONFIG_CONNECTS } else { 0 };
     raw.slots = sizes.slots;
+    raw.rows = sizes.rows;
     raw.chunks = sizes.chunks;
+    raw.directories = sizes.directories;
     raw.draw_below = match config.sampling {
         Sampling::Draws(ratio) if ratio.0.get() > 1 => u32::MAX / ratio.0.get(),
         _ => 0,

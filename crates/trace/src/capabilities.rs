@@ -4,8 +4,9 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use crate::object::{self, Sizes, compiled};
+use crate::object::{self, compiled};
 use crate::probe::Ground;
+use crate::sizes::Sizes;
 use crate::{Config, aim, privilege, refusal, sends};
 
 /// Whether the machine has something.
@@ -79,7 +80,8 @@ pub fn all() -> Vec<Capability> {
         state: tried(load_one(program)),
     }));
     let config = Config { max_connections: 1, slots_per_connection: 16, ring_bytes: 4096, ..Config::default() };
-    let sizes = Sizes { rows: 1, slots: config.slots_per_connection, chunks: 1, ring: config.ring_bytes };
+    let sizes =
+        Sizes { rows: 1, slots: config.slots_per_connection, chunks: 4, directories: 1, ring: config.ring_bytes };
     let aimed = aim::configure(&config, sizes);
     let ground =
         aimed.as_ref().map(|(cgroups, raw)| Ground { config: &config, raw: *raw, sizes, cgroups, sends: None });

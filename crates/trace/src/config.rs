@@ -70,8 +70,9 @@ pub struct Config {
     pub calls: bool,
     /// How many sends of one connection can be on their way and be distinguished; rounded up to a power of two, 16 to 65,536.
     pub slots_per_connection: u32,
-    /// How many sends of all connections together can be on their way and be distinguished; rounded up to a multiple of 16.
-    pub slots_in_all: u32,
+    /// How many sends of all connections together can be on their way and be distinguished; `None` for a number that goes by that of the
+    /// connections and by the sampling.
+    pub slots_in_all: Option<u32>,
     /// How many connections can be followed at once, 1 to 1,048,576.
     pub max_connections: u32,
     /// Whether attempts to set up connections are reported, with the ends of those.
@@ -94,7 +95,7 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// 1,024 connections of 256 sends each and 16 MiB of ring buffer: about 80 MiB of kernel memory.
+    /// 1,024 connections and 16 MiB of ring buffer. How many connections a machine has memory for says [`Config::connections_within`].
     fn default() -> Self {
         Self {
             target: Target::default(),
@@ -103,7 +104,7 @@ impl Default for Config {
             backend: BackendChoice::Auto,
             calls: false,
             slots_per_connection: 256,
-            slots_in_all: 262_144,
+            slots_in_all: None,
             max_connections: 1024,
             connects: true,
             receive: false,

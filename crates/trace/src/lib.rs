@@ -42,6 +42,7 @@ mod receive;
 mod refusal;
 mod ring;
 mod sends;
+mod sizes;
 mod stamps;
 mod target;
 mod tracer;

@@ -7,6 +7,7 @@ use libbpf_rs::{MapCore as _, MapFlags, MapHandle, Object, ObjectBuilder, OpenMa
 
 use crate::Error;
 use crate::layout::{CHUNK, Plain, RawConfig};
+use crate::sizes::Sizes;
 
 /// The object that was built of `src/FOLDER/NAME.bpf.c`.
 macro_rules! compiled {
@@ -15,23 +16,6 @@ macro_rules! compiled {
     };
 }
 pub(crate) use compiled;
-
-/// How large the maps are to be.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Sizes {
-    pub rows: u32,
-    pub slots: u32,
-    /// How many chunks of slots there are for all rows together.
-    pub chunks: u32,
-    pub ring: u32,
-}
-
-impl Sizes {
-    /// How many entries tell which chunks a row has: two in each.
-    pub fn pairs_of_places(self) -> u64 {
-        (u64::from(self.rows) * u64::from(self.slots / CHUNK)).div_ceil(2)
-    }
-}
 
 /// Opens an object. `name` is the prefix by which the kernel lists its maps.
 pub(crate) fn open(bytes: &[u8], name: &str) -> Result<OpenObject, Error> {
@@ -48,6 +32,7 @@ pub(crate) fn open_aimed(bytes: &[u8], name: &str, config: &RawConfig, sizes: Si
         "rows" | "free_rows" => map.set_max_entries(sizes.rows),
         "slots" => map.set_max_entries(sizes.chunks * CHUNK),
         "free_chunks" => map.set_max_entries(sizes.chunks),
+        "free_directories" => map.set_max_entries(sizes.directories),
         "places" => map.set_max_entries(sizes.pairs_of_places() as u32),
         "records" => map.set_max_entries(sizes.ring),
         ".rodata.config" => map.set_initial_value(config.as_bytes()),

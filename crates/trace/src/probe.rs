@@ -12,8 +12,8 @@ use libbpf_rs::{Link, Object};
 use record::{Event, Instant, Lost, Monotonic};
 
 use crate::layout::RawConfig;
-use crate::object::Sizes;
 use crate::programs::{LoadError, Programs};
+use crate::sizes::Sizes;
 use crate::{Config, DecodeError, Error};
 
 /// A probe before it is loaded.

@@ -6,16 +6,15 @@ use std::time::{Duration, Instant as WallInstant};
 use record::{Conversion, Coverage, Event, Instant, Lost, Monotonic, Realtime, Sampling};
 
 use crate::aim::{self, Processes, set_lookups};
-use crate::error::within;
 use crate::histograms::{Reading, Snapshot};
-use crate::layout::{CHUNK, Pass, RawControl};
-use crate::object::Sizes;
+use crate::layout::{Pass, RawControl};
 use crate::passes::Passes;
 use crate::probe::{Ground, Loaded as _, Observation};
 use crate::programs::Programs;
 use crate::rate::Rate;
 use crate::ring::Ring;
 use crate::sends::Sends;
+use crate::sizes::Sizes;
 use crate::{Backend, BackendChoice, Config, Error, pace, privilege, refusal};
 
 /// How often probes look what time has brought.
@@ -56,18 +55,7 @@ impl Tracer {
     pub fn start(config: &Config) -> Result<Self, Error> {
         if config.least_rights { privilege::check_least() } else { privilege::check() }?;
         refusal::quiet();
-        let rows = within("the number of connections", config.max_connections, 1, 1 << 20)?;
-        let slots = within("the number of slots of a connection", config.slots_per_connection, 1, 65_536)?
-            .next_power_of_two()
-            .max(CHUNK);
-        let in_all = within("the number of slots of all connections", config.slots_in_all, CHUNK, 1 << 26)?;
-        let chunks = (u64::from(rows) * u64::from(slots / CHUNK)).min(u64::from(in_all.div_ceil(CHUNK))) as u32;
-        let sizes = Sizes {
-            rows,
-            slots,
-            chunks,
-            ring: within("the size of the ring buffer", config.ring_bytes, 4096, 1 << 30)?.next_power_of_two(),
-        };
+        let sizes = Sizes::new(config)?;
         for &pid in &config.target.pids {
             if !Path::new(&format!("/proc/{pid}")).exists() {
                 return Err(Error::NoSuchProcess { pid });

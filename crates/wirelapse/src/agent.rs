@@ -156,11 +156,10 @@ fn criteria(config: &Config) -> Criteria {
 fn traced(config: &Config, target: Target) -> trace::Config {
     let of = &config.histograms;
     let sample = config.target.sample;
-    trace::Config {
+    let mut traced = trace::Config {
         target,
         sampling: if sample == Ratio::ALL { Sampling::Every } else { Sampling::Windows(sample) },
         calls: of.stages.contains(&record::Leg::Call),
-        max_connections: config.target.max_connections,
         histograms: Some(Histograms {
             legs: of.stages.clone(),
             dimensions: Dimensions {
@@ -179,7 +178,9 @@ fn traced(config: &Config, target: Target) -> trace::Config {
         }),
         least_rights: true,
         ..trace::Config::default()
-    }
+    };
+    traced.max_connections = config.target.max_connections.unwrap_or_else(|| crate::memory::connections(&traced));
+    traced
 }
 
 fn in_words(config: &Config) -> String {
@@ -211,10 +212,13 @@ fn described(config: &Config) -> Vec<String> {
     let mut lines = vec![
         format!("Target: {}; {sampled}.", in_words(config)),
         format!(
-            "Histograms: {} in at most {} series, of at most {} connections at a time.",
+            "Histograms: {} in at most {} series, of {} at a time.",
             stages.join(", "),
             of.max_series,
-            config.target.max_connections
+            match config.target.max_connections {
+                Some(most) => format!("at most {most} connections"),
+                None => "as many connections as there is memory for".into(),
+            }
         ),
     ];
     if let Some(endpoint) = &config.prometheus {
@@ -313,7 +317,7 @@ mod tests {
             described(&config),
             [
                 "Target: port 443 or 80-81; every send.",
-                "Histograms: tcp, qdisc, network, total in at most 4096 series, of at most 1024 connections at a time.",
+                "Histograms: tcp, qdisc, network, total in at most 4096 series, of as many connections as there is memory for at a time.",
                 "Prometheus: http://127.0.0.1:9956/metrics.",
             ]
         );

@@ -20,6 +20,7 @@ mod interrupt;
 mod lab;
 mod login;
 mod man;
+mod memory;
 mod options;
 mod output;
 mod ping_under_load;

@@ -183,7 +183,10 @@ fn config(args: &Args, target: Target) -> Config {
         idle: Some(IDLE.max(Duration::from(args.interval) * 3)),
         records: true,
     };
-    Config { target, sampling, max_rate: Some(args.max_rate), histograms: Some(histograms), ..Config::default() }
+    let mut config =
+        Config { target, sampling, max_rate: Some(args.max_rate), histograms: Some(histograms), ..Config::default() };
+    config.max_connections = crate::memory::connections(&config);
+    config
 }
 
 /// Writes the rows as lines of JSON or as a table.

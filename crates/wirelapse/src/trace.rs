@@ -57,9 +57,9 @@ pub struct Args {
     /// Record at most this many sends a second
     #[arg(long, value_name = "N/s", value_parser = quantity::parse::whole_per_second)]
     max_rate: Option<std::num::NonZeroU32>,
-    /// Follow at most this many connections at the same time: each takes 73 KiB of kernel memory from the beginning
-    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=65_536))]
-    max_connections: u32,
+    /// Follow at most this many connections at the same time [default: as many as fit into a sixteenth of the memory that the machine or its control group has left, at most 64 MiB, but no fewer than 1,024]: the report says what they take
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
+    max_connections: Option<u32>,
     /// Show this many of the slowest sends
     #[arg(long, value_name = "N", default_value_t = 5)]
     slowest: usize,

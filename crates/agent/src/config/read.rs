@@ -120,7 +120,7 @@ impl Reader<'_> {
                 "unit" => target.units = texts()?.into_iter().map(|(text, _)| text).collect(),
                 "container" => target.containers = texts()?.into_iter().map(|(text, _)| text).collect(),
                 "sample" => target.sample = self.ratio(value)?,
-                _ => target.max_connections = self.whole(value, 1, 65_536)? as u32,
+                _ => target.max_connections = Some(self.whole(value, 1, 1 << 20)? as u32),
             }
         }
         Ok(())
@@ -437,7 +437,7 @@ sample = "1/1000"
         let config = parse("c.toml", WHOLE).unwrap();
         assert_eq!(config.target.ports, [(443, 443), (8000, 8100)]);
         assert_eq!(config.target.sample, "1/100".parse::<Ratio>().unwrap());
-        assert_eq!(config.target.max_connections, 5000);
+        assert_eq!(config.target.max_connections, Some(5000));
         assert_eq!(config.histograms.stages, [Leg::Tcp, Leg::Total]);
         assert_eq!((config.histograms.ipv4_prefix, config.histograms.port), (24, Port::Listening));
         assert_eq!(config.prometheus.as_ref().unwrap().listen.port(), 9999);
@@ -474,7 +474,7 @@ sample = "1/1000"
                 "[histograms]\nstages = [\"tcp\", \"totl\"]\n",
                 "c.toml:2:18: there is no stage \"totl\": did you mean `total`?",
             ),
-            ("[histograms]\nmax_series = 0\n", "c.toml:2:14: a whole number from 1 to 65536 is needed here"),
+            ("[histograms]\nmax_series = 0\n", "c.toml:2:14: a whole number from 1 to 1048576 is needed here"),
             ("[histograms]\nidle = \"0\"\n", "c.toml:2:8: \"0\" is too short: at least 1s"),
             ("[prometheus]\nlisten = \"9956\"\n", "c.toml:2:10: \"9956\" is no address and port"),
             ("[prometheus]\ntls = { key = \"a\" }\n", "c.toml:2:7: tls needs both"),
@@ -489,7 +489,7 @@ sample = "1/1000"
             ("[store]\nurl = \"/x\"\nspool = \"/y\"\n", "c.toml:3:1: spool is where runs wait"),
             ("[target]\nport = \"8100-8000\"\n", "c.toml:2:8: \"8100-8000\" is no port"),
             ("[target]\npeer = [\"x\"]\n", "c.toml:2:9: \"x\" is no network"),
-            ("[target]\nmax_connections = 0\n", "c.toml:2:19: a whole number from 1 to 65536 is needed here"),
+            ("[target]\nmax_connections = 0\n", "c.toml:2:19: a whole number from 1 to 1048576 is needed here"),
             ("[target\n", "c.toml:1:"),
         ] {
             let error = parse("c.toml", text).unwrap_err().to_string();

@@ -70,7 +70,7 @@ mod tests {
         let lost = Lost { ring_buffer: 94_831, slots_full: 2, datagram_ring_buffer: 1, merged: 7, ..Lost::default() };
         assert_eq!(
             unrecorded(&lost).unwrap(),
-            "Not recorded: 94,833 sends, because the ring buffer was full (94,831), all slots of their connection were taken (2); \
+            "Not recorded: 94,833 sends, because the ring buffer was full (94,831), all slots of their connection, or of the pool, were taken (2); \
              1 datagram, because the ring buffer was full. The figures hold for what was."
         );
         assert_eq!(unrecorded(&Lost { merged: 7, unfinished: 3, ..Lost::default() }), None);

@@ -50,16 +50,10 @@ static __always_inline struct slot *slot_open(struct row *row, __u32 number, con
 		COUNT(over_rate);
 		return NULL;
 	}
-	/* The first of a place, or of a row that was empty. */
-	slot = slot_at(number, tail);
+	slot = slot_next(row, number);
 	if (!slot) {
-		if (!chunk_take(number, tail)) {
-			COUNT(slots_full);
-			return NULL;
-		}
-		slot = slot_at(number, tail);
-		if (!slot)
-			return NULL;
+		COUNT(slots_full);
+		return NULL;
 	}
 	slot->key = first + bytes - 1;
 	slot->epoch = row->epoch;
@@ -134,7 +128,7 @@ static __always_inline struct slot *slot_of_key(struct row *row, __u32 number, _
 {
 	*at = slot_find(row, number, key, expected);
 	if (*at != row->tail)
-		return slot_at(number, *at);
+		return slot_at(row, *at);
 	if (row->popped && !before(row->popped_key, key))
 		COUNT(after_ack);
 	return NULL;
@@ -174,7 +168,7 @@ static long retransmitted_one(__u32 i, void *context)
 
 	if (!row || (__s32)(packet->at - row->tail) >= 0)
 		return 1;
-	slot = slot_at(packet->number, packet->at);
+	slot = slot_at(row, packet->at);
 	if (!slot)
 		return 1;
 	slot->record.retransmitted += packet->segments;

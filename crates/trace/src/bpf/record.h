@@ -156,7 +156,9 @@ struct config {
 	__u32 cgroups; /* how many there are */
 	__u32 flags;
 	__u32 slots; /* per connection; a power of two */
+	__u32 rows; /* the most connections at a time */
 	__u32 chunks; /* of slots, for all connections together */
+	__u32 directories; /* of chunks, likewise */
 	__u32 draw_below; /* per-send draws: keep where a random 32-bit number is below; 0 keeps all */
 	__u32 max_rate; /* sends a second; 0 for no limit */
 	__u32 pid_namespace; /* inode number of the tracer's; 0 where that is the initial one */

@@ -34,7 +34,8 @@ struct row {
 	__u32 write_seq; /* at the last SENDMSG, or when armed; by tracepoints where the bytes of the last call end that was seen */
 	__u32 last_key; /* key of slot tail-1, valid while head != tail */
 	__u32 popped_key; /* the last that was acknowledged */
-	__u32 popped; /* whether any was */
+	__u16 popped; /* whether any was */
+	__u16 opening;
 	/* what holds back the head of the write queue */
 	__u64 since;
 	__u64 clocks[REASONS];
@@ -43,8 +44,8 @@ struct row {
 	__u32 behind; /* what holds it from `paced_until` on, where pacing does until then; else as `blocked` */
 	__u32 changes; /* how often `blocked` was decided afresh */
 	__u32 epoch; /* grows with everything that happens outside a send call */
-	__u16 opening;
-	__u16 places; /* that have a chunk */
+	__u32 near[2]; /* chunks of the places with even and with odd number, while there is no directory */
+	__u32 directory; /* 0: none */
 	__u32 driver_end; /* where the bytes of the last tagged packet of new data ended, at the driver */
 	/* The call that writes now, and what it waits for: buffer.h and calls.h. */
 	__u64 call; /* when it began; 0: not known */
@@ -70,8 +71,9 @@ struct row {
 	__u32 every; /* stretches in a block */
 	__u32 left; /* of them, those still to come */
 	__u32 pick; /* the one that is looked at */
-	__u16 announced; /* announce.h */
-	__u16 used; /* a process of the target has opened or used it, or processes are no criterion */
+	__u16 places; /* that have a chunk */
+	__u8 announced; /* announce.h */
+	__u8 used; /* a process of the target has opened or used it, or processes are no criterion */
 	/* The last tagged packet of new data: when it went to the qdisc, and to the driver. */
 	__u64 sched_last;
 	__u64 driver_last;
@@ -90,18 +92,26 @@ struct row {
 
 #define WINDOW_CLOSED 1
 
-/* Slots come from a pool that all rows share, in chunks of CHUNK. A row's ring of counters is cut into as many places; each has the
- * number of its chunk, or 0. A place gets a chunk when a send begins there. It keeps it while less than half of the pool is taken, so
- * that a busy row needs no chunk but its first ones; else it goes back once no send of the place is on its way. Places are written while
- * the socket is locked. */
-enum chunk { CHUNK = 16 };
+/* Slots come from a pool that all rows share, in chunks of CHUNK. A row's ring of counters is cut into as many places. Sends that are on
+ * their way lie in one or two of them at most connections: these have the numbers of their chunks in the row itself. Where they reach
+ * into a third, the row takes a directory, which has the number of a chunk, or 0, for each of its places. A place gets a chunk when a
+ * send begins there. It keeps it while less than half of the pool is taken, so that a busy row needs no chunk but its first ones; else
+ * it goes back once no send of the place is on its way. All of this is written while the socket is locked. */
+enum chunk { CHUNK = 4 };
 SHARED(enum chunk);
 
+enum pool_of { POOL_CHUNKS = 0, POOL_DIRECTORIES = 1, POOL_ROWS = 2, POOLS };
+SHARED(enum pool_of);
+
 struct pool {
-	__u64 taken; /* chunks that rows have */
-	__u64 fresh; /* chunks that were ever taken: numbers above that are in no row, nor in `free_chunks` */
+	__u64 taken; /* that rows have; of rows, those in use are not counted */
+	__u64 fresh; /* that were ever taken: numbers above that are in no row, nor in a list of free ones */
 };
-SHARED(struct pool);
+
+struct pools {
+	struct pool of[POOLS];
+};
+SHARED(struct pools);
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -117,7 +127,7 @@ struct {
 	__uint(max_entries, 1);
 } slots SEC(".maps");
 
-/* The chunks of the rows' places, two in an entry. */
+/* The directories: the chunks of their places, two in an entry. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__type(key, __u32);
@@ -125,23 +135,23 @@ struct {
 	__uint(max_entries, 1);
 } places SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__type(key, __u32);
-	__type(value, struct pool);
-	__uint(max_entries, 1);
-} pools SEC(".maps");
+struct pools pools SEC(".data.pools");
 
-/* Numbers of the chunks that were given back. */
+/* Numbers of what was given back. */
 struct {
-	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(type, BPF_MAP_TYPE_STACK);
 	__type(value, __u32);
 	__uint(max_entries, 1);
 } free_chunks SEC(".maps");
 
-/* Numbers of the rows that are not in use; user space fills it. */
 struct {
-	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(type, BPF_MAP_TYPE_STACK);
+	__type(value, __u32);
+	__uint(max_entries, 1);
+} free_directories SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_STACK);
 	__type(value, __u32);
 	__uint(max_entries, 1);
 } free_rows SEC(".maps");
@@ -196,17 +206,37 @@ static __always_inline struct row *row_of_packet(struct sock *sk, __u32 *number)
 	return row_at(*number);
 }
 
-/* Where the chunk of a place stands; NULL where there is no such row. */
-static __always_inline __u32 *chunk_at(__u32 row, __u32 counter)
+/* Where a directory has the chunk of a counter; NULL where there is no such directory. */
+static __always_inline __u32 *chunk_in(__u32 directory, __u32 counter)
 {
-	__u32 place = row * (config.slots / CHUNK) + (counter & (config.slots - 1)) / CHUNK, pair = place / 2;
+	__u32 place = (directory - 1) * (config.slots / CHUNK) + (counter & (config.slots - 1)) / CHUNK, pair = place / 2;
 	__u32 *chunks = bpf_map_lookup_elem(&places, &pair);
 
-	return chunks ? chunks + (place & 1) : NULL;
+	if (!chunks)
+		return NULL;
+	/* Else the address is computed before it is known not to be NULL, which the verifier refuses. */
+	barrier_var(chunks);
+	return chunks + (place & 1);
+}
+
+/* Where a row without a directory has it. */
+static __always_inline __u32 *near_at(struct row *row, __u32 counter)
+{
+	/* As above. */
+	barrier_var(row);
+	return &row->near[counter / CHUNK & 1];
+}
+
+/* Where the chunk of a counter stands. */
+static __always_inline __u32 *chunk_at(struct row *row, __u32 counter)
+{
+	if (row->directory)
+		return chunk_in(row->directory, counter);
+	return near_at(row, counter);
 }
 
 /* The slot of a counter; NULL where its place has no chunk. */
-static __always_inline struct slot *slot_at(__u32 row, __u32 counter)
+static __always_inline struct slot *slot_at(struct row *row, __u32 counter)
 {
 	__u32 *chunk = chunk_at(row, counter), number;
 
@@ -217,66 +247,98 @@ static __always_inline struct slot *slot_at(__u32 row, __u32 counter)
 	return bpf_map_lookup_elem(&slots, &number);
 }
 
-static __always_inline struct pool *pool(void)
+/* How many counters from the beginning of the place of the oldest send up to `counter`. */
+static __always_inline __u32 reach(const struct row *row, __u32 counter)
 {
-	__u32 zero = 0;
-
-	return bpf_map_lookup_elem(&pools, &zero);
+	return counter - (row->head & ~(CHUNK - 1));
 }
 
-/* Sees to it that the place of a counter has a chunk; 0 where there is none left. */
-__noinline int chunk_take(__u32 row_number, __u32 counter)
+/* A number that was never taken, of `most`; 0 where there is none. */
+static __always_inline __u32 fresh(enum pool_of which, __u32 most)
+{
+	struct pool *of = &pools.of[which];
+	__u32 number;
+
+	if (of->fresh >= most)
+		return 0;
+	number = __sync_fetch_and_add(&of->fresh, 1) + 1;
+	/* Other CPUs may have taken the last ones meanwhile. */
+	return number > most ? 0 : number;
+}
+
+/* Gives a row a directory; 0 where there is none left. */
+static __always_inline int directory_take(struct row *row)
+{
+	__u32 head = row->head, number, *first, *second;
+
+	if (bpf_map_pop_elem(&free_directories, &number)) {
+		number = fresh(POOL_DIRECTORIES, config.directories);
+		if (!number)
+			return 0;
+	}
+	first = chunk_in(number, head);
+	second = chunk_in(number, head + CHUNK);
+	if (!first || !second)
+		return 0;
+	*first = *near_at(row, head);
+	*second = *near_at(row, head + CHUNK);
+	barrier();
+	row->directory = number;
+	row->near[0] = 0;
+	row->near[1] = 0;
+	return 1;
+}
+
+/* Sees to it that the place of the next send has a chunk; 0 where there is none left. */
+__noinline int chunk_take(__u32 row_number)
 {
 	struct row *row = row_at(row_number);
-	__u32 *chunk = chunk_at(row_number, counter), number = 0;
-	struct pool *of = pool();
+	__u32 *chunk, number;
 
-	if (!row || !chunk || !of)
+	if (!row)
+		return 0;
+	if (!row->directory && reach(row, row->tail) >= 2 * CHUNK && !directory_take(row))
+		return 0;
+	chunk = chunk_at(row, row->tail);
+	if (!chunk)
 		return 0;
 	if (*chunk)
 		return 1;
-	if (of->fresh < config.chunks)
-		number = __sync_fetch_and_add(&of->fresh, 1) + 1;
-	/* Other CPUs may have taken the last ones meanwhile. */
-	if ((!number || number > config.chunks) && bpf_map_pop_elem(&free_chunks, &number))
-		return 0;
-	__sync_fetch_and_add(&of->taken, 1);
+	if (bpf_map_pop_elem(&free_chunks, &number)) {
+		number = fresh(POOL_CHUNKS, config.chunks);
+		if (!number)
+			return 0;
+	}
+	__sync_fetch_and_add(&pools.of[POOL_CHUNKS].taken, 1);
 	*chunk = number;
 	row->places++;
 	return 1;
 }
 
-/* Gives the chunk of a place back. */
-static __always_inline void chunk_give_back(struct row *row, __u32 row_number, __u32 counter)
+/* The slot of the next send; NULL where there is none left. */
+static __always_inline struct slot *slot_next(struct row *row, __u32 number)
 {
-	__u32 *chunk = chunk_at(row_number, counter), number;
-	struct pool *of = pool();
+	struct slot *slot;
 
-	if (!chunk || !*chunk || !of)
+	if (row->directory || reach(row, row->tail) < 2 * CHUNK) {
+		slot = slot_at(row, row->tail);
+		if (slot)
+			return slot;
+	}
+	return chunk_take(number) ? slot_at(row, row->tail) : NULL;
+}
+
+static __always_inline void chunk_give_back(struct row *row, __u32 *chunk)
+{
+	__u32 number;
+
+	if (!chunk || !*chunk)
 		return;
 	number = *chunk;
 	*chunk = 0;
 	row->places--;
 	bpf_map_push_elem(&free_chunks, &number, BPF_ANY);
-	__sync_fetch_and_sub(&of->taken, 1);
-}
-
-/* The oldest send of a row has left its slot: where the pool is short, its place goes without a chunk as soon as no send needs it. */
-__noinline int places_empty(__u32 number)
-{
-	struct row *row = row_at(number);
-	struct pool *of = pool();
-	__u32 on_way;
-
-	if (!row || !of || of->taken * 2 < config.chunks)
-		return 0;
-	on_way = row->tail - row->head;
-	if (!on_way)
-		chunk_give_back(row, number, row->head);
-	/* Newer sends may have come into the place before from the other end. */
-	if (!(row->head % CHUNK) && on_way <= config.slots - CHUNK)
-		chunk_give_back(row, number, row->head - 1);
-	return 0;
+	__sync_fetch_and_sub(&pools.of[POOL_CHUNKS].taken, 1);
 }
 
 static long chunk_one(__u32 i, void *context)
@@ -286,15 +348,46 @@ static long chunk_one(__u32 i, void *context)
 
 	if (!row || !row->places)
 		return 1;
-	chunk_give_back(row, *number, i * CHUNK);
+	chunk_give_back(row, chunk_in(row->directory, i * CHUNK));
 	return 0;
 }
 
-/* Gives back all chunks of a row that has no sends any more. */
-static __always_inline void chunks_give_back(const struct row *row, __u32 number)
+/* Gives back all chunks of a row that has no sends. */
+static __always_inline void chunks_give_back(struct row *row, __u32 number)
 {
-	if (row->places)
+	__u32 directory = row->directory;
+
+	if (directory) {
 		bpf_loop(config.slots / CHUNK, chunk_one, &number, 0);
+		row->directory = 0;
+		bpf_map_push_elem(&free_directories, &directory, BPF_ANY);
+		return;
+	}
+	chunk_give_back(row, near_at(row, 0));
+	chunk_give_back(row, near_at(row, CHUNK));
+}
+
+/* Whether places are to go without a chunk as soon as no send needs it. */
+static __always_inline bool pool_short(void)
+{
+	return pools.of[POOL_CHUNKS].taken * 2 >= config.chunks;
+}
+
+/* The pool is short, and the oldest send of a row has left its slot, the last of its place or of the row. */
+__noinline int places_empty(__u32 number)
+{
+	struct row *row = row_at(number);
+	__u32 on_way;
+
+	if (!row)
+		return 0;
+	on_way = row->tail - row->head;
+	if (!on_way)
+		chunks_give_back(row, number);
+	/* Newer sends may have come into the place before from the other end. */
+	else if (!(row->head % CHUNK) && on_way <= (row->directory ? config.slots - CHUNK : CHUNK))
+		chunk_give_back(row, chunk_at(row, row->head - 1));
+	return 0;
 }
 
 /* The first send in [head, tail) with a last byte that is not before `seq`; tail where there is none. */
@@ -314,7 +407,7 @@ __noinline __u32 slot_search(__u32 number, __u32 seq)
 		if ((__s32)(to - from) <= 0)
 			break;
 		middle = from + (to - from) / 2;
-		slot = slot_at(number, middle);
+		slot = slot_at(row, middle);
 		if (!slot)
 			break;
 		if (before(slot->key, seq))
@@ -332,12 +425,12 @@ static __always_inline __u32 slot_find(struct row *row, __u32 number, __u32 key,
 	__u32 at;
 
 	if ((__s32)(expected - row->head) >= 0 && (__s32)(expected - row->tail) < 0) {
-		slot = slot_at(number, expected);
+		slot = slot_at(row, expected);
 		if (slot && slot->key == key)
 			return expected;
 	}
 	at = slot_search(number, key);
-	slot = slot_at(number, at);
+	slot = slot_at(row, at);
 	if (at != row->tail && slot && slot->key == key)
 		return at;
 	return row->tail;
@@ -411,7 +504,7 @@ static __always_inline void slot_pop(struct row *row, __u32 number, struct slot 
 	row->popped_key = slot->key;
 	row->popped = 1;
 	row->head++;
-	if (!(row->head % CHUNK) || row->head == row->tail)
+	if (pool_short() && (!(row->head % CHUNK) || row->head == row->tail))
 		places_empty(number);
 }
 
@@ -425,7 +518,7 @@ static __always_inline void slots_acked(struct row *row, __u32 number, __u32 key
 
 		if (row->head == row->tail)
 			break;
-		slot = slot_at(number, row->head);
+		slot = slot_at(row, row->head);
 		if (!slot || before(key, slot->key))
 			break;
 		if (slot->key == key || !slot->record.retransmissions)
@@ -442,7 +535,7 @@ static __always_inline struct slot *slot_oldest(__u32 number, struct row **row)
 	*row = row_at(number);
 	if (!*row || (*row)->head == (*row)->tail)
 		return NULL;
-	return slot_at(number, (*row)->head);
+	return slot_at(*row, (*row)->head);
 }
 
 struct acked {
@@ -480,14 +573,14 @@ static __always_inline void slot_trim(struct row *row, __u32 number, __u32 write
 
 	if (row->head == row->tail || before(row->last_key, write_seq))
 		return;
-	slot = slot_at(number, row->tail - 1);
+	slot = slot_at(row, row->tail - 1);
 	if (!slot)
 		return;
 	if (!before(slot->record.first_seq, write_seq)) {
 		/* Not a byte of it was taken: there was no send. */
 		row->full += slot->record.full;
 		row->tail--;
-		slot = slot_at(number, row->tail - 1);
+		slot = slot_at(row, row->tail - 1);
 		if (slot)
 			row->last_key = slot->key;
 		return;
@@ -581,8 +674,12 @@ static __always_inline struct row *row_take(struct socket_info *info, const stru
 	__u32 number;
 
 	if (bpf_map_pop_elem(&free_rows, &number)) {
-		COUNT(connections_full);
-		return NULL;
+		number = fresh(POOL_ROWS, config.rows);
+		if (!number) {
+			COUNT(connections_full);
+			return NULL;
+		}
+		number--;
 	}
 	row = row_at(number);
 	if (!row)

@@ -9,6 +9,7 @@ struct socket_info {
 	__u32 pid; /* its owner, in the tracer's pid namespace */
 	char comm[16];
 };
+SHARED(struct socket_info);
 #define NO_ROW 0xffffffffu
 
 struct {

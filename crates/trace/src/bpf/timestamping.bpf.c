@@ -20,7 +20,7 @@ static __always_inline void sent(struct bpf_sock_ops_kern *kern, struct row *row
 	/* The packet at the end of the queue holds the last byte of the send before: that one loses its stamps to this one. The
 	 * row says so, not the tag, which another tracer may have set. */
 	if (tail != row->head && !before(row->last_key, end - kern->skb->len)) {
-		slot = slot_at(number, tail - 1);
+		slot = slot_at(row, tail - 1);
 		if (!slot)
 			return;
 		clocks_run(row, now);
@@ -122,7 +122,7 @@ static __always_inline struct slot *between_next(struct between *between, struct
 	*row = row_at(between->number);
 	if (!*row || (__s32)(between->at - between->until) >= 0)
 		return NULL;
-	return slot_at(between->number, between->at++);
+	return slot_at(*row, between->at++);
 }
 
 static long sched_one(__u32 i, void *context)
@@ -206,7 +206,7 @@ static long packet_one(__u32 i, void *context)
 
 	if (!row || (__s32)(of->at - row->tail) >= 0)
 		return 1;
-	slot = slot_at(of->number, of->at);
+	slot = slot_at(row, of->at);
 	if (!slot || !before(slot->key, of->until))
 		return 1;
 	of->found = true;
@@ -234,7 +234,7 @@ static __always_inline void on_packet(struct bpf_sock_ops_kern *kern, bool drive
 	if (!payload_of(kern->skb, &payload))
 		return;
 	/* The guess is right but for retransmissions and after packets that had no tag. */
-	slot = slot_at(number, at);
+	slot = slot_at(row, at);
 	if ((__s32)(at - row->head) < 0 || (__s32)(at - row->tail) >= 0 || !slot || before(slot->key, payload.first) ||
 	    !before(slot->key, payload.end))
 		at = slot_search(number, payload.first);
@@ -272,7 +272,7 @@ static __always_inline void on_nic(const struct sk_buff *skb, struct row *row, _
 	for (int i = 0; i < 16; i++, next++) {
 		if ((__s32)(next - row->tail) >= 0)
 			break;
-		slot = slot_at(number, next);
+		slot = slot_at(row, next);
 		if (!slot || !before(slot->key, payload.end))
 			break;
 		found = true;

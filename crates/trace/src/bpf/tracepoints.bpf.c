@@ -163,7 +163,7 @@ static __always_inline int on_write(struct sock *sk, __u64 left, bool waits, int
 	call_round(row, tp, left, waits, size_goal, now);
 	end = tp->write_seq + left;
 	if (row->head != row->tail && row->last_key == end - 1) {
-		slot = slot_at(number, row->tail - 1);
+		slot = slot_at(row, row->tail - 1);
 		if (slot)
 			send_again(row, slot, tp, left, now);
 		return 0;
@@ -229,7 +229,7 @@ int BPF_PROG(wait_over, struct sock *sk, long *timeout, int failed)
 	if (!row || failed || row->head == row->tail)
 		return 0;
 	buffer_freed(row, now);
-	slot = slot_at(number, row->tail - 1);
+	slot = slot_at(row, row->tail - 1);
 	if (slot && before(tp->write_seq, slot->key + 1))
 		send_again(row, slot, tp, slot->key + 1 - tp->write_seq, now);
 	return 0;
@@ -252,7 +252,7 @@ static long packet_one(__u32 i, void *context)
 
 	if (!row || (__s32)(packet->at - row->tail) >= 0)
 		return 1;
-	slot = slot_at(packet->number, packet->at);
+	slot = slot_at(row, packet->at);
 	if (!slot || !before(slot->key, packet->end))
 		return 1;
 	if (packet->driver)

@@ -18,6 +18,7 @@ use crate::object::{self, compiled};
 use crate::probe::{Ground, Loaded, Missing, Observation, Probe, Tried};
 use crate::programs::{At, LoadError, Planned, Programs};
 use crate::refusal::Refusal;
+use crate::sizes::storage_of;
 use crate::{Config, Error, Target};
 
 /// The name of this probe.
@@ -80,6 +81,7 @@ impl Probe for Connects {
             reason: format!("the kernel takes no program on the return of inet_csk_accept(): {why}"),
         });
         Ok(Box::new(Connecting {
+            connections: ground.sizes.rows,
             requests: object::map(object, "requests")?,
             losses: object::map(object, "connect_losses")?,
             target: ground.config.target.clone(),
@@ -91,6 +93,7 @@ impl Probe for Connects {
 
 /// The probe while it is at work.
 struct Connecting {
+    connections: u32,
     programs: Programs,
     requests: MapHandle,
     losses: MapHandle,
@@ -157,8 +160,9 @@ impl Loaded for Connecting {
     }
 
     fn memory(&self) -> u64 {
-        // Filled on demand. The storage of sockets is theirs.
-        16_384 * (size_of::<RawRequestKey>() + size_of::<RawRequest>() + 64) as u64
+        // Filled on demand.
+        let requests = 16_384 * (size_of::<RawRequestKey>() + size_of::<RawRequest>() + 64) as u64;
+        requests + u64::from(self.connections) * storage_of::<RawConnect>()
     }
 
     fn observation(&self) -> Observation {

@@ -290,7 +290,7 @@ static __always_inline void leg_between(struct series_figures *of, __u32 number,
 __noinline int series_add(__u32 number, __u32 at)
 {
 	struct row *row = row_at(number);
-	struct slot *slot = slot_at(number, at);
+	struct slot *slot = row ? slot_at(row, at) : NULL;
 	const struct send_record *send;
 	struct series_figures *of;
 	__u64 sched, driver, total = 0, sched_span, driver_span, waited;

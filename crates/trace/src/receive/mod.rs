@@ -94,6 +94,7 @@ impl Probe for Receives {
             arrivals: object::map(object, "arrivals")?,
             losses: object::map(object, "receive_losses")?,
             connections: ground.sizes.rows,
+            memory_of_connection: ground.config.memory_of_receiver(),
             slots,
             unfinished: 0,
             disorder: 0,
@@ -112,6 +113,7 @@ struct Receiving {
     arrivals: MapHandle,
     losses: MapHandle,
     connections: u32,
+    memory_of_connection: u64,
     slots: u32,
     unfinished: u64,
     disorder: u64,
@@ -183,8 +185,7 @@ impl Loaded for Receiving {
     }
 
     fn memory(&self) -> u64 {
-        let rows = u64::from(self.connections);
-        rows * (size_of::<RawReceiveRow>() as u64 + 4) + rows * u64::from(self.slots) * size_of::<RawArrival>() as u64
+        u64::from(self.connections) * self.memory_of_connection
     }
 
     fn observation(&self) -> Observation {

@@ -13,11 +13,12 @@ use libbpf_rs::{Link, MapHandle};
 use record::{ConnectionId, Coverage, Event, Leg, Lost, Nanos, Send};
 
 use crate::keeper::Keeper;
-use crate::layout::{CHUNK, RECORD_CLOSED, RECORD_CONNECTION, RawLost, RawRow, RawSlot};
+use crate::layout::{RECORD_CLOSED, RECORD_CONNECTION, RawLost, RawRow};
 use crate::nic::NicClocks;
-use crate::object::{self, Sizes};
+use crate::object;
 use crate::probe::{Ground, Loaded, Missing, Observation, Tried};
 use crate::programs::Programs;
+use crate::sizes::Sizes;
 use crate::{Backend, DecodeError, Error, clock};
 use decode::Record;
 use pool::Pool;
@@ -62,7 +63,7 @@ impl Sends {
         Ok(Self {
             backend,
             rows: object::map(object, "rows")?,
-            free_rows: object::free_list(object, "free_rows", ground.sizes.rows)?,
+            free_rows: object::map(object, "free_rows")?,
             pool: Pool::new(object, ground.sizes)?,
             losses: object::map(object, "losses")?,
             sizes: ground.sizes,
@@ -137,7 +138,7 @@ impl Sends {
     }
 
     fn rows_in_use(&self) -> Vec<(u32, RawRow)> {
-        object::rows_in_use(&self.rows, self.sizes.rows, |row: &RawRow| row.cookie != 0)
+        object::rows_in_use(&self.rows, self.pool.rows().min(self.sizes.rows), |row: &RawRow| row.cookie != 0)
     }
 
     fn give(&mut self, record: Record, out: &mut VecDeque<Event>) {
@@ -182,7 +183,7 @@ impl Loaded for Sends {
     /// Rows of sockets that no iterator showed any more.
     fn give_up(&mut self, out: &mut VecDeque<Event>) -> Result<(), Error> {
         for (number, row) in self.rows_in_use() {
-            for slot in self.pool.take_back(number, row.head, row.tail)? {
+            for slot in self.pool.take_back(&row)? {
                 self.counted.unfinished += 1;
                 if self.records {
                     self.give(Record::Send(decode::send(&slot.record, self.tick)?, None), out);
@@ -205,14 +206,9 @@ impl Loaded for Sends {
     }
 
     fn memory(&self) -> u64 {
-        let rows = u64::from(self.sizes.rows);
         // Hash maps are filled on demand up to their size: 64 bytes an entry cover key, value and the table itself.
         let on_demand = 64 * (16_384 + 131_072 + 1024 + 1024);
-        rows * (size_of::<RawRow>() as u64 + 4)
-            + u64::from(self.sizes.chunks) * (u64::from(CHUNK) * size_of::<RawSlot>() as u64 + 4)
-            + self.sizes.pairs_of_places() * 8
-            + u64::from(self.sizes.ring)
-            + on_demand
+        self.sizes.memory() + u64::from(self.sizes.ring) + on_demand
     }
 
     fn observation(&self) -> Observation {

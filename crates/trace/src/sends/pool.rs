@@ -3,8 +3,9 @@
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle, Object};
 
 use crate::Error;
-use crate::layout::{CHUNK, Plain, RawPool, RawSlot};
-use crate::object::{self, Sizes};
+use crate::layout::{CHUNK, POOL_CHUNKS, POOL_ROWS, Plain, RawPools, RawRow, RawSlot};
+use crate::object;
+use crate::sizes::Sizes;
 
 const TAKE_BACK: &str = "cannot take slots back";
 
@@ -13,7 +14,8 @@ pub(super) struct Pool {
     places: MapHandle,
     pools: MapHandle,
     free_chunks: MapHandle,
-    /// How many places a row has.
+    free_directories: MapHandle,
+    /// How many places a directory has.
     each: u32,
 }
 
@@ -22,58 +24,67 @@ impl Pool {
         Ok(Self {
             slots: object::map(object, "slots")?,
             places: object::map(object, "places")?,
-            pools: object::map(object, "pools")?,
+            pools: object::map(object, ".data.pools")?,
             free_chunks: object::map(object, "free_chunks")?,
+            free_directories: object::map(object, "free_directories")?,
             each: sizes.slots / CHUNK,
         })
     }
 
     /// How many slots rows have now.
     pub fn taken(&self) -> u64 {
-        self.read().map_or(0, |pool| pool.taken * u64::from(CHUNK))
+        self.read().map_or(0, |pools| pools.of[POOL_CHUNKS as usize].taken * u64::from(CHUNK))
     }
 
-    fn read(&self) -> Option<RawPool> {
-        RawPool::from_bytes(&self.pools.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok()??)
+    /// Rows beyond this number were never used.
+    pub fn rows(&self) -> u32 {
+        self.read().map_or(u32::MAX, |pools| u32::try_from(pools.of[POOL_ROWS as usize].fresh).unwrap_or(u32::MAX))
     }
 
-    /// Takes the chunks of a row that the kernel part does not give back itself any more. Gives the sends in them, from `head` up to
-    /// `tail`. To be called while no program runs.
-    pub fn take_back(&self, row: u32, head: u32, tail: u32) -> Result<Vec<RawSlot>, Error> {
-        let places = self.places_of(row)?;
-        let sends = (0..tail.wrapping_sub(head)).filter_map(|behind| self.slot(&places, head.wrapping_add(behind)));
+    fn read(&self) -> Option<RawPools> {
+        RawPools::from_bytes(&self.pools.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok()??)
+    }
+
+    /// Takes the chunks of a row that the kernel part does not give back itself any more; the row is to be freed then. Gives its sends.
+    /// To be called while no program runs.
+    pub fn take_back(&self, row: &RawRow) -> Result<Vec<RawSlot>, Error> {
+        let places = if row.directory == 0 { row.near.to_vec() } else { self.empty(row.directory)? };
+        let sends = (0..row.tail.wrapping_sub(row.head)).filter_map(|n| self.slot(&places, row.head.wrapping_add(n)));
         let sends = sends.collect();
+        let mut chunks = 0;
         for chunk in places.iter().filter(|chunk| **chunk != 0) {
             self.free_chunks.update(&[], &chunk.to_ne_bytes(), MapFlags::ANY).map_err(Error::bpf(TAKE_BACK))?;
+            chunks += 1;
         }
-        if let Some(mut pool) = self.read() {
-            pool.taken -= places.iter().filter(|chunk| **chunk != 0).count() as u64;
-            object::write_only(&self.pools, &pool)?;
+        if let Some(mut pools) = self.read() {
+            let taken = &mut pools.of[POOL_CHUNKS as usize].taken;
+            *taken = taken.saturating_sub(chunks);
+            object::write_only(&self.pools, &pools)?;
         }
         Ok(sends)
     }
 
-    /// The chunks of a row's places, which have none after that.
-    fn places_of(&self, row: u32) -> Result<Vec<u32>, Error> {
-        let mut of_row = Vec::new();
-        for place in row * self.each..(row + 1) * self.each {
+    /// Takes a directory back; gives the chunks that were in it.
+    fn empty(&self, directory: u32) -> Result<Vec<u32>, Error> {
+        let mut chunks = Vec::new();
+        let first = (directory - 1) * self.each;
+        for place in first..first + self.each {
             let pair = (place / 2).to_ne_bytes();
-            let Some(mut both) = self.places.lookup(&pair, MapFlags::ANY).map_err(Error::bpf(TAKE_BACK))? else {
-                continue;
-            };
+            let both = self.places.lookup(&pair, MapFlags::ANY).map_err(Error::bpf(TAKE_BACK))?;
             let at = (place % 2) as usize * 4;
-            let chunk = both.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_ne_bytes);
-            of_row.push(chunk);
-            if chunk != 0 {
-                both[at..at + 4].fill(0);
-                self.places.update(&pair, &both, MapFlags::ANY).map_err(Error::bpf(TAKE_BACK))?;
+            let chunk = both.as_ref().and_then(|both| both.get(at..at + 4)?.try_into().ok());
+            chunks.push(chunk.map_or(0, u32::from_ne_bytes));
+            if place % 2 == 1 {
+                self.places.update(&pair, &[0; 8], MapFlags::ANY).map_err(Error::bpf(TAKE_BACK))?;
             }
         }
-        Ok(of_row)
+        self.free_directories.update(&[], &directory.to_ne_bytes(), MapFlags::ANY).map_err(Error::bpf(TAKE_BACK))?;
+        Ok(chunks)
     }
 
+    /// The slot of a counter: a row without a directory has two places, one with a directory all of them.
     fn slot(&self, places: &[u32], counter: u32) -> Option<RawSlot> {
-        let chunk = places.get((counter / CHUNK & (self.each - 1)) as usize).filter(|chunk| **chunk != 0)?;
+        let chunk = places.get((counter / CHUNK) as usize % places.len()).filter(|chunk| **chunk != 0)?;
         let number = (chunk - 1) * CHUNK + counter % CHUNK;
         RawSlot::from_bytes(&self.slots.lookup(&number.to_ne_bytes(), MapFlags::ANY).ok()??)
     }

@@ -15,9 +15,10 @@ use record::{Moment, Reading};
 
 use crate::aim::{self, Processes, aim, set_lookups};
 use crate::layout::{CONFIG_AT_CLOSE, CONFIG_AT_CONNECT, Pass, RawControl};
-use crate::object::{self, Sizes, compiled};
+use crate::object::{self, compiled};
 use crate::passes::Passes;
 use crate::programs::{At, Planned, Programs};
+use crate::sizes::Sizes;
 use crate::{Error, Target, clock, privilege, refusal};
 
 /// The iterator of the looks.
@@ -53,7 +54,7 @@ impl Watcher {
             Moment::Close => CONFIG_AT_CLOSE,
         };
         // It has no arena.
-        let sizes = Sizes { rows: 0, slots: 0, chunks: 0, ring: 1 << 20 };
+        let sizes = Sizes::of_ring(1 << 20);
         let object = object::open_aimed(compiled!("watch"), "wirelapse", &raw, sizes)?;
         let names = (!target.comms.is_empty()).then_some(aim::RENAMED);
         let plan = PROGRAMS.into_iter().chain(names).collect();

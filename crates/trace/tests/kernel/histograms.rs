@@ -220,7 +220,7 @@ fn retransmitted_segments_and_reasons_are_those_of_the_kernel_and_of_the_records
 }
 
 /// Bytes that the kernel has for the maps of this process with so many entries.
-fn kernel_bytes(entries: &[u32]) -> u64 {
+pub fn kernel_bytes(entries: &[u32]) -> u64 {
     let fds = std::fs::read_dir("/proc/self/fdinfo").unwrap();
     let of = |text: &str| {
         let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name))?.trim().parse::<u64>().ok();

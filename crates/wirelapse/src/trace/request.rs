@@ -14,6 +14,7 @@ use trace::{BackendChoice, Config};
 use super::Args;
 use crate::criteria::Aimed;
 use crate::exit::BadInput;
+use crate::memory;
 use crate::output::Shown;
 use crate::output::harmless;
 use crate::terminal;
@@ -113,6 +114,22 @@ impl Request {
             Backend::Timestamping => BackendChoice::Timestamping,
             Backend::Tracepoints => BackendChoice::Tracepoints,
         };
+        let mut config = Config {
+            target,
+            sampling,
+            max_rate: args.max_rate,
+            backend,
+            calls: match args.calls {
+                Calls::Auto => sampling == Sampling::Every && args.max_rate.is_none(),
+                Calls::Always => true,
+                Calls::Never => false,
+            },
+            receive: args.receive || args.requests,
+            packets: args.every_packet,
+            udp: args.udp,
+            ..Config::default()
+        };
+        config.max_connections = args.max_connections.unwrap_or_else(|| memory::connections(&config));
         let terminal = terminal::is_terminal();
         Ok(Self {
             words: in_words(words, &args.command),
@@ -120,22 +137,7 @@ impl Request {
             force: args.force,
             resolve: args.resolve,
             shown: args.shown,
-            config: Config {
-                target,
-                sampling,
-                max_rate: args.max_rate,
-                backend,
-                calls: match args.calls {
-                    Calls::Auto => sampling == Sampling::Every && args.max_rate.is_none(),
-                    Calls::Always => true,
-                    Calls::Never => false,
-                },
-                receive: args.receive || args.requests,
-                packets: args.every_packet,
-                udp: args.udp,
-                max_connections: args.max_connections,
-                ..Config::default()
-            },
+            config,
             command: args.command.clone(),
             duration: args.end.duration(),
             slowest: args.slowest,

@@ -1,0 +1,74 @@
+//! What memory the machine, or the control group that this process is in, has left, and how many connections a trace may follow by that.
+
+use std::fs;
+use std::path::Path;
+
+/// The most kernel memory that followed connections are given by default.
+const MOST: u64 = 64 << 20;
+/// The share of what is left that they are given where that is less.
+const SHARE: u64 = 16;
+/// The least connections that a trace follows by default, however little is left.
+const LEAST: u32 = 1024;
+
+/// What is left, bytes; `None` where the system does not say.
+pub fn left() -> Option<u64> {
+    [available(), group_left()].into_iter().flatten().min()
+}
+
+/// How many connections a trace follows where nobody says: as many as fit into a share of the memory that is left.
+pub fn connections(config: &trace::Config) -> u32 {
+    fitting(config, left())
+}
+
+fn fitting(config: &trace::Config, left: Option<u64>) -> u32 {
+    config.connections_within(left.map_or(MOST, |left| (left / SHARE).min(MOST))).max(LEAST)
+}
+
+/// What the machine has left (`MemAvailable` of `/proc/meminfo`).
+fn available() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    kilobytes(&text, "MemAvailable:")
+}
+
+fn kilobytes(meminfo: &str, key: &str) -> Option<u64> {
+    let line = meminfo.lines().find(|l| l.starts_with(key))?;
+    line.split_whitespace().nth(1)?.parse::<u64>().ok()?.checked_mul(1_024)
+}
+
+/// What the control groups above this process leave it: the least of all limits, less what is in use under each.
+fn group_left() -> Option<u64> {
+    let (groups, mounts) = (fs::read_to_string("/proc/self/cgroup").ok()?, fs::read_to_string("/proc/mounts").ok()?);
+    let own = groups.lines().find_map(|l| l.strip_prefix("0::/"))?;
+    let root = mounts.lines().map(|l| l.split(' ').collect::<Vec<_>>()).find(|w| w.get(2) == Some(&"cgroup2"))?[1];
+    let number = |path: &Path, name: &str| fs::read_to_string(path.join(name)).ok()?.trim().parse::<u64>().ok();
+    let root = Path::new(root);
+    root.join(own)
+        .ancestors()
+        .take_while(|path| path.starts_with(root))
+        .filter_map(|path| {
+            Some(number(path, "memory.max")?.saturating_sub(number(path, "memory.current").unwrap_or(0)))
+        })
+        .min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trace_follows_what_a_share_of_the_memory_has_room_for() {
+        let config = trace::Config::default();
+        let most = fitting(&config, None);
+        assert_eq!((fitting(&config, Some(u64::MAX)), fitting(&config, Some(16 * MOST))), (most, most));
+        let fewer = fitting(&config, Some(4 * MOST));
+        assert!(LEAST < fewer && fewer < most / 2, "{fewer} of {most}");
+        assert_eq!(fitting(&config, Some(0)), LEAST);
+    }
+
+    #[test]
+    fn memory_is_read_in_bytes() {
+        let text = "MemTotal:       24000000 kB\nMemFree: 1 kB\nMemAvailable:   22000000 kB\n";
+        assert_eq!(kilobytes(text, "MemAvailable:"), Some(22_000_000 * 1_024));
+        assert_eq!(kilobytes("", "MemAvailable:"), None);
+    }
+}
