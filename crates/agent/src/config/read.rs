@@ -474,7 +474,7 @@ sample = "1/1000"
                 "[histograms]\nstages = [\"tcp\", \"totl\"]\n",
                 "c.toml:2:18: there is no stage \"totl\": did you mean `total`?",
             ),
-            ("[histograms]\nmax_series = 0\n", "c.toml:2:14: a whole number from 1 to 1048576 is needed here"),
+            ("[histograms]\nmax_series = 0\n", "c.toml:2:14: a whole number from 1 to 65536 is needed here"),
             ("[histograms]\nidle = \"0\"\n", "c.toml:2:8: \"0\" is too short: at least 1s"),
             ("[prometheus]\nlisten = \"9956\"\n", "c.toml:2:10: \"9956\" is no address and port"),
             ("[prometheus]\ntls = { key = \"a\" }\n", "c.toml:2:7: tls needs both"),
