@@ -15,7 +15,7 @@ pub fn left() -> Option<u64> {
     [available(), group_left()].into_iter().flatten().min()
 }
 
-/// How many connections a trace follows where nobody says: as many as fit into a share of the memory that is left.
+/// How many connections a trace follows where the user does not say: as many as fit into a share of the memory that is left.
 pub fn connections(config: &trace::Config) -> u32 {
     fitting(config, left())
 }
