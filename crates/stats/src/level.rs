@@ -97,7 +97,9 @@ fn placed(values: &[f64], cuts: &[usize]) -> Vec<usize> {
         }
         best.1
     };
-    (0..cuts.len()).map(place).collect()
+    let places: Vec<usize> = (0..cuts.len()).map(place).collect();
+    // Each is looked for between its neighbours' old places: two may have passed each other, and then bound no level.
+    if places.is_sorted_by(|a, b| a < b) { places } else { cuts.to_vec() }
 }
 
 /// How many times the scatter about its level a value may be away from it.

@@ -214,9 +214,10 @@ fn from_files(args: &Args) -> anyhow::Result<Measured> {
     Ok(Measured {
         lasted: read.recording.lasted(),
         account: read.account,
+        // Files do not say how exact their stamps are: what they are counted in is the least that they are off by.
+        clock_error: read.recording.slot().unwrap_or(Nanos::ZERO),
         recording: read.recording,
         clocks: Clocks::One,
-        clock_error: Nanos::ZERO,
         dropped: [read.taps[0].dropped, read.taps[1].dropped],
         unstamped: [read.taps[0].untimed, read.taps[1].untimed],
         method,
@@ -332,6 +333,7 @@ fn one_time(args: &Args, mut measured: Measured) -> anyhow::Result<(Measured, Op
         };
         measured.recording.remove(&drift);
         measured.clocks = Clocks::Apart { drift_ppb: drift.ppb, drift_error_ppb: drift.error_ppb };
+        measured.clock_error += Nanos(drift.wander_ns.ceil() as u64);
         return Ok((measured, Some(drift)));
     }
     // Of two live interfaces the clocks are known.
@@ -340,9 +342,10 @@ fn one_time(args: &Args, mut measured: Measured) -> anyhow::Result<(Measured, Op
     }
     if let Some(drift) = drift.filter(|d| d.is_straight && d.ppb.abs() > LEAST_DRIFT_PPB && d.error_ppb < d.ppb.abs()) {
         return Err(BadInput(format!(
-            "the delays rise by {:+.3} µs every second, as two clocks do that run at different rates: these captures were not stamped by \
-             one clock. --different-clocks removes that, and gives delays above the least",
-            drift.ppb / 1e3
+            "the delays rise by {:+.3} ± {:.3} µs every second, as two clocks do that run at different rates: these captures were not \
+             stamped by one clock. --different-clocks removes that, and gives delays above the least",
+            drift.ppb / 1e3,
+            drift.error_ppb / 1e3
         ))
         .into());
     }
@@ -359,7 +362,10 @@ fn one_time(args: &Args, mut measured: Measured) -> anyhow::Result<(Measured, Op
 }
 
 fn record_of(args: &Args, measured: &Measured, drift: Option<Drift>, offset: Option<Offset>) -> Delay {
-    let figures = measured.recording.figures(measured.account, offset.unwrap_or_default());
+    let mut figures = measured.recording.figures(measured.account, offset.unwrap_or_default());
+    if is_file(&args.before) {
+        figures.allow_for(measured.clock_error);
+    }
     Delay {
         before: args.before.clone(),
         after: args.after.clone(),
@@ -375,6 +381,7 @@ fn record_of(args: &Args, measured: &Measured, drift: Option<Drift>, offset: Opt
             Clocks::Two { drift_ppb, .. } => drift_ppb,
             _ => drift.map(|d| d.ppb),
         },
+        drift_error_ppb: drift.map(|d| d.error_ppb),
         clock_error: measured.clock_error,
         cpu_waited: measured.cpu_waited,
     }

@@ -205,3 +205,110 @@ fn taps_that_cannot_be_are_refused_with_the_reason() {
         assert!(text(&output.stderr).contains(wanted), "{wanted}: {}", text(&output.stderr));
     }
 }
+
+/// Numbers from 0 to 1 without a pattern, the same for the same seed (xorshift64).
+struct Draw(u64);
+
+impl Draw {
+    fn of(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    fn next(&mut self) -> f64 {
+        for (left, right) in [(13, 7), (17, 0)] {
+            self.0 ^= self.0 << left;
+            self.0 ^= if right > 0 { self.0 >> right } else { 0 };
+        }
+        (self.0 >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// With an exponential distribution of mean 1.
+    fn wait(&mut self) -> f64 {
+        -(1.0 - self.next()).ln()
+    }
+}
+
+const SEEDS: std::ops::Range<u64> = 1..21;
+
+#[test]
+fn a_clock_that_drifts_and_wanders_is_distinguished_from_a_step_of_the_device() {
+    const N: u64 = 10_000;
+    let gap = 1_000_000.0;
+    for seed in SEEDS {
+        let step = [50_000.0, -50_000.0, 0.0][seed as usize % 3];
+        let mut draw = Draw::of(seed);
+        // 40 parts in a million either way, and 0.3 more or less in the end, at random.
+        let (mut ahead, mut ppb) = (0.0, if seed % 2 == 0 { 40_000.0 } else { -40_000.0 });
+        let (mut delays, mut times) = (Vec::new(), Vec::new());
+        for id in 0..N {
+            ppb += (draw.next() - 0.5) * 10.0;
+            ahead += ppb * 1e-9 * gap;
+            let held_up = if draw.next() < 0.02 { 100_000.0 * draw.wait() } else { 0.0 };
+            let level = if id >= N / 2 { 500_000.0 + step } else { 500_000.0 };
+            delays.push(level + 300.0 * draw.wait() + held_up);
+            times.push(BEGIN + id * gap as u64 + (delays[id as usize] + ahead) as u64);
+        }
+        let drift = ahead / (N as f64 * gap) * 1e9;
+        let dir = tempfile::tempdir().unwrap();
+        let before = write(dir.path(), "a.pcapng", (0..N).map(|id| (BEGIN + id * gap as u64, frame(id))));
+        let mut after: Vec<(u64, u64)> = times.into_iter().zip(0..N).collect();
+        after.sort_unstable();
+        let after = write(dir.path(), "b.pcapng", after.into_iter().map(|(at, id)| (at, frame(id))));
+
+        let refused = delay(&before, &after, &[]);
+        assert_eq!(refused.status.code(), Some(2), "seed {seed}: {}", text(&refused.stdout));
+        assert!(text(&refused.stderr).contains("different rates"), "seed {seed}: {}", text(&refused.stderr));
+
+        let all = lines(&before, &after, &["--different-clocks"]);
+        let of = |key: &str| all[0][key].as_f64().unwrap();
+        assert!((of("drift_ppb") - drift).abs() <= of("drift_error_ppb"), "seed {seed}: {drift}, {}", all[0]);
+        assert!(of("drift_error_ppb") < 2_000.0, "seed {seed}: {}", all[0]);
+        let least = delays.iter().copied().reduce(f64::min).unwrap();
+        let mean = delays.iter().sum::<f64>() / N as f64 - least;
+        assert!((of("delay_mean_ns") - mean).abs() <= of("delay_error_ns"), "seed {seed}: {mean}, {}", all[0]);
+        assert!(of("clock_error_ns") < 10_000.0 && of("least_change_ns") < 20_000.0, "seed {seed}: {}", all[0]);
+        let changes: Vec<&Value> = all.iter().filter(|line| line["kind"] == "delay_change").collect();
+        assert_eq!(changes.len(), usize::from(step != 0.0), "seed {seed}: {changes:?}");
+        for change in changes {
+            let of = |key: &str| change[key].as_f64().unwrap();
+            assert!(of("low_ns") <= step && step <= of("high_ns"), "seed {seed}: {change}");
+            assert!(change["frame"].as_u64().unwrap().abs_diff(N / 2) <= 50, "seed {seed}: {change}");
+        }
+    }
+}
+
+#[test]
+fn slots_of_hardware_stamps_are_in_the_error_and_are_no_drift() {
+    const N: u64 = 4_000;
+    for seed in SEEDS {
+        let mut draw = Draw::of(seed);
+        // The NIC counts in slots, and skips one now and then. In every other file the traffic is in step with its clock.
+        let slot = [8, 80, 16][seed as usize % 3];
+        let in_step = seed % 2 == 0;
+        let stamp = |at: f64, draw: &mut Draw| {
+            let skipped = u64::from(draw.next() < 0.01);
+            (at / slot as f64) as u64 * slot + skipped * slot
+        };
+        let step = 11.5 * slot as f64;
+        let wire = 1_003.0;
+        let [mut before, mut after] = [Vec::new(), Vec::new()];
+        for id in 0..N {
+            let at = id as f64 * 1_000_000.0 * 0.8 + if in_step { 0.0 } else { 5_000.0 * draw.next() };
+            let delay = wire + if id >= N / 2 { step } else { 0.0 };
+            before.push((BEGIN / slot * slot + stamp(at, &mut draw), frame(id)));
+            after.push((BEGIN / slot * slot + stamp(at + delay, &mut draw), frame(id)));
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let [before, after] = [write(dir.path(), "a.pcapng", before), write(dir.path(), "b.pcapng", after)];
+        let all = lines(&before, &after, &[]);
+        let of = |key: &str| all[0][key].as_f64().unwrap();
+        let mean = wire + step / 2.0;
+        assert_eq!(all[0]["clock_error_ns"], slot, "seed {seed}: {}", all[0]);
+        assert!((of("delay_mean_ns") - mean).abs() <= of("delay_error_ns"), "seed {seed}: {mean}, {}", all[0]);
+        let changes: Vec<&Value> = all.iter().filter(|line| line["kind"] == "delay_change").collect();
+        assert_eq!(changes.len(), 1, "seed {seed}: {changes:?}");
+        let of = |key: &str| changes[0][key].as_f64().unwrap();
+        assert!(of("low_ns") <= step && step <= of("high_ns"), "seed {seed}: {}", changes[0]);
+        assert!(changes[0]["frame"].as_u64().unwrap().abs_diff(N / 2) <= 5, "seed {seed}: {}", changes[0]);
+    }
+}

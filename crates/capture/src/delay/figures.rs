@@ -115,6 +115,16 @@ impl Recording {
         (!self.matches.is_empty()).then(|| below as f64 / self.matches.len() as f64)
     }
 
+    /// The slots that the taps' stamps are counted in, up to a microsecond: a reading is off by less than one. `None` where all delays
+    /// and all times are the same.
+    pub fn slot(&self) -> Option<Nanos> {
+        const COARSEST: u64 = 1_000;
+        let &(first, delay) = self.matches.first()?;
+        let differences = self.matches.iter().flat_map(|m| [m.0.abs_diff(first), m.1.abs_diff(delay)]);
+        let slot = differences.fold(0, common);
+        (slot > 0).then_some(Nanos(slot.min(COARSEST)))
+    }
+
     /// How many matched frames there are.
     pub fn n(&self) -> usize {
         self.matches.len()
@@ -161,11 +171,13 @@ impl Recording {
         lower_edge(&self.stretches())
     }
 
-    /// Takes the lower edge of the delays away: what is left are delays above the least one.
+    /// Takes away what the delays rise by, and the least of what is left: those are delays above the least one.
     pub fn remove(&mut self, drift: &Drift) {
         for (at, delay) in &mut self.matches {
             *delay = delay.saturating_sub(drift.at(*at).round() as i64);
         }
+        let least = self.matches.iter().map(|m| m.1).min().unwrap_or(0);
+        self.matches.iter_mut().for_each(|m| m.1 = m.1.saturating_sub(least));
     }
 
     /// The figures, each delay made smaller by the taps' own offset.
@@ -228,6 +240,28 @@ impl Recording {
             }
         }
         from + place
+    }
+}
+
+/// The greatest number that divides both.
+const fn common(mut one: u64, mut other: u64) -> u64 {
+    while other > 0 {
+        (one, other) = (other, one % other);
+    }
+    one
+}
+
+impl Figures {
+    /// Has what is said of changes allow for clocks that are off by so much during the run: each change is less certain by it, and one that is
+    /// no larger can be the clocks'.
+    pub fn allow_for(&mut self, error: Nanos) {
+        let error = error.0 as f64;
+        self.changes.retain(|change| change.size.value.abs() > error);
+        for change in &mut self.changes {
+            change.size.low -= error;
+            change.size.high += error;
+        }
+        self.least_change = self.least_change.map(|least| least.max(error));
     }
 }
 
@@ -310,8 +344,21 @@ mod tests {
         drifting.remove(&drift);
         let left = drifting.figures(Account::default(), Offset::default());
         assert!(left.quantiles.unwrap()[0] >= -2.0 && left.quantiles.unwrap()[7] < 320.0, "{left:?}");
-        let stepping = recording(|i| 1_000 + (i % 7) as i64 + if i > 50_000 { 2_000 } else { 0 }, 100_000);
+        let step = |i: u64| if i > 50_000 { 2_000 } else { 0 };
+        let stepping = recording(|i| 1_000 + (i % 7) as i64 + step(i), 100_000);
         assert!(stepping.drift().is_none_or(|d| !d.is_straight));
+        for sign in [1, -1] {
+            let both = recording(|i| delay(i) + 2_000 + sign * step(i), 100_000).drift().unwrap();
+            assert!(both.is_straight && (both.ppb - 20_000.0).abs() <= both.error_ppb, "{both:?}");
+            assert!(both.error_ppb < 2_000.0, "{both:?}");
+        }
+    }
+
+    #[test]
+    fn the_slots_of_stamps_are_found() {
+        let of = |slot: i64| recording(move |i| 1_000 + (i * i % 17) as i64 * slot, 500).slot();
+        assert_eq!((of(8), of(1), of(0)), (Some(Nanos(8)), Some(Nanos(1)), Some(Nanos(1_000))));
+        assert_eq!(Recording::default().slot(), None);
     }
 
     #[test]

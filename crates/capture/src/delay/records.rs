@@ -31,6 +31,8 @@ pub struct Delay {
     pub clocks: ClockWord,
     /// How much faster the second clock ran, parts in 10⁹.
     pub drift_ppb: Option<f64>,
+    /// The bound on that, to either side.
+    pub drift_error_ppb: Option<f64>,
     /// The bound on the error of comparing two stamps.
     pub clock_error: Nanos,
     /// The share of the run, 0 to 1, in which tasks of this machine waited for a CPU; `None` where that is not known, and for files.
@@ -128,6 +130,7 @@ columns! {
     offset_error_ns = |d| d.offset.map(|o| o.error_ns), null "no calibration was given", "bound on its error, to either side";
     clocks = clocks, "`one` clock stamped both taps; two were `compared` with each other; or they run `apart`: their offset and drift are removed as far as the delays show them, and delays are above the least";
     drift_ppb = drift_ppb, null "one clock, or too little to see it", "how much faster the clock behind the device ran, parts in 10⁹";
+    drift_error_ppb = drift_error_ppb, null "the drift is not estimated from the delays", "bound on the error of that drift, to either side: how far the drifts of pieces of the run are from it";
     clock_error_ns = clock_error, "bound on the error of comparing the stamps of the two taps, to either side";
     cpu_waited_share = cpu_waited, null "capture files, or a kernel without PSI", "share of the run in which tasks of this machine waited for a CPU: such waits are in the delays of a device that is a program or a kernel of this machine";
     before_gap_mean_ns = |d| d.gap(0, |g| g.mean_ns), null "fewer than two frames", "mean time between frames before the device";

@@ -284,7 +284,11 @@ fn accuracy(delay: &Delay, figures: &Figures) -> Section {
             format!("two, compared with each other; the one behind the device ran {:+.3} ppm faster", ppb / 1e3)
         }
         (ClockWord::Compared, None) => "two, compared with each other".into(),
-        (ClockWord::Apart, ppb) => format!("two; a drift of {:+.3} ppm is removed", ppb.unwrap_or(0.0) / 1e3),
+        (ClockWord::Apart, ppb) => format!(
+            "two; a drift of {:+.3} ± {:.3} ppm is removed",
+            ppb.unwrap_or(0.0) / 1e3,
+            delay.drift_error_ppb.unwrap_or(0.0) / 1e3
+        ),
     };
     let offset = match delay.offset {
         Some(offset) => format!("{} ± {}, subtracted", time(offset.ns), time(offset.error_ns)),
