@@ -696,28 +696,26 @@ impl Half {
         self.flight.push(Sent { start, end, at: now, number, flight, segments: 1, retransmissions: 0 });
     }
 
-    /// What let a segment go that is sent at `now`, where the sender is `lag` away.
+    /// What let a segment go that is sent at `now`, where the sender is `lag` away. On a short path ACKs come all the time, so what is an eighth of the round trip
+    /// later was let go by something else.
     #[inline]
     fn release(&self, now: u64, lag: u64) -> Release {
         let since = now.saturating_sub(self.view.heard.saturating_add(lag));
         let pause = now - self.last_data_at.min(now);
-        let prompted = since <= lag / 16 + PROMPT;
-        if prompted || pause <= AT_ONCE {
-            Release { prompted, follows: pause <= AT_ONCE }
-        } else {
-            self.late_release(since, pause, lag)
-        }
+        let eighth = self.rtt.base().unwrap_or(u64::MAX).saturating_add(lag) / 8;
+        let (prompted, follows) = (since <= PROMPT.min(eighth) + lag / 16, pause <= AT_ONCE.min(eighth));
+        if prompted || follows { Release { prompted, follows } } else { self.late_release(since, pause, lag, eighth) }
     }
 
     /// The same where it may just have taken long to cross the slowest link, which the small packets that `lag` comes from have not shown. Away from
     /// the sender, where no burst has shown that either, any time may be that.
     #[cold]
-    fn late_release(&self, since: u64, pause: u64, lag: u64) -> Release {
+    fn late_release(&self, since: u64, pause: u64, lag: u64, eighth: u64) -> Release {
         let best = self.bursts.as_ref().map_or(0, |b| b.arrivals.best);
         let two = (2 * u64::from(self.segment_size) * 1_000_000_000).checked_div(best);
         let crossing = two.unwrap_or(if lag > 0 { u64::MAX } else { 0 });
-        let within = (lag / 16 + PROMPT).saturating_add(crossing);
-        Release { prompted: lag > 0 && since <= within, follows: pause <= crossing }
+        let within = (PROMPT.min(eighth) + lag / 16).saturating_add(crossing);
+        Release { prompted: lag > 0 && since <= within, follows: pause <= crossing.min(eighth) }
     }
 
     /// A round with data in it is over.

@@ -48,8 +48,6 @@ pub(crate) struct Rounds {
     /// More than a third of the last round was such bytes: a window lets next to none go so, and what an application wrote by itself may still
     /// meet an ACK.
     by_itself: bool,
-    /// The last round held a burst that no pacer lets go.
-    written: bool,
     /// Bytes that were sent one right after the other, up to now, and the most of them in the round.
     burst: u32,
     largest_burst: u32,
@@ -78,9 +76,6 @@ pub(crate) struct Surroundings {
     pub(crate) window: Option<u64>,
     pub(crate) in_recovery: bool,
 }
-
-/// Pacing lets two segments go at once, or what takes a millisecond at its rate (Linux, `tcp_min_tso_segs` and `sk_pacing_shift`).
-const PACED: u32 = 2;
 
 /// What let a segment go.
 #[derive(Clone, Copy, Debug)]
@@ -162,7 +157,6 @@ impl Rounds {
         // came just before may be chance.
         let pieces = around.away && self.part_filled > self.segments / 20;
         self.by_itself = self.unprompted > self.bytes / 3 || pieces;
-        self.written = self.largest_burst / PACED > around.size;
         self.pauses = [u16::try_from(silence.div_ceil(1 << 16)).unwrap_or(u16::MAX), self.pauses[0]];
         if std::mem::take(&mut self.queue) > self.segments / 2 {
             self.path = rate((around.una as u32).wrapping_sub(self.una), took);
@@ -246,11 +240,6 @@ impl Rounds {
     /// Much of the last round was sent though no ACK had just let it go: no window was waited for.
     pub(crate) fn is_by_itself(&self) -> bool {
         self.by_itself
-    }
-
-    /// The same, in bursts that are larger than those of a pacer: an application wrote them.
-    pub(crate) fn is_written(&self) -> bool {
-        self.by_itself && self.written
     }
 
     /// All that was in flight was sent in one burst, and then its ACKs were waited for: the path was idle.

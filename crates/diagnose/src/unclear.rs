@@ -20,10 +20,10 @@ impl Unclear {
     pub(crate) const fn reason(self) -> &'static str {
         match self {
             Self::Pace => {
-                "data left evenly at one rate, and no queue showed that this is the path's: pacing by the sender (SO_MAX_PACING_RATE, fq), an application that writes at a rate, a shaper before the capture and a policer look the same"
+                "data left evenly at one rate, and no queue showed that this is the path's: pacing by the sender (SO_MAX_PACING_RATE, fq), an application that writes at a rate, a full link or a shaper before the capture and a policer look the same"
             }
             Self::ByItself => {
-                "data came in bursts that need not have waited for ACKs: an application that writes at a rate, pacing, and a link that collects packets before it sends them look the same"
+                "data left that need not have waited for ACKs: an application that writes at a rate, pacing, a full link before the capture, and one that collects packets before it sends them look the same"
             }
             Self::Bunches => {
                 "ACKs came in bunches, which makes round trips longer as a queue does: the path's rate and the congestion window or the send buffer look the same"
@@ -35,7 +35,7 @@ impl Unclear {
     pub(crate) const fn step(self) -> &'static str {
         match self {
             Self::Pace | Self::ByItself => {
-                "trace the sending host (`wirelapse trace`): it shows whether the application or pacing held the data; `ss -ti` there gives the pacing rate"
+                "trace the sending host (`wirelapse trace`): it shows whether the application, pacing or the qdisc held the data"
             }
             Self::Bunches => {
                 "capture next to the receiver: data that arrive without a pause show a path that is in use"

@@ -94,6 +94,9 @@ impl Told {
     }
 }
 
+/// How many connections are followed at most: what memory the machine has left decides otherwise, and the bound with it.
+const FOLLOWED: u32 = 2_048;
+
 /// A tracer of these addresses as a user starts it, and a reader of its lines.
 struct Trace {
     child: Child,
@@ -107,7 +110,9 @@ impl Trace {
 
     fn start_with(addresses: &Addresses, more: &[&str]) -> Self {
         let peer = addresses.server.to_string();
-        let mut child = tracing(&["--json", "--peer", &peer]).args(more).stderr(Stdio::inherit()).spawn().unwrap();
+        let connections = FOLLOWED.to_string();
+        let ours = ["--json", "--peer", &peer, "--max-connections", &connections];
+        let mut child = tracing(&ours).args(more).stderr(Stdio::inherit()).spawn().unwrap();
         let lines = BufReader::with_capacity(1 << 20, child.stdout.take().unwrap()).lines();
         let reader = std::thread::spawn(move || {
             let none = serde_json::Value::Null;
@@ -167,7 +172,8 @@ impl Trace {
 /// What the library says its maps can take at most.
 fn kernel_bound() -> u64 {
     let target = trace::Target { ports: vec![1.into()], ..trace::Target::default() };
-    let tracer = trace::Tracer::start(&trace::Config { target, ..trace::Config::default() }).unwrap();
+    let config = trace::Config { target, max_connections: FOLLOWED, ..trace::Config::default() };
+    let tracer = trace::Tracer::start(&config).unwrap();
     tracer.memory_bound()
 }
 

@@ -164,22 +164,17 @@ impl Connection {
             State::Known(Limit::Handshake) => self.budgets[TO_SERVER].add(Limit::Handshake, elapsed),
             State::Known(limit) => {
                 // New data after more than an RTT, and 2 ms, in which nothing happened: only the application
-                // released it. Beside a sender that has sent most of a round so, less than an RTT shows as much.
+                // released it.
                 let h = &self.halves[of];
-                let round_trip = h.rtt.smoothed().unwrap_or(0).saturating_add(lag);
                 let by_itself = new
                     && facts.knows_lag
                     && elapsed > 2_000_000
                     && dir == of
-                    && (elapsed > round_trip
-                        || why == Some(Unclear::ByItself)
-                            && h.rounds.is_written()
-                            && self.distance(of) == Distance::Near)
+                    && elapsed > h.rtt.smoothed().unwrap_or(0).saturating_add(lag)
                     && matches!(limit, Limit::SlowStart | Limit::CongestionWindow | Limit::PathRate | Limit::Unknown);
                 // What the path held up is late without the application; and where ACKs of several segments are overdue, a tail-loss probe
                 // of new data (RFC 8985, section 7.3) comes then.
-                let overdue = elapsed > round_trip
-                    && u64::from(h.in_flight()) >= u64::from(s.payload) + 2 * u64::from(h.segment_size);
+                let overdue = u64::from(h.in_flight()) >= u64::from(s.payload) + 2 * u64::from(h.segment_size);
                 let limit = match (by_itself, facts.held_up || overdue) {
                     (true, true) => Limit::Unknown,
                     (true, false) => Limit::Application,

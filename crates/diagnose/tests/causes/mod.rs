@@ -263,6 +263,7 @@ pub const CAUSES: &[Cause] = &[
     cause!("bbr", "BBR at the path's rate", 'a', [20, 12], ["limit"], ["bufferbloat"], ["PathRate"]),
     // Nothing in a capture separates pacing from other even flows: no limit may be named.
     cause!("paced", "paced below the path's rate", 'a', [10, 22], ["limit"], [], []),
+    cause!("own_link_full", "sender's own link full", 'a', [1, 6], ["limit"], ["bufferbloat", "loss"], ["PathRate"]),
     cause!(
         "written_at_a_rate",
         "writes at a rate",

@@ -637,6 +637,13 @@ const SCENES: &[Scene] = &[
         let lab = uneven(shaped(v.of(10, 22), v.of(100, 60), 200), v.of(10, 22));
         record(n, &lab, paced(v.of(1_000_000, 2_000_000), v.of(2_000_000, 4_000_000)), drain);
     }),
+    ("own_link_full", |n, v| {
+        let lab = path(v.of(1, 6));
+        let rate =
+            format!("qdisc replace dev {} root tbf rate {}mbit burst 20k latency 50ms", lab::INTERFACE, v.of(50, 30));
+        inside(&lab, Side::A, "tc", &rate);
+        record(n, &lab, send(v.of(2_000_000, 3_000_000)), drain);
+    }),
     ("written_at_a_rate", |n, v| {
         let lab = uneven(shaped(v.of(10, 22), v.of(100, 60), 200), v.of(10, 22));
         let (writes, every) = (v.of(250, 200), v.of(7, 13));
