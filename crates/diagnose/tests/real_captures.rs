@@ -1,4 +1,5 @@
-//! Claims on real captures that were read packet by packet (the table in `docs/analyze.md`) and found wrong, each with what is so.
+//! Claims on real captures that were read packet by packet (the table in `docs/analyze.md`) and found wrong, each with what is so:
+//! on a capture of our own that shows the same, and on the foreign one where it is.
 
 mod files;
 
@@ -18,6 +19,39 @@ fn reports(path: &str) -> Vec<Report> {
     let mut follower = Follower::new(Options::default());
     files::segments(path).iter().for_each(|s| follower.take(s));
     follower.reports().collect()
+}
+
+/// A capture of our own, with what it shows in the folder's README.
+fn own(name: &str) -> Vec<Report> {
+    reports(&format!("{}/../wire/tests/recorded/{name}", env!("CARGO_MANIFEST_DIR")))
+}
+
+#[test]
+fn a_probe_of_a_window_that_we_closed_begins_nothing_anew() {
+    let findings: Vec<_> = own("closed-window.pcap").into_iter().flat_map(|r| r.findings).collect();
+    assert!(findings.iter().any(|f| f.kind == "zero_window"));
+    assert!(findings.iter().all(|f| f.kind != "slow_start_after_idle"), "{findings:?}");
+}
+
+/// 9 and 10 are the duplicate ACKs that 7 and 8 brought about, one round trip of 400 ms later; 11 repairs what was lost of 6.
+#[test]
+fn a_duplicate_ack_one_round_trip_later_is_no_pause_of_the_server() {
+    let reports = own("lost-one.pcap");
+    let idle = &reports[0].idle;
+    assert!(idle.longest.iter().all(|p| !(9..=11).contains(&p.to_packet)), "{idle:?}");
+    assert!(idle.longest.iter().any(|p| p.to_packet == 6 && p.ns == Nanos(641_446_000)), "{idle:?}");
+    // From the first duplicate ACK, 9, or what came before it on, to the ACK of all, 12.
+    let recovery = reports[0].limits.of(diagnose::Limit::LossRecovery);
+    assert!(recovery >= Nanos(406 * 1_000 + 50_378_000 + 400_078_000), "{recovery:?}");
+}
+
+/// The client sends its request (4) 5.5 ms after the handshake (3); the server thinks for 12.3 ms, and its reset (7) ends no pause.
+#[test]
+fn a_server_that_resets_did_not_pause() {
+    let reports = own("refused.pcap");
+    let idle = &reports[0].idle;
+    assert_eq!((idle.client_pausing_ns, idle.server_pausing_ns), (Nanos(5_511_000), Nanos::ZERO), "{idle:?}");
+    assert_eq!(idle.server_thinking_ns, Nanos(12_277_000), "{idle:?}");
 }
 
 /// 18,432 is a probe of a window that is closed, not the first data after a pause.

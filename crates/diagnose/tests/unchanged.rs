@@ -85,10 +85,12 @@ const GENERATED: [(&str, u64); 15] = [
     ("mixed, 1 in 20 lost", 0xa1970043e44e0dfe),
     ("mixed, 1 in 100 lost", 0x76308bc505b9612a),
 ];
-const RECORDED: [(&str, u64); 5] = [
+const RECORDED: [(&str, u64); 7] = [
     ("closed-window.pcap", 0x1df6d61f29db3c55),
     ("ipv6.pcapng", 0x41f83285f283f645),
     ("loss.pcap", 0x833d8f018c122722),
+    ("lost-one.pcap", 0x453fe6b046f2756b),
+    ("refused.pcap", 0xe60ab0c7c333028d),
     ("small-messages.pcap", 0xf22df15192f66a90),
     ("timeouts.pcap", 0x163ba53bcffc2a03),
 ];

@@ -77,6 +77,8 @@ pub struct Args {
     #[arg(long, help = options::FORCE)]
     force: bool,
     #[command(flatten)]
+    ready: options::Ready,
+    #[command(flatten)]
     json: options::Json,
 }
 
@@ -146,6 +148,7 @@ impl Args {
 }
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
+    let mut started = args.ready.take()?;
     let interrupt = Interrupt::listen()?;
     let mut receiver = ::capture::open(args.method.unwrap_or(Technique::RxRing), &args.options())?;
     let output = args.write.clone().map(|path| Output::create(args.settings(path), receiver.about())).transpose()?;
@@ -158,6 +161,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         say!("Receiving on {} by {}.", about.interface, about.technique);
         about.remarks.iter().for_each(|remark| say!("Note: {remark}."));
     }
+    // The technique receives, and the file is there: what comes from here on is in it.
+    started.say(None);
     let began = Instant::now();
     let mut shown = (began, Counts::default());
     let mut ended = Ok(());

@@ -180,7 +180,15 @@ fn every_connection_has_the_documented_keys() {
     }
 }
 
-const RECORDED: [&str; 5] = ["closed-window.pcap", "ipv6.pcapng", "loss.pcap", "small-messages.pcap", "timeouts.pcap"];
+const RECORDED: [&str; 7] = [
+    "closed-window.pcap",
+    "ipv6.pcapng",
+    "loss.pcap",
+    "lost-one.pcap",
+    "refused.pcap",
+    "small-messages.pcap",
+    "timeouts.pcap",
+];
 
 const CAPTURES: [&str; 9] = [
     "R_rto_rto001.trace",
