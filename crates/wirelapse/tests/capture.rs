@@ -98,6 +98,34 @@ fn what_is_generated_is_captured_and_others_read_the_file() {
     });
 }
 
+/// What is sent once the descriptor has its line feed is in the file from the first frame on.
+#[test]
+fn a_capture_says_on_a_descriptor_that_it_receives() {
+    needs!(Need::Root, Need::Program("ip"));
+    let refused = wirelapse!(&["capture", "-i", "lo", "--ready-fd", "77"]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused.stderr));
+    assert!(text(&refused.stderr).contains("no such descriptor"), "{}", text(&refused.stderr));
+    on_a_wire(|| {
+        for method in ["rx-ring", "recvmsg", "libpcap", "af-xdp", "xdp"] {
+            let (mut ready, said) = std::io::pipe().unwrap();
+            let child = tier::command("sh")
+                .args(["-c", "exec \"$0\" \"$@\" --ready-fd 3 3>&1 >&2", env!("CARGO_BIN_EXE_wirelapse"), "capture"])
+                .args(["-i", "right", "--filter", "udp", "--method", method, "-c", "3", "--for", "60s"])
+                .stdout(said)
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap();
+            // The descriptor is closed with the line feed, or where the capture could not begin.
+            let mut line = String::new();
+            ready.read_to_string(&mut line).unwrap();
+            generate("3", "100", "1k/s");
+            let out = child.wait_with_output().unwrap();
+            assert_eq!((line.as_str(), out.status.code()), ("\n", Some(0)), "{method}: {}", text(&out.stderr));
+            assert!(text(&out.stderr).contains("3 frames"), "{method}: {}", text(&out.stderr));
+        }
+    });
+}
+
 #[test]
 fn files_rotate_and_an_existing_file_is_not_overwritten() {
     needs!(Need::Root, Need::Program("ip"));
