@@ -12,7 +12,7 @@ help:
 	@echo 'make check   formatting, lints, documentation, licences, purity'
 	@echo 'make bench   what tracing costs, measured on this machine                  (root or sudo)'
 	@echo 'make fuzz    every parser of foreign bytes, three minutes each'
-	@echo 'make soak    an hour of load, abuse and labs: what is held and left behind is level (root or sudo)'
+	@echo 'make soak    an hour of load, abuse and labs, and a day of the agent: what is held and left behind is level (root or sudo)'
 	@echo 'make aa      forty studies of each kind in which there is nothing to find: how many claim a difference (root or sudo, an hour)'
 	@echo 'make site    README and documentation as a site with search, in target/site'
 	@echo 'make pictures  those of the README, from the run in docs/pictures'
@@ -62,11 +62,13 @@ fuzz:
 	@setup/install build
 	@fuzz/run
 
-# SECONDS_OF_SOAK: how long.
+# SECONDS_OF_SOAK, SECONDS_OF_DAY: how long.
 SECONDS_OF_SOAK ?= 3600
+SECONDS_OF_DAY ?= 600
 soak:
 	@setup/install build test
 	@WIRELAPSE_SOAK=$(SECONDS_OF_SOAK) cargo test --release -p wirelapse --test soak -- --nocapture
+	@WIRELAPSE_DAY=$(SECONDS_OF_DAY) cargo test --release -p wirelapse --test agent_day -- --nocapture
 
 # KINDS_OF_AA and STUDIES_OF_AA: which of them, and how many of each.
 KINDS_OF_AA ?= rr stream levels until 1 5 50

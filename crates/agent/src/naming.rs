@@ -165,6 +165,69 @@ mod tests {
         assert_eq!(labels(1), "network.peer.port=443 cgroup=(gone)");
     }
 
+    /// The trees of containerd and CRI-O under the kubelet's two cgroup drivers, as their documentation and sources have them: the cgroup, the
+    /// file with the names, and what is in it.
+    #[test]
+    fn pods_of_both_runtimes_and_cgroup_drivers_are_named() {
+        const UID: &str = "0f2b4c6d-1a2b-3c4d-5e6f-708192a3b4c5";
+        let slice = "kubepods-burstable-pod0f2b4c6d_1a2b_3c4d_5e6f_708192a3b4c5.slice";
+        let by_systemd = format!("kubepods.slice/kubepods-burstable.slice/{slice}");
+        let by_files = format!("kubepods/burstable/pod{UID}");
+        let containerd = (
+            "run/containerd/io.containerd.runtime.v2.task/k8s.io/ID/config.json",
+            r#"{"ociVersion":"1.2.0","annotations":{"io.kubernetes.cri.container-name":"nginx","io.kubernetes.cri.container-type":"container",
+                "io.kubernetes.cri.sandbox-id":"ee","io.kubernetes.cri.sandbox-name":"web-0","io.kubernetes.cri.sandbox-namespace":"shop",
+                "io.kubernetes.cri.sandbox-uid":"0f2b4c6d-1a2b-3c4d-5e6f-708192a3b4c5"}}"#,
+        );
+        let crio = (
+            "run/containers/storage/overlay-containers/ID/userdata/config.json",
+            r#"{"ociVersion":"1.0.0","annotations":{"io.container.manager":"cri-o","io.kubernetes.container.name":"nginx",
+                "io.kubernetes.cri-o.ContainerType":"container","io.kubernetes.pod.name":"web-0","io.kubernetes.pod.namespace":"shop",
+                "io.kubernetes.pod.uid":"0f2b4c6d-1a2b-3c4d-5e6f-708192a3b4c5"}}"#,
+        );
+        let kubelet = ("var/log/containers/web-0_shop_nginx-ID.log", "");
+        let nobody = ("var/log/containers/other_shop_nginx-ff.log", "");
+        let named = "container.name=nginx k8s.pod.name=web-0 k8s.namespace.name=shop";
+        let by_ids = format!("container.name={ID} k8s.pod.name={UID}");
+        for (cgroup, file, expected) in [
+            (format!("{by_systemd}/cri-containerd-{ID}.scope"), containerd, named),
+            (format!("{by_files}/{ID}"), containerd, named),
+            (format!("system.slice/containerd.service/{slice}:cri-containerd:{ID}"), containerd, named),
+            (
+                format!("kubelet.slice/kubelet-kubepods.slice/kubelet-{slice}/cri-containerd-{ID}.scope"),
+                containerd,
+                named,
+            ),
+            (format!("{by_systemd}/crio-{ID}.scope"), crio, named),
+            (format!("{by_files}/crio-{ID}"), crio, named),
+            // Without root: the kubelet's links alone can be read.
+            (format!("{by_systemd}/cri-containerd-{ID}.scope"), kubelet, named),
+            (format!("{by_files}/crio-{ID}"), kubelet, named),
+            // Nothing can be read: its numbers.
+            (format!("{by_systemd}/crio-{ID}.scope"), nobody, &by_ids),
+            (format!("{by_files}/{ID}"), nobody, &by_ids),
+        ] {
+            let root = tempfile::tempdir().unwrap();
+            let cgroups = root.path().join("sys/fs/cgroup");
+            // crun and programs of the container make cgroups below it: they are the container.
+            for below in ["", "/container", "/init.scope"] {
+                fs::create_dir_all(cgroups.join(format!("{cgroup}{below}"))).unwrap();
+            }
+            fs::write(cgroups.join("cgroup.controllers"), "").unwrap();
+            let path = root.path().join(file.0.replace("ID", ID));
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, file.1).unwrap();
+            let mut naming = Naming::new(root.path());
+            for below in ["", "/container", "/init.scope"] {
+                let inode = fs::metadata(cgroups.join(format!("{cgroup}{below}"))).unwrap().ino();
+                let key = SeriesKey { cgroup: Some(inode), ..SeriesKey::default() };
+                let labels: Vec<String> =
+                    naming.labels(&key).into_iter().map(|(name, value)| format!("{name}={value}")).collect();
+                assert_eq!(labels.join(" "), format!("cgroup=/{cgroup} {expected}"));
+            }
+        }
+    }
+
     #[test]
     fn a_name_that_somebody_chose_steers_no_terminal() {
         let root = tempfile::tempdir().unwrap();

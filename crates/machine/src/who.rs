@@ -32,10 +32,14 @@ impl Who {
         let mut end = 0;
         let mut last_unit = None;
         for (at, part) in parts(path) {
-            if let Some(pod) = pod(part) {
+            // `SLICE:cri-containerd:ID`: what containerd without systemd makes of a slice that the kubelet asks for.
+            let (first, both) = part.split_once(':').map_or((part, false), |(slice, _)| (slice, true));
+            if let Some(pod) = pod(first) {
                 who.pod = Some(pod);
                 (end, last_unit) = (at, None);
-                continue;
+                if !both {
+                    continue;
+                }
             }
             if let Some(container) = container(part) {
                 who.container = Some(container);
@@ -104,7 +108,7 @@ fn container(part: &str) -> Option<String> {
         return Some(unescape(machine));
     }
     // docker-ID, cri-containerd-ID, crio-ID, libpod-ID, nerdctl-ID, or ID by itself.
-    let id = name.rsplit('-').next().unwrap_or(name);
+    let id = name.rsplit(['-', ':']).next().unwrap_or(name);
     let monitor = name.contains("conmon");
     (id.len() == 64 && !monitor && id.bytes().all(|b| b.is_ascii_hexdigit())).then(|| id.to_owned())
 }
@@ -214,6 +218,17 @@ mod tests {
         ] {
             check(&path, &path, None, true, true);
         }
+        // A pod of a file on the node has 32 digits without hyphens; runtimes with crun have one more cgroup below; the kubelet asks for a slice, and
+        // containerd knows none.
+        let of_file = UID.replace('-', "");
+        let mut who = Who::of_path(&format!("/kubepods/burstable/pod{of_file}/crio-{ID}/container"));
+        assert_eq!((who.pod.take(), who.container.take()), (Some(of_file), Some(ID.to_owned())));
+        let two_in_one =
+            format!("/system.slice/containerd.service/kubepods-burstable-pod{underscored}.slice:cri-containerd:{ID}");
+        check(&two_in_one, &two_in_one, None, true, true);
+        check(&format!("{two_in_one}/x"), &two_in_one, None, true, true);
+        let monitor = format!("/kubepods/burstable/pod{UID}/crio-conmon-{ID}");
+        check(&monitor, &monitor, None, false, true);
         let without = format!("/kubepods/besteffort/pod{UID}");
         check(&without, &without, None, false, true);
         check("/kubepods/podium", "/kubepods/podium", None, false, false);

@@ -38,6 +38,7 @@ pub fn observed(looks: u64, peers: u32) -> Observed {
         sends: histogram.count(),
         bytes: 1_448 * histogram.count(),
         retransmitted_segments: looks,
+        dropped_segments: looks,
         waited: {
             let mut waited = [Nanos::ZERO; WaitReason::ALL.len()];
             waited[WaitReason::Nagle as usize] = Nanos::from_millis(40 * looks);
