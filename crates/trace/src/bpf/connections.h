@@ -199,7 +199,8 @@ static __always_inline void unstamped_check(struct row *row, const struct tcp_so
 {
 	const struct sock *sk = sock_of(tp);
 
-	if (!row->armed_since || sk->sk_lock.owned || sk->sk_write_pending || row->frozen || tp->write_seq == row->write_seq)
+	if (!row->armed_since || sk->sk_lock.owned || sk->sk_write_pending || row->frozen || fin_taken(row, tp) ||
+	    tp->write_seq == row->write_seq)
 		return;
 	/* The coverage does not include them. */
 	row->armed_position += tp->write_seq - row->write_seq;

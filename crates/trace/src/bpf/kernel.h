@@ -310,6 +310,8 @@ struct tcp_sock {
 	__u32 srtt_us;
 	__u32 total_retrans;
 	__u32 segs_out;
+	__u64 bytes_sent;
+	__u64 bytes_retrans;
 	__u64 bytes_acked;
 	__u64 tcp_wstamp_ns;
 	__u64 tcp_clock_cache;

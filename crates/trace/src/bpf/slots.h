@@ -65,7 +65,8 @@ struct row {
 	__u32 retransmitted; /* when followed */
 	__u8 callbacks; /* sockops callbacks the socket had when it was followed, of those that are asked for */
 	__u8 frozen; /* totals are final: a FIN has taken a sequence number */
-	__u16 armed; /* the kernel calls back for the socket, though its window may be over */
+	__u8 armed; /* the kernel calls back for the socket, though its window may be over */
+	__u8 no_bytes; /* what no_bytes() gave when followed */
 	__u64 window_end; /* 0: it is looked at, or WINDOW_CLOSED */
 	__u64 stretch; /* when the stretch of sampling began: following.h */
 	__u32 every; /* stretches in a block */
@@ -620,10 +621,32 @@ static __always_inline void slots_flush(__u32 number, bool finishing)
 	bpf_loop(config.slots, flush_one, &flush, 0);
 }
 
-/* Bytes the application has written since the connection began. Right while no FIN is queued. */
-static __always_inline __u64 written(const struct tcp_sock *tp)
+/* Sequence numbers that were sent and are no bytes: those of SYN and FIN. */
+static __always_inline __u8 no_bytes(const struct tcp_sock *tp)
 {
-	return tp->bytes_acked + (__u32)(tp->write_seq - tp->snd_una);
+	return tp->bytes_acked + (__u32)(tp->snd_nxt - tp->snd_una) - (tp->bytes_sent - tp->bytes_retrans);
+}
+
+/* Whether a FIN has taken a sequence number. Its change of state says so before it does, unless a program of others took that callback
+ * away. Of a closed socket it is then known by what was sent: a FIN that still waited behind other bytes is not. */
+static __always_inline bool fin_taken(const struct row *row, const struct tcp_sock *tp)
+{
+	switch (sock_of(tp)->__sk_common.skc_state) {
+	case TCP_FIN_WAIT1:
+	case TCP_FIN_WAIT2:
+	case TCP_CLOSING:
+	case TCP_LAST_ACK:
+		return true;
+	case TCP_CLOSE:
+		return (__u8)(no_bytes(tp) - row->no_bytes) == 1;
+	}
+	return false;
+}
+
+/* Bytes the application has written since the connection began. */
+static __always_inline __u64 written(const struct row *row, const struct tcp_sock *tp)
+{
+	return tp->bytes_acked + (__u32)(tp->write_seq - tp->snd_una) - fin_taken(row, tp);
 }
 
 static __always_inline void totals_arm(struct row *row, const struct tcp_sock *tp, __u64 now)
@@ -631,7 +654,7 @@ static __always_inline void totals_arm(struct row *row, const struct tcp_sock *t
 	if (row->armed_since)
 		return;
 	row->armed_since = now;
-	row->armed_position = written(tp);
+	row->armed_position = written(row, tp);
 }
 
 /* `position` is what had been written by then. */
@@ -647,7 +670,7 @@ static __always_inline void totals_disarm_at(struct row *row, __u64 position, __
 
 static __always_inline void totals_disarm(struct row *row, const struct tcp_sock *tp, __u64 now)
 {
-	totals_disarm_at(row, written(tp), now);
+	totals_disarm_at(row, written(row, tp), now);
 }
 
 /* Brings row->totals up to now. */
@@ -658,7 +681,7 @@ static __always_inline void totals_update(struct row *row, const struct tcp_sock
 	row->totals.retransmitted = tp->total_retrans - row->retransmitted;
 	if (row->frozen)
 		return;
-	row->totals.bytes_written = written(tp) - row->position;
+	row->totals.bytes_written = written(row, tp) - row->position;
 	if (row->armed_since) {
 		totals_disarm(row, tp, now);
 		if (!row->window_end)
@@ -691,7 +714,8 @@ static __always_inline struct row *row_take(struct socket_info *info, const stru
 	row->first_seq = tp->write_seq;
 	row->followed_since = now;
 	row->since = now;
-	row->position = written(tp);
+	row->no_bytes = no_bytes(tp);
+	row->position = written(row, tp);
 	row->acked = tp->bytes_acked;
 	row->retransmitted = tp->total_retrans;
 	info->row = number;

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use tier::Need;
-use trace::Config;
+use trace::{Backend, Config};
 
 use crate::traffic::{self, Trace};
 
@@ -97,23 +97,40 @@ fn taking_callbacks_away() -> std::os::fd::OwnedFd {
     }
 }
 
-#[test]
-fn rows_come_back_though_another_program_takes_the_callbacks_away() {
-    tier::needs!(Need::Root, Need::Path("/sys/kernel/btf/vmlinux"));
+/// What was written and watched, by the trace, of connections that each write one byte at the client and three at the server.
+fn written_without_callbacks(backend: Backend) -> (u64, u64) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let config = Config { max_connections: 8, ..traffic::port(listener.local_addr().unwrap().port()) };
-    let mut trace = Trace::start(&config);
+    let mut trace = Trace::start(&traffic::on(config, backend));
     let other = taking_callbacks_away();
-    for _ in 0..40 {
+    for round in 0..40 {
         let (mut client, mut server) = traffic::accept_one(&listener);
         client.write_all(b"x").unwrap();
         server.read_exact(&mut [0]).unwrap();
-        // The server's end closes first, so the client's, which has the port, waits for nothing.
-        drop(server);
-        drop(client);
+        server.write_all(b"yes").unwrap();
+        client.read_exact(&mut [0; 3]).unwrap();
+        // Either end closes first: a FIN leaves by both ways.
+        if round % 2 == 0 {
+            drop(server);
+            assert_eq!(client.read(&mut [0]).unwrap(), 0);
+        } else {
+            drop(client);
+            assert_eq!(server.read(&mut [0]).unwrap(), 0);
+        }
         trace.poll();
     }
     drop(other);
     let (_, summary) = trace.finish();
     assert_eq!(summary.lost.connections_full, 0, "{:?}", summary.lost);
+    (summary.coverage.bytes_written, summary.coverage.bytes_armed)
+}
+
+#[test]
+fn rows_come_back_and_a_fin_is_no_byte_though_another_program_takes_the_callbacks_away() {
+    tier::needs!(Need::Root, Need::Path("/sys/kernel/btf/vmlinux"));
+    for backend in [Backend::Timestamping, Backend::Tracepoints] {
+        let (written, armed) = written_without_callbacks(backend);
+        assert_eq!(written, 160, "{backend}");
+        assert!(armed <= written, "{backend}: {armed}");
+    }
 }
