@@ -1,5 +1,6 @@
 //! What is shipped beside the command is right by the programs that read it.
 
+use std::collections::BTreeSet;
 use std::process::Command;
 
 use tier::{Need, needs};
@@ -41,4 +42,38 @@ fn the_service_is_hardened() {
         return tier::skip("the_service_is_hardened", "systemd-analyze gives no level here");
     };
     assert!(level <= 2.5, "{text}");
+}
+
+/// The system calls of a group, as the systemd that is here knows it.
+fn group(name: &str, into: &mut BTreeSet<String>) {
+    let done = tier::limit(Command::new("systemd-analyze")).args(["syscall-filter", name]).output().unwrap();
+    for word in tier::text(&done.stdout).lines().skip(1).map(str::trim).filter(|word| !word.starts_with('#')) {
+        match word.starts_with('@') {
+            true => group(word, into),
+            false => drop(into.insert(word.to_owned())),
+        }
+    }
+}
+
+#[test]
+fn the_service_lets_the_agent_begin_and_give_up_its_rights() {
+    needs!(Need::Program("systemd-analyze"));
+    let unit = std::fs::read_to_string(packaging("systemd/wirelapse-agent.service")).unwrap();
+    let mut allowed = BTreeSet::new();
+    for line in unit.lines().filter_map(|line| line.strip_prefix("SystemCallFilter=")) {
+        let (taken, words) = line.strip_prefix('~').map_or((false, line), |words| (true, words));
+        let mut of = BTreeSet::new();
+        for word in words.split_ascii_whitespace() {
+            match word.starts_with('@') {
+                true => group(word, &mut of),
+                false => drop(of.insert(word.to_owned())),
+            }
+        }
+        allowed = if taken { &allowed - &of } else { &allowed | &of };
+    }
+    assert!(allowed.len() > 100, "{allowed:?}");
+    let needed = "bpf perf_event_open capset capget prctl seccomp landlock_create_ruleset landlock_add_rule landlock_restrict_self \
+                  setpriority clone3 socket bind listen accept4 connect sendmsg epoll_wait rename fsync unlinkat mkdir";
+    let refused: Vec<&str> = needed.split_ascii_whitespace().filter(|call| !allowed.contains(*call)).collect();
+    assert!(refused.is_empty(), "the unit refuses {refused:?}");
 }

@@ -144,7 +144,9 @@ fn slowest(canvas: &Canvas, opened: &Opened) -> Vec<Line<'static>> {
         spans.extend(bar);
         let wait = send.wait.map_or_else(String::new, |wait| format!("  {}", wait.reason));
         let ago = quantity::time_to(slow.ago.0 as f64, 2);
-        let words = format!("  {}  {ago} ago{wait}", quantity::bytes(send.bytes.into()));
+        // A call that was under way when its stretch began: what it had written by then is not known.
+        let bytes = if send.bytes == 0 { "—".into() } else { quantity::bytes(send.bytes.into()) };
+        let words = format!("  {}  {ago} ago{wait}", left(canvas, &bytes, 8));
         let words = " ".repeat(width.saturating_sub(drawn)) + &words;
         spans.push(Span::raw(canvas.cut(&words, canvas.width.saturating_sub(9 + drawn))));
         Line::from(spans)

@@ -94,13 +94,14 @@ fn title(canvas: &Canvas, top: &Top<'_>) -> Line<'static> {
 fn state(canvas: &Canvas, top: &Top<'_>) -> Line<'static> {
     let seconds = top.rows.first().map_or(Nanos::ZERO, |row| row.length);
     let mut words = vec![format!("by {}", top.by.name()), format!("sorted by {}", top.sort.name())];
+    // Before what a narrow screen has no room for: without it a rate looks whole.
+    if top.looked_at < WHOLE {
+        words.push(format!("{} of the bytes looked at", quantity::percent(top.looked_at)));
+    }
     if seconds > Nanos::ZERO {
         words.push(format!("last {} s", quantity::count((seconds.0 + 500_000_000) / 1_000_000_000)));
     }
     words.push(quantity::counted(top.rows.len() as u64, "row"));
-    if top.looked_at < WHOLE {
-        words.push(format!("{} of the bytes looked at", quantity::percent(top.looked_at)));
-    }
     if !top.filter.is_empty() && !top.typing {
         words.push(format!("filter: {}", top.filter));
     }
@@ -137,10 +138,18 @@ fn footer(canvas: &Canvas, top: &Top<'_>) -> Line<'static> {
             ("r", "record"),
         ],
     };
-    let mut spans = Vec::new();
+    // On a narrow screen closer together, and only those that are whole.
+    let room = |gap: usize| keys.iter().map(|(key, what)| key.width() + 1 + what.width() + gap).sum::<usize>() - gap;
+    let gap = if room(2) <= canvas.width { 2 } else { 1 };
+    let (mut spans, mut used) = (Vec::new(), 0);
     for (key, what) in keys {
+        let wide = key.width() + 1 + what.width();
+        if used + wide > canvas.width {
+            break;
+        }
+        used += wide + gap;
         spans.push(Span::styled((*key).to_owned(), style(canvas, Ink::Strong)));
-        spans.push(Span::styled(format!(" {what}  "), style(canvas, Ink::Faint)));
+        spans.push(Span::styled(format!(" {what}{}", " ".repeat(gap)), style(canvas, Ink::Faint)));
     }
     Line::from(spans)
 }
@@ -324,6 +333,11 @@ mod tests {
         let text = drawn(90, 10, false, true, &top).join("\n");
         assert!(text.contains("~4000") && text.contains("PAUSED") && text.contains("25 %"), "{text}");
         assert!(text.contains("recording") && !text.contains("q quit"), "{text}");
+        let narrow = drawn(60, 10, false, true, &Top { message: "", paused: false, ..top });
+        assert!(narrow[1].contains("25 % of the bytes looked at"), "{narrow:?}");
+        assert!(narrow[9].starts_with("q quit Enter open") && narrow[9].trim_end().ends_with("r record"), "{narrow:?}");
+        let keys = drawn(40, 10, false, true, &shown(&rows, 0))[9].trim_end().to_owned();
+        assert_eq!(keys, "q quit Enter open s sort g group");
         let top = Top { typing: true, filter: "no\u{1b}[2J", rows: &[], ..shown(&rows, 0) };
         let text = drawn(90, 10, false, true, &top).join("\n");
         assert!(text.contains("filter: no\u{fffd}[2J_") && text.contains("no row has this"), "{text}");
