@@ -1,14 +1,16 @@
 //! `wirelapse doctor`.
 
 use std::io::Write as _;
+use std::num::NonZeroU32;
 
-use ::trace::capabilities as bpf;
+use ::trace::{Config, capabilities as bpf};
 use anyhow::Context as _;
 use machine::{Capability, Group, Setting, State};
+use record::{Ratio, Sampling};
 use report::page::doctor;
 
 use crate::options::Json;
-use crate::terminal;
+use crate::{memory, terminal};
 
 /// Show what this machine can do, and for what it cannot: why, and what is used instead
 ///
@@ -49,10 +51,22 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             writeln!(out, "{}", setting_json(setting))?;
         }
         let (backend, why) = backend(&capabilities);
-        writeln!(out, "{}", serde_json::json!({ "kind": "trace", "backend": backend, "why": why }))?;
+        let trace = serde_json::json!({
+            "kind": "trace",
+            "backend": backend,
+            "why": why,
+            "connections": connections(Sampling::Every),
+            "connections_sampled": connections(hundredth()),
+        });
+        writeln!(out, "{trace}")?;
     } else {
         let trace = match backend(&capabilities) {
-            (Some(backend), why) => format!("wirelapse trace would use the {backend} backend: {why}."),
+            (Some(backend), why) => format!(
+                "wirelapse trace would use the {backend} backend: {why}. It would follow up to {}, or {} with --sample 1/100, by the memory that \
+                 is left: --max-connections sets another limit.",
+                quantity::counted(connections(Sampling::Every).into(), "connection"),
+                quantity::count(connections(hundredth()).into()),
+            ),
             (None, why) => format!("wirelapse trace: no backend: {why}."),
         };
         let document = doctor::document(&capabilities, &settings, machine::is_root(), trace);
@@ -60,6 +74,16 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     out.flush()?;
     missing_need(&capabilities).map_or(Ok(()), Err).context("no trace is possible on this machine")
+}
+
+/// One in a hundred stretches of time.
+fn hundredth() -> Sampling {
+    NonZeroU32::new(100).map_or(Sampling::Every, |every| Sampling::Windows(Ratio(every)))
+}
+
+/// How many connections a trace of these sends would follow on this machine.
+fn connections(sampling: Sampling) -> u32 {
+    memory::connections(&Config { sampling, ..Config::default() })
 }
 
 /// The backend that `trace` takes by default, and why that one. The order is the tracer's own.

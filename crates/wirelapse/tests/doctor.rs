@@ -93,3 +93,23 @@ fn the_backend_it_names_is_the_one_that_trace_uses() {
     let run: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
     assert_eq!((&run["kind"], &run["backend"]), (&"run".into(), &backend.into()), "{text}");
 }
+
+#[test]
+fn the_limit_of_connections_is_that_of_the_machine() {
+    tier::needs!(Need::Root, Need::Path("/sys/kernel/btf/vmlinux"));
+    let trace = || lines(&doctor().output().unwrap()).into_iter().find(|l| l["kind"] == "trace").unwrap();
+    let connections = || trace()["connections"].as_u64().unwrap();
+    let trace = trace();
+    let (every, sampled) = (trace["connections"].as_u64().unwrap(), trace["connections_sampled"].as_u64().unwrap());
+    assert!((1_024..1 << 20).contains(&every) && sampled >= every, "{trace}");
+    // A trace says the same of itself, as long as the memory that is left does not change between the two.
+    let told = tier::wirelapse!(["trace", "--", "true"]).output().unwrap();
+    let text = tier::text(&told.stdout) + &tier::text(&told.stderr);
+    let (_, after) = text.split_once(" in the kernel for ").unwrap();
+    let of_trace: u64 = after.split_once(" connections").unwrap().0.parse().unwrap();
+    let after = connections();
+    assert!(every != after || of_trace == every, "{of_trace}, {every}, {after}");
+    let page = tier::text(&tier::wirelapse!(["doctor"]).output().unwrap().stdout);
+    let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("It would follow up to ") && words.contains("with --sample 1/100"), "{page}");
+}

@@ -11,6 +11,7 @@ mod faults;
 mod histograms;
 mod packets;
 mod receives;
+mod servers;
 mod stamps;
 mod targets;
 mod traffic;
