@@ -10,6 +10,11 @@ pub(crate) trait Described: Timed {
         None
     }
 
+    /// The same within a sentence on the record.
+    fn held(&self) -> Option<String> {
+        self.reason()
+    }
+
     /// Its other figures, with the words of a table's head.
     fn figures(&self) -> Vec<(&'static str, String)>;
 
@@ -45,7 +50,16 @@ pub(crate) trait Described: Timed {
 
 impl Described for Send {
     fn reason(&self) -> Option<String> {
-        self.wait.map(|w| format!("{} ({})", w.reason, w.by_reason))
+        self.wait.map(|wait| match wait.reason {
+            WaitReason::SentAtOnce => wait.reason.to_string(),
+            WaitReason::Unknown => format!("a reason not known ({})", wait.by_reason),
+            _ => format!("{} ({})", wait.reason, wait.by_reason),
+        })
+    }
+
+    fn held(&self) -> Option<String> {
+        let at_once = self.wait.is_some_and(|wait| wait.reason == WaitReason::SentAtOnce);
+        self.reason().map(|reason| if at_once { reason } else { format!("waited for {reason}") })
     }
 
     fn figures(&self) -> Vec<(&'static str, String)> {

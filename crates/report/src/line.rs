@@ -37,8 +37,8 @@ fn words<T: Described>(record: &T, ends: Option<(SocketAddr, SocketAddr)>, owner
     if !legs.is_empty() {
         line.push_str(&format!("  {}", legs.join(", ")));
     }
-    if let Some(reason) = record.reason() {
-        line.push_str(&format!("  waited for {reason}"));
+    if let Some(held) = record.held() {
+        line.push_str(&format!("  {held}"));
     }
     Some(line)
 }

@@ -20,8 +20,9 @@ use report::document::Document;
 use report::page::capture::{Overview, Subject, connection, describe, overview, packets};
 
 use crate::exit::{self, BadInput};
-use crate::options::{FOR, Json, Output};
-use crate::output::{self, complain, say};
+use crate::files::refuse;
+use crate::options::{FOR, FORCE, Json, Output};
+use crate::output::{self, Shown, complain, say};
 use crate::terminal;
 pub use input::{Reading, Source, follow};
 
@@ -48,7 +49,7 @@ pub struct Args {
     #[arg(long)]
     story: bool,
     /// Print connections packet by packet, in microseconds from their start
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long, conflicts_with_all = ["json", "csv"])]
     dump: bool,
     /// Write the capture again as pcapng with a comment on each packet that a finding rests on
     #[arg(long, value_name = "OUT.pcapng")]
@@ -59,6 +60,10 @@ pub struct Args {
     plot: Option<PathBuf>,
     #[command(flatten)]
     output: Output,
+    #[arg(long, help = FORCE)]
+    force: bool,
+    #[command(flatten)]
+    shown: Shown,
     /// Rows of the table
     #[arg(long, default_value_t = overview::SHOWN, value_name = "N")]
     rows: usize,
@@ -104,6 +109,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         (None, false) => Keep::Nothing,
     };
     let options = Options { seed: seed(), connections: args.max_connections.unwrap_or_else(memory::connections), keep };
+    for file in [&args.annotate, &args.plot].into_iter().flatten() {
+        refuse(file, args.force)?;
+    }
     if let Some(run) = &args.output.output {
         // Before a long capture is read: what cannot be written is found at once.
         if run.symlink_metadata().is_ok() {
@@ -189,7 +197,7 @@ fn show(args: &Args, name: &str, follower: &Follower, reading: &Reading) -> anyh
         let canvas = terminal::canvas();
         let text = |document: Document| report::terminal::text(&canvas, &[document]);
         if args.dump || args.story || args.connection.is_some() {
-            if args.files.len() > 1 || !args.dump {
+            if (args.files.len() > 1 || !args.dump) && !args.shown.csv {
                 writeln!(out, "{}:", output::harmless(name))?;
             }
             let numbers = match args.connection {
@@ -203,10 +211,13 @@ fn show(args: &Args, name: &str, follower: &Follower, reading: &Reading) -> anyh
                     true => packets::document(&report, &reading.names),
                     false => connection::document(&report, &reading.names),
                 };
-                writeln!(out, "{}", text(document))?;
+                match args.shown.csv {
+                    true => write!(out, "{}", report::csv::text(&[document]))?,
+                    false => writeln!(out, "{}", text(document))?,
+                }
             }
         } else {
-            write!(out, "{}", text(whole(args, name, follower, reading)?))?;
+            write!(out, "{}", output::drawn(&[whole(args, name, follower, reading)?], args.shown))?;
         }
     }
     out.flush()?;

@@ -15,7 +15,7 @@ use ::report::document::Document;
 use crate::exit::BadInput;
 use crate::files::{name, refuse, write_images, write_page};
 use crate::options::{FORCE, Json};
-use crate::output::{self, harmless};
+use crate::output::{self, Shown, harmless};
 
 /// Two captures' connections, traces, studies, or runs of a workload, side by side
 ///
@@ -52,6 +52,8 @@ pub struct Args {
     /// Write one self-contained HTML file as well
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    #[command(flatten)]
+    shown: Shown,
     #[command(flatten)]
     images: crate::files::Images,
     #[arg(long, help = FORCE)]
@@ -100,14 +102,15 @@ fn write(args: &Args, document: Document, json: impl Fn() -> anyhow::Result<()>)
     if args.json.json {
         json()?;
     } else {
-        output::document(&document)?;
+        let text = output::drawn(std::slice::from_ref(&document), args.shown);
+        io::stdout().lock().write_all(text.as_bytes())?;
     }
     let mut written = write_images(&args.images, &[(String::new(), &document)], args.force)?;
     if let Some(html) = &args.html {
         write_page(html, &[document], args.force)?;
         written.push(html.clone());
     }
-    if !args.json.json && !written.is_empty() {
+    if !args.json.json && !args.shown.csv && !written.is_empty() {
         let mut out = io::stdout().lock();
         writeln!(out)?;
         written.iter().try_for_each(|path| writeln!(out, "{}", harmless(&path.to_string_lossy())))?;

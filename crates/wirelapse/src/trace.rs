@@ -220,13 +220,14 @@ fn tell_memory(request: &Request, in_kernel: u64) -> std::io::Result<()> {
         return Ok(());
     }
     let own = summary::Limits::default().memory_bound(&request.families());
-    request.tell(&format!(
+    let line = format!(
         "Memory: at most {} however long a trace takes: {} in the kernel for {} connections, and {} for their figures here.",
         quantity::bytes(in_kernel + own),
         quantity::bytes(in_kernel),
         request.config.max_connections,
         quantity::bytes(own)
-    ))
+    );
+    report::terminal::paragraph(&terminal::canvas(), &line).lines().try_for_each(|line| request.tell(line))
 }
 
 /// Says to a person how CMD ended.

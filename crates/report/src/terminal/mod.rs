@@ -38,6 +38,13 @@ pub fn text(canvas: &Canvas, documents: &[Document]) -> String {
     out
 }
 
+/// A sentence, broken at spaces to fit the width.
+pub fn paragraph(canvas: &Canvas, words: &str) -> String {
+    let mut out = String::new();
+    canvas.paragraph(&mut out, words, 0);
+    out
+}
+
 /// The documents as text where that fits so many rows, one below the other; where it does not, what comes first of each: its headline, its
 /// verdict, the first table, as many of the slowest records as there is room for, and a line that says what `--full` adds.
 pub fn screen(canvas: &Canvas, documents: &[Document], rows: usize) -> String {
@@ -53,33 +60,60 @@ pub fn screen(canvas: &Canvas, documents: &[Document], rows: usize) -> String {
 fn first(canvas: &Canvas, document: &Document, rows: usize) -> String {
     let headline = Document { sections: Vec::new(), ..document.clone() };
     let mut out = text(canvas, std::slice::from_ref(&headline));
-    let mut left = Vec::new();
+    let mut left: Vec<String> = Vec::new();
     for (number, section) in document.sections.iter().enumerate() {
-        let mut kept = Vec::new();
-        for piece in &section.blocks {
-            let brief = match piece {
-                Block::Table(table) if number == 0 && kept.is_empty() => Some(Block::Table(table.clone())),
-                Block::Waterfalls(of) if number == 0 => {
-                    Some(Block::Waterfalls(Waterfalls { shown: of.shown.min(1), ..of.clone() }))
-                }
-                _ => None,
-            };
-            let mut drawn = String::new();
-            brief.iter().for_each(|piece| block(canvas, &mut drawn, piece));
-            let fits = out.lines().count() + drawn.lines().count() < rows;
-            if brief.is_some() && (fits || kept.is_empty() && matches!(piece, Block::Table(_))) {
-                out.push_str(&drawn);
-                kept.push(());
-            }
+        let (mut has_table, mut kept) = (false, false);
+        for piece in section.blocks.iter().filter(|_| number == 0) {
+            let room = rows.saturating_sub(out.lines().count());
+            let Some(drawn) = brief(canvas, piece, has_table, room) else { continue };
+            out.push_str(&drawn);
+            has_table |= matches!(piece, Block::Table(_));
+            kept = true;
         }
-        if kept.is_empty() && !section.title.is_empty() {
+        if !kept && !section.title.is_empty() {
             left.push(section.title.to_lowercase());
         }
     }
-    let more = if left.is_empty() { String::new() } else { format!(", {}", left.join(", ")) };
+    // What the section that is shown has besides.
+    let blocks = || document.sections.iter().take(1).flat_map(|section| &section.blocks);
+    let mut more: Vec<String> = Vec::new();
+    if blocks().any(|b| matches!(b, Block::Waterfalls(_))) {
+        more.extend(["histograms", "connections", "every slow record"].map(str::to_owned));
+    }
+    more.append(&mut left);
+    let more = if more.is_empty() { String::new() } else { format!(": {}", more.join(", ")) };
     out.push('\n');
-    canvas.paragraph(&mut out, &format!("--full shows the rest: histograms, connections, every slow record{more}."), 0);
+    canvas.paragraph(&mut out, &format!("--full shows the rest{more}."), 0);
     out
+}
+
+/// What one screen shows of a piece in so many rows. The first table is always there, if with fewer of its rows.
+fn brief(canvas: &Canvas, piece: &Block, has_table: bool, room: usize) -> Option<String> {
+    let drawn = |piece: &Block| {
+        let mut drawn = String::new();
+        block(canvas, &mut drawn, piece);
+        drawn
+    };
+    let fits = |drawn: &String| drawn.lines().count() < room;
+    match piece {
+        Block::Table(table) if !has_table => {
+            let elsewhere = "--full shows them";
+            let of = |shown: usize| {
+                let shown = Some(shown.min(table.shown.unwrap_or(usize::MAX)));
+                drawn(&Block::Table(Table { shown, elsewhere: elsewhere.into(), ..table.clone() }))
+            };
+            let whole = Some(drawn(piece)).filter(fits);
+            // A row says what it is by its name alone where rows have no sentences: such a table is short.
+            let fewer = || (1..table.rows.len()).rev().map(of).find(fits);
+            whole.or_else(|| if table.notes.is_empty() { Some(drawn(piece)) } else { fewer().or_else(|| Some(of(1))) })
+        }
+        Block::List(_) => Some(drawn(piece)).filter(fits),
+        Block::Waterfalls(of) => {
+            let one = Block::Waterfalls(Waterfalls { shown: of.shown.min(1), ..of.clone() });
+            Some(drawn(&one)).filter(fits)
+        }
+        _ => None,
+    }
 }
 
 fn block(canvas: &Canvas, out: &mut String, block: &Block) {
