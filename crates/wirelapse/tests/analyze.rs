@@ -430,6 +430,39 @@ fn bad_input_ends_in_2_and_says_where() {
 }
 
 #[test]
+fn a_file_that_exists_is_written_over_only_with_force() {
+    let file = recorded("lost-one.pcap");
+    let file = file.to_str().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    for (name, option) in [("out.pcapng", "--annotate"), ("plot.svg", "--plot")] {
+        let path = folder.path().join(name);
+        std::fs::write(&path, "mine").unwrap();
+        let args = ["analyze", file, "--connection", "1", option, path.to_str().unwrap()];
+        let refused = run(&args);
+        assert_eq!(refused.status.code(), Some(2), "{option}: {}", tier::text(&refused.stderr));
+        assert!(tier::text(&refused.stderr).contains("--force"), "{option}: {}", tier::text(&refused.stderr));
+        assert_eq!(std::fs::read(&path).unwrap(), b"mine", "{option}");
+        text(&run(&[&args[..], &["--force"]].concat()));
+        assert_ne!(std::fs::read(&path).unwrap(), b"mine", "{option}");
+    }
+}
+
+/// The same tables as those for people, and nothing else.
+#[test]
+fn tables_as_comma_separated_values() {
+    let file = recorded("lost-one.pcap");
+    let other = recorded("refused.pcap");
+    let (file, other) = (file.to_str().unwrap(), other.to_str().unwrap());
+    let all = text(&run(&["analyze", file, "--csv"]));
+    assert!(all.starts_with("# Connections\nno.,client → server,"), "{all}");
+    assert!(all.contains("\n# The costliest first\nno.,finding,cost,") && all.contains("\n1,loss,851 ms,"), "{all}");
+    let one = text(&run(&["analyze", file, "--connection", "1", "--csv"]));
+    assert!(one.starts_with("# ") && one.contains(','), "{one}");
+    let between = text(&run(&["compare", file, other, "--csv"]));
+    assert!(between.starts_with("# Packets\n") && between.contains("here they diverge"), "{between}");
+}
+
+#[test]
 fn annotated_and_plotted() {
     let file = recorded("loss.pcap");
     let file = file.to_str().unwrap();

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Output, Stdio};
 
 /// README and every page of `docs/`, guides included, with their text.
 fn pages() -> Vec<(PathBuf, String)> {
@@ -179,6 +181,159 @@ fn the_guides_steps_on_files_are_done() {
         }
     }
     assert!(done >= 10, "{done} commands were done");
+}
+
+/// Every block of a page, with the number of its first line, what it is in and its text.
+fn blocks(page: &str) -> Vec<(usize, &str, &str)> {
+    let mut found = Vec::new();
+    let mut number = 1;
+    for (n, text) in page.split("\n```").enumerate() {
+        if n % 2 == 1 {
+            let (kind, text) = text.split_once('\n').unwrap_or((text, ""));
+            found.push((number + 1, kind, text));
+        }
+        number += text.matches('\n').count() + 1;
+    }
+    found
+}
+
+/// Words with `#` in place of figures and their units, which differ from one run to the next.
+fn shape(words: &str) -> String {
+    let units = ["ns", "µs", "ms", "s", "%"];
+    let is_figure = |word: &str| word.starts_with(|c: char| c.is_ascii_digit());
+    let mut shape: Vec<String> = Vec::new();
+    for word in words.split_whitespace() {
+        let (bare, mark) = match word.strip_suffix([',', '.', ':', ';']) {
+            Some(bare) => (bare, &word[bare.len()..]),
+            None => (word, ""),
+        };
+        if is_figure(bare) {
+            shape.push(format!("#{mark}"));
+        } else if units.contains(&bare) && shape.last().is_some_and(|last| last == "#") {
+            shape.pop();
+            shape.push(format!("#{mark}"));
+        } else {
+            shape.push(word.to_owned());
+        }
+    }
+    shape.join(" ")
+}
+
+/// What blocks show below a command: page, command, lines of output.
+fn shown_outputs() -> Vec<(PathBuf, String, Vec<String>)> {
+    let mut found: Vec<(PathBuf, String, Vec<String>)> = Vec::new();
+    for (path, page) in pages() {
+        for (_, _, text) in blocks(&page) {
+            let mut below = false;
+            for line in text.lines().filter(|line| !line.trim().is_empty()) {
+                if let Some(command) = prompt(line).filter(|_| !line.starts_with('#')) {
+                    found.push((path.clone(), command.to_owned(), Vec::new()));
+                    below = true;
+                } else if below {
+                    found.last_mut().expect("a command stands above").2.push(line.to_owned());
+                }
+            }
+        }
+    }
+    found.retain(|(_, _, output)| !output.is_empty());
+    found
+}
+
+/// The commands whose output pages show: the trace of a server in README, compared below with that of one here; and a mistake in SQL, which
+/// the tests of `wirelapse query` compare.
+#[test]
+fn every_output_that_is_shown_is_compared() {
+    let commands: Vec<String> = shown_outputs().into_iter().map(|(_, command, _)| words(&command).join(" ")).collect();
+    let compared = [
+        "sudo wirelapse trace --comm nginx --for 10s",
+        "wirelapse query --runs /var/lib/wirelapse SELECT totl_ns FROM sends",
+    ];
+    assert_eq!(commands, compared, "a page shows an output that no test compares with a real one");
+}
+
+/// What README shows of a trace has the words of a trace of a server here that answers at once.
+#[test]
+fn the_output_that_readme_shows_has_the_words_of_a_real_one() {
+    tier::needs!(tier::Need::Root, tier::Need::Path("/sys/kernel/btf/vmlinux"));
+    let (_, _, shown) = shown_outputs().remove(0);
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let mut client = TcpStream::connect(listener.local_addr().expect("its address")).expect("a connection");
+    let (mut server, _) = listener.accept().expect("a connection");
+    [&client, &server].into_iter().for_each(|socket| socket.set_nodelay(true).expect("no delay"));
+    let port = listener.local_addr().expect("its address").port().to_string();
+    let (mut ready, said) = std::io::pipe().expect("a pipe");
+    let tracer = tier::command("sh")
+        .args(["-c", "exec \"$0\" \"$@\" --ready-fd 3 3>&2 2>/dev/null", env!("CARGO_BIN_EXE_wirelapse"), "trace"])
+        .args(["--full", "--port", &port])
+        .stdout(Stdio::piped())
+        .stderr(said)
+        .spawn()
+        .expect("a tracer");
+    ready.read_to_string(&mut String::new()).expect("that it observes");
+    for _ in 0..300 {
+        client.write_all(&[0; 100]).expect("bytes are taken");
+        server.read_exact(&mut [0; 100]).expect("bytes come");
+        server.write_all(&[0; 3_000]).expect("bytes are taken");
+        client.read_exact(&mut [0; 3_000]).expect("bytes come");
+    }
+    // An end that the other side has seen acknowledges all before it.
+    client.shutdown(Shutdown::Write).expect("an end");
+    assert_eq!(server.read(&mut [0]).expect("an end"), 0);
+    drop(server);
+    assert_eq!(client.read(&mut [0]).expect("an end"), 0);
+    drop(client);
+    // SAFETY: a signal to the tracer, which has not been waited for.
+    unsafe { libc::kill(tracer.id().cast_signed(), libc::SIGINT) };
+    let real = tracer.wait_with_output().expect("a report");
+    let real = shape(&tier::text(&real.stdout));
+    for part in shown.iter().flat_map(|line| line.split('…')).map(shape) {
+        assert!(
+            real.contains(&part),
+            "README shows `{part}`, and a trace says:
+{real}"
+        );
+    }
+}
+
+/// Every plan, topology and schedule that a page shows is one that the command takes.
+#[test]
+fn the_files_that_pages_show_are_taken() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut plans = 0;
+    for (path, page) in pages() {
+        for (number, kind, text) in blocks(&page) {
+            if kind != "toml" || !text.contains("repetitions") {
+                continue;
+            }
+            let plan = folder.path().join("plan.toml");
+            fs::write(&plan, text).expect("a plan");
+            let output = tier::wirelapse!(&["study", plan.to_str().expect("a path"), "--dry-run"]).output();
+            let output = output.expect("wirelapse can be run");
+            assert!(output.status.success(), "{}:{number}: {}", path.display(), tier::text(&output.stderr));
+            plans += 1;
+        }
+    }
+    assert!(plans >= 3, "{plans} plans");
+}
+
+/// The topology and the schedule that docs/lab.md shows make a lab.
+#[test]
+fn the_topology_and_the_schedule_that_the_docs_show_make_a_lab() {
+    tier::needs!(tier::Need::Root, tier::Need::Path("/dev/net/tun"));
+    let (_, page) = pages().into_iter().find(|(path, _)| path.ends_with("docs/lab.md")).expect("docs/lab.md");
+    let folder = tempfile::tempdir().expect("a folder");
+    for (option, begin) in [("--topology", "hosts = "), ("--schedule", "time,delay,")] {
+        let (_, _, text) =
+            blocks(&page).into_iter().find(|(_, _, text)| text.starts_with(begin)).expect("a block with it");
+        let file = folder.path().join("file");
+        fs::write(&file, text).expect("a file");
+        let name = format!("docs{}", std::process::id());
+        let args = ["lab", "up", "-d", "--name", &name, option, file.to_str().expect("a path")];
+        let up = tier::wirelapse!(&args).output().expect("wirelapse can be run");
+        assert!(up.status.success(), "{option}: {}", tier::text(&up.stderr));
+        let down = tier::wirelapse!(&["lab", "down", &name]).output().expect("wirelapse can be run");
+        assert!(down.status.success(), "{option}: {}", tier::text(&down.stderr));
+    }
 }
 
 /// Copies a run: its files, and those of the tables' folders.

@@ -79,6 +79,8 @@ fn first(canvas: &Canvas, document: &Document, rows: usize) -> String {
     let mut more: Vec<String> = Vec::new();
     if blocks().any(|b| matches!(b, Block::Waterfalls(_))) {
         more.extend(["histograms", "connections", "every slow record"].map(str::to_owned));
+    } else if blocks().any(|b| matches!(b, Block::Plot(_))) {
+        more.push("plots".to_owned());
     }
     more.append(&mut left);
     let more = if more.is_empty() { String::new() } else { format!(": {}", more.join(", ")) };

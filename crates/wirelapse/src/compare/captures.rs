@@ -10,8 +10,7 @@ use super::Args;
 use crate::analyze::{Reading, Source, follow, seed};
 use crate::exit::BadInput;
 use crate::files::{refuse, write_page};
-use crate::output::harmless;
-use crate::terminal;
+use crate::output::{self, harmless};
 
 /// Packets kept of each connection; they diverge long before that or not at all.
 const PACKETS_KEPT: usize = 500_000;
@@ -73,11 +72,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     );
     let documents = [document];
     if !args.json.json {
-        out.write_all(report::terminal::text(&terminal::canvas(), &documents).as_bytes())?;
+        out.write_all(output::drawn(&documents, args.shown).as_bytes())?;
     }
     if let Some(html) = &args.html {
         write_page(html, &documents, args.force)?;
-        if !args.json.json {
+        if !args.json.json && !args.shown.csv {
             writeln!(out, "\n{}", harmless(&html.to_string_lossy()))?;
         }
     }

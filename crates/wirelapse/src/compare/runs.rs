@@ -9,8 +9,7 @@ use store::RunKind;
 use super::Args;
 use crate::exit::BadInput;
 use crate::files::{name, refuse, write_images, write_page};
-use crate::output::harmless;
-use crate::terminal;
+use crate::output::{self, harmless};
 
 /// Whether an argument names a run rather than a capture.
 pub(super) fn is_run(argument: &str) -> bool {
@@ -55,24 +54,24 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     args.html.as_deref().map_or(Ok(()), |path| refuse(path, args.force))?;
     let (a, b) = (read(args.first(), &names[0])?, read(second, &names[1])?);
     let compared = comparison::compare(&a, &b);
+    let document = comparison::document(&compared, &a, &b);
     let mut out = io::stdout().lock();
     if args.json.json {
         let mut value = serde_json::to_value(&compared)?;
         value["kind"] = "run_comparison".into();
         writeln!(out, "{value}")?;
     } else {
-        out.write_all(comparison::text(&terminal::canvas(), &compared, &a, &b).as_bytes())?;
+        out.write_all(output::drawn(std::slice::from_ref(&document), args.shown).as_bytes())?;
     }
     let mut written = Vec::new();
     if args.html.is_some() || args.images.any() {
-        let document = comparison::document(&compared, &a, &b);
         written = write_images(&args.images, &[(String::new(), &document)], args.force)?;
         if let Some(html) = &args.html {
             write_page(html, &[document], args.force)?;
             written.push(html.clone());
         }
     }
-    if !args.json.json && !written.is_empty() {
+    if !args.json.json && !args.shown.csv && !written.is_empty() {
         writeln!(out)?;
         written.iter().try_for_each(|path| writeln!(out, "{}", harmless(&path.to_string_lossy())))?;
     }
