@@ -105,6 +105,7 @@ pub fn misfit(plan: &Plan) -> Option<Misfit> {
         .or_else(|| over_loopback(plan))
         .or_else(|| datagrams(plan))
         .or_else(|| warm_up(plan))
+        .or_else(|| writes(plan))
         .or_else(|| unmeasured(plan))
 }
 
@@ -193,6 +194,22 @@ fn warm_up(plan: &Plan) -> Option<Misfit> {
     Some(Misfit { place: Place::WarmUp, problem })
 }
 
+/// A message that has fewer bytes than the writes it is split into.
+fn writes(plan: &Plan) -> Option<Misfit> {
+    let exchanges = setups(plan).filter(|setup| matches!(setup.workload, Workload::Rr | Workload::Crr));
+    exchanges.map(|setup| setup.exchange).find_map(|e| {
+        [("request", e.request_bytes, e.request_writes), ("response", e.response_bytes, e.response_writes)]
+            .into_iter()
+            .find(|(_, bytes, writes)| writes > bytes)
+            .and_then(|(what, bytes, writes)| {
+                let problem = format!(
+                    "{what}_writes: {writes} writes need as many bytes, and a {what} here has {bytes}: set {what} too"
+                );
+                setting(&format!("{what}_writes"), problem)
+            })
+    })
+}
+
 /// A response that some combination does not give.
 fn unmeasured(plan: &Plan) -> Option<Misfit> {
     let response = plan.response.as_str();
@@ -270,6 +287,44 @@ pub fn unknown_sysctl(name: &str) -> Option<String> {
     directory.is_dir().then(|| format!("{sysctl:?} is a group of sysctls: name one in it"))
 }
 
+/// Why this kernel has no such congestion control, with the nearest name. `None` where it has it, loads it, or cannot be asked.
+pub fn unknown_congestion(name: &str) -> Option<String> {
+    let text = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").ok()?;
+    if text.split_whitespace().any(|known| known == name) {
+        return None;
+    }
+    // One that is a module comes with the first socket that asks for it.
+    let socket = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM, None).ok()?;
+    if rustix::net::sockopt::set_tcp_congestion(&socket, name) != Err(rustix::io::Errno::NOENT) {
+        return None;
+    }
+    let advice = match quantity::near(name, text.split_whitespace()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("there are {}", text.split_whitespace().collect::<Vec<_>>().join(", ")),
+    };
+    Some(format!("this kernel has no congestion control {name:?}: {advice}"))
+}
+
+/// Why a sysctl cannot have a value: text for one that holds whole numbers, or a congestion control that there is not. What else
+/// the kernel refuses shows when it is set.
+pub fn unfit_sysctl(name: &str, value: &str) -> Option<String> {
+    let sysctl = name.strip_prefix("a.").or_else(|| name.strip_prefix("b.")).unwrap_or(name);
+    if sysctl == "net.ipv4.tcp_congestion_control" {
+        return unknown_congestion(value);
+    }
+    let path = std::path::Path::new("/proc/sys").join(sysctl.replace('.', "/"));
+    let now = std::fs::read_to_string(path).ok()?;
+    let mut held = now.split_whitespace().peekable();
+    held.peek()?;
+    // Ranges, lists and masks of some sysctls are written with these too, and may be one plain number now.
+    let number = |c: char| c.is_ascii_hexdigit() || c.is_whitespace() || "xX,-+".contains(c);
+    if !held.all(|text| text.parse::<i64>().is_ok()) || (value.chars().all(number) && !value.trim().is_empty()) {
+        return None;
+    }
+    let now = now.split_whitespace().collect::<Vec<_>>().join(" ");
+    Some(format!("{sysctl} holds numbers ({now} on this machine), not {value:?}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -283,5 +338,33 @@ mod tests {
         assert!(said.contains("did you mean `net.ipv4.tcp_timestamps`?"), "{said}");
         assert!(unknown_sysctl("net.ipv4").unwrap().contains("group"));
         assert!(unknown_sysctl("net.zzzzzzzzzzzz.x").unwrap().contains("sysctl -a"));
+    }
+
+    #[test]
+    fn congestion_controls_and_values_of_sysctls_are_those_that_this_kernel_takes() {
+        for name in ["reno", "cubic"] {
+            assert_eq!(unknown_congestion(name), None);
+        }
+        assert!(unknown_congestion("renp").unwrap().contains("did you mean `reno`?"));
+        assert!(unknown_congestion("zzzzzzzzzzzz").unwrap().contains("there are "));
+        for (name, value) in [
+            ("net.ipv4.tcp_sack", "0"),
+            ("a.net.ipv4.tcp_rmem", "4096 131072 6291456"),
+            ("net.ipv4.ip_local_port_range", "0x8000 61000"),
+            ("net.ipv4.tcp_congestion_control", "reno"),
+            ("net.core.default_qdisc", "fq"),
+            ("net.ipv4.no_such", "text"),
+        ] {
+            assert_eq!(unfit_sysctl(name, value), None, "{name}");
+        }
+        for (name, value, advice) in [
+            ("net.ipv4.tcp_sack", "on", "holds numbers (1 on this machine), not \"on\""),
+            ("b.net.ipv4.tcp_rmem", "small", "net.ipv4.tcp_rmem holds numbers"),
+            ("net.ipv4.tcp_sack", "", "not \"\""),
+            ("net.ipv4.tcp_congestion_control", "renp", "`reno`"),
+        ] {
+            let said = unfit_sysctl(name, value).unwrap();
+            assert!(said.contains(advice), "{said}");
+        }
     }
 }

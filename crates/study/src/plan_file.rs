@@ -108,6 +108,7 @@ impl Reader<'_> {
             let text = self.text_of(value)?;
             self.set(&mut Setup::default(), (key.get_ref(), key.span()), (&text, value.span()))?;
             self.sysctl(key)?;
+            self.of_this_kernel(key, (&text, value.span()))?;
             places.push((Place::Setting(key.get_ref().to_string()), key.span()));
             plan.fixed.push((key.get_ref().to_string(), text));
         }
@@ -123,6 +124,7 @@ impl Reader<'_> {
             for level in levels {
                 let text = self.text_of(level)?;
                 self.set(&mut Setup::default(), (&factor.name, key.span()), (&text, level.span()))?;
+                self.of_this_kernel(key, (&text, level.span()))?;
                 if factor.levels.contains(&text) {
                     return Err(self.wrong(level.span(), format!("level {text:?} is there twice")));
                 }
@@ -192,6 +194,20 @@ impl Reader<'_> {
             Some(problem) => Err(self.wrong(key.span(), problem)),
             None => Ok(()),
         }
+    }
+
+    /// Refuses a value that this kernel would refuse in each trial.
+    fn of_this_kernel(&self, key: &Spanned<Cow<'_, str>>, (value, at): (&str, Range<usize>)) -> Result<(), Error> {
+        let name: &str = key.get_ref();
+        let problem = match name {
+            "congestion" => fit::unknown_congestion(value),
+            "rival" if value != "none" => fit::unknown_congestion(value),
+            _ if name.trim_start_matches("a.").trim_start_matches("b.").starts_with("net.") => {
+                fit::unfit_sysctl(name, value)
+            }
+            _ => None,
+        };
+        problem.map_or(Ok(()), |problem| Err(self.wrong(at, problem)))
     }
 
     fn set(
@@ -270,6 +286,15 @@ mod tests {
             ),
             ("\"net.ipv4.tcp_timestamps\"", "\"net.ipv4.tcp_timestmaps\"", "p.toml:10:1", "`net.ipv4.tcp_timestamps`"),
             ("workload = \"rr\"\n", "warm_up = \"100ms\"\n", "p.toml:1:11", "whole seconds, not 100ms"),
+            (
+                "rate = \"1gbit\"",
+                "response_writes = 2",
+                "p.toml:6:1",
+                "2 writes need as many bytes, and a response here has 1",
+            ),
+            ("rate = \"1gbit\"", "request_writes = 2", "p.toml:6:1", "set request too"),
+            ("rate = \"1gbit\"", "congestion = \"cubik\"", "p.toml:6:14", "did you mean `cubic`?"),
+            ("[1, 0]", "[1, \"off\"]", "p.toml:10:32", "net.ipv4.tcp_timestamps holds numbers"),
         ] {
             let text = GOOD.replacen(from, to, 1);
             assert_ne!(text, GOOD, "{from}");

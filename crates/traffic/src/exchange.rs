@@ -29,7 +29,7 @@ impl Exchange {
                 return Err(format!("a {what} has at least one byte"));
             }
             if writes == 0 || writes > bytes {
-                return Err(format!("a {what} of {bytes} bytes takes 1 to {bytes} writes, not {writes}"));
+                return Err(format!("a {what} has at most as many writes as bytes: {writes} writes, {bytes} bytes"));
             }
         }
         Ok(())

@@ -37,6 +37,9 @@ fn what_does_not_fit_is_refused_by_a_dry_run_too() {
         ("delay = \"1ms\"", "delay = \"1ms\"\nover = \"loopback\"", "plan.toml:6:1", "over loopback"),
         ("delay = \"1ms\"", "\"net.ipv4.tcp_timestmaps\" = 1", "plan.toml:6:1", "`net.ipv4.tcp_timestamps`"),
         ("workload = \"rr\"", "duration = \"100ms\"", "plan.toml:3:1", "duplicate key"),
+        ("delay = \"1ms\"", "request_writes = 2", "plan.toml:6:1", "set request too"),
+        ("delay = \"1ms\"", "congestion = \"cubik\"", "plan.toml:6:14", "did you mean `cubic`?"),
+        ("delay = \"1ms\"", "\"net.ipv4.tcp_sack\" = \"off\"", "plan.toml:6:23", "holds numbers"),
     ] {
         std::fs::write(&plan, PLAN.replacen(from, to, 1)).unwrap();
         let ended = wirelapse(&[plan.to_str().unwrap(), "--dry-run"]).output().unwrap();
