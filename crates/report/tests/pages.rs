@@ -407,3 +407,22 @@ fn the_same_plots_come_as_svg_and_png() {
     let svg = image::svg(&all).unwrap();
     assert!(svg.contains(&format!("height=\"{heights}\"")) && svg.matches("<svg").count() == 1);
 }
+
+#[test]
+fn a_link_to_a_table_holds_where_figures_in_its_title_change() {
+    use report::document::{Section, Table};
+    for n in 4..6 {
+        let titles = [
+            format!("plan: effects on goodput (n = {n} complete blocks, 0 incomplete)"),
+            format!("loss (share) over time (n = {n} (of 9))"),
+            format!("(all {n})"),
+        ];
+        let mut section = Section::new("tables");
+        section.blocks.extend(titles.iter().map(|title| Block::OnPage(Table::new(title, &["what"]))));
+        let document = Document { sections: vec![section], ..Document::default() };
+        let page = html::page(&[document], "test");
+        for name in ["plan-effects-on-goodput", "loss-over-time", &format!("all-{n}")] {
+            assert!(page.contains(&format!("id=\"{name}\"")), "{name}\n{page}");
+        }
+    }
+}
