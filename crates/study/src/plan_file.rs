@@ -294,7 +294,7 @@ mod tests {
             ),
             ("rate = \"1gbit\"", "request_writes = 2", "p.toml:6:1", "set request too"),
             ("rate = \"1gbit\"", "congestion = \"cubik\"", "p.toml:6:14", "did you mean `cubic`?"),
-            ("[1, 0]", "[1, \"off\"]", "p.toml:10:32", "net.ipv4.tcp_timestamps holds numbers"),
+            ("[1, 0]", "[1, \"off\"]", "p.toml:10:33", "net.ipv4.tcp_timestamps holds numbers"),
         ] {
             let text = GOOD.replacen(from, to, 1);
             assert_ne!(text, GOOD, "{from}");
