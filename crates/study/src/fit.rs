@@ -293,7 +293,12 @@ pub fn unknown_congestion(name: &str) -> Option<String> {
     if text.split_whitespace().any(|known| known == name) {
         return None;
     }
-    // One that is a module comes with the first socket that asks for it.
+    // One that is a module comes with the first socket of root that asks for it; a plan that is only looked at loads none.
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    let modules = std::fs::read_to_string(format!("/lib/modules/{release}/modules.dep")).unwrap_or_default();
+    if modules.contains(&format!("/tcp_{name}.ko")) {
+        return None;
+    }
     let socket = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM, None).ok()?;
     if rustix::net::sockopt::set_tcp_congestion(&socket, name) != Err(rustix::io::Errno::NOENT) {
         return None;
