@@ -47,4 +47,4 @@ pub use error::Error;
 pub use frame::{Frame, Vlan};
 pub use options::{Direction, Fanout, NoSuchTechnique, Options, Stamps, Technique};
 pub use receiver::{About, Counts, Receiver};
-pub use technique::open;
+pub use technique::{best, open};

@@ -16,7 +16,12 @@ pub(crate) struct Link {
     pub link_type: LinkType,
     /// How many receive queues it has, at least 1.
     pub queues: u32,
+    /// Whether what is sent on it is received on it again.
+    pub loops_back: bool,
 }
+
+/// All interfaces, those that come later too, as libpcap calls them.
+const EVERY: &str = "any";
 
 impl Link {
     /// Looks an interface up in the network namespace of the calling thread.
@@ -31,7 +36,21 @@ impl Link {
         };
         // Not every driver counts its queues.
         let queues = device::receive_queues(&c_name).unwrap_or(1).max(1);
-        Ok(Self { name: name.to_owned(), index: interface.index(), link_type, queues })
+        let loops_back = kind == libc::ARPHRD_LOOPBACK;
+        Ok(Self { name: name.to_owned(), index: interface.index(), link_type, queues, loops_back })
+    }
+
+    /// All interfaces, where that is what `name` says and none is called so.
+    pub fn every(name: &str) -> Option<Self> {
+        let is_every = name == EVERY && Interface::by_name(name).is_err();
+        // Frames of all of them begin with libpcap's own header, which says of which kind each is.
+        is_every.then(|| Self {
+            name: EVERY.into(),
+            index: 0,
+            link_type: LinkType::LINUX_SLL2,
+            queues: 1,
+            loops_back: false,
+        })
     }
 
     /// Frames to be sent that it has dropped since it was made (`tx_dropped`); 0 where it does not say.
@@ -43,9 +62,9 @@ impl Link {
         figures.and_then(|figures| figures.split_whitespace().nth(11)?.parse().ok()).unwrap_or(0)
     }
 
-    /// Whether it is there and up.
+    /// Whether it is there and up; all interfaces together always are.
     pub fn is_up(&self) -> bool {
-        device::flags(&c_name(&self.name)).is_ok_and(|flags| i32::from(flags) & libc::IFF_UP != 0)
+        self.index == 0 || device::flags(&c_name(&self.name)).is_ok_and(|flags| i32::from(flags) & libc::IFF_UP != 0)
     }
 
     /// Whether its frames begin with an Ethernet header.
@@ -66,7 +85,7 @@ mod tests {
     #[test]
     fn loopback_is_ethernet_with_a_queue_and_no_interface_is_named() {
         let lo = Link::by_name("lo").unwrap();
-        assert!(lo.is_ethernet() && lo.queues >= 1 && lo.index >= 1);
+        assert!(lo.is_ethernet() && lo.queues >= 1 && lo.index >= 1 && lo.loops_back);
         assert!(matches!(Link::by_name("nosuch0"), Err(Error::NoInterface(n)) if n == "nosuch0"));
     }
 }

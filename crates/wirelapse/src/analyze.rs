@@ -124,8 +124,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(interface) = &args.interface {
         let mut follower = Follower::new(options);
         let files = [&args.output.output, &args.plot].into_iter().flatten().map(PathBuf::as_path);
-        let reading = live::capture(interface, args.duration.map(Duration::from), &mut follower, files)?;
-        return show(args, interface, &follower, &reading);
+        let (reading, gone) = live::capture(interface, args.duration.map(Duration::from), &mut follower, files)?;
+        show(args, interface, &follower, &reading)?;
+        return gone.map_or(Ok(()), |gone| Err(gone.into()));
     }
     for (option, given) in [("--annotate", &args.annotate), ("--plot", &args.plot)] {
         if given.is_some() && args.files.len() != 1 {

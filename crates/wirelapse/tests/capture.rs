@@ -1,6 +1,6 @@
 //! `wirelapse capture` and `wirelapse generate` as a person uses them, on a veth pair in a network namespace.
 
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -226,6 +226,9 @@ fn a_capture_is_replayed_as_it_was_at_its_own_pace_or_another() {
     });
 }
 
+/// Every technique.
+const METHODS: [&str; 7] = ["recvmsg", "recvmmsg", "rx-ring", "libpcap", "af-xdp", "xdp", "io-uring"];
+
 /// A capture on `right` that is open.
 fn capturing(words: &[&str]) -> Process {
     let words = [&["capture", "-i", "right", "--json"], words].concat();
@@ -312,8 +315,7 @@ fn frames_in(path: &std::path::Path) -> usize {
 #[test]
 fn an_interface_that_goes_down_or_away_ends_the_capture_with_a_whole_file() {
     needs!(Need::Root, Need::Program("ip"), Need::Program("tshark"));
-    for (method, end) in [("rx-ring", "link set right down"), ("recvmmsg", "link del right"), ("xdp", "link del right")]
-    {
+    for (method, end) in METHODS.into_iter().flat_map(|m| [(m, "link set right down"), (m, "link del right")]) {
         on_a_wire(|| {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("out.pcapng");
@@ -330,7 +332,7 @@ fn an_interface_that_goes_down_or_away_ends_the_capture_with_a_whole_file() {
 }
 
 #[test]
-fn a_full_disk_leaves_a_file_that_is_readable_up_to_there() {
+fn a_full_disk_leaves_a_file_that_is_readable_up_to_there_by_any_technique() {
     needs!(Need::Root, Need::Program("ip"), Need::Program("tshark"));
     on_a_wire(|| {
         // SAFETY: moves the calling thread alone into a new mount namespace.
@@ -341,13 +343,16 @@ fn a_full_disk_leaves_a_file_that_is_readable_up_to_there() {
         mount(&["--make-rprivate", "/"]);
         mount(&["-t", "tmpfs", "-o", "size=256k", "small", at]);
         let path = dir.path().join("out.pcapng");
-        let capture = capturing(&["--filter", "udp", "-w", path.to_str().unwrap()]);
-        generate("2000", "1000", "20k/s");
-        let (_, errors, status) = over(capture);
-        assert_eq!(status, Some(1), "{errors}");
-        assert!(errors.contains("out.pcapng") && errors.contains("No space left"), "{errors}");
-        let frames = frames_in(&path);
-        assert!((100..300).contains(&frames), "{frames}");
+        for method in METHODS {
+            let capture = capturing(&["--method", method, "--filter", "udp", "-w", path.to_str().unwrap()]);
+            generate("2000", "1000", "20k/s");
+            let (_, errors, status) = over(capture);
+            assert_eq!(status, Some(1), "{method}: {errors}");
+            assert!(errors.contains("out.pcapng") && errors.contains("No space left"), "{method}: {errors}");
+            let frames = frames_in(&path);
+            assert!((100..300).contains(&frames), "{method}: {frames}");
+            std::fs::remove_file(&path).unwrap();
+        }
     });
 }
 
@@ -496,6 +501,58 @@ fn a_capture_that_is_killed_leaves_no_program_and_no_promiscuous_mode() {
             let left = described();
             assert!(!left.contains("xdp") && left.contains("promiscuity 0"), "{method}: {left}");
         }
+    });
+}
+
+/// An analysis that is open, of this interface.
+fn analysing(interface: &str) -> Process {
+    let words = ["analyze", "-i", interface, "--json"];
+    let child = Process::from(wirelapse!(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    wait_until_open(child.id());
+    child
+}
+
+#[test]
+fn a_live_analysis_takes_each_packet_once_on_one_interface_and_on_all() {
+    needs!(Need::Root, Need::Program("ip"));
+    on_a_wire(|| {
+        ip("link set lo up");
+        for interface in ["lo", "any"] {
+            let analysis = analysing(interface);
+            let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            let to = listener.local_addr().unwrap();
+            std::thread::scope(|scope| {
+                scope.spawn(move || std::net::TcpStream::connect(to).unwrap().write_all(&[7; 1_000_000]).unwrap());
+                let mut all = Vec::new();
+                assert_eq!(listener.accept().unwrap().0.read_to_end(&mut all).unwrap(), 1_000_000);
+            });
+            std::thread::sleep(Duration::from_millis(200));
+            signal(&analysis, libc::SIGINT);
+            let output = analysis.output();
+            assert!(output.status.success(), "{interface}: {}", text(&output.stderr));
+            let lines = json(&output);
+            let connections: Vec<_> = lines.iter().filter(|l| l["kind"] == "connection").collect();
+            assert_eq!(connections.len(), 1, "{interface}: {lines:?}");
+            println!("{interface}: {}", connections[0]);
+        }
+    });
+}
+
+#[test]
+fn a_live_analysis_of_an_interface_that_goes_tells_what_came_and_fails() {
+    needs!(Need::Root, Need::Program("ip"));
+    on_a_wire(|| {
+        let analysis = analysing("right");
+        generate("50", "60", "10k/s");
+        std::thread::sleep(Duration::from_millis(300));
+        ip("link del right");
+        let output = analysis.output();
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{errors}");
+        assert!(errors.contains("right") && errors.contains("down or away"), "{errors}");
+        let last = json(&output).pop().unwrap();
+        assert_eq!(last["packets"], 50, "{last}");
+        assert!(last["problems"].to_string().contains("down or away"), "{last}");
     });
 }
 

@@ -130,6 +130,11 @@ impl Recording {
         self.matches.len()
     }
 
+    /// How many matched frames had been seen before the device when it was this time.
+    pub fn seen_before(&self, at_ns: u64) -> usize {
+        self.matches.iter().filter(|m| m.0 < at_ns).count()
+    }
+
     /// The mean delay, as a calibration takes it: with its interval. `None` below two delays.
     pub fn mean(&self) -> Option<Estimate> {
         self.mean_of(&self.stretches())

@@ -37,7 +37,8 @@ impl PacketSocket {
         if options.promiscuous {
             socket.promiscuous()?;
         }
-        if options.direction == Direction::In {
+        // A frame of the loopback interface would come twice, once sent and once received; libpcap too gives the second alone.
+        if options.direction == Direction::In || link.loops_back {
             socket
                 .set(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1i32)
                 .map_err(Error::system("leave sent frames out (PACKET_IGNORE_OUTGOING, Linux 4.20)"))?;

@@ -28,7 +28,11 @@ pub(super) struct Libpcap {
 impl Libpcap {
     pub fn open(link: &Link, options: &Options, hardware: Option<HardwareStamps>) -> Result<Self, Error> {
         // libpcap says in words what a socket of ours says by a number: that a right is missing.
-        drop(PacketSocket::open(Technique::Libpcap, link, &Options { filter: None, ..options.clone() })?);
+        drop(PacketSocket::open(
+            Technique::Libpcap,
+            link,
+            &Options { filter: None, promiscuous: false, ..options.clone() },
+        )?);
         let failed = |error: pcap::Error| refused(link, error);
         let clock = if options.stamps.hardware() { TimestampType::AdapterUnsynced } else { TimestampType::Host };
         let handle = Capture::from_device(link.name.as_str())
@@ -122,11 +126,15 @@ fn words(error: &pcap::Error) -> String {
 
 impl Receiver for Libpcap {
     fn next_batch(&mut self, wait: Duration, each: &mut dyn FnMut(&Frame<'_>)) -> Result<usize, Error> {
-        let count = self.read(each)?;
-        if count > 0 || !wait::readable(&[self.handle.as_fd()], wait)? {
-            return Ok(count);
+        let mut count = self.read(each)?;
+        if count == 0 && wait::readable(&[self.handle.as_fd()], wait)? {
+            count = self.read(each)?;
         }
-        self.read(each)
+        // libpcap goes on where an interface goes down, and says nothing.
+        if count == 0 && !self.link.is_up() {
+            return Err(Error::InterfaceGone(self.link.name.clone()));
+        }
+        Ok(count)
     }
 
     fn counts(&mut self) -> Counts {

@@ -12,6 +12,16 @@ use crate::hardware::HardwareStamps;
 use crate::link::Link;
 use crate::{About, Error, Options, Receiver, Stamps, Technique};
 
+/// The technique that receives most on this interface and leaves its frames to the host: the ring, or libpcap for links that are
+/// neither Ethernet nor loopback, of which it knows all, and for `any`, which is all interfaces together.
+///
+/// # Errors
+/// [`Error::NoInterface`], or the kernel's where it does not say what the link is.
+pub fn best(interface: &str) -> Result<Technique, Error> {
+    let on_ethernet = Link::every(interface).is_none() && Link::by_name(interface)?.is_ethernet();
+    Ok(if on_ethernet { Technique::RxRing } else { Technique::Libpcap })
+}
+
 /// Opens a receiver on an interface of the calling thread's network namespace.
 ///
 /// # Errors
@@ -19,7 +29,14 @@ use crate::{About, Error, Options, Receiver, Stamps, Technique};
 /// NIC has not got the timestamps that were asked for: they are never replaced by others.
 pub fn open(technique: Technique, options: &Options) -> Result<Box<dyn Receiver>, Error> {
     check(technique, options)?;
-    let link = Link::by_name(&options.interface)?;
+    let link = match Link::every(&options.interface) {
+        Some(every) if technique == Technique::Libpcap => every,
+        Some(every) => {
+            let reason = "all interfaces together are known to libpcap alone: use that, or name one".into();
+            return Err(Error::Technique { technique, interface: every.name, reason });
+        }
+        None => Link::by_name(&options.interface)?,
+    };
     // Set before the socket is there, so that its first frame is stamped too; set back when the receiver goes.
     let hardware = match options.stamps.hardware() {
         true => Some(HardwareStamps::on(technique, options)?),

@@ -12,7 +12,7 @@ pub struct WirePair {
 pub const SENDER: &str = "left";
 const TAP: &str = "right";
 
-fn ip(words: &str) {
+pub fn ip(words: &str) {
     let status = Command::new("ip").args(words.split(' ')).status().unwrap();
     assert!(status.success(), "ip {words}");
 }

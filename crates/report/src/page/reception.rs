@@ -138,6 +138,12 @@ fn unit(response: Response) -> Unit {
     if response == Response::Matched { Unit::Share } else { Unit::Time }
 }
 
+/// The axis of a response; a share ends at all frames.
+fn axis(response: Response) -> Axis {
+    let axis = Axis::linear(response.name(), unit(response));
+    if response == Response::Matched { axis.reaching(0.9).reaching(1.0) } else { axis }
+}
+
 fn words(response: Response, value: f64) -> String {
     if response == Response::Matched { quantity::percent(value) } else { quantity::time_to(value, 3) }
 }
@@ -207,7 +213,7 @@ fn by_technique(outcome: &Outcome, response: Response, id: &str, of_source: Opti
             quantity::counted(outcome.blocks.into(), "block"),
             hardware_word(outcome)
         ),
-        (Axis::linear(response.name(), unit(response)), Axis::names("", outcome.techniques.clone())),
+        (axis(response), Axis::names("", outcome.techniques.clone())),
         layers,
     ));
     section
@@ -255,7 +261,7 @@ fn main_effects(outcome: &Outcome) -> Section {
                 quantity::counted(outcome.blocks.into(), "block"),
                 if ring.is_some() { "with rx-ring" } else { "over all techniques" }
             ),
-            (Axis::linear(response.name(), unit(response)), Axis::names("", names)),
+            (axis(response), Axis::names("", names)),
             layers,
         ));
     }
@@ -279,7 +285,7 @@ fn series(outcome: &Outcome) -> Section {
         "reception-series",
         "Delay of frames in a row, software timestamps",
         "rx-ring, 256 bytes, as many frames as 1 Gbit/s carries or the source sends, CPU idle; mean of each stretch of equally many frames.",
-        (Axis::linear("frame", Unit::Plain), Axis::linear("delay", Unit::Time)),
+        (Axis::linear("matched frame", Unit::Plain), Axis::linear("delay", Unit::Time)),
         lines.map(|(i, s)| series_line(format!("run {}", i + 1), Hue::nth(i), s)).collect(),
     ));
     section.say(format!("The source's second panel, hardware timestamps: {}.", hardware_word(outcome)));
@@ -305,19 +311,28 @@ fn step(outcome: &Outcome) -> Section {
         return section;
     };
     let put_in = quantity::time_to(step.put_in.0 as f64, 3);
+    // A single frame that waited long moves a mean by more than the step.
+    let medians = &step.series.medians_ns;
+    let measured = if medians.is_empty() {
+        series_line("measured".into(), Hue(0), &step.series)
+    } else {
+        let points = step.series.stretches.iter().zip(medians).map(|(s, median)| [s[0], tidy(*median)]);
+        Layer::line("measured", Hue(0), points.collect())
+    };
     section.plot(Plot::new(
         "reception-step",
         format!("Delay of a path that is raised by {put_in} in the middle"),
         format!(
-            "A path of the lab, {} matched of {} sent, rx-ring at both ends, software timestamps; mean of each stretch of equally many frames.",
+            "A path of the lab, {} matched of {} sent, rx-ring at both ends, software timestamps; {} of each stretch of equally many frames.",
             quantity::count(step.series.n as u64),
-            quantity::count(step.series.sent)
+            quantity::count(step.series.sent),
+            if medians.is_empty() { "mean" } else { "median" }
         ),
-        (Axis::linear("frame", Unit::Plain), Axis::linear("delay", Unit::Time)),
+        (Axis::linear("matched frame", Unit::Plain), Axis::linear("delay", Unit::Time)),
         vec![
             Layer::Rule { name: "raised".into(), upright: true, value: step.at_frames[0] as f64 },
             Layer::Rule { name: "lowered".into(), upright: true, value: step.at_frames[1] as f64 },
-            series_line("measured".into(), Hue(0), &step.series),
+            measured,
         ],
     ));
     let mut table = Table::new("Changes of level that were found", &["frame", "size", "95 % interval"]);

@@ -367,6 +367,7 @@ pub(super) mod tests {
             deviation_ns: Some(5_000.0),
             quantiles_ns: Some([0.0, 100.0, 200.0, 900.0, 2_000.0, 80_100.0, 90_000.0, 1e6]),
             stretches: vec![[0.0, 1.0, 2.0, 3.0]],
+            medians_ns: Vec::new(),
             changes: Vec::new(),
         };
         Outcome {

@@ -182,6 +182,9 @@ pub struct Series {
     pub quantiles_ns: Option<[f64; QUANTILES.len()]>,
     /// Frames in a row: the first one's number, and least, mean and most of their delays, ns.
     pub stretches: Vec<[f64; 4]>,
+    /// The median delay of each stretch, ns; none in what older versions kept.
+    #[serde(default)]
+    pub medians_ns: Vec<f64>,
     /// Changes of the level: the frame, the size in ns, and its interval.
     pub changes: Vec<[f64; 4]>,
 }
@@ -201,6 +204,7 @@ impl Series {
             deviation_ns: figures.deviation,
             quantiles_ns: figures.quantiles,
             stretches: stretches.collect(),
+            medians_ns: figures.series.iter().map(|s| s.median_ns).collect(),
             changes: figures.changes.iter().map(|c| [c.frame as f64, c.size.value, c.size.low, c.size.high]).collect(),
         }
     }
@@ -212,7 +216,7 @@ pub struct StepTrial {
     /// How much the delay was raised after a third of the frames and lowered again after two thirds.
     #[serde(rename = "put_in_ns")]
     pub put_in: Nanos,
-    /// The frames that had been sent when the path was changed, by the sender's count.
+    /// The matched frames that had entered the path when it was changed.
     pub at_frames: [u64; 2],
     /// What was measured.
     pub series: Series,

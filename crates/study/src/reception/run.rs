@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use capture::delay::Tap;
 use capture::{Stamps, Technique};
-use clock::Nanos;
+use clock::{Nanos, Realtime};
 use lab::{Config, Direction, INTERFACE, Lab, PathReport, Side};
 
 use super::outcome::{Lossless, Measured, Missing, Outcome, Response, Series, StepTrial, Trial};
@@ -274,14 +274,15 @@ fn step(plan: &Plan, outcome: &mut Outcome, go_on: &(dyn Fn() -> bool + Sync)) {
     match through_lab(&config, (frames, per_second), &changes, go_on) {
         Ok((measured, recording, at, _)) => {
             let series = Series::of(&recording.figures(Default::default(), Default::default()), measured.sent);
-            let at_frames = [at.first().copied().unwrap_or(0), at.get(1).copied().unwrap_or(0)];
+            // On the axis of the series, which is of matched frames: those that are lost are on neither.
+            let at_frames = [0, 1].map(|i| at.get(i).map_or(0, |time| recording.seen_before(*time) as u64));
             outcome.step = Some(StepTrial { put_in: STEP, at_frames, series });
         }
         Err(why) => outcome.step_missing = Some(why.to_string()),
     }
 }
 
-/// What a run through a lab's path gives: figures, matched frames, the frames sent at each change, and the path's own report.
+/// What a run through a lab's path gives: figures, matched frames, the time of each change, and the path's own report.
 type ThroughLab = (Measured, capture::delay::Recording, Vec<u64>, PathReport);
 
 /// Sends frames of 256 bytes from host a to host b of a lab, received at both ends of the path through the ring. Each of
@@ -323,7 +324,7 @@ fn through_lab(
                     std::thread::sleep(Duration::from_micros(200));
                 }
                 lab.path().change(Side::A, to)?;
-                made.push(sent_so_far.load(Ordering::Relaxed));
+                made.push(timestamping::now::<Realtime>().as_nanos());
             }
             sending.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?
         });

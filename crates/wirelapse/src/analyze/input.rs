@@ -279,6 +279,12 @@ impl Reading {
         }
     }
 
+    /// A live capture ended before it was asked to, for this reason.
+    pub fn ended_early(&mut self, why: &str) {
+        let place = Place { packet: self.packets, offset: 0 };
+        self.problems.push((why.into(), place, 1));
+    }
+
     /// Warns of what was not read on standard error.
     pub fn warn(&self) {
         for (problem, place, count) in &self.problems {
