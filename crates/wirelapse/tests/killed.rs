@@ -221,3 +221,46 @@ fn a_generator_that_is_killed_leaves_nothing_by_any_way_to_send() {
         }
     });
 }
+
+/// Network namespaces that threads of the process are in, without this thread's own.
+fn namespaces(pid: u32) -> BTreeSet<String> {
+    let name = |path: &std::path::Path| Some(std::fs::read_link(path).ok()?.to_str()?.to_owned());
+    let ours = name("/proc/thread-self/ns/net".as_ref());
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    threads
+        .filter_map(|thread| name(&thread.path().join("ns/net")))
+        .filter(|found| Some(found) != ours.as_ref())
+        .collect()
+}
+
+/// Whether a process or a mount still holds one of these namespaces.
+fn is_held(wanted: &BTreeSet<String>) -> bool {
+    let mounts = std::fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let mut pids = processes.filter_map(|process| process.file_name().to_str()?.parse().ok());
+    wanted.iter().any(|namespace| mounts.contains(namespace)) || pids.any(|pid| !namespaces(pid).is_disjoint(wanted))
+}
+
+#[test]
+fn a_study_of_reception_that_is_killed_leaves_no_testbed_and_no_program() {
+    needs!(Need::Root, Need::Program("ip"), Need::Program("tc"));
+    on_two_wires(|| {
+        let before = shown();
+        let dir = tempfile::tempdir().unwrap();
+        let run = dir.path().join("run");
+        let words = ["study", "reception", "--quick", "-o", run.to_str().unwrap()];
+        let mut child = Process::from(wirelapse!(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+        let found = std::cell::RefCell::new((BTreeSet::new(), Held::default()));
+        // In the middle of a trial with XDP: its testbed is up, with mirrors, receivers and programs.
+        assert!(eventually(|| {
+            *found.borrow_mut() = (namespaces(child.id()), Held::by(child.id()));
+            let (testbeds, held) = &*found.borrow();
+            !testbeds.is_empty() && !held.links.is_empty()
+        }));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let (testbeds, held) = found.into_inner();
+        let is_gone = || shown() == before && held.left().is_empty() && !is_held(&testbeds);
+        assert!(eventually(is_gone), "{testbeds:?} or {:?} of {held:?} is left\n{before}\n{}", held.left(), shown());
+    });
+}

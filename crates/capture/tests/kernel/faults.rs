@@ -70,13 +70,15 @@ fn an_mtu_that_changes_ends_no_technique() {
     }
 }
 
+const PAYLOAD: usize = 60_000;
+/// With the headers of UDP, IPv4 and Ethernet.
+const FRAME: u32 = PAYLOAD as u32 + 8 + 20 + 14;
+
 /// Frames of 60,042 bytes, as UDP sends them over loopback and as segmentation by the NIC gives them: no slot of 2 KiB, page of 4 KiB or
 /// buffer of one MTU holds one.
 #[test]
 fn frames_larger_than_a_slot_are_received_whole_or_cut_or_counted() {
     needs!(Need::Root, Need::Program("ip"));
-    const PAYLOAD: usize = 60_000;
-    const FRAME: u32 = PAYLOAD as u32 + 8 + 20 + 14;
     for technique in Technique::ALL {
         for snap_length in [128, Options::LONGEST_SNAP] {
             WirePair::run(|_| {
