@@ -139,6 +139,7 @@ impl Hours {
     /// Adds those of these runs to the roll-up that it does not have and that can be read, and drops what is gone.
     async fn add(&self, state: &dyn Session, all: &Runs, rollup: &mut Rollup, wanted: &[Arc<Run>]) -> Result<()> {
         let missing = rollup.missing(all, wanted);
+        self.scans.progress().opens(self.histograms(Vec::new()).count(&missing));
         let added: Vec<(Arc<Run>, bool)> = futures::stream::iter(missing)
             .map(|run| async move {
                 let rows = self.histograms(Vec::new()).rows(state, &run).await?;
@@ -156,7 +157,9 @@ impl Hours {
             let new = (!added.is_empty()).then(|| self.of_runs(added)).transpose()?;
             let order = ORDER.map(|name| col(name).sort(true, true));
             let sorted = LogicalPlanBuilder::from(self.either([kept, new])?).sort(order)?.build()?;
-            state.create_physical_plan(&sorted).await
+            let plan = state.create_physical_plan(&sorted).await?;
+            self.scans.progress().works(plan.clone());
+            Ok(plan)
         };
         rollup.update(state, self.schema.clone(), all, &added, skipped, day).await
     }

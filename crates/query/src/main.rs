@@ -16,6 +16,8 @@ use query::prompt::{Entered, Prompt};
 use query::{Error, Format, NAMED, Options, Place, Session, harmless, threads};
 use tokio::runtime::RuntimeFlavor;
 
+/// What is said while a query runs.
+const WORKING: &str = "working on the query";
 /// Columns where standard output is no terminal.
 const WIDTH: usize = 100;
 
@@ -209,6 +211,20 @@ fn busy(what: &'static str) -> ProgressBar {
     bar
 }
 
+/// Shows how far a query is while it is worked on.
+async fn shown<T>(session: &Session, bar: &ProgressBar, worked_on: impl Future<Output = T>) -> T {
+    let mut worked_on = std::pin::pin!(worked_on);
+    let mut now = tokio::time::interval(Duration::from_millis(250));
+    loop {
+        tokio::select! {
+            done = &mut worked_on => return done,
+            _ = now.tick(), if !bar.is_finished() => if let Some(progress) = session.progress() {
+                bar.set_message(format!("{WORKING}: {progress}"));
+            },
+        }
+    }
+}
+
 /// Answers one query on standard output.
 async fn one(session: &Session, query: &Query, sql: &str) -> Result<(), Error> {
     if query.explain {
@@ -216,19 +232,15 @@ async fn one(session: &Session, query: &Query, sql: &str) -> Result<(), Error> {
     }
     let width = terminal_width();
     let mut output = Output::new(std::io::stdout(), query.format, query.plot, width);
-    let bar = busy("working on the query");
-    let mut rows = 0;
-    let schema = session
-        .each(sql, |batch| {
-            rows += batch.num_rows();
-            match query.format {
-                // A table is written at the end, so the line is free until then.
-                Format::Table => bar.set_message(format!("{rows} rows")),
-                _ => bar.finish_and_clear(),
-            }
-            output.push(batch)
-        })
-        .await;
+    let bar = busy(WORKING);
+    let answered = session.each(sql, |batch| {
+        // A table is written at the end, so the line is free until then.
+        if query.format != Format::Table {
+            bar.finish_and_clear();
+        }
+        output.push(batch)
+    });
+    let schema = shown(session, &bar, answered).await;
     bar.finish_and_clear();
     output.finish(&schema?)?;
     Ok(())

@@ -6,9 +6,11 @@ use std::sync::{Mutex, PoisonError};
 use datafusion::common::stats::Precision;
 use object_store::ObjectMeta;
 
+use crate::progress::Progress;
+
 /// The scan of each table that the last query reads.
 #[derive(Debug, Default)]
-pub struct Scans(Mutex<BTreeMap<&'static str, Scan>>, Mutex<Vec<String>>);
+pub struct Scans(Mutex<BTreeMap<&'static str, Scan>>, Mutex<Vec<String>>, Progress);
 
 /// The scan of one table.
 #[derive(Clone, Debug, Default)]
@@ -45,8 +47,14 @@ impl Scans {
         self.1.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// How far the query is.
+    pub fn progress(&self) -> &Progress {
+        &self.2
+    }
+
     /// Begins anew, for another query.
     pub fn forget(&self) {
+        self.2.forget();
         self.1.lock().unwrap_or_else(PoisonError::into_inner).clear();
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }

@@ -17,6 +17,7 @@ use futures::StreamExt as _;
 use object_store::{ObjectMeta, ObjectStoreExt as _};
 
 use crate::hours::Hours;
+use crate::joins::JoinsGiveWay;
 use crate::rollup::Rollup;
 use crate::scans::Scans;
 use crate::table::RunsTable;
@@ -92,8 +93,12 @@ impl Session {
             // A part's footer is read when the scan is planned, and not again when its rows are read.
             .with_metadata_cache_limit(most / FOOTERS)
             .build_arc()?;
-        let state =
-            SessionStateBuilder::new().with_config(config).with_runtime_env(runtime).with_default_features().build();
+        let state = SessionStateBuilder::new()
+            .with_config(config)
+            .with_runtime_env(runtime)
+            .with_default_features()
+            .with_physical_optimizer_rule(Arc::new(JoinsGiveWay))
+            .build();
         let context = SessionContext::new_with_state(state);
         let catalog = Catalog::new(text.clone());
         let scans = Arc::new(Scans::default());
@@ -224,6 +229,11 @@ impl Session {
         Ok(text)
     }
 
+    /// How far the query is that is being answered, in words; `None` where nothing is known of it.
+    pub fn progress(&self) -> Option<String> {
+        self.scans.progress().text()
+    }
+
     /// Answers a query. The rows come while it runs.
     ///
     /// # Errors
@@ -233,10 +243,12 @@ impl Session {
         let schema = physical.schema();
         #[cfg(feature = "cluster")]
         if let Some(scheduler) = &self.options.scheduler {
+            self.scans.progress().forget();
             let job = crate::cluster::Job::submit(scheduler, physical, &self.context, self.options.wait).await?;
             let (job, rows) = job.rows().await?;
             return Ok(Answer { schema, rows, _job: Some(job) });
         }
+        self.scans.progress().works(physical.clone());
         let rows = execute_stream(physical, self.context.task_ctx()).map_err(|e| self.engine(sql, e))?;
         #[cfg(feature = "cluster")]
         return Ok(Answer { schema, rows, _job: None });

@@ -79,6 +79,11 @@ impl RunsTable {
         (parts.len() == of_run).then(|| parts.iter().filter_map(|part| part.rows.get_value()).sum())
     }
 
+    /// How many parts these runs have.
+    pub fn count(&self, runs: &[Arc<Run>]) -> usize {
+        runs.iter().filter_map(|run| run.parts.get(self.shape.name)).map(Vec::len).sum()
+    }
+
     /// The parts of these runs that are whole. The others are named in the fleet.
     async fn parts(&self, state: &dyn Session, runs: &[Arc<Run>]) -> Vec<Part> {
         let wanted: Vec<_> = runs
@@ -94,7 +99,9 @@ impl RunsTable {
             .map(|(run, part)| {
                 let cache = cache.clone();
                 async move {
-                    match footer::read(store.as_ref(), &part, cache, &self.shape).await {
+                    let footer = footer::read(store.as_ref(), &part, cache, &self.shape).await;
+                    self.scans.progress().opened();
+                    match footer {
                         Ok(footer) => Some(self.part(&run, part, footer)),
                         Err(why) => {
                             self.fleet.leave_out(part.location.as_ref(), &why);
@@ -284,6 +291,7 @@ impl TableProvider for RunsTable {
             None => &self.fleet.runs().await.map_err(Error::within)?.all,
         };
         let runs = prune::prune(state, runs, filters, &self.text, 0)?;
+        self.scans.progress().opens(self.count(&runs));
         let parts = self.parts(state, &runs).await;
         self.scans.planned(
             self.shape.name,

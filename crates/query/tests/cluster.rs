@@ -37,9 +37,9 @@ fn scheduler() -> (Server, String) {
     (serve(&["scheduler", "--listen", &address]), address)
 }
 
-fn executor(scheduler: &str) -> Server {
+fn executor(scheduler: &str, tasks: &str) -> Server {
     let listen = format!("127.0.0.1:{}", port());
-    serve(&["executor", "--scheduler", scheduler, "--listen", &listen, "--tasks", "2", "--memory", "512MiB"])
+    serve(&["executor", "--scheduler", scheduler, "--listen", &listen, "--tasks", tasks, "--memory", "512MiB"])
 }
 
 fn by(scheduler: &str, sql: &str) -> Vec<String> {
@@ -51,8 +51,8 @@ fn by(scheduler: &str, sql: &str) -> Vec<String> {
 fn a_cluster_gives_the_same_rows_and_loses_none_with_an_executor() {
     let root = program::thousand();
     let (_scheduler, address) = scheduler();
-    let _one = executor(&address);
-    let two = executor(&address);
+    let _one = executor(&address, "2");
+    let two = executor(&address, "2");
     let queries = [
         "SELECT count(*) AS n FROM sends",
         "SELECT count(*) AS n, sum(bytes) AS b FROM sends WHERE host = 'web-003'",
@@ -92,4 +92,45 @@ fn a_cluster_that_is_not_there_is_waited_for_and_no_longer() {
     let (status, said) = ask(&address);
     assert!(status == 1 && said.contains("has no executors"), "{said}");
     assert!(began.elapsed() < Duration::from_secs(120), "bounded");
+}
+
+/// Rows of a host times rows of the host: more than anybody waits for.
+const ENDLESS: &str = "SELECT count(*) AS n FROM sends a JOIN sends b ON a.host = b.host WHERE a.bytes + b.bytes <> 1";
+
+#[test]
+fn an_interrupted_query_leaves_no_work_on_the_cluster() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    fleet::write(root, fleet::Size { hosts: 1, hours: 4, sends: 20_000, connections: 4 });
+    let (_scheduler, address) = scheduler();
+    // One task at a time: what was left of a query would keep the next one from its turn.
+    let executor = executor(&address, "1");
+    let small = "SELECT count(*) AS n, sum(bytes) AS b FROM sends";
+    let expected = program::lines(root, small);
+    let asks = |words: &[&str]| {
+        let mut command = program::command();
+        command
+            .arg("--runs")
+            .arg(root)
+            .args(["--scheduler", &address, "--wait", "60s", "--partitions", "4"])
+            .args(words);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    for _ in 0..2 {
+        let endless = asks(&[ENDLESS]);
+        program::works(executor.0.id(), 5.0);
+        program::interrupt(endless.id());
+        let done = endless.wait_with_output().unwrap();
+        let said = String::from_utf8(done.stderr).unwrap();
+        assert_eq!((done.status.code(), said.as_str()), (Some(130), "wirelapse-query: cancelled\n"));
+        // What the executor still uses is a small part of what the query would take, and the next one is answered.
+        let interrupted = program::cpu(executor.0.id());
+        let mut next = asks(&["--format", "csv", small]);
+        while next.try_wait().unwrap().is_none() {
+            assert!(program::cpu(executor.0.id()) < interrupted + 120.0, "the executor works on");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        let rows = String::from_utf8(next.wait_with_output().unwrap().stdout).unwrap();
+        assert_eq!(rows.lines().collect::<Vec<_>>(), expected);
+    }
 }

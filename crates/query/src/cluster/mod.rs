@@ -7,6 +7,7 @@
 
 mod job;
 mod serve;
+mod stages;
 
 use ballista_core::extension::SessionConfigExt as _;
 use datafusion::prelude::SessionConfig;

@@ -16,6 +16,7 @@ use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::SessionConfig;
 
 use super::MESSAGE;
+use super::stages::Stages;
 use crate::{Error, stores};
 
 /// Seconds without a sign of life after which an executor is lost and its work is done again by others.
@@ -122,6 +123,7 @@ pub async fn executor(of: Executor) -> Result<(), Error> {
         grpc_max_encoding_message_size: message,
         executor_heartbeat_interval_seconds: 5,
         memory_pool_size: Some(of.memory),
+        override_execution_engine: Some(Arc::new(Stages::new(&of.scheduler)?)),
         override_config_producer: Some(Arc::new(served)),
         override_runtime_producer: Some(Arc::new(move |_| {
             RuntimeEnvBuilder::new()

@@ -64,3 +64,24 @@ pub fn thousand() -> &'static Path {
         root
     })
 }
+
+/// CPU time of a process so far, in seconds.
+pub fn cpu(process: u32) -> f64 {
+    let text = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    let fields: Vec<&str> = text.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    // User and system time are fields 14 and 15 of all, in hundredths of a second.
+    (fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap()) / 100.0
+}
+
+/// Waits until a process has used so many seconds more of CPU time.
+pub fn works(process: u32, seconds: f64) {
+    let before = cpu(process);
+    while cpu(process) < before + seconds {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+/// Ctrl-C.
+pub fn interrupt(process: u32) {
+    assert!(Command::new("kill").args(["-INT", &process.to_string()]).status().unwrap().success());
+}

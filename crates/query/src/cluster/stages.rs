@@ -1,0 +1,127 @@
+//! The tasks of an executor, which end with their query: an executor that asks for work is not told that a query was cancelled.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use ballista_core::JobId;
+use ballista_core::serde::protobuf::scheduler_grpc_client::SchedulerGrpcClient;
+use ballista_core::serde::protobuf::{
+    GetJobStatusParams, RuntimeStatsReport, ShuffleWritePartition, TaskColumnStats, WindowStateReport, job_status,
+};
+use ballista_executor::execution_engine::{DefaultExecutionEngine, ExecutionEngine, QueryStageExecutor};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::TaskContext;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::metrics::MetricsSet;
+use datafusion::prelude::SessionConfig;
+use tokio::runtime::Handle;
+use tokio::task::JoinSet;
+use tonic::transport::{Channel, Endpoint};
+
+use super::MESSAGE;
+use crate::Error;
+
+/// How often a task looks whether its query goes on.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Makes tasks that end with their query.
+pub struct Stages {
+    plain: DefaultExecutionEngine,
+    scheduler: SchedulerGrpcClient<Channel>,
+    /// Where the scheduler is asked: the threads of tasks may all be at work.
+    beside: Handle,
+}
+
+impl Stages {
+    /// Of an executor that works for this scheduler, `HOST:PORT`.
+    ///
+    /// # Errors
+    /// [`Error::Wrong`] where it is no address.
+    pub fn new(scheduler: &str) -> std::result::Result<Self, Error> {
+        let endpoint = Endpoint::new(format!("http://{scheduler}"))
+            .map_err(|e| Error::Wrong(format!("{scheduler}: is no address: {e}")))?
+            .connect_timeout(LOOK_EVERY * 5)
+            .timeout(LOOK_EVERY * 5);
+        let scheduler = SchedulerGrpcClient::new(endpoint.connect_lazy()).max_decoding_message_size(MESSAGE);
+        Ok(Self { plain: DefaultExecutionEngine::new(), scheduler, beside: Handle::current() })
+    }
+}
+
+impl ExecutionEngine for Stages {
+    fn create_query_stage_exec(
+        &self,
+        job_id: JobId,
+        stage_id: usize,
+        task_id: usize,
+        global_output_partition_ids: Vec<usize>,
+        plan: Arc<dyn ExecutionPlan>,
+        work_dir: &str,
+        config: &SessionConfig,
+    ) -> Result<Arc<dyn QueryStageExecutor>> {
+        let job = job_id.to_string();
+        let partitions = global_output_partition_ids;
+        let plain =
+            self.plain.create_query_stage_exec(job_id, stage_id, task_id, partitions, plan, work_dir, config)?;
+        Ok(Arc::new(Stage { plain, job, scheduler: self.scheduler.clone(), beside: self.beside.clone() }))
+    }
+}
+
+#[derive(Debug)]
+struct Stage {
+    plain: Arc<dyn QueryStageExecutor>,
+    job: String,
+    scheduler: SchedulerGrpcClient<Channel>,
+    beside: Handle,
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.plain.fmt(f)
+    }
+}
+
+#[async_trait]
+impl QueryStageExecutor for Stage {
+    async fn execute_query_stage(
+        &self,
+        task_id: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<Vec<ShuffleWritePartition>> {
+        let mut looking = JoinSet::new();
+        looking.spawn_on(over(self.scheduler.clone(), self.job.clone()), &self.beside);
+        tokio::select! {
+            done = self.plain.execute_query_stage(task_id, context) => done,
+            _ = looking.join_next() => Err(DataFusionError::Execution(format!("the query {} is over", self.job))),
+        }
+    }
+
+    fn collect_plan_metrics(&self) -> Vec<MetricsSet> {
+        self.plain.collect_plan_metrics()
+    }
+
+    fn collect_runtime_stats_reports(&self) -> Vec<RuntimeStatsReport> {
+        self.plain.collect_runtime_stats_reports()
+    }
+
+    fn collect_window_state_reports(&self) -> Result<Vec<WindowStateReport>> {
+        self.plain.collect_window_state_reports()
+    }
+
+    fn collect_column_stats(&self) -> Vec<TaskColumnStats> {
+        self.plain.collect_column_stats()
+    }
+}
+
+/// Waits until a query has failed or was cancelled. A scheduler that does not answer is asked again.
+async fn over(mut scheduler: SchedulerGrpcClient<Channel>, job: String) {
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        let asked = scheduler.get_job_status(GetJobStatusParams { job_id: job.clone() }).await;
+        let status = asked.ok().and_then(|answer| answer.into_inner().status).and_then(|status| status.status);
+        if let Some(job_status::Status::Failed(_)) = status {
+            return;
+        }
+    }
+}
