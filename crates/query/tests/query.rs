@@ -5,6 +5,7 @@ mod program;
 
 use std::fs;
 use std::path::Path;
+use std::process::Stdio;
 
 use program::{ask, failed, lines, run};
 
@@ -464,4 +465,21 @@ fn under_a_limit_on_threads_it_answers_or_says_so() {
         }
         assert!(!said.contains("panicked"), "{most}: {said}");
     }
+}
+
+#[test]
+fn an_interrupt_ends_a_query_and_only_that_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    fleet::run(dir.path(), 0, 0, fleet::Size { hosts: 1, hours: 1, sends: 20_000, connections: 4 });
+    // Rows of a host times rows of the host: more than anybody waits for.
+    let endless = "SELECT count(*) AS n FROM sends a JOIN sends b ON a.host = b.host WHERE a.bytes + b.bytes <> 1";
+    let mut command = program::command();
+    command.arg("--runs").arg(dir.path()).arg(endless);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    program::works(child.id(), 2.0);
+    program::interrupt(child.id());
+    let done = child.wait_with_output().unwrap();
+    let said = String::from_utf8(done.stderr).unwrap();
+    assert_eq!((done.status.code(), said.as_str()), (Some(130), "wirelapse-query: cancelled\n"));
+    assert!(done.stdout.is_empty());
 }
