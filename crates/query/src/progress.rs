@@ -10,7 +10,7 @@ use datafusion::physical_plan::ExecutionPlan;
 /// How far the last query is.
 #[derive(Debug, Default)]
 pub struct Progress {
-    /// Parts whose footers are read to make the plan.
+    /// Parts that are opened to make the plan.
     wanted: AtomicUsize,
     opened: AtomicUsize,
     /// What is worked on here.

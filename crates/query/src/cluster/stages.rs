@@ -1,4 +1,4 @@
-//! The tasks of an executor, which end with their query: an executor that asks for work is not told that a query was cancelled.
+//! The tasks of an executor, which end with their query: an executor that asks for work does not hear that a query was cancelled.
 
 use std::fmt;
 use std::sync::Arc;
