@@ -134,6 +134,15 @@ macro_rules! sender_state {
     };
 }
 
+impl SenderState {
+    /// Whether round trips take longer than at rest, by a quarter and 1 ms (what scheduling adds on a LAN): data wait on the path, or ACKs come
+    /// late. `None` where one of the two is not known.
+    pub fn is_slower_than_at_rest(&self) -> Option<bool> {
+        let least = self.min_rtt?;
+        (self.srtt > Nanos::ZERO).then(|| self.srtt.0 > least.0.saturating_add(least.0 / 4 + 1_000_000))
+    }
+}
+
 macro_rules! declare_state {
     ($($field:ident: $type:ty, $name:ident = $how:ident($raw:ident), $(null $null:literal,)? $doc:literal, from $source:literal;)*) => {
         /// The state of the sending side of a connection at one moment; [`sender_state!`](crate::sender_state) declares it.

@@ -1,6 +1,6 @@
 //! The figures of a set of sends.
 
-use record::{Leg, Nanos, Send, WaitReason};
+use record::{Leg, Nanos, Send, Wait, WaitReason};
 use stats::{Distribution, Precision};
 
 /// One leg of a set of sends.
@@ -78,6 +78,41 @@ pub struct WaitStats {
     pub time: Nanos,
 }
 
+/// Reasons that held sends, or the programs that made them.
+#[derive(Clone, Debug, Default)]
+struct Reasons {
+    stats: [WaitStats; WaitReason::ALL.len()],
+    /// Of each time, that of sends that were made while round trips took longer than at rest.
+    slower: [Nanos; WaitReason::ALL.len()],
+}
+
+impl Reasons {
+    fn add(&mut self, wait: Wait, slower: bool) {
+        let stats = &mut self.stats[wait.reason as usize];
+        stats.sends += 1;
+        stats.time += wait.by_reason;
+        if slower {
+            self.slower[wait.reason as usize] += wait.by_reason;
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in self.stats.iter_mut().zip(&other.stats) {
+            mine.sends += theirs.sends;
+            mine.time += theirs.time;
+        }
+        for (mine, theirs) in self.slower.iter_mut().zip(other.slower) {
+            *mine += theirs;
+        }
+    }
+
+    /// Most of the time that this reason accounts for was while round trips took longer than at rest.
+    fn mostly_slower(&self, reason: WaitReason) -> bool {
+        let (slower, all) = (self.slower[reason as usize], self.stats[reason as usize].time);
+        slower > Nanos::ZERO && slower.0 >= all.0 / 2
+    }
+}
+
 /// The figures of a set of sends, in bounded memory.
 #[derive(Clone, Debug)]
 pub struct SendFigures {
@@ -94,8 +129,8 @@ pub struct SendFigures {
     /// Sends that were given up without an ACK.
     pub unacknowledged: u64,
     legs: [LegFigures; Leg::ALL.len()],
-    waits: [WaitStats; WaitReason::ALL.len()],
-    buffer: [WaitStats; WaitReason::ALL.len()],
+    waits: Reasons,
+    buffer: Reasons,
     /// Sends with a NIC stamp, and the largest error bound of those stamps.
     pub nic_error: Nanos,
 }
@@ -111,8 +146,8 @@ impl SendFigures {
             retransmitted: 0,
             unacknowledged: 0,
             legs: Leg::ALL.map(|_| LegFigures::new(precision)),
-            waits: Default::default(),
-            buffer: Default::default(),
+            waits: Reasons::default(),
+            buffer: Reasons::default(),
             nic_error: Nanos::ZERO,
         }
     }
@@ -137,15 +172,12 @@ impl SendFigures {
                 LegReading::Disorder => stats.disorder += 1,
             }
         }
+        let slower = send.state.is_slower_than_at_rest() == Some(true);
         if let Some(wait) = send.wait {
-            let stats = &mut self.waits[wait.reason as usize];
-            stats.sends += 1;
-            stats.time += wait.by_reason;
+            self.waits.add(wait, slower);
         }
         if let Some(full) = send.buffer {
-            let stats = &mut self.buffer[full.reason as usize];
-            stats.sends += 1;
-            stats.time += full.by_reason;
+            self.buffer.add(full, slower);
         }
         if let Some(nic) = send.stamps.nic {
             self.nic_error = self.nic_error.max(nic.error);
@@ -168,11 +200,8 @@ impl SendFigures {
             mine.vague += theirs.vague;
             mine.error = mine.error.max(theirs.error);
         }
-        let (mine, theirs) = (self.waits.iter_mut().chain(&mut self.buffer), other.waits.iter().chain(&other.buffer));
-        for (mine, theirs) in mine.zip(theirs) {
-            mine.sends += theirs.sends;
-            mine.time += theirs.time;
-        }
+        self.waits.merge(&other.waits);
+        self.buffer.merge(&other.buffer);
         self.nic_error = self.nic_error.max(other.nic_error);
     }
 
@@ -184,7 +213,18 @@ impl SendFigures {
 
     /// The figures of a reason.
     pub fn wait(&self, reason: WaitReason) -> WaitStats {
-        self.waits[reason as usize]
+        self.waits.stats[reason as usize]
+    }
+
+    /// Whether sends that waited for `reason` were made, most of their time, while round trips took longer than at rest: data waited on the path, or
+    /// ACKs came late.
+    pub fn waited_while_slower(&self, reason: WaitReason) -> bool {
+        self.waits.mostly_slower(reason)
+    }
+
+    /// The same of programs that waited for room in the send buffer.
+    pub fn buffer_full_while_slower(&self, reason: WaitReason) -> bool {
+        self.buffer.mostly_slower(reason)
     }
 
     /// All time of all legs that add up to totals, nanoseconds.
@@ -194,12 +234,12 @@ impl SendFigures {
 
     /// The reasons that sends really waited for, the longest first: not those sent at once.
     pub fn waits(&self) -> Vec<(WaitReason, WaitStats)> {
-        by_time(&self.waits)
+        by_time(&self.waits.stats)
     }
 
     /// What held the queue while programs waited for room in the send buffer, the longest first.
     pub fn buffer_waits(&self) -> Vec<(WaitReason, WaitStats)> {
-        by_time(&self.buffer)
+        by_time(&self.buffer.stats)
     }
 }
 

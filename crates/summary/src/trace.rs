@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use record::{
-    Connection, ConnectionId, ConnectionTotals, End, Event, Instant, Leg, Monotonic, Owner, Role, Send, Sink, SinkError,
+    Connection, ConnectionId, ConnectionTotals, End, Event, Instant, Leg, Monotonic, Nanos, Opening, Owner, Role, Send,
+    Sink, SinkError,
 };
 use stats::{Distribution, Precision};
 
@@ -27,6 +28,23 @@ pub struct ConnectionSummary {
     /// What the kernel counted, when it was followed no more.
     pub totals: Option<ConnectionTotals>,
     last: u64,
+    /// What TCP's own clock showed at its latest send: the time with anything to send, and of that the time with the peer's window full.
+    clock: Option<[Nanos; 2]>,
+}
+
+impl ConnectionSummary {
+    /// How much of both has passed since the send before this one, or since the connection was made.
+    fn passed(&mut self, send: &Send) -> [Nanos; 2] {
+        let now = [send.state.busy, send.state.receive_window_limited];
+        let made = (self.connection.opening != Opening::Found).then_some([Nanos::ZERO; 2]);
+        let passed = self
+            .clock
+            .or(made)
+            .map_or([Nanos::ZERO; 2], |before| std::array::from_fn(|i| Nanos(now[i].0.saturating_sub(before[i].0))));
+        // Sends are acknowledged in the order in which they were made, and reported in about that order.
+        self.clock = Some(self.clock.map_or(now, |before| std::array::from_fn(|i| before[i].max(now[i]))));
+        passed
+    }
 }
 
 /// Connections beyond the limit, together.
@@ -51,6 +69,7 @@ pub struct TraceSummary {
     requests: RequestFigures,
     events: u64,
     first: Option<Instant<Monotonic>>,
+    clock: [Nanos; 2],
     packets: PacketFigures,
     datagrams: DatagramFigures,
     timelines: [Timeline; TimedKind::ALL.len()],
@@ -70,6 +89,7 @@ impl TraceSummary {
             requests: RequestFigures::new(&limits),
             events: 0,
             first: None,
+            clock: [Nanos::ZERO; 2],
             packets: PacketFigures::new(&limits),
             datagrams: DatagramFigures::new(&limits),
             timelines: TimedKind::ALL.map(|kind| Timeline::new(kind, start.as_nanos())),
@@ -159,6 +179,7 @@ impl TraceSummary {
                 sends: SendFigures::new(Precision::Coarse),
                 totals: None,
                 last,
+                clock: None,
             }
         });
     }
@@ -171,6 +192,9 @@ impl TraceSummary {
             Some(c) => {
                 c.sends.add(send, &legs);
                 c.last = self.events;
+                for (sum, passed) in self.clock.iter_mut().zip(c.passed(send)) {
+                    *sum += passed;
+                }
                 // As in `own_up`.
                 if c.connection.owner.pid == 0 {
                     c.connection.owner = send.owner;
@@ -251,6 +275,12 @@ impl TraceSummary {
         let mut all: Vec<_> = self.connections.values().collect();
         all.sort_by_key(|c| (std::cmp::Reverse((c.sends.sends, c.sends.bytes)), c.connection.id));
         all
+    }
+
+    /// The share of the time with anything to send in which the peer's window was full, by TCP's own clock; `None` where no such time was seen.
+    pub fn window_full(&self) -> Option<f64> {
+        let [busy, full] = self.clock;
+        (busy > Nanos::ZERO).then(|| full.0 as f64 / busy.0 as f64)
     }
 
     /// Connections that were folded together because there were too many.

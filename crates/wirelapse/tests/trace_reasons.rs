@@ -8,12 +8,14 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use lab::{Lab, Loss, Side};
-use record::{Leg, Nanos, WaitReason};
+use lab::{Config, Direction, Lab, Loss, Side};
+use quantity::BitRate;
+use record::{Event, Leg, Nanos, WaitReason};
 use scene::command::wait_for;
-use scene::path::{change, delay, drain, exchange, in_a, join, lab, listen, set, tcp_info};
+use scene::path::{change, delay, drain, exchange, in_a, join, lab, lab_with, listen, set, tcp_info};
 use scene::watch::{Seen, Watch, leg};
 use scene::{BTF, TC, TUN, monotonic, ms, turn};
+use summary::{Limits, TraceSummary};
 use tier::Need;
 
 fn connected(lab: &Lab) -> (TcpStream, TcpStream) {
@@ -323,6 +325,34 @@ fn a_small_send_buffer_holds_the_writer() {
     }
     let (seen, _) = write_all(&lab, buffer(1 << 20), &[1_400; 14], Duration::ZERO);
     none_given(&seen, WaitReason::SendBuffer);
+}
+
+#[test]
+fn a_full_send_buffer_is_small_only_where_nothing_waits_on_the_path() {
+    tier::needs!(Need::Root, BTF, TUN);
+    let _turn = turn();
+    // 50 kB are under way where nothing waits.
+    let lab = lab_with(&Config::symmetric(Direction { rate: Some(BitRate::mbit(20)), ..delay(10) }));
+    for (bytes, waits) in [(12_000, false), (150_000, true)] {
+        let buffer = |client: &TcpStream| set(client, libc::SOL_SOCKET, libc::SO_SNDBUF, bytes);
+        let (seen, _) = write_all(&lab, buffer, &[16_384; 100], Duration::ZERO);
+        for seen in seen {
+            let mut figures = TraceSummary::new(Limits::default(), record::Instant::from_nanos(0));
+            seen.sends.iter().for_each(|send| figures.add(&Event::Send(send.clone())));
+            let total = figures.total();
+            let reasons = total.buffer_waits();
+            assert!(
+                reasons.iter().any(|r| r.0 == WaitReason::SendBuffer && r.1.time >= Nanos::from_millis(50)),
+                "{reasons:?}"
+            );
+            assert_eq!(
+                total.buffer_full_while_slower(WaitReason::SendBuffer),
+                waits,
+                "{bytes} bytes: {reasons:?}, {}",
+                seen.account()
+            );
+        }
+    }
 }
 
 #[test]

@@ -51,11 +51,12 @@ pub(crate) fn words_of_any(summary: &TraceSummary, facts: &Facts, kind: TimedKin
         TimedKind::Sends if total.leg(Leg::Total).times.n() > 0 => {
             let mut sentences = dominant(total, facts);
             let next = sentences.len().min(1);
-            sentences.splice(next..next, advice(total));
-            if let Some(full) = buffer(total) {
-                // What holds the programs up for most of the trace comes first.
-                let first = if buffer_time(total) * 2 >= u128::from(facts.lasted.0) { 0 } else { sentences.len() };
-                sentences.insert(first, full);
+            let full = buffer(total);
+            // What holds the programs up for most of the trace comes first.
+            let blocked = full.is_some() && buffer_time(total) * 2 >= u128::from(facts.lasted.0);
+            sentences.splice(next..next, advice(summary, blocked));
+            if let Some(full) = full {
+                sentences.insert(if blocked { 0 } else { sentences.len() }, full);
             }
             sentences.extend(waiting(total));
             sentences.extend(exceptions(total));
@@ -222,6 +223,9 @@ fn buffer(total: &SendFigures) -> Option<String> {
         .take(3)
         .map(|(reason, stats)| {
             let what = match reason {
+                WaitReason::SendBuffer if total.buffer_full_while_slower(*reason) => {
+                    "nothing else, while round trips took longer than at rest".to_owned()
+                }
                 WaitReason::SendBuffer => "nothing else, so the buffer is too small for the path".to_owned(),
                 WaitReason::Unknown => "a reason not known".to_owned(),
                 reason => reason.to_string(),
