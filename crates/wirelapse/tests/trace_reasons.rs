@@ -8,8 +8,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use lab::{Config, Direction, Lab, Loss, Side};
-use quantity::BitRate;
+use lab::{BitRate, Config, Direction, Lab, Loss, Side};
 use record::{Event, Leg, Nanos, WaitReason};
 use scene::command::wait_for;
 use scene::path::{change, delay, drain, exchange, in_a, join, lab, lab_with, listen, set, tcp_info};
@@ -450,7 +449,7 @@ fn lost_segments_are_retransmissions() {
     set(&client, libc::SOL_SOCKET, libc::SO_SNDBUF, 1 << 20);
     let mut watch = Watch::start(&client);
     let reader = drain(server);
-    let lossy = lab::Direction { loss: Loss::Independent(1.0), ..delay(5) };
+    let lossy = Direction { loss: Loss::Independent(1.0), ..delay(5) };
     lab.path().change(Side::A, &lossy).unwrap();
     // Ten that fill the initial window and are lost; what comes behind waits until the first of them is repaired.
     let mut written = 0;
@@ -475,7 +474,7 @@ fn lost_segments_are_retransmissions() {
             |w: &record::Wait| w.reason == WaitReason::Retransmission && w.by_reason >= Nanos::from_millis(50);
         assert!(seen.sends.iter().filter_map(|s| s.wait).any(|w| repaired(&w)), "{}", seen.account());
         let totals = seen.events.iter().find_map(|event| match event {
-            record::Event::Closed { connection, totals } if *connection == seen.id => Some(*totals),
+            Event::Closed { connection, totals } if *connection == seen.id => Some(*totals),
             _ => None,
         });
         // Exactly what the kernel counts. The path lost no more than was sent, and at least the first ten.
