@@ -397,11 +397,14 @@ impl Connection {
         let now = s.at.as_nanos().max(self.last_at);
         let held_up = self.halves[dir].under_way(s, now).map_or(0, |[least, _]| least.min(waited));
         let thinking = asked && s.payload > 0;
+        // What answers a FIN comes a round trip after it, and its sender need not have paused.
+        let closes = s.payload == 0 && self.halves[1 - dir].fin.is_some();
         let idle = self.idle.get_or_insert_default();
         if thinking {
             idle.add(dir, true, waited, path.unwrap_or(0).saturating_add(held_up), [from, s.number]);
         } else {
-            idle.add(dir, false, waited - held_up, 0, [from, s.number]);
+            let trip = if closes { path.unwrap_or(0) } else { 0 };
+            idle.add(dir, false, waited - held_up, trip, [from, s.number]);
             [dir, 1 - dir]
                 .into_iter()
                 .fold(held_up, |left, of| left - self.budgets[of].shift(Limit::Application, Limit::Unknown, left));

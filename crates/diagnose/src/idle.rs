@@ -56,10 +56,10 @@ impl Idle {
         self.open > 0
     }
 
-    /// `time` went by until a packet of the client (`who` 0) or the server, of which `path` is the round trip.
+    /// `time` went by until a packet of the client (`who` 0) or the server, of which up to `path` is the round trip.
     pub(crate) fn add(&mut self, who: usize, thinking: bool, time: u64, path: u64, packets: [u64; 2]) {
         let time = time.saturating_add(std::mem::take(&mut self.open));
-        let trip = if thinking { time.min(path) } else { 0 };
+        let trip = time.min(path);
         let rest = Nanos(time - trip);
         self.round_trips_ns += Nanos(trip);
         let sum = match (who, thinking) {

@@ -40,6 +40,8 @@ fn a_duplicate_ack_one_round_trip_later_is_no_pause_of_the_server() {
     let idle = &reports[0].idle;
     assert!(idle.longest.iter().all(|p| !(9..=11).contains(&p.to_packet)), "{idle:?}");
     assert!(idle.longest.iter().any(|p| p.to_packet == 6 && p.ns == Nanos(641_446_000)), "{idle:?}");
+    // Its FIN answers the client's a round trip later, and it did not pause for that.
+    assert!(idle.server_pausing_ns < Nanos(1_000_000) && idle.round_trips_ns > Nanos(400_000_000), "{idle:?}");
     // From the first duplicate ACK, 9, or what came before it on, to the ACK of all, 12.
     let recovery = reports[0].limits.of(diagnose::Limit::LossRecovery);
     assert!(recovery >= Nanos(406 * 1_000 + 50_378_000 + 400_078_000), "{recovery:?}");

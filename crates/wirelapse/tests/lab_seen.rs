@@ -330,8 +330,8 @@ fn marks_by_tcpdump() {
     let dir = tempfile::tempdir().unwrap();
     let mut lab = Lab::up("marks", &["--delay", "2ms", "--rate", "10mbit", "--queue", "40ms", "--ecn", "20ms"]);
     // ECT(0) is 2 in the two lowest bits of the traffic class; 11 is "congestion experienced".
-    // A sender that a busy machine holds up for a moment sends a burst after it: far below the rate that does not fill 20 ms.
-    for (load, asked, range) in [("3M", "none below the rate", 0.0..0.01), ("14M", "all, once 20 ms wait", 0.9..1.0)] {
+    // A sender that a busy machine holds up sends a burst after it: at a tenth of the rate only one after a fifth of a second fills 20 ms.
+    for (load, asked, range) in [("1M", "none below the rate", 0.0..0.01), ("14M", "all, once 20 ms wait", 0.9..1.0)] {
         let file = dir.path().join(load);
         let file = file.to_str().unwrap();
         let live =
@@ -339,7 +339,7 @@ fn marks_by_tcpdump() {
         let mut tcpdump = Process::from(lab.host("b", &live).stderr(Stdio::piped()).spawn().unwrap());
         let mut said = BufReader::new(tcpdump.stderr.take().unwrap()).lines();
         assert!(said.any(|line| line.unwrap().contains("listening on")), "tcpdump ended");
-        lab.iperf3(&["-u", "-b", load, "-l", "1400", "-t", "2", "-S", "2"]);
+        lab.iperf3(&["-u", "-b", load, "-l", "1400", "-t", "4", "-S", "2"]);
         // The queue holds 40 ms.
         std::thread::sleep(Duration::from_millis(500));
         rustix::process::kill_process(rustix::process::Pid::from_child(&tcpdump), rustix::process::Signal::INT)
@@ -352,7 +352,7 @@ fn marks_by_tcpdump() {
         };
         let (marked, plain) = (count("ip[1] & 3 = 3"), count("ip[1] & 3 != 3"));
         let all = marked + plain;
-        assert!(all > 400.0, "{all}");
+        assert!(all > 300.0, "{all}");
         lab.row(
             "marked, tcpdump, UDP at 10mbit",
             format!("at {load}bit/s {asked}"),

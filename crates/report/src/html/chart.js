@@ -207,7 +207,7 @@
         return text.length <= keep + 1 ? text : text.slice(0, Math.ceil(keep * 0.45)) + '…' + text.slice(text.length - Math.floor(keep * 0.55));
       };
       const longest = Math.max(0, ...yScaleTicks.map(t => cut(yWords(t), room).length * 6.6));
-      const M = { top: named && plot.y.label ? 26 : 8, right: 16, bottom: 46, left: above ? 10 : Math.min(room, longest) + (plot.y.label && !named ? 32 : 16) };
+      const M = { top: named && plot.y.label ? 26 : 8, right: 16, bottom: 46, left: above ? 18 : Math.min(room, longest) + (plot.y.label && !named ? 32 : 16) };
       const names = plot.x.scale.kind === 'names' ? plot.x.scale.names : null;
       const each = (W - M.left - M.right) / Math.max(1, names ? names.length : 1);
       const slanted = names && Math.max(...names.map(n => n.length)) * 6.8 > each;

@@ -269,9 +269,13 @@ fn budgets(overview: &Overview, shown: usize, names: &Names) -> Option<Plot> {
     )
 }
 
-/// The colour of a limit: eight of them, and the neutral one for what is not known.
+/// The colour of a limit: one for each, and the neutral one for what is not known.
 fn hue(limit: Limit) -> Hue {
-    if limit == Limit::Unknown { Hue::NEUTRAL } else { Hue((limit as u8 + 6) % 8) }
+    match limit {
+        Limit::Unknown => Hue::NEUTRAL,
+        Limit::Application => Hue(10),
+        other => Hue((other as u8 + 6) % 8),
+    }
 }
 
 fn found(overview: &Overview, names: &Names) -> Section {
@@ -312,4 +316,15 @@ fn costs(overview: &Overview) -> Option<Plot> {
         (Axis::linear("time", Unit::Time).reaching(0.0), Axis::names("", names)),
         vec![Layer::Spans { name: String::new(), hue: Hue(1), items }],
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_limit_has_a_colour_of_its_own() {
+        let hues: std::collections::BTreeSet<Hue> = Limit::ALL.into_iter().map(hue).collect();
+        assert_eq!(hues.len(), Limit::ALL.len());
+    }
 }
