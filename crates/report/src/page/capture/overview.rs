@@ -323,7 +323,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_limit_has_a_colour_of_its_own() {
+    fn no_two_limits_have_one_colour() {
         let hues: std::collections::BTreeSet<Hue> = Limit::ALL.into_iter().map(hue).collect();
         assert_eq!(hues.len(), Limit::ALL.len());
     }
