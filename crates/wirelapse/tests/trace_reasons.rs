@@ -337,7 +337,7 @@ fn a_full_send_buffer_is_small_only_where_nothing_waits_on_the_path() {
         let (seen, _) = write_all(&lab, buffer, &[16_384; 100], Duration::ZERO);
         for seen in seen {
             let mut figures = TraceSummary::new(Limits::default(), record::Instant::from_nanos(0));
-            seen.sends.iter().for_each(|send| figures.add(&Event::Send(send.clone())));
+            seen.sends.iter().for_each(|send| figures.add(&Event::Send(*send)));
             let total = figures.total();
             let reasons = total.buffer_waits();
             assert!(
