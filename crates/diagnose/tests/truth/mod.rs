@@ -135,6 +135,16 @@ impl Score {
         self.matrix.iter().flatten().sum()
     }
 
+    /// Those that were given a class: all but the ones that no capture could decide.
+    pub fn decided(&self) -> u32 {
+        self.total() - TRUTHS.iter().map(|class| self.not_decided(*class)).sum::<u32>()
+    }
+
+    fn not_decided(&self, truth: Class) -> u32 {
+        let Some(row) = TRUTHS.iter().position(|t| *t == truth) else { return 0 };
+        Class::ALL.iter().filter(|read| withheld(truth, **read)).map(|read| self.matrix[row][*read as usize]).sum()
+    }
+
     pub fn right(&self) -> u32 {
         TRUTHS.iter().enumerate().map(|(row, class)| self.matrix[row][*class as usize]).sum()
     }
@@ -148,9 +158,7 @@ impl Score {
     pub fn f1(&self, class: Class) -> Option<(f64, f64, f64)> {
         let row = TRUTHS.iter().position(|t| *t == class)?;
         let right = f64::from(self.matrix[row][class as usize]);
-        let not_decided: u32 =
-            Class::ALL.iter().filter(|read| withheld(class, **read)).map(|read| self.matrix[row][*read as usize]).sum();
-        let there = f64::from(self.of(class) - not_decided);
+        let there = f64::from(self.of(class) - self.not_decided(class));
         let read: f64 = self.matrix.iter().map(|r| f64::from(r[class as usize])).sum();
         (there > 0.0).then(|| (right / read.max(1.0), right / there, 2.0 * right / (there + read)))
     }

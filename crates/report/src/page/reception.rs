@@ -74,8 +74,8 @@ fn verdict(outcome: &Outcome, beside: &[Beside]) -> Vec<String> {
     let count = |agrees| beside.iter().filter(|b| b.agrees == agrees).count();
     let (yes, no, open) = (count(Some(true)), count(Some(false)), count(None));
     let mut verdict = vec![format!(
-        "Of the source's {} findings {yes} agree with this run, {no} do not, and {open} cannot be judged here.",
-        beside.len()
+        "The source's {}: {yes} as in this run, {no} not so, and {open} that cannot be judged here.",
+        quantity::counted(beside.len() as u64, "finding")
     )];
     // Where the source is the limit, no technique is ahead of the others that take all of it.
     let rates: Vec<_> = outcome.lossless.iter().filter_map(|l| Some((l, l.per_second?))).collect();
