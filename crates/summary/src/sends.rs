@@ -133,6 +133,8 @@ pub struct SendFigures {
     buffer: Reasons,
     /// Sends with a NIC stamp, and the largest error bound of those stamps.
     pub nic_error: Nanos,
+    /// The least round trip that TCP knew of on any of their connections; `None` where it knew of none.
+    pub least_round_trip: Option<Nanos>,
 }
 
 impl SendFigures {
@@ -149,6 +151,7 @@ impl SendFigures {
             waits: Reasons::default(),
             buffer: Reasons::default(),
             nic_error: Nanos::ZERO,
+            least_round_trip: None,
         }
     }
 
@@ -182,6 +185,7 @@ impl SendFigures {
         if let Some(nic) = send.stamps.nic {
             self.nic_error = self.nic_error.max(nic.error);
         }
+        self.least_round_trip = self.least_round_trip.into_iter().chain(send.state.min_rtt).min();
     }
 
     /// Adds the sends of another.
@@ -203,6 +207,7 @@ impl SendFigures {
         self.waits.merge(&other.waits);
         self.buffer.merge(&other.buffer);
         self.nic_error = self.nic_error.max(other.nic_error);
+        self.least_round_trip = self.least_round_trip.into_iter().chain(other.least_round_trip).min();
     }
 
     /// The figures of a leg.
@@ -225,6 +230,15 @@ impl SendFigures {
     /// The same of programs that waited for room in the send buffer.
     pub fn buffer_full_while_slower(&self, reason: WaitReason) -> bool {
         self.buffer.mostly_slower(reason)
+    }
+
+    /// Whether the network leg is never much shorter than the least round trip that TCP knew of, which is then the distance; longer by a quarter and 1 ms,
+    /// and each send waits for something else as well. `false` where that is not known.
+    pub fn is_at_distance(&self) -> bool {
+        let least = self.leg(Leg::Network).times.min();
+        least
+            .zip(self.least_round_trip)
+            .is_some_and(|(least, rtt)| least <= rtt.0.saturating_add(rtt.0 / 4 + 1_000_000))
     }
 
     /// All time of all legs that add up to totals, nanoseconds.

@@ -121,12 +121,12 @@ fn paced(summary: &TraceSummary) -> String {
     )
 }
 
-/// By the shape of the network leg: near its minimum, it is the distance.
+/// By the shape of the network leg: near its minimum, it is the distance, if that is what the least round trip takes.
 fn on_the_path(total: &SendFigures) -> Option<&'static str> {
     let times = &total.leg(Leg::Network).times;
     let least = times.min()?;
     let tail = [Quantile::P99, Quantile::P90].into_iter().find_map(|q| times.quantile(q)).or_else(|| times.max())?;
-    Some(match tail <= least.saturating_add(least / 4) {
+    Some(match tail <= least.saturating_add(least / 4) && total.is_at_distance() {
         true => {
             "the distance is what counts here, so only fewer round trips for each request help: `--requests` shows how a request spends them."
         }
@@ -148,9 +148,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Forty sends over a path of 20 ms that waited for one reason for 100 ms in TCP, or (`blocked`) before they were written, with round trips
-    /// of so many milliseconds, and the peer's window full for such a share of the time.
-    fn held(reason: WaitReason, blocked: bool, round_trip: u64, control: &str, window_full: f64) -> TraceSummary {
+    fn followed(control: &str) -> TraceSummary {
         let mut summary = TraceSummary::new(Limits::default(), Instant::from_nanos(0));
         summary.add(&Event::Connection(Connection {
             id: ConnectionId(1),
@@ -161,33 +159,48 @@ mod tests {
             since: Instant::from_nanos(0),
             congestion_control: control.into(),
         }));
-        for i in 1..=40u64 {
-            let at = i * 100 * MS;
-            let time = |ns: u64| Some(Instant::from_nanos(at + ns));
-            let tcp = if blocked { 1_000 } else { 100 * MS };
+        summary
+    }
+
+    /// The send at so many milliseconds, with its times in TCP and on the path, ms.
+    fn send(at: u64, [tcp, network]: [u64; 2], state: SenderState) -> Send {
+        let time = |ms: u64| Some(Instant::from_nanos((at + ms) * MS));
+        Send {
+            connection: ConnectionId(1),
+            owner: Owner::default(),
+            first_seq: SeqNumber(at as u32),
+            bytes: 1,
+            stamps: Stamps {
+                sched: time(tcp),
+                driver: time(tcp),
+                ack: time(tcp + network),
+                ..Stamps::sent_at(Instant::from_nanos(at * MS))
+            },
+            merged: Merged::default(),
+            state,
+            buffer: None,
+            wait: None,
+            retransmissions: 0,
+        }
+    }
+
+    /// Forty sends over a path of 20 ms that waited for one reason for 100 ms in TCP, or (`blocked`) before they were written, with round trips
+    /// of so many milliseconds, and the peer's window full for such a share of the time.
+    fn held(reason: WaitReason, blocked: bool, round_trip: u64, control: &str, window_full: f64) -> TraceSummary {
+        let mut summary = followed(control);
+        for at in (1..=40).map(|i| i * 100) {
+            let state = SenderState {
+                srtt: Nanos(round_trip * MS),
+                min_rtt: Some(Nanos(20 * MS)),
+                busy: Nanos(at * MS),
+                receive_window_limited: Nanos((at as f64 * window_full) as u64 * MS),
+                ..SenderState::default()
+            };
             let wait = Some(Wait { reason, by_reason: Nanos(100 * MS) });
             summary.add(&Event::Send(Send {
-                connection: ConnectionId(1),
-                owner: Owner::default(),
-                first_seq: SeqNumber(i as u32),
-                bytes: 1,
-                stamps: Stamps {
-                    sched: time(tcp),
-                    driver: time(tcp + 1_000),
-                    ack: time(tcp + 20 * MS),
-                    ..Stamps::sent_at(Instant::from_nanos(at))
-                },
-                merged: Merged::default(),
-                state: SenderState {
-                    srtt: Nanos(round_trip * MS),
-                    min_rtt: Some(Nanos(20 * MS)),
-                    busy: Nanos(at),
-                    receive_window_limited: Nanos((at as f64 * window_full) as u64),
-                    ..SenderState::default()
-                },
                 buffer: wait.filter(|_| blocked),
                 wait: wait.filter(|_| !blocked),
-                retransmissions: 0,
+                ..send(at, [if blocked { 0 } else { 100 }, 20], state)
             }));
         }
         summary
@@ -227,5 +240,16 @@ mod tests {
         let summary = held(WaitReason::ReceiveWindow, true, 21, "cubic", 1.0);
         assert!(advice(&summary, true).expect("a sentence").contains("the peer's window is what limits"));
         assert!(advice(&summary, false).expect("a sentence").contains("the distance is what counts"));
+    }
+
+    #[test]
+    fn acks_that_all_come_late_are_no_distance() {
+        for (least, distance) in [(Some(38), true), (Some(10), false), (None, false)] {
+            let mut summary = followed("cubic");
+            let state = SenderState { min_rtt: least.map(|ms| Nanos(ms * MS)), ..SenderState::default() };
+            (1..=400).for_each(|i| summary.add(&Event::Send(send(i * 50, [0, 40], state))));
+            let said = advice(&summary, false).expect("a sentence");
+            assert_eq!(said.contains("the distance is what counts"), distance, "{least:?}: {said}");
+        }
     }
 }

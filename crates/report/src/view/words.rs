@@ -140,7 +140,7 @@ fn dominant(total: &SendFigures, facts: &Facts) -> Vec<String> {
         ));
     }
     if leg == Leg::Network {
-        out.extend(network(&total.leg(Leg::Network).times));
+        out.extend(network(&total.leg(Leg::Network).times, total.is_at_distance()));
     }
     if n < FEW {
         out.push(format!(
@@ -173,14 +173,19 @@ fn spread(times: &Distribution, sampled: bool) -> String {
 }
 
 /// What the shape of the network leg shows, and what it cannot. Only the tail bounds nearly all of it: the largest percentile that
-/// so many sends give, or of fewer the maximum.
-fn network(times: &Distribution) -> Option<String> {
+/// so many sends give, or of fewer the maximum. It is the distance only where the least round trip takes as long (`at_distance`).
+fn network(times: &Distribution, at_distance: bool) -> Option<String> {
     let (min, median) = (times.min()?, times.quantile(Quantile::P50)?);
     let least = quantity::whole(Nanos(min));
     let near = |time: u64| time <= min.saturating_add(min / 4);
     let tail = [Quantile::P99, Quantile::P90].into_iter().find_map(|q| Some((q.to_string(), times.quantile(q)?)));
     let (name, tail) = tail.or_else(|| Some(("maximum".to_owned(), times.max()?)))?;
-    let shape = if near(tail) {
+    let shape = if near(tail) && !at_distance {
+        format!(
+            "That leg's {name} is within a quarter of its minimum ({least}), and that this is the distance is not known: TCP knew of shorter \
+             round trips, or of none. A peer that delays each ACK looks the same"
+        )
+    } else if near(tail) {
         format!(
             "That leg's {name} is within a quarter of its minimum ({least}), as on a path where only the distance counts"
         )
@@ -325,7 +330,7 @@ mod tests {
         for &(ms, sends) in times {
             distribution.record_many(ms * 1_000_000, sends);
         }
-        network(&distribution).expect("a sentence")
+        network(&distribution, true).expect("a sentence")
     }
 
     #[test]
@@ -340,5 +345,16 @@ mod tests {
     fn few_sends_are_judged_by_all_of_them() {
         assert!(said(&[(40, 4)]).contains("maximum is within a quarter"));
         assert!(said(&[(40, 3), (400, 1)]).contains("maximum is 10 times the minimum"));
+    }
+
+    #[test]
+    fn what_is_steady_and_longer_than_a_round_trip_is_no_distance() {
+        let mut times = Distribution::new(Precision::Fine);
+        times.record_many(40_000_000, 1_000);
+        let said = network(&times, false).expect("a sentence");
+        assert!(
+            said.contains("A peer that delays each ACK looks the same") && !said.contains("only the distance"),
+            "{said}"
+        );
     }
 }
