@@ -96,12 +96,13 @@ fn in_tcp(summary: &TraceSummary, reason: WaitReason, slower: bool) -> Option<St
 /// By who paces. A congestion control that does so sends at the rate at which the peer got data, whatever sets that.
 fn paced(summary: &TraceSummary) -> String {
     let connections = summary.connections();
-    let mut controls = connections
-        .iter()
-        .filter(|c| c.sends.wait(WaitReason::Pacing).sends > 0)
-        .map(|c| c.connection.congestion_control.as_str());
-    let by_program = summary.others().connections == 0 && controls.all(|c| !c.is_empty() && !c.starts_with("bbr"));
-    if by_program {
+    let is_paced = |sends: &SendFigures| {
+        [sends.waits(), sends.buffer_waits()].iter().flatten().any(|(reason, _)| *reason == WaitReason::Pacing)
+    };
+    let controls: Vec<&str> =
+        connections.iter().filter(|c| is_paced(&c.sends)).map(|c| c.connection.congestion_control.as_str()).collect();
+    let is_known = !controls.is_empty() && summary.others().connections == 0;
+    if is_known && controls.iter().all(|c| !c.is_empty() && !c.starts_with("bbr")) {
         return "the rate is limited by SO_MAX_PACING_RATE, which the program sets, or a BPF program for its cgroup: `ss -ti` shows it behind \
                 the slash of pacing_rate."
             .to_owned();
