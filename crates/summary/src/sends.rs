@@ -133,7 +133,7 @@ pub struct SendFigures {
     buffer: Reasons,
     /// Sends with a NIC stamp, and the largest error bound of those stamps.
     pub nic_error: Nanos,
-    /// The least round trip that TCP knew of on any of their connections; `None` where it knew of none.
+    /// The minimum RTT that TCP knew of on any of their connections; `None` where it knew of none.
     pub least_round_trip: Option<Nanos>,
 }
 
@@ -232,7 +232,7 @@ impl SendFigures {
         self.buffer.mostly_slower(reason)
     }
 
-    /// Whether the network leg is never much shorter than the least round trip that TCP knew of, which is then the distance; longer by a quarter and 1 ms,
+    /// Whether the network leg is never much shorter than the minimum RTT that TCP knew of, which is then the distance; longer by a quarter and 1 ms,
     /// and each send waits for something else as well. `false` where that is not known.
     pub fn is_at_distance(&self) -> bool {
         let least = self.leg(Leg::Network).times.min();

@@ -122,7 +122,7 @@ fn paced(summary: &TraceSummary) -> String {
     )
 }
 
-/// By the shape of the network leg: near its minimum, it is the distance, if that is what the least round trip takes.
+/// By the shape of the network leg: near its minimum, it is the distance, if that is what the minimum RTT takes.
 fn on_the_path(total: &SendFigures) -> Option<&'static str> {
     let times = &total.leg(Leg::Network).times;
     let least = times.min()?;

@@ -173,7 +173,7 @@ fn spread(times: &Distribution, sampled: bool) -> String {
 }
 
 /// What the shape of the network leg shows, and what it cannot. Only the tail bounds nearly all of it: the largest percentile that
-/// so many sends give, or of fewer the maximum. It is the distance only where the least round trip takes as long (`at_distance`).
+/// so many sends give, or of fewer the maximum. It is the distance only where the minimum RTT takes as long (`at_distance`).
 fn network(times: &Distribution, at_distance: bool) -> Option<String> {
     let (min, median) = (times.min()?, times.quantile(Quantile::P50)?);
     let least = quantity::whole(Nanos(min));
