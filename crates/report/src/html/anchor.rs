@@ -22,7 +22,7 @@ fn without_asides(heading: &str) -> String {
 
 /// A heading as the name of a place: lower case, with a dash for each stretch of anything but letters and digits.
 fn slug(heading: &str) -> String {
-    let words: Vec<String> = without_asides(heading)
+    let words: Vec<String> = heading
         .split(|c: char| !c.is_alphanumeric())
         .filter(|word| !word.is_empty())
         .map(|word| word.to_lowercase())
@@ -60,7 +60,7 @@ impl Anchors {
 
     /// The name of the place with this heading, which no other place of the page has.
     pub fn of(&mut self, heading: &str) -> String {
-        let name = format!("{}{}", self.prefix, slug(heading));
+        let name = format!("{}{}", self.prefix, slug(&without_asides(heading)));
         self.unique(&name)
     }
 
