@@ -146,7 +146,7 @@ fn the_page_of_a_trace_with_every_kind_of_record_is_drawn_whole() {
     let path = dir.path().join("page.html");
     let page = html::page(&[document], "test");
     std::fs::write(&path, page.replacen("<title>", &format!("{WATCH}<title>"), 1)).unwrap();
-    for width in ["1200,900", "420,900"] {
+    for width in ["1200,900", "500,900"] {
         let dom = chromium(dir.path(), &["--dump-dom", &format!("--window-size={width}")], &path);
         assert_eq!(attribute(&dom, "wrong"), "", "at {width}");
         assert_eq!(attribute(&dom, "requests"), "0");
@@ -156,6 +156,8 @@ fn the_page_of_a_trace_with_every_kind_of_record_is_drawn_whole() {
         let marks: Vec<u32> = attribute(&dom, "marks").split(',').map(|n| n.parse().unwrap()).collect();
         assert!(marks.iter().all(|n| *n > 5), "{marks:?}");
     }
+    std::fs::write(&path, page).unwrap();
+    assert_eq!(tier::browser::problems(&[path]), Vec::<String>::new());
 }
 
 #[test]
@@ -165,7 +167,7 @@ fn a_page_draws_everything_asks_for_nothing_and_runs_nothing_of_a_run() {
     let path = dir.path().join("page.html");
     let page = html::page(&[everything()], HOSTILE);
     std::fs::write(&path, page.replacen("<title>", &format!("{WATCH}<title>"), 1)).unwrap();
-    for width in ["1200,900", "420,900"] {
+    for width in ["1200,900", "500,900"] {
         let dom = chromium(dir.path(), &["--dump-dom", &format!("--window-size={width}")], &path);
         assert!(dom.contains("<title>the page</title>"), "a name of the run was run");
         assert_eq!(attribute(&dom, "wrong"), "", "at {width}");

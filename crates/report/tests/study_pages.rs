@@ -180,3 +180,20 @@ fn every_link_of_a_page_has_its_place_and_no_place_is_there_twice() {
         assert!(body.contains("id=\"study-made-run-trial-0\""), "{seed}");
     }
 }
+
+#[test]
+fn pages_of_studies_fit_into_every_window() {
+    for need in tier::browser::NEEDS {
+        tier::needs!(need);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let pages: Vec<_> = (1..=12)
+        .map(|seed| {
+            let (provenance, trials) = made(seed);
+            let file = folder.path().join(format!("{seed}.html"));
+            std::fs::write(&file, html::page(&[page::study::document(None, &provenance, &trials)], "test")).unwrap();
+            file
+        })
+        .collect();
+    assert_eq!(tier::browser::problems(&pages), Vec::<String>::new());
+}

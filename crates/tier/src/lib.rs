@@ -6,6 +6,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod browser;
 pub mod corpus;
 mod limit;
 mod pids;

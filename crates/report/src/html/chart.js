@@ -180,6 +180,26 @@
       return inside.length > 1 ? inside : scale.ticks(about);
     }
 
+    // Where a label of the x axis stands: below its tick, and within the picture.
+    below(scale, t, text, W) {
+      const half = text.length * 3.2, at = Math.max(half, Math.min(scale(t), W - half));
+      return { at, from: at - half, to: at + half };
+    }
+
+    // The ticks whose labels fit side by side: fewer steps, and of a logarithmic axis whole decades first.
+    apart(axis, scale, about, W) {
+      const ORDER = [1, 5, 2, 3, 1.5, 7];
+      const rank = t => axis.scale.kind === 'log' ? ORDER.findIndex(m => Math.abs(t / 10 ** Math.floor(Math.log10(t) + 1e-9) - m) < 1e-6) : 0;
+      for (; ; about--) {
+        const ticks = this.ticks(axis, scale, about), write = this.tickWords(axis, scale, ticks), kept = [];
+        for (const t of [...ticks].sort((a, b) => rank(a) - rank(b) || a - b)) {
+          const own = { t, ...this.below(scale, t, write(t), W) };
+          if (kept.every(other => own.to + 6 <= other.from || other.to + 6 <= own.from)) kept.push(own);
+        }
+        if (about <= 2 || axis.scale.kind === 'log' || kept.length === ticks.length) return kept.map(k => k.t).sort((a, b) => a - b);
+      }
+    }
+
     // As many decimals as it takes for no two ticks to read the same, however close one has looked.
     tickWords(axis, scale, ticks) {
       if (axis.scale.kind === 'names') return i => axis.scale.names[i] ?? '';
@@ -217,7 +237,7 @@
       const svg = node(box, 'svg', { viewBox: `0 0 ${W} ${h}`, role: 'img', 'aria-label': plot.title + '. ' + plot.caption });
       const x = this.x = this.scale(plot.x, this.reach.x, [M.left, W - M.right]);
       const y = this.y = this.scale(plot.y, this.reach.y, named ? [M.top, h - M.bottom] : [h - M.bottom, M.top]);
-      const xTicks = this.ticks(plot.x, x, names ? (slanted ? Math.floor((W - M.left) / 18) : 999) : Math.max(2, Math.floor((W - M.left) / 80)));
+      const xTicks = names ? this.ticks(plot.x, x, slanted ? Math.floor((W - M.left) / 18) : 999) : this.apart(plot.x, x, Math.max(2, Math.floor((W - M.left) / 80)), W);
       const clip = 'clip-' + plot.id + '-' + (Chart.count = (Chart.count || 0) + 1);
       node(node(svg, 'clipPath', { id: clip }), 'rect', { x: M.left, y: M.top, width: W - M.left - M.right, height: h - M.top - M.bottom });
       if (!named) for (const t of yScaleTicks) node(svg, 'line', { class: 'grid-line', x1: M.left, x2: W - M.right, y1: y(t), y2: y(t) });
@@ -226,6 +246,10 @@
         .call(d3.axisBottom(x).tickValues(xTicks).tickFormat(this.tickWords(plot.x, x, xTicks)).tickSizeOuter(0));
       if (slanted) bottom.selectAll('text').attr('transform', 'rotate(-35)').style('text-anchor', 'end').attr('dx', '-.4em').attr('dy', '.5em')
         .each(function () { this.textContent = cut(this.textContent, 150); });
+      else if (!names) {
+        const below = this.below;
+        bottom.selectAll('text').each(function (t) { this.setAttribute('x', below(x, t, this.textContent, W).at - x(t)); });
+      }
       const left = d3.select(node(svg, 'g', { transform: `translate(${M.left},0)` }))
         .call(d3.axisLeft(y).tickValues(yScaleTicks).tickFormat(yWords).tickSizeOuter(0));
       if (above) {
@@ -233,7 +257,7 @@
         left.selectAll('line').remove();
       }
       left.selectAll('text').each(function () {
-        const full = this.textContent, short = cut(full, above ? W * 1.15 : room);
+        const full = this.textContent, short = cut(full, above ? W - 4 : room);
         if (short !== full) { this.textContent = short; node(this, 'title').textContent = full; }
       });
       node(svg, 'text', { class: 'label', x: (M.left + W - M.right) / 2, y: h - 8, 'text-anchor': 'middle' }).textContent = plot.x.label;

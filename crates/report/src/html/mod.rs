@@ -174,6 +174,10 @@ fn figure(plot: &Plot, wide: bool, place: &mut Place) -> Markup {
     }
 }
 
+fn letters(row: &[String], column: usize) -> usize {
+    row.get(column).map_or(0, |cell| cell.chars().count())
+}
+
 /// A table; `name` is what its place and its file are called after.
 fn table(table: &Table, name: &str, place: &mut Place) -> Markup {
     let name = place.anchors.of(if name.is_empty() { "table" } else { name });
@@ -181,13 +185,18 @@ fn table(table: &Table, name: &str, place: &mut Place) -> Markup {
     let columns = table.head.len();
     let figures: Vec<bool> = (0..columns).map(|i| table.is_figures(i)).collect();
     let figure = |i: usize| (figures.get(i) == Some(&true)).then_some("n");
+    let widths: Vec<usize> =
+        (0..columns).map(|i| table.rows.iter().map(|row| letters(row, i)).max().unwrap_or(0)).collect();
+    // A column of words is as wide as they are, up to a few words, and of longer ones half as wide: what has no room scrolls.
+    let wide = |letters: usize| letters.clamp(8, 24).max(letters.min(80) / 2);
+    let room = |i: usize| (!figures[i]).then(|| format!("min-width:{}ch", wide(widths[i])));
     html! {
         .scroll id=(name) {
             a.csv download={ (name) ".csv" } href=(crate::csv::address(table)) { "CSV" }
             table {
                 @if !table.title.is_empty() { caption { (table.title) } }
                 thead {
-                    tr { @for (i, name) in table.head.iter().enumerate() { th class=[figure(i)] scope="col" { (name) } } }
+                    tr { @for (i, name) in table.head.iter().enumerate() { th class=[figure(i)] style=[room(i)] scope="col" { (name) } } }
                 }
                 tbody {
                     @for (n, row) in table.rows.iter().enumerate() {

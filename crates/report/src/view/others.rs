@@ -105,7 +105,10 @@ fn division(summary: &TraceSummary, kind: TimedKind) -> Vec<String> {
     if let Some(reason) =
         requests(summary, kind).filter(|_| most.name == "tcp").and_then(|of| of.waits().first().copied())
     {
-        text.push_str(&format!(", mostly for the {}", reason.0));
+        // A name takes no article.
+        let reason = reason.0.to_string();
+        let article = if reason.starts_with(char::is_uppercase) { "" } else { "the " };
+        text.push_str(&format!(", mostly for {article}{reason}"));
     }
     parts[1..].iter().for_each(|(leg, times)| text.push_str(&format!(", {} {}", leg.name, share(times))));
     text.push('.');

@@ -199,6 +199,8 @@ fn verdict(overview: &Overview) -> Vec<String> {
     match (overview.hurt.as_slice(), overview.costliest.first()) {
         ([], _) => vec!["The capture holds no TCP connection.".into()],
         ([only], f) if overview.connections == 1 => {
+            // Where the verdict's advice is that finding's, it is said once.
+            let f = f.filter(|f| !only.conversation.verdict.contains(&f.worth));
             sentences(&only.conversation.verdict).chain(f.and_then(worth)).collect()
         }
         ([Hurt { by: Some(f), .. }, ..], _) if f.cost_ns > Nanos::ZERO => {
