@@ -186,7 +186,7 @@
       return { at, from: at - half, to: at + half };
     }
 
-    // The ticks whose labels fit side by side: fewer steps, and of a logarithmic axis whole decades first.
+    // The ticks with labels that fit side by side: fewer steps, and of a logarithmic axis whole decades first.
     apart(axis, scale, about, W) {
       const ORDER = [1, 5, 2, 3, 1.5, 7];
       const rank = t => axis.scale.kind === 'log' ? ORDER.findIndex(m => Math.abs(t / 10 ** Math.floor(Math.log10(t) + 1e-9) - m) < 1e-6) : 0;
