@@ -5,8 +5,8 @@ mod synthetic;
 use std::path::Path;
 
 use record::{
-    Comm, Connection, ConnectionId, Coverage, Event, Instant, Lost, Merged, Nanos, Opening, Owner, Send, SenderState,
-    SeqNumber, Stamps, Wait, WaitReason,
+    Basis, Comm, Components, Connection, ConnectionId, Coverage, Event, Instant, Lost, Merged, Message, Moments, Nanos,
+    Opening, Owner, Request, Role, Send, SenderState, SeqNumber, Stamps, Wait, WaitReason,
 };
 use report::document::{Block, Document};
 use report::page::comparison::several;
@@ -39,12 +39,29 @@ fn send(i: u64, [tcp, qdisc, network]: [u64; 3]) -> Send {
     }
 }
 
+/// The nth send, on a connection with this minimum RTT.
+fn send_over(i: u64, network: u64, min_rtt: Option<u64>) -> Send {
+    let send = send(i, [1_000, 2_000, network]);
+    Send { state: SenderState { min_rtt: min_rtt.map(Nanos), ..send.state }, ..send }
+}
+
 fn written(path: &Path, n: u64, legs: [u64; 3], finished: bool) {
     written_of(path, n, |i| send(i, legs), finished);
 }
 
 /// The sends that `send` makes.
 fn written_of(path: &Path, n: u64, send: impl Fn(u64) -> Send, finished: bool) {
+    written_with(path, n, send, |_| None, finished);
+}
+
+/// The same, and requests.
+fn written_with(
+    path: &Path,
+    n: u64,
+    send: impl Fn(u64) -> Send,
+    request: impl Fn(u64) -> Option<Request>,
+    finished: bool,
+) {
     let mut writer = Writer::create(path, synthetic::provenance()).unwrap();
     for (id, remote) in [(1, "192.0.2.1:80"), (2, "192.0.2.2:80")] {
         let connection = Connection {
@@ -58,7 +75,12 @@ fn written_of(path: &Path, n: u64, send: impl Fn(u64) -> Send, finished: bool) {
         };
         writer.event(&Event::Connection(connection)).unwrap();
     }
-    (0..n).for_each(|i| writer.event(&Event::Send(send(i))).unwrap());
+    for i in 0..n {
+        writer.event(&Event::Send(send(i))).unwrap();
+        if let Some(request) = request(i) {
+            writer.event(&Event::Request(Box::new(request))).unwrap();
+        }
+    }
     if finished {
         writer
             .finish(Instant::from_nanos(2_000_000_000 + n * 1_000_000), Lost::default(), Coverage::default())
@@ -275,13 +297,7 @@ fn said(n: u64, a: impl Fn(u64) -> Send, b: impl Fn(u64) -> Send) -> String {
 
 #[test]
 fn an_ack_that_comes_late_is_not_blamed_on_the_path() {
-    let over = |network: u64, min_rtt: Option<u64>| {
-        move |i: u64| {
-            let send = send(i, [1_000, 2_000, network]);
-            let state = SenderState { min_rtt: min_rtt.map(Nanos), ..send.state };
-            Send { state, ..send }
-        }
-    };
+    let over = |network: u64, min_rtt: Option<u64>| move |i: u64| send_over(i, network, min_rtt);
     let base = || over(6_000_000, Some(5_900_000));
     let late = said(400, base(), over(26_000_000, Some(5_900_000)));
     assert!(
@@ -293,6 +309,69 @@ fn an_ack_that_comes_late_is_not_blamed_on_the_path() {
     assert!(longer.contains("The path itself changed") && !longer.contains("the peer delays its ACKs,"), "{longer}");
     let unknown = said(400, base(), over(26_000_000, None));
     assert!(unknown.contains("whether the path or the peer took the time cannot be said"), "{unknown}");
+}
+
+#[test]
+fn neither_the_headline_nor_several_runs_blame_the_path_for_late_acks() {
+    let dir = tempfile::tempdir().unwrap();
+    // Each send is a request as well, of which the peer's program took what its ACK came late.
+    let asked = |i: u64, peer: u64| {
+        let (t, began) = (Instant::from_nanos, 1_000_000_000 + i * 1_000_000);
+        let components = Components {
+            network: Some(Nanos(5_900_000)),
+            peer_application: Some(Nanos(peer + i % 100)),
+            ..Components::default()
+        };
+        Some(Request {
+            connection: ConnectionId(1 + i % 2),
+            role: Role::Client,
+            owner: Owner::default(),
+            request: Message::default(),
+            answer: Message::default(),
+            moments: Moments { sent: Some(t(began)), read: Some(t(began + components.sum().0)), ..Moments::default() },
+            components: Some(components),
+            basis: Basis::LeastRoundTrip,
+            overlapping: Some(false),
+        })
+    };
+    let side = |name: &str, network: u64, peer: u64| {
+        let path = dir.path().join(name);
+        written_with(&path, 400, |i| send_over(i, network, Some(5_900_000)), |i| asked(i, peer), true);
+        comparison::read(name, &Run::open(&path).unwrap()).unwrap()
+    };
+    let fast = ["a1", "a2", "a3"].map(|name| side(name, 6_000_000, 100_000));
+    let slow = ["b1", "b2", "b3"].map(|name| side(name, 26_000_000, 20_100_000));
+    let headline = comparison::compare(&fast[0], &slow[0]).verdict;
+    let at =
+        |what: &str| headline.iter().position(|s| s.contains(what)).unwrap_or_else(|| panic!("{what}: {headline:?}"));
+    assert!(at("The peer_application leg explains") < at("The network leg explains"), "{headline:?}");
+    assert!(
+        headline[at("The network leg explains") + 1].contains("beyond it: the peer delays its ACKs"),
+        "{headline:?}"
+    );
+    let several = several::compare([&fast, &slow]).verdict;
+    assert!(several.iter().any(|s| s.contains("beyond it: the peer delays its ACKs")), "{several:?}");
+    // Requests over a longer path have the minimum RTT of their sends.
+    let longer = |name: &str| {
+        let path = dir.path().join(name);
+        let request = |i: u64| {
+            let mut request = asked(i, 100_000)?;
+            let components = request.components.as_mut()?;
+            components.network = Some(Nanos(25_900_000 + i % 100));
+            request.moments.read =
+                request.moments.sent.map(|at| Instant::from_nanos(at.as_nanos() + components.sum().0));
+            Some(request)
+        };
+        written_with(&path, 400, |i| send_over(i, 26_000_000, Some(25_900_000)), request, true);
+        comparison::read(name, &Run::open(&path).unwrap()).unwrap()
+    };
+    let found = comparison::compare(&fast[0], &longer("c"));
+    let requests = &found.of(TimedKind::AtClient).unwrap().verdict;
+    assert!(
+        requests.iter().any(|s| s.contains("The path itself changed") && s.contains("for the network")),
+        "{requests:?}"
+    );
+    assert!(!requests.iter().any(|s| s.contains("no minimum RTT is known")), "{requests:?}");
 }
 
 #[test]
@@ -345,6 +424,12 @@ fn several_runs_of_each_side_show_what_runs_differ_by() {
         found.verdict
     );
     assert!(found.verdict[1].contains("The network leg explains 100 %"), "{:?}", found.verdict);
+    // The sends of these runs know of no shorter round trip than their own.
+    assert!(
+        found.verdict[2].contains("cannot be said") || found.verdict[2].contains("minimum RTT"),
+        "{:?}",
+        found.verdict
+    );
     assert!(!found.warnings.iter().any(|w| w.contains("one run of each")), "{:?}", found.warnings);
     // A pair of these runs is surely different from its own; the runs of one setting are not.
     let again = side("again", [9_500_000, 10_500_000, 11_500_000]);

@@ -8,7 +8,7 @@ mod verdict;
 
 use std::net::{IpAddr, SocketAddr};
 
-use record::{Leg, WaitReason};
+use record::{Component, Leg, WaitReason};
 use serde::Serialize;
 use stats::{Estimate, Quantile, Shifted};
 
@@ -62,7 +62,7 @@ pub struct Explained {
     pub share: Option<f64>,
 }
 
-/// The network leg of sends, divided at the minimum RTT that TCP measured on each connection. The ACK of a send comes later than
+/// The network leg of sends, or the network of requests, divided at the minimum RTT that TCP measured on each connection. The ACK of a send comes later than
 /// that where the peer delays it, where it leaves with an answer, or where a queue stands on the path.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct PathSplit {
@@ -185,7 +185,7 @@ pub fn compare(a: &Side, b: &Side) -> Comparison {
     if any {
         warnings.push(ONE_OF_EACH.into());
     }
-    Comparison { verdict: verdict::overall(&kinds), names, warnings, kinds }
+    Comparison { verdict: verdict::overall(&kinds, [&names[0], &names[1]]), names, warnings, kinds }
 }
 
 fn compared(a: &Side, b: &Side, kind: TimedKind) -> Compared {
@@ -211,7 +211,12 @@ fn compared(a: &Side, b: &Side, kind: TimedKind) -> Compared {
     let peers = peers(a, b, kind, whole);
     let connections = connections(a, b, kind, whole);
     let of_sends = kind == TimedKind::Sends;
-    let path = of_sends.then(|| path(a, b)).flatten();
+    let path = match kind {
+        TimedKind::Sends => path(a, b),
+        // The connections are those of the sends.
+        TimedKind::AtClient => path(a, b).and_then(|sends| path_of_requests(sends, &explained)),
+        _ => None,
+    };
     let waited = if of_sends { waited(a, b) } else { Vec::new() };
     let verdict = Vec::new();
     let mut compared = Compared { kind, n, verdict, legs, explained, total, path, waited, peers, connections };
@@ -222,6 +227,13 @@ fn compared(a: &Side, b: &Side, kind: TimedKind) -> Compared {
 fn path(a: &Side, b: &Side) -> Option<PathSplit> {
     let ([least, beyond], [other_least, other_beyond]) = (a.sends.path()?, b.sends.path()?);
     Some(PathSplit { least_rtt_ns: [least, other_least], beyond_ns: [beyond, other_beyond] })
+}
+
+/// What the network of requests took beyond the minimum RTT of their connections.
+fn path_of_requests(sends: PathSplit, explained: &[Explained]) -> Option<PathSplit> {
+    let network = explained.iter().find(|e| e.leg == Component::Network.name())?.mean_ns;
+    let least = sends.least_rtt_ns;
+    Some(PathSplit { least_rtt_ns: least, beyond_ns: [network[0] - least[0], network[1] - least[1]] })
 }
 
 fn waited(a: &Side, b: &Side) -> Vec<Waited> {

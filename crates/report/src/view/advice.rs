@@ -1,11 +1,14 @@
 //! What to do about what dominated.
 
-use record::{Leg, WaitReason};
-use stats::Quantile;
+use record::{Component, Leg, Role, WaitReason};
+use stats::{Distribution, Quantile};
 use summary::{SendFigures, TraceSummary, WaitStats};
 
 /// A share of the time that is worth acting on.
 const MOST: f64 = 0.5;
+
+/// A share that is worth acting on where nothing shortens the rest.
+const SOME: f64 = 0.1;
 
 /// The share of the time with the peer's window full that is more than a connection's beginning.
 const WINDOW_FULL: f64 = 0.05;
@@ -23,15 +26,25 @@ pub(crate) fn advice(summary: &TraceSummary, blocked: bool) -> Option<String> {
     if time == 0 || quantity::share(took, time) < MOST {
         return None;
     }
+    let waited = || {
+        let reason = most(&total.waits())?;
+        in_tcp(summary, reason, total.waited_while_slower(reason))
+    };
     let next = match leg {
-        Leg::Tcp => {
-            let reason = most(&total.waits())?;
-            in_tcp(summary, reason, total.waited_while_slower(reason))?
-        }
+        Leg::Tcp => waited()?,
         Leg::Qdisc => "packets queue on this host, before the driver: `tc -s qdisc` shows the queue's length and drops, and `--every-packet` \
                        the packets in it."
             .to_owned(),
-        Leg::Network => on_the_path(total)?.to_owned(),
+        Leg::Network => match is_steady(&total.leg(Leg::Network).times)? && total.is_at_distance() {
+            // Nothing shortens the distance, and the rest may be a round trip as well.
+            true if quantity::share(total.leg(Leg::Tcp).times.sum(), time) >= SOME => waited()?,
+            // What requests took is said of them.
+            true if !summary.requests().is_empty() => return None,
+            true => "that is the distance to the peer, which no setting shortens. How long the peer's program takes to answer is not in it: \
+                     `--requests` shows that, and how many round trips a request needs."
+                .to_owned(),
+            false => ON_THE_PATH.to_owned(),
+        },
         Leg::Nic => {
             "the NIC held packets: look at its queues with `ethtool -S`, and at its pause frames.".to_owned()
         }
@@ -122,28 +135,74 @@ fn paced(summary: &TraceSummary) -> String {
     )
 }
 
-/// By the shape of the network leg: near its minimum, it is the distance, if that is what the minimum RTT takes.
-fn on_the_path(total: &SendFigures) -> Option<&'static str> {
-    let times = &total.leg(Leg::Network).times;
+/// Where the path takes longer than at rest, or may.
+const ON_THE_PATH: &str = "trace the other end as well (`wirelapse trace --receive` there), or let `wirelapse analyze` read a capture: it distinguishes \
+                           queues and losses on the path from a peer that answers late.";
+
+/// Whether nearly all of these times are near the least of them.
+fn is_steady(times: &Distribution) -> Option<bool> {
     let least = times.min()?;
     let tail = [Quantile::P99, Quantile::P90].into_iter().find_map(|q| times.quantile(q)).or_else(|| times.max())?;
-    Some(match tail <= least.saturating_add(least / 4) && total.is_at_distance() {
-        true => {
-            "the distance is what counts here, so only fewer round trips for each request help: `--requests` shows how a request spends them."
+    Some(tail <= least.saturating_add(least / 4))
+}
+
+/// The same of requests, where one component took half of their time or more; nothing where most of them overlap.
+pub(crate) fn of_requests(summary: &TraceSummary, role: Role) -> Option<String> {
+    let (of, total) = (summary.requests().of(role), summary.total());
+    let took = |c: Component| of.component(c).sum();
+    let all: u128 = Component::ALL.into_iter().map(took).sum();
+    let most_of_all = Component::ALL.into_iter().max_by_key(|&c| took(c))?;
+    if all == 0 || of.overlapping > of.divided() || quantity::share(took(most_of_all), all) < MOST {
+        return None;
+    }
+    let next = match (most_of_all, role) {
+        (Component::PeerApplication, Role::Client) if of.bases[1] > of.divided() / 2 => {
+            "the peer's program takes the time, or a queue on the path: the ACK came with the answer, so the network is taken to be the minimum RTT. \
+             `wirelapse trace --requests` on the peer's host distinguishes them."
         }
-        false => {
-            "trace the other end as well (`wirelapse trace --receive` there), or let `wirelapse analyze` read a capture: it distinguishes queues \
-             and losses on the path from a peer that answers late."
+        (Component::PeerApplication, Role::Client) => {
+            "the peer's program takes the time, which no setting of the network shortens. Look at that program: `wirelapse trace --requests` on its \
+             host shows whether it works or waits."
         }
-    })
+        (Component::Application, Role::Client) => {
+            "this program takes the time itself, between its first write and its last: it writes each request in several calls."
+        }
+        (Component::Application, Role::Server) => {
+            "this program takes the time itself, from reading the request to the last write of its answer: look at what it does meanwhile."
+        }
+        (Component::Tcp, _) => {
+            let reason = most(&of.waits())?;
+            let slower = total.waited_while_slower(reason) || total.buffer_full_while_slower(reason);
+            return in_tcp(summary, reason, slower).map(|next| format!("Next: {next}"));
+        }
+        (Component::Network, _) if is_steady(of.component(Component::Network))? && total.is_at_distance() => {
+            "that is the distance to the peer: fewer round trips for each request help, or a peer that is nearer, and no setting."
+        }
+        (Component::Network, _) => ON_THE_PATH,
+        (Component::Connect, _) => {
+            "connections are set up for these requests: keep them open, and use one for the next request."
+        }
+        (Component::Transfer, _) => {
+            "the time goes from the first byte of a message to its last: the peer writes in pieces, or something limits how fast they come. \
+             `wirelapse analyze` on a capture says which."
+        }
+        (Component::Wakeup, _) => {
+            "what came was readable, and this program had not read it yet: it was busy, or waited for a CPU. Look at its threads, and at how busy \
+             this host is."
+        }
+        // A server does not divide what its client does.
+        (Component::PeerApplication, Role::Server) => return None,
+        (Component::Kernel | Component::PeerReceive | Component::PeerSend, _) => return None,
+    };
+    Some(format!("Next: {next}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use record::{
-        Connection, ConnectionId, Event, Instant, Merged, Nanos, Opening, Owner, Send, SenderState, SeqNumber, Stamps,
-        Wait,
+        Basis, Components, Connection, ConnectionId, Event, Instant, Merged, Message, Moments, Nanos, Opening, Owner,
+        Request, Send, SenderState, SeqNumber, Stamps, Wait,
     };
     use summary::Limits;
 
@@ -240,7 +299,104 @@ mod tests {
         // The network leg has nearly all of the time of the sends themselves.
         let summary = held(WaitReason::ReceiveWindow, true, 21, "cubic", 1.0);
         assert!(advice(&summary, true).expect("a sentence").contains("the peer's window is what limits"));
-        assert!(advice(&summary, false).expect("a sentence").contains("the distance is what counts"));
+        assert!(advice(&summary, false).expect("a sentence").contains("that is the distance"));
+    }
+
+    /// Forty sends over a path of 20 ms, which each waited for so long in TCP, ms.
+    fn steady(waited: Option<(WaitReason, u64)>) -> TraceSummary {
+        let mut summary = followed("cubic");
+        let state = SenderState { srtt: Nanos(20 * MS), min_rtt: Some(Nanos(20 * MS)), ..SenderState::default() };
+        for at in (1..=40).map(|i| i * 100) {
+            let wait = waited.map(|(reason, ms)| Wait { reason, by_reason: Nanos(ms * MS) });
+            summary.add(&Event::Send(Send { wait, ..send(at, [waited.map_or(0, |w| w.1), 20], state) }));
+        }
+        summary
+    }
+
+    /// Twenty requests, each with these components, the network separated so.
+    fn asked(summary: &mut TraceSummary, role: Role, basis: Basis, components: Components) {
+        for at in (1..=20).map(|i| i * 100) {
+            let time = |ms: u64| Some(Instant::from_nanos((at + ms) * MS));
+            let end = time(components.sum().0 / MS);
+            summary.add(&Event::Request(Box::new(Request {
+                connection: ConnectionId(1),
+                role,
+                owner: Owner::default(),
+                request: Message::default(),
+                answer: Message::default(),
+                moments: match role {
+                    Role::Client => Moments { sent: time(0), read: end, ..Moments::default() },
+                    Role::Server => Moments { arrived: time(0), left: end, ..Moments::default() },
+                },
+                components: Some(components),
+                basis,
+                overlapping: Some(false),
+            })));
+        }
+    }
+
+    #[test]
+    fn a_wait_that_can_end_comes_before_a_distance_that_cannot() {
+        let nagle = advice(&steady(Some((WaitReason::Nagle, 19))), false).expect("a sentence");
+        assert!(nagle.contains("TCP_NODELAY"), "{nagle}");
+        let alone = advice(&steady(None), false).expect("a sentence");
+        assert!(
+            alone.contains("that is the distance") && alone.contains("program takes to answer is not in it"),
+            "{alone}"
+        );
+    }
+
+    #[test]
+    fn requests_that_wait_for_the_peers_program_are_not_the_distance() {
+        let slow = Components {
+            network: Some(Nanos(20 * MS)),
+            peer_application: Some(Nanos(50 * MS)),
+            ..Components::default()
+        };
+        for (basis, wanted) in
+            [(Basis::OwnAck, "no setting of the network"), (Basis::LeastRoundTrip, "or a queue on the path")]
+        {
+            let mut summary = steady(None);
+            asked(&mut summary, Role::Client, basis, slow);
+            let said = of_requests(&summary, Role::Client).expect("a sentence");
+            assert!(said.contains("the peer's program takes the time") && said.contains(wanted), "{said}");
+            // The sends' own legs say nothing of it.
+            assert_eq!(advice(&summary, false), None);
+        }
+    }
+
+    #[test]
+    fn what_takes_most_of_a_request_is_what_to_change() {
+        let wait = Wait { reason: WaitReason::Nagle, by_reason: Nanos(50 * MS) };
+        let of = |role, components: Components| {
+            let mut summary = steady(None);
+            asked(&mut summary, role, Basis::OwnAck, Components { network: Some(Nanos(20 * MS)), ..components });
+            of_requests(&summary, role)
+        };
+        let long = Nanos(50 * MS);
+        let said = [
+            of(Role::Client, Components { tcp: Some(wait), ..Components::default() }),
+            of(Role::Client, Components { connect: Some(long), ..Components::default() }),
+            of(Role::Client, Components { wakeup: Some(long), ..Components::default() }),
+            of(Role::Client, Components { transfer: long, ..Components::default() }),
+            of(Role::Server, Components { application: long, ..Components::default() }),
+            of(Role::Client, Components::default()),
+        ];
+        let wanted = [
+            "TCP_NODELAY",
+            "keep them open",
+            "had not read it yet",
+            "writes in pieces",
+            "from reading the request",
+            "the distance",
+        ];
+        for (said, wanted) in said.into_iter().zip(wanted) {
+            let said = said.expect("a sentence");
+            assert!(said.contains(wanted), "{wanted}: {said}");
+        }
+        // No component has half.
+        let equal = Components { wakeup: Some(Nanos(20 * MS)), connect: Some(Nanos(20 * MS)), ..Components::default() };
+        assert_eq!(of(Role::Client, equal), None);
     }
 
     #[test]
@@ -250,7 +406,7 @@ mod tests {
             let state = SenderState { min_rtt: least.map(|ms| Nanos(ms * MS)), ..SenderState::default() };
             (1..=400).for_each(|i| summary.add(&Event::Send(send(i * 50, [0, 40], state))));
             let said = advice(&summary, false).expect("a sentence");
-            assert_eq!(said.contains("the distance is what counts"), distance, "{least:?}: {said}");
+            assert_eq!(said.contains("that is the distance"), distance, "{least:?}: {said}");
         }
     }
 }

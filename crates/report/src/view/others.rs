@@ -4,6 +4,7 @@ use record::{Direction, Nanos, Role};
 use stats::{Distribution, Quantile};
 use summary::{Drops, LegPlace, RoleFigures, TimedKind, TraceSummary};
 
+use super::advice::of_requests;
 use super::capital;
 use crate::view;
 
@@ -43,6 +44,7 @@ pub(crate) fn words_of(summary: &TraceSummary, kind: TimedKind) -> Vec<String> {
         }
         TimedKind::AtClient | TimedKind::AtServer => {
             let Some(of) = requests(summary, kind) else { return words };
+            words.extend(of_requests(summary, if kind == TimedKind::AtClient { Role::Client } else { Role::Server }));
             words.extend(view::overlapping(of));
             words.extend(view::waited(of));
             words.extend(view::separated(of));

@@ -35,7 +35,7 @@ pub(crate) fn waited(of: &RoleFigures) -> Option<String> {
         .take(3)
         .map(|(reason, stats)| {
             let what = match reason {
-                WaitReason::SendBuffer => "a send buffer that is too small for the path".to_owned(),
+                WaitReason::SendBuffer => "a full send buffer".to_owned(),
                 WaitReason::Unknown => "a reason not known".to_owned(),
                 reason => reason.to_string(),
             };

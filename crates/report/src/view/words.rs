@@ -20,8 +20,11 @@ pub(crate) fn sentences(summary: &TraceSummary, facts: &Facts) -> Vec<String> {
     }
     let mut said = Vec::new();
     for (kind, sentences) in all {
-        // Of anything but sends the second sentence is how long it took; it has a line to itself only in the headline.
-        let first: Vec<String> = sentences.into_iter().take(if kind == TimedKind::Sends { 1 } else { 2 }).collect();
+        // Of anything but sends the second sentence is how long it took, and of requests the third may be what to do; each has a line to itself
+        // only in the headline.
+        let advised = sentences.get(2).is_some_and(|s| s.starts_with("Next: "));
+        let first: Vec<String> =
+            sentences.into_iter().take(if kind == TimedKind::Sends { 1 } else { 2 + usize::from(advised) }).collect();
         let drops = drops_of(summary, kind).filter(|drops| !first.contains(drops));
         match said.is_empty() {
             true => said.extend(first),

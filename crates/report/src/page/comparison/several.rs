@@ -1,12 +1,13 @@
 //! Several traces of one setting against several of another. What runs of one setting differ by is the noise that one pair of runs cannot
 //! show: here each run is one value.
 
-use record::Nanos;
+use record::{Leg, Nanos};
 use serde::Serialize;
 use stats::{Estimate, FEWEST_BEYOND, Quantile, mean_difference};
 use study::response::{is_known, too_wide};
 use summary::TimedKind;
 
+use super::PathSplit;
 use super::gather::{self, Side};
 use crate::document::{Document, Section, Table};
 use crate::plot::{Axis, Hue, Interval, Layer, Plot, Unit, tidy};
@@ -189,12 +190,35 @@ fn verdict(runs: &Runs, [first, second]: &[String; 2], sides: [&[Side]; 2]) -> V
         main.interval().unwrap_or_default(),
         noise(main)
     )];
-    said.extend(explanation(runs, total.name));
+    if let Some(most) = most(runs, total.name) {
+        said.push(format!(
+            "The {} leg explains {} of the difference of the means.",
+            most.0.leg,
+            super::verdict::percent(most.1)
+        ));
+        if most.0.leg == Leg::Network.name() {
+            said.extend(super::verdict::beyond(kind, path(kind, most.0, sides), [first, second]));
+        }
+    }
     said
 }
 
-/// The leg with the largest change of its mean in the direction of the total's, where both are seen.
-fn explanation(runs: &Runs, total: &str) -> Option<String> {
+/// The network of sends, or of requests, divided at the minimum RTT, in the mean of the runs.
+fn path(kind: TimedKind, network: &Figure, sides: [&[Side]; 2]) -> Option<PathSplit> {
+    if !matches!(kind, TimedKind::Sends | TimedKind::AtClient) {
+        return None;
+    }
+    let least = |of: &[Side]| {
+        let each: Option<Vec<f64>> = of.iter().map(|side| side.sends.path().map(|[least, _]| least)).collect();
+        stats::mean(&each?)
+    };
+    let least_rtt_ns = [least(sides[0])?, least(sides[1])?];
+    let mean = |i: usize| stats::mean(&network.values_ns[i]);
+    Some(PathSplit { least_rtt_ns, beyond_ns: [mean(0)? - least_rtt_ns[0], mean(1)? - least_rtt_ns[1]] })
+}
+
+/// The leg with the largest change of its mean in the direction of the total's, where both are seen, and which share of that it is.
+fn most<'a>(runs: &'a Runs, total: &str) -> Option<(&'a Figure, f64)> {
     let mean = |side: &Vec<f64>| stats::mean(side).unwrap_or(0.0);
     let moved = |f: &Figure| mean(&f.values_ns[1]) - mean(&f.values_ns[0]);
     let means = || runs.figures.iter().filter(|f| f.figure == "mean");
@@ -202,9 +226,7 @@ fn explanation(runs: &Runs, total: &str) -> Option<String> {
     let parts = means().filter(|f| f.leg != total && f.seen);
     let most = parts.max_by(|x, y| (moved(x) / moved(whole)).total_cmp(&(moved(y) / moved(whole))))?;
     let share = moved(most) / moved(whole);
-    (share > 0.0).then(|| {
-        format!("The {} leg explains {} of the difference of the means.", most.leg, super::verdict::percent(share))
-    })
+    (share > 0.0).then_some((most, share))
 }
 
 /// The comparison as a document.

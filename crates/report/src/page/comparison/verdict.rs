@@ -3,7 +3,7 @@
 use record::{Leg, Nanos, WaitReason};
 use stats::Estimate;
 
-use super::{Compared, Moved};
+use super::{Compared, Moved, PathSplit};
 use crate::view;
 use summary::TimedKind;
 
@@ -30,7 +30,7 @@ pub(super) fn percent(share: f64) -> String {
 }
 
 /// All of the first kind, and of the others the total. Requests cover the whole path, so they come first.
-pub(super) fn overall(kinds: &[Compared]) -> Vec<String> {
+pub(super) fn overall(kinds: &[Compared], [first_name, second_name]: [&String; 2]) -> Vec<String> {
     let mut order: Vec<&Compared> = kinds.iter().collect();
     order.sort_by_key(|c| !matches!(c.kind, TimedKind::AtClient | TimedKind::AtServer));
     let Some((first, rest)) = order.split_first() else { return Vec::new() };
@@ -38,8 +38,12 @@ pub(super) fn overall(kinds: &[Compared]) -> Vec<String> {
     let tells =
         |compared: &&&Compared| compared.legs.iter().any(|leg| leg.moved.iter().any(|m| m.figures.shift.is_some()));
     for compared in rest.iter().filter(tells) {
-        // That they moved, and which leg it was; or that they did not.
-        said.extend(compared.verdict.iter().take(if moved(compared).is_some() { 2 } else { 1 }).cloned());
+        // That they moved, which leg it was, and of the network what is the path's alone; or that they did not.
+        let sentences = match moved(compared) {
+            Some(_) => 2 + usize::from(beyond_the_path(compared, [first_name, second_name]).is_some()),
+            None => 1,
+        };
+        said.extend(compared.verdict.iter().take(sentences).cloned());
     }
     said
 }
@@ -151,16 +155,21 @@ fn most(c: &Compared) -> Option<&super::Explained> {
     c.explained.iter().filter(|e| e.share.is_some()).max_by(|x, y| by(x).total_cmp(&by(y)))
 }
 
-/// The network leg ends with the ACK, and the peer decides when that leaves: only the minimum RTT is the path's alone.
-fn beyond_the_path(c: &Compared, [first, second]: [&String; 2]) -> Option<String> {
+fn beyond_the_path(c: &Compared, names: [&String; 2]) -> Option<String> {
     if most(c)?.leg != Leg::Network.name() {
         return None;
     }
-    let Some(split) = c.path else {
-        return Some(
+    beyond(c.kind, c.path, names)
+}
+
+/// The network leg ends with the ACK, and the peer decides when that leaves: only the minimum RTT is the path's alone.
+pub(super) fn beyond(kind: TimedKind, split: Option<PathSplit>, [first, second]: [&String; 2]) -> Option<String> {
+    let of_sends = kind == TimedKind::Sends;
+    let Some(split) = split else {
+        return of_sends.then(|| {
             "The network leg ends with the ACK: whether the path or the peer took the time cannot be said, since no minimum RTT is known."
-                .into(),
-        );
+                .into()
+        });
     };
     let change = |of: [f64; 2]| of[1] - of[0];
     let (path, beyond) = (change(split.least_rtt_ns), change(split.beyond_ns));
@@ -168,16 +177,21 @@ fn beyond_the_path(c: &Compared, [first, second]: [&String; 2]) -> Option<String
     Some(if path.abs() >= beyond.abs() {
         format!(
             "The path itself changed: the connections' minimum RTT is {least} in {first} and {other} in {second}, {} of {} more for \
-             the ACK.",
+             the {}.",
             signed(path),
-            signed(path + beyond)
+            signed(path + beyond),
+            if of_sends { "ACK" } else { "network" }
         )
     } else {
         format!(
             "The path itself explains {} of that: the connections' minimum RTT is {least} in {first} and {other} in {second}. {} is \
-             beyond it: the peer delays its ACKs, sends them with its answers, or a queue stands on the path.",
+             beyond it: {}.",
             signed(path),
-            signed(beyond)
+            signed(beyond),
+            match of_sends {
+                true => "the peer delays its ACKs, sends them with its answers, or a queue stands on the path",
+                false => "a queue stands on the path, or the peer delays its ACKs",
+            }
         )
     })
 }
