@@ -2,7 +2,7 @@
 
 use record::{Component, Leg, Role, WaitReason};
 use stats::{Distribution, Quantile};
-use summary::{SendFigures, TraceSummary, WaitStats};
+use summary::{SendFigures, TimedKind, TraceSummary, WaitStats};
 
 /// A share of the time that is worth acting on.
 const MOST: f64 = 0.5;
@@ -197,12 +197,28 @@ pub(crate) fn of_requests(summary: &TraceSummary, role: Role) -> Option<String> 
     Some(format!("Next: {next}"))
 }
 
+/// What a program takes at most to be woken up where nothing is wrong, ns: longer than a tick of any kernel (10 ms), it did something else.
+const WOKEN_UP: u64 = 10_000_000;
+
+/// The same of receives, where the program let half of them wait.
+pub(crate) fn of_receives(summary: &TraceSummary) -> Option<String> {
+    let times = summary.times(TimedKind::Receives);
+    let of = |name: &str| times.iter().find(|(leg, _)| leg.name == name).map(|(_, times)| *times);
+    // Without the moment when they were readable, what waits for bytes before it is in the same leg.
+    let (socket, wakeup) = (of("socket")?, of("wakeup")?);
+    (socket.n() > 0 && wakeup.quantile(Quantile::P50)? > WOKEN_UP).then(|| {
+        "Next: what came was readable, and this program had not read it yet: it was busy, reads slowly on purpose, or waited for a CPU. Look at its \
+         threads, and at how busy this host is. The peer sends on only as far as the receive buffer has room."
+            .to_owned()
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use record::{
-        Basis, Components, Connection, ConnectionId, Event, Instant, Merged, Message, Moments, Nanos, Opening, Owner,
-        Request, Send, SenderState, SeqNumber, Stamps, Wait,
+        Arrival, Basis, Components, Connection, ConnectionId, Event, Instant, Merged, Message, Moments, Nanos, Opening,
+        Owner, Receive, Request, Send, SenderState, SeqNumber, Stamps, Wait,
     };
     use summary::Limits;
 
@@ -397,6 +413,39 @@ mod tests {
         // No component has half.
         let equal = Components { wakeup: Some(Nanos(20 * MS)), connect: Some(Nanos(20 * MS)), ..Components::default() };
         assert_eq!(of(Role::Client, equal), None);
+    }
+
+    #[test]
+    fn a_program_that_reads_late_is_named_where_data_were_readable() {
+        let said = |late: u64, ready: bool| {
+            let mut summary = followed("cubic");
+            for at in (1..=40).map(|i| i * 100) {
+                let time = |ms: u64| Some(Instant::from_nanos((at + ms) * MS));
+                let stamps = Arrival {
+                    driver_rx: time(0),
+                    tcp_rx: time(0),
+                    ready: time(1).filter(|_| ready),
+                    read: time(1 + late),
+                    ..Arrival::default()
+                };
+                summary.add(&Event::Receive(Receive {
+                    connection: ConnectionId(1),
+                    reader: Owner::default(),
+                    first_seq: SeqNumber(at as u32),
+                    bytes: 1,
+                    segments: 1,
+                    stamps,
+                    out_of_order: false,
+                    queued: 0,
+                    buffer: 0,
+                    buffer_used: 0,
+                }));
+            }
+            of_receives(&summary)
+        };
+        assert!(said(140, true).expect("a sentence").contains("had not read it yet"));
+        assert_eq!(said(5, true), None);
+        assert_eq!(said(140, false), None);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use record::{Direction, Nanos, Role};
 use stats::{Distribution, Quantile};
 use summary::{Drops, LegPlace, RoleFigures, TimedKind, TraceSummary};
 
-use super::advice::of_requests;
+use super::advice::{of_receives, of_requests};
 use super::capital;
 use crate::view;
 
@@ -30,6 +30,7 @@ pub(crate) fn words_of(summary: &TraceSummary, kind: TimedKind) -> Vec<String> {
     match kind {
         TimedKind::Sends => {}
         TimedKind::Receives => {
+            words.extend(of_receives(summary));
             let out_of_order = summary.receives().out_of_order;
             if out_of_order > 0 {
                 words.push(format!(
