@@ -165,10 +165,11 @@ pub(crate) fn of_requests(summary: &TraceSummary, role: Role) -> Option<String> 
              host shows whether it works or waits."
         }
         (Component::Application, Role::Client) => {
-            "this program takes the time itself, between its first write and its last: it writes each request in several calls."
+            "the time goes by in this program, between its first write and its last: it writes each request in several calls."
         }
         (Component::Application, Role::Server) => {
-            "this program takes the time itself, from reading the request to the last write of its answer: look at what it does meanwhile."
+            "the time goes by in this program, from reading the request to the last write of its answer: it works, or waits for something else, \
+             such as a database. `--peer` traces what it asks there."
         }
         (Component::Tcp, _) => {
             let reason = most(&of.waits())?;
@@ -426,7 +427,6 @@ mod tests {
                     tcp_rx: time(0),
                     ready: time(1).filter(|_| ready),
                     read: time(1 + late),
-                    ..Arrival::default()
                 };
                 summary.add(&Event::Receive(Receive {
                     connection: ConnectionId(1),
