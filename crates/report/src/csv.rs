@@ -10,8 +10,13 @@ pub fn text(documents: &[Document]) -> String {
     let mut out = String::new();
     for section in documents.iter().flat_map(|document| &document.sections) {
         for block in &section.blocks {
+            let counts;
             let table = match block {
                 Block::Table(table) | Block::OnPage(table) => table,
+                Block::Counts(of) => {
+                    counts = of.table();
+                    &counts
+                }
                 Block::Plot(plot) => match &plot.table {
                     Some(table) => table,
                     None => continue,

@@ -21,7 +21,8 @@ use report::page::capture::{Overview, Subject, connection, describe, overview, p
 
 use crate::exit::{self, BadInput};
 use crate::files::refuse;
-use crate::options::{FOR, FORCE, Json, Output};
+use crate::hosts;
+use crate::options::{FOR, FORCE, Json, Output, RESOLVE};
 use crate::output::{self, Shown, complain, say};
 use crate::terminal;
 pub use input::{Reading, Source, follow};
@@ -62,6 +63,8 @@ pub struct Args {
     output: Output,
     #[arg(long, help = FORCE)]
     force: bool,
+    #[arg(long, help = RESOLVE, conflicts_with_all = ["json", "interface"])]
+    resolve: bool,
     #[command(flatten)]
     shown: Shown,
     /// Rows of the table
@@ -174,7 +177,8 @@ fn show(args: &Args, name: &str, follower: &Follower, reading: &Reading) -> anyh
             .ok_or_else(|| BadInput(format!("{name}: there is no connection {n}; those there are: {}", follower.len())))
     };
     if let (Some(n), Some(path)) = (args.connection, &args.plot) {
-        plot::write(&chosen(n)?, &reading.names, path).with_context(|| format!("cannot plot to {}", path.display()))?;
+        plot::write(&chosen(n)?, &reading.names, args.resolve, path)
+            .with_context(|| format!("cannot plot to {}", path.display()))?;
     }
     if args.json.json {
         match args.connection {
@@ -197,6 +201,12 @@ fn show(args: &Args, name: &str, follower: &Follower, reading: &Reading) -> anyh
     } else {
         let canvas = terminal::canvas();
         let text = |document: Document| report::terminal::text(&canvas, &[document]);
+        let resolved = |mut document: Document| {
+            if args.resolve {
+                hosts::name(std::slice::from_mut(&mut document));
+            }
+            document
+        };
         if args.dump || args.story || args.connection.is_some() {
             if (args.files.len() > 1 || !args.dump) && !args.shown.csv {
                 writeln!(out, "{}:", output::harmless(name))?;
@@ -212,13 +222,14 @@ fn show(args: &Args, name: &str, follower: &Follower, reading: &Reading) -> anyh
                     true => packets::document(&report, &reading.names),
                     false => connection::document(&report, &reading.names),
                 };
+                let document = resolved(document);
                 match args.shown.csv {
                     true => write!(out, "{}", report::csv::text(&[document]))?,
                     false => writeln!(out, "{}", text(document))?,
                 }
             }
         } else {
-            write!(out, "{}", output::drawn(&[whole(args, name, follower, reading)?], args.shown))?;
+            write!(out, "{}", output::drawn(&[resolved(whole(args, name, follower, reading)?)], args.shown))?;
         }
     }
     out.flush()?;

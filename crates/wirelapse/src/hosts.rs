@@ -1,43 +1,128 @@
-//! `--resolve`: the names of hosts.
+//! `--resolve`: the names of hosts. They are asked for beside what goes on, many at a time, because a name server may take its time or never answer.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use summary::TraceSummary;
+use report::document::Document;
 
-/// How long names are asked for, all together.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// How long a report waits for names, all together.
+pub const PATIENCE: Duration = Duration::from_secs(3);
+/// Names that are asked for at the same time.
+const AT_ONCE: usize = 32;
+/// Names that are asked for at all.
+const MOST: usize = 4_096;
 
-/// How a request for a name begins; the address follows.
-const NAME: &[u8] = b"name ";
+/// How a request for names begins; how many milliseconds to wait, and the addresses follow.
+const NAMES: &str = "names ";
 
-/// The names of the peers that a report shows, the busiest first, as far as they come in time. `ask` takes what [`answer`] answers.
-pub fn named(summary: &TraceSummary, mut ask: impl FnMut(&[u8]) -> Option<Vec<u8>>) -> HashMap<IpAddr, String> {
-    let (mut names, begun) = (HashMap::new(), Instant::now());
-    let mut peers: Vec<IpAddr> = summary.connections().iter().map(|c| c.connection.remote.ip()).collect();
-    let mut seen = std::collections::HashSet::new();
-    peers.retain(|peer| seen.insert(*peer));
-    for peer in peers {
-        if begun.elapsed() > PATIENCE {
-            break;
-        }
-        let name = ask(&[NAME, peer.to_string().as_bytes()].concat()).unwrap_or_default();
-        if let Some(name) = String::from_utf8(name).ok().filter(|name| !name.is_empty()) {
-            names.insert(peer, name);
-        }
-    }
-    names
+/// The names of hosts, as they come.
+pub struct Names {
+    asked: Arc<(Mutex<Asked>, Condvar)>,
+    look_up: fn(IpAddr) -> Option<String>,
 }
 
-/// Answers a request for a name, in a process that may still read the resolver's files; empty where there is none. `None` where something else is asked for.
-pub fn answer(request: &[u8]) -> Option<Vec<u8>> {
-    let address = std::str::from_utf8(request.strip_prefix(NAME)?).ok()?.parse::<IpAddr>();
-    Some(address.ok().and_then(name_of).unwrap_or_default().into_bytes())
+#[derive(Default)]
+struct Asked {
+    ever: HashSet<IpAddr>,
+    waiting: VecDeque<IpAddr>,
+    /// Threads that ask.
+    busy: usize,
+    known: HashMap<IpAddr, String>,
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        Self { asked: Arc::default(), look_up: name_of }
+    }
+}
+
+impl Names {
+    /// The names of these hosts, as far as they have come after this time at the latest.
+    pub fn of(&self, addresses: impl IntoIterator<Item = IpAddr>, wait: Duration) -> HashMap<IpAddr, String> {
+        self.ask(addresses);
+        let until = Instant::now() + wait;
+        let (asked, came) = &*self.asked;
+        let mut asked = held(asked);
+        while asked.busy > 0 {
+            let Some(left) = until.checked_duration_since(Instant::now()) else { break };
+            asked = came.wait_timeout(asked, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        asked.known.clone()
+    }
+
+    fn ask(&self, addresses: impl IntoIterator<Item = IpAddr>) {
+        let mut asked = held(&self.asked.0);
+        for address in addresses {
+            if asked.ever.len() < MOST && asked.ever.insert(address) {
+                asked.waiting.push_back(address);
+            }
+        }
+        // One that is busy may never come back, so that each address that waits has a thread of its own as long as there may be another one.
+        for _ in 0..asked.waiting.len().min(AT_ONCE.saturating_sub(asked.busy)) {
+            let (shared, look_up) = (Arc::clone(&self.asked), self.look_up);
+            let asks = std::thread::Builder::new().name("resolve".into()).spawn(move || work(&shared, look_up));
+            // What no thread asks for stays an address.
+            asked.busy += usize::from(asks.is_ok());
+        }
+    }
+
+    /// Answers a [`request`], in a process that may still read the resolver's files. `None` where something else is asked for.
+    pub fn answer(&self, request: &[u8]) -> Option<Vec<u8>> {
+        let mut words = std::str::from_utf8(request).ok()?.strip_prefix(NAMES)?.split(' ');
+        let wait = Duration::from_millis(words.next()?.parse().ok()?);
+        let known = self.of(words.filter_map(|word| word.parse().ok()), wait);
+        Some(known.iter().map(|(address, name)| format!("{address} {name}\n")).collect::<String>().into_bytes())
+    }
+}
+
+fn held(asked: &Mutex<Asked>) -> MutexGuard<'_, Asked> {
+    asked.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Asks for one name after the other, until none is left.
+fn work((asked, came): &(Mutex<Asked>, Condvar), look_up: fn(IpAddr) -> Option<String>) {
+    loop {
+        let mut now = held(asked);
+        let Some(address) = now.waiting.pop_front() else {
+            now.busy -= 1;
+            came.notify_all();
+            return;
+        };
+        drop(now);
+        if let Some(name) = look_up(address) {
+            held(asked).known.insert(address, name);
+        }
+    }
+}
+
+/// What [`Names::answer`] answers in another process.
+pub fn request(addresses: impl IntoIterator<Item = IpAddr>, wait: Duration) -> Vec<u8> {
+    let mut text = format!("{NAMES}{}", wait.as_millis());
+    let mut seen = HashSet::new();
+    for address in addresses.into_iter().filter(|address| seen.insert(*address)).take(MOST) {
+        text.push_str(&format!(" {address}"));
+    }
+    text.into_bytes()
+}
+
+/// The names in an answer.
+pub fn answered(answer: &[u8]) -> HashMap<IpAddr, String> {
+    let text = String::from_utf8_lossy(answer);
+    let pair = |line: &str| line.split_once(' ').and_then(|(at, name)| Some((at.parse().ok()?, name.to_owned())));
+    text.lines().filter_map(pair).collect()
+}
+
+/// Puts names in place of the addresses that documents show, as far as they come in time.
+pub fn name(documents: &mut [Document]) {
+    let addresses: Vec<IpAddr> = documents.iter().flat_map(Document::hosts).collect();
+    let names = Names::default().of(addresses, PATIENCE);
+    documents.iter_mut().for_each(|document| document.name_hosts(&names));
 }
 
 /// The name of a host. The library calls of the resolver are asked, as `getent hosts` does: `/etc/hosts` and the name service.
-pub fn name_of(address: IpAddr) -> Option<String> {
+fn name_of(address: IpAddr) -> Option<String> {
     let at = socket2::SockAddr::from(SocketAddr::new(address, 0));
     let mut name = [0 as libc::c_char; libc::NI_MAXHOST as usize];
     // SAFETY: the address is live and of the length given, and the resolver writes at most the length of the buffer, with a zero at its end.
@@ -61,11 +146,46 @@ pub fn name_of(address: IpAddr) -> Option<String> {
 mod tests {
     use super::*;
 
+    fn at(last: u8) -> IpAddr {
+        [192, 0, 2, last].into()
+    }
+
     #[test]
     fn requests_for_names_are_answered_and_others_left() {
-        assert_eq!(answer(b"look"), None);
-        assert_eq!(answer(b"name nothing"), Some(Vec::new()));
+        let names = Names::default();
+        assert_eq!(names.answer(b"look"), None);
         // As /etc/hosts has it on every machine.
-        assert_eq!(name_of("127.0.0.1".parse().unwrap()).as_deref(), Some("localhost"));
+        let here: IpAddr = "127.0.0.1".parse().unwrap();
+        let answer = names.answer(&request([here], PATIENCE)).unwrap();
+        assert_eq!(answered(&answer), HashMap::from([(here, "localhost".to_owned())]));
+        assert_eq!(answered(b"nothing\n1.2.3.4"), HashMap::new());
+    }
+
+    #[test]
+    fn a_name_that_never_comes_keeps_no_other_one_and_nobody_waiting() {
+        fn look_up(address: IpAddr) -> Option<String> {
+            if address == at(7) {
+                hang();
+            }
+            Some(format!("host {address}"))
+        }
+        let names = Names { look_up, ..Names::default() };
+        // The others are all there, whenever they are looked for; the one that hangs is not, and there is an end to the wait for it.
+        while names.of((0..100).map(at), Duration::from_millis(1)).len() < 99 {}
+        assert!(!names.of([], Duration::ZERO).contains_key(&at(7)));
+        // Thirty more that hang leave one thread to ask for all others.
+        let later = Names {
+            look_up: |address| if address.is_ipv4() { hang() } else { Some("six".into()) },
+            ..Names::default()
+        };
+        later.of((0..AT_ONCE as u8 - 1).map(at), Duration::ZERO);
+        let six: Vec<IpAddr> = (0..40_u16).map(|i| [0x2001, 0xdb8, 0, 0, 0, 0, 0, i].into()).collect();
+        while later.of(six.iter().copied(), Duration::from_millis(1)).len() < six.len() {}
+    }
+
+    fn hang() -> ! {
+        loop {
+            std::thread::park();
+        }
     }
 }

@@ -20,6 +20,10 @@ pub const OUTPUT: &str = "Keep what was found in this new directory, a run: run.
 /// `--force` in every command that writes files.
 pub const FORCE: &str = "Write over files that exist";
 
+/// `--resolve` in every command that shows addresses.
+pub const RESOLVE: &str =
+    "Show the names of hosts instead of their addresses, as far as the resolver gives them within 3 seconds";
+
 /// The text of a small file that the caller names; it may be a pipe, and a device that never ends is not read to its end.
 ///
 /// # Errors

@@ -14,7 +14,8 @@ use store::RunKind;
 
 use crate::exit::BadInput;
 use crate::files::{Images, name, refuse, write_images, write_page};
-use crate::options::FORCE;
+use crate::hosts;
+use crate::options::{FORCE, RESOLVE};
 use crate::output::{self, Shown};
 
 /// Show what runs say: on the terminal, as one HTML file, or as images
@@ -43,6 +44,8 @@ pub struct Args {
     open: bool,
     #[arg(long, help = FORCE)]
     force: bool,
+    #[arg(long, help = RESOLVE, conflicts_with = "json")]
+    resolve: bool,
     #[command(flatten)]
     shown: Shown,
     /// Of the run of a workload: the objects that its command writes with --json
@@ -56,10 +59,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     // Before any run is read: what cannot be written is found at once.
     args.html.as_deref().map_or(Ok(()), |path| refuse(path, args.force))?;
-    let documents = match &args.fleet {
+    let mut documents = match &args.fleet {
         Some(place) => vec![fleet::document(place, args.last)?],
         None => args.runs.iter().map(|run| document(run)).collect::<anyhow::Result<Vec<_>>>()?,
     };
+    if args.resolve {
+        hosts::name(&mut documents);
+    }
     let mut written = Vec::new();
     if let Some(path) = &args.html {
         write_page(path, &documents, args.force)?;

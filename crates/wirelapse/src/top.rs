@@ -16,6 +16,7 @@ use trace::{Config, Histograms, Target, Tracer};
 
 use crate::criteria::{Aimed, Criteria};
 use crate::exit::BadInput;
+use crate::hosts;
 use crate::interrupt::Interrupt;
 use crate::options::{For, Json};
 use crate::privileges::{self, Kept};
@@ -51,6 +52,12 @@ pub struct Args {
     /// Write one table after one interval, and end
     #[arg(long)]
     once: bool,
+    /// With --once: write the table as comma-separated values, with all its columns
+    #[arg(long, requires = "once", conflicts_with = "json")]
+    csv: bool,
+    /// Show the names of hosts instead of their addresses, as the resolver gives them; --once waits 3 seconds for them at most
+    #[arg(long, conflicts_with = "json")]
+    resolve: bool,
     #[command(flatten)]
     end: For,
     #[command(flatten)]
@@ -133,11 +140,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut tracer = Tracer::start(&config(args, target))?;
     let mut recording = Recording::new(&args.criteria);
     // Walks through the sockets and recordings take rights, which a separate process keeps; what draws and reads keys has none.
-    tracer.hand_over(|| Ok(()), move |asked| recording.answer(asked))?;
+    let hosts = hosts::Names::default();
+    tracer.hand_over(|| Ok(()), move |asked| hosts.answer(asked).unwrap_or_else(|| recording.answer(asked)))?;
     let cgroups = machine::who::mount();
     let read: Vec<&std::path::Path> = cgroups.iter().map(std::path::PathBuf::as_path).collect();
     privileges::keep_only(&Kept { read: &read, ..Kept::NOTHING })?;
-    let mut feed = Feed::new(args.interval);
+    let mut feed = Feed::new(args.interval, args.resolve);
     let mut state = State::new(args.by.into(), args.sort.into());
     let end = args.end.duration().map(|time| Instant::now() + time);
     let over = |done: bool| done || interrupt.came() || end.is_some_and(|end| Instant::now() >= end);
@@ -165,6 +173,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         while !over(done) {
             std::thread::sleep(TURN.min(args.interval.into()));
             if feed.take(&mut tracer, &mut state)? {
+                feed.look_up(&mut tracer, &state, hosts::PATIENCE);
                 write(args, &feed, &state, &words)?;
                 done = args.once;
             }
@@ -193,6 +202,7 @@ fn config(args: &Args, target: Target) -> Config {
 fn write(args: &Args, feed: &Feed, state: &State, target: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     let rows = feed.rows(state);
+    let named = feed.named(rows.clone());
     if args.json.json {
         let mut lines = Vec::new();
         for row in &rows {
@@ -203,8 +213,11 @@ fn write(args: &Args, feed: &Feed, state: &State, target: &str) -> anyhow::Resul
             export::top::row(&mut lines, &export::top::Row { by, label, length, figures, quantiles, reason });
         }
         out.write_all(&lines)?;
+    } else if args.csv {
+        let document = report::live::rows(&feed.shown(state, &named, target, ""));
+        out.write_all(report::csv::text(&[document]).as_bytes())?;
     } else {
-        out.write_all(report::live::once(&terminal::canvas(), &feed.shown(state, &rows, target, "")).as_bytes())?;
+        out.write_all(report::live::once(&terminal::canvas(), &feed.shown(state, &named, target, "")).as_bytes())?;
     }
     Ok(out.flush()?)
 }

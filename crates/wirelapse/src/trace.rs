@@ -7,7 +7,6 @@ pub mod request;
 pub mod screen;
 mod slow;
 
-use std::collections::HashMap;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
@@ -92,8 +91,7 @@ pub struct Args {
     /// Keep and print only what takes at least this time, a line each as it happens; the figures of the report are of everything
     #[arg(long, value_name = "TIME", value_parser = quantity::parse::duration_above_zero)]
     min_latency: Option<Nanos>,
-    /// Show the names of peers instead of their addresses, where the resolver knows them: asked for the report, for 3 seconds at most
-    #[arg(long)]
+    #[arg(long, help = options::RESOLVE)]
     resolve: bool,
     #[command(flatten)]
     shown: Shown,
@@ -143,12 +141,13 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut screen = request.live.then(|| screen::Screen::open(request.rows())).flatten();
     let mut child = stopped.map(|s| release(s, &request).inspect_err(|_| request.discard())).transpose()?;
 
+    let hosts = hosts::Names::default();
     let mut networks =
         Networks::new(request.config.target.pids.iter().copied().chain(child.as_ref().map(Child::id)).collect());
     let no_nic = observed::no_nic();
     // CMD runs with its own rights by now. From here on a separate process has those that walking the sockets takes, and this one none.
     let limit = || privileges::keep_for_walks().map_err(|error| std::io::Error::other(format!("{error:#}")));
-    tracer.hand_over(limit, |asked| hosts::answer(asked).unwrap_or_else(|| networks.answer(asked)))?;
+    tracer.hand_over(limit, |asked| hosts.answer(asked).unwrap_or_else(|| networks.answer(asked)))?;
     privileges::keep_for_trace(request.run.as_deref(), named)?;
 
     let mut looked = None::<Instant>;
@@ -181,8 +180,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let path = tracer.aside(lab_path::PATH).and_then(|path| serde_json::from_slice(&path).ok());
     // Names are asked for while there is a process that may, for as long as a person waits without a word.
     let names = match request.resolve {
-        true => hosts::named(outputs.summary(), |request| tracer.aside(request)),
-        false => HashMap::new(),
+        true => {
+            let connections = outputs.summary().connections();
+            let peers = connections.iter().map(|c| c.connection.remote.ip());
+            tracer.aside(&hosts::request(peers, hosts::PATIENCE)).map(|answer| hosts::answered(&answer))
+        }
+        false => None,
     };
     let last = tracer.finish(&mut |event| outputs.event(&event)).context("the end of the trace cannot be had")?;
     outputs.end_requests();
@@ -193,7 +196,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         ended = last_output_of(child, &mut stopping)?;
     }
     let reported = outputs
-        .finish(&request, &mut facts, path, &names)
+        .finish(&request, &mut facts, path, &names.unwrap_or_default())
         .and_then(|()| Ok(tell_memory(&request, kernel_bound)?))
         .and_then(|()| Ok(tell_end_of_command(&request, ended)?));
     // CMD's exit status is its own, whoever reads the report.

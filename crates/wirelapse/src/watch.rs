@@ -14,6 +14,7 @@ use trace::watch::Watcher;
 use crate::criteria::Criteria;
 use crate::interrupt::Interrupt;
 use crate::options::{For, Json, Ready};
+use crate::output::complain;
 use crate::privileges::{self, Kept};
 use crate::terminal;
 use crate::trace::screen;
@@ -47,6 +48,9 @@ pub struct Args {
     end: For,
     #[command(flatten)]
     json: Json,
+    /// At the end write the histograms as comma-separated values, and nothing else
+    #[arg(long, conflicts_with = "json")]
+    csv: bool,
     #[command(flatten)]
     ready: Ready,
 }
@@ -123,8 +127,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     let (begun, duration, every) = (Instant::now(), args.end.duration(), Duration::from(args.every));
     let mut tally = Tally { field: args.field, by: args.by, groups: FieldGroups::new(args.field), left: args.count };
-    let mut screen =
-        (!args.json.json && terminal::is_terminal()).then(|| screen::Screen::open(ROWS_OF_WATCH)).flatten();
+    let mut screen = (!args.json.json && !args.csv && terminal::is_terminal())
+        .then(|| screen::Screen::open(ROWS_OF_WATCH))
+        .flatten();
     let mut out = std::io::stdout().lock();
     let mut line = Vec::new();
     let (mut drawn, mut looked) = (Instant::now(), None::<Instant>);
@@ -168,7 +173,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         tally.json(&mut line, lost);
         out.write_all(&line)?;
     } else {
-        let document = page::watch::document(&tally.groups, args.by.map(By::name), lost);
+        let most = if args.csv { usize::MAX } else { page::watch::SHOWN };
+        let document = page::watch::document(&tally.groups, args.by.map(By::name), lost, most);
+        if args.csv {
+            // What is missing in the tables is said beside them.
+            document.warnings.iter().for_each(|warning| complain!("{warning}"));
+            out.write_all(report::csv::text(&[document]).as_bytes())?;
+            return Ok(out.flush()?);
+        }
         out.write_all(report::terminal::text(&terminal::canvas(), &[document]).as_bytes())?;
     }
     out.flush()?;

@@ -197,3 +197,45 @@ fn tables_alone_colours_and_defaults_from_a_file() {
     assert_eq!(wrong.status.code(), Some(2));
     assert!(text(&wrong.stderr).contains("[trace] has no option fro"), "{}", text(&wrong.stderr));
 }
+
+#[test]
+fn hosts_have_their_names_in_reports_that_ask_for_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let named = |args: &[&str], shown: &str| {
+        let plain = tier::wirelapse!(args).current_dir(&dir).output().unwrap();
+        assert!(plain.status.success() && !text(&plain.stdout).contains(shown), "{args:?}: {}", text(&plain.stdout));
+        let out = tier::wirelapse!(args).arg("--resolve").current_dir(&dir).output().unwrap();
+        assert!(out.status.success(), "{args:?}: {}", text(&out.stderr));
+        assert!(text(&out.stdout).contains(shown), "{args:?}: {}", text(&out.stdout));
+    };
+    let line = |at: u32, from: &str, to: &str, rest: &str| format!("00:00:00.{at:06} IP {from} > {to}: Flags {rest}\n");
+    let (client, server) = ("127.0.0.1.40000", "127.0.0.1.80");
+    let mut dump = line(0, client, server, "[S], seq 1, win 65535, options [mss 1460], length 0");
+    dump += &line(100, server, client, "[S.], seq 7, ack 2, win 65535, options [mss 1460], length 0");
+    dump += &line(200, client, server, "[.], ack 8, win 65535, length 0");
+    dump += &line(300, client, server, "[P.], seq 2:102, ack 8, win 65535, length 100");
+    dump += &line(400, server, client, "[.], ack 102, win 65535, length 0");
+    std::fs::write(dir.path().join("dump.txt"), dump).unwrap();
+    named(&["analyze", "dump.txt"], "localhost:40000 → localhost:80");
+    named(&["analyze", "dump.txt", "--connection", "1"], "localhost:40000 → localhost:80");
+    assert!(
+        tier::wirelapse!(["analyze", "dump.txt", "-o", "capture"]).current_dir(&dir).output().unwrap().status.success()
+    );
+    named(&["report", "capture"], "localhost:40000 → localhost:80");
+    tier::needs!(Need::Root, BTF);
+    let (mut near, mut near_end) = loopback();
+    let served = port(&near_end).to_string();
+    let (run, ready) = (dir.path().join("trace"), dir.path().join("ready"));
+    let args = ["--port", &served, "--for", "1s", "--resolve", "--full", "-o", run.to_str().unwrap()];
+    let child = begun(&args, &ready);
+    near.write_all(b"hello").unwrap();
+    near_end.read_exact(&mut [0; 5]).unwrap();
+    let out = child.wait_with_output().unwrap();
+    let shown = format!("localhost:{served}");
+    assert!(text(&out.stdout).contains(&shown), "{}{}", text(&out.stdout), text(&out.stderr));
+    named(&["report", "trace", "--full"], &shown);
+    let page = dir.path().join("page.html");
+    let out =
+        tier::wirelapse!(["report", "trace", "--resolve", "--html", "page.html"]).current_dir(&dir).output().unwrap();
+    assert!(out.status.success() && std::fs::read_to_string(page).unwrap().contains(&shown));
+}

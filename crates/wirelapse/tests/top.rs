@@ -160,6 +160,14 @@ fn once_and_json_say_what_was_sent() {
     let text = run(&["--sort", "name"]);
     let rows: Vec<&str> = text.lines().skip(2).map(|row| row.split_whitespace().next().unwrap()).collect();
     assert_eq!(rows, ["127.7.7.1", "127.7.7.2", "127.7.7.3"], "{text}");
+    // The same as values: every column, and a row for each peer.
+    let values = run(&["--sort", "name", "--csv"]);
+    let mut lines = values.lines();
+    assert!(lines.next().unwrap().starts_with("# by peer · sorted by name"), "{values}");
+    assert_eq!(lines.next().unwrap(), "peer,sends/s,bytes/s,p50,p99,retr.,drops,waits for,tcp,qdisc,network");
+    let rows: Vec<Vec<&str>> = lines.map(|row| row.split(',').collect()).collect();
+    assert!(rows.iter().all(|row| row.len() == 11 && row[1].parse::<f64>().unwrap() > 0.0), "{values}");
+    assert_eq!(rows.iter().map(|row| row[0]).collect::<Vec<_>>(), ["127.7.7.1", "127.7.7.2", "127.7.7.3"]);
     let before = *traffic.sent.lock().unwrap();
     let lines = run(&["--json", "--sort", "name", "-i", "2s"]);
     let after = *traffic.sent.lock().unwrap();
@@ -173,6 +181,35 @@ fn once_and_json_say_what_was_sent() {
         assert_eq!(row["total_n"], row["sends"], "{row}");
     }
     drop(traffic);
+}
+
+#[test]
+fn hosts_have_their_names_where_they_are_asked_for() {
+    tier::needs!(Need::Root, BTF);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    let end = Arc::new(AtomicBool::new(false));
+    let over = Arc::clone(&end);
+    let sends = std::thread::spawn(move || {
+        while !over.load(Ordering::Relaxed) {
+            client.write_all(b"x").unwrap();
+            server.read_exact(&mut [0]).unwrap();
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    });
+    let output = tier::wirelapse!(["top", "--once", "--resolve", "--port", &port, "--csv"]).output().unwrap();
+    let (text, errors) = (tier::text(&output.stdout), tier::text(&output.stderr));
+    assert!(text.lines().nth(2).is_some_and(|row| row.starts_with("localhost,")), "{text}{errors}");
+    let mut terminal = Terminal::start(24, 80, &["top", "--port", &port, "--resolve", "-i", "300ms"]);
+    terminal.until("the name", |row| row.starts_with("> localhost "));
+    press(&mut terminal, "/localh\r");
+    terminal.until("the filter by a name", |row| row.contains("1 row · filter: localh"));
+    press(&mut terminal, "q");
+    assert!(ended(&mut terminal).success());
+    end.store(true, Ordering::Relaxed);
+    sends.join().unwrap();
 }
 
 #[test]

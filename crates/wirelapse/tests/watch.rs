@@ -67,6 +67,21 @@ fn a_process_that_is_not_there_is_reported() {
     assert!(tier::text(&out.stderr).contains("there is no process 4194304"));
 }
 
+#[test]
+fn a_histogram_comes_as_values() {
+    tier::needs!(Need::Root, BTF);
+    let (client, server) = pair((Ipv4Addr::LOCALHOST, 0).into());
+    let port = server.local_addr().unwrap().port().to_string();
+    let args = ["mss", "--port", &port, "--at", "every", "--count", "2", "--by", "port", "--csv"];
+    let (code, out, err) = output(start(&args));
+    assert_eq!(code, Some(0), "{err}");
+    let lines: Vec<&str> = out.lines().collect();
+    assert_eq!(lines[..2], [format!("# mss of {port}, bytes").as_str(), "value,count"], "{out}");
+    let counts = lines[2..].iter().map(|line| line.rsplit_once(',').unwrap().1.parse::<u64>().unwrap());
+    assert_eq!(counts.sum::<u64>(), 2, "{out}");
+    drop(client);
+}
+
 /// The reference's two histograms: 256 connections of 32 bytes with timestamps, 256 of 20 without.
 #[test]
 fn header_length_follows_tcp_timestamps() {

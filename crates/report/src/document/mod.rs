@@ -7,7 +7,7 @@ mod times;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
-use crate::plot::Plot;
+use crate::plot::{Plot, Scale};
 pub use crate::table::Table;
 pub use counts::Counts;
 pub use times::{Bar, Histograms, Series, Waterfall, Waterfalls};
@@ -99,19 +99,49 @@ impl Document {
         Self { sections: vec![Section { blocks: vec![text], ..Section::default() }], ..Self::default() }
     }
 
-    /// Puts names in place of addresses in tables and beside records. A word that is an address with a port, or an address alone, is looked up.
+    /// Puts names in place of addresses in tables, in the names of an axis and beside records. A word that is an address with a port, or an address
+    /// alone, is looked up.
     pub fn name_hosts(&mut self, names: &HashMap<IpAddr, String>) {
-        if names.is_empty() {
-            return;
+        if !names.is_empty() {
+            self.each_named(&mut |text| *text = with_names(text, names));
         }
-        let put = |text: &mut String| *text = with_names(text, names);
+    }
+
+    /// The addresses that [`Self::name_hosts`] looks up, each once.
+    pub fn hosts(&self) -> Vec<IpAddr> {
+        let mut found = Vec::new();
+        let mut seen = std::collections::HashSet::new();
+        self.clone().each_named(&mut |text| {
+            found.extend(addresses(text).filter(|at| seen.insert(*at)));
+        });
+        found
+    }
+
+    /// Every text in which addresses may stand for hosts.
+    fn each_named(&mut self, put: &mut impl FnMut(&mut String)) {
+        fn of_table(table: &mut Table, put: &mut impl FnMut(&mut String)) {
+            table.rows.iter_mut().flatten().for_each(&mut *put);
+            table.brief.iter_mut().for_each(put);
+        }
+        fn of_plot(plot: &mut Plot, put: &mut impl FnMut(&mut String)) {
+            for axis in [&mut plot.x, &mut plot.y] {
+                if let Scale::Names { names } = &mut axis.scale {
+                    names.iter_mut().for_each(&mut *put);
+                }
+            }
+            if let Some(table) = &mut plot.table {
+                of_table(table, put);
+            }
+        }
+        put(&mut self.title);
         for block in self.sections.iter_mut().flat_map(|section| &mut section.blocks) {
             match block {
-                Block::Table(table) => {
-                    table.rows.iter_mut().flatten().for_each(put);
-                    table.brief.iter_mut().for_each(put);
+                Block::Table(table) | Block::OnPage(table) => of_table(table, put),
+                Block::Plot(plot) => of_plot(plot, put),
+                Block::Waterfalls(of) => {
+                    of.items.iter_mut().for_each(|item| put(&mut item.connection));
+                    of_plot(&mut of.plot, put);
                 }
-                Block::Waterfalls(of) => of.items.iter_mut().for_each(|item| put(&mut item.connection)),
                 _ => {}
             }
         }
@@ -127,12 +157,26 @@ impl Document {
     }
 }
 
-/// A text with the names of hosts in place of their addresses.
-fn with_names(text: &str, names: &HashMap<IpAddr, String>) -> String {
-    let named = |word: &str| match (word.parse::<SocketAddr>(), word.parse::<IpAddr>()) {
-        (Ok(at), _) => names.get(&at.ip()).map(|name| format!("{name}:{}", at.port())),
-        (_, Ok(at)) => names.get(&at).cloned(),
+/// The address in a word that is one, and its port.
+fn host(word: &str) -> Option<(IpAddr, Option<u16>)> {
+    match (word.parse::<SocketAddr>(), word.parse::<IpAddr>()) {
+        (Ok(at), _) => Some((at.ip(), Some(at.port()))),
+        (_, Ok(at)) => Some((at, None)),
         _ => None,
+    }
+}
+
+/// The addresses in a text that [`with_names`] looks up.
+pub fn addresses(text: &str) -> impl Iterator<Item = IpAddr> + '_ {
+    text.split(' ').filter_map(host).map(|(at, _)| at)
+}
+
+/// A text with the names of hosts in place of their addresses.
+pub fn with_names(text: &str, names: &HashMap<IpAddr, String>) -> String {
+    let named = |word: &str| {
+        let (at, port) = host(word)?;
+        let name = names.get(&at)?;
+        Some(port.map_or_else(|| name.clone(), |port| format!("{name}:{port}")))
     };
     text.split(' ').map(|word| named(word).unwrap_or_else(|| word.to_owned())).collect::<Vec<_>>().join(" ")
 }
@@ -151,5 +195,14 @@ mod tests {
         assert_eq!(of("10.0.0.1:80 → 10.0.0.2:5432"), "10.0.0.1:80 → db:5432");
         assert_eq!(of(":80 → [::1]:7"), ":80 → here:7");
         assert_eq!(of("10.0.0.2 is not 10.0.0.23"), "db is not 10.0.0.23");
+        let mut table = Table::new("peers", &["peer"]);
+        table.rows.push(vec!["10.0.0.1:80 → 10.0.0.2:5432".into()]);
+        table.rows.push(vec!["10.0.0.2".into()]);
+        let mut document = Document { title: "Connection 1: 10.0.0.1:80 → [::1]:7".into(), ..Document::default() };
+        document.sections.push(Section { blocks: vec![Block::Table(table)], ..Section::default() });
+        let hosts: Vec<String> = document.hosts().iter().map(ToString::to_string).collect();
+        assert_eq!(hosts, ["10.0.0.1", "::1", "10.0.0.2"]);
+        document.name_hosts(&names);
+        assert_eq!(document.title, "Connection 1: 10.0.0.1:80 → here:7");
     }
 }

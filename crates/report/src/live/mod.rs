@@ -21,7 +21,7 @@ use crate::canvas::Ink;
 use crate::view::{Facts, sampling};
 
 pub use opened::{Opened, SlowestSend};
-pub use top::{Top, once, top, visible};
+pub use top::{Top, once, rows, top, visible};
 pub use watch::watch;
 
 /// Rows that the table of a trace takes of the terminal.

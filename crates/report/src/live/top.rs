@@ -11,6 +11,7 @@ use super::spans::{self, left, right};
 use super::{Opened, opened, style};
 use crate::Canvas;
 use crate::canvas::Ink;
+use crate::document::{Document, Section, Table};
 
 /// What the screen shows.
 #[derive(Debug)]
@@ -76,6 +77,21 @@ pub fn once(canvas: &Canvas, top: &Top<'_>) -> String {
     lines.into_iter().map(|line| text(line) + "\n").collect()
 }
 
+/// The rows with all columns, as a document of one table.
+pub fn rows(top: &Top<'_>) -> Document {
+    let head = std::iter::once(top.by.name()).chain(COLUMNS.iter().map(|(_, column)| column.name));
+    let mut table = Table::new(words(top).join(" · "), &head.chain(LEGS.split(' ')).collect::<Vec<_>>());
+    for row in top.rows {
+        let shares = row.shares().map(|all| all.map(|(_, share)| quantity::percent(share).to_string()));
+        let cells = COLUMNS.iter().map(|(_, column)| (column.cell)(row, top));
+        let shares = shares.unwrap_or_else(|| [const { String::new() }; 3]);
+        table.rows.push(std::iter::once(row.label.clone()).chain(cells).chain(shares).collect());
+    }
+    let mut section = Section::new("");
+    section.table(table);
+    Document { sections: vec![section], ..Document::default() }
+}
+
 fn inked(canvas: &Canvas, text: &str, ink: Ink) -> Span<'static> {
     Span::styled(canvas.plain(text), style(canvas, ink))
 }
@@ -91,7 +107,8 @@ fn title(canvas: &Canvas, top: &Top<'_>) -> Line<'static> {
     ])
 }
 
-fn state(canvas: &Canvas, top: &Top<'_>) -> Line<'static> {
+/// What the rows are and how much they hold.
+fn words(top: &Top<'_>) -> Vec<String> {
     let seconds = top.rows.first().map_or(Nanos::ZERO, |row| row.length);
     let mut words = vec![format!("by {}", top.by.name()), format!("sorted by {}", top.sort.name())];
     // Before what a narrow screen has no room for: without it a rate looks whole.
@@ -105,13 +122,17 @@ fn state(canvas: &Canvas, top: &Top<'_>) -> Line<'static> {
     if !top.filter.is_empty() && !top.typing {
         words.push(format!("filter: {}", top.filter));
     }
+    words
+}
+
+fn state(canvas: &Canvas, top: &Top<'_>) -> Line<'static> {
     let mut spans = Vec::new();
     if top.paused {
         spans.push(inked(canvas, "PAUSED · ", Ink::Warn));
     }
     let used: usize = spans.iter().map(|span| span.content.width()).sum();
     spans.push(Span::styled(
-        canvas.cut(&words.join(" · "), canvas.width.saturating_sub(used)),
+        canvas.cut(&words(top).join(" · "), canvas.width.saturating_sub(used)),
         style(canvas, Ink::Faint),
     ));
     Line::from(spans)

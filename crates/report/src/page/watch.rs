@@ -8,13 +8,13 @@ use summary::{FieldGroups, FieldHistogram};
 use crate::document::{Block, Counts, Document, Section};
 use crate::view::capital;
 
-/// Histograms that are shown at most, those with the most readings first.
-const SHOWN: usize = 8;
+/// Histograms that people are shown at most, those with the most readings first.
+pub const SHOWN: usize = 8;
 /// Empty rows that are shown beyond the lowest and the highest value, so that a lone value is seen in its place.
 const AROUND: usize = 2;
 
-/// The histograms as a document; `by` names what the groups are, and `missed` counts readings that did not reach this program.
-pub fn document(groups: &FieldGroups, by: Option<&str>, missed: u64) -> Document {
+/// The histograms as a document, so many of them at most; `by` names what the groups are, and `missed` counts readings that did not reach this program.
+pub fn document(groups: &FieldGroups, by: Option<&str>, missed: u64, most: usize) -> Document {
     let field = groups.field();
     let sorted = groups.sorted();
     let mut document = Document {
@@ -27,14 +27,14 @@ pub fn document(groups: &FieldGroups, by: Option<&str>, missed: u64) -> Document
     }
     let empty = FieldHistogram::new(field);
     let nothing = [("", &empty)];
-    let shown = if sorted.is_empty() { &nothing[..] } else { &sorted[..sorted.len().min(SHOWN)] };
+    let shown = if sorted.is_empty() { &nothing[..] } else { &sorted[..sorted.len().min(most)] };
     for (group, histogram) in shown {
         let mut section = Section::new(heading(field, group));
         section.blocks.extend(counts(histogram).map(Block::Counts));
         section.say(sentence(histogram));
         document.sections.push(section);
     }
-    if let (Some(more), Some(last)) = (sorted.len().checked_sub(SHOWN).filter(|n| *n > 0), document.sections.last_mut())
+    if let (Some(more), Some(last)) = (sorted.len().checked_sub(most).filter(|n| *n > 0), document.sections.last_mut())
     {
         let by = by.unwrap_or("group");
         last.say(format!("{more} more with fewer values each, by {by}: --json has all of them."));
@@ -122,7 +122,7 @@ mod tests {
         let mut groups = FieldGroups::new(field);
         values.into_iter().for_each(|value| groups.add(String::new(), value));
         let paper = Canvas { width: 60, colour: false, unicode: false };
-        terminal::text(&paper, &[document(&groups, None, 0)])
+        terminal::text(&paper, &[document(&groups, None, 0, SHOWN)])
     }
 
     #[test]
@@ -148,7 +148,7 @@ mod tests {
     fn groups_that_are_not_shown_and_readings_that_were_missed_are_said() {
         let mut groups = FieldGroups::new(Field::Cwnd);
         (0..SHOWN + 3).for_each(|i| groups.add(format!("10.0.0.{i}"), Some(10)));
-        let document = document(&groups, Some("peer"), 3);
+        let document = document(&groups, Some("peer"), 3, SHOWN);
         assert_eq!(document.sections.len(), SHOWN);
         assert_eq!(document.warnings, ["3 readings missed: this program did not keep up."]);
         let text = terminal::text(&Canvas { width: 80, colour: false, unicode: true }, &[document]);

@@ -10,8 +10,8 @@ use report::plot::{Plot, image};
 use crate::exit::BadInput;
 use crate::files::{made_by, place};
 
-/// Writes a connection to a file of the kind that its name ends in.
-pub fn write(report: &Report, names: &Names, path: &Path) -> anyhow::Result<()> {
+/// Writes a connection to a file of the kind that its name ends in, with the names of hosts where they are to be asked for.
+pub fn write(report: &Report, names: &Names, resolve: bool, path: &Path) -> anyhow::Result<()> {
     let kind = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
     if !["html", "svg", "png"].contains(&kind) {
         return Err(BadInput("a plot is .html, .svg or .png".into()).into());
@@ -19,7 +19,10 @@ pub fn write(report: &Report, names: &Names, path: &Path) -> anyhow::Result<()> 
     if report.records.is_empty() {
         return Err(BadInput(format!("connection {} has no packets to plot", report.number)).into());
     }
-    let document = connection::document(report, names);
+    let mut document = connection::document(report, names);
+    if resolve {
+        crate::hosts::name(std::slice::from_mut(&mut document));
+    }
     let plots: Vec<Plot> = document.plots().cloned().collect();
     match kind {
         "html" => place(path, html::page(&[document], &made_by()).as_bytes()),

@@ -1,19 +1,21 @@
 //! From the tracer to the rows of the screen: snapshots of histograms by interval, and the sends that were recorded beside them.
 
 use std::collections::{HashMap, VecDeque};
-use std::net::SocketAddr;
-use std::time::Instant;
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use machine::who::{self, Hierarchy};
 use record::histogram::SeriesKey;
 use record::{ConnectionId, Coverage, Event, IpPrefix, Leg, Nanos, Send};
+use report::document::{addresses, with_names};
 use report::live::{Opened, SlowestSend, Top};
 use summary::{Group, SeriesHistory};
 use trace::Tracer;
 
 use super::screen::Screen;
 use super::state::State;
+use crate::hosts;
 
 /// Intervals that are kept: those of a row that is open.
 const KEPT: usize = 30;
@@ -42,10 +44,12 @@ pub struct Feed {
     cpu: f64,
     turns: u32,
     drawn: bool,
+    /// The names of hosts that came, where they are asked for.
+    names: Option<HashMap<IpAddr, String>>,
 }
 
 impl Feed {
-    pub fn new(interval: Nanos) -> Self {
+    pub fn new(interval: Nanos, resolve: bool) -> Self {
         Self {
             interval,
             history: SeriesHistory::new(KEPT),
@@ -59,13 +63,14 @@ impl Feed {
             cpu: 0.0,
             turns: 0,
             drawn: false,
+            names: resolve.then(HashMap::new),
         }
     }
 
     /// Takes what the tracer has; gives whether an interval is over.
     pub fn take(&mut self, tracer: &mut Tracer, state: &mut State) -> anyhow::Result<bool> {
         let mut events = Vec::new();
-        let polled = tracer.poll(std::time::Duration::ZERO, &mut |event| events.push(event));
+        let polled = tracer.poll(Duration::ZERO, &mut |event| events.push(event));
         polled.context("the trace cannot go on")?;
         events.into_iter().for_each(|event| self.event(event));
         let length = Nanos::from(self.taken.elapsed());
@@ -126,8 +131,33 @@ impl Feed {
     pub fn rows(&self, state: &State) -> Vec<Group> {
         let mut rows = self.history.groups(state.by, SHOWN, &|id| self.cgroup(id));
         let wanted = state.filter.to_lowercase();
-        rows.retain(|row| row.label.to_lowercase().contains(&wanted));
+        let has = |label: &str| label.to_lowercase().contains(&wanted);
+        rows.retain(|row| has(&row.label) || has(&self.name(&row.label)));
         state.sort.sort(&mut rows);
+        rows
+    }
+
+    /// Asks for the names of the hosts that rows show; those that have come after this time at the latest are shown from here on.
+    pub fn look_up(&mut self, tracer: &mut Tracer, state: &State, wait: Duration) {
+        if self.names.is_none() {
+            return;
+        }
+        let rows = self.rows(state);
+        let shown = rows.iter().flat_map(|row| addresses(&row.label));
+        if let Some(answer) = tracer.aside(&hosts::request(shown, wait)) {
+            self.names = Some(hosts::answered(&answer));
+        }
+    }
+
+    fn name(&self, label: &str) -> String {
+        self.names.as_ref().map_or_else(|| label.to_owned(), |names| with_names(label, names))
+    }
+
+    /// The rows with the names of hosts, as they are shown.
+    pub fn named(&self, mut rows: Vec<Group>) -> Vec<Group> {
+        if self.names.is_some() {
+            rows.iter_mut().for_each(|row| row.label = self.name(&row.label));
+        }
         rows
     }
 
@@ -175,7 +205,7 @@ impl Feed {
             .collect();
         slowest.sort_by_key(|slow| std::cmp::Reverse(slow.send.leg(Leg::Total).ok().flatten()));
         slowest.truncate(SLOWEST);
-        Opened { label: label.to_owned(), over_time, slowest }
+        Opened { label: self.name(label), over_time, slowest }
     }
 
     /// The next frame shows what was changed.
@@ -196,9 +226,13 @@ impl Feed {
         if !over && self.drawn && !screen.resized() {
             return Ok(());
         }
+        if over {
+            self.look_up(tracer, state, Duration::ZERO);
+        }
         let rows = self.rows(state);
         state.show(rows.iter().map(|row| row.label.clone()).collect());
         let opened = state.opened.as_deref().map(|label| self.opened(state, label));
+        let rows = self.named(rows);
         let shown = Top { opened: opened.as_ref(), ..self.shown(state, &rows, target, message) };
         screen.frame(|frame, canvas| report::live::top(frame, canvas, &shown));
         self.drawn = true;
