@@ -59,7 +59,7 @@ impl Names {
                 asked.waiting.push_back(address);
             }
         }
-        // One that is busy may never come back, so that each address that waits has a thread of its own as long as there may be another one.
+        // One that is busy may never come back, so that each address that waits gets another thread as long as there may be one.
         for _ in 0..asked.waiting.len().min(AT_ONCE.saturating_sub(asked.busy)) {
             let (shared, look_up) = (Arc::clone(&self.asked), self.look_up);
             let asks = std::thread::Builder::new().name("resolve".into()).spawn(move || work(&shared, look_up));
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_never_comes_keeps_no_other_one_and_nobody_waiting() {
+    fn a_name_that_never_comes_keeps_no_other_one_waiting() {
         fn look_up(address: IpAddr) -> Option<String> {
             if address == at(7) {
                 hang();
