@@ -1,7 +1,9 @@
 //! Keeps histograms, and a sample of sends, as runs.
 
+use std::collections::HashMap;
+
 use record::histogram::Series;
-use record::{Coverage, Event, Instant, Lost, Monotonic, Nanos, Provenance, Ratio, Utc};
+use record::{Connection, ConnectionId, Coverage, Event, Instant, Lost, Monotonic, Nanos, Provenance, Ratio, Utc};
 use store::rotating::{Limits, Rotating, Stored};
 use store::{HistogramRow, Named};
 
@@ -19,6 +21,11 @@ pub struct Keeper {
     settings: Store,
     provenance: Provenance,
     begun: Option<u64>,
+    /// Runs that were begun.
+    runs: u64,
+    /// Connections that are followed, each with the number of the run that has its row: sends are joined with it within a run, and runs begin
+    /// while connections go on. As many as the tracer follows.
+    followed: HashMap<ConnectionId, (Connection, u64)>,
     /// What was missed and observed before the run began.
     before: (Lost, Coverage),
     closed_ns: u64,
@@ -38,6 +45,8 @@ impl Keeper {
             settings,
             provenance,
             begun: None,
+            runs: 0,
+            followed: HashMap::new(),
             before: Default::default(),
             closed_ns: 0,
             seen: 0,
@@ -79,14 +88,46 @@ impl Keeper {
 
     /// A record of the tracer: of sends, one in so many is kept.
     pub fn event(&mut self, event: &Event) {
-        let Some(Ratio(one_in)) = self.settings.sample.filter(|_| self.begun.is_some()) else { return };
-        if let Event::Send(_) = event {
-            self.seen += 1;
-            if !self.seen.is_multiple_of(u64::from(one_in.get())) {
+        if let Event::Connection(connection) = event {
+            self.followed.insert(connection.id, (connection.clone(), 0));
+        }
+        if let Some(Ratio(one_in)) = self.settings.sample.filter(|_| self.begun.is_some()) {
+            self.keep(event, u64::from(one_in.get()));
+        }
+        if let Event::Closed { connection, .. } = event {
+            self.followed.remove(connection);
+        }
+    }
+
+    fn keep(&mut self, event: &Event, one_in: u64) {
+        let of = match event {
+            Event::Connection(connection) => {
+                self.row_of(connection.id);
                 return;
             }
+            Event::Send(send) => {
+                self.seen += 1;
+                if !self.seen.is_multiple_of(one_in) {
+                    return;
+                }
+                Some(send.connection)
+            }
+            Event::Closed { connection, .. } => Some(*connection),
+            _ => None,
+        };
+        if !of.is_some_and(|connection| self.row_of(connection)) {
+            self.failed(|rotating| rotating.event(event));
         }
-        self.failed(|rotating| rotating.event(event));
+    }
+
+    /// Writes the row of a connection, where this run has none yet. Whether that failed.
+    fn row_of(&mut self, connection: ConnectionId) -> bool {
+        let Some((of, run)) = self.followed.get_mut(&connection).filter(|(_, run)| *run != self.runs) else {
+            return false;
+        };
+        *run = self.runs;
+        let row = Event::Connection(of.clone());
+        self.failed(|rotating| rotating.event(&row))
     }
 
     /// Begins a run where there is none, closes parts, and ends the run when it is old enough. Whether a run was ended, and there is something
@@ -98,6 +139,7 @@ impl Keeper {
             let provenance = Provenance { start_ns: now.as_nanos(), ..self.provenance.clone() };
             if !self.failed(|rotating| rotating.begin(Utc::from_nanos(now_ns), provenance)) {
                 (self.begun, self.closed_ns) = (Some(now_ns), now_ns);
+                self.runs += 1;
                 self.before = (lost, coverage);
             }
         } else if now_ns.saturating_sub(self.closed_ns) >= self.settings.rotate.0 / PARTS_A_RUN {
@@ -160,8 +202,8 @@ impl Keeper {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use record::Leg;
     use record::table::Record as _;
+    use record::{ConnectionTotals, Leg, Send};
     use std::path::Path;
 
     const S: u64 = 1_000_000_000;
@@ -232,6 +274,38 @@ mod tests {
             );
         }
         assert_eq!(keeper.stored().len(), 2);
+    }
+
+    #[test]
+    fn each_run_has_the_connections_of_its_sends_whenever_they_began() {
+        let dir = tempfile::tempdir().unwrap();
+        let settings = Store { sample: Some(Ratio::ALL), ..settings(dir.path(), 1 << 20) };
+        let mut keeper = Keeper::open(settings, "h", Provenance::blank(), Counts::default()).unwrap();
+        let picked_up = |id| Event::Connection(Connection { id: ConnectionId(id), ..Connection::blank() });
+        let send = |id| Event::Send(Send { connection: ConnectionId(id), ..Send::blank() });
+        let turn = |keeper: &mut Keeper, n: u64| {
+            keeper.turn(n * 1000 * S, Instant::from_nanos(n), Lost::default(), Coverage::default());
+        };
+        // Found before there is a run; then one that comes while it is written.
+        keeper.event(&picked_up(1));
+        turn(&mut keeper, 1);
+        [send(1), send(1), picked_up(2), send(2)].iter().for_each(|event| keeper.event(event));
+        turn(&mut keeper, 2);
+        let closed = |id| Event::Closed { connection: ConnectionId(id), totals: ConnectionTotals::default() };
+        [send(2), closed(2), send(1)].iter().for_each(|event| keeper.event(event));
+        turn(&mut keeper, 3);
+        keeper.event(&closed(1));
+        turn(&mut keeper, 4);
+        let mut runs = Vec::new();
+        for stored in keeper.stored() {
+            let run = store::Run::open(&stored.path).unwrap();
+            let mut ids = Vec::new();
+            run.connections(|connection| ids.push(connection.id.0)).unwrap();
+            ids.sort_unstable();
+            runs.push(ids);
+        }
+        assert_eq!(runs, [vec![1, 2], vec![1, 2], vec![1]]);
+        assert!(keeper.followed.is_empty());
     }
 
     #[test]

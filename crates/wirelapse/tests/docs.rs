@@ -1,5 +1,7 @@
 //! What the documentation tells people to type is what the command takes.
 
+mod shown;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -7,20 +9,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 
-/// README and every page of `docs/`, guides included, with their text.
-fn pages() -> Vec<(PathBuf, String)> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut paths = vec![root.join("README.md")];
-    for folder in ["docs", "docs/guides"] {
-        for entry in fs::read_dir(root.join(folder)).expect("docs can be listed") {
-            let path = entry.expect("docs can be listed").path();
-            if path.extension().is_some_and(|extension| extension == "md") {
-                paths.push(path);
-            }
-        }
-    }
-    paths.into_iter().map(|path| (path.clone(), fs::read_to_string(&path).expect("a page can be read"))).collect()
-}
+use shown::{block_lines, blocks, copy_run, pages, prompt, words};
 
 /// The text of every code span of a page, outside its blocks; in a table `\|` is a bar.
 fn spans(page: &str) -> Vec<(usize, String)> {
@@ -34,61 +23,6 @@ fn spans(page: &str) -> Vec<(usize, String)> {
         }
     }
     found
-}
-
-/// The command lines in a page's blocks, with what `\` continues. In a block with prompts (`$`, `host#`) the other lines are output.
-fn block_lines(page: &str) -> Vec<(usize, String)> {
-    let mut found = Vec::new();
-    let mut number = 1;
-    for (block, text) in page.split("```").enumerate() {
-        let prompts = text.lines().any(|line| prompt(line).is_some());
-        let mut lines = text.lines().enumerate();
-        while let Some((row, line)) = lines.next().filter(|_| block % 2 == 1) {
-            let mut line = if prompts { prompt(line).unwrap_or_default() } else { line }.to_owned();
-            while line.ends_with('\\') {
-                line.pop();
-                line += lines.next().map_or("", |(_, next)| next.trim_start());
-            }
-            // In a loop of a shell a command stands between `do` and `;`.
-            let line = line.split_once("; do ").map_or(line.as_str(), |(_, rest)| rest);
-            let line = line.strip_prefix("sudo ").unwrap_or(line);
-            if line.starts_with("wirelapse ") {
-                found.push((number + row, line.trim_end_matches("; done").to_owned()));
-            }
-        }
-        number += text.matches('\n').count();
-    }
-    found
-}
-
-/// What follows a prompt.
-fn prompt(line: &str) -> Option<&str> {
-    let (prompt, command) = line.split_once(' ')?;
-    let host = prompt.strip_suffix(['$', '#'])?;
-    host.chars().all(char::is_alphanumeric).then(|| command.trim_start())
-}
-
-/// The words of a command line up to its comment, pipe, redirection or a gap of two spaces. Quoted text is one word.
-fn words(line: &str) -> Vec<String> {
-    let mut words = Vec::new();
-    let mut word = String::new();
-    let mut quote = None;
-    let mut previous = ' ';
-    for letter in line.chars() {
-        match (quote, letter) {
-            (Some(open), close) if open == close => quote = None,
-            (None, '\'' | '"') => quote = Some(letter),
-            (None, ' ') if previous == ' ' => break,
-            (None, ' ') => words.push(std::mem::take(&mut word)),
-            (None, '#' | '|' | '>' | '&' | ';') if previous == ' ' => break,
-            _ => word.push(letter),
-        }
-        previous = letter;
-    }
-    if !word.is_empty() {
-        words.push(word);
-    }
-    words
 }
 
 /// The words with a value for each placeholder that stands for a number, a time or a choice.
@@ -181,20 +115,6 @@ fn the_guides_steps_on_files_are_done() {
         }
     }
     assert!(done >= 10, "{done} commands were done");
-}
-
-/// Every block of a page, with the number of its first line, what it is in and its text.
-fn blocks(page: &str) -> Vec<(usize, &str, &str)> {
-    let mut found = Vec::new();
-    let mut number = 1;
-    for (n, text) in page.split("\n```").enumerate() {
-        if n % 2 == 1 {
-            let (kind, text) = text.split_once('\n').unwrap_or((text, ""));
-            found.push((number + 1, kind, text));
-        }
-        number += text.matches('\n').count() + 1;
-    }
-    found
 }
 
 /// Words with `#` in place of figures and their units, which differ from one run to the next.
@@ -333,20 +253,6 @@ fn the_topology_and_the_schedule_that_the_docs_show_make_a_lab() {
         assert!(up.status.success(), "{option}: {}", tier::text(&up.stderr));
         let down = tier::wirelapse!(&["lab", "down", &name]).output().expect("wirelapse can be run");
         assert!(down.status.success(), "{option}: {}", tier::text(&down.stderr));
-    }
-}
-
-/// Copies a run: its files, and those of the tables' folders.
-fn copy_run(from: &Path, to: &Path) {
-    fs::create_dir(to).expect("a folder");
-    for entry in fs::read_dir(from).expect("a run") {
-        let entry = entry.expect("an entry");
-        let to = to.join(entry.file_name());
-        if entry.path().is_dir() {
-            copy_run(&entry.path(), &to);
-        } else {
-            fs::copy(entry.path(), to).expect("a file");
-        }
     }
 }
 

@@ -84,7 +84,7 @@ pub fn rows(top: &Top<'_>) -> Document {
     for row in top.rows {
         let shares = row.shares().map(|all| all.map(|(_, share)| quantity::percent(share).to_string()));
         let cells = COLUMNS.iter().map(|(_, column)| (column.cell)(row, top));
-        let shares = shares.unwrap_or_else(|| [const { String::new() }; 3]);
+        let shares = shares.unwrap_or([const { String::new() }; 3]);
         table.rows.push(std::iter::once(row.label.clone()).chain(cells).chain(shares).collect());
     }
     let mut section = Section::new("");
