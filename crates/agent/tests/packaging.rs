@@ -77,3 +77,28 @@ fn the_service_lets_the_agent_begin_and_give_up_its_rights() {
     let refused: Vec<&str> = needed.split_ascii_whitespace().filter(|call| !allowed.contains(*call)).collect();
     assert!(refused.is_empty(), "the unit refuses {refused:?}");
 }
+
+/// The image is built by what `make deb` is built by: its lines install the packages of the group `build` that its base image has not, its Rust is the least that
+/// the crates take, and what it copies is what `packaging/build` makes.
+#[test]
+fn the_containerfile_installs_what_the_build_takes() {
+    let read = |file: &str| std::fs::read_to_string(format!("{}/../../{file}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+    let containerfile = read("Containerfile");
+    let line = |begins: &str| {
+        containerfile.lines().find(|line| line.starts_with(begins)).unwrap_or_else(|| panic!("no line {begins}"))
+    };
+    let installed: BTreeSet<&str> = line("RUN apt-get").split_whitespace().collect();
+    // The image of Rust is made from that of build tools; Python is for `make check`.
+    let there = ["gcc", "libc6-dev", "make", "python3", "python3-markdown-it"];
+    let packages = read("setup/packages");
+    let needed = packages.lines().filter_map(|line| line.strip_prefix("build ")?.split_whitespace().next());
+    let missing: Vec<&str> = needed.filter(|name| !there.contains(name) && !installed.contains(name)).collect();
+    assert!(missing.is_empty(), "the Containerfile does not install {missing:?}");
+    let least = read("Cargo.toml");
+    let least = least.lines().find_map(|line| line.strip_prefix("rust-version = ")).unwrap().trim_matches('"');
+    let image = line("FROM docker.io/library/rust:");
+    assert!(image.contains(&format!("rust:{least}-")), "{image}: the crates take Rust {least} at least");
+    let kind = line("RUN WIRELAPSE_VERSION").rsplit(' ').next().unwrap();
+    assert!(line("COPY --from=build").contains(&format!("/target/package/{kind}/wirelapse ")));
+    assert!(read("packaging/build").contains(&format!("\"$kind\" = {kind}")), "packaging/build knows no {kind}");
+}

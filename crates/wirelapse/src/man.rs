@@ -1,6 +1,7 @@
 //! `wirelapse man`.
 
 mod examples;
+mod sections;
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -52,15 +53,10 @@ fn page(command: &Command) -> std::io::Result<Vec<u8>> {
             writeln!(page, ".TP\n\\fB{}\\fR\n{}", roff(line), roff(what))?;
         }
     }
-    writeln!(
-        page,
-        ".SH EXIT STATUS\n.TP\n0\ndone\n.TP\n1\nfailed while running\n.TP\n2\nwrong use or bad input: the message says what, where, and what to do"
-    )?;
-    if name == "wirelapse-trace" {
-        writeln!(page, ".P\nWith CMD it is CMD's own, 128 and the number of the signal added where one ended it.")?;
-    }
+    writeln!(page, ".SH EXIT STATUS")?;
+    entries(&mut page, sections::exit_status(name))?;
     writeln!(page, ".SH FILES")?;
-    for (file, what) in [
+    let defaults = [
         (
             "$XDG_CONFIG_HOME/wirelapse/config.toml, ~/.config/wirelapse/config.toml",
             "defaults of options: a table for each command",
@@ -69,18 +65,20 @@ fn page(command: &Command) -> std::io::Result<Vec<u8>> {
             "/etc/wirelapse/config.toml",
             "the same for this machine, where a user has none; WIRELAPSE_CONFIG names another file, or none",
         ),
-        ("/sys/kernel/btf/vmlinux", "the types of the running kernel, which tracing needs"),
-    ] {
-        writeln!(page, ".TP\n{}\n{}", roff(file), roff(what))?;
-    }
-    let others: &[&str] = match name {
-        "wirelapse" => &["ss(8)", "tc(8)", "tcp(7)", "bpf(2)", "tcpdump(8)"],
-        "wirelapse-trace" | "wirelapse-watch" => &["wirelapse(1)", "wirelapse-report(1)", "ss(8)", "tcp(7)"],
-        "wirelapse-analyze" => &["wirelapse(1)", "wirelapse-capture(1)", "tcpdump(8)", "tcp(7)"],
-        _ => &["wirelapse(1)", "wirelapse-doctor(1)"],
-    };
-    writeln!(page, ".SH SEE ALSO\n{}", others.join(", "))?;
+    ];
+    entries(&mut page, sections::files(name).iter().copied().chain(defaults))?;
+    let others: Vec<String> = sections::see_also(name).iter().map(|other| roff(other)).collect();
+    writeln!(
+        page,
+        ".SH SEE ALSO\n{}\n.P\nThe Debian package has the documentation in /usr/share/doc/wirelapse.",
+        others.join(", ")
+    )?;
     Ok(page)
+}
+
+/// Names, and below each what it is.
+fn entries<'e>(page: &mut Vec<u8>, all: impl IntoIterator<Item = (&'e str, &'e str)>) -> std::io::Result<()> {
+    all.into_iter().try_for_each(|(name, what)| writeln!(page, ".TP\n{}\n{}", roff(name), roff(what)))
 }
 
 /// Text as roff takes it: what would be a request or an escape is none.
@@ -111,19 +109,25 @@ mod tests {
     fn every_command_has_a_page_with_all_its_sections() {
         let mut command = crate::Cli::command().disable_help_subcommand(true);
         command.build();
-        let mut names = Vec::new();
+        let (mut names, mut seen) = (Vec::new(), Vec::new());
         pages(&command, &mut |name, page| {
             let page = String::from_utf8_lossy(page);
-            for section in ["NAME", "SYNOPSIS", "EXIT STATUS", "FILES", "SEE ALSO"] {
+            for section in ["NAME", "SYNOPSIS", "EXAMPLES", "EXIT STATUS", "FILES", "SEE ALSO"] {
                 assert!(
                     page.contains(&format!(".SH {section}")) || page.contains(&format!(".SH \"{section}\"")),
                     "{name}: no {section}"
                 );
             }
+            let others = page.rsplit(".SH SEE ALSO").next().unwrap().replace('\\', "");
+            let named = others.split([' ', ',', '\n']).filter_map(|word| word.strip_suffix("(1)"));
+            seen.extend(named.filter(|page| page.starts_with("wirelapse")).map(|page| format!("{page}.1")));
             names.push(name.to_owned());
             Ok(())
         })
         .unwrap();
+        for page in seen {
+            assert!(names.contains(&page), "{page} is named under SEE ALSO, and there is none");
+        }
         assert!(
             names.contains(&"wirelapse.1".to_owned()) && names.contains(&"wirelapse-lab-up.1".to_owned()),
             "{names:?}"
