@@ -3,6 +3,7 @@
 mod backends;
 mod calls;
 mod connects;
+mod counters;
 mod counting;
 mod datagrams;
 mod equations;
