@@ -1,10 +1,9 @@
-//! Names the commit in release builds. Other builds have no commit: they would be built anew with each one.
+//! Names the commit in release builds, of `wirelapse-query` too. Other builds have no commit: they would be built anew with each one.
 
 use std::path::Path;
 use std::process::Command;
 
 fn main() {
-    println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-env-changed=WIRELAPSE_COMMIT");
     let released = std::env::var("PROFILE").is_ok_and(|profile| profile == "release");
     let named = std::env::var("WIRELAPSE_COMMIT").ok();

@@ -8,12 +8,39 @@ use record::Nanos;
 
 use crate::Format;
 
+#[cfg(feature = "cluster")]
+macro_rules! cluster {
+    () => {
+        ", clusters (Ballista)"
+    };
+}
+#[cfg(not(feature = "cluster"))]
+macro_rules! cluster {
+    () => {
+        ""
+    };
+}
+
+/// The version and what it was built from.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("WIRELAPSE_BUILT"), ")");
+
+/// The same, with what the program can do.
+const LONG_VERSION: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    " (",
+    env!("WIRELAPSE_BUILT"),
+    ")\nfor ",
+    env!("WIRELAPSE_TARGET"),
+    "\nwith SQL (DataFusion), Parquet, S3",
+    cluster!()
+);
+
 /// SQL over runs: one, or a fleet's year
 ///
 /// Each table holds the rows of all runs below the place that --runs names, with host, run and time on every row: see --list and --schema.
 /// A connection_id is unique within a host and boot: join by host, run and connection_id. Without SQL there is a prompt.
 #[derive(Parser)]
-#[command(name = "wirelapse-query", version, args_conflicts_with_subcommands = true)]
+#[command(name = "wirelapse-query", version = VERSION, long_version = LONG_VERSION, args_conflicts_with_subcommands = true)]
 pub struct Cli {
     /// What is no query
     #[command(subcommand)]

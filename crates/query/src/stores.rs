@@ -52,8 +52,21 @@ pub fn reason(error: &object_store::Error) -> String {
             if text.contains("NoSuchBucket") {
                 return "there is no such bucket".into();
             }
-            if text.contains("AccessDenied") || text.contains("InvalidAccessKeyId") {
+            if ["AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch"].iter().any(|code| text.contains(code)) {
                 return "no permission: the credentials of the environment do not allow it".into();
+            }
+            // Where the environment has none, the machine's own metadata service is asked (EC2).
+            if text.contains("/latest/api/token") || text.contains("/latest/meta-data") {
+                return "no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_SKIP_SIGNATURE=true where anyone may read the bucket; \
+                        the metadata service of this machine gives none"
+                    .into();
+            }
+            if text.contains("error sending request") {
+                let at = std::env::var("AWS_ENDPOINT_URL").or_else(|_| std::env::var("AWS_ENDPOINT"));
+                return match at {
+                    Ok(at) => format!("{at} does not answer: look at AWS_ENDPOINT_URL, and whether the store is up"),
+                    Err(_) => "the store does not answer: look at the network, and at AWS_REGION".into(),
+                };
             }
             text
         }

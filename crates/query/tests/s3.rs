@@ -92,3 +92,26 @@ fn a_bucket_is_read_as_a_directory_is() {
     let (status, _, said) = bucket.ask(&["--runs", "s3://runs/nothing", "SELECT 1"]);
     assert!(status == Some(2) && said.contains("no runs in s3://runs/nothing"), "{said}");
 }
+
+/// What is said of a bucket that cannot be asked.
+fn refused(settings: &[(&str, &str)]) -> String {
+    let mut command = program::command();
+    ["AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"].iter().for_each(|name| {
+        command.env_remove(name);
+    });
+    let done = command.args(["--runs", "s3://runs/fleet", "SELECT 1"]).envs(settings.iter().copied()).output().unwrap();
+    assert_eq!(done.status.code(), Some(2));
+    String::from_utf8(done.stderr).unwrap()
+}
+
+#[test]
+fn a_store_that_cannot_be_asked_is_named_with_what_to_do() {
+    // A port that nobody listens at: it was free a moment ago, and is not given to another soon.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let at = format!("http://{free}");
+    let keys = [("AWS_ACCESS_KEY_ID", "a"), ("AWS_SECRET_ACCESS_KEY", "b")];
+    let said = refused(&[("AWS_ENDPOINT_URL", at.as_str()), keys[0], keys[1]]);
+    assert!(said.contains(&format!("s3://runs/fleet: {at} does not answer")), "{said}");
+    let said = refused(&[("AWS_METADATA_ENDPOINT", at.as_str())]);
+    assert!(said.contains("no credentials: set AWS_ACCESS_KEY_ID"), "{said}");
+}
