@@ -47,7 +47,8 @@ impl View<'_> {
                     warm_up = warm_up.max(point.at_ns.0);
                 }
             }
-            if slots.is_empty() {
+            // A single moment is no course over time.
+            if slots.len() < 2 {
                 continue;
             }
             if drawn == LINES {
@@ -64,6 +65,9 @@ impl View<'_> {
                 .collect();
             layers.push(Layer::line(self.name(levels), Hue::nth(drawn), thinned(points, POINTS)));
             drawn += 1;
+        }
+        if layers.is_empty() {
+            return None;
         }
         if warm_up > 0 {
             layers.push(Layer::Rule { name: "end of the warm-up".into(), upright: true, value: warm_up as f64 });
