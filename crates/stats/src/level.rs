@@ -8,7 +8,7 @@
 
 use crate::Estimate;
 use crate::sample::{mean, median};
-use crate::unpaired::mean_difference;
+use crate::series::series_difference;
 
 /// A change of level.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -137,7 +137,7 @@ fn changes_at(
     let starts = [0].into_iter().chain(cuts.iter().copied());
     let of = |(start, (at, end)): (usize, (usize, usize))| {
         let (old, new) = (&values[start..at], &values[at..end]);
-        let size = mean_difference(&counted(old), &counted(new), confidence).filter(|size| !size.covers(0.0));
+        let size = series_difference(&counted(old), &counted(new), confidence).filter(|size| !size.covers(0.0));
         let apart = median(new).zip(median(old)).map_or(0.0, |(new, old)| (new - old).abs());
         // Without any scatter every distance stands out.
         let times = if apart == 0.0 { 0.0 } else { apart / scatter([old, new]) };
@@ -231,6 +231,29 @@ mod tests {
             })
             .count();
         assert!(covered >= 180, "{covered} of 200");
+    }
+
+    #[test]
+    fn the_interval_of_a_change_covers_its_size_where_the_level_wanders() {
+        let mut rng = crate::bootstrap::generator(17);
+        let (mut found, mut covered, mut as_if_independent) = (0, 0, 0);
+        for _ in 0..200 {
+            let mut level = normal(&mut rng);
+            let values: Vec<f64> = (0..600)
+                .map(|i| {
+                    level = 0.9 * level + 0.19f64.sqrt() * normal(&mut rng);
+                    level + if i >= 300 { 20.0 } else { 0.0 }
+                })
+                .collect();
+            let changes = level_changes_that_stand_out(&values, 0.95, 3.0);
+            let Some(change) = changes.iter().find(|change| change.at.abs_diff(300) <= 5) else { continue };
+            found += 1;
+            covered += u32::from(change.size.covers(20.0));
+            let independent = crate::mean_difference(&values[..change.at], &values[change.at..], 0.95).unwrap();
+            as_if_independent += u32::from(independent.covers(20.0));
+        }
+        assert!(found >= 190 && covered * 100 >= found * 93, "{covered} of {found}");
+        assert!(as_if_independent * 2 < found, "{as_if_independent} of {found}");
     }
 
     #[test]

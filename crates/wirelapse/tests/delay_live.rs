@@ -222,10 +222,16 @@ fn a_step_of_50_microseconds_in_the_middle_is_found_and_sized() {
         let near = |c: &&&Value| {
             (STEP.0 as f64 - size(c)).abs() < 12_500.0 && (3_000..9_000).contains(&c["frame"].as_u64().unwrap())
         };
-        let found = changes.iter().filter(near).count();
+        let found: Vec<&&Value> = changes.iter().filter(near).collect();
         least.push(lines[0]["least_change_ns"].as_f64().unwrap());
-        if found == 1 {
-            return;
+        if let [change] = found[..] {
+            let end = |key: &str| change[key].as_f64().unwrap();
+            println!("{} ns [{}, {}]", size(change), end("low_ns"), end("high_ns"));
+            // One interval in twenty leaves the truth out.
+            if end("low_ns") <= STEP.0 as f64 && end("high_ns") >= STEP.0 as f64 {
+                return;
+            }
+            continue;
         }
         // A machine with levels of its own says so: its level wanders by more than the step, or it has other changes.
         assert!(changes.len() > 1 || least.last() > Some(&(STEP.0 as f64)), "{changes:?}\n{}", lines[0]);

@@ -1,10 +1,10 @@
 //! What the matched frames say: delay, its change over time, and the gaps before and behind the device.
 
 use clock::Nanos;
-use stats::{Estimate, LevelChange, level_changes_that_stand_out, mean_interval, quantile};
+use stats::{Estimate, LevelChange, level_changes_that_stand_out, quantile};
 
 use super::drift::{Drift, lower_edge};
-use super::series::{CONFIDENCE, Change, STANDS_OUT, Stretch};
+use super::series::{CONFIDENCE, Change, STANDS_OUT, Stretch, levels, mean_about};
 use super::{Account, Match, Tap};
 use crate::generate::{GapSums, Gaps};
 
@@ -137,16 +137,12 @@ impl Recording {
 
     /// The mean delay, as a calibration takes it: with its interval. `None` below two delays.
     pub fn mean(&self) -> Option<Estimate> {
-        self.mean_of(&self.stretches())
+        self.mean_of(&self.stretches(), &[])
     }
 
-    fn mean_of(&self, stretches: &[Stretch]) -> Option<Estimate> {
-        // Neighbouring delays are not independent: the interval is of the means of stretches.
-        let means: Vec<f64> = stretches.iter().map(|s| s.mean_ns).collect();
+    fn mean_of(&self, stretches: &[Stretch], changes: &[Change]) -> Option<Estimate> {
         let whole = self.matches.iter().map(|m| m.1 as f64).sum::<f64>() / self.matches.len().max(1) as f64;
-        let interval = mean_interval(&means, CONFIDENCE, 1)?;
-        let shift = whole - interval.value;
-        Some(Estimate { value: whole, low: interval.low + shift, high: interval.high + shift, ..interval })
+        mean_about(stretches, changes, whole)
     }
 
     /// Frames of a stretch.
@@ -189,7 +185,8 @@ impl Recording {
     pub fn figures(&self, account: Account, offset: Offset) -> Figures {
         let whole = offset.ns.round() as i64;
         let mut series = self.stretches();
-        let mean = self.mean_of(&series).map(|e| e.map(|ns| ns - offset.ns));
+        let changes = self.changes(&series);
+        let mean = self.mean_of(&series, &changes).map(|e| e.map(|ns| ns - offset.ns));
         for stretch in &mut series {
             stretch.min_ns -= whole;
             stretch.max_ns -= whole;
@@ -199,7 +196,6 @@ impl Recording {
         let mut delays: Vec<f64> = self.matches.iter().map(|m| m.1 as f64 - offset.ns).collect();
         delays.sort_unstable_by(f64::total_cmp);
         let quantiles = QUANTILES.map(|share| quantile(&delays, share));
-        let changes = self.changes(&series);
         Figures {
             least_change: least_change(&series, &changes),
             account,
@@ -272,11 +268,9 @@ impl Figures {
 
 /// What a change would have to be: [`STANDS_OUT`] times the deviation of the medians about their levels.
 fn least_change(series: &[Stretch], changes: &[Change]) -> Option<f64> {
-    let place = |change: &Change| series.partition_point(|s| s.at_ns < change.at_ns);
-    let ends: Vec<usize> = [0].into_iter().chain(changes.iter().map(place)).chain([series.len()]).collect();
     let medians: Vec<f64> = series.iter().map(|s| s.median_ns).collect();
-    let levels = ends.windows(2).filter_map(|pair| medians.get(pair[0]..pair[1]));
-    (series.len() > 2 * ends.len()).then(|| STANDS_OUT * stats::scatter(levels))
+    let levels = levels(&medians, series, changes);
+    (series.len() > 2 * (levels.len() + 1)).then(|| STANDS_OUT * stats::scatter(levels))
 }
 
 /// Equally wide bins over the middle 99.8 % of the sorted `delays`, and one for each tail.
@@ -327,6 +321,18 @@ mod tests {
         let figures = recording(delay, 100_000).figures(Account::default(), Offset::default());
         assert_eq!(figures.changes.iter().map(|c| c.frame).collect::<Vec<_>>(), [54_321]);
         assert!((figures.changes[0].size.value - 5_000.0).abs() < 10.0, "{:?}", figures.changes);
+    }
+
+    #[test]
+    fn a_machine_that_wanders_has_a_wide_interval_and_a_step_no_wider_mean() {
+        // The level moves by up to 3 µs, with a period of a sixteenth of the run, which is not that of the step.
+        let wander = |i: u64| (3_000.0 * (i as f64 / 1_000.0).sin()) as i64;
+        let delay = |i: u64| 100_000 + wander(i) + (i % 41) as i64 + if i >= 50_000 { 50_000 } else { 0 };
+        let figures = recording(delay, 100_000).figures(Account::default(), Offset::default());
+        let [change] = figures.changes[..] else { panic!("{:?}", figures.changes) };
+        assert!(change.size.covers(50_000.0) && (200.0..4_000.0).contains(&change.size.half_width()), "{change:?}");
+        let mean = figures.mean.unwrap();
+        assert!(mean.covers(125_020.0) && mean.half_width() < 2_000.0, "{mean:?}");
     }
 
     #[test]

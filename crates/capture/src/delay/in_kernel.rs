@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use clock::Nanos;
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle, Object, ObjectBuilder, PrintLevel};
-use stats::{level_changes_that_stand_out, mean_interval};
+use stats::level_changes_that_stand_out;
 
 use super::join::PATIENCE;
 use super::live::SoFar;
-use super::series::{CONFIDENCE, STANDS_OUT};
+use super::series::{CONFIDENCE, STANDS_OUT, mean_about};
 use super::{Account, Bin, Change, Figures, QUANTILES, Stretch};
 use crate::link::Link;
 use crate::xdp::{Attached, Mode, attach_to, load_failed, system};
@@ -243,9 +243,7 @@ impl Counted {
 
     fn figures(&self, series: Vec<Stretch>) -> Figures {
         let (n, mean) = (self.words[MATCHED], self.mean());
-        let means: Vec<f64> = series.iter().map(|s| s.mean_ns).collect();
-        let interval = mean_interval(&means, CONFIDENCE, 1);
-        let shifted = interval.zip(mean).map(|(interval, mean)| interval.map(|ns| ns + mean - interval.value));
+        let changes = changes(&series);
         let quantiles = QUANTILES.map(|share| match share {
             0.0 => (n > 0).then(|| self.words[LEAST].saturating_sub(1) as f64),
             1.0 => (n > 0).then_some(self.words[MOST] as f64),
@@ -257,7 +255,7 @@ impl Counted {
             account: self.account(true),
             n: n as usize,
             not_kept: 0,
-            mean: shifted,
+            mean: mean.and_then(|mean| mean_about(&series, &changes, mean)),
             deviation: variance.filter(|_| n > 1).map(f64::sqrt),
             quantiles: quantiles.into_iter().collect::<Option<Vec<_>>>().and_then(|q| q.try_into().ok()),
             negative: self.words[NEGATIVE],
@@ -265,7 +263,7 @@ impl Counted {
                 .map(|(place, frames)| Bin { from_ns: edges(place)[0], to_ns: edges(place)[1], frames: *frames })
                 .collect(),
             gaps: [None; 2],
-            changes: changes(&series),
+            changes,
             least_change: None,
             series,
         }

@@ -1,6 +1,6 @@
 //! The delay over time: stretches of equally many frames, and where its level changes.
 
-use stats::Estimate;
+use stats::{Estimate, series_mean};
 
 /// The confidence of every interval.
 pub(super) const CONFIDENCE: f64 = 0.95;
@@ -51,4 +51,21 @@ impl Change {
             method: stats::Method::StudentT,
         },
     };
+}
+
+/// The mean `whole` of all delays with its interval, from the means of the stretches within each level: neighbouring delays are not independent, and
+/// a change of level is no uncertainty of the mean.
+pub(super) fn mean_about(series: &[Stretch], changes: &[Change], whole: f64) -> Option<Estimate> {
+    let means: Vec<f64> = series.iter().map(|s| s.mean_ns).collect();
+    let of = |levels: &[&[f64]]| series_mean(levels, CONFIDENCE);
+    // A level of a single stretch shows no scatter: all are then taken as one.
+    let interval = of(&levels(&means, series, changes)).or_else(|| of(&[&means]))?;
+    Some(interval.map(|ns| ns + whole - interval.value))
+}
+
+/// The values of the stretches, cut where the level changes.
+pub(super) fn levels<'a>(values: &'a [f64], series: &[Stretch], changes: &[Change]) -> Vec<&'a [f64]> {
+    let place = |change: &Change| series.partition_point(|s| s.at_ns < change.at_ns);
+    let ends: Vec<usize> = [0].into_iter().chain(changes.iter().map(place)).chain([values.len()]).collect();
+    ends.windows(2).filter_map(|pair| values.get(pair[0]..pair[1])).collect()
 }
