@@ -76,7 +76,7 @@ pub fn compare(
 /// What share of a rate one unit of what a trial counts is: a segment, a datagram or a transaction begun before the trial and finished in
 /// it, or the other way round, is counted or not in every trial alike. `None` for responses that are not counted in units, and where a
 /// trial has less than one.
-fn unit_share(plan: &Plan, levels: &[usize], response: &str, rate: f64) -> Option<f64> {
+pub(crate) fn unit_share(plan: &Plan, levels: &[usize], response: &str, rate: f64) -> Option<f64> {
     let setup = plan.setup(levels).ok()?;
     let unit = match (response, setup.workload) {
         ("goodput" | "goodput_down", Workload::Udp) => f64::from(setup.datagram_bytes) * 8.0,
@@ -94,7 +94,7 @@ fn starts_differ(plan: &Plan, pair: [&[usize]; 2]) -> f64 {
 }
 
 /// The share of a stream's trial that is over before its first byte; `None` where that is not of the trial.
-fn start_share(plan: &Plan, levels: &[usize]) -> Option<f64> {
+pub(crate) fn start_share(plan: &Plan, levels: &[usize]) -> Option<f64> {
     let setup = plan.setup(levels).ok().filter(|s| s.workload == Workload::Stream && plan.warm_up == Nanos::ZERO)?;
     Some(setup.round_trip_s()? / plan.duration.as_secs_f64().max(f64::MIN_POSITIVE))
 }

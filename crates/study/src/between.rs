@@ -1,12 +1,14 @@
 //! Two studies side by side: what the same combinations gave in each, as of two kernels or two machines.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde::Serialize;
 use stats::{Estimate, Judgement};
 
 use crate::analysis;
 use crate::ledger::Provenance;
 use crate::outcome::Trial;
-use crate::plan::{Factor, Plan};
+use crate::plan::Plan;
 
 /// A study with its trials.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +45,17 @@ impl Row {
     }
 }
 
+/// Something that is not the same of both studies.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Differing {
+    /// What it is.
+    pub what: String,
+    /// What it is of the first study.
+    pub first: String,
+    /// Of the second one.
+    pub second: String,
+}
+
 /// Two studies side by side.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Between {
@@ -50,14 +63,42 @@ pub struct Between {
     pub rows: Vec<Row>,
     /// Combinations that only one has, or that have too few trials in one.
     pub unmatched: usize,
-    /// What else is different between the studies, in words.
-    pub differences: Vec<String>,
+    /// What of the machine is different: kernel, host, hardware, CPUs.
+    pub factors: Vec<Differing>,
+    /// Whether both are of hosts of the same name; `None` where a run does not say.
+    pub same_host: Option<bool>,
+    /// What else is different, so that a change cannot be put down to the machine: what was measured, over which path, by which version.
+    pub conditions: Vec<Differing>,
+    /// What to know of each study's trials, in words.
+    pub notes: [Vec<String>; 2],
 }
 
-/// The logarithms of what a combination gave; empty where a value has none.
-fn logarithms(side: Side<'_>, part: usize, levels: &[usize], response: &str) -> Vec<f64> {
-    let values: Vec<f64> = analysis::by_block(side.trials, part, levels, response).into_values().collect();
-    if values.iter().all(|v| *v > 0.0) { values.into_iter().map(f64::ln).collect() } else { Vec::new() }
+/// The values of a combination, and how far the logarithm of their mean can be off in every trial alike, because they are counted in
+/// whole units.
+struct Measured {
+    logarithms: Vec<f64>,
+    unit: f64,
+    /// What share of a trial is over before its first byte.
+    late: f64,
+}
+
+impl Measured {
+    /// `None` below two trials, and where a value has no logarithm.
+    fn of(side: Side<'_>, part: usize, plan: &Plan, levels: &[usize]) -> Option<Self> {
+        let values: Vec<f64> = analysis::by_block(side.trials, part, levels, &plan.response).into_values().collect();
+        if values.len() < 2 || values.iter().any(|v| *v <= 0.0 || !v.is_finite()) {
+            return None;
+        }
+        let unit = analysis::unit_share(plan, levels, &plan.response, stats::mean(&values)?).unwrap_or(0.0);
+        let late = analysis::start_share(plan, levels).unwrap_or(0.0);
+        Some(Self { logarithms: values.into_iter().map(f64::ln).collect(), unit, late })
+    }
+
+    /// Mean of the logarithms, and the square of its standard error.
+    fn mean(&self) -> Option<(f64, f64)> {
+        let error = stats::deviation(&self.logarithms)?.powi(2) / self.logarithms.len() as f64;
+        Some((stats::mean(&self.logarithms)?, error))
+    }
 }
 
 /// The part of a study with the same plan: of the same name, response and factors.
@@ -67,84 +108,145 @@ fn counterpart(plan: &Plan, of: Side<'_>) -> Option<usize> {
     of.provenance.study.plans.iter().position(same)
 }
 
-/// Compares what both have. Trials of two studies are no pairs: what drifted between the studies is in the differences.
+/// A row that is not judged yet: beside it its standard error, and what its values are no finer than.
+struct Found {
+    row: Row,
+    error: f64,
+    resolution: f64,
+}
+
+/// Compares what both have. Trials of two studies are no pairs: what drifted between the studies is in the differences, and what two runs of
+/// one setting differ by is in no interval.
 pub fn compare(first: Side<'_>, second: Side<'_>) -> Between {
-    let mut found: Vec<(Row, f64)> = Vec::new();
-    let mut between = Between { differences: differences(first.provenance, second.provenance), ..Between::default() };
+    let mut found: Vec<Found> = Vec::new();
+    let mut too_few = 0;
     let all: usize =
         [first, second].map(|s| s.provenance.study.plans.iter().map(Plan::combinations).sum::<usize>()).iter().sum();
     for (part, plan) in first.provenance.study.plans.iter().enumerate() {
         let Some(other) = counterpart(plan, second) else { continue };
         let theirs = &second.provenance.study.plans[other];
+        let others = analysis::combinations(theirs);
         for levels in analysis::combinations(plan) {
             let labels = plan.label(&levels);
-            let Some(same) = analysis::combinations(theirs).into_iter().find(|l| theirs.label(l) == labels) else {
-                continue;
-            };
-            let a = logarithms(first, part, &levels, &plan.response);
-            let b = logarithms(second, other, &same, &plan.response);
-            let spread = |v: &[f64]| Some(stats::deviation(v)?.powi(2) / v.len() as f64);
-            let (Some(low), Some(high), Some(va), Some(vb)) =
-                (stats::mean(&a), stats::mean(&b), spread(&a), spread(&b))
-            else {
-                continue;
-            };
-            // Degrees of freedom of the smaller one: never more than Welch's.
-            let ratio = Judgement::ALONE.around(high - low, (va + vb).sqrt(), a.len().min(b.len()));
-            let row = Row {
-                plan: plan.name.clone(),
-                labels,
-                response: plan.response.clone(),
-                first: low.exp(),
-                second: high.exp(),
-                trials: [a.len(), b.len()],
-                ratio,
-            };
-            found.push((row, (va + vb).sqrt()));
+            let Some(same) = others.iter().find(|l| theirs.label(l) == labels) else { continue };
+            match row(plan, labels, Measured::of(first, part, plan, &levels), Measured::of(second, other, theirs, same))
+            {
+                Some(row) => found.push(row),
+                None => too_few += 1,
+            }
         }
     }
     let sequential = [first, second].iter().any(|s| s.provenance.study.is_sequential());
     let judgement = Judgement { comparisons: found.len(), sequential };
-    between.unmatched = all.saturating_sub(2 * found.len());
-    between.rows = found
-        .into_iter()
-        .map(|(row, error)| Row {
-            ratio: judgement.around(row.ratio.value, error, row.ratio.n).map(f64::exp_m1),
-            ..row
-        })
-        .collect();
-    between
+    let [ours, theirs] = [first.provenance, second.provenance];
+    Between {
+        unmatched: all.saturating_sub(2 * found.len() + too_few),
+        factors: machines(ours, theirs),
+        same_host: ours.hostname.as_ref().zip(theirs.hostname.as_ref()).map(|(a, b)| a == b),
+        conditions: conditions(first, second),
+        notes: [first, second].map(notes),
+        rows: found
+            .into_iter()
+            .map(|f| Row {
+                ratio: judgement
+                    .around(f.row.ratio.value, f.error, f.row.ratio.n)
+                    .widened(f.resolution)
+                    .map(f64::exp_m1),
+                ..f.row
+            })
+            .collect(),
+    }
 }
 
-/// What made the studies, where it differs.
-fn differences(a: &Provenance, b: &Provenance) -> Vec<String> {
-    let mut differences = Vec::new();
-    let mut differ = |what: &str, a: String, b: String| {
-        if a != b {
-            differences.push(format!("{what}: {a} against {b}"));
-        }
+fn row(plan: &Plan, labels: Vec<String>, a: Option<Measured>, b: Option<Measured>) -> Option<Found> {
+    let (a, b) = (a?, b?);
+    let ((low, va), (high, vb)) = (a.mean()?, b.mean()?);
+    let (error, trials) = ((va + vb).sqrt(), [a.logarithms.len(), b.logarithms.len()]);
+    let row = Row {
+        plan: plan.name.clone(),
+        labels,
+        response: plan.response.clone(),
+        first: low.exp(),
+        second: high.exp(),
+        trials,
+        // Degrees of freedom of the smaller one: never more than Welch's.
+        ratio: Judgement::ALONE.around(high - low, error, trials[0].min(trials[1])),
     };
-    differ("study", a.study.name.clone(), b.study.name.clone());
-    differ("kernel", a.kernel.clone(), b.kernel.clone());
-    differ("machine", format!("{}, {} CPUs", a.machine, a.cpus), format!("{}, {} CPUs", b.machine, b.cpus));
-    differ("version of Wirelapse", a.version.clone(), b.version.clone());
+    Some(Found { row, error, resolution: a.unit + b.unit + (a.late - b.late).abs() })
+}
+
+/// Adds what differs.
+fn differ(into: &mut Vec<Differing>, what: &str, first: &str, second: &str) {
+    if first != second {
+        into.push(Differing { what: what.into(), first: first.into(), second: second.into() });
+    }
+}
+
+/// What of the machine differs.
+fn machines(a: &Provenance, b: &Provenance) -> Vec<Differing> {
+    let mut all = Vec::new();
+    differ(&mut all, "kernel", &a.kernel, &b.kernel);
+    if let (Some(first), Some(second)) = (&a.hostname, &b.hostname) {
+        differ(&mut all, "host", first, second);
+    }
+    differ(&mut all, "hardware", &a.machine, &b.machine);
+    differ(&mut all, "CPUs", &a.cpus.to_string(), &b.cpus.to_string());
+    all
+}
+
+/// What was measured and how, where it differs.
+fn conditions(first: Side<'_>, second: Side<'_>) -> Vec<Differing> {
+    const NOT_SET: &str = "not set";
+    let (a, b) = (first.provenance, second.provenance);
+    let mut all = Vec::new();
+    differ(&mut all, "study", &a.study.name, &b.study.name);
+    differ(&mut all, "version of Wirelapse", &a.version, &b.version);
     let place =
         |p: &Provenance| p.study.host.as_ref().map_or_else(|| "in a lab".to_owned(), |(host, _)| format!("to {host}"));
-    differ("where", place(a), place(b));
-    for plan in &a.study.plans {
-        let Some(other) = b.study.plans.iter().find(|p| p.name == plan.name) else { continue };
-        let held =
-            |p: &Plan| p.fixed.iter().map(|(name, value)| format!("{name} = {value}")).collect::<Vec<_>>().join(", ");
+    differ(&mut all, "where", &place(a), &place(b));
+    for (part, plan) in a.study.plans.iter().enumerate() {
+        let Some(other) = counterpart(plan, second) else { continue };
+        let theirs = &b.study.plans[other];
+        let held = |p: &Plan| p.fixed.iter().cloned().collect::<BTreeMap<String, String>>();
+        let (ours_held, theirs_held) = (held(plan), held(theirs));
+        for name in ours_held.keys().chain(theirs_held.keys()).collect::<BTreeSet<_>>() {
+            let value = |of: &BTreeMap<String, String>| of.get(name).map_or(NOT_SET, String::as_str).to_owned();
+            differ(&mut all, &format!("{}, {name}", plan.name), &value(&ours_held), &value(&theirs_held));
+        }
+        for (factor, other) in plan.factors.iter().zip(&theirs.factors) {
+            // What is not in both is not compared, but trials of other levels come between those that are.
+            if factor.levels.iter().collect::<BTreeSet<_>>() != other.levels.iter().collect() {
+                let what = format!("{}, levels of {}", plan.name, factor.name);
+                differ(&mut all, &what, &factor.levels.join(" or "), &other.levels.join(" or "));
+            }
+        }
         let time = |p: &Plan| format!("{} after {}", p.duration, p.warm_up);
-        let varied = |p: &Plan| {
-            let levels = |f: &Factor| format!("{} = {}", f.name, f.levels.join(" or "));
-            p.factors.iter().map(levels).collect::<Vec<_>>().join(", ")
-        };
-        differ(&format!("{}, varied", plan.name), varied(plan), varied(other));
-        differ(&format!("{}, held", plan.name), held(plan), held(other));
-        differ(&format!("{}, measured", plan.name), time(plan), time(other));
+        differ(&mut all, &format!("{}, measured for", plan.name), &time(plan), &time(theirs));
+        differ(&mut all, &format!("{}, path made by", plan.name), &backends(first, part), &backends(second, other));
     }
-    differences
+    all
+}
+
+/// What made the path of a plan's trials.
+fn backends(side: Side<'_>, part: usize) -> String {
+    let trials = side.trials.iter().filter(|t| t.part == part && t.counts());
+    let all: BTreeSet<&str> = trials.filter_map(|t| Some(t.path.as_ref()?.backend.as_str())).collect();
+    if all.is_empty() { "nothing".into() } else { all.into_iter().collect::<Vec<_>>().join(" and ") }
+}
+
+/// What to know of a study's trials.
+fn notes(side: Side<'_>) -> Vec<String> {
+    let mut notes = Vec::new();
+    let counted = side.trials.iter().filter(|t| t.counts()).count();
+    if counted < side.trials.len() {
+        notes.push(format!("{} of {} trials do not count", side.trials.len() - counted, side.trials.len()));
+    }
+    if side.provenance.state == store::State::Unfinished {
+        notes.push("the study did not come to its end".into());
+    }
+    let plans = side.provenance.study.plans.iter().enumerate();
+    notes.extend(plans.filter_map(|(part, plan)| analysis::full_machine(part, plan, side.trials)));
+    notes
 }
 
 #[cfg(test)]
@@ -153,9 +255,15 @@ mod tests {
     use crate::engine::Study;
     use crate::plan_file;
 
-    fn provenance(levels: &str) -> Provenance {
-        let plan = plan_file::parse("p.toml", &format!("repetitions = 5\n[factors]\ndelay = {levels}\n")).unwrap();
-        Provenance::here(&Study { name: "p".into(), builtin: false, plans: vec![plan], host: None }, 1, Vec::new())
+    fn provenance(plan: &str) -> Provenance {
+        let plan = plan_file::parse("p.toml", plan).unwrap();
+        let study = Study { name: "p".into(), builtin: false, plans: vec![plan], host: None };
+        let state = store::State::Finished;
+        Provenance { state, ..Provenance::here(&study, 1, Vec::new()) }
+    }
+
+    fn of_delays(levels: &str) -> Provenance {
+        provenance(&format!("repetitions = 5\n[factors]\ndelay = {levels}\n"))
     }
 
     fn trials(factor: f64) -> Vec<Trial> {
@@ -169,11 +277,20 @@ mod tests {
             .collect()
     }
 
+    fn between(a: &Provenance, b: &Provenance) -> Between {
+        let trials = trials(0.8);
+        compare(Side { provenance: a, trials: &trials }, Side { provenance: b, trials: &trials })
+    }
+
+    fn whats(all: &[Differing]) -> Vec<&str> {
+        all.iter().map(|d| d.what.as_str()).collect()
+    }
+
     #[test]
     fn what_changed_between_two_studies_is_seen_and_nothing_else() {
-        let a = provenance("[\"1ms\", \"5ms\"]");
+        let a = of_delays("[\"1ms\", \"5ms\"]");
         // The other study has its levels in another order, and one that the first has not.
-        let b = Provenance { kernel: "7.2".into(), ..provenance("[\"5ms\", \"1ms\", \"9ms\"]") };
+        let b = Provenance { kernel: "7.2".into(), ..of_delays("[\"5ms\", \"1ms\", \"9ms\"]") };
         let first = trials(0.8);
         let mut second = trials(0.8);
         second.iter_mut().for_each(|t| {
@@ -188,11 +305,69 @@ mod tests {
         let row = |label: &str| between.rows.iter().find(|r| r.labels == [label]).unwrap();
         assert!(!row("1ms").seen() && row("5ms").seen(), "{between:?}");
         assert!(row("5ms").ratio.covers(-0.1) && row("5ms").trials == [5, 5]);
-        assert!(
-            between.differences.iter().any(|d| d.starts_with("kernel: ") && d.ends_with("against 7.2")),
-            "{between:?}"
+        assert_eq!(whats(&between.conditions), ["plan, levels of delay"]);
+    }
+
+    #[test]
+    fn kernel_and_machine_are_factors_and_all_else_is_a_condition() {
+        let a = of_delays("[\"1ms\", \"5ms\"]");
+        // Nothing differs, not even the order of the levels.
+        let same = between(&a, &of_delays("[\"5ms\", \"1ms\"]"));
+        assert_eq!((same.factors.len(), same.conditions.len(), same.same_host), (0, 0, Some(true)));
+
+        let kernel = between(&a, &Provenance { kernel: "7.2".into(), ..a.clone() });
+        let expected = Differing { what: "kernel".into(), first: a.kernel.clone(), second: "7.2".into() };
+        assert_eq!((kernel.factors, kernel.conditions.len()), (vec![expected], 0));
+
+        let other = Provenance { hostname: Some("other".into()), cpus: 4_097, ..a.clone() };
+        let machine = between(&a, &other);
+        assert_eq!((whats(&machine.factors), machine.same_host), (vec!["host", "CPUs"], Some(false)));
+        // A run of an earlier version may be of the same machine or not.
+        let unknown = between(&a, &Provenance { hostname: None, ..a.clone() });
+        assert_eq!((unknown.factors.len(), unknown.same_host), (0, None));
+
+        let held = |fixed: &str| {
+            provenance(&format!("repetitions = 5\n[fixed]\n{fixed}\n[factors]\ndelay = [\"1ms\", \"5ms\"]\n"))
+        };
+        let (a, mut b) = (held("rate = \"1gbit\"\nmtu = 1500"), held("rate = \"100mbit\"\nwrite = 1448"));
+        b.version = "99.0.0".into();
+        b.study.plans[0].duration = record::Nanos::from_secs(77);
+        let conditions = between(&a, &b).conditions;
+        assert_eq!(
+            whats(&conditions),
+            ["version of Wirelapse", "plan, mtu", "plan, rate", "plan, write", "plan, measured for"]
         );
-        let varied = "plan, varied: delay = 1ms or 5ms against delay = 5ms or 1ms or 9ms";
-        assert!(between.differences.iter().any(|d| d == varied), "{between:?}");
+        assert_eq!((conditions[1].first.as_str(), conditions[1].second.as_str()), ("1500", "not set"));
+    }
+
+    #[test]
+    fn figures_of_two_studies_are_no_finer_than_what_trials_count() {
+        let plan = "repetitions = 3\nworkload = \"rr\"\nresponse = \"transactions\"\nduration = \"500ms\"\n[factors]\ndelay = [\"1ms\", \"2ms\"]\n";
+        let a = provenance(plan);
+        // Eight transactions in each trial of the one, nine in each of the other.
+        let trial = |block: u32, rate: f64| Trial {
+            responses: [("transactions".to_owned(), rate)].into(),
+            ..Trial::of_goodput((0, block), 0, 1.0)
+        };
+        let of = |rate: f64| (0..3).map(|block| trial(block, rate)).collect::<Vec<_>>();
+        let (first, second) = (of(16.0), of(18.0));
+        let between = compare(Side { provenance: &a, trials: &first }, Side { provenance: &a, trials: &second });
+        // The other level has no trials: one combination of both, with too few.
+        assert_eq!((between.rows.len(), between.unmatched), (1, 1));
+        assert!(!between.rows[0].seen(), "{between:?}");
+    }
+
+    #[test]
+    fn trials_that_do_not_count_and_a_full_machine_are_said_of_their_side() {
+        let a = of_delays("[\"1ms\", \"5ms\"]");
+        let quiet = trials(0.8);
+        let mut busy = trials(0.8);
+        busy.iter_mut().for_each(|t| t.cpu_busy = Some(0.97));
+        busy[3].broken.push("the path broke its promise".into());
+        let unfinished = Provenance { state: store::State::Unfinished, ..a.clone() };
+        let between = compare(Side { provenance: &a, trials: &quiet }, Side { provenance: &unfinished, trials: &busy });
+        assert_eq!(between.notes[0], Vec::<String>::new());
+        let [excluded, end, full] = &between.notes[1][..] else { panic!("{:?}", between.notes) };
+        assert!(excluded == "1 of 10 trials do not count" && end.contains("end") && full.contains("97 % in use"));
     }
 }

@@ -36,6 +36,8 @@ pub struct Provenance {
     pub command_line: Vec<String>,
     /// Kernel release.
     pub kernel: String,
+    /// Host name; `None` in runs of versions that did not keep it.
+    pub hostname: Option<String>,
     /// Machine hardware name.
     pub machine: String,
     /// CPUs online.
@@ -56,6 +58,7 @@ columns! {
     version = version, "version of Wirelapse";
     command_line = command_line, "its words, as a list";
     kernel = kernel, "kernel release";
+    hostname = hostname, null "an earlier version wrote the run", "host name";
     machine = machine, "machine hardware name";
     cpus = cpus, "CPUs online";
     start_ns = start_ns, "when it was first begun, `CLOCK_REALTIME`";
@@ -75,6 +78,7 @@ impl Provenance {
             version: String::new(),
             command_line: Vec::new(),
             kernel: String::new(),
+            hostname: None,
             machine: String::new(),
             cpus: 0,
             start_ns: Nanos::ZERO,
@@ -85,7 +89,7 @@ impl Provenance {
 
     /// Of this machine and the moment.
     pub fn here(study: &Study, seed: u64, command_line: Vec<String>) -> Self {
-        let machine::Names { kernel, hardware, cpus, .. } = machine::Names::here();
+        let machine::Names { host, kernel, hardware, cpus } = machine::Names::here();
         Self {
             schema: SCHEMA,
             kind: store::RunKind::Study,
@@ -93,6 +97,7 @@ impl Provenance {
             version: env!("CARGO_PKG_VERSION").into(),
             command_line,
             kernel,
+            hostname: Some(host),
             machine: hardware,
             cpus,
             start_ns: Nanos(traffic::realtime().as_nanos()),
