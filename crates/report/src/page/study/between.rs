@@ -169,7 +169,8 @@ pub fn document(names: [&str; 2], between: &Between) -> Document {
     }
     section.blocks.push(Block::List(vec![
         "Trials of two studies are no pairs: whatever changed between them is in the differences, not the setting alone.".into(),
-        "All intervals hold at the same time in 95 % of comparisons (Bonferroni); means are geometric.".into(),
+        "Where the trials of a run are independent, all intervals hold at the same time in 95 % of comparisons (Bonferroni); means are geometric. A state of the machine that \
+         lasts through one run and not the other is in no interval: repeat both runs, in turns.".into(),
     ]));
     Document {
         title: format!("{} against {}", names[1], names[0]),
