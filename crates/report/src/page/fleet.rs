@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use stats::{Estimate, Judgement};
 
 use crate::document::{Block, Document, Section, Table};
+use crate::view::capital;
 
 /// Hours in a week.
 const WEEK: i64 = 168;
@@ -359,11 +360,6 @@ fn runs(place: &str, changes: &[Change<'_>], linked: &[Linked]) -> Option<Sectio
     section.table(table);
     section.blocks.push(Block::Words("`wirelapse report RUN` shows one of them.".into()));
     Some(section)
-}
-
-fn capital(word: &str) -> String {
-    let mut letters = word.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 #[cfg(test)]

@@ -16,6 +16,8 @@ pub mod rows;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
+use crate::view::capital;
+
 pub use overview::{Overview, Subject, describe, document};
 
 /// Names of hosts, by the addresses that stand for them in a text.
@@ -33,9 +35,7 @@ fn ends(names: &Names, client: SocketAddr, server: SocketAddr) -> String {
 
 /// With a capital and a full stop.
 fn sentence(text: &str) -> String {
-    let mut letters = text.trim_end_matches('.').chars();
-    let first = letters.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
-    format!("{first}{}.", letters.as_str())
+    format!("{}.", capital(text.trim_end_matches('.')))
 }
 
 /// What a verdict says, as sentences of a readable length.

@@ -8,6 +8,7 @@ use super::headline;
 
 use crate::document::{Block, Document, Section, Table};
 use crate::plot::{Axis, Hue, Interval, Layer, Plot, Unit, tidy};
+use crate::view::capital;
 
 /// Differences in the verdict, and rows of the plot.
 const FIRST: usize = 5;
@@ -53,11 +54,7 @@ fn verdict(names: [&str; 2], between: &Between) -> Vec<String> {
     let counts = format!("a difference {}", counts.collect::<Vec<_>>().join("; "));
     let mut verdict = vec![match factors(between) {
         machines if machines.is_empty() => format!("Between the studies {counts}."),
-        machines => {
-            let mut letters = machines.chars();
-            let first = letters.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
-            format!("{first}{}: {counts}.", letters.as_str())
-        }
+        machines => format!("{}: {counts}.", capital(&machines)),
     }];
     let mut seen: Vec<&Row> = between.rows.iter().filter(seen_of).collect();
     seen.sort_by(|a, b| b.ratio.value.ln_1p().abs().total_cmp(&a.ratio.value.ln_1p().abs()));
