@@ -8,6 +8,7 @@
 use crate::Estimate;
 use crate::bootstrap::{Method, student};
 use crate::sample::{deviation, mean};
+use crate::unpaired::welch;
 
 /// Fewer batches than this are not averaged further: their deviation would be known too badly.
 const FEWEST_BATCHES: usize = 10;
@@ -75,17 +76,16 @@ fn correlation(values: &[f64]) -> f64 {
     (seen + (1.0 + 4.0 * seen) / n as f64).clamp(0.0, MOST_ALIKE)
 }
 
-/// The sum of means with their weights. Degrees of freedom as Welch (1947) has them.
+/// The sum of means with their weights.
 fn sum(parts: &[(f64, Level)], confidence: f64, n: usize) -> Option<Estimate> {
     if parts.is_empty() || !(confidence > 0.0 && confidence < 1.0) {
         return None;
     }
     let value: f64 = parts.iter().map(|(weight, level)| weight * level.mean).sum();
-    let shares = parts.iter().map(|(weight, level)| (weight * weight * level.variance, level.degrees));
-    let variance: f64 = shares.clone().map(|(share, _)| share).sum();
-    let spread: f64 = shares.map(|(share, degrees)| share * share / degrees).sum();
-    let degrees = if spread == 0.0 { n as f64 } else { variance * variance / spread };
-    let reach = student(degrees as usize, 0.5 + confidence / 2.0) * variance.sqrt();
+    let shares: Vec<(f64, f64)> =
+        parts.iter().map(|(weight, level)| (weight * weight * level.variance, level.degrees)).collect();
+    let variance: f64 = shares.iter().map(|(share, _)| share).sum();
+    let reach = student(welch(&shares), 0.5 + confidence / 2.0) * variance.sqrt();
     Some(Estimate { value, low: value - reach, high: value + reach, confidence, n, method: Method::StudentT })
 }
 

@@ -10,13 +10,20 @@ pub fn mean_difference(before: &[f64], after: &[f64], confidence: f64) -> Option
     let share = |values: &[f64]| Some(deviation(values)?.powi(2) / values.len() as f64);
     let (a, b) = (share(before)?, share(after)?);
     let (n, m) = (before.len(), after.len());
-    let degrees = match a + b {
-        0.0 => n + m - 2,
-        both => (both.powi(2) / (a.powi(2) / (n - 1) as f64 + b.powi(2) / (m - 1) as f64)) as usize,
-    };
+    let degrees = welch(&[(a, (n - 1) as f64), (b, (m - 1) as f64)]);
     let reach = student(degrees, 0.5 + confidence / 2.0) * (a + b).sqrt();
     let (low, high) = (value - reach, value + reach);
     Some(Estimate { value, low, high, confidence, n: n + m, method: Method::StudentT })
+}
+
+/// The degrees of freedom of a sum of independent means, each with its variance and its own degrees: at most all of them together.
+pub(crate) fn welch(means: &[(f64, f64)]) -> usize {
+    let all: f64 = means.iter().map(|(_, degrees)| degrees).sum();
+    let variance: f64 = means.iter().map(|(variance, _)| variance).sum();
+    let spread: f64 = means.iter().map(|(variance, degrees)| variance * variance / degrees).sum();
+    // Variances too small to be squared, or too great, leave no figure.
+    let degrees = variance * variance / spread;
+    if degrees.is_finite() { degrees.min(all) as usize } else { all as usize }
 }
 
 #[cfg(test)]
@@ -24,6 +31,15 @@ mod tests {
     use super::*;
     use crate::bootstrap::generator;
     use rand::RngExt as _;
+
+    #[test]
+    fn degrees_are_at_most_all_of_them() {
+        assert_eq!(welch(&[(1.0, 9.0), (1.0, 9.0)]), 18);
+        assert_eq!(welch(&[(4.0, 3.0), (1e-9, 50.0)]), 3);
+        for variance in [0.0, 1e-162, 1e-160, f64::MAX, f64::INFINITY, f64::NAN] {
+            assert!((1..=53).contains(&welch(&[(variance, 3.0), (variance, 50.0)])), "{variance}");
+        }
+    }
 
     #[test]
     fn the_interval_covers_in_nineteen_of_twenty() {
