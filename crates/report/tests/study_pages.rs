@@ -151,6 +151,82 @@ fn no_figure_is_absurd_and_no_name_is_there_twice() {
     }
 }
 
+/// Studies with levels that are close to each other: delays, sizes, rates and shares.
+fn close(factor: &str, levels: &[&str], response: &str, spread: f64) -> Document {
+    let plan = Plan {
+        name: "close".into(),
+        factors: vec![Factor::new(factor, levels.iter().copied()), Factor::new("a.net.ipv4.tcp_timestamps", [1, 0])],
+        fixed: vec![("rate".into(), "1gbit".into())],
+        response: response.into(),
+        repetitions: 5,
+        duration: record::Nanos::from_secs(1),
+        warm_up: record::Nanos::ZERO,
+        frames: 0,
+        until: None,
+    };
+    let mut seeded = Seeded(77);
+    let mut trials = Vec::new();
+    for block in 0..5 {
+        for place in plan.block(block, 1) {
+            let value = 25_400_000.0 * (1.0 + spread * seeded.noise());
+            let series = (0..10).map(|i| {
+                serde_json::from_value(
+                    serde_json::json!({"at_ns": i * 100_000_000, "goodput_bits_per_second": value + f64::from(i),
+                    "srtt_ns": 190_000, "cwnd_bytes": 1_448, "receive_window_bytes": 65_535 + i, "warm_up": false}),
+                )
+                .unwrap()
+            });
+            trials.push(Trial {
+                responses: [(response.to_owned(), value)].into(),
+                series: series.collect(),
+                ..Trial::at(&plan, 0, &place)
+            });
+        }
+    }
+    let study = Study { name: "close".into(), builtin: false, plans: vec![plan], host: None };
+    page::study::document(None, &Provenance::here(&study, 1, Vec::new()), &trials)
+}
+
+#[test]
+fn no_series_is_twice_in_a_legend_and_no_two_ticks_read_the_same() {
+    let mut plots = 0;
+    for (factor, levels) in [
+        ("delay", &["0.19ms", "0.2ms", "0.21ms"][..]),
+        ("delay", &["0.19ms", "0.2ms", "1s"]),
+        ("write", &["1448", "1449", "1450"]),
+        ("rate", &["999mbit", "1gbit", "1001mbit"]),
+        ("loss", &["0.1%", "0.11%", "0.12%"]),
+        ("flows", &["1", "2", "3", "4"]),
+    ] {
+        for response in ["goodput", "latency_p50", "receive_window", "retransmitted"] {
+            for spread in [1e-8, 1e-6, 1e-3, 0.3] {
+                let document = close(factor, levels, response, spread);
+                for plot in document.plots() {
+                    let place = format!("{factor}, {response}, {spread}: {}", plot.id);
+                    for about in [1, 4, 7, 12] {
+                        for axis in [&plot.x, &plot.y] {
+                            let ticks: Vec<String> = axis.ticks(about).into_iter().map(|t| t.1).collect();
+                            let different: BTreeSet<&String> = ticks.iter().collect();
+                            assert_eq!(different.len(), ticks.len(), "{place}: {ticks:?}");
+                        }
+                    }
+                    // A series may have a line and intervals, of one name and one colour.
+                    let lines = plot.layers.iter().filter(|l| matches!(l, Layer::Line { .. })).filter_map(Layer::key);
+                    let names: Vec<&str> = lines.map(|key| key.0).collect();
+                    let different: BTreeSet<&str> = names.iter().copied().collect();
+                    assert_eq!(different.len(), names.len(), "{place}: {names:?}");
+                    let keys: BTreeSet<(&str, u8)> =
+                        plot.layers.iter().filter_map(Layer::key).map(|k| (k.0, k.1.0)).collect();
+                    let names: BTreeSet<&str> = keys.iter().map(|key| key.0).collect();
+                    assert_eq!(names.len(), keys.len(), "{place}: {keys:?}");
+                    plots += 1;
+                }
+            }
+        }
+    }
+    assert!(plots > 500, "{plots} plots");
+}
+
 #[test]
 fn every_link_of_a_page_has_its_place_and_no_place_is_there_twice() {
     for seed in 0..20 {

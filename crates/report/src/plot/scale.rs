@@ -221,6 +221,10 @@ mod tests {
         assert_eq!(words(&share, 4), ["−1.0 %", "−0.5 %", "0.0 %", "0.5 %"]);
         let bytes = over(Axis::linear("b", Unit::Bytes), 0.0, 2.1e6);
         assert_eq!(words(&bytes, 4), ["0 KiB", "512 KiB", "1.0 MiB", "1.5 MiB", "2.0 MiB"]);
+        let near = over(Axis::linear("t", Unit::Time), 190_000.0, 200_000.0);
+        assert_eq!(words(&near, 5), ["190 µs", "192 µs", "194 µs", "196 µs", "198 µs", "200 µs"]);
+        let sizes = over(Axis::linear("b", Unit::Bytes), 1_448.0, 1_449.0);
+        assert_eq!(words(&sizes, 4), ["1,448.00 B", "1,448.25 B", "1,448.50 B", "1,448.75 B", "1,449.00 B"]);
         let names = Axis::names("n", vec!["a".into(), "b".into()]).over(Reach::default());
         assert_eq!((names.reach, names.place(0.0), words(&names, 1).len()), ([-0.5, 1.5], 0.25, 2));
     }
@@ -234,6 +238,22 @@ mod tests {
             let axis = axis.over(seen);
             prop_assert!(axis.reach[0] < axis.reach[1] || axis.reach[1].is_infinite() || axis.reach[0].abs() > 1e15, "{:?}", axis.reach);
             prop_assert!(axis.ticks(6).len() < 100);
+        }
+
+        /// What differs on an axis does not read the same: delays of 0.19 and 0.2 ms, sizes of 1,448 and 1,449 bytes, rates that are close.
+        #[test]
+        fn no_two_ticks_read_the_same(
+            low in 0.0_f64..1e10, span in -9.0_f64..10.0, about in 1_usize..12, unit in 0_usize..5, log: bool,
+        ) {
+            let unit = [Unit::Plain, Unit::Time, Unit::Rate, Unit::Bytes, Unit::Share][unit];
+            // A double has 16 digits: it cannot distinguish what is closer.
+            let high = low + 10f64.powf(span).max(low * 1e-10);
+            let axis = if log { Axis::log("a", unit) } else { Axis::linear("a", unit) };
+            let mut seen = Reach::default();
+            [low, high].into_iter().for_each(|v| seen.see(v));
+            let ticks = axis.over(seen).ticks(about);
+            let words: std::collections::BTreeSet<&String> = ticks.iter().map(|t| &t.1).collect();
+            prop_assert_eq!(words.len(), ticks.len(), "{:?}", ticks);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use unicode_width::UnicodeWidthStr as _;
 
+use super::names::apart;
 use super::{Axis, Layer, Plot};
 use crate::canvas::{Canvas, Ink};
 
@@ -37,8 +38,9 @@ pub(super) fn draw(canvas: &Canvas, out: &mut String, plot: &Plot) {
     let mut text = String::new();
     canvas.paragraph(&mut text, &reach, 2);
     text.lines().for_each(|line| out.push_str(&format!("{}\n", canvas.paint(Ink::Faint, line))));
-    for (((name, hue, _), cells), range) in lines.iter().zip(&drawn).zip(&ranges) {
-        let name = canvas.cut(name, label);
+    let names: Vec<&str> = lines.iter().map(|line| line.0).collect();
+    let names = apart(&names, &|name| canvas.cut(name, label));
+    for ((((_, hue, _), name), cells), range) in lines.iter().zip(&names).zip(&drawn).zip(&ranges) {
         let fill = " ".repeat(label.saturating_sub(name.width()));
         let bars: String = cells.iter().map(|cell| bar(canvas, *cell, top)).collect();
         out.push_str(format!("  {name}{fill}  {}  {range}", canvas.paint(Ink::Hue(*hue), &bars)).trim_end());

@@ -4,13 +4,16 @@
 
 use unicode_width::UnicodeWidthStr as _;
 
+use super::names::apart;
 use super::{Axis, Hue, Layer, Plot, Scale};
 use crate::canvas::{Canvas, Ink};
 
 /// Rows of a plot without names.
 const HEIGHT: usize = 14;
-/// What marks a series where there is no colour to recognise it by.
-const MARKS: [char; 6] = ['*', '+', 'o', 'x', '#', '%'];
+/// What marks a series where there is no colour to recognise it by; more than a plot has series.
+const MARKS: [char; 14] = ['*', '+', 'o', 'x', '#', '%', '@', '=', '&', '~', '^', '$', '?', '!'];
+/// What marks a line or points that have no name.
+const UNNAMED: char = '.';
 
 /// Characters with their inks. Lines are drawn finer than characters, in dots of two by four to each.
 struct Grid {
@@ -77,22 +80,25 @@ pub fn draw(canvas: &Canvas, out: &mut String, plot: &Plot) {
     let rows = if named { ticks.len() } else { HEIGHT };
     let mut grid = Grid::new(columns, rows);
     let fine = canvas.colour && canvas.unicode;
-    for (i, layer) in plot.layers.iter().enumerate() {
-        Drawing { grid: &mut grid, plot, named, fine, unicode: canvas.unicode }.layer(layer, MARKS[i % MARKS.len()]);
+    for (layer, mark) in plot.layers.iter().zip(marks(plot)) {
+        Drawing { grid: &mut grid, plot, named, fine, unicode: canvas.unicode }.layer(layer, mark);
     }
     legend(canvas, out, plot, fine);
     if !plot.y.label.is_empty() && !named {
         out.push_str(&canvas.paint(Ink::Faint, &canvas.cut(&plot.y.label, canvas.width)));
         out.push('\n');
     }
+    let names: Vec<&str> = ticks.iter().map(|t| t.1.as_str()).collect();
+    let room = if above { canvas.width } else { label };
+    let names = apart(&names, &|name| canvas.cut(name, room));
     for row in 0..rows {
-        let mut words = ticks.iter().find(|t| row_of(&plot.y, t.0, rows, named) == row).map_or("", |t| &t.1);
+        let of_row = ticks.iter().zip(&names).find(|(t, _)| row_of(&plot.y, t.0, rows, named) == row);
+        let mut words = of_row.map_or("", |(_, name)| name);
         if above {
-            out.push_str(&canvas.paint(Ink::Faint, &canvas.cut(words, canvas.width)));
+            out.push_str(&canvas.paint(Ink::Faint, words));
             out.push('\n');
             words = "";
         }
-        let words = canvas.cut(words, label);
         let fill = " ".repeat(label.saturating_sub(words.width()));
         let bar = if canvas.unicode { '│' } else { '|' };
         let line = format!("{}{} {}", canvas.paint(Ink::Faint, &format!("{fill}{words}")), bar, grid.row(row, canvas));
@@ -103,22 +109,49 @@ pub fn draw(canvas: &Canvas, out: &mut String, plot: &Plot) {
     canvas.lines(out, Ink::Faint, &plot.caption);
 }
 
+/// The mark of each layer: one for each name of lines and points.
+fn marks(plot: &Plot) -> Vec<char> {
+    let mut names: Vec<&str> = Vec::new();
+    let mut marks = Vec::with_capacity(plot.layers.len());
+    for layer in &plot.layers {
+        marks.push(match layer {
+            Layer::Line { name, .. } | Layer::Dots { name, .. } if !name.is_empty() => {
+                let at = names.iter().position(|known| known == name).unwrap_or(names.len());
+                if at == names.len() {
+                    names.push(name);
+                }
+                MARKS[at % MARKS.len()]
+            }
+            _ => UNNAMED,
+        });
+    }
+    marks
+}
+
 fn legend(canvas: &Canvas, out: &mut String, plot: &Plot, fine: bool) {
-    let mut keys: Vec<(usize, String)> = Vec::new();
-    let mut seen: Vec<&str> = Vec::new();
-    for (i, layer) in plot.layers.iter().enumerate() {
-        let Some((name, hue, _)) = layer.key().filter(|k| !seen.contains(&k.0)) else { continue };
-        seen.push(name);
+    let mut found: Vec<(&str, Hue, String)> = Vec::new();
+    for (layer, mark) in plot.layers.iter().zip(marks(plot)) {
+        let Some((name, hue, dashed)) = layer.key().filter(|k| found.iter().all(|known| known.0 != k.0)) else {
+            continue;
+        };
         let mark = match layer {
-            Layer::Line { .. } | Layer::Dots { .. } if !fine => MARKS[i % MARKS.len()].to_string(),
+            Layer::Line { .. } | Layer::Dots { .. } if !fine => mark.into(),
             Layer::Rule { .. } => ":".into(),
+            Layer::Line { .. } if dashed => "╌".into(),
             _ if canvas.unicode => "■".into(),
             _ => "#".into(),
         };
-        let room = canvas.width.saturating_sub(mark.width() + 1);
-        let name = canvas.cut(name, room);
-        keys.push((mark.width() + 1 + name.width(), format!("{} {name}", canvas.paint(Ink::Hue(hue.0), &mark))));
+        found.push((name, hue, mark));
     }
+    let names: Vec<&str> = found.iter().map(|key| key.0).collect();
+    let names = apart(&names, &|name| canvas.cut(name, canvas.width.saturating_sub(3)));
+    let keys: Vec<(usize, String)> = found
+        .iter()
+        .zip(&names)
+        .map(|((_, hue, mark), name)| {
+            (mark.width() + 1 + name.width(), format!("{} {name}", canvas.paint(Ink::Hue(hue.0), mark)))
+        })
+        .collect();
     if keys.len() < 2 {
         return;
     }
@@ -169,6 +202,9 @@ fn axis(canvas: &Canvas, out: &mut String, axis: &Axis, indent: usize, columns: 
     }
 }
 
+/// Dots from one dash to the next.
+const DASH: usize = 6;
+
 struct Drawing<'a> {
     grid: &'a mut Grid,
     plot: &'a Plot,
@@ -196,7 +232,9 @@ impl Drawing<'_> {
         let (bar, low_end, high_end, dot, dash) =
             (glyph('█', '#'), glyph('├', '|'), glyph('┤', '|'), glyph('●', 'o'), glyph('─', '-'));
         match layer {
-            Layer::Line { hue, points, step, .. } => self.line(points, *step, Ink::Hue(hue.0), mark),
+            Layer::Line { hue, points, step, dashed, .. } => {
+                self.line(points, (*step, *dashed), Ink::Hue(hue.0), mark);
+            }
             Layer::Dots { hue, points, .. } => {
                 for p in points {
                     let (column, row) = (self.column(p[0]), self.row(p[1]));
@@ -265,12 +303,17 @@ impl Drawing<'_> {
         }
     }
 
-    fn line(&mut self, points: &[[f64; 2]], step: bool, ink: Ink, mark: char) {
+    /// Only the fine dots of a dashed line leave gaps: otherwise its mark distinguishes it.
+    fn line(&mut self, points: &[[f64; 2]], (step, dashed): (bool, bool), ink: Ink, mark: char) {
         let (wide, high) = if self.fine { (2, 4) } else { (1, 1) };
         let (columns, rows) = (self.grid.columns * wide, self.grid.rows * high);
         let at = |d: &Self, p: &[f64; 2]| (d.across(p[0], columns), row_of(&d.plot.y, p[1], rows, d.named));
         let put = |grid: &mut Grid, x: usize, y: usize| {
-            if wide == 2 { grid.dot(x, y, ink) } else { grid.put(x, y, mark, ink) }
+            if wide == 1 {
+                grid.put(x, y, mark, ink);
+            } else if !dashed || x % DASH < DASH / 2 {
+                grid.dot(x, y, ink);
+            }
         };
         let mut before: Option<(usize, usize)> = None;
         for p in points {
@@ -349,6 +392,48 @@ mod tests {
         let fine = drawn(&plot, Canvas { width: 80, colour: true, unicode: true });
         assert!(fine.chars().any(|c| ('\u{2801}'..='\u{28ff}').contains(&c)), "{fine}");
         assert!(text.lines().all(|l| l.width() <= 60), "{text}");
+    }
+
+    #[test]
+    fn every_series_of_a_legend_is_there_once_and_has_another_mark() {
+        let name = |i: usize| format!("a tcp_timestamps 1, b tcp_timestamps 1, write 16K, notsent_lowat {i}");
+        let curve = |i: usize| {
+            let points = vec![[0.0, i as f64], [1.0, i as f64 + 1.0]];
+            let predicted = Layer::Line {
+                name: format!("{}: predicted", name(i)),
+                hue: Hue::nth(i),
+                points: points.clone(),
+                step: false,
+                dashed: true,
+            };
+            let intervals = Layer::Intervals {
+                name: name(i),
+                hue: Hue::nth(i),
+                items: vec![Interval { at: 0.5, low: i as f64, value: i as f64, high: i as f64, label: String::new() }],
+            };
+            [predicted, Layer::line(name(i), Hue::nth(i), points), intervals]
+        };
+        let mut layers = vec![
+            Layer::dots("trial", Hue::NEUTRAL, vec![[0.5, 0.5]]),
+            Layer::line("", Hue::NEUTRAL, vec![[0.0, 0.0], [1.0, 1.0]]),
+        ];
+        layers.extend((0..6).flat_map(curve));
+        let axes = (Axis::linear("x", Unit::Plain), Axis::linear("y", Unit::Plain));
+        let plot = Plot::new("p", "t", "c", axes, layers).unwrap();
+        for canvas in [ASCII, Canvas { width: 40, ..ASCII }, Canvas { width: 80, unicode: true, ..ASCII }] {
+            let mut legend = String::new();
+            super::legend(&canvas, &mut legend, &plot, false);
+            let keys: Vec<&str> = legend.lines().flat_map(|line| line.split("   ")).collect();
+            let marks: std::collections::BTreeSet<&str> = keys.iter().filter_map(|key| key.split(' ').next()).collect();
+            let names: std::collections::BTreeSet<&str> =
+                keys.iter().filter_map(|key| key.split_once(' ')).map(|k| k.1).collect();
+            assert_eq!((keys.len(), marks.len(), names.len()), (13, 13, 13), "{legend}");
+        }
+        // In colours a prediction has the colour of its series, and is dashed.
+        let fine = Canvas { width: 100, colour: true, unicode: true };
+        let mut legend = String::new();
+        super::legend(&fine, &mut legend, &plot, true);
+        assert_eq!((legend.matches('╌').count(), legend.matches('■').count()), (6, 7), "{legend}");
     }
 
     #[test]

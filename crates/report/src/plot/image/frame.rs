@@ -7,6 +7,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use super::keys::further_rows;
 use super::words::{cut, text_width, two_lines};
 use super::{FAINT, GRID, INK, LETTER, TITLE, WIDTH, height};
+use crate::plot::names::apart;
 use crate::plot::{Axis, Plot, Scale};
 
 pub(super) type Drawn<B> = Result<(), DrawingAreaErrorKind<<B as DrawingBackend>::ErrorType>>;
@@ -84,7 +85,12 @@ impl Frame {
         let names_on_x = matches!(plot.x.scale, Scale::Names { .. });
         let slanted = Self::slanted(plot, WIDTH);
         let mut free_from = f64::NEG_INFINITY;
-        for (value, words) in plot.x.ticks(7) {
+        let ticks = |axis: &Axis, about: usize, room: f64| {
+            let (values, names): (Vec<f64>, Vec<String>) = axis.ticks(about).into_iter().unzip();
+            values.into_iter().zip(apart(&names, &|name| cut(name, room))).collect::<Vec<_>>()
+        };
+        let room = if slanted { Self::upright(plot) } else { f64::INFINITY };
+        for (value, words) in ticks(&plot.x, 7, room) {
             let x = self.x(&plot.x, value);
             if !names_on_x {
                 rule((x, top), (x, bottom), GRID.into())?;
@@ -96,7 +102,7 @@ impl Frame {
                 if f64::from(x) >= free_from {
                     let style = ("sans-serif", LETTER).into_font().transform(FontTransform::Rotate90).color(&FAINT);
                     let style = style.pos(Pos::new(HPos::Left, VPos::Center)).into_text_style(area);
-                    area.draw(&Text::new(cut(&words, Self::upright(plot)), (x, bottom + 8), style))?;
+                    area.draw(&Text::new(words, (x, bottom + 8), style))?;
                     free_from = f64::from(x) + LETTER + 3.0;
                 }
             } else if f64::from(x) - half >= free_from {
@@ -104,13 +110,13 @@ impl Frame {
                 free_from = f64::from(x) + half;
             }
         }
-        for (value, words) in plot.y.ticks(6) {
+        for (value, words) in ticks(&plot.y, 6, self.words) {
             let y = self.y(&plot.y, value);
             if !self.downwards {
                 rule((left, y), (right, y), GRID.into())?;
             }
             rule((left - 5, y), (left, y), FAINT.into())?;
-            write(&cut(&words, self.words), letters(LETTER, FAINT, HPos::Right, VPos::Center), left - 9, y)?;
+            write(&words, letters(LETTER, FAINT, HPos::Right, VPos::Center), left - 9, y)?;
         }
         rule((left, top), (left, bottom), FAINT.into())?;
         rule((left, bottom), (right, bottom), FAINT.into())?;

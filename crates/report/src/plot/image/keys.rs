@@ -2,6 +2,7 @@
 
 use super::words::{cut, text_width};
 use super::{LETTER, WIDTH};
+use crate::plot::names::apart;
 use crate::plot::{Hue, Layer, Plot};
 
 /// Pixels left of what is written.
@@ -30,8 +31,9 @@ pub(super) fn keys(plot: &Plot) -> Vec<Vec<Key>> {
     }
     let mut rows: Vec<Vec<Key>> = vec![Vec::new()];
     let mut x = MARGIN;
-    for (name, hue, dashed) in named {
-        let name = cut(name, 240.0);
+    let names: Vec<&str> = named.iter().map(|key| key.0).collect();
+    let names = apart(&names, &|name| cut(name, 240.0));
+    for ((_, hue, dashed), name) in named.into_iter().zip(names) {
         let width = text_width(&name, LETTER) as i32 + 44;
         if x + width > WIDTH as i32 && x > MARGIN {
             rows.push(Vec::new());
@@ -49,4 +51,25 @@ pub(super) fn keys(plot: &Plot) -> Vec<Vec<Key>> {
 /// The height of the legend's rows but the first.
 pub(super) fn further_rows(plot: &Plot) -> u32 {
     keys(plot).len().saturating_sub(1) as u32 * LEGEND_ROW as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::plot::{Axis, Unit};
+
+    #[test]
+    fn names_that_are_too_long_for_a_legend_differ_in_it() {
+        let name =
+            |i: usize| format!("tcp_timestamps 1, congestion cubic, {i}, b.net.ipv4.tcp_rmem 4096 131072 67108864");
+        let layers = (0..6).map(|i| Layer::line(name(i), Hue::nth(i), vec![[0.0, 0.0], [1.0, i as f64]])).collect();
+        let axes = (Axis::linear("x", Unit::Plain), Axis::linear("y", Unit::Plain));
+        let plot = Plot::new("p", "t", "c", axes, layers).unwrap();
+        let keys: Vec<String> = keys(&plot).into_iter().flatten().map(|key| key.name).collect();
+        let different: BTreeSet<&String> = keys.iter().collect();
+        assert_eq!((keys.len(), different.len()), (6, 6), "{keys:?}");
+        assert!(keys.iter().all(|key| text_width(key, LETTER) <= 240.0), "{keys:?}");
+    }
 }
