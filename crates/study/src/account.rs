@@ -6,8 +6,8 @@ use quantity::p_value;
 
 use crate::analysis;
 use crate::conclusion::{
-    Compared, Conclusion, Table, effects_table, goodput_chart, judge, ping_charts, ping_distributions, predicted_in,
-    table_of,
+    Compared, Conclusion, Table, effects_table, goodput_chart, judge, not_predicted, ping_charts, ping_distributions,
+    predicted_in, table_of,
 };
 use crate::engine::Study;
 use crate::misses;
@@ -40,6 +40,7 @@ pub fn of_plan(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
         conclusion.charts.extend(goodput_chart(part, plan, trials));
         conclusion.tables.extend(ping_distributions(part, plan, trials));
         conclusion.charts.extend(ping_charts(part, plan, trials));
+        conclusion.notes.extend(not_predicted(study, part, trials));
     }
     if study.host.is_some() {
         conclusion.notes.push(
@@ -162,6 +163,23 @@ mod tests {
     fn compared(a: &[f64], b: &[f64]) -> Compared {
         let comparison = Comparison::of(a, b, 1).unwrap();
         Compared { what: "x".into(), response: "goodput".into(), comparison, predicted: None }
+    }
+
+    #[test]
+    fn why_nothing_is_predicted_is_noted_with_how_many_combinations_have_it() {
+        let noted = |plan: &str| {
+            let plan = crate::plan_file::parse("p.toml", plan).unwrap();
+            let study = Study { name: "p".into(), builtin: false, plans: vec![plan], host: None };
+            of_plan(&study, &[], 1).notes.into_iter().find(|note| note.contains("no prediction"))
+        };
+        let loopback = noted("[factors]\nover = [\"path\", \"loopback\"]\n[fixed]\nrate = \"1gbit\"\n");
+        assert_eq!(
+            loopback.as_deref(),
+            Some("plan: no prediction of 1 of 2 combinations: loopback has no rate and no delay: hosts decide")
+        );
+        let all = noted("[fixed]\ndelay = \"1ms\"\n").unwrap();
+        assert!(all.starts_with("plan: no prediction: the path has no rate"), "{all}");
+        assert_eq!(noted("[fixed]\nrate = \"1gbit\"\ndelay = \"1ms\"\n"), None);
     }
 
     #[test]

@@ -207,6 +207,30 @@ pub(crate) fn predicted_in(study: &Study, part: usize, trials: &[Trial], levels:
     }
 }
 
+/// Why combinations of a plan have no prediction, each reason with how many have it.
+pub(crate) fn not_predicted(study: &Study, part: usize, trials: &[Trial]) -> Vec<String> {
+    let Some(plan) = study.plans.get(part) else { return Vec::new() };
+    let mut reasons: Vec<(&str, usize)> = Vec::new();
+    let combinations = analysis::combinations(plan);
+    for levels in combinations.iter().filter(|levels| predicted_in(study, part, trials, levels).is_none()) {
+        let Ok(mut setup) = plan.setup(levels) else { continue };
+        if study.host.is_some() {
+            setup.keep_to_this_host();
+        }
+        let why = crate::predict::none_because(&plan.response, &setup);
+        match reasons.iter_mut().find(|r| r.0 == why) {
+            Some(reason) => reason.1 += 1,
+            None => reasons.push((why, 1)),
+        }
+    }
+    let of = combinations.len();
+    let said = |(why, n): (&str, usize)| {
+        let which = if n == of { String::new() } else { format!(" of {n} of {of} combinations") };
+        format!("{}: no prediction{which}: {why}", plan.name)
+    };
+    reasons.into_iter().map(said).collect()
+}
+
 /// A prediction in words: with its reach where that is more than a tenth.
 pub fn predicted_text(response: &str, p: Predicted) -> String {
     if p.high > p.low * 1.15 {

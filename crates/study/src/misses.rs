@@ -21,21 +21,36 @@ pub(crate) struct Costliest {
     pub finding: Option<Found>,
     /// Frames that were looked at.
     pub frames: u64,
+    /// Why none was, where a trial says so.
+    pub refused: Option<String>,
+}
+
+impl Costliest {
+    /// Why no cause is named; `packets` are what they are called.
+    pub(crate) fn no_cause(&self, packets: &str) -> String {
+        match (self.frames, &self.refused) {
+            (0, Some(why)) => format!("no packet was looked at ({why}), so the cause is not known"),
+            (0, None) => "no packet was looked at, so the cause is not known".into(),
+            (frames, _) => format!("{packets} ({} frames) show no cause", quantity::count(frames)),
+        }
+    }
 }
 
 /// Looks for what cost the most.
 pub(crate) fn costliest<'t>(trials: impl Iterator<Item = &'t Trial>) -> Costliest {
     let mut kinds: BTreeMap<&str, Found> = BTreeMap::new();
-    let mut frames = 0;
+    let (mut frames, mut refused) = (0, None);
     for trial in trials {
         frames += trial.evidence.frames;
+        refused = refused.or_else(|| trial.evidence.refused.clone());
         for f in trial.evidence.findings.iter().filter(|f| !OF_EVERY_EXCHANGE.contains(&f.kind.as_str())) {
             let sum = kinds.entry(&f.kind).or_insert_with(|| Found { count: 0, cost_ns: Nanos::ZERO, ..f.clone() });
             sum.count += f.count;
             sum.cost_ns += f.cost_ns;
         }
     }
-    Costliest { finding: kinds.into_values().filter(|f| f.cost_ns > Nanos::ZERO).max_by_key(|f| f.cost_ns), frames }
+    let finding = kinds.into_values().filter(|f| f.cost_ns > Nanos::ZERO).max_by_key(|f| f.cost_ns);
+    Costliest { finding, frames, refused }
 }
 
 struct Miss {
@@ -105,10 +120,10 @@ const FULL: f64 = 0.9;
 fn reason(trials: Vec<&Trial>) -> String {
     let busy: Vec<f64> = trials.iter().filter_map(|t| t.cpu_busy).collect();
     let found = costliest(trials.into_iter());
-    match (found.finding, stats::median(&busy).filter(|busy| *busy >= FULL)) {
+    match (&found.finding, stats::median(&busy).filter(|busy| *busy >= FULL)) {
         (Some(f), _) => format!("its packets show {}: {}", f.kind.replace('_', " "), f.text.trim_end_matches('.')),
         (None, Some(busy)) => format!("this machine's CPUs were {} in use", quantity::percent(busy)),
-        (None, None) => format!("its packets ({} frames) show no cause", quantity::count(found.frames)),
+        (None, None) => found.no_cause("its packets"),
     }
 }
 
@@ -150,6 +165,23 @@ mod tests {
             "{verdict}"
         );
         assert!(said.tables.iter().any(|t| t.title == "predictions that were missed" && t.rows.len() == 2));
+        let missed = |change: fn(&mut Trial)| {
+            let mut trials = trials(40e6);
+            trials.iter_mut().for_each(|trial| {
+                trial.evidence.findings.clear();
+                change(trial);
+            });
+            let said = crate::account::of_plan(&study, &trials, 1);
+            said.verdict.into_iter().find(|v| v.contains("predictions are missed")).expect("a miss is said")
+        };
+        let seen = missed(|t| t.evidence.frames = 300);
+        assert!(seen.ends_with("its packets (1,200 frames) show no cause"), "{seen}");
+        let refused = missed(|t| t.evidence.refused = Some("packets of eth0: not permitted".into()));
+        assert!(
+            refused.ends_with("; no packet was looked at (packets of eth0: not permitted), so the cause is not known"),
+            "{refused}"
+        );
+        assert!(missed(|_| ()).ends_with("; no packet was looked at, so the cause is not known"));
         let said = crate::account::of_plan(&study, &trials(94e6), 1);
         assert!(!said.verdict.iter().any(|v| v.contains("missed")), "{:?}", said.verdict);
     }

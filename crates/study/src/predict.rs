@@ -245,9 +245,73 @@ pub fn goodput_over(setup: &Setup, round_trip_s: f64) -> Option<Predicted> {
     })
 }
 
+/// Why there is no prediction of a response where there is none, in words.
+pub fn none_because(response: &str, setup: &Setup) -> &'static str {
+    let disturbed = |d: &lab::Direction| d.reorder.is_some() || d.duplicate > 0.0 || d.black_hole.is_some();
+    let ways = [&setup.path.a_to_b, &setup.path.b_to_a];
+    match (response, setup.workload) {
+        ("goodput", Workload::Stream | Workload::Udp) | ("transactions", Workload::Rr | Workload::Crr) => {}
+        _ => {
+            return "first principles are worked out for the goodput of `stream` and `udp` and the transactions of `rr` and `crr` alone";
+        }
+    }
+    if setup.loopback {
+        return "loopback has no rate and no delay: hosts decide";
+    }
+    if setup.real {
+        return "between real hosts the path's rate is not known, and no window that the plan sets bounds it";
+    }
+    if setup.workload != Workload::Rr && setup.workload != Workload::Crr && ways.into_iter().any(disturbed) {
+        return "the path reorders, duplicates or drops by size, which no formula here knows";
+    }
+    match setup.workload {
+        Workload::Rr | Workload::Crr if ways.iter().any(|way| way.rate.is_none()) => {
+            "the path has no rate: hosts decide"
+        }
+        Workload::Rr | Workload::Crr => "the path takes less than the hosts: these decide",
+        Workload::Udp if ways.iter().all(|way| way.rate.is_none()) && setup.datagram_rate == 0 => {
+            "neither the path nor the sender has a rate: hosts decide"
+        }
+        Workload::Udp => "datagrams are larger than the MTU",
+        _ if setup.rival.is_some() => "what a flow gets beside a rival is what is asked",
+        _ => "the path has no rate, and no window or loss with a known formula bounds it: hosts decide",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn where_there_is_no_prediction_the_reason_is_said() {
+        let said = |settings: &[(&str, &str)], response: &str| {
+            let mut setup = Setup::default();
+            settings.iter().for_each(|(name, value)| setup.set(name, value).unwrap());
+            let none = match setup.workload {
+                Workload::Rr | Workload::Crr => exchanges(&setup).is_none(),
+                Workload::Udp => datagrams(&setup).is_none(),
+                _ => goodput(&setup).is_none(),
+            };
+            assert!(none || response == "round_trip", "{settings:?} has a prediction");
+            none_because(response, &setup)
+        };
+        let loopback = ("over", "loopback");
+        for (settings, response, reason) in [
+            (&[loopback][..], "goodput", "loopback has no rate"),
+            (&[loopback, ("workload", "rr")], "transactions", "loopback has no rate"),
+            (&[("delay", "1ms")], "goodput", "the path has no rate"),
+            (&[("rate", "1gbit"), ("duplicate", "1%")], "goodput", "duplicates"),
+            (&[("rate", "1gbit"), ("rival", "reno")], "goodput", "rival"),
+            (&[("workload", "rr"), ("delay", "1ms")], "transactions", "the path has no rate"),
+            (&[("workload", "rr"), ("delay", "0"), ("rate", "1gbit")], "transactions", "less than the hosts"),
+            (&[("workload", "udp"), ("datagram_rate", "0")], "goodput", "neither the path nor the sender"),
+            (&[("workload", "udp"), ("datagram", "9000"), ("rate", "1gbit")], "goodput", "larger than the MTU"),
+            (&[("rate", "1gbit"), ("delay", "1ms")], "round_trip", "alone"),
+        ] {
+            let why = said(settings, response);
+            assert!(why.contains(reason), "{settings:?}: {why}");
+        }
+    }
 
     #[test]
     fn framing_of_the_reference() {

@@ -337,7 +337,7 @@ fn held_up(study: &Study, trials: &[Trial]) -> Option<String> {
 fn cause(part: usize, trials: &[Trial], levels: &[usize]) -> String {
     let found = misses::costliest(of(trials, part, levels));
     let frames = found.frames;
-    match found.finding {
+    match &found.finding {
         Some(f) => format!(
             "on the slow side the packets show {}, {} times for {} together in {frames} frames: {} (packets {})",
             f.kind,
@@ -346,7 +346,7 @@ fn cause(part: usize, trials: &[Trial], levels: &[usize]) -> String {
             f.text.trim_end_matches('.'),
             f.packets.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
         ),
-        None => format!("the packets of the slow side ({frames} frames) show no cause"),
+        None => found.no_cause("the packets of the slow side"),
     }
 }
 
