@@ -34,14 +34,23 @@ pub struct Row {
     pub second: f64,
     /// Trials in each.
     pub trials: [usize; 2],
-    /// The second over the first, less 1. All intervals hold at the same time in 95 % of comparisons.
+    /// The second over the first, less 1. All intervals hold at the same time in 95 % of comparisons where the trials of a run are
+    /// independent of each other: what lasts through a run and not through the other is in the change, and not in its interval.
     pub ratio: Estimate,
+    /// How its ratio to the plan's first row changed, taken within blocks and less 1: what changes all combinations of a block by the same
+    /// factor is not in it. `None` for that row itself, and where fewer than two blocks of a study have both.
+    pub within_blocks: Option<Estimate>,
 }
 
 impl Row {
-    /// Whether a difference was seen.
+    /// Whether a difference was seen in the combination by itself.
     pub fn seen(&self) -> bool {
         !self.ratio.covers(0.0)
+    }
+
+    /// Whether a difference was seen within blocks.
+    pub fn seen_within_blocks(&self) -> bool {
+        self.within_blocks.is_some_and(|e| !e.covers(0.0))
     }
 }
 
@@ -73,10 +82,10 @@ pub struct Between {
     pub notes: [Vec<String>; 2],
 }
 
-/// The values of a combination, and how far the logarithm of their mean can be off in every trial alike, because they are counted in
-/// whole units.
+/// The values of a combination by block, and how far the logarithm of their mean can be off in every trial alike, because they are counted
+/// in whole units.
 struct Measured {
-    logarithms: Vec<f64>,
+    logarithms: BTreeMap<u32, f64>,
     unit: f64,
     /// What share of a trial is over before its first byte.
     late: f64,
@@ -85,19 +94,27 @@ struct Measured {
 impl Measured {
     /// `None` below two trials, and where a value has no logarithm.
     fn of(side: Side<'_>, part: usize, plan: &Plan, levels: &[usize]) -> Option<Self> {
-        let values: Vec<f64> = analysis::by_block(side.trials, part, levels, &plan.response).into_values().collect();
-        if values.len() < 2 || values.iter().any(|v| *v <= 0.0 || !v.is_finite()) {
+        let values = analysis::by_block(side.trials, part, levels, &plan.response);
+        if values.len() < 2 || values.values().any(|v| *v <= 0.0 || !v.is_finite()) {
             return None;
         }
-        let unit = analysis::unit_share(plan, levels, &plan.response, stats::mean(&values)?).unwrap_or(0.0);
+        let mean = stats::mean(&values.values().copied().collect::<Vec<_>>())?;
+        let unit = analysis::unit_share(plan, levels, &plan.response, mean).unwrap_or(0.0);
         let late = analysis::start_share(plan, levels).unwrap_or(0.0);
-        Some(Self { logarithms: values.into_iter().map(f64::ln).collect(), unit, late })
+        Some(Self { logarithms: values.into_iter().map(|(block, v)| (block, v.ln())).collect(), unit, late })
+    }
+
+    /// Its ratios to another combination, block by block.
+    fn against(&self, base: &Self) -> Option<Self> {
+        let both = self.logarithms.iter().filter_map(|(block, v)| Some((*block, v - base.logarithms.get(block)?)));
+        let logarithms: BTreeMap<u32, f64> = both.collect();
+        (logarithms.len() > 1).then_some(Self { logarithms, unit: self.unit + base.unit, late: self.late - base.late })
     }
 
     /// Mean of the logarithms, and the square of its standard error.
     fn mean(&self) -> Option<(f64, f64)> {
-        let error = stats::deviation(&self.logarithms)?.powi(2) / self.logarithms.len() as f64;
-        Some((stats::mean(&self.logarithms)?, error))
+        let values: Vec<f64> = self.logarithms.values().copied().collect();
+        Some((stats::mean(&values)?, stats::deviation(&values)?.powi(2) / values.len() as f64))
     }
 }
 
@@ -108,11 +125,38 @@ fn counterpart(plan: &Plan, of: Side<'_>) -> Option<usize> {
     of.provenance.study.plans.iter().position(same)
 }
 
-/// A row that is not judged yet: beside it its standard error, and what its values are no finer than.
+/// A change that is not judged yet, as a logarithm.
+#[derive(Clone, Copy)]
+struct Change {
+    value: f64,
+    error: f64,
+    /// Trials of the side with fewer. Its degrees of freedom are never more than Welch's.
+    n: usize,
+    /// What the values are no finer than.
+    resolution: f64,
+}
+
+impl Change {
+    fn of(a: &Measured, b: &Measured) -> Option<Self> {
+        let ((low, va), (high, vb)) = (a.mean()?, b.mean()?);
+        Some(Self {
+            value: high - low,
+            error: (va + vb).sqrt(),
+            n: a.logarithms.len().min(b.logarithms.len()),
+            resolution: a.unit + b.unit + (a.late - b.late).abs(),
+        })
+    }
+
+    fn judged(self, judgement: Judgement) -> Estimate {
+        judgement.around(self.value, self.error, self.n).widened(self.resolution).map(f64::exp_m1)
+    }
+}
+
+/// A row that is not judged yet.
 struct Found {
     row: Row,
-    error: f64,
-    resolution: f64,
+    change: Change,
+    within_blocks: Option<Change>,
 }
 
 /// Compares what both have. Trials of two studies are no pairs: what drifted between the studies is in the differences, and what two runs of
@@ -126,18 +170,22 @@ pub fn compare(first: Side<'_>, second: Side<'_>) -> Between {
         let Some(other) = counterpart(plan, second) else { continue };
         let theirs = &second.provenance.study.plans[other];
         let others = analysis::combinations(theirs);
+        let mut base: Option<[Measured; 2]> = None;
         for levels in analysis::combinations(plan) {
             let labels = plan.label(&levels);
             let Some(same) = others.iter().find(|l| theirs.label(l) == labels) else { continue };
-            match row(plan, labels, Measured::of(first, part, plan, &levels), Measured::of(second, other, theirs, same))
-            {
-                Some(row) => found.push(row),
-                None => too_few += 1,
-            }
+            let sides = [Measured::of(first, part, plan, &levels), Measured::of(second, other, theirs, same)];
+            let [Some(a), Some(b)] = sides else {
+                too_few += 1;
+                continue;
+            };
+            found.extend(row(plan, labels, [&a, &b], base.as_ref()));
+            base.get_or_insert([a, b]);
         }
     }
     let sequential = [first, second].iter().any(|s| s.provenance.study.is_sequential());
-    let judgement = Judgement { comparisons: found.len(), sequential };
+    let within = found.iter().filter(|f| f.within_blocks.is_some()).count();
+    let judgement = Judgement { comparisons: found.len() + within, sequential };
     let [ours, theirs] = [first.provenance, second.provenance];
     Between {
         unmatched: all.saturating_sub(2 * found.len() + too_few),
@@ -148,31 +196,29 @@ pub fn compare(first: Side<'_>, second: Side<'_>) -> Between {
         rows: found
             .into_iter()
             .map(|f| Row {
-                ratio: judgement
-                    .around(f.row.ratio.value, f.error, f.row.ratio.n)
-                    .widened(f.resolution)
-                    .map(f64::exp_m1),
+                ratio: f.change.judged(judgement),
+                within_blocks: f.within_blocks.map(|change| change.judged(judgement)),
                 ..f.row
             })
             .collect(),
     }
 }
 
-fn row(plan: &Plan, labels: Vec<String>, a: Option<Measured>, b: Option<Measured>) -> Option<Found> {
-    let (a, b) = (a?, b?);
-    let ((low, va), (high, vb)) = (a.mean()?, b.mean()?);
-    let (error, trials) = ((va + vb).sqrt(), [a.logarithms.len(), b.logarithms.len()]);
+/// The row of a combination; `base` is the plan's first one that both studies have.
+fn row(plan: &Plan, labels: Vec<String>, [a, b]: [&Measured; 2], base: Option<&[Measured; 2]>) -> Option<Found> {
+    let change = Change::of(a, b)?;
+    let within = |[base_a, base_b]: &[Measured; 2]| Change::of(&a.against(base_a)?, &b.against(base_b)?);
     let row = Row {
         plan: plan.name.clone(),
         labels,
         response: plan.response.clone(),
-        first: low.exp(),
-        second: high.exp(),
-        trials,
-        // Degrees of freedom of the smaller one: never more than Welch's.
-        ratio: Judgement::ALONE.around(high - low, error, trials[0].min(trials[1])),
+        first: a.mean()?.0.exp(),
+        second: b.mean()?.0.exp(),
+        trials: [a, b].map(|side| side.logarithms.len()),
+        ratio: change.judged(Judgement::ALONE),
+        within_blocks: None,
     };
-    Some(Found { row, error, resolution: a.unit + b.unit + (a.late - b.late).abs() })
+    Some(Found { row, change, within_blocks: base.and_then(within) })
 }
 
 /// Adds what differs.
@@ -305,6 +351,8 @@ mod tests {
         let row = |label: &str| between.rows.iter().find(|r| r.labels == [label]).unwrap();
         assert!(!row("1ms").seen() && row("5ms").seen(), "{between:?}");
         assert!(row("5ms").ratio.covers(-0.1) && row("5ms").trials == [5, 5]);
+        assert!(row("5ms").seen_within_blocks() && row("5ms").within_blocks.unwrap().covers(-0.1), "{between:?}");
+        assert_eq!(row("1ms").within_blocks, None);
         assert_eq!(whats(&between.conditions), ["plan, levels of delay"]);
     }
 

@@ -7,6 +7,8 @@ mod binomial;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
 use study::analysis;
+use study::between::{self, Row, Side};
+use study::ledger::Provenance;
 use study::{Factor, Place, Plan, Study, Trial};
 
 /// How trials vary from one to the next, as logarithms.
@@ -16,21 +18,26 @@ struct Noise {
     own: f64,
     /// Whether that has a heavy tail (Student's t with three degrees of freedom).
     heavy: bool,
-    /// Of what follows the trial before, with a correlation of 0.8.
+    /// Of what follows the trial before.
     lasting: f64,
+    /// The correlation of that with what it was at the trial before.
+    correlation: f64,
+    /// By how much trials are lower while other programs hold the CPUs, which lasts for some trials and comes again.
+    held_up: f64,
     /// Of a block against the one before.
     block: f64,
     /// Of a trial against the one before within a block, always the same way.
     drift: f64,
 }
 
-const NONE: Noise = Noise { own: 0.0, heavy: false, lasting: 0.0, block: 0.0, drift: 0.0 };
+const NONE: Noise =
+    Noise { own: 0.0, heavy: false, lasting: 0.0, correlation: 0.8, held_up: 0.0, block: 0.0, drift: 0.0 };
 const NOISES: [(&str, Noise); 5] = [
     ("independent", Noise { own: 0.01, ..NONE }),
     ("heavy tail", Noise { own: 0.01, heavy: true, ..NONE }),
     ("autocorrelated", Noise { own: 0.003, lasting: 0.02, ..NONE }),
     ("drift and steps", Noise { own: 0.003, block: 0.05, drift: 0.005, ..NONE }),
-    ("all of it", Noise { own: 0.005, heavy: true, lasting: 0.01, block: 0.03, drift: 0.003 }),
+    ("all of it", Noise { own: 0.005, heavy: true, lasting: 0.01, block: 0.03, drift: 0.003, ..NONE }),
 ];
 
 /// A machine on which trials follow one another.
@@ -38,12 +45,14 @@ struct Machine {
     random: Pcg64Mcg,
     noise: Noise,
     lasting: f64,
+    /// Whether other programs hold the CPUs.
+    is_held_up: bool,
     level: f64,
 }
 
 impl Machine {
     fn new(noise: Noise, seed: u64) -> Self {
-        Self { random: Pcg64Mcg::seed_from_u64(seed), noise, lasting: 0.0, level: 0.0 }
+        Self { random: Pcg64Mcg::seed_from_u64(seed), noise, lasting: 0.0, is_held_up: false, level: 0.0 }
     }
 
     fn normal(&mut self) -> f64 {
@@ -51,15 +60,21 @@ impl Machine {
     }
 
     fn trial(&mut self) -> f64 {
-        let Noise { own, heavy, lasting, drift, .. } = self.noise;
-        self.lasting = 0.8 * self.lasting + 0.6 * lasting * self.normal();
+        let Noise { own, heavy, lasting, correlation, held_up, drift, .. } = self.noise;
+        self.lasting = correlation * self.lasting + (1.0 - correlation * correlation).sqrt() * lasting * self.normal();
+        if held_up > 0.0 {
+            // Three trials on end in the mean, a third of the time.
+            let changes = if self.is_held_up { 1.0 / 3.0 } else { 1.0 / 6.0 };
+            self.is_held_up ^= self.random.random::<f64>() < changes;
+        }
         self.level += drift;
         let mut z = self.normal();
         if heavy {
             let squares: f64 = (0..3).map(|_| self.normal().powi(2)).sum();
             z /= (squares / 3.0).sqrt();
         }
-        self.level + self.lasting + own * z
+        let lost = if self.is_held_up { held_up * self.random.random::<f64>() } else { 0.0 };
+        self.level + self.lasting + own * z - lost
     }
 
     /// The trials of one block of a plan. The effect of a level is what is measured with it over the first level, less 1.
@@ -185,6 +200,108 @@ fn intervals_hold_what_was_put_in_and_find_what_is_large_enough() {
         }
         let (_, high) = binomial::interval(covered, studies, 0.95);
         assert!(high >= 0.95, "{effect}: {covered} of {studies}");
+    }
+}
+
+/// Trials that follow each other closely, within a block and from one block to the next, as `stream` has them on a machine with other work.
+const BUSY: [(&str, Noise); 5] = [
+    ("correlation 0.5", Noise { own: 0.003, lasting: 0.02, correlation: 0.5, ..NONE }),
+    ("correlation 0.95", Noise { own: 0.003, lasting: 0.02, correlation: 0.95, ..NONE }),
+    ("correlation 0.99", Noise { own: 0.001, lasting: 0.05, correlation: 0.99, ..NONE }),
+    ("held up", Noise { own: 0.002, held_up: 0.3, ..NONE }),
+    ("all of it", Noise { own: 0.002, heavy: true, lasting: 0.02, correlation: 0.95, held_up: 0.3, ..NONE }),
+];
+
+/// The order within each block is random, so what follows the trial before is no effect of a level.
+#[test]
+fn trials_that_are_not_independent_make_no_more_claims() {
+    let designs = [("two levels, 6 blocks", 2, 6), ("four levels, 6 blocks", 4, 6), ("two levels, 20 blocks", 2, 20)];
+    for (design, levels, blocks) in designs {
+        let (mut claims, mut studies) = (0, 0);
+        for (name, noise) in BUSY {
+            let tally = run(&plan(vec![Factor::new("dscp", 0..levels)], blocks, None), noise, 0.0, 1_000);
+            let (low, high) = binomial::interval(tally.claims, tally.studies, 0.999);
+            eprintln!("{design}, {name}: {} of {} ({low:.3} to {high:.3})", tally.claims, tally.studies);
+            assert!(low <= 0.05, "{design}, {name}: {} of {}", tally.claims, tally.studies);
+            (claims, studies) = (claims + tally.claims, studies + tally.studies);
+        }
+        let (low, high) = binomial::interval(claims, studies, 0.95);
+        eprintln!("{design}: {claims} of {studies} ({low:.4} to {high:.4})");
+        assert!(low <= 0.05, "{design}: {claims} of {studies}");
+    }
+}
+
+/// How narrow a study is to become may not decide what it finds.
+#[test]
+fn until_holds_what_was_put_in_and_finds_it() {
+    for (effect, until) in [(0.01, 0.008), (-0.05, 0.02), (-0.5, 0.02), (-0.5, 0.2)] {
+        let plan = plan(vec![Factor::new("dscp", 0..2)], 5, Some(until));
+        let (mut covered, mut found, mut studies) = (0, 0, 0);
+        for (name, noise) in NOISES {
+            let tally = run(&plan, noise, effect, 200);
+            let (low, high) = binomial::interval(tally.covered, tally.studies, 0.999);
+            eprintln!(
+                "{effect} until {until}, {name}: held by {} of {} ({low:.3} to {high:.3}), found in {}, {:.1} blocks each",
+                tally.covered,
+                tally.studies,
+                tally.claims,
+                tally.blocks as f64 / f64::from(tally.studies)
+            );
+            assert!(high >= 0.95, "{effect} until {until}, {name}: {} of {}", tally.covered, tally.studies);
+            (covered, found, studies) = (covered + tally.covered, found + tally.claims, studies + tally.studies);
+        }
+        let (low, high) = binomial::interval(covered, studies, 0.95);
+        eprintln!("{effect} until {until}: held by {covered} of {studies} ({low:.4} to {high:.4}), found in {found}");
+        assert!(high >= 0.95 && studies >= 1_000, "{effect} until {until}: {covered} of {studies}");
+        if effect.abs() > 2.0 * until {
+            assert!(found * 20 >= studies * 19, "{effect} until {until}: found in {found} of {studies}");
+        }
+    }
+}
+
+/// Two studies of one machine, the second with an effect on the second level.
+fn twice(noise: Noise, seed: u64, blocks: u32, effect: f64) -> Vec<Row> {
+    let plan = plan(vec![Factor::new("dscp", 0..2)], blocks, None);
+    let study = Study { name: "p".into(), builtin: false, plans: vec![plan.clone()], host: None };
+    let provenance = Provenance::here(&study, seed, Vec::new());
+    let seeds = [seed.wrapping_mul(0x9e37_79b9) ^ 0x57, seed.wrapping_mul(0x85eb_ca6b) ^ 0x91];
+    let trials = [(seeds[0], 0.0), (seeds[1], effect)].map(|(seed, effect)| {
+        let mut machine = Machine::new(noise, seed);
+        (0..blocks).flat_map(|block| machine.block(&plan, block, seed, effect)).collect::<Vec<_>>()
+    });
+    let [a, b] = trials.each_ref().map(|trials| Side { provenance: &provenance, trials });
+    between::compare(a, b).rows
+}
+
+/// What lasts within a run moves all of its trials, and the other run does not show it: only what is compared within blocks holds then.
+#[test]
+fn two_studies_of_one_machine_differ_by_what_lasts_in_each_and_within_blocks_they_do_not() {
+    for blocks in [6, 20] {
+        for (name, noise) in NOISES.into_iter().chain(BUSY) {
+            let pairs: Vec<Vec<Row>> = (0..1_000).map(|seed| twice(noise, seed, blocks, 0.0)).collect();
+            let claims = |seen: fn(&Row) -> bool| pairs.iter().filter(|rows| rows.iter().any(seen)).count() as u32;
+            let (itself, within) = (claims(Row::seen), claims(Row::seen_within_blocks));
+            eprintln!("two studies, {blocks} blocks, {name}: {itself} of 1000, within blocks {within}");
+            assert!(binomial::interval(within, 1_000, 0.999).0 <= 0.05, "{blocks} blocks, {name}: {within} of 1000");
+            let independent = noise.lasting == 0.0 && noise.held_up == 0.0;
+            assert!(!independent || binomial::interval(itself, 1_000, 0.999).0 <= 0.05, "{name}: {itself} of 1000");
+        }
+    }
+}
+
+#[test]
+fn what_changed_between_two_studies_relative_to_the_first_level_is_held_and_found() {
+    for (name, noise) in NOISES {
+        let (mut held, mut found) = (0, 0);
+        for seed in 0..1_000 {
+            let rows = twice(noise, seed, 10, -0.2);
+            let within = rows[1].within_blocks.expect("every block has both levels");
+            held += u32::from(within.covers(-0.2));
+            found += u32::from(rows[1].seen_within_blocks());
+        }
+        eprintln!("two studies, -20 %, {name}: held by {held} of 1000, found in {found}");
+        assert!(binomial::interval(held, 1_000, 0.999).1 >= 0.95, "{name}: {held} of 1000");
+        assert!(found >= 950, "{name}: {found} of 1000");
     }
 }
 

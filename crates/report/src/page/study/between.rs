@@ -1,6 +1,7 @@
 //! Two studies side by side.
 
 use quantity::{change, count, counted};
+use stats::Estimate;
 use study::between::{Between, Differing, Row};
 use study::response::{WHAT_HELPS, is_known, percent_of, quantity};
 
@@ -10,12 +11,40 @@ use crate::document::{Block, Document, Section, Table};
 use crate::plot::{Axis, Hue, Interval, Layer, Plot, Unit, tidy};
 use crate::view::capital;
 
-/// Differences in the verdict, and rows of the plot.
-const FIRST: usize = 5;
+/// Differences of each kind in the verdict, and rows of a plot.
+const FIRST: usize = 3;
 const DRAWN: usize = 40;
+
+/// How a combination is compared between the studies.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Its ratio to the first combination of its plan, taken within blocks.
+    WithinBlocks,
+    /// By itself.
+    Itself,
+}
+
+impl Kind {
+    fn change(self, row: &Row) -> Option<&Estimate> {
+        match self {
+            Self::WithinBlocks => row.within_blocks.as_ref(),
+            Self::Itself => Some(&row.ratio),
+        }
+    }
+
+    fn seen(self, row: &Row) -> bool {
+        let seen = if self == Self::Itself { row.seen() } else { row.seen_within_blocks() };
+        seen && self.change(row).is_some_and(is_known)
+    }
+}
 
 fn place(row: &Row) -> String {
     format!("{}, {}", row.plan, row.labels.join(", "))
+}
+
+/// The first combination of a row's plan: what ratios within blocks are to.
+fn base<'b>(between: &'b Between, row: &Row) -> Option<&'b Row> {
+    between.rows.iter().find(|first| first.plan == row.plan && first.response == row.response)
 }
 
 /// How the machines differ, as the beginning of the first sentence: `kernel 6.12 against 6.1`.
@@ -33,51 +62,87 @@ fn listed(names: &[&str]) -> String {
     }
 }
 
-/// In how many combinations each response differs.
-fn verdict(names: [&str; 2], between: &Between) -> Vec<String> {
-    if between.rows.is_empty() {
-        return vec!["The two studies have no combination with enough trials in common.".into()];
-    }
-    let seen_of = |row: &&Row| row.seen() && is_known(&row.ratio);
+/// In how many combinations each response differs; `None` where nothing is compared so.
+fn counts(kind: Kind, between: &Between) -> Option<String> {
+    let compared = || between.rows.iter().filter(|row| kind.change(row).is_some());
     let mut responses: Vec<&str> = Vec::new();
-    for row in &between.rows {
+    for row in compared() {
         if !responses.contains(&row.response.as_str()) {
             responses.push(&row.response);
         }
     }
+    let what = if kind == Kind::WithinBlocks { "other combination" } else { "combination" };
     let counts = responses.iter().map(|response| {
-        let rows = || between.rows.iter().filter(|row| row.response == *response);
-        let (n, seen) = (counted(rows().count() as u64, "combination"), rows().filter(seen_of).count() as u64);
-        let seen = if seen == 0 { "none".into() } else { count(seen) };
-        format!("in {response} is seen in {seen} of {n}")
+        let rows = || compared().filter(|row| row.response == *response);
+        let seen = match rows().filter(|row| kind.seen(row)).count() as u64 {
+            0 => "none".into(),
+            seen => count(seen),
+        };
+        format!("in {response} is seen in {seen} of {}", counted(rows().count() as u64, what))
     });
-    let counts = format!("a difference {}", counts.collect::<Vec<_>>().join("; "));
-    let mut verdict = vec![match factors(between) {
-        machines if machines.is_empty() => format!("Between the studies {counts}."),
-        machines => format!("{}: {counts}.", capital(&machines)),
-    }];
-    let mut seen: Vec<&Row> = between.rows.iter().filter(seen_of).collect();
-    seen.sort_by(|a, b| b.ratio.value.ln_1p().abs().total_cmp(&a.ratio.value.ln_1p().abs()));
+    let counts: Vec<String> = counts.collect();
+    (!counts.is_empty()).then(|| format!("a difference {}", counts.join("; ")))
+}
+
+/// What was seen, the largest first; else what was not.
+fn findings(kind: Kind, names: [&str; 2], between: &Between) -> Vec<String> {
+    let size = |row: &Row| kind.change(row).map_or(0.0, |e| e.value.ln_1p().abs());
+    let mut seen: Vec<&Row> = between.rows.iter().filter(|row| kind.seen(row)).collect();
+    seen.sort_by(|a, b| size(b).total_cmp(&size(a)));
     if seen.is_empty() {
-        let known = between.rows.iter().filter(|row| is_known(&row.ratio));
-        let width = |row: &&Row| row.ratio.high.ln_1p() - row.ratio.low.ln_1p();
-        if let Some(widest) = known.max_by(|a, b| width(a).total_cmp(&width(b))) {
-            let (low, high) = (change(widest.ratio.low), change(widest.ratio.high));
-            verdict.push(format!("The widest interval is {low} to {high} ({}).", place(widest)));
-        }
+        let known = between.rows.iter().filter_map(|row| Some((row, kind.change(row).filter(|e| is_known(e))?)));
+        let width = |e: &Estimate| e.high.ln_1p() - e.low.ln_1p();
+        let widest = known.max_by(|a, b| width(a.1).total_cmp(&width(b.1)));
+        let said = |(row, e): (&Row, &Estimate)| {
+            format!("The widest interval of these is {} to {} ({}).", change(e.low), change(e.high), place(row))
+        };
+        return widest.map(said).into_iter().collect();
     }
-    verdict.extend(seen.iter().take(FIRST).map(|row| {
-        let [a, b] = [row.first, row.second].map(|value| quantity(&row.response, value));
-        format!(
-            "{}: {} {} ({a} in {}, {b} in {}).",
-            place(row),
-            percent_of(&row.ratio),
-            row.response,
-            names[0],
-            names[1]
-        )
-    }));
-    let unknown = between.rows.iter().filter(|row| !is_known(&row.ratio)).count() as u64;
+    let sentence = |row: &&Row| {
+        let of = percent_of(kind.change(row)?);
+        Some(match kind {
+            Kind::WithinBlocks => {
+                let first = base(between, row)?.labels.join(", ");
+                format!("{}: {of} {} relative to {first}.", place(row), row.response)
+            }
+            Kind::Itself => {
+                let [a, b] = [row.first, row.second].map(|value| quantity(&row.response, value));
+                format!("{}: {of} {} ({a} in {}, {b} in {}).", place(row), row.response, names[0], names[1])
+            }
+        })
+    };
+    seen.iter().take(FIRST).filter_map(sentence).collect()
+}
+
+/// What changed: first within blocks, which holds whatever state the machine was in, then each combination by itself.
+fn verdict(names: [&str; 2], between: &Between) -> Vec<String> {
+    if between.rows.is_empty() {
+        return vec!["The two studies have no combination with enough trials in common.".into()];
+    }
+    let mut verdict = Vec::new();
+    let mut beginning = match factors(between) {
+        machines if machines.is_empty() => "Between the studies".to_owned(),
+        machines => capital(&machines),
+    };
+    if let Some(counts) = counts(Kind::WithinBlocks, between) {
+        let compared: Vec<&Row> =
+            between.rows.iter().filter(|r| r.within_blocks.is_some()).filter_map(|r| base(between, r)).collect();
+        let first = match &compared[..] {
+            [first, rest @ ..] if rest.iter().all(|r| r == first) => first.labels.join(", "),
+            _ => "the first combination of each plan".into(),
+        };
+        verdict.push(format!("{beginning}, within blocks: relative to {first}, {counts}."));
+        verdict.extend(findings(Kind::WithinBlocks, names, between));
+        beginning = "Each combination by itself".into();
+    }
+    if let Some(counts) = counts(Kind::Itself, between) {
+        let seen = between.rows.iter().any(|row| Kind::Itself.seen(row));
+        let why = if seen { ", which a state of the machine that lasted through one run may explain" } else { "" };
+        verdict.push(format!("{beginning}: {counts}{why}."));
+        verdict.extend(findings(Kind::Itself, names, between));
+    }
+    let unknown = |row: &&Row| !is_known(&row.ratio) || row.within_blocks.as_ref().is_some_and(|e| !is_known(e));
+    let unknown = between.rows.iter().filter(unknown).count() as u64;
     if unknown > 0 {
         verdict.push(format!(
             "{} cannot be judged by intervals that say nothing; {WHAT_HELPS}.",
@@ -123,8 +188,8 @@ fn warnings(names: [&str; 2], between: &Between) -> Vec<String> {
         );
     }
     warnings.push(
-        "Intervals are of how trials vary within each run. What two runs of one machine differ by is in none of them: repeat each \
-         study to see it."
+        "What two runs of one machine differ by is in no interval, other than what moves all combinations of a block by the same factor, which is \
+         not in the changes within blocks. Repeat each study, in turns, before you act on a difference."
             .into(),
     );
     for (name, notes) in names.iter().zip(&between.notes) {
@@ -148,15 +213,23 @@ pub fn document(names: [&str; 2], between: &Between) -> Document {
         verdict.iter_mut().filter_map(|sentence| Some(std::mem::replace(sentence, headline(sentence)?))).collect();
     let warnings = warnings(names, between);
     let mut section = Section::new("What changed");
-    section.plot(plot(between));
-    let mut table = Table::new("", &["where", "response", names[0], names[1], "change", "trials"]);
+    section.plot(plot(Kind::WithinBlocks, between));
+    section.plot(plot(Kind::Itself, between));
+    let head = ["where", "response", names[0], names[1], "change", "relative to the first, within blocks", "trials"];
+    let mut table = Table::new("", &head);
     for row in &between.rows {
+        let within = match &row.within_blocks {
+            Some(change) => percent_of(change),
+            None if base(between, row) == Some(row) => "this is the first".into(),
+            None => "too few blocks with both".into(),
+        };
         table.rows.push(vec![
             place(row),
             row.response.clone(),
             quantity(&row.response, row.first),
             quantity(&row.response, row.second),
             percent_of(&row.ratio),
+            within,
             format!("{} and {}", row.trials[0], row.trials[1]),
         ]);
     }
@@ -165,9 +238,15 @@ pub fn document(names: [&str; 2], between: &Between) -> Document {
         section.blocks.push(Block::List(long));
     }
     section.blocks.push(Block::List(vec![
-        "Trials of two studies are no pairs: whatever changed between them is in the differences, not the setting alone.".into(),
-        "Where the trials of a run are independent, all intervals hold at the same time in 95 % of comparisons (Bonferroni); means are geometric. A state of the machine that \
-         lasts through one run and not the other is in no interval: repeat both runs, in turns.".into(),
+        "Within blocks: in each block a combination is divided by the first one of its plan, and the mean of that ratio is compared. What changes all \
+         combinations of a block by the same factor is not in it; what changes one more than the first is, whichever of the two it is that changed."
+            .into(),
+        "By itself: trials of two studies are no pairs, so whatever changed between them is in the difference. A state of the machine that lasts \
+         through one run and not the other is in no interval."
+            .into(),
+        "Where trials vary independently of each other, all intervals of both kinds hold at the same time in 95 % of comparisons (Bonferroni). Means are \
+         geometric."
+            .into(),
     ]));
     Document {
         title: format!("{} against {}", names[1], names[0]),
@@ -178,25 +257,35 @@ pub fn document(names: [&str; 2], between: &Between) -> Document {
     }
 }
 
-fn plot(between: &Between) -> Option<Plot> {
-    let known: Vec<&Row> = between.rows.iter().filter(|row| is_known(&row.ratio)).take(DRAWN).collect();
-    let items = (0u32..).zip(&known).map(|(i, row)| Interval {
+fn plot(kind: Kind, between: &Between) -> Option<Plot> {
+    let compared: Vec<(&Row, &Estimate)> =
+        between.rows.iter().filter_map(|row| Some((row, kind.change(row)?))).collect();
+    let known: Vec<&(&Row, &Estimate)> = compared.iter().filter(|(_, e)| is_known(e)).take(DRAWN).collect();
+    let items = (0u32..).zip(&known).map(|(i, (row, e))| Interval {
         at: f64::from(i),
-        low: tidy(row.ratio.low),
-        value: tidy(row.ratio.value),
-        high: tidy(row.ratio.high),
-        label: format!("{}\n{}", place(row), percent_of(&row.ratio)),
+        low: tidy(e.low),
+        value: tidy(e.value),
+        high: tidy(e.high),
+        label: format!("{}\n{}", place(row), percent_of(e)),
     });
     let layers = vec![
         Layer::Rule { name: "no difference".into(), upright: true, value: 0.0 },
         Layer::Intervals { name: "measured".into(), hue: Hue(0), items: items.collect() },
     ];
-    let names = known.iter().map(|row| place(row)).collect();
-    let left = between.rows.len() - known.len();
+    let names = known.iter().map(|(row, _)| place(row)).collect();
+    let (id, title, what) = match kind {
+        Kind::WithinBlocks => (
+            "within-blocks",
+            "Changes relative to the first combination of each plan, within blocks",
+            "The ratio to the plan's first combination, taken within blocks, in the second study over the first",
+        ),
+        Kind::Itself => ("between", "Changes of each combination by itself", "The second study over the first"),
+    };
+    let left = compared.len() - known.len();
     let note = if left > 0 { format!(" {left} more are not drawn.") } else { String::new() };
-    let caption = format!("The second study over the first, less 1, with intervals.{note}");
+    let caption = format!("{what}, less 1, with intervals.{note}");
     let axes = (Axis::linear("change of the response", Unit::Share), Axis::names("", names));
-    Plot::new("between", "Changes with their intervals", caption, axes, layers)
+    Plot::new(id, title, caption, axes, layers)
 }
 
 #[cfg(test)]
@@ -215,7 +304,14 @@ mod tests {
             second: 1e8 * middle.exp(),
             trials: [5, 5],
             ratio,
+            within_blocks: None,
         }
+    }
+
+    /// The first combination of a plan, and another one that differs by itself so much, and so much within blocks.
+    fn rows(itself: (f64, f64), within: (f64, f64)) -> Vec<Row> {
+        let within = row("5ms", within.0, within.1).ratio;
+        vec![row("1ms", 0.0, 1e-3), Row { within_blocks: Some(within), ..row("5ms", itself.0, itself.1) }]
     }
 
     fn differing(what: &str, first: &str, second: &str) -> Differing {
@@ -229,22 +325,29 @@ mod tests {
 
     #[test]
     fn the_kernel_is_named_first_and_blamed_only_where_nothing_else_differs() {
-        let rows = vec![row("1ms", 0.0, 1e-3), row("5ms", -0.2, 1e-3)];
+        let rows = rows((-0.2, 1e-3), (-0.2, 1e-3));
         let kernel = vec![differing("kernel", "6.1", "6.12")];
         let alone =
             Between { rows: rows.clone(), factors: kernel.clone(), same_host: Some(true), ..Between::default() };
         let (verdict, warnings) = said(&alone);
-        assert_eq!(verdict[0], "Kernel 6.12 against 6.1: a difference in goodput is seen in 1 of 2 combinations.");
+        assert_eq!(
+            verdict[0],
+            "Kernel 6.12 against 6.1, within blocks: relative to 1ms, a difference in goodput is seen in 1 of 1 other combination."
+        );
         assert!(
-            verdict[1].starts_with("delay, 5ms: −18.1 % [") && verdict[1].contains("100.0 Mbit/s in old"),
+            verdict[1].starts_with("delay, 5ms: −18.1 % [") && verdict[1].ends_with("goodput relative to 1ms."),
+            "{verdict:?}"
+        );
+        assert!(
+            verdict[3].starts_with("delay, 5ms: −18.1 % [") && verdict[3].contains("100.0 Mbit/s in old"),
             "{verdict:?}"
         );
         assert!(warnings.contains("a change is the kernel's only where these stayed as they were"), "{warnings}");
-        assert!(warnings.contains("repeat each study") && !warnings.contains("cannot be put down"), "{warnings}");
+        assert!(warnings.contains("Repeat each study") && !warnings.contains("cannot be put down"), "{warnings}");
 
         let path = Between { conditions: vec![differing("delay, rate", "1gbit", "100mbit")], ..alone.clone() };
         let (verdict, warnings) = said(&path);
-        assert!(verdict[0].starts_with("Kernel 6.12 against 6.1: "), "{verdict:?}");
+        assert!(verdict[0].starts_with("Kernel 6.12 against 6.1, within blocks: "), "{verdict:?}");
         assert!(
             warnings.contains("A change cannot be put down to the kernel: other conditions differ, too."),
             "{warnings}"
@@ -253,14 +356,58 @@ mod tests {
 
         let machine = vec![kernel[0].clone(), differing("CPUs", "2", "64")];
         let (verdict, warnings) = said(&Between { factors: machine, ..alone.clone() });
-        assert!(verdict[0].starts_with("Kernel 6.12 against 6.1, CPUs 64 against 2: "), "{verdict:?}");
+        assert!(verdict[0].starts_with("Kernel 6.12 against 6.1, CPUs 64 against 2, within blocks: "), "{verdict:?}");
         assert!(warnings.contains("kernel and CPUs changed together"), "{warnings}");
 
         let same = Between { factors: Vec::new(), ..alone };
         let (verdict, warnings) = said(&same);
-        assert_eq!(verdict[0], "Between the studies a difference in goodput is seen in 1 of 2 combinations.");
+        assert!(verdict[0].starts_with("Between the studies, within blocks: "), "{verdict:?}");
         assert!(warnings.contains("what made a change is not known"), "{warnings}");
         assert!(said(&Between { same_host: None, ..same }).1.contains("whether it is the same machine is not known"));
+    }
+
+    #[test]
+    fn what_only_the_runs_differ_by_is_said_to_be_perhaps_a_state_of_the_machine() {
+        let (verdict, _) = said(&Between { rows: rows((-0.2, 1e-3), (0.0, 1e-3)), ..Between::default() });
+        assert!(verdict[0].ends_with("a difference in goodput is seen in none of 1 other combination."), "{verdict:?}");
+        assert!(verdict[1].starts_with("The widest interval of these is −"), "{verdict:?}");
+        assert_eq!(
+            verdict[2],
+            "Each combination by itself: a difference in goodput is seen in 1 of 2 combinations, which a state of the machine that lasted through one run may explain."
+        );
+        assert!(verdict[3].starts_with("delay, 5ms: −18.1 % ["), "{verdict:?}");
+        // The first one alone changed: the other one is said to have changed relative to it, and not by itself.
+        let (verdict, _) = said(&Between { rows: rows((0.0, 1e-3), (0.2, 1e-3)), ..Between::default() });
+        assert!(verdict[1].ends_with("goodput relative to 1ms."), "{verdict:?}");
+        assert!(verdict[2].ends_with("is seen in none of 2 combinations."), "{verdict:?}");
+    }
+
+    #[test]
+    fn both_kinds_of_change_are_in_the_table_and_drawn() {
+        let mut rows = rows((-0.2, 1e-3), (-0.1, 1e-3));
+        rows.push(row("9ms", 0.0, 1e-3));
+        let document = document(["old", "new"], &Between { rows, ..Between::default() });
+        let table =
+            document.sections[0].blocks.iter().find_map(|b| if let Block::Table(t) = b { Some(t) } else { None });
+        let cells: Vec<&str> = table.unwrap().rows.iter().map(|row| row[5].as_str()).collect();
+        assert!(
+            cells[0] == "this is the first"
+                && cells[1].starts_with("−9.52 % [")
+                && cells[2] == "too few blocks with both",
+            "{cells:?}"
+        );
+        let drawn: Vec<(&str, f64)> = document
+            .plots()
+            .filter_map(|p| match &p.layers[1] {
+                Layer::Intervals { items, .. } => {
+                    Some((p.id.as_str(), items.iter().map(|i| i.value).fold(0.0, f64::min)))
+                }
+                _ => None,
+            })
+            .collect();
+        assert_eq!(drawn.len(), 2);
+        assert!(drawn[0].0 == "within-blocks" && (drawn[0].1 + 0.095).abs() < 1e-3, "{drawn:?}");
+        assert!(drawn[1].0 == "between" && (drawn[1].1 + 0.181).abs() < 1e-3, "{drawn:?}");
     }
 
     #[test]
@@ -268,8 +415,12 @@ mod tests {
         // Mostly below: its upper end alone would say that hardly anything could have been missed.
         let rows = vec![row("1ms", 0.0, 1e-4), row("5ms", -0.2, 0.08), row("9ms", 0.0, 2.0)];
         let (verdict, _) = said(&Between { rows, ..Between::default() });
-        assert_eq!(verdict[0], "Between the studies a difference in goodput is seen in none of 3 combinations.");
-        assert!(verdict[1].starts_with("The widest interval is −") && verdict[1].contains("5ms"), "{verdict:?}");
+        // No plan of these has two combinations in a block.
+        assert_eq!(verdict[0], "Between the studies: a difference in goodput is seen in none of 3 combinations.");
+        assert!(
+            verdict[1].starts_with("The widest interval of these is −") && verdict[1].contains("5ms"),
+            "{verdict:?}"
+        );
         assert!(verdict[2].starts_with("1 combination cannot be judged"), "{verdict:?}");
     }
 
