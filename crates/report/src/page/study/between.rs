@@ -84,9 +84,10 @@ fn counts(kind: Kind, between: &Between) -> Option<String> {
     (!counts.is_empty()).then(|| format!("a difference {}", counts.join("; ")))
 }
 
-/// What was seen, the largest first; else what was not.
+/// What was seen, the largest first, of the second kind what the first has not; else what was not.
 fn findings(kind: Kind, names: [&str; 2], between: &Between) -> Vec<String> {
     let size = |row: &Row| kind.change(row).map_or(0.0, |e| e.value.ln_1p().abs());
+    let alone = |row: &&Row| kind == Kind::WithinBlocks || !Kind::WithinBlocks.seen(row);
     let mut seen: Vec<&Row> = between.rows.iter().filter(|row| kind.seen(row)).collect();
     seen.sort_by(|a, b| size(b).total_cmp(&size(a)));
     if seen.is_empty() {
@@ -103,7 +104,8 @@ fn findings(kind: Kind, names: [&str; 2], between: &Between) -> Vec<String> {
         Some(match kind {
             Kind::WithinBlocks => {
                 let first = base(between, row)?.labels.join(", ");
-                format!("{}: {of} {} relative to {first}.", place(row), row.response)
+                let [a, b] = names;
+                format!("{}: {} relative to {first} changed by {of} from {a} to {b}.", place(row), row.response)
             }
             Kind::Itself => {
                 let [a, b] = [row.first, row.second].map(|value| quantity(&row.response, value));
@@ -111,7 +113,7 @@ fn findings(kind: Kind, names: [&str; 2], between: &Between) -> Vec<String> {
             }
         })
     };
-    seen.iter().take(FIRST).filter_map(sentence).collect()
+    seen.iter().copied().filter(alone).take(FIRST).filter_map(|row| sentence(&row)).collect()
 }
 
 /// What changed: first within blocks, which holds whatever state the machine was in, then each combination by itself.
@@ -136,9 +138,15 @@ fn verdict(names: [&str; 2], between: &Between) -> Vec<String> {
         beginning = "Each combination by itself".into();
     }
     if let Some(counts) = counts(Kind::Itself, between) {
-        let seen = between.rows.iter().any(|row| Kind::Itself.seen(row));
-        let why = if seen { ", which a state of the machine that lasted through one run may explain" } else { "" };
-        verdict.push(format!("{beginning}: {counts}{why}."));
+        verdict.push(format!("{beginning}: {counts}."));
+        let alone = between.rows.iter().filter(|row| Kind::Itself.seen(row) && !Kind::WithinBlocks.seen(row)).count();
+        if alone > 0 {
+            verdict.push(format!(
+                "A state of the machine that lasted through one run may explain {} of these, which {} not seen within blocks.",
+                count(alone as u64),
+                if alone == 1 { "is" } else { "are" }
+            ));
+        }
         verdict.extend(findings(Kind::Itself, names, between));
     }
     let unknown = |row: &&Row| !is_known(&row.ratio) || row.within_blocks.as_ref().is_some_and(|e| !is_known(e));
@@ -335,13 +343,13 @@ mod tests {
             "Kernel 6.12 against 6.1, within blocks: relative to 1ms, a difference in goodput is seen in 1 of 1 other combination."
         );
         assert!(
-            verdict[1].starts_with("delay, 5ms: −18.1 % [") && verdict[1].ends_with("goodput relative to 1ms."),
+            verdict[1].starts_with("delay, 5ms: goodput relative to 1ms changed by −18.1 % [")
+                && verdict[1].ends_with("] from old to new."),
             "{verdict:?}"
         );
-        assert!(
-            verdict[3].starts_with("delay, 5ms: −18.1 % [") && verdict[3].contains("100.0 Mbit/s in old"),
-            "{verdict:?}"
-        );
+        // What is seen both ways is there once.
+        assert_eq!(verdict[2], "Each combination by itself: a difference in goodput is seen in 1 of 2 combinations.");
+        assert_eq!(verdict.len(), 3, "{verdict:?}");
         assert!(warnings.contains("a change is the kernel's only where these stayed as they were"), "{warnings}");
         assert!(warnings.contains("Repeat each study") && !warnings.contains("cannot be put down"), "{warnings}");
 
@@ -371,14 +379,27 @@ mod tests {
         let (verdict, _) = said(&Between { rows: rows((-0.2, 1e-3), (0.0, 1e-3)), ..Between::default() });
         assert!(verdict[0].ends_with("a difference in goodput is seen in none of 1 other combination."), "{verdict:?}");
         assert!(verdict[1].starts_with("The widest interval of these is −"), "{verdict:?}");
+        assert_eq!(verdict[2], "Each combination by itself: a difference in goodput is seen in 1 of 2 combinations.");
         assert_eq!(
-            verdict[2],
-            "Each combination by itself: a difference in goodput is seen in 1 of 2 combinations, which a state of the machine that lasted through one run may explain."
+            verdict[3],
+            "A state of the machine that lasted through one run may explain 1 of these, which is not seen within blocks."
         );
-        assert!(verdict[3].starts_with("delay, 5ms: −18.1 % ["), "{verdict:?}");
+        assert!(
+            verdict[4].starts_with("delay, 5ms: −18.1 % [") && verdict[4].contains("100.0 Mbit/s in old"),
+            "{verdict:?}"
+        );
+        // Of two that are seen, one is seen within blocks, too.
+        let mut both = rows((-0.2, 1e-3), (-0.2, 1e-3));
+        both.push(row("9ms", -0.1, 1e-3));
+        let (verdict, _) = said(&Between { rows: both, ..Between::default() });
+        assert!(
+            verdict[2].ends_with("2 of 3 combinations.") && verdict[3].contains("may explain 1 of these"),
+            "{verdict:?}"
+        );
+        assert!(verdict.len() == 5 && verdict[4].starts_with("delay, 9ms: −9.52 % ["), "{verdict:?}");
         // The first one alone changed: the other one is said to have changed relative to it, and not by itself.
         let (verdict, _) = said(&Between { rows: rows((0.0, 1e-3), (0.2, 1e-3)), ..Between::default() });
-        assert!(verdict[1].ends_with("goodput relative to 1ms."), "{verdict:?}");
+        assert!(verdict[1].contains("goodput relative to 1ms changed by +"), "{verdict:?}");
         assert!(verdict[2].ends_with("is seen in none of 2 combinations."), "{verdict:?}");
     }
 
