@@ -36,8 +36,9 @@ impl AxisUnit {
     pub fn text(self, value: f64, step: f64) -> String {
         let by = |steps: &[(f64, &str)]| {
             let size = value.abs().max(step.abs());
-            // An eighth has three decimals, a finer step in powers of two ever more of them.
-            let fits = |s: f64| size >= s * 0.999 && (self != Self::Bytes || step >= s / 8.0);
+            // Of a step in powers of two, as axes of bytes have, an eighth has three decimals, and a finer one ever more.
+            let finest = if step.log2().fract() == 0.0 { 1.0 / 8.0 } else { 1.0 / 1_100.0 };
+            let fits = |s: f64| size >= s * 0.999 && (self != Self::Bytes || step >= s * finest);
             let (scale, unit) = steps.iter().copied().find(|(s, _)| fits(*s)).unwrap_or(steps[steps.len() - 1]);
             format!("{} {unit}", number(value / scale, step / scale))
         };
@@ -52,15 +53,15 @@ impl AxisUnit {
 }
 
 /// The most decimals that a double can have any use for, beside one digit before them.
-const MOST: i32 = 15;
+const MOST: f64 = 15.0;
 
 /// With as many decimals as `step` has; where it has no end of them three, or as many as it takes to see it.
 fn number(value: f64, step: f64) -> String {
-    let decimals = (0..=MOST).find(|d| {
+    let decimals = (0..6).find(|d| {
         let scaled = step * 10f64.powi(*d);
         scaled.abs() > 0.5 && (scaled - scaled.round()).abs() < 1e-6 * scaled.abs()
     });
-    let enough = || if step > 0.0 { (-step.log10().floor()).clamp(3.0, f64::from(MOST)) as i32 } else { 3 };
+    let enough = || if step > 0.0 { (-step.log10().floor()).clamp(3.0, MOST) as i32 } else { 3 };
     let text = format!("{value:.*}", decimals.unwrap_or_else(enough) as usize);
     let (whole, rest) = text.split_once('.').map_or((text.as_str(), None), |(w, r)| (w, Some(r)));
     let digits = whole.trim_start_matches('-');
@@ -91,6 +92,9 @@ mod tests {
         assert_eq!(AxisUnit::Time.text(25_400_012.0, 2.0), "25.400012 ms");
         assert_eq!(AxisUnit::Bytes.text(1_448.5, 0.5), "1,448.5 B");
         assert_eq!(AxisUnit::Bytes.text(65_535.0, 1.0), "65,535 B");
+        assert_eq!(AxisUnit::Bytes.text(65_600_000.0, 1e5), "62.561 MiB");
+        assert_eq!(AxisUnit::Bytes.text(1_100_000.0, 1e4), "1.049 MiB");
+        assert_eq!(AxisUnit::Bytes.text(65_500.0, 100.0), "63.965 KiB");
         assert_eq!(AxisUnit::Rate.text(1e9 + 100.0, 100.0), "1.0000001 Gbit/s");
     }
 }

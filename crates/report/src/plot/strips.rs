@@ -58,21 +58,27 @@ fn bar(canvas: &Canvas, value: Option<f64>, top: f64) -> char {
     }
 }
 
-/// The mean of what falls into each of so many equal sections from zero to `end`; no more sections than points.
+/// What each of so many equal columns from zero to `end` shows: the mean of what falls into it, or, where there are fewer points than columns, the
+/// nearest point. That is none where it is no number or farther than the points lie from each other.
 fn means(points: &[[f64; 2]], columns: usize, end: f64) -> Vec<Option<f64>> {
-    let used = columns.min(points.len().max(1));
-    let mut cells = vec![(0.0, 0_u32); used];
+    let placed: Vec<&[f64; 2]> = points.iter().filter(|p| p[0].is_finite()).collect();
+    if placed.len() <= columns {
+        let (Some(first), Some(last)) = (placed.first(), placed.last()) else { return vec![None; columns] };
+        let apart = if placed.len() > 1 { 1.01 * (last[0] - first[0]) / (placed.len() - 1) as f64 } else { end };
+        let away = |p: &[f64; 2], at: f64| (p[0] - at).abs();
+        let shown = |at: f64| {
+            let nearest = placed.iter().min_by(|a, b| away(a, at).total_cmp(&away(b, at)))?;
+            (away(nearest, at) <= apart && nearest[1].is_finite()).then_some(nearest[1])
+        };
+        return (0..columns).map(|i| shown((i as f64 + 0.5) / columns as f64 * end)).collect();
+    }
+    let mut cells = vec![(0.0, 0_u32); columns];
     for [x, y] in points.iter().filter(|p| p[0].is_finite() && p[1].is_finite()) {
-        let at = if end > 0.0 { (x / end * used as f64) as usize } else { 0 };
-        let cell = &mut cells[at.min(used - 1)];
+        let at = if end > 0.0 { (x / end * columns as f64) as usize } else { 0 };
+        let cell = &mut cells[at.min(columns - 1)];
         *cell = (cell.0 + y, cell.1 + 1);
     }
-    let mut means: Vec<Option<f64>> = cells.into_iter().map(|(sum, n)| (n > 0).then(|| sum / f64::from(n))).collect();
-    // Few points fill the same room as many, so that the rows below each other show the same time.
-    if used < columns {
-        means = (0..columns).map(|i| means[i * used / columns]).collect();
-    }
-    means
+    cells.into_iter().map(|(sum, n)| (n > 0).then(|| sum / f64::from(n))).collect()
 }
 
 fn words(axis: &Axis, value: f64) -> String {
@@ -93,6 +99,22 @@ fn range(axis: &Axis, points: &[[f64; 2]]) -> String {
 mod tests {
     use super::*;
     use crate::plot::{Hue, Unit};
+
+    #[test]
+    fn each_of_a_few_points_is_seen_wherever_it_lies_in_its_interval() {
+        // Two intervals that end a little late.
+        let two = means(&[[1.0006, 19.8], [2.0010, 20.9]], 60, 2.0010);
+        assert!(two.iter().all(Option::is_some), "{two:?}");
+        assert!(two.contains(&Some(19.8)) && two.contains(&Some(20.9)), "{two:?}");
+        // A point that is no number is a gap, and so is the time after a line that ends early.
+        let gap = means(&[[0.0, 1.0], [1.0, f64::NAN], [2.0, 3.0]], 9, 8.0);
+        assert_eq!(gap[0], Some(1.0));
+        assert_eq!(gap[1], None);
+        assert_eq!(gap[2], Some(3.0));
+        assert_eq!(gap[8], None);
+        assert_eq!(means(&[[5.0, 7.0]], 3, 5.0), [Some(7.0); 3]);
+        assert_eq!(means(&[], 3, 5.0), [None; 3]);
+    }
 
     #[test]
     fn lines_are_drawn_on_one_scale_and_fit_the_canvas() {
