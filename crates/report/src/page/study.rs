@@ -9,7 +9,8 @@ mod rows;
 
 use record::Nanos;
 use study::ledger::Provenance;
-use study::{Chart, Conclusion, Plan, Trial, analysis, builtin, plan_text};
+use study::{Chart, Conclusion, Plan, Trial, Workload, analysis, builtin, plan_text};
+use traffic::SocketOptions;
 
 pub use between::document as between;
 
@@ -140,7 +141,9 @@ fn of_plan(part: usize, plan: &Plan, trials: &[Trial], seed: u64, charts: &[Char
         Some(curve) => section.plot(Some(curve)),
         None => section.plot(view.blocks()),
     }
-    section.say(sockets(plan, &combinations));
+    if let Some(sockets) = sockets(plan, &combinations) {
+        section.say(sockets);
+    }
     section.plot(view.boxes());
     section.plot(view.main_effects());
     section.plot(view.heat());
@@ -155,16 +158,27 @@ fn of_plan(part: usize, plan: &Plan, trials: &[Trial], seed: u64, charts: &[Char
     section
 }
 
-/// What is set on the sockets of a plan's trials.
-fn sockets(plan: &Plan, combinations: &[Vec<usize>]) -> String {
-    let mut all: Vec<String> = Vec::new();
+/// What is set on the TCP sockets of a plan's trials; `None` where it has none.
+fn sockets(plan: &Plan, combinations: &[Vec<usize>]) -> Option<String> {
+    let mut all: Vec<SocketOptions> = Vec::new();
     for setup in combinations.iter().filter_map(|levels| plan.setup(levels).ok()) {
-        let text = setup.options.to_string();
-        if !all.contains(&text) {
-            all.push(text);
+        if setup.workload != Workload::Udp && !all.contains(&setup.options) {
+            all.push(setup.options);
         }
     }
-    format!("Options of the sockets at both ends: {}. All else is as the kernel has it.", all.join("; or "))
+    match &all[..] {
+        [] => None,
+        [one] if *one == SocketOptions::default() => {
+            Some("The sockets at both ends are as the kernel has them: Nagle's algorithm is on.".into())
+        }
+        all => {
+            let all: Vec<String> = all.iter().map(ToString::to_string).collect();
+            Some(format!(
+                "Options of the sockets at both ends: {}. All else is as the kernel has it.",
+                all.join("; or ")
+            ))
+        }
+    }
 }
 
 fn environment(provenance: &Provenance, took: Nanos) -> Section {
@@ -201,12 +215,18 @@ mod tests {
 
     #[test]
     fn socket_options_are_said() {
-        let text = "repetitions = 2\n[fixed]\nworkload = \"rr\"\n[factors]\nsocket = [\"default\", \"nodelay\"]\n";
-        let plan = study::plan_file::parse("p.toml", &text.replace("[fixed]\nworkload = \"rr\"\n", "")).unwrap();
-        let said = sockets(&plan, &analysis::combinations(&plan));
+        let said = |text: &str| {
+            let plan = study::plan_file::parse("p.toml", &format!("repetitions = 2\n{text}")).unwrap();
+            sockets(&plan, &analysis::combinations(&plan))
+        };
         assert_eq!(
-            said,
+            said("[factors]\nsocket = [\"default\", \"nodelay\"]\n").unwrap(),
             "Options of the sockets at both ends: nodelay off; or nodelay on. All else is as the kernel has it."
         );
+        assert_eq!(
+            said("[factors]\ndelay = [\"1ms\", \"2ms\"]\n").unwrap(),
+            "The sockets at both ends are as the kernel has them: Nagle's algorithm is on."
+        );
+        assert_eq!(said("workload = \"udp\"\n[factors]\ndelay = [\"1ms\", \"2ms\"]\n"), None);
     }
 }

@@ -27,12 +27,15 @@ pub fn text(canvas: &Canvas, documents: &[Document]) -> String {
         }
         document.verdict.iter().for_each(|v| canvas.paragraph(&mut out, v, 0));
         for section in &document.sections {
-            if !section.title.is_empty() {
+            let later = |b: &&Block| section.plots_last && matches!(b, Block::Plot(_));
+            let mut drawn = String::new();
+            section.blocks.iter().filter(|b| !later(b)).for_each(|b| block(canvas, &mut drawn, b));
+            section.blocks.iter().filter(later).for_each(|b| block(canvas, &mut drawn, b));
+            // What is on the page alone needs no heading here.
+            if !section.title.is_empty() && !drawn.is_empty() {
                 canvas.heading(&mut out, &format!("# {}", section.title));
             }
-            let later = |b: &&Block| section.plots_last && matches!(b, Block::Plot(_));
-            section.blocks.iter().filter(|b| !later(b)).for_each(|b| block(canvas, &mut out, b));
-            section.blocks.iter().filter(later).for_each(|b| block(canvas, &mut out, b));
+            out.push_str(&drawn);
         }
     }
     out

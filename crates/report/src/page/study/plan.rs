@@ -1,7 +1,7 @@
 //! What a study would do: `--dry-run`.
 
 use quantity::counted;
-use study::Study;
+use study::{Study, Workload};
 
 use crate::document::{Document, Section, Table};
 
@@ -44,7 +44,8 @@ fn plan(plan: &study::Plan) -> Section {
     for (name, value) in &plan.fixed {
         steps.step("hold", name, value);
     }
-    if !plan.settings().any(|name| name == "socket") {
+    let datagrams = plan.setup(&vec![0; plan.factors.len()]).is_ok_and(|setup| setup.workload == Workload::Udp);
+    if !datagrams && !plan.settings().any(|name| name == "socket") {
         steps.step("hold", "socket", "default (as the kernel has it: Nagle's algorithm on)");
     }
     let (warm_up, measured) = (plan.warm_up, plan.duration);
@@ -79,5 +80,9 @@ mod tests {
             text.contains("Seed 7") && text.contains("3 blocks of 2 trials") && text.contains("hold  socket"),
             "{text}"
         );
+        let datagrams = "workload = \"udp\"\n[factors]\ndelay = [\"1ms\", \"5ms\"]\n";
+        let plan = study::plan_file::parse("p.toml", datagrams).unwrap();
+        let study = Study { plans: vec![plan], ..study };
+        assert!(!terminal::text(&canvas, &[planned(&study, 7)]).contains("Nagle"));
     }
 }
