@@ -92,8 +92,8 @@ const LOSS_FACTOR: f64 = 1.6;
 enum Held {
     /// Not at all.
     No,
-    /// Until an ACK that the receiver sends at once.
-    RoundTrip,
+    /// Until an ACK that the receiver sends at once: with the next full segment. So many bytes in further full segments leave until it comes.
+    RoundTrip(u32),
     /// Until an ACK that the receiver delays.
     DelayedAck,
 }
@@ -110,7 +110,7 @@ fn held(bytes: u32, writes: u32, mss: u32) -> Held {
     let (small, last) = (first % mss, rest % mss);
     match (small, last) {
         (0, _) | (_, 0) => Held::No,
-        _ if bytes - last > mss => Held::RoundTrip,
+        _ if bytes - last > mss => Held::RoundTrip((rest - last).saturating_sub(mss)),
         _ => Held::DelayedAck,
     }
 }
@@ -131,7 +131,7 @@ pub fn exchanges(setup: &Setup) -> Option<Predicted> {
     let e = &setup.exchange;
     let connect_each = setup.workload == Workload::Crr;
     let wire_s = on_wire(e.request_bytes, up.bits() as f64) + on_wire(e.response_bytes, down.bits() as f64);
-    let (mut trips, mut timers, mut idle_s) = (1.0, 0.0, 0.0);
+    let (mut trips, mut timers, mut idle_s, mut meanwhile_s) = (1.0, 0.0, 0.0, 0.0);
     if connect_each {
         trips += 1.0;
         for (bytes, rate) in [(e.request_bytes, up), (e.response_bytes, down)] {
@@ -144,17 +144,21 @@ pub fn exchanges(setup: &Setup) -> Option<Predicted> {
         let response = if connect_each { Held::No } else { held(e.response_bytes, e.response_writes, mss) };
         // A new connection acknowledges at once until it has seen that the program answers.
         let at_once = [connect_each, false].map(|new| new || o.quickack == Some(true));
-        for (held, at_once) in [request, response].into_iter().zip(at_once) {
+        for ((held, at_once), rate) in [request, response].into_iter().zip(at_once).zip([up, down]) {
+            if let Held::RoundTrip(leaving) = held {
+                // Their time on the wire is counted already; at the lower end of the reach the ACK comes with the last of them.
+                meanwhile_s += on_wire(leaving, rate.bits() as f64).min(round_trip_s);
+            }
             trips += f64::from(u8::from(held != Held::No));
             timers += f64::from(u8::from(held == Held::DelayedAck && !at_once));
         }
     }
     let path_s = trips * round_trip_s + timers * DELAYED_ACK_S;
-    let seconds = path_s + wire_s + idle_s + e.think.as_secs_f64();
+    let seconds = path_s + wire_s + idle_s - meanwhile_s + e.think.as_secs_f64();
     let hosts_s = trips * HOSTS_S + if connect_each { CONNECTION_S } else { 0.0 };
     (hosts_s < seconds).then(|| Predicted {
         value: 1.0 / seconds,
-        low: (1.0 - SLACK) / (seconds + hosts_s + timers * TICK_S),
+        low: (1.0 - SLACK) / (seconds + meanwhile_s + hosts_s + timers * TICK_S),
         high: (1.0 + SLACK) / (seconds - timers * TICK_S),
     })
 }
@@ -394,6 +398,10 @@ mod tests {
         // Both writes end in a small segment, of which the second waits for the ACK of the first, which comes at once.
         reaches(&[("workload", "rr"), ("response", "2920"), ("response_writes", "2")], 408.0);
         reaches(&[("workload", "rr"), ("response", "4344"), ("response_writes", "2")], 400.0);
+        // Two, five and eleven full segments leave while it waits.
+        reaches(&[("workload", "rr"), ("response", "8192"), ("response_writes", "2")], 323.5);
+        reaches(&[("workload", "rr"), ("response", "16384"), ("response_writes", "2")], 327.5);
+        reaches(&[("workload", "rr"), ("response", "32000"), ("response_writes", "2")], 248.5);
         reaches(&[("workload", "rr"), ("response", "100"), ("response_writes", "2")], 23.5);
         // Ten segments take longer on this wire than the path: slow start leaves no gap.
         reaches(&[("workload", "crr"), ("response", "65536")], 123.3);
@@ -433,8 +441,9 @@ mod tests {
             (2_894, 2, Held::DelayedAck),
             (2_895, 2, Held::No),
             (2_896, 2, Held::No),
-            (2_920, 2, Held::RoundTrip),
-            (4_344, 2, Held::RoundTrip),
+            (2_920, 2, Held::RoundTrip(0)),
+            (4_344, 2, Held::RoundTrip(0)),
+            (16_384, 2, Held::RoundTrip(5_792)),
             (100, 4, Held::DelayedAck),
         ] {
             assert_eq!(held(bytes, writes, 1_448), expected, "{bytes} in {writes}");
