@@ -271,5 +271,9 @@ fn pages_of_studies_fit_into_every_window() {
             file
         })
         .collect();
+    let near = close("delay", &["0.19ms", "0.2ms", "0.21ms"], "receive_window", 1e-6);
+    let file = folder.path().join("near.html");
+    std::fs::write(&file, html::page(&[near], "test")).unwrap();
+    let pages: Vec<_> = pages.into_iter().chain([file]).collect();
     assert_eq!(tier::browser::problems(&pages), Vec::<String>::new());
 }

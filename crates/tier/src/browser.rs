@@ -34,6 +34,9 @@ const WATCH: &str = "<script>
         const [wide, high] = overlap(a.at, b.at);
         if (wide > 1 && high > 3) wrong.push(`${name}: ${a.text} is written over ${b.text}`);
       }));
+      const twice = (what, all) => all.filter((text, i) => text && all.indexOf(text) < i).forEach(text => wrong.push(`${name}: ${what} ${text} is there twice`));
+      for (const axis of svg.querySelectorAll('g')) twice('the tick', [...axis.querySelectorAll(':scope > .tick > text')].map(of => of.firstChild?.textContent));
+      twice('the series', [...figure.querySelectorAll('.legend button')].map(of => of.textContent));
       if ([...svg.querySelectorAll('*')].some(of => [...of.attributes].some(a => /NaN|Infinity|undefined/.test(a.value)))) wrong.push(`${name}: an attribute is no number`);
     }
     parent.postMessage({ name: window.name, wrong }, '*');
@@ -42,8 +45,8 @@ const WATCH: &str = "<script>
 })();
 </script>";
 
-/// What is wrong with these pages at each width: wider than the window, a plot that is not drawn, a label that is cut off or over another one,
-/// an error of a script. Pages have the script that looks written into them. There is no network.
+/// What is wrong with these pages at each width: wider than the window, a plot that is not drawn, a label that is cut off or over another one, two
+/// ticks of an axis or two series that read the same, an error of a script. Pages have the script that looks written into them. There is no network.
 ///
 /// # Panics
 ///

@@ -33,10 +33,10 @@ fn section(load: &Load) -> Section {
     ));
     section.table(costs(load));
     let mut said: Vec<String> = Vec::new();
-    said.extend(
-        load.above_floor
-            .map(|e| format!("every send, less the floor: {:+.2} points ({:+.2} to {:+.2})", e.value, e.low, e.high)),
-    );
+    said.extend(load.above_floor.map(|e| {
+        let [value, low, high] = [e.value, e.low, e.high].map(bare);
+        format!("every send, less the floor: {value} points ({low} to {high})")
+    }));
     said.extend(load.verdicts.iter().map(|verdict| format!("{}: {}", verdict.bar, verdict.text)));
     said.extend(load.missing.iter().map(|missing| format!("not here: {}: {}", missing.name, missing.reason)));
     section.blocks.extend((!said.is_empty()).then_some(Block::List(said)));
@@ -61,11 +61,17 @@ fn costs(load: &Load) -> Table {
     table
 }
 
+/// A change in points of per cent, without the sign of these.
+fn bare(points: f64) -> String {
+    change(points / 100.0).trim_end_matches(" %").to_owned()
+}
+
 /// A change in per cent with its interval.
 fn with_interval(e: Option<Estimate>) -> String {
-    let percent = |value: f64| change(value / 100.0);
-    let bare = |value: f64| percent(value).trim_end_matches(" %").to_owned();
-    e.map_or_else(|| "too few slices".into(), |e| format!("{} ({} to {})", percent(e.value), bare(e.low), bare(e.high)))
+    e.map_or_else(
+        || "too few slices".into(),
+        |e| format!("{} ({} to {})", change(e.value / 100.0), bare(e.low), bare(e.high)),
+    )
 }
 
 /// What `--dry-run` says.
@@ -137,7 +143,7 @@ mod tests {
             "−7.70 % (",
             "+120 ns",
             "-4.6 %",
-            "less the floor: -1.50 points",
+            "less the floor: −1.50 points",
             "it is cheap: holds",
             "not here: a method: no fentry here",
             "p99 41.2 µs",
