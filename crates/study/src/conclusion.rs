@@ -91,8 +91,8 @@ impl Compared {
                 c.ratio.n
             )
         } else {
-            let visible =
-                visible(c.smallest_seen).map(|least| format!("; the smallest one this run could have seen is {least}"));
+            let visible = smallest(c.smallest_seen)
+                .map(|least| format!("; the smallest one this run could have seen is {least}"));
             format!(
                 "{}: no difference in {} seen ({}, n = {} blocks){}{predicted}",
                 self.what,
@@ -103,6 +103,12 @@ impl Compared {
             )
         }
     }
+}
+
+/// The smallest difference that could be seen, in words: to both sides where as many times more and less are not the same share.
+fn smallest(ratio: f64) -> Option<String> {
+    let more = visible(ratio)?;
+    Some(if ratio < 0.1 { more } else { format!("{more} or {}", change(-ratio / (1.0 + ratio))) })
 }
 
 /// Judges the comparisons of a study together: their intervals, p and smallest differences are of one kind and one level, and
@@ -364,6 +370,14 @@ fn named(plan: &Plan, levels: &[usize]) -> String {
 mod tests {
     use super::*;
     use crate::{Factor, plan_file};
+
+    #[test]
+    fn the_smallest_difference_is_said_to_both_sides_where_these_differ() {
+        assert_eq!(smallest(0.0166).as_deref(), Some("+1.66 %"));
+        // Half as much again, and a third less.
+        assert_eq!(smallest(0.5).as_deref(), Some("+50.0 % or −33.3 %"));
+        assert_eq!(smallest(30.0), None);
+    }
 
     #[test]
     fn how_small_an_effect_could_be_is_a_change_and_not_a_logarithm() {
