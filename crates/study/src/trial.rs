@@ -10,6 +10,7 @@ use crate::ground::{Ends, Ground};
 use crate::outcome::Trial;
 use crate::plan::{Place, Plan};
 use crate::processors::Busy;
+use crate::setting::Workload;
 use crate::{Error, counters, measure, proof};
 
 /// Threads that use the CPU until dropped.
@@ -80,7 +81,10 @@ pub fn run(
     let evidence = capture.end();
     let path = ends.down(setup.loopback);
     let Some(mut measured) = measured? else { return Ok(None) };
-    measured.windows_of(&evidence);
+    // The TCP connection on which `udp` is asked for carries no datagrams.
+    if setup.workload != Workload::Udp {
+        measured.windows_of(&evidence);
+    }
     let mut broken = measured.broken;
     proof::prove(&setup, &evidence, measured.congestion.as_deref(), &mut held, &mut broken);
     if let Some(path) = &path {

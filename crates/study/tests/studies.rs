@@ -147,6 +147,9 @@ fn datagrams_that_a_path_cannot_carry_are_found_lost() {
     let trials = run_all(&study);
     for trial in &trials {
         assert!(trial.series.len() >= 3 && trial.series.iter().all(|p| p.srtt_ns == Nanos::ZERO), "{:?}", trial.series);
+        // Nor is there a window: the packets' is that of the connection on which the test is asked for.
+        assert!(trial.series.iter().all(|p| p.receive_window_bytes.is_none()), "{:?}", trial.series);
+        assert_eq!(trial.response("receive_window"), None);
     }
     // A sender that was held catches up in a burst, which a queue of 10 ms does not hold: the median trial is the path's.
     let median = |level: &str, response: &str| {
