@@ -39,7 +39,7 @@ fn alike(names: &[&str], shown: &[String]) -> Vec<Vec<usize>> {
     groups
 }
 
-/// How many bytes all of them begin with, in whole words where there are such.
+/// How many bytes all of them begin with, in whole pairs of a factor and its level or else whole words, where there are such.
 fn common_beginning(names: &[&str]) -> usize {
     let Some((first, rest)) = names.split_first() else { return 0 };
     let same = |name: &&str| {
@@ -47,7 +47,9 @@ fn common_beginning(names: &[&str]) -> usize {
         ends.map_or(first.len().min(name.len()), |((at, _), _)| at)
     };
     let common = rest.iter().map(same).min().unwrap_or(0);
-    first[..common].rfind(' ').map_or(common, |space| space + 1)
+    let beginning = &first[..common];
+    let pairs = beginning.rfind(", ").map(|end| end + 2);
+    pairs.or_else(|| beginning.rfind(' ').map(|end| end + 1)).unwrap_or(common)
 }
 
 #[cfg(test)]
@@ -70,7 +72,7 @@ mod tests {
             "a tcp_timestamps 1, b tcp_timestamps 0, bbr",
             "trial",
         ];
-        assert_eq!(apart(&names, &cut), ["…1, cubic", "…1, bbr", "…0, bbr", "trial"]);
+        assert_eq!(apart(&names, &cut), ["…cubic", "…bbr", "…b tcp_timestamps 0…", "trial"]);
         // One name that is there twice is one series.
         assert_eq!(apart(&["trial", "trial"], &cut), ["trial", "trial"]);
         // The same ends behind different beginnings.

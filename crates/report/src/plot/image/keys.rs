@@ -10,6 +10,9 @@ pub(super) const MARGIN: i32 = 14;
 /// Pixels from one row of the legend to the next.
 pub(super) const LEGEND_ROW: i32 = 20;
 
+/// Pixels of a name, at most: two of them fit beside each other.
+const NAME: f64 = 440.0;
+
 /// A name in the legend, with the pixels that it takes.
 pub(super) struct Key {
     pub(super) name: String,
@@ -32,7 +35,7 @@ pub(super) fn keys(plot: &Plot) -> Vec<Vec<Key>> {
     let mut rows: Vec<Vec<Key>> = vec![Vec::new()];
     let mut x = MARGIN;
     let names: Vec<&str> = named.iter().map(|key| key.0).collect();
-    let names = apart(&names, &|name| cut(name, 240.0));
+    let names = apart(&names, &|name| cut(name, NAME));
     for ((_, hue, dashed), name) in named.into_iter().zip(names) {
         let width = text_width(&name, LETTER) as i32 + 44;
         if x + width > WIDTH as i32 && x > MARGIN {
@@ -70,6 +73,6 @@ mod tests {
         let keys: Vec<String> = keys(&plot).into_iter().flatten().map(|key| key.name).collect();
         let different: BTreeSet<&String> = keys.iter().collect();
         assert_eq!((keys.len(), different.len()), (6, 6), "{keys:?}");
-        assert!(keys.iter().all(|key| text_width(key, LETTER) <= 240.0), "{keys:?}");
+        assert!(keys.iter().all(|key| text_width(key, LETTER) <= NAME), "{keys:?}");
     }
 }
