@@ -103,9 +103,8 @@ fn findings(kind: Kind, names: [&str; 2], between: &Between) -> Vec<String> {
         let of = percent_of(kind.change(row)?);
         Some(match kind {
             Kind::WithinBlocks => {
-                let first = base(between, row)?.labels.join(", ");
                 let [a, b] = names;
-                format!("{}: {} relative to {first} changed by {of} from {a} to {b}.", place(row), row.response)
+                format!("{}: {} relative to the first changed by {of} from {a} to {b}.", place(row), row.response)
             }
             Kind::Itself => {
                 let [a, b] = [row.first, row.second].map(|value| quantity(&row.response, value));
@@ -130,7 +129,7 @@ fn verdict(names: [&str; 2], between: &Between) -> Vec<String> {
         let compared: Vec<&Row> =
             between.rows.iter().filter(|r| r.within_blocks.is_some()).filter_map(|r| base(between, r)).collect();
         let first = match &compared[..] {
-            [first, rest @ ..] if rest.iter().all(|r| r == first) => first.labels.join(", "),
+            [first, rest @ ..] if rest.iter().all(|r| r == first) => format!("the first ({})", place(first)),
             _ => "the first combination of each plan".into(),
         };
         verdict.push(format!("{beginning}, within blocks: relative to {first}, {counts}."));
@@ -340,10 +339,10 @@ mod tests {
         let (verdict, warnings) = said(&alone);
         assert_eq!(
             verdict[0],
-            "Kernel 6.12 against 6.1, within blocks: relative to 1ms, a difference in goodput is seen in 1 of 1 other combination."
+            "Kernel 6.12 against 6.1, within blocks: relative to the first (delay, 1ms), a difference in goodput is seen in 1 of 1 other combination."
         );
         assert!(
-            verdict[1].starts_with("delay, 5ms: goodput relative to 1ms changed by −18.1 % [")
+            verdict[1].starts_with("delay, 5ms: goodput relative to the first changed by −18.1 % [")
                 && verdict[1].ends_with("] from old to new."),
             "{verdict:?}"
         );
@@ -399,7 +398,7 @@ mod tests {
         assert!(verdict.len() == 5 && verdict[4].starts_with("delay, 9ms: −9.52 % ["), "{verdict:?}");
         // The first one alone changed: the other one is said to have changed relative to it, and not by itself.
         let (verdict, _) = said(&Between { rows: rows((0.0, 1e-3), (0.2, 1e-3)), ..Between::default() });
-        assert!(verdict[1].contains("goodput relative to 1ms changed by +"), "{verdict:?}");
+        assert!(verdict[1].contains("goodput relative to the first changed by +"), "{verdict:?}");
         assert!(verdict[2].ends_with("is seen in none of 2 combinations."), "{verdict:?}");
     }
 
