@@ -180,10 +180,17 @@ fn two_studies_are_compared_and_what_else_differs_is_said() {
     };
     let text = run(&["compare", &a, &b]).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        text.contains("Kernel 7.2.0 against 6.12.1: a difference in goodput is seen in 1 of 2 combinations"),
+        text.contains(
+            "Kernel 7.2.0 against 6.12.1, within blocks: relative to the first (delay, 1ms), a difference in goodput is \
+             seen in 1 of 1 other combination."
+        ),
         "{text}"
     );
-    assert!(text.contains("delay, 5ms: −20.0 %"), "{text}");
+    assert!(text.contains("delay, 5ms: goodput relative to the first changed by −20.0 %"), "{text}");
+    assert!(
+        text.contains("Each combination by itself: a difference in goodput is seen in 1 of 2 combinations"),
+        "{text}"
+    );
     assert!(text.contains("cannot be put down to the kernel: other conditions differ, too"), "{text}");
     assert!(text.contains("delay, rate: 100mbit in old, 200mbit in new"), "{text}");
     let json: serde_json::Value = serde_json::from_str(&run(&["compare", &a, &b, "--json"])).unwrap();
@@ -191,7 +198,8 @@ fn two_studies_are_compared_and_what_else_differs_is_said() {
     assert_eq!(json["factors"], serde_json::json!([{"what": "kernel", "first": "6.12.1", "second": "7.2.0"}]));
     let other_kernel = keep("newer", "7.2.0", "100mbit", 1.0);
     let text = run(&["compare", &a, &other_kernel]).split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(text.contains("a difference in goodput is seen in none of 2 combinations"), "{text}");
+    assert!(text.contains("a difference in goodput is seen in none of 1 other combination."), "{text}");
+    assert!(text.contains("Each combination by itself: a difference in goodput is seen in none of 2"), "{text}");
     assert!(text.contains("Configuration, drivers and load") && !text.contains("other conditions"), "{text}");
     let page = folder.path().join("page.html").display().to_string();
     run(&["compare", &a, &b, "--html", &page]);
