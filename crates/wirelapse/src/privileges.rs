@@ -29,6 +29,8 @@ pub struct Kept<'a> {
     pub all_threads: bool,
     /// Whether other processes are still looked into, for their namespaces. Landlock forbids that, so access to files stays as it was.
     pub processes: bool,
+    /// Whether programs are still started. What they have is at most what this process keeps.
+    pub programs: bool,
 }
 
 impl Kept<'_> {
@@ -41,6 +43,7 @@ impl Kept<'_> {
         namespaces: false,
         all_threads: false,
         processes: false,
+        programs: false,
     };
 }
 
@@ -87,7 +90,7 @@ const DENIED: [libc::c_long; 31] = [
 /// # Errors
 /// Where a right that is no longer needed cannot be given up.
 pub fn keep_only(kept: &Kept<'_>) -> anyhow::Result<()> {
-    drop_capabilities(kept.capabilities)?;
+    drop_capabilities(kept)?;
     rustix::thread::set_no_new_privs(true).context("cannot set no_new_privs")?;
     if !kept.processes {
         restrict_files(kept).context("cannot restrict access to files (Landlock)")?;
@@ -122,9 +125,23 @@ pub fn keep_for_trace(run: Option<&Path>, file: Option<&Path>) -> anyhow::Result
 /// # Errors
 /// As [`keep_only`].
 pub fn keep_for_walks() -> anyhow::Result<()> {
-    let capabilities = CapabilitySet::SYS_ADMIN | CapabilitySet::SYS_PTRACE | CapabilitySet::DAC_READ_SEARCH;
-    keep_only(&Kept { capabilities, namespaces: true, processes: true, ..Kept::NOTHING })
+    keep_only(&Kept { capabilities: WALKS, namespaces: true, processes: true, ..Kept::NOTHING })
 }
+
+/// Keeps what the process needs that walks the sockets and starts `wirelapse trace`: what a trace attaches its programs with, and makes its run
+/// in `folder` with.
+///
+/// # Errors
+/// As [`keep_only`].
+pub fn keep_for_recordings(folder: &Path) -> anyhow::Result<()> {
+    let attaching = CapabilitySet::BPF | CapabilitySet::PERFMON | CapabilitySet::NET_ADMIN;
+    let capabilities = WALKS | attaching | for_others(&[folder]);
+    keep_only(&Kept { capabilities, namespaces: true, processes: true, programs: true, ..Kept::NOTHING })
+}
+
+/// What a walk through the sockets of all network namespaces takes.
+const WALKS: CapabilitySet =
+    CapabilitySet::SYS_ADMIN.union(CapabilitySet::SYS_PTRACE).union(CapabilitySet::DAC_READ_SEARCH);
 
 /// Prepares this thread to write into these folders, and gives the capabilities that it takes. Root without capabilities is a user like any
 /// other: it writes into no folder of the user who called `sudo`, and gives no file away. So files are opened and made as that user from
@@ -134,6 +151,11 @@ fn to_write(folders: &[&Path]) -> CapabilitySet {
     if folders.is_empty() || as_caller(folders) {
         return CapabilitySet::empty();
     }
+    for_others(folders)
+}
+
+/// The capabilities that it takes to write into folders of other users, and to give files to the user who called `sudo`.
+fn for_others(folders: &[&Path]) -> CapabilitySet {
     let own = rustix::process::geteuid().as_raw();
     let of_others = |folder: &&Path| std::fs::metadata(folder).is_ok_and(|folder| folder.uid() != own);
     let mut taken = CapabilitySet::empty();
@@ -147,25 +169,30 @@ fn to_write(folders: &[&Path]) -> CapabilitySet {
 fn as_caller(folders: &[&Path]) -> bool {
     let Some((Some(user), group)) = store::private::caller() else { return false };
     let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    set_file_ids(user, group.unwrap_or(own.1));
     let may_write = |folder: &&Path| {
         let access = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
         rustix::fs::accessat(rustix::fs::CWD, *folder, access, rustix::fs::AtFlags::EACCESS).is_ok()
     };
-    if folders.iter().all(may_write) {
+    if set_file_ids(user, group.unwrap_or(own.1)) && folders.iter().all(may_write) {
         return true;
     }
     set_file_ids(own.0, own.1);
     false
 }
 
-/// The user and group by which the kernel decides on this thread's access to files, and to which new files belong (setfsuid(2)). The calls
-/// report no failure; without the right to change them they change nothing.
-fn set_file_ids(user: u32, group: u32) {
-    // SAFETY: takes a number.
-    unsafe { libc::setfsgid(group) };
-    // SAFETY: takes a number.
-    unsafe { libc::setfsuid(user) };
+/// The user and group by which the kernel decides on this thread's access to files, and to which new files belong (setfsuid(2)). Says whether
+/// they are these: the calls report no failure, and without the right to change them they change nothing.
+fn set_file_ids(user: u32, group: u32) -> bool {
+    let set = || {
+        // SAFETY: takes a number.
+        let group = unsafe { libc::setfsgid(group) };
+        // SAFETY: takes a number.
+        let user = unsafe { libc::setfsuid(user) };
+        (group, user)
+    };
+    // Each call gives what was there before it.
+    set();
+    set() == (group.cast_signed(), user.cast_signed())
 }
 
 /// What access to files leaves: reading and writing below the directories given; `/proc`, in which the process reads about its own threads
@@ -196,17 +223,20 @@ fn restrict_files(kept: &Kept<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn drop_capabilities(kept: CapabilitySet) -> anyhow::Result<()> {
+fn drop_capabilities(kept: &Kept<'_>) -> anyhow::Result<()> {
     let have = rustix::thread::capabilities(None).context("cannot read this process's capabilities")?;
-    let kept = kept & have.permitted;
-    let sets = rustix::thread::CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
+    let held = kept.capabilities & have.permitted;
+    // Whoever is not root has programs inherit them, where that was so before.
+    let inheritable = if kept.programs { held & have.inheritable } else { CapabilitySet::empty() };
+    let sets = rustix::thread::CapabilitySets { effective: held, permitted: held, inheritable };
     rustix::thread::set_capabilities(None, sets).context("cannot drop capabilities")
 }
 
 fn deny_calls(kept: &Kept<'_>) -> anyhow::Result<()> {
     // An architecture that the library does not know goes without.
     let Ok(architecture) = TargetArch::try_from(std::env::consts::ARCH) else { return Ok(()) };
-    let denied = DENIED.into_iter().filter(|call| !(kept.namespaces && *call == libc::SYS_setns));
+    let needed = [(kept.namespaces, libc::SYS_setns), (kept.programs, libc::SYS_execve)];
+    let denied = DENIED.into_iter().filter(|call| !needed.contains(&(true, *call)));
     let rules: BTreeMap<i64, _> = denied.map(|call| (call, Vec::new())).collect();
     let denied = SeccompAction::Errno(libc::EPERM as u32);
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, denied, architecture)?;

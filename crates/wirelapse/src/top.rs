@@ -140,8 +140,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut tracer = Tracer::start(&config(args, target))?;
     let mut recording = Recording::new(&args.criteria);
     // Walks through the sockets and recordings take rights, which a separate process keeps; what draws and reads keys has none.
+    let limit = || {
+        let kept = if on_screen { recording::keep_rights() } else { privileges::keep_for_walks() };
+        kept.map_err(|error| std::io::Error::other(format!("{error:#}")))
+    };
     let hosts = hosts::Names::default();
-    tracer.hand_over(|| Ok(()), move |asked| hosts.answer(asked).unwrap_or_else(|| recording.answer(asked)))?;
+    tracer.hand_over(limit, move |asked| hosts.answer(asked).unwrap_or_else(|| recording.answer(asked)))?;
     let cgroups = machine::who::mount();
     let read: Vec<&std::path::Path> = cgroups.iter().map(std::path::PathBuf::as_path).collect();
     privileges::keep_only(&Kept { read: &read, ..Kept::NOTHING })?;

@@ -4,7 +4,9 @@ mod scene;
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::os::unix::process::ExitStatusExt as _;
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -88,7 +90,8 @@ fn ended(terminal: &mut Terminal) -> std::process::ExitStatus {
 fn keys_choose_sort_group_filter_open_and_quit() {
     tier::needs!(Need::Root, BTF);
     let traffic = Traffic::start();
-    let mut terminal = Terminal::start(24, 100, &["top", "--peer", "127.7.7.0/24", "-i", "500ms"]);
+    let mut terminal =
+        Terminal::start(24, 100, &["top", "--peer", "127.7.7.0/24", "--port", &traffic.port, "-i", "500ms"]);
     terminal.until("the busiest peer first", |row| row.starts_with("> 127.7.7.2 "));
     terminal.until("the keys", |row| row.starts_with("q quit"));
     terminal.until("all three", |row| row.contains("3 rows"));
@@ -153,7 +156,9 @@ fn once_and_json_say_what_was_sent() {
     tier::needs!(Need::Root, BTF);
     let traffic = Traffic::start();
     let run = |options: &[&str]| {
-        let output = tier::wirelapse!(["top", "--once", "--peer", "127.7.7.0/24"]).args(options).output().unwrap();
+        // Other tests send to the same peers at the same time.
+        let target = ["top", "--once", "--peer", "127.7.7.0/24", "--port", &traffic.port];
+        let output = tier::wirelapse!(target).args(options).output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{}", tier::text(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     };
@@ -210,6 +215,67 @@ fn hosts_have_their_names_where_they_are_asked_for() {
     assert!(ended(&mut terminal).success());
     end.store(true, Ordering::Relaxed);
     sends.join().unwrap();
+}
+
+/// The process below this one that walks the sockets and records, and what it has: effective capabilities, `no_new_privs` and seccomp.
+fn second_process(of: u32) -> (u32, u64, [String; 2]) {
+    let below = std::fs::read_to_string(format!("/proc/{of}/task/{of}/children")).unwrap();
+    let [pid] = below.split_whitespace().collect::<Vec<_>>()[..] else { panic!("{below:?} below {of}") };
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().to_owned();
+    let capabilities = u64::from_str_radix(&field("CapPrm:"), 16).unwrap();
+    (pid.parse().unwrap(), capabilities, [field("NoNewPrivs:"), field("Seccomp:")])
+}
+
+/// Bits of capabilities.
+const WALKS: u64 = 1 << 2 | 1 << 19 | 1 << 21; // DAC_READ_SEARCH, SYS_PTRACE, SYS_ADMIN
+const ATTACHING: u64 = 1 << 12 | 1 << 38 | 1 << 39; // NET_ADMIN, PERFMON, BPF
+const FOR_OTHERS: u64 = 1 | 1 << 1; // CHOWN, DAC_OVERRIDE
+
+#[test]
+fn a_recording_is_made_by_a_process_that_has_what_a_trace_takes_and_no_more() {
+    tier::needs!(Need::Root, BTF);
+    let traffic = Traffic::start();
+    let home = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(home.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    chown(home.path(), Some(12_345), Some(12_345)).unwrap();
+    // In a folder of root's own; then in one of the user who called sudo, where the run is to be that user's.
+    let own = tempfile::tempdir().unwrap();
+    for (folder, sudo, more) in [(own.path(), false, 0), (home.path(), true, FOR_OTHERS)] {
+        let mut command = tier::wirelapse!(["top", "--port", &traffic.port, "-i", "500ms"]);
+        command.current_dir(folder).env_remove("SUDO_UID").env_remove("SUDO_GID");
+        if sudo {
+            command.env("SUDO_UID", "12345").env("SUDO_GID", "12345");
+        }
+        let mut terminal = Terminal::run(24, 100, command);
+        terminal.until("a row", |row| row.starts_with("> 127."));
+        let (second, capabilities, limits) = second_process(terminal.child.id());
+        assert_eq!((capabilities, limits), (WALKS | ATTACHING | more, ["1".into(), "2".into()]), "sudo: {sudo}");
+        press(&mut terminal, "r");
+        terminal.until("that it records", |row| row.contains("recording 10s to wirelapse-top-"));
+        let run = folder.join(format!("wirelapse-top-{second}-1"));
+        terminal.until_shown(|_| if run.join("sends.parquet").exists() { Ok(()) } else { Err("no run".to_owned()) });
+        std::thread::sleep(Duration::from_secs(1));
+        // The end of top ends the recording; its run is whole.
+        press(&mut terminal, "q");
+        assert!(ended(&mut terminal).success());
+        let recorded = store::Run::open(&run).unwrap();
+        let mut sends = 0;
+        recorded.sends(|_| sends += 1).unwrap();
+        assert!(sends > 0, "no sends in {}", run.display());
+        let owner = if sudo { 12_345 } else { 0 };
+        for file in std::fs::read_dir(&run).unwrap().map(|entry| entry.unwrap()) {
+            assert_eq!(file.metadata().unwrap().uid(), owner, "{}", file.path().display());
+        }
+    }
+    // Without a screen there is no key, so that the process only walks.
+    let lines =
+        tier::wirelapse!(["top", "--json", "--port", &traffic.port, "-i", "200ms"]).stdout(Stdio::piped()).spawn();
+    let mut lines = tier::Process::from(lines.unwrap());
+    lines.first_line();
+    let (_, capabilities, limits) = second_process(lines.id());
+    assert_eq!((capabilities, limits), (WALKS, ["1".into(), "2".into()]));
+    drop(traffic);
 }
 
 #[test]

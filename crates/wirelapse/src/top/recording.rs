@@ -1,13 +1,14 @@
 //! `r`: a run of the same connections, recorded by `wirelapse trace` beside the screen. What starts it is the process that has rights
 //! ([`Recording`]); the one with the screen has none and asks for it ([`Recorder`]).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use trace::Tracer;
 
 use crate::criteria::Criteria;
+use crate::privileges;
 
 /// How long a recording takes.
 const LENGTH: &str = "10s";
@@ -50,6 +51,14 @@ impl Recorder {
         self.message = said;
         changed
     }
+}
+
+/// Keeps what the process that records needs, for good. Runs go into the folder in which `top` was started.
+///
+/// # Errors
+/// Where a right that is not needed cannot be given up.
+pub fn keep_rights() -> anyhow::Result<()> {
+    privileges::keep_for_recordings(Path::new("."))
 }
 
 /// The recording that goes on, and what is to be said of it.

@@ -5,7 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::num::NonZeroU16;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::os::unix::process::CommandExt as _;
-use std::process::{Child, ExitStatus};
+use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 /// Lines of scrollback that are kept: more than any report has.
@@ -37,6 +37,11 @@ fn settings(fd: &OwnedFd) -> libc::termios {
 impl Terminal {
     /// Starts this command of `wirelapse` on a terminal of this size.
     pub fn start(rows: u16, columns: u16, args: &[&str]) -> Self {
+        Self::run(rows, columns, tier::wirelapse!(args))
+    }
+
+    /// The same with what else is set of the command.
+    pub fn run(rows: u16, columns: u16, mut command: Command) -> Self {
         let size = libc::winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         let (mut master, mut slave) = (-1, -1);
         let none = std::ptr::null_mut();
@@ -51,7 +56,6 @@ impl Terminal {
         unsafe { libc::fcntl(master.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
         let before = settings(&slave);
         let end = || slave.try_clone().unwrap();
-        let mut command = tier::wirelapse!(args);
         command.env("TERM", "xterm-256color").env("LC_ALL", "C.UTF-8").env_remove("NO_COLOR");
         command.stdin(end()).stdout(end()).stderr(end());
         // SAFETY: both calls are async-signal-safe; standard input is the slave by then.
