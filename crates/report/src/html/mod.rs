@@ -86,9 +86,9 @@ fn article(document: &Document, several: bool, place: &mut Place) -> Markup {
                 p.about { (document.about) }
             }
             @if !document.verdict.is_empty() {
-                .verdict { @for sentence in &document.verdict { p { (sentence) } } }
+                .verdict { @for sentence in &document.verdict { p { (prose(sentence)) } } }
             }
-            @for warning in &document.warnings { p.warning { (warning) } }
+            @for warning in &document.warnings { p.warning { (prose(warning)) } }
             @if document.sections.len() > 2 || several {
                 nav aria-label="Sections" {
                     @for (section, name) in document.sections.iter().zip(&named) {
@@ -132,12 +132,21 @@ fn link_to(name: &str) -> Markup {
     html! { " " a.anchor href={ "#" (name) } aria-label="Link to this place" { "#" } }
 }
 
+/// A sentence; what stands between backquotes in it is to be typed. Where these are no pairs they are text like any other.
+fn prose(text: &str) -> Markup {
+    let pieces: Vec<&str> = text.split('`').collect();
+    if pieces.len().is_multiple_of(2) {
+        return html! { (text) };
+    }
+    html! { @for (n, piece) in pieces.iter().enumerate() { @if n % 2 == 1 { code { (piece) } } @else { (piece) } } }
+}
+
 fn block(block: &Block, wide: bool, place: &mut Place) -> Markup {
     html! {
         @match block {
-            Block::Words(text) => p { (text) },
-            Block::Warning(text) => p.warning { (text) },
-            Block::List(lines) => ul { @for line in lines { li { (line) } } },
+            Block::Words(text) => p { (prose(text)) },
+            Block::Warning(text) => p.warning { (prose(text)) },
+            Block::List(lines) => ul { @for line in lines { li { (prose(line)) } } },
             Block::Code { title, text } => div {
                 @if !title.is_empty() { h3 { (title) } }
                 pre { (text) }
@@ -250,6 +259,13 @@ mod tests {
         let data = page.split("id=\"plots\">").nth(1).unwrap().split("</script>").next().unwrap();
         let plots: serde_json::Value = serde_json::from_str(data).unwrap();
         assert_eq!(plots[0]["title"], hostile);
+    }
+
+    #[test]
+    fn what_is_to_be_typed_is_set_as_code() {
+        assert_eq!(prose("look: `ss -ti`, `a<b`.").into_string(), "look: <code>ss -ti</code>, <code>a&lt;b</code>.");
+        assert_eq!(prose("one ` alone <").into_string(), "one ` alone &lt;");
+        assert_eq!(prose("").into_string(), "");
     }
 
     #[test]

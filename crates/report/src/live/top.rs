@@ -12,6 +12,7 @@ use super::{Opened, opened, style};
 use crate::Canvas;
 use crate::canvas::Ink;
 use crate::document::{Document, Section, Table};
+use crate::plot::names::apart;
 
 /// What the screen shows.
 #[derive(Debug)]
@@ -243,9 +244,13 @@ fn table(canvas: &Canvas, top: &Top<'_>, visible: usize) -> Vec<Line<'static>> {
         Span::styled((if bar < LEGS.len() { "legs" } else { LEGS }).to_owned(), style(canvas, Ink::Faint)),
     ])];
     let first = if top.selected == usize::MAX { 0 } else { (top.selected + 1).saturating_sub(visible) };
-    for (at, row) in top.rows.iter().enumerate().skip(first).take(visible) {
+    let rows = || top.rows.iter().skip(first).take(visible);
+    let labels: Vec<&str> = rows().map(|row| row.label.as_str()).collect();
+    // What is cut still says which row it is: of connections the end differs.
+    let names = apart(&labels, &|name| canvas.cut(name, label));
+    for (at, (row, name)) in (first..).zip(rows().zip(&names)) {
         let chosen = at == top.selected;
-        let mut text = format!("{} {}", if chosen { ">" } else { " " }, left(canvas, &row.label, label));
+        let mut text = format!("{} {}", if chosen { ">" } else { " " }, left(canvas, name, label));
         for column in &columns {
             let cell = (column.cell)(row, top);
             let cell = if column.name == "waits for" {
@@ -337,6 +342,19 @@ mod tests {
         }
         let wide = drawn(200, 20, false, true, &shown(&rows, 0)).join("\n");
         assert!(wide.contains("Nagle's algorithm 100 %") && wide.contains("102 KiB"), "{wide}");
+    }
+
+    #[test]
+    fn names_that_have_no_room_still_differ() {
+        let mut rows = rows(3);
+        for (row, port) in rows.iter_mut().zip([40_001, 40_002, 50_003]) {
+            row.label = format!(":443 → 192.0.2.100:{port}");
+        }
+        let narrow = drawn(60, 10, true, true, &shown(&rows, 1));
+        let names: Vec<&str> = narrow[3..6].iter().map(|row| row[2..].split_whitespace().next().unwrap()).collect();
+        assert_eq!(names, ["…192.0.2.100:40001", "…192.0.2.100:40002", "…192.0.2.100:50003"], "{narrow:?}");
+        let wide = drawn(80, 10, true, true, &shown(&rows, 1)).join("\n");
+        assert!(wide.contains("> :443 → 192.0.2.100:40002"), "{wide}");
     }
 
     #[test]

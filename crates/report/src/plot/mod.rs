@@ -2,7 +2,7 @@
 //! for browsers, [`image`] as SVG and PNG, [`text`] for terminals.
 
 pub mod image;
-mod names;
+pub(crate) mod names;
 mod scale;
 mod strips;
 pub mod text;

@@ -1,7 +1,7 @@
 //! Names that are cut to the room they have: what is left of them still differs.
 
 /// Each name as `cut` leaves it. Those that would read alike lose what they all begin with, and where that does not help they are numbered.
-pub(super) fn apart<N: AsRef<str>>(names: &[N], cut: &dyn Fn(&str) -> String) -> Vec<String> {
+pub(crate) fn apart<N: AsRef<str>>(names: &[N], cut: &dyn Fn(&str) -> String) -> Vec<String> {
     let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
     let mut left = without_common_beginning(&names, "", cut);
     for group in alike(&names, &left) {

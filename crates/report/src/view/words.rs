@@ -308,9 +308,10 @@ fn exceptions(total: &SendFigures) -> Vec<String> {
     let without = total.sends - total.leg(Leg::Total).times.n();
     if without > 0 {
         out.push(format!(
-            "{} ended without an ACK: how long they would have taken is not in these figures, which are therefore on the \
+            "{} ended without an ACK: how long {} would have taken is not in these figures, which are therefore on the \
              short side.",
-            quantity::counted(without, "send")
+            quantity::counted(without, "send"),
+            if without == 1 { "it" } else { "they" }
         ));
     }
     if total.merged_sends > 0 {
