@@ -62,10 +62,13 @@ fn merge(command: &Command, table: &Table, words: Vec<OsString>) -> Result<Vec<O
     for (key, value) in table {
         match value {
             Value::Table(of) => {
-                let owner = command.find_subcommand(key).ok_or_else(|| format!("[{key}]: there is no such command"))?;
+                let owner = command.find_subcommand(key).ok_or_else(|| {
+                    let meant = meant(key, command.get_subcommands().map(Command::get_name));
+                    format!("[{key}]: there is no such command{meant}")
+                })?;
                 for (key, value) in of {
                     let given = option(&[owner, command], key, value)
-                        .ok_or_else(|| format!("[{}] has no option {key} that takes this", owner.get_name()))?;
+                        .ok_or_else(|| refused(&format!("[{}]", owner.get_name()), &[owner, command], key, value))?;
                     if owner.get_name() == chosen.get_name() && !typed.contains(key.as_str()) {
                         defaults.extend(given);
                     }
@@ -73,7 +76,7 @@ fn merge(command: &Command, table: &Table, words: Vec<OsString>) -> Result<Vec<O
             }
             value => {
                 let known: Vec<&Command> = command.get_subcommands().chain([command]).collect();
-                option(&known, key, value).ok_or_else(|| format!("no command has an option {key} that takes this"))?;
+                option(&known, key, value).ok_or_else(|| refused("outside of a table", &known, key, value))?;
                 if !typed.contains(key.as_str()) {
                     defaults.extend(option(&[chosen, command], key, value).into_iter().flatten());
                 }
@@ -82,6 +85,20 @@ fn merge(command: &Command, table: &Table, words: Vec<OsString>) -> Result<Vec<O
     }
     let (before, after) = words.split_at(at + 1);
     Ok(before.iter().cloned().chain(defaults).chain(after.iter().cloned()).collect())
+}
+
+/// Why a default is none: there is no option of its name, or it takes no such value.
+fn refused(place: &str, commands: &[&Command], key: &str, value: &Value) -> String {
+    let names = || commands.iter().flat_map(|c| c.get_arguments()).filter_map(clap::Arg::get_long);
+    match names().any(|name| name == key) {
+        true => format!("{place}: the option {key} takes no {}", value.type_str()),
+        false => format!("{place}: there is no option {key}{}", meant(key, names())),
+    }
+}
+
+/// The question whether the nearest of the names there are was meant; nothing where none is near.
+fn meant<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> String {
+    quantity::near(name, known).map_or_else(String::new, |near| format!(": did you mean `{near}`?"))
 }
 
 /// An option as words of a command line: none for a flag that is off, several for a list. `None` where no command has it, or it takes no such value.
@@ -134,9 +151,10 @@ mod tests {
     #[test]
     fn what_there_is_not_is_said() {
         let wrong = |file: &str| merged(file, "wirelapse trace --all").unwrap_err();
-        assert!(wrong("[trase]\nslowest = 2").contains("[trase]"));
-        assert!(wrong("[watch]\nslowest = 2").contains("slowest"));
-        assert!(wrong("colour = 'never'").contains("colour"));
-        assert!(wrong("[trace]\nresolve = 'yes'").contains("resolve"));
+        assert_eq!(wrong("[trase]\nslowest = 2"), "[trase]: there is no such command: did you mean `trace`?");
+        assert!(wrong("[watch]\nslowest = 2").starts_with("[watch]: there is no option slowest"));
+        assert_eq!(wrong("[trace]\nresolv = true"), "[trace]: there is no option resolv: did you mean `resolve`?");
+        assert_eq!(wrong("colour = 'never'"), "outside of a table: there is no option colour: did you mean `color`?");
+        assert_eq!(wrong("[trace]\nresolve = 'yes'"), "[trace]: the option resolve takes no string");
     }
 }

@@ -154,7 +154,8 @@ fn no_file_and_no_run_is_written_over_unless_it_is_said() {
     assert_ne!(std::fs::read(&file).unwrap(), b"mine");
     assert_eq!(traced(&["-o", run_name]).0, Some(0));
     std::fs::write(run.join("left"), "of the first").unwrap();
-    assert_eq!(traced(&["-o", run_name]).0, Some(2));
+    let (code, _, errors) = traced(&["-o", run_name]);
+    assert!(code == Some(2) && errors.contains("--force"), "{errors}");
     let (code, said, errors) = traced(&["-o", run_name, "--force"]);
     assert_eq!((code, errors.as_str()), (Some(0), ""), "{said}");
     assert!(!run.join("left").exists() && store::Run::open(&run).is_ok());
@@ -195,7 +196,11 @@ fn tables_alone_colours_and_defaults_from_a_file() {
     std::fs::write(&config, "[trace]\nfro = '1s'\n").unwrap();
     let wrong = tracing(&["--all"]).env("WIRELAPSE_CONFIG", &config).output().unwrap();
     assert_eq!(wrong.status.code(), Some(2));
-    assert!(text(&wrong.stderr).contains("[trace] has no option fro"), "{}", text(&wrong.stderr));
+    assert!(
+        text(&wrong.stderr).contains("[trace]: there is no option fro: did you mean `for`?"),
+        "{}",
+        text(&wrong.stderr)
+    );
 }
 
 #[test]

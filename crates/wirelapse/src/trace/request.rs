@@ -256,11 +256,15 @@ fn bad(text: impl Into<String>) -> anyhow::Error {
 
 /// Whether the run directory can be made; it is made when tracing begins. With `force` it may be there, if it is a run: nothing else is removed.
 fn check_run(run: &Path, force: bool) -> anyhow::Result<()> {
-    let there = run.symlink_metadata();
-    if let Ok(there) = there
-        && !(force && there.is_dir() && run.join("run.json").is_file())
-    {
-        return Err(bad(store::Error::Exists(run.to_owned()).to_string()));
+    if let Ok(there) = run.symlink_metadata() {
+        match there.is_dir() && run.join("run.json").is_file() {
+            true if force => {}
+            true => {
+                let run = run.display();
+                return Err(bad(format!("{run} exists: name another run, or add --force to write over this one")));
+            }
+            false => return Err(bad(store::Error::Exists(run.to_owned()).to_string())),
+        }
     }
     let parent = match run.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
