@@ -1,6 +1,6 @@
 //! What is shipped beside the command is right by the programs that read it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 use tier::{Need, needs};
@@ -76,6 +76,80 @@ fn the_service_lets_the_agent_begin_and_give_up_its_rights() {
                   setpriority clone3 socket bind listen accept4 connect sendmsg epoll_wait rename fsync unlinkat mkdir";
     let refused: Vec<&str> = needed.split_ascii_whitespace().filter(|call| !allowed.contains(*call)).collect();
     assert!(refused.is_empty(), "the unit refuses {refused:?}");
+}
+
+/// The value of a key of YAML that stands in a line of its own.
+fn value<'t>(text: &'t str, key: &str) -> &'t str {
+    let of = |line: &'t str| line.trim_start_matches([' ', '-']).strip_prefix(key)?.strip_prefix(": ");
+    text.lines().find_map(of).unwrap_or_else(|| panic!("no {key} in\n{text}"))
+}
+
+/// The words of a list in brackets.
+fn words(list: &str) -> Vec<&str> {
+    list.trim_matches(['[', ']']).split(", ").collect()
+}
+
+#[test]
+fn the_examples_for_containers_start_the_agent_as_the_unit_does() {
+    let unit = std::fs::read_to_string(packaging("systemd/wirelapse-agent.service")).unwrap();
+    let needed: Vec<&str> =
+        unit.lines().find_map(|line| line.strip_prefix("AmbientCapabilities=")).unwrap().split(' ').collect();
+    let pods = std::fs::read_to_string(packaging("examples/wirelapse-daemonset.yaml")).unwrap();
+    let added: Vec<String> = words(value(&pods, "add")).into_iter().map(|name| format!("CAP_{name}")).collect();
+    assert_eq!(
+        (added, value(&pods, "drop"), value(&pods, "hostNetwork")),
+        (needed.iter().map(|&n| n.to_owned()).collect(), "[ALL]", "true")
+    );
+
+    // The configuration in it is one, its token is in a folder that is mounted, and what is probed and scraped is the port that it listens at.
+    let (_, rest) = pods.split_once("agent.toml: |\n").unwrap();
+    let config: String =
+        rest.lines().map_while(|line| line.strip_prefix("    ")).map(|line| format!("{line}\n")).collect();
+    let config = agent::config::parse("agent.toml", &config).unwrap_or_else(|wrong| panic!("{wrong}\n{config}"));
+    let endpoint = config.prometheus.unwrap();
+    let mounted: BTreeMap<&str, &str> = pods
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("- { name: ")?.split_once(", mountPath: "))
+        .map(|(volume, path)| (path.split(',').next().unwrap(), volume))
+        .collect();
+    assert!(mounted.contains_key(endpoint.token_file.unwrap().parent().unwrap().to_str().unwrap()), "{mounted:?}");
+    let port = endpoint.listen.port().to_string();
+    assert_eq!((value(&pods, "containerPort"), value(&pods, "prometheus.io/port").trim_matches('"')), (&*port, &*port));
+    assert!(value(&pods, "httpGet").contains(&format!("port: {port} ")), "{}", value(&pods, "httpGet"));
+    for volume in mounted.values() {
+        assert!(
+            pods.contains(&format!("- {{ name: {volume}, configMap: "))
+                || pods.contains(&format!("- {{ name: {volume}, secret: "))
+                || pods.contains(&format!("- {{ name: {volume}, hostPath: ")),
+            "no volume {volume}"
+        );
+    }
+
+    // What is read for names of containers is there below --root; the options are those of the command, the image's own or written out.
+    let command = words(value(&pods, "command"));
+    let root = command.iter().position(|word| *word == "--root").map(|at| command[at + 1]).unwrap();
+    for folder in ["/sys/fs/cgroup", "/var/log/containers", "/run/containerd"] {
+        assert!(mounted.contains_key(&*format!("{root}{folder}")), "{mounted:?}");
+    }
+    let file = command.iter().position(|word| *word == "--config").map(|at| command[at + 1]).unwrap();
+    assert_eq!(
+        (&command[..2], mounted.get(file.rsplit_once('/').unwrap().0)),
+        (&["wirelapse", "agent"][..], Some(&"config"))
+    );
+    let containerfile = std::fs::read_to_string(packaging("../Containerfile")).unwrap();
+    assert!(containerfile.contains("ENTRYPOINT [\"/usr/bin/wirelapse\"]"), "{containerfile}");
+    let podman = std::fs::read_to_string(packaging("examples/podman-agent.sh")).unwrap();
+    let podman: Vec<&str> = podman
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .flat_map(str::split_whitespace)
+        .filter(|word| *word != "\\")
+        .collect();
+    let (of_podman, of_image) = podman.split_at(podman.iter().position(|word| *word == "wirelapse:latest").unwrap());
+    assert_eq!(of_image[1..], ["agent", "--config", "/etc/wirelapse/agent.toml", "--root", "/host"]);
+    let added = of_podman.iter().position(|word| *word == "--cap-add").map(|at| of_podman[at + 1]).unwrap();
+    let added: Vec<String> = added.split(',').map(|name| format!("CAP_{}", name.to_uppercase())).collect();
+    assert_eq!(added, needed);
 }
 
 /// The image is built by what `make deb` is built by: its lines install the packages of the group `build` that its base image has not, its Rust is the least that
