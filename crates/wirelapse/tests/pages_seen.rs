@@ -84,7 +84,7 @@ fn pages_of_the_site_fit() {
     for need in tier::browser::NEEDS {
         tier::needs!(need);
     }
-    let parser = tier::command("python3").args(["-c", "import markdown_it"]).stderr(Stdio::null()).status();
+    let parser = tier::command("/usr/bin/python3").args(["-c", "import markdown_it"]).stderr(Stdio::null()).status();
     if !parser.is_ok_and(|status| status.success()) {
         tier::skip("pages_of_the_site_fit", "needs Python's markdown_it");
         return;
