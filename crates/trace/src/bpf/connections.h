@@ -82,9 +82,9 @@ static __always_inline struct slot *slot_open(struct row *row, __u32 number, con
 	slot->record.driver_span = 0;
 	slot->record.reason = REASON_UNKNOWN;
 	if (histogram_config.flags & HISTOGRAM_PROGRAM)
-		current_program(slot->record.comm);
+		name_of(bpf_get_current_task_btf()->group_leader, slot->record.comm);
 	else if (!(config.flags & CONFIG_NO_RECORDS))
-		bpf_get_current_comm(slot->record.comm, sizeof(slot->record.comm));
+		name_of(bpf_get_current_task_btf(), slot->record.comm);
 	if (!(config.flags & CONFIG_NO_RECORDS))
 		state_read(&slot->record.state, tp, &sender);
 	row->last_key = slot->key;
@@ -238,7 +238,7 @@ static __always_inline struct row *follow(struct socket_info *info, const struct
 	row = row_take(info, tp, cookie, opening, now);
 	if (row) {
 		row->callbacks = tp->bpf_sock_ops_cb_flags & CALLS;
-		series_begin(row, sock_of(tp));
+		series_begin(row, info->row, sock_of(tp));
 		if (opening != OPENING_ACCEPTED) {
 			row->used = 1;
 			announce(row, info->pid, info->comm, tp);

@@ -52,6 +52,16 @@ static __always_inline void current_comm(char to[16])
 	bpf_probe_read_kernel_str(to, 16, bpf_get_current_task_btf()->comm);
 }
 
+/* The name of a task, which the kernel pads with zeros, to where 64-bit numbers may be: two reads, a fifth of what the helpers for it cost. */
+static __always_inline void name_of(const struct task_struct *task, char to[16])
+{
+	const __u64 *name = (const __u64 *)task->comm;
+	__u64 *words = (__u64 *)to;
+
+	words[0] = name[0];
+	words[1] = name[1];
+}
+
 static __always_inline bool pid_is_target(__u32 pid)
 {
 	return bpf_map_lookup_elem(&pids, &pid) != NULL;

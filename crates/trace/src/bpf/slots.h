@@ -84,11 +84,6 @@ struct row {
 	__u32 first_seq;
 	__u32 dropped; /* segments, since the last send was added to a series: histograms/drops.h */
 	struct totals totals;
-	/* The series of its sends: histograms/histograms.h. */
-	struct series_key key; /* without the program */
-	__u64 program[2]; /* by which `series` was found */
-	__u32 series; /* right while the generation is */
-	__u32 generation;
 };
 
 #define WINDOW_CLOSED 1
@@ -455,15 +450,15 @@ static __always_inline bool rate_allows(__u64 now)
 	return __sync_fetch_and_add(&second[1], 1) < config.max_rate;
 }
 
-int series_add(__u32 number, __u32 at);
+int series_add(struct row *row, __u32 number, struct slot *slot);
 
-/* Hands on a send: the oldest of row `number`, at counter `at`. */
-static __always_inline void record_out(__u32 number, struct slot *slot, __u32 at)
+/* Hands on a send of row `number`. */
+static __always_inline void record_out(struct row *row, __u32 number, struct slot *slot)
 {
 	if (slot->record.merged)
 		COUNT_BY(merged, slot->record.merged);
 	if (config.flags & CONFIG_HISTOGRAMS)
-		series_add(number, at);
+		series_add(row, number, slot);
 	if (config.flags & CONFIG_NO_RECORDS)
 		return;
 	if (bpf_ringbuf_output(&records, &slot->record, sizeof(slot->record), BPF_RB_NO_WAKEUP))
@@ -501,7 +496,7 @@ static __always_inline void slot_pop(struct row *row, __u32 number, struct slot 
 		COUNT(no_sched);
 	if (!slot->record.driver)
 		COUNT(no_driver);
-	record_out(number, slot, row->head);
+	record_out(row, number, slot);
 	row->popped_key = slot->key;
 	row->popped = 1;
 	row->head++;
@@ -608,7 +603,7 @@ static long flush_one(__u32 i, void *context)
 		COUNT(unfinished);
 	else
 		COUNT(closed_unacked);
-	record_out(flush->number, slot, row->head);
+	record_out(row, flush->number, slot);
 	row->head++;
 	return 0;
 }

@@ -20,6 +20,14 @@ struct {
 	__uint(max_entries, 1);
 } series SEC(".maps");
 
+/* By the number of a connection's row; one where there are no histograms. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__type(key, __u32);
+	__type(value, struct row_series);
+	__uint(max_entries, 1);
+} row_series SEC(".maps");
+
 /* Numbers of series that are not in use; user space fills it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_QUEUE);
@@ -95,14 +103,21 @@ static __always_inline void key_ports(struct series_key *key, const struct sock 
 }
 
 /* Sets the key of a connection that is followed from now on, but for the program. */
-static __always_inline void series_begin(struct row *row, const struct sock *sk)
+static __always_inline void series_begin(const struct row *row, __u32 number, const struct sock *sk)
 {
-	struct series_key *key = &row->key;
-	__u32 *words = (__u32 *)key->peer;
 	const volatile __u32 *mask;
+	struct row_series *of;
+	struct series_key *key;
+	__u32 *words;
 
 	if (!(config.flags & CONFIG_HISTOGRAMS))
 		return;
+	of = bpf_map_lookup_elem(&row_series, &number);
+	if (!of)
+		return;
+	__builtin_memset(of, 0, sizeof(*of));
+	key = &of->key;
+	words = (__u32 *)key->peer;
 	address(key->peer, sk->__sk_common.skc_family, sk->__sk_common.skc_daddr, &sk->__sk_common.skc_v6_daddr);
 	if (!words[0] && !words[1] && words[2] == bpf_htonl(0xffff))
 		mask = (const volatile __u32 *)histogram_config.peer_ipv4;
@@ -119,83 +134,104 @@ static __always_inline void series_begin(struct row *row, const struct sock *sk)
 	key_ports(key, sk, row->opening);
 }
 
-/* The name of the current program, padded with zeros. */
-static __always_inline void current_program(char to[16])
+/* Has a connection remember the number of the series of its key: of one that is there, of a new one, or of the one for what finds no
+ * room. A function that is called, as it hardly ever has to be. */
+__noinline int series_find(__u32 row_number, __u32 generation)
 {
-	__builtin_memset(to, 0, 16);
-	bpf_probe_read_kernel_str(to, 16, bpf_get_current_task_btf()->group_leader->comm);
-}
+	struct row_series *of = bpf_map_lookup_elem(&row_series, &row_number);
+	__u32 *known, number;
 
-/* The number of the series of this key: one that is there, a new one, or the one for what finds no room. */
-static __always_inline __u32 series_number(const struct series_key *key)
-{
-	__u32 *known = bpf_map_lookup_elem(&series, key), number;
-
-	if (known)
-		return *known;
+	if (!of)
+		return 0;
+	of->generation = generation;
+	known = bpf_map_lookup_elem(&series, &of->key);
+	if (known) {
+		of->series = *known;
+		return 0;
+	}
+	of->series = SERIES_OVERFLOW;
 	if (bpf_map_pop_elem(&free_series, &number))
-		return SERIES_OVERFLOW;
-	if (!bpf_map_update_elem(&series, key, &number, BPF_NOEXIST))
-		return number;
-	/* Another CPU was first. */
-	bpf_map_push_elem(&free_series, &number, BPF_ANY);
-	known = bpf_map_lookup_elem(&series, key);
-	return known ? *known : SERIES_OVERFLOW;
+		return 0;
+	if (bpf_map_update_elem(&series, &of->key, &number, BPF_NOEXIST)) {
+		/* Another CPU was first. */
+		bpf_map_push_elem(&free_series, &number, BPF_ANY);
+		known = bpf_map_lookup_elem(&series, &of->key);
+		if (known)
+			of->series = *known;
+		return 0;
+	}
+	of->series = number;
+	return 0;
 }
 
-static __always_inline __u32 series_of(struct row *row, const struct slot *slot)
+/* The number of the series of a send of row `number`. */
+static __always_inline __u32 series_of(__u32 number, const struct slot *slot)
 {
+	struct row_series *of = bpf_map_lookup_elem(&row_series, &number);
 	const __u64 *program = (const __u64 *)slot->record.comm;
 	struct control *now_set = control();
 	__u32 generation = now_set ? now_set->generation : 0;
 	bool by_program = histogram_config.flags & HISTOGRAM_PROGRAM;
-	struct series_key key;
+	__u64 *last;
 
-	if (row->generation == generation &&
-	    (!by_program || (row->program[0] == program[0] && row->program[1] == program[1])))
-		return row->series;
-	key = row->key;
+	if (!of)
+		return SERIES_OVERFLOW;
+	last = (__u64 *)of->key.program;
+	if (of->generation == generation && (!by_program || (last[0] == program[0] && last[1] == program[1])))
+		return of->series;
 	if (by_program) {
-		row->program[0] = program[0];
-		row->program[1] = program[1];
-		__builtin_memcpy(key.program, slot->record.comm, sizeof(key.program));
+		last[0] = program[0];
+		last[1] = program[1];
 	}
-	row->series = series_number(&key);
-	row->generation = generation;
-	return row->series;
+	series_find(number, generation);
+	return of->series;
+}
+
+/* 1 where `n` is above `most`, else 0; both are below 2^63. Without a branch: for durations that vary, the CPU could not foresee
+ * which way it goes. */
+static __always_inline __u64 above(__u64 n, __u64 most)
+{
+	__u64 less = most - n;
+
+	barrier_var(less);
+	return less >> 63;
+}
+
+/* The number of the highest bit that is set in `n`, which is below 2^63; 0 for 0. */
+static __always_inline __u64 power_of(__u64 n)
+{
+	__u64 power = 0, step;
+
+	/* Hardly any takes four seconds. */
+	if (n >> 32) {
+		power = 32;
+		n >>= 32;
+	}
+	step = above(n, 0xffff) << 4;
+	n >>= step;
+	power += step;
+	step = above(n, 0xff) << 3;
+	n >>= step;
+	power += step;
+	step = above(n, 0xf) << 2;
+	n >>= step;
+	power += step;
+	step = above(n, 3) << 1;
+	n >>= step;
+	return power + step + (n >> 1);
 }
 
 /* The bucket of a duration: that of the lowest one in its cell, or the next. */
 static __always_inline __u32 bucket_of(__u64 ns)
 {
-	__u32 power = 0, cell;
-	__u64 rest = ns, at;
+	__u64 power, at;
 
-	if (rest >> 32) {
-		power += 32;
-		rest >>= 32;
-	}
-	if (rest >> 16) {
-		power += 16;
-		rest >>= 16;
-	}
-	if (rest >> 8) {
-		power += 8;
-		rest >>= 8;
-	}
-	if (rest >> 4) {
-		power += 4;
-		rest >>= 4;
-	}
-	if (rest >> 2) {
-		power += 2;
-		rest >>= 2;
-	}
-	power += rest >> 1;
-	cell = power >= 4 ? ns >> (power - 4) : ns << (4 - power);
-	cell = power * 16 + (cell & 15);
+	/* The cells end here. */
+	if (ns >> (HISTOGRAM_CELLS / 16))
+		return HISTOGRAM_BUCKETS - 1;
+	power = power_of(ns);
 	/* In 64 bits: verifiers of 6.1 lose the bound of a 32-bit number in a comparison. */
-	at = cell;
+	at = power * 16 + (ns << 4 >> power & 15);
 	barrier_var(at);
 	at &= 0xffff;
 	if (at >= HISTOGRAM_CELLS)
@@ -205,7 +241,7 @@ static __always_inline __u32 bucket_of(__u64 ns)
 	at &= 0xffff;
 	if (at >= HISTOGRAM_BUCKETS - 1)
 		return HISTOGRAM_BUCKETS - 1;
-	return at + (ns > histogram_config.bounds[at]);
+	return at + above(ns, histogram_config.bounds[at]);
 }
 
 #define BLOCK_OF_OVERFLOW (1U << 31)
@@ -285,12 +321,10 @@ static __always_inline void leg_between(struct series_figures *of, __u32 number,
 	}
 }
 
-/* Adds the send in slot `at` of row `number`, which is finished, to its series. What is inferred too roughly is omitted as in
- * sends/settle.rs; the legs are those of `record::Send::leg`, without the NIC's stamp. */
-__noinline int series_add(__u32 number, __u32 at)
+/* Adds a finished send of row `number` to its series. What is inferred too roughly is omitted as in sends/settle.rs; the legs are those
+ * of `record::Send::leg`, without the NIC's stamp. */
+__noinline int series_add(struct row *row, __u32 number, struct slot *slot)
 {
-	struct row *row = row_at(number);
-	struct slot *slot = row ? slot_at(row, at) : NULL;
 	const struct send_record *send;
 	struct series_figures *of;
 	__u64 sched, driver, total = 0, sched_span, driver_span, waited;
@@ -298,7 +332,7 @@ __noinline int series_add(__u32 number, __u32 at)
 
 	if (!row || !slot)
 		return 0;
-	in = series_of(row, slot);
+	in = series_of(number, slot);
 	of = bpf_map_lookup_elem(&figures, &in);
 	if (!of)
 		return 0;

@@ -13,7 +13,7 @@ use super::bounds::Buckets;
 use super::setup::{self, legs};
 use super::{Departed, Dimensions, Histograms, Ports, Snapshot};
 use crate::layout::{
-    HISTOGRAM_BLOCKS, HISTOGRAM_BUCKETS, HISTOGRAM_IN_BLOCK, Plain, RawHistogramBlock, RawLegHistogram,
+    HISTOGRAM_BLOCKS, HISTOGRAM_BUCKETS, HISTOGRAM_IN_BLOCK, Plain, RawHistogramBlock, RawLegHistogram, RawRowSeries,
     RawSeriesFigures, RawSeriesKey, SERIES_OVERFLOW,
 };
 use crate::{Error, object};
@@ -30,6 +30,8 @@ pub(crate) struct Reading {
     idle: Option<Duration>,
     legs: Vec<Leg>,
     most: u32,
+    /// Connections that remember their series.
+    connections: u32,
     buckets: Buckets,
     series: MapHandle,
     free: MapHandle,
@@ -80,6 +82,7 @@ impl Reading {
             idle: config.idle,
             legs,
             most: config.max_series,
+            connections: object::map(object, "row_series")?.max_entries(),
             buckets: Buckets::new(),
             series: object::map(object, "series")?,
             free,
@@ -100,7 +103,8 @@ impl Reading {
         let of_one = size_of::<RawSeriesFigures>() + legs * size_of::<RawLegHistogram>().next_multiple_of(8);
         let blocks = u64::from(setup::blocks(self.most, legs as u32)) * (size_of::<RawHistogramBlock>() + 4) as u64;
         // The hash table has its keys, their numbers, and 64 bytes an entry.
-        blocks + most * (of_one + size_of::<RawSeriesKey>() + 4 + 64) as u64
+        let remembered = u64::from(self.connections) * size_of::<RawRowSeries>() as u64;
+        remembered + blocks + most * (of_one + size_of::<RawSeriesKey>() + 4 + 64) as u64
     }
 
     /// All series now, and whether numbers of series mean others than before: then connections have to look theirs up again.

@@ -11,6 +11,7 @@ use crate::layout::{
     HISTOGRAM_LEGS, HISTOGRAM_NETWORK, HISTOGRAM_NO_LEG, HISTOGRAM_PORTS_ALL, HISTOGRAM_PORTS_LISTENING,
     HISTOGRAM_PROGRAM, HISTOGRAM_QDISC, HISTOGRAM_TCP, HISTOGRAM_TOTAL, Plain as _, RawHistogramConfig,
 };
+use crate::sizes::Sizes;
 use crate::{Error, object};
 
 const _: () = {
@@ -37,7 +38,7 @@ pub(super) fn legs(histograms: &Histograms) -> Vec<Leg> {
 }
 
 /// Sets the sizes of the maps and the configuration of histograms in an object that is not loaded yet.
-pub(crate) fn set_up(object: &mut OpenObject, histograms: Option<&Histograms>) -> Result<(), Error> {
+pub(crate) fn set_up(object: &mut OpenObject, histograms: Option<&Histograms>, sizes: Sizes) -> Result<(), Error> {
     let Some(histograms) = histograms else { return Ok(()) };
     let most = within("the number of series", histograms.max_series, 1, 65_536)?;
     let peer = histograms.dimensions.peer.unwrap_or_default();
@@ -45,6 +46,7 @@ pub(crate) fn set_up(object: &mut OpenObject, histograms: Option<&Histograms>) -
     within("the number of bits of an IPv6 address", peer.ipv6.into(), 0, 128)?;
     let config = configuration(histograms);
     object::set_maps(object, |name, map| match name {
+        "row_series" => map.set_max_entries(sizes.rows),
         "series" | "free_series" => map.set_max_entries(most),
         "figures" => map.set_max_entries(most + 1),
         "histograms" => map.set_max_entries((most + 1) * config.legs.max(1)),

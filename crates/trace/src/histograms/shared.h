@@ -62,6 +62,14 @@ struct series_key {
 };
 SHARED(struct series_key);
 
+/* The series of a connection's sends. */
+struct row_series {
+	struct series_key key; /* with the program of the last send that was added to one */
+	__u32 series; /* that of the key, while the generation is right */
+	__u32 generation;
+};
+SHARED(struct row_series);
+
 /* The figures of a series beside its histograms, from its beginning. */
 struct series_figures {
 	__u64 sends; /* the last to be added to */

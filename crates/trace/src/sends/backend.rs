@@ -62,7 +62,7 @@ pub(crate) fn load(ground: &Ground<'_>, backend: Backend) -> Result<Programs, Er
             .chain([(sockops(backend), At::Cgroup)])
             .collect();
         let mut object = object::open_aimed(bytes, "wirelapse", &ground.raw, ground.sizes)?;
-        histograms::set_up(&mut object, ground.config.histograms.as_ref())?;
+        histograms::set_up(&mut object, ground.config.histograms.as_ref(), ground.sizes)?;
         match Programs::load(object, plan, ground.cgroups) {
             Ok(programs) => return Ok(programs),
             Err(LoadError::Refused(refusal)) => refusals.push(refusal),
