@@ -4,7 +4,7 @@ use record::Sampling;
 
 use crate::config::Config;
 use crate::error::{Error, within};
-use crate::layout::{CHUNK, RawArrival, RawConnect, RawReceiveRow, RawRow, RawSlot, RawSocketInfo};
+use crate::layout::{CHUNK, RawArrival, RawReceiveRow, RawRow, RawRowSeries, RawSetup, RawSlot, RawSocketInfo};
 
 /// How large the maps are to be.
 #[derive(Clone, Copy, Debug)]
@@ -98,8 +98,9 @@ impl Config {
     pub fn connections_within(&self, bytes: u64) -> u32 {
         let memory = |rows: u32| {
             let sizes = Sizes::new(&Self { max_connections: rows, ..self.clone() }).ok()?;
-            let beside = if self.wants_connects() { storage_of::<RawConnect>() } else { 0 }
-                + if self.receive { self.memory_of_receiver() } else { 0 };
+            let beside = if self.wants_connects() { storage_of::<RawSetup>() } else { 0 }
+                + if self.receive { self.memory_of_receiver() } else { 0 }
+                + if self.histograms.is_some() { size_of::<RawRowSeries>() as u64 } else { 0 };
             Some(sizes.memory() + u64::from(rows) * beside)
         };
         let (mut fits, mut beyond) = (1, MOST + 1);
@@ -130,7 +131,7 @@ mod tests {
 
     /// All of a trace of so many connections, but the tables that fill on demand.
     fn all(config: &Config) -> u64 {
-        let connects = u64::from(config.max_connections) * storage_of::<RawConnect>();
+        let connects = u64::from(config.max_connections) * storage_of::<RawSetup>();
         Sizes::new(config).unwrap().memory() + connects + u64::from(config.ring_bytes)
     }
 
@@ -139,7 +140,7 @@ mod tests {
         let every = Config { max_connections: 100_000, ..Config::default() };
         assert!(all(&every) <= 256 << 20, "{}", all(&every));
         let sampled = Config { sampling: windows(100), ..every };
-        assert!(all(&sampled) <= 152 << 20, "{}", all(&sampled));
+        assert!(all(&sampled) <= 116 << 20, "{}", all(&sampled));
     }
 
     #[test]
@@ -148,7 +149,7 @@ mod tests {
         let fits = config.connections_within(64 << 20);
         let takes = |rows| {
             let rows = Config { max_connections: rows, ..config.clone() };
-            Sizes::new(&rows).unwrap().memory() + u64::from(rows.max_connections) * storage_of::<RawConnect>()
+            Sizes::new(&rows).unwrap().memory() + u64::from(rows.max_connections) * storage_of::<RawSetup>()
         };
         assert!(takes(fits) <= 64 << 20 && takes(fits + 1) > 64 << 20, "{fits}");
         assert!(Config { receive: true, ..config.clone() }.connections_within(64 << 20) < fits / 8);

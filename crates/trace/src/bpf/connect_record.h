@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What is known of the beginning and the end of a connection, as it is handed to user space. */
+/* What is known of the beginning and the end of a connection: as it is kept with the socket, and as it is handed to user space. */
 #pragma once
 #include "kernel.h"
 
@@ -20,8 +20,38 @@ enum connect_flags {
 };
 SHARED(enum connect_flags);
 
+/* Kept with the socket. With the 72 bytes that the kernel puts before it, it fills a block of 256. */
+struct setup {
+	__u8 known; /* whether anything is known of this socket */
+	__u8 opening;
+	__u8 flags;
+	__u8 had; /* sockops callbacks that the socket had before */
+	__u32 pid; /* as below */
+	__u64 cookie;
+	__u8 local[16];
+	__u8 remote[16];
+	__u16 local_port;
+	__u16 remote_port;
+	__u32 retries;
+	__u64 begun; /* no later than the first of these */
+	__u64 syn;
+	__u64 answered;
+	__u64 established;
+	__u64 accepted;
+	__u64 fin_out;
+	__u64 fin_in;
+	__u64 reset_in;
+	__u32 retried[CONNECT_RETRIES]; /* microseconds after `begun` */
+	__u32 closer;
+	__u32 exit_code;
+	__u32 write_seq; /* of the SYN */
+	__u32 syn_bytes;
+	char comm[16];
+};
+SHARED(struct setup);
+
 struct connect_record {
-	__u32 kind; /* 0: nothing is known of this socket */
+	__u32 kind;
 	__u32 pid; /* who connected, or accepted; before, the owner of the listener */
 	__u64 cookie; /* 0: there was no socket yet */
 	__u8 local[16]; /* IPv4 as IPv4-mapped */
@@ -31,7 +61,7 @@ struct connect_record {
 	__u8 opening;
 	__u8 state; /* the one before TCP_CLOSE; 0: not closed */
 	__u8 flags;
-	__u8 had; /* sockops callbacks that the socket had before */
+	__u8 pad;
 	__u64 syn; /* sent, or received */
 	__u64 answered; /* the SYN-ACK was sent */
 	__u64 established; /* the SYN-ACK came, or the ACK */
@@ -42,13 +72,13 @@ struct connect_record {
 	__u64 fin_in;
 	__u64 reset_in;
 	__u64 closed;
-	__u64 retried[CONNECT_RETRIES]; /* SYN or SYN-ACK */
+	__u64 retried[CONNECT_RETRIES]; /* SYN or SYN-ACK; of a socket's to the microsecond */
 	__u32 retries;
 	__u32 error; /* sk_err */
 	__u32 closer; /* the process that closed */
 	__u32 exit_code; /* of it, where it was ending */
-	__u32 write_seq; /* of the SYN */
 	__u32 syn_bytes; /* data in the SYN */
+	__u32 pad_end;
 	char comm[16];
 };
 SHARED(struct connect_record);

@@ -57,7 +57,7 @@ static __always_inline void connect_listening(void *socket, const struct sock *s
 {
 	struct listener_key key = { .network = network_of(&sk->__sk_common), .port = sk->__sk_common.skc_num };
 	const struct sock___ending *ending = (const void *)sk;
-	struct connect_record *connect;
+	struct setup *connect;
 	__u8 one = 1;
 
 	if (!connects_wanted())
@@ -122,7 +122,7 @@ static __noinline void connect_requested(struct bpf_sock_ops *skops, __u32 op)
 }
 
 /* The current process closes, or resets, the connection: the first time counts. */
-static __always_inline void connect_closer(struct connect_record *connect)
+static __always_inline void connect_closer(struct setup *connect)
 {
 	const struct task_struct___ending *task = (const void *)bpf_get_current_task_btf();
 
@@ -136,32 +136,34 @@ static __always_inline void connect_closer(struct connect_record *connect)
 }
 
 /* Hands a connection's record on, now that it is closed or tracing ends. */
-static __always_inline void connect_over(struct connect_record *connect, const struct row *row, const struct tcp_sock *tp)
+static __always_inline void connect_over(struct setup *connect, const struct row *row, const struct tcp_sock *tp, struct setup_end *end)
 {
 	const struct tcp_sock___fast_open *fast_open = (const void *)tp;
 
 	if (row) {
-		connect->first_out = row->first_out;
-		connect->first_in = row->first_in;
+		end->first_out = row->first_out;
+		end->first_in = row->first_in;
 		if (row->used)
 			connect->flags &= ~CONNECT_OTHERS;
 	}
 	if (BPF_CORE_READ_BITFIELD(fast_open, syn_data_acked))
 		connect->flags |= CONNECT_SYN_DATA_ACKED;
 	if (!(connect->flags & CONNECT_OTHERS))
-		connect_out(connect, RECORD_CONNECT);
-	connect->kind = 0;
+		setup_out(connect, RECORD_CONNECT, end);
+	connect->known = 0;
 }
 
 /* A socket goes, or tracing ends, before its connection is closed; or it is a listener. */
-static __always_inline void connect_gone(struct connect_record *connect, const struct row *row, const struct tcp_sock *tp)
+static __always_inline void connect_gone(struct setup *connect, const struct row *row, const struct tcp_sock *tp)
 {
 	const struct sock___ending *ending = (const void *)sock_of(tp);
 
 	if (!connect)
 		return;
-	if (connect->kind) {
-		connect_over(connect, row, tp);
+	if (connect->known) {
+		struct setup_end open = {};
+
+		connect_over(connect, row, tp, &open);
 	} else if (connect->opening == OPENING_NONE) {
 		COUNT_CONNECT(listen_drops, (__u32)ending->sk_drops.counter - connect->write_seq);
 		connect->opening = OPENING_FOUND;
@@ -169,14 +171,15 @@ static __always_inline void connect_gone(struct connect_record *connect, const s
 }
 
 /* Its state changes from `from` to `to`. */
-static __always_inline void connect_state(struct connect_record *connect, const struct row *row, const struct tcp_sock *tp,
+static __always_inline void connect_state(struct setup *connect, const struct row *row, const struct tcp_sock *tp,
 					  __u32 from, __u32 to, __u64 now)
 {
 	const struct sock *sk = sock_of(tp);
 	const struct sock___ending *ending = (const void *)sk;
 	const struct sock_common___flags *common = (const void *)&sk->__sk_common;
+	struct setup_end end = {};
 
-	if (!connect || !connect->kind)
+	if (!connect || !connect->known)
 		return;
 	switch (to) {
 	case TCP_FIN_WAIT1:
@@ -193,30 +196,31 @@ static __always_inline void connect_state(struct connect_record *connect, const 
 	default:
 		return;
 	}
-	connect->state = from;
-	connect->closed = now;
-	connect->error = ending->sk_err;
+	end.state = from;
+	end.closed = now;
+	end.error = ending->sk_err;
 	if (!connect->fin_in && connect->fin_out && common->skc_flags & SOCK_DONE_FLAG)
 		connect->fin_in = now;
-	if (!connect->error && !connect->fin_out)
+	if (!end.error && !connect->fin_out)
 		connect_closer(connect);
-	connect_over(connect, row, tp);
+	connect_over(connect, row, tp, &end);
 }
 
 /* A packet of the socket was retransmitted. */
-static __always_inline void connect_retransmitted(struct connect_record *connect, const struct sock *sk)
+static __always_inline void connect_retransmitted(struct setup *connect, const struct sock *sk)
 {
-	if (connect && connect->kind && sk->__sk_common.skc_state == TCP_SYN_SENT)
-		retried(connect->retried, &connect->retries, bpf_ktime_get_ns());
+	if (connect && connect->known && sk->__sk_common.skc_state == TCP_SYN_SENT)
+		setup_retried(connect, bpf_ktime_get_ns());
 }
 
-static __always_inline void connect_begin(struct connect_record *connect, const struct socket_info *info, const struct tcp_sock *tp,
+static __always_inline void connect_begin(struct setup *connect, const struct socket_info *info, const struct tcp_sock *tp,
 					  __u64 cookie, __u32 opening)
 {
 	const struct sock *sk = sock_of(tp);
 
 	__builtin_memset(connect, 0, sizeof(*connect));
-	connect->kind = RECORD_CONNECT;
+	connect->known = 1;
+	connect->begun = bpf_ktime_get_ns();
 	connect->cookie = cookie;
 	connect->opening = opening;
 	connect->pid = info->pid;
@@ -231,7 +235,7 @@ static __always_inline void connect_begun(struct bpf_sock_ops *skops, struct bpf
 {
 	struct socket_info *info = bpf_sk_storage_get(&sockets, sk, NULL, 0);
 	const struct control *now_set = control();
-	struct connect_record *connect;
+	struct setup *connect;
 
 	if (!connects_wanted() || !info || !now_set || now_set->ending)
 		return;
@@ -239,7 +243,7 @@ static __always_inline void connect_begun(struct bpf_sock_ops *skops, struct bpf
 	if (!connect)
 		return;
 	connect_begin(connect, info, tp, bpf_get_socket_cookie(skops), OPENING_CONNECTED);
-	connect->syn = bpf_ktime_get_ns();
+	connect->syn = connect->begun;
 	if (STAMPS)
 		bpf_sock_ops_cb_flags_set(skops, skops->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_STATE_CB_FLAG |
 							 BPF_SOCK_OPS_RETRANS_CB_FLAG);
@@ -252,7 +256,7 @@ static __noinline void connect_established(struct bpf_sock_ops *skops, struct bp
 	struct socket_info *info = bpf_sk_storage_get(&sockets, sk, NULL, 0);
 	const struct tcp_sock___fast_open *fast_open = (const void *)tp;
 	const struct control *now_set = control();
-	struct connect_record *connect;
+	struct setup *connect;
 	struct request_key key = {};
 	struct request *request;
 	struct row *row;
@@ -270,26 +274,27 @@ static __noinline void connect_established(struct bpf_sock_ops *skops, struct bp
 			if (fast_open->fastopen_rsk)
 				connect->flags |= CONNECT_FAST_OPEN;
 			if (request) {
-				connect->syn = request->syn;
+				connect->begun = connect->syn = request->syn;
 				connect->answered = request->answered;
 				connect->retries = request->retries;
-				__builtin_memcpy(connect->retried, request->retried, sizeof(connect->retried));
+				for (int i = 0; i < CONNECT_RETRIES; i++)
+					connect->retried[i] = (request->retried[i] - request->syn) / 1000;
 			}
 		}
 		if (request)
 			bpf_map_delete_elem(&requests, &key);
 	} else {
 		connect = bpf_sk_storage_get(&connects, sk, NULL, 0);
-		if (connect && connect->kind) {
+		if (connect && connect->known) {
 			connect->syn_bytes = tp->write_seq - connect->write_seq - 1;
 			if (BPF_CORE_READ_BITFIELD(fast_open, syn_data) || BPF_CORE_READ_BITFIELD(fast_open, syn_fastopen))
 				connect->flags |= CONNECT_FAST_OPEN;
 		}
 	}
-	if (!connect || !connect->kind)
+	if (!connect || !connect->known)
 		return;
 	connect->established = bpf_ktime_get_ns();
-	connect_out(connect, RECORD_SET_UP);
+	setup_done(connect);
 	row = info ? row_at(info->row) : NULL;
 	if (row) {
 		row->callbacks = connect->had;
@@ -302,12 +307,12 @@ static __noinline void connect_established(struct bpf_sock_ops *skops, struct bp
 /* A connection was there when tracing began, perhaps not established yet. */
 static __always_inline void connect_found(struct tcp_sock *tp, const struct tcp_sock *view, const struct socket_info *info)
 {
-	struct connect_record *connect;
+	struct setup *connect;
 
 	if (!connects_wanted())
 		return;
 	connect = bpf_sk_storage_get(&connects, tp, NULL, BPF_SK_STORAGE_GET_F_CREATE);
-	if (!connect || connect->kind)
+	if (!connect || connect->known)
 		return;
 	connect_begin(connect, info, view, bpf_get_socket_cookie(tp), OPENING_FOUND);
 	if (sock_of(view)->__sk_common.skc_state == TCP_SYN_SENT)

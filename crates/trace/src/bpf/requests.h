@@ -8,7 +8,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, int);
-	__type(value, struct connect_record);
+	__type(value, struct setup);
 } connects SEC(".maps");
 
 struct {
@@ -67,9 +67,70 @@ static __always_inline void retried(__u64 at[CONNECT_RETRIES], __u32 *count, __u
 	*count = n + 1;
 }
 
-static __always_inline void connect_out(struct connect_record *connect, __u32 kind)
+/* A SYN was retransmitted. */
+static __always_inline void setup_retried(struct setup *setup, __u64 now)
 {
-	connect->kind = kind;
-	if (bpf_ringbuf_output(&records, connect, sizeof(*connect), BPF_RB_NO_WAKEUP))
+	__u32 n = setup->retries;
+
+	if (n < CONNECT_RETRIES)
+		setup->retried[n & (CONNECT_RETRIES - 1)] = (now - setup->begun) / 1000;
+	setup->retries = n + 1;
+}
+
+/* How a connection ended, and when its first bytes were written and came; all zero where it is open. */
+struct setup_end {
+	__u64 closed;
+	__u64 first_out;
+	__u64 first_in;
+	__u32 error;
+	__u8 state;
+};
+
+static __always_inline void setup_out(const struct setup *setup, __u32 kind, const struct setup_end *end)
+{
+	struct connect_record *record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
+
+	if (!record) {
 		COUNT_CONNECT(ring_buffer, 1);
+		return;
+	}
+	record->kind = kind;
+	record->pid = setup->pid;
+	record->cookie = setup->cookie;
+	__builtin_memcpy(record->local, setup->local, sizeof(record->local));
+	__builtin_memcpy(record->remote, setup->remote, sizeof(record->remote));
+	record->local_port = setup->local_port;
+	record->remote_port = setup->remote_port;
+	record->opening = setup->opening;
+	record->state = end->state;
+	record->flags = setup->flags;
+	record->pad = 0;
+	record->syn = setup->syn;
+	record->answered = setup->answered;
+	record->established = setup->established;
+	record->accepted = setup->accepted;
+	record->first_out = end->first_out;
+	record->first_in = end->first_in;
+	record->fin_out = setup->fin_out;
+	record->fin_in = setup->fin_in;
+	record->reset_in = setup->reset_in;
+	record->closed = end->closed;
+	for (int i = 0; i < CONNECT_RETRIES; i++)
+		record->retried[i] = i < setup->retries ? setup->begun + setup->retried[i] * 1000ull : 0;
+	record->retries = setup->retries;
+	record->error = end->error;
+	record->closer = setup->closer;
+	record->exit_code = setup->exit_code;
+	record->syn_bytes = setup->syn_bytes;
+	record->pad_end = 0;
+	__builtin_memcpy(record->comm, setup->comm, sizeof(record->comm));
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+}
+
+/* The connection is established, or accepted. */
+static __always_inline void setup_done(const struct setup *setup)
+{
+	struct setup_end open = {};
+
+	setup_out(setup, RECORD_SET_UP, &open);
 }

@@ -18,9 +18,9 @@ struct request_sock {
 #pragma clang attribute pop
 
 /* The current process has accepted a connection. */
-static __always_inline int on_accept(struct connect_record *connect)
+static __always_inline int on_accept(struct setup *connect)
 {
-	if (!connect || !connect->kind || connect->opening != OPENING_ACCEPTED || connect->accepted)
+	if (!connect || !connect->known || connect->opening != OPENING_ACCEPTED || connect->accepted)
 		return 0;
 	connect->accepted = bpf_ktime_get_ns();
 	connect->pid = current_pid();
@@ -28,8 +28,7 @@ static __always_inline int on_accept(struct connect_record *connect)
 	if (by_process() && !pid_is_target(connect->pid))
 		connect->flags |= CONNECT_OTHERS;
 	else
-		connect_out(connect, RECORD_SET_UP);
-	connect->kind = RECORD_CONNECT;
+		setup_done(connect);
 	return 0;
 }
 
@@ -70,9 +69,9 @@ int peer_asked6(struct bpf_sock_addr *ctx)
 SEC("tp_btf/tcp_receive_reset")
 int BPF_PROG(reset_received, struct sock *sk)
 {
-	struct connect_record *connect = bpf_sk_storage_get(&connects, sk, NULL, 0);
+	struct setup *connect = bpf_sk_storage_get(&connects, sk, NULL, 0);
 
-	if (connect && connect->kind && !connect->reset_in)
+	if (connect && connect->known && !connect->reset_in)
 		connect->reset_in = bpf_ktime_get_ns();
 	return 0;
 }

@@ -13,7 +13,9 @@ use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
 use record::{Connect, Event, Instant, Lost, Monotonic, Nanos};
 
 use crate::decode::DecodeError;
-use crate::layout::{Plain as _, RECORD_CONNECT, RECORD_SET_UP, RawConnect, RawConnectLost, RawRequest, RawRequestKey};
+use crate::layout::{
+    Plain as _, RECORD_CONNECT, RECORD_SET_UP, RawConnect, RawConnectLost, RawRequest, RawRequestKey, RawSetup,
+};
 use crate::object::{self, compiled};
 use crate::probe::{Ground, Loaded, Missing, Observation, Probe, Tried};
 use crate::programs::{At, LoadError, Planned, Programs};
@@ -162,7 +164,7 @@ impl Loaded for Connecting {
     fn memory(&self) -> u64 {
         // Filled on demand.
         let requests = 16_384 * (size_of::<RawRequestKey>() + size_of::<RawRequest>() + 64) as u64;
-        requests + u64::from(self.connections) * storage_of::<RawConnect>()
+        requests + u64::from(self.connections) * storage_of::<RawSetup>()
     }
 
     fn observation(&self) -> Observation {

@@ -654,7 +654,7 @@ fn many_connections(backend: Backend, sampling: Sampling, rows: u32, bar: u64) {
     let memory = kernel_bytes(&[rows, chunks, 4 * chunks, directories, directories * 32]);
     // 192 and 96 bytes that the kernel keeps with each socket, and what the ring buffer takes.
     let of_hundred_thousand = (memory / u64::from(rows) + 192 + 96) * 100_000 + u64::from(config.ring_bytes);
-    assert!(memory / u64::from(rows) > 500 && of_hundred_thousand <= bar << 20, "{memory} {of_hundred_thousand}");
+    assert!(memory / u64::from(rows) > 430 && of_hundred_thousand <= bar << 20, "{memory} {of_hundred_thousand}");
     assert!(trace.tracer.memory_bound() >= memory, "{} {memory}", trace.tracer.memory_bound());
     let mut pairs = Vec::new();
     for number in 0..PAIRS {
@@ -695,5 +695,5 @@ fn by_tracepoints_too_twelve_thousand_connections_are_followed_within_their_memo
 fn of_twelve_thousand_sampled_connections_none_finds_no_slot() {
     tier::needs!(Need::Root, BTF);
     let sampling = Sampling::Windows("1/100".parse().unwrap());
-    many_connections(Backend::Timestamping, sampling, 66_001, 104);
+    many_connections(Backend::Timestamping, sampling, 66_001, 93);
 }
