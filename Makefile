@@ -29,7 +29,6 @@ demo:
 
 test:
 	@setup/install build test vm
-	@setup/python || echo 'setup: going on without them'
 	@tests/run
 
 check:
