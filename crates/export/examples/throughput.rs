@@ -81,6 +81,7 @@ fn main() -> Result<(), Failed> {
         calls: None,
         receiving: None,
         connects: None,
+        http: None,
         packets: None,
     };
     timed("summary", &events, Path::new(""), |events| {

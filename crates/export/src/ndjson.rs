@@ -54,7 +54,7 @@ impl<W: Write> Ndjson<W> {
         match event {
             Event::Connection(connection) => self.connection(connection),
             // Of the request view alone: the record of a connection is its `Connect`.
-            Event::SetUp(_) => Ok(()),
+            Event::SetUp(_) | Event::Head(_) => Ok(()),
             Event::Connect(connect) => self.record(&**connect),
             Event::Send(send) => self.of_connection(send.connection, send),
             Event::Receive(receive) => self.of_connection(receive.connection, receive),

@@ -100,7 +100,7 @@ impl<W: Write> Perfetto<W> {
         match event {
             Event::Connection(connection) => self.connection(connection),
             // An attempt that failed has no track of a connection; handshakes show in the requests that they belong to.
-            Event::SetUp(_) | Event::Connect(_) => Ok(()),
+            Event::SetUp(_) | Event::Connect(_) | Event::Head(_) => Ok(()),
             Event::Send(send) => self.send(send),
             Event::Receive(receive) => self.receive(receive),
             Event::Request(request) => self.request(request),
@@ -294,7 +294,8 @@ impl<W: Write> Perfetto<W> {
             return Ok(());
         }
         let lane = self.lane(request.connection, request.owner, "requests", start, last)?;
-        let title = format!("request {}", quantity::bytes(request.request.bytes));
+        let label = request.http.label().map(|label| label.to_string());
+        let title = label.unwrap_or_else(|| format!("request {}", quantity::bytes(request.request.bytes)));
         self.slice(lane, SLICE_BEGIN, start, |event| {
             event.bytes(23, title.as_bytes());
             let mut all = vec![("request (bytes)", request.request.bytes), ("answer (bytes)", request.answer.bytes)];

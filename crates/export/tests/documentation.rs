@@ -158,6 +158,7 @@ fn full_provenance() -> record::Provenance {
         calls: Some(record::Observing::default()),
         connects: Some(record::Observing::default()),
         receiving: Some(record::Receiving::default()),
+        http: Some(record::Observing::default()),
         packets: Some(record::Observing::default()),
         ..synthetic::provenance()
     }

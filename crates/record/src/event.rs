@@ -1,6 +1,6 @@
 //! What a tracer reports, one event after the other.
 
-use crate::{Connect, Connection, ConnectionId, ConnectionTotals, Datagram, Packet, Receive, Request, Send};
+use crate::{Connect, Connection, ConnectionId, ConnectionTotals, Datagram, Head, Packet, Receive, Request, Send};
 
 /// One thing that a tracer saw.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +17,9 @@ pub enum Event {
     /// Received bytes were read, or never will be. They may come after the end of their connection, which a program may
     /// read from for as long as it holds the socket.
     Receive(Receive),
+    /// A packet begins with what says what its connection carries. Comes before the sends and receives of its bytes, and can come before
+    /// the connection itself.
+    Head(Box<Head>),
     /// A request and its answer are over.
     Request(Box<Request>),
     /// A packet of TCP is done with: acknowledged, dropped, or given up.

@@ -117,6 +117,11 @@ counters! {
     request_incomplete: "requests that are not divided into components: a stamp is missing, or two are in an impossible order, or it overlaps another",
     /// Receives at a client before its first request, or answers at a server to none.
     request_unsolicited: "sends and receives that belong to no request",
+    /// Beginnings of packets, with `--http`, that found the ring buffer full.
+    http_ring_buffer: "beginnings of packets (--http) that found the ring buffer full",
+    /// Requests without a label, with `--http`: the request line is not whole in the packet that it begins in, or that packet has other bytes
+    /// before it, was not seen, or is of something else than HTTP/1.
+    request_unlabelled: "requests without method and path (--http)",
     /// Attempts to set up a connection with a record that found the ring buffer full.
     connect_ring_buffer: "attempts to connect with a record that found the ring buffer full",
     /// Received SYNs that there was no room for: their connections have no time of the SYN.

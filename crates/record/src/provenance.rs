@@ -104,6 +104,8 @@ pub struct Provenance {
     pub connects: Option<Observing>,
     /// How received bytes were observed; null where they were not followed.
     pub receiving: Option<Receiving>,
+    /// How the beginnings of packets were read; null where they were not.
+    pub http: Option<Observing>,
     /// How packets and datagrams were observed; null where they were not.
     pub packets: Option<Observing>,
 }
@@ -145,6 +147,12 @@ columns! {
     "receiving.host_wide" = |p| p.receiving.as_ref().map(|by| by.host_wide.clone()),
         set |p, v| put(&mut p.receiving, v, |by| &mut by.host_wide),
         null "there is no `--receive`: `receiving` is null", "what reaches beyond the target, and its cost there, as a list of sentences";
+    "http.missing" = |p| p.http.as_ref().map(|by| by.missing.clone()),
+        set |p, v| put(&mut p.http, v, |by| &mut by.missing),
+        null "there is no `--http`: `http` is null", "what of packets' beginnings cannot be read on this kernel and why, as a list of sentences";
+    "http.host_wide" = |p| p.http.as_ref().map(|by| by.host_wide.clone()),
+        set |p, v| put(&mut p.http, v, |by| &mut by.host_wide),
+        null "as `http.missing`", "what reaches beyond the target, and its cost there, as a list of sentences";
     "packets.missing" = |p| p.packets.as_ref().map(|by| by.missing.clone()),
         set |p, v| put(&mut p.packets, v, |by| &mut by.missing),
         null "there is neither `--every-packet` nor `--udp`: `packets` is null",
@@ -184,6 +192,7 @@ impl Provenance {
             calls: None,
             connects: None,
             receiving: None,
+            http: None,
             packets: None,
         }
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::table::{Cell, Value};
-use crate::{ConnectionId, Instant, Monotonic, Nanos, Owner, SeqNumber, Wait, WaitReason, columns, words};
+use crate::{ConnectionId, Http, Instant, Monotonic, Nanos, Owner, SeqNumber, Wait, WaitReason, columns, words};
 
 /// Which end of the exchange was traced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
@@ -202,6 +202,8 @@ pub struct Request {
     /// Whether it overlaps another: the answer went on past the next request, or began before the request was whole. Then it is not
     /// divided, as what is called the answer is that of another request, at least in part. `None` in runs of earlier versions.
     pub overlapping: Option<bool>,
+    /// What was read of it, with `--http`.
+    pub http: Http,
 }
 
 impl Request {
@@ -299,6 +301,7 @@ columns! {
         components: None,
         basis: Basis::OwnAck,
         overlapping: None,
+        http: Http::default(),
     };
     connection_id = connection, "its connection";
     role = role, "the end that was traced";
@@ -351,4 +354,9 @@ columns! {
     basis = basis, "how the network is separated from the peer's program; `server` at a server";
     overlapping = overlapping, null "the run is of an earlier version",
         "the answer went on past the next request, or began before the request was whole: pipelined or multiplexed";
+    method = http.method, null "there is no `--http`, or it begins with no whole request line of HTTP/1", "method of the HTTP/1 request";
+    path = http.path, null "as `method`", "path of the HTTP/1 request without its query; `%XX` stands for what is no visible character of ASCII";
+    status = http.status, null "there is no `--http`, or the answer begins with no status line of HTTP/1", "status of the HTTP/1 answer";
+    protocol = http.protocol, null "there is no `--http`, or nothing was recognised",
+        "what the request or its connection was seen to be; of `http2`, `upgraded` and `postgresql_pipeline` it is an exchange that may hold several requests, and of `tls_h2_offered` it may be one";
 }

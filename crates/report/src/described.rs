@@ -5,6 +5,11 @@ use summary::Timed;
 
 /// A record that can be described to people.
 pub(crate) trait Described: Timed {
+    /// What it is called, where it says so itself.
+    fn name(&self) -> Option<String> {
+        None
+    }
+
     /// Why it took long, where the record says so.
     fn reason(&self) -> Option<String> {
         None
@@ -149,6 +154,11 @@ impl Described for Receive {
 }
 
 impl Described for Request {
+    fn name(&self) -> Option<String> {
+        let label = self.http.label()?;
+        Some(self.http.status.map_or_else(|| label.to_string(), |status| format!("{label} → {status}")))
+    }
+
     fn figures(&self) -> Vec<(&'static str, String)> {
         vec![
             ("asked", quantity::bytes(self.request.bytes)),

@@ -37,6 +37,9 @@ fn words<T: Described>(record: &T, ends: Option<(SocketAddr, SocketAddr)>, owner
     if !legs.is_empty() {
         line.push_str(&format!("  {}", legs.join(", ")));
     }
+    if let Some(name) = record.name() {
+        line.push_str(&format!("  {name}"));
+    }
     if let Some(held) = record.held() {
         line.push_str(&format!("  {held}"));
     }

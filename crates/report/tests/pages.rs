@@ -332,6 +332,7 @@ fn neither_the_headline_nor_several_runs_blame_the_path_for_late_acks() {
             components: Some(components),
             basis: Basis::LeastRoundTrip,
             overlapping: Some(false),
+            http: record::Http::default(),
         })
     };
     let side = |name: &str, network: u64, peer: u64| {

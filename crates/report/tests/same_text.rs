@@ -40,6 +40,7 @@ fn the_end_of_a_trace_and_the_report_of_its_run_are_the_same_text() {
         calls: Vec::new(),
         receiving: Vec::new(),
         connects: Vec::new(),
+        http: Vec::new(),
         packets: Vec::new(),
     };
     let subject = Subject {

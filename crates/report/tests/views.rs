@@ -23,6 +23,7 @@ fn facts() -> Facts {
         calls: Vec::new(),
         receiving: Vec::new(),
         connects: Vec::new(),
+        http: Vec::new(),
         packets: Vec::new(),
     }
 }
@@ -231,7 +232,7 @@ fn an_empty_trace_says_so() {
 
 #[test]
 fn too_many_connections_are_folded_and_that_is_said() {
-    let limits = Limits { connections: 10, slowest: 3 };
+    let limits = Limits { connections: 10, slowest: 3, labels: 8 };
     let mut s = TraceSummary::new(limits, Instant::from_nanos(0));
     let events = synthetic::trace(40, 5);
     events.iter().for_each(|e| s.add(e));

@@ -90,7 +90,7 @@ impl Writer {
     pub fn event(&mut self, event: &Event) -> Result<(), Error> {
         match event {
             Event::Connection(connection) => self.connections.push(connection),
-            Event::SetUp(_) => Ok(()),
+            Event::SetUp(_) | Event::Head(_) => Ok(()),
             Event::Connect(connect) => self.connects.push(connect),
             Event::Send(send) => self.sends.push(send),
             Event::Receive(receive) => self.receives.push(receive),

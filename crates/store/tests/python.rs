@@ -253,6 +253,7 @@ fn check_the_rest(reader: &str, modules: &str) {
             components: (i % 3 > 0).then_some(components),
             basis: Basis::OwnAck,
             overlapping: Some(i % 4 == 0),
+            http: record::Http::default(),
         };
         writer.event(&Event::Request(Box::new(request))).unwrap();
         let packet = Packet {

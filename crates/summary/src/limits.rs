@@ -14,6 +14,9 @@ pub struct Limits {
     pub connections: usize,
     /// The slowest sends, whole.
     pub slowest: usize,
+    /// Methods and paths of requests with separate figures, of 58 KiB at the very most; those with the fewest requests beyond it are counted
+    /// together.
+    pub labels: usize,
 }
 
 impl Limits {
@@ -26,8 +29,14 @@ impl Limits {
         };
         // Connections beyond the limit are together in one more.
         let connections = self.connections as u64 + 1;
+        let labels = match self.labels {
+            0 => 0,
+            labels => labels as u64 + 1,
+        };
         let of_kind = |kind: &TimedKind| {
+            let labels = if matches!(kind, TimedKind::AtClient | TimedKind::AtServer) { labels } else { 0 };
             Timeline::MEMORY
+                + labels * Precision::Coarse.memory()
                 + kind.legs().len() as u64 * Precision::Fine.memory()
                 + connections * of_connection(kind) as u64 * Precision::Coarse.memory()
         };
@@ -37,6 +46,6 @@ impl Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { connections: 500, slowest: 5 }
+        Self { connections: 500, slowest: 5, labels: 64 }
     }
 }

@@ -1,12 +1,13 @@
 //! The figures of requests, in bounded memory.
 
 use crate::kind::TimedKind;
-use record::{Basis, Component, Request, Role, WaitReason};
+use record::{Basis, Component, Protocol, Request, Role, WaitReason};
 use stats::Distribution;
 
 use crate::Limits;
 use crate::attribution::Attribution;
 use crate::figures::TimedFigures;
+use crate::labels::LabelTable;
 use crate::sends::{WaitStats, by_time};
 
 /// The figures of the requests that were seen from one kind of end.
@@ -22,6 +23,9 @@ pub struct RoleFigures {
     pub bases: [u64; 3],
     /// Those that overlap another ([`Request::overlapping`]).
     pub overlapping: u64,
+    /// The same by method and path.
+    pub labels: LabelTable,
+    protocols: [u64; Protocol::ALL.len()],
     waits: [WaitStats; WaitReason::ALL.len()],
 }
 
@@ -35,7 +39,16 @@ impl RoleFigures {
             Role::Server => TimedKind::AtServer,
         };
         let records = TimedFigures::new(kind, limits.slowest, limits.connections);
-        Self { records, request_bytes: 0, answer_bytes: 0, bases: [0; 3], overlapping: 0, waits: Default::default() }
+        Self {
+            records,
+            request_bytes: 0,
+            answer_bytes: 0,
+            bases: [0; 3],
+            overlapping: 0,
+            labels: LabelTable::new(limits.labels),
+            protocols: Default::default(),
+            waits: Default::default(),
+        }
     }
 
     fn add(&mut self, request: &Request, known: Attribution) {
@@ -47,6 +60,10 @@ impl RoleFigures {
             stats.time += wait.by_reason;
         }
         self.overlapping += u64::from(request.overlapping == Some(true));
+        self.labels.add(request);
+        if let Some(protocol) = request.http.protocol {
+            self.protocols[protocol as usize] += 1;
+        }
         let divided = self.divided();
         self.records.add(request, known);
         if self.divided() > divided
@@ -59,6 +76,11 @@ impl RoleFigures {
     /// Requests with a time that is divided into components.
     pub fn divided(&self) -> u64 {
         self.records.total().n()
+    }
+
+    /// How many were seen to be of this protocol.
+    pub fn of_protocol(&self, protocol: Protocol) -> u64 {
+        self.protocols[protocol as usize]
     }
 
     /// What requests waited for TCP for, the longest first.

@@ -81,6 +81,8 @@ pub struct Config {
     pub receive: bool,
     /// How many received segments of one connection can wait to be read and be distinguished, as `slots_per_connection`.
     pub arrivals_per_connection: u32,
+    /// Whether it is read what packets begin with: methods and paths of HTTP/1, and what shows other protocols.
+    pub http: bool,
     /// Whether every packet of the followed connections is reported, whatever the sampling of sends.
     pub packets: bool,
     /// Whether the datagrams of UDP sockets of the target are reported, likewise.
@@ -109,6 +111,7 @@ impl Default for Config {
             connects: true,
             receive: false,
             arrivals_per_connection: 512,
+            http: false,
             packets: false,
             udp: false,
             histograms: None,

@@ -21,6 +21,7 @@ pub fn records(bytes: &[u8]) {
             let received = crate::receive::raw::receive(&received);
             let _ = (received.last_seq(), received.leg(record::ReceiveLeg::Total));
         }
+        let _ = crate::http::head(record);
         let _ = assembly.take(record, &mut events);
     }
     assembly.finish(&mut events);

@@ -25,6 +25,7 @@ mod error;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzed;
 pub mod histograms;
+mod http;
 mod keeper;
 mod layout;
 mod namespace;
@@ -49,13 +50,14 @@ mod tracer;
 pub mod watch;
 
 /// Every probe that can be put beside the sends. A further one is its folder, its module above, and its entry here.
-static PROBES: [&dyn probe::Probe; 3] = [&connects::Connects, &receive::Receives, &packets::Packets];
+static PROBES: [&dyn probe::Probe; 4] = [&connects::Connects, &receive::Receives, &packets::Packets, &http::Beginnings];
 
 pub use config::{Backend, BackendChoice, Config};
 pub use connects::NAME as CONNECTS;
 pub use decode::DecodeError;
 pub use error::Error;
 pub use histograms::Histograms;
+pub use http::NAME as HTTP;
 pub use packets::NAME as PACKETS;
 pub use probe::{Missing, Observation};
 pub use receive::{DRIVER_RX_STAGE as DRIVER_RX, NAME as RECEIVES, READY_STAGE as READY};

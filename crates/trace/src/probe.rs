@@ -97,7 +97,7 @@ pub(crate) trait Loaded: Send {
 /// How a probe observes on this machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observation {
-    /// The probe's name: [`crate::CALLS`], [`crate::CONNECTS`], [`crate::RECEIVES`] or [`crate::PACKETS`].
+    /// The probe's name: [`crate::CALLS`], [`crate::CONNECTS`], [`crate::RECEIVES`], [`crate::PACKETS`] or [`crate::HTTP`].
     pub probe: &'static str,
     /// What cannot be seen here; empty where everything can.
     pub missing: Vec<Missing>,

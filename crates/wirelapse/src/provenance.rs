@@ -23,6 +23,7 @@ pub fn of_trace(target: String, sampling: Sampling, tracer: &Tracer) -> Provenan
         calls: None,
         connects: None,
         receiving: None,
+        http: None,
         packets: None,
     }
 }

@@ -71,6 +71,9 @@ pub struct Args {
     /// Show requests with their answers, and which part of the time the programs, the kernels and the network took; implies --receive
     #[arg(long)]
     requests: bool,
+    /// Name requests by their method and path of HTTP/1, without queries, and say where a connection carries several at a time; implies --requests
+    #[arg(long)]
+    http: bool,
     #[command(flatten)]
     end: For,
     /// Show a table while tracing; this is so on a terminal, unless CMD or --json uses it
@@ -222,7 +225,7 @@ fn tell_memory(request: &Request, in_kernel: u64) -> std::io::Result<()> {
     if request.json || request.shown.csv || terminal::quiet() {
         return Ok(());
     }
-    let own = summary::Limits::default().memory_bound(&request.families());
+    let own = request.limits().memory_bound(&request.families());
     let line = format!(
         "Memory: at most {} however long a trace takes: {} in the kernel for {} connections, and {} for their figures here.",
         quantity::bytes(in_kernel + own),

@@ -234,7 +234,7 @@ fn a_client_knows_by_the_acks_that_answers_overlap_its_requests() {
 #[test]
 fn a_killed_trace_of_requests_leaves_nothing_in_the_kernel() {
     tier::needs!(Need::Root, BTF);
-    let mut trace = tracing(&["--requests", "--json", "--port", "9"]);
+    let mut trace = tracing(&["--requests", "--http", "--json", "--port", "9"]);
     let mut child = trace.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let pid = child.id();
     assert!(wait_for(|| is_tracing(pid)), "it does not trace");

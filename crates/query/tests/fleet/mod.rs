@@ -80,6 +80,7 @@ fn provenance(number: u64, hour: u64) -> Provenance {
         connects: None,
         min_latency: None,
         receiving: None,
+        http: None,
         packets: None,
     }
 }

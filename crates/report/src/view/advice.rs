@@ -348,6 +348,7 @@ mod tests {
                 components: Some(components),
                 basis,
                 overlapping: Some(false),
+                http: record::Http::default(),
             })));
         }
     }

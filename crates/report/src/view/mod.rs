@@ -15,10 +15,10 @@ use record::{Coverage, Leg, Lost, Nanos, Sampling};
 
 pub(crate) use legs::notes as leg_notes;
 pub(crate) use losses::{partial, seen, unrecorded};
-pub(crate) use others::counted;
 pub use others::{call_remarks, packet_remarks, receiving_remarks};
+pub(crate) use others::{counted, requests_of};
 pub(crate) use packets::{datagram_words, packet_words};
-pub(crate) use requests::{overlapping, separated, undivided, waited};
+pub(crate) use requests::{labelled, multiplexed, overlapping, separated, undivided, waited};
 pub(crate) use tallies::{mostly, owner};
 pub(crate) use times::held;
 pub(crate) use waits::waits_for;
@@ -55,6 +55,8 @@ pub struct Facts {
     pub connects: Vec<String>,
     /// What has to be said of how received bytes were observed.
     pub receiving: Vec<String>,
+    /// What has to be known of how the beginnings of packets were read.
+    pub http: Vec<String>,
     /// What has to be known of how packets and datagrams were observed.
     pub packets: Vec<String>,
 }

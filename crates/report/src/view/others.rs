@@ -44,9 +44,10 @@ pub(crate) fn words_of(summary: &TraceSummary, kind: TimedKind) -> Vec<String> {
             }
         }
         TimedKind::AtClient | TimedKind::AtServer => {
-            let Some(of) = requests(summary, kind) else { return words };
+            let Some(of) = requests_of(summary, kind) else { return words };
             words.extend(of_requests(summary, if kind == TimedKind::AtClient { Role::Client } else { Role::Server }));
             words.extend(view::overlapping(of));
+            words.extend(view::multiplexed(of));
             words.extend(view::waited(of));
             words.extend(view::separated(of));
             words.extend(view::undivided(of));
@@ -74,7 +75,7 @@ fn were(n: u64, thing: &str) -> String {
 }
 
 /// The requests of this kind.
-fn requests(summary: &TraceSummary, kind: TimedKind) -> Option<&RoleFigures> {
+pub(crate) fn requests_of(summary: &TraceSummary, kind: TimedKind) -> Option<&RoleFigures> {
     match kind {
         TimedKind::AtClient => Some(summary.requests().of(Role::Client)),
         TimedKind::AtServer => Some(summary.requests().of(Role::Server)),
@@ -106,7 +107,7 @@ fn division(summary: &TraceSummary, kind: TimedKind) -> Vec<String> {
     let Some((most, took)) = parts.first() else { return vec![format!("Of {timed}, no leg is known.")] };
     let mut text = format!("Of {timed}, {} ({}) took {} of the time", most.name, most.meaning, share(took));
     if let Some(reason) =
-        requests(summary, kind).filter(|_| most.name == "tcp").and_then(|of| of.waits().first().copied())
+        requests_of(summary, kind).filter(|_| most.name == "tcp").and_then(|of| of.waits().first().copied())
     {
         // A name takes no article.
         let reason = reason.0.to_string();

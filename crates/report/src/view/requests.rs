@@ -1,6 +1,6 @@
 //! Requests in words.
 
-use record::{Component, WaitReason};
+use record::{Component, Protocol, WaitReason};
 
 use summary::RoleFigures;
 
@@ -67,4 +67,62 @@ pub(crate) fn overlapping(of: &RoleFigures) -> Option<String> {
             quantity::count(of.records.n)
         )
     })
+}
+
+/// The same where the beginning of packets shows it.
+pub(crate) fn multiplexed(of: &RoleFigures) -> Option<String> {
+    let n = |protocol| of.of_protocol(protocol);
+    let certain = [
+        (n(Protocol::Http2), "on connections of HTTP/2, by its preface"),
+        (n(Protocol::Upgraded), "after an answer 101, on connections that went over to another protocol"),
+        (n(Protocol::PostgresqlPipeline), "with several statements of PostgreSQL, sent together"),
+    ];
+    let certain: Vec<String> =
+        certain.iter().filter(|way| way.0 > 0).map(|(n, how)| format!("{} {how}", quantity::count(*n))).collect();
+    let mut said = Vec::new();
+    if !certain.is_empty() {
+        said.push(format!(
+            "Of {}, these are exchanges, each of which may hold several requests: {}.",
+            quantity::count(of.records.n),
+            certain.join("; ")
+        ));
+    }
+    let offered = n(Protocol::TlsH2Offered);
+    if offered > 0 {
+        said.push(format!(
+            "{} on connections with TLS that offered HTTP/2; whether the server chose it is encrypted. Where it did, these are exchanges, too.",
+            were(offered)
+        ));
+    }
+    (!said.is_empty()).then(|| said.join(" "))
+}
+
+/// `1 request was`, `40 requests were`.
+fn were(n: u64) -> String {
+    format!("{} {}", quantity::counted(n, "request"), if n == 1 { "was" } else { "were" })
+}
+
+/// How many have a label, and why the others have none.
+pub(crate) fn labelled(of: &RoleFigures) -> Option<String> {
+    let seen: u64 = Protocol::ALL.into_iter().map(|protocol| of.of_protocol(protocol)).sum();
+    if seen == 0 {
+        return None;
+    }
+    let (n, with) = (of.records.n, of.labels.n());
+    if with == n {
+        return Some("Each has its method and path.".into());
+    }
+    let at = |protocol| of.of_protocol(protocol);
+    let why = [
+        (at(Protocol::Http1Cut), "with a request line that is not whole in its packet"),
+        (at(Protocol::Http2), "of HTTP/2"),
+        (at(Protocol::Upgraded), "after an answer 101"),
+        (at(Protocol::Tls) + at(Protocol::TlsH2Offered), "with TLS"),
+        (at(Protocol::Postgresql) + at(Protocol::PostgresqlPipeline), "of PostgreSQL"),
+        (n.saturating_sub(seen), "with a beginning that was not seen, or that is no request line"),
+    ];
+    let why: Vec<String> =
+        why.iter().filter(|why| why.0 > 0).map(|(n, how)| format!("{} {how}", quantity::count(*n))).collect();
+    let (with, n) = (quantity::count(with), quantity::count(n));
+    Some(format!("Method and path are known of {with} of {n}; not of {}.", why.join(", ")))
 }

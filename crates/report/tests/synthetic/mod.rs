@@ -167,6 +167,7 @@ pub fn others(n: u64, late: u64) -> Vec<Event> {
                 components,
                 basis,
                 overlapping: Some(false),
+                http: record::Http::default(),
             };
             events.push(Event::Request(Box::new(one)));
         }
@@ -218,6 +219,7 @@ pub fn provenance() -> store::Provenance {
         calls: None,
         receiving: None,
         connects: None,
+        http: None,
         packets: None,
     }
 }

@@ -5,9 +5,9 @@ use std::net::{IpAddr, SocketAddr};
 use proptest::prelude::*;
 use record::{
     Arrival, Basis, Comm, Components, Congestion, Connect, ConnectStamps, Connection, ConnectionId, ConnectionTotals,
-    Datagram, DatagramStamps, Direction, DropReason, Dropped, EndedBy, Ending, FastOpen, Instant, Merged, Message,
-    Moments, Monotonic, Nanos, Opening, Outcome, Owner, Packet, Peer, Receive, Request, Role, Send, SenderState,
-    SeqNumber, Source, Stamps, TcpFlags, Timestamp, Wait, WaitReason,
+    Datagram, DatagramStamps, Direction, DropReason, Dropped, EndedBy, Ending, FastOpen, Http, Instant, Merged,
+    Message, Method, Moments, Monotonic, Nanos, Opening, Outcome, Owner, Packet, Peer, Protocol, Receive, Request,
+    Role, Send, SenderState, SeqNumber, Source, Stamps, TcpFlags, Timestamp, Wait, WaitReason,
 };
 
 /// Times and counts of a run fit 63 bits; the store holds larger ones at that.
@@ -151,8 +151,9 @@ pub fn request() -> impl Strategy<Value = Request> {
         components(),
         bases,
         prop::option::of(any::<bool>()),
+        http(),
     )
-        .prop_map(|(connection, role, owner, request, answer, t, components, basis, overlapping)| Request {
+        .prop_map(|(connection, role, owner, request, answer, t, components, basis, overlapping, http)| Request {
             connection: ConnectionId(connection),
             role,
             owner,
@@ -174,7 +175,15 @@ pub fn request() -> impl Strategy<Value = Request> {
             components,
             basis,
             overlapping,
+            http,
         })
+}
+
+fn http() -> impl Strategy<Value = Http> {
+    let method = prop::option::of(prop::sample::select(Method::ALL.to_vec()));
+    let protocol = prop::option::of(prop::sample::select(Protocol::ALL.to_vec()));
+    (method, prop::option::of("[!-~]{0,20}"), prop::option::of(any::<u16>()), protocol)
+        .prop_map(|(method, path, status, protocol)| Http { method, path, status, protocol })
 }
 
 fn wait() -> impl Strategy<Value = Wait> {

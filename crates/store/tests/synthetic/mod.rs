@@ -22,6 +22,7 @@ pub fn provenance() -> Provenance {
         calls: Some(store::Observing::default()),
         connects: Some(store::Observing::default()),
         receiving: Some(store::Receiving { no_ready: Some("no tracepoint".into()), ..store::Receiving::default() }),
+        http: Some(store::Observing::default()),
         packets: Some(store::Observing { missing: vec!["drops".into()], ..store::Observing::default() }),
     }
 }

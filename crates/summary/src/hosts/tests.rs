@@ -32,6 +32,7 @@ fn request(connection: u64, role: Role, at: u32, moments: Moments) -> Request {
         components: None,
         basis: Basis::Server,
         overlapping: None,
+        http: record::Http::default(),
     }
 }
 

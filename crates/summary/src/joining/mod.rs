@@ -5,21 +5,26 @@
 //! Where both ends of a connection are among the events, the two views of one exchange are joined by their addresses and by
 //! sequence numbers. Both ends of such a connection are on this host, so their stamps are on one `CLOCK_MONOTONIC`.
 //!
+//! Labels come from elsewhere: what packets say at their beginning is an event, and is joined to the exchange that begins with that very byte.
+//!
 //! **Does not:** read any protocol. Requests that are sent before the answer to the one before has begun are one request here,
 //! and an answer that overlaps the next request is cut at that request; both are said to overlap and are not divided.
 //!
 //! **Guarantees:** pure; bounded memory for each followed connection; every send and receive is in an exchange, or counted.
 
 mod exchange;
+mod heads;
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 
 use record::{
-    Basis, Connection, ConnectionId, Event, Instant, Lost, Moments, Monotonic, Nanos, Opening, Request, Role, SeqNumber,
+    Basis, Connection, ConnectionId, Event, Head, Instant, Lost, Moments, Monotonic, Nanos, Opening, Request, Role,
+    SeqNumber,
 };
 
 use exchange::Exchange;
+use heads::Heads;
 
 /// How long after the end of its connection an exchange is kept open: a program may still read.
 const AFTER_CLOSE: Nanos = Nanos::from_secs(1);
@@ -27,6 +32,9 @@ const AFTER_CLOSE: Nanos = Nanos::from_secs(1);
 const REMEMBERED: usize = 64;
 /// Connections that have ended and are kept for the same reason.
 const CLOSED: usize = 1024;
+/// Connections with beginnings of packets that are not announced yet: an accepted one is announced when its request is read. One that no process
+/// of the target uses never is.
+const UNANNOUNCED: usize = 1024;
 
 #[derive(Debug)]
 struct Side {
@@ -39,6 +47,7 @@ struct Side {
     open: Option<Exchange>,
     /// By the ends of request and answer.
     finished: VecDeque<((SeqNumber, SeqNumber), Moments)>,
+    heads: Heads,
 }
 
 /// Joins events to requests.
@@ -47,8 +56,14 @@ pub struct Requests {
     sides: HashMap<ConnectionId, Side>,
     by_ends: HashMap<(SocketAddr, SocketAddr), ConnectionId>,
     closed: VecDeque<(ConnectionId, Option<Instant<Monotonic>>)>,
+    /// Beginnings of packets of connections that are not announced yet, and those connections in the order in which they came.
+    unannounced: HashMap<ConnectionId, Heads>,
+    order: VecDeque<ConnectionId>,
+    /// Whether a request is to have a label.
+    labels: bool,
     incomplete: u64,
     unsolicited: u64,
+    unlabelled: u64,
 }
 
 /// Linux draws the ports of clients from here on, unless it is set otherwise (net.ipv4.ip_local_port_range).
@@ -69,6 +84,11 @@ fn role(connection: &Connection) -> Option<Role> {
 }
 
 impl Requests {
+    /// Joins requests that are to have a label; those that get none are counted.
+    pub fn with_labels() -> Self {
+        Self { labels: true, ..Self::default() }
+    }
+
     /// Takes an event in; passes on the request that it ends, if it ends one.
     pub fn event(&mut self, event: &Event, each: &mut dyn FnMut(Request)) {
         match event {
@@ -138,8 +158,26 @@ impl Requests {
                     self.forget(each);
                 }
             }
+            Event::Head(head) => self.head(head),
             Event::Connect(_) | Event::Request(_) | Event::Packet(_) | Event::Datagram(_) => {}
         }
+    }
+
+    fn head(&mut self, head: &Head) {
+        let id = head.connection;
+        if let Some(side) = self.sides.get_mut(&id) {
+            side.heads.add(head);
+            return;
+        }
+        if !self.unannounced.contains_key(&id) {
+            self.order.push_back(id);
+            if self.order.len() > UNANNOUNCED
+                && let Some(oldest) = self.order.pop_front()
+            {
+                self.unannounced.remove(&oldest);
+            }
+        }
+        self.unannounced.entry(id).or_default().add(head);
     }
 
     /// To be called now and then with the time: ends the exchanges of connections that are over.
@@ -168,15 +206,22 @@ impl Requests {
         }
     }
 
-    /// Requests that are not divided into components, and events that belong to none; all other counters are zero.
+    /// Requests that are not divided into components, those without the label that they were to have, and events that belong to none; all other counters are zero.
     pub fn lost(&self) -> Lost {
-        Lost { request_incomplete: self.incomplete, request_unsolicited: self.unsolicited, ..Lost::default() }
+        Lost {
+            request_incomplete: self.incomplete,
+            request_unsolicited: self.unsolicited,
+            request_unlabelled: self.unlabelled,
+            ..Lost::default()
+        }
     }
 
     fn connection(&mut self, connection: &Connection) {
         let ends = (connection.local, connection.remote);
-        let side =
-            Side { ends, role: role(connection), least: None, set_up: None, open: None, finished: VecDeque::new() };
+        let heads = self.unannounced.remove(&connection.id).unwrap_or_default();
+        self.order.retain(|&id| id != connection.id);
+        let role = role(connection);
+        let side = Side { ends, role, least: None, set_up: None, open: None, finished: VecDeque::new(), heads };
         self.by_ends.insert(ends, connection.id);
         self.sides.insert(connection.id, side);
     }
@@ -203,6 +248,8 @@ impl Requests {
             Role::Client => (exchange.sent, exchange.received),
             Role::Server => (exchange.received, exchange.sent),
         };
+        let http = side.heads.take(role, &request, &answer);
+        self.unlabelled += u64::from(self.labels && http.method.is_none());
         let key = (request.end_seq(), answer.end_seq());
         let peer = match role {
             Role::Server => {
@@ -230,6 +277,7 @@ impl Requests {
             overlapping: Some(exchange.overlaps(role)),
             basis: found.map_or(basis, |f| f.1),
             components: found.map(|f| f.0),
+            http,
         });
     }
 

@@ -364,3 +364,46 @@ fn a_server_that_answers_before_it_has_read_the_whole_has_exchanges_and_no_reque
     assert_eq!(answered(29), (1, Some(false), true));
     assert_eq!(answered(31), (1, Some(true), false));
 }
+
+#[test]
+fn requests_without_the_label_that_they_were_to_have_are_counted() {
+    let head = |id, direction, first, path: &str| {
+        let label = record::Label { method: record::Method::Get, path: path.into() };
+        let says = record::Says::Request(label);
+        Event::Head(Box::new(Head { connection: id, direction, first_seq: SeqNumber(first), says }))
+    };
+    let [asked, answered] = server_end();
+    // The beginning of an accepted connection's request comes before the connection is announced: that is when it is read.
+    let events = [
+        head(SERVER, record::Direction::Received, 100, "/a"),
+        connection(SERVER, Opening::Accepted),
+        asked,
+        answered,
+        receive(SERVER, 110, 10, [60, 61, 62]),
+        send(SERVER, 1_000, 100, [63, 64, 70]),
+    ];
+    let joined = |mut requests: Requests| {
+        let mut paths = Vec::new();
+        events.iter().for_each(|event| requests.event(event, &mut |r| paths.push(r.http.path)));
+        requests.finish(&mut |r| paths.push(r.http.path));
+        (paths, requests.lost())
+    };
+    let paths = vec![Some("/a".to_owned()), None];
+    assert_eq!(joined(Requests::with_labels()), (paths.clone(), Lost { request_unlabelled: 1, ..Lost::default() }));
+    assert_eq!(joined(Requests::default()), (paths, Lost::default()));
+}
+
+#[test]
+fn beginnings_of_connections_that_are_never_announced_are_bounded() {
+    let mut requests = Requests::default();
+    for id in 0..3 * UNANNOUNCED as u64 {
+        let head = Head {
+            connection: ConnectionId(id),
+            direction: record::Direction::Received,
+            first_seq: SeqNumber(1),
+            says: record::Says::Http2,
+        };
+        requests.event(&Event::Head(Box::new(head)), &mut |_| panic!("nothing is over"));
+    }
+    assert_eq!((requests.unannounced.len(), requests.order.len()), (UNANNOUNCED, UNANNOUNCED));
+}

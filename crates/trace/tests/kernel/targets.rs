@@ -69,6 +69,7 @@ fn existing_connected_and_accepted_connections_say_how_they_began() {
             Event::Connection(c) => opened.push(c.id),
             Event::Closed { connection, .. } => closed.push(*connection),
             Event::SetUp(_)
+            | Event::Head(_)
             | Event::Connect(_)
             | Event::Send(_)
             | Event::Receive(_)

@@ -16,6 +16,7 @@ pub fn provenance(request: &Request, tracer: &Tracer) -> Provenance {
         calls: observed(tracer, trace::CALLS).map(|by| observing(&by)),
         connects: observed(tracer, trace::CONNECTS).map(|by| observing(&by)),
         receiving: observed(tracer, trace::RECEIVES).map(|by| receiving(&by)),
+        http: observed(tracer, trace::HTTP).map(|by| observing(&by)),
         packets: observed(tracer, trace::PACKETS).map(|by| observing(&by)),
         ..provenance::of_trace(request.words.clone(), request.config.sampling, tracer)
     }
@@ -34,6 +35,7 @@ pub fn facts(request: &Request, tracer: &Tracer, begun: Instant<Monotonic>, no_n
         calls: call_remarks(tracer),
         receiving: remarks(tracer),
         connects: connect_remarks(tracer),
+        http: http_remarks(tracer),
         packets: packet_remarks(tracer),
     }
 }
@@ -81,6 +83,11 @@ fn call_remarks(tracer: &Tracer) -> Vec<String> {
 /// How the setup of connections is observed, likewise.
 fn connect_remarks(tracer: &Tracer) -> Vec<String> {
     observed(tracer, trace::CONNECTS).map(|by| report::view::call_remarks(&observing(&by))).unwrap_or_default()
+}
+
+/// How the beginnings of packets are read, likewise.
+fn http_remarks(tracer: &Tracer) -> Vec<String> {
+    observed(tracer, trace::HTTP).map(|by| report::view::call_remarks(&observing(&by))).unwrap_or_default()
 }
 
 /// How received bytes are observed, for people: a remark each.

@@ -87,7 +87,10 @@ impl Outputs {
             summary: trace::figures(Instant::from_nanos(provenance.start_ns), request.slowest),
             provenance: provenance.clone(),
             outputs: asked(request, provenance, perfetto)?,
-            requests: request.requests.then(Requests::default),
+            requests: request.requests.then(|| match request.config.http {
+                true => Requests::with_labels(),
+                false => Requests::default(),
+            }),
             slow: request.min_latency.map(|least| Slow::new(least, provenance.clock, !request.json)),
             failed: None,
         })

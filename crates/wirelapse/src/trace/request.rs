@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use record::{Nanos, Ratio, Sampling};
 use rustix::fs::Access;
-use summary::TimedKind;
+use summary::{Limits, TimedKind};
 use trace::{BackendChoice, Config};
 
 use super::Args;
@@ -114,6 +114,7 @@ impl Request {
             Backend::Timestamping => BackendChoice::Timestamping,
             Backend::Tracepoints => BackendChoice::Tracepoints,
         };
+        let requests = args.requests || args.http;
         let mut config = Config {
             target,
             sampling,
@@ -124,7 +125,8 @@ impl Request {
                 Calls::Always => true,
                 Calls::Never => false,
             },
-            receive: args.receive || args.requests,
+            receive: args.receive || requests,
+            http: args.http,
             packets: args.every_packet,
             udp: args.udp,
             ..Config::default()
@@ -141,7 +143,7 @@ impl Request {
             command: args.command.clone(),
             duration: args.end.duration(),
             slowest: args.slowest,
-            requests: args.requests,
+            requests,
             // Lines as they happen and a table cannot share a terminal.
             live: terminal
                 && !args.no_live
@@ -174,6 +176,12 @@ impl Request {
             families.extend([TimedKind::DatagramsSent, TimedKind::DatagramsReceived]);
         }
         families
+    }
+
+    /// How much of it is kept for the report.
+    pub fn limits(&self) -> Limits {
+        let all = Limits::default();
+        Limits { labels: if self.config.http { all.labels } else { 0 }, ..all }
     }
 
     /// What is said as soon as it is true. Where there is a CMD nothing is: it begins when tracing has, and standard error is its own.

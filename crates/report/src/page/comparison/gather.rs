@@ -237,7 +237,7 @@ pub fn read(name: &str, run: &Run) -> Result<Side, Error> {
         // As in the report: what never came to the packet scheduler has no times.
         Event::Packet(packet) if packet.sched.is_some() => add(&mut gathered, packet.as_ref(), &ends),
         Event::Datagram(datagram) => add(&mut gathered, datagram.as_ref(), &ends),
-        Event::SetUp(_) | Event::Connect(_) | Event::Packet(_) | Event::Closed { .. } => {}
+        Event::SetUp(_) | Event::Head(_) | Event::Connect(_) | Event::Packet(_) | Event::Closed { .. } => {}
     })?;
     gathered.iter_mut().for_each(Gathered::finish);
     Ok(Side { name: name.to_owned(), kernel: run.provenance().kernel.clone(), gathered, sends, ends, trace })

@@ -257,7 +257,7 @@ pub(super) fn waterfalls<T: Described>(
             let owner = slow.whose.owner.map_or_else(String::new, |o| format!(" · {}[{}]", o.comm, o.pid));
             Waterfall {
                 total: slow.total,
-                what: format!("{}{owner} · at {at}", quantity::bytes(record.bytes())),
+                what: format!("{}{}{owner} · at {at}", named(record), quantity::bytes(record.bytes())),
                 connection: ends(slow.whose.ends, record.flow()),
                 bars: kind
                     .adding()
@@ -286,6 +286,11 @@ fn ends(ends: Option<(std::net::SocketAddr, std::net::SocketAddr)>, flow: record
     ends.map_or_else(|| format!("connection {flow}"), |(local, remote)| format!("{local} → {remote}"))
 }
 
+/// What a record is called, in front of what else is said of it.
+fn named<T: Described>(record: &T) -> String {
+    record.name().map_or_else(String::new, |name| format!("{name} · "))
+}
+
 /// When a record began: the time of day, and how long after the first.
 fn when<T: Described>(record: &T, (first, clock): (Option<Instant<Monotonic>>, ClockReading)) -> String {
     let since = first.and_then(|first| record.began()?.since(first).ok()).unwrap_or_default();
@@ -305,8 +310,12 @@ fn waterfall_plot<T: Described>(
     let total = &kind.legs()[kind.total()];
     let parts: Vec<_> = kind.adding().filter(|(i, _)| slowest.iter().any(|s| s.record.times()[*i].is_some())).collect();
     let reasons = slowest.iter().any(|s| s.record.reason().is_some());
+    let names_of_own = slowest.iter().any(|s| s.record.name().is_some());
     let figures = slowest.first().map(|s| s.record.figures()).unwrap_or_default();
     let mut head = vec!["#", total.name];
+    if names_of_own {
+        head.push(thing);
+    }
     head.extend(parts.iter().map(|(_, leg)| leg.name));
     if reasons {
         head.push(if kind == TimedKind::Sends { "waited for" } else { "why" });
@@ -334,11 +343,15 @@ fn waterfall_plot<T: Described>(
                 _ => format!(" ({why})"),
             });
             let figure = record.took(*part, took);
-            let label = format!("{}: {figure}{why}\n{ends}, {}", leg.name, quantity::bytes(record.bytes()));
+            let label =
+                format!("{}: {figure}{why}\n{}{ends}, {}", leg.name, named(record), quantity::bytes(record.bytes()));
             spans.push(Span { at: f64::from(i), from: from.0 as f64, to: (from + took).0 as f64, label });
             from += took;
         }
         let mut row = vec![(i + 1).to_string(), slow.total.to_string()];
+        if names_of_own {
+            row.push(record.name().unwrap_or_else(|| "—".into()));
+        }
         row.extend(parts.iter().map(|(part, _)| match times[*part] {
             Some(took) => record.took(*part, Nanos(took)),
             None => time(None),

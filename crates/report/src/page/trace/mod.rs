@@ -2,6 +2,7 @@
 
 mod connects;
 mod figures;
+mod labels;
 mod sends;
 mod timeline;
 
@@ -140,6 +141,7 @@ pub(crate) fn read_with(run: &Run, each: &mut dyn FnMut(&Event)) -> Result<Trace
         calls: p.calls.as_ref().map(view::call_remarks).unwrap_or_default(),
         connects: p.connects.as_ref().map(view::call_remarks).unwrap_or_default(),
         receiving: p.receiving.as_ref().map(view::receiving_remarks).unwrap_or_default(),
+        http: p.http.as_ref().map(view::call_remarks).unwrap_or_default(),
         packets: p.packets.as_ref().map(view::packet_remarks).unwrap_or_default(),
     };
     Ok(Trace { figures: all, facts, warnings })
@@ -260,6 +262,9 @@ fn section(of: &Subject, kind: TimedKind, timeline: &Timeline) -> Section {
         TimedKind::DatagramsReceived => figures::slowest(&summary.datagrams().received, clock),
     };
     section.blocks.extend(slowest.map(|all| Block::Waterfalls(Waterfalls { shown: of.slowest, ..all })));
+    if let Some(requests) = view::requests_of(summary, kind) {
+        section.table(labels::table(requests));
+    }
     section.table(match kind {
         TimedKind::Sends => sends::connection_table(summary),
         _ => figures::connection_table(summary, kind),
@@ -302,6 +307,8 @@ fn notes(section: &mut Section, summary: &TraceSummary, facts: &Facts, kind: Tim
                 quantity::bytes(requests.request_bytes),
                 quantity::bytes(requests.answer_bytes)
             ));
+            section.blocks.extend(view::labelled(requests).map(Block::Words));
+            facts.http.iter().for_each(|note| section.say(note));
         }
         TimedKind::Packets => {
             let packets = summary.packets();

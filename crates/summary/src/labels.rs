@@ -1,0 +1,130 @@
+//! Requests by method and path, in bounded memory.
+
+use std::collections::HashMap;
+
+use record::{Label, Request};
+use stats::{Distribution, Precision};
+
+use crate::timed::Timed;
+
+/// The figures of the requests with one label.
+#[derive(Clone, Debug)]
+pub struct LabelFigures {
+    /// Requests.
+    pub n: u64,
+    /// How long those took that are divided into components, nanoseconds.
+    pub total: Distribution,
+    /// How many were answered with each class of status, from 1xx to 5xx; the last are those with another status, or with none that was seen.
+    pub answers: [u64; 6],
+}
+
+impl LabelFigures {
+    fn new() -> Self {
+        Self { n: 0, total: Distribution::new(Precision::Coarse), answers: [0; 6] }
+    }
+
+    fn add(&mut self, request: &Request) {
+        self.n += 1;
+        if let Ok(Some(total)) = request.time(request.kind().total()) {
+            self.total.record(total.0);
+        }
+        let class = request.http.status.map_or(0, |status| usize::from(status / 100));
+        self.answers[class.checked_sub(1).filter(|&class| class < 5).unwrap_or(5)] += 1;
+    }
+
+    /// Adds the requests of another label.
+    pub fn merge(&mut self, other: &Self) {
+        self.n += other.n;
+        self.total.merge(&other.total);
+        self.answers.iter_mut().zip(other.answers).for_each(|(mine, theirs)| *mine += theirs);
+    }
+}
+
+/// The labels with the most requests.
+#[derive(Clone, Debug)]
+pub struct LabelTable {
+    keep: usize,
+    each: HashMap<Label, LabelFigures>,
+    others: Option<LabelFigures>,
+    folded: u64,
+}
+
+impl LabelTable {
+    /// None yet; keeps at most this many, and at least half as many.
+    pub(crate) fn new(keep: usize) -> Self {
+        Self { keep: keep.max(2), each: HashMap::new(), others: None, folded: 0 }
+    }
+
+    pub(crate) fn add(&mut self, request: &Request) {
+        let Some(label) = request.http.label() else { return };
+        if self.each.len() >= self.keep && !self.each.contains_key(&label) {
+            self.fold();
+        }
+        self.each.entry(label).or_insert_with(LabelFigures::new).add(request);
+    }
+
+    /// Puts the smaller half together, at once: paths that hold a number come once each.
+    fn fold(&mut self) {
+        let mut sizes: Vec<_> = self.each.iter().map(|(label, figures)| (figures.n, label.clone())).collect();
+        sizes.sort_unstable();
+        sizes.truncate(self.keep - self.keep / 2);
+        for (_, label) in sizes {
+            let Some(figures) = self.each.remove(&label) else { continue };
+            self.folded += 1;
+            self.others.get_or_insert_with(LabelFigures::new).merge(&figures);
+        }
+    }
+
+    /// Those with separate figures, the most requests first.
+    pub fn sorted(&self) -> Vec<(&Label, &LabelFigures)> {
+        let mut all: Vec<_> = self.each.iter().collect();
+        all.sort_by_key(|&(label, figures)| (std::cmp::Reverse(figures.n), label));
+        all
+    }
+
+    /// Those that were put together because there were too many, and how many times that was done with one.
+    pub fn others(&self) -> Option<(&LabelFigures, u64)> {
+        self.others.as_ref().map(|others| (others, self.folded))
+    }
+
+    /// How many requests have a label.
+    pub fn n(&self) -> u64 {
+        self.each.values().chain(&self.others).map(|figures| figures.n).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use record::table::Record as _;
+    use record::{Http, Method};
+
+    fn request(path: &str, status: Option<u16>) -> Request {
+        let http = Http { method: Some(Method::Get), path: Some(path.into()), status, ..Http::default() };
+        Request { http, ..Request::blank() }
+    }
+
+    #[test]
+    fn every_request_with_a_label_is_in_its_figures_or_in_those_of_the_others() {
+        let mut table = LabelTable::new(4);
+        for n in 0..100 {
+            table.add(&request("/often", Some(200)));
+            table.add(&request(&format!("/{n}"), None));
+        }
+        table.add(&Request::blank());
+        assert_eq!(table.n(), 200);
+        let sorted = table.sorted();
+        assert!(sorted.len() <= 4);
+        assert_eq!((sorted[0].0.to_string().as_str(), sorted[0].1.n), ("GET /often", 100));
+        let (others, folded) = table.others().unwrap();
+        assert_eq!((others.n, folded), (101 - sorted.len() as u64, 101 - sorted.len() as u64));
+    }
+
+    #[test]
+    fn answers_are_counted_by_the_class_of_their_status() {
+        let mut table = LabelTable::new(4);
+        let all = [Some(101), Some(200), Some(204), Some(302), Some(404), Some(599), Some(600), None];
+        all.into_iter().for_each(|status| table.add(&request("/", status)));
+        assert_eq!(table.sorted()[0].1.answers, [1, 2, 1, 1, 1, 2]);
+    }
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* The beginning of a packet's payload, where that says what the connection carries. */
+#pragma once
+#include "../bpf/kernel.h"
+
+enum head_kind { RECORD_HEAD = 64 };
+SHARED(enum head_kind);
+
+enum head_says {
+	HEAD_LINE, /* a line of HTTP/1 or the preface of HTTP/2: its bytes up to the line's end, those of a query being zero */
+	HEAD_HELLO, /* the ClientHello of TLS: its bytes */
+	HEAD_STATEMENTS, /* messages of PostgreSQL: no bytes */
+};
+SHARED(enum head_says);
+
+enum head_limits {
+	LINE_BYTES = 256,
+	HELLO_BYTES = 2048,
+	MESSAGES = 64,
+};
+SHARED(enum head_limits);
+
+/* The bytes follow it. */
+struct head_record {
+	__u32 kind;
+	__u32 first; /* sequence number of the first byte */
+	__u64 cookie;
+	__u32 payload; /* bytes in the packet */
+	__u16 bytes; /* that follow */
+	__u8 says;
+	__u8 sent;
+	__u32 statements; /* messages that execute one, at least */
+	__u32 pad;
+};
+SHARED(struct head_record);
+
+/* One per CPU; user space adds them up. */
+struct http_lost {
+	__u64 ring_buffer;
+};
+SHARED(struct http_lost);

@@ -1,0 +1,339 @@
+//! Methods and paths of requests, and what else the beginnings of packets show, of real programs: nginx and curl, and of bytes whose packets
+//! are known.
+
+mod scene;
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use scene::command::{is_tracing, signal, tracing, wait_for};
+use scene::{BTF, turn};
+use serde_json::Value;
+use tier::Need;
+
+const BACKENDS: [&str; 2] = ["timestamping", "tracepoints"];
+const NGINX: Need<'static> = Need::Program("nginx");
+const CURL: Need<'static> = Need::Program("curl");
+const OPENSSL: Need<'static> = Need::Program("openssl");
+
+/// nginx with one worker: HTTP/1.1 on the first port, HTTP/2 without TLS on the second, and TLS with both on the third, if it has a certificate.
+struct Nginx {
+    process: Child,
+    ports: [u16; 3],
+    dir: tempfile::TempDir,
+}
+
+impl Nginx {
+    fn start(tls: bool) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        // All three are held at once, so that they differ.
+        let held = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let ports = held.each_ref().map(|held| held.local_addr().unwrap().port());
+        drop(held);
+        let of = dir.path().display();
+        let [plain, h2, secure] = ports;
+        let secure = match tls {
+            true => {
+                certificate(dir.path());
+                format!("listen 127.0.0.1:{secure} ssl http2; ssl_certificate {of}/cert; ssl_certificate_key {of}/key;")
+            }
+            false => String::new(),
+        };
+        let answers = "location / { return 200 yes; } location /gone/ { return 404; }";
+        let settings = format!(
+            "daemon off; worker_processes 1; user root; pid {of}/pid; error_log {of}/error;
+             events {{ }}
+             http {{
+                 access_log {of}/access;
+                 client_body_temp_path {of}/body; proxy_temp_path {of}/proxy; fastcgi_temp_path {of}/fastcgi;
+                 uwsgi_temp_path {of}/uwsgi; scgi_temp_path {of}/scgi;
+                 server {{ listen 127.0.0.1:{plain}; {answers} }}
+                 server {{ listen 127.0.0.1:{h2} http2; {secure} {answers} }}
+             }}"
+        );
+        fs::write(dir.path().join("settings"), settings).unwrap();
+        let mut command = Command::new("nginx");
+        command.arg("-p").arg(dir.path()).arg("-c").arg(dir.path().join("settings")).args(["-e", "stderr"]);
+        let process = command.stdin(Stdio::null()).spawn().unwrap();
+        assert!(wait_for(|| TcpStream::connect(("127.0.0.1", plain)).is_ok()), "nginx does not listen");
+        Self { process, ports, dir }
+    }
+}
+
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        signal(&self.process, libc::SIGINT);
+        let _ = self.process.wait();
+    }
+}
+
+fn certificate(dir: &Path) {
+    let made = Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost", "-keyout"])
+        .arg(dir.join("key"))
+        .arg("-out")
+        .arg(dir.join("cert"))
+        .stderr(Stdio::null())
+        .status();
+    assert!(made.unwrap().success());
+}
+
+/// What is traced while `act` does what it does: the lines of JSON.
+fn traced(args: &[&str], act: impl FnOnce()) -> Vec<Value> {
+    lines(&seen(&[args, &["--json"]].concat(), act))
+}
+
+/// The same: standard output.
+fn seen(args: &[&str], act: impl FnOnce()) -> String {
+    let trace = tracing(&[&["--http"], args].concat()).spawn().unwrap();
+    let pid = trace.id();
+    assert!(wait_for(|| is_tracing(pid)), "it does not trace");
+    // The pass over the connections that exist comes after the links.
+    std::thread::sleep(Duration::from_millis(300));
+    act();
+    // What was sent last is acknowledged by then.
+    std::thread::sleep(Duration::from_millis(500));
+    signal(&trace, libc::SIGINT);
+    let out = trace.wait_with_output().unwrap();
+    assert!(out.status.success(), "{}", tier::text(&out.stderr));
+    tier::text(&out.stdout)
+}
+
+fn lines(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The requests that were seen from one end, in the order of their first bytes.
+fn requests<'a>(lines: &'a [Value], role: &str) -> Vec<&'a Value> {
+    let mut all: Vec<_> = lines.iter().filter(|l| l["kind"] == "request" && l["role"] == role).collect();
+    let began = |r: &Value| r["arrived_at_ns"].as_u64().min(r["sent_at_ns"].as_u64());
+    all.sort_by_key(|r| began(r));
+    all
+}
+
+/// Method, path, status and protocol.
+fn labels(requests: &[&Value]) -> Vec<[String; 4]> {
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    requests.iter().map(|r| ["method", "path", "status", "protocol"].map(|key| text(&r[key]))).collect()
+}
+
+fn lost(lines: &[Value], key: &str) -> u64 {
+    lines.iter().find(|l| l["kind"] == "lost").and_then(|l| l[key].as_u64()).unwrap()
+}
+
+/// `curl` for all of these on one connection.
+fn curl(args: &[&str], port: u16, scheme: &str, paths: &[&str]) -> Command {
+    let mut command = Command::new("curl");
+    command.args(["-sk", "-o", "/dev/null", "--noproxy", "*"]).args(args);
+    for (i, path) in paths.iter().enumerate() {
+        if i > 0 {
+            command.args(["-o", "/dev/null"]);
+        }
+        command.arg(format!("{scheme}://127.0.0.1:{port}{path}"));
+    }
+    command
+}
+
+fn run(mut command: Command) {
+    assert!(command.status().unwrap().success());
+}
+
+const PATHS: [&str; 5] = ["/", "/a/b?token=secret", "/gone/x", "/%7Ec;v=1", "/a/b?other=secret"];
+
+fn labels_of_paths(method: &str) -> Vec<[String; 4]> {
+    let of = |(path, status): (&str, &str)| [method, path, status, "http1"].map(str::to_owned);
+    [("/", "200"), ("/a/b", "200"), ("/gone/x", "404"), ("/%7Ec;v=1", "200"), ("/a/b", "200")].map(of).to_vec()
+}
+
+#[test]
+fn requests_that_follow_one_another_on_a_connection_have_their_labels_at_both_ends() {
+    tier::needs!(Need::Root, BTF, NGINX, CURL);
+    let _turn = turn();
+    let nginx = Nginx::start(false);
+    let port = nginx.ports[0];
+    for backend in BACKENDS {
+        let lines = traced(&["--port", &port.to_string(), "--backend", backend], || {
+            run(curl(&[], port, "http", &PATHS));
+            run(curl(&["-X", "DELETE"], port, "http", &PATHS));
+        });
+        for role in ["client", "server"] {
+            let expected = [labels_of_paths("GET"), labels_of_paths("DELETE")].concat();
+            assert_eq!(labels(&requests(&lines, role)), expected, "{backend}, {role}");
+        }
+        assert_eq!((lost(&lines, "request_unlabelled"), lost(&lines, "http_ring_buffer")), (0, 0), "{backend}");
+        // No part of a query is in any line.
+        assert!(!lines.iter().any(|line| line["kind"] != "run" && line.to_string().contains("secret")));
+        assert!(lines[0]["http"]["host_wide"].as_array().is_some_and(|all| all.len() == 1), "{}", lines[0]);
+    }
+}
+
+#[test]
+fn each_end_by_itself_has_the_labels() {
+    tier::needs!(Need::Root, BTF, NGINX, CURL);
+    let _turn = turn();
+    let nginx = Nginx::start(false);
+    let port = nginx.ports[0];
+    for backend in BACKENDS {
+        let server = nginx.process.id().to_string();
+        let lines = traced(&["-p", &server, "--backend", backend], || run(curl(&[], port, "http", &PATHS)));
+        assert_eq!(labels(&requests(&lines, "server")), labels_of_paths("GET"), "{backend}");
+        assert!(requests(&lines, "client").is_empty());
+
+        let asking = curl(&[], port, "http", &PATHS);
+        let words = asking.get_args().map(|arg| arg.to_str().unwrap());
+        let args: Vec<&str> =
+            ["--http", "--json", "--backend", backend, "--", "curl"].into_iter().chain(words).collect();
+        let out = tracing(&args).output().unwrap();
+        assert!(out.status.success(), "{}", tier::text(&out.stderr));
+        let lines = self::lines(&tier::text(&out.stdout));
+        assert_eq!(labels(&requests(&lines, "client")), labels_of_paths("GET"), "{backend}");
+        assert!(requests(&lines, "server").is_empty());
+    }
+}
+
+/// Writes each piece as a packet of its own, and reads what is answered to the whole.
+fn ask(stream: &mut TcpStream, pieces: &[&[u8]]) {
+    for (i, piece) in pieces.iter().enumerate() {
+        if i > 0 {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        stream.write_all(piece).unwrap();
+    }
+    assert!(stream.read(&mut [0; 4_096]).unwrap() > 0);
+}
+
+#[test]
+fn a_request_line_that_is_not_whole_in_its_packet_gives_no_label_and_is_counted() {
+    tier::needs!(Need::Root, BTF, NGINX);
+    let _turn = turn();
+    let nginx = Nginx::start(false);
+    let port = nginx.ports[0];
+    for backend in BACKENDS {
+        let args = ["--port", &port.to_string(), "--backend", backend];
+        let long = format!("GET /{} HTTP/1.1\r\nHost: x\r\n\r\n", "x".repeat(300));
+        let lines = traced(&args, || {
+            let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+            stream.set_nodelay(true).unwrap();
+            ask(&mut stream, &[b"GET /split/a", b"nd/more HTTP/1.1\r\nHost: x\r\n\r\n"]);
+            ask(&mut stream, &[b"GET /whole HTTP/1.1\r\nHo", b"st: x\r\n\r\n"]);
+            ask(&mut stream, &[long.as_bytes()]);
+        });
+        let row = |of: [&str; 4]| of.map(str::to_owned);
+        let cut = row(["null", "null", "200", "http1_cut"]);
+        for role in ["client", "server"] {
+            let found = labels(&requests(&lines, role));
+            assert_eq!(found, [cut.clone(), row(["GET", "/whole", "200", "http1"]), cut.clone()], "{backend}, {role}");
+        }
+        assert_eq!(lost(&lines, "request_unlabelled"), 4);
+    }
+}
+
+#[test]
+fn http_2_is_known_by_its_preface_and_its_exchanges_are_called_so() {
+    tier::needs!(Need::Root, BTF, NGINX, CURL);
+    let _turn = turn();
+    let nginx = Nginx::start(false);
+    let port = nginx.ports[1];
+    // On a connection each: curl 7.88 makes a mistake in the frames of a second request with prior knowledge.
+    let ask = || PATHS.iter().for_each(|path| run(curl(&["--http2-prior-knowledge"], port, "http", &[path])));
+    for backend in BACKENDS {
+        let args = ["--port", &port.to_string(), "--backend", backend];
+        let lines = traced(&args, ask);
+        for role in ["client", "server"] {
+            let found = requests(&lines, role);
+            assert!(found.len() >= PATHS.len(), "{backend}, {role}: {found:?}");
+            let none = ["null", "null", "null", "http2"].map(str::to_owned);
+            assert!(labels(&found).iter().all(|label| *label == none), "{backend}, {role}: {found:?}");
+        }
+        let text = seen(&args, ask);
+        let in_one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(in_one_line.contains("these are exchanges, each of which may hold several requests"), "{text}");
+        assert!(in_one_line.contains("on connections of HTTP/2, by its preface"), "{text}");
+    }
+}
+
+#[test]
+fn tls_gives_no_label_and_says_what_it_offered() {
+    tier::needs!(Need::Root, BTF, NGINX, CURL, OPENSSL);
+    let _turn = turn();
+    let nginx = Nginx::start(true);
+    let port = nginx.ports[2];
+    assert!(nginx.dir.path().join("cert").is_file());
+    for (with, protocol) in [("--http1.1", "tls"), ("--http2", "tls_h2_offered")] {
+        let lines = traced(&["--port", &port.to_string()], || run(curl(&[with], port, "https", &PATHS)));
+        for role in ["client", "server"] {
+            let found = requests(&lines, role);
+            let none = ["null", "null", "null", protocol].map(str::to_owned);
+            assert!(!found.is_empty() && labels(&found).iter().all(|label| *label == none), "{role}: {found:?}");
+        }
+    }
+}
+
+/// A message of PostgreSQL: its letter, and a length that includes itself.
+fn message(letter: u8, body: &[u8]) -> Vec<u8> {
+    [&[letter][..], &(body.len() as u32 + 4).to_be_bytes(), body].concat()
+}
+
+#[test]
+fn statements_of_postgresql_that_are_sent_together_are_a_pipeline() {
+    tier::needs!(Need::Root, BTF);
+    let _turn = turn();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let one = [
+        message(b'P', b"\0select $1\0\0\0"),
+        message(b'B', &[0; 12]),
+        message(b'D', b"P\0"),
+        message(b'E', &[0; 5]),
+        message(b'S', b""),
+    ]
+    .concat();
+    let asked = [
+        (message(b'Q', b"select 1\0"), "postgresql"),
+        (one.clone(), "postgresql"),
+        ([one.clone(), one.clone(), one.clone()].concat(), "postgresql_pipeline"),
+        // The last message is not whole: two are before it.
+        ([&one[..], &one, &message(b'Q', &[b' '; 90])[..20]].concat(), "postgresql_pipeline"),
+        // Letters and lengths that do not go on to the end.
+        ([&message(b'Q', b"select 1\0")[..], b"and more"].concat(), "null"),
+        (b"P\0\0\0\x04xxxxxxx".to_vec(), "null"),
+    ];
+    let lines = traced(&["--port", &port.to_string()], || {
+        let mut client = TcpStream::connect(SocketAddr::from(([127, 0, 0, 1], port))).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        for (bytes, _) in &asked {
+            client.write_all(bytes).unwrap();
+            server.read_exact(&mut vec![0; bytes.len()]).unwrap();
+            server.write_all(b"answer").unwrap();
+            client.read_exact(&mut [0; 6]).unwrap();
+        }
+    });
+    for role in ["client", "server"] {
+        let found: Vec<String> = labels(&requests(&lines, role)).into_iter().map(|[.., protocol]| protocol).collect();
+        assert_eq!(found, asked.each_ref().map(|(_, protocol)| *protocol), "{role}");
+    }
+}
+
+#[test]
+fn a_report_and_a_run_have_the_labels() {
+    tier::needs!(Need::Root, BTF, NGINX, CURL);
+    let _turn = turn();
+    let nginx = Nginx::start(false);
+    let port = nginx.ports[0];
+    let dir = tempfile::tempdir().unwrap();
+    let run_of = dir.path().join("run").display().to_string();
+    let text = seen(&["--port", &port.to_string(), "--full", "-o", &run_of], || run(curl(&[], port, "http", &PATHS)));
+    let report = tier::wirelapse!(["report", "--full"]).arg(&run_of).output().unwrap();
+    assert!(report.status.success(), "{}", tier::text(&report.stderr));
+    for text in [text, tier::text(&report.stdout)] {
+        let row = |line: &&str| line.contains("GET /a/b ") && line.contains("2xx 2");
+        assert_eq!(text.lines().filter(row).count(), 2, "at each end:\n{text}");
+        assert!(text.contains("GET /gone/x → 404"), "{text}");
+        assert!(text.contains("Each has its method and path."), "{text}");
+        assert!(!text.contains("secret"), "{text}");
+    }
+}
