@@ -4,7 +4,8 @@ use record::{Leg, Nanos, Sampling, WaitReason};
 use stats::{Distribution, Quantile};
 
 use super::advice::advice;
-use super::others::{drops_of, words_of};
+use super::others::{drops_of, requests_of, words_of};
+use super::requests::multiplexed;
 use super::{Facts, meaning};
 use summary::TimedKind;
 use summary::{SendFigures, TraceSummary};
@@ -26,11 +27,13 @@ pub(crate) fn sentences(summary: &TraceSummary, facts: &Facts) -> Vec<String> {
         let first: Vec<String> =
             sentences.into_iter().take(if kind == TimedKind::Sends { 1 } else { 2 + usize::from(advised) }).collect();
         let drops = drops_of(summary, kind).filter(|drops| !first.contains(drops));
+        // What is counted there is not what it is called.
+        let exchanges = requests_of(summary, kind).and_then(multiplexed).filter(|exchanges| !first.contains(exchanges));
         match said.is_empty() {
             true => said.extend(first),
             false => said.push(first.join(" ")),
         }
-        said.extend(drops);
+        said.extend(exchanges.into_iter().chain(drops));
     }
     said
 }

@@ -212,7 +212,7 @@ mod tests {
         let name = (0, b"\0\x0b\0\0\x08h2.local".to_vec());
         assert_eq!(offers_h2(&hello(&[name.clone(), alpn(&["http/1.1", "h2"])])), Some(true));
         assert_eq!(offers_h2(&hello(&[name.clone(), alpn(&["http/1.1", "h2c"])])), Some(false));
-        assert_eq!(offers_h2(&hello(&[name.clone()])), Some(false));
+        assert_eq!(offers_h2(&hello(std::slice::from_ref(&name))), Some(false));
         let whole = hello(&[name, alpn(&["h2"])]);
         for end in 0..whole.len() {
             assert_eq!(offers_h2(&whole[..end]), None, "{end}");
