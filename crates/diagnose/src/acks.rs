@@ -40,12 +40,18 @@ pub(crate) struct Lateness {
 }
 
 impl Lateness {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take_stamp(&mut self, value: u32, at: u64) {
         match &mut self.stamps {
             Some(stamps) => stamps.take(value, at),
             None => self.stamps = Some(Stamps::new(value, at)),
         }
+    }
+
+    /// See [`Stamps::under_way_at_least`].
+    #[inline]
+    pub(crate) fn under_way_at_least(&self, value: u32, at: u64) -> u64 {
+        self.stamps.as_ref().map_or(0, |stamps| stamps.under_way_at_least(value, at))
     }
 
     /// See [`Stamps::under_way`].

@@ -30,7 +30,7 @@ const LEAST_RIGHT: u8 = 2;
 
 impl Checksums {
     /// Takes a segment's; true where it was damaged.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take(&mut self, s: &Segment) -> bool {
         match s.integrity {
             Integrity::NotChecked => false,

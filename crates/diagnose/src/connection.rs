@@ -4,12 +4,14 @@ mod ack;
 mod damage;
 mod data;
 mod limit;
+mod plain;
 
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
 
 use data::Taken;
 use limit::State;
+use plain::Undisturbed;
 use wire::{Flags, Integrity, Segment};
 
 use crate::budget::{Budget, Limit};
@@ -62,6 +64,8 @@ pub(crate) struct Connection {
     pub(crate) turns: [Turns; 2],
     pub(crate) events: Events,
     pub(crate) recorder: Option<Box<Recorder>>,
+    /// There as long as plain packets may take the short way.
+    undisturbed: Option<Undisturbed>,
     /// Another connection came on this pair of endpoints when there was no room for one more.
     pub(crate) followed_by_uncounted: bool,
 }
@@ -129,6 +133,7 @@ impl Connection {
             turns: [Turns::default(); 2],
             events: Events::default(),
             recorder,
+            undisturbed: None,
             followed_by_uncounted: false,
         }
     }
@@ -224,9 +229,18 @@ impl Connection {
         self.halves.iter().filter_map(|h| h.rtt.base()).sum::<u64>() > FAR
     }
 
-    /// Takes the next packet, of direction `dir`.
+    /// Takes the next packet, of direction `dir`: most of them the short way, which comes to the same.
     #[inline(never)]
     pub(crate) fn take(&mut self, dir: usize, s: &Segment) {
+        if !self.take_plain(dir, s) {
+            self.take_any(dir, s);
+            self.undisturbed = self.find_undisturbed();
+        }
+    }
+
+    /// Takes any packet.
+    #[inline(never)]
+    fn take_any(&mut self, dir: usize, s: &Segment) {
         let at = s.at.as_nanos();
         if at < self.last_at {
             self.steps.get_or_insert_default().went_back(self.last_at - at);
@@ -294,11 +308,28 @@ impl Connection {
         }
         let released = data == Data::New && self.halves[dir].late.as_ref().is_some_and(|l| now - l.at <= at_once(lag));
         let facts = Facts { data, advanced, opens_hole, was_filled, knows_lag, ids_skipped, held_up, released };
-        let before = self.application();
-        self.share_out(dir, s, elapsed, lag, &facts);
+        self.conclude(dir, s, now, lag, &facts);
         if data == Data::New {
             self.halves[dir].late = None;
         }
+        let (state, of) = self.limit_now();
+        self.enter(state, of, s.number);
+        if s.flags.contains(Flags::ECE) && !syn {
+            // A queue on the path marked what this side received, and the sender is about to reduce its window.
+            self.halves[1 - dir].rounds.note_mark();
+        }
+        if let Some(recorder) = &mut self.recorder {
+            recorder.add(dir, s, &self.halves, data, duplicate_ack);
+        }
+    }
+}
+
+impl Connection {
+    /// Gives the time up to this packet to what limited the connection.
+    #[inline(always)]
+    fn conclude(&mut self, dir: usize, s: &Segment, now: u64, lag: u64, facts: &Facts) {
+        let before = self.application();
+        self.share_out(dir, s, now - self.last_at, lag, facts);
         let waited = self.application().saturating_sub(before);
         let ends = s.payload > 0 || s.flags.intersects(Flags::FIN | Flags::RST);
         if waited > 0 || ends && self.idle.as_ref().is_some_and(|i| i.is_open()) {
@@ -312,23 +343,18 @@ impl Connection {
             (self.last_data, self.last_data_of) = (s.number, dir as u8);
         }
         self.last_at = now;
-        let (state, of) = self.limit_now();
+    }
+
+    /// What limits direction `of` from this packet on.
+    #[inline(always)]
+    fn enter(&mut self, state: State, of: usize, number: u64) {
         if state == State::Known(Limit::PathRate) {
             self.halves[of].rounds.note_queue();
         }
-        if s.flags.contains(Flags::ECE) && !syn {
-            // A queue on the path marked what this side received, and the sender is about to reduce its window.
-            self.halves[1 - dir].rounds.note_mark();
-        }
         self.state = (state, of as u8);
-        self.note_held(s.number);
-        if let Some(recorder) = &mut self.recorder {
-            recorder.add(dir, s, &self.halves, data, duplicate_ack);
-        }
+        self.note_held(number);
     }
-}
 
-impl Connection {
     /// Nothing came for so long before this packet, or none of its direction since such a time.
     #[cold]
     fn compare_clocks(&mut self, dir: usize, s: &Segment, now: u64, elapsed: u64) {
@@ -395,7 +421,7 @@ impl Connection {
         let path = self.halves[1 - dir].rtt.base().or(self.halves[dir].sender.as_ref().and_then(|s| s.base()));
         // What this packet was under way longer than others was no application's time, wherever it was held up.
         let now = s.at.as_nanos().max(self.last_at);
-        let held_up = self.halves[dir].under_way(s, now).map_or(0, |[least, _]| least.min(waited));
+        let held_up = self.halves[dir].under_way_at_least(s, now).min(waited);
         let thinking = asked && s.payload > 0;
         // What answers a FIN comes a round trip after it, and its sender need not have paused.
         let closes = s.payload == 0 && self.halves[1 - dir].fin.is_some();

@@ -93,7 +93,7 @@ impl Flight {
     }
 
     /// Takes off everything that ends at or before `position`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn acknowledge(&mut self, position: u64) -> Acked {
         let mut acked = Acked::default();
         while let Some(front) = self.list.front() {

@@ -82,10 +82,10 @@ impl Recent {
     /// Whether a packet with this digest came at most `within` before `at`.
     #[inline(always)]
     fn has(&self, digest: u32, at: u32, within: u32) -> bool {
-        // All four at once: hardly ever is one equal.
-        let equal = self.digests.map(|d| d == digest);
-        (equal[0] | equal[1] | equal[2] | equal[3])
-            && (0..4).any(|i| equal[i] && self.at[i] > 0 && at.wrapping_sub(self.at[i]) <= within)
+        // Hardly ever is one equal.
+        let [a, b, c, d] = self.digests;
+        (a == digest || b == digest || c == digest || d == digest)
+            && (0..4).any(|i| self.digests[i] == digest && self.at[i] > 0 && at.wrapping_sub(self.at[i]) <= within)
     }
 
     #[inline(always)]
@@ -93,6 +93,25 @@ impl Recent {
         let i = usize::from(place & 3);
         (self.digests[i], self.at[i]) = (digest, at);
     }
+}
+
+/// IPv4 identification and TCP header of a packet.
+#[inline(always)]
+fn digest(s: &Segment) -> u32 {
+    let id = s.network.id.unwrap_or(0);
+    // Odd multipliers keep every bit of each field in the digest; the identification alone shows most packets apart.
+    (s.seq.0 ^ u32::from(id) << 16 ^ u32::from(id)).wrapping_mul(0x9e37_79b1)
+        ^ s.ack.0.rotate_left(16).wrapping_mul(0x85eb_ca6b)
+        ^ s.payload.rotate_left(7)
+        ^ u32::from(s.flags.bits()) << 20
+        ^ u32::from(s.window)
+        ^ s.options.timestamps.and_then(|(value, _)| value).unwrap_or(0).wrapping_mul(0xc2b2_ae35)
+}
+
+/// A time in units of 2^16 ns, never 0.
+#[inline(always)]
+fn coarse(now: u64) -> u32 {
+    ((now >> 16) as u32).max(1)
 }
 
 /// Counters of one direction that nearly every one has.
@@ -187,7 +206,7 @@ pub(crate) struct Burst {
 
 impl Burst {
     /// `bytes` went by at `now`; a quarter of `rtt` without anything ends a burst. The first bytes only set the clock going.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn add(&mut self, now: u64, bytes: u64, size: u32, rtt: u64) {
         let pause = now - self.last.min(now);
         if pause > SHORTEST_PAUSE && pause > rtt / 4 || self.since == 0 {
@@ -339,7 +358,7 @@ impl Half {
     }
 
     /// Where `seq` lies in the stream.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn place(&self, seq: SeqNumber) -> u64 {
         self.next.saturating_add_signed(seq.distance_from(self.next_seq).into())
     }
@@ -365,14 +384,8 @@ impl Half {
             return false;
         }
         let id = s.network.id.unwrap_or(0);
-        // Odd multipliers keep every bit of each field in the digest; the identification alone shows most packets apart.
-        let digest = (s.seq.0 ^ u32::from(id) << 16 ^ u32::from(id)).wrapping_mul(0x9e37_79b1)
-            ^ s.ack.0.rotate_left(16).wrapping_mul(0x85eb_ca6b)
-            ^ s.payload.rotate_left(7)
-            ^ u32::from(s.flags.bits()) << 20
-            ^ u32::from(s.window)
-            ^ s.options.timestamps.and_then(|(value, _)| value).unwrap_or(0).wrapping_mul(0xc2b2_ae35);
-        let at = ((now >> 16) as u32).max(1);
+        let digest = digest(s);
+        let at = coarse(now);
         let other_ttl = ttl != self.ttl && self.ttl != 0;
         let within = if other_ttl && (id != 0 || ttl == self.rare.copies_ttl) {
             TWO_SECONDS
@@ -394,7 +407,7 @@ impl Half {
         }
         // A capture that begins in mid-connection may show many packets before the first copy.
         let begins_amid = !self.offered.seen && self.count.packets < 64;
-        if (self.passes.as_ref().is_some_and(|passes| passes.expected) || other_ttl || begins_amid)
+        if (self.expects_copies() || other_ttl || begins_amid)
             && self.passed_before((digest, at, ttl), id != 0, within.min(COPY_WITHIN))
         {
             self.rare.capture_copies += 1;
@@ -404,9 +417,27 @@ impl Half {
             self.rare.capture_copies += 1;
             return true;
         }
+        self.keep_digest((digest, at));
+        false
+    }
+
+    /// The digest of a packet with the usual TTL, and when it came; `None` where it may be a copy of one of the latest.
+    #[inline(always)]
+    pub(crate) fn digest_of_new(&self, s: &Segment, now: u64) -> Option<(u32, u32)> {
+        let (digest, at) = (digest(s), coarse(now));
+        (!self.recent.has(digest, at, COPY_WITHIN)).then_some((digest, at))
+    }
+
+    /// This packet is the latest.
+    #[inline(always)]
+    pub(crate) fn keep_digest(&mut self, (digest, at): (u32, u32)) {
         self.recent.keep(self.recent_next, digest, at);
         self.recent_next = self.recent_next.wrapping_add(1);
-        false
+    }
+
+    /// Whether copies of its packets have been seen, or may have been.
+    pub(crate) fn expects_copies(&self) -> bool {
+        self.passes.as_ref().is_some_and(|passes| passes.expected)
     }
 
     /// Whether a packet with another TTL, of which no kept one is the original, is a copy all the same: a SYN after which its sender has gone on, or
@@ -479,7 +510,7 @@ impl Half {
 
     /// Whether the identification counts up by more than the packets since the last one (RFC 6864 leaves that open; Linux, the BSDs
     /// and Windows count on each connection or each host). A sender that always counts in larger steps shows nothing.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn skips_ids(&mut self, s: &Segment) -> bool {
         let Some(id) = s.network.id.filter(|id| *id != 0) else { return false };
         let step = id.wrapping_sub(self.next_id);
@@ -496,7 +527,26 @@ impl Half {
         skips
     }
 
-    #[inline]
+    /// Whether a packet follows its side's last: it begins where that ended, and has the TTL of all and the identification that is next.
+    #[inline(always)]
+    pub(crate) fn continues(&self, s: &Segment) -> bool {
+        let id = s.network.id.unwrap_or(0);
+        s.seq == self.next_seq && s.network.ttl == self.ttl && (id == 0 || id == self.next_id)
+    }
+
+    /// Whether, all being acknowledged, nothing was sent and no ACK came for at least so long before `now`.
+    #[inline(always)]
+    pub(crate) fn has_paused(&self, now: u64, at_least: u64) -> bool {
+        self.next <= self.una && self.last_data_at > 0 && now - self.last_data_at.max(self.una_at).min(now) >= at_least
+    }
+
+    #[inline(always)]
+    pub(crate) fn count_payload(&mut self, bytes: u64) {
+        self.count.payload_packets += 1;
+        self.count.payload_bytes += bytes;
+    }
+
+    #[inline(always)]
     pub(crate) fn count_packet(&mut self, s: &Segment) {
         self.count.packets += 1;
         if !self.headers.add(s.header_bytes) {
@@ -551,7 +601,7 @@ impl Half {
     }
 
     /// Its clock shows one more value.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take_stamp(&mut self, s: &Segment, now: u64) {
         let Some((Some(value), _)) = s.options.timestamps else { return };
         // Many connections never have as many packets.
@@ -567,19 +617,28 @@ impl Half {
         self.habits.lateness.as_ref()?.under_way(value, now)
     }
 
-    /// Whether a data segment of this side acknowledges and offers what its last packet did, as most of a transfer do: it says nothing new.
+    /// The least of [`Half::under_way`]; 0 where its timestamps do not show that.
     #[inline]
+    pub(crate) fn under_way_at_least(&self, s: &Segment, now: u64) -> u64 {
+        match (s.options.timestamps, &self.habits.lateness) {
+            (Some((Some(value), _)), Some(lateness)) => lateness.under_way_at_least(value, now),
+            _ => 0,
+        }
+    }
+
+    /// Whether a data segment of this side acknowledges and offers what its last packet did, as most of a transfer do: it says nothing new.
+    #[inline(always)]
     pub(crate) fn repeats_ack(&self, s: &Segment) -> bool {
         self.ack_is_plain
             && s.ack == self.last_ack
             && s.window == self.last_window
             && s.payload > 0
-            && s.options.sack.as_slice().is_empty()
+            && s.options.sack.is_empty()
             && !s.flags.intersects(Flags::SYN | Flags::FIN | Flags::RST)
     }
 
     /// An ACK of this side was looked at.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn note_ack(&mut self, s: &Segment) {
         (self.last_ack, self.last_window) = (s.ack, s.window);
         self.ack_is_plain = self.window_known && s.window > 0 && !s.flags.contains(Flags::SYN);
@@ -589,6 +648,12 @@ impl Half {
     #[inline]
     pub(crate) fn knows_all(&self) -> bool {
         self.sender.is_none() && self.view.on_the_way.is_none()
+    }
+
+    /// An ACK for this direction passed the capture, and its sender, which is beside that, has it.
+    #[inline(always)]
+    pub(crate) fn acknowledged_beside(&mut self, now: u64, edge: u64) {
+        (self.view.una, self.view.edge, self.view.heard) = (self.una, edge, now);
     }
 
     /// An ACK for this direction passed the capture.
@@ -698,7 +763,7 @@ impl Half {
 
     /// What let a segment go that is sent at `now`, where the sender is `lag` away. On a short path ACKs come all the time, so what is an eighth of the round trip
     /// later was let go by something else.
-    #[inline]
+    #[inline(always)]
     fn release(&self, now: u64, lag: u64) -> Release {
         let since = now.saturating_sub(self.view.heard.saturating_add(lag));
         let pause = now - self.last_data_at.min(now);

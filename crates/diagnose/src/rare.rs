@@ -121,9 +121,18 @@ impl Deref for Rare {
     }
 }
 
+#[cold]
+fn first(none: &mut Option<Box<Counters>>) -> &mut Counters {
+    none.get_or_insert_default()
+}
+
 impl DerefMut for Rare {
+    #[inline(always)]
     fn deref_mut(&mut self) -> &mut Counters {
-        self.0.get_or_insert_default()
+        match &mut self.0 {
+            Some(counters) => counters,
+            none => first(none),
+        }
     }
 }
 

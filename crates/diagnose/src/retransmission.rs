@@ -163,6 +163,11 @@ impl Repairs {
         Some(repair)
     }
 
+    /// Whether an ACK may yet show that a retransmission was not needed.
+    pub(crate) fn may_be_needless(&self) -> bool {
+        self.untested > 0
+    }
+
     /// The first ACK to cover a retransmission echoes a value older than the retransmission's own: the original had arrived (RFC 3522).
     #[inline]
     pub(crate) fn covered(&mut self, position: u64, echo: Option<u32>) -> Option<Repair> {

@@ -118,7 +118,7 @@ impl Rounds {
     }
 
     /// A segment of so many `bytes` is sent at `now`, full or not, with `flight` bytes out after it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn sent(&mut self, now: u64, (bytes, full): (u32, bool), flight: u32, release: Release) {
         let pause = now - self.last_at.min(now);
         self.silence = self.silence.max(micros(pause));

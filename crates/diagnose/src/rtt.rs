@@ -161,7 +161,7 @@ impl Rtt {
 
     /// A data–ACK pair that Karn's rule allows; `loaded` where the sender had four or more segments in flight, `held_back`
     /// where the ACK was a delayed one.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take(&mut self, rtt: u64, at: u64, number: u64, flight: u32, loaded: bool, held_back: bool) {
         self.samples.add(Nanos(rtt));
         self.last = rtt;
@@ -195,27 +195,52 @@ impl Rtt {
         }
     }
 
+    /// Whether late ACKs suggest that the path stands still, and nothing has shown yet whether it does.
+    pub(crate) fn may_stand_still(&self) -> bool {
+        self.detail.as_ref().is_some_and(|d| d.stall.is_some())
+    }
+
     /// A timestamp value leaves for the first time on a packet that will be answered.
+    #[inline(always)]
     pub(crate) fn value_sent(&mut self, value: u32, at: u64) {
-        let Some(d) = &mut self.detail else { return };
-        if d.values.back().is_none_or(|(v, _)| (value.wrapping_sub(*v) as i32) > 0) && d.values.len() < VALUES {
-            d.values.push_back((value, at));
+        if let Some(d) = &mut self.detail
+            && d.values.back().is_none_or(|(v, _)| (value.wrapping_sub(*v) as i32) > 0)
+        {
+            d.sent(value, at);
         }
     }
 
     /// The peer echoed `value`.
+    #[inline(always)]
     pub(crate) fn value_echoed(&mut self, value: u32, at: u64) {
-        let Some(d) = &mut self.detail else { return };
-        while let Some(&(v, sent)) = d.values.front().filter(|(v, _)| (value.wrapping_sub(*v) as i32) >= 0) {
-            if v == value {
-                d.echoes.add(Nanos(at.saturating_sub(sent)));
-            }
-            d.values.pop_front();
+        if let Some(d) = &mut self.detail
+            && d.values.front().is_some_and(|(v, _)| (value.wrapping_sub(*v) as i32) >= 0)
+        {
+            d.echoed(value, at);
         }
     }
 }
 
 impl Detail {
+    /// A value leaves that is newer than those that wait for their echo.
+    #[inline(never)]
+    fn sent(&mut self, value: u32, at: u64) {
+        if self.values.len() < VALUES {
+            self.values.push_back((value, at));
+        }
+    }
+
+    /// An echo came of the oldest value that waits for one, or of a later one.
+    #[inline(never)]
+    fn echoed(&mut self, value: u32, at: u64) {
+        while let Some(&(v, sent)) = self.values.front().filter(|(v, _)| (value.wrapping_sub(*v) as i32) >= 0) {
+            if v == value {
+                self.echoes.add(Nanos(at.saturating_sub(sent)));
+            }
+            self.values.pop_front();
+        }
+    }
+
     fn series(&mut self, rtt: u64, at: u64, number: u64) {
         let size = self.samples_a_block.max(u32::from(BLOCK));
         match self.blocks.last_mut() {

@@ -53,12 +53,16 @@ impl Stamps {
     }
 
     /// A segment with this value comes.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take(&mut self, value: u32, at: u64) {
-        if value == self.newest {
-            // Of one tick the first was the fastest.
-            return;
+        // Of one tick the first was the fastest.
+        if value != self.newest {
+            self.take_another(value, at);
         }
+    }
+
+    #[inline(never)]
+    fn take_another(&mut self, value: u32, at: u64) {
         let ticks = self.after_first(value);
         if ticks > self.ticks {
             (self.newest, self.newest_at, self.ticks) = (value, at, ticks);
@@ -76,8 +80,7 @@ impl Stamps {
     /// By how much longer than the fastest of late a segment with this value was under way: at least, and at most, ns. `None` where
     /// the clock is not known. To be asked before that segment is taken: a late one makes its clock look slow.
     pub(crate) fn under_way(&self, value: u32, at: u64) -> Option<[u64; 2]> {
-        let tick = self.tick?;
-        let longer = self.needed(self.after_first(value), at, tick).saturating_sub(self.least[0].min(self.least[1]));
+        let (longer, tick) = self.longer(value, at)?;
         // Both values were cut to whole ticks, and meanwhile the clocks drifted as they did on the whole.
         let watched = self.newest_at - self.first_at;
         let off = watched.abs_diff(self.ticks.cast_unsigned().saturating_mul(tick)) as f64 / watched.max(1) as f64;
@@ -85,6 +88,22 @@ impl Stamps {
         let within = tick.saturating_add(drift as u64).cast_signed();
         let bounded = |ns: i64| ns.max(0).cast_unsigned();
         Some([bounded(longer.saturating_sub(within)), bounded(longer.saturating_add(within))])
+    }
+
+    /// The least of [`Stamps::under_way`]; 0 where the clock is not known.
+    #[inline]
+    pub(crate) fn under_way_at_least(&self, value: u32, at: u64) -> u64 {
+        // A tick is in what is within the clock's grain and drift, which take some reckoning.
+        let may_be_longer = self.longer(value, at).is_some_and(|(longer, tick)| longer > tick.cast_signed());
+        if may_be_longer { self.under_way(value, at).map_or(0, |[least, _]| least) } else { 0 }
+    }
+
+    /// By how much longer than the fastest of late a segment was under way, by the two clocks as they stand, and the tick.
+    #[inline]
+    fn longer(&self, value: u32, at: u64) -> Option<(i64, u64)> {
+        let tick = self.tick?;
+        let needed = self.needed(self.after_first(value), at, tick);
+        Some((needed.saturating_sub(self.least[0].min(self.least[1])), tick))
     }
 
     fn after_first(&self, value: u32) -> i64 {

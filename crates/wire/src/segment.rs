@@ -101,6 +101,12 @@ impl SackBlocks {
         self
     }
 
+    /// Whether there is none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
     /// The blocks as `[left, right)`.
     pub fn as_slice(&self) -> &[(SeqNumber, SeqNumber)] {
         &self.blocks[..usize::from(self.count)]

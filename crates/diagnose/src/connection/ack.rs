@@ -37,7 +37,7 @@ impl Connection {
         take_window(h, p, s, now, ack);
         if h.zero_since > 0 && h.window > 0 {
             // That the window opens again was not held back by the receiver for as long as the ACK was under way.
-            let on_the_way = h.under_way(s, now).map_or(0, |[least, _]| least);
+            let on_the_way = h.under_way_at_least(s, now);
             let cost = (now - h.zero_since).saturating_sub(on_the_way);
             let occurrence =
                 Occurrence { at: h.zero_since, cost, packets: [h.rare.zero_number, s.number, 0], detail: 0 };
@@ -177,8 +177,16 @@ fn take_window(h: &mut Half, p: &mut Half, s: &Segment, now: u64, ack: u64) {
     }
 }
 
+/// The window that a packet after the handshake offers, where its scale is known; none that is closed.
+#[inline]
+pub(super) fn take_known_window(h: &mut Half, s: &Segment, scale: u8) {
+    h.window = u64::from(s.window) << scale;
+    h.max_window = h.max_window.max(h.window);
+}
+
 /// The peer acknowledged up to `ack` at `now`, after a silence.
-fn advance(
+#[inline(always)]
+pub(super) fn advance(
     p: &mut Half,
     h: &mut Half,
     s: &Segment,
@@ -197,11 +205,11 @@ fn advance(
             p.rtt.take_handshake(rtt);
         } else if !handshake || pure {
             let loaded = u64::from(last.flight) >= 4 * u64::from(p.segment_size);
-            let base = if loaded { p.rtt.expected() } else { p.rtt.recent() };
-            let standstill = silence >= SHORTEST && loaded || p.rtt.detail.as_ref().is_some_and(|d| d.stall.is_some());
+            let standstill = silence >= SHORTEST && loaded || p.rtt.may_stand_still();
             let held_up =
                 standstill && suspect_stall(p, s, (now, silence), &last, (advanced, acked.segments), stood_still);
             if pure && !held_up {
+                let base = if loaded { p.rtt.expected() } else { p.rtt.recent() };
                 let stamp = s.options.timestamps.and_then(|t| Some((t.0?, now)));
                 let promptness = h.habits.take(acked.segments, advanced, p.full_size(), Some(rtt), base, stamp);
                 if let Promptness::Late(excess) = promptness {

@@ -50,8 +50,7 @@ impl Connection {
         let start = h.place(s.seq);
         let end = start + length;
         if payload > 0 {
-            h.count.payload_packets += 1;
-            h.count.payload_bytes += payload;
+            h.count_payload(payload);
         }
         // SYN comes before the payload, FIN after it.
         let first = start + u64::from(s.flags.contains(Flags::SYN));
@@ -83,10 +82,32 @@ impl Connection {
         }
         self.after_pause(dir, s, now, lag);
         self.released(dir, s, now, knows.then_some(lag));
+        self.take_new(dir, s, now, knows.then_some(lag), lag, (start, end));
+        if peer_window_zero && payload == 1 {
+            self.halves[dir].rare.window_probes += 1;
+            self.halves[dir].late = None;
+            return Data::Probe.into();
+        }
+        Taken { data: Data::New, opens_hole }
+    }
+
+    /// Data that reach beyond everything seen so far, from `start` up to `end`, and a sender that is `lag` away; `known_lag` is that where it is
+    /// more than a guess.
+    #[inline(always)]
+    pub(super) fn take_new(
+        &mut self,
+        dir: usize,
+        s: &Segment,
+        now: u64,
+        known_lag: Option<u64>,
+        lag: u64,
+        (start, end): (u64, u64),
+    ) {
+        let payload = u64::from(s.payload);
         let h = &mut self.halves[dir];
         let from = h.next.max(start);
         h.reach(end);
-        h.sent(from, end, now, s.number, knows.then_some(lag));
+        h.sent(from, end, now, s.number, known_lag);
         if payload > 0 {
             if h.restart.is_some() {
                 follow_restart(h, s, now, lag, &mut self.events, dir);
@@ -121,7 +142,7 @@ impl Connection {
                 h.bursts.get_or_insert_default().arrivals.add(now, payload, h.segment_size, rtt);
             }
             // SACK blocks take their room from a full segment.
-            let sack = if s.options.sack.as_slice().is_empty() {
+            let sack = if s.options.sack.is_empty() {
                 0
             } else {
                 sack_bytes(s) * s.payload.div_ceil(h.limit.max(1)).clamp(1, 64)
@@ -139,12 +160,6 @@ impl Connection {
                 self.halves[dir].rtt.value_sent(value, now);
             }
         }
-        if peer_window_zero && payload == 1 {
-            self.halves[dir].rare.window_probes += 1;
-            self.halves[dir].late = None;
-            return Data::Probe.into();
-        }
-        Taken { data: Data::New, opens_hole }
     }
 
     /// A segment that lies wholly below what was seen before.
@@ -369,8 +384,8 @@ impl Connection {
     }
 
     /// What the handshake lets a packet of this direction carry, as soon as both sides of it are known.
-    #[inline]
-    fn find_limit(&mut self, dir: usize) {
+    #[inline(always)]
+    pub(super) fn find_limit(&mut self, dir: usize) {
         if self.halves[dir].limit == 0
             && let Some(limit) = segment_limit(&self.halves, dir)
         {
@@ -391,7 +406,7 @@ impl Connection {
             .find(|size| whole >= 2 * size && whole.is_multiple_of(*size));
         if let Some(size) = found {
             // Other segments have no SACK blocks.
-            let size = if s.options.sack.as_slice().is_empty() { size } else { size + sack_bytes(s) };
+            let size = if s.options.sack.is_empty() { size } else { size + sack_bytes(s) };
             let h = &mut self.halves[dir];
             h.limit = size;
             h.segment_size = h.segment_size.min(size);
@@ -431,7 +446,7 @@ impl Connection {
         self.events.add(what, dir, occurrence);
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn full_window(&mut self, dir: usize, number: u64, now: u64) {
         let (known, largest) = (self.halves[1 - dir].window_known, self.halves[1 - dir].max_window);
         let h = &mut self.halves[dir];

@@ -2,7 +2,7 @@
 
 use wire::{Flags, Segment};
 
-use super::{Connection, TO_SERVER, at_once};
+use super::{Connection, TO_CLIENT, TO_SERVER, at_once};
 use crate::budget::{Budget, Limit};
 use crate::distance::Distance;
 use crate::half::{Data, Late};
@@ -65,45 +65,57 @@ impl Connection {
         if p.zero_since > 0 {
             return (State::Known(Limit::ReceiveWindow), dir);
         }
+        (self.limit_of_flight(dir, false), dir)
+    }
+
+    /// What [`Connection::limit_now`] is in a connection that is [`Undisturbed`](super::plain::Undisturbed).
+    #[inline(always)]
+    pub(super) fn limit_undisturbed(&self) -> (State, usize) {
+        let out = |d: usize| self.halves[d].next.saturating_sub(self.halves[d].una);
+        let dir = if out(1) >= out(0) { 1 } else { 0 };
+        (if out(dir) == 0 { State::Quiet } else { self.limit_of_flight(dir, true) }, dir)
+    }
+
+    /// What limits direction `dir`, which has data out of which no loss is suspected. Where the connection is `undisturbed`, windows are known, and
+    /// both sides are beside the capture.
+    #[inline(always)]
+    fn limit_of_flight(&self, dir: usize, undisturbed: bool) -> State {
+        let (h, p) = (&self.halves[dir], &self.halves[1 - dir]);
         let size = h.segment_size;
         // The last segment up to the window's edge is part-filled more often than not, so the edge is looked at first.
-        let at_edge = p.window_known && h.view.edge > START && h.view.edge < h.next + u64::from(size);
-        if at_edge && h.in_flight() > size && h.fin.is_none() {
-            return (State::Known(Limit::ReceiveWindow), dir);
+        let known = undisturbed || p.window_known;
+        let at_edge = known && h.view.edge > START && h.view.edge < h.next + u64::from(size);
+        if at_edge && h.in_flight() > size && (undisturbed || h.fin.is_none()) {
+            return State::Known(Limit::ReceiveWindow);
         }
         // An unknown window that shrinks or closes may be what makes ACKs late.
-        let open = p.window_known || p.rare.zero_windows == 0 && p.window >= p.max_window / 2;
-        let queue = || if open { self.queue(dir) } else { Queue::None };
-        if !h.is_full(h.last_payload) || h.fin.is_some() {
+        let open = known || p.rare.zero_windows == 0 && p.window >= p.max_window / 2;
+        let queue = || if open { self.queue(dir, undisturbed) } else { Queue::None };
+        if !h.is_full(h.last_payload) || !undisturbed && h.fin.is_some() {
             // The last of the data has been sent, but the bottleneck is still at work on what stands in its queue.
             let draining = h.in_flight() / 4 >= size.max(1) && queue() == Queue::Stands;
-            return (if draining { State::Known(Limit::PathRate) } else { State::Waiting }, dir);
+            return if draining { State::Known(Limit::PathRate) } else { State::Waiting };
         }
         let rounds = &h.rounds;
-        let state = match queue() {
+        match queue() {
             Queue::Stands => State::Known(Limit::PathRate),
-            _ if rounds.is_even() && !rounds.has_grown() && self.has_room(dir) => {
-                if rounds.is_at_paths_rate() {
-                    State::Known(Limit::PathRate)
-                } else {
-                    State::Unclear(Unclear::Pace)
-                }
+            _ if rounds.is_even() && !rounds.has_grown() && (undisturbed || self.has_room(dir)) => {
+                if rounds.is_at_paths_rate() { State::Known(Limit::PathRate) } else { State::Unclear(Unclear::Pace) }
             }
             Queue::Possible if !rounds.is_one_burst() => State::Unclear(Unclear::Bunches),
             _ if rounds.is_by_itself() => State::Unclear(Unclear::ByItself),
-            _ if !self.shows_window(dir) => State::Known(Limit::Unknown),
+            _ if !undisturbed && !self.shows_window(dir) => State::Known(Limit::Unknown),
             _ if rounds.past_slow_start => State::Known(Limit::CongestionWindow),
             _ => State::Known(Limit::SlowStart),
-        };
-        (state, dir)
+        }
     }
 
     /// Whether data of direction `dir` wait on the path: both parts of it under load against both at rest. 1 ms and a quarter: what scheduling
     /// adds on a LAN.
-    #[inline]
-    fn queue(&self, dir: usize) -> Queue {
+    #[inline(always)]
+    fn queue(&self, dir: usize, undisturbed: bool) -> Queue {
         let (h, p) = (&self.halves[dir], &self.halves[1 - dir]);
-        let echoed = h.sender.as_ref().filter(|s| s.is_known());
+        let echoed = h.sender.as_ref().filter(|s| !undisturbed && s.is_known());
         let beyond = p.rtt.base().or(echoed.and_then(|s| s.base())).unwrap_or(0);
         let beyond_loaded = echoed.and_then(|s| s.loaded()).or(p.rtt.loaded()).unwrap_or(beyond);
         let there = h.rtt.base().unwrap_or(0);
@@ -142,9 +154,9 @@ impl Connection {
     }
 
     /// Gives the time since the last packet to what limited it, in the light of the packet that ended it.
-    #[inline]
+    #[inline(always)]
     pub(super) fn share_out(&mut self, dir: usize, s: &Segment, elapsed: u64, lag: u64, facts: &Facts) {
-        let (state, of) = (self.state.0, usize::from(self.state.1));
+        let (state, of) = (self.state.0, usize::from(self.state.1 == TO_CLIENT as u8));
         let retransmitted = matches!(facts.data, Data::Retransmitted(c) if c != Class::Syn);
         let new = facts.data == Data::New;
         let handed_over = std::mem::take(&mut self.held);
@@ -267,7 +279,7 @@ impl Connection {
     }
 
     /// Gives a time to a limit of direction `of`; where that is not known, with the reason.
-    #[inline]
+    #[inline(always)]
     fn charge(&mut self, of: usize, (limit, why): (Limit, Option<Unclear>), time: u64) {
         self.budgets[of].add(limit, time);
         if let Some(why) = why {
@@ -321,7 +333,7 @@ impl Connection {
     }
 
     /// Held time needs a state that asks the next packet about it; where there is none, it is decided at once.
-    #[inline]
+    #[inline(always)]
     pub(super) fn note_held(&mut self, number: u64) {
         let (of, suspect) = self.held_for;
         match self.state.0 {

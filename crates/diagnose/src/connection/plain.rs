@@ -1,0 +1,130 @@
+//! The short way that most packets take: an ACK, or data in order, while nothing is lost, held back or closed.
+//!
+//! It does to the connection what the long way does, [`Connection::take_any`], and leaves out what could not come to anything: repairs, holes, SACK
+//! blocks, windows that close, pauses, steps of the clock, copies, damage, and a sender that learns of ACKs later than the capture. What a packet
+//! has to be is looked at before anything changes; what the connection has to be holds until a packet comes that takes the long way.
+//! A connection of which packets are kept takes the long way always, which is how the tests compare the two.
+
+use wire::{Ecn, Flags, Integrity, Segment};
+
+use super::ack::{advance, take_known_window};
+use super::{AWAY, Connection, TO_CLIENT, TO_SERVER, scale};
+use crate::half::{Data, Half, SHORTEST_TIMEOUT};
+use crate::kept::Facts;
+use crate::ranges::START;
+use crate::stall::SHORTEST;
+use crate::steps;
+
+/// What is the same for all packets of a connection in which nothing is amiss.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Undisturbed {
+    /// The scale of the windows that each direction advertises.
+    scales: [u8; 2],
+}
+
+impl Connection {
+    /// To be asked after a packet that took the long way.
+    pub(super) fn find_undisturbed(&self) -> Option<Undisturbed> {
+        let [a, b] = &self.halves;
+        let no_step = self.steps.as_ref().is_none_or(|s| !(s.waits_for(0) || s.waits_for(1)));
+        if self.established_at.is_none() || self.recorder.is_some() || !no_step {
+            return None;
+        }
+        let scales = [scale(a, b)?, scale(b, a)?];
+        (is_undisturbed(a) && is_undisturbed(b)).then_some(Undisturbed { scales })
+    }
+
+    /// Takes a plain packet; false where it is none, or the connection is disturbed: then nothing has changed.
+    #[inline(always)]
+    pub(super) fn take_plain(&mut self, dir: usize, s: &Segment) -> bool {
+        let Some(Undisturbed { scales }) = self.undisturbed else { return false };
+        let now = s.at.as_nanos();
+        // One of two, as the compiler then knows.
+        let dir = usize::from(dir == TO_CLIENT);
+        let [a, b] = &mut self.halves;
+        // `h` sent this packet, `p` what it acknowledges.
+        let (h, p, scale) = if dir == TO_SERVER { (a, b, scales[0]) } else { (b, a, scales[1]) };
+        if now < self.last_at || steps::may_be(now - self.last_at) || !is_plain(s) || !h.continues(s) {
+            return false;
+        }
+        if s.payload > 0 && h.has_paused(now, SHORTEST_TIMEOUT) {
+            return false;
+        }
+        let (pure, repeats, ack) = (s.payload == 0, h.repeats_ack(s), p.place(s.ack));
+        // What acknowledges nothing new may be a duplicate ACK or a new window, and after a silence the path may have stood still.
+        let moves_on = ack > p.una && (p.heard_at == 0 || now - p.heard_at.min(now) < SHORTEST);
+        if !repeats && (ack > p.next || !moves_on && (pure || ack != p.una)) {
+            return false;
+        }
+        let Some(digest) = h.digest_of_new(s, now) else { return false };
+        h.keep_digest(digest);
+        h.checksums.take(s);
+        h.count_packet(s);
+        if let Some((_, Some(echo))) = s.options.timestamps {
+            p.rtt.value_echoed(echo, now);
+        }
+        let advanced = if repeats { 0 } else { ack - p.una };
+        if !repeats {
+            take_known_window(h, s, scale);
+            h.count.pure_acks += u64::from(pure);
+            if advanced > 0 {
+                let silence = if p.heard_at > 0 { now - p.heard_at.min(now) } else { 0 };
+                p.heard_at = now;
+                if let Some(late) = advance(p, h, s, (ack, now, silence), pure, advanced, &mut None)
+                    && p.next == ack
+                {
+                    // What comes next shows whether something had waited for it.
+                    p.late = Some(Box::new(late));
+                    self.undisturbed = None;
+                }
+            }
+            p.acknowledged_beside(now, ack.saturating_add(h.window));
+            h.note_ack(s);
+        }
+        h.skips_ids(s);
+        let (start, was_filled) = (h.next, h.rare.filled == h.next);
+        let data = if pure { Data::None } else { Data::New };
+        if !pure {
+            h.count_payload(s.payload.into());
+            h.count.unique_bytes += u64::from(s.payload);
+            self.find_limit(dir);
+            self.take_new(dir, s, now, Some(0), 0, (start, start + u64::from(s.payload)));
+        }
+        let facts = Facts {
+            data,
+            advanced,
+            opens_hole: false,
+            was_filled,
+            knows_lag: true,
+            ids_skipped: false,
+            held_up: false,
+            released: false,
+        };
+        self.conclude(dir, s, now, 0, &facts);
+        let (state, of) = self.limit_undisturbed();
+        self.enter(state, of, s.number);
+        true
+    }
+}
+
+/// Whether a packet has nothing in it that the long way is for, whatever its connection is.
+#[inline(always)]
+fn is_plain(s: &Segment) -> bool {
+    (s.flags | Flags::PSH) == (Flags::ACK | Flags::PSH)
+        && s.window > 0
+        && s.options.sack.is_empty()
+        && s.options.mptcp.is_none()
+        && s.network.ecn != Ecn::Ce
+        && s.integrity != Integrity::Wrong
+}
+
+/// Whether nothing is amiss in a direction, its handshake was seen, and its peer is beside the capture, as far as that can be known.
+fn is_undisturbed(h: &Half) -> bool {
+    let in_order = h.recovery.is_none() && h.duplicates == 0 && h.suspect_at == 0 && h.sacked.is_empty();
+    let open = h.window_known && h.zero_since == 0 && h.fin.is_none();
+    let unhurried = h.restart.is_none() && h.late.is_none() && !h.rtt.may_stand_still();
+    let near = h.knows_all() && h.rtt.base().is_some_and(|base| base < AWAY);
+    let opened = h.offered.seen && h.una > START && h.ttl > 0;
+    let believed = !h.expects_copies() && !h.checksums.found_damage && !h.repairs.may_be_needless();
+    in_order && open && unhurried && near && opened && believed
+}
