@@ -1,6 +1,6 @@
 //! The short way that most packets take: an ACK, or data in order, while nothing is lost, held back or closed.
 //!
-//! It does to the connection what the long way does, [`Connection::take_any`], and leaves out what could not come to anything: repairs, holes, SACK
+//! It does to the connection what the long way does, [`Connection::take_any`], and skips what could not come to anything: repairs, holes, SACK
 //! blocks, windows that close, pauses, steps of the clock, copies, damage, and a sender that learns of ACKs later than the capture. What a packet
 //! has to be is looked at before anything changes; what the connection has to be holds until a packet comes that takes the long way.
 //! A connection of which packets are kept takes the long way always, which is how the tests compare the two.
