@@ -26,6 +26,10 @@ impl Connection {
     /// To be asked after a packet that took the long way.
     pub(super) fn find_undisturbed(&self) -> Option<Undisturbed> {
         let [a, b] = &self.halves;
+        // Most others are away from the capture, and no more is looked at.
+        if ![a, b].into_iter().all(|h| h.rtt.base().is_some_and(|base| base < AWAY)) {
+            return None;
+        }
         let no_step = self.steps.as_ref().is_none_or(|s| !(s.waits_for(0) || s.waits_for(1)));
         if self.established_at.is_none() || self.recorder.is_some() || !no_step {
             return None;
@@ -118,12 +122,12 @@ fn is_plain(s: &Segment) -> bool {
         && s.integrity != Integrity::Wrong
 }
 
-/// Whether nothing is amiss in a direction, its handshake was seen, and its peer is beside the capture, as far as that can be known.
+/// Whether nothing is amiss in a direction, its handshake was seen, and its sender has learnt of every ACK.
 fn is_undisturbed(h: &Half) -> bool {
     let in_order = h.recovery.is_none() && h.duplicates == 0 && h.suspect_at == 0 && h.sacked.is_empty();
     let open = h.window_known && h.zero_since == 0 && h.fin.is_none();
     let unhurried = h.restart.is_none() && h.late.is_none() && !h.rtt.may_stand_still();
-    let near = h.knows_all() && h.rtt.base().is_some_and(|base| base < AWAY);
+    let near = h.knows_all();
     let opened = h.offered.seen && h.una > START && h.ttl > 0;
     let believed = !h.expects_copies() && !h.checksums.found_damage && !h.repairs.may_be_needless();
     in_order && open && unhurried && near && opened && believed
