@@ -2,13 +2,13 @@
 
 use crate::kind::{LEGS, LegPlace, TimedKind};
 use crate::timed::Timed;
-use std::collections::HashMap;
 use std::net::SocketAddr;
 
 use record::{ConnectionId, Owner};
 use stats::{Distribution, Precision};
 
 use crate::attribution::Attribution;
+use crate::largest::{Figures, Largest};
 
 /// What one connection's records, or one peer's of a socket, come to.
 #[derive(Clone, Debug)]
@@ -64,20 +64,31 @@ impl FlowFigures {
     }
 }
 
+impl Figures for FlowFigures {
+    fn of_others() -> Self {
+        Self::new(ConnectionId::default(), Attribution::default())
+    }
+
+    fn n(&self) -> u64 {
+        self.n
+    }
+
+    fn add_all(&mut self, other: &Self) {
+        self.merge(other);
+    }
+}
+
 /// Connections, or peers of a socket, with the most records.
 #[derive(Clone, Debug)]
 pub struct FlowTable {
     kind: TimedKind,
-    keep: usize,
-    each: HashMap<(ConnectionId, Option<SocketAddr>), FlowFigures>,
-    others: Option<FlowFigures>,
-    folded: u64,
+    flows: Largest<(ConnectionId, Option<SocketAddr>), FlowFigures>,
 }
 
 impl FlowTable {
     /// None yet; keeps at most this many, and at least half as many.
     pub(crate) fn new(kind: TimedKind, keep: usize) -> Self {
-        Self { kind, keep: keep.max(2), each: HashMap::new(), others: None, folded: 0 }
+        Self { kind, flows: Largest::new(keep) }
     }
 
     pub(crate) fn add<T: Timed>(&mut self, record: &T, whose: Attribution) {
@@ -86,11 +97,7 @@ impl FlowTable {
             TimedKind::DatagramsSent | TimedKind::DatagramsReceived => whose.ends.map(|e| e.1),
             _ => None,
         };
-        let key = (record.flow(), peer);
-        if self.each.len() >= self.keep && !self.each.contains_key(&key) {
-            self.fold();
-        }
-        let tally = self.each.entry(key).or_insert_with(|| FlowFigures::new(record.flow(), whose));
+        let tally = self.flows.of((record.flow(), peer), || FlowFigures::new(record.flow(), whose));
         tally.ends = tally.ends.or(whose.ends);
         tally.owner = tally.owner.or(whose.owner);
         tally.n += 1;
@@ -107,29 +114,15 @@ impl FlowTable {
         }
     }
 
-    /// Puts the smaller half together: half at once, so that many peers that come once each cost little.
-    fn fold(&mut self) {
-        let mut sizes: Vec<_> = self.each.iter().map(|(key, tally)| (tally.n, key.0, key.1)).collect();
-        sizes.sort_unstable();
-        sizes.truncate(self.keep - self.keep / 2);
-        for (_, id, peer) in sizes {
-            let Some(tally) = self.each.remove(&(id, peer)) else { continue };
-            self.folded += 1;
-            self.others
-                .get_or_insert_with(|| FlowFigures::new(ConnectionId::default(), Attribution::default()))
-                .merge(&tally);
-        }
-    }
-
     /// Those with separate figures, the most records first.
     pub fn sorted(&self) -> Vec<&FlowFigures> {
-        let mut all: Vec<_> = self.each.values().collect();
+        let mut all: Vec<_> = self.flows.each().map(|(_, figures)| figures).collect();
         all.sort_by_key(|t| (std::cmp::Reverse((t.n, t.bytes)), t.flow, t.ends));
         all
     }
 
     /// Those that were put together because there were too many, and how many they were.
     pub fn others(&self) -> Option<(&FlowFigures, u64)> {
-        self.others.as_ref().map(|others| (others, self.folded))
+        self.flows.others()
     }
 }

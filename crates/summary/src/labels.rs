@@ -1,10 +1,9 @@
 //! Requests by method and path, in bounded memory.
 
-use std::collections::HashMap;
-
 use record::{Label, Request};
 use stats::{Distribution, Precision};
 
+use crate::largest::{Figures, Largest};
 use crate::timed::Timed;
 
 /// The figures of the requests with one label.
@@ -40,56 +39,56 @@ impl LabelFigures {
     }
 }
 
+impl Figures for LabelFigures {
+    fn of_others() -> Self {
+        Self::new()
+    }
+
+    fn n(&self) -> u64 {
+        self.n
+    }
+
+    fn add_all(&mut self, other: &Self) {
+        self.merge(other);
+    }
+}
+
 /// The labels with the most requests.
 #[derive(Clone, Debug)]
-pub struct LabelTable {
-    keep: usize,
-    each: HashMap<Label, LabelFigures>,
-    others: Option<LabelFigures>,
-    folded: u64,
-}
+pub struct LabelTable(Largest<Label, LabelFigures>);
 
 impl LabelTable {
     /// None yet; keeps at most this many, and at least half as many.
     pub(crate) fn new(keep: usize) -> Self {
-        Self { keep: keep.max(2), each: HashMap::new(), others: None, folded: 0 }
+        Self(Largest::new(keep))
     }
 
     pub(crate) fn add(&mut self, request: &Request) {
-        let Some(label) = request.http.label() else { return };
-        if self.each.len() >= self.keep && !self.each.contains_key(&label) {
-            self.fold();
-        }
-        self.each.entry(label).or_insert_with(LabelFigures::new).add(request);
-    }
-
-    /// Puts the smaller half together, at once: paths that hold a number come once each.
-    fn fold(&mut self) {
-        let mut sizes: Vec<_> = self.each.iter().map(|(label, figures)| (figures.n, label.clone())).collect();
-        sizes.sort_unstable();
-        sizes.truncate(self.keep - self.keep / 2);
-        for (_, label) in sizes {
-            let Some(figures) = self.each.remove(&label) else { continue };
-            self.folded += 1;
-            self.others.get_or_insert_with(LabelFigures::new).merge(&figures);
+        if let Some(label) = request.http.label() {
+            self.0.of(label, LabelFigures::new).add(request);
         }
     }
 
     /// Those with separate figures, the most requests first.
     pub fn sorted(&self) -> Vec<(&Label, &LabelFigures)> {
-        let mut all: Vec<_> = self.each.iter().collect();
+        let mut all: Vec<_> = self.0.each().collect();
         all.sort_by_key(|&(label, figures)| (std::cmp::Reverse(figures.n), label));
         all
     }
 
-    /// Those that were put together because there were too many, and how many times that was done with one.
+    /// Those that were put together because there were too many, and how many they were.
     pub fn others(&self) -> Option<(&LabelFigures, u64)> {
-        self.others.as_ref().map(|others| (others, self.folded))
+        self.0.others()
     }
 
     /// How many requests have a label.
     pub fn n(&self) -> u64 {
-        self.each.values().chain(&self.others).map(|figures| figures.n).sum()
+        self.0
+            .each()
+            .map(|(_, figures)| figures)
+            .chain(self.others().map(|(others, _)| others))
+            .map(|figures| figures.n)
+            .sum()
     }
 }
 

@@ -21,6 +21,7 @@ pub mod hosts;
 mod joining;
 mod kind;
 mod labels;
+mod largest;
 mod limits;
 mod longest;
 mod machine;
