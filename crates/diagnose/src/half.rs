@@ -540,6 +540,12 @@ impl Half {
         self.next <= self.una && self.last_data_at > 0 && now - self.last_data_at.max(self.una_at).min(now) >= at_least
     }
 
+    /// How long before `now` the last ACK for this direction came; 0 before the first one.
+    #[inline(always)]
+    pub(crate) fn unheard_for(&self, now: u64) -> u64 {
+        if self.heard_at > 0 { now.saturating_sub(self.heard_at) } else { 0 }
+    }
+
     #[inline(always)]
     pub(crate) fn count_payload(&mut self, bytes: u64) {
         self.count.payload_packets += 1;

@@ -84,7 +84,7 @@ impl Connection {
         if advanced > 0 {
             delivered(p, 0, ack);
         }
-        let silence = if p.heard_at > 0 { now - p.heard_at.min(now) } else { 0 };
+        let silence = p.unheard_for(now);
         let mut stood_still = None;
         // Data of the peer's own that repeats an old ACK shows the sender nothing, and brings no retransmission about.
         if pure || advanced > 0 || !sacks.is_empty() {

@@ -56,7 +56,8 @@ impl Connection {
         }
         let (pure, repeats, ack) = (s.payload == 0, h.repeats_ack(s), p.place(s.ack));
         // What acknowledges nothing new may be a duplicate ACK or a new window, and after a silence the path may have stood still.
-        let moves_on = ack > p.una && (p.heard_at == 0 || now - p.heard_at.min(now) < SHORTEST);
+        let silence = p.unheard_for(now);
+        let moves_on = ack > p.una && silence < SHORTEST;
         if !repeats && (ack > p.next || !moves_on && (pure || ack != p.una)) {
             return false;
         }
@@ -72,7 +73,6 @@ impl Connection {
             take_known_window(h, s, scale);
             h.count.pure_acks += u64::from(pure);
             if advanced > 0 {
-                let silence = if p.heard_at > 0 { now - p.heard_at.min(now) } else { 0 };
                 p.heard_at = now;
                 if let Some(late) = advance(p, h, s, (ack, now, silence), pure, advanced, &mut None)
                     && p.next == ack
