@@ -25,12 +25,10 @@ struct head_record {
 	__u32 kind;
 	__u32 first; /* sequence number of the first byte */
 	__u64 cookie;
-	__u32 payload; /* bytes in the packet */
 	__u16 bytes; /* that follow */
 	__u8 says;
 	__u8 sent;
 	__u32 statements; /* messages that execute one, at least */
-	__u32 pad;
 };
 SHARED(struct head_record);
 

@@ -76,7 +76,6 @@ static __always_inline struct head_record head_of(const struct packet *packet, _
 		.kind = RECORD_HEAD,
 		.first = packet->first,
 		.cookie = bpf_get_socket_cookie(packet->ctx),
-		.payload = packet->payload,
 		.says = says,
 		.sent = packet->sent,
 	};
