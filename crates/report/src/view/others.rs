@@ -70,7 +70,8 @@ pub(crate) fn drops_of(summary: &TraceSummary, kind: TimedKind) -> Option<String
     }
 }
 
-fn were(n: u64, thing: &str) -> String {
+/// `1 packet was`, `40 packets were`.
+pub(super) fn were(n: u64, thing: &str) -> String {
     format!("{} {}", quantity::counted(n, thing), if n == 1 { "was" } else { "were" })
 }
 

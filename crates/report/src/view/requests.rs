@@ -4,6 +4,8 @@ use record::{Component, Protocol, WaitReason};
 
 use summary::RoleFigures;
 
+use super::others::were;
+
 /// What separates the network from the peer's program.
 pub(crate) fn separated(of: &RoleFigures) -> Option<String> {
     let ways = [
@@ -91,15 +93,10 @@ pub(crate) fn multiplexed(of: &RoleFigures) -> Option<String> {
     if offered > 0 {
         said.push(format!(
             "{} on connections with TLS that offered HTTP/2; whether the server chose it is encrypted. Where it did, these are exchanges, too.",
-            were(offered)
+            were(offered, "request")
         ));
     }
     (!said.is_empty()).then(|| said.join(" "))
-}
-
-/// `1 request was`, `40 requests were`.
-fn were(n: u64) -> String {
-    format!("{} {}", quantity::counted(n, "request"), if n == 1 { "was" } else { "were" })
 }
 
 /// How many have a label, and why the others have none.

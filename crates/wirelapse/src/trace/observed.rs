@@ -1,7 +1,7 @@
 //! How a trace observes: for its run and its report.
 
 use record::{Coverage, Instant, Monotonic, Nanos};
-use report::view::Facts;
+use report::view::{self, Facts};
 use store::Provenance;
 use trace::{Observation, Tracer};
 
@@ -13,11 +13,11 @@ pub fn provenance(request: &Request, tracer: &Tracer) -> Provenance {
     Provenance {
         max_rate: request.config.max_rate.map(|rate| rate.get().into()),
         min_latency: request.min_latency,
-        calls: observed(tracer, trace::CALLS).map(|by| observing(&by)),
-        connects: observed(tracer, trace::CONNECTS).map(|by| observing(&by)),
-        receiving: observed(tracer, trace::RECEIVES).map(|by| receiving(&by)),
-        http: observed(tracer, trace::HTTP).map(|by| observing(&by)),
-        packets: observed(tracer, trace::PACKETS).map(|by| observing(&by)),
+        calls: observing(tracer, trace::CALLS),
+        connects: observing(tracer, trace::CONNECTS),
+        receiving: receiving(tracer),
+        http: observing(tracer, trace::HTTP),
+        packets: observing(tracer, trace::PACKETS),
         ..provenance::of_trace(request.words.clone(), request.config.sampling, tracer)
     }
 }
@@ -32,11 +32,11 @@ pub fn facts(request: &Request, tracer: &Tracer, begun: Instant<Monotonic>, no_n
         lost: tracer.lost(),
         lasted: timestamping::now().since(begun).unwrap_or(Nanos::ZERO),
         no_nic,
-        calls: call_remarks(tracer),
-        receiving: remarks(tracer),
-        connects: connect_remarks(tracer),
-        http: http_remarks(tracer),
-        packets: packet_remarks(tracer),
+        calls: remarks(observing(tracer, trace::CALLS), view::call_remarks),
+        receiving: remarks(receiving(tracer), view::receiving_remarks),
+        connects: remarks(observing(tracer, trace::CONNECTS), view::call_remarks),
+        http: remarks(observing(tracer, trace::HTTP), view::call_remarks),
+        packets: remarks(observing(tracer, trace::PACKETS), view::packet_remarks),
     }
 }
 
@@ -58,44 +58,26 @@ fn observed(tracer: &Tracer, probe: &str) -> Option<Observation> {
 }
 
 /// How received bytes are observed, and what that does to programs outside the target.
-fn receiving(by: &Observation) -> store::Receiving {
+fn receiving(tracer: &Tracer) -> Option<store::Receiving> {
+    let by = observed(tracer, trace::RECEIVES)?;
     let lacks = |stage| by.missing.iter().find(|missing| missing.what == stage).map(|missing| missing.reason.clone());
-    store::Receiving {
+    Some(store::Receiving {
         no_driver_rx: lacks(trace::DRIVER_RX),
         no_ready: lacks(trace::READY),
         host_wide: by.host_wide.iter().map(ToString::to_string).collect(),
-    }
+    })
 }
 
-/// How packets and datagrams are observed, likewise.
-fn observing(by: &Observation) -> store::Observing {
-    store::Observing {
+/// How another probe observes, likewise.
+fn observing(tracer: &Tracer, probe: &str) -> Option<store::Observing> {
+    let by = observed(tracer, probe)?;
+    Some(store::Observing {
         missing: by.missing.iter().map(ToString::to_string).collect(),
         host_wide: by.host_wide.iter().map(ToString::to_string).collect(),
-    }
+    })
 }
 
-/// How the calls that write are observed, for people: a remark each.
-fn call_remarks(tracer: &Tracer) -> Vec<String> {
-    observed(tracer, trace::CALLS).map(|by| report::view::call_remarks(&observing(&by))).unwrap_or_default()
-}
-
-/// How the setup of connections is observed, likewise.
-fn connect_remarks(tracer: &Tracer) -> Vec<String> {
-    observed(tracer, trace::CONNECTS).map(|by| report::view::call_remarks(&observing(&by))).unwrap_or_default()
-}
-
-/// How the beginnings of packets are read, likewise.
-fn http_remarks(tracer: &Tracer) -> Vec<String> {
-    observed(tracer, trace::HTTP).map(|by| report::view::call_remarks(&observing(&by))).unwrap_or_default()
-}
-
-/// How received bytes are observed, for people: a remark each.
-fn remarks(tracer: &Tracer) -> Vec<String> {
-    observed(tracer, trace::RECEIVES).map(|by| report::view::receiving_remarks(&receiving(&by))).unwrap_or_default()
-}
-
-/// How packets and datagrams are observed, likewise.
-fn packet_remarks(tracer: &Tracer) -> Vec<String> {
-    observed(tracer, trace::PACKETS).map(|by| report::view::packet_remarks(&observing(&by))).unwrap_or_default()
+/// The same for people: a remark each.
+fn remarks<T>(how: Option<T>, say: fn(&T) -> Vec<String>) -> Vec<String> {
+    how.as_ref().map(say).unwrap_or_default()
 }
