@@ -1,7 +1,7 @@
 "use strict";
 // Search over the headings of all pages. The index is fetched with the first letter, by a script, so that it also works from a disk.
-const field = document.getElementById("search");
-const found = document.getElementById("found");
+const field = document.getElementById("Search");
+const found = document.getElementById("Found");
 const up = field.dataset.up;
 let asked = false;
 
