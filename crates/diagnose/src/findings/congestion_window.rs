@@ -49,6 +49,6 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
             h.peak,
             quantity::percent(share),
         ),
-        worth: format!("up to {} of the time: {remedy}", quantity::percent(share)),
+        worth: format!("{remedy}, for up to {} of the time", quantity::percent(share)),
     })
 }

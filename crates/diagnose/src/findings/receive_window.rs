@@ -36,10 +36,10 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     let now = case.rate(dir);
     let worth = match case.burst_rate(dir).filter(|b| b.0 > now.0) {
         Some(burst) => format!(
-            "bursts got through at {burst} against {now} on the whole; that rate needs a window of {} KiB over this RTT",
+            "a receive window of {} KiB over this RTT: bursts got through at {burst}, against {now} on the whole",
             (burst.0 / 8.0 * rtt.as_secs_f64() / 1024.0).ceil()
         ),
-        None => format!("up to {} of the time, with a larger receive buffer", quantity::percent(share)),
+        None => format!("a larger receive buffer saves up to {} of the time", quantity::percent(share)),
     };
     Some(Drawn {
         packets: full.packets(),

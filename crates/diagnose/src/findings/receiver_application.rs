@@ -37,6 +37,10 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
             if case.receiver(dir).rare.zero_windows > 0 { 0 } else { h.rare.full_least },
             quantity::percent(share)
         ),
-        worth: format!("up to {} of the time, if the {} keeps up", quantity::percent(share), case.receiver_name(dir)),
+        worth: format!(
+            "a {} that reads as fast as data comes saves up to {} of the time",
+            case.receiver_name(dir),
+            quantity::percent(share)
+        ),
     })
 }

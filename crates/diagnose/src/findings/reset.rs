@@ -68,6 +68,6 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
         count: u64::from(h.rare.resets),
         cost: record::Nanos::ZERO,
         text: format!("{text} (packet {number})"),
-        worth: "what is lost is what was still unacknowledged then".into(),
+        worth: "what was not acknowledged before it is lost".into(),
     })
 }

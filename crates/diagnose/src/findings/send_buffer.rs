@@ -45,9 +45,9 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
             case.receiver(dir).max_window,
         ),
         worth: format!(
-            "{} is what this flight gives over {rtt}; a larger SO_SNDBUF (tcp_wmem) lifts it for {} of the time",
-            Rate(f64::from(h.rounds.most_flat().1) * 8.0 / rtt.as_secs_f64().max(1e-6)),
-            quantity::percent(share)
+            "a larger SO_SNDBUF (tcp_wmem), for {} of the time: this flight gives no more than {} over {rtt}",
+            quantity::percent(share),
+            Rate(f64::from(h.rounds.most_flat().1) * 8.0 / rtt.as_secs_f64().max(1e-6))
         ),
     })
 }
