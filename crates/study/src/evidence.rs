@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use capture::{Receiver, Technique};
 use diagnose::{Follower, Options};
@@ -151,7 +151,10 @@ fn record(mut receiver: Box<dyn Receiver>, most: u64, stop: &AtomicBool, server:
             if evidence.frames >= most || (loopback && frame.outgoing) {
                 return;
             }
-            let at = Instant::from_nanos(frame.software.map_or(0, |t| t.at.as_nanos()));
+            // The kernel begins to stamp a moment after it is asked: the first frames can be without, and have the time at which they are read.
+            let read = || SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as u64);
+            let at = frame.software.map_or_else(read, |t| t.at.as_nanos());
+            let at = Instant::from_nanos(at);
             let mut seen = Frame::new(evidence.frames + 1, at, link, frame.data);
             seen.original_length = frame.original_length;
             match wire::dissect(&seen, &mut reassembly) {
