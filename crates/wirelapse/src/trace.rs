@@ -227,11 +227,10 @@ fn tell_memory(request: &Request, in_kernel: u64) -> std::io::Result<()> {
     }
     let own = request.limits().memory_bound(&request.families());
     let line = format!(
-        "Memory: at most {} however long a trace takes: {} in the kernel for {} connections, and {} for their figures here.",
+        "Memory: at most {}, of it {} in the kernel, for {} connections.",
         quantity::bytes(in_kernel + own),
         quantity::bytes(in_kernel),
-        request.config.max_connections,
-        quantity::bytes(own)
+        quantity::count(request.config.max_connections.into())
     );
     report::terminal::paragraph(&terminal::canvas(), &line).lines().try_for_each(|line| request.tell(line))
 }

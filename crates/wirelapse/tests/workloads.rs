@@ -269,7 +269,7 @@ fn what_people_read_of_each_workload_is_a_document() {
             &["stream", to, "--for", "300ms", "-i", "100ms"][..],
             &["stream to ", "up: ", "received (", "# Settings and cost"][..],
         ),
-        (&["rr", to, "--for", "300ms"], &["rr to ", "transactions: ", "# Latency", "Share of transactions"]),
+        (&["rr", to, "--for", "300ms"], &["rr to ", " transactions in ", "# Latency", "Share of transactions"]),
         (&["crr", to, "--for", "300ms"], &["crr to ", "a connection each", "handshake", "slowest transactions"]),
         (&["udp", to, "--for", "300ms"], &["udp to ", " lost (0 %)", "jitter", "one-way delay"]),
         (

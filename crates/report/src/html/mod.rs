@@ -141,12 +141,19 @@ fn prose(text: &str) -> Markup {
     html! { @for (n, piece) in pieces.iter().enumerate() { @if n % 2 == 1 { code { (piece) } } @else { (piece) } } }
 }
 
+/// Lines of a listing that are shown without being asked for.
+const CODE: usize = 60;
+
 fn block(block: &Block, wide: bool, place: &mut Place) -> Markup {
     html! {
         @match block {
             Block::Words(text) => p { (prose(text)) },
             Block::Warning(text) => p.warning { (prose(text)) },
             Block::List(lines) => ul { @for line in lines { li { (prose(line)) } } },
+            Block::Code { title, text } if text.lines().count() > CODE => details {
+                summary { (title) " (" (quantity::counted(text.lines().count() as u64, "line")) ")" }
+                pre { (text) }
+            },
             Block::Code { title, text } => div {
                 @if !title.is_empty() { h3 { (title) } }
                 pre { (text) }
@@ -197,7 +204,8 @@ fn table(table: &Table, name: &str, place: &mut Place) -> Markup {
     let widths: Vec<usize> =
         (0..columns).map(|i| table.rows.iter().map(|row| letters(row, i)).max().unwrap_or(0)).collect();
     // A column of words is as wide as they are, up to a few words, and of longer ones half as wide: what has no room scrolls.
-    let wide = |letters: usize| letters.clamp(8, 24).max(letters.min(80) / 2);
+    // Two columns have room on a telephone too.
+    let wide = |letters: usize| letters.clamp(8, 24).max(if columns > 2 { letters.min(80) / 2 } else { 0 });
     let room = |i: usize| (!figures[i]).then(|| format!("min-width:{}ch", wide(widths[i])));
     html! {
         .scroll id=(name) {

@@ -74,7 +74,7 @@ fn verdict(outcome: &Outcome, beside: &[Beside]) -> Vec<String> {
     let count = |agrees| beside.iter().filter(|b| b.agrees == agrees).count();
     let (yes, no, open) = (count(Some(true)), count(Some(false)), count(None));
     let mut verdict = vec![format!(
-        "The source's {}: {yes} as in this run, {no} not so, and {open} that cannot be judged here.",
+        "Of {} of the paper that this study repeats, {yes} hold in this run, {no} do not, and {open} cannot be judged here.",
         quantity::counted(beside.len() as u64, "finding")
     )];
     // Where the source is the limit, no technique is ahead of the others that take all of it.
@@ -120,7 +120,7 @@ fn verdict(outcome: &Outcome, beside: &[Beside]) -> Vec<String> {
 }
 
 fn findings(beside: &[Beside]) -> Section {
-    let mut section = Section::new("The source's findings and ours");
+    let mut section = Section::new("The paper's findings and ours");
     let mut table = Table::new("", &["what", "source", "here", "agree", "possible reason (not measured)"]);
     for b in beside {
         let agree = match b.agrees {
@@ -155,11 +155,11 @@ fn estimate_words(response: Response, e: Option<Estimate>) -> String {
     )
 }
 
-/// The source's Figures 5 and 6 are of frames of 64 bytes at 1 Gbit/s.
+/// The paper's Figures 5 and 6 are of frames of 64 bytes at 1 Gbit/s.
 const FIGURE_BYTES: u16 = 64;
 const FIGURE_RATE: u64 = 1_000_000_000;
 
-/// The place of the source's frame size and rate among the outcome's, where they were measured.
+/// The place of the paper's frame size and rate among the outcome's, where they were measured.
 fn of_figure(outcome: &Outcome) -> Option<(usize, usize)> {
     let size = outcome.frame_sizes.iter().position(|bytes| *bytes == FIGURE_BYTES)?;
     Some((size, outcome.line_rates.iter().position(|rate| *rate == FIGURE_RATE)?))
@@ -227,7 +227,7 @@ fn hardware_word(outcome: &Outcome) -> &'static str {
     }
 }
 
-/// How each factor moves a response, over all levels of the others: the source's Figure 4, which is of its ring.
+/// How each factor moves a response, over all levels of the others: the paper's Figure 4, which is of its ring.
 fn main_effects(outcome: &Outcome) -> Section {
     let mut section = Section::new("Figure 4: main effects of each factor");
     let ring = outcome.techniques.iter().position(|technique| technique == RING);
@@ -288,7 +288,7 @@ fn series(outcome: &Outcome) -> Section {
         (Axis::linear("matched frame", Unit::Plain), Axis::linear("delay", Unit::Time)),
         lines.map(|(i, s)| series_line(format!("run {}", i + 1), Hue::nth(i), s)).collect(),
     ));
-    section.say(format!("The source's second panel, hardware timestamps: {}.", hardware_word(outcome)));
+    section.say(format!("The paper's second panel, hardware timestamps: {}.", hardware_word(outcome)));
     let head = ["run", "sent", "matched", "mean", "deviation", "1 %", "50 %", "99 %", "largest"];
     let mut table = Table::new("Delays of the series", &head);
     for (i, s) in outcome.series.iter().enumerate() {

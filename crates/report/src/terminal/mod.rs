@@ -48,8 +48,8 @@ pub fn paragraph(canvas: &Canvas, words: &str) -> String {
     out
 }
 
-/// The documents as text where that fits so many rows, one below the other; where it does not, what comes first of each: its headline, its
-/// verdict, the first table, as many of the slowest records as there is room for, and a line that says what `--full` adds.
+/// The documents as text where that fits so many rows, one below the other; where it does not, what comes first of each: its headline, as much of
+/// its verdict as there is room for, the first table, as many of the slowest records, and a line that says what `--full` adds.
 pub fn screen(canvas: &Canvas, documents: &[Document], rows: usize) -> String {
     // The prompt comes back on a row, and the command's last words take a few.
     let rows = rows.saturating_sub(4);
@@ -60,9 +60,45 @@ pub fn screen(canvas: &Canvas, documents: &[Document], rows: usize) -> String {
     documents.iter().map(|document| first(canvas, document, rows)).collect::<Vec<_>>().join("\n")
 }
 
+/// What of a document's head one screen has.
+#[derive(Clone, Copy)]
+struct Head {
+    title: bool,
+    about: bool,
+    /// Of the verdict, from the first on.
+    sentences: usize,
+    /// What `--full` adds is named piece by piece.
+    named: bool,
+}
+
 fn first(canvas: &Canvas, document: &Document, rows: usize) -> String {
-    let headline = Document { sections: Vec::new(), ..document.clone() };
-    let mut out = text(canvas, std::slice::from_ref(&headline));
+    let all = document.verdict.len();
+    // What dominated, and what to do about it.
+    let least = document.verdict.iter().position(|v| v.starts_with("Next: ")).map_or(all.min(1), |at| at + 1);
+    let whole = Head { title: true, about: true, sentences: all, named: true };
+    let brief = Head { title: false, about: false, sentences: least, named: false };
+    let heads = (least..=all).rev().map(|sentences| Head { sentences, ..whole });
+    let shorter = [Head { title: true, about: true, ..brief }, Head { about: true, ..brief }, brief];
+    let drawn = heads.chain(shorter).map(|head| first_with(canvas, document, rows, head));
+    let mut shortest = String::new();
+    for drawn in drawn {
+        shortest = drawn;
+        if shortest.lines().count() <= rows {
+            break;
+        }
+    }
+    shortest
+}
+
+fn first_with(canvas: &Canvas, document: &Document, rows: usize, head: Head) -> String {
+    let headline = Document {
+        title: if head.title { document.title.clone() } else { String::new() },
+        about: if head.about { document.about.clone() } else { String::new() },
+        verdict: document.verdict[..head.sentences].to_vec(),
+        sections: Vec::new(),
+        ..document.clone()
+    };
+    let mut out = text(canvas, std::slice::from_ref(&headline)).trim_start_matches('\n').to_owned();
     let mut left: Vec<String> = Vec::new();
     for (number, section) in document.sections.iter().enumerate() {
         let (mut has_table, mut kept) = (false, false);
@@ -80,13 +116,16 @@ fn first(canvas: &Canvas, document: &Document, rows: usize) -> String {
     // What the section that is shown has besides.
     let blocks = || document.sections.iter().take(1).flat_map(|section| &section.blocks);
     let mut more: Vec<String> = Vec::new();
+    if let beyond @ 1.. = document.verdict.len() - head.sentences {
+        more.push(quantity::counted(beyond as u64, "more sentence"));
+    }
     if blocks().any(|b| matches!(b, Block::Waterfalls(_))) {
         more.extend(["histograms", "connections", "every slow record"].map(str::to_owned));
     } else if blocks().any(|b| matches!(b, Block::Plot(_))) {
         more.push("plots".to_owned());
     }
     more.append(&mut left);
-    let more = if more.is_empty() { String::new() } else { format!(": {}", more.join(", ")) };
+    let more = if more.is_empty() || !head.named { String::new() } else { format!(": {}", more.join(", ")) };
     out.push('\n');
     canvas.paragraph(&mut out, &format!("--full shows the rest{more}."), 0);
     out
@@ -160,4 +199,45 @@ fn draw_table(canvas: &Canvas, out: &mut String, t: &Table) {
     out.push('\n');
     canvas.title(out, &t.title);
     table::draw(canvas, out, t);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::Section;
+
+    #[test]
+    fn one_screen_has_the_headline_what_to_do_and_the_table_whatever_else_goes() {
+        let canvas = |width| Canvas { width, colour: false, unicode: true };
+        let mut section = Section::new("Sends");
+        let mut table = Table::new("Time by leg", &["leg", "p50"]);
+        table
+            .rows
+            .extend(["call", "tcp", "qdisc", "network", "total", "retrans"].map(|leg| vec![leg.into(), "1 ms".into()]));
+        section.table(table);
+        let mut document = Document {
+            title: "Trace".into(),
+            about: "A trace of a program and port 5302 over 2.67 s: 201 sends on 1 connection, every send, by timestamping.".into(),
+            verdict: vec!["Of 201 sends, the network leg took 92 % of the time.".into()],
+            sections: vec![section, Section::new("Environment")],
+            ..Document::default()
+        };
+        document.verdict.push(format!("Next: {}.", "trace the other end as well ".repeat(9).trim_end()));
+        document.verdict.extend(
+            (0..6).map(|_| "Something more is said of what was seen, at some length, and it can wait.".to_owned()),
+        );
+        for width in [80, 60] {
+            let canvas = canvas(width);
+            let shown = screen(&canvas, std::slice::from_ref(&document), 24);
+            assert!(shown.lines().count() <= 20, "{shown}");
+            let at = |word: &str| shown.find(word).unwrap_or_else(|| panic!("no {word}: {shown}"));
+            assert!(
+                at("Of 201 sends") < at("Next: ") && at("Next: ") < at("retrans") && at("retrans") < at("--full"),
+                "{shown}"
+            );
+            assert!(shown.lines().all(|line| line.chars().count() <= usize::from(canvas.width)), "{shown}");
+        }
+        let named = screen(&canvas(80), std::slice::from_ref(&document), 29);
+        assert!(named.contains("Trace\n") && named.contains("more sentence"), "{named}");
+    }
 }

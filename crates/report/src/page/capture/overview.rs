@@ -196,20 +196,26 @@ pub fn describe(of: &Subject) -> Document {
 /// The shortest sentence first.
 fn verdict(overview: &Overview) -> Vec<String> {
     let worth = |f: &Finding| (!f.worth.is_empty()).then(|| sentence(&format!("worth: {}", f.worth)));
-    match (overview.hurt.as_slice(), overview.costliest.first()) {
-        ([], _) => vec!["The capture holds no TCP connection.".into()],
-        ([only], f) if overview.connections == 1 => {
-            // Where the verdict's advice is that finding's, it is said once.
-            let f = f.filter(|f| !only.conversation.verdict.contains(&f.worth));
-            sentences(&only.conversation.verdict).chain(f.and_then(worth)).collect()
+    match overview.hurt.as_slice() {
+        [] => vec!["The capture holds no TCP connection.".into()],
+        [only] if overview.connections == 1 => {
+            // A finding of which the verdict has neither the text nor the advice, such as a reset.
+            let verdict = &only.conversation.verdict;
+            let said = |text: &str| !text.is_empty() && verdict.contains(text);
+            let other = only.by.as_ref().filter(|f| !said(&f.text) && !said(&f.worth));
+            sentences(verdict).chain(other.map(|f| sentence(&f.text))).collect()
         }
-        ([Hurt { by: Some(f), .. }, ..], _) if f.cost_ns > Nanos::ZERO => {
+        [Hurt { by: Some(f), .. }, ..] if f.cost_ns > Nanos::ZERO => {
             let headline = format!("Connection {} lost most: {} to {}.", f.number, f.cost_ns, words(&f.kind));
             [headline, sentence(&f.text)].into_iter().chain(worth(f)).collect()
         }
-        _ => {
+        all => {
             let n = quantity::counted(overview.connections, "connection");
-            vec![format!("{n}, and no finding cost any of them time.")]
+            let longest = all.iter().max_by_key(|h| h.conversation.duration_ns);
+            let said = longest
+                .map(|h| format!("connection {} took longest: {}", h.conversation.number, h.conversation.verdict));
+            let none = format!("{n}, and no finding cost any of them time.");
+            [none].into_iter().chain(said.iter().flat_map(|said| sentences(said))).collect()
         }
     }
 }

@@ -45,7 +45,7 @@ fn not_drawn(beyond: usize, vague: usize, of: usize) -> String {
         if beyond > 0 { format!(" The first {EFFECTS}; {beyond} more are not drawn.") } else { String::new() };
     if vague > 0 {
         note += &format!(
-            " {vague} of {of} effects are not known well enough to draw; the table of the HTML page says why."
+            " {vague} of {of} effects are not known well enough to draw: their intervals are too wide, or reach beyond a hundredfold."
         );
     }
     note

@@ -34,9 +34,9 @@ pub fn document(config: &Config, o: &Outcome) -> Document {
     );
     let unfinished = if o.unfinished > 0 { format!(", {} unfinished", count(o.unfinished)) } else { String::new() };
     let mut verdict = vec![format!(
-        "{} transactions: {} in {}{unfinished}.",
+        "{}: {} in {}{unfinished}.",
         per_second(o.transactions_per_second),
-        count(o.transactions),
+        counted(o.transactions, "transaction"),
         o.elapsed
     )];
     let mut warnings = ended_early(o.interrupted.as_ref());

@@ -18,7 +18,7 @@ pub fn document(config: &Config, o: &Outcome) -> Document {
         format!("Datagrams of {} B, {asked} asked, {} sent in {}.", config.datagram_bytes, count(o.sent), o.elapsed);
     let mut verdict = vec![
         format!(
-            "{} received: {} in {}.",
+            "{} received: {}, {}.",
             bit_rate(o.goodput_bits_per_second),
             counted(d.received, "datagram"),
             bytes(o.received_bytes)
