@@ -235,7 +235,7 @@ mod tests {
                 at("Of 201 sends") < at("Next: ") && at("Next: ") < at("retrans") && at("retrans") < at("--full"),
                 "{shown}"
             );
-            assert!(shown.lines().all(|line| line.chars().count() <= usize::from(canvas.width)), "{shown}");
+            assert!(shown.lines().all(|line| line.chars().count() <= canvas.width), "{shown}");
         }
         let named = screen(&canvas(80), std::slice::from_ref(&document), 29);
         assert!(named.contains("Trace\n") && named.contains("more sentence"), "{named}");
