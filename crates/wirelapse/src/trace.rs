@@ -227,7 +227,7 @@ fn tell_memory(request: &Request, in_kernel: u64) -> std::io::Result<()> {
     }
     let own = request.limits().memory_bound(&request.families());
     let line = format!(
-        "Memory: at most {}, of it {} in the kernel, for {} connections.",
+        "Memory: at most {}, {} of it in the kernel, for {} connections.",
         quantity::bytes(in_kernel + own),
         quantity::bytes(in_kernel),
         quantity::count(request.config.max_connections.into())

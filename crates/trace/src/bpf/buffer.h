@@ -25,7 +25,7 @@ static __always_inline void buffer_filled(struct row *row, __u64 at, __u64 now)
 	if (!row->full_since) {
 		if (!row->full)
 			for (int i = 0; i < REASONS; i++)
-				row->full_clocks[i] = row->clocks[i] >> CLOCK_SHIFT;
+				row->full_clocks[i] = row->clocks[i];
 		row->full_since = at;
 	}
 	row->full_last = now;
@@ -73,7 +73,7 @@ static __always_inline void buffer_take(struct row *row, struct slot *slot)
 	if (!row->full)
 		return;
 	for (int i = 0; i < REASON_UNKNOWN; i++) {
-		__u32 grown = (__u32)(row->clocks[i] >> CLOCK_SHIFT) - row->full_clocks[i];
+		__u32 grown = row->clocks[i] - row->full_clocks[i];
 
 		if (grown > most) {
 			most = grown;

@@ -13,7 +13,7 @@
 #include "sockets.h"
 #include "../histograms/shared.h"
 
-/* A clock in a slot counts 256 ns: 32 bits of it reach 18 minutes. */
+/* A clock of a reason counts 256 ns: 32 bits of it reach 18 minutes. */
 #define CLOCK_SHIFT 8
 
 struct slot {
@@ -38,8 +38,9 @@ struct row {
 	__u16 opening;
 	/* what holds back the head of the write queue */
 	__u64 since;
-	__u64 clocks[REASONS];
 	__u64 paced_until;
+	__u32 clocks[REASONS];
+	__u32 window_end; /* 0: it is looked at, or WINDOW_CLOSED */
 	__u32 blocked;
 	__u32 behind; /* what holds it from `paced_until` on, where pacing does until then; else as `blocked` */
 	__u32 changes; /* how often `blocked` was decided afresh */
@@ -67,7 +68,6 @@ struct row {
 	__u8 frozen; /* totals are final: a FIN has taken a sequence number */
 	__u8 armed; /* the kernel calls back for the socket, though its window may be over */
 	__u8 no_bytes; /* what no_bytes() gave when followed */
-	__u64 window_end; /* 0: it is looked at, or WINDOW_CLOSED */
 	__u64 stretch; /* when the stretch of sampling began: following.h */
 	__u32 every; /* stretches in a block */
 	__u32 left; /* of them, those still to come */

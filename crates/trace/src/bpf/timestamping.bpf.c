@@ -25,7 +25,7 @@ static __always_inline void sent(struct bpf_sock_ops_kern *kern, struct row *row
 			return;
 		clocks_run(row, now);
 		if (slot->changes == row->changes && row->blocked == row->behind)
-			slot->clocks[row->blocked & 15] = row->clocks[row->blocked & 15] >> CLOCK_SHIFT;
+			slot->clocks[row->blocked & 15] = row->clocks[row->blocked & 15];
 		else
 			clocks_copy(slot, row);
 		if (!slot->record.merged++)

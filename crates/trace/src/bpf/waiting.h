@@ -173,6 +173,12 @@ static __always_inline __u32 blocked_by(const struct tcp_sock *tp, const struct 
 	return REASON_SENT_AT_ONCE;
 }
 
+/* What a clock counts from one moment to another. Both are rounded down, not their distance: what is lost of one interval is in the next. */
+static __always_inline __u32 ticks(__u64 from, __u64 to)
+{
+	return (to >> CLOCK_SHIFT) - (from >> CLOCK_SHIFT);
+}
+
 /* Adds the time since the last event to the clock of what held the head back. */
 static __always_inline void clocks_run(struct row *row, __u64 now)
 {
@@ -183,10 +189,10 @@ static __always_inline void clocks_run(struct row *row, __u64 now)
 		if (reason == REASON_PACING && behind && behind < REASONS && paced_until < now) {
 			__u64 turn = from < paced_until ? paced_until : from;
 
-			row->clocks[REASON_PACING] += turn - from;
-			row->clocks[behind] += now - turn;
+			row->clocks[REASON_PACING] += ticks(from, turn);
+			row->clocks[behind] += ticks(turn, now);
 		} else {
-			row->clocks[reason] += now - from;
+			row->clocks[reason] += ticks(from, now);
 		}
 	}
 	row->since = now;
@@ -208,7 +214,7 @@ static __always_inline void hold(struct row *row, const struct tcp_sock *tp, con
 static __always_inline void clocks_copy(struct slot *slot, const struct row *row)
 {
 	for (int i = 0; i < REASONS; i++)
-		slot->clocks[i] = row->clocks[i] >> CLOCK_SHIFT;
+		slot->clocks[i] = row->clocks[i];
 	slot->changes = row->changes;
 }
 
@@ -249,9 +255,9 @@ static __always_inline void waiting_decide(struct slot *slot, const struct row *
 		slot->record.waited = slot->record.full;
 		return;
 	}
-	unexplained = (__u32)(row->clocks[0] >> CLOCK_SHIFT) - slot->clocks[0];
+	unexplained = row->clocks[0] - slot->clocks[0];
 	for (int i = 1; i < REASON_UNKNOWN; i++) {
-		__u32 grown = (__u32)(row->clocks[i] >> CLOCK_SHIFT) - slot->clocks[i];
+		__u32 grown = row->clocks[i] - slot->clocks[i];
 
 		if (grown > most) {
 			most = grown;

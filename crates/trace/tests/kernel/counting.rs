@@ -695,5 +695,5 @@ fn by_tracepoints_too_twelve_thousand_connections_are_followed_within_their_memo
 fn of_twelve_thousand_sampled_connections_none_finds_no_slot() {
     tier::needs!(Need::Root, BTF);
     let sampling = Sampling::Windows("1/100".parse().unwrap());
-    many_connections(Backend::Timestamping, sampling, 66_001, 93);
+    many_connections(Backend::Timestamping, sampling, 66_001, 88);
 }
