@@ -405,8 +405,9 @@ impl Half {
             }
             return true;
         }
-        // A capture that begins in mid-connection may show many packets before the first copy.
-        let begins_amid = !self.offered.seen && self.count.packets < 64;
+        // A capture that begins in mid-connection may show many packets before the first copy. The first of all, a SYN mostly, is no copy, and is
+        // among the latest still when the second comes.
+        let begins_amid = !self.offered.seen && (1..64).contains(&self.count.packets);
         if (self.expects_copies() || other_ttl || begins_amid)
             && self.passed_before((digest, at, ttl), id != 0, within.min(COPY_WITHIN))
         {
@@ -473,12 +474,18 @@ impl Half {
         } else {
             self.rare.copies_ttl = ttl;
         }
-        let passes = self.passes.get_or_insert_default();
-        if !std::mem::replace(&mut passes.expected, true) && passes.kept.is_empty() {
-            let (recent, next) = (self.recent, self.recent_next);
-            let oldest_first = (0..4).map(|i| usize::from(next.wrapping_add(i) & 3)).filter(|&i| recent.at[i] > 0);
-            passes.kept.extend(oldest_first.map(|i| (recent.digests[i], recent.at[i], self.ttl)));
-        }
+        self.passes().expected = true;
+    }
+
+    /// The packets that are kept to find copies of them: the latest ones at first.
+    fn passes(&mut self) -> &mut Passes {
+        let Self { recent, recent_next, ttl, .. } = self;
+        self.passes.get_or_insert_with(|| {
+            let oldest_first =
+                (0..4).map(|i| usize::from(recent_next.wrapping_add(i) & 3)).filter(|&i| recent.at[i] > 0);
+            let kept = oldest_first.map(|i| (recent.digests[i], recent.at[i], *ttl)).collect();
+            Box::new(Passes { expected: false, kept })
+        })
     }
 
     /// Whether the same packet came by with another TTL within the last two seconds, or with the same where copies are alike. Packets are kept from
@@ -487,11 +494,12 @@ impl Half {
     fn passed_before(&mut self, (digest, at, ttl): (u32, u32, u8), has_id: bool, alike_within: u32) -> bool {
         const KEPT: usize = 512;
         let other_ttl = ttl != self.ttl && self.ttl != 0;
-        let passes = self.passes.get_or_insert_default();
-        passes.expected |= other_ttl;
         let alike = self.rare.copies_alike && alike_within > 0;
+        let sought = (has_id || ttl == self.rare.copies_ttl) && other_ttl || alike;
+        let passes = self.passes();
+        passes.expected |= other_ttl;
         let found =
-            ((has_id || ttl == self.rare.copies_ttl) && other_ttl || alike)
+            sought
                 && passes.kept.iter().rev().take_while(|(_, t, _)| at.wrapping_sub(*t) <= TWO_SECONDS).any(
                     |(d, t, first)| *d == digest && (*first != ttl || alike && at.wrapping_sub(*t) <= alike_within),
                 );

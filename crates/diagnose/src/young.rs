@@ -141,27 +141,30 @@ impl Young {
 
     /// Takes one more, where it has no data and cannot open another connection on the same endpoints.
     pub(crate) fn admits(&mut self, s: &Segment) -> bool {
-        let (first, length) = (self.first(), self.len());
+        if self.len() >= MOST || s.payload > 0 || s.flags.contains(Flags::FIN) {
+            return false;
+        }
+        let first = self.first();
         let opens = s.flags.contains(Flags::SYN) && {
             let again = s.source == first.source && s.seq == first.seq && s.flags == first.flags;
             let answer = s.destination == first.source && s.flags.contains(Flags::ACK) && s.ack == first.seq.add(1);
             !again && !answer
         };
-        let admitted = length < MOST && s.payload == 0 && !s.flags.contains(Flags::FIN) && !opens;
-        if admitted {
-            match self {
-                Self::One(_) => {
-                    let mut several = Vec::with_capacity(2);
-                    several.extend([first, *s]);
-                    *self = Self::Several(Box::new(several));
-                }
-                Self::Several(packets) => {
-                    packets.reserve_exact(1);
-                    packets.push(*s);
-                }
+        if opens {
+            return false;
+        }
+        match self {
+            Self::One(_) => {
+                let mut several = Vec::with_capacity(2);
+                several.extend([first, *s]);
+                *self = Self::Several(Box::new(several));
+            }
+            Self::Several(packets) => {
+                packets.reserve_exact(1);
+                packets.push(*s);
             }
         }
-        admitted
+        true
     }
 
     /// The connection that these packets make.

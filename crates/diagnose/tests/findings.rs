@@ -553,6 +553,26 @@ fn many_packets_may_lie_between_a_packet_and_its_copy() {
     assert_copies(&captured_twice(&script, 400 * US, 1), &script.report(), &"from the middle");
 }
 
+/// A mirror port shows the connection once, and in its midst each packet of a flight a second time: the first of these copies says that there are such,
+/// and those of what came just before it are found too, though others have come since.
+#[test]
+fn copies_of_packets_before_the_first_copy_are_copies() {
+    let mut script = Script::new();
+    let t = script.open(0, 200 * US);
+    (0..8).for_each(|n| _ = script.data(t + n * 20 * US, By::Client, 48));
+    script.ack(t + 300 * US, By::Server);
+    let data: Vec<usize> = (0..script.segments.len()).filter(|&i| script.segments[i].payload > 0).collect();
+    for (&i, later) in data[..4].iter().zip([70, 150, 140, 130]) {
+        let mut copy = script.segments[i];
+        copy.at = record::Instant::from_nanos(copy.at.as_nanos() + later * US);
+        script.segments.push(copy);
+    }
+    script.segments.sort_by_key(|s| s.at.as_nanos());
+    (1..).zip(&mut script.segments).for_each(|(n, s)| s.number = n);
+    let report = script.report();
+    assert_eq!((report.to_server.capture_copies, report.to_server.retransmitted_packets), (4, 0));
+}
+
 /// A mirror port that copies what enters and what leaves, over IPv6: nothing but the moment distinguishes the two.
 #[test]
 fn copies_of_ipv6_at_the_same_moment_are_copies() {
