@@ -104,9 +104,9 @@ fn the_limit_of_connections_is_that_of_the_machine() {
     assert!((1_024..1 << 20).contains(&every) && sampled >= every, "{trace}");
     // A trace says the same of itself, as long as the memory that is left does not change between the two.
     let told = tier::wirelapse!(["trace", "--", "true"]).output().unwrap();
-    let text = tier::text(&told.stdout) + &tier::text(&told.stderr);
-    let (_, after) = text.split_once(" in the kernel for ").unwrap();
-    let of_trace: u64 = after.split_once(" connections").unwrap().0.parse().unwrap();
+    let text = (tier::text(&told.stdout) + &tier::text(&told.stderr)).split_whitespace().collect::<Vec<_>>().join(" ");
+    let (_, after) = text.split_once(" in the kernel, for ").unwrap_or_else(|| panic!("{text}"));
+    let of_trace: u64 = after.split_once(" connections").unwrap().0.replace(',', "").parse().unwrap();
     let after = connections();
     assert!(every != after || of_trace == every, "{of_trace}, {every}, {after}");
     let page = tier::text(&tier::wirelapse!(["doctor"]).output().unwrap().stdout);

@@ -210,12 +210,12 @@ fn verdict(overview: &Overview) -> Vec<String> {
             [headline, sentence(&f.text)].into_iter().chain(worth(f)).collect()
         }
         all => {
-            let n = quantity::counted(overview.connections, "connection");
+            let rest =
+                format!("{}: no finding has a cost in time.", quantity::counted(overview.connections, "connection"));
             let longest = all.iter().max_by_key(|h| h.conversation.duration_ns);
             let said = longest
                 .map(|h| format!("connection {} took longest: {}", h.conversation.number, h.conversation.verdict));
-            let none = format!("{n}, and no finding cost any of them time.");
-            [none].into_iter().chain(said.iter().flat_map(|said| sentences(said))).collect()
+            said.iter().flat_map(|said| sentences(said)).chain([rest]).collect()
         }
     }
 }
