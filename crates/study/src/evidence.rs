@@ -9,11 +9,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use capture::{Receiver, Technique};
 use diagnose::{Follower, Options};
-use record::{Instant, Nanos, SeqNumber};
+use record::{Nanos, SeqNumber};
 use serde::{Deserialize, Serialize};
 use wire::{Flags, Frame, LinkType, Packet, Reassembly, Segment};
 
@@ -152,9 +152,7 @@ fn record(mut receiver: Box<dyn Receiver>, most: u64, stop: &AtomicBool, server:
                 return;
             }
             // The kernel begins to stamp a moment after it is asked: the first frames can be without, and have the time at which they are read.
-            let read = || SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as u64);
-            let at = frame.software.map_or_else(read, |t| t.at.as_nanos());
-            let at = Instant::from_nanos(at);
+            let at = frame.software.map_or_else(timestamping::now, |stamp| stamp.at);
             let mut seen = Frame::new(evidence.frames + 1, at, link, frame.data);
             seen.original_length = frame.original_length;
             match wire::dissect(&seen, &mut reassembly) {

@@ -104,12 +104,12 @@ fn the_limit_of_connections_is_that_of_the_machine() {
     assert!((1_024..1 << 20).contains(&every) && sampled >= every, "{trace}");
     // A trace says the same of itself, as long as the memory that is left does not change between the two.
     let told = tier::wirelapse!(["trace", "--", "true"]).output().unwrap();
-    let text = (tier::text(&told.stdout) + &tier::text(&told.stderr)).split_whitespace().collect::<Vec<_>>().join(" ");
+    let in_one_line = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = in_one_line(tier::text(&told.stdout) + &tier::text(&told.stderr));
     let (_, after) = text.split_once(" in the kernel, for ").unwrap_or_else(|| panic!("{text}"));
     let of_trace: u64 = after.split_once(" connections").unwrap().0.replace(',', "").parse().unwrap();
     let after = connections();
     assert!(every != after || of_trace == every, "{of_trace}, {every}, {after}");
-    let page = tier::text(&tier::wirelapse!(["doctor"]).output().unwrap().stdout);
-    let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(words.contains("It would follow up to ") && words.contains("with --sample 1/100"), "{page}");
+    let page = in_one_line(tier::text(&tier::wirelapse!(["doctor"]).output().unwrap().stdout));
+    assert!(page.contains("It would follow up to ") && page.contains("with --sample 1/100"), "{page}");
 }

@@ -76,18 +76,12 @@ fn first(canvas: &Canvas, document: &Document, rows: usize) -> String {
     // What dominated, and what to do about it.
     let least = document.verdict.iter().position(|v| v.starts_with("Next: ")).map_or(all.min(1), |at| at + 1);
     let whole = Head { title: true, about: true, sentences: all, named: true };
-    let brief = Head { title: false, about: false, sentences: least, named: false };
+    let shortest = Head { title: false, about: false, sentences: least, named: false };
     let heads = (least..=all).rev().map(|sentences| Head { sentences, ..whole });
-    let shorter = [Head { title: true, about: true, ..brief }, Head { about: true, ..brief }, brief];
-    let drawn = heads.chain(shorter).map(|head| first_with(canvas, document, rows, head));
-    let mut shortest = String::new();
-    for drawn in drawn {
-        shortest = drawn;
-        if shortest.lines().count() <= rows {
-            break;
-        }
-    }
-    shortest
+    let shorter = [Head { title: true, about: true, ..shortest }, Head { about: true, ..shortest }];
+    let with = |head| first_with(canvas, document, rows, head);
+    let fits = |drawn: &String| drawn.lines().count() <= rows;
+    heads.chain(shorter).map(with).find(fits).unwrap_or_else(|| with(shortest))
 }
 
 fn first_with(canvas: &Canvas, document: &Document, rows: usize, head: Head) -> String {
@@ -95,8 +89,8 @@ fn first_with(canvas: &Canvas, document: &Document, rows: usize, head: Head) -> 
         title: if head.title { document.title.clone() } else { String::new() },
         about: if head.about { document.about.clone() } else { String::new() },
         verdict: document.verdict[..head.sentences].to_vec(),
+        warnings: document.warnings.clone(),
         sections: Vec::new(),
-        ..document.clone()
     };
     let mut out = text(canvas, std::slice::from_ref(&headline)).trim_start_matches('\n').to_owned();
     let mut left: Vec<String> = Vec::new();

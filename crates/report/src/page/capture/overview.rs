@@ -193,7 +193,7 @@ pub fn describe(of: &Subject) -> Document {
     Document { title, about, verdict: verdict(&overview), warnings, sections }
 }
 
-/// The shortest sentence first.
+/// What took the time first.
 fn verdict(overview: &Overview) -> Vec<String> {
     let worth = |f: &Finding| (!f.worth.is_empty()).then(|| sentence(&format!("worth: {}", f.worth)));
     match overview.hurt.as_slice() {
