@@ -104,13 +104,15 @@ int generate(struct xdp_md *ctx)
 	__be16 *udp = data + udp_at;
 	__u64 id, now, be;
 	__u16 port;
+	int stale;
 
 	if (!state || (void *)(mark + 1) > end || (void *)(udp + 4) > end)
 		return XDP_ABORTED;
 	if (!state->task)
 		state->task = bpf_get_current_task();
 	id = state->next++;
-	now = id & settings.stale ? state->last : bpf_ktime_get_ns();
+	stale = id & settings.stale && state->last;
+	now = stale ? state->last : bpf_ktime_get_ns();
 	port = settings.port + (settings.flows > 1 ? id % settings.flows : 0);
 	udp[0] = bpf_htons(port);
 	be = bpf_cpu_to_be64(id);
@@ -127,7 +129,10 @@ int generate(struct xdp_md *ctx)
 		sum = ~sum & 0xffff;
 		udp[3] = bpf_htons(sum ? sum : 0xffff);
 	}
-	note_gap(state, now);
+	if (stale)
+		state->gaps++; /* of 0 ns */
+	else
+		note_gap(state, now);
 	return bpf_redirect(settings.interface, 0);
 }
 

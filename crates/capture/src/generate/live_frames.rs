@@ -18,6 +18,8 @@ const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/generate.bpf.o")
 const BATCH: u32 = 1 << 16;
 /// Frames that the kernel redirects together (net/bpf/test_run.c), at most 256: more of them fall out of the nearest cache.
 const GROUP: u32 = 64;
+/// Frames that the kernel hands to an interface at a time (`DEV_MAP_BULK_SIZE`, include/net/xdp.h), a power of two.
+const BULK: u32 = 16;
 
 pub(super) struct LiveFrames {
     object: Object,
@@ -62,7 +64,8 @@ const ERROR: usize = 8;
 const WATCHING: [&str; 2] = ["handed_over", "not_redirected"];
 
 impl LiveFrames {
-    /// `at_line_rate` reads the clock for every fourth frame, which is much of what a frame costs: frames leave in groups anyway.
+    /// `at_line_rate` reads the clock for every sixteenth frame, as it is much of what a frame costs: the kernel hands frames to the
+    /// interface sixteen at a time anyway (`DEV_MAP_BULK_SIZE`).
     pub fn open(link: &Link, template: &Template, at_line_rate: bool) -> Result<Self, Error> {
         libbpf_rs::set_print(None::<(PrintLevel, fn(PrintLevel, String))>);
         let refused = |reason: String| Error::Sending { way: "live-frames", interface: link.name.clone(), reason };
@@ -148,7 +151,7 @@ fn settings(interface: u32, layout: Layout, at_line_rate: bool) -> Vec<u8> {
     bytes.extend_from_slice(&layout.flows.to_ne_bytes());
     bytes.extend_from_slice(&layout.port.to_ne_bytes());
     bytes.extend_from_slice(&u32::from(layout.fixed_sum.is_some()).to_ne_bytes());
-    let stale: u32 = if at_line_rate { 3 } else { 0 };
+    let stale: u32 = if at_line_rate { BULK - 1 } else { 0 };
     bytes.extend_from_slice(&stale.to_ne_bytes());
     bytes
 }
@@ -233,7 +236,7 @@ mod tests {
             .collect();
         let expected = [("interface", 1), ("udp", 2), ("mark", 3), ("fixed_sum", 4), ("flows", 5), ("port", 6)];
         assert_eq!(written[..6], expected);
-        assert_eq!(written[6..], [("checksum", 1), ("stale", 3)]);
+        assert_eq!(written[6..], [("checksum", 1), ("stale", 15)]);
     }
 
     #[test]
