@@ -75,7 +75,7 @@ pub use forward::{GATHER, MEMORY_BOUND};
 pub use host::{Host, INTERFACE, program_pid};
 pub use network::{HostReport, LinkReport, Network};
 pub use recorded::{Recorded, Recording};
-pub use report::{Achieved, BUSY_SEGMENTS, BUSY_TIME, DirectionReport, PathReport, Probes};
+pub use report::{Achieved, BUSY_SEGMENTS, BUSY_TIME, DirectionReport, PathReport, Probes, StepReport};
 pub use schedule::Schedule;
 pub use settings::Change;
 pub use testbed::{Device, Place};

@@ -83,8 +83,8 @@ fn verdict(outcome: &Outcome, beside: &[Beside]) -> Vec<String> {
     if let Some(rate) = of_source.iter().map(|(_, rate)| *rate).reduce(f64::min) {
         let names: Vec<&str> = of_source.iter().map(|(l, _)| l.technique.as_str()).collect();
         verdict.push(format!(
-            "All frames of 64 bytes that the source sends, at least {}, are received by {}: the source is the limit, so which of these \
-             takes more is not known.",
+            "On veth with the CPU idle, all frames of 64 bytes that the source sends, at least {}, are received by {}: the source is the limit, \
+             so which of these takes more is not known.",
             quantity::per_second(rate),
             names.join(", ")
         ));

@@ -216,6 +216,10 @@ pub struct StepTrial {
     /// How much the delay was raised after a third of the frames and lowered again after two thirds.
     #[serde(rename = "put_in_ns")]
     pub put_in: Nanos,
+    /// By how much it was raised, and then lowered, by the path's own account: what was asked, and how much later than that it delivered the
+    /// middle frame of each third. Absent where the path does not know, and in what older versions kept.
+    #[serde(default, rename = "delivered_ns")]
+    pub delivered: Option<[f64; 2]>,
     /// The matched frames that had entered the path when it was changed.
     pub at_frames: [u64; 2],
     /// What was measured.

@@ -91,7 +91,7 @@ impl Plan {
                 trial: Duration::from_millis(100),
                 search: 5,
                 series: (5, 30_000),
-                step: (75_000, 15_000.0),
+                step: (75_000, 20_000.0),
                 seed,
                 quick,
             };

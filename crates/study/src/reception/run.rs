@@ -7,7 +7,7 @@ use std::time::Duration;
 use capture::delay::Tap;
 use capture::{Stamps, Technique};
 use clock::{Nanos, Realtime};
-use lab::{Config, Direction, INTERFACE, Lab, PathReport, Side};
+use lab::{Config, Direction, INTERFACE, Lab, PathReport, Side, StepReport};
 
 use super::outcome::{Lossless, Measured, Missing, Outcome, Response, Series, StepTrial, Trial};
 use super::plan::{Interface, Plan, Setting, frames_a_second};
@@ -24,8 +24,10 @@ pub struct Progress {
     pub label: &'static str,
 }
 
-/// The delay of the lab's path, and by how much it is raised in the middle.
-const DELAY: Nanos = Nanos(1_000_000);
+/// The delay of the lab's path, and by how much it is raised in the middle. With a frame every 50 µs ([`Plan::step`]), the path is never to
+/// deliver one at the moment at which another comes in: which of the two it does first changes its delay by microseconds. So the step is the
+/// time between two frames, and the delay is no multiple of it.
+const DELAY: Nanos = Nanos(1_020_000);
 const STEP: Nanos = Nanos(50_000);
 
 /// Runs the study. `tell` hears before each trial; where `go_on` says no, what was measured until then is the outcome.
@@ -272,14 +274,22 @@ fn step(plan: &Plan, outcome: &mut Outcome, go_on: &(dyn Fn() -> bool + Sync)) {
     let config = Config::with_delay(DELAY);
     let changes = [(frames / 3, delayed(DELAY + STEP)), (frames * 2 / 3, delayed(DELAY))];
     match through_lab(&config, (frames, per_second), &changes, go_on) {
-        Ok((measured, recording, at, _)) => {
+        Ok((measured, recording, at, path)) => {
             let series = Series::of(&recording.figures(Default::default(), Default::default()), measured.sent);
             // On the axis of the series, which is of matched frames: those that are lost are on neither.
             let at_frames = [0, 1].map(|i| at.get(i).map_or(0, |time| recording.seen_before(*time) as u64));
-            outcome.step = Some(StepTrial { put_in: STEP, at_frames, series });
+            outcome.step = Some(StepTrial { put_in: STEP, delivered: delivered(&path), at_frames, series });
         }
         Err(why) => outcome.step_missing = Some(why.to_string()),
     }
+}
+
+/// By how much the path's own delay changed at each of its two steps, ns.
+fn delivered(path: &PathReport) -> Option<[f64; 2]> {
+    let delay = |step: &StepReport| Some(step.asked.delay.0 as f64 + step.achieved.lateness.as_ref()?.p50.0 as f64);
+    let delays: Option<Vec<f64>> = path.a_to_b.steps.iter().map(delay).collect();
+    let [before, raised, after] = delays?.try_into().ok()?;
+    Some([raised - before, after - raised])
 }
 
 /// What a run through a lab's path gives: figures, matched frames, the time of each change, and the path's own report.
