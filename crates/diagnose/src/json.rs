@@ -293,7 +293,7 @@ impl SerializeStruct for Under<'_> {
     type Ok = ();
     type Error = Unsupported;
 
-    /// The names of fields need no escapes. Part of the function that knows the name, this is a few moves of a known length.
+    /// The names of fields need no escapes. Within the function that knows the name it is a few moves of a known length.
     #[inline(always)]
     fn serialize_field<T: Serialize + ?Sized>(&mut self, key: &'static str, value: &T) -> Result<(), Unsupported> {
         debug_assert!(key.bytes().all(is_plain), "{key}");
