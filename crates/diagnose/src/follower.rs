@@ -343,4 +343,19 @@ mod tests {
         let bytes = size_of::<Held>() + size_of::<crate::young::Slim>();
         assert!(bytes <= 96, "{bytes}");
     }
+
+    #[test]
+    fn a_segment_after_joining_finds_its_connection() {
+        let server = SocketAddr::from(([192, 0, 2, 1], 443));
+        let of = |number: u64| {
+            let client = SocketAddr::from(([10, 0, 0, 1], 40_000 + number as u16));
+            Segment::new(number, record::Instant::from_nanos(number), client, server)
+        };
+        let (mut odd, mut even) = (Follower::new(Options::default()), Follower::new(Options::default()));
+        (1..=100).for_each(|n| if n % 2 == 1 { odd.take(&of(n)) } else { even.take(&of(n)) });
+        let mut joined = odd.join(even);
+        (1..=100).for_each(|n| joined.take(&of(n)));
+        assert_eq!((joined.len(), joined.totals().segments), (100, 200));
+        assert!((1..=100).all(|n| joined.report(n).is_some_and(|r| r.client.port() == 40_000 + n as u16)));
+    }
 }
