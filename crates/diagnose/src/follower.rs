@@ -169,13 +169,19 @@ impl Follower {
     pub fn take(&mut self, s: &Segment) {
         self.totals.segments += 1;
         self.totals.payload_bytes += u64::from(s.payload);
+        self.follow(s);
+    }
+
+    /// Gives a segment to its connection.
+    #[inline(always)]
+    fn follow(&mut self, s: &Segment) {
         let (i, low) = match self.last.low(s) {
             Some(low) => (self.last.index, low),
             None => {
                 let (key, low) = Key::new(&s.source, &s.destination);
                 let (connections, seed) = (&self.connections, self.options.seed);
                 let Some(&i) = self.table.find(key.hash(seed), |&i| connections[i as usize].is_of(&key)) else {
-                    return self.open(key, low, s);
+                    return self.meet(key, low, s);
                 };
                 self.last = Last::new(i as usize, low, s);
                 (i as usize, low)
@@ -207,6 +213,28 @@ impl Follower {
         self.open(Key::new(&s.source, &s.destination).0, low, s);
     }
 
+    /// A segment of no connection that is in the table.
+    #[cold]
+    fn meet(&mut self, key: Key, low: bool, s: &Segment) {
+        if self.table.is_empty() && !self.connections.is_empty() {
+            (0..self.connections.len()).for_each(|index| self.enter(self.connections[index].key(), index));
+            return self.follow(s);
+        }
+        self.open(key, low, s);
+    }
+
+    /// Puts a connection into the table, in place of an earlier one on the same endpoints.
+    fn enter(&mut self, key: Key, index: usize) {
+        let (connections, seed) = (&self.connections, self.options.seed);
+        let hash = key.hash(seed);
+        match self.table.find_mut(hash, |&i| connections[i as usize].is_of(&key)) {
+            Some(slot) => *slot = index as u32,
+            None => {
+                self.table.insert_unique(hash, index as u32, |&i| connections[i as usize].key().hash(seed));
+            }
+        }
+    }
+
     #[cold]
     fn open(&mut self, key: Key, low: bool, s: &Segment) {
         let index = self.connections.len();
@@ -230,14 +258,7 @@ impl Follower {
             }
         };
         self.connections.push(held);
-        let (connections, seed) = (&self.connections, self.options.seed);
-        let hash = key.hash(seed);
-        match self.table.find_mut(hash, |&i| connections[i as usize].is_of(&key)) {
-            Some(slot) => *slot = index as u32,
-            None => {
-                self.table.insert_unique(hash, index as u32, |&i| connections[i as usize].key().hash(seed));
-            }
-        }
+        self.enter(key, index);
         self.last = Last::new(index, low, s);
     }
 
@@ -252,21 +273,14 @@ impl Follower {
     pub fn join(mut self, other: Self) -> Self {
         self.options.connections = self.options.connections.saturating_add(other.options.connections);
         self.totals.add(&other.totals);
-        self.connections.extend(other.connections);
+        // Filled again should another segment come: mostly that was the last.
+        self.table = HashTable::new();
+        // The numbers are taken out first: a sort that looks for each of them in another place of memory waits for that each time.
+        let numbered = |c: Held| (c.first_number(), c);
+        let mut all: Vec<(u64, Held)> = self.connections.into_iter().chain(other.connections).map(numbered).collect();
         // Both are in order, which is what this sort finds and merges.
-        self.connections.sort_by_key(Held::first_number);
-        let (connections, seed) = (&self.connections, self.options.seed);
-        self.table.clear();
-        for (index, c) in connections.iter().enumerate() {
-            let key = c.key();
-            let hash = key.hash(seed);
-            match self.table.find_mut(hash, |&i| connections[i as usize].is_of(&key)) {
-                Some(slot) => *slot = index as u32,
-                None => {
-                    self.table.insert_unique(hash, index as u32, |&i| connections[i as usize].key().hash(seed));
-                }
-            }
-        }
+        all.sort_by_key(|(number, _)| *number);
+        self.connections = all.into_iter().map(|(_, c)| c).collect();
         self.last = Last::default();
         self
     }
@@ -279,6 +293,11 @@ impl Follower {
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.connections.is_empty()
+    }
+
+    /// Segments of connections beyond the limit.
+    pub fn beyond_limit(&self) -> u64 {
+        self.totals.beyond_limit
     }
 
     /// Counts over everything.
@@ -323,5 +342,20 @@ mod tests {
     fn a_connection_that_was_only_asked_for_takes_a_twentieth_of_one_that_is_followed() {
         let bytes = size_of::<Held>() + size_of::<crate::young::Slim>();
         assert!(bytes <= 96, "{bytes}");
+    }
+
+    #[test]
+    fn a_segment_after_joining_finds_its_connection() {
+        let server = SocketAddr::from(([192, 0, 2, 1], 443));
+        let of = |number: u64| {
+            let client = SocketAddr::from(([10, 0, 0, 1], 40_000 + number as u16));
+            Segment::new(number, record::Instant::from_nanos(number), client, server)
+        };
+        let (mut odd, mut even) = (Follower::new(Options::default()), Follower::new(Options::default()));
+        (1..=100).for_each(|n| if n % 2 == 1 { odd.take(&of(n)) } else { even.take(&of(n)) });
+        let mut joined = odd.join(even);
+        (1..=100).for_each(|n| joined.take(&of(n)));
+        assert_eq!((joined.len(), joined.totals().segments), (100, 200));
+        assert!((1..=100).all(|n| joined.report(n).is_some_and(|r| r.client.port() == 40_000 + n as u16)));
     }
 }

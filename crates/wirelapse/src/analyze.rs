@@ -11,6 +11,7 @@ mod plot;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -183,19 +184,29 @@ fn show(args: &Args, name: &str, follower: &Follower, reading: &Reading) -> anyh
     if args.json.json {
         match args.connection {
             Some(n) => line(&mut out, &chosen(n)?)?,
-            None => parallel::in_order(
-                follower,
-                args.threads(),
-                |reports| {
-                    let mut lines = Vec::new();
-                    for report in reports {
-                        report.write_json(&mut lines);
-                        lines.push(b'\n');
-                    }
-                    Ok(lines)
-                },
-                |lines| Ok(out.write_all(&lines)?),
-            )?,
+            None => {
+                // Lines that are written give their room to the next: memory that is new to the process takes longer than what is put there.
+                let spare = Mutex::new(Vec::new());
+                let spare = || spare.lock().unwrap_or_else(PoisonError::into_inner);
+                parallel::in_order(
+                    follower,
+                    args.threads(),
+                    |reports| {
+                        let mut lines: Vec<u8> = spare().pop().unwrap_or_default();
+                        for report in reports {
+                            report.write_json(&mut lines);
+                            lines.push(b'\n');
+                        }
+                        Ok(lines)
+                    },
+                    |mut lines| {
+                        out.write_all(&lines)?;
+                        lines.clear();
+                        spare().push(lines);
+                        Ok(())
+                    },
+                )?;
+            }
         }
         line(&mut out, &reading.json(name, follower))?;
     } else {

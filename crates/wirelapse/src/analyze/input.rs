@@ -178,7 +178,7 @@ fn shared<'a>(
     let mut all: Option<(Follower, Reading)> = None;
     for outcome in outcomes {
         let (follower, reading) = outcome?;
-        if follower.totals().beyond_limit > 0 {
+        if follower.beyond_limit() > 0 {
             return Ok(None);
         }
         all = Some(match all {
