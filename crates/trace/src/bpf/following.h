@@ -182,7 +182,8 @@ static __always_inline void on_callback(struct bpf_sock_ops *skops, __u32 op, st
 		STRETCH_TURN(skops, row, tp, now);
 }
 
-/* One pass over the TCP sockets of a network namespace. */
+/* One pass over the TCP sockets of a network namespace. Where it gives 1 the kernel ends the read of user space, and the next one comes to
+ * the same socket again. */
 SEC("iter/tcp")
 int pass(struct bpf_iter__tcp *ctx)
 {
@@ -202,6 +203,8 @@ int pass(struct bpf_iter__tcp *ctx)
 	if (!tp)
 		return 0;
 	what = now_set->pass;
+	if (what != PASS_TOTALS && records_wait())
+		return 1;
 	view = VIEW(tp, struct tcp_sock);
 	sk = sock_of(view);
 	state = sk->__sk_common.skc_state;

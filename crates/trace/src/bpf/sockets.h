@@ -23,3 +23,10 @@ struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096);
 } records SEC(".maps");
+
+/* Whether a pass over the sockets is to wait until the ring buffer is read: it writes records of each connection, faster than anyone reads.
+ * What other programs write meanwhile has the other half. */
+static __always_inline bool records_wait(void)
+{
+	return bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > bpf_ringbuf_query(&records, BPF_RB_RING_SIZE) / 2;
+}

@@ -6,10 +6,10 @@ use std::num::NonZeroU32;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use record::{Ratio, Sampling};
+use record::{Event, Ratio, Sampling};
 use tier::Need;
 use trace::baselines::{Callbacks, callbacks};
-use trace::{Backend, Config, Target};
+use trace::{Backend, Config, Summary, Target};
 
 use crate::histograms::kernel_bytes;
 use crate::traffic::{self, Trace, accept_one, accounted, pair, sends};
@@ -114,6 +114,42 @@ fn connections_without_room_are_counted() {
     assert_eq!(traffic::connections(&events).len(), 2);
     assert_eq!(summary.lost.connections_full, 2);
     drop(pairs);
+}
+
+/// What a pass says of a thousand connections, where it picks them up and where it lets them go, is many times what the ring buffer has room for.
+fn a_small_ring_buffer(backend: Backend) {
+    many_descriptors();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let pairs: Vec<_> = (0..500).map(|_| accept_one(&listener)).collect();
+    let config = Config {
+        max_connections: 1024,
+        ring_bytes: 1 << 14,
+        ..traffic::on(traffic::port(listener.local_addr().unwrap().port()), backend)
+    };
+    let trace = Trace::start(&config);
+    for (client, _) in &pairs {
+        let mut client = client;
+        client.write_all(&[1; 64]).unwrap();
+    }
+    let (events, Summary { lost, .. }) = trace.finish();
+    let count = |of: fn(&Event) -> bool| events.iter().filter(|event| of(event)).count();
+    assert_eq!((lost.connection_records, lost.connect_ring_buffer), (0, 0), "{lost:?}");
+    assert_eq!(traffic::connections(&events).len(), 1_000);
+    assert_eq!(count(|event| matches!(event, Event::Closed { .. })), 1_000);
+    assert_eq!(count(|event| matches!(event, Event::Connect(_))), 1_000);
+    assert_eq!(accounted(&sends(&events), &lost), 500, "{lost:?}");
+}
+
+#[test]
+fn a_pass_over_many_connections_waits_for_the_ring_buffer_to_be_read() {
+    tier::needs!(Need::Root, BTF);
+    a_small_ring_buffer(Backend::Timestamping);
+}
+
+#[test]
+fn by_tracepoints_too_a_pass_waits_for_the_ring_buffer_to_be_read() {
+    tier::needs!(Need::Root, BTF);
+    a_small_ring_buffer(Backend::Tracepoints);
 }
 
 /// Streams as fast as may be for `length`; gives what was sent, what came, and the summary.
