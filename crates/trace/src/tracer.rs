@@ -126,7 +126,9 @@ impl Tracer {
     /// Picks up the connections of the target that are there.
     fn follow(&mut self) -> Result<(), Error> {
         let ring = &self.ring;
-        self.passes.pass(Pass::Follow, &mut || ring.gather())
+        let followed = self.passes.pass(Pass::Follow, &mut || ring.gather());
+        self.processes.forget_sockets();
+        followed
     }
 
     /// Takes up again after [`Tracer::suspend`], as at the start: with the connections that are there now.
@@ -232,7 +234,7 @@ impl Tracer {
             }
             let delivered = self.ring.deliver(sink)?;
             let (now, bytes) = (WallInstant::now(), self.ring.probes().take_bytes());
-            self.due = now + pace::pause(self.ring_bytes, bytes, now - self.emptied);
+            self.due = now + pace::pause(self.ring_bytes, self.config.part_of_records(), bytes, now - self.emptied);
             self.emptied = now;
             if delivered || now >= until {
                 return Ok(());

@@ -2,12 +2,17 @@
 /* Which sockets of TCP are followed, and where records go: what the sending side shares with the other probes. */
 #pragma once
 #include "settings.h"
+#include "connect_record.h"
 
-/* What is known of a socket. Copied from a listener to its children. */
+/* What is known of a socket. Copied from a listener to its children. With the 72 bytes that the kernel puts before it, it fills a block of 192. */
 struct socket_info {
 	__u32 row; /* NO_ROW: not followed */
 	__u32 pid; /* its owner, in the tracer's pid namespace */
 	char comm[16];
+	__u64 acked; /* bytes, before the connection was followed */
+	__u32 retransmitted; /* segments, likewise */
+	__u32 pad;
+	struct setup setup;
 };
 SHARED(struct socket_info);
 #define NO_ROW 0xffffffffu
