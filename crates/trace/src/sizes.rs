@@ -105,7 +105,7 @@ fn block(bytes: u64) -> u64 {
 
 /// How many connections are looked at at a time, at most: twice as many as on average, for they are not looked at evenly.
 fn looked_at(rows: u32, ratio: Ratio) -> u32 {
-    (rows / ratio.0.get()).saturating_mul(2).clamp(rows / 16, rows)
+    (rows / ratio.0.get()).saturating_mul(2).clamp(rows / 32, rows)
 }
 
 /// How many chunks connections need: each that is looked at may have one on its way.
@@ -174,7 +174,7 @@ mod tests {
         let every = Config { max_connections: 100_000, ..Config::default() };
         assert!(all(&every) <= 201 << 20, "{}", all(&every));
         let sampled = Config { sampling: windows(100), ..every };
-        assert!(all(&sampled) <= 61 << 20, "{}", all(&sampled));
+        assert!(all(&sampled) <= 58 << 20, "{}", all(&sampled));
     }
 
     #[test]

@@ -687,13 +687,13 @@ fn many_connections(backend: Backend, sampling: Sampling, rows: u32, bar: u64) {
     // As many queues as chunks of slots.
     let (chunks, ring) = match sampling {
         Sampling::Every => (rows, 16 << 20),
-        _ => (rows / 16, 4 << 20),
+        _ => (rows / 32, 4 << 20),
     };
     let directories = chunks / 8 + 16;
     let memory = kernel_bytes(&[rows, chunks, 4 * chunks, directories, directories * 32]);
     // Twice 192 bytes that the kernel keeps with each socket, and what the ring buffer takes.
     let of_hundred_thousand = (memory / u64::from(rows) + 2 * 192) * 100_000 + ring;
-    assert!(memory / u64::from(rows) > 200 && of_hundred_thousand <= bar << 20, "{memory} {of_hundred_thousand}");
+    assert!(memory / u64::from(rows) > 150 && of_hundred_thousand <= bar << 20, "{memory} {of_hundred_thousand}");
     assert!(trace.tracer.memory_bound() >= memory, "{} {memory}", trace.tracer.memory_bound());
     let mut pairs = Vec::new();
     for number in 0..PAIRS {
@@ -734,7 +734,7 @@ fn by_tracepoints_too_twelve_thousand_connections_are_followed_within_their_memo
 fn of_twelve_thousand_sampled_connections_none_finds_no_slot() {
     tier::needs!(Need::Root, BTF);
     let sampling = Sampling::Windows("1/100".parse().unwrap());
-    many_connections(Backend::Timestamping, sampling, 66_001, 61);
+    many_connections(Backend::Timestamping, sampling, 200_003, 57);
 }
 
 /// What the kernel has for all maps of this process, bytes.
@@ -748,16 +748,47 @@ fn all_maps() -> u64 {
     maps.collect::<std::collections::BTreeMap<_, _>>().into_values().sum()
 }
 
-/// What is allocated in blocks of kmalloc() on this machine, bytes.
-fn blocks() -> i64 {
+/// How many blocks of each size of kmalloc() are in use on this machine, of those that control groups account for: BPF's are.
+fn blocks() -> std::collections::BTreeMap<String, (i64, i64)> {
     let text = std::fs::read_to_string("/proc/slabinfo").unwrap();
-    let lines = text.lines().filter(|line| line.starts_with("kmalloc-"));
+    let lines = text.lines().filter(|line| line.starts_with("kmalloc-cg-"));
     lines
         .map(|line| {
-            let numbers: Vec<i64> = line.split_whitespace().skip(1).filter_map(|word| word.parse().ok()).collect();
-            numbers[0] * numbers[2]
+            let words: Vec<_> = line.split_whitespace().collect();
+            (words[0].to_owned(), (words[1].parse().unwrap(), words[3].parse().unwrap()))
         })
-        .sum()
+        .collect()
+}
+
+/// A process that holds all sockets of this one open until it is killed, as one may have fewer than 100,000 descriptors.
+struct Holder(i32);
+
+impl Holder {
+    fn new() -> Self {
+        // SAFETY: the child calls nothing but what may be called after a fork, and never returns.
+        let pid = unsafe {
+            let pid = libc::fork();
+            if pid == 0 {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                loop {
+                    libc::pause();
+                }
+            }
+            pid
+        };
+        assert!(pid > 0);
+        Self(pid)
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        // SAFETY: the child is this one's own and has not been waited for.
+        unsafe {
+            libc::kill(self.0, libc::SIGKILL);
+            libc::waitpid(self.0, std::ptr::null_mut(), 0);
+        }
+    }
 }
 
 /// Both ends of 50,000 connections. What lies with the sockets is in no figure of a map: it is seen in the kernel's blocks.
@@ -765,25 +796,23 @@ fn blocks() -> i64 {
 #[ignore = "100,000 sockets, and a machine on which nothing else begins or ends"]
 fn a_hundred_thousand_connections_are_followed_within_what_is_said() {
     tier::needs!(Need::Root, BTF);
-    many_descriptors(120_000);
+    many_descriptors(20_000);
     let listener = TcpListener::bind("0.0.0.0:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    let mut pairs = Vec::new();
-    for number in 0..50_000u32 {
-        let client =
-            std::net::TcpStream::connect((std::net::Ipv4Addr::new(127, 0, 0, 1 + (number % 8) as u8), port)).unwrap();
-        pairs.push((client, listener.accept().unwrap().0));
+    let mut holders = Vec::new();
+    for batch in 0..10u8 {
+        let connect = || std::net::TcpStream::connect((std::net::Ipv4Addr::new(127, 0, 0, 1 + batch), port)).unwrap();
+        let pairs: Vec<_> = (0..5_000).map(|_| (connect(), listener.accept().unwrap())).collect();
+        holders.push(Holder::new());
+        drop(pairs);
     }
     for (sampling, most) in [(Sampling::Windows("1/100".parse().unwrap()), 64), (Sampling::Every, 256)] {
         let before = blocks();
         let config = Config { sampling, max_connections: 100_000, ..traffic::port(port) };
-        let mut trace = Trace::start(&config);
-        let (maps, with_sockets, told) = (all_maps(), blocks() - before, trace.tracer.memory_bound());
-        for (client, _) in &pairs {
-            let mut client = client;
-            client.write_all(&[1; 64]).unwrap();
-        }
-        trace.poll();
+        let trace = Trace::start(&config);
+        let (maps, told) = (all_maps(), trace.tracer.memory_bound());
+        let grown = blocks().into_iter().map(|(name, (now, size))| (now - before[&name].0) * size);
+        let with_sockets: i64 = grown.sum();
         let (events, Summary { lost, .. }) = trace.finish();
         let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         let (in_maps, in_sockets) = (mebibytes(maps), mebibytes(with_sockets as u64));
@@ -791,12 +820,9 @@ fn a_hundred_thousand_connections_are_followed_within_what_is_said() {
             "{sampling:?}: maps {in_maps:.1} MiB, with sockets {in_sockets:.1}, told {:.1}: {lost:?}",
             mebibytes(told)
         );
-        assert!(in_maps + in_sockets <= mebibytes(told).min(f64::from(most)));
+        assert!(in_sockets > 32.0 && in_maps + in_sockets <= mebibytes(told).min(f64::from(most)));
         assert_eq!((lost.connections_full, lost.connection_records, lost.connect_ring_buffer), (0, 0, 0), "{lost:?}");
         assert_eq!((lost.slots_full, lost.stretches_full), (0, 0), "{lost:?}");
         assert_eq!(traffic::connections(&events).len(), 100_000);
-        for (_, server) in &mut pairs {
-            server.read_exact(&mut [0; 64]).unwrap();
-        }
     }
 }
