@@ -2,6 +2,7 @@
 /* Following a connection: from the record that announces it, over its sends, to its end. Both backends. */
 #pragma once
 #include "announce.h"
+#include "rows.h"
 #include "waiting.h"
 #include "targets.h"
 #include "../histograms/histograms.h"
