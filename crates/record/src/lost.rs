@@ -78,6 +78,8 @@ counters! {
     /// Sends by tracepoints that the kernel ran no program for: it skips a program that is running on that CPU already. A lower bound, as
     /// for `unstamped`: such a send shows only in the bytes that were written, and several in a row count as one.
     left_out: "sends, at least, that the kernel ran no program for",
+    /// Stretches that sampling was to look at and that found no room, as more connections were looked at than there are places for.
+    stretches_full: "stretches of connections, to be looked at by sampling, that found no room",
     /// Sends skipped because of `--max-rate`.
     over_rate: "sends skipped by --max-rate",
     /// Receives that found the ring buffer full.

@@ -35,12 +35,12 @@ pub(crate) fn aim(target: &Target) -> Result<(Vec<File>, RawConfig), Error> {
         flags,
         slots: 0,
         rows: 0,
+        queues: 0,
         chunks: 0,
         directories: 0,
         draw_below: 0,
         max_rate: 0,
         pid_namespace: namespace::own_pid_namespace(),
-        pad: 0,
     };
     for ((id, level), cgroup) in raw.cgroup_ids.iter_mut().zip(&mut raw.cgroup_levels).zip(&named) {
         (*id, *level) = (cgroup.id, cgroup.level);
@@ -57,6 +57,7 @@ pub(crate) fn configure(config: &Config, sizes: Sizes) -> Result<(Vec<File>, Raw
     raw.flags |= if config.wants_connects() { CONFIG_CONNECTS } else { 0 };
     raw.slots = sizes.slots;
     raw.rows = sizes.rows;
+    raw.queues = sizes.queues;
     raw.chunks = sizes.chunks;
     raw.directories = sizes.directories;
     raw.draw_below = match config.sampling {
@@ -145,6 +146,14 @@ impl Processes {
             }
         }
         Ok(())
+    }
+
+    /// Forgets whose sockets are: a pass over them has seen it.
+    pub(crate) fn forget_sockets(&self) {
+        let keys: Vec<_> = self.inodes.keys().collect();
+        for inode in keys {
+            let _ = self.inodes.delete(&inode);
+        }
     }
 
     /// Whether any process of the target is still there. Those that end take themselves out while the programs are attached.

@@ -79,9 +79,8 @@ pub fn all() -> Vec<Capability> {
         instead,
         state: tried(load_one(program)),
     }));
-    let config = Config { max_connections: 1, slots_per_connection: 16, ring_bytes: 4096, ..Config::default() };
-    let sizes =
-        Sizes { rows: 1, slots: config.slots_per_connection, chunks: 4, directories: 1, ring: config.ring_bytes };
+    let config = Config { max_connections: 1, slots_per_connection: 16, ..Config::default() };
+    let sizes = Sizes { rows: 1, queues: 1, slots: config.slots_per_connection, chunks: 4, directories: 1, ring: 4096 };
     let aimed = aim::configure(&config, sizes);
     let ground =
         aimed.as_ref().map(|(cgroups, raw)| Ground { config: &config, raw: *raw, sizes, cgroups, sends: None });

@@ -92,12 +92,12 @@ pub struct Config {
     /// Whether to do with `CAP_BPF`, `CAP_PERFMON` and `CAP_NET_ADMIN`. Without `CAP_SYS_ADMIN` connections that exist already are picked up in
     /// the own network namespace alone, and another tracer that ends disarms the sockets of this one.
     pub least_rights: bool,
-    /// Size of the ring buffer in bytes; rounded up to a power of two of at least a page.
-    pub ring_bytes: u32,
+    /// Size of the ring buffer in bytes; rounded up to a power of two of at least a page. `None` for a size that goes by the sampling.
+    pub ring_bytes: Option<u32>,
 }
 
 impl Default for Config {
-    /// 1,024 connections and 16 MiB of ring buffer. How many connections a machine has memory for says [`Config::connections_within`].
+    /// 1,024 connections. How many connections a machine has memory for says [`Config::connections_within`].
     fn default() -> Self {
         Self {
             target: Target::default(),
@@ -116,7 +116,7 @@ impl Default for Config {
             udp: false,
             histograms: None,
             least_rights: false,
-            ring_bytes: 16 << 20,
+            ring_bytes: None,
         }
     }
 }

@@ -22,6 +22,8 @@ pub(crate) enum Ask {
     Pass,
     /// The same, with the iterators of other probes.
     Both,
+    /// On with the pass, which has asked for a rest.
+    GoOn,
     /// Who else is at work on the sockets.
     Neighbours,
     /// Which clock an interface of a network namespace stamps by.
@@ -32,7 +34,9 @@ pub(crate) enum Ask {
 
 impl Ask {
     fn from_byte(byte: u8) -> Option<Self> {
-        [Self::Pass, Self::Both, Self::Neighbours, Self::Clock, Self::Aside].into_iter().find(|ask| *ask as u8 == byte)
+        [Self::Pass, Self::Both, Self::GoOn, Self::Neighbours, Self::Clock, Self::Aside]
+            .into_iter()
+            .find(|ask| *ask as u8 == byte)
     }
 }
 

@@ -47,6 +47,7 @@ mod sizes;
 mod stamps;
 mod target;
 mod tracer;
+mod walk;
 pub mod watch;
 
 /// Every probe that can be put beside the sends. A further one is its folder, its module above, and its entry here.

@@ -30,6 +30,7 @@ pub(crate) fn open_aimed(bytes: &[u8], name: &str, config: &RawConfig, sizes: Si
     let mut object = open(bytes, name)?;
     set_maps(&mut object, |name, map| match name {
         "rows" | "free_rows" => map.set_max_entries(sizes.rows),
+        "queues" | "free_queues" => map.set_max_entries(sizes.queues),
         "slots" => map.set_max_entries(sizes.chunks * CHUNK),
         "free_chunks" => map.set_max_entries(sizes.chunks),
         "free_directories" => map.set_max_entries(sizes.directories),

@@ -12,11 +12,12 @@ const PART: f64 = 8.0;
 /// Bytes a second that a burst out of nothing is taken to bring: a million records of sends.
 const BURST: f64 = 200e6;
 
-/// How long the next sleep may be, where `bytes` were read from a ring buffer of so many since the last one, in the time `since`.
-pub(crate) fn pause(ring: u32, bytes: u64, since: Duration) -> Duration {
+/// How long the next sleep may be, where `bytes` were read from a ring buffer of so many since the last one, in the time `since`. Of a burst, one
+/// in `part` records comes.
+pub(crate) fn pause(ring: u32, part: u32, bytes: u64, since: Duration) -> Duration {
     let rate = bytes as f64 / since.as_secs_f64().max(1e-6);
     let ring = f64::from(ring);
-    let filled = (ring / PART / rate).min(ring / BURST);
+    let filled = (ring / PART / rate).min(ring * f64::from(part) / BURST);
     Duration::from_secs_f64(filled.clamp(SHORTEST.as_secs_f64(), LONGEST.as_secs_f64()))
 }
 
@@ -26,10 +27,12 @@ mod tests {
 
     #[test]
     fn an_idle_reader_sleeps_long_and_a_busy_one_so_that_the_buffer_never_fills() {
-        let after = |ring: u32, bytes: u64| pause(ring, bytes, Duration::from_secs(1)).as_millis();
+        let after = |ring: u32, bytes: u64| pause(ring, 1, bytes, Duration::from_secs(1)).as_millis();
         assert_eq!(after(16 << 20, 0), 83);
         assert_eq!(after(256 << 20, 0), 100);
         assert_eq!(after(4096, 0), 5);
+        // A smaller buffer where few sends are traced: the same burst brings as much fewer records.
+        assert_eq!(pause(4 << 20, 4, 0, Duration::from_secs(1)).as_millis(), 83);
         // 100 MB a second fill an eighth of 16 MiB in 20 ms.
         assert_eq!(after(16 << 20, 100_000_000), 20);
         assert_eq!(after(16 << 20, 10_000_000_000), 5);
@@ -37,7 +40,7 @@ mod tests {
 
     #[test]
     fn no_time_at_all_is_no_division_by_it() {
-        assert_eq!(pause(16 << 20, 0, Duration::ZERO).as_millis(), 83);
-        assert_eq!(pause(16 << 20, 1 << 20, Duration::ZERO), SHORTEST);
+        assert_eq!(pause(16 << 20, 1, 0, Duration::ZERO).as_millis(), 83);
+        assert_eq!(pause(16 << 20, 1, 1 << 20, Duration::ZERO), SHORTEST);
     }
 }

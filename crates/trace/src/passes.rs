@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use libbpf_rs::query::{LinkInfoIter, ProgInfoIter};
@@ -11,7 +12,8 @@ use crate::Error;
 use crate::keeper::{Ask, Keeper};
 use crate::layout::{Pass, RawControl};
 use crate::namespace::{self, Network};
-use crate::{nic, object, programs};
+use crate::walk::Walk;
+use crate::{nic, object};
 
 /// How often it is looked who else is at work on the sockets.
 const LOOK: Duration = Duration::from_secs(1);
@@ -24,7 +26,7 @@ pub(crate) struct Passes {
     pub(crate) control: RawControl,
     /// Iterators of other probes, which run after each pass that picks up connections or lets them go.
     pub(crate) beside: Vec<Link>,
-    networks: Vec<Network>,
+    networks: Arc<[Network]>,
     looked: Instant,
     /// The tracer's own program of socket operations; 0 where it has none.
     own: u32,
@@ -39,7 +41,7 @@ impl Passes {
             controls,
             control,
             beside: Vec::new(),
-            networks: Vec::new(),
+            networks: Arc::default(),
             looked: Instant::now(),
             own,
             keeper: None,
@@ -90,12 +92,12 @@ impl Passes {
         self.write()
     }
 
-    /// The last pass: connections are let go, and those that begin are not followed any more.
-    pub(crate) fn end(&mut self) -> Result<(), Error> {
+    /// The last pass: connections are let go, and those that begin are not followed any more. `empty` as in [`Passes::read`].
+    pub(crate) fn end(&mut self, empty: Empty<'_>) -> Result<(), Error> {
         self.look_around();
         self.find_networks()?;
         self.control.ending = 1;
-        self.pass(Pass::Finish)
+        self.pass(Pass::Finish, empty)
     }
 
     /// Writes the settings to the programs' map.
@@ -109,31 +111,39 @@ impl Passes {
             // It looks before each pass.
             return Ok(());
         }
-        self.networks = namespace::all_networks()?;
+        self.networks = namespace::all_networks()?.into();
         Ok(())
     }
 
-    /// One pass over the sockets of every network namespace.
-    pub(crate) fn pass(&mut self, pass: Pass) -> Result<(), Error> {
-        self.read(pass).map(drop)
+    /// One pass over the sockets of every network namespace. `empty` as in [`Passes::read`].
+    pub(crate) fn pass(&mut self, pass: Pass, empty: Empty<'_>) -> Result<(), Error> {
+        self.read(pass, empty).map(drop)
     }
 
-    /// The same, giving all that the program wrote.
-    pub(crate) fn read(&mut self, pass: Pass) -> Result<Vec<u8>, Error> {
+    /// The same, giving all that the program wrote. Of many connections a pass writes more records than the ring buffer has room for: it rests
+    /// until `empty` has read them.
+    pub(crate) fn read(&mut self, pass: Pass, empty: Empty<'_>) -> Result<Vec<u8>, Error> {
         self.control.pass = pass as u32;
         self.write()?;
         let both = matches!(pass, Pass::Follow | Pass::Finish);
-        if let Some(keeper) = &self.keeper {
-            let ask = if both { Ask::Both } else { Ask::Pass };
-            return keeper.ask(ask, &[]).map_err(Error::system(WALK));
-        }
-        let written = walk(&self.sockets, &self.networks)?;
-        if both {
-            for also in &self.beside {
-                walk(also, &self.networks)?;
+        let Some(keeper) = &self.keeper else {
+            let mut walk = walk(&self.sockets, &self.beside, both, Arc::clone(&self.networks));
+            loop {
+                match walk.step()? {
+                    Some(written) => return Ok(written),
+                    None => empty()?,
+                }
             }
+        };
+        let mut ask = if both { Ask::Both } else { Ask::Pass };
+        loop {
+            let mut answer = keeper.ask(ask, &[]).map_err(Error::system(WALK))?;
+            if answer.pop() != Some(RESTS) {
+                return Ok(answer);
+            }
+            empty()?;
+            ask = Ask::GoOn;
         }
-        Ok(written)
     }
 
     /// Has a separate process make the passes from now on, and look who else is at work; `limit` gives up what that process does not need,
@@ -145,15 +155,19 @@ impl Passes {
     ) -> io::Result<Keeper> {
         let (sockets, beside, own) = (&self.sockets, &self.beside, self.own);
         let keep: Vec<_> = std::iter::once(sockets).chain(beside).map(|link| link.as_fd().as_raw_fd()).collect();
-        let everywhere = |ask| {
-            let networks = namespace::all_networks()?;
-            let written = walk(sockets, &networks)?;
-            let after = beside.iter().filter(|_| ask == Ask::Both);
-            after.map(|also| walk(also, &networks)).collect::<Result<Vec<_>, _>>()?;
-            Ok::<_, Error>(written)
+        let mut walking = None;
+        let mut everywhere = move |ask| {
+            if ask != Ask::GoOn {
+                walking = Some(walk(sockets, beside, ask == Ask::Both, namespace::all_networks()?.into()));
+            }
+            let written = walking.as_mut().map_or(Ok(Some(Vec::new())), Walk::step)?;
+            Ok::<_, Error>(written.map_or(vec![RESTS], |mut written| {
+                written.push(DONE);
+                written
+            }))
         };
         let serve = move |ask, request: &[u8]| match ask {
-            Ask::Pass | Ask::Both => everywhere(ask).map_err(io::Error::other),
+            Ask::Pass | Ask::Both | Ask::GoOn => everywhere(ask).map_err(io::Error::other),
             Ask::Neighbours => {
                 let found = neighbours(own);
                 Ok(vec![found.tracers.into(), found.foreign.into()])
@@ -174,19 +188,17 @@ impl Passes {
 
 /// What a pass does, in errors.
 const WALK: &str = "cannot walk the sockets of the network namespaces";
+/// The last byte of the keeper's answer: whether the walk is over.
+const DONE: u8 = 0;
+const RESTS: u8 = 1;
 
-/// Runs an iterator over the sockets of every network namespace; gives what it wrote.
-fn walk(sockets: &Link, networks: &[Network]) -> Result<Vec<u8>, Error> {
-    let mut written = Vec::new();
-    for network in networks {
-        match network.within(|| programs::iterate(sockets)) {
-            // Only with the least rights (`Config::least_rights`): what is in other network namespaces is not picked up.
-            Err(Error::System { source, .. })
-                if !network.is_own() && source.kind() == io::ErrorKind::PermissionDenied => {}
-            found => written.extend(found?),
-        }
-    }
-    Ok(written)
+/// Reads the ring buffer empty.
+pub(crate) type Empty<'a> = &'a mut dyn FnMut() -> Result<(), Error>;
+
+/// A walk of the iterator over the sockets; where it is of `both`, then of those of other probes.
+fn walk<'a>(sockets: &'a Link, beside: &'a [Link], both: bool, networks: Arc<[Network]>) -> Walk<'a> {
+    let beside = beside.iter().filter(|_| both);
+    Walk::new(std::iter::once(sockets).chain(beside).collect(), networks)
 }
 
 /// The names of this crate's programs of socket operations.

@@ -2,10 +2,9 @@
 //! its cost is compared with, lives this way: loaded once, attached and detached as often as asked for, gone with its descriptors.
 
 use std::fs::File;
-use std::io::Read as _;
 use std::os::fd::{AsFd as _, AsRawFd as _};
 
-use libbpf_rs::{Iter, Link, Object, OpenObject};
+use libbpf_rs::{Link, Object, OpenObject};
 
 use crate::refusal::{self, Refusal};
 use crate::{Error, object};
@@ -128,12 +127,4 @@ impl LoadError {
             Self::Failed(error) => error,
         }
     }
-}
-
-/// Runs an iterator over the sockets of the caller's network namespace; gives what it wrote.
-pub(crate) fn iterate(iterator: &Link) -> Result<Vec<u8>, Error> {
-    let mut written = Vec::new();
-    let mut iter = Iter::new(iterator).map_err(Error::bpf("cannot iterate over the sockets"))?;
-    iter.read_to_end(&mut written).map_err(Error::system("cannot iterate over the sockets"))?;
-    Ok(written)
 }

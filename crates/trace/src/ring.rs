@@ -112,22 +112,32 @@ impl Ring {
     pub fn deliver(&self, sink: &mut dyn FnMut(Event)) -> Result<bool, Error> {
         let mut any = false;
         loop {
-            let read = self.buffer.consume_raw_n(BATCH);
-            if read < 0 {
-                let source = std::io::Error::from_raw_os_error(-read);
-                return Err(Error::System { what: "cannot read the ring buffer", source });
-            }
-            let mut probes = self.probes();
-            if let Some(error) = probes.failed.take() {
-                return Err(error.into());
-            }
-            let events = std::mem::take(&mut probes.events);
-            drop(probes);
+            let more = self.take()?;
+            let events = std::mem::take(&mut self.probes().events);
             any |= !events.is_empty();
             events.into_iter().for_each(&mut *sink);
-            if (read as usize) < BATCH {
+            if !more {
                 return Ok(any);
             }
+        }
+    }
+
+    /// Empties it where nobody takes events yet: they are handed on when it is emptied the next time.
+    pub fn gather(&self) -> Result<(), Error> {
+        while self.take()? {}
+        Ok(())
+    }
+
+    /// Takes a batch of records; says whether there may be more.
+    fn take(&self) -> Result<bool, Error> {
+        let read = self.buffer.consume_raw_n(BATCH);
+        if read < 0 {
+            let source = std::io::Error::from_raw_os_error(-read);
+            return Err(Error::System { what: "cannot read the ring buffer", source });
+        }
+        match self.probes().failed.take() {
+            Some(error) => Err(error.into()),
+            None => Ok(read as usize == BATCH),
         }
     }
 }

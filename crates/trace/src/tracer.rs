@@ -120,8 +120,15 @@ impl Tracer {
         }
         self.passes.find_networks()?;
         self.processes.begin(&self.config.target)?;
-        self.passes.pass(Pass::Follow)?;
-        Ok(())
+        self.follow()
+    }
+
+    /// Picks up the connections of the target that are there.
+    fn follow(&mut self) -> Result<(), Error> {
+        let ring = &self.ring;
+        let followed = self.passes.pass(Pass::Follow, &mut || ring.gather());
+        self.processes.forget_sockets();
+        followed
     }
 
     /// Takes up again after [`Tracer::suspend`], as at the start: with the connections that are there now.
@@ -141,7 +148,8 @@ impl Tracer {
     pub fn suspend(&mut self, sink: &mut dyn FnMut(Event)) -> Result<(), Error> {
         // While the programs are still attached, so that each connection is followed up to one moment: what was written before it is
         // delivered or counted, and in the totals; what comes after is in neither.
-        let ended = self.ring.deliver(sink).and_then(|_| self.passes.end());
+        let ring = &self.ring;
+        let ended = ring.deliver(sink).and_then(|_| self.passes.end(&mut || ring.deliver(sink).map(drop)));
         self.ring.probes().all_mut().for_each(|probe| probe.detach());
         ended?;
         self.ring.deliver(sink)?;
@@ -159,7 +167,7 @@ impl Tracer {
         self.passes.write()?;
         self.processes.add(pid)?;
         self.passes.find_networks()?;
-        self.passes.pass(Pass::Follow)
+        self.follow()
     }
 
     /// Hands what takes rights to a separate process, so that this one may give up all of them: passes over the sockets of all network
@@ -226,7 +234,7 @@ impl Tracer {
             }
             let delivered = self.ring.deliver(sink)?;
             let (now, bytes) = (WallInstant::now(), self.ring.probes().take_bytes());
-            self.due = now + pace::pause(self.ring_bytes, bytes, now - self.emptied);
+            self.due = now + pace::pause(self.ring_bytes, self.config.part_of_records(), bytes, now - self.emptied);
             self.emptied = now;
             if delivered || now >= until {
                 return Ok(());
@@ -257,7 +265,8 @@ impl Tracer {
     /// What share of the followed connections' time and bytes was seen up to now. Asks the kernel, so not for every send.
     pub fn coverage(&mut self) -> Coverage {
         // Where the pass fails the totals are those of the last one.
-        let _ = self.passes.pass(Pass::Totals);
+        let ring = &self.ring;
+        let _ = self.passes.pass(Pass::Totals, &mut || ring.gather());
         self.ring.probes().sends.coverage()
     }
 

@@ -20,67 +20,67 @@ static __always_inline bool buffer_marked(const struct sock *sk)
 }
 
 /* There is no room from `at` on. The clocks of the reasons are up to date. */
-static __always_inline void buffer_filled(struct row *row, __u64 at, __u64 now)
+static __always_inline void buffer_filled(struct queue *queue, __u64 at, __u64 now)
 {
-	if (!row->full_since) {
-		if (!row->full)
+	if (!queue->full_since) {
+		if (!queue->full)
 			for (int i = 0; i < REASONS; i++)
-				row->full_clocks[i] = row->clocks[i];
-		row->full_since = at;
+				queue->full_clocks[i] = queue->clocks[i];
+		queue->full_since = at;
 	}
-	row->full_last = now;
+	queue->full_last = now;
 }
 
 /* There is room from `at` on. */
-static __always_inline void buffer_freed(struct row *row, __u64 at)
+static __always_inline void buffer_freed(struct queue *queue, __u64 at)
 {
-	if (row->full_since && at > row->full_since)
-		row->full += at - row->full_since;
-	row->full_since = 0;
+	if (queue->full_since && at > queue->full_since)
+		queue->full += at - queue->full_since;
+	queue->full_since = 0;
 }
 
 /* The program writes again: with room since the last segment that came in, or without. */
-static __always_inline void buffer_tried(struct row *row, const struct tcp_sock *tp, const struct sock *sk, __u64 now)
+static __always_inline void buffer_tried(struct queue *queue, const struct tcp_sock *tp, const struct sock *sk, __u64 now)
 {
 	__u64 until = tp->tcp_clock_cache;
 
-	if (!row->full_since)
+	if (!queue->full_since)
 		return;
-	if (until < row->full_last)
-		until = row->full_last;
-	buffer_freed(row, until > now || buffer_marked(sk) ? now : until);
+	if (until < queue->full_last)
+		until = queue->full_last;
+	buffer_freed(queue, until > now || buffer_marked(sk) ? now : until);
 }
 
 /* An event of the socket: a task sleeps in sk_stream_wait_memory(), or the mark is set. Where the beginning was not seen, it is no
  * earlier than the event before and the last packet. */
-static __always_inline void buffer_event(struct row *row, const struct tcp_sock *tp, const struct sock *sk, __u64 now)
+static __always_inline void buffer_event(struct queue *queue, const struct tcp_sock *tp, const struct sock *sk, __u64 now)
 {
 	if (sk->sk_write_pending > 0 || buffer_marked(sk)) {
-		__u64 from = row->since > tp->tcp_wstamp_ns ? row->since : tp->tcp_wstamp_ns;
+		__u64 from = queue->since > tp->tcp_wstamp_ns ? queue->since : tp->tcp_wstamp_ns;
 
-		buffer_filled(row, from < now ? from : now, now);
-	} else if (row->full_since) {
-		buffer_freed(row, row->full_last);
+		buffer_filled(queue, from < now ? from : now, now);
+	} else if (queue->full_since) {
+		buffer_freed(queue, queue->full_last);
 	}
 }
 
 /* Gives a send the wait before it: what held the queue longest in that time is its reason; where nothing did, the buffer itself is
  * too small. The clocks are up to date. */
-static __always_inline void buffer_take(struct row *row, struct slot *slot)
+static __always_inline void buffer_take(struct queue *queue, struct slot *slot)
 {
 	__u32 most = 0, reason = REASON_SEND_BUFFER;
 
-	if (!row->full)
+	if (!queue->full)
 		return;
 	for (int i = 0; i < REASON_UNKNOWN; i++) {
-		__u32 grown = row->clocks[i] - row->full_clocks[i];
+		__u32 grown = queue->clocks[i] - queue->full_clocks[i];
 
 		if (grown > most) {
 			most = grown;
 			reason = i ? i : REASON_SEND_BUFFER;
 		}
 	}
-	slot->record.full += row->full;
+	slot->record.full += queue->full;
 	slot->record.full_reason = reason;
-	row->full = 0;
+	queue->full = 0;
 }

@@ -21,26 +21,26 @@ static __always_inline bool memory_free(const struct tcp_sock *tp)
 
 /* A call stands before its next packet, with `left` bytes to copy and `size_goal` as the size of a packet (net/ipv4/tcp.c,
  * tcp_sendmsg_locked()). It is the same call as in the round before where just the bytes between were copied. */
-static __always_inline void call_round(struct row *row, const struct tcp_sock *tp, __u32 left, bool waits, int size_goal, __u64 now)
+static __always_inline void call_round(struct queue *queue, const struct tcp_sock *tp, __u32 left, bool waits, int size_goal, __u64 now)
 {
 	const struct sock *sk = sock_of(tp);
 	const struct sk_buff *end = (const struct sk_buff *)&sk->sk_write_queue, *tail = sk->sk_write_queue.prev;
 	__u32 write_seq = tp->write_seq;
-	bool first = !row->call || row->call_left - (write_seq - row->call_seq) != left;
+	bool first = !queue->call || queue->call_left - (write_seq - queue->call_seq) != left;
 
 	if (waits && !first)
-		buffer_freed(row, now);
-	buffer_tried(row, tp, sk, now);
+		buffer_freed(queue, now);
+	buffer_tried(queue, tp, sk, now);
 	if (first)
-		row->call = now;
-	row->call_left = left;
-	row->call_seq = write_seq;
+		queue->call = now;
+	queue->call_left = left;
+	queue->call_seq = write_seq;
 	if ((tail != end && (int)tail->len < size_goal) || memory_free(tp))
 		return;
 	/* It sleeps until there is room, or ends here. The end of a call that has copied nothing is not reported, and by tracepoints none is. */
-	clocks_run(row, now);
-	hold(row, tp, NULL, 0, false, true, 0, now);
-	buffer_filled(row, now, now);
+	clocks_run(queue, now);
+	hold(queue, tp, NULL, 0, false, true, 0, now);
+	buffer_filled(queue, now, now);
 	if (!waits && (first || !STAMPS))
-		row->call = 0;
+		queue->call = 0;
 }

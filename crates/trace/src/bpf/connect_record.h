@@ -17,38 +17,36 @@ enum connect_flags {
 	CONNECT_SYN_DATA_ACKED = 1 << 1, /* the peer has taken the data in the SYN */
 	CONNECT_EXITING = 1 << 2, /* the process that closed was ending */
 	CONNECT_OTHERS = 1 << 3, /* accepted by a process that is not in the target */
+	CONNECT_SYN = 1 << 4, /* its SYN was seen */
 };
 SHARED(enum connect_flags);
 
-/* Kept with the socket. With the 72 bytes that the kernel puts before it, it fills a block of 256. */
+/* Kept with the socket, in its socket_info. */
 struct setup {
 	__u8 known; /* whether anything is known of this socket */
 	__u8 opening;
 	__u8 flags;
 	__u8 had; /* sockops callbacks that the socket had before */
-	__u32 pid; /* as below */
-	__u64 cookie;
-	__u8 local[16];
-	__u8 remote[16];
-	__u16 local_port;
-	__u16 remote_port;
 	__u32 retries;
-	__u64 begun; /* no later than the first of these */
-	__u64 syn;
+	__u64 begun; /* no later than the first of these; with CONNECT_SYN it is when the SYN was sent, or received */
 	__u64 answered;
 	__u64 established;
 	__u64 accepted;
 	__u64 fin_out;
 	__u64 fin_in;
 	__u64 reset_in;
-	__u32 retried[CONNECT_RETRIES]; /* microseconds after `begun` */
 	__u32 closer;
 	__u32 exit_code;
-	__u32 write_seq; /* of the SYN */
-	__u32 syn_bytes;
-	char comm[16];
+	__u32 syn_bytes; /* until it is established, where the bytes begin: the write_seq of the SYN */
+	__u32 pad;
 };
 SHARED(struct setup);
+
+/* Microseconds after `begun` at which the SYN, or the SYN-ACK, was retransmitted. */
+struct setup_retries {
+	__u32 at[CONNECT_RETRIES];
+};
+SHARED(struct setup_retries);
 
 struct connect_record {
 	__u32 kind;

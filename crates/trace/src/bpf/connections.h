@@ -2,6 +2,7 @@
 /* Following a connection: from the record that announces it, over its sends, to its end. Both backends. */
 #pragma once
 #include "announce.h"
+#include "rows.h"
 #include "waiting.h"
 #include "targets.h"
 #include "../histograms/histograms.h"
@@ -18,10 +19,10 @@ static __always_inline bool drawn(void)
 }
 
 /* A send of `bytes` bytes from `first` on was made by the current task. Gives its slot, or NULL where it is not recorded. */
-static __always_inline struct slot *slot_open(struct row *row, __u32 number, const struct tcp_sock *tp, __u32 first,
-					      __u32 bytes, __u64 now)
+static __always_inline struct slot *slot_open(struct row *row, struct queue *queue, __u32 number, const struct tcp_sock *tp,
+					      __u32 first, __u32 bytes, __u64 now)
 {
-	__u32 tail = row->tail, pid = current_pid();
+	__u32 tail = queue->tail, pid = current_pid();
 	struct sender sender;
 	struct slot *slot;
 	bool own;
@@ -32,17 +33,17 @@ static __always_inline struct slot *slot_open(struct row *row, __u32 number, con
 	/* What others write on the connection is not the target's. By tracepoints it is not known yet how much that will be. */
 	if (!own && STAMPS) {
 		row->position += bytes;
-		row->armed_position += bytes;
+		queue->armed_position += bytes;
 	}
-	row->epoch++;
+	queue->epoch++;
 	if (!drawn())
 		return NULL;
 	sender = sender_read(tp);
-	clocks_run(row, now);
-	hold(row, tp, &sender, 0, false, true, STAMPS ? 0 : bytes, now);
+	clocks_run(queue, now);
+	hold(queue, tp, &sender, 0, false, true, STAMPS ? 0 : bytes, now);
 	if (!own)
 		return NULL;
-	if (tail - row->head >= config.slots) {
+	if (tail - queue->head >= config.slots) {
 		COUNT(slots_full);
 		return NULL;
 	}
@@ -50,14 +51,14 @@ static __always_inline struct slot *slot_open(struct row *row, __u32 number, con
 		COUNT(over_rate);
 		return NULL;
 	}
-	slot = slot_next(row, number);
+	slot = slot_next(queue, number);
 	if (!slot) {
 		COUNT(slots_full);
 		return NULL;
 	}
 	slot->key = first + bytes - 1;
-	slot->epoch = row->epoch;
-	clocks_copy(slot, row);
+	slot->epoch = queue->epoch;
+	clocks_copy(slot, queue);
 	slot->record.kind = RECORD_SEND;
 	slot->record.pid = pid;
 	slot->record.cookie = row->cookie;
@@ -68,10 +69,10 @@ static __always_inline struct slot *slot_open(struct row *row, __u32 number, con
 	slot->record.ack = 0;
 	slot->record.oldest = 0;
 	slot->record.waited = 0;
-	slot->record.call = row->call;
+	slot->record.call = queue->call;
 	slot->record.full = 0;
 	slot->record.full_reason = 0;
-	buffer_take(row, slot);
+	buffer_take(queue, slot);
 	slot->record.first_seq = first;
 	slot->record.bytes = bytes;
 	slot->record.merged = 0;
@@ -87,14 +88,14 @@ static __always_inline struct slot *slot_open(struct row *row, __u32 number, con
 		name_of(bpf_get_current_task_btf(), slot->record.comm);
 	if (!(config.flags & CONFIG_NO_RECORDS))
 		state_read(&slot->record.state, tp, &sender);
-	row->last_key = slot->key;
+	queue->last_key = slot->key;
 	barrier();
-	row->tail = tail + 1;
+	queue->tail = tail + 1;
 	return slot;
 }
 
 /* The packet with the last byte of this send enters the qdisc. */
-static __always_inline void slot_sched(struct row *row, struct slot *slot, __u32 at, const struct tcp_sock *tp, __u64 now)
+static __always_inline void slot_sched(struct queue *queue, struct slot *slot, __u32 at, const struct tcp_sock *tp, __u64 now)
 {
 	__u32 key = slot->key;
 	bool in_call;
@@ -104,53 +105,53 @@ static __always_inline void slot_sched(struct row *row, struct slot *slot, __u32
 		return;
 	}
 	slot->record.sched = now;
-	row->sched_next = at + 1;
-	in_call = sock_of(tp)->sk_lock.owned && slot->epoch == row->epoch && before(key, tp->pushed_seq) &&
-		  (row->blocked == REASON_SENT_AT_ONCE || now - slot->record.send < 5000 ||
-		   (row->blocked == REASON_NAGLE && urgent(tp, tp->snd_una)));
-	waiting_event(row, tp, key, true, slot->epoch == row->epoch, now);
-	waiting_decide(slot, row, in_call);
+	queue->sched_next = at + 1;
+	in_call = sock_of(tp)->sk_lock.owned && slot->epoch == queue->epoch && before(key, tp->pushed_seq) &&
+		  (queue->blocked == REASON_SENT_AT_ONCE || now - slot->record.send < 5000 ||
+		   (queue->blocked == REASON_NAGLE && urgent(tp, tp->snd_una)));
+	waiting_event(queue, tp, key, true, slot->epoch == queue->epoch, now);
+	waiting_decide(slot, queue, in_call);
 }
 
 /* It goes to the driver. */
-static __always_inline void slot_driver(struct row *row, struct slot *slot, __u32 at, __u64 now)
+static __always_inline void slot_driver(struct queue *queue, struct slot *slot, __u32 at, __u64 now)
 {
 	if (slot->record.driver) {
 		COUNT(repeated);
 		return;
 	}
 	slot->record.driver = now;
-	row->driver_next = at + 1;
+	queue->driver_next = at + 1;
 }
 
 /* The same, where only the key is known: its slot, and in `at` its counter; NULL where it has none. */
-static __always_inline struct slot *slot_of_key(struct row *row, __u32 number, __u32 key, __u32 expected, __u32 *at)
+static __always_inline struct slot *slot_of_key(struct queue *queue, __u32 number, __u32 key, __u32 expected, __u32 *at)
 {
-	*at = slot_find(row, number, key, expected);
-	if (*at != row->tail)
-		return slot_at(row, *at);
-	if (row->popped && !before(row->popped_key, key))
+	*at = slot_find(queue, number, key, expected);
+	if (*at != queue->tail)
+		return slot_at(queue, *at);
+	if (queue->popped && !before(queue->popped_key, key))
 		COUNT(after_ack);
 	return NULL;
 }
 
-static __always_inline void stage_sched(struct row *row, __u32 number, __u32 key, const struct tcp_sock *tp,
+static __always_inline void stage_sched(struct queue *queue, __u32 number, __u32 key, const struct tcp_sock *tp,
 					__u64 now)
 {
 	__u32 at;
-	struct slot *slot = slot_of_key(row, number, key, row->sched_next, &at);
+	struct slot *slot = slot_of_key(queue, number, key, queue->sched_next, &at);
 
 	if (slot)
-		slot_sched(row, slot, at, tp, now);
+		slot_sched(queue, slot, at, tp, now);
 }
 
-static __always_inline void stage_driver(struct row *row, __u32 number, __u32 key, __u64 now)
+static __always_inline void stage_driver(struct queue *queue, __u32 number, __u32 key, __u64 now)
 {
 	__u32 at;
-	struct slot *slot = slot_of_key(row, number, key, row->driver_next, &at);
+	struct slot *slot = slot_of_key(queue, number, key, queue->driver_next, &at);
 
 	if (slot)
-		slot_driver(row, slot, at, now);
+		slot_driver(queue, slot, at, now);
 }
 
 struct retransmitted {
@@ -163,12 +164,12 @@ struct retransmitted {
 static long retransmitted_one(__u32 i, void *context)
 {
 	struct retransmitted *packet = context;
-	struct row *row = row_at(packet->number);
+	struct queue *queue = queue_at(packet->number);
 	struct slot *slot;
 
-	if (!row || (__s32)(packet->at - row->tail) >= 0)
+	if (!queue || (__s32)(packet->at - queue->tail) >= 0)
 		return 1;
-	slot = slot_at(row, packet->at);
+	slot = slot_at(queue, packet->at);
 	if (!slot)
 		return 1;
 	slot->record.retransmitted += packet->segments;
@@ -195,36 +196,36 @@ static __always_inline void stage_retransmit(__u32 number, __u32 seq, __u32 byte
 }
 
 /* Outside of a call: what the write queue holds beyond the last SENDMSG left before the kernel could stamp it. */
-static __always_inline void unstamped_check(struct row *row, const struct tcp_sock *tp)
+static __always_inline void unstamped_check(const struct row *row, struct queue *queue, const struct tcp_sock *tp)
 {
 	const struct sock *sk = sock_of(tp);
 
-	if (!row->armed_since || sk->sk_lock.owned || sk->sk_write_pending || row->frozen || fin_taken(row, tp) ||
-	    tp->write_seq == row->write_seq)
+	if (!queue->armed_since || sk->sk_lock.owned || sk->sk_write_pending || row->frozen || fin_taken(row, tp) ||
+	    tp->write_seq == queue->write_seq)
 		return;
 	/* The coverage does not include them. */
-	row->armed_position += tp->write_seq - row->write_seq;
-	row->write_seq = tp->write_seq;
+	queue->armed_position += tp->write_seq - queue->write_seq;
+	queue->write_seq = tp->write_seq;
 	COUNT(unstamped);
 }
 
 /* By tracepoints: bytes were written from the end of the last call that was seen up to `until`, by calls that no program ran for. */
-static __always_inline void left_out_check(struct row *row, __u32 until)
+static __always_inline void left_out_check(struct queue *queue, __u32 until)
 {
-	if (!before(row->write_seq, until))
+	if (!before(queue->write_seq, until))
 		return;
-	if (row->armed_since) {
-		row->armed_position += until - row->write_seq;
+	if (queue->armed_since) {
+		queue->armed_position += until - queue->write_seq;
 		COUNT(left_out);
 	}
-	row->write_seq = until;
+	queue->write_seq = until;
 }
 
 /* By tracepoints: no more is written. */
-static __always_inline void calls_end(struct row *row, __u32 number, const struct tcp_sock *tp)
+static __always_inline void calls_end(struct queue *queue, __u32 number, const struct tcp_sock *tp)
 {
-	slot_trim(row, number, tp->write_seq);
-	left_out_check(row, tp->write_seq);
+	slot_trim(queue, number, tp->write_seq);
+	left_out_check(queue, tp->write_seq);
 }
 
 /* Picks a connection up. The caller arms it. */
@@ -265,12 +266,16 @@ static __always_inline void state_changed(struct socket_info *info, struct row *
 {
 	/* A FIN is about to take a sequence number: write_seq counts bytes up to here. */
 	if (!row->frozen && (to == TCP_FIN_WAIT1 || to == TCP_LAST_ACK || to == TCP_CLOSE)) {
-		if (STAMPS)
-			unstamped_check(row, tp);
-		else
-			calls_end(row, info->row, tp);
-		totals_update(row, tp, now);
-		totals_disarm(row, tp, now);
+		__u32 number = info->row, at;
+		struct queue *queue = queue_of(row, number, &at);
+
+		if (queue && STAMPS)
+			unstamped_check(row, queue, tp);
+		else if (queue)
+			calls_end(queue, at, tp);
+		totals_update(row, number, tp, now);
+		if (queue)
+			totals_disarm(row, queue, tp, now);
 		row->frozen = 1;
 	}
 	if (to == TCP_CLOSE)

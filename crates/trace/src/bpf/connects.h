@@ -49,25 +49,28 @@ static __always_inline bool connects_wanted(void)
 	return config.flags & CONFIG_CONNECTS;
 }
 
-/* In place of `opening`: the record is of a listener, and holds what that had dropped in `write_seq`. */
-enum { OPENING_NONE = 0xff };
+/* What a listener of the target had dropped when it was found. Not copied to its children. */
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, __u32);
+} dropped_before SEC(".maps");
 
 /* A socket of the target listens. */
 static __always_inline void connect_listening(void *socket, const struct sock *sk)
 {
 	struct listener_key key = { .network = network_of(&sk->__sk_common), .port = sk->__sk_common.skc_num };
 	const struct sock___ending *ending = (const void *)sk;
-	struct setup *connect;
+	__u32 *before;
 	__u8 one = 1;
 
 	if (!connects_wanted())
 		return;
 	bpf_map_update_elem(&listeners, &key, &one, BPF_ANY);
-	connect = bpf_sk_storage_get(&connects, socket, NULL, BPF_SK_STORAGE_GET_F_CREATE);
-	if (!connect)
-		return;
-	connect->opening = OPENING_NONE;
-	connect->write_seq = ending->sk_drops.counter;
+	before = bpf_sk_storage_get(&dropped_before, socket, NULL, BPF_SK_STORAGE_GET_F_CREATE);
+	if (before)
+		*before = ending->sk_drops.counter;
 }
 
 /* A SYN came: the socket operations `op` is asked with the request that it has made. */
@@ -136,9 +139,10 @@ static __always_inline void connect_closer(struct setup *connect)
 }
 
 /* Hands a connection's record on, now that it is closed or tracing ends. */
-static __always_inline void connect_over(struct setup *connect, const struct row *row, const struct tcp_sock *tp, struct setup_end *end)
+static __always_inline void connect_over(struct socket_info *info, const struct row *row, const struct tcp_sock *tp, struct setup_end *end)
 {
 	const struct tcp_sock___fast_open *fast_open = (const void *)tp;
+	struct setup *connect = &info->setup;
 
 	if (row) {
 		end->first_out = row->first_out;
@@ -149,38 +153,44 @@ static __always_inline void connect_over(struct setup *connect, const struct row
 	if (BPF_CORE_READ_BITFIELD(fast_open, syn_data_acked))
 		connect->flags |= CONNECT_SYN_DATA_ACKED;
 	if (!(connect->flags & CONNECT_OTHERS))
-		setup_out(connect, RECORD_CONNECT, end);
+		setup_out(info, sock_of(tp), RECORD_CONNECT, end);
 	connect->known = 0;
+	if (connect->retries) {
+		__u64 cookie = sock_of(tp)->__sk_common.skc_cookie.counter;
+
+		bpf_map_delete_elem(&setup_retries, &cookie);
+	}
 }
 
 /* A socket goes, or tracing ends, before its connection is closed; or it is a listener. */
-static __always_inline void connect_gone(struct setup *connect, const struct row *row, const struct tcp_sock *tp)
+static __always_inline void connect_gone(struct socket_info *info, const struct row *row, const struct tcp_sock *tp, __u32 *before)
 {
 	const struct sock___ending *ending = (const void *)sock_of(tp);
 
-	if (!connect)
-		return;
-	if (connect->known) {
+	if (info->setup.known) {
 		struct setup_end open = {};
 
-		connect_over(connect, row, tp, &open);
-	} else if (connect->opening == OPENING_NONE) {
-		COUNT_CONNECT(listen_drops, (__u32)ending->sk_drops.counter - connect->write_seq);
-		connect->opening = OPENING_FOUND;
+		connect_over(info, row, tp, &open);
+	}
+	if (before) {
+		COUNT_CONNECT(listen_drops, (__u32)ending->sk_drops.counter - *before);
+		*before = ending->sk_drops.counter;
 	}
 }
 
 /* Its state changes from `from` to `to`. */
-static __always_inline void connect_state(struct setup *connect, const struct row *row, const struct tcp_sock *tp,
+static __always_inline void connect_state(struct socket_info *info, const struct row *row, const struct tcp_sock *tp,
 					  __u32 from, __u32 to, __u64 now)
 {
 	const struct sock *sk = sock_of(tp);
 	const struct sock___ending *ending = (const void *)sk;
 	const struct sock_common___flags *common = (const void *)&sk->__sk_common;
 	struct setup_end end = {};
+	struct setup *connect;
 
-	if (!connect || !connect->known)
+	if (!info || !info->setup.known)
 		return;
+	connect = &info->setup;
 	switch (to) {
 	case TCP_FIN_WAIT1:
 	case TCP_LAST_ACK:
@@ -203,31 +213,25 @@ static __always_inline void connect_state(struct setup *connect, const struct ro
 		connect->fin_in = now;
 	if (!end.error && !connect->fin_out)
 		connect_closer(connect);
-	connect_over(connect, row, tp, &end);
+	connect_over(info, row, tp, &end);
 }
 
 /* A packet of the socket was retransmitted. */
-static __always_inline void connect_retransmitted(struct setup *connect, const struct sock *sk)
+static __always_inline void connect_retransmitted(struct socket_info *info, const struct sock *sk)
 {
-	if (connect && connect->known && sk->__sk_common.skc_state == TCP_SYN_SENT)
-		setup_retried(connect, bpf_ktime_get_ns());
+	if (info && info->setup.known && sk->__sk_common.skc_state == TCP_SYN_SENT)
+		setup_retried(&info->setup, sk->__sk_common.skc_cookie.counter, bpf_ktime_get_ns());
 }
 
-static __always_inline void connect_begin(struct setup *connect, const struct socket_info *info, const struct tcp_sock *tp,
-					  __u64 cookie, __u32 opening)
+/* The caller has asked for the socket's cookie: so it has one. */
+static __always_inline void connect_begin(struct setup *connect, const struct tcp_sock *tp, __u32 opening)
 {
-	const struct sock *sk = sock_of(tp);
-
 	__builtin_memset(connect, 0, sizeof(*connect));
 	connect->known = 1;
 	connect->begun = bpf_ktime_get_ns();
-	connect->cookie = cookie;
 	connect->opening = opening;
-	connect->pid = info->pid;
 	connect->had = tp->bpf_sock_ops_cb_flags & CALLS;
-	connect->write_seq = tp->write_seq;
-	__builtin_memcpy(connect->comm, info->comm, sizeof(connect->comm));
-	ENDS(connect, sk);
+	connect->syn_bytes = tp->write_seq;
 }
 
 /* A SYN is about to be sent: `info` is there where the socket is in the target. */
@@ -235,15 +239,12 @@ static __always_inline void connect_begun(struct bpf_sock_ops *skops, struct bpf
 {
 	struct socket_info *info = bpf_sk_storage_get(&sockets, sk, NULL, 0);
 	const struct control *now_set = control();
-	struct setup *connect;
 
 	if (!connects_wanted() || !info || !now_set || now_set->ending)
 		return;
-	connect = bpf_sk_storage_get(&connects, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
-	if (!connect)
-		return;
-	connect_begin(connect, info, tp, bpf_get_socket_cookie(skops), OPENING_CONNECTED);
-	connect->syn = connect->begun;
+	bpf_get_socket_cookie(skops);
+	connect_begin(&info->setup, tp, OPENING_CONNECTED);
+	info->setup.flags = CONNECT_SYN;
 	if (STAMPS)
 		bpf_sock_ops_cb_flags_set(skops, skops->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_STATE_CB_FLAG |
 							 BPF_SOCK_OPS_RETRANS_CB_FLAG);
@@ -261,41 +262,49 @@ static __noinline void connect_established(struct bpf_sock_ops *skops, struct bp
 	struct request *request;
 	struct row *row;
 
-	if (!connects_wanted())
+	if (!connects_wanted() || !info)
 		return;
+	connect = &info->setup;
 	if (accepted) {
 		request_key_of(&key, &sock_of(tp)->__sk_common);
 		request = bpf_map_lookup_elem(&requests, &key);
-		connect = NULL;
-		if (info && now_set && !now_set->ending && addresses_match(sock_of(tp), false))
-			connect = bpf_sk_storage_get(&connects, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
-		if (connect) {
-			connect_begin(connect, info, tp, bpf_get_socket_cookie(skops), OPENING_ACCEPTED);
+		if (now_set && !now_set->ending && addresses_match(sock_of(tp), false)) {
+			__u64 cookie = bpf_get_socket_cookie(skops);
+
+			connect_begin(connect, tp, OPENING_ACCEPTED);
 			if (fast_open->fastopen_rsk)
 				connect->flags |= CONNECT_FAST_OPEN;
 			if (request) {
-				connect->begun = connect->syn = request->syn;
+				connect->flags |= CONNECT_SYN;
+				connect->begun = request->syn;
 				connect->answered = request->answered;
 				connect->retries = request->retries;
+			}
+			if (request && request->retries) {
+				struct setup_retries retries = {};
+
 				for (int i = 0; i < CONNECT_RETRIES; i++)
-					connect->retried[i] = (request->retried[i] - request->syn) / 1000;
+					if (request->retried[i])
+						retries.at[i] = (request->retried[i] - request->syn) / 1000;
+				bpf_map_update_elem(&setup_retries, &cookie, &retries, BPF_ANY);
 			}
 		}
 		if (request)
 			bpf_map_delete_elem(&requests, &key);
 	} else {
-		connect = bpf_sk_storage_get(&connects, sk, NULL, 0);
-		if (connect && connect->known) {
-			connect->syn_bytes = tp->write_seq - connect->write_seq - 1;
+		if (connect->known) {
+			connect->syn_bytes = tp->write_seq - connect->syn_bytes - 1;
 			if (BPF_CORE_READ_BITFIELD(fast_open, syn_data) || BPF_CORE_READ_BITFIELD(fast_open, syn_fastopen))
 				connect->flags |= CONNECT_FAST_OPEN;
 		}
 	}
-	if (!connect || !connect->known)
+	if (!connect->known)
 		return;
+	if (accepted)
+		connect->syn_bytes = 0;
 	connect->established = bpf_ktime_get_ns();
-	setup_done(connect);
-	row = info ? row_at(info->row) : NULL;
+	setup_done(info, sock_of(tp));
+	row = row_at(info->row);
 	if (row) {
 		row->callbacks = connect->had;
 		/* Data in the SYN was written before the connection was followed: it lowers the coverage. */
@@ -305,16 +314,14 @@ static __noinline void connect_established(struct bpf_sock_ops *skops, struct bp
 }
 
 /* A connection was there when tracing began, perhaps not established yet. */
-static __always_inline void connect_found(struct tcp_sock *tp, const struct tcp_sock *view, const struct socket_info *info)
+static __always_inline void connect_found(struct tcp_sock *tp, const struct tcp_sock *view, struct socket_info *info)
 {
-	struct setup *connect;
+	struct setup *connect = &info->setup;
 
-	if (!connects_wanted())
+	if (!connects_wanted() || connect->known)
 		return;
-	connect = bpf_sk_storage_get(&connects, tp, NULL, BPF_SK_STORAGE_GET_F_CREATE);
-	if (!connect || connect->known)
-		return;
-	connect_begin(connect, info, view, bpf_get_socket_cookie(tp), OPENING_FOUND);
+	bpf_get_socket_cookie(tp);
+	connect_begin(connect, view, OPENING_FOUND);
 	if (sock_of(view)->__sk_common.skc_state == TCP_SYN_SENT)
 		connect->opening = OPENING_CONNECTED;
 }

@@ -50,63 +50,101 @@ static __always_inline bool stretch_drawn(struct row *row)
 	return --row->left == row->pick;
 }
 
+/* The connection is looked at from now on; 0 where there is no room for what that takes. */
+static __always_inline struct queue *look(struct row *row, __u32 number, const struct tcp_sock *tp, __u64 now)
+{
+	__u32 at;
+	struct queue *queue = queue_of(row, number, &at);
+
+	if (!queue)
+		queue = queue_take(row, number, tp, now);
+	if (!queue)
+		return NULL;
+	row->window_end = 0;
+	totals_arm(row, queue, tp, now);
+	return queue;
+}
+
 /* The first stretch of a connection, as if it had come into a block anywhere. */
-static __always_inline void stretch_first(struct row *row, __u64 now)
+static __always_inline void stretch_first(struct row *row, __u32 number, const struct tcp_sock *tp, __u64 now)
 {
 	struct control *now_set = control();
 	__u32 every = now_set ? now_set->every : 1;
 
-	if (!(config.flags & CONFIG_WINDOWS))
-		return;
-	row->stretch = now;
-	row->every = every;
-	if (every > 1) {
-		row->left = 1 + bpf_get_prandom_u32() % every;
-		row->pick = bpf_get_prandom_u32() % every;
+	row->window_end = WINDOW_CLOSED;
+	if (config.flags & CONFIG_WINDOWS) {
+		row->stretch = now;
+		row->every = every;
+		if (every > 1) {
+			row->left = 1 + bpf_get_prandom_u32() % every;
+			row->pick = bpf_get_prandom_u32() % every;
+		}
+		if (!stretch_drawn(row))
+			return;
 	}
-	row->window_end = stretch_drawn(row) ? 0 : WINDOW_CLOSED;
+	row->armed_now = look(row, number, tp, now) != NULL;
 }
 
-/* A segment was acknowledged. `context` takes the settings; NULL where nothing has to be set. */
-#define STRETCH_TURN(context, row, tp, now)                                                                    \
-	({                                                                                                     \
-		if (now - (row)->stretch >= WINDOW_NS)                                                         \
-			stretch_next(row, tp, now);                                                            \
-		if (!(row)->window_end && !(row)->armed) {                                                     \
-			(row)->armed = 1;                                                                      \
-			SET_ARMED(context, tp, row, true, CALLS);                                              \
-		} else if ((row)->window_end && (row)->armed && (row)->head == (row)->tail) {                  \
-			struct control *turn_ = control();                                                     \
-			/* The stamps and ACKs of what is on its way were waited for. */                       \
-			if (turn_ && !turn_->shared) {                                                         \
-				(row)->armed = 0;                                                              \
-				SET_ARMED(context, tp, row, false, BETWEEN);                                   \
-			}                                                                                      \
-		}                                                                                              \
-	})
-
-static __always_inline void stretch_next(struct row *row, const struct tcp_sock *tp, __u64 now)
+static __always_inline void stretch_next(struct row *row, __u32 number, const struct tcp_sock *tp, __u64 now)
 {
+	struct queue *queue;
+	__u32 at;
+
 	row->stretch = now;
 	if (row->frozen)
 		return;
 	if (!stretch_drawn(row)) {
-		totals_disarm(row, tp, now);
+		queue = queue_of(row, number, &at);
+		if (queue)
+			totals_disarm(row, queue, tp, now);
 		row->window_end = WINDOW_CLOSED;
 		return;
 	}
 	if (!row->window_end)
 		return;
-	row->window_end = 0;
-	row->write_seq = tp->write_seq;
-	row->since = now;
-	row->call = 0;
-	row->full = 0;
-	row->full_since = 0;
-	row->epoch++;
-	hold(row, tp, NULL, 0, false, false, 0, now);
-	totals_arm(row, tp, now);
+	queue = look(row, number, tp, now);
+	if (!queue)
+		return;
+	queue->write_seq = tp->write_seq;
+	queue->since = now;
+	queue->call = 0;
+	queue->full = 0;
+	queue->full_since = 0;
+	queue->epoch++;
+	hold(queue, tp, NULL, 0, false, false, 0, now);
 }
+
+/* A connection is not looked at now: whether all its sends of before have been acknowledged. Then it needs no queue. */
+static __always_inline bool sends_over(const struct row *row, __u32 number)
+{
+	__u32 at;
+	struct queue *queue = queue_of(row, number, &at);
+
+	if (!queue)
+		return true;
+	if (queue->head != queue->tail)
+		return false;
+	queue_give_back(number);
+	return true;
+}
+
+/* A segment was acknowledged. `context` takes the settings. */
+#define STRETCH_TURN(context, row, number, tp, now)                                                            \
+	({                                                                                                     \
+		if (now - (row)->stretch >= WINDOW_NS)                                                         \
+			stretch_next(row, number, tp, now);                                                    \
+		if (!(row)->window_end && !(row)->armed_now) {                                                 \
+			(row)->armed_now = 1;                                                                  \
+			SET_ARMED(context, tp, row, true, CALLS);                                              \
+		/* The stamps and ACKs of what is on its way were waited for. */                               \
+		} else if ((row)->window_end && sends_over(row, number) && (row)->armed_now) {                 \
+			struct control *turn_ = control();                                                     \
+			if (turn_ && !turn_->shared) {                                                         \
+				(row)->armed_now = 0;                                                          \
+				SET_ARMED(context, tp, row, false, BETWEEN);                                   \
+			}                                                                                      \
+		}                                                                                              \
+	})
 
 /* An established connection that is in the target, by its storage or its addresses. */
 static __always_inline void on_established(struct bpf_sock_ops *skops, struct bpf_sock *sk, const struct tcp_sock *tp,
@@ -133,11 +171,8 @@ static __always_inline void on_established(struct bpf_sock_ops *skops, struct bp
 	row = follow(info, tp, bpf_get_socket_cookie(skops), accepted ? OPENING_ACCEPTED : OPENING_CONNECTED, now);
 	if (!row)
 		return;
-	stretch_first(row, now);
-	row->armed = row->window_end != WINDOW_CLOSED;
-	if (row->armed)
-		totals_arm(row, tp, now);
-	SET_ARMED(skops, tp, row, row->armed, row->armed ? CALLS : BETWEEN);
+	stretch_first(row, info->row, tp, now);
+	SET_ARMED(skops, tp, row, row->armed_now, row->armed_now ? CALLS : BETWEEN);
 }
 
 /* A task of the target connects or listens: remember it, as the connection is established in softirq. */
@@ -164,25 +199,32 @@ static __always_inline void on_callback(struct bpf_sock_ops *skops, __u32 op, st
 	/* A round-trip sample is taken of a segment that has just come in. */
 	__u64 now = STAMPS && op == BPF_SOCK_OPS_RTT_CB ? taken_up(tp) : bpf_ktime_get_ns();
 
-	if (op == BPF_SOCK_OPS_RTT_CB && !row->armed) {
-		STRETCH_TURN(skops, row, tp, now);
+	struct queue *queue;
+	__u32 at;
+
+	if (op == BPF_SOCK_OPS_RTT_CB && !row->armed_now) {
+		STRETCH_TURN(skops, row, number, tp, now);
 		return;
 	}
-	if (op == BPF_SOCK_OPS_RETRANS_CB)
-		stage_retransmit(number, skops->args[0], skops->args[1] * tp->mss_cache, skops->args[1]);
-	row->epoch++;
-	if (STAMPS)
-		unstamped_check(row, tp);
-	/* The RTT callback comes from within tcp_clean_rtx_queue(), after its ACK stamps: what has none yet and is acknowledged gets this
-	 * time. In the others no new bytes are acknowledged, or tcp_probe has reported them already. */
-	if (!STAMPS || op == BPF_SOCK_OPS_RTT_CB)
-		slots_acked_before(row, number, tp->snd_una, now);
-	waiting_event(row, tp, 0, false, false, now);
+	queue = queue_of(row, number, &at);
+	if (queue) {
+		if (op == BPF_SOCK_OPS_RETRANS_CB)
+			stage_retransmit(at, skops->args[0], skops->args[1] * tp->mss_cache, skops->args[1]);
+		queue->epoch++;
+		if (STAMPS)
+			unstamped_check(row, queue, tp);
+		/* The RTT callback comes from within tcp_clean_rtx_queue(), after its ACK stamps: what has none yet and is acknowledged gets
+		 * this time. In the others no new bytes are acknowledged, or tcp_probe has reported them already. */
+		if (!STAMPS || op == BPF_SOCK_OPS_RTT_CB)
+			slots_acked_before(queue, at, tp->snd_una, now);
+		waiting_event(queue, tp, 0, false, false, now);
+	}
 	if (op == BPF_SOCK_OPS_RTT_CB && (config.flags & CONFIG_WINDOWS))
-		STRETCH_TURN(skops, row, tp, now);
+		STRETCH_TURN(skops, row, number, tp, now);
 }
 
-/* One pass over the TCP sockets of a network namespace. */
+/* One pass over the TCP sockets of a network namespace. Where it gives 1 the kernel ends the read of user space, and the next one comes to
+ * the same socket again. */
 SEC("iter/tcp")
 int pass(struct bpf_iter__tcp *ctx)
 {
@@ -202,6 +244,8 @@ int pass(struct bpf_iter__tcp *ctx)
 	if (!tp)
 		return 0;
 	what = now_set->pass;
+	if (what != PASS_TOTALS && records_wait())
+		return 1;
 	view = VIEW(tp, struct tcp_sock);
 	sk = sock_of(view);
 	state = sk->__sk_common.skc_state;
@@ -210,6 +254,7 @@ int pass(struct bpf_iter__tcp *ctx)
 		struct socket_info fresh = { .row = NO_ROW };
 		bool listener = state == TCP_LISTEN;
 		struct owner *owner;
+		__u64 inode;
 
 		if (listener)
 			listens_at(sk);
@@ -223,6 +268,9 @@ int pass(struct bpf_iter__tcp *ctx)
 		if (owner) {
 			fresh.pid = owner->pid;
 			__builtin_memcpy(fresh.comm, owner->comm, sizeof(fresh.comm));
+			/* What lies with the socket takes its place. */
+			inode = inode_of(sk);
+			bpf_map_delete_elem(&inodes, &inode);
 		} else if (by_process() && !info) {
 			return 0;
 		}
@@ -245,30 +293,32 @@ int pass(struct bpf_iter__tcp *ctx)
 		row = follow(info, view, bpf_get_socket_cookie(tp), OPENING_FOUND, now);
 		if (!row)
 			return 0;
-		stretch_first(row, now);
-		row->armed = row->window_end != WINDOW_CLOSED;
-		if (row->armed)
-			totals_arm(row, view, now);
-		SET_ARMED(tp, view, row, row->armed, row->armed ? CALLS : BETWEEN);
+		stretch_first(row, info->row, view, now);
+		SET_ARMED(tp, view, row, row->armed_now, row->armed_now ? CALLS : BETWEEN);
 		return 0;
 	}
 	if (!info)
 		return 0;
 	row = row_at(info->row);
 	if (what == PASS_FINISH)
-		connect_gone(bpf_sk_storage_get(&connects, tp, NULL, 0), row, view);
+		connect_gone(info, row, view, bpf_sk_storage_get(&dropped_before, tp, NULL, 0));
 	if (!row)
 		return 0;
 	switch (what) {
 	case PASS_TOTALS:
-		totals_update(row, view, now);
+		totals_update(row, info->row, view, now);
 		/* Another tracer that ended may have disarmed it. */
-		if (row->armed)
+		if (row->armed_now)
 			SET_ARMED(tp, view, row, true, CALLS);
 		break;
 	case PASS_FINISH:
-		if (!STAMPS && !row->frozen)
-			calls_end(row, info->row, view);
+		if (!STAMPS && !row->frozen) {
+			__u32 at;
+			struct queue *queue = queue_of(row, info->row, &at);
+
+			if (queue)
+				calls_end(queue, at, view);
+		}
 		if (!now_set->shared)
 			SET_ARMED(tp, view, row, false, 0);
 		connection_over(info, row, view, now, true);
@@ -290,7 +340,7 @@ int BPF_PROG(destroyed, struct sock *sk)
 	row = row_at(info->row);
 	tp = TCP_SOCK(sk);
 	if (tp)
-		connect_gone(bpf_sk_storage_get(&connects, sk, NULL, 0), row, tp);
+		connect_gone(info, row, tp, bpf_sk_storage_get(&dropped_before, sk, NULL, 0));
 	if (row && tp)
 		connection_over(info, row, tp, bpf_ktime_get_ns(), false);
 	return 0;

@@ -117,6 +117,7 @@ struct lost {
 	__u64 unstamped;
 	__u64 over_rate;
 	__u64 left_out;
+	__u64 stretches_full;
 	/* Opening and closing records of connections that found the ring buffer full, and the totals of those that have no closing one. */
 	__u64 connection_records;
 	__u64 followed;
@@ -157,12 +158,12 @@ struct config {
 	__u32 flags;
 	__u32 slots; /* per connection; a power of two */
 	__u32 rows; /* the most connections at a time */
+	__u32 queues; /* of them, those that can be looked at */
 	__u32 chunks; /* of slots, for all connections together */
 	__u32 directories; /* of chunks, likewise */
 	__u32 draw_below; /* per-send draws: keep where a random 32-bit number is below; 0 keeps all */
 	__u32 max_rate; /* sends a second; 0 for no limit */
 	__u32 pid_namespace; /* inode number of the tracer's; 0 where that is the initial one */
-	__u32 pad;
 };
 SHARED(struct config);
 

@@ -4,12 +4,14 @@
 #include "announce.h"
 #include "connect_record.h"
 
+/* By the cookie of the socket: of most connections nothing was retransmitted while they were set up. */
 struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, __u64);
+	__type(value, struct setup_retries);
+	__uint(max_entries, 4096);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct setup);
-} connects SEC(".maps");
+} setup_retries SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -68,14 +70,28 @@ static __always_inline void retried(__u64 at[CONNECT_RETRIES], __u32 *count, __u
 }
 
 /* A SYN was retransmitted. */
-static __always_inline void setup_retried(struct setup *setup, __u64 now)
+static __always_inline void setup_retried(struct setup *setup, __u64 cookie, __u64 now)
 {
+	struct setup_retries first = {}, *retries;
 	__u32 n = setup->retries;
 
-	if (n < CONNECT_RETRIES)
-		setup->retried[n & (CONNECT_RETRIES - 1)] = (now - setup->begun) / 1000;
 	setup->retries = n + 1;
+	if (n >= CONNECT_RETRIES)
+		return;
+	retries = bpf_map_lookup_elem(&setup_retries, &cookie);
+	if (retries) {
+		retries->at[n & (CONNECT_RETRIES - 1)] = (now - setup->begun) / 1000;
+	} else if (!n) {
+		first.at[0] = (now - setup->begun) / 1000;
+		bpf_map_update_elem(&setup_retries, &cookie, &first, BPF_ANY);
+	}
 }
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+struct inet_sock___setup {
+	__be16 inet_sport;
+};
+#pragma clang attribute pop
 
 /* How a connection ended, and when its first bytes were written and came; all zero where it is open. */
 struct setup_end {
@@ -86,26 +102,28 @@ struct setup_end {
 	__u8 state;
 };
 
-static __always_inline void setup_out(const struct setup *setup, __u32 kind, const struct setup_end *end)
+static __always_inline void setup_out(const struct socket_info *info, const struct sock *sk, __u32 kind, const struct setup_end *end)
 {
 	struct connect_record *record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
+	const struct setup *setup = &info->setup;
+	const struct setup_retries *retries = NULL;
+	__u64 cookie = sk->__sk_common.skc_cookie.counter;
 
 	if (!record) {
 		COUNT_CONNECT(ring_buffer, 1);
 		return;
 	}
 	record->kind = kind;
-	record->pid = setup->pid;
-	record->cookie = setup->cookie;
-	__builtin_memcpy(record->local, setup->local, sizeof(record->local));
-	__builtin_memcpy(record->remote, setup->remote, sizeof(record->remote));
-	record->local_port = setup->local_port;
-	record->remote_port = setup->remote_port;
+	record->pid = info->pid;
+	record->cookie = cookie;
+	ENDS(record, sk);
+	/* A socket that was just closed may have given its number of the port back. */
+	record->local_port = bpf_ntohs(((const struct inet_sock___setup *)sk)->inet_sport);
 	record->opening = setup->opening;
 	record->state = end->state;
 	record->flags = setup->flags;
 	record->pad = 0;
-	record->syn = setup->syn;
+	record->syn = setup->flags & CONNECT_SYN ? setup->begun : 0;
 	record->answered = setup->answered;
 	record->established = setup->established;
 	record->accepted = setup->accepted;
@@ -115,22 +133,24 @@ static __always_inline void setup_out(const struct setup *setup, __u32 kind, con
 	record->fin_in = setup->fin_in;
 	record->reset_in = setup->reset_in;
 	record->closed = end->closed;
+	if (setup->retries)
+		retries = bpf_map_lookup_elem(&setup_retries, &cookie);
 	for (int i = 0; i < CONNECT_RETRIES; i++)
-		record->retried[i] = i < setup->retries ? setup->begun + setup->retried[i] * 1000ull : 0;
+		record->retried[i] = retries && retries->at[i] ? setup->begun + retries->at[i] * 1000ull : 0;
 	record->retries = setup->retries;
 	record->error = end->error;
 	record->closer = setup->closer;
 	record->exit_code = setup->exit_code;
-	record->syn_bytes = setup->syn_bytes;
+	record->syn_bytes = setup->established ? setup->syn_bytes : 0;
 	record->pad_end = 0;
-	__builtin_memcpy(record->comm, setup->comm, sizeof(record->comm));
+	__builtin_memcpy(record->comm, info->comm, sizeof(record->comm));
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 }
 
 /* The connection is established, or accepted. */
-static __always_inline void setup_done(const struct setup *setup)
+static __always_inline void setup_done(const struct socket_info *info, const struct sock *sk)
 {
 	struct setup_end open = {};
 
-	setup_out(setup, RECORD_SET_UP, &open);
+	setup_out(info, sk, RECORD_SET_UP, &open);
 }

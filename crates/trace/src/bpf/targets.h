@@ -19,15 +19,19 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 } inodes SEC(".maps");
 
+/* The number of the socket's inode; 0 where no process has it. */
+static __always_inline __u64 inode_of(const struct sock *sk)
+{
+	const struct socket_alloc *alloc = (const struct socket_alloc *)sk->sk_socket;
+
+	return alloc ? BPF_CORE_READ(alloc, vfs_inode.i_ino) : 0;
+}
+
 /* The process of the target that holds the socket open; NULL where none is known to. */
 static __always_inline struct owner *owner_of(const struct sock *sk)
 {
-	const struct socket_alloc *alloc = (const struct socket_alloc *)sk->sk_socket;
-	__u64 inode;
+	__u64 inode = inode_of(sk);
 
-	if (!alloc)
-		return NULL;
-	inode = BPF_CORE_READ(alloc, vfs_inode.i_ino);
 	return bpf_map_lookup_elem(&inodes, &inode);
 }
 

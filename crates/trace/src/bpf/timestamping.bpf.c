@@ -8,58 +8,58 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-static __always_inline void sent(struct bpf_sock_ops_kern *kern, struct row *row, __u32 number, __u64 now)
+static __always_inline void sent(struct bpf_sock_ops_kern *kern, struct row *row, struct queue *queue, __u32 number, __u64 now)
 {
 	const struct tcp_sock *tp = VIEW(kern->sk, struct tcp_sock);
-	__u32 end = tp->write_seq, first = row->write_seq, bytes = end - first, tail = row->tail;
+	__u32 end = tp->write_seq, first = queue->write_seq, bytes = end - first, tail = queue->tail;
 	struct slot *slot;
 
-	row->write_seq = end;
+	queue->write_seq = end;
 	if (row->window_end)
 		return;
 	/* The packet at the end of the queue holds the last byte of the send before: that one loses its stamps to this one. The
-	 * row says so, not the tag, which another tracer may have set. */
-	if (tail != row->head && !before(row->last_key, end - kern->skb->len)) {
-		slot = slot_at(row, tail - 1);
+	 * queue says so, not the tag, which another tracer may have set. */
+	if (tail != queue->head && !before(queue->last_key, end - kern->skb->len)) {
+		slot = slot_at(queue, tail - 1);
 		if (!slot)
 			return;
-		clocks_run(row, now);
-		if (slot->changes == row->changes && row->blocked == row->behind)
-			slot->clocks[row->blocked & 15] = row->clocks[row->blocked & 15];
+		clocks_run(queue, now);
+		if (slot->changes == queue->changes && queue->blocked == queue->behind)
+			slot->clocks[queue->blocked & 15] = queue->clocks[queue->blocked & 15];
 		else
-			clocks_copy(slot, row);
+			clocks_copy(slot, queue);
 		if (!slot->record.merged++)
 			slot->record.oldest = slot->record.send;
 		slot->record.merged_bytes += slot->record.bytes;
 		slot->record.send = now;
 		slot->record.first_seq = first;
 		slot->record.bytes = bytes;
-		slot->record.call = row->call;
-		buffer_take(row, slot);
-		slot->epoch = ++row->epoch;
+		slot->record.call = queue->call;
+		buffer_take(queue, slot);
+		slot->epoch = ++queue->epoch;
 		slot->key = end - 1;
-		row->last_key = end - 1;
+		queue->last_key = end - 1;
 		bpf_sock_ops_enable_tx_tstamp(kern, 0);
 		return;
 	}
-	if (slot_open(row, number, tp, first, bytes, now))
+	if (slot_open(row, queue, number, tp, first, bytes, now))
 		bpf_sock_ops_enable_tx_tstamp(kern, 0);
 }
 
 /* A call ends. Where it was cut short there is no room from now on. */
-static __always_inline void on_sendmsg(struct bpf_sock_ops_kern *kern, struct row *row, __u32 number)
+static __always_inline void on_sendmsg(struct bpf_sock_ops_kern *kern, struct row *row, struct queue *queue, __u32 number)
 {
 	const struct sock *sk = VIEW(kern->sk, struct sock);
 	__u64 now = bpf_ktime_get_ns();
 
-	if (row->call && row->full_since >= row->call)
-		row->full_since = 0;
-	buffer_tried(row, VIEW(kern->sk, struct tcp_sock), sk, now);
-	sent(kern, row, number, now);
-	row->call = 0;
-	row->full = 0;
+	if (queue->call && queue->full_since >= queue->call)
+		queue->full_since = 0;
+	buffer_tried(queue, VIEW(kern->sk, struct tcp_sock), sk, now);
+	sent(kern, row, queue, number, now);
+	queue->call = 0;
+	queue->full = 0;
 	if (buffer_marked(sk))
-		buffer_filled(row, now, now);
+		buffer_filled(queue, now, now);
 }
 
 struct search {
@@ -116,30 +116,30 @@ struct between {
 	__u16 found;
 };
 
-/* The next send, and its row; NULL after the last. */
-static __always_inline struct slot *between_next(struct between *between, struct row **row)
+/* The next send, and its queue; NULL after the last. */
+static __always_inline struct slot *between_next(struct between *between, struct queue **queue)
 {
-	*row = row_at(between->number);
-	if (!*row || (__s32)(between->at - between->until) >= 0)
+	*queue = queue_at(between->number);
+	if (!*queue || (__s32)(between->at - between->until) >= 0)
 		return NULL;
-	return slot_at(*row, between->at++);
+	return slot_at(*queue, between->at++);
 }
 
 static long sched_one(__u32 i, void *context)
 {
 	struct between *between = context;
-	struct row *row;
-	struct slot *slot = between_next(between, &row);
+	struct queue *queue;
+	struct slot *slot = between_next(between, &queue);
 	__u64 from, mark, now = between->now;
 
-	if (!row || !slot)
+	if (!queue || !slot)
 		return 1;
 	if (slot->record.sched)
 		return 0;
 	mark = left_after(between->tp, slot->key);
 	from = slot->record.send;
-	if (from < row->sched_last)
-		from = row->sched_last;
+	if (from < queue->sched_last)
+		from = queue->sched_last;
 	if (from < mark && mark < now)
 		from = mark;
 	if (from >= now || now - from > 0xffffffffu)
@@ -147,39 +147,39 @@ static long sched_one(__u32 i, void *context)
 	slot->record.sched = from;
 	slot->record.sched_span = now - from;
 	/* The mark is of the very call that wrote the bytes, or of a later one. */
-	waiting_decide(slot, row, mark && from - slot->record.send < 5000);
+	waiting_decide(slot, queue, mark && from - slot->record.send < 5000);
 	return 0;
 }
 
 /* The sends before `until` have left TCP in packets without a tag, all of them after the last packet that had one: bytes leave in
  * order. `now` is when the next tagged packet of new data leaves. */
-static __always_inline void sched_between(struct row *row, struct between *between, __u32 until)
+static __always_inline void sched_between(struct queue *queue, struct between *between, __u32 until)
 {
-	between->at = row->sched_next;
+	between->at = queue->sched_next;
 	between->until = until;
-	if ((__s32)(between->at - row->head) < 0)
-		between->at = row->head;
+	if ((__s32)(between->at - queue->head) < 0)
+		between->at = queue->head;
 	if ((__s32)(between->at - until) >= 0)
 		return;
-	clocks_run(row, between->now);
+	clocks_run(queue, between->now);
 	bpf_loop(config.slots, sched_one, between, 0);
-	row->sched_next = until;
+	queue->sched_next = until;
 }
 
 static long driver_one(__u32 i, void *context)
 {
 	struct between *between = context;
-	struct row *row;
-	struct slot *slot = between_next(between, &row);
+	struct queue *queue;
+	struct slot *slot = between_next(between, &queue);
 	__u64 from, now = between->now;
 
-	if (!row || !slot)
+	if (!queue || !slot)
 		return 1;
 	if (slot->record.driver || !slot->record.sched)
 		return 0;
 	from = slot->record.sched;
-	if (from < row->driver_last)
-		from = row->driver_last;
+	if (from < queue->driver_last)
+		from = queue->driver_last;
 	if (from >= now || now - from > 0xffffffffu)
 		return 0;
 	slot->record.driver = from;
@@ -188,12 +188,12 @@ static long driver_one(__u32 i, void *context)
 }
 
 /* The same of the driver. What a qdisc or GSO cuts up has one tag for all its segments, so the others come by here as well. */
-static __always_inline void driver_between(struct row *row, struct between *between, __u32 until)
+static __always_inline void driver_between(struct queue *queue, struct between *between, __u32 until)
 {
-	between->at = row->driver_next;
+	between->at = queue->driver_next;
 	between->until = until;
-	if ((__s32)(between->at - row->head) < 0)
-		between->at = row->head;
+	if ((__s32)(between->at - queue->head) < 0)
+		between->at = queue->head;
 	if ((__s32)(between->at - until) < 0)
 		bpf_loop(config.slots, driver_one, between, 0);
 }
@@ -201,19 +201,19 @@ static __always_inline void driver_between(struct row *row, struct between *betw
 static long packet_one(__u32 i, void *context)
 {
 	struct between *of = context;
-	struct row *row = row_at(of->number);
+	struct queue *queue = queue_at(of->number);
 	struct slot *slot;
 
-	if (!row || (__s32)(of->at - row->tail) >= 0)
+	if (!queue || (__s32)(of->at - queue->tail) >= 0)
 		return 1;
-	slot = slot_at(row, of->at);
+	slot = slot_at(queue, of->at);
 	if (!slot || !before(slot->key, of->until))
 		return 1;
 	of->found = true;
 	if (of->driver)
-		slot_driver(row, slot, of->at, of->now);
+		slot_driver(queue, slot, of->at, of->now);
 	else
-		slot_sched(row, slot, of->at, of->tp, of->now);
+		slot_sched(queue, slot, of->at, of->tp, of->now);
 	of->at++;
 	return 0;
 }
@@ -221,11 +221,11 @@ static long packet_one(__u32 i, void *context)
 /* A tagged packet goes through the stage `op`. Its tag may be of a byte that it does not carry: tcp_grow_skb() (6.10 and later) fills
  * a packet up with bytes of the next one and leaves the tag behind there. And it may carry the last bytes of more sends than the
  * tagged one. So the packet's bytes decide: every send that ends in them is at this stage, and no other. */
-static __always_inline void on_packet(struct bpf_sock_ops_kern *kern, bool driver, struct row *row, __u32 number)
+static __always_inline void on_packet(struct bpf_sock_ops_kern *kern, bool driver, struct queue *queue, __u32 number)
 {
 	struct payload payload;
 	const struct tcp_sock *tp = VIEW(kern->sk, struct tcp_sock);
-	__u32 at = driver ? row->driver_next : row->sched_next;
+	__u32 at = driver ? queue->driver_next : queue->sched_next;
 	__u64 now = bpf_ktime_get_ns();
 	struct slot *slot;
 	struct between of = { .tp = tp, .number = number, .driver = driver };
@@ -234,31 +234,31 @@ static __always_inline void on_packet(struct bpf_sock_ops_kern *kern, bool drive
 	if (!payload_of(kern->skb, &payload))
 		return;
 	/* The guess is right but for retransmissions and after packets that had no tag. */
-	slot = slot_at(row, at);
-	if ((__s32)(at - row->head) < 0 || (__s32)(at - row->tail) >= 0 || !slot || before(slot->key, payload.first) ||
+	slot = slot_at(queue, at);
+	if ((__s32)(at - queue->head) < 0 || (__s32)(at - queue->tail) >= 0 || !slot || before(slot->key, payload.first) ||
 	    !before(slot->key, payload.end))
 		at = slot_search(number, payload.first);
-	if (driver ? !row->driver_last || !before(payload.first, row->driver_end) : payload.first == tp->snd_nxt) {
+	if (driver ? !queue->driver_last || !before(payload.first, queue->driver_end) : payload.first == tp->snd_nxt) {
 		if (driver) {
-			if ((__s32)(at - row->driver_next) > 0)
-				driver_between(row, &of, at);
-			row->driver_last = now;
-			row->driver_end = payload.end;
+			if ((__s32)(at - queue->driver_next) > 0)
+				driver_between(queue, &of, at);
+			queue->driver_last = now;
+			queue->driver_end = payload.end;
 		} else {
-			if ((__s32)(at - row->sched_next) > 0)
-				sched_between(row, &of, at);
-			row->sched_last = now;
+			if ((__s32)(at - queue->sched_next) > 0)
+				sched_between(queue, &of, at);
+			queue->sched_last = now;
 		}
 	}
 	of.at = at;
 	of.until = payload.end;
 	bpf_loop(16, packet_one, &of, 0);
-	if (!of.found && row->popped && !before(row->popped_key, payload.end - 1))
+	if (!of.found && queue->popped && !before(queue->popped_key, payload.end - 1))
 		COUNT(after_ack);
 }
 
 /* The NIC has put the packet on the wire, at `at` by its own clock. */
-static __always_inline void on_nic(const struct sk_buff *skb, struct row *row, __u32 number, __u64 at)
+static __always_inline void on_nic(const struct sk_buff *skb, struct queue *queue, __u32 number, __u64 at)
 {
 	const struct net_device *dev = skb->dev;
 	struct payload payload;
@@ -270,9 +270,9 @@ static __always_inline void on_nic(const struct sk_buff *skb, struct row *row, _
 		return;
 	next = slot_search(number, payload.first);
 	for (int i = 0; i < 16; i++, next++) {
-		if ((__s32)(next - row->tail) >= 0)
+		if ((__s32)(next - queue->tail) >= 0)
 			break;
-		slot = slot_at(row, next);
+		slot = slot_at(queue, next);
 		if (!slot || !before(slot->key, payload.end))
 			break;
 		found = true;
@@ -282,12 +282,12 @@ static __always_inline void on_nic(const struct sk_buff *skb, struct row *row, _
 		slot->record.nic_network = dev->nd_net.net->ns.inum;
 		slot->record.nic = at;
 	}
-	if (!found && row->popped && !before(row->popped_key, payload.end - 1))
+	if (!found && queue->popped && !before(queue->popped_key, payload.end - 1))
 		COUNT(nic_late);
 }
 
 /* SCHED, SND and ACK: the packet has the key. */
-static __always_inline void on_stage(struct bpf_sock_ops_kern *kern, __u32 op, struct row *row, __u32 number)
+static __always_inline void on_stage(struct bpf_sock_ops_kern *kern, __u32 op, struct queue *queue, __u32 number)
 {
 	const struct sk_buff *skb = kern->skb;
 	const struct skb_shared_info *shared = VIEW(skb->head + skb->end, struct skb_shared_info);
@@ -297,16 +297,16 @@ static __always_inline void on_stage(struct bpf_sock_ops_kern *kern, __u32 op, s
 	switch (op) {
 	case BPF_SOCK_OPS_TSTAMP_SCHED_CB:
 	case BPF_SOCK_OPS_TSTAMP_SND_SW_CB:
-		on_packet(kern, op == BPF_SOCK_OPS_TSTAMP_SND_SW_CB, row, number);
+		on_packet(kern, op == BPF_SOCK_OPS_TSTAMP_SND_SW_CB, queue, number);
 		break;
 	case BPF_SOCK_OPS_TSTAMP_SND_HW_CB:
-		on_nic(skb, row, number, shared->hwtstamps.hwtstamp);
+		on_nic(skb, queue, number, shared->hwtstamps.hwtstamp);
 		break;
 	case BPF_SOCK_OPS_TSTAMP_ACK_CB:
 		tp = VIEW(kern->sk, struct tcp_sock);
-		if (row->full_since)
-			buffer_event(row, tp, sock_of(tp), taken_up(tp));
-		slots_acked(row, number, key, taken_up(tp));
+		if (queue->full_since)
+			buffer_event(queue, tp, sock_of(tp), taken_up(tp));
+		slots_acked(queue, number, key, taken_up(tp));
 		break;
 	}
 }
@@ -354,8 +354,9 @@ int timestamping(struct bpf_sock_ops *skops)
 	struct bpf_sock *sk = skops->sk;
 	struct bpf_sock_ops_kern *kern;
 	struct socket_info *info;
+	struct queue *queue;
 	struct row *row;
-	__u32 number;
+	__u32 number, at;
 
 	if (!sk) {
 		if (op == BPF_SOCK_OPS_RWND_INIT || op == BPF_SOCK_OPS_TIMEOUT_INIT)
@@ -375,21 +376,24 @@ int timestamping(struct bpf_sock_ops *skops)
 		row = row_of(sk, VIEW(kern->sk, struct sock), &number);
 		if (!row) {
 			if (op == BPF_SOCK_OPS_RETRANS_CB)
-				connect_retransmitted(bpf_sk_storage_get(&connects, sk, NULL, 0), VIEW(kern->sk, struct sock));
+				connect_retransmitted(info_of(sk), VIEW(kern->sk, struct sock));
 			return 1;
 		}
-		if (op == BPF_SOCK_OPS_TSTAMP_SENDMSG_CB)
-			on_sendmsg(kern, row, number);
-		else if (op >= BPF_SOCK_OPS_TSTAMP_SCHED_CB)
-			on_stage(kern, op, row, number);
-		else
+		if (op < BPF_SOCK_OPS_TSTAMP_SCHED_CB) {
 			on_callback(skops, op, row, number, VIEW(kern->sk, struct tcp_sock));
+			return 1;
+		}
+		queue = queue_of(row, number, &at);
+		if (queue && op == BPF_SOCK_OPS_TSTAMP_SENDMSG_CB)
+			on_sendmsg(kern, row, queue, at);
+		else if (queue)
+			on_stage(kern, op, queue, at);
 		return 1;
 	case BPF_SOCK_OPS_STATE_CB:
 		info = info_of(sk);
 		row = info ? row_at(info->row) : NULL;
 		kern = bpf_cast_to_kern_ctx(skops);
-		connect_state(bpf_sk_storage_get(&connects, sk, NULL, 0), row, VIEW(kern->sk, struct tcp_sock), skops->args[0], skops->args[1],
+		connect_state(info, row, VIEW(kern->sk, struct tcp_sock), skops->args[0], skops->args[1],
 			      bpf_ktime_get_ns());
 		if (!row)
 			return 1;
@@ -416,13 +420,17 @@ int timestamping(struct bpf_sock_ops *skops)
 SEC("tp_btf/tcp_sendmsg_locked")
 int BPF_PROG(called, struct sock *sk, struct msghdr *msg, struct sk_buff *tail, int size_goal)
 {
-	__u32 number;
+	__u32 number, at;
 	struct row *row = row_guessed(sk, &number);
+	struct queue *queue;
 
 	if (!row)
 		row = row_known(bpf_sk_storage_get(&sockets, sk, NULL, 0), sk, &number);
-	if (!row || !row->armed_since)
+	if (!row)
 		return 0;
-	call_round(row, VIEW(sk, struct tcp_sock), msg->msg_iter.count, !(msg->msg_flags & MSG_DONTWAIT), size_goal, bpf_ktime_get_ns());
+	queue = queue_of(row, number, &at);
+	if (!queue || !queue->armed_since)
+		return 0;
+	call_round(queue, VIEW(sk, struct tcp_sock), msg->msg_iter.count, !(msg->msg_flags & MSG_DONTWAIT), size_goal, bpf_ktime_get_ns());
 	return 0;
 }

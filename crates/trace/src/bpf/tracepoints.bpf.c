@@ -81,6 +81,15 @@ static __always_inline struct row *row_of(struct sock *sk, __u32 *number, struct
 	return *tp ? row : NULL;
 }
 
+/* The same where it is looked at, or has sends on their way from when it was: its queue, and the number of that. */
+static __always_inline struct queue *queue_of_socket(struct sock *sk, __u32 *number, struct tcp_sock **tp)
+{
+	__u32 of;
+	struct row *row = row_of(sk, &of, tp);
+
+	return row ? queue_of(row, of, number) : NULL;
+}
+
 /* The callbacks for these two would miss the sockets that existed before the trace: kernels before 6.12 let no iterator
  * ask for callbacks. */
 SEC("tp_btf/inet_sock_set_state")
@@ -98,7 +107,7 @@ int BPF_PROG(state_set, struct sock *sk, int from, int to)
 	row = row_at(info->row);
 	tp = TCP_SOCK(sk);
 	if (tp)
-		connect_state(bpf_sk_storage_get(&connects, sk, NULL, 0), row, tp, from, to, bpf_ktime_get_ns());
+		connect_state(info, row, tp, from, to, bpf_ktime_get_ns());
 	if (row && tp)
 		state_changed(info, row, tp, from, to, bpf_ktime_get_ns());
 	return 0;
@@ -109,32 +118,36 @@ int BPF_PROG(retransmitted, struct sock *sk, struct sk_buff *skb)
 {
 	const struct tcp_skb_cb *cb = VIEW(&skb->cb, struct tcp_skb_cb);
 	struct tcp_sock *tp;
-	__u32 number, bytes = cb->end_seq - cb->seq, mss;
+	__u32 number, at, bytes = cb->end_seq - cb->seq, mss;
 	struct row *row = row_of(sk, &number, &tp);
+	struct queue *queue;
 
 	if (!row) {
 		if (sk->__sk_common.skc_state == TCP_SYN_SENT)
-			connect_retransmitted(bpf_sk_storage_get(&connects, sk, NULL, 0), sk);
+			connect_retransmitted(bpf_sk_storage_get(&sockets, sk, NULL, 0), sk);
 		return 0;
 	}
+	queue = queue_of(row, number, &at);
+	if (!queue)
+		return 0;
 	mss = tp->mss_cache;
-	stage_retransmit(number, cb->seq, bytes, mss ? (bytes + mss - 1) / mss : 1);
-	row->epoch++;
-	waiting_event(row, tp, 0, false, false, bpf_ktime_get_ns());
+	stage_retransmit(at, cb->seq, bytes, mss ? (bytes + mss - 1) / mss : 1);
+	queue->epoch++;
+	waiting_event(queue, tp, 0, false, false, bpf_ktime_get_ns());
 	return 0;
 }
 
 /* The leg of the send that is being made begins anew, and so does what is asked of it: the call may have slept meanwhile. */
-static __always_inline void send_again(struct row *row, struct slot *slot, const struct tcp_sock *tp, __u32 left, __u64 now)
+static __always_inline void send_again(struct queue *queue, struct slot *slot, const struct tcp_sock *tp, __u32 left, __u64 now)
 {
-	clocks_run(row, now);
-	hold(row, tp, NULL, 0, false, true, left, now);
-	clocks_copy(slot, row);
-	slot->epoch = ++row->epoch;
+	clocks_run(queue, now);
+	hold(queue, tp, NULL, 0, false, true, left, now);
+	clocks_copy(slot, queue);
+	slot->epoch = ++queue->epoch;
 	slot->record.send = now;
-	if (row->call)
-		slot->record.call = row->call;
-	buffer_take(row, slot);
+	if (queue->call)
+		slot->record.call = queue->call;
+	buffer_take(queue, slot);
 }
 
 /* A call of `left` more bytes stands before copying (once for each packet it fills). Its last byte is known, so all its rounds
@@ -145,37 +158,38 @@ static __always_inline int on_write(struct sock *sk, __u64 left, bool waits, int
 	const struct tcp_sock *tp;
 	__u64 now;
 	struct row *row;
+	struct queue *queue;
 	struct slot *slot;
-	__u32 end, number;
+	__u32 end, at;
 
 	if (!info)
 		return 0;
-	number = info->row;
-	row = row_at(number);
+	row = row_at(info->row);
 	if (!row || !left || left > 0x7fffffff)
 		return 0;
 	now = bpf_ktime_get_ns();
 	if (row->window_end)
 		return 0;
+	queue = queue_of(row, info->row, &at);
 	tp = TCP_SOCK(sk);
-	if (!tp)
+	if (!queue || !tp)
 		return 0;
-	call_round(row, tp, left, waits, size_goal, now);
+	call_round(queue, tp, left, waits, size_goal, now);
 	end = tp->write_seq + left;
-	if (row->head != row->tail && row->last_key == end - 1) {
-		slot = slot_at(row, row->tail - 1);
+	if (queue->head != queue->tail && queue->last_key == end - 1) {
+		slot = slot_at(queue, queue->tail - 1);
 		if (slot)
-			send_again(row, slot, tp, left, now);
+			send_again(queue, slot, tp, left, now);
 		return 0;
 	}
 	/* Counted in its first round. */
-	if (row->refused == end)
+	if (queue->refused == end)
 		return 0;
-	slot_trim(row, number, tp->write_seq);
-	left_out_check(row, tp->write_seq);
-	row->write_seq = end;
-	if (!slot_open(row, number, tp, tp->write_seq, left, now))
-		row->refused = end;
+	slot_trim(queue, at, tp->write_seq);
+	left_out_check(queue, tp->write_seq);
+	queue->write_seq = end;
+	if (!slot_open(row, queue, at, tp, tp->write_seq, left, now))
+		queue->refused = end;
 	return 0;
 }
 
@@ -191,12 +205,12 @@ int BPF_PROG(written_call, struct sock *sk, struct msghdr *msg, unsigned long si
 {
 	__u32 number;
 	struct tcp_sock *tp;
-	struct row *row = row_of(sk, &number, &tp);
+	struct queue *queue = queue_of_socket(sk, &number, &tp);
 
-	if (!row)
+	if (!queue)
 		return 0;
 	/* Once for each call; whether it waits is seen where it does. */
-	row->call = 0;
+	queue->call = 0;
 	return on_write(sk, size, true, 0x7fffffff);
 }
 
@@ -207,13 +221,13 @@ int BPF_PROG(wait_begun, struct sock *sk)
 	__u64 now = bpf_ktime_get_ns();
 	__u32 number;
 	struct tcp_sock *tp;
-	struct row *row = row_of(sk, &number, &tp);
+	struct queue *queue = queue_of_socket(sk, &number, &tp);
 
-	if (!row)
+	if (!queue)
 		return 0;
-	clocks_run(row, now);
-	hold(row, tp, NULL, 0, false, true, 0, now);
-	buffer_filled(row, now, now);
+	clocks_run(queue, now);
+	hold(queue, tp, NULL, 0, false, true, 0, now);
+	buffer_filled(queue, now, now);
 	return 0;
 }
 
@@ -223,15 +237,15 @@ int BPF_PROG(wait_over, struct sock *sk, long *timeout, int failed)
 	__u64 now = bpf_ktime_get_ns();
 	__u32 number;
 	struct tcp_sock *tp;
-	struct row *row = row_of(sk, &number, &tp);
+	struct queue *queue = queue_of_socket(sk, &number, &tp);
 	struct slot *slot;
 
-	if (!row || failed || row->head == row->tail)
+	if (!queue || failed || queue->head == queue->tail)
 		return 0;
-	buffer_freed(row, now);
-	slot = slot_at(row, row->tail - 1);
+	buffer_freed(queue, now);
+	slot = slot_at(queue, queue->tail - 1);
 	if (slot && before(tp->write_seq, slot->key + 1))
-		send_again(row, slot, tp, slot->key + 1 - tp->write_seq, now);
+		send_again(queue, slot, tp, slot->key + 1 - tp->write_seq, now);
 	return 0;
 }
 
@@ -247,18 +261,18 @@ struct packet {
 static long packet_one(__u32 i, void *context)
 {
 	struct packet *packet = context;
-	struct row *row = row_at(packet->number);
+	struct queue *queue = queue_at(packet->number);
 	struct slot *slot;
 
-	if (!row || (__s32)(packet->at - row->tail) >= 0)
+	if (!queue || (__s32)(packet->at - queue->tail) >= 0)
 		return 1;
-	slot = slot_at(row, packet->at);
+	slot = slot_at(queue, packet->at);
 	if (!slot || !before(slot->key, packet->end))
 		return 1;
 	if (packet->driver)
-		stage_driver(row, packet->number, slot->key, packet->now);
+		stage_driver(queue, packet->number, slot->key, packet->now);
 	else
-		stage_sched(row, packet->number, slot->key, packet->tp, packet->now);
+		stage_sched(queue, packet->number, slot->key, packet->tp, packet->now);
 	packet->at++;
 	return 0;
 }
@@ -269,9 +283,11 @@ static __always_inline int on_packet(struct sk_buff *skb, bool driver)
 	struct sock *sk = skb->sk;
 	struct packet packet = {};
 	struct payload payload;
-	struct row *row = row_of_packet(sk, &packet.number);
+	__u32 of;
+	struct row *row = row_of_packet(sk, &of);
+	struct queue *queue = row ? queue_of(row, of, &packet.number) : NULL;
 
-	if (!row || row->head == row->tail)
+	if (!queue || queue->head == queue->tail)
 		return 0;
 	packet.tp = TCP_SOCK(sk);
 	if (!packet.tp || !payload_of(skb, &payload))
@@ -283,7 +299,7 @@ static __always_inline int on_packet(struct sk_buff *skb, bool driver)
 	packet.driver = driver;
 	packet.now = bpf_ktime_get_ns();
 	if (before(payload.first, packet.tp->snd_una) && !before(packet.tp->snd_una, packet.end)) {
-		if (row->popped)
+		if (queue->popped)
 			COUNT(after_ack);
 		return 0;
 	}
@@ -308,8 +324,9 @@ int BPF_PROG(started, struct sk_buff *skb)
 static __always_inline int on_arrival(struct sock *sk, struct sk_buff *skb)
 {
 	struct tcp_sock *tp;
-	__u32 number, ack;
+	__u32 number, at, ack;
 	struct row *row = row_of(sk, &number, &tp);
+	struct queue *queue;
 	__u64 now;
 
 	if (!row)
@@ -318,13 +335,20 @@ static __always_inline int on_arrival(struct sock *sk, struct sk_buff *skb)
 	if (before(tp->snd_nxt, ack))
 		return 0;
 	now = bpf_ktime_get_ns();
-	slots_acked_before(row, number, ack, now);
+	queue = queue_of(row, number, &at);
+	if (queue)
+		slots_acked_before(queue, at, ack, now);
 	/* A socket without the RTT callback: what holds its sends back is looked at now, a little before the ACK changes it. */
 	if (!(tp->bpf_sock_ops_cb_flags & BPF_SOCK_OPS_RTT_CB_FLAG)) {
 		if ((config.flags & CONFIG_WINDOWS) && now - row->stretch >= WINDOW_NS)
-			stretch_next(row, tp, now);
-		row->epoch++;
-		waiting_event(row, tp, 0, false, false, now);
+			stretch_next(row, number, tp, now);
+		if (row->window_end && sends_over(row, number))
+			return 0;
+		queue = queue_of(row, number, &at);
+		if (!queue)
+			return 0;
+		queue->epoch++;
+		waiting_event(queue, tp, 0, false, false, now);
 	}
 	return 0;
 }

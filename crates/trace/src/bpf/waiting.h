@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Why bytes wait in TCP: the tests of tcp_push() and tcp_write_xmit() (net/ipv4/tcp.c, tcp_output.c) in their own order.
  *
- * A row holds one clock a reason. At every event of the socket the time since the last event is added to the clock of what
+ * A queue holds one clock a reason. At every event of the socket the time since the last event is added to the clock of what
  * held the head of the write queue back meanwhile, and then it is decided afresh. A send copies the clocks when it is made;
  * when it leaves, the clock that grew most since is why it waited. docs/waiting.md says the same in plain words. */
 #pragma once
@@ -180,73 +180,73 @@ static __always_inline __u32 ticks(__u64 from, __u64 to)
 }
 
 /* Adds the time since the last event to the clock of what held the head back. */
-static __always_inline void clocks_run(struct row *row, __u64 now)
+static __always_inline void clocks_run(struct queue *queue, __u64 now)
 {
-	__u32 reason = row->blocked, behind = row->behind;
-	__u64 from = row->since, paced_until = row->paced_until;
+	__u32 reason = queue->blocked, behind = queue->behind;
+	__u64 from = queue->since, paced_until = queue->paced_until;
 
 	if (now > from && reason < REASONS) {
 		if (reason == REASON_PACING && behind && behind < REASONS && paced_until < now) {
 			__u64 turn = from < paced_until ? paced_until : from;
 
-			row->clocks[REASON_PACING] += ticks(from, turn);
-			row->clocks[behind] += ticks(turn, now);
+			queue->clocks[REASON_PACING] += ticks(from, turn);
+			queue->clocks[behind] += ticks(turn, now);
 		} else {
-			row->clocks[reason] += ticks(from, now);
+			queue->clocks[reason] += ticks(from, now);
 		}
 	}
-	row->since = now;
+	queue->since = now;
 }
 
 /* Decides afresh what holds the head back. The arguments are those of blocked_by(). */
-static __always_inline void hold(struct row *row, const struct tcp_sock *tp, const struct sender *known, __u32 key, bool sending,
+static __always_inline void hold(struct queue *queue, const struct tcp_sock *tp, const struct sender *known, __u32 key, bool sending,
 				 bool pushing, __u32 coming, __u64 now)
 {
 	__u64 paced_until = 0;
 	__u32 reason = blocked_by(tp, known, key, sending, pushing, coming, now, &paced_until);
 
-	row->blocked = paced_until ? REASON_PACING : reason;
-	row->behind = reason;
-	row->paced_until = paced_until;
-	row->changes++;
+	queue->blocked = paced_until ? REASON_PACING : reason;
+	queue->behind = reason;
+	queue->paced_until = paced_until;
+	queue->changes++;
 }
 
-static __always_inline void clocks_copy(struct slot *slot, const struct row *row)
+static __always_inline void clocks_copy(struct slot *slot, const struct queue *queue)
 {
 	for (int i = 0; i < REASONS; i++)
-		slot->clocks[i] = row->clocks[i];
-	slot->changes = row->changes;
+		slot->clocks[i] = queue->clocks[i];
+	slot->changes = queue->changes;
 }
 
 /* Something happened on a followed socket; `key` and `sending` as above. */
-static __always_inline void waiting_event(struct row *row, const struct tcp_sock *tp, __u32 key, bool sending,
+static __always_inline void waiting_event(struct queue *queue, const struct tcp_sock *tp, __u32 key, bool sending,
 					  bool same_epoch, __u64 now)
 {
 	const struct sock *sk = sock_of(tp);
 
-	buffer_event(row, tp, sk, now);
+	buffer_event(queue, tp, sk, now);
 	if (sk->sk_write_pending > 0) {
 		/* A task sleeps in its call: what it has written so far was pushed. */
-	} else if (row->blocked == REASON_SENT_AT_ONCE && !before(tp->snd_nxt, tp->pushed_seq) &&
+	} else if (queue->blocked == REASON_SENT_AT_ONCE && !before(tp->snd_nxt, tp->pushed_seq) &&
 		   before(tp->pushed_seq, tp->write_seq)) {
 		/* MSG_MORE shows only after the call: the bytes were free to go and were not pushed. */
-		row->blocked = REASON_CORK;
-	} else if (row->blocked == REASON_SENT_AT_ONCE && sending && same_epoch && !sk->sk_lock.owned &&
+		queue->blocked = REASON_CORK;
+	} else if (queue->blocked == REASON_SENT_AT_ONCE && sending && same_epoch && !sk->sk_lock.owned &&
 		   sk->sk_pacing_status != SK_PACING_NEEDED && sk->tcp_rtx_queue.rb_node) {
 		/* No call, no ACK and no pacing timer made this packet leave: a packet of the socket left the qdisc (tcp_wfree()),
 		 * and the bytes were free to go but for that. The last packet, with room left in it, was autocorked; a full one, or
 		 * one with more behind it, met the limit. */
 		const struct sk_buff *head = sk->sk_write_queue.next;
 
-		row->blocked = head == sk->sk_write_queue.prev && may_autocork(tp, head->len) ? REASON_AUTOCORK :
+		queue->blocked = head == sk->sk_write_queue.prev && may_autocork(tp, head->len) ? REASON_AUTOCORK :
 												REASON_SMALL_QUEUE;
 	}
-	clocks_run(row, now);
-	hold(row, tp, NULL, key, sending, false, 0, now);
+	clocks_run(queue, now);
+	hold(queue, tp, NULL, key, sending, false, 0, now);
 }
 
 /* The send leaves TCP: why did it wait? */
-static __always_inline void waiting_decide(struct slot *slot, const struct row *row, bool in_call)
+static __always_inline void waiting_decide(struct slot *slot, const struct queue *queue, bool in_call)
 {
 	__u32 most = 0, reason = REASON_UNKNOWN, unexplained;
 
@@ -255,9 +255,9 @@ static __always_inline void waiting_decide(struct slot *slot, const struct row *
 		slot->record.waited = slot->record.full;
 		return;
 	}
-	unexplained = row->clocks[0] - slot->clocks[0];
+	unexplained = queue->clocks[0] - slot->clocks[0];
 	for (int i = 1; i < REASON_UNKNOWN; i++) {
-		__u32 grown = row->clocks[i] - slot->clocks[i];
+		__u32 grown = queue->clocks[i] - slot->clocks[i];
 
 		if (grown > most) {
 			most = grown;

@@ -18,17 +18,22 @@ struct request_sock {
 #pragma clang attribute pop
 
 /* The current process has accepted a connection. */
-static __always_inline int on_accept(struct setup *connect)
+static __always_inline int on_accept(struct socket_info *info, const struct tcp_sock *tp)
 {
-	if (!connect || !connect->known || connect->opening != OPENING_ACCEPTED || connect->accepted)
+	struct setup *connect;
+
+	if (!info || !tp)
+		return 0;
+	connect = &info->setup;
+	if (!connect->known || connect->opening != OPENING_ACCEPTED || connect->accepted)
 		return 0;
 	connect->accepted = bpf_ktime_get_ns();
-	connect->pid = current_pid();
-	current_comm(connect->comm);
-	if (by_process() && !pid_is_target(connect->pid))
+	info->pid = current_pid();
+	current_comm(info->comm);
+	if (by_process() && !pid_is_target(info->pid))
 		connect->flags |= CONNECT_OTHERS;
 	else
-		setup_done(connect);
+		setup_done(info, sock_of(tp));
 	return 0;
 }
 
@@ -36,14 +41,14 @@ static __always_inline int on_accept(struct setup *connect)
 SEC("fexit/inet_csk_accept")
 int BPF_PROG(accept_returned, struct sock *listener, void *arg, struct sock *sk)
 {
-	return sk ? on_accept(bpf_sk_storage_get(&connects, sk, NULL, 0)) : 0;
+	return sk ? on_accept(bpf_sk_storage_get(&sockets, sk, NULL, 0), TCP_SOCK(sk)) : 0;
 }
 
 /* Before that */
 SEC("fexit/inet_csk_accept")
 int BPF_PROG(accept_returned_before, struct sock *listener, int flags, int *error, bool kern, struct sock *sk)
 {
-	return sk ? on_accept(bpf_sk_storage_get(&connects, sk, NULL, 0)) : 0;
+	return sk ? on_accept(bpf_sk_storage_get(&sockets, sk, NULL, 0), TCP_SOCK(sk)) : 0;
 }
 
 SEC("cgroup/getpeername4")
@@ -52,7 +57,7 @@ int peer_asked4(struct bpf_sock_addr *ctx)
 	struct bpf_sock *sk = ctx->sk;
 
 	if (sk)
-		on_accept(bpf_sk_storage_get(&connects, sk, NULL, 0));
+		on_accept(bpf_sk_storage_get(&sockets, sk, NULL, 0), bpf_skc_to_tcp_sock(sk));
 	return 1;
 }
 
@@ -62,17 +67,17 @@ int peer_asked6(struct bpf_sock_addr *ctx)
 	struct bpf_sock *sk = ctx->sk;
 
 	if (sk)
-		on_accept(bpf_sk_storage_get(&connects, sk, NULL, 0));
+		on_accept(bpf_sk_storage_get(&sockets, sk, NULL, 0), bpf_skc_to_tcp_sock(sk));
 	return 1;
 }
 
 SEC("tp_btf/tcp_receive_reset")
 int BPF_PROG(reset_received, struct sock *sk)
 {
-	struct setup *connect = bpf_sk_storage_get(&connects, sk, NULL, 0);
+	struct socket_info *info = bpf_sk_storage_get(&sockets, sk, NULL, 0);
 
-	if (connect && connect->known && !connect->reset_in)
-		connect->reset_in = bpf_ktime_get_ns();
+	if (info && info->setup.known && !info->setup.reset_in)
+		info->setup.reset_in = bpf_ktime_get_ns();
 	return 0;
 }
 

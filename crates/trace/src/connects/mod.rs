@@ -14,13 +14,13 @@ use record::{Connect, Event, Instant, Lost, Monotonic, Nanos};
 
 use crate::decode::DecodeError;
 use crate::layout::{
-    Plain as _, RECORD_CONNECT, RECORD_SET_UP, RawConnect, RawConnectLost, RawRequest, RawRequestKey, RawSetup,
+    Plain as _, RECORD_CONNECT, RECORD_SET_UP, RawConnect, RawConnectLost, RawRequest, RawRequestKey, RawSetupRetries,
 };
 use crate::object::{self, compiled};
 use crate::probe::{Ground, Loaded, Missing, Observation, Probe, Tried};
 use crate::programs::{At, LoadError, Planned, Programs};
 use crate::refusal::Refusal;
-use crate::sizes::storage_of;
+use crate::sizes::table_of;
 use crate::{Config, Error, Target};
 
 /// The name of this probe.
@@ -37,7 +37,7 @@ const WAYS: [&[Planned]; 3] = [
     &[("peer_asked4", At::Cgroup), ("peer_asked6", At::Cgroup)],
 ];
 /// Maps that belong to the sending side.
-const SHARED: [&str; 7] = ["sockets", "records", "controls", "pids", "connects", "requests", "connect_losses"];
+const SHARED: [&str; 7] = ["sockets", "records", "controls", "pids", "setup_retries", "requests", "connect_losses"];
 
 /// How long a SYN-ACK without an answer may still be retransmitted: the kernel's longest time between two.
 const NO_LONGER_ASKED: Nanos = Nanos::from_secs(130);
@@ -83,7 +83,6 @@ impl Probe for Connects {
             reason: format!("the kernel takes no program on the return of inet_csk_accept(): {why}"),
         });
         Ok(Box::new(Connecting {
-            connections: ground.sizes.rows,
             requests: object::map(object, "requests")?,
             losses: object::map(object, "connect_losses")?,
             target: ground.config.target.clone(),
@@ -95,7 +94,6 @@ impl Probe for Connects {
 
 /// The probe while it is at work.
 struct Connecting {
-    connections: u32,
     programs: Programs,
     requests: MapHandle,
     losses: MapHandle,
@@ -163,8 +161,7 @@ impl Loaded for Connecting {
 
     fn memory(&self) -> u64 {
         // Filled on demand.
-        let requests = 16_384 * (size_of::<RawRequestKey>() + size_of::<RawRequest>() + 64) as u64;
-        requests + u64::from(self.connections) * storage_of::<RawSetup>()
+        table_of::<RawRequestKey, RawRequest>(16_384, 16_384) + table_of::<u64, RawSetupRetries>(4096, 4096)
     }
 
     fn observation(&self) -> Observation {

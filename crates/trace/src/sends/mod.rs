@@ -10,15 +10,15 @@ use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 
 use libbpf_rs::{Link, MapHandle};
-use record::{ConnectionId, Coverage, Event, Leg, Lost, Nanos, Send};
+use record::{ConnectionId, ConnectionTotals, Coverage, Event, Leg, Lost, Nanos, Send};
 
 use crate::keeper::Keeper;
-use crate::layout::{RECORD_CLOSED, RECORD_CONNECTION, RawLost, RawRow};
+use crate::layout::{RECORD_CLOSED, RECORD_CONNECTION, RawLost, RawOwner, RawPrefix, RawRow};
 use crate::nic::NicClocks;
 use crate::object;
 use crate::probe::{Ground, Loaded, Missing, Observation, Tried};
 use crate::programs::Programs;
-use crate::sizes::Sizes;
+use crate::sizes::{Sizes, table_of};
 use crate::{Backend, DecodeError, Error, clock};
 use decode::Record;
 use pool::Pool;
@@ -29,6 +29,9 @@ pub const CALLS: &str = "calls";
 
 /// What timing them with the timestamping backend costs other programs.
 const HOST_WIDE: &str = "to time calls, a program runs at every TCP write of this machine, some tens of nanoseconds each (not with --calls never)";
+
+/// The most sockets whose owners are known before a pass over them.
+const INODES: u64 = 131_072;
 
 /// The iterator over the sockets that makes a pass.
 const PASS: &str = "pass";
@@ -127,7 +130,7 @@ impl Sends {
     pub fn coverage(&self) -> Coverage {
         let mut coverage = self.closed();
         for (_, row) in self.rows_in_use() {
-            add(&mut coverage, &decode::totals(&row.totals));
+            add(&mut coverage, &totals(&row));
         }
         coverage
     }
@@ -183,14 +186,14 @@ impl Loaded for Sends {
     /// Rows of sockets that no iterator showed any more.
     fn give_up(&mut self, out: &mut VecDeque<Event>) -> Result<(), Error> {
         for (number, row) in self.rows_in_use() {
-            for slot in self.pool.take_back(&row)? {
+            for slot in self.pool.take_back(row.queue)? {
                 self.counted.unfinished += 1;
                 if self.records {
                     self.give(Record::Send(decode::send(&slot.record, self.tick)?, None), out);
                 }
             }
             object::free_row::<RawRow>(&self.rows, &self.free_rows, number)?;
-            let totals = decode::totals(&row.totals);
+            let totals = totals(&row);
             if self.records {
                 self.give(Record::Closed(ConnectionId(row.cookie), totals), out);
             } else {
@@ -206,8 +209,13 @@ impl Loaded for Sends {
     }
 
     fn memory(&self) -> u64 {
-        // Hash maps are filled on demand up to their size: 64 bytes an entry cover key, value and the table itself.
-        let on_demand = 64 * (16_384 + 131_072 + 1024 + 1024);
+        // Processes, ports that the target listens at, prefixes of peers, which are less in their tree, and owners of sockets: of one that is
+        // followed it is forgotten as soon as it lies with the socket.
+        let owners = INODES - INODES.min(self.sizes.rows.into());
+        let on_demand = table_of::<u32, u8>(16_384, 16_384)
+            + table_of::<[u64; 2], u8>(16_384, 16_384)
+            + table_of::<RawPrefix, u8>(1024, 1024)
+            + table_of::<u64, RawOwner>(INODES, owners);
         self.sizes.memory() + u64::from(self.sizes.ring) + on_demand
     }
 
@@ -229,7 +237,19 @@ fn disorders(send: &Send) -> u64 {
     Leg::ADDITIVE.into_iter().filter(|&leg| send.leg(leg).is_err()).count() as u64
 }
 
-fn add(coverage: &mut Coverage, totals: &record::ConnectionTotals) {
+/// The totals of a connection as of the last pass. What its socket itself counts is known at its end alone.
+fn totals(row: &RawRow) -> ConnectionTotals {
+    ConnectionTotals {
+        followed: Nanos(row.followed),
+        armed: Nanos(row.armed),
+        bytes_written: row.bytes_written,
+        bytes_armed: row.bytes_armed,
+        bytes_acked: 0,
+        segments_retransmitted: 0,
+    }
+}
+
+fn add(coverage: &mut Coverage, totals: &ConnectionTotals) {
     coverage.followed += totals.followed;
     coverage.armed += totals.armed;
     coverage.bytes_written += totals.bytes_written;

@@ -1,15 +1,17 @@
-//! The pool of slots that all rows share, as user space sees it: `bpf/slots.h`.
+//! The pools of queues and of slots that all rows share, as user space sees them: `bpf/slots.h`.
 
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle, Object};
 
 use crate::Error;
-use crate::layout::{CHUNK, POOL_CHUNKS, POOL_ROWS, Plain, RawPools, RawRow, RawSlot};
+use crate::layout::{CHUNK, POOL_CHUNKS, POOL_ROWS, Plain, RawPools, RawQueue, RawSlot};
 use crate::object;
 use crate::sizes::Sizes;
 
 const TAKE_BACK: &str = "cannot take slots back";
 
 pub(super) struct Pool {
+    queues: MapHandle,
+    free_queues: MapHandle,
     slots: MapHandle,
     places: MapHandle,
     pools: MapHandle,
@@ -22,6 +24,8 @@ pub(super) struct Pool {
 impl Pool {
     pub fn new(object: &Object, sizes: Sizes) -> Result<Self, Error> {
         Ok(Self {
+            queues: object::map(object, "queues")?,
+            free_queues: object::map(object, "free_queues")?,
             slots: object::map(object, "slots")?,
             places: object::map(object, "places")?,
             pools: object::map(object, ".data.pools")?,
@@ -31,7 +35,7 @@ impl Pool {
         })
     }
 
-    /// How many slots rows have now.
+    /// How many slots connections have now.
     pub fn taken(&self) -> u64 {
         self.read().map_or(0, |pools| pools.of[POOL_CHUNKS as usize].taken * u64::from(CHUNK))
     }
@@ -45,12 +49,15 @@ impl Pool {
         RawPools::from_bytes(&self.pools.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok()??)
     }
 
-    /// Takes the chunks of a row that the kernel part does not give back itself any more; the row is to be freed then. Gives its sends.
-    /// To be called while no program runs.
-    pub fn take_back(&self, row: &RawRow) -> Result<Vec<RawSlot>, Error> {
-        let places = if row.directory == 0 { row.near.to_vec() } else { self.empty(row.directory)? };
-        let sends = (0..row.tail.wrapping_sub(row.head)).filter_map(|n| self.slot(&places, row.head.wrapping_add(n)));
-        let sends = sends.collect();
+    /// Takes back the queue with this number, 0 for none, of a row that the kernel part does not give back itself any more; the row is to be
+    /// freed then. Gives its sends. To be called while no program runs.
+    pub fn take_back(&self, number: u32) -> Result<Vec<RawSlot>, Error> {
+        let Some(at) = number.checked_sub(1) else { return Ok(Vec::new()) };
+        let bytes = self.queues.lookup(&at.to_ne_bytes(), MapFlags::ANY).map_err(Error::bpf(TAKE_BACK))?;
+        let Some(queue) = bytes.and_then(|bytes| RawQueue::from_bytes(&bytes)) else { return Ok(Vec::new()) };
+        let places = if queue.directory == 0 { queue.near.to_vec() } else { self.empty(queue.directory)? };
+        let on_way = queue.tail.wrapping_sub(queue.head);
+        let sends = (0..on_way).filter_map(|n| self.slot(&places, queue.head.wrapping_add(n))).collect();
         let mut chunks = 0;
         for chunk in places.iter().filter(|chunk| **chunk != 0) {
             self.free_chunks.update(&[], &chunk.to_ne_bytes(), MapFlags::ANY).map_err(Error::bpf(TAKE_BACK))?;
@@ -61,6 +68,7 @@ impl Pool {
             *taken = taken.saturating_sub(chunks);
             object::write_only(&self.pools, &pools)?;
         }
+        self.free_queues.update(&[], &number.to_ne_bytes(), MapFlags::ANY).map_err(Error::bpf(TAKE_BACK))?;
         Ok(sends)
     }
 
@@ -82,7 +90,7 @@ impl Pool {
         Ok(chunks)
     }
 
-    /// The slot of a counter: a row without a directory has two places, one with a directory all of them.
+    /// The slot of a counter: a queue without a directory has two places, one with a directory all of them.
     fn slot(&self, places: &[u32], counter: u32) -> Option<RawSlot> {
         let chunk = places.get((counter / CHUNK) as usize % places.len()).filter(|chunk| **chunk != 0)?;
         let number = (chunk - 1) * CHUNK + counter % CHUNK;

@@ -86,7 +86,7 @@ impl Watcher {
         // After the programs are attached, so that no connection falls between.
         processes.begin(target)?;
         passes.find_networks()?;
-        passes.pass(Pass::Follow)?;
+        passes.pass(Pass::Follow, &mut || Ok(()))?;
         Ok(Self { _programs: programs, passes, ring, readings, lost, every: moment == Moment::Every })
     }
 
@@ -98,7 +98,7 @@ impl Watcher {
     pub fn look(&mut self, timeout: Duration) -> Result<Vec<Reading>, Error> {
         if self.every {
             self.passes.find_networks()?;
-            let bytes = self.passes.read(Pass::Look)?;
+            let bytes = self.passes.read(Pass::Look, &mut || Ok(()))?;
             let tick = clock::tick();
             return Ok(bytes.chunks_exact(sample::SIZE).filter_map(|bytes| sample::reading(bytes, tick)).collect());
         }

@@ -308,7 +308,7 @@ fn under_load_every_datagram_is_reported_or_counted_as_lost() {
         buffer(&server, 4 << 20);
         let at = server.local_addr().unwrap();
         // A ring buffer that is too small: losses have to occur, and to be counted.
-        let mut trace = Trace::start(&Config { ring_bytes: 1 << 20, ..udp(port(at.port())) });
+        let mut trace = Trace::start(&Config { ring_bytes: Some(1 << 20), ..udp(port(at.port())) });
         server.set_read_timeout(Some(std::time::Duration::from_millis(500))).unwrap();
         let reader = std::thread::spawn(move || {
             let mut n = 0;

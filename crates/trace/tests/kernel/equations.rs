@@ -55,7 +55,7 @@ fn under_load(backend: Backend, slots: u32, ring_bytes: u32, most: u64) -> (Trut
         let config = Config {
             slots_per_connection: slots,
             arrivals_per_connection: slots,
-            ring_bytes,
+            ring_bytes: Some(ring_bytes),
             receive: true,
             packets: true,
             udp: true,
