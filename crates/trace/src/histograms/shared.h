@@ -46,12 +46,12 @@ struct histogram_config {
 	/* Of each cell of the highest power of two, in the lowest four bits the bucket of its lowest duration, of the eight; above these the
 	 * highest duration, ns, of that bucket. */
 	__u64 edges[HISTOGRAM_CELLS];
-	__u8 peer_ipv4[16]; /* which bits of a peer's address count */
-	__u8 peer_ipv6[16];
 	__u32 flags;
 	__u32 legs; /* how many have histograms */
 	__u8 places[HISTOGRAM_LEGS]; /* the place of each leg among them, or HISTOGRAM_NO_LEG */
 	__u8 pad[2];
+	__u8 peer_ipv4[16]; /* which bits of a peer's address count */
+	__u8 peer_ipv6[16];
 };
 SHARED(struct histogram_config);
 
@@ -71,8 +71,12 @@ struct row_series {
 	struct series_key key; /* with the program of the last send that was added to one */
 	__u32 series; /* that of the key, while the generation is right */
 	__u32 generation;
+	/* By the place of a leg, the block that its last duration was in: which of its histogram times ROW_SERIES_BLOCKS, and its number. */
+	__u32 last[HISTOGRAM_LEGS];
 };
 SHARED(struct row_series);
+/* Six legs of 65,536 series have 3.9 million blocks. */
+#define ROW_SERIES_BLOCKS (1U << 22)
 
 /* The figures of a series beside its histograms, from its beginning: those that every send adds to are in the first cache line. */
 struct series_figures {
