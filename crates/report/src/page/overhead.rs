@@ -42,9 +42,10 @@ fn section(load: &Load) -> Section {
         let [value, low, high] = [e.value, e.low, e.high].map(bare);
         format!("histograms of every send, less its records: {value} points ({low} to {high})")
     }));
-    said.extend(load.saved_ns.map(|e| {
-        format!("the same, of all CPUs: {:+.0} ns for each ({:+.0} to {:+.0})", e.value, e.low, e.high)
-    }));
+    said.extend(
+        load.saved_ns
+            .map(|e| format!("the same, of all CPUs: {:+.0} ns for each ({:+.0} to {:+.0})", e.value, e.low, e.high)),
+    );
     said.extend(load.verdicts.iter().map(|verdict| format!("{}: {}", verdict.bar, verdict.text)));
     said.extend(load.missing.iter().map(|missing| format!("not here: {}: {}", missing.name, missing.reason)));
     section.blocks.extend((!said.is_empty()).then_some(Block::List(said)));

@@ -233,7 +233,12 @@ impl Table {
                 |of| of.low >= -2.0,
                 |of| of.high < -2.0,
             ),
-            bar("histograms of every send cost less than its records", self.saved, |of| of.low > 0.0, |of| of.high < 0.0),
+            bar(
+                "histograms of every send cost less than its records",
+                self.saved,
+                |of| of.low > 0.0,
+                |of| of.high < 0.0,
+            ),
             bar(
                 "histograms of 1/100 cost nothing: within ±0.5 %",
                 self.rate_of(ways::HISTOGRAMS_SAMPLED),

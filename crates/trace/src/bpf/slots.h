@@ -557,8 +557,13 @@ static long acked_one(__u32 i, void *context)
 static __always_inline void slots_acked_before(struct row *row, __u32 number, __u32 end, __u64 now)
 {
 	struct acked acked = { .number = number, .end = end, .now = now };
+	struct slot *oldest;
 
-	if (row->head != row->tail)
+	if (row->head == row->tail)
+		return;
+	/* The ACK's stamps have mostly left nothing: no call for that. */
+	oldest = slot_at(row, row->head);
+	if (oldest && before(oldest->key, end))
 		bpf_loop(config.slots, acked_one, &acked, 0);
 }
 

@@ -3,13 +3,9 @@
  *
  * A series has a number: `series` finds it by the key, `figures` and `histograms` are arrays by it. Durations of a leg lie within a few powers of
  * two, so a histogram has only those blocks of buckets that something is in; they come from one pool. A connection remembers the number of
- * the series that it was in last, and of each leg the block, so that a look-up is for its first send, for one by another program, for a
- * leg that took four times as long, and after user space has removed a series (which changes the generation). What finds no room, series or
- * block, is in the series SERIES_OVERFLOW, which has all blocks from the start. All counts are added to by atomic operations: ACKs of
- * several connections with one key come in on several CPUs.
- *
- * The bytes of a large send push everything out of the CPU's first cache, code too. So what is dear here are cache lines, not instructions:
- * tables are small, what each send needs lies together, and what each leg needs is code that is called. */
+ * the series that it was in last, so that a look-up is for its first send, for one by another program, and after user space has
+ * removed a series (which changes the generation). What finds no room, series or block, is in the series SERIES_OVERFLOW, which has all blocks from the start. All counts are added to by
+ * atomic operations: ACKs of several connections with one key come in on several CPUs. */
 #pragma once
 #include "../bpf/slots.h"
 #include "../bpf/processes.h"
@@ -151,8 +147,6 @@ __noinline int series_find(__u32 row_number, __u32 generation)
 	if (!of)
 		return 0;
 	of->generation = generation;
-	for (int i = 0; i < HISTOGRAM_LEGS; i++)
-		of->last[i] = 0;
 	known = bpf_map_lookup_elem(&series, &of->key);
 	if (known) {
 		of->series = *known;
@@ -173,22 +167,27 @@ __noinline int series_find(__u32 row_number, __u32 generation)
 	return 0;
 }
 
-/* Has a connection remember the series of this send of it. */
-static __always_inline void series_of(struct row_series *of, __u32 number, const struct slot *slot)
+/* The number of the series of a send of row `number`. */
+static __always_inline __u32 series_of(__u32 number, const struct slot *slot)
 {
+	struct row_series *of = bpf_map_lookup_elem(&row_series, &number);
 	const __u64 *program = (const __u64 *)slot->record.comm;
 	struct control *now_set = control();
 	__u32 generation = now_set ? now_set->generation : 0;
 	bool by_program = histogram_config.flags & HISTOGRAM_PROGRAM;
-	__u64 *last = (__u64 *)of->key.program;
+	__u64 *last;
 
+	if (!of)
+		return SERIES_OVERFLOW;
+	last = (__u64 *)of->key.program;
 	if (of->generation == generation && (!by_program || (last[0] == program[0] && last[1] == program[1])))
-		return;
+		return of->series;
 	if (by_program) {
 		last[0] = program[0];
 		last[1] = program[1];
 	}
 	series_find(number, generation);
+	return of->series;
 }
 
 /* 1 where `n` is above `most`, else 0; both are below 2^63. Without a branch: for durations that vary, the CPU could not foresee
@@ -244,17 +243,15 @@ static __always_inline __u64 bucket_of(__u64 ns)
 
 #define BLOCK_OF_OVERFLOW (1U << 31)
 
-/* The number of a histogram's block, which may not be there yet. Where there are no more it is the block of SERIES_OVERFLOW, with
- * BLOCK_OF_OVERFLOW. Takes numbers of map entries, as it is a function that is called: where the connection has not remembered it. */
-__noinline int block_find(__u32 entry, __u32 place, __u32 at)
+/* The number of a histogram's block that was not there yet. Where there are no more it is the block of SERIES_OVERFLOW, with BLOCK_OF_OVERFLOW.
+ * Takes numbers of map entries, as it is a function that is called: for the first duration in a block. */
+__noinline int block_begin(__u32 entry, __u32 place, __u32 at)
 {
 	struct leg_histogram *histogram = bpf_map_lookup_elem(&histograms, &entry);
 	__u32 number, there;
 
 	if (!histogram || at >= HISTOGRAM_BLOCKS)
 		return 0;
-	if (histogram->blocks[at])
-		return histogram->blocks[at];
 	if (!bpf_map_pop_elem(&free_blocks, &number)) {
 		there = __sync_val_compare_and_swap(&histogram->blocks[at], 0, number);
 		if (!there)
@@ -267,79 +264,75 @@ __noinline int block_find(__u32 entry, __u32 place, __u32 at)
 	return histogram ? histogram->blocks[at] | BLOCK_OF_OVERFLOW : 0;
 }
 
-/* A send that is added to its series. */
-struct adding {
-	struct row_series *by;
-	struct series_figures *of;
-	__u32 disorder; /* legs that ended before they began */
-	__u32 vague;
-};
-
-/* A leg between two stages that were passed, with the bound on its error. */
-static __noinline int leg_between(struct adding *adding, __u32 leg, __u64 from, __u64 to, __u64 error)
+/* Adds a duration to the leg at `place`. Not a function that is called: on CPUs where the kernel has to guard returns that takes 10 ns. */
+static __always_inline void leg_add(struct series_figures *of, __u32 number, __u32 place, __u64 ns)
 {
-	struct row_series *by = adding->by;
-	struct series_figures *of = adding->of;
+	__u32 entry = number * histogram_config.legs + place, in;
+	struct leg_histogram *histogram;
 	struct histogram_block *block;
-	__u64 bucket, at, place, ns;
-	__u32 last, in, overflow = SERIES_OVERFLOW;
+	__u64 bucket, at;
 
-	if (to < from) {
-		adding->disorder++;
-		return 0;
-	}
-	place = histogram_config.places[leg];
 	if (place >= HISTOGRAM_LEGS)
-		return 0;
-	ns = to - from;
-	if (error > ns) {
-		adding->vague++;
-		return 0;
-	}
+		return;
+	histogram = bpf_map_lookup_elem(&histograms, &entry);
+	if (!histogram)
+		return;
 	bucket = bucket_of(ns);
+	/* In 64 bits: verifiers of 6.1 lose the bound of a 32-bit number in a comparison. */
 	at = bucket / HISTOGRAM_IN_BLOCK;
-	last = by->last[place];
-	in = last & (ROW_SERIES_BLOCKS - 1);
-	if (!in || last / ROW_SERIES_BLOCKS != at) {
-		in = block_find(by->series * histogram_config.legs + place, place, at);
+	barrier_var(at);
+	at &= 0x1f;
+	if (at >= HISTOGRAM_BLOCKS)
+		return;
+	in = histogram->blocks[at];
+	if (!in) {
+		in = block_begin(entry, place, at);
 		if (in & BLOCK_OF_OVERFLOW) {
 			in &= ~BLOCK_OF_OVERFLOW;
-			of = bpf_map_lookup_elem(&figures, &overflow);
+			number = SERIES_OVERFLOW;
+			of = bpf_map_lookup_elem(&figures, &number);
 			if (!of)
-				return 0;
-		} else {
-			by->last[place] = at * ROW_SERIES_BLOCKS + in;
+				return;
 		}
 	}
 	block = bpf_map_lookup_elem(&blocks, &in);
 	if (!block)
-		return 0;
+		return;
 	bucket &= HISTOGRAM_IN_BLOCK - 1;
 	__sync_fetch_and_add(&block->counts[bucket], 1);
-	__sync_fetch_and_add(&of->sums[place], ns);
-	return 0;
+	if (ns)
+		__sync_fetch_and_add(&of->sums[place], ns);
+}
+
+/* A leg between two stages that were passed, with the bound on its error. */
+static __always_inline void leg_between(struct series_figures *of, __u32 number, __u32 leg, __u64 from, __u64 to, __u64 error)
+{
+	if (to < from) {
+		if (config.flags & CONFIG_NO_RECORDS)
+			COUNT(disorder);
+	} else if (error > to - from) {
+		if (histogram_config.places[leg] < HISTOGRAM_LEGS)
+			__sync_fetch_and_add(&of->vague, 1);
+	} else if (histogram_config.places[leg] < HISTOGRAM_LEGS) {
+		leg_add(of, number, histogram_config.places[leg], to - from);
+	}
 }
 
 /* Adds a finished send of row `number` to its series. What is inferred too roughly is omitted as in sends/settle.rs; the legs are those
  * of `record::Send::leg`, without the NIC's stamp. */
 __noinline int series_add(struct row *row, __u32 number, struct slot *slot)
 {
-	struct row_series *by = bpf_map_lookup_elem(&row_series, &number);
-	struct adding adding = {};
 	const struct send_record *send;
 	struct series_figures *of;
 	__u64 sched, driver, total = 0, sched_span, driver_span, waited;
 	__u32 in, reason;
 
-	if (!row || !slot || !by)
+	if (!row || !slot)
 		return 0;
-	series_of(by, number, slot);
-	in = by->series;
+	in = series_of(number, slot);
 	of = bpf_map_lookup_elem(&figures, &in);
 	if (!of)
 		return 0;
-	adding.by = by;
-	adding.of = of;
 	send = &slot->record;
 	sched = send->sched;
 	driver = send->driver;
@@ -360,21 +353,17 @@ __noinline int series_add(struct row *row, __u32 number, struct slot *slot)
 	if ((config.flags & CONFIG_NO_RECORDS) && (sched_span || driver_span))
 		COUNT(inferred);
 	if (send->call)
-		leg_between(&adding, HISTOGRAM_CALL, send->call, send->send, 0);
+		leg_between(of, in, HISTOGRAM_CALL, send->call, send->send, 0);
 	if (sched)
-		leg_between(&adding, HISTOGRAM_TCP, send->send, sched, sched_span);
+		leg_between(of, in, HISTOGRAM_TCP, send->send, sched, sched_span);
 	if (sched && driver)
-		leg_between(&adding, HISTOGRAM_QDISC, sched, driver, sched_span + driver_span);
+		leg_between(of, in, HISTOGRAM_QDISC, sched, driver, sched_span + driver_span);
 	if (driver && send->ack)
-		leg_between(&adding, HISTOGRAM_NETWORK, driver, send->ack, driver_span);
+		leg_between(of, in, HISTOGRAM_NETWORK, driver, send->ack, driver_span);
 	if (send->ack)
-		leg_between(&adding, HISTOGRAM_TOTAL, send->send, send->ack, 0);
+		leg_between(of, in, HISTOGRAM_TOTAL, send->send, send->ack, 0);
 	else
 		__sync_fetch_and_add(&of->unacked, 1);
-	if (adding.disorder && (config.flags & CONFIG_NO_RECORDS))
-		COUNT_BY(disorder, adding.disorder);
-	if (adding.vague)
-		__sync_fetch_and_add(&of->vague, adding.vague);
 	waited = send->waited;
 	reason = send->reason;
 	if (sched && waited && reason < HISTOGRAM_REASONS) {

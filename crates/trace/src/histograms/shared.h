@@ -71,12 +71,8 @@ struct row_series {
 	struct series_key key; /* with the program of the last send that was added to one */
 	__u32 series; /* that of the key, while the generation is right */
 	__u32 generation;
-	/* By the place of a leg, the block that its last duration was in: which of its histogram times ROW_SERIES_BLOCKS, and its number. */
-	__u32 last[HISTOGRAM_LEGS];
 };
 SHARED(struct row_series);
-/* Six legs of 65,536 series have 3.9 million blocks. */
-#define ROW_SERIES_BLOCKS (1U << 22)
 
 /* The figures of a series beside its histograms, from its beginning: those that every send adds to are in the first cache line. */
 struct series_figures {
