@@ -7,6 +7,8 @@ use std::time::Duration;
 const LONGEST: Duration = Duration::from_millis(100);
 /// The shortest: under any load, its cost in wake-ups is far below that of reading.
 const SHORTEST: Duration = Duration::from_millis(5);
+/// The sleep of a reader that no record comes for. It still looks who else is at work, which it does once a second.
+pub(crate) const WITHOUT_RECORDS: Duration = Duration::from_secs(1);
 /// A sleep is to fill this part of the ring buffer at most, at the rate of the last period. The rest is for bursts.
 const PART: f64 = 8.0;
 /// Bytes a second that a burst out of nothing is taken to bring: a million records of sends.

@@ -234,7 +234,11 @@ impl Tracer {
             }
             let delivered = self.ring.deliver(sink)?;
             let (now, bytes) = (WallInstant::now(), self.ring.probes().take_bytes());
-            self.due = now + pace::pause(self.ring_bytes, self.config.part_of_records(), bytes, now - self.emptied);
+            self.due = now
+                + match self.records_come() {
+                    true => pace::pause(self.ring_bytes, self.config.part_of_records(), bytes, now - self.emptied),
+                    false => pace::WITHOUT_RECORDS,
+                };
             self.emptied = now;
             if delivered || now >= until {
                 return Ok(());
@@ -245,6 +249,12 @@ impl Tracer {
     /// How long the records that come meanwhile have room at least, about: so long may pass until the next [`Tracer::poll`].
     pub fn pause(&self) -> Duration {
         self.due.saturating_duration_since(WallInstant::now())
+    }
+
+    /// Whether anything is written to the ring buffer.
+    fn records_come(&self) -> bool {
+        let histograms_alone = self.config.histograms.as_ref().is_some_and(|histograms| !histograms.records);
+        !histograms_alone || !self.ring.probes().beside.is_empty()
     }
 
     /// Holds the rate of records below what was asked for.

@@ -26,9 +26,10 @@ fn section(load: &Load) -> Section {
     let mut section = Section::new(&*load.name);
     let exchange = load.p99_ns.map_or_else(String::new, |ns| format!(", p99 {}", quantity::time_to(ns, 3)));
     section.say(format!(
-        "Without anything: {}, {} of the sender's CPU for each{exchange} (medians over {}).",
+        "Without anything: {}, {} of the sender's CPU for each and {} of all CPUs{exchange} (medians over {}).",
         quantity::per_second(load.rate),
         quantity::time_to(load.cpu_ns, 3),
+        quantity::time_to(load.machine_ns, 3),
         counted(load.blocks as u64, "block")
     ));
     section.table(costs(load));
@@ -37,6 +38,14 @@ fn section(load: &Load) -> Section {
         let [value, low, high] = [e.value, e.low, e.high].map(bare);
         format!("every send, less the floor: {value} points ({low} to {high})")
     }));
+    said.extend(load.saved.map(|e| {
+        let [value, low, high] = [e.value, e.low, e.high].map(bare);
+        format!("histograms of every send, less its records: {value} points ({low} to {high})")
+    }));
+    said.extend(
+        load.saved_ns
+            .map(|e| format!("the same, of all CPUs: {:+.0} ns for each ({:+.0} to {:+.0})", e.value, e.low, e.high)),
+    );
     said.extend(load.verdicts.iter().map(|verdict| format!("{}: {}", verdict.bar, verdict.text)));
     said.extend(load.missing.iter().map(|missing| format!("not here: {}: {}", missing.name, missing.reason)));
     section.blocks.extend((!said.is_empty()).then_some(Block::List(said)));
@@ -45,14 +54,18 @@ fn section(load: &Load) -> Section {
 
 fn costs(load: &Load) -> Table {
     let exchange = load.p99_ns.is_some();
-    let mut head = vec!["", "rate", "CPU of each", "CPU of each, absolute"];
+    let mut head = vec!["", "rate", "CPU of each", "CPU of each, absolute", "all CPUs, of each"];
     head.extend(exchange.then_some("p99"));
     head.push("reference");
     let mut table = Table::new("", &head);
     table.spare = vec!["CPU of each, absolute", "reference"];
     let row = |row: &Row| {
         let absolute = row.cpu_ns.map_or_else(String::new, |e| format!("{:+.0} ns", e.value));
-        let mut cells = vec![row.name.to_owned(), with_interval(row.rate), with_interval(row.cpu), absolute];
+        let machine = row.machine_ns.map_or_else(
+            || "too few slices".into(),
+            |e| format!("{:+.0} ns ({:+.0} to {:+.0})", e.value, e.low, e.high),
+        );
+        let mut cells = vec![row.name.to_owned(), with_interval(row.rate), with_interval(row.cpu), absolute, machine];
         cells.extend(exchange.then(|| with_interval(row.p99)));
         cells.push(row.reference.unwrap_or_default().to_owned());
         cells
@@ -106,6 +119,7 @@ mod tests {
             rate: estimate(-7.7),
             cpu: estimate(8.0),
             cpu_ns: estimate(120.4),
+            machine_ns: estimate(345.0),
             p99: estimate(1.5),
             mean: false,
             reference,
@@ -116,9 +130,12 @@ mod tests {
             blocks: 52,
             rate: 1_234_567.0,
             cpu_ns: 812.3,
+            machine_ns: 1_503.0,
             p99_ns,
             rows: vec![row("every", "every send", None), row("fentry_empty", "an empty fentry", Some("-4.6 %"))],
             above_floor: estimate(-1.5),
+            saved: estimate(2.5),
+            saved_ns: estimate(-30.0),
             missing: vec![study::overhead::Missing { key: "x", name: "a method", reason: "no fentry here".into() }],
             verdicts: vec![study::overhead::Verdict {
                 bar: "it is cheap",
@@ -139,9 +156,10 @@ mod tests {
         let text = terminal::text(&canvas, &[document(&outcome())]);
         for words in [
             "1 KiB sends",
-            "1.23 M/s, 812 ns of the sender's CPU for each (medians over 52 blocks)",
+            "1.23 M/s, 812 ns of the sender's CPU for each and 1.5 µs of all CPUs (medians over 52 blocks)",
             "−7.70 % (",
             "+120 ns",
+            "+345 ns (+345 to +345)",
             "-4.6 %",
             "less the floor: −1.50 points",
             "it is cheap: holds",

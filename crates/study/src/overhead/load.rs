@@ -75,10 +75,14 @@ impl Cpus {
 /// What one slice of time showed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Slice {
-    /// Sends, or exchanges, a second.
+    /// Sends, or exchanges.
+    pub count: u64,
+    /// Those a second.
     pub rate: f64,
     /// CPU time of the sending thread for each, ns. The kernel's work on loopback up to the receiver's socket is in it.
     pub cpu_ns: f64,
+    /// CPU time of all processes of the machine for each, from a rest before the warm-up to one after the slice, ns.
+    pub machine_ns: f64,
     /// 99th percentile of the round trip, ns; of exchanges only.
     pub p99_ns: Option<f64>,
 }
@@ -177,7 +181,8 @@ impl Connection {
         let cpu_ns = (traffic::thread_cpu_time().0 - cpu) as f64 / count as f64;
         stamping.end(&self.client)?;
         let p99_ns = stats::quantile(&round_trips, 0.99);
-        Ok(Slice { rate: count as f64 * 1e9 / (last - begin) as f64, cpu_ns, p99_ns })
+        let rate = count as f64 * 1e9 / (last - begin) as f64;
+        Ok(Slice { count, rate, cpu_ns, machine_ns: f64::NAN, p99_ns })
     }
 
     fn receive(&mut self) -> Result<(), Error> {

@@ -12,6 +12,7 @@ use super::load::{Connection, Load, Slice, own_network};
 use super::observer::{Nobody, Observer, traced};
 use super::outcome::{Missing, Outcome, Pair, Table};
 use super::plan::Plan;
+use super::processes::CpuTimes;
 use super::stamps::Stamps;
 use super::ways::{self, Way};
 use crate::Error;
@@ -63,6 +64,9 @@ pub fn run(
     Ok(outcome)
 }
 
+/// How long it takes until a receiver has nothing more to do, at most.
+const DRAIN: Duration = Duration::from_millis(2);
+
 struct Place<'a> {
     plan: &'a Plan,
     connection: Connection,
@@ -72,12 +76,17 @@ impl Place<'_> {
     fn slice(&mut self, observer: &mut dyn Observer, stamps: Stamps) -> Result<Slice, Error> {
         observer.begin()?;
         std::thread::sleep(self.plan.settle);
-        let slice = self
+        let machine = CpuTimes::now();
+        let slices = self
             .connection
             .slice(self.plan.warm_up, stamps)
-            .and_then(|_| self.connection.slice(self.plan.slice, stamps));
+            .and_then(|warm_up| Ok((warm_up.count, self.connection.slice(self.plan.slice, stamps)?)));
+        // What was sent last is still received.
+        std::thread::sleep(DRAIN);
+        let machine = machine.elapsed();
         observer.end()?;
-        slice
+        let (warm_up, slice) = slices?;
+        Ok(Slice { machine_ns: machine as f64 / (warm_up + slice.count) as f64, ..slice })
     }
 
     fn pair(&mut self, way: &Way, observer: &mut dyn Observer, way_first: bool) -> Result<Pair, Error> {

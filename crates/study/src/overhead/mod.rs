@@ -9,6 +9,7 @@ mod measure;
 mod observer;
 mod outcome;
 mod plan;
+mod processes;
 mod stamps;
 mod ways;
 

@@ -46,12 +46,18 @@ pub struct Table {
     pub rate: f64,
     /// CPU time of the sender for each, ns, the same.
     pub cpu_ns: f64,
+    /// CPU time of all processes of the machine for each, the receiver's, the observer's and kernel threads too, ns, the same.
+    pub machine_ns: f64,
     /// 99th percentile of the round trip, ns, the same; of exchanges only.
     pub p99_ns: Option<f64>,
     /// One a way.
     pub rows: Vec<Row>,
     /// Every send less the floor, in points of the rate without anything.
     pub above_floor: Option<Estimate>,
+    /// Histograms of every send less its records, in points of the rate without anything: above zero where histograms cost less.
+    pub saved: Option<Estimate>,
+    /// The same of the CPU time of all processes for each, ns: below zero where histograms cost less.
+    pub saved_ns: Option<Estimate>,
     /// Ways that this machine cannot run.
     pub missing: Vec<Missing>,
     /// What the measurement says on each bar.
@@ -71,6 +77,8 @@ pub struct Row {
     pub cpu: Option<Estimate>,
     /// The same, ns.
     pub cpu_ns: Option<Estimate>,
+    /// Change of the CPU time of all processes of the machine for each, ns.
+    pub machine_ns: Option<Estimate>,
     /// Change of the 99th percentile of the round trip, per cent; of exchanges only.
     pub p99: Option<Estimate>,
     /// Whether the figures are means rather than medians: the way's cost comes in few slices.
@@ -133,6 +141,7 @@ impl Row {
             rate: estimate(|p| percent(p.way.rate / p.nothing.rate)),
             cpu: estimate(|p| percent(p.way.cpu_ns / p.nothing.cpu_ns)),
             cpu_ns: estimate(|p| p.way.cpu_ns - p.nothing.cpu_ns),
+            machine_ns: estimate(|p| p.way.machine_ns - p.nothing.machine_ns),
             p99: estimate(p99),
             mean: way.rare,
             reference: way.reference,
@@ -146,23 +155,28 @@ impl Table {
             let all: Vec<f64> = pairs.iter().flat_map(|(_, blocks)| of_pairs(blocks, value)).collect();
             stats::median(&all)
         };
-        let changes = |key: &str| -> Option<Vec<f64>> {
-            let (_, blocks) = pairs.iter().find(|(way, _)| way.key == key)?;
-            Some(blocks.iter().filter_map(|b| b.first()).map(|p| percent(p.way.rate / p.nothing.rate)).collect())
+        let less = |key: &str, other: &str, value: fn(&Pair) -> f64| {
+            let of = |key: &str| {
+                let (_, blocks) = pairs.iter().find(|(way, _)| way.key == key)?;
+                Some(blocks.iter().filter_map(|b| b.first()).map(value).collect::<Vec<_>>())
+            };
+            let (one, other) = of(key).zip(of(other))?;
+            let differences: Vec<f64> = one.iter().zip(&other).map(|(one, other)| one - other).collect();
+            estimate(&differences, false, seed)
         };
-        let above_floor = changes(ways::EVERY).zip(changes(ways::FLOOR)).and_then(|(every, floor)| {
-            let points: Vec<f64> = every.iter().zip(&floor).map(|(every, floor)| every - floor).collect();
-            estimate(&points, false, seed)
-        });
+        let rate = |p: &Pair| percent(p.way.rate / p.nothing.rate);
         let mut table = Self {
             load: load.key(),
             name: load.name(),
             blocks: pairs.first().map_or(0, |(_, blocks)| blocks.len()),
             rate: nothing(|p| p.nothing.rate).unwrap_or(f64::NAN),
             cpu_ns: nothing(|p| p.nothing.cpu_ns).unwrap_or(f64::NAN),
+            machine_ns: nothing(|p| p.nothing.machine_ns).unwrap_or(f64::NAN),
             p99_ns: nothing(|p| p.nothing.p99_ns.unwrap_or(f64::NAN)),
             rows: pairs.iter().map(|(way, blocks)| Row::of(way, blocks, seed)).collect(),
-            above_floor,
+            above_floor: less(ways::EVERY, ways::FLOOR, rate),
+            saved: less(ways::HISTOGRAMS, ways::EVERY, rate),
+            saved_ns: less(ways::HISTOGRAMS, ways::EVERY, |p| p.way.machine_ns - p.nothing.machine_ns),
             missing,
             verdicts: Vec::new(),
         };
@@ -219,6 +233,18 @@ impl Table {
                 |of| of.low >= -2.0,
                 |of| of.high < -2.0,
             ),
+            bar(
+                "histograms of every send cost less than its records",
+                self.saved,
+                |of| of.low > 0.0,
+                |of| of.high < 0.0,
+            ),
+            bar(
+                "histograms of 1/100 cost nothing: within ±0.5 %",
+                self.rate_of(ways::HISTOGRAMS_SAMPLED),
+                within,
+                |of| of.high < -0.5,
+            ),
         ]
         .into_iter()
         .flatten()
@@ -240,7 +266,7 @@ mod tests {
 
     /// Pairs of a way with the rate of nothing times `factor`, with a spread of so many per cent.
     fn pairs(key: &str, factor: f64, spread: f64) -> (&'static Way, Vec<Vec<Pair>>) {
-        let slice = |rate: f64| Slice { rate, cpu_ns: 1e9 / rate, p99_ns: None };
+        let slice = |rate: f64| Slice { count: 1, rate, cpu_ns: 1e9 / rate, machine_ns: 2e9 / rate, p99_ns: None };
         let pair = |i: usize| {
             let off = spread / 100.0 * (i as f64 - 14.5) / 14.5;
             Pair { way: slice(1e6 * factor * (1.0 + off)), nothing: slice(1e6) }

@@ -103,6 +103,10 @@ pub const FLOOR: &str = "floor";
 pub const TAGGED: &str = "tagged";
 /// Every send.
 pub const EVERY: &str = "every";
+/// Histograms of every send.
+pub const HISTOGRAMS: &str = "histograms";
+/// Histograms of one hundredth of the time.
+pub const HISTOGRAMS_SAMPLED: &str = "histograms_100";
 
 /// All of them. A further way of tracing is one more entry.
 pub static ALL: [Way; 25] = [
@@ -116,11 +120,9 @@ pub static ALL: [Way; 25] = [
     Way::new(FLOOR, "floor: armed, callback returns at once", |p, _| baseline(Baseline::Floor, p)),
     Way::new(TAGGED, "floor of stamps: tagged, callbacks return", |p, _| baseline(Baseline::Tagged, p)),
     Way::new(EVERY, "every send", |p, c| Watching::start(tracer(p, Sampling::Every, STAMPS), c.others)),
-    Way::new("histograms_100", "histograms of 1/100", |p, c| Watching::start(histograms(p, windows(100)), c.others))
+    Way::new(HISTOGRAMS_SAMPLED, "histograms of 1/100", |p, c| Watching::start(histograms(p, windows(100)), c.others))
         .rare(),
-    Way::new("histograms", "histograms of every send", |p, c| {
-        Watching::start(histograms(p, Sampling::Every), c.others)
-    }),
+    Way::new(HISTOGRAMS, "histograms of every send", |p, c| Watching::start(histograms(p, Sampling::Every), c.others)),
     Way::new("every_calls", "every send, with its call", |p, c| {
         Watching::start(Config { calls: true, ..tracer(p, Sampling::Every, STAMPS) }, c.others)
     }),

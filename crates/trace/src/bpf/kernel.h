@@ -44,7 +44,7 @@ enum {
 	BPF_MAP_TYPE_RINGBUF = 27,
 };
 enum { BPF_ANY = 0, BPF_NOEXIST = 1 };
-enum { BPF_F_NO_PREALLOC = 1, BPF_F_CLONE = 1 << 9 };
+enum { BPF_F_NO_PREALLOC = 1, BPF_F_CLONE = 1 << 9, BPF_F_MMAPABLE = 1 << 10 };
 enum { BPF_SK_STORAGE_GET_F_CREATE = 1 };
 enum { BPF_RB_NO_WAKEUP = 1 };
 enum { BPF_RB_AVAIL_DATA = 0, BPF_RB_RING_SIZE = 1 };

@@ -601,8 +601,13 @@ static long acked_one(__u32 i, void *context)
 static __always_inline void slots_acked_before(struct queue *queue, __u32 number, __u32 end, __u64 now)
 {
 	struct acked acked = { .number = number, .end = end, .now = now };
+	struct slot *oldest;
 
-	if (queue->head != queue->tail)
+	if (queue->head == queue->tail)
+		return;
+	/* The ACK's stamps have mostly left nothing: no call for that. */
+	oldest = slot_at(queue, queue->head);
+	if (oldest && before(oldest->key, end))
 		bpf_loop(config.slots, acked_one, &acked, 0);
 }
 

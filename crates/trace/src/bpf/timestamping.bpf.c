@@ -198,13 +198,12 @@ static __always_inline void driver_between(struct queue *queue, struct between *
 		bpf_loop(config.slots, driver_one, between, 0);
 }
 
-static long packet_one(__u32 i, void *context)
+/* The next send of a packet that goes through a stage. Gives 1 after the last. */
+static __always_inline long packet_next(struct between *of, struct queue *queue)
 {
-	struct between *of = context;
-	struct queue *queue = queue_at(of->number);
 	struct slot *slot;
 
-	if (!queue || (__s32)(of->at - queue->tail) >= 0)
+	if ((__s32)(of->at - queue->tail) >= 0)
 		return 1;
 	slot = slot_at(queue, of->at);
 	if (!slot || !before(slot->key, of->until))
@@ -215,7 +214,15 @@ static long packet_one(__u32 i, void *context)
 	else
 		slot_sched(queue, slot, of->at, of->tp, of->now);
 	of->at++;
-	return 0;
+	return slot->key + 1 == of->until;
+}
+
+static long packet_one(__u32 i, void *context)
+{
+	struct between *of = context;
+	struct queue *queue = queue_at(of->number);
+
+	return queue ? packet_next(of, queue) : 1;
 }
 
 /* A tagged packet goes through the stage `op`. Its tag may be of a byte that it does not carry: tcp_grow_skb() (6.10 and later) fills
@@ -252,7 +259,9 @@ static __always_inline void on_packet(struct bpf_sock_ops_kern *kern, bool drive
 	}
 	of.at = at;
 	of.until = payload.end;
-	bpf_loop(16, packet_one, &of, 0);
+	/* Most packets end with the one send that they hold. A loop calls a function, and where the kernel guards returns each takes 10 ns. */
+	if (!packet_next(&of, queue))
+		bpf_loop(15, packet_one, &of, 0);
 	if (!of.found && queue->popped && !before(queue->popped_key, payload.end - 1))
 		COUNT(after_ack);
 }

@@ -9,7 +9,7 @@ use libbpf_rs::{MapCore as _, MapFlags, MapHandle, Object};
 use record::histogram::{Histogram, Series, SeriesKey};
 use record::{Comm, Instant, IpPrefix, Leg, Monotonic, Nanos};
 
-use super::bounds::Buckets;
+use super::bounds;
 use super::setup::{self, legs};
 use super::{Departed, Dimensions, Histograms, Ports, Snapshot};
 use crate::layout::{
@@ -32,7 +32,8 @@ pub(crate) struct Reading {
     most: u32,
     /// Connections that remember their series.
     connections: u32,
-    buckets: Buckets,
+    /// Which bucket of `record` each bucket of the kernel part is.
+    buckets: Numbers,
     series: MapHandle,
     free: MapHandle,
     figures: MapHandle,
@@ -83,7 +84,7 @@ impl Reading {
             legs,
             most: config.max_series,
             connections: object::map(object, "row_series")?.max_entries(),
-            buckets: Buckets::new(),
+            buckets: bounds::numbers(),
             series: object::map(object, "series")?,
             free,
             figures: object::map(object, "figures")?,
@@ -222,6 +223,7 @@ fn lookup<T: Plain>(map: &MapHandle, number: u32) -> Result<T, Error> {
 
 /// The counters of a histogram in the kernel part.
 type Counters = [u32; HISTOGRAM_BUCKETS as usize];
+type Numbers = [i32; HISTOGRAM_BUCKETS as usize];
 
 const _: () = assert!(HISTOGRAM_BLOCKS * HISTOGRAM_IN_BLOCK == HISTOGRAM_BUCKETS);
 
@@ -245,9 +247,9 @@ fn set_figures(series: &mut Series, raw: &RawSeriesFigures) {
 }
 
 /// Adds to a histogram what the counters of the kernel part have grown by: they are the lower half of its counts.
-fn carry(histogram: &mut Histogram, counters: &[u32], buckets: &Buckets) {
+fn carry(histogram: &mut Histogram, counters: &[u32], numbers: &Numbers) {
     let grown = |counter: u32, count: u64| u64::from(counter.wrapping_sub(count as u32));
-    for (at, (&counter, &bucket)) in counters.iter().zip(&buckets.numbers).enumerate() {
+    for (at, (&counter, &bucket)) in counters.iter().zip(numbers).enumerate() {
         if at == 0 {
             histogram.zero += grown(counter, histogram.zero);
             continue;
@@ -284,7 +286,7 @@ mod tests {
 
     #[test]
     fn counters_that_wrap_are_carried_over() {
-        let buckets = Buckets::new();
+        let buckets = bounds::numbers();
         let mut counters: Counters = [0; HISTOGRAM_BUCKETS as usize];
         let mut histogram = Histogram::default();
         let mut count = 0u64;
@@ -293,7 +295,7 @@ mod tests {
             counters[9] = counters[9].wrapping_add(more);
             count += u64::from(more);
             carry(&mut histogram, &counters, &buckets);
-            assert_eq!((histogram.zero, histogram.buckets[&buckets.numbers[9]]), (count, count));
+            assert_eq!((histogram.zero, histogram.buckets[&buckets[9]]), (count, count));
         }
         assert_eq!(histogram.buckets.len(), 1);
     }
@@ -337,7 +339,7 @@ mod tests {
         /// Whatever bytes the maps hold.
         #[test]
         fn no_row_panics(bytes in prop::collection::vec(any::<u8>(), 512), counters: [u32; 32], seed: u64) {
-            let buckets = Buckets::new();
+            let buckets = bounds::numbers();
             let mut histogram = Histogram { sum: Nanos(seed), zero: seed, buckets: [(3, seed)].into() };
             carry(&mut histogram, &counters, &buckets);
             prop_assert_eq!(histogram.zero as u32, counters[0]);

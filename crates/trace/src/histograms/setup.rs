@@ -3,7 +3,7 @@
 use libbpf_rs::OpenObject;
 use record::Leg;
 
-use super::bounds::Buckets;
+use super::bounds;
 use super::{Histograms, Ports};
 use crate::error::within;
 use crate::layout::{
@@ -64,7 +64,6 @@ pub(super) fn blocks(most: u32, legs: u32) -> u32 {
 
 fn configuration(histograms: &Histograms) -> RawHistogramConfig {
     let dimensions = &histograms.dimensions;
-    let buckets = Buckets::new();
     let legs = legs(histograms);
     let mut places = [HISTOGRAM_NO_LEG as u8; HISTOGRAM_LEGS as usize];
     for (place, leg) in legs.iter().enumerate() {
@@ -72,8 +71,7 @@ fn configuration(histograms: &Histograms) -> RawHistogramConfig {
     }
     let flag = |on: bool, flag: u32| if on { flag } else { 0 };
     RawHistogramConfig {
-        cells: buckets.cells(),
-        bounds: buckets.bounds,
+        edges: bounds::edges(),
         peer_ipv4: dimensions.peer.map_or([0; 16], |bits| mask(96 + u32::from(bits.ipv4))),
         peer_ipv6: dimensions.peer.map_or([0; 16], |bits| mask(bits.ipv6.into())),
         flags: flag(dimensions.cgroup, HISTOGRAM_CGROUP)

@@ -14,16 +14,19 @@ enum histogram_leg {
 };
 SHARED(enum histogram_leg);
 
-/* Bucket 0 is for a duration of zero; the last is for everything above the bound before it. Buckets that lie side by side share a block,
+/* Buckets 0 and 1 are for durations of 0 and 1 ns, the last is for everything above 1,024 s. Buckets that lie side by side share a block,
  * which is there once a duration is in one of them. */
 enum histogram_size {
-	HISTOGRAM_BUCKETS = 304,
+	HISTOGRAM_BUCKETS = 320,
+	HISTOGRAM_LAST = 314, /* those after it are not used */
+	HISTOGRAM_SKIPPED = 6, /* of the first power of two, which has one duration alone */
 	HISTOGRAM_IN_BLOCK = 16,
 	HISTOGRAM_BLOCKS = HISTOGRAM_BUCKETS / HISTOGRAM_IN_BLOCK,
 	/* Blocks that there are for each histogram, on average over all of them: two powers of two each. */
 	HISTOGRAM_BLOCKS_EACH = 10,
-	/* The cells that a duration is looked up by: 40 powers of two, each in 16. */
-	HISTOGRAM_CELLS = 640,
+	/* Powers of two that a duration is looked up in, and the parts that each is cut into for that. */
+	HISTOGRAM_POWERS = 40,
+	HISTOGRAM_CELLS = 16,
 	HISTOGRAM_REASONS = 11,
 	HISTOGRAM_NO_LEG = 0xff,
 };
@@ -40,14 +43,15 @@ SHARED(enum histogram_flags);
 
 /* Fixed when the programs are loaded. */
 struct histogram_config {
-	__u64 bounds[HISTOGRAM_BUCKETS]; /* the highest duration of each bucket, ns */
-	__u16 cells[HISTOGRAM_CELLS]; /* the bucket of the lowest duration of each cell */
-	__u8 peer_ipv4[16]; /* which bits of a peer's address count */
-	__u8 peer_ipv6[16];
+	/* Of each cell of the highest power of two, in the lowest four bits the bucket of its lowest duration, of the eight; above these the
+	 * highest duration, ns, of that bucket. */
+	__u64 edges[HISTOGRAM_CELLS];
 	__u32 flags;
 	__u32 legs; /* how many have histograms */
 	__u8 places[HISTOGRAM_LEGS]; /* the place of each leg among them, or HISTOGRAM_NO_LEG */
 	__u8 pad[2];
+	__u8 peer_ipv4[16]; /* which bits of a peer's address count */
+	__u8 peer_ipv6[16];
 };
 SHARED(struct histogram_config);
 
@@ -70,16 +74,16 @@ struct row_series {
 };
 SHARED(struct row_series);
 
-/* The figures of a series beside its histograms, from its beginning. */
+/* The figures of a series beside its histograms, from its beginning: those that every send adds to are in the first cache line. */
 struct series_figures {
 	__u64 sends; /* the last to be added to */
 	__u64 bytes;
+	__u64 sums[HISTOGRAM_LEGS]; /* ns, by the place of the leg */
 	__u64 merged;
 	__u64 retransmitted; /* segments */
 	__u64 dropped; /* segments, on this host */
 	__u64 unacked;
 	__u64 vague;
-	__u64 sums[HISTOGRAM_LEGS]; /* ns, by the place of the leg */
 	__u64 waited[HISTOGRAM_REASONS]; /* ns */
 };
 SHARED(struct series_figures);

@@ -244,7 +244,7 @@ fn a_hundred_thousand_peers_are_in_as_many_series_as_there_may_be_and_one_more()
     let mut trace = Trace::start(&with(histograms, traffic::config(target)));
     // Of the series, their figures, histograms and blocks, and the blocks that are free.
     let memory = || {
-        let blocks = 4 * (19 + SERIES * 10);
+        let blocks = 4 * (20 + SERIES * 10);
         kernel_bytes(&[SERIES, SERIES + 1, 4 * (SERIES + 1), blocks, blocks + 1])
     };
     let begun = memory();
@@ -301,7 +301,7 @@ fn legs_that_find_no_block_are_in_the_overflow() {
     let port = exchange.0.peer_addr().unwrap().port();
     let histograms = Histograms { max_series: 3, dimensions: TOGETHER, ..Histograms::default() };
     let mut trace = Trace::start(&with(histograms, traffic::port(port)));
-    let free = map("free_blocks", 4 * (19 + 3 * 10));
+    let free = map("free_blocks", 4 * (20 + 3 * 10));
     let taken = |of: &MapHandle| of.lookup_and_delete(&[]).unwrap().unwrap();
     let numbers: Vec<Vec<u8>> = (0..3 * 4 * 10).map(|_| taken(&free)).collect();
     assert_eq!(free.lookup_and_delete(&[]).unwrap(), None, "those of the overflow are not free");
