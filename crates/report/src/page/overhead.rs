@@ -130,7 +130,7 @@ mod tests {
             blocks: 52,
             rate: 1_234_567.0,
             cpu_ns: 812.3,
-            machine_ns: 1_503.0,
+            machine_ns: 1_534.0,
             p99_ns,
             rows: vec![row("every", "every send", None), row("fentry_empty", "an empty fentry", Some("-4.6 %"))],
             above_floor: estimate(-1.5),
@@ -152,11 +152,11 @@ mod tests {
 
     #[test]
     fn a_load_shows_every_method_with_its_interval_the_reference_and_what_is_missing() {
-        let canvas = Canvas { width: 140, colour: false, unicode: true };
+        let canvas = Canvas { width: 200, colour: false, unicode: true };
         let text = terminal::text(&canvas, &[document(&outcome())]);
         for words in [
             "1 KiB sends",
-            "1.23 M/s, 812 ns of the sender's CPU for each and 1.5 µs of all CPUs (medians over 52 blocks)",
+            "1.23 M/s, 812 ns of the sender's CPU for each and 1.53 µs of all CPUs (medians over 52 blocks)",
             "−7.70 % (",
             "+120 ns",
             "+345 ns (+345 to +345)",
