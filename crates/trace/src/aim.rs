@@ -148,7 +148,7 @@ impl Processes {
         Ok(())
     }
 
-    /// Forgets whose sockets are: a pass over them has seen it.
+    /// Forgets which process owns which socket: a pass over the sockets has read it.
     pub(crate) fn forget_sockets(&self) {
         let keys: Vec<_> = self.inodes.keys().collect();
         for inode in keys {

@@ -122,7 +122,7 @@ impl Ring {
         }
     }
 
-    /// Empties it where nobody takes events yet: they are handed on when it is emptied the next time.
+    /// Empties it before events are taken: they are handed on when it is emptied the next time.
     pub fn gather(&self) -> Result<(), Error> {
         while self.take()? {}
         Ok(())

@@ -60,7 +60,7 @@ SHARED(struct row);
 
 /* What is kept of a connection from the beginning of a stretch that is looked at until its last send has been acknowledged. */
 struct queue {
-	__u32 row; /* whose it is; NO_ROW: nobody's */
+	__u32 row; /* the connection's; NO_ROW: not used */
 	__u32 head;
 	__u32 tail;
 	__u32 sched_next;

@@ -30,7 +30,7 @@ pub const CALLS: &str = "calls";
 /// What timing them with the timestamping backend costs other programs.
 const HOST_WIDE: &str = "to time calls, a program runs at every TCP write of this machine, some tens of nanoseconds each (not with --calls never)";
 
-/// The most sockets whose owners are known before a pass over them.
+/// The most sockets of which the owner is known before a pass over them.
 const INODES: u64 = 131_072;
 
 /// The iterator over the sockets that makes a pass.
