@@ -1,5 +1,5 @@
-//! CPU time of all processes of the machine, kernel threads too: what the observers, the receiver and the kernel's own threads take is
-//! somebody's bill, though the sender does not see it.
+//! CPU time of all processes of the machine, kernel threads too: it has what the observers, the receiver and the kernel's own threads take,
+//! which the sender's own does not.
 
 use std::collections::BTreeMap;
 
@@ -27,10 +27,10 @@ fn cpu_time(pid: i32) -> Option<u64> {
     let mut clock = 0;
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: both calls write to the variable that they are given and to nothing else.
-    let told = unsafe {
+    let read = unsafe {
         libc::clock_getcpuclockid(pid, &raw mut clock) == 0 && libc::clock_gettime(clock, &raw mut time) == 0
     };
-    told.then(|| time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs())
+    read.then(|| time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs())
 }
 
 #[cfg(test)]
@@ -45,7 +45,7 @@ mod tests {
         while Instant::now() < until {
             std::hint::spin_loop();
         }
-        let own = (traffic::thread_cpu_time() - begin).0;
+        let own = traffic::thread_cpu_time().saturating_sub(begin).0;
         assert!(own > 0 && before.elapsed() >= own);
     }
 }
