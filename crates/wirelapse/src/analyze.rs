@@ -170,6 +170,31 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// A line of JSON for each connection.
+fn all_lines(out: &mut impl Write, follower: &Follower, threads: usize) -> anyhow::Result<()> {
+    // Lines that are written give their room to the next: memory that is new to the process takes longer than what is put there.
+    let spare = Mutex::new(Vec::new());
+    let spare = || spare.lock().unwrap_or_else(PoisonError::into_inner);
+    parallel::in_order(
+        follower,
+        threads,
+        |reports| {
+            let mut lines: Vec<u8> = spare().pop().unwrap_or_default();
+            for report in reports {
+                report.write_json(&mut lines);
+                lines.push(b'\n');
+            }
+            Ok(lines)
+        },
+        |mut lines| {
+            out.write_all(&lines)?;
+            lines.clear();
+            spare().push(lines);
+            Ok(())
+        },
+    )
+}
+
 fn show(args: &Args, name: &str, follower: &Follower, reading: &Reading) -> anyhow::Result<()> {
     let mut out = io::BufWriter::new(io::stdout().lock());
     let chosen = |n: usize| {
@@ -184,29 +209,7 @@ fn show(args: &Args, name: &str, follower: &Follower, reading: &Reading) -> anyh
     if args.json.json {
         match args.connection {
             Some(n) => line(&mut out, &chosen(n)?)?,
-            None => {
-                // Lines that are written give their room to the next: memory that is new to the process takes longer than what is put there.
-                let spare = Mutex::new(Vec::new());
-                let spare = || spare.lock().unwrap_or_else(PoisonError::into_inner);
-                parallel::in_order(
-                    follower,
-                    args.threads(),
-                    |reports| {
-                        let mut lines: Vec<u8> = spare().pop().unwrap_or_default();
-                        for report in reports {
-                            report.write_json(&mut lines);
-                            lines.push(b'\n');
-                        }
-                        Ok(lines)
-                    },
-                    |mut lines| {
-                        out.write_all(&lines)?;
-                        lines.clear();
-                        spare().push(lines);
-                        Ok(())
-                    },
-                )?;
-            }
+            None => all_lines(&mut out, follower, args.threads())?,
         }
         line(&mut out, &reading.json(name, follower))?;
     } else {

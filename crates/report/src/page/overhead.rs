@@ -34,14 +34,12 @@ fn section(load: &Load) -> Section {
     ));
     section.table(costs(load));
     let mut said: Vec<String> = Vec::new();
-    said.extend(load.above_floor.map(|e| {
+    let points = |what: &str, e: Estimate| {
         let [value, low, high] = [e.value, e.low, e.high].map(bare);
-        format!("every send, less the floor: {value} points ({low} to {high})")
-    }));
-    said.extend(load.saved.map(|e| {
-        let [value, low, high] = [e.value, e.low, e.high].map(bare);
-        format!("histograms of every send, less its records: {value} points ({low} to {high})")
-    }));
+        format!("{what}: {value} points ({low} to {high})")
+    };
+    said.extend(load.above_floor.map(|e| points("every send, less the floor", e)));
+    said.extend(load.saved.map(|e| points("histograms of every send, less its records", e)));
     said.extend(
         load.saved_ns
             .map(|e| format!("the same, of all CPUs: {:+.0} ns for each ({:+.0} to {:+.0})", e.value, e.low, e.high)),

@@ -107,9 +107,10 @@ fn fluctuation(outcome: &Outcome) -> Beside {
 }
 
 fn step(outcome: &Outcome) -> Beside {
+    let time = |ns: f64| quantity::time_to(ns, 3);
     let here = match (&outcome.step, &outcome.step_missing) {
         (Some(step), _) if step.series.changes.is_empty() => {
-            format!("a step of {} was not found", quantity::time_to(step.put_in.0 as f64, 3))
+            format!("a step of {} was not found", time(step.put_in.0 as f64))
         }
         (Some(step), _) => {
             let found: Vec<String> = step
@@ -117,15 +118,9 @@ fn step(outcome: &Outcome) -> Beside {
                 .changes
                 .iter()
                 .map(|[frame, size, low, high]| {
-                    format!(
-                        "{} at frame {frame:.0} ({} to {})",
-                        quantity::time_to(*size, 3),
-                        quantity::time_to(*low, 3),
-                        quantity::time_to(*high, 3)
-                    )
+                    format!("{} at frame {frame:.0} ({} to {})", time(*size), time(*low), time(*high))
                 })
                 .collect();
-            let time = |ns: f64| quantity::time_to(ns, 3);
             let delivered =
                 step.delivered.map(|[up, down]| format!(", {} and {} as the path delivered", time(up), time(down)));
             format!(
@@ -250,6 +245,12 @@ fn unmoved(comparison: &Comparison) -> Option<bool> {
     }
 }
 
+/// The deviation of a technique's delays with the CPU stressed against idle.
+fn stressed(outcome: &Outcome, technique: usize) -> Option<Comparison> {
+    let of = |cpu| figure(outcome, Response::Deviation, |l| l[0] == technique && l[3] == cpu);
+    Comparison::of(&of(0).values, &of(1).values, outcome.seed)
+}
+
 /// What CPU load does to the deviation of a technique's delays.
 fn load(outcome: &Outcome, name: &'static str, affected: bool) -> Beside {
     let (what, source) = match (name, affected) {
@@ -258,10 +259,7 @@ fn load(outcome: &Outcome, name: &'static str, affected: bool) -> Beside {
         ("xdp", _) => ("CPU load and the deviation of xdp", "no significant effect"),
         _ => ("CPU load and the deviation of libpcap", "little effect on both Intel NICs"),
     };
-    let comparison = place(outcome, name).and_then(|technique| {
-        let of = |cpu| figure(outcome, Response::Deviation, |l| l[0] == technique && l[3] == cpu);
-        Comparison::of(&of(0).values, &of(1).values, outcome.seed)
-    });
+    let comparison = place(outcome, name).and_then(|technique| stressed(outcome, technique));
     let agrees = comparison.as_ref().and_then(if affected { raised } else { unmoved });
     Beside {
         what,
@@ -294,8 +292,7 @@ const SMALL_LOSS: f64 = 0.05;
 
 /// Whether CPU load leaves a technique's deviation as it is, and its share matched is about the highest; `None` where that cannot be known.
 fn is_compromise(outcome: &Outcome, technique: usize, ranked: &[(usize, Figure, f64)]) -> Option<bool> {
-    let of = |cpu| figure(outcome, Response::Deviation, |l| l[0] == technique && l[3] == cpu);
-    let steady = Comparison::of(&of(0).values, &of(1).values, outcome.seed).as_ref().and_then(unmoved);
+    let steady = stressed(outcome, technique).as_ref().and_then(unmoved);
     let (own, best) = (ranked.iter().find(|r| r.0 == technique)?, ranked.first()?);
     let against_best = Comparison::of(&best.1.values, &own.1.values, outcome.seed)?.ratio;
     match (steady, against_best.high < -SMALL_LOSS, against_best.low > -SMALL_LOSS || own.0 == best.0) {

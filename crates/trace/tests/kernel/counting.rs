@@ -11,7 +11,7 @@ use tier::Need;
 use trace::baselines::{Callbacks, callbacks};
 use trace::{Backend, Config, Summary, Target};
 
-use crate::histograms::kernel_bytes;
+use crate::histograms::{kernel_bytes, kernel_bytes_where};
 use crate::traffic::{self, Trace, accept_one, accounted, pair, sends};
 
 const BTF: Need<'static> = Need::Path("/sys/kernel/btf/vmlinux");
@@ -737,17 +737,6 @@ fn of_twelve_thousand_sampled_connections_none_finds_no_slot() {
     many_connections(Backend::Timestamping, sampling, 200_003, 57);
 }
 
-/// What the kernel has for all maps of this process, bytes.
-fn all_maps() -> u64 {
-    let of = |text: String| {
-        let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name))?.trim().parse::<u64>().ok();
-        Some((field("map_id:")?, field("memlock:")?))
-    };
-    let fds = std::fs::read_dir("/proc/self/fdinfo").unwrap();
-    let maps = fds.filter_map(|fd| of(std::fs::read_to_string(fd.ok()?.path()).ok()?));
-    maps.collect::<std::collections::BTreeMap<_, _>>().into_values().sum()
-}
-
 /// How many blocks of each size of kmalloc() are in use on this machine, of those that control groups account for: BPF's are.
 fn blocks() -> std::collections::BTreeMap<String, (i64, i64)> {
     let text = std::fs::read_to_string("/proc/slabinfo").unwrap();
@@ -810,7 +799,7 @@ fn a_hundred_thousand_connections_are_followed_within_what_is_said() {
         let before = blocks();
         let config = Config { sampling, max_connections: 100_000, ..traffic::port(port) };
         let trace = Trace::start(&config);
-        let (maps, told) = (all_maps(), trace.tracer.memory_bound());
+        let (maps, told) = (kernel_bytes_where(|_| true), trace.tracer.memory_bound());
         let grown = blocks().into_iter().map(|(name, (now, size))| (now - before[&name].0) * size);
         let with_sockets: i64 = grown.sum();
         let (events, Summary { lost, .. }) = trace.finish();

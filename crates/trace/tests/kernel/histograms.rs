@@ -219,16 +219,21 @@ fn retransmitted_segments_and_reasons_are_those_of_the_kernel_and_of_the_records
     }
 }
 
-/// Bytes that the kernel has for the maps of this process with so many entries.
-pub fn kernel_bytes(entries: &[u32]) -> u64 {
+/// Bytes that the kernel has for those maps of this process of which the number of entries is `wanted`.
+pub fn kernel_bytes_where(wanted: impl Fn(u64) -> bool) -> u64 {
     let fds = std::fs::read_dir("/proc/self/fdinfo").unwrap();
     let of = |text: &str| {
         let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name))?.trim().parse::<u64>().ok();
         Some((field("map_id:")?, field("max_entries:")?, field("memlock:")?))
     };
     let maps = fds.filter_map(|fd| of(&std::fs::read_to_string(fd.ok()?.path()).ok()?));
-    let wanted = maps.filter(|map| entries.iter().any(|entries| u64::from(*entries) == map.1));
+    let wanted = maps.filter(|map| wanted(map.1));
     wanted.map(|(id, _, bytes)| (id, bytes)).collect::<BTreeMap<_, _>>().into_values().sum()
+}
+
+/// The same, with so many entries.
+pub fn kernel_bytes(entries: &[u32]) -> u64 {
+    kernel_bytes_where(|of| entries.iter().any(|entries| u64::from(*entries) == of))
 }
 
 #[test]
