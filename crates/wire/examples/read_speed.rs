@@ -2,9 +2,13 @@
 //!
 //! `read_speed [PACKETS] [CONNECTIONS]`, by default 2,000,000 of 1,000; the best of 7 passes and their median.
 
+use std::fs::File;
 use std::hint::black_box;
+use std::io;
+use std::os::unix::fs::FileExt as _;
 use std::time::Instant;
 
+use wire::capture::{Pieces, ReadAt};
 use wire::generate::{Pattern, Traffic, write_traffic};
 use wire::{Capture, Packet, PacketReader, Shard};
 
@@ -28,6 +32,38 @@ fn main() {
         payload(PacketReader::from_bytes(&file).expect("a capture").only(part))
     });
     measure("segments, streamed", packets, || payload(PacketReader::from_reader(&file[..]).expect("a capture")));
+    let path = std::env::temp_dir().join(format!("read_speed-{}", std::process::id()));
+    std::fs::write(&path, &file).expect("room for the file");
+    let file = OnDisk(File::open(&path).expect("the file"));
+    std::fs::remove_file(&path).expect("the file");
+    measure("segments, from a file", packets, || {
+        payload(PacketReader::from_pieces(&Pieces::new(&file, 1)).expect("a capture"))
+    });
+    measure("segments, from a file, two readers that share nothing", packets, || {
+        in_two_threads(|shard| {
+            payload(PacketReader::from_pieces(&Pieces::new(&file, 1)).expect("a capture").only(shard))
+        })
+    });
+    measure("segments, from a file, two readers that share its pieces", packets, || {
+        let pieces = Pieces::new(&file, 2);
+        in_two_threads(|shard| payload(PacketReader::from_pieces(&pieces).expect("a capture").only(shard)))
+    });
+}
+
+struct OnDisk(File);
+
+impl ReadAt for OnDisk {
+    fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.0.read_at(into, offset)
+    }
+}
+
+fn in_two_threads(one: impl Fn(Shard) -> u64 + Sync) -> u64 {
+    std::thread::scope(|scope| {
+        let one = &one;
+        let threads: Vec<_> = Shard::all(2, 1).map(|shard| scope.spawn(move || one(shard))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).sum()
+    })
 }
 
 fn payload(mut packets: PacketReader<'_>) -> u64 {

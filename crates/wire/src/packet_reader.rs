@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::net::IpAddr;
 
-use crate::capture::{Capture, CaptureError, Compression, Format, Frame, Interface, Problem, Window, is_erf};
+use crate::capture::{Capture, CaptureError, Compression, Format, Frame, Interface, Pieces, Problem, Window, is_erf};
 use crate::packet::{NotDecoded, Packet, Plain, Reassembly, descend, plain_segment};
 use crate::segment::Segment;
 use crate::shard::Shard;
@@ -44,6 +44,14 @@ impl<'a> PacketReader<'a> {
     /// [`CaptureError`] where this is neither a capture that can be read nor text, or where reading fails.
     pub fn from_reader(reader: impl Read + Send + 'a) -> Result<Self, CaptureError> {
         Self::open(Window::over_stream(reader)?)
+    }
+
+    /// Over a file that several readers go through, each with a [`Shard`] of it.
+    ///
+    /// # Errors
+    /// [`CaptureError`] where this is neither a capture that can be read nor text, or where reading fails.
+    pub fn from_pieces(pieces: &'a Pieces<'a>) -> Result<Self, CaptureError> {
+        Self::open(Window::over_pieces(pieces)?)
     }
 
     fn open((mut window, compression): (Window<'a>, Compression)) -> Result<Self, CaptureError> {

@@ -82,7 +82,7 @@ pub struct Args {
 
 impl Args {
     fn threads(&self) -> usize {
-        // Each reads the whole file, so that a fifth would save little.
+        // Each looks at every packet, so that a fifth would save little.
         let cores = || std::thread::available_parallelism().map_or(1, |n| n.get().min(4));
         self.threads.map_or_else(cores, usize::from)
     }

@@ -10,6 +10,7 @@ mod pcap;
 mod pcapng;
 mod pcapng_option;
 mod pcapng_writer;
+mod pieces;
 mod snoop;
 mod window;
 
@@ -18,6 +19,7 @@ pub use error::{CaptureError, Problem};
 pub use frame::{Comments, Frame, Interface, LinkType, Resolution};
 pub use pcap::{PcapVariant, write_pcap_header, write_pcap_record};
 pub use pcapng_writer::{PcapngWriter, WriteError};
+pub use pieces::{Pieces, ReadAt};
 pub use window::Compression;
 
 use std::io::{self, Read};

@@ -1,8 +1,10 @@
 //! The bytes of a capture, decompressed: either all of them at once or a window moving over a stream.
 
 use std::io::{self, BufRead, BufReader, Read};
+use std::sync::Arc;
 
 use super::error::Problem;
+use super::pieces::{Cursor, Piece, Pieces};
 
 /// How a capture was compressed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,6 +56,7 @@ const XZ_MEMORY: u64 = 128 << 20;
 enum Source<'a> {
     Whole(&'a [u8]),
     Stream { reader: Box<dyn Read + Send + 'a>, buffer: Vec<u8>, filled: usize, compressed: bool },
+    Pieces { pieces: &'a Pieces<'a>, piece: Option<Arc<Piece>> },
 }
 
 pub(crate) struct Window<'a> {
@@ -93,6 +96,18 @@ impl<'a> Window<'a> {
         Ok((Self::decompressing(whole, compression)?, compression))
     }
 
+    /// Over a file that others read as well; decompresses where it is compressed.
+    pub(crate) fn over_pieces(pieces: &'a Pieces<'a>) -> io::Result<(Self, Compression)> {
+        let first = pieces.at(0, 1)?;
+        match Compression::detect(first.bytes()) {
+            Compression::None => {
+                let source = Source::Pieces { pieces, piece: Some(first) };
+                Ok((Self { source, position: 0, base: 0, end: None }, Compression::None))
+            }
+            compression => Ok((Self::decompressing(Cursor::over(pieces), compression)?, compression)),
+        }
+    }
+
     fn decompressing(reader: impl Read + Send + 'a, compression: Compression) -> io::Result<Self> {
         let reader: Box<dyn Read + Send + 'a> = match compression {
             Compression::None => Box::new(reader),
@@ -119,6 +134,9 @@ impl<'a> Window<'a> {
         match &self.source {
             Source::Whole(all) => &all[self.position..],
             Source::Stream { buffer, filled, .. } => &buffer[self.position..*filled],
+            Source::Pieces { piece, .. } => {
+                piece.as_ref().and_then(|piece| piece.bytes().get(self.position..)).unwrap_or_default()
+            }
         }
     }
 
@@ -138,10 +156,29 @@ impl<'a> Window<'a> {
 
     #[cold]
     fn read_until(&mut self, need: usize) -> io::Result<bool> {
-        let Source::Stream { reader, buffer, filled, compressed } = &mut self.source else { return Ok(false) };
         if need > MOST_HELD {
             return Ok(false);
         }
+        let (reader, buffer, filled, compressed) = match &mut self.source {
+            Source::Whole(_) => return Ok(false),
+            Source::Stream { reader, buffer, filled, compressed } => (reader, buffer, filled, compressed),
+            Source::Pieces { pieces, piece } => {
+                if self.end.is_some() {
+                    return Ok(false);
+                }
+                let offset = self.base + self.position as u64;
+                // Let go of first: its room may serve for the next one.
+                *piece = None;
+                let next = piece.insert(pieces.at(offset, need)?);
+                self.base = next.start;
+                self.position = (offset - next.start) as usize;
+                let whole = self.held().len() >= need;
+                if !whole {
+                    self.end = Some(End::Clean);
+                }
+                return Ok(whole);
+            }
+        };
         while *filled - self.position < need {
             if self.end.is_some() {
                 return Ok(false);
@@ -221,7 +258,9 @@ impl BufRead for Window<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::capture::ReadAt;
     use std::io::Write as _;
+    use std::sync::atomic::{AtomicU64, Ordering};
 
     fn compressed(data: &[u8]) -> Vec<(Compression, Vec<u8>)> {
         let gz = |d: &[u8]| {
@@ -253,10 +292,15 @@ mod tests {
     }
 
     #[test]
-    fn all_packings_give_the_same_bytes_from_memory_and_from_a_slow_stream() {
+    fn all_packings_give_the_same_bytes_from_memory_a_slow_stream_and_pieces() {
         let data: Vec<u8> = (0..10_000u32).map(|n| (n * n / 7) as u8).collect();
         for (compression, bytes) in compressed(&data) {
-            let windows = [Window::over_bytes(&bytes).unwrap(), Window::over_stream(Trickle(&bytes)).unwrap()];
+            let pieces = Pieces::new(&bytes[..], 1);
+            let windows = [
+                Window::over_bytes(&bytes).unwrap(),
+                Window::over_stream(Trickle(&bytes)).unwrap(),
+                Window::over_pieces(&pieces).unwrap(),
+            ];
             for (mut window, found) in windows {
                 assert_eq!(found, compression);
                 assert!(window.has(data.len()).unwrap());
@@ -264,6 +308,64 @@ mod tests {
                 assert!(!window.has(data.len() + 1).unwrap());
                 assert_eq!(window.end, Some(End::Clean));
             }
+        }
+    }
+
+    /// Takes the bytes in steps of all lengths, some longer than a piece.
+    fn all_of(mut window: Window<'_>, seed: u64) -> Vec<u8> {
+        let (mut all, mut state) = (Vec::new(), seed);
+        loop {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let need = [1, 16, 112, 9_000, 70_000, 400_000][(state >> 33) as usize % 6];
+            let whole = window.has(need).unwrap();
+            let count = if whole { need } else { window.held().len() };
+            all.extend_from_slice(&window.held()[..count]);
+            window.advance(count);
+            if !whole {
+                assert_eq!(window.offset(), all.len() as u64);
+                return all;
+            }
+        }
+    }
+
+    #[test]
+    fn readers_of_the_same_pieces_at_paces_of_their_own_each_get_every_byte() {
+        let data: Vec<u8> = (0..3_000_001u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+        for readers in [1, 2, 5] {
+            let pieces = Pieces::new(&data[..], readers);
+            std::thread::scope(|scope| {
+                for seed in 0..readers as u64 {
+                    let (pieces, data) = (&pieces, &data);
+                    scope.spawn(move || assert_eq!(all_of(Window::over_pieces(pieces).unwrap().0, seed), *data));
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn looking_for_a_record_up_to_the_end_reads_little_more_than_there_is() {
+        let data = vec![0u8; 2_000_000];
+        let counted = Counted { data: &data, read: AtomicU64::new(0) };
+        let pieces = Pieces::new(&counted, 1);
+        let (mut window, _) = Window::over_pieces(&pieces).unwrap();
+        while window.has(1).unwrap() {
+            window.has(600_000).unwrap();
+            window.advance(1);
+        }
+        let read = counted.read.load(Ordering::Relaxed);
+        assert!(read < 8_000_000, "{read}");
+    }
+
+    struct Counted<'a> {
+        data: &'a [u8],
+        read: AtomicU64,
+    }
+
+    impl ReadAt for Counted<'_> {
+        fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
+            let count = self.data.read_at(into, offset)?;
+            self.read.fetch_add(count as u64, Ordering::Relaxed);
+            Ok(count)
         }
     }
 

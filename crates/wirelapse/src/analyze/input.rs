@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use diagnose::{Follower, Keep, Options};
 use report::page::capture::Names;
-use wire::capture::{Compression, Format, Interface};
+use wire::capture::{Compression, Format, Interface, Pieces, ReadAt};
 use wire::{Capture, CaptureError, NotDecoded, Packet, PacketReader, Place, Shard, Tally};
 
 use crate::exit::BadInput;
@@ -67,21 +67,18 @@ enum Opened {
     Stream(Box<dyn Read + Send>),
 }
 
-/// A reader itself over a file that several threads read, up to the size that it had at first.
+/// A regular file up to the size that it had at first.
 ///
 /// Not a map of the file: reading a map beyond the end of a file that somebody cuts short meanwhile ends the process.
-struct Position<'a> {
+struct UpTo<'a> {
     file: &'a File,
-    at: u64,
     end: u64,
 }
 
-impl Read for Position<'_> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let left = usize::try_from(self.end - self.at).unwrap_or(usize::MAX).min(into.len());
-        let count = self.file.read_at(&mut into[..left], self.at)?;
-        self.at += count as u64;
-        Ok(count)
+impl ReadAt for UpTo<'_> {
+    fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
+        let left = usize::try_from(self.end.saturating_sub(offset)).unwrap_or(usize::MAX).min(into.len());
+        self.file.read_at(&mut into[..left], offset)
     }
 }
 
@@ -114,15 +111,15 @@ pub fn follow(source: &Source, options: Options, threads: usize) -> anyhow::Resu
     match source.open()? {
         Opened::Stream(stream) => alone(source, PacketReader::from_reader(stream), options),
         Opened::File(file, end) => {
-            let read = || PacketReader::from_reader(Position { file: &file, at: 0, end });
+            let file = UpTo { file: &file, end };
             if threads > 1
                 && end >= SHARED_FROM
                 && options.keep == Keep::Nothing
-                && let Some(shared) = shared(source, read, options, threads)?
+                && let Some(shared) = shared(source, &Pieces::new(&file, threads), options, threads)?
             {
                 return Ok(shared);
             }
-            alone(source, read(), options)
+            alone(source, PacketReader::from_pieces(&Pieces::new(&file, 1)), options)
         }
     }
 }
@@ -137,15 +134,16 @@ fn alone(
     Ok((follower, reading))
 }
 
-/// Each thread reads the whole file and follows its own part of the connections: to look at a packet and pass over it is much
-/// cheaper than to hand it to another core. `None` where the file has to be read by one thread: where decompressing it or reading it
+/// Each thread goes through the whole file, of which each piece is read once for all, and follows its own part of the connections: to look at
+/// a packet and pass over it is much cheaper than to hand it to another core. `None` where the file has to be read by one thread: where decompressing it or reading it
 /// as text is most of the work, and where there are more connections than may be followed, so that their order decides which are.
-fn shared<'a>(
+fn shared(
     source: &Source,
-    read: impl Fn() -> Result<PacketReader<'a>, CaptureError> + Sync,
+    pieces: &Pieces<'_>,
     options: Options,
     threads: usize,
 ) -> anyhow::Result<Option<(Follower, Reading)>> {
+    let read = || PacketReader::from_pieces(pieces);
     let first = read().map_err(|e| source.bad(&e))?;
     if first.compression() != Compression::None || first.format() == Format::Text {
         return Ok(None);
