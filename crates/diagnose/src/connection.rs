@@ -30,44 +30,48 @@ use crate::unclear::Unclear;
 pub(crate) const TO_SERVER: usize = 0;
 pub(crate) const TO_CLIENT: usize = 1;
 
-/// State of the whole connection.
+/// State of the whole connection. Its fields stand in memory as they do here, for the reason that [`Half`] gives.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Connection {
-    pub(crate) key: Key,
-    /// Whether the client stands in the key's lower place.
-    pub(crate) client_low: bool,
-    pub(crate) first_at: u64,
-    pub(crate) last_at: u64,
-    pub(crate) first_number: u64,
-    pub(crate) steps: Option<Box<Steps>>,
-    pub(crate) halves: [Half; 2],
-    pub(crate) established_at: Option<u64>,
-    pub(crate) simultaneous: bool,
-    pub(crate) first_syn_at: Option<u64>,
-    /// By direction of the data that was waited for.
-    pub(crate) budgets: [Budget; 2],
-    /// The side that the application's share of it belongs to.
-    pub(crate) idle: Option<Box<Idle>>,
-    /// The part of it that a FIN or a RST without data ended.
-    closing_wait: u64,
-    /// The number of the last packet with data, 0 before the first, and its direction.
-    last_data: u64,
-    last_data_of: u8,
-    /// What limits it since the last packet, and in which direction.
-    state: (State, u8),
-    /// Time of which the next packets show the cause: waiting with nothing more sent, or (true) with a loss suspected.
-    held: u64,
-    held_for: (u8, bool),
-    /// The limit of the direction's last bulk phase, for the time ACKs need to reach a distant sender.
-    bulk: [(Limit, Option<Unclear>); 2],
+    // Seldom needed.
     /// Answers, by their direction.
     pub(crate) turns: [Turns; 2],
     pub(crate) events: Events,
+    pub(crate) first_at: u64,
+    pub(crate) first_number: u64,
+    /// The part of the applications' time that a FIN or a RST without data ended.
+    closing_wait: u64,
+    pub(crate) first_syn_at: Option<u64>,
+    pub(crate) established_at: Option<u64>,
     pub(crate) recorder: Option<Box<Recorder>>,
-    /// There as long as plain packets may take the short way.
-    undisturbed: Option<Undisturbed>,
+    pub(crate) simultaneous: bool,
+
+    // For every packet.
     /// Another connection came on this pair of endpoints when there was no room for one more.
     pub(crate) followed_by_uncounted: bool,
+    /// Whether the client stands in the key's lower place.
+    pub(crate) client_low: bool,
+    /// There as long as plain packets may take the short way.
+    undisturbed: Option<Undisturbed>,
+    held_for: (u8, bool),
+    pub(crate) key: Key,
+    pub(crate) steps: Option<Box<Steps>>,
+    pub(crate) last_at: u64,
+    /// The side that the application's share of the time belongs to.
+    pub(crate) idle: Option<Box<Idle>>,
+    /// The number of the last packet with data, 0 before the first, and its direction.
+    last_data: u64,
+    /// Time of which the next packets show the cause: waiting with nothing more sent, or (true, in `held_for`) with a loss suspected.
+    held: u64,
+    /// The limit of the direction's last bulk phase, for the time ACKs need to reach a distant sender.
+    bulk: [(Limit, Option<Unclear>); 2],
+    last_data_of: u8,
+    /// What limits it since the last packet, and in which direction.
+    state: (State, u8),
+    /// By direction of the data that was waited for.
+    pub(crate) budgets: [Budget; 2],
+    pub(crate) halves: [Half; 2],
 }
 
 /// Answers that came after the other side's last data: one for each time that the direction of the data turned.
@@ -410,14 +414,20 @@ impl Connection {
     }
 
     /// `waited` is the applications' time, which this packet ended.
+    #[inline(always)]
     fn idle_until(&mut self, dir: usize, s: &Segment, waited: u64) {
-        let (last, from) = (self.last_data_of, self.last_data);
-        let asked = from > 0 && usize::from(last) != dir;
         if s.payload == 0 && !s.flags.intersects(Flags::SYN | Flags::FIN | Flags::RST) {
             // An ACK or a window is no answer: the next data show who was waited for.
             self.idle.get_or_insert_default().wait(waited);
-            return;
+        } else {
+            self.idle_until_data(dir, s, waited);
         }
+    }
+
+    #[inline(never)]
+    fn idle_until_data(&mut self, dir: usize, s: &Segment, waited: u64) {
+        let (last, from) = (self.last_data_of, self.last_data);
+        let asked = from > 0 && usize::from(last) != dir;
         let path = self.halves[1 - dir].rtt.base().or(self.halves[dir].sender.as_ref().and_then(|s| s.base()));
         // What this packet was under way longer than others was no application's time, wherever it was held up.
         let now = s.at.as_nanos().max(self.last_at);

@@ -1,6 +1,6 @@
 //! From segments in capture order to connections.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
 
 use hashbrown::HashTable;
 use wire::Segment;
@@ -117,29 +117,57 @@ impl Held {
 struct Last {
     index: usize,
     /// Source and destination of one of its packets, and whether the source stands in the key's lower place.
-    ends: Option<(SocketAddr, SocketAddr)>,
+    ends: Ends,
     low: bool,
+}
+
+#[derive(Debug, Default)]
+enum Ends {
+    /// Those of no packet.
+    #[default]
+    None,
+    /// Each in one word, as [`word`] has it.
+    V4([u64; 2]),
+    V6([SocketAddrV6; 2]),
 }
 
 impl Last {
     fn new(index: usize, low: bool, s: &Segment) -> Self {
-        // Ends of two families, which no packet has, have another key in each direction.
-        let one_family = s.source.is_ipv4() == s.destination.is_ipv4();
-        Self { index, ends: one_family.then_some((s.source, s.destination)), low }
+        let ends = match (s.source, s.destination) {
+            (SocketAddr::V4(a), SocketAddr::V4(b)) => Ends::V4([word(&a), word(&b)]),
+            (SocketAddr::V6(a), SocketAddr::V6(b)) => Ends::V6([a, b]),
+            // Of two families, which no packet has, the key is another in each direction.
+            _ => Ends::None,
+        };
+        Self { index, ends, low }
     }
 
     /// Whether the segment's source stands in the key's lower place; `None` where it belongs to another connection.
-    #[inline]
+    #[inline(always)]
     fn low(&self, s: &Segment) -> Option<bool> {
-        let (a, b) = self.ends.as_ref()?;
-        if s.source == *a && s.destination == *b {
-            Some(self.low)
-        } else if s.source == *b && s.destination == *a {
-            Some(!self.low)
-        } else {
-            None
+        match (&s.source, &s.destination, &self.ends) {
+            (SocketAddr::V4(source), SocketAddr::V4(destination), Ends::V4(ends)) => {
+                self.low_of([word(source), word(destination)], ends)
+            }
+            (SocketAddr::V6(source), SocketAddr::V6(destination), Ends::V6(ends)) => {
+                self.low_of([*source, *destination], ends)
+            }
+            _ => None,
         }
     }
+
+    #[inline(always)]
+    fn low_of<E: PartialEq>(&self, [source, destination]: [E; 2], [a, b]: &[E; 2]) -> Option<bool> {
+        let forth = (source == *a) & (destination == *b);
+        let back = (source == *b) & (destination == *a);
+        (forth | back).then_some(self.low == forth)
+    }
+}
+
+/// An endpoint in one word.
+#[inline(always)]
+fn word(end: &SocketAddrV4) -> u64 {
+    u64::from(end.ip().to_bits()) << 16 | u64::from(end.port())
 }
 
 /// Follows every connection of a capture.
@@ -177,15 +205,10 @@ impl Follower {
     fn follow(&mut self, s: &Segment) {
         let (i, low) = match self.last.low(s) {
             Some(low) => (self.last.index, low),
-            None => {
-                let (key, low) = Key::new(&s.source, &s.destination);
-                let (connections, seed) = (&self.connections, self.options.seed);
-                let Some(&i) = self.table.find(key.hash(seed), |&i| connections[i as usize].is_of(&key)) else {
-                    return self.meet(key, low, s);
-                };
-                self.last = Last::new(i as usize, low, s);
-                (i as usize, low)
-            }
+            None => match self.find(s) {
+                Some(found) => found,
+                None => return,
+            },
         };
         let held = &mut self.connections[i];
         if let Held::Young(young) = held {
@@ -204,6 +227,12 @@ impl Follower {
             c.take(dir, s);
             return;
         }
+        self.open_again(i, low, s);
+    }
+
+    /// A connection of its own on the endpoints of an earlier one.
+    #[cold]
+    fn open_again(&mut self, i: usize, low: bool, s: &Segment) {
         // Where there is no room, what comes on this pair of endpoints belongs to the connection that was not followed.
         if self.is_full()
             && let Held::Followed(c) = &mut self.connections[i]
@@ -211,6 +240,20 @@ impl Follower {
             c.followed_by_uncounted = true;
         }
         self.open(Key::new(&s.source, &s.destination).0, low, s);
+    }
+
+    /// The connection that a segment belongs to, and whether its source stands in the key's lower place. `None` where it belongs to none in
+    /// the table: it is taken then.
+    #[inline(never)]
+    fn find(&mut self, s: &Segment) -> Option<(usize, bool)> {
+        let (key, low) = Key::new(&s.source, &s.destination);
+        let (connections, seed) = (&self.connections, self.options.seed);
+        let Some(&i) = self.table.find(key.hash(seed), |&i| connections[i as usize].is_of(&key)) else {
+            self.meet(key, low, s);
+            return None;
+        };
+        self.last = Last::new(i as usize, low, s);
+        Some((i as usize, low))
     }
 
     /// A segment of no connection that is in the table.

@@ -267,80 +267,91 @@ struct Passes {
 }
 
 /// One direction.
+///
+/// Its fields stand in memory as they do here. What is for its data lies apart from what is for its ACKs, and both beside what every packet
+/// needs: most directions have one of the two, and with a thousand connections at a time it is the lines of cache to fetch that take the time.
 #[derive(Clone, Debug, Default)]
+#[repr(C)]
 pub(crate) struct Half {
-    pub(crate) begun: bool,
-    next_seq: SeqNumber,
-    /// The position after the last byte seen.
-    pub(crate) next: u64,
+    // Seldom needed.
     /// Where its first data lie, where there was no SYN: what comes before was sent before the capture began.
     pub(crate) first_data: u64,
-    /// The position the peer has acknowledged.
-    pub(crate) una: u64,
-    /// When it last moved.
-    pub(crate) una_at: u64,
-    /// When the peer last sent an ACK of any kind.
-    pub(crate) heard_at: u64,
-    pub(crate) view: View,
+    pub(crate) zero_since: u64,
+    /// The packet with its first FIN.
+    pub(crate) fin: Option<NonZeroU64>,
+    pub(crate) holes: Ranges,
+    pub(crate) suspect_at: u64,
+    pub(crate) repairs: Repairs,
+    /// Packets that are kept to find copies of them that come after many others.
+    passes: Option<Box<Passes>>,
+    pub(crate) offered: Offered,
+
+    // For its ACKs.
+    pub(crate) habits: Habits,
+    /// The window this side last advertised, scaled as far as known, and its extremes.
+    pub(crate) window: u64,
+    pub(crate) max_window: u64,
+
+    // For every packet.
     pub(crate) count: Counters,
     pub(crate) rare: Rare,
     pub(crate) headers: Headers,
     recent: Recent,
-    recent_next: u8,
-    /// The window this side last advertised, scaled as far as known, and its extremes.
-    pub(crate) window: u64,
-    pub(crate) max_window: u64,
-    pub(crate) window_known: bool,
+    next_seq: SeqNumber,
     /// See [`Half::repeats_ack`].
     last_ack: SeqNumber,
-    last_window: u16,
-    ack_is_plain: bool,
-    pub(crate) zero_since: u64,
-    /// The scale that its windows must at least have, read from what the peer dared to send.
-    pub(crate) least_scale: u8,
-    pub(crate) offered: Offered,
-    /// The TTL of the first packet.
-    pub(crate) ttl: u8,
-    /// Packets that are kept to find copies of them that come after many others.
-    passes: Option<Box<Passes>>,
     pub(crate) checksums: Checksums,
+    last_window: u16,
     /// The identification that a sender which counts up gives its next packet, and how often it has done so.
     next_id: u16,
     ids_in_step: u8,
+    /// The TTL of the first packet.
+    pub(crate) ttl: u8,
+    recent_next: u8,
+    ack_is_plain: bool,
+    pub(crate) window_known: bool,
+    pub(crate) begun: bool,
+    /// The scale that its windows must at least have, read from what the peer dared to send.
+    pub(crate) least_scale: u8,
+    /// Packets of `segment_size` that followed one of the same size with no answer between; more than 255 are as good as 255.
+    pub(crate) full_runs: u8,
+    /// The position after the last byte seen.
+    pub(crate) next: u64,
+    /// The position the peer has acknowledged.
+    pub(crate) una: u64,
+    /// When the peer last sent an ACK of any kind.
+    pub(crate) heard_at: u64,
+    pub(crate) last_data_at: u64,
+
+    // For its data.
+    pub(crate) rtt: Rtt,
+    /// When `una` last moved.
+    pub(crate) una_at: u64,
+    pub(crate) last_data_number: u64,
+    pub(crate) view: View,
     /// The largest payload of one packet, at most the peer's MSS where that is known.
     pub(crate) segment_size: u32,
     /// What the handshake allows one packet to carry; 0 where it is not known.
     pub(crate) limit: u32,
-    /// Packets of `segment_size` that followed one of the same size with no answer between; more than 255 are as good as 255.
-    pub(crate) full_runs: u8,
     /// See [`Half::full_size`].
     full: u32,
     pub(crate) largest_acked: u32,
-    pub(crate) last_data_at: u64,
-    pub(crate) last_data_number: u64,
     pub(crate) last_payload: u32,
     pub(crate) previous_payload: u32,
-    /// The packet with its first FIN.
-    pub(crate) fin: Option<NonZeroU64>,
-    pub(crate) flight: Flight,
-    pub(crate) holes: Ranges,
-    pub(crate) sacked: Ranges,
     pub(crate) duplicates: u32,
-    pub(crate) suspect_at: u64,
-    pub(crate) recovery: Option<Box<Recovery>>,
-    pub(crate) repairs: Repairs,
-    pub(crate) rtt: Rtt,
-    pub(crate) habits: Habits,
-    pub(crate) late: Option<Box<Late>>,
-    pub(crate) restart: Option<Box<Restart>>,
     /// The most in flight.
     pub(crate) peak: u32,
-    /// Growth of the congestion window, by rounds of one RTT.
-    pub(crate) rounds: Rounds,
+    pub(crate) flight: Flight,
+    pub(crate) sacked: Ranges,
+    pub(crate) recovery: Option<Box<Recovery>>,
+    pub(crate) late: Option<Box<Late>>,
+    pub(crate) restart: Option<Box<Restart>>,
     /// What its sender learns of ACKs, where it is away from the capture and echoes timestamps.
     pub(crate) sender: Option<Box<Sender>>,
     /// How fast data passed the capture in bursts, and how fast it was acknowledged.
     pub(crate) bursts: Option<Box<Bursts>>,
+    /// Growth of the congestion window, by rounds of one RTT.
+    pub(crate) rounds: Rounds,
 }
 
 impl Half {

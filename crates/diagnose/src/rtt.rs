@@ -70,23 +70,24 @@ const BLOCKS: usize = 64;
 /// paths lose samples, evenly.
 const VALUES: usize = 32;
 
-/// The estimators.
+/// The estimators. In memory as they stand here: a direction without data is asked for the first two alone.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub(crate) struct Rtt {
-    /// From SYN to SYN-ACK, or SYN-ACK to its ACK.
-    pub(crate) handshake: u64,
     /// The smallest ever seen, handshake included.
     base: u64,
+    pub(crate) detail: Option<Box<Detail>>,
     smoothed: u64,
     variation: u64,
     last: u64,
     /// Smallest of the running and of the last block of samples.
     block_min: [u64; 2],
-    in_block: u8,
     /// Running mean over samples taken with four or more segments in flight.
     loaded: u64,
     pub(crate) samples: Distribution,
-    pub(crate) detail: Option<Box<Detail>>,
+    /// From SYN to SYN-ACK, or SYN-ACK to its ACK.
+    pub(crate) handshake: u64,
+    in_block: u8,
 }
 
 impl Default for Rtt {
