@@ -43,9 +43,10 @@ pub(crate) struct Connection {
     /// The part of the applications' time that a FIN or a RST without data ended.
     closing_wait: u64,
     pub(crate) first_syn_at: Option<u64>,
-    pub(crate) established_at: Option<u64>,
     pub(crate) recorder: Option<Box<Recorder>>,
     pub(crate) simultaneous: bool,
+    /// The handshake was completed.
+    pub(crate) established: bool,
 
     // For every packet.
     /// Another connection came on this pair of endpoints when there was no room for one more.
@@ -73,6 +74,9 @@ pub(crate) struct Connection {
     pub(crate) budgets: [Budget; 2],
     pub(crate) halves: [Half; 2],
 }
+
+// Allocators have 1,792 bytes and then 2,048, and a capture may have a million connections.
+const _: () = assert!(size_of::<Connection>() <= 1_792);
 
 /// Answers that came after the other side's last data: one for each time that the direction of the data turned.
 #[derive(Clone, Copy, Debug, Default)]
@@ -122,7 +126,7 @@ impl Connection {
             first_number: s.number,
             steps: None,
             halves: [Half::default(), Half::default()],
-            established_at: None,
+            established: false,
             simultaneous: false,
             first_syn_at: None,
             budgets: [Budget::default(); 2],
@@ -159,7 +163,7 @@ impl Connection {
                 || other.offered.seen && other.place(s.ack) == START + 1
                 || self.halves.iter().all(|h| h.count.packets == 0))
         } else {
-            !answers || self.established_at.is_some()
+            !answers || self.established
         }
     }
 
@@ -287,8 +291,8 @@ impl Connection {
             self.halves[dir].open_hole(START - (1 << 30), START, 0, None);
         }
         let answered = !self.halves[TO_SERVER].offered.seen || self.halves[TO_CLIENT].count.packets > 0;
-        if self.established_at.is_none() && !syn && !s.flags.contains(Flags::RST) && answered {
-            self.established_at = Some(now);
+        if !self.established && !syn && !s.flags.contains(Flags::RST) && answered {
+            self.established = true;
         }
         let (advanced, duplicate_ack) =
             if s.flags.contains(Flags::ACK) { self.take_ack(dir, s, now, peer_lag) } else { (0, false) };
@@ -381,7 +385,7 @@ impl Connection {
     /// that answers it.
     #[inline]
     fn is_of_an_older_connection(&self, dir: usize, s: &Segment) -> bool {
-        if self.established_at.is_some() || s.payload > 0 || s.flags.intersects(Flags::SYN | Flags::FIN) {
+        if self.established || s.payload > 0 || s.flags.intersects(Flags::SYN | Flags::FIN) {
             return false;
         }
         let asked = |h: &Half| h.offered.seen && h.next == START + 1 && h.una == START;

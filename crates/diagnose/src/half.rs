@@ -121,8 +121,6 @@ pub(crate) struct Counters {
     pub(crate) payload_packets: u64,
     pub(crate) payload_bytes: u64,
     pub(crate) unique_bytes: u64,
-    pub(crate) retransmitted_packets: u64,
-    pub(crate) retransmitted_bytes: u64,
     pub(crate) pure_acks: u64,
     pub(crate) small: u32,
     pub(crate) small_bursts: u32,

@@ -5,8 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 /// Both endpoints in a fixed order, so that the two directions of a connection meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
-    low: u128,
-    high: u128,
+    low: [u64; 2],
+    high: [u64; 2],
     ports: u32,
     v4: bool,
 }
@@ -19,20 +19,26 @@ fn number(ip: IpAddr) -> u128 {
     }
 }
 
+/// Two words, the lower first: a number of 128 bits would have the whole connection stand at multiples of 16 bytes.
+fn words(number: u128) -> [u64; 2] {
+    [number as u64, (number >> 64) as u64]
+}
+
 impl Key {
     /// The key, and whether `a` stands in the lower place.
     pub(crate) fn new(a: &SocketAddr, b: &SocketAddr) -> (Self, bool) {
         let (ia, ib, pa, pb) = (number(a.ip()), number(b.ip()), u32::from(a.port()), u32::from(b.port()));
         if (ia, pa) <= (ib, pb) {
-            (Self { low: ia, high: ib, ports: pa << 16 | pb, v4: a.is_ipv4() }, true)
+            (Self { low: words(ia), high: words(ib), ports: pa << 16 | pb, v4: a.is_ipv4() }, true)
         } else {
-            (Self { low: ib, high: ia, ports: pb << 16 | pa, v4: a.is_ipv4() }, false)
+            (Self { low: words(ib), high: words(ia), ports: pb << 16 | pa, v4: a.is_ipv4() }, false)
         }
     }
 
     /// One of the endpoints.
     pub(crate) fn end(&self, low: bool) -> SocketAddr {
-        let (number, port) = if low { (self.low, self.ports >> 16) } else { (self.high, self.ports & 0xffff) };
+        let ([lower, upper], port) = if low { (self.low, self.ports >> 16) } else { (self.high, self.ports & 0xffff) };
+        let number = u128::from(upper) << 64 | u128::from(lower);
         let ip = if self.v4 { IpAddr::V4((number as u32).into()) } else { IpAddr::V6(number.into()) };
         SocketAddr::new(ip, port as u16)
     }
@@ -45,8 +51,8 @@ impl Key {
             product as u64 ^ (product >> 64) as u64
         };
         // Odd constants with balanced bits (fractional parts of square roots), so that no factor is ever zero by input alone.
-        let a = fold(self.low as u64 ^ seed[0], (self.low >> 64) as u64 ^ 0x6a09_e667_f3bc_c909);
-        let b = fold(self.high as u64 ^ seed[1], (self.high >> 64) as u64 ^ 0xbb67_ae85_84ca_a73b);
+        let a = fold(self.low[0] ^ seed[0], self.low[1] ^ 0x6a09_e667_f3bc_c909);
+        let b = fold(self.high[0] ^ seed[1], self.high[1] ^ 0xbb67_ae85_84ca_a73b);
         fold(a ^ u64::from(self.ports) ^ 0x3c6e_f372_fe94_f82b, b ^ seed[0].rotate_left(32) ^ 0xa54f_f53a_5f1d_36f1)
     }
 }

@@ -17,7 +17,7 @@ pub(crate) const INSTEAD: &str = "this concerns";
 pub(crate) fn step(case: &Case<'_>, limits: &Budget, findings: &[Finding]) -> Step {
     let largest = limits.largest();
     let on_largest = |text: String| Step { text, shortens: largest };
-    if case.c.established_at.is_none() && case.vantage.only_direction.is_none() {
+    if !case.c.established && case.vantage.only_direction.is_none() {
         return on_largest(never_opened(case, findings));
     }
     if case.unscaled_window_in_view() {

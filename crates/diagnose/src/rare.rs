@@ -9,6 +9,8 @@ use crate::unclear::Times;
 /// Counters of what is rare. The names that differ from the report's are explained there.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counters {
+    pub(crate) retransmitted_packets: u64,
+    pub(crate) retransmitted_bytes: u64,
     /// Retransmissions by class.
     pub(crate) by_class: [u32; Class::COUNT],
     pub(crate) spurious: u32,
@@ -68,6 +70,8 @@ pub(crate) struct Counters {
 }
 
 static NOTHING: Counters = Counters {
+    retransmitted_packets: 0,
+    retransmitted_bytes: 0,
     by_class: [0; Class::COUNT],
     spurious: 0,
     retransmitted_fins: 0,

@@ -339,7 +339,7 @@ fn verdict(case: &Case<'_>, limits: &Budget, findings: &[Finding]) -> String {
         let seen = findings.first().map_or(String::new(), |f| format!("; {}: {}", f.words, f.text));
         return format!("captured {}: what limited it is not known from here{seen}", case.vantage.evidence());
     }
-    if c.established_at.is_none() {
+    if !c.established {
         let never = findings.iter().find(|f| f.kind == "reset" || f.kind == "syn_retries");
         return never.map_or("no handshake was completed".into(), |f| f.text.clone());
     }
@@ -410,8 +410,8 @@ fn direction(halves: &[Half; 2], dir: usize) -> Direction {
         packets: c.packets,
         payload_packets: c.payload_packets,
         unique_bytes: c.unique_bytes,
-        retransmitted_bytes: c.retransmitted_bytes,
-        retransmitted_packets: c.retransmitted_packets,
+        retransmitted_bytes: h.rare.retransmitted_bytes,
+        retransmitted_packets: h.rare.retransmitted_packets,
         spurious_retransmissions: h.rare.spurious,
         retransmissions: Retransmissions {
             timeout: by(Class::Timeout),

@@ -243,7 +243,7 @@ impl Vantage {
     fn lacks_damage(&self, c: &Connection, dir: usize) -> Option<&'static str> {
         let h = &c.halves[dir];
         let near_receiver = [Place::NearServer, Place::NearClient][dir];
-        if h.count.retransmitted_packets == 0 {
+        if h.rare.retransmitted_packets == 0 {
             None
         } else if !h.checksums.verified_data() {
             Some("the capture holds no data with a checksum that can be verified, so damage on the way looks like loss")

@@ -29,7 +29,7 @@ impl Connection {
     pub(super) fn take_data(&mut self, dir: usize, s: &Segment, now: u64, lag: u64) -> Taken {
         // A window of zero is zero whatever its scale.
         let peer_window_zero = self.halves[1 - dir].zero_since > 0;
-        let established = self.established_at.is_some();
+        let established = self.established;
         let knows = self.knows_lag(dir);
         let h = &mut self.halves[dir];
         let length = u64::from(s.sequence_length());
@@ -71,9 +71,9 @@ impl Connection {
             let filled = h.holes.remove(first, h.next.min(first + payload)).0;
             let again = h.next.saturating_sub(first.max(START)).min(payload).saturating_sub(filled);
             h.count.unique_bytes -= again;
-            h.count.retransmitted_bytes += again;
+            h.rare.retransmitted_bytes += again;
             if again > 0 {
-                h.count.retransmitted_packets += 1;
+                h.rare.retransmitted_packets += 1;
                 h.rare.by_class[Class::Unclear as usize] += 1;
             }
         }
@@ -178,7 +178,7 @@ impl Connection {
         let was_damaged = h.rare.damage.as_mut().is_some_and(|d| d.repaired(first, first + payload));
         let (filled, hole) = if payload > 0 { h.holes.remove(first, first + payload) } else { (0, None) };
         h.count.unique_bytes += filled;
-        h.count.retransmitted_bytes += payload - filled;
+        h.rare.retransmitted_bytes += payload - filled;
         if s.flags.contains(Flags::SYN) {
             h.rare.by_class[Class::Syn as usize] += 1;
             let original = h.flight.retransmit(start, end, now);
@@ -282,7 +282,7 @@ impl Connection {
         } else {
             retransmission::classify(&signs)
         };
-        h.count.retransmitted_packets += 1;
+        h.rare.retransmitted_packets += 1;
         let reported = retransmission::reported(class, &signs, h.repairs.knows_probes());
         h.rare.by_class[reported as usize] += 1;
         h.rare.retransmitted_fins += u32::from(payload == 0);

@@ -39,7 +39,7 @@ enum Queue {
 impl Connection {
     #[inline]
     pub(super) fn limit_now(&self) -> (State, usize) {
-        if self.established_at.is_none() {
+        if !self.established {
             return (State::Known(Limit::Handshake), TO_SERVER);
         }
         let out = |d: usize| self.halves[d].next.saturating_sub(self.halves[d].una);

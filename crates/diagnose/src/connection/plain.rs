@@ -31,7 +31,7 @@ impl Connection {
             return None;
         }
         let no_step = self.steps.as_ref().is_none_or(|s| !(s.waits_for(0) || s.waits_for(1)));
-        if self.established_at.is_none() || self.recorder.is_some() || !no_step {
+        if !self.established || self.recorder.is_some() || !no_step {
             return None;
         }
         let scales = [scale(a, b)?, scale(b, a)?];

@@ -20,7 +20,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     let h = case.sender(dir);
     let count = &h.count;
     // A FIN is no data, and what was needless was not lost.
-    let data = count.retransmitted_packets.saturating_sub(u64::from(h.rare.retransmitted_fins));
+    let data = h.rare.retransmitted_packets.saturating_sub(u64::from(h.rare.retransmitted_fins));
     let needed = data.saturating_sub(u64::from(h.rare.spurious)).min(count.payload_packets);
     if needed == 0 {
         return None;

@@ -24,7 +24,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     // The other side's handshake was answered, so packets as such do get through.
     if large.count < 2
         || u64::from(h.largest_acked) >= size
-        || case.c.established_at.is_none()
+        || !case.c.established
         || case.receiver(dir).count.packets == 0
     {
         return None;

@@ -28,7 +28,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     let who = case.sender_name(dir);
     let last = h.last_data_at.max(p.last_data_at);
     let hops = h.ttl.abs_diff(h.rare.reset_ttl);
-    let text = if h.count.packets == 1 && case.c.established_at.is_none() {
+    let text = if h.count.packets == 1 && !case.c.established {
         format!(
             "the {who} refused the connection: it answered the SYN with a RST; nothing listens there, or a firewall rejects"
         )
@@ -37,7 +37,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
             "a RST in the {who}'s name ended it, but its TTL ({}) is not the {who}'s ({}): a box on the way sent it",
             h.rare.reset_ttl, h.ttl
         )
-    } else if case.c.established_at.is_none() && !one_sided {
+    } else if !case.c.established && !one_sided {
         format!("the {who} broke the handshake off with a RST")
     } else if h.recovery.is_some() || p.recovery.is_some() {
         format!("the {who} gave up with a RST while a loss was being repaired")

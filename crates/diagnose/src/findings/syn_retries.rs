@@ -21,7 +21,7 @@ pub(super) const RULE: Rule = Rule {
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     let retries = case.c.events.of(Event::SynRetry, dir)?;
     let cost = retries.costliest()?.cost;
-    let answered = case.c.established_at.is_some();
+    let answered = case.c.established;
     let what = if dir == 0 { "SYN" } else { "SYN-ACK" };
     // The SYN came through where the capture holds an answer to it.
     let was_answered = dir == 0 && retries.worst.iter().all(|e| e.detail == 1);
