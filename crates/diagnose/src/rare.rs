@@ -4,7 +4,7 @@ use std::ops::{Deref, DerefMut};
 
 use crate::checksums::Damage;
 use crate::retransmission::Class;
-use crate::unclear::Times;
+use crate::unclear::{Times, Unclear};
 
 /// Counters of what is rare. The names that differ from the report's are explained there.
 #[derive(Clone, Debug, Default)]
@@ -60,7 +60,6 @@ pub(crate) struct Counters {
     pub(crate) full_shrunk: u64,
     pub(crate) full_least: u64,
     pub(crate) full_most: u64,
-    pub(crate) unclear: Times,
     /// The end of the data with which its sender last filled the receive window.
     pub(crate) filled: u64,
     /// The packet that closed its window last.
@@ -107,7 +106,6 @@ static NOTHING: Counters = Counters {
     full_shrunk: 0,
     full_least: 0,
     full_most: 0,
-    unclear: Times::NONE,
     filled: 0,
     zero_number: 0,
     disordered_at: 0,
@@ -115,26 +113,45 @@ static NOTHING: Counters = Counters {
 
 /// The counters, of which there are some from the first write on; reading alone takes no memory.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rare(Option<Box<Counters>>);
+pub(crate) struct Rare(Option<Box<Beside>>);
+
+/// What many a direction has beside the counters, by itself.
+#[derive(Clone, Debug, Default)]
+struct Beside {
+    unclear: Times,
+    counters: Option<Box<Counters>>,
+}
+
+impl Rare {
+    /// How long it was unclear what limited the direction.
+    pub(crate) fn unclear(&self) -> Times {
+        self.0.as_ref().map_or(Times::NONE, |beside| beside.unclear)
+    }
+
+    /// It was unclear for so long, ns.
+    pub(crate) fn add_unclear(&mut self, why: Unclear, time: u64) {
+        self.0.get_or_insert_default().unclear.add(why, time);
+    }
+}
 
 impl Deref for Rare {
     type Target = Counters;
 
     fn deref(&self) -> &Counters {
-        self.0.as_deref().unwrap_or(&NOTHING)
+        self.0.as_ref().and_then(|beside| beside.counters.as_deref()).unwrap_or(&NOTHING)
     }
 }
 
 #[cold]
-fn first(none: &mut Option<Box<Counters>>) -> &mut Counters {
-    none.get_or_insert_default()
+fn first(none: &mut Option<Box<Beside>>) -> &mut Counters {
+    none.get_or_insert_default().counters.get_or_insert_default()
 }
 
 impl DerefMut for Rare {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut Counters {
         match &mut self.0 {
-            Some(counters) => counters,
+            Some(beside) => beside.counters.get_or_insert_default(),
             none => first(none),
         }
     }

@@ -71,8 +71,8 @@ impl Connection {
             let filled = h.holes.remove(first, h.next.min(first + payload)).0;
             let again = h.next.saturating_sub(first.max(START)).min(payload).saturating_sub(filled);
             h.count.unique_bytes -= again;
-            h.rare.retransmitted_bytes += again;
             if again > 0 {
+                h.rare.retransmitted_bytes += again;
                 h.rare.retransmitted_packets += 1;
                 h.rare.by_class[Class::Unclear as usize] += 1;
             }
@@ -178,7 +178,9 @@ impl Connection {
         let was_damaged = h.rare.damage.as_mut().is_some_and(|d| d.repaired(first, first + payload));
         let (filled, hole) = if payload > 0 { h.holes.remove(first, first + payload) } else { (0, None) };
         h.count.unique_bytes += filled;
-        h.rare.retransmitted_bytes += payload - filled;
+        if payload > filled {
+            h.rare.retransmitted_bytes += payload - filled;
+        }
         if s.flags.contains(Flags::SYN) {
             h.rare.by_class[Class::Syn as usize] += 1;
             let original = h.flight.retransmit(start, end, now);

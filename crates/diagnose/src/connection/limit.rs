@@ -283,7 +283,7 @@ impl Connection {
     fn charge(&mut self, of: usize, (limit, why): (Limit, Option<Unclear>), time: u64) {
         self.budgets[of].add(limit, time);
         if let Some(why) = why {
-            self.halves[of].rare.unclear.add(why, time);
+            self.halves[of].rare.add_unclear(why, time);
         }
     }
 
