@@ -29,6 +29,8 @@ pub(crate) struct Counters {
     /// Packets after the handshake with an MPTCP option: it was agreed on, as a host sends none before it knows that its peer has it.
     pub(crate) multipath: u64,
     pub(crate) resets: u32,
+    /// Its SYN crossed the peer's (RFC 9293, section 3.5).
+    pub(crate) simultaneous: bool,
     pub(crate) ce_marks: u32,
     pub(crate) ece: u32,
     /// Packets on which the sender says that it reduced its window (CWR).
@@ -84,6 +86,7 @@ static NOTHING: Counters = Counters {
     window_probes: 0,
     multipath: 0,
     resets: 0,
+    simultaneous: false,
     ce_marks: 0,
     ece: 0,
     cwr: 0,

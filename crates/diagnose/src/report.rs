@@ -272,7 +272,7 @@ pub(crate) fn make(number: usize, c: &Connection) -> Report {
         unclear: case.unclear().map(Unclear::reason),
         idle: case.idle,
         handshake_seen: client.offered.seen && server.offered.seen,
-        simultaneous_open: c.simultaneous,
+        simultaneous_open: c.halves.iter().any(|h| h.rare.simultaneous),
         ending,
         vantage: case.vantage,
         window_scaling: option(c, |h| h.offered.window_scale.is_some()),
