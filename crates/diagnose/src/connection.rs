@@ -34,7 +34,7 @@ pub(crate) const TO_CLIENT: usize = 1;
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Connection {
-    // Seldom needed.
+    // Rarely needed.
     /// Answers, by their direction.
     pub(crate) turns: [Turns; 2],
     pub(crate) events: Events,

@@ -230,7 +230,7 @@ impl Follower {
         self.open_again(i, low, s);
     }
 
-    /// A connection of its own on the endpoints of an earlier one.
+    /// A separate connection on the endpoints of an earlier one.
     #[cold]
     fn open_again(&mut self, i: usize, low: bool, s: &Segment) {
         // Where there is no room, what comes on this pair of endpoints belongs to the connection that was not followed.

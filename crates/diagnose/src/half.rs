@@ -271,7 +271,7 @@ struct Passes {
 #[derive(Clone, Debug, Default)]
 #[repr(C)]
 pub(crate) struct Half {
-    // Seldom needed.
+    // Rarely needed.
     /// Where its first data lie, where there was no SYN: what comes before was sent before the capture began.
     pub(crate) first_data: u64,
     pub(crate) zero_since: u64,

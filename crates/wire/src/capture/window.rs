@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_of_the_same_pieces_at_paces_of_their_own_each_get_every_byte() {
+    fn readers_of_the_same_pieces_at_separate_paces_each_get_every_byte() {
         let data: Vec<u8> = (0..3_000_001u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
         for readers in [1, 2, 5] {
             let pieces = Pieces::new(&data[..], readers);
