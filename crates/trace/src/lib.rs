@@ -8,7 +8,7 @@
 //! **Does not:** touch the traced programs or their packets, or show anything: views and files are made elsewhere.
 //!
 //! **Guarantees:** every send seen is delivered or in exactly one counter of [`record::Lost`] (merged sends are in the
-//! counter and in the record of the send they were merged into); memory is fixed when tracing starts ([`Tracer::memory_bound`]);
+//! counter and in the record of the send they were merged into); memory is bounded, and the bound is known before tracing starts ([`Config::memory`]);
 //! everything the kernel holds is held by file descriptors, so that nothing outlives the process, however it ends. Sockets
 //! outside the target are never armed.
 
@@ -28,6 +28,7 @@ pub mod histograms;
 mod http;
 mod keeper;
 mod layout;
+mod memory;
 mod namespace;
 mod nic;
 mod object;
@@ -59,6 +60,7 @@ pub use decode::DecodeError;
 pub use error::Error;
 pub use histograms::Histograms;
 pub use http::NAME as HTTP;
+pub use memory::Memory;
 pub use packets::NAME as PACKETS;
 pub use probe::{Missing, Observation};
 pub use receive::{DRIVER_RX_STAGE as DRIVER_RX, NAME as RECEIVES, READY_STAGE as READY};

@@ -12,6 +12,7 @@ use libbpf_rs::{Link, Object};
 use record::{Event, Instant, Lost, Monotonic};
 
 use crate::layout::RawConfig;
+use crate::memory::Memory;
 use crate::programs::{LoadError, Programs};
 use crate::sizes::Sizes;
 use crate::{Config, DecodeError, Error};
@@ -23,6 +24,9 @@ pub(crate) trait Probe: Sync {
 
     /// Whether a trace with this configuration has it.
     fn wanted(&self, config: &Config) -> bool;
+
+    /// The kernel memory that its maps take in a trace with this configuration.
+    fn memory(&self, config: &Config, sizes: Sizes) -> Memory;
 
     /// What of it this kernel can do, found out by loading it. `ground` is an error where not even that can be tried.
     fn capabilities(&self, ground: Result<&Ground<'_>, &Error>) -> Vec<Tried>;
@@ -86,9 +90,6 @@ pub(crate) trait Loaded: Send {
 
     /// What it has lost up to now; the counters of others are zero.
     fn lost(&self) -> Lost;
-
-    /// Bytes of kernel memory that its maps can take.
-    fn memory(&self) -> u64;
 
     /// What it cannot see here, and what it does to programs outside the target.
     fn observation(&self) -> Observation;

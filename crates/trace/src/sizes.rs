@@ -5,6 +5,7 @@ use record::{Ratio, Sampling};
 use crate::config::Config;
 use crate::error::{Error, within};
 use crate::layout::{CHUNK, RawArrival, RawQueue, RawReceiveRow, RawRow, RawRowSeries, RawSlot, RawSocketInfo};
+use crate::memory::{Memory, storage_of};
 
 /// How large the maps are to be.
 #[derive(Clone, Copy, Debug)]
@@ -64,44 +65,23 @@ impl Sizes {
         (u64::from(self.directories) * u64::from(self.slots / CHUNK)).div_ceil(2)
     }
 
-    /// The kernel memory of rows, of the pools that they share, and of what lies with the sockets, bytes.
-    pub fn memory(self) -> u64 {
-        let row = size_of::<RawRow>() as u64 + NUMBER + storage_of::<RawSocketInfo>() + STORAGES;
-        u64::from(self.rows) * row
+    /// The kernel memory of rows, of the pools that they share, and of what lies with the sockets.
+    pub fn memory(self) -> Memory {
+        let at_once = u64::from(self.rows) * (size_of::<RawRow>() as u64 + NUMBER)
             + u64::from(self.queues) * (size_of::<RawQueue>() as u64 + NUMBER)
             + u64::from(self.chunks) * (u64::from(CHUNK) * size_of::<RawSlot>() as u64 + NUMBER)
             + u64::from(self.directories) * NUMBER
-            + self.pairs_of_places() * 8
+            + self.pairs_of_places() * 8;
+        let connections = u64::from(self.rows) * (storage_of::<RawSocketInfo>() + STORAGES);
+        Memory { at_once, connections, tables: 0 }
     }
 }
 
 /// A number in a list of free ones.
-const NUMBER: u64 = 4;
+pub(crate) const NUMBER: u64 = 4;
 /// The kernel's `struct bpf_local_storage`, which a socket has once a program keeps anything with it: 16 pointers and some, in a block
 /// of 192.
 const STORAGES: u64 = 192;
-
-/// What a value takes that is kept with a socket: 72 bytes of the kernel's come before it, and a block has one of the sizes of
-/// kmalloc().
-pub(crate) fn storage_of<T>() -> u64 {
-    block(72 + size_of::<T>() as u64)
-}
-
-/// What a hash table takes that fills on demand: its buckets, and each entry with 56 bytes of the kernel's. Of `entries`, `at_most` are there at a
-/// time.
-pub(crate) fn table_of<K, V>(entries: u64, at_most: u64) -> u64 {
-    let padded = |bytes: usize| bytes.next_multiple_of(8) as u64;
-    entries.next_power_of_two() * 16 + at_most * block(56 + padded(size_of::<K>()) + padded(size_of::<V>()))
-}
-
-/// The block of kmalloc() that so many bytes are in, none of them below 96.
-fn block(bytes: u64) -> u64 {
-    match bytes {
-        ..=96 => 96,
-        129..=192 => 192,
-        _ => bytes.next_power_of_two(),
-    }
-}
 
 /// How many connections are looked at at a time, at most: twice as many as on average, for they are not looked at evenly.
 fn looked_at(rows: u32, ratio: Ratio) -> u32 {
@@ -133,9 +113,9 @@ impl Config {
     pub fn connections_within(&self, bytes: u64) -> u32 {
         let memory = |rows: u32| {
             let sizes = Sizes::new(&Self { max_connections: rows, ..self.clone() }).ok()?;
-            let beside = if self.receive { self.memory_of_receiver() } else { 0 }
-                + if self.histograms.is_some() { size_of::<RawRowSeries>() as u64 } else { 0 };
-            Some(sizes.memory() + u64::from(rows) * beside)
+            let receivers = if self.receive { self.memory_of_receivers(sizes) } else { Memory::default() };
+            let series = if self.histograms.is_some() { size_of::<RawRowSeries>() as u64 } else { 0 };
+            Some((sizes.memory() + receivers).most() + u64::from(rows) * series)
         };
         let (mut fits, mut beyond) = (1, MOST + 1);
         while fits + 1 < beyond {
@@ -148,10 +128,12 @@ impl Config {
         fits
     }
 
-    /// What a followed connection takes for what it receives, bytes.
-    pub(crate) fn memory_of_receiver(&self) -> u64 {
+    /// What the connections take for what they receive.
+    pub(crate) fn memory_of_receivers(&self, sizes: Sizes) -> Memory {
+        let rows = u64::from(sizes.rows);
         let arrivals = u64::from(self.arrivals_per_connection.clamp(16, 65_536).next_power_of_two());
-        size_of::<RawReceiveRow>() as u64 + NUMBER + storage_of::<u32>() + arrivals * size_of::<RawArrival>() as u64
+        let row = size_of::<RawReceiveRow>() as u64 + NUMBER + arrivals * size_of::<RawArrival>() as u64;
+        Memory { at_once: rows * row, connections: rows * storage_of::<u32>(), tables: 0 }
     }
 }
 
@@ -166,7 +148,7 @@ mod tests {
     /// All of a trace of so many connections, but the tables that fill on demand.
     fn all(config: &Config) -> u64 {
         let sizes = Sizes::new(config).unwrap();
-        sizes.memory() + u64::from(sizes.ring)
+        sizes.memory().most() + u64::from(sizes.ring)
     }
 
     #[test]
@@ -183,22 +165,10 @@ mod tests {
         let fits = config.connections_within(64 << 20);
         let takes = |rows| {
             let rows = Config { max_connections: rows, ..config.clone() };
-            Sizes::new(&rows).unwrap().memory()
+            Sizes::new(&rows).unwrap().memory().most()
         };
         assert!(takes(fits) <= 64 << 20 && takes(fits + 1) > 64 << 20, "{fits}");
         assert!(Config { receive: true, ..config.clone() }.connections_within(64 << 20) < fits / 8);
         assert_eq!((config.connections_within(0), config.connections_within(u64::MAX)), (1, MOST));
-    }
-
-    #[test]
-    fn a_table_takes_its_buckets_and_blocks_for_its_entries() {
-        assert_eq!(table_of::<u64, [u8; 20]>(131_072, 10), 131_072 * 16 + 10 * 96);
-        assert_eq!(table_of::<u64, [u8; 65]>(64, 64), 64 * (16 + 192));
-    }
-
-    #[test]
-    fn a_value_with_a_socket_takes_a_block_of_the_kernel() {
-        assert_eq!((storage_of::<u32>(), storage_of::<[u8; 24]>(), storage_of::<[u8; 25]>()), (96, 96, 128));
-        assert_eq!((storage_of::<[u8; 120]>(), storage_of::<[u8; 121]>()), (192, 256));
     }
 }

@@ -300,12 +300,6 @@ impl Tracer {
         timestamping::conversion()
     }
 
-    /// The bytes of kernel memory that all maps together can take; none of it grows while tracing.
-    pub fn memory_bound(&self) -> u64 {
-        let series = self.histograms.as_ref().map_or(0, Reading::memory);
-        series + self.ring.probes().all().map(|probe| probe.memory()).sum::<u64>()
-    }
-
     /// How many slots of the pool connections have now: those of sends on their way, and those kept for the next ones.
     pub fn slots_taken(&self) -> u64 {
         self.ring.probes().sends.slots_taken()

@@ -56,6 +56,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         for line in described(&config) {
             writeln!(out, "{}", harmless(&line))?;
         }
+        let traced = traced(&config, Target::default());
+        writeln!(out, "Memory: {}.", crate::memory::in_words(traced.memory()?, traced.max_connections))?;
         return Ok(());
     }
     let (interrupt, reload) = Interrupt::but_hangup()?;
@@ -79,7 +81,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     kept.keep(&agent.ports())?;
     agent.start()?;
-    let mut looks = Looks { coverage: Coverage::default(), at: None, memory: tracer.memory_bound() };
+    let mut looks = Looks { coverage: Coverage::default(), at: None, memory: traced.memory()?.most() };
     while !interrupt.came() {
         if reload.swap(false, Ordering::Relaxed) {
             reread(&args.config, &mut agent);

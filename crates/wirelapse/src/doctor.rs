@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::num::NonZeroU32;
 
-use ::trace::{Config, capabilities as bpf};
+use ::trace::{Config, Memory, capabilities as bpf};
 use anyhow::Context as _;
 use machine::{Capability, Group, Setting, State};
 use record::{Ratio, Sampling};
@@ -42,6 +42,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     capabilities.extend(bpf_capabilities());
     let settings = machine::settings();
     capabilities.sort_by_key(|capability| capability.group);
+    let (every, sampled) = (limit(Sampling::Every)?, limit(hundredth())?);
     let mut out = std::io::stdout().lock();
     if args.json.json {
         for capability in &capabilities {
@@ -55,17 +56,26 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             "kind": "trace",
             "backend": backend,
             "why": why,
-            "connections": connections(Sampling::Every),
-            "connections_sampled": connections(hundredth()),
+            "connections": every.0,
+            "kernel_memory_bytes": every.1.at_once,
+            "kernel_memory_most_bytes": every.1.most(),
+            "connections_sampled": sampled.0,
+            "kernel_memory_sampled_bytes": sampled.1.at_once,
+            "kernel_memory_sampled_most_bytes": sampled.1.most(),
         });
         writeln!(out, "{trace}")?;
     } else {
         let trace = match backend(&capabilities) {
             (Some(backend), why) => format!(
-                "wirelapse trace would use the {backend} backend: {why}. It would follow up to {}, or {} with --sample 1/100, by the memory that \
-                 is left: --max-connections sets another limit.",
-                quantity::counted(connections(Sampling::Every).into(), "connection"),
-                quantity::count(connections(hundredth()).into()),
+                "wirelapse trace would use the {backend} backend: {why}. It would follow up to {} in {} of kernel memory, {} of it from the \
+                 start; or {} in {}, {} of it from the start, with --sample 1/100. That goes by the memory that is left: --max-connections sets \
+                 another limit.",
+                quantity::counted(every.0.into(), "connection"),
+                quantity::bytes(every.1.most()),
+                quantity::bytes(every.1.at_once),
+                quantity::count(sampled.0.into()),
+                quantity::bytes(sampled.1.most()),
+                quantity::bytes(sampled.1.at_once),
             ),
             (None, why) => format!("wirelapse trace: no backend: {why}."),
         };
@@ -81,9 +91,11 @@ fn hundredth() -> Sampling {
     NonZeroU32::new(100).map_or(Sampling::Every, |every| Sampling::Windows(Ratio(every)))
 }
 
-/// How many connections a trace of these sends would follow on this machine.
-fn connections(sampling: Sampling) -> u32 {
-    memory::connections(&Config { sampling, ..Config::default() })
+/// How many connections a trace of these sends would follow on this machine, and the kernel memory that it would take.
+fn limit(sampling: Sampling) -> anyhow::Result<(u32, Memory)> {
+    let mut config = Config { sampling, ..Config::default() };
+    config.max_connections = memory::connections(&config);
+    Ok((config.max_connections, config.memory()?))
 }
 
 /// The backend that `trace` takes by default, and why that one. The order is the tracer's own.

@@ -1,12 +1,17 @@
-//! What memory the machine, or the control group that this process is in, has left, and how many connections a trace may follow by that.
+//! What memory the machine, or the control group that this process is in, has left, how many connections a trace may follow by that, and what of
+//! the kernel's it takes then.
 
 use std::fs;
 use std::path::Path;
+
+use trace::Memory;
 
 /// The most kernel memory that followed connections are given by default.
 const MOST: u64 = 64 << 20;
 /// The share of what is left that they are given where that is less.
 const SHARE: u64 = 16;
+/// Kernel memory of which is said so before any is taken: what a trace takes by default is less, unless it records series or packets too.
+const MUCH: u64 = 128 << 20;
 /// The least connections that a trace follows by default, however little is left.
 const LEAST: u32 = 1024;
 
@@ -18,6 +23,31 @@ pub fn left() -> Option<u64> {
 /// How many connections a trace follows where the user does not say: as many as fit into a share of the memory that is left.
 pub fn connections(config: &trace::Config) -> u32 {
     fitting(config, left())
+}
+
+/// What a trace takes of the kernel's memory, in words.
+pub fn in_words(memory: Memory, connections: u32) -> String {
+    format!(
+        "{} in the kernel from the start, {} when {} followed, {} at most",
+        quantity::bytes(memory.at_once),
+        quantity::bytes(memory.at_once + memory.connections),
+        match connections {
+            1 => "1 connection is".into(),
+            many => format!("{} connections are", quantity::count(many.into())),
+        },
+        quantity::bytes(memory.most())
+    )
+}
+
+/// What is said before that memory is taken; `None` where it is not much.
+pub fn beforehand(memory: Memory, connections: u32) -> Option<String> {
+    announced(memory, connections, left())
+}
+
+fn announced(memory: Memory, connections: u32, left: Option<u64>) -> Option<String> {
+    let of = left.map_or(String::new(), |left| format!(", of {} that are left here", quantity::bytes(left)));
+    (memory.most() > left.map_or(MUCH, |left| MUCH.min(left / 4)))
+        .then(|| format!("Memory: {}{of}. --max-connections sets another limit.", in_words(memory, connections)))
 }
 
 fn fitting(config: &trace::Config, left: Option<u64>) -> u32 {
@@ -63,6 +93,19 @@ mod tests {
         let fewer = fitting(&config, Some(4 * MOST));
         assert!(LEAST < fewer && fewer < most / 2, "{fewer} of {most}");
         assert_eq!(fitting(&config, Some(0)), LEAST);
+    }
+
+    #[test]
+    fn much_memory_is_announced() {
+        let memory = |most: u64| Memory { at_once: most / 2, connections: most / 4, tables: most / 4 };
+        assert_eq!(announced(memory(MUCH), 7, Some(64 << 30)), None);
+        let much = announced(memory(2 * MUCH), 1_000, Some(1 << 30)).unwrap();
+        assert_eq!(
+            much,
+            "Memory: 128 MiB in the kernel from the start, 192 MiB when 1,000 connections are followed, 256 MiB at most, of 1.00 GiB that are \
+             left here. --max-connections sets another limit."
+        );
+        assert!(announced(memory(MUCH / 2), 1, Some(MUCH)).is_some() && announced(memory(MUCH / 2), 1, None).is_none());
     }
 
     #[test]

@@ -15,15 +15,15 @@ use anyhow::Context as _;
 use machine::Caller;
 use record::{Monotonic, Nanos, Ratio};
 use rustix::process::{Gid, Uid};
-use trace::Tracer;
 use trace::command::Stopped;
+use trace::{Memory, Tracer};
 
 use crate::criteria::Criteria;
 use crate::exit::{BadInput, is_closed_pipe};
 use crate::interrupt::Interrupt;
 use crate::options::{self, For, Json, Output, Ready};
-use crate::output::Shown;
-use crate::{hosts, privileges, terminal};
+use crate::output::{Shown, note};
+use crate::{hosts, memory, privileges, terminal};
 use lab_path::Networks;
 use outputs::Outputs;
 use request::{Backend, Calls, Request};
@@ -56,7 +56,7 @@ pub struct Args {
     /// Record at most this many sends a second
     #[arg(long, value_name = "N/s", value_parser = quantity::parse::whole_per_second)]
     max_rate: Option<std::num::NonZeroU32>,
-    /// Follow at most this many connections at the same time [default: as many as fit into a sixteenth of the memory that the machine or its control group has left, at most 64 MiB, but no fewer than 1,024]: the report says what they take
+    /// Follow at most this many connections at the same time [default: as many as fit into a sixteenth of the memory that the machine or its control group has left, at most 64 MiB, but no fewer than 1,024]: what they take is said when tracing starts
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
     max_connections: Option<u32>,
     /// Show this many of the slowest sends
@@ -131,6 +131,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     // From here on Ctrl-C ends the trace with its report, however early it comes.
     // Where there is a CMD, a second one ends the wait for it, so that the report comes. One more ends this program.
     let interrupt = Interrupt::with_patience(if request.command.is_empty() { 1 } else { 2 })?;
+    let kernel = request.config.memory()?;
+    memory::beforehand(kernel, request.config.max_connections).iter().for_each(|line| note(line));
     let mut tracer = Tracer::start(&request.config)?;
 
     let stopped = match request.command.is_empty() {
@@ -139,7 +141,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let provenance = observed::provenance(&request, &tracer);
     let begun = timestamping::now::<Monotonic>();
-    started.say(request.started(tracer.backend()));
+    started.say(request.started(tracer.backend(), kernel));
     let mut outputs = Outputs::open(&request, &provenance, perfetto)?;
     let mut screen = request.live.then(|| screen::Screen::open(request.rows())).flatten();
     let mut child = stopped.map(|s| release(s, &request).inspect_err(|_| request.discard())).transpose()?;
@@ -179,7 +181,6 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
 
     let mut facts = observed::facts(&request, &tracer, begun, no_nic);
-    let kernel_bound = tracer.memory_bound();
     let path = tracer.aside(lab_path::PATH).and_then(|path| serde_json::from_slice(&path).ok());
     // Names are asked for while there is a process that may, for as long as a person waits without a word.
     let names = match request.resolve {
@@ -200,7 +201,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let reported = outputs
         .finish(&request, &mut facts, path, &names.unwrap_or_default())
-        .and_then(|()| Ok(tell_memory(&request, kernel_bound)?))
+        .and_then(|()| Ok(tell_memory(&request, kernel)?))
         .and_then(|()| Ok(tell_end_of_command(&request, ended)?));
     // CMD's exit status is its own, whoever reads the report.
     match reported.err().into_iter().chain(failure).find(|error| !is_closed_pipe(error)) {
@@ -220,16 +221,16 @@ fn last_output_of(child: &mut Child, stopping: &mut Stopping) -> std::io::Result
     }
 }
 
-/// Says to a person how much memory the trace can take, which does not depend on its length.
-fn tell_memory(request: &Request, in_kernel: u64) -> std::io::Result<()> {
+/// Says to a person how much memory the trace could have taken, which does not depend on its length.
+fn tell_memory(request: &Request, kernel: Memory) -> std::io::Result<()> {
     if request.json || request.shown.csv || terminal::quiet() {
         return Ok(());
     }
     let own = request.limits().memory_bound(&request.families());
     let line = format!(
         "Memory: at most {}, {} of it in the kernel, for {} connections.",
-        quantity::bytes(in_kernel + own),
-        quantity::bytes(in_kernel),
+        quantity::bytes(kernel.most() + own),
+        quantity::bytes(kernel.most()),
         quantity::count(request.config.max_connections.into())
     );
     report::terminal::paragraph(&terminal::canvas(), &line).lines().try_for_each(|line| request.tell(line))

@@ -112,4 +112,12 @@ fn the_limit_of_connections_is_that_of_the_machine() {
     assert!(every != after || of_trace == every, "{of_trace}, {every}, {after}");
     let page = in_one_line(tier::text(&tier::wirelapse!(["doctor"]).output().unwrap().stdout));
     assert!(page.contains("It would follow up to ") && page.contains("with --sample 1/100"), "{page}");
+    for keys in [
+        ["kernel_memory_bytes", "kernel_memory_most_bytes"],
+        ["kernel_memory_sampled_bytes", "kernel_memory_sampled_most_bytes"],
+    ] {
+        // At most a sixteenth of what is left, 64 MiB, is for connections; the ring buffer and tables are beside it.
+        let [at_once, most] = keys.map(|key| trace[key].as_u64().unwrap());
+        assert!(at_once > 4 << 20 && at_once < most && most < (64 + 16 + 16) << 20, "{trace}");
+    }
 }

@@ -61,7 +61,12 @@ fn what_is_slow_is_said_as_it_happens_and_kept_alone() {
     let out = child.wait_with_output().unwrap();
     let (said, notes) = (text(&out.stdout), text(&out.stderr));
     assert!(out.status.success(), "{notes}");
-    assert!(notes.contains("Tracing started: port ") && notes.contains(", by timestamping."), "{notes}");
+    assert!(
+        notes.contains("Tracing started: port ")
+            && notes.contains(", by timestamping, with ")
+            && notes.contains(" of kernel memory, at most "),
+        "{notes}"
+    );
     // A line for each slow send and for no other: the time of day, how long, what, between whom and in which leg.
     let lines: Vec<&str> = said.lines().take_while(|line| line.contains("Z  ")).collect();
     assert_eq!(lines.len(), 3, "{said}");

@@ -173,8 +173,7 @@ impl Trace {
 fn kernel_bound() -> u64 {
     let target = trace::Target { ports: vec![1.into()], ..trace::Target::default() };
     let config = trace::Config { target, max_connections: FOLLOWED, ..trace::Config::default() };
-    let tracer = trace::Tracer::start(&config).unwrap();
-    tracer.memory_bound()
+    config.memory().unwrap().most()
 }
 
 /// What `wirelapse trace` may take of memory itself: 500 connections with figures of their own at 290 KiB (summary::Limits), and

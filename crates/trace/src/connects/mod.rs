@@ -13,14 +13,13 @@ use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
 use record::{Connect, Event, Instant, Lost, Monotonic, Nanos};
 
 use crate::decode::DecodeError;
-use crate::layout::{
-    Plain as _, RECORD_CONNECT, RECORD_SET_UP, RawConnect, RawConnectLost, RawRequest, RawRequestKey, RawSetupRetries,
-};
+use crate::layout::{Plain as _, RECORD_CONNECT, RECORD_SET_UP, RawConnect, RawConnectLost, RawRequest, RawRequestKey};
+use crate::memory::Memory;
 use crate::object::{self, compiled};
 use crate::probe::{Ground, Loaded, Missing, Observation, Probe, Tried};
 use crate::programs::{At, LoadError, Planned, Programs};
 use crate::refusal::Refusal;
-use crate::sizes::table_of;
+use crate::sizes::Sizes;
 use crate::{Config, Error, Target};
 
 /// The name of this probe.
@@ -52,6 +51,11 @@ impl Probe for Connects {
 
     fn wanted(&self, config: &Config) -> bool {
         config.wants_connects()
+    }
+
+    /// Its tables are the sending side's.
+    fn memory(&self, _: &Config, _: Sizes) -> Memory {
+        Memory::default()
     }
 
     fn capabilities(&self, ground: Result<&Ground<'_>, &Error>) -> Vec<Tried> {
@@ -157,11 +161,6 @@ impl Loaded for Connecting {
 
     fn lost(&self) -> Lost {
         object::sum_per_cpu::<RawConnectLost>(&self.losses).as_ref().map(decode::lost).unwrap_or_default()
-    }
-
-    fn memory(&self) -> u64 {
-        // Filled on demand.
-        table_of::<RawRequestKey, RawRequest>(16_384, 16_384) + table_of::<u64, RawSetupRetries>(4096, 4096)
     }
 
     fn observation(&self) -> Observation {

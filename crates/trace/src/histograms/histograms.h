@@ -68,12 +68,12 @@ struct {
 	__uint(max_entries, 1);
 } free_blocks SEC(".maps");
 
-/* Ports that a socket listens at, as passes over the sockets find them. */
+/* Ports that a socket listens at, as passes over the sockets find them; one where series are not kept apart by them. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__type(key, __u16);
 	__type(value, __u8);
-	__uint(max_entries, 65536);
+	__uint(max_entries, 1);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 } listening SEC(".maps");
 

@@ -17,7 +17,7 @@ use record::Leg;
 use record::histogram;
 
 pub(crate) use series::Reading;
-pub(crate) use setup::{flags, set_up};
+pub(crate) use setup::{flags, memory, set_up};
 
 /// What the histograms are of, and how many series there can be.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use super::bounds;
 use super::setup::{self, legs};
 use super::{Departed, Dimensions, Histograms, Ports, Snapshot};
 use crate::layout::{
-    HISTOGRAM_BLOCKS, HISTOGRAM_BUCKETS, HISTOGRAM_IN_BLOCK, Plain, RawHistogramBlock, RawLegHistogram, RawRowSeries,
+    HISTOGRAM_BLOCKS, HISTOGRAM_BUCKETS, HISTOGRAM_IN_BLOCK, Plain, RawHistogramBlock, RawLegHistogram,
     RawSeriesFigures, RawSeriesKey, SERIES_OVERFLOW,
 };
 use crate::{Error, object};
@@ -29,9 +29,7 @@ pub(crate) struct Reading {
     dimensions: Dimensions,
     idle: Option<Duration>,
     legs: Vec<Leg>,
-    most: u32,
     /// Connections that remember their series.
-    connections: u32,
     /// Which bucket of `record` each bucket of the kernel part is.
     buckets: Numbers,
     series: MapHandle,
@@ -82,8 +80,6 @@ impl Reading {
             dimensions: config.dimensions,
             idle: config.idle,
             legs,
-            most: config.max_series,
-            connections: object::map(object, "row_series")?.max_entries(),
             buckets: bounds::numbers(),
             series: object::map(object, "series")?,
             free,
@@ -95,17 +91,6 @@ impl Reading {
             leaving: Vec::new(),
             departed: Departed::default(),
         })
-    }
-
-    /// Bytes of kernel memory that the maps of series can take.
-    pub fn memory(&self) -> u64 {
-        let (most, legs) = (u64::from(self.most) + 1, self.legs.len());
-        // Values of arrays are rounded up to eight bytes.
-        let of_one = size_of::<RawSeriesFigures>() + legs * size_of::<RawLegHistogram>().next_multiple_of(8);
-        let blocks = u64::from(setup::blocks(self.most, legs as u32)) * (size_of::<RawHistogramBlock>() + 4) as u64;
-        // The hash table has its keys, their numbers, and 64 bytes an entry.
-        let remembered = u64::from(self.connections) * size_of::<RawRowSeries>() as u64;
-        remembered + blocks + most * (of_one + size_of::<RawSeriesKey>() + 4 + 64) as u64
     }
 
     /// All series now, and whether numbers of series mean others than before: then connections have to look theirs up again.

@@ -9,9 +9,11 @@ use crate::error::within;
 use crate::layout::{
     CONFIG_HISTOGRAMS, CONFIG_NO_RECORDS, HISTOGRAM_BLOCKS, HISTOGRAM_BLOCKS_EACH, HISTOGRAM_CALL, HISTOGRAM_CGROUP,
     HISTOGRAM_LEGS, HISTOGRAM_NETWORK, HISTOGRAM_NO_LEG, HISTOGRAM_PORTS_ALL, HISTOGRAM_PORTS_LISTENING,
-    HISTOGRAM_PROGRAM, HISTOGRAM_QDISC, HISTOGRAM_TCP, HISTOGRAM_TOTAL, Plain as _, RawHistogramConfig,
+    HISTOGRAM_PROGRAM, HISTOGRAM_QDISC, HISTOGRAM_TCP, HISTOGRAM_TOTAL, Plain as _, RawHistogramBlock,
+    RawHistogramConfig, RawLegHistogram, RawRowSeries, RawSeriesFigures, RawSeriesKey,
 };
-use crate::sizes::Sizes;
+use crate::memory::Memory;
+use crate::sizes::{NUMBER, Sizes};
 use crate::{Error, object};
 
 const _: () = {
@@ -40,7 +42,7 @@ pub(super) fn legs(histograms: &Histograms) -> Vec<Leg> {
 /// Sets the sizes of the maps and the configuration of histograms in an object that is not loaded yet.
 pub(crate) fn set_up(object: &mut OpenObject, histograms: Option<&Histograms>, sizes: Sizes) -> Result<(), Error> {
     let Some(histograms) = histograms else { return Ok(()) };
-    let most = within("the number of series", histograms.max_series, 1, 65_536)?;
+    let most = within("the number of series", histograms.max_series, 1, MOST)?;
     let peer = histograms.dimensions.peer.unwrap_or_default();
     within("the number of bits of an IPv4 address", peer.ipv4.into(), 0, 32)?;
     within("the number of bits of an IPv6 address", peer.ipv6.into(), 0, 128)?;
@@ -52,9 +54,36 @@ pub(crate) fn set_up(object: &mut OpenObject, histograms: Option<&Histograms>, s
         "histograms" => map.set_max_entries((most + 1) * config.legs.max(1)),
         "blocks" => map.set_max_entries(blocks(most, config.legs) + 1),
         "free_blocks" => map.set_max_entries(blocks(most, config.legs)),
+        "listening" if listening(histograms) => map.set_max_entries(LISTENING),
         ".rodata.histograms" => map.set_initial_value(config.as_bytes()),
         _ => Ok(()),
     })
+}
+
+/// The most series.
+const MOST: u32 = 65_536;
+/// The most ports that a socket listens at.
+const LISTENING: u32 = 65_536;
+
+/// Whether series are kept apart by the ports that a socket listens at.
+fn listening(histograms: &Histograms) -> bool {
+    histograms.dimensions.ports == Ports::Listening
+}
+
+/// The kernel memory of the maps of series.
+pub(crate) fn memory(histograms: &Histograms, sizes: Sizes) -> Memory {
+    let (most, legs) = (histograms.max_series.min(MOST), legs(histograms).len());
+    let series = u64::from(most);
+    // Values of arrays are rounded up to eight bytes.
+    let of_one = size_of::<RawSeriesFigures>() + legs.max(1) * size_of::<RawLegHistogram>().next_multiple_of(8);
+    let of_block = size_of::<RawHistogramBlock>() as u64 + NUMBER;
+    let remembered = u64::from(sizes.rows) * size_of::<RawRowSeries>() as u64;
+    let arrays =
+        remembered + (series + 1) * of_one as u64 + series * NUMBER + u64::from(blocks(most, legs as u32)) * of_block;
+    let ports = if listening(histograms) { LISTENING.into() } else { 0 };
+    Memory::fixed(arrays)
+        + Memory::of_whole_table(series, size_of::<RawSeriesKey>() as u64, 8)
+        + Memory::of_table::<u16, u8>(ports, ports)
 }
 
 /// How many blocks of buckets there are: all that the series of what finds no room can have, and the others' share.

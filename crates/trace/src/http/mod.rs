@@ -18,9 +18,11 @@ use record::{ConnectionId, Direction, Event, Head, Lost, Says, SeqNumber};
 
 use crate::decode::DecodeError;
 use crate::layout::{HEAD_HELLO, HEAD_LINE, HEAD_STATEMENTS, RECORD_HEAD, RawHead, RawHttpLost};
+use crate::memory::Memory;
 use crate::object::{self, compiled};
 use crate::probe::{Ground, Loaded, Observation, Probe, Tried};
 use crate::programs::{At, LoadError, Planned, Programs};
+use crate::sizes::Sizes;
 use crate::{Config, Error};
 
 /// The name of this probe.
@@ -43,6 +45,11 @@ impl Probe for Beginnings {
 
     fn wanted(&self, config: &Config) -> bool {
         config.http
+    }
+
+    /// One counter for each CPU; what it knows of sockets is the sending side's.
+    fn memory(&self, _: &Config, _: Sizes) -> Memory {
+        Memory::default()
     }
 
     fn capabilities(&self, ground: Result<&Ground<'_>, &Error>) -> Vec<Tried> {
@@ -95,11 +102,6 @@ impl Loaded for Reading {
     fn lost(&self) -> Lost {
         let lost = object::sum_per_cpu::<RawHttpLost>(&self.losses);
         Lost { http_ring_buffer: lost.map_or(0, |lost| lost.ring_buffer), ..Lost::default() }
-    }
-
-    /// One counter for each CPU; what it knows of sockets is the sending side's.
-    fn memory(&self) -> u64 {
-        0
     }
 
     fn observation(&self) -> Observation {

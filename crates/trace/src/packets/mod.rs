@@ -25,10 +25,12 @@ use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
 use record::{Event, Lost};
 
 use crate::decode::DecodeError;
-use crate::layout::{Plain as _, RECORD_GONE, RECORD_PACKET, RawArriving, RawPacketLost};
+use crate::layout::{Plain as _, RECORD_GONE, RECORD_PACKET, RawArriving, RawPacket, RawPacketLost};
+use crate::memory::{Memory, storage_of};
 use crate::object;
 use crate::probe::{Ground, Loaded, Missing, Observation, Probe, Tried};
 use crate::programs::{LoadError, Programs};
+use crate::sizes::Sizes;
 use crate::{Config, Error, stamps};
 use assembly::Assembly;
 use reasons::Reasons;
@@ -47,6 +49,15 @@ impl Probe for Packets {
 
     fn wanted(&self, config: &Config) -> bool {
         config.packets || config.udp
+    }
+
+    /// Each UDP socket of the target takes 128 bytes more, however many there are.
+    fn memory(&self, _: &Config, sizes: Sizes) -> Memory {
+        let on_way = Memory::of_whole_table(16_384, 16, size_of::<RawPacket>() as u64);
+        let (sendings, answered) = (Memory::of_whole_table(16_384, 8, 32), Memory::of_whole_table(4096, 8, 8));
+        let listeners = Memory::of_table::<u64, u8>(4096, 4096);
+        let streams = u64::from(sizes.rows) * storage_of::<[u8; 32]>();
+        on_way + sendings + answered + listeners + Memory { connections: streams, ..Memory::default() }
     }
 
     fn capabilities(&self, ground: Result<&Ground<'_>, &Error>) -> Vec<Tried> {
@@ -154,11 +165,6 @@ impl Loaded for Following {
             ..self.assembly.lost()
         };
         kernel + here
-    }
-
-    fn memory(&self) -> u64 {
-        // Entries with their keys and the table's own 64 bytes.
-        16_384 * (128 + 16 + 64) + 16_384 * (32 + 8 + 64) + 4096 * (64 + 64)
     }
 
     fn observation(&self) -> Observation {

@@ -21,10 +21,12 @@ use record::{Event, Lost, Receive, ReceiveLeg};
 
 use crate::decode::DecodeError;
 use crate::layout::{Plain as _, RECORD_RECEIVE, RawArrival, RawReceiveConfig, RawReceiveLost, RawReceiveRow};
+use crate::memory::Memory;
 use crate::object::{self, compiled};
 use crate::probe::{Ground, Loaded, Missing, Observation, Probe, Tried};
 use crate::programs::{At, LoadError, Planned, Programs};
 use crate::refusal::Refusal;
+use crate::sizes::Sizes;
 use crate::{Config, Error, stamps};
 
 /// The name of this probe.
@@ -57,6 +59,10 @@ impl Probe for Receives {
 
     fn wanted(&self, config: &Config) -> bool {
         config.receive
+    }
+
+    fn memory(&self, config: &Config, sizes: Sizes) -> Memory {
+        config.memory_of_receivers(sizes)
     }
 
     fn capabilities(&self, ground: Result<&Ground<'_>, &Error>) -> Vec<Tried> {
@@ -94,7 +100,6 @@ impl Probe for Receives {
             arrivals: object::map(object, "arrivals")?,
             losses: object::map(object, "receive_losses")?,
             connections: ground.sizes.rows,
-            memory_of_connection: ground.config.memory_of_receiver(),
             slots,
             unfinished: 0,
             disorder: 0,
@@ -113,7 +118,6 @@ struct Receiving {
     arrivals: MapHandle,
     losses: MapHandle,
     connections: u32,
-    memory_of_connection: u64,
     slots: u32,
     unfinished: u64,
     disorder: u64,
@@ -182,10 +186,6 @@ impl Loaded for Receiving {
             receive_left_out: self.programs.recursion_misses(),
             ..raw::lost(&raw)
         }
-    }
-
-    fn memory(&self) -> u64 {
-        u64::from(self.connections) * self.memory_of_connection
     }
 
     fn observation(&self) -> Observation {

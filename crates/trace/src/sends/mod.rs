@@ -7,19 +7,22 @@ mod pool;
 mod settle;
 
 use std::collections::VecDeque;
-use std::ops::RangeInclusive;
+use std::ops::{Add as _, RangeInclusive};
 
 use libbpf_rs::{Link, MapHandle};
 use record::{ConnectionId, ConnectionTotals, Coverage, Event, Leg, Lost, Nanos, Send};
 
 use crate::keeper::Keeper;
-use crate::layout::{RECORD_CLOSED, RECORD_CONNECTION, RawLost, RawOwner, RawPrefix, RawRow};
+use crate::layout::{
+    RECORD_CLOSED, RECORD_CONNECTION, RawLost, RawOwner, RawPrefix, RawRequest, RawRequestKey, RawRow, RawSetupRetries,
+};
+use crate::memory::Memory;
 use crate::nic::NicClocks;
 use crate::object;
 use crate::probe::{Ground, Loaded, Missing, Observation, Tried};
 use crate::programs::Programs;
-use crate::sizes::{Sizes, table_of};
-use crate::{Backend, DecodeError, Error, clock};
+use crate::sizes::Sizes;
+use crate::{Backend, Config, DecodeError, Error, clock, histograms};
 use decode::Record;
 use pool::Pool;
 use settle::Settled;
@@ -32,6 +35,9 @@ const HOST_WIDE: &str = "to time calls, a program runs at every TCP write of thi
 
 /// The most sockets of which the owner is known before a pass over them.
 const INODES: u64 = 131_072;
+
+/// Some twenty maps of a page or two: settings of the programs, counters, the target's ports.
+const SMALL: u64 = 120 << 10;
 
 /// The iterator over the sockets that makes a pass.
 const PASS: &str = "pass";
@@ -78,6 +84,27 @@ impl Sends {
             records: ground.config.histograms.as_ref().is_none_or(|histograms| histograms.records),
             programs,
         })
+    }
+
+    /// The kernel memory of its maps, and of those that the probes beside it share.
+    pub fn memory(config: &Config, sizes: Sizes) -> Memory {
+        // Of a socket that is followed the owner is forgotten as soon as it lies with the socket.
+        let owners = INODES - INODES.min(sizes.rows.into());
+        let asked = |entries: u64, of: bool| if of { entries } else { 0 };
+        let connects = config.wants_connects();
+        // Prefixes of peers take less in their tree.
+        let tables = [
+            Memory::of_table::<u32, u8>(16_384, 16_384),
+            Memory::of_table::<[u8; 16], u8>(64, 64),
+            Memory::of_table::<RawPrefix, u8>(1024, 1024),
+            Memory::of_table::<u64, RawOwner>(INODES, owners),
+            Memory::of_table::<[u64; 2], u8>(16_384, asked(16_384, connects)),
+            Memory::of_table::<RawRequestKey, RawRequest>(16_384, asked(16_384, connects)),
+            Memory::of_table::<u64, RawSetupRetries>(4096, asked(4096, connects)),
+        ];
+        let series = config.histograms.as_ref().map_or(Memory::default(), |of| histograms::memory(of, sizes));
+        let fixed = Memory::fixed(SMALL) + Memory::of_ring(sizes.ring) + sizes.memory() + series;
+        tables.into_iter().fold(fixed, Memory::add)
     }
 
     /// Which backend is at work.
@@ -206,17 +233,6 @@ impl Loaded for Sends {
     fn lost(&self) -> Lost {
         let Some(raw) = object::sum_per_cpu::<RawLost>(&self.losses) else { return self.counted };
         decode::lost(raw) + self.counted
-    }
-
-    fn memory(&self) -> u64 {
-        // Processes, ports that the target listens at, prefixes of peers, which are less in their tree, and owners of sockets: of one that is
-        // followed it is forgotten as soon as it lies with the socket.
-        let owners = INODES - INODES.min(self.sizes.rows.into());
-        let on_demand = table_of::<u32, u8>(16_384, 16_384)
-            + table_of::<[u64; 2], u8>(16_384, 16_384)
-            + table_of::<RawPrefix, u8>(1024, 1024)
-            + table_of::<u64, RawOwner>(INODES, owners);
-        self.sizes.memory() + u64::from(self.sizes.ring) + on_demand
     }
 
     fn observation(&self) -> Observation {

@@ -233,8 +233,9 @@ fn twenty_seconds_of_flood_are_accounted_for_exactly() {
     tier::needs!(Need::Root, BTF);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let config = traffic::port(listener.local_addr().unwrap().port());
+    let memory = config.memory().unwrap();
     let (sent, trace) = flood(config, &listener, 8, Duration::from_secs(20));
-    let bound = trace.tracer.memory_bound();
+    let bound = memory.most();
     let (events, summary) = trace.finish();
     let lost = summary.lost;
     eprintln!("{sent} sends, {} a second, kernel memory at most {bound} bytes, {lost:?}", sent / 20);
@@ -694,7 +695,7 @@ fn many_connections(backend: Backend, sampling: Sampling, rows: u32, bar: u64) {
     // Twice 192 bytes that the kernel keeps with each socket, and what the ring buffer takes.
     let of_hundred_thousand = (memory / u64::from(rows) + 2 * 192) * 100_000 + ring;
     assert!(memory / u64::from(rows) > 150 && of_hundred_thousand <= bar << 20, "{memory} {of_hundred_thousand}");
-    assert!(trace.tracer.memory_bound() >= memory, "{} {memory}", trace.tracer.memory_bound());
+    assert!(config.memory().unwrap().at_once >= memory, "{:?} {memory}", config.memory());
     let mut pairs = Vec::new();
     for number in 0..PAIRS {
         let (mut client, server) = accept_one(&listeners[number % 2]);
@@ -799,17 +800,20 @@ fn a_hundred_thousand_connections_are_followed_within_what_is_said() {
         let before = blocks();
         let config = Config { sampling, max_connections: 100_000, ..traffic::port(port) };
         let trace = Trace::start(&config);
-        let (maps, told) = (kernel_bytes_where(|_| true), trace.tracer.memory_bound());
+        let (maps, told) = (kernel_bytes_where(|_| true), config.memory().unwrap());
         let grown = blocks().into_iter().map(|(name, (now, size))| (now - before[&name].0) * size);
         let with_sockets: i64 = grown.sum();
         let (events, Summary { lost, .. }) = trace.finish();
         let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         let (in_maps, in_sockets) = (mebibytes(maps), mebibytes(with_sockets as u64));
         eprintln!(
-            "{sampling:?}: maps {in_maps:.1} MiB, with sockets {in_sockets:.1}, told {:.1}: {lost:?}",
-            mebibytes(told)
+            "{sampling:?}: maps {in_maps:.1} MiB, told {:.1}; with sockets {in_sockets:.1}, told {:.1}; at most {:.1}: {lost:?}",
+            mebibytes(told.at_once),
+            mebibytes(told.connections),
+            mebibytes(told.most())
         );
-        assert!(in_sockets > 32.0 && in_maps + in_sockets <= mebibytes(told).min(f64::from(most)));
+        assert!(in_sockets > 32.0 && in_maps + in_sockets <= mebibytes(told.most()).min(f64::from(most)));
+        assert!((in_maps / mebibytes(told.at_once) - 1.0).abs() < 0.01);
         assert_eq!((lost.connections_full, lost.connection_records, lost.connect_ring_buffer), (0, 0, 0), "{lost:?}");
         assert_eq!((lost.slots_full, lost.stretches_full), (0, 0), "{lost:?}");
         assert_eq!(traffic::connections(&events).len(), 100_000);

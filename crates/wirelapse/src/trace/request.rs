@@ -185,8 +185,11 @@ impl Request {
     }
 
     /// What is said as soon as it is true. Where there is a CMD nothing is: it begins when tracing has, and standard error is its own.
-    pub fn started(&self, backend: trace::Backend) -> Option<String> {
-        self.command.is_empty().then(|| format!("Tracing started: {}, by {backend}.", self.words))
+    pub fn started(&self, backend: trace::Backend, kernel: trace::Memory) -> Option<String> {
+        let (now, most) = (quantity::bytes(kernel.at_once), quantity::bytes(kernel.most()));
+        self.command.is_empty().then(|| {
+            format!("Tracing started: {}, by {backend}, with {now} of kernel memory, at most {most}.", self.words)
+        })
     }
 
     /// Removes the run that is to be written over: as late as can be, so that what cannot begin removes nothing.
