@@ -295,6 +295,156 @@ fn said(n: u64, a: impl Fn(u64) -> Send, b: impl Fn(u64) -> Send) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// The nth request of a client, with this path; it takes so long, and up to a tenth more.
+fn request(i: u64, path: Option<&str>, takes: u64) -> Request {
+    // As good as chance (the last step of SplitMix64, Steele et al. 2014): a rule with a period would vary less than chance does.
+    let mixed = (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    let (began, taken) = (1_000_000_000 + i * 1_000_000, takes + (mixed ^ mixed >> 31) % (takes / 10));
+    let t = Instant::from_nanos;
+    let http = record::Http {
+        method: path.map(|_| record::Method::Get),
+        path: path.map(str::to_owned),
+        status: Some(200),
+        protocol: None,
+    };
+    Request {
+        connection: ConnectionId(1 + i % 2),
+        role: Role::Client,
+        owner: Owner::default(),
+        request: Message::default(),
+        answer: Message::default(),
+        moments: Moments { sent: Some(t(began)), read: Some(t(began + taken)), ..Moments::default() },
+        components: Some(Components { peer_application: Some(Nanos(taken)), ..Components::default() }),
+        basis: Basis::LeastRoundTrip,
+        overlapping: Some(false),
+        http,
+    }
+}
+
+/// What is said of requests by method and path: the sentence of the verdict, and the labels.
+fn by_label(
+    n: u64,
+    a: impl Fn(u64) -> Option<Request>,
+    b: impl Fn(u64) -> Option<Request>,
+) -> (Vec<String>, Option<comparison::Labels>, String) {
+    let dir = tempfile::tempdir().unwrap();
+    let read = |name: &str, request: &dyn Fn(u64) -> Option<Request>| {
+        written_with(&dir.path().join(name), n, |i| send(i, [1_000, 500, 1_000_000]), request, true);
+        comparison::read(name, &Run::open(&dir.path().join(name)).unwrap()).unwrap()
+    };
+    let (a, b) = (read("A", &a), read("B", &b));
+    let found = comparison::compare(&a, &b);
+    let text = comparison::text(&CANVAS, &found, &a, &b);
+    let compared = found.of(TimedKind::AtClient).unwrap().clone();
+    let table = text.find("By method and path").map_or(String::new(), |at| text[at..].to_owned());
+    (compared.verdict, compared.labels, table)
+}
+
+#[test]
+fn a_path_that_became_slow_is_named_and_every_request_is_counted_once() {
+    // Of 4,000: a quarter are of /slow, an eighth of many paths, an eighth have none.
+    let of = |slow: u64| {
+        move |i: u64| {
+            Some(match i % 8 {
+                0 | 1 => request(i, Some("/slow"), slow),
+                2 => request(i, Some(&format!("/user/{i}")), 2_000_000),
+                3 => request(i, None, 2_000_000),
+                4 => request(i, Some("/other"), 3_000_000),
+                _ => request(i, Some("/fast"), 1_000_000),
+            })
+        }
+    };
+    let (verdict, labels, table) = by_label(4_000, of(5_000_000), of(9_000_000));
+    let labels = labels.unwrap();
+    let named: Vec<_> = labels.each.iter().map(|l| (l.path.as_str(), l.n, l.moved.iter().any(|m| m.seen))).collect();
+    assert_eq!(named[0], ("/slow", [1_000, 1_000], true), "{named:?}");
+    assert!(named.contains(&("/fast", [1_500, 1_500], false)) && named.contains(&("/other", [500, 500], false)));
+    let shift = &labels.each[0].moved[0];
+    assert!((shift.figures.shift.unwrap().value / 4.2e6 - 1.0).abs() < 0.05, "{shift:?}");
+    assert!(labels.each.len() <= 20 && labels.unlabelled == [500, 500], "{labels:?}");
+    for run in 0..2 {
+        let all: u64 = labels.each.iter().map(|l| l.n[run]).sum();
+        assert_eq!(all + labels.others[run] + labels.unlabelled[run], 4_000);
+    }
+    let said = verdict.iter().find(|s| s.contains("methods and paths")).unwrap();
+    assert!(
+        said.contains("that both runs have, 1 changed; of 17 methods and paths there are too few requests"),
+        "{said}"
+    );
+    assert!(
+        said.contains("is that of GET /slow: p50 went from 5.") && said.contains("n = 1,000 and 1,000 requests"),
+        "{said}"
+    );
+    assert!(table.contains("GET /slow") && table.contains("all others") && table.contains("too few"), "{table}");
+    assert!(table.contains("not known"), "{table}");
+}
+
+#[test]
+fn where_nothing_changed_no_path_is_named_and_where_too_little_is_known_that_is_said() {
+    let paths = ["/a", "/b", "/c", "/d", "/e"];
+    // Ten pairs of runs with other times of the same kind, five paths each: one interval of 95 % in twenty would be off.
+    for pair in 0..10 {
+        let of = |side: u64| {
+            move |i: u64| Some(request(i + 7_919 * (2 * pair + side), Some(paths[(i % 5) as usize]), 2_000_000))
+        };
+        let (verdict, labels, _) = by_label(1_500, of(0), of(1));
+        assert!(labels.unwrap().each.iter().all(|label| label.moved.iter().all(|m| !m.seen)), "{verdict:?}");
+        assert!(verdict.iter().any(|s| s.contains("No change is seen in any of 5 methods and paths")), "{verdict:?}");
+    }
+    let (verdict, ..) =
+        by_label(12, |i| Some(request(i, Some("/a"), 1_000_000)), |i| Some(request(i, Some("/a"), 9_000_000)));
+    assert!(
+        verdict
+            .iter()
+            .any(|s| s.contains("Of each of 1 method and path that both runs have there are too few requests")),
+        "{verdict:?}"
+    );
+    let (verdict, labels, _) =
+        by_label(100, |i| Some(request(i, Some("/a"), 1_000_000)), |i| Some(request(i, Some("/b"), 1_000_000)));
+    assert_eq!(labels.unwrap().others, [100, 100]);
+    assert!(verdict.iter().any(|s| s.starts_with("No method and path is known of requests of both")), "{verdict:?}");
+    // Only one of them has any.
+    let (_, labels, table) =
+        by_label(100, |i| Some(request(i, Some("/a"), 1_000_000)), |i| Some(request(i, None, 1_000_000)));
+    assert!(labels.is_none() && table.is_empty());
+}
+
+#[test]
+fn several_runs_of_each_side_show_which_path_changed() {
+    let dir = tempfile::tempdir().unwrap();
+    // Each run of a side differs from the others by 2 %, and /slow between the sides by 60 %.
+    let side = |name: &str, slow: u64| {
+        [0, 1, 2, 3].map(|run| {
+            let name = format!("{name}{run}");
+            let asked = |i: u64| {
+                let (path, takes) = if i % 4 == 0 { ("/slow", slow) } else { ("/fast", 2_000_000) };
+                Some(request(i + 7_919 * run, Some(path), takes + takes / 50 * run))
+            };
+            written_with(&dir.path().join(&name), 400, |i| send(i, [1_000, 500, 1_000_000]), asked, true);
+            comparison::read(&name, &Run::open(&dir.path().join(&name)).unwrap()).unwrap()
+        })
+    };
+    let (a, b) = (side("a", 5_000_000), side("b", 8_000_000));
+    let found = several::compare([&a, &b]);
+    let runs = found.kinds.iter().find(|runs| runs.kind == TimedKind::AtClient).unwrap();
+    let labels: Vec<_> = runs.labels.iter().map(|l| (l.path.as_str(), l.figures.iter().any(|f| f.seen))).collect();
+    assert_eq!(labels, [("/slow", true), ("/fast", false)]);
+    assert_eq!(runs.labels[0].n, [vec![100; 4], vec![100; 4]]);
+    let change = runs.labels[0].figures[0].change.unwrap();
+    assert!(change.covers(0.6) && change.low > 0.4, "{change:?}");
+    let said = found.verdict.iter().find(|s| s.contains("methods and paths")).unwrap();
+    assert!(said.starts_with("Of 2 methods and paths that every run has, 1 changed. The largest change"), "{said}");
+    assert!(said.contains("is that of GET /slow: p50 went from 5."), "{said}");
+    let text = terminal::text(&CANVAS, &[several::document(&found)]);
+    assert!(text.contains("By method and path, each run one value"), "{text}");
+    let same = several::compare([&a, &side("c", 5_000_000)]);
+    assert!(
+        same.verdict.iter().any(|s| s.contains("No change is seen in any of 2 methods and paths that every run has"))
+    );
+}
+
 #[test]
 fn an_ack_that_comes_late_is_not_blamed_on_the_path() {
     let over = |network: u64, min_rtt: Option<u64>| move |i: u64| send_over(i, network, min_rtt);

@@ -6,8 +6,9 @@
 
 use rand::RngExt as _;
 use serde::{Deserialize, Serialize};
+use statrs::distribution::ContinuousCDF as _;
 
-use crate::bootstrap::{Estimate, Method, generator};
+use crate::bootstrap::{Estimate, Method, generator, normal};
 use crate::sample::{deviation, quantile_of_sorted};
 use crate::{Distribution, Quantile};
 
@@ -40,6 +41,21 @@ impl Shifted {
     /// Whether there is a difference: the interval excludes zero, and it is no rounding.
     pub fn seen(&self) -> bool {
         self.shift.is_some_and(|e| !e.covers(0.0) && e.value.abs() > resolution(self.first.max(self.second)))
+    }
+
+    /// The same as one of so many comparisons that are judged together: its interval is as much wider as it takes for all of them to hold with the
+    /// confidence of one (Bonferroni), by the normal distribution, since too few stretches are drawn for percentiles so far out.
+    #[must_use]
+    pub fn one_of(self, comparisons: usize) -> Self {
+        let Some(shift) = self.shift else { return self };
+        let tail = (1.0 - shift.confidence) / 2.0;
+        let reach = |tail: f64| normal().inverse_cdf(1.0 - tail);
+        let together = reach(tail / comparisons.max(1) as f64);
+        let wider = |end: f64| shift.value + (end - shift.value) * together / reach(tail);
+        let shift = Estimate { low: wider(shift.low), high: wider(shift.high), ..shift };
+        let smallest_seen =
+            self.smallest_seen.map(|least| least * (together + SEEN_FOUR_IN_FIVE - reach(0.025)) / SEEN_FOUR_IN_FIVE);
+        Self { shift: Some(shift), smallest_seen, ..self }
     }
 }
 
@@ -197,6 +213,21 @@ mod tests {
     fn median(a: &[Distribution], b: &[Distribution], seed: u64) -> Shifted {
         let (a, b): (Vec<_>, Vec<_>) = (a.iter().collect(), b.iter().collect());
         shifts(&a, &b, &[Quantile::P50], 0.95, seed)[0].unwrap()
+    }
+
+    #[test]
+    fn one_of_many_comparisons_reaches_further() {
+        let shift =
+            Estimate { value: 1e6, low: 0.8e6, high: 1.3e6, confidence: 0.95, n: 64, method: Method::Percentile };
+        let alone = Shifted { first: 10, second: 20, shift: Some(shift), smallest_seen: Some(2.8e5) };
+        let same = alone.one_of(1);
+        assert!((same.shift.unwrap().low - 0.8e6).abs() < 1.0 && (same.smallest_seen.unwrap() - 2.8e5).abs() < 1.0);
+        // 3.227 standard errors in place of 1.960.
+        let of_forty = alone.one_of(40).shift.unwrap();
+        assert!((of_forty.low - (1e6 - 0.2e6 * 1.6465)).abs() < 100.0, "{of_forty:?}");
+        assert!((of_forty.high - (1e6 + 0.3e6 * 1.6465)).abs() < 100.0, "{of_forty:?}");
+        let few = Shifted { shift: None, ..alone };
+        assert_eq!(few.one_of(40), few);
     }
 
     #[test]

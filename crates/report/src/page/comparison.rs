@@ -2,6 +2,7 @@
 //! connections it sits.
 
 mod gather;
+mod labels;
 pub mod several;
 mod show;
 mod verdict;
@@ -13,6 +14,7 @@ use serde::Serialize;
 use stats::{Estimate, Quantile, Shifted};
 
 pub use gather::{Side, read};
+pub use labels::{LabelShift, Labels};
 pub use show::{document, text};
 use summary::TimedKind;
 
@@ -140,6 +142,8 @@ pub struct Compared {
     pub path: Option<PathSplit>,
     /// Of sends: what they waited for, the largest change first.
     pub waited: Vec<Waited>,
+    /// Of requests: each method and path by itself; `None` for others, and where they are not known in both runs.
+    pub labels: Option<Labels>,
     /// Where it sits, the largest part first.
     pub peers: Vec<Peer>,
     /// Connections of the second run with the largest parts.
@@ -218,8 +222,9 @@ fn compared(a: &Side, b: &Side, kind: TimedKind) -> Compared {
         _ => None,
     };
     let waited = if of_sends { waited(a, b) } else { Vec::new() };
+    let labels = labels::compare(a, b, kind);
     let verdict = Vec::new();
-    let mut compared = Compared { kind, n, verdict, legs, explained, total, path, waited, peers, connections };
+    let mut compared = Compared { kind, n, verdict, legs, explained, total, path, waited, labels, peers, connections };
     compared.verdict = verdict::of(&compared, [&a.name, &b.name]);
     compared
 }

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
 
-use record::{ConnectionId, Event, Leg, Send, Wait, WaitReason};
+use record::{ConnectionId, Event, Leg, Role, Send, Wait, WaitReason};
 use stats::{Distribution, Precision};
 use store::{Error, Run};
 
+use super::labels::{self, ByLabel};
 use crate::page::trace::{self, Trace};
 use crate::view;
 use summary::{LEGS, Timed, TimedKind};
@@ -19,8 +20,63 @@ const RECORDS: u64 = 4;
 const CONNECTIONS: usize = 50_000;
 
 /// Records that follow one another.
+pub(super) trait Stretch {
+    /// How many they are.
+    fn records(&self) -> u64;
+
+    /// Adds those of the next one.
+    fn merge(&mut self, other: &Self);
+}
+
+/// A run's stretches of the same kind: so many records each that they are not too many.
 #[derive(Debug)]
-struct Stretch {
+pub(super) struct Stretches<S> {
+    all: Vec<S>,
+    full: u64,
+}
+
+impl<S> Default for Stretches<S> {
+    fn default() -> Self {
+        Self { all: Vec::new(), full: RECORDS }
+    }
+}
+
+impl<S: Stretch> Stretches<S> {
+    pub(super) fn all(&self) -> &[S] {
+        &self.all
+    }
+
+    /// The one that the next record belongs to; a further one begins as `begin` says.
+    pub(super) fn next(&mut self, begin: impl FnOnce() -> S) -> &mut S {
+        if self.all.last().is_none_or(|last| last.records() >= self.full) {
+            if self.all.len() == STRETCHES {
+                self.full *= 2;
+                let mut halves = std::mem::take(&mut self.all).into_iter();
+                while let Some(mut first) = halves.next() {
+                    halves.next().iter().for_each(|second| first.merge(second));
+                    self.all.push(first);
+                }
+            }
+            self.all.push(begin());
+        }
+        let last = self.all.len() - 1;
+        &mut self.all[last]
+    }
+
+    /// A last stretch that hardly began would vary more than the others.
+    pub(super) fn finish(&mut self) {
+        if self.all.len() > 2
+            && let Some(last) = self.all.pop_if(|last| last.records() * 2 < self.full)
+            && let Some(before) = self.all.last_mut()
+        {
+            before.merge(&last);
+        }
+    }
+}
+
+/// The legs of records that follow one another.
+#[derive(Debug)]
+struct OfLegs {
     records: u64,
     legs: Vec<Distribution>,
     /// Of the records with legs that add up to their total: their number, and the time of each leg.
@@ -28,7 +84,7 @@ struct Stretch {
     sums: [u128; LEGS],
 }
 
-impl Stretch {
+impl OfLegs {
     fn new(kind: TimedKind) -> Self {
         let legs = kind.legs().iter().map(|_| Distribution::new(Precision::Fine)).collect();
         Self { records: 0, legs, whole: 0, sums: [0; LEGS] }
@@ -44,6 +100,12 @@ impl Stretch {
             self.whole += 1;
             self.sums.iter_mut().zip(times).for_each(|(sum, time)| *sum += u128::from(time.unwrap_or(0)));
         }
+    }
+}
+
+impl Stretch for OfLegs {
+    fn records(&self) -> u64 {
+        self.records
     }
 
     fn merge(&mut self, other: &Self) {
@@ -64,8 +126,7 @@ pub(super) type Flow = Option<(ConnectionId, Option<SocketAddr>)>;
 #[derive(Debug)]
 pub(super) struct Gathered {
     kind: TimedKind,
-    stretches: Vec<Stretch>,
-    full: u64,
+    stretches: Stretches<OfLegs>,
     /// By peer; `None` for records of an unknown connection.
     pub peers: BTreeMap<Option<IpAddr>, Times>,
     /// By connection.
@@ -141,23 +202,11 @@ impl Sends {
 
 impl Gathered {
     fn new(kind: TimedKind) -> Self {
-        let stretches = vec![Stretch::new(kind)];
-        Self { kind, stretches, full: RECORDS, peers: BTreeMap::new(), flows: HashMap::new() }
+        Self { kind, stretches: Stretches::default(), peers: BTreeMap::new(), flows: HashMap::new() }
     }
 
     fn add<T: Timed>(&mut self, record: &T, peer: Option<SocketAddr>) {
-        if self.stretches.last().is_none_or(|s| s.records >= self.full) {
-            if self.stretches.len() == STRETCHES {
-                self.full *= 2;
-                let mut halves = std::mem::take(&mut self.stretches).into_iter();
-                while let Some(mut first) = halves.next() {
-                    halves.next().iter().for_each(|second| first.merge(second));
-                    self.stretches.push(first);
-                }
-            }
-            self.stretches.push(Stretch::new(self.kind));
-        }
-        self.stretches.iter_mut().next_back().into_iter().for_each(|s| s.add(record));
+        self.stretches.next(|| OfLegs::new(self.kind)).add(record);
         let Ok(Some(total)) = record.time(self.kind.total()) else { return };
         let flow = Some((record.flow(), record.ends().map(|e| e.1)));
         let flow = if self.flows.len() < CONNECTIONS || self.flows.contains_key(&flow) { flow } else { None };
@@ -166,24 +215,14 @@ impl Gathered {
         }
     }
 
-    /// A last stretch that hardly began would vary more than the others.
-    fn finish(&mut self) {
-        if self.stretches.len() > 2
-            && let Some(last) = self.stretches.pop_if(|last| last.records * 2 < self.full)
-            && let Some(before) = self.stretches.last_mut()
-        {
-            before.merge(&last);
-        }
-    }
-
     pub(super) fn stretches_of(&self, leg: usize) -> Vec<&Distribution> {
-        self.stretches.iter().map(|s| &s.legs[leg]).filter(|d| d.n() > 0).collect()
+        self.stretches.all().iter().map(|s| &s.legs[leg]).filter(|d| d.n() > 0).collect()
     }
 
     /// Time of these legs together and number of records, stretch by stretch.
     pub(super) fn sums_of(&self, legs: &[usize]) -> Vec<(f64, u64)> {
-        let of = |s: &Stretch| (legs.iter().map(|leg| s.sums[*leg]).sum::<u128>() as f64, s.whole);
-        self.stretches.iter().map(of).filter(|s| s.1 > 0).collect()
+        let of = |s: &OfLegs| (legs.iter().map(|leg| s.sums[*leg]).sum::<u128>() as f64, s.whole);
+        self.stretches.all().iter().map(of).filter(|s| s.1 > 0).collect()
     }
 
     /// The mean time of these legs together, nanoseconds; `None` where no record has every leg.
@@ -196,12 +235,12 @@ impl Gathered {
     /// All times of a leg.
     pub(super) fn times(&self, leg: usize) -> Distribution {
         let mut all = Distribution::new(Precision::Fine);
-        self.stretches.iter().for_each(|s| all.merge(&s.legs[leg]));
+        self.stretches.all().iter().for_each(|s| all.merge(&s.legs[leg]));
         all
     }
 
     pub(super) fn n(&self, leg: usize) -> u64 {
-        self.stretches.iter().map(|s| s.legs[leg].n()).sum()
+        self.stretches.all().iter().map(|s| s.legs[leg].n()).sum()
     }
 }
 
@@ -213,6 +252,8 @@ pub struct Side {
     pub(super) trace: Trace,
     pub(super) kernel: String,
     gathered: Vec<Gathered>,
+    /// Of the roles of requests, in their order.
+    by_label: [ByLabel; 2],
     pub(super) sends: Sends,
     /// Ends of the connections that were announced, and their programs.
     pub(super) ends: HashMap<ConnectionId, (SocketAddr, SocketAddr, String)>,
@@ -239,8 +280,9 @@ pub fn read(name: &str, run: &Run) -> Result<Side, Error> {
         Event::Datagram(datagram) => add(&mut gathered, datagram.as_ref(), &ends),
         Event::SetUp(_) | Event::Head(_) | Event::Connect(_) | Event::Packet(_) | Event::Closed { .. } => {}
     })?;
-    gathered.iter_mut().for_each(Gathered::finish);
-    Ok(Side { name: name.to_owned(), kernel: run.provenance().kernel.clone(), gathered, sends, ends, trace })
+    gathered.iter_mut().for_each(|kind| kind.stretches.finish());
+    let by_label = labels::gather(run, &trace)?;
+    Ok(Side { name: name.to_owned(), kernel: run.provenance().kernel.clone(), gathered, by_label, sends, ends, trace })
 }
 
 fn add<T: Timed>(
@@ -256,6 +298,20 @@ fn add<T: Timed>(
 impl Side {
     pub(super) fn of(&self, kind: TimedKind) -> &Gathered {
         &self.gathered[TimedKind::ALL.iter().position(|f| *f == kind).unwrap_or(0)]
+    }
+
+    /// Its requests by method and path, as one end saw them; `None` of other records.
+    pub(super) fn labels(&self, kind: TimedKind) -> Option<&ByLabel> {
+        match kind {
+            TimedKind::AtClient => Some(&self.by_label[Role::Client as usize]),
+            TimedKind::AtServer => Some(&self.by_label[Role::Server as usize]),
+            _ => None,
+        }
+    }
+
+    /// Whether any of them has a method and a path.
+    fn is_labelled(&self, kind: TimedKind) -> bool {
+        self.labels(kind).is_some_and(|of| of.labelled() > 0)
     }
 
     /// How many records of one kind have its total.
@@ -298,6 +354,16 @@ pub(super) fn warnings(a: &Side, b: &Side) -> Vec<String> {
         .collect();
     if !one_alone.is_empty() {
         out.push(format!("Only one of the two runs has these, so they are not compared: {}.", one_alone.join(", ")));
+    }
+    for kind in [TimedKind::AtClient, TimedKind::AtServer] {
+        if [a, b].iter().all(|side| side.timed(kind) > 0) && a.is_labelled(kind) != b.is_labelled(kind) {
+            let with = if a.is_labelled(kind) { a } else { b };
+            out.push(format!(
+                "Method and path are known of {} alone (`trace --http`): {} are not compared by them.",
+                with.name,
+                kind.title().to_lowercase()
+            ));
+        }
     }
     for side in [a, b] {
         let total = side.trace.figures.total();

@@ -3,12 +3,13 @@
 
 use record::{Leg, Nanos};
 use serde::Serialize;
-use stats::{Estimate, FEWEST_BEYOND, Quantile, mean_difference};
+use stats::{Distribution, Estimate, FEWEST_BEYOND, Quantile, mean_difference};
 use study::response::{is_known, too_wide};
 use summary::TimedKind;
 
 use super::PathSplit;
 use super::gather::{self, Side};
+use super::labels;
 use crate::document::{Document, Section, Table};
 use crate::plot::{Axis, Hue, Interval, Layer, Plot, Unit, tidy};
 
@@ -42,8 +43,23 @@ pub struct Runs {
     pub n: [Vec<u64>; 2],
     /// The figures.
     pub figures: Vec<Figure>,
+    /// Of requests: each method and path that every run has, of those with the most requests; what changed comes first.
+    pub labels: Vec<LabelRuns>,
     /// One sentence each, the most important first.
     pub verdict: Vec<String>,
+}
+
+/// The requests of one method and path in each run.
+#[derive(Clone, Debug, Serialize)]
+pub struct LabelRuns {
+    /// The method.
+    pub method: &'static str,
+    /// The path.
+    pub path: String,
+    /// Requests in each run of the two sides.
+    pub n: [Vec<u64>; 2],
+    /// Their p50 and p99, where every run has requests enough. The intervals of all methods and paths hold together.
+    pub figures: Vec<Figure>,
 }
 
 /// Two sides of several runs each.
@@ -69,6 +85,7 @@ pub fn compare(sides: [&[Side]; 2]) -> Several {
     let mut kinds: Vec<Runs> = TimedKind::ALL.into_iter().filter(has).map(|kind| runs(sides, kind)).collect();
     for kind in &mut kinds {
         kind.verdict = verdict(kind, &names, sides);
+        kind.verdict.extend(said_of_labels(&kind.labels));
     }
     let mut verdict: Vec<String> = kinds.iter().flat_map(|kind| kind.verdict.clone()).collect();
     if verdict.is_empty() {
@@ -95,15 +112,7 @@ fn runs(sides: [&[Side]; 2], kind: TimedKind) -> Runs {
     let mut figures = Vec::new();
     for (i, leg) in kind.legs().iter().enumerate() {
         let times = sides.map(|side| side.iter().map(|run| run.of(kind).times(i)).collect::<Vec<_>>());
-        for quantile in Quantile::SHOWN {
-            let of = |times: &stats::Distribution| {
-                let beyond = times.n() as f64 * (1.0 - quantile.share()).min(quantile.share());
-                times.quantile(quantile).filter(|_| beyond >= FEWEST_BEYOND).map(|ns| ns as f64)
-            };
-            let values = times.each_ref().map(|side| side.iter().map(of).collect::<Option<Vec<f64>>>());
-            let [Some(a), Some(b)] = values else { continue };
-            figures.push(figure(leg.name, quantile.to_string(), [a, b]));
-        }
+        figures.extend(percentiles(leg.name, &times, &Quantile::SHOWN));
     }
     let parts: Vec<usize> = kind.adding().map(|(i, _)| i).collect();
     let total = (kind.legs()[kind.total()].name, parts.clone());
@@ -117,7 +126,87 @@ fn runs(sides: [&[Side]; 2], kind: TimedKind) -> Runs {
     for figure in &mut figures {
         figure.judge(1.0 - LEVEL / judged as f64);
     }
-    Runs { kind, n, figures, verdict: Vec::new() }
+    Runs { kind, n, figures, labels: by_label(sides, kind), verdict: Vec::new() }
+}
+
+/// These percentiles of a leg, of the ones that every run carries.
+fn percentiles(leg: &'static str, times: &[Vec<Distribution>; 2], of: &[Quantile]) -> Vec<Figure> {
+    let each = of.iter().filter_map(|&quantile| {
+        let of = |times: &Distribution| {
+            let beyond = times.n() as f64 * (1.0 - quantile.share()).min(quantile.share());
+            times.quantile(quantile).filter(|_| beyond >= FEWEST_BEYOND).map(|ns| ns as f64)
+        };
+        let values = times.each_ref().map(|side| side.iter().map(of).collect::<Option<Vec<f64>>>());
+        let [Some(a), Some(b)] = values else { return None };
+        Some(figure(leg, quantile.to_string(), [a, b]))
+    });
+    each.collect()
+}
+
+fn by_label(sides: [&[Side]; 2], kind: TimedKind) -> Vec<LabelRuns> {
+    let runs = sides.map(|side| side.iter().map(|run| run.labels(kind)).collect::<Option<Vec<_>>>());
+    let [Some(a), Some(b)] = runs else { return Vec::new() };
+    let total = kind.legs()[kind.total()].name;
+    let mut labels: Vec<LabelRuns> = labels::of_all(&[a.as_slice(), &b].concat())
+        .into_iter()
+        .map(|label| {
+            let times = [&a, &b].map(|side| side.iter().map(|run| run.times(label)).collect::<Vec<_>>());
+            let n = times.each_ref().map(|side| side.iter().map(Distribution::n).collect());
+            let figures = percentiles(total, &times, &labels::QUANTILES);
+            LabelRuns { method: label.method.name(), path: label.path.clone(), n, figures }
+        })
+        .collect();
+    let judged = labels.iter().map(|label| label.figures.len()).sum::<usize>().max(1);
+    labels.iter_mut().flat_map(|label| &mut label.figures).for_each(|f| f.judge(1.0 - LEVEL / judged as f64));
+    labels.sort_by(|x, y| y.moved().total_cmp(&x.moved()));
+    labels
+}
+
+impl LabelRuns {
+    fn name(&self) -> String {
+        format!("{} {}", self.method, self.path)
+    }
+
+    /// The figure that changed: the median where that did.
+    fn most(&self) -> Option<&Figure> {
+        self.figures.iter().find(|figure| figure.seen)
+    }
+
+    /// How much of the requests' time moved; nothing where no change is seen.
+    fn moved(&self) -> f64 {
+        let n = self.n[1].iter().sum::<u64>() as f64;
+        self.most().map_or(0.0, |f| (f.middle(1).0 as f64 - f.middle(0).0 as f64).abs() * n)
+    }
+}
+
+/// What is said of methods and paths, where there are any.
+fn said_of_labels(labels: &[LabelRuns]) -> Option<String> {
+    let enough = labels.iter().filter(|label| !label.figures.is_empty()).count();
+    if labels.is_empty() {
+        return None;
+    }
+    if enough == 0 {
+        return Some(format!("There are too few requests of each of {} to compare by.", labels::methods(labels.len())));
+    }
+    let changed = labels.iter().filter(|label| label.most().is_some()).count() as u64;
+    let few = match labels.len() - enough {
+        0 => String::new(),
+        few => format!("; of {} there are too few requests", labels::methods(few)),
+    };
+    let Some((first, figure)) = labels.iter().find_map(|label| Some((label, label.most()?))) else {
+        return Some(format!("No change is seen in any of {} that every run has{few}.", labels::methods(enough)));
+    };
+    Some(format!(
+        "Of {} that every run has, {} changed{few}. The largest change, over all its requests, is that of {}: {} went from {} to {}, {} (interval {}).",
+        labels::methods(enough),
+        quantity::count(changed),
+        first.name(),
+        figure.figure,
+        figure.middle(0),
+        figure.middle(1),
+        quantity::change(figure.change.map_or(0.0, |change| change.value)),
+        figure.interval().unwrap_or_default()
+    ))
 }
 
 fn figure(leg: &'static str, figure: String, values_ns: [Vec<f64>; 2]) -> Figure {
@@ -244,27 +333,32 @@ fn section(several: &Several, runs: &Runs) -> Section {
     let mut section = Section::new(runs.kind.title());
     section.plot(plot(several, runs));
     let [first, second] = &several.names;
-    let head = ["leg", "figure", first, second, "change", "interval", "run to run", "run to run", "seen"];
-    let mut table = Table::new("What changed, each run one value", &head);
-    for f in &runs.figures {
-        let spread = |side: usize| f.spread[side].map_or_else(|| "—".into(), quantity::percent);
-        table.rows.push(vec![
-            f.leg.into(),
-            f.figure.clone(),
-            f.middle(0).to_string(),
-            f.middle(1).to_string(),
-            f.change.map_or_else(|| "—".into(), |c| quantity::change(c.value)),
-            f.interval().unwrap_or_else(|| "—".into()),
-            spread(0),
-            spread(1),
-            if f.seen { "yes" } else { "no" }.into(),
-        ]);
-    }
+    let head = |of| [of, "figure", first, second, "change", "interval", "run to run", "run to run", "seen"];
+    let mut table = Table::new("What changed, each run one value", &head("leg"));
+    table.rows.extend(runs.figures.iter().map(|f| row(f.leg.into(), f)));
     section.table(table);
     section.say(
         "Values are geometric means over the runs of a side. The change is by Welch's test of their logarithms: the intervals of all figures of \
          the total hold together in 95 % of comparisons. Run to run is the deviation within a side.",
     );
+    if !runs.labels.is_empty() {
+        let mut table = Table::new("By method and path, each run one value", &head("request"));
+        for label in &runs.labels {
+            let n = label.n.each_ref().map(|side| quantity::count(side.iter().sum()));
+            let name = format!("{}, n = {} / {}", label.name(), n[0], n[1]);
+            if label.figures.is_empty() {
+                let mut few = vec![name.clone(), "too few".into()];
+                few.resize(9, "—".into());
+                table.rows.push(few);
+            }
+            table.rows.extend(label.figures.iter().map(|f| row(name.clone(), f)));
+        }
+        section.table(table);
+        section.say(
+            "Compared are the methods and paths with the most requests, at most 20, that every run has. The intervals of all of them hold together in \
+             95 % of comparisons.",
+        );
+    }
     let total = runs.kind.legs()[runs.kind.total()].name;
     let figures: Vec<&Figure> = runs.figures.iter().filter(|f| f.leg == total).collect();
     let mut head = vec!["run".to_owned(), "n".into()];
@@ -279,6 +373,21 @@ fn section(several: &Several, runs: &Runs) -> Section {
     }
     section.table(each);
     section
+}
+
+fn row(name: String, f: &Figure) -> Vec<String> {
+    let spread = |side: usize| f.spread[side].map_or_else(|| "—".into(), quantity::percent);
+    vec![
+        name,
+        f.figure.clone(),
+        f.middle(0).to_string(),
+        f.middle(1).to_string(),
+        f.change.map_or_else(|| "—".into(), |c| quantity::change(c.value)),
+        f.interval().unwrap_or_else(|| "—".into()),
+        spread(0),
+        spread(1),
+        if f.seen { "yes" } else { "no" }.into(),
+    ]
 }
 
 /// The total's quantiles of each run.

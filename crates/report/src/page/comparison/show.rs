@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use record::Nanos;
 
 use super::verdict::{between, percent, relative, signed};
-use super::{Compared, Comparison, PathSplit, Side};
+use super::{Compared, Comparison, PathSplit, Side, labels};
 use crate::document::{Block, Document, Section, Table};
 use crate::page::{curve, facts, shortest_note};
 use crate::plot::{Axis, Hue, Interval, Layer, Plot, Unit, tidy};
@@ -70,6 +70,10 @@ fn section(c: &Comparison, compared: &Compared, a: &Side, b: &Side) -> Section {
     }
     if !compared.waited.is_empty() {
         section.table(waited_table(c, compared));
+    }
+    if let Some(labels) = &compared.labels {
+        section.table(labels.table(c));
+        section.say(labels::NOTE);
     }
     section.table(peer_table(c, compared));
     section.say(format!(

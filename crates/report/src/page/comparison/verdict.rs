@@ -109,6 +109,7 @@ pub(super) fn of(c: &Compared, [first, second]: [&String; 2]) -> Vec<String> {
     } else {
         said.push(format!("There are too few to distinguish a difference from chance: {n}."));
     }
+    said.extend(c.labels.iter().flat_map(|labels| labels.sentence([first, second])));
     said.extend(in_the_call(c, [first, second]));
     for quantile in ["p50", "p90", "p99"] {
         if let Some(m) = total.moved.iter().find(|m| m.quantile == quantile) {
