@@ -6,7 +6,9 @@ mod scene;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -110,7 +112,7 @@ fn lines(text: &str) -> Vec<Value> {
 /// The requests that were seen from one end, in the order of their first bytes.
 fn requests<'a>(lines: &'a [Value], role: &str) -> Vec<&'a Value> {
     let mut all: Vec<_> = lines.iter().filter(|l| l["kind"] == "request" && l["role"] == role).collect();
-    let began = |r: &Value| r["arrived_at_ns"].as_u64().min(r["sent_at_ns"].as_u64());
+    let began = |r: &Value| ["arrived_at_ns", "sent_at_ns"].iter().filter_map(|key| r[*key].as_u64()).min();
     all.sort_by_key(|r| began(r));
     all
 }
@@ -315,6 +317,200 @@ fn statements_of_postgresql_that_are_sent_together_are_a_pipeline() {
     for role in ["client", "server"] {
         let found: Vec<String> = labels(&requests(&lines, role)).into_iter().map(|[.., protocol]| protocol).collect();
         assert_eq!(found, asked.each_ref().map(|(_, protocol)| *protocol), "{role}");
+    }
+}
+
+/// A server that ends with the value.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        signal(&self.0, libc::SIGINT);
+        let _ = self.0.wait();
+    }
+}
+
+/// A program of PostgreSQL, which Debian keeps in a folder of each version.
+fn of_postgres(name: &str) -> Option<PathBuf> {
+    let versions = fs::read_dir("/usr/lib/postgresql").ok()?;
+    versions.flatten().map(|version| version.path().join("bin").join(name)).find(|path| path.is_file())
+}
+
+/// PostgreSQL at this port. It refuses to run as root.
+fn postgres(initdb: &Path, program: &Path, dir: &Path, port: u16) -> Server {
+    const NOBODY: u32 = 65_534;
+    std::os::unix::fs::chown(dir, Some(NOBODY), Some(NOBODY)).unwrap();
+    let as_nobody = |program: &Path| {
+        let mut command = Command::new(program);
+        command.uid(NOBODY).gid(NOBODY).current_dir(dir).stdin(Stdio::null()).stdout(Stdio::null());
+        command
+    };
+    let data = dir.join("data");
+    let mut made = as_nobody(initdb);
+    made.arg("-D").arg(&data).args([
+        "--username=postgres",
+        "--auth=trust",
+        "--no-sync",
+        "--encoding=UTF8",
+        "--locale=C",
+    ]);
+    assert!(made.stderr(fs::File::create(dir.join("initdb")).unwrap()).status().unwrap().success());
+    let mut command = as_nobody(program);
+    command.arg("-D").arg(&data).arg("-p").arg(port.to_string()).arg("-k").arg(dir);
+    command.args(["-c", "listen_addresses=127.0.0.1", "-c", "fsync=off", "-c", "autovacuum=off"]);
+    Server(command.stderr(fs::File::create(dir.join("log")).unwrap()).spawn().unwrap())
+}
+
+/// pgbench's ways to send statements, against what its own words say it does.
+#[test]
+fn statements_of_a_real_postgresql_are_counted_and_none_is_taken_for_http() {
+    const TIMES: usize = 20;
+    let programs = ["initdb", "postgres", "pgbench"].map(of_postgres);
+    let needed =
+        programs.iter().flatten().next_back().map_or("/usr/lib/postgresql/15/bin", |path| path.to_str().unwrap());
+    tier::needs!(Need::Root, BTF, Need::Path(needed));
+    let [initdb, program, pgbench] = programs.map(Option::unwrap);
+    let _turn = turn();
+    let dir = tempfile::tempdir().unwrap();
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let _server = postgres(&initdb, &program, dir.path(), port);
+    // What looks like a request of HTTP is in a statement and in its rows.
+    let one = "SELECT 'GET /in/a/statement HTTP/1.1';\n";
+    let scripts = [("one", one.to_owned()), ("three", format!("\\startpipeline\n{one}{one}{one}\\endpipeline\n"))];
+    for (name, script) in &scripts {
+        fs::write(dir.path().join(name), script).unwrap();
+    }
+    let bench = |mode: &str, script: &str| {
+        let mut command = Command::new(&pgbench);
+        let times = TIMES.to_string();
+        command.args([
+            "-n",
+            "-h",
+            "127.0.0.1",
+            "-p",
+            &port.to_string(),
+            "-U",
+            "postgres",
+            "-t",
+            &times,
+            "-M",
+            mode,
+            "-f",
+        ]);
+        command.arg(dir.path().join(script)).arg("postgres").env("PGSSLMODE", "disable").stdin(Stdio::null());
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().unwrap().success()
+    };
+    assert!(wait_for(|| bench("simple", "one")), "{}", fs::read_to_string(dir.path().join("log")).unwrap());
+    let port = port.to_string();
+    for backend in BACKENDS {
+        let args = ["--port", &port, "--backend", backend];
+        for (mode, script, protocol) in [
+            ("simple", "one", "postgresql"),
+            ("extended", "one", "postgresql"),
+            ("prepared", "one", "postgresql"),
+            ("extended", "three", "postgresql_pipeline"),
+        ] {
+            let lines = traced(&args, || assert!(bench(mode, script)));
+            for role in ["client", "server"] {
+                let found = labels(&requests(&lines, role));
+                let of = |what: &str| found.iter().filter(|label| label[3] == what).count();
+                assert_eq!(of(protocol), TIMES, "{backend}, {mode}, {script}, {role}: {found:?}");
+                // The others begin and end the two connections of pgbench, and prepare the statement.
+                assert_eq!(of("null"), found.len() - TIMES, "{backend}, {mode}, {role}: {found:?}");
+                assert!(found.len() <= TIMES + 5, "{backend}, {mode}, {role}: {found:?}");
+                assert!(found.iter().all(|label| label[..3] == ["null"; 3]), "{backend}, {mode}: {found:?}");
+            }
+        }
+    }
+    let text = seen(&["--port", &port], || assert!(bench("extended", "three")));
+    let in_one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        in_one_line.contains("each of which may hold several requests: 20 with several statements of PostgreSQL"),
+        "{text}"
+    );
+}
+
+/// Apache's httpd, which takes HTTP/2 by an upgrade of HTTP/1.1, without TLS.
+fn apache(dir: &Path, port: u16) -> Server {
+    let of = dir.display();
+    let modules = ["mpm_event", "authz_core", "http2"]
+        .map(|name| format!("LoadModule {name}_module /usr/lib/apache2/modules/mod_{name}.so\n"))
+        .concat();
+    fs::create_dir(dir.join("www")).unwrap();
+    for name in ["a", "b", "c"] {
+        fs::write(dir.join("www").join(name), name.repeat(4_000)).unwrap();
+    }
+    fs::set_permissions(dir, fs::Permissions::from_mode(0o755)).unwrap();
+    let settings = format!(
+        "ServerRoot {of}\nServerName localhost\nListen 127.0.0.1:{port}\nPidFile {of}/pid\nErrorLog {of}/error\nDocumentRoot {of}/www\n
+         {modules}User nobody\nGroup nogroup\nProtocols h2c http/1.1\nAcceptFilter http none\n
+         ServerLimit 1\nStartServers 1\nThreadsPerChild 32\nMaxRequestWorkers 32\nMinSpareThreads 1\nMaxSpareThreads 32\n"
+    );
+    fs::write(dir.join("settings"), settings).unwrap();
+    let mut command = Command::new("apache2");
+    command.arg("-f").arg(dir.join("settings")).arg("-DFOREGROUND").stdin(Stdio::null());
+    let server = Server(command.spawn().unwrap());
+    assert!(wait_for(|| TcpStream::connect(("127.0.0.1", port)).is_ok()), "apache2 does not listen");
+    server
+}
+
+#[test]
+fn after_an_upgrade_to_http_2_the_connection_has_exchanges_and_the_request_that_asked_for_it_its_label() {
+    tier::needs!(Need::Root, BTF, CURL, Need::Program("apache2"));
+    let _turn = turn();
+    let dir = tempfile::tempdir().unwrap();
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let _server = apache(dir.path(), port);
+    let paths = ["/a?token=secret", "/b", "/c"];
+    // On a connection each, as above.
+    let ask = || paths.iter().for_each(|path| run(curl(&["--http2"], port, "http", &[path])));
+    let port = port.to_string();
+    for backend in BACKENDS {
+        let args = ["--port", &port, "--backend", backend];
+        let lines = traced(&args, ask);
+        for role in ["client", "server"] {
+            let found = requests(&lines, role);
+            let connections: std::collections::BTreeMap<_, Vec<_>> =
+                found.iter().fold(Default::default(), |mut all, request| {
+                    all.entry(request["connection_id"].as_u64().unwrap()).or_insert_with(Vec::new).push(*request);
+                    all
+                });
+            for of_one in connections.values() {
+                let labels = labels(of_one);
+                // The first request is answered by 101; its own answer is the first of HTTP/2.
+                assert_eq!(
+                    (labels[0][0].as_str(), labels[0][2..].join(" ")),
+                    ("GET", "101 http1".into()),
+                    "{backend}, {role}: {labels:?}"
+                );
+                assert!(paths.iter().any(|path| path.split('?').next() == Some(&labels[0][1])), "{labels:?}");
+                assert!(labels.len() > 1, "{backend}, {role}: {labels:?}");
+                let none = ["null", "null", "null", "http2"].map(str::to_owned);
+                assert!(labels[1..].iter().all(|label| *label == none), "{backend}, {role}: {labels:?}");
+            }
+            assert!(!connections.is_empty(), "{backend}, {role}");
+        }
+        // What each end wrote is in its exchanges, each byte once.
+        for (role, wrote) in [("client", "request_bytes"), ("server", "answer_bytes")] {
+            for closed in lines.iter().filter(|line| line["kind"] == "closed") {
+                let requests = requests(&lines, role);
+                let own = requests.iter().filter(|r| r["connection_id"] == closed["connection_id"]);
+                let bytes: Vec<_> = own.map(|r| r[wrote].as_u64().unwrap()).collect();
+                if !bytes.is_empty() {
+                    assert_eq!(
+                        Some(bytes.iter().sum()),
+                        closed["bytes_written"].as_u64(),
+                        "{backend}, {role}: {bytes:?}"
+                    );
+                }
+            }
+        }
+        assert!(!lines.iter().any(|line| line["kind"] != "run" && line.to_string().contains("secret")));
+        let text = seen(&args, ask);
+        let in_one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(in_one_line.contains("these are exchanges, each of which may hold several requests"), "{text}");
+        assert!(in_one_line.contains("on connections of HTTP/2, by its preface"), "{text}");
     }
 }
 
