@@ -73,12 +73,10 @@ static __always_inline struct queue *queue_take(struct row *row, __u32 of, const
 	struct queue *queue;
 	__u32 number;
 
-	if (bpf_map_pop_elem(&free_queues, &number)) {
-		number = fresh(POOL_QUEUES, config.queues);
-		if (!number) {
-			COUNT(stretches_full);
-			return NULL;
-		}
+	number = number_take(&free_queues, POOL_QUEUES, config.queues);
+	if (!number) {
+		COUNT(stretches_full);
+		return NULL;
 	}
 	queue = queue_at(number - 1);
 	if (!queue)

@@ -301,16 +301,22 @@ static __always_inline __u32 fresh(enum pool_of which, __u32 most)
 	return number > most ? 0 : number;
 }
 
+/* A number from a list of those that were given back, else one that was never taken; 0 where there is neither. */
+static __always_inline __u32 number_take(void *free, enum pool_of which, __u32 most)
+{
+	__u32 number;
+
+	return bpf_map_pop_elem(free, &number) ? fresh(which, most) : number;
+}
+
 /* Gives a queue a directory; 0 where there is none left. */
 static __always_inline int directory_take(struct queue *queue)
 {
-	__u32 head = queue->head, number, *first, *second;
+	__u32 head = queue->head, number = number_take(&free_directories, POOL_DIRECTORIES, config.directories);
+	__u32 *first, *second;
 
-	if (bpf_map_pop_elem(&free_directories, &number)) {
-		number = fresh(POOL_DIRECTORIES, config.directories);
-		if (!number)
-			return 0;
-	}
+	if (!number)
+		return 0;
 	first = chunk_in(number, head);
 	second = chunk_in(number, head + CHUNK);
 	if (!first || !second)
@@ -339,11 +345,9 @@ __noinline int chunk_take(__u32 of)
 		return 0;
 	if (*chunk)
 		return 1;
-	if (bpf_map_pop_elem(&free_chunks, &number)) {
-		number = fresh(POOL_CHUNKS, config.chunks);
-		if (!number)
-			return 0;
-	}
+	number = number_take(&free_chunks, POOL_CHUNKS, config.chunks);
+	if (!number)
+		return 0;
 	__sync_fetch_and_add(&pools.of[POOL_CHUNKS].taken, 1);
 	*chunk = number;
 	queue->places++;
