@@ -118,6 +118,6 @@ fn the_limit_of_connections_is_that_of_the_machine() {
     ] {
         // At most a sixteenth of what is left, 64 MiB, is for connections; the ring buffer and tables are beside it.
         let [at_once, most] = keys.map(|key| trace[key].as_u64().unwrap());
-        assert!(at_once > 4 << 20 && at_once < most && most < (64 + 16 + 16) << 20, "{trace}");
+        assert!(at_once > 4 << 20 && at_once < most && most < (64 + 16 + 20) << 20, "{trace}");
     }
 }

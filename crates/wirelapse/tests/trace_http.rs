@@ -533,3 +533,78 @@ fn a_report_and_a_run_have_the_labels() {
         assert!(!text.contains("secret"), "{text}");
     }
 }
+
+/// Answers requests of HTTP/1.1 on one connection after another; those of /slow after so long.
+fn serve(listener: TcpListener, slow: Duration) {
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut asked = [0; 4_096];
+            while let Ok(n @ 1..) = stream.read(&mut asked) {
+                if asked[..n].starts_with(b"GET /slow ") {
+                    std::thread::sleep(slow);
+                }
+                stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nyes").unwrap();
+            }
+        }
+    });
+}
+
+/// The run of a trace of a server with a path that takes so long, asked for 60 times as often as two others; once for each of many paths.
+fn run_with(slow: Duration, run: &Path) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    serve(listener, slow);
+    seen(&["--port", &port.to_string(), "-o", run.to_str().unwrap()], || {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        stream.set_nodelay(true).unwrap();
+        for n in 0..60 {
+            for path in ["/slow", "/fast", "/other", &format!("/once/{n}")] {
+                ask(&mut stream, &[format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()]);
+            }
+        }
+    });
+}
+
+#[test]
+fn a_path_that_takes_longer_in_the_second_run_is_named_by_compare() {
+    tier::needs!(Need::Root, BTF);
+    let _turn = turn();
+    let dir = tempfile::tempdir().unwrap();
+    let runs = ["before", "after"].map(|name| dir.path().join(name));
+    for (run, millis) in runs.iter().zip([5, 25]) {
+        run_with(Duration::from_millis(millis), run);
+    }
+    let compare = |args: &[&str]| {
+        let out = tier::wirelapse!(["compare"]).args(args).args(&runs).output().unwrap();
+        assert!(out.status.success(), "{}", tier::text(&out.stderr));
+        tier::text(&out.stdout)
+    };
+    let said: Value = serde_json::from_str(&compare(&["--json"])).unwrap();
+    for role in ["requests-client", "requests-server"] {
+        let kind = said["kinds"].as_array().unwrap().iter().find(|kind| kind["kind"] == role).unwrap();
+        let labels = &kind["labels"];
+        let first = &labels["each"][0];
+        assert_eq!(
+            (&first["method"], &first["path"], &first["n"]),
+            (&"GET".into(), &"/slow".into(), &serde_json::json!([60, 60]))
+        );
+        let median = &first["moved"][0];
+        let shift = median["shift"]["value"].as_f64().unwrap();
+        assert!(median["quantile"] == "p50" && median["seen"] == true && (18e6..26e6).contains(&shift), "{median}");
+        assert!(first["moved"][1]["shift"].is_null(), "60 requests carry no p99: {first}");
+        // Every request is in one label, among the others, or without one.
+        let each = labels["each"].as_array().unwrap();
+        for run in 0..2 {
+            let of = |value: &Value| value[run].as_u64().unwrap();
+            let all: u64 = each.iter().map(|label| of(&label["n"])).sum();
+            assert_eq!(all + of(&labels["others"]) + of(&labels["unlabelled"]), of(&kind["n"]), "{labels}");
+        }
+        assert!(each.len() <= 20 && labels["others"][0].as_u64().unwrap() >= 40, "{labels}");
+    }
+    let text = compare(&["--full"]);
+    let in_one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(in_one_line.contains("is that of GET /slow: p50 went from"), "{text}");
+    assert!(text.contains("By method and path") && text.contains("GET /fast") && text.contains("all others"), "{text}");
+    assert!(in_one_line.contains("There is one run of each"), "{text}");
+}
