@@ -3,6 +3,11 @@
 //! An hour is compared with the same hour of the week before, so the rhythm of a day and of a week is in neither. The pairs of hours are
 //! what an interval is computed from. One slow hour follows another: as far as the ratios of neighbouring hours go together, in all groups taken
 //! together, the hours count as fewer, and intervals are wider.
+//!
+//! What is compared are sends alike: in both weeks the same hosts with the same peers for the same services, each as often. Whoever asks has seen to
+//! that, and [`own`] finds which group a slow-down is of.
+
+mod own;
 
 use std::collections::BTreeMap;
 
@@ -10,6 +15,8 @@ use stats::{Estimate, Judgement};
 
 use crate::document::{Block, Document, Section, Table};
 use crate::view::capital;
+
+pub use own::{Cell, Name, Owners};
 
 /// Hours in a week.
 const WEEK: i64 = 168;
@@ -27,16 +34,21 @@ pub struct Period {
     pub end_us: i64,
 }
 
-/// One hour of one leg of a group.
+/// Sends that an hour needs for a p99: of fewer, 1 in 100 is none.
+pub const FOR_P99: u64 = 100;
+
+/// One hour of one leg of a group: of its sends that are alike in both weeks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Hour {
     /// Hours since 1970.
     pub hour: i64,
-    /// Sends.
-    pub sends: u64,
+    /// How much they count, the same in both weeks.
+    pub sends: f64,
+    /// How many were seen.
+    pub seen: u64,
     /// Their mean.
     pub mean_ns: f64,
-    /// 99 % of them took at most this.
+    /// 99 % of them took at most this; `None` where they are fewer than [`FOR_P99`].
     pub p99_ns: Option<f64>,
 }
 
@@ -47,8 +59,31 @@ pub struct Group {
     pub kind: &'static str,
     /// Its name.
     pub name: String,
+    /// All its sends of these hours the week before, with whomever.
+    pub sends_before: u64,
+    /// Those of the period.
+    pub sends: u64,
     /// Its hours, of both weeks, by leg.
     pub legs: BTreeMap<String, Vec<Hour>>,
+}
+
+impl Group {
+    fn named(&self) -> Name {
+        Name { kind: self.kind, name: self.name.clone() }
+    }
+}
+
+/// What there is of one kind, beyond the groups that are compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Present {
+    /// `host`, `peer` or `service`.
+    pub kind: &'static str,
+    /// How many groups there are in either week.
+    pub groups: u64,
+    /// Of these, how many have sends the week before and none in the period.
+    pub gone: u64,
+    /// How many have none the week before.
+    pub new: u64,
 }
 
 /// A run to look at.
@@ -76,8 +111,6 @@ struct Memory {
 }
 
 impl Memory {
-    const NONE: Self = Self { correlation: 0.0, known: true };
-
     /// Of the logarithms of ratios of all groups. The estimate from short series is too low by about (1 + 3 r) / n; and it is taken one
     /// standard error higher than it is.
     fn of(all: &[Vec<f64>]) -> Self {
@@ -134,11 +167,25 @@ struct Change<'a> {
     /// The p99 before and in the period: medians over the hours.
     before_ns: f64,
     after_ns: f64,
-    /// Sends in these hours, before and in the period.
-    sends_before: u64,
-    sends: u64,
-    /// The leg with the largest increase of its mean, and its share of the increase of the total.
-    leg: Option<(String, f64, f64)>,
+    /// The leg with the largest increase of its mean, where it surely grew.
+    leg: Option<Grown>,
+    /// The share of its sends that have sends alike in the other week.
+    alike: f64,
+}
+
+/// A leg that takes longer.
+struct Grown {
+    leg: String,
+    /// By how much its mean grew.
+    by_ns: f64,
+    /// The ratio of its mean, as a logarithm: of this period to the week before, and its interval.
+    ratio: Estimate,
+}
+
+impl Change<'_> {
+    fn is_slower(&self) -> bool {
+        self.ratio.low > 0.0
+    }
 }
 
 /// The hours that both weeks have: before, and in the period.
@@ -148,144 +195,231 @@ fn pairs(hours: &[Hour], period: Period) -> Vec<(Hour, Hour)> {
     by_hour
         .range(first..)
         .filter_map(|(hour, after)| Some((*by_hour.get(&(hour - WEEK))?, *after)))
-        .filter(|(before, after)| before.hour < first && before.sends > 0 && after.sends > 0)
+        .filter(|(before, after)| before.hour < first && before.sends > 0.0 && after.sends > 0.0)
         .collect()
 }
 
-fn weighted_mean(hours: impl Iterator<Item = Hour>) -> f64 {
-    let (sum, n) =
-        hours.fold((0.0, 0.0), |(sum, n), hour| (sum + hour.mean_ns * hour.sends as f64, n + hour.sends as f64));
-    if n > 0.0 { sum / n } else { 0.0 }
-}
-
-/// By how much the mean of a leg grew.
-fn growth(hours: &[Hour], period: Period) -> Option<f64> {
+/// By how much a leg grew, over the hours. Hours in which it takes long have the largest increases, so it is sure by the ratios.
+fn grown(leg: &str, hours: &[Hour], period: Period, judgement: Judgement, memory: Memory) -> Option<Grown> {
     let pairs = pairs(hours, period);
-    if pairs.is_empty() {
-        return None;
-    }
-    Some(weighted_mean(pairs.iter().map(|(_, after)| *after)) - weighted_mean(pairs.iter().map(|(before, _)| *before)))
+    let ratios: Vec<f64> = pairs.iter().map(|(before, after)| (after.mean_ns / before.mean_ns).ln()).collect();
+    let ratio = memory.mean(judgement, &ratios)?;
+    let by_ns = pairs.iter().map(|(before, after)| after.mean_ns - before.mean_ns).sum::<f64>() / pairs.len() as f64;
+    Some(Grown { leg: leg.to_owned(), by_ns, ratio })
 }
 
 fn change<'a>(group: &'a Group, period: Period, judgement: Judgement, memory: Memory) -> Option<Change<'a>> {
-    let total = group.legs.get("total")?;
-    let pairs = pairs(total, period);
     let p99 = p99(group, period);
     let ratio = memory.mean(judgement, &logarithms(&p99))?;
     let middle = |values: Vec<f64>| stats::median(&values);
-    let whole = growth(total, period)?;
     let legs = group.legs.iter().filter(|(leg, _)| *leg != "total");
     let leg = legs
-        .filter_map(|(leg, hours)| Some((leg.clone(), growth(hours, period)?)))
-        .max_by(|a, b| a.1.total_cmp(&b.1))
-        .filter(|(_, grew)| *grew > 0.0)
-        .map(|(leg, grew)| (leg, grew, grew / whole));
+        .filter_map(|(leg, hours)| grown(leg, hours, period, judgement, memory))
+        .max_by(|a, b| a.by_ns.total_cmp(&b.by_ns))
+        .filter(|grown| grown.ratio.low > 0.0);
+    let seen: u64 = group.legs.get("total")?.iter().map(|hour| hour.seen).sum();
     Some(Change {
         group,
         ratio,
         before_ns: middle(p99.iter().map(|p| p.0).collect())?,
         after_ns: middle(p99.iter().map(|p| p.1).collect())?,
-        sends_before: pairs.iter().map(|(before, _)| before.sends).sum(),
-        sends: pairs.iter().map(|(_, after)| after.sends).sum(),
         leg,
+        alike: seen as f64 / (group.sends_before + group.sends).max(1) as f64,
     })
 }
 
-/// The page. `place` is where the runs are, `until` the end of the period as a date.
-pub fn document(place: &str, period: Period, until: &str, groups: &[Group], linked: &[Linked]) -> Document {
-    let of_all: Vec<Vec<f64>> = groups.iter().map(|group| logarithms(&p99(group, period))).collect();
-    let comparable = groups.iter().filter(|g| change(g, period, Judgement::ALONE, Memory::NONE).is_some()).count();
+/// What became of these groups, as far as they can be compared. All intervals hold together.
+fn changes(groups: &[Group], period: Period) -> Vec<Change<'_>> {
+    let series: Vec<Vec<f64>> = groups.iter().map(|group| logarithms(&p99(group, period))).collect();
+    let comparable = series.iter().filter(|series| series.len() > 1).count();
     let judgement = Judgement { comparisons: comparable, sequential: false };
-    let series: Vec<Vec<f64>> = of_all.into_iter().filter(|series| series.len() > 1).collect();
-    let memory = Memory::of(&series);
-    let changes: Vec<Change<'_>> = groups.iter().filter_map(|group| change(group, period, judgement, memory)).collect();
+    let memory = Memory::of(&series.into_iter().filter(|series| series.len() > 1).collect::<Vec<_>>());
+    groups.iter().filter_map(|group| change(group, period, judgement, memory)).collect()
+}
+
+/// Finds which of these groups are slower by themselves. `without` gives the groups anew, without all sends of some of them.
+///
+/// # Errors
+/// Those of `without`.
+pub fn owners<E>(
+    period: Period,
+    groups: &[Group],
+    cells: &[Cell],
+    mut without: impl FnMut(&[Name]) -> Result<Vec<Group>, E>,
+) -> Result<Owners, E> {
+    let slower = |groups: &[Group]| -> Vec<Name> {
+        changes(groups, period).iter().filter(|change| change.is_slower()).map(|change| change.group.named()).collect()
+    };
+    let at_all = slower(groups);
+    own::owners(cells, |named| match named {
+        [] => Ok(at_all.clone()),
+        named => {
+            let mut left = slower(&without(named)?);
+            left.retain(|group| at_all.contains(group));
+            Ok(left)
+        }
+    })
+}
+
+/// What the page is made of.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fleet<'a> {
+    /// Where the runs are.
+    pub place: &'a str,
+    /// The time that is judged.
+    pub period: Period,
+    /// Its end as a date.
+    pub until: &'a str,
+    /// What is compared.
+    pub groups: &'a [Group],
+    /// What there is of each kind.
+    pub present: &'a [Present],
+    /// The same sends by host, peer and service together.
+    pub cells: &'a [Cell],
+    /// The groups that are slower by themselves.
+    pub owners: &'a Owners,
+    /// Runs of the period.
+    pub linked: &'a [Linked],
+}
+
+/// The page.
+pub fn document(fleet: &Fleet<'_>) -> Document {
+    let period = fleet.period;
+    let changes = changes(fleet.groups, period);
     let hours = (period.end_us - period.start_us) / 3_600_000_000;
     let mut verdict = Vec::new();
     let mut sections = Vec::new();
     for kind in ["host", "peer", "service"] {
         let of_kind: Vec<&Change<'_>> = changes.iter().filter(|change| change.group.kind == kind).collect();
-        let seen = of_kind.iter().filter(|change| change.ratio.low > 0.0).count();
         if !of_kind.is_empty() {
-            verdict.push(said(kind, &of_kind, seen));
-            sections.push(section(kind, &of_kind));
+            verdict.push(said(kind, &of_kind, fleet));
+            sections.push(section(kind, &of_kind, fleet));
         }
     }
     if changes.is_empty() {
-        verdict.push(
-            "No host, peer or service has two hours that the week before has too: nothing can be compared.".into(),
-        );
-    }
-    if let Some(section) = runs(place, &changes, linked) {
-        sections.push(section);
-    }
-    let mut warnings = Vec::new();
-    let without = groups.len() - comparable;
-    if without > 0 {
-        warnings.push(format!(
-            "{} without two hours in both weeks {} not compared.",
-            quantity::counted(without as u64, "group"),
-            if without == 1 { "is" } else { "are" }
+        verdict.push(format!(
+            "No host, peer or service has two hours with {FOR_P99} sends that the week before has too: nothing can be compared."
         ));
     }
-    warnings.extend(silent(groups, period));
+    if fleet.owners.more {
+        verdict.push(format!(
+            "More became slower than the {} that are named: which of the others did so by themselves was not looked into.",
+            fleet.owners.named.len()
+        ));
+    }
+    if let Some(section) = runs(fleet) {
+        sections.push(section);
+    }
     Document {
-        title: format!("Fleet in {place}"),
+        title: format!("Fleet in {}", fleet.place),
         about: format!(
-            "{hours} h to {until}, hour by hour against the week before · all intervals hold together at 95 %"
+            "{hours} h to {}, hour by hour against the week before, the same hosts, peers and services · all intervals hold together at 95 %",
+            fleet.until
         ),
         verdict,
-        warnings,
+        warnings: left_out(fleet, changes.len()),
         sections,
     }
 }
 
-/// Hosts that were there the week before and are silent: what became of peers and services is then of fewer hosts.
-fn silent(groups: &[Group], period: Period) -> Option<String> {
-    let first = period.start_us.div_euclid(3_600_000_000);
-    let hosts = || groups.iter().filter(|group| group.kind == "host").filter_map(|group| group.legs.get("total"));
-    let gone = hosts().filter(|hours| hours.iter().all(|hour| hour.hour < first)).count();
-    let new = hosts().filter(|hours| hours.iter().all(|hour| hour.hour >= first)).count();
-    let say = |n: usize, what: &str| (n > 0).then(|| format!("{} {what}", quantity::counted(n as u64, "host")));
-    let parts: Vec<String> =
-        [say(gone, "had sends the week before and none in this period"), say(new, "had none the week before")]
-            .into_iter()
-            .flatten()
-            .collect();
-    (!parts.is_empty()).then(|| {
-        format!("{}: a peer or service that they share can seem faster or slower for that alone.", parts.join("; "))
-    })
-}
-
-fn said(kind: &str, changes: &[&Change<'_>], seen: usize) -> String {
-    let all = quantity::counted(changes.len() as u64, kind);
-    let worst = changes.iter().filter(|c| c.ratio.low > 0.0).max_by(|a, b| a.ratio.value.total_cmp(&b.ratio.value));
-    match worst {
-        Some(worst) => format!(
-            "{seen} of {all} became slower; most {}: its p99 is {} the week before's{}{}.",
-            worst.group.name,
-            times(&worst.ratio),
-            in_leg(worst),
-            more_sends(worst)
-        ),
-        None => {
-            let smallest = changes.iter().map(|c| c.ratio.half_width()).fold(f64::INFINITY, f64::min);
-            format!(
-                "None of {all} is seen to have become slower; the narrowest interval would show {}.",
-                quantity::change(smallest.exp_m1())
-            )
+/// What is in no comparison.
+fn left_out(fleet: &Fleet<'_>, compared: usize) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let without = fleet.groups.len() - compared;
+    if without > 0 {
+        warnings.push(format!(
+            "{} without two hours of {FOR_P99} sends with the same hosts, peers and services in both weeks {} not compared.",
+            quantity::counted(without as u64, "group"),
+            if without == 1 { "is" } else { "are" }
+        ));
+    }
+    for present in fleet.present {
+        let kind = present.kind;
+        let looked_at = fleet.groups.iter().filter(|group| group.kind == kind).count() as u64;
+        if looked_at < present.groups {
+            warnings.push(format!(
+                "{looked_at} of {} are looked at: those with most sends.",
+                quantity::counted(present.groups, kind)
+            ));
+        }
+        let say = |n: u64, what: &str| (n > 0).then(|| format!("{} {what}", quantity::counted(n, kind)));
+        let parts = [
+            say(present.gone, "had sends the week before and none in this period"),
+            say(present.new, "had none the week before"),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        if !parts.is_empty() {
+            warnings.push(format!("{}: in no comparison.", parts.join("; ")));
         }
     }
+    warnings
+}
+
+fn said(kind: &'static str, changes: &[&Change<'_>], fleet: &Fleet<'_>) -> String {
+    let all = quantity::counted(changes.len() as u64, kind);
+    let mut own: Vec<&&Change<'_>> = changes.iter().filter(|change| is_own(change, fleet)).collect();
+    own.sort_by(|a, b| b.ratio.value.total_cmp(&a.ratio.value));
+    let by_others = changes.iter().filter(|change| change.is_slower()).count() - own.len();
+    if let Some(worst) = own.first() {
+        let names: Vec<&str> = own.iter().map(|change| change.group.name.as_str()).collect();
+        let most = if own.len() > 1 { format!("; most {}", worst.group.name) } else { String::new() };
+        return format!(
+            "{} of {all} became slower: {}{most}: its p99 is {} the week before's{}{}{}.",
+            own.len(),
+            names.join(", "),
+            times(&worst.ratio),
+            in_leg(worst),
+            of_some(worst),
+            more_sends(worst)
+        );
+    }
+    if by_others > 0 && fleet.owners.more {
+        return format!("{by_others} of {all} have a longer p99.");
+    }
+    if by_others > 0 {
+        return format!(
+            "None of {all} became slower by itself: {by_others} with a longer p99 {} it with what is named here alone.",
+            has(by_others)
+        );
+    }
+    let smallest = changes.iter().map(|c| c.ratio.half_width()).fold(f64::INFINITY, f64::min);
+    format!(
+        "None of {all} is seen to have become slower; the narrowest interval would show {}.",
+        quantity::change(smallest.exp_m1())
+    )
+}
+
+fn has(n: usize) -> &'static str {
+    if n == 1 { "has" } else { "have" }
+}
+
+fn is_own(change: &Change<'_>, fleet: &Fleet<'_>) -> bool {
+    change.is_slower() && fleet.owners.named.contains(&change.group.named())
 }
 
 fn in_leg(change: &Change<'_>) -> String {
-    change.leg.as_ref().map_or_else(String::new, |(leg, grew, _)| {
-        format!("; the mean of leg {leg} grew most, by {}", quantity::time_to(*grew, 3))
-    })
+    match &change.leg {
+        Some(Grown { leg, by_ns, ratio }) => {
+            format!("; the mean of leg {leg} grew most, by {} to {}", quantity::time_to(*by_ns, 3), times(ratio))
+        }
+        None => "; the mean of no leg surely grew".into(),
+    }
+}
+
+/// What is compared can be a small part.
+fn of_some(change: &Change<'_>) -> String {
+    if change.alike >= 0.5 {
+        return String::new();
+    }
+    format!(
+        "; compared are {:.0} % of its sends, as the others are with hosts, peers or services of one week only",
+        100.0 * change.alike
+    )
 }
 
 /// Much more traffic, or much less, can be the reason.
 fn more_sends(change: &Change<'_>) -> String {
-    let ratio = change.sends as f64 / change.sends_before as f64;
+    let ratio = change.group.sends as f64 / change.group.sends_before.max(1) as f64;
     if (0.67..1.5).contains(&ratio) { String::new() } else { format!("; it had {ratio:.1} × as many sends") }
 }
 
@@ -294,7 +428,7 @@ fn times(ratio: &Estimate) -> String {
     format!("{:.2} × ({:.2} to {:.2})", ratio.value.exp(), ratio.low.exp(), ratio.high.exp())
 }
 
-fn section(kind: &str, changes: &[&Change<'_>]) -> Section {
+fn section(kind: &str, changes: &[&Change<'_>], fleet: &Fleet<'_>) -> Section {
     let mut sorted: Vec<&&Change<'_>> = changes.iter().collect();
     sorted.sort_by(|a, b| b.ratio.low.total_cmp(&a.ratio.low));
     let mut section = Section::new(format!("{}s", capital(kind)));
@@ -309,19 +443,25 @@ fn section(kind: &str, changes: &[&Change<'_>]) -> Section {
             "ratio and interval",
             "leg that grew most",
             "its mean grew by",
+            "its ratio and interval",
+            "compared",
+            "slower by itself",
         ],
     );
     for change in sorted.iter().take(LISTED) {
         let leg = change.leg.as_ref();
         table.rows.push(vec![
             change.group.name.clone(),
-            quantity::count(change.sends_before),
-            quantity::count(change.sends),
+            quantity::count(change.group.sends_before),
+            quantity::count(change.group.sends),
             quantity::time_to(change.before_ns, 3),
             quantity::time_to(change.after_ns, 3),
             times(&change.ratio),
-            leg.map_or_else(String::new, |(leg, ..)| leg.clone()),
-            leg.map_or_else(String::new, |(_, grew, _)| quantity::time_to(*grew, 3)),
+            leg.map_or_else(String::new, |grown| grown.leg.clone()),
+            leg.map_or_else(String::new, |grown| quantity::time_to(grown.by_ns, 3)),
+            leg.map_or_else(String::new, |grown| times(&grown.ratio)),
+            format!("{:.0} %", 100.0 * change.alike),
+            by_itself(change, fleet),
         ]);
     }
     section.table(table);
@@ -334,17 +474,34 @@ fn section(kind: &str, changes: &[&Change<'_>]) -> Section {
     section
 }
 
+/// Whether a group is slower by itself, or with which others.
+fn by_itself(change: &Change<'_>, fleet: &Fleet<'_>) -> String {
+    if !change.is_slower() {
+        return "not seen".into();
+    }
+    if is_own(change, fleet) {
+        return "yes".into();
+    }
+    if fleet.owners.more {
+        return "not looked into".into();
+    }
+    let group = change.group.named();
+    let with: Vec<String> =
+        fleet.owners.beside(&group, fleet.cells).map(|other| format!("{} {}", other.kind, other.name)).collect();
+    format!("no, with {}", if with.is_empty() { "what is named".to_owned() } else { with.join(", ") })
+}
+
 /// The runs to look at: of the hosts that became slower, those with the longest mean.
-fn runs(place: &str, changes: &[Change<'_>], linked: &[Linked]) -> Option<Section> {
-    let slow = |host: &str| changes.iter().any(|c| c.group.kind == "host" && c.group.name == host && c.ratio.low > 0.0);
+fn runs(fleet: &Fleet<'_>) -> Option<Section> {
+    let slow = |host: &str| fleet.owners.named.iter().any(|group| group.kind == "host" && group.name == host);
     let mut table =
         Table::new("Runs of hosts that became slower, the slowest first", &["host", "sends", "mean", "run"]);
     let mut listed: BTreeMap<&str, usize> = BTreeMap::new();
-    for run in linked.iter().filter(|run| slow(&run.host)) {
+    for run in fleet.linked.iter().filter(|run| slow(&run.host)) {
         let n = listed.entry(run.host.as_str()).or_default();
         *n += 1;
         if *n <= RUNS_A_HOST {
-            let directory = format!("{}/{}", place.trim_end_matches('/'), run.directory);
+            let directory = format!("{}/{}", fleet.place.trim_end_matches('/'), run.directory);
             table.rows.push(vec![
                 run.host.clone(),
                 quantity::count(run.sends),
@@ -368,7 +525,8 @@ mod tests {
 
     /// 48 hours of a group: the day before the end, and the same day a week earlier; the later one slower by this factor in leg network.
     fn group(name: &str, factor: f64) -> Group {
-        let mut group = Group { kind: "host", name: name.into(), ..Group::default() };
+        let mut group =
+            Group { kind: "host", name: name.into(), sends_before: 24_000, sends: 24_000, ..Group::default() };
         for week in [0, 1] {
             for hour in 0..24_i64 {
                 let wobble = 1.0 + 0.01 * ((hour * 7 + week) % 5) as f64;
@@ -376,7 +534,8 @@ mod tests {
                 let (network, tcp) = (1e6 * slow * wobble, 2e5 * wobble);
                 let of = |mean_ns: f64| Hour {
                     hour: 1000 + hour + week * WEEK,
-                    sends: 1000,
+                    sends: 1000.0,
+                    seen: 1000,
                     mean_ns,
                     p99_ns: Some(mean_ns * 3.0),
                 };
@@ -393,12 +552,38 @@ mod tests {
         Period { start_us: (1000 + WEEK) * hour, end_us: (1024 + WEEK) * hour }
     }
 
+    /// The page of groups that have no sends in common.
+    fn page(groups: &[Group], present: &[Present], linked: &[Linked]) -> Document {
+        let cell = |group: &Group| Cell {
+            host: group.name.clone(),
+            peer: group.name.clone(),
+            service: String::new(),
+            sends: 1.0,
+            ratio: 0.1,
+        };
+        let cells: Vec<Cell> = groups.iter().map(cell).collect();
+        let without = |named: &[Name]| -> Result<Vec<Group>, ()> {
+            Ok(groups.iter().filter(|group| !named.contains(&group.named())).cloned().collect())
+        };
+        let owners = owners(period(), groups, &cells, without).unwrap();
+        document(&Fleet {
+            place: "/runs",
+            period: period(),
+            until: "2026-05-08",
+            groups,
+            present,
+            cells: &cells,
+            owners: &owners,
+            linked,
+        })
+    }
+
     #[test]
     fn what_became_slower_is_named_with_its_leg_and_its_runs() {
         let groups = [group("web-1", 1.5), group("web-2", 1.0)];
         let run = Linked { host: "web-1".into(), directory: "host=web-1/run=9".into(), sends: 5, mean_ns: 2e6 };
-        let page = document("/runs", period(), "2026-05-08", &groups, &[run]);
-        assert!(page.verdict[0].contains("1 of 2 hosts became slower; most web-1"), "{:?}", page.verdict);
+        let page = page(&groups, &[], &[run]);
+        assert!(page.verdict[0].contains("1 of 2 hosts became slower: web-1: its p99"), "{:?}", page.verdict);
         assert!(page.verdict[0].contains("leg network"), "{:?}", page.verdict);
         let links = page.sections.iter().find(|s| s.title == "Runs to look at").unwrap();
         assert!(format!("{links:?}").contains("/runs/host=web-1/run=9"));
@@ -407,7 +592,7 @@ mod tests {
     #[test]
     fn what_did_not_change_is_not_named() {
         let groups = [group("web-1", 1.0), group("web-2", 1.0)];
-        let page = document("/runs", period(), "2026-05-08", &groups, &[]);
+        let page = page(&groups, &[], &[]);
         assert!(page.verdict[0].starts_with("None of 2 hosts"), "{:?}", page.verdict);
     }
 
@@ -440,8 +625,13 @@ mod tests {
                 let level = (0.15 * state).exp();
                 let (tcp, network) = (1e6 * level * (slow * 1.2 - 0.2), 2e5 * level);
                 for (leg, ns) in [("network", network), ("tcp", tcp), ("total", tcp + network)] {
-                    let hour =
-                        Hour { hour: 1000 + hour + week * WEEK, sends: 500, mean_ns: ns, p99_ns: Some(ns * 3.0) };
+                    let hour = Hour {
+                        hour: 1000 + hour + week * WEEK,
+                        sends: 500.0,
+                        seen: 500,
+                        mean_ns: ns,
+                        p99_ns: Some(ns * 3.0),
+                    };
                     group.legs.entry(leg.into()).or_default().push(hour);
                 }
             }
@@ -456,7 +646,7 @@ mod tests {
             let fleets = 100;
             let claims = (0..fleets)
                 .filter(|number| {
-                    let page = document("/runs", period(), "2026-05-08", &fleet(*number, peers, memory, 1.0), &[]);
+                    let page = page(&fleet(*number, peers, memory, 1.0), &[], &[]);
                     !page.verdict[0].starts_with("None of")
                 })
                 .count();
@@ -470,8 +660,8 @@ mod tests {
             let (fleets, mut found, mut held) = (100, 0, 0);
             for number in 0..fleets {
                 let groups = fleet(number, 40, memory, factor);
-                let page = document("/runs", period(), "2026-05-08", &groups, &[]);
-                let named = page.verdict[0].starts_with("1 of 40 peers became slower; most 192.0.2.0: ");
+                let page = page(&groups, &[], &[]);
+                let named = page.verdict[0].starts_with("1 of 40 peers became slower: 192.0.2.0: ");
                 found += usize::from(named && page.verdict[0].contains("the mean of leg tcp grew most"));
                 let series: Vec<Vec<f64>> = groups.iter().map(|g| logarithms(&p99(g, period()))).collect();
                 let judgement = Judgement { comparisons: 40, sequential: false };
@@ -486,24 +676,55 @@ mod tests {
     #[test]
     fn traffic_and_hosts_that_differ_are_said() {
         let mut groups = vec![group("web-1", 1.5), group("web-2", 1.0), group("web-3", 1.0)];
-        for hours in groups[0].legs.values_mut() {
-            hours.iter_mut().filter(|hour| hour.hour >= 1000 + WEEK).for_each(|hour| hour.sends *= 3);
-        }
-        groups[1].legs.values_mut().for_each(|hours| hours.retain(|hour| hour.hour < 1000 + WEEK));
-        let page = document("/runs", period(), "2026-05-08", &groups, &[]);
+        groups[0].sends *= 3;
+        groups[1].legs.clear();
+        let present = Present { kind: "host", groups: 300, gone: 1, new: 0 };
+        let page = page(&groups, &[present], &[]);
         assert!(page.verdict[0].ends_with("; it had 3.0 × as many sends."), "{:?}", page.verdict);
-        assert!(
-            page.warnings.iter().any(|w| w.starts_with("1 host had sends the week before and none")),
-            "{:?}",
-            page.warnings
-        );
+        for said in
+            ["1 group without two hours", "1 host had sends the week before and none", "3 of 300 hosts are looked at"]
+        {
+            assert!(page.warnings.iter().any(|warning| warning.starts_with(said)), "{said}: {:?}", page.warnings);
+        }
+    }
+
+    #[test]
+    fn what_shares_sends_with_a_slow_host_is_not_said_to_be_slower() {
+        let peer = |name: &str, factor| Group { kind: "peer", ..group(name, factor) };
+        let groups = [group("web-1", 2.0), group("web-2", 1.0), peer("192.0.2.1", 1.5), peer("192.0.2.2", 1.5)];
+        let cell = |host: &str, peer: &str, ratio: f64| Cell {
+            host: host.into(),
+            peer: peer.into(),
+            service: String::new(),
+            sends: 500.0,
+            ratio: ratio.ln(),
+        };
+        let cells =
+            ["192.0.2.1", "192.0.2.2"].map(|peer| [cell("web-1", peer, 2.0), cell("web-2", peer, 1.0)]).concat();
+        let without = |_: &[Name]| -> Result<Vec<Group>, ()> {
+            Ok(vec![group("web-2", 1.0), peer("192.0.2.1", 1.0), peer("192.0.2.2", 1.0)])
+        };
+        let owners = owners(period(), &groups, &cells, without).unwrap();
+        let page = document(&Fleet {
+            place: "/runs",
+            period: period(),
+            until: "2026-05-08",
+            groups: &groups,
+            present: &[],
+            cells: &cells,
+            owners: &owners,
+            linked: &[],
+        });
+        assert!(page.verdict[0].starts_with("1 of 2 hosts became slower: web-1: "), "{:?}", page.verdict);
+        assert!(page.verdict[1].starts_with("None of 2 peers became slower by itself: 2 with"), "{:?}", page.verdict);
+        assert_eq!(format!("{:?}", page.sections).matches("no, with host web-1").count(), 2);
     }
 
     #[test]
     fn one_hour_is_not_enough() {
         let mut short = group("web-1", 9.0);
         short.legs.values_mut().for_each(|hours| hours.retain(|hour| hour.hour % WEEK == 1000 % WEEK));
-        let page = document("/runs", period(), "2026-05-08", &[short], &[]);
+        let page = page(&[short], &[], &[]);
         assert!(page.verdict[0].contains("nothing can be compared"), "{:?}", page.verdict);
     }
 }
