@@ -9,8 +9,8 @@ use ballista_core::serde::BallistaPhysicalExtensionCodec;
 use ballista_core::serde::protobuf::execute_query_params::Query;
 use ballista_core::serde::protobuf::scheduler_grpc_client::SchedulerGrpcClient;
 use ballista_core::serde::protobuf::{
-    CancelJobParams, ExecuteQueryParams, GetJobStatusParams, KeyValuePair, PartitionLocation, execute_query_result,
-    job_status,
+    CancelJobParams, ExecuteQueryParams, ExecuteQueryResult, GetJobStatusParams, KeyValuePair, PartitionLocation,
+    execute_query_result, job_status,
 };
 use ballista_core::version::insert_version_header;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -23,7 +23,9 @@ use datafusion_proto::protobuf::PhysicalPlanNode;
 use futures::{StreamExt as _, TryStreamExt as _};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
 use tonic::transport::{Channel, Endpoint};
+use tonic::{Response, Status};
 
 use super::MESSAGE;
 use crate::Error;
@@ -31,7 +33,7 @@ use crate::Error;
 /// How often the state of a job is asked for.
 const ASK_EVERY: Duration = Duration::from_millis(50);
 
-/// A job of a scheduler. It is cancelled when it is dropped before its end.
+/// A job of a scheduler. It is cancelled when it is dropped before its end, and so is one that is being submitted.
 pub struct Job {
     id: String,
     address: String,
@@ -64,7 +66,7 @@ impl Job {
             .connect()
             .await
             .map_err(|e| failed("cannot be reached", &e))?;
-        let mut client =
+        let client =
             SchedulerGrpcClient::new(channel).max_decoding_message_size(MESSAGE).max_encoding_message_size(MESSAGE);
         let schema = plan.schema();
         let codec = BallistaPhysicalExtensionCodec::default();
@@ -81,9 +83,17 @@ impl Job {
             query: Some(Query::PhysicalPlan(bytes)),
         });
         insert_version_header(request.metadata_mut());
-        let answer = tokio::time::timeout(wait, client.execute_query(request))
+        let mut asking = Asking { answer: None, client: client.clone() };
+        let answer = asking.answer.insert({
+            let mut client = client.clone();
+            tokio::spawn(async move { client.execute_query(request).await })
+        });
+        let answer = tokio::time::timeout(wait, answer)
             .await
-            .map_err(|_| failed("does not answer", &format!("nothing in {} s", wait.as_secs())))?
+            .map_err(|_| failed("does not answer", &format!("nothing in {} s", wait.as_secs())))?;
+        asking.answer = None;
+        let answer = answer
+            .map_err(|ended| failed("cannot be asked", &ended))?
             .map_err(|status| failed("refuses the query", &status.message()))?;
         let id = match answer.into_inner().result {
             Some(execute_query_result::Result::Success(success)) => success.job_id,
@@ -133,21 +143,55 @@ impl Job {
 
 impl Drop for Job {
     fn drop(&mut self) {
-        if self.over.load(Ordering::Relaxed) {
+        if !self.over.load(Ordering::Relaxed) {
+            before_the_end(cancelled(self.client.clone(), std::mem::take(&mut self.id)));
+        }
+    }
+}
+
+/// A query on its way to the scheduler. Where the answer is waited for no more, the job that it names is cancelled.
+struct Asking {
+    /// `None` once it is here.
+    answer: Option<JoinHandle<Result<Response<ExecuteQueryResult>, Status>>>,
+    client: SchedulerGrpcClient<Channel>,
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        let Some(answer) = self.answer.take() else { return };
+        let client = self.client.clone();
+        before_the_end(async move {
+            if let Ok(Ok(answer)) = answer.await
+                && let Some(execute_query_result::Result::Success(success)) = answer.into_inner().result
+            {
+                cancelled(client, success.job_id).await;
+            }
+        });
+    }
+}
+
+/// Cancels a job until it is over: the scheduler takes no notice of that while it divides the plan into stages.
+async fn cancelled(mut client: SchedulerGrpcClient<Channel>, job_id: String) {
+    while client.cancel_job(CancelJobParams { job_id: job_id.clone() }).await.is_ok() {
+        tokio::time::sleep(ASK_EVERY).await;
+        let status = client.get_job_status(GetJobStatusParams { job_id: job_id.clone() }).await;
+        let status = status.ok().and_then(|answer| answer.into_inner().status).and_then(|status| status.status);
+        if !matches!(status, Some(job_status::Status::Queued(_) | job_status::Status::Running(_))) {
             return;
         }
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let (mut client, job_id) = (self.client.clone(), std::mem::take(&mut self.id));
-        // The program may end now: the request is sent before.
-        let sent = std::thread::Builder::new().spawn(move || {
-            runtime.block_on(async {
-                let cancel = client.cancel_job(CancelJobParams { job_id });
-                let _ = tokio::time::timeout(Duration::from_secs(5), cancel).await;
-            });
-        });
-        // Without a thread the job ends by itself, later.
-        let _ = sent.map(std::thread::JoinHandle::join);
     }
+}
+
+/// The program may end now: this is done before, within some seconds.
+fn before_the_end(work: impl Future<Output = ()> + Send + 'static) {
+    let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+    let done = std::thread::Builder::new().spawn(move || {
+        runtime.block_on(async {
+            let _ = tokio::time::timeout(Duration::from_secs(5), work).await;
+        });
+    });
+    // Without a thread the job ends by itself, later.
+    let _ = done.map(std::thread::JoinHandle::join);
 }
 
 /// The rows of one piece of the result, from the executor that holds it.

@@ -118,7 +118,7 @@ const SIZES: &str = "cells AS (SELECT host, peer, service, stage, hour, later, b
                         FROM cells GROUP BY host, peer, service, stage, hour)";
 
 /// For each group, leg, hour and week: sends alike, their mean, and p99. Between the middles of two buckets p99 is interpolated at the rank 0.99 n + 0.62,
-/// with which it is neither longer nor shorter for there being few sends.
+/// with which few sends hardly change it (docs/query.md).
 fn hours(kind: &str, period: Period, without: &[Name], and: &str) -> String {
     format!(
         "WITH {}, {SIZES},
