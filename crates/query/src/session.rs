@@ -26,6 +26,10 @@ use crate::{Catalog, Error, Fleet, Place, VIEWS, complaint, runs, stores};
 /// The footers of parts may take one in so many bytes of what a query may hold, beside that.
 const FOOTERS: usize = 4;
 
+/// How often a query begins anew on a cluster of which an executor went away.
+#[cfg(feature = "cluster")]
+const ANEW: u32 = 3;
+
 /// How queries are run.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -257,7 +261,7 @@ impl Session {
     }
 
     /// Answers a query and passes the rows to `each`. Where a part turns out to be damaged within before any row was passed, it is skipped
-    /// and the query begins anew.
+    /// and the query begins anew. So it does where an executor of a cluster went away.
     ///
     /// # Errors
     /// As [`Session::ask`]; [`Error::Damaged`] where rows had been passed.
@@ -266,6 +270,8 @@ impl Session {
         sql: &str,
         mut each: impl FnMut(&RecordBatch) -> Result<(), Error>,
     ) -> Result<SchemaRef, Error> {
+        #[cfg(feature = "cluster")]
+        let mut anew = 0;
         loop {
             let mut passed = false;
             let failed = match self.ask(sql).await {
@@ -282,6 +288,11 @@ impl Session {
                 },
                 Err(error) => error,
             };
+            #[cfg(feature = "cluster")]
+            if !passed && anew < ANEW && crate::cluster::is_lost(&failed) {
+                anew += 1;
+                continue;
+            }
             let may_be_damage = match &failed {
                 Error::Engine(error) => {
                     !matches!(error.find_root(), DataFusionError::External(e) if e.is::<std::io::Error>())

@@ -6,7 +6,7 @@ mod program;
 
 use std::net::TcpListener;
 use std::os::unix::process::ExitStatusExt as _;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A process that ends with the test.
@@ -197,6 +197,46 @@ fn ctrl_c_ends_the_tasks_of_a_query_on_every_executor() {
         assert!(done.status.code() == Some(130) || done.status.signal() == Some(2), "{done:?}");
     }
     is_over();
+}
+
+#[test]
+fn an_executor_that_is_paused_and_comes_back_counts_no_row_twice() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    fleet::write(root, fleet::Size { hosts: 8, hours: 1, sends: 40_000, connections: 4 });
+    let sql = "SELECT host, comm, bytes / 1024 AS k, count(*) AS n, sum(total_ns) AS t FROM sends GROUP BY 1, 2, 3 ORDER BY 1, 2, 3";
+    let expected = program::lines(root, sql);
+    let (_scheduler, address) = scheduler();
+    let _one = executor(&address, "1");
+    let two = executor(&address, "1");
+    let signal = |name: &str| {
+        assert!(Command::new("kill").args([name, &two.0.id().to_string()]).status().unwrap().success());
+    };
+    let mut command = program::command();
+    command.arg("--runs").arg(root).args([
+        "--scheduler",
+        &address,
+        "--wait",
+        "60s",
+        "--partitions",
+        "8",
+        "--format",
+        "csv",
+        sql,
+    ]);
+    let before = program::cpu(two.0.id());
+    let asking = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    until("the executor works", Duration::from_secs(120), || {
+        std::thread::sleep(Duration::from_millis(20));
+        program::cpu(two.0.id()) > before + 1.0
+    });
+    signal("-STOP");
+    // Longer than the 20 s after which it is lost.
+    std::thread::sleep(Duration::from_secs(26));
+    signal("-CONT");
+    let done = asking.wait_with_output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    assert_eq!(String::from_utf8(done.stdout).unwrap().lines().collect::<Vec<_>>(), expected);
 }
 
 /// The share of a CPU that a process uses, looked at for a second.

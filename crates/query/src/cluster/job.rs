@@ -1,5 +1,6 @@
 //! A query that a cluster runs: submitted, waited for, cancelled.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -27,7 +28,7 @@ use tokio::task::JoinHandle;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Response, Status};
 
-use super::MESSAGE;
+use super::{LOST, MESSAGE};
 use crate::Error;
 
 /// How often the state of a job is asked for.
@@ -131,6 +132,14 @@ impl Job {
             }
         };
         self.over.store(true, Ordering::Relaxed);
+        // Of an executor that went away and came back, and of the one that did its work again.
+        let mut pieces = HashSet::new();
+        let twice = |location: &PartitionLocation| {
+            !pieces.insert(location.partition_id.as_ref().map(|piece| (piece.stage_id, piece.partition_id)))
+        };
+        if locations.iter().any(twice) {
+            return Err(self.failed(&format!("an executor {LOST} of the result, and came back")));
+        }
         let rows = futures::stream::iter(locations).then(fetched).try_flatten();
         let rows = Box::pin(RecordBatchStreamAdapter::new(self.schema.clone(), rows));
         Ok((self, rows))
@@ -202,10 +211,7 @@ async fn fetched(location: PartitionLocation) -> Result<SendableRecordBatchStrea
     let piece = location.partition_id.ok_or_else(missing)?;
     let port = u16::try_from(executor.port).map_err(|_| missing())?;
     let lost = |e: &dyn std::fmt::Display| {
-        DataFusionError::Execution(format!(
-            "executor {}:{port} went away with its share of the result: ask again ({e})",
-            executor.host
-        ))
+        DataFusionError::Execution(format!("executor {}:{port} {LOST} of the result: ask again ({e})", executor.host))
     };
     let mut client = BallistaClient::try_new(&executor.host, port, MESSAGE, false, None, 3, 500, 0, 0)
         .await

@@ -12,11 +12,25 @@ mod stages;
 use ballista_core::extension::SessionConfigExt as _;
 use datafusion::prelude::SessionConfig;
 
+use crate::Error;
+
 pub use job::Job;
 pub use serve::{Executor, Scheduler, executor, scheduler};
 
 /// Bytes of one message: a plan names every part.
 const MESSAGE: usize = 256 << 20;
+
+/// What is said where an executor is lost with something that it had worked out.
+const LOST: &str = "went away with its share";
+
+/// Whether a query failed because an executor went away: it can begin anew on the others.
+pub fn is_lost(failed: &Error) -> bool {
+    match failed {
+        Error::Cluster(why) => why.contains(LOST),
+        Error::Engine(error) => error.to_string().contains(LOST),
+        _ => false,
+    }
+}
 
 /// What a plan must keep to so that it can be divided into stages.
 pub fn config() -> SessionConfig {

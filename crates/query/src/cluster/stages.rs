@@ -20,7 +20,7 @@ use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tonic::transport::{Channel, Endpoint};
 
-use super::MESSAGE;
+use super::{LOST, MESSAGE};
 use crate::Error;
 
 /// How often a task looks whether its query goes on.
@@ -89,6 +89,9 @@ impl QueryStageExecutor for Stage {
         task_id: usize,
         context: Arc<TaskContext>,
     ) -> Result<Vec<ShuffleWritePartition>> {
+        if begins_again(context.task_id().as_deref()) {
+            return Err(DataFusionError::Execution(format!("an executor {LOST} of the query {}", self.job)));
+        }
         let mut looking = JoinSet::new();
         looking.spawn_on(over(self.scheduler.clone(), self.job.clone()), &self.beside);
         tokio::select! {
@@ -114,6 +117,13 @@ impl QueryStageExecutor for Stage {
     }
 }
 
+/// Whether a task is of a stage that is worked on for a second time, by the name that the executor gives it: `TID JOB/STAGE.ATTEMPT/TASK.ATTEMPT`. Where a
+/// stage begins again, the scheduler keeps what other executors had made of it and hands on both: rows would count twice.
+fn begins_again(task: Option<&str>) -> bool {
+    let attempt = || task?.split('/').nth_back(1)?.rsplit_once('.')?.1.parse::<u32>().ok();
+    attempt().is_some_and(|attempt| attempt > 0)
+}
+
 /// Waits until a query has failed or was cancelled. A scheduler that does not answer is asked again.
 async fn over(mut scheduler: SchedulerGrpcClient<Channel>, job: String) {
     loop {
@@ -123,5 +133,20 @@ async fn over(mut scheduler: SchedulerGrpcClient<Channel>, job: String) {
         if let Some(job_status::Status::Failed(_)) = status {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::begins_again;
+
+    #[test]
+    fn a_stage_that_begins_again_is_known_by_its_tasks_names() {
+        for (task, again) in
+            [("TID 038GM197MR000/2.0/3.1", false), ("TID 038GM197MR000/2.1/0.0", true), ("other", false)]
+        {
+            assert_eq!(begins_again(Some(task)), again, "{task}");
+        }
+        assert!(!begins_again(None));
     }
 }
