@@ -187,7 +187,7 @@ fn ctrl_c_ends_the_tasks_of_a_query_on_every_executor() {
 fn an_executor_that_is_paused_and_comes_back_counts_no_row_twice() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path();
-    fleet::write(root, fleet::Size { hosts: 8, hours: 1, sends: 40_000, connections: 4 });
+    fleet::write(root, fleet::Size { hosts: 8, hours: 1, sends: 100_000, connections: 4 });
     let sql = "SELECT host, comm, bytes / 1024 AS k, count(*) AS n, sum(total_ns) AS t FROM sends GROUP BY 1, 2, 3 ORDER BY 1, 2, 3";
     let expected = program::lines(root, sql);
     let (_scheduler, address) = scheduler();
@@ -209,10 +209,10 @@ fn an_executor_that_is_paused_and_comes_back_counts_no_row_twice() {
         sql,
     ]);
     let before = program::cpu(two.0.id());
-    let asking = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut asking = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     until("the executor works", Duration::from_secs(120), || {
         std::thread::sleep(Duration::from_millis(20));
-        program::cpu(two.0.id()) > before + 1.0
+        program::cpu(two.0.id()) > before + 1.0 || asking.try_wait().unwrap().is_some()
     });
     signal("-STOP");
     // Longer than the 20 s after which it is lost.
