@@ -40,14 +40,19 @@ fn section(load: &Load) -> Section {
     };
     said.extend(load.above_floor.map(|e| points("every send, less the floor", e)));
     said.extend(load.saved.map(|e| points("histograms of every send, less its records", e)));
-    said.extend(
-        load.saved_ns
-            .map(|e| format!("the same, of all CPUs: {:+.0} ns for each ({:+.0} to {:+.0})", e.value, e.low, e.high)),
-    );
+    said.extend(load.saved_ns.map(|e| {
+        format!("the same, of all CPUs: {} for each ({} to {})", added(e.value), added(e.low), added(e.high))
+    }));
     said.extend(load.verdicts.iter().map(|verdict| format!("{}: {}", verdict.bar, verdict.text)));
     said.extend(load.missing.iter().map(|missing| format!("not here: {}: {}", missing.name, missing.reason)));
     section.blocks.extend((!said.is_empty()).then_some(Block::List(said)));
     section
+}
+
+/// Time added, to the nanosecond: what is compared stands below one another.
+fn added(ns: f64) -> String {
+    let sign = if ns < 0.0 { '−' } else { '+' };
+    format!("{sign}{:.0} ns", ns.abs())
 }
 
 fn costs(load: &Load) -> Table {
@@ -58,10 +63,10 @@ fn costs(load: &Load) -> Table {
     let mut table = Table::new("", &head);
     table.spare = vec!["CPU of each, absolute", "reference"];
     let row = |row: &Row| {
-        let absolute = row.cpu_ns.map_or_else(String::new, |e| format!("{:+.0} ns", e.value));
+        let absolute = row.cpu_ns.map_or_else(String::new, |e| added(e.value));
         let machine = row.machine_ns.map_or_else(
             || "too few slices".into(),
-            |e| format!("{:+.0} ns ({:+.0} to {:+.0})", e.value, e.low, e.high),
+            |e| format!("{} ({} to {})", added(e.value), added(e.low), added(e.high)),
         );
         let mut cells = vec![row.name.to_owned(), with_interval(row.rate), with_interval(row.cpu), absolute, machine];
         cells.extend(exchange.then(|| with_interval(row.p99)));
@@ -158,6 +163,7 @@ mod tests {
             "−7.70 % (",
             "+120 ns",
             "+345 ns (+345 to +345)",
+            "of all CPUs: −30 ns for each (−30 to −30)",
             "-4.6 %",
             "less the floor: −1.50 points",
             "it is cheap: holds",
