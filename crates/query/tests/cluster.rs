@@ -136,54 +136,6 @@ fn an_interrupted_query_leaves_no_work_on_the_cluster() {
 }
 
 #[test]
-fn ctrl_c_ends_the_tasks_of_a_query_on_every_executor() {
-    let dir = tempfile::tempdir().unwrap();
-    let root = dir.path();
-    fleet::write(root, fleet::Size { hosts: 8, hours: 1, sends: 40_000, connections: 4 });
-    let small = "SELECT host, count(*) AS n, sum(bytes) AS b FROM sends GROUP BY host ORDER BY host";
-    let expected = program::lines(root, small);
-    let (_scheduler, address) = scheduler();
-    let executors = [executor(&address, "1"), executor(&address, "1")];
-    let at = |words: &[&str]| {
-        let mut command = program::command();
-        command
-            .arg("--runs")
-            .arg(root)
-            .args(["--scheduler", &address, "--wait", "60s", "--partitions", "4"])
-            .args(words);
-        command
-    };
-    let endless = || at(&[ENDLESS]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // Each task asks every second whether its query goes on. An executor at rest asks the scheduler for work, and no more.
-    let is_over = || {
-        for executor in &executors {
-            until("the executor rests", Duration::from_secs(90), || uses(executor) < 0.05);
-        }
-        let done = at(&["--format", "csv", small]).output().unwrap();
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-        assert_eq!(String::from_utf8(done.stdout).unwrap().lines().collect::<Vec<_>>(), expected);
-    };
-    let before = executors.each_ref().map(|executor| program::cpu(executor.0.id()));
-    let mut long = endless();
-    // Far more than it takes to be there.
-    for (executor, before) in executors.iter().zip(before) {
-        until("both executors work", Duration::from_secs(300), || {
-            std::thread::sleep(Duration::from_millis(100));
-            program::cpu(executor.0.id()) > before + 3.0
-        });
-    }
-    assert!(long.try_wait().unwrap().is_none(), "the query ended by itself");
-    let interrupted = Instant::now();
-    program::interrupt(long.id());
-    let done = long.wait_with_output().unwrap();
-    assert!(interrupted.elapsed() < Duration::from_secs(15), "{:?}", interrupted.elapsed());
-    let said = String::from_utf8(done.stderr).unwrap();
-    assert_eq!((done.status.code(), said.as_str()), (Some(130), "wirelapse-query: cancelled\n"));
-    assert!(done.stdout.is_empty());
-    is_over();
-}
-
-#[test]
 fn an_executor_that_is_paused_and_comes_back_counts_no_row_twice() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path();
@@ -221,13 +173,6 @@ fn an_executor_that_is_paused_and_comes_back_counts_no_row_twice() {
     let done = asking.wait_with_output().unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     assert_eq!(String::from_utf8(done.stdout).unwrap().lines().collect::<Vec<_>>(), expected);
-}
-
-/// The share of a CPU that a process uses, looked at for a second.
-fn uses(server: &Server) -> f64 {
-    let (before, began) = (program::cpu(server.0.id()), Instant::now());
-    std::thread::sleep(Duration::from_secs(1));
-    (program::cpu(server.0.id()) - before) / began.elapsed().as_secs_f64()
 }
 
 /// Waits for something, and no longer than this.

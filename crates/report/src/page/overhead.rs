@@ -41,7 +41,7 @@ fn section(load: &Load) -> Section {
     said.extend(load.above_floor.map(|e| points("every send, less the floor", e)));
     said.extend(load.saved.map(|e| points("histograms of every send, less its records", e)));
     said.extend(load.saved_ns.map(|e| {
-        format!("the same, of all CPUs: {} for each ({} to {})", added(e.value), added(e.low), added(e.high))
+        format!("the same, of all CPUs: {} ns for each ({} to {})", added(e.value), added(e.low), added(e.high))
     }));
     said.extend(load.verdicts.iter().map(|verdict| format!("{}: {}", verdict.bar, verdict.text)));
     said.extend(load.missing.iter().map(|missing| format!("not here: {}: {}", missing.name, missing.reason)));
@@ -49,10 +49,10 @@ fn section(load: &Load) -> Section {
     section
 }
 
-/// Time added, to the nanosecond: what is compared stands below one another.
+/// Nanoseconds added, in whole ones: what is compared stands below one another.
 fn added(ns: f64) -> String {
     let sign = if ns < 0.0 { '−' } else { '+' };
-    format!("{sign}{:.0} ns", ns.abs())
+    format!("{sign}{:.0}", ns.abs())
 }
 
 fn costs(load: &Load) -> Table {
@@ -63,10 +63,10 @@ fn costs(load: &Load) -> Table {
     let mut table = Table::new("", &head);
     table.spare = vec!["CPU of each, absolute", "reference"];
     let row = |row: &Row| {
-        let absolute = row.cpu_ns.map_or_else(String::new, |e| added(e.value));
+        let absolute = row.cpu_ns.map_or_else(String::new, |e| format!("{} ns", added(e.value)));
         let machine = row.machine_ns.map_or_else(
             || "too few slices".into(),
-            |e| format!("{} ({} to {})", added(e.value), added(e.low), added(e.high)),
+            |e| format!("{} ns ({} to {})", added(e.value), added(e.low), added(e.high)),
         );
         let mut cells = vec![row.name.to_owned(), with_interval(row.rate), with_interval(row.cpu), absolute, machine];
         cells.extend(exchange.then(|| with_interval(row.p99)));
