@@ -419,7 +419,7 @@ fn several_runs_of_each_side_show_which_path_changed() {
         [0, 1, 2, 3].map(|run| {
             let name = format!("{name}{run}");
             let asked = |i: u64| {
-                let (path, takes) = if i % 4 == 0 { ("/slow", slow) } else { ("/fast", 2_000_000) };
+                let (path, takes) = if i.is_multiple_of(4) { ("/slow", slow) } else { ("/fast", 2_000_000) };
                 Some(request(i + 7_919 * run, Some(path), takes + takes / 50 * run))
             };
             written_with(&dir.path().join(&name), 400, |i| send(i, [1_000, 500, 1_000_000]), asked, true);

@@ -5,7 +5,7 @@
 //! together, the hours count as fewer, and intervals are wider.
 //!
 //! What is compared are sends alike: in both weeks the same hosts with the same peers for the same services, each as often. Whoever asks has seen to
-//! that, and [`own`] finds which group a slow-down is of.
+//! that, and `own` finds which group a slow-down is of.
 
 mod own;
 
