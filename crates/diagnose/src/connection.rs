@@ -289,9 +289,7 @@ impl Connection {
             self.halves[dir].open_hole(START - (1 << 30), START, 0, None);
         }
         let answered = !self.halves[TO_SERVER].offered.seen || self.halves[TO_CLIENT].count.packets > 0;
-        if !self.established && !syn && !s.flags.contains(Flags::RST) && answered {
-            self.established = true;
-        }
+        self.established |= !syn && !s.flags.contains(Flags::RST) && answered;
         let (advanced, duplicate_ack) =
             if s.flags.contains(Flags::ACK) { self.take_ack(dir, s, now, peer_lag) } else { (0, false) };
         let mut held_up = false;

@@ -34,6 +34,9 @@ pub struct Period {
     pub end_us: i64,
 }
 
+/// What groups are of, in the order of the page.
+pub const KINDS: [&str; 3] = ["host", "peer", "service"];
+
 /// Sends that an hour needs for a p99: of fewer, 1 in 100 is none.
 pub const FOR_P99: u64 = 100;
 
@@ -289,7 +292,7 @@ pub fn document(fleet: &Fleet<'_>) -> Document {
     let hours = (period.end_us - period.start_us) / 3_600_000_000;
     let mut verdict = Vec::new();
     let mut sections = Vec::new();
-    for kind in ["host", "peer", "service"] {
+    for kind in KINDS {
         let of_kind: Vec<&Change<'_>> = changes.iter().filter(|change| change.group.kind == kind).collect();
         if !of_kind.is_empty() {
             verdict.push(said(kind, &of_kind, fleet));

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use record::{Nanos, Utc};
 use report::document::Document;
-use report::page::fleet::{self, Cell, FOR_P99, Fleet, Group, Hour, Linked, Name, Period, Present};
+use report::page::fleet::{self, Cell, FOR_P99, Fleet, Group, Hour, KINDS, Linked, Name, Period, Present};
 use serde_json::Value;
 
 use crate::exit::BadInput;
@@ -20,9 +20,6 @@ const WEEK: i64 = 168;
 const MOST_GROUPS: usize = 200;
 /// Combinations of host, peer and service that are looked at to find which group a slow-down is of.
 const MOST_CELLS: usize = 20_000;
-
-/// The groups that are compared: a heading, and the column of [`named`] that has their names.
-const KINDS: [&str; 3] = ["host", "peer", "service"];
 
 /// The page of the runs below a place: its latest `last` against the same of the week before.
 ///
@@ -69,7 +66,7 @@ pub fn document(runs: &str, last: Nanos) -> anyhow::Result<Document> {
     }))
 }
 
-/// The rows of a query for each kind, with the kind: one process for all.
+/// The rows of a query for each kind, which is the column of [`named`] that has its names, with the kind: one process for all.
 fn of_each(sql: impl Fn(&str) -> String) -> String {
     KINDS.map(|kind| format!("SELECT '{kind}' AS kind, r.* FROM ({}) AS r", sql(kind))).join(" UNION ALL ")
 }
