@@ -5,7 +5,7 @@ use std::fs;
 use crate::{Capability, Group, State, is_root};
 
 /// Capabilities of `capabilities(7)` that Wirelapse asks for: number, name, purpose, and what happens without.
-const WANTED: [(u32, &str, &str, &str); 8] = [
+const WANTED: [(u32, &str, &str, &str); 7] = [
     (39, "CAP_BPF", "load BPF programs", "traces are not possible; analyze and compare work"),
     (38, "CAP_PERFMON", "read kernel memory from BPF programs", "traces are not possible; analyze and compare work"),
     (
@@ -22,12 +22,11 @@ const WANTED: [(u32, &str, &str, &str); 8] = [
         "no lab; connections that exist already are not picked up",
     ),
     (
-        2,
-        "CAP_DAC_READ_SEARCH",
-        "list the sockets of other users' processes",
-        "traces are not possible; analyze and compare work",
+        19,
+        "CAP_SYS_PTRACE",
+        "find the network namespaces of other users' programs",
+        "connections in them that exist already are not picked up",
     ),
-    (19, "CAP_SYS_PTRACE", "see which process owns a socket", "the owner of other users' connections stays unknown"),
     (1, "CAP_DAC_OVERRIDE", "open tracing and BPF files of root", "only files that this user may open are used"),
 ];
 

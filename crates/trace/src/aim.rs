@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::num::NonZeroU32;
 
-use libbpf_rs::{MapCore as _, MapFlags, MapHandle, Object};
+use libbpf_rs::{Link, MapCore as _, MapFlags, MapHandle, Object};
 use record::Sampling;
 
 use crate::error::within;
 use crate::layout::{
     CONFIG_CGROUP, CONFIG_CONNECTS, CONFIG_PEERS, CONFIG_PIDS, CONFIG_PORTS, CONFIG_WINDOWS, MAX_CGROUPS, PEER_IPV4,
-    PEER_IPV6, Plain as _, RawConfig, RawOwner, RawPrefix,
+    PEER_IPV6, Plain as _, RawConfig, RawPrefix,
 };
 use crate::object;
 use crate::programs::{At, Planned};
 use crate::sizes::Sizes;
-use crate::{Config, Error, Target, cgroup, histograms, namespace, process};
+use crate::{Config, Error, Target, cgroup, histograms, namespace, process, walk};
 
 /// The part of the configuration that says what the target is, and its cgroups, held open: where none is named, the root of
 /// the hierarchy.
@@ -102,58 +102,37 @@ pub(crate) const RENAMED: Planned = ("renamed", At::Section);
 #[derive(Debug)]
 pub(crate) struct Processes {
     pids: MapHandle,
-    inodes: MapHandle,
-    by_process: bool,
+    /// Iterators over the files that processes hold open.
+    pub(crate) holders: Vec<Link>,
 }
 
 impl Processes {
-    /// The maps of a loaded object. `by_process`: whether processes are a criterion ([`Target::by_process`]).
-    pub(crate) fn new(object: &Object, by_process: bool) -> Result<Self, Error> {
-        Ok(Self { pids: object::map(object, "pids")?, inodes: object::map(object, "inodes")?, by_process })
+    /// The map of a loaded object, and its iterators over files.
+    pub(crate) fn new(object: &Object, holders: Vec<Link>) -> Result<Self, Error> {
+        Ok(Self { pids: object::map(object, "pids")?, holders })
     }
 
-    /// Adds the processes that the target names; where it names none, the owners of all sockets that are there.
+    /// Adds the processes that the target names; where it names none, all are its own. Then learns which sockets they hold.
     pub(crate) fn begin(&self, target: &Target) -> Result<(), Error> {
         for &pid in &target.pids {
-            self.add(pid)?;
+            self.include(pid)?;
         }
         let names: Vec<_> = target.names().collect();
         if !names.is_empty() {
             for pid in process::all().into_iter().filter(|&pid| names.contains(&process::comm(pid))) {
-                match self.add(pid) {
+                match self.include(pid) {
                     Err(Error::NoSuchProcess { .. }) => {}
                     done => done?,
                 }
             }
         }
-        if !self.by_process {
-            for pid in process::all() {
-                self.add_inodes(pid)?;
-            }
-        }
-        Ok(())
+        self.learn_sockets()
     }
 
     /// Adds a process, its descendants and their sockets.
     pub(crate) fn add(&self, pid: u32) -> Result<(), Error> {
-        for member in process::with_descendants(pid) {
-            self.pids
-                .update(&member.to_ne_bytes(), &[1], MapFlags::ANY)
-                .map_err(Error::bpf("cannot set a target process"))?;
-            match self.add_inodes(member) {
-                Err(Error::NoSuchProcess { .. }) if member != pid => {}
-                done => done?,
-            }
-        }
-        Ok(())
-    }
-
-    /// Forgets which process owns which socket: a pass over the sockets has read it.
-    pub(crate) fn forget_sockets(&self) {
-        let keys: Vec<_> = self.inodes.keys().collect();
-        for inode in keys {
-            let _ = self.inodes.delete(&inode);
-        }
+        self.include(pid)?;
+        self.learn_sockets()
     }
 
     /// Whether any process of the target is still there. Those that end take themselves out while the programs are attached.
@@ -161,25 +140,19 @@ impl Processes {
         self.pids.keys().next().is_some()
     }
 
-    fn add_inodes(&self, pid: u32) -> Result<(), Error> {
-        let inodes = match process::socket_inodes(pid) {
-            Err(Error::NoSuchProcess { .. }) if !self.by_process => return Ok(()),
-            // The owner of sockets that are there already stays unknown.
-            Err(Error::System { source, .. })
-                if !self.by_process && source.kind() == std::io::ErrorKind::PermissionDenied =>
-            {
-                return Ok(());
-            }
-            inodes => inodes?,
-        };
-        if inodes.is_empty() {
-            return Ok(());
+    fn include(&self, pid: u32) -> Result<(), Error> {
+        if !process::is_there(pid) {
+            return Err(Error::NoSuchProcess { pid });
         }
-        let owner = RawOwner { pid, comm: process::comm(pid) };
-        for inode in inodes {
-            // A full map leaves a socket without its owner's name, or unfound: there is room for 131,072.
-            let _ = self.inodes.update(&inode.to_ne_bytes(), owner.as_bytes(), MapFlags::ANY);
+        for member in process::with_descendants(pid) {
+            self.pids
+                .update(&member.to_ne_bytes(), &[1], MapFlags::ANY)
+                .map_err(Error::bpf("cannot set a target process"))?;
         }
         Ok(())
+    }
+
+    fn learn_sockets(&self) -> Result<(), Error> {
+        self.holders.iter().try_for_each(|iterator| walk::through_own(iterator).map(drop))
     }
 }

@@ -61,7 +61,7 @@ pub struct Callbacks {
 fn changed(programs: &Programs, port: u16, change: u32) -> Result<Vec<Callbacks>, Error> {
     let tasks = object::map(programs.object(), "tasks")?;
     object::write_only(&tasks, &RawTask { port: port.into(), change })?;
-    let bytes = programs.iterators()?.first().map_or(Ok(Vec::new()), walk::through_own)?;
+    let bytes = programs.iterators(At::Passes)?.first().map_or(Ok(Vec::new()), walk::through_own)?;
     Ok(bytes.chunks_exact(2).map(|pair| Callbacks { operations: pair[0], socket: pair[1] }).collect())
 }
 

@@ -11,7 +11,7 @@ use crate::Refusal;
 pub enum Error {
     /// The caller lacks privileges.
     #[error(
-        "tracing needs root: run it with sudo, or as a user with CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON, CAP_SYS_ADMIN and CAP_DAC_READ_SEARCH (missing: {})",
+        "tracing needs root: run it with sudo, or as a user with CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON and CAP_SYS_ADMIN (missing: {})",
         lacks.join(", ")
     )]
     NeedsRoot {

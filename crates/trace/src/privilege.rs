@@ -4,15 +4,13 @@ use rustix::thread::{CapabilitySet, capabilities};
 
 use crate::Error;
 
-/// What is needed: to load BPF programs that follow kernel pointers, to attach them to cgroups and sockets, to see the programs of others
-/// and enter the network namespaces of the target, and to list the sockets of processes of other users. (Another user's process that may not
-/// be looked into asks for `CAP_SYS_PTRACE` in addition.)
-const NEEDED: [(CapabilitySet, &str); 5] = [
+/// What is needed: to load BPF programs that follow kernel pointers, to attach them to cgroups and sockets, and to see the programs of others
+/// and enter the network namespaces of the target. (To find the namespaces of other users' processes asks for `CAP_SYS_PTRACE` in addition.)
+const NEEDED: [(CapabilitySet, &str); 4] = [
     (CapabilitySet::BPF, "CAP_BPF"),
     (CapabilitySet::PERFMON, "CAP_PERFMON"),
     (CapabilitySet::NET_ADMIN, "CAP_NET_ADMIN"),
     (CapabilitySet::SYS_ADMIN, "CAP_SYS_ADMIN"),
-    (CapabilitySet::DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH"),
 ];
 
 /// So many of them load and attach; the others reach into other programs.

@@ -13,7 +13,7 @@ use record::{Event, Instant, Lost, Monotonic};
 
 use crate::layout::RawConfig;
 use crate::memory::Memory;
-use crate::programs::{LoadError, Programs};
+use crate::programs::{At, LoadError, Programs};
 use crate::sizes::Sizes;
 use crate::{Config, DecodeError, Error};
 
@@ -73,7 +73,7 @@ pub(crate) trait Loaded: Send {
 
     /// Iterators over sockets that run, in this order, after each pass of the sends that picks up connections or lets them go.
     fn iterators(&mut self) -> Result<Vec<Link>, Error> {
-        self.programs().iterators()
+        self.programs().iterators(At::Passes)
     }
 
     /// The kinds of records that are its own.

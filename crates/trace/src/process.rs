@@ -1,27 +1,11 @@
-//! What `/proc` says of processes: their sockets, their names, their children.
+//! What `/proc` says of processes: their names, their children.
 
 use std::fs;
-use std::io;
+use std::path::Path;
 
-use crate::Error;
-
-/// The inodes of the sockets that a process holds open.
-pub(crate) fn socket_inodes(pid: u32) -> Result<Vec<u64>, Error> {
-    let folder = match fs::read_dir(format!("/proc/{pid}/fd")) {
-        Ok(folder) => folder,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Error::NoSuchProcess { pid }),
-        Err(error) => return Err(Error::System { what: "cannot list the files of a process", source: error }),
-    };
-    Ok(folder
-        .flatten()
-        .filter_map(|entry| fs::read_link(entry.path()).ok())
-        .filter_map(|link| socket_inode(link.to_str()?))
-        .collect())
-}
-
-/// The number in `socket:[12345]`.
-fn socket_inode(link: &str) -> Option<u64> {
-    link.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+/// Whether there is such a process.
+pub(crate) fn is_there(pid: u32) -> bool {
+    Path::new(&format!("/proc/{pid}")).exists()
 }
 
 /// The name of a process as the kernel keeps it: up to 15 bytes and a zero.
@@ -62,24 +46,7 @@ fn parent(pid: u32) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::fd::AsRawFd as _;
-
     use super::*;
-
-    #[test]
-    fn own_sockets_are_found() {
-        let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let link = fs::read_link(format!("/proc/self/fd/{}", socket.as_raw_fd())).unwrap();
-        let inode = socket_inode(link.to_str().unwrap()).unwrap();
-        assert!(socket_inodes(std::process::id()).unwrap().contains(&inode));
-        assert_eq!(socket_inode("socket:[17]"), Some(17));
-        assert_eq!(socket_inode("pipe:[17]"), None);
-    }
-
-    #[test]
-    fn a_process_that_is_not_there_is_an_error() {
-        assert!(matches!(socket_inodes(u32::MAX), Err(Error::NoSuchProcess { pid: u32::MAX })));
-    }
 
     #[test]
     fn families_hold_their_head_and_their_children() {

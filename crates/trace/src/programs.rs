@@ -16,8 +16,10 @@ pub(crate) enum At {
     Section,
     /// The target's cgroups.
     Cgroup,
-    /// Nothing: it is an iterator, opened for each pass over the sockets ([`Programs::iterators`]).
+    /// Nothing: it is an iterator over sockets, opened for each pass ([`Programs::iterators`]).
     Passes,
+    /// Nothing: it is an iterator over the files that processes hold open, read to learn the owners of sockets.
+    Files,
 }
 
 /// A program by its name, and what it is attached to.
@@ -52,7 +54,7 @@ impl Programs {
             let links = match at {
                 At::Section => program.attach().map(|link| vec![link]),
                 At::Cgroup => self.cgroups.iter().map(|cgroup| program.attach_cgroup(cgroup.as_raw_fd())).collect(),
-                At::Passes => continue,
+                At::Passes | At::Files => continue,
             };
             self.links.extend(links.map_err(Error::bpf(name))?);
         }
@@ -69,9 +71,9 @@ impl Programs {
         !self.links.is_empty()
     }
 
-    /// The iterators among them.
-    pub fn iterators(&self) -> Result<Vec<Link>, Error> {
-        let names = self.plan.iter().filter(|(_, at)| *at == At::Passes);
+    /// The iterators among them that are for [`At::Passes`], or for [`At::Files`].
+    pub fn iterators(&self, of: At) -> Result<Vec<Link>, Error> {
+        let names = self.plan.iter().filter(|(_, at)| *at == of);
         names.map(|&(name, _)| object::program(&self.object, name)?.attach().map_err(Error::bpf(name))).collect()
     }
 

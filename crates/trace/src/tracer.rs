@@ -1,6 +1,5 @@
 //! The tracer: from a [`Config`] to a stream of events.
 
-use std::path::Path;
 use std::time::{Duration, Instant as WallInstant};
 
 use record::{Conversion, Coverage, Event, Instant, Lost, Monotonic, Realtime, Sampling};
@@ -10,12 +9,12 @@ use crate::histograms::{Reading, Snapshot};
 use crate::layout::{Pass, RawControl};
 use crate::passes::Passes;
 use crate::probe::{Ground, Loaded as _, Observation};
-use crate::programs::Programs;
+use crate::programs::{At, Programs};
 use crate::rate::Rate;
 use crate::ring::Ring;
 use crate::sends::Sends;
 use crate::sizes::Sizes;
-use crate::{Backend, BackendChoice, Config, Error, pace, privilege, refusal};
+use crate::{Backend, BackendChoice, Config, Error, pace, privilege, process, refusal};
 
 /// How often probes look what time has brought.
 const LOOK: Duration = Duration::from_secs(1);
@@ -57,7 +56,7 @@ impl Tracer {
         refusal::quiet();
         let sizes = Sizes::new(config)?;
         for &pid in &config.target.pids {
-            if !Path::new(&format!("/proc/{pid}")).exists() {
+            if !process::is_there(pid) {
                 return Err(Error::NoSuchProcess { pid });
             }
         }
@@ -82,16 +81,18 @@ impl Tracer {
             generation: 1,
         };
         let (pass, own) = (sends.pass()?, sends.sockops()?);
-        let object = Programs::object(sends.programs());
+        let programs: &Programs = sends.programs();
+        let object = programs.object();
         set_lookups(object, &config.target)?;
         let mut passes = Passes::new(pass, crate::object::map(object, "controls")?, control, own);
-        let processes = Processes::new(object, config.target.by_process())?;
+        let mut processes = Processes::new(object, programs.iterators(At::Files)?)?;
         let histograms = config.histograms.as_ref().map(|of| Reading::new(object, of)).transpose()?;
         let ground = Ground { sends: Some(object), ..*ground };
         let mut beside = Vec::new();
         for probe in crate::PROBES.iter().filter(|probe| probe.wanted(config)) {
             let mut loaded = probe.load(&ground).map_err(|error| error.of(probe.what()))?;
             passes.beside.append(&mut loaded.iterators()?);
+            processes.holders.append(&mut loaded.programs().iterators(At::Files)?);
             beside.push(loaded);
         }
         let least = match config.sampling {
@@ -126,9 +127,7 @@ impl Tracer {
     /// Picks up the connections of the target that are there.
     fn follow(&mut self) -> Result<(), Error> {
         let ring = &self.ring;
-        let followed = self.passes.pass(Pass::Follow, &mut || ring.gather());
-        self.processes.forget_sockets();
-        followed
+        self.passes.pass(Pass::Follow, &mut || ring.gather())
     }
 
     /// Takes up again after [`Tracer::suspend`], as at the start: with the connections that are there now.

@@ -63,7 +63,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// An iterator through the caller's network namespace, without rests; gives what it wrote.
+/// An iterator through what the caller's namespaces show, without rests; gives what it wrote.
 pub(crate) fn through_own(iterator: &Link) -> Result<Vec<u8>, Error> {
     let mut walk = Walk::new(vec![iterator], namespace::networks_of([])?.into());
     loop {

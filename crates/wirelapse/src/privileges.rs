@@ -140,8 +140,7 @@ pub fn keep_for_recordings(folder: &Path) -> anyhow::Result<()> {
 }
 
 /// What a walk through the sockets of all network namespaces takes.
-const WALKS: CapabilitySet =
-    CapabilitySet::SYS_ADMIN.union(CapabilitySet::SYS_PTRACE).union(CapabilitySet::DAC_READ_SEARCH);
+const WALKS: CapabilitySet = CapabilitySet::SYS_ADMIN.union(CapabilitySet::SYS_PTRACE);
 
 /// Prepares this thread to write into these folders, and gives the capabilities that it takes. Root without capabilities is a user like any
 /// other: it writes into no folder of the user who called `sudo`, and gives no file away. So files are opened and made as that user from

@@ -228,7 +228,7 @@ fn second_process(of: u32) -> (u32, u64, [String; 2]) {
 }
 
 /// Bits of capabilities.
-const WALKS: u64 = 1 << 2 | 1 << 19 | 1 << 21; // DAC_READ_SEARCH, SYS_PTRACE, SYS_ADMIN
+const WALKS: u64 = 1 << 19 | 1 << 21; // SYS_PTRACE, SYS_ADMIN
 const ATTACHING: u64 = 1 << 12 | 1 << 38 | 1 << 39; // NET_ADMIN, PERFMON, BPF
 const FOR_OTHERS: u64 = 1 | 1 << 1; // CHOWN, DAC_OVERRIDE
 

@@ -4,6 +4,7 @@
 #pragma once
 #include "connections.h"
 #include "connects.h"
+#include "holders.h"
 
 /* Sockets of other tracers' making or of a listener's inheritance have no row: nothing is done for them. */
 static __always_inline struct socket_info *info_of(struct bpf_sock *sk)
@@ -223,6 +224,37 @@ static __always_inline void on_callback(struct bpf_sock_ops *skops, __u32 op, st
 		STRETCH_TURN(skops, row, number, tp, now);
 }
 
+/* Whether a socket that is there already is in the target, as far as its process does not decide that. */
+static __always_inline bool may_be_followed(const struct sock *sk)
+{
+	__u8 state = sk->__sk_common.skc_state;
+
+	if (state != TCP_LISTEN && state != TCP_ESTABLISHED && state != TCP_CLOSE_WAIT && state != TCP_SYN_SENT)
+		return false;
+	return addresses_match(sk, state == TCP_LISTEN) && cgroup_matches(sk);
+}
+
+/* Before a pass that picks up connections. Of several processes that hold a socket the last is its owner, until one is seen to use it. */
+SEC("iter/task_file")
+int held(struct bpf_iter__task_file *ctx)
+{
+	struct socket_info fresh = { .row = NO_ROW };
+	struct sock *sk = held_socket(ctx, SOCK_STREAM, IPPROTO_TCP);
+	struct socket_info *info;
+
+	if (!sk || !may_be_followed(sk))
+		return 0;
+	fresh.pid = holder_of(ctx, fresh.comm);
+	if (!fresh.pid)
+		return 0;
+	info = bpf_sk_storage_get(&sockets, sk, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!info || info->row != NO_ROW)
+		return 0;
+	info->pid = fresh.pid;
+	__builtin_memcpy(info->comm, fresh.comm, sizeof(info->comm));
+	return 0;
+}
+
 /* One pass over the TCP sockets of a network namespace. Where it gives 1 the kernel ends the read of user space, and the next one comes to
  * the same socket again. */
 SEC("iter/tcp")
@@ -253,27 +285,13 @@ int pass(struct bpf_iter__tcp *ctx)
 	if (what == PASS_FOLLOW) {
 		struct socket_info fresh = { .row = NO_ROW };
 		bool listener = state == TCP_LISTEN;
-		struct owner *owner;
-		__u64 inode;
 
 		if (listener)
 			listens_at(sk);
 		if (info && info->row != NO_ROW)
 			return 0;
-		if (!listener && state != TCP_ESTABLISHED && state != TCP_CLOSE_WAIT && state != TCP_SYN_SENT)
+		if (!may_be_followed(sk) || (by_process() && !info))
 			return 0;
-		if (!addresses_match(sk, listener) || !cgroup_matches(sk))
-			return 0;
-		owner = owner_of(sk);
-		if (owner) {
-			fresh.pid = owner->pid;
-			__builtin_memcpy(fresh.comm, owner->comm, sizeof(fresh.comm));
-			/* What lies with the socket takes its place. */
-			inode = inode_of(sk);
-			bpf_map_delete_elem(&inodes, &inode);
-		} else if (by_process() && !info) {
-			return 0;
-		}
 		if (!info)
 			info = bpf_sk_storage_get(&sockets, tp, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
 		if (!info)

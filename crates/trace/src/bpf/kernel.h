@@ -146,6 +146,7 @@ enum { SK_BPF_CB_TX_TIMESTAMPING = 1 };
 
 enum { IPPROTO_TCP = 6 };
 enum { AF_INET = 2, AF_INET6 = 10 };
+enum { SOCK_STREAM = 1, SOCK_DGRAM = 2 };
 enum {
 	TCP_ESTABLISHED = 1,
 	TCP_SYN_SENT = 2,
@@ -253,13 +254,7 @@ struct sock_cgroup_data {
 struct socket {
 	short type;
 	unsigned long flags;
-};
-struct inode {
-	unsigned long i_ino;
-};
-struct socket_alloc {
-	struct socket socket;
-	struct inode vfs_inode;
+	struct sock *sk;
 };
 struct sock {
 	struct sock_common __sk_common;
@@ -410,6 +405,13 @@ struct bpf_iter__tcp {
 	struct bpf_iter_meta *meta;
 	struct sock_common *sk_common;
 	unsigned int uid;
+};
+struct file;
+struct bpf_iter__task_file {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+	__u32 fd;
+	struct file *file;
 };
 
 #pragma clang attribute pop

@@ -4,37 +4,6 @@
 #include "processes.h"
 #include "ends.h"
 
-struct owner {
-	__u32 pid;
-	char comm[16];
-};
-SHARED(struct owner);
-
-/* Socket inodes that target processes hold open, as found in /proc; used by the iterator only. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__type(key, __u64);
-	__type(value, struct owner);
-	__uint(max_entries, 131072);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-} inodes SEC(".maps");
-
-/* The number of the socket's inode; 0 where no process has it. */
-static __always_inline __u64 inode_of(const struct sock *sk)
-{
-	const struct socket_alloc *alloc = (const struct socket_alloc *)sk->sk_socket;
-
-	return alloc ? BPF_CORE_READ(alloc, vfs_inode.i_ino) : 0;
-}
-
-/* The process of the target that holds the socket open; NULL where none is known to. */
-static __always_inline struct owner *owner_of(const struct sock *sk)
-{
-	__u64 inode = inode_of(sk);
-
-	return bpf_map_lookup_elem(&inodes, &inode);
-}
-
 /* A bit for each port of the target. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

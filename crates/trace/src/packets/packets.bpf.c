@@ -9,6 +9,7 @@
 
 #define STAMPS 0
 #include "sockets.h"
+#include "holders.h"
 #include "targets.h"
 #include "records.h"
 

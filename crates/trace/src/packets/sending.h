@@ -27,27 +27,42 @@ int udp_gone(struct bpf_sock *sk)
 	return 1;
 }
 
-/* UDP sockets that are there when tracing begins. */
+/* UDP sockets that are there when tracing begins: those that a process is known to hold, */
+SEC("iter/task_file")
+int udp_held(struct bpf_iter__task_file *ctx)
+{
+	struct udp_info fresh = {};
+	struct sock *sk = held_socket(ctx, SOCK_DGRAM, IPPROTO_UDP);
+	struct udp_info *info;
+
+	if (!sk || !cgroup_matches(sk))
+		return 0;
+	fresh.pid = holder_of(ctx, fresh.comm);
+	if (!fresh.pid)
+		return 0;
+	info = bpf_sk_storage_get(&udp_sockets, sk, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
+	if (info) {
+		info->pid = fresh.pid;
+		__builtin_memcpy(info->comm, fresh.comm, sizeof(info->comm));
+	}
+	return 0;
+}
+
+/* and all others. */
 SEC("iter/udp")
 int find_udp(struct bpf_iter__udp *ctx)
 {
 	struct udp_sock *udp = ctx->udp_sk;
 	struct udp_info fresh = {};
 	const struct sock *sk;
-	struct owner *owner;
 
 	if (!udp)
 		return 0;
 	sk = &udp->inet.sk;
 	if (sk->sk_protocol != IPPROTO_UDP || !cgroup_matches(sk))
 		return 0;
-	owner = owner_of(sk);
-	if (owner) {
-		fresh.pid = owner->pid;
-		__builtin_memcpy(fresh.comm, owner->comm, sizeof(fresh.comm));
-	} else if (by_process()) {
+	if (by_process() && !bpf_sk_storage_get(&udp_sockets, udp, NULL, 0))
 		return 0;
-	}
 	bpf_sk_storage_get(&udp_sockets, udp, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
 	bpf_get_socket_cookie(udp);
 	return 0;

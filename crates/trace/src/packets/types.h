@@ -82,7 +82,7 @@ struct __sk_buff {
 };
 
 enum { BPF_SOCK_OPS_TIMEOUT_INIT = 1 };
-enum { IPPROTO_UDP = 17, IPPROTO_FRAGMENT = 44, SOCK_DGRAM = 2 };
+enum { IPPROTO_UDP = 17, IPPROTO_FRAGMENT = 44 };
 enum { BPF_MAP_TYPE_LRU_HASH = 9 };
 /* include/linux/socket.h */
 enum { MSG_PEEK = 2, MSG_ERRQUEUE = 0x2000 };

@@ -15,7 +15,7 @@ pub(super) const READ: &str = "stages ready and read of datagrams";
 pub(super) const SEND: &str = "stage send of datagrams of connected sockets";
 
 /// Maps that belong to the sending side.
-const SHARED: [&str; 7] = ["sockets", "records", "controls", "pids", "inodes", "ports", "peers"];
+const SHARED: [&str; 6] = ["sockets", "records", "controls", "pids", "ports", "peers"];
 
 /// What a program is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ enum For {
 }
 
 /// Programs that have to load.
-const NEEDED: [(&str, For, At); 13] = [
+const NEEDED: [(&str, For, At); 14] = [
     ("packet_queued", For::Both, At::Section),
     ("packet_started", For::Both, At::Section),
     ("packet_driven", For::Both, At::Section),
@@ -39,6 +39,7 @@ const NEEDED: [(&str, For, At); 13] = [
     ("sends_v4", For::Udp, At::Cgroup),
     ("sends_v6", For::Udp, At::Cgroup),
     ("udp_taken", For::Udp, At::Cgroup),
+    ("udp_held", For::Udp, At::Files),
     ("find_udp", For::Udp, At::Passes),
 ];
 

@@ -14,8 +14,13 @@ pub(crate) const TIMESTAMPING: &[u8] = compiled!("timestamping");
 const TRACEPOINTS: &[u8] = compiled!("tracepoints");
 
 /// What both have: programs that follow processes, the end of sockets, and the iterator over them.
-const BOTH: [Planned; 4] =
-    [("forked", At::Section), ("exited", At::Section), ("destroyed", At::Section), (super::PASS, At::Passes)];
+const BOTH: [Planned; 5] = [
+    ("forked", At::Section),
+    ("exited", At::Section),
+    ("destroyed", At::Section),
+    ("held", At::Files),
+    (super::PASS, At::Passes),
+];
 
 /// The programs of the tracepoints backend that every kernel runs.
 const STAGES: [&str; 5] = ["queued", "started", "received", "state_set", "retransmitted"];

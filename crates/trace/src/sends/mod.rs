@@ -14,13 +14,13 @@ use record::{ConnectionId, ConnectionTotals, Coverage, Event, Leg, Lost, Nanos, 
 
 use crate::keeper::Keeper;
 use crate::layout::{
-    RECORD_CLOSED, RECORD_CONNECTION, RawLost, RawOwner, RawPrefix, RawRequest, RawRequestKey, RawRow, RawSetupRetries,
+    RECORD_CLOSED, RECORD_CONNECTION, RawLost, RawPrefix, RawRequest, RawRequestKey, RawRow, RawSetupRetries,
 };
 use crate::memory::Memory;
 use crate::nic::NicClocks;
 use crate::object;
 use crate::probe::{Ground, Loaded, Missing, Observation, Tried};
-use crate::programs::Programs;
+use crate::programs::{At, Programs};
 use crate::sizes::Sizes;
 use crate::{Backend, Config, DecodeError, Error, clock, histograms};
 use decode::Record;
@@ -32,9 +32,6 @@ pub const CALLS: &str = "calls";
 
 /// What timing them with the timestamping backend costs other programs.
 const HOST_WIDE: &str = "to time calls, a program runs at every TCP write of this machine, some tens of nanoseconds each (not with --calls never)";
-
-/// The most sockets of which the owner is known before a pass over them.
-const INODES: u64 = 131_072;
 
 /// Some twenty maps of a page or two: settings of the programs, counters, the target's ports.
 const SMALL: u64 = 120 << 10;
@@ -88,8 +85,6 @@ impl Sends {
 
     /// The kernel memory of its maps, and of those that the probes beside it share.
     pub fn memory(config: &Config, sizes: Sizes) -> Memory {
-        // Of a socket that is followed the owner is forgotten as soon as it lies with the socket.
-        let owners = INODES - INODES.min(sizes.rows.into());
         let asked = |entries: u64, of: bool| if of { entries } else { 0 };
         let connects = config.wants_connects();
         // Prefixes of peers take less in their tree.
@@ -97,7 +92,6 @@ impl Sends {
             Memory::of_table::<u32, u8>(16_384, 16_384),
             Memory::of_table::<[u8; 16], u8>(64, 64),
             Memory::of_table::<RawPrefix, u8>(1024, 1024),
-            Memory::of_table::<u64, RawOwner>(INODES, owners),
             Memory::of_table::<[u64; 2], u8>(16_384, asked(16_384, connects)),
             Memory::of_table::<RawRequestKey, RawRequest>(16_384, asked(16_384, connects)),
             Memory::of_table::<u64, RawSetupRetries>(4096, asked(4096, connects)),
@@ -119,7 +113,7 @@ impl Sends {
 
     /// Its iterator, which every pass over the sockets is made with.
     pub fn pass(&self) -> Result<Link, Error> {
-        let iterator = self.programs.iterators()?.pop();
+        let iterator = self.programs.iterators(At::Passes)?.pop();
         iterator.ok_or(Error::System { what: PASS, source: std::io::ErrorKind::NotFound.into() })
     }
 

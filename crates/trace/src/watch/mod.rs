@@ -24,8 +24,13 @@ use crate::{Error, Target, clock, privilege, refusal};
 /// The iterator of the looks.
 const LOOK: &str = "look";
 
-const PROGRAMS: [Planned; 4] =
-    [("forked", At::Section), ("exited", At::Section), ("state_set", At::Section), (LOOK, At::Passes)];
+const PROGRAMS: [Planned; 5] = [
+    ("forked", At::Section),
+    ("exited", At::Section),
+    ("state_set", At::Section),
+    ("held", At::Files),
+    (LOOK, At::Passes),
+];
 
 /// Watches the connections of a target. What it holds in the kernel goes with it, whatever way it ends.
 pub struct Watcher {
@@ -77,16 +82,15 @@ impl Watcher {
 
         let control = RawControl { pass: 0, shared: 0, by_process: 0, every: 1, foreign: 0, ending: 0, generation: 0 };
         let look = programs
-            .iterators()?
+            .iterators(At::Passes)?
             .pop()
             .ok_or(Error::System { what: LOOK, source: std::io::ErrorKind::NotFound.into() })?;
-        let mut passes = Passes::new(look, object::map(object, "controls")?, control, 0);
-        let (processes, lost) = (Processes::new(object, target.by_process())?, object::map(object, "lost")?);
+        let passes = Passes::new(look, object::map(object, "controls")?, control, 0);
+        let processes = Processes::new(object, programs.iterators(At::Files)?)?;
+        let lost = object::map(object, "lost")?;
         programs.attach()?;
         // After the programs are attached, so that no connection falls between.
         processes.begin(target)?;
-        passes.find_networks()?;
-        passes.pass(Pass::Follow, &mut || Ok(()))?;
         Ok(Self { _programs: programs, passes, ring, readings, lost, every: moment == Moment::Every })
     }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* The fields of TCP connections: of all that are there, when the iterator looks, and of each when it is established or ends.
  * The tracepoint sees every change of state on the machine and no packet, so it costs nothing while connections last. */
+#include "holders.h"
 #include "targets.h"
 #include "sample.h"
 
@@ -34,6 +35,11 @@ struct tcp_sock___watch {
 };
 
 #pragma clang attribute pop
+
+struct owner {
+	__u32 pid;
+	char comm[16];
+};
 
 /* Who opened a socket. Copied from a listener to its children. */
 struct {
@@ -132,19 +138,37 @@ int BPF_PROG(state_set, const struct sock *sk, int from, int to)
 	return 0;
 }
 
-/* One pass over the TCP sockets of a network namespace: to learn their owners, or to look at their fields. */
+/* The owners of sockets that are there already. */
+SEC("iter/task_file")
+int held(struct bpf_iter__task_file *ctx)
+{
+	struct owner fresh = {};
+	struct sock *sk = held_socket(ctx, SOCK_STREAM, IPPROTO_TCP);
+	struct owner *owner;
+
+	if (!sk)
+		return 0;
+	fresh.pid = holder_of(ctx, fresh.comm);
+	if (!fresh.pid)
+		return 0;
+	owner = bpf_sk_storage_get(&owners, sk, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
+	if (owner)
+		*owner = fresh;
+	return 0;
+}
+
+/* One pass over the TCP sockets of a network namespace. */
 SEC("iter/tcp")
 int look(struct bpf_iter__tcp *ctx)
 {
 	struct sock_common *common = ctx->sk_common;
-	struct control *now_set = control();
 	struct sample_record record = {};
 	struct owner *known;
 	const struct sock *sk;
 	struct tcp_sock *tp;
 	__u8 state;
 
-	if (!common || !now_set)
+	if (!common)
 		return 0;
 	tp = bpf_skc_to_tcp_sock(common);
 	if (!tp)
@@ -152,17 +176,6 @@ int look(struct bpf_iter__tcp *ctx)
 	sk = (const struct sock *)tp;
 	state = sk->__sk_common.skc_state;
 	known = bpf_sk_storage_get(&owners, tp, NULL, 0);
-	if (now_set->pass == PASS_FOLLOW) {
-		struct owner *owner;
-
-		if (known)
-			return 0;
-		owner = owner_of(sk);
-		if (!owner)
-			return 0;
-		bpf_sk_storage_get(&owners, tp, owner, BPF_SK_STORAGE_GET_F_CREATE);
-		return 0;
-	}
 	if (state == TCP_LISTEN || state == TCP_CLOSE || state == TCP_SYN_SENT || state == TCP_SYN_RECV)
 		return 0;
 	if ((by_process() && !known) || !addresses_match(sk, false) || !cgroup_matches(sk))
