@@ -107,15 +107,18 @@ impl Snapshot {
                 points: durations.collect(),
             },
             counter("wirelapse.sends", "{send}", "Sends that were timed.", |one| one.sends),
-            counter("wirelapse.send.bytes", "By", "Bytes of the sends that were timed.", |one| one.bytes),
+            counter("wirelapse.send.bytes", "By", "Bytes written, by TCP's own counters.", |one| one.bytes),
             counter("wirelapse.merged_sends", "{send}", "Sends that were merged into these.", |one| one.merged),
             counter("wirelapse.unacked_sends", "{send}", "Sends that ended without an ACK.", |one| one.unacked),
             counter("wirelapse.vague_stages", "{stage}", "Stages shorter than the bound on their error.", |one| {
                 one.vague
             }),
-            counter("wirelapse.retransmitted_segments", "{segment}", "Segments that were retransmitted.", |one| {
-                one.retransmitted_segments
-            }),
+            counter(
+                "wirelapse.retransmitted_segments",
+                "{segment}",
+                "Segments retransmitted, by TCP's counters.",
+                |one| one.retransmitted_segments,
+            ),
             counter("wirelapse.dropped_segments", "{segment}", "Segments that this host dropped.", |one| {
                 one.dropped_segments
             }),

@@ -183,7 +183,7 @@ impl SeriesHistory {
     pub fn add(&mut self, series: Vec<Series>, length: Nanos) {
         let empty = Series::default();
         let changed = series.iter().map(|now| now.since(self.before.get(&now.key).unwrap_or(&empty)));
-        let changed = changed.filter(|series| series.sends > 0 || series.retransmitted_segments > 0).collect();
+        let changed = changed.filter(|series| !series.is_empty()).collect();
         self.before = series.into_iter().map(|series| (series.key.clone(), series)).collect();
         self.intervals.push_back((length, changed));
         while self.intervals.len() > self.most {
@@ -284,6 +284,13 @@ mod tests {
             let rows = history.groups(by, 1, &named);
             assert_eq!((rows.len(), rows[0].label.as_str(), rows[0].shares()), (1, OVERFLOW, None));
         }
+    }
+
+    #[test]
+    fn a_connection_that_was_not_looked_at_has_a_row_too() {
+        let mut history = SeriesHistory::new(2);
+        history.add(vec![Series { bytes: 9, ..Series::default() }], Nanos::from_millis(1));
+        assert_eq!(history.groups(GroupBy::Peer, 1, &named)[0].figures.bytes, 9);
     }
 
     #[test]

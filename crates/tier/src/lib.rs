@@ -8,8 +8,10 @@
 
 pub mod browser;
 pub mod corpus;
+pub mod draw;
 mod limit;
 mod pids;
+pub mod postgres;
 mod process;
 
 use std::io::Write as _;

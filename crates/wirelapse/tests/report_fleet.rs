@@ -8,26 +8,11 @@ use record::histogram::{Histogram, Series, SeriesKey};
 use record::{Coverage, Instant, IpPrefix, Leg, Lost, Nanos, Utc};
 use store::rotating::Rotating;
 use store::{ClockReading, HistogramRow, Named, Provenance, SamplingAsked, SamplingMethod};
+use tier::draw::normal;
 
 /// 2026-05-04 00:00 UTC, in seconds since 1970; the day a week later is judged.
 const DAY: u64 = 1_777_852_800;
 const WEEK: u64 = 7 * 86_400;
-
-/// A number between 0 and 1 that follows from these (SplitMix64).
-fn drawn(of: &[u64]) -> f64 {
-    let mixed = of.iter().fold(0x9e37_79b9_7f4a_7c15_u64, |state, value| {
-        let mut z = (state ^ value.wrapping_mul(0xbf58_476d_1ce4_e5b9)).wrapping_add(0x9e37_79b9_7f4a_7c15);
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    });
-    (mixed >> 11) as f64 / (1_u64 << 53) as f64
-}
-
-fn normal(of: &[u64]) -> f64 {
-    let again: Vec<u64> = of.iter().copied().chain([1]).collect();
-    (-2.0 * (1.0 - drawn(of)).ln()).sqrt() * (std::f64::consts::TAU * drawn(&again)).cos()
-}
 
 /// Which sends these are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,15 +7,14 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use scene::command::{is_tracing, signal, tracing, wait_for};
 use scene::{BTF, turn};
 use serde_json::Value;
-use tier::Need;
+use tier::{Need, postgres};
 
 const BACKENDS: [&str; 2] = ["timestamping", "tracepoints"];
 const NGINX: Need<'static> = Need::Program("nginx");
@@ -330,50 +329,16 @@ impl Drop for Server {
     }
 }
 
-/// A program of PostgreSQL, which Debian keeps in a folder of each version.
-fn of_postgres(name: &str) -> Option<PathBuf> {
-    let versions = fs::read_dir("/usr/lib/postgresql").ok()?;
-    versions.flatten().map(|version| version.path().join("bin").join(name)).find(|path| path.is_file())
-}
-
-/// PostgreSQL at this port. It refuses to run as root.
-fn postgres(initdb: &Path, program: &Path, dir: &Path, port: u16) -> Server {
-    const NOBODY: u32 = 65_534;
-    std::os::unix::fs::chown(dir, Some(NOBODY), Some(NOBODY)).unwrap();
-    let as_nobody = |program: &Path| {
-        let mut command = Command::new(program);
-        command.uid(NOBODY).gid(NOBODY).current_dir(dir).stdin(Stdio::null()).stdout(Stdio::null());
-        command
-    };
-    let data = dir.join("data");
-    let mut made = as_nobody(initdb);
-    made.arg("-D").arg(&data).args([
-        "--username=postgres",
-        "--auth=trust",
-        "--no-sync",
-        "--encoding=UTF8",
-        "--locale=C",
-    ]);
-    assert!(made.stderr(fs::File::create(dir.join("initdb")).unwrap()).status().unwrap().success());
-    let mut command = as_nobody(program);
-    command.arg("-D").arg(&data).arg("-p").arg(port.to_string()).arg("-k").arg(dir);
-    command.args(["-c", "listen_addresses=127.0.0.1", "-c", "fsync=off", "-c", "autovacuum=off"]);
-    Server(command.stderr(fs::File::create(dir.join("log")).unwrap()).spawn().unwrap())
-}
-
 /// pgbench's ways to send statements, against what its own words say it does.
 #[test]
 fn statements_of_a_real_postgresql_are_counted_and_none_is_taken_for_http() {
     const TIMES: usize = 20;
-    let programs = ["initdb", "postgres", "pgbench"].map(of_postgres);
-    let needed =
-        programs.iter().flatten().next_back().map_or("/usr/lib/postgresql/15/bin", |path| path.to_str().unwrap());
-    tier::needs!(Need::Root, BTF, Need::Path(needed));
-    let [initdb, program, pgbench] = programs.map(Option::unwrap);
+    let pgbench = postgres::program("pgbench").unwrap_or("/usr/lib/postgresql/15/bin/pgbench".into());
+    tier::needs!(Need::Root, BTF, Need::Path(pgbench.to_str().unwrap()));
     let _turn = turn();
     let dir = tempfile::tempdir().unwrap();
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let _server = postgres(&initdb, &program, dir.path(), port);
+    let _server = Server(postgres::start(dir.path(), port, &[]));
     // What looks like a request of HTTP is in a statement and in its rows.
     let one = "SELECT 'GET /in/a/statement HTTP/1.1';\n";
     let scripts = [("one", one.to_owned()), ("three", format!("\\startpipeline\n{one}{one}{one}\\endpipeline\n"))];

@@ -33,13 +33,13 @@ pub struct Series {
     pub sends: u64,
     /// Sends that were merged into these.
     pub merged: u64,
-    /// Bytes of these sends, and of those merged into them.
+    /// Bytes that its connections wrote, by TCP's own counters: of sends that were not timed, too.
     pub bytes: u64,
     /// Sends that ended without an ACK: their later legs are in no histogram.
     pub unacked: u64,
     /// Legs that are in no histogram because they are shorter than the bound on their error.
     pub vague: u64,
-    /// Segments that were retransmitted.
+    /// Segments that its connections retransmitted, by TCP's own counters.
     pub retransmitted_segments: u64,
     /// Segments that this host dropped.
     pub dropped_segments: u64,
@@ -51,6 +51,12 @@ impl Series {
     /// A series without sends.
     pub fn new(key: SeriesKey) -> Self {
         Self { key, ..Self::default() }
+    }
+
+    /// Whether nothing was counted in it.
+    pub fn is_empty(&self) -> bool {
+        self.legs.is_empty()
+            && self.counts().into_iter().chain(self.waited.map(|waited| waited.0)).all(|count| count == 0)
     }
 
     /// Adds the figures of another series; its key is not looked at.
@@ -144,6 +150,8 @@ mod tests {
         both.merge(&second);
         assert_eq!(both.since(&first), second);
         assert_eq!(both.since(&Series::default()), both);
+        assert!(both.since(&both).is_empty() && !both.is_empty());
+        assert!(!Series { bytes: 1, ..Series::default() }.is_empty());
     }
 
     #[test]

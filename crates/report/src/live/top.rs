@@ -213,8 +213,9 @@ fn short(n: f64) -> String {
     }
 }
 
-fn bytes(row: &Group, top: &Top<'_>) -> String {
-    about(quantity::bytes_to(row.per_second(row.figures.bytes) / top.looked_at.max(1e-6), 2), top)
+/// Not of the sample alone.
+fn bytes(row: &Group, _: &Top<'_>) -> String {
+    quantity::bytes_to(row.per_second(row.figures.bytes), 2).to_string()
 }
 
 fn time(time: Option<Nanos>) -> String {
@@ -371,6 +372,9 @@ mod tests {
         let top = Top { looked_at: 0.25, message: "recording", paused: true, ..shown(&rows, 0) };
         let text = drawn(90, 10, false, true, &top).join("\n");
         assert!(text.contains("~4000") && text.contains("PAUSED") && text.contains("25 %"), "{text}");
+        // Bytes are counted whether or not sends are looked at.
+        let wide = drawn(100, 10, false, true, &top).join("\n");
+        assert!(wide.contains(" 102 KiB"), "{wide}");
         assert!(text.contains("recording") && !text.contains("q quit"), "{text}");
         let narrow = drawn(60, 10, false, true, &Top { message: "", paused: false, ..top });
         assert!(narrow[1].contains("25 % of the bytes looked at"), "{narrow:?}");

@@ -525,6 +525,7 @@ fn runs(fleet: &Fleet<'_>) -> Option<Section> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tier::draw::normal;
 
     /// 48 hours of a group: the day before the end, and the same day a week earlier; the later one slower by this factor in leg network.
     fn group(name: &str, factor: f64) -> Group {
@@ -599,30 +600,14 @@ mod tests {
         assert!(page.verdict[0].starts_with("None of 2 hosts"), "{:?}", page.verdict);
     }
 
-    /// A number between 0 and 1 that follows from these (SplitMix64).
-    fn drawn(of: [u64; 3]) -> f64 {
-        let mixed = of.into_iter().fold(0x9e37_79b9_7f4a_7c15_u64, |state, value| {
-            let mut z = (state ^ value.wrapping_mul(0xbf58_476d_1ce4_e5b9)).wrapping_add(0x9e37_79b9_7f4a_7c15);
-            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            z ^ (z >> 31)
-        });
-        (mixed >> 11) as f64 / (1_u64 << 53) as f64
-    }
-
-    fn normal(fleet: u64, group: u64, at: u64) -> f64 {
-        let (a, b) = (drawn([fleet, group, 2 * at]), drawn([fleet, group, 2 * at + 1]));
-        (-2.0 * (1.0 - a).ln()).sqrt() * (std::f64::consts::TAU * b).cos()
-    }
-
     /// Peers with p99 that wobble by 15 % around the same level in both weeks, and drift: each hour is like the one before by `memory`. The first one is slower in
     /// leg `tcp` by this factor.
     fn fleet(number: u64, peers: u64, memory: f64, factor: f64) -> Vec<Group> {
         let of = |peer: u64| {
             let mut group = Group { kind: "peer", name: format!("192.0.2.{peer}"), ..Group::default() };
-            let mut state = normal(number, peer, 9_999);
+            let mut state = normal(&[number, peer, 9_999]);
             for at in 0..48_u64 {
-                state = memory * state + (1.0 - memory * memory).sqrt() * normal(number, peer, at);
+                state = memory * state + (1.0 - memory * memory).sqrt() * normal(&[number, peer, at]);
                 let (week, hour) = (i64::from(at >= 24), (at % 24) as i64);
                 let slow = if week == 1 && peer == 0 { factor } else { 1.0 };
                 let level = (0.15 * state).exp();

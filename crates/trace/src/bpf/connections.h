@@ -78,7 +78,6 @@ static __always_inline struct slot *slot_open(struct row *row, struct queue *que
 	slot->record.merged = 0;
 	slot->record.merged_bytes = 0;
 	slot->record.retransmissions = 0;
-	slot->record.retransmitted = 0;
 	slot->record.sched_span = 0;
 	slot->record.driver_span = 0;
 	slot->record.reason = REASON_UNKNOWN;
@@ -158,7 +157,6 @@ struct retransmitted {
 	__u32 number;
 	__u32 at;
 	__u32 end;
-	__u32 segments;
 };
 
 static long retransmitted_one(__u32 i, void *context)
@@ -172,8 +170,6 @@ static long retransmitted_one(__u32 i, void *context)
 	slot = slot_at(queue, packet->at);
 	if (!slot)
 		return 1;
-	slot->record.retransmitted += packet->segments;
-	packet->segments = 0;
 	if (!before(slot->key, packet->end))
 		return 1;
 	if (slot->record.retransmissions < 0xffff)
@@ -182,14 +178,13 @@ static long retransmitted_one(__u32 i, void *context)
 	return 0;
 }
 
-/* A packet of `segments` segments from `seq` on was retransmitted. */
-static __always_inline void stage_retransmit(__u32 number, __u32 seq, __u32 bytes, __u32 segments)
+/* A packet from `seq` on was retransmitted. */
+static __always_inline void stage_retransmit(__u32 number, __u32 seq, __u32 bytes)
 {
 	struct retransmitted packet = {
 		.number = number,
 		.at = slot_search(number, seq),
 		.end = seq + bytes,
-		.segments = segments,
 	};
 
 	bpf_loop(64, retransmitted_one, &packet, 0);
@@ -239,7 +234,7 @@ static __always_inline struct row *follow(struct socket_info *info, const struct
 	row = row_take(info, tp, cookie, opening, now);
 	if (row) {
 		row->callbacks = tp->bpf_sock_ops_cb_flags & CALLS;
-		series_begin(row, info->row, sock_of(tp));
+		series_begin(row, info->row, tp, info->comm);
 		if (opening != OPENING_ACCEPTED) {
 			row->used = 1;
 			announce(row, info->pid, info->comm, tp);

@@ -92,6 +92,7 @@ static __always_inline void stretch_next(struct row *row, __u32 number, const st
 	__u32 at;
 
 	row->stretch = now;
+	totals_series(row, number, tp);
 	if (row->frozen)
 		return;
 	if (!stretch_drawn(row)) {
@@ -187,7 +188,7 @@ static __always_inline void on_owner(struct bpf_sock *sk, const struct sock *vie
 	/* A listener's children may match by the port of their peer. */
 	if (!listener && !addresses_match(view, false))
 		return;
-	current_comm(fresh.comm);
+	owner_name(fresh.comm);
 	bpf_sk_storage_get(&sockets, sk, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
 	if (listener)
 		connect_listening(sk, view);
@@ -207,10 +208,12 @@ static __always_inline void on_callback(struct bpf_sock_ops *skops, __u32 op, st
 		STRETCH_TURN(skops, row, number, tp, now);
 		return;
 	}
+	if (op == BPF_SOCK_OPS_RETRANS_CB)
+		totals_series(row, number, tp);
 	queue = queue_of(row, number, &at);
 	if (queue) {
 		if (op == BPF_SOCK_OPS_RETRANS_CB)
-			stage_retransmit(at, skops->args[0], skops->args[1] * tp->mss_cache, skops->args[1]);
+			stage_retransmit(at, skops->args[0], skops->args[1] * tp->mss_cache);
 		queue->epoch++;
 		if (STAMPS)
 			unstamped_check(row, queue, tp);

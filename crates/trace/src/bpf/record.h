@@ -78,7 +78,7 @@ struct send_record {
 	__u32 driver_span;
 	__u32 nic_interface; /* the number of the interface that stamped `nic`, in the network namespace with this inode number */
 	__u32 nic_network;
-	__u32 retransmitted; /* segments of retransmitted packets that begin in it */
+	__u32 pad;
 };
 SHARED(struct send_record);
 

@@ -2,6 +2,7 @@
 /* The rows of followed connections: their totals, and how they, and the queues of those that are looked at, are taken and given back. */
 #pragma once
 #include "slots.h"
+#include "processes.h"
 
 /* Sequence numbers that were sent and are no bytes: those of SYN and FIN. */
 static __always_inline __u8 no_bytes(const struct tcp_sock *tp)
@@ -49,6 +50,15 @@ static __always_inline void totals_disarm(struct row *row, struct queue *queue, 
 	queue->armed_since = 0;
 }
 
+int series_count(__u32 number, __u64 written, __u32 retransmitted);
+
+/* Brings the series of row `number` up to now. What others than the target wrote before it used the connection is in none. */
+static __always_inline void totals_series(const struct row *row, __u32 number, const struct tcp_sock *tp)
+{
+	if ((config.flags & CONFIG_HISTOGRAMS) && (row->used || !by_process()))
+		series_count(number, row->frozen ? row->bytes_written : written(row, tp) - row->position, tp->total_retrans);
+}
+
 /* Brings the totals of row `number` up to now. */
 static __always_inline void totals_update(struct row *row, __u32 number, const struct tcp_sock *tp, __u64 now)
 {
@@ -56,6 +66,7 @@ static __always_inline void totals_update(struct row *row, __u32 number, const s
 	__u32 at;
 
 	row->followed = now - row->followed_since;
+	totals_series(row, number, tp);
 	if (row->frozen)
 		return;
 	row->bytes_written = written(row, tp) - row->position;

@@ -118,7 +118,7 @@ int BPF_PROG(retransmitted, struct sock *sk, struct sk_buff *skb)
 {
 	const struct tcp_skb_cb *cb = VIEW(&skb->cb, struct tcp_skb_cb);
 	struct tcp_sock *tp;
-	__u32 number, at, bytes = cb->end_seq - cb->seq, mss;
+	__u32 number, at;
 	struct row *row = row_of(sk, &number, &tp);
 	struct queue *queue;
 
@@ -127,11 +127,11 @@ int BPF_PROG(retransmitted, struct sock *sk, struct sk_buff *skb)
 			connect_retransmitted(bpf_sk_storage_get(&sockets, sk, NULL, 0), sk);
 		return 0;
 	}
+	totals_series(row, number, tp);
 	queue = queue_of(row, number, &at);
 	if (!queue)
 		return 0;
-	mss = tp->mss_cache;
-	stage_retransmit(at, cb->seq, bytes, mss ? (bytes + mss - 1) / mss : 1);
+	stage_retransmit(at, cb->seq, cb->end_seq - cb->seq);
 	queue->epoch++;
 	waiting_event(queue, tp, 0, false, false, bpf_ktime_get_ns());
 	return 0;

@@ -5,7 +5,10 @@
  * two, so a histogram has only those blocks of buckets that something is in; they come from one pool. A connection remembers the number of
  * the series that it was in last, so that a look-up is for its first send, for one by another program, and after user space has
  * removed a series (which changes the generation). What finds no room, series or block, is in the series SERIES_OVERFLOW, which has all blocks from the start. All counts are added to by
- * atomic operations: ACKs of several connections with one key come in on several CPUs. */
+ * atomic operations: ACKs of several connections with one key come in on several CPUs.
+ *
+ * Bytes and retransmitted segments are TCP's own counts, of stretches that are not looked at too: what has come is added to the series when a send
+ * finishes, when a stretch ends, and at each pass over the sockets. */
 #pragma once
 #include "../bpf/slots.h"
 #include "../bpf/processes.h"
@@ -105,9 +108,19 @@ static __always_inline void key_ports(struct series_key *key, const struct sock 
 	}
 }
 
-/* Sets the key of a connection that is followed from now on, but for the program. */
-static __always_inline void series_begin(const struct row *row, __u32 number, const struct sock *sk)
+/* The name of the current task's process, where series are kept apart by it, else that of the task. */
+static __always_inline void owner_name(char to[16])
 {
+	if (histogram_config.flags & HISTOGRAM_PROGRAM)
+		name_of(bpf_get_current_task_btf()->group_leader, to);
+	else
+		current_comm(to);
+}
+
+/* Sets the key of a connection that is followed from now on. Its program is the owner, until one sends. */
+static __always_inline void series_begin(const struct row *row, __u32 number, const struct tcp_sock *tp, const char owner[16])
+{
+	const struct sock *sk = sock_of(tp);
 	const volatile __u32 *mask;
 	struct row_series *of;
 	struct series_key *key;
@@ -119,7 +132,11 @@ static __always_inline void series_begin(const struct row *row, __u32 number, co
 	if (!of)
 		return;
 	__builtin_memset(of, 0, sizeof(*of));
+	of->retransmitted = tp->total_retrans;
+	of->first_seq = tp->write_seq - (__u32)row->position;
 	key = &of->key;
+	if (histogram_config.flags & HISTOGRAM_PROGRAM)
+		__builtin_memcpy(key->program, owner, sizeof(key->program));
 	words = (__u32 *)key->peer;
 	address(key->peer, sk->__sk_common.skc_family, sk->__sk_common.skc_daddr, &sk->__sk_common.skc_v6_daddr);
 	if (!words[0] && !words[1] && words[2] == bpf_htonl(0xffff))
@@ -167,27 +184,79 @@ __noinline int series_find(__u32 row_number, __u32 generation)
 	return 0;
 }
 
+/* The number of the series of a connection's key. */
+static __always_inline __u32 series_now(struct row_series *of, __u32 number)
+{
+	struct control *now_set = control();
+	__u32 generation = now_set ? now_set->generation : 0;
+
+	if (of->generation != generation)
+		series_find(number, generation);
+	return of->series;
+}
+
 /* The number of the series of a send of row `number`. */
 static __always_inline __u32 series_of(__u32 number, const struct slot *slot)
 {
 	struct row_series *of = bpf_map_lookup_elem(&row_series, &number);
 	const __u64 *program = (const __u64 *)slot->record.comm;
-	struct control *now_set = control();
-	__u32 generation = now_set ? now_set->generation : 0;
-	bool by_program = histogram_config.flags & HISTOGRAM_PROGRAM;
 	__u64 *last;
 
 	if (!of)
 		return SERIES_OVERFLOW;
 	last = (__u64 *)of->key.program;
-	if (of->generation == generation && (!by_program || (last[0] == program[0] && last[1] == program[1])))
-		return of->series;
-	if (by_program) {
+	if ((histogram_config.flags & HISTOGRAM_PROGRAM) && (last[0] != program[0] || last[1] != program[1])) {
 		last[0] = program[0];
 		last[1] = program[1];
+		of->generation = 0;
 	}
-	series_find(number, generation);
-	return of->series;
+	return series_now(of, number);
+}
+
+/* Adds to the series of row `number` what is not in one yet: of `written` bytes since it was followed, and of `retransmitted` segments since it
+ * began. */
+__noinline int series_count(__u32 number, __u64 written, __u32 retransmitted)
+{
+	struct row_series *of = bpf_map_lookup_elem(&row_series, &number);
+	struct row *row = row_at(number);
+	struct series_figures *to;
+	__u64 bytes = 0;
+	__u32 segments, in;
+
+	if (!of || !row)
+		return 0;
+	if ((__s64)(written - of->bytes) > 0)
+		bytes = written - of->bytes;
+	segments = retransmitted - of->retransmitted;
+	if (!bytes && !segments && !row->dropped)
+		return 0;
+	in = series_now(of, number);
+	to = bpf_map_lookup_elem(&figures, &in);
+	if (!to)
+		return 0;
+	of->bytes += bytes;
+	of->retransmitted = retransmitted;
+	__sync_fetch_and_add(&to->bytes, bytes);
+	if (segments)
+		__sync_fetch_and_add(&to->retransmitted, segments);
+	if (row->dropped)
+		__sync_fetch_and_add(&to->dropped, __sync_lock_test_and_set(&row->dropped, 0));
+	return 0;
+}
+
+/* The bytes up to the last one of a send that are in no series yet. */
+static __always_inline __u32 bytes_up_to(const struct row *row, __u32 number, __u32 key)
+{
+	struct row_series *of = bpf_map_lookup_elem(&row_series, &number);
+	__u32 more;
+
+	if (!of)
+		return 0;
+	more = key + 1 - of->first_seq - (__u32)row->position - (__u32)of->bytes;
+	if ((__s32)more <= 0)
+		return 0;
+	of->bytes += more;
+	return more;
 }
 
 /* 1 where `n` is above `most`, else 0; both are below 2^63. Without a branch: for durations that vary, the CPU could not foresee
@@ -374,11 +443,9 @@ __noinline int series_add(struct row *row, __u32 number, struct slot *slot)
 	}
 	if (send->merged)
 		__sync_fetch_and_add(&of->merged, send->merged);
-	if (send->retransmitted)
-		__sync_fetch_and_add(&of->retransmitted, send->retransmitted);
 	if (row->dropped)
 		__sync_fetch_and_add(&of->dropped, __sync_lock_test_and_set(&row->dropped, 0));
-	__sync_fetch_and_add(&of->bytes, (__u64)send->bytes + send->merged_bytes);
+	__sync_fetch_and_add(&of->bytes, bytes_up_to(row, number, slot->key));
 	__sync_fetch_and_add(&of->sends, 1);
 	return 0;
 }

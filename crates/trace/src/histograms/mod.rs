@@ -98,7 +98,7 @@ pub enum Ports {
 /// All series at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Each series that has any send, from its beginning.
+    /// Each series that has anything, from its beginning.
     pub series: Vec<histogram::Series>,
     /// What was in series that have left.
     pub departed: Departed,

@@ -102,8 +102,7 @@ impl Reading {
         self.known = known;
         read?;
         let removed = self.remove_idle(now)?;
-        // The overflow can have legs of sends that are in other series.
-        let series = self.known.values().filter(|known| known.series.sends > 0 || !known.series.legs.is_empty());
+        let series = self.known.values().filter(|known| !known.series.is_empty());
         let snapshot = Snapshot { series: series.map(|known| known.series.clone()).collect(), departed: self.departed };
         Ok((snapshot, freed || removed))
     }

@@ -71,10 +71,14 @@ struct row_series {
 	struct series_key key; /* with the program of the last send that was added to one */
 	__u32 series; /* that of the key, while the generation is right */
 	__u32 generation;
+	__u64 bytes; /* written since it was followed, as far as they are in a series */
+	__u32 retransmitted; /* segments since it began, likewise, and those of before */
+	__u32 first_seq; /* of its first byte */
 };
 SHARED(struct row_series);
 
-/* The figures of a series beside its histograms, from its beginning: those that every send adds to are in the first cache line. */
+/* The figures of a series beside its histograms, from its beginning: those that every send adds to are in the first cache line. Bytes and
+ * segments are of all that its connections wrote, the others of the sends that were looked at. */
 struct series_figures {
 	__u64 sends; /* the last to be added to */
 	__u64 bytes;

@@ -192,30 +192,24 @@ fn overflowed(backend: Backend) -> Overflowed {
 fn retransmitted_segments_and_reasons_are_those_of_the_kernel_and_of_the_records() {
     tier::needs!(Need::Root, BTF);
     for backend in [Backend::Timestamping, Backend::Tracepoints] {
-        // Some machines run no tracing program in a softirq that interrupts a thread of PID 1 (docs/testing.md): what is retransmitted
-        // there is in no series, so one run of several has to be exact, and none may have more than the kernel.
-        let exact = (0..5).any(|_| {
-            let Overflowed { taken, sends, retransmitted, dropped } = overflowed(backend);
-            assert_eq!(taken.series.len(), 1);
-            let series = &taken.series[0];
-            assert!(retransmitted > 0, "{backend}: no packet was dropped");
-            assert!(series.retransmitted_segments <= retransmitted, "{backend}: {series:?}, {retransmitted}");
-            // The short queue is the only place where anything is dropped. What is dropped after the last send finished is in no series.
-            assert!((1..=dropped).contains(&series.dropped_segments), "{backend}: {series:?}, {dropped}");
-            let of_records = Series {
-                retransmitted_segments: series.retransmitted_segments,
-                dropped_segments: series.dropped_segments,
-                ..series_of(sends.iter())
-            };
-            let legs = |series: &Series| Series { legs: BTreeMap::new(), ..series.clone() };
-            assert_eq!(legs(series), legs(&of_records), "{backend}");
-            for (leg, histogram) in &series.legs {
-                assert_eq!(histogram, &of_records.legs[leg], "{leg}, {backend}");
-            }
-            assert!(series.waited.into_iter().sum::<Nanos>() > Nanos::ZERO);
-            series.retransmitted_segments == retransmitted
-        });
-        assert!(exact, "{backend}: in no run were all retransmitted segments those of the kernel");
+        let Overflowed { taken, sends, retransmitted, dropped } = overflowed(backend);
+        assert_eq!(taken.series.len(), 1);
+        let series = &taken.series[0];
+        assert!(retransmitted > 0, "{backend}: no packet was dropped");
+        assert_eq!(series.retransmitted_segments, retransmitted, "{backend}: {series:?}");
+        // The short queue is the only place where anything is dropped.
+        assert!((1..=dropped).contains(&series.dropped_segments), "{backend}: {series:?}, {dropped}");
+        let of_records = Series {
+            retransmitted_segments: series.retransmitted_segments,
+            dropped_segments: series.dropped_segments,
+            ..series_of(sends.iter())
+        };
+        let legs = |series: &Series| Series { legs: BTreeMap::new(), ..series.clone() };
+        assert_eq!(legs(series), legs(&of_records), "{backend}");
+        for (leg, histogram) in &series.legs {
+            assert_eq!(histogram, &of_records.legs[leg], "{leg}, {backend}");
+        }
+        assert!(series.waited.into_iter().sum::<Nanos>() > Nanos::ZERO);
     }
 }
 
@@ -435,7 +429,8 @@ fn sends_that_finish_on_both_cpus_are_all_counted() {
     let (series, lost) = (&taken.series[0], summary.lost);
     assert_eq!(series.sends + series.merged + lost.slots_full + lost.unstamped, 4 * EACH, "{lost:?}");
     assert_eq!(series.merged, lost.merged);
-    assert_eq!(series.bytes, summary.coverage.bytes_armed - 700 * (lost.slots_full), "{lost:?}");
+    // Those of sends without a slot too.
+    assert_eq!((series.bytes, summary.coverage.bytes_written), (4 * 700 * EACH, 4 * 700 * EACH), "{lost:?}");
     assert_eq!(series.legs[&Leg::Total].count() + series.unacked, series.sends, "{lost:?}");
 }
 

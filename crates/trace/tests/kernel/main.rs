@@ -15,5 +15,6 @@ mod receives;
 mod servers;
 mod stamps;
 mod targets;
+mod totals;
 mod traffic;
 mod waiting;

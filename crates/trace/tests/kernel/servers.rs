@@ -3,13 +3,12 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
-use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use record::Event;
-use tier::Need;
+use tier::{Need, postgres};
 use trace::{Backend, Config, Summary, Target};
 
 use crate::traffic::{self, Trace, config, in_namespace, on, sends};
@@ -152,44 +151,6 @@ fn of_nginx_one_worker_is_followed_with_the_bytes_of_its_access_log() {
 }
 
 const POSTGRES_PORT: u16 = 5_432;
-/// Of `nobody`: the server refuses to run as root.
-const NOBODY: u32 = 65_534;
-
-/// A program of PostgreSQL, which Debian keeps in a folder of each version.
-fn of_postgres(name: &str) -> Option<PathBuf> {
-    let versions = fs::read_dir("/usr/lib/postgresql").ok()?;
-    versions.flatten().map(|version| version.path().join("bin").join(name)).find(|path| path.is_file())
-}
-
-fn as_nobody(program: PathBuf, dir: &Path) -> Command {
-    let mut command = Command::new(program);
-    command.uid(NOBODY).gid(NOBODY).current_dir(dir).stdin(Stdio::null());
-    command
-}
-
-fn postgres(initdb: PathBuf, program: PathBuf, dir: &Path) -> Server {
-    std::os::unix::fs::chown(dir, Some(NOBODY), Some(NOBODY)).unwrap();
-    let data = dir.join("data");
-    let mut made = as_nobody(initdb, dir);
-    made.arg("-D").arg(&data).args([
-        "--username=postgres",
-        "--auth=trust",
-        "--no-sync",
-        "--encoding=UTF8",
-        "--locale=C",
-    ]);
-    let made = made.output().unwrap();
-    assert!(made.status.success(), "{}", tier::text(&made.stderr));
-    let log = fs::File::create(dir.join("log")).unwrap();
-    let mut command = as_nobody(program, dir);
-    command.arg("-D").arg(&data).arg("-p").arg(POSTGRES_PORT.to_string()).arg("-k").arg(dir);
-    for setting in
-        ["listen_addresses=127.0.0.1", "fsync=off", "log_statement=all", "log_line_prefix=%p ", "autovacuum=off"]
-    {
-        command.arg("-c").arg(setting);
-    }
-    Server(command.stdout(Stdio::null()).stderr(log).spawn().unwrap())
-}
 
 /// A client's connection, with the process that serves it.
 struct Session {
@@ -238,13 +199,12 @@ impl Session {
 #[test]
 fn of_postgresql_one_worker_is_followed_with_the_bytes_that_its_client_got() {
     const QUERIES: usize = 30;
-    let programs = of_postgres("initdb").zip(of_postgres("postgres"));
-    let needed = programs.as_ref().map_or("/usr/lib/postgresql", |(initdb, _)| initdb.to_str().unwrap());
-    tier::needs!(Need::Root, BTF, Need::Path(needed));
-    let (initdb, program) = programs.unwrap();
+    let program = postgres::program("postgres").unwrap_or("/usr/lib/postgresql/15/bin/postgres".into());
+    tier::needs!(Need::Root, BTF, Need::Path(program.to_str().unwrap()));
     in_namespace(None, move || {
         let dir = tempfile::tempdir().unwrap();
-        let mut server = postgres(initdb, program, dir.path());
+        let settings = ["log_statement=all", "log_line_prefix=%p "];
+        let mut server = Server(postgres::start(dir.path(), POSTGRES_PORT, &settings));
         let mut followed = Vec::new();
         for backend in BACKENDS {
             let [mut ours, mut other] = [(); 2].map(|()| until("a server", Session::open));
