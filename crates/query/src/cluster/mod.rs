@@ -5,6 +5,7 @@
 //!
 //! There is no authentication: docs/query.md says how to fence a cluster.
 
+mod bound;
 mod job;
 mod serve;
 mod stages;
