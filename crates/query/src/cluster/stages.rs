@@ -20,9 +20,12 @@ use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tonic::transport::{Channel, Endpoint};
 
+use super::MESSAGE;
 use super::bound::{GoesOn, bind};
-use super::{LOST, MESSAGE};
 use crate::Error;
+
+/// What a task says that would make rows count twice. The scheduler hands on only the text of why a query failed.
+pub const BEGINS_AGAIN: &str = "begins again where an executor went away with its share";
 
 /// How often a task looks whether its query goes on.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -96,7 +99,7 @@ impl QueryStageExecutor for Stage {
         context: Arc<TaskContext>,
     ) -> Result<Vec<ShuffleWritePartition>> {
         if begins_again(context.task_id().as_deref()) {
-            return Err(DataFusionError::Execution(format!("an executor {LOST} of the query {}", self.job)));
+            return Err(DataFusionError::Execution(format!("a stage of the query {} {BEGINS_AGAIN}", self.job)));
         }
         // However this ends, also where the executor gives it up.
         let _goes_on = self.goes_on.lock().unwrap_or_else(PoisonError::into_inner).take();
