@@ -241,7 +241,8 @@ impl Session {
     /// Answers a query. The rows come while it runs.
     ///
     /// # Errors
-    /// [`Error::Query`] where it says nothing that can be answered, [`Error::Memory`], [`Error::Cluster`], [`Error::Engine`].
+    /// [`Error::Query`] where it says nothing that can be answered, [`Error::Memory`], [`Error::Cluster`], [`Error::ExecutorLost`],
+    /// [`Error::Engine`].
     pub async fn ask(&self, sql: &str) -> Result<Answer, Error> {
         let (_, physical) = self.plan(sql).await?;
         let schema = physical.schema();

@@ -97,16 +97,13 @@ fn a_cluster_that_is_not_there_is_waited_for_and_no_longer() {
 /// Rows of a host times rows of the host: more than anybody waits for.
 const ENDLESS: &str = "SELECT count(*) AS n FROM sends a JOIN sends b ON a.host = b.host WHERE a.bytes + b.bytes <> 1";
 
-#[test]
-fn an_interrupted_query_leaves_no_work_on_the_cluster() {
+/// Interrupts an endless query that all executors work on. They must come to rest, and give right answers then.
+fn interrupted(executors: usize) {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path();
-    fleet::write(root, fleet::Size { hosts: 1, hours: 4, sends: 20_000, connections: 4 });
+    fleet::write(root, fleet::Size { hosts: 8, hours: 1, sends: 40_000, connections: 4 });
     let (_scheduler, address) = scheduler();
-    // One task at a time: what was left of a query would keep the next one from its turn.
-    let executor = executor(&address, "1");
-    let small = "SELECT count(*) AS n, sum(bytes) AS b FROM sends";
-    let expected = program::lines(root, small);
+    let executors: Vec<Server> = (0..executors).map(|_| executor(&address, "1")).collect();
     let asks = |words: &[&str]| {
         let mut command = program::command();
         command
@@ -116,23 +113,44 @@ fn an_interrupted_query_leaves_no_work_on_the_cluster() {
             .args(words);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     };
-    for _ in 0..2 {
-        let endless = asks(&[ENDLESS]);
-        program::works(executor.0.id(), 5.0);
-        program::interrupt(endless.id());
-        let done = endless.wait_with_output().unwrap();
-        let said = String::from_utf8(done.stderr).unwrap();
-        assert_eq!((done.status.code(), said.as_str()), (Some(130), "wirelapse-query: cancelled\n"));
-        // What the executor still uses is a small part of what the query would take, and the next one is answered.
-        let interrupted = program::cpu(executor.0.id());
-        let mut next = asks(&["--format", "csv", small]);
-        while next.try_wait().unwrap().is_none() {
-            assert!(program::cpu(executor.0.id()) < interrupted + 120.0, "the executor works on");
+    let before: Vec<f64> = executors.iter().map(|executor| program::cpu(executor.0.id())).collect();
+    let mut endless = asks(&[ENDLESS]);
+    for (executor, before) in executors.iter().zip(before) {
+        // Far more than it takes to be there.
+        until("all executors work", Duration::from_secs(300), || {
             std::thread::sleep(Duration::from_millis(100));
-        }
-        let rows = String::from_utf8(next.wait_with_output().unwrap().stdout).unwrap();
-        assert_eq!(rows.lines().collect::<Vec<_>>(), expected);
+            assert!(endless.try_wait().unwrap().is_none(), "the query ended by itself");
+            program::cpu(executor.0.id()) > before + 3.0
+        });
     }
+    program::interrupt(endless.id());
+    let done = endless.wait_with_output().unwrap();
+    let said = String::from_utf8(done.stderr).unwrap();
+    assert_eq!((done.status.code(), said.as_str()), (Some(130), "wirelapse-query: cancelled\n"));
+    // Each task asks every second whether its query goes on; the query would take hours.
+    for executor in &executors {
+        until("the executor rests", Duration::from_secs(90), || rests(executor));
+    }
+    let small = "SELECT host, count(*) AS n, sum(bytes) AS b FROM sends GROUP BY host ORDER BY host";
+    let rows = String::from_utf8(asks(&["--format", "csv", small]).wait_with_output().unwrap().stdout).unwrap();
+    assert_eq!(rows.lines().collect::<Vec<_>>(), program::lines(root, small));
+}
+
+/// Whether an executor has no task, looked at for two seconds: it asks the scheduler for work, and no more.
+fn rests(executor: &Server) -> bool {
+    let before = program::cpu(executor.0.id());
+    std::thread::sleep(Duration::from_secs(2));
+    program::cpu(executor.0.id()) < before + 0.2
+}
+
+#[test]
+fn ctrl_c_ends_the_tasks_of_a_query_on_one_executor() {
+    interrupted(1);
+}
+
+#[test]
+fn ctrl_c_ends_the_tasks_of_a_query_on_two_executors() {
+    interrupted(2);
 }
 
 #[test]

@@ -28,7 +28,8 @@ use tokio::task::JoinHandle;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Response, Status};
 
-use super::{LOST, MESSAGE};
+use super::MESSAGE;
+use super::stages::BEGINS_AGAIN;
 use crate::Error;
 
 /// How often the state of a job is asked for.
@@ -109,7 +110,7 @@ impl Job {
     /// Waits until the cluster has worked on it, and gives the rows as they are fetched.
     ///
     /// # Errors
-    /// [`Error::Cluster`], where it failed, or the scheduler went away.
+    /// [`Error::Cluster`], where it failed, or the scheduler went away; [`Error::ExecutorLost`].
     pub async fn rows(mut self) -> Result<(Self, SendableRecordBatchStream), Error> {
         let locations = loop {
             let asked = self.client.get_job_status(GetJobStatusParams { job_id: self.id.clone() });
@@ -125,7 +126,9 @@ impl Job {
             match status {
                 Some(job_status::Status::Failed(failed)) => {
                     self.over.store(true, Ordering::Relaxed);
-                    return Err(self.failed(&format!("the query failed: {}", failed.error)));
+                    let why = format!("the query failed: {}", failed.error);
+                    // A failed job has no field that says why but this text.
+                    return Err(if failed.error.contains(BEGINS_AGAIN) { self.lost(&why) } else { self.failed(&why) });
                 }
                 Some(job_status::Status::Successful(done)) => break done.partition_location,
                 _ => tokio::time::sleep(ASK_EVERY).await,
@@ -138,7 +141,7 @@ impl Job {
             !pieces.insert(location.partition_id.as_ref().map(|piece| (piece.stage_id, piece.partition_id)))
         };
         if locations.iter().any(twice) {
-            return Err(self.failed(&format!("an executor {LOST} of the result, and came back")));
+            return Err(self.lost("an executor went away with its share of the result, and came back"));
         }
         let rows = futures::stream::iter(locations).then(fetched).try_flatten();
         let rows = Box::pin(RecordBatchStreamAdapter::new(self.schema.clone(), rows));
@@ -147,6 +150,10 @@ impl Job {
 
     fn failed(&self, what: &str) -> Error {
         Error::Cluster(format!("scheduler {}: {what}", self.address))
+    }
+
+    fn lost(&self, what: &str) -> Error {
+        Error::ExecutorLost(format!("scheduler {}: {what}", self.address))
     }
 }
 
@@ -210,16 +217,20 @@ async fn fetched(location: PartitionLocation) -> Result<SendableRecordBatchStrea
     let executor = location.executor_meta.ok_or_else(missing)?;
     let piece = location.partition_id.ok_or_else(missing)?;
     let port = u16::try_from(executor.port).map_err(|_| missing())?;
-    let lost = |e: &dyn std::fmt::Display| {
-        DataFusionError::Execution(format!("executor {}:{port} {LOST} of the result: ask again ({e})", executor.host))
+    let address = format!("{}:{port}", executor.host);
+    let lost = move |e: &dyn std::fmt::Display| {
+        Error::ExecutorLost(format!("executor {address} went away with its share of the result: ask again ({e})"))
+            .within()
     };
     let mut client = BallistaClient::try_new(&executor.host, port, MESSAGE, false, None, 3, 500, 0, 0)
         .await
         .map_err(|e| lost(&e))?;
-    client
+    let rows = client
         .fetch_partition_proxied(&executor.id, &piece.into(), location.file_id, layout, &executor.host, port, true)
         .await
-        .map_err(|e| lost(&e))
+        .map_err(|e| lost(&e))?;
+    // It can go away in the midst of them.
+    Ok(Box::pin(RecordBatchStreamAdapter::new(rows.schema(), rows.map_err(move |e| lost(&e)))))
 }
 
 /// Waits until the scheduler is there and says that it has an executor.

@@ -5,6 +5,7 @@
 //!
 //! There is no authentication: docs/query.md says how to fence a cluster.
 
+mod bound;
 mod job;
 mod serve;
 mod stages;
@@ -20,16 +21,10 @@ pub use serve::{Executor, Scheduler, executor, scheduler};
 /// Bytes of one message: a plan names every part.
 const MESSAGE: usize = 256 << 20;
 
-/// What is said where an executor is lost with something that it had worked out.
-const LOST: &str = "went away with its share";
-
 /// Whether a query failed because an executor went away: it can begin anew on the others.
 pub fn is_lost(failed: &Error) -> bool {
-    match failed {
-        Error::Cluster(why) => why.contains(LOST),
-        Error::Engine(error) => error.to_string().contains(LOST),
-        _ => false,
-    }
+    std::iter::successors(Some(failed as &dyn std::error::Error), |&error| error.source())
+        .any(|error| matches!(error.downcast_ref(), Some(Error::ExecutorLost(_))))
 }
 
 /// What a plan must keep to so that it can be divided into stages.
@@ -37,4 +32,17 @@ pub fn config() -> SessionConfig {
     SessionConfig::new_with_ballista()
         // A filter that one stage learns while it runs does not reach another.
         .set_bool("datafusion.optimizer.enable_dynamic_filter_pushdown", false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lost_executor_is_known_wherever_it_stands_in_an_error() {
+        let lost = || Error::ExecutorLost("10.0.0.2:50051".into());
+        assert!(is_lost(&lost()));
+        assert!(is_lost(&Error::Engine(lost().within().context("while rows were fetched"))));
+        assert!(!is_lost(&Error::Cluster("10.0.0.2:50051".into())));
+    }
 }

@@ -1,7 +1,7 @@
 //! The tasks of an executor, which end with their query: an executor that asks for work does not hear that a query was cancelled.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -20,8 +20,12 @@ use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tonic::transport::{Channel, Endpoint};
 
-use super::{LOST, MESSAGE};
+use super::MESSAGE;
+use super::bound::{GoesOn, bind};
 use crate::Error;
+
+/// What a task says that would make rows count twice. The scheduler hands on only the text of why a query failed.
+pub const BEGINS_AGAIN: &str = "begins again where an executor went away with its share";
 
 /// How often a task looks whether its query goes on.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -62,9 +66,12 @@ impl ExecutionEngine for Stages {
     ) -> Result<Arc<dyn QueryStageExecutor>> {
         let job = job_id.to_string();
         let partitions = global_output_partition_ids;
+        let (goes_on, over) = GoesOn::new();
+        let plan = bind(plan, &over)?;
         let plain =
             self.plain.create_query_stage_exec(job_id, stage_id, task_id, partitions, plan, work_dir, config)?;
-        Ok(Arc::new(Stage { plain, job, scheduler: self.scheduler.clone(), beside: self.beside.clone() }))
+        let goes_on = Mutex::new(Some(goes_on));
+        Ok(Arc::new(Stage { plain, job, scheduler: self.scheduler.clone(), beside: self.beside.clone(), goes_on }))
     }
 }
 
@@ -74,6 +81,8 @@ struct Stage {
     job: String,
     scheduler: SchedulerGrpcClient<Channel>,
     beside: Handle,
+    /// Until it is worked on.
+    goes_on: Mutex<Option<GoesOn>>,
 }
 
 impl fmt::Display for Stage {
@@ -90,8 +99,10 @@ impl QueryStageExecutor for Stage {
         context: Arc<TaskContext>,
     ) -> Result<Vec<ShuffleWritePartition>> {
         if begins_again(context.task_id().as_deref()) {
-            return Err(DataFusionError::Execution(format!("an executor {LOST} of the query {}", self.job)));
+            return Err(DataFusionError::Execution(format!("a stage of the query {} {BEGINS_AGAIN}", self.job)));
         }
+        // However this ends, also where the executor gives it up.
+        let _goes_on = self.goes_on.lock().unwrap_or_else(PoisonError::into_inner).take();
         let mut looking = JoinSet::new();
         looking.spawn_on(over(self.scheduler.clone(), self.job.clone()), &self.beside);
         tokio::select! {
@@ -124,13 +135,13 @@ fn begins_again(task: Option<&str>) -> bool {
     attempt().is_some_and(|attempt| attempt > 0)
 }
 
-/// Waits until a query has failed or was cancelled. A scheduler that does not answer is asked again.
+/// Waits until a query is over: it has failed, was cancelled, or the scheduler does not know it. A scheduler that does not answer is asked again.
 async fn over(mut scheduler: SchedulerGrpcClient<Channel>, job: String) {
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
-        let asked = scheduler.get_job_status(GetJobStatusParams { job_id: job.clone() }).await;
-        let status = asked.ok().and_then(|answer| answer.into_inner().status).and_then(|status| status.status);
-        if let Some(job_status::Status::Failed(_)) = status {
+        let Ok(answer) = scheduler.get_job_status(GetJobStatusParams { job_id: job.clone() }).await else { continue };
+        let status = answer.into_inner().status.and_then(|status| status.status);
+        if !matches!(status, Some(job_status::Status::Queued(_) | job_status::Status::Running(_))) {
             return;
         }
     }
