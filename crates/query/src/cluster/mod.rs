@@ -7,6 +7,7 @@
 
 mod bound;
 mod job;
+mod scratch;
 mod serve;
 mod stages;
 

@@ -16,6 +16,7 @@ use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::SessionConfig;
 
 use super::MESSAGE;
+use super::scratch::Scratch;
 use super::stages::Stages;
 use crate::{Error, stores};
 
@@ -92,14 +93,9 @@ pub async fn executor(of: Executor) -> Result<(), Error> {
     let wrong = || Error::Wrong(format!("{}: write the scheduler's address as HOST:PORT", of.scheduler));
     let (host, port) = of.scheduler.rsplit_once(':').ok_or_else(wrong)?;
     let scheduler_port = port.parse().map_err(|_| wrong())?;
-    let kept = match &of.directory {
-        Some(_) => None,
-        None => Some(std::env::temp_dir().join(format!("wirelapse-executor-{}", std::process::id()))),
-    };
-    if let Some(directory) = &kept {
-        std::fs::create_dir_all(directory)?;
-    }
-    let directory = of.directory.clone().or_else(|| kept.clone()).unwrap_or_default();
+    let scratch = if of.directory.is_none() { Some(Scratch::new(&std::env::temp_dir())?) } else { None };
+    let own = scratch.as_ref().map(|scratch| scratch.path().to_owned());
+    let directory = of.directory.clone().or(own).unwrap_or_default();
     let message = u32::try_from(MESSAGE).unwrap_or(u32::MAX);
     let spill = directory.clone();
     let config = ExecutorProcessConfig {
@@ -135,8 +131,6 @@ pub async fn executor(of: Executor) -> Result<(), Error> {
     };
     eprintln!("executor on {}, for the scheduler {}", of.listen, of.scheduler);
     let ended = start_executor_process(Arc::new(config)).await;
-    if let Some(directory) = kept {
-        let _ = std::fs::remove_dir_all(directory);
-    }
+    drop(scratch);
     ended.map_err(|e| Error::Cluster(format!("executor on {}: {e}", of.listen)))
 }
