@@ -1,123 +1,168 @@
-//! Whether histograms of one send in 100 cost anything: what they add to the sender's CPU time for a send, by many short pairs of slices with and without
-//! them, and how long their programs run, by the kernel's count.
+//! Whether histograms of one send in 100 cost anything: what they add to the sender's CPU time for a send, and how long their programs run, by the
+//! kernel's count.
 //!
 //! ```console
-//! # cargo run --release -p wirelapse-study --example histograms_cost -- 240 100      # seconds for each load, milliseconds of a slice
+//! # cargo run --release -p wirelapse-study --example histograms_cost -- 60      # seconds for each load and way
 //! ```
 //!
-//! Other programs may run meanwhile: this one runs before them (nice -20), CPU time counts, of threads that are bound to a CPU, and pairs are
-//! neighbours. The kernel's count (`kernel.bpf_stats_enabled`) takes time itself, so it is on in the second part alone.
+//! One sender writes to two connections in turn, 20 ms each, of which one is followed. The programs stay attached meanwhile: after they are attached the
+//! kernel is busy for a while, for longer where other programs run. Then the other one is followed, so that what makes the two differ cancels. CPU time of
+//! threads that are bound to a CPU counts, and what is compared are neighbours, so other programs may run. The kernel's count
+//! (`kernel.bpf_stats_enabled`) takes time itself, so it is on in the second part alone.
 
 use std::error::Error;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
-use record::{Nanos, Ratio, Sampling};
-use study::overhead::{Cpus, Plan, Table, find, run};
+use record::{Ratio, Sampling};
+use study::overhead::Cpus;
 use trace::histograms::Dimensions;
 use trace::{Config, Histograms, Target, Tracer};
+use traffic::thread_cpu_time;
 
-/// How long programs are counted, for each load and sampling.
-const COUNTED: Duration = Duration::from_secs(10);
+/// How long the sender stays with a connection, and how much of that does not count.
+const WINDOW: Duration = Duration::from_millis(20);
+const WARM_UP: Duration = Duration::from_millis(3);
+/// How often the other connection is followed instead.
+const ROUNDS: u32 = 6;
+/// How long programs are counted.
+const COUNTED: Duration = Duration::from_secs(8);
+/// No stretch is looked at.
+const NONE: u32 = u32::MAX;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let number = |at: usize, otherwise: u64| std::env::args().nth(at).map_or(Ok(otherwise), |word| word.parse());
-    let (seconds, slice) = (number(1, 240)?, number(2, 100)?);
-    rustix::process::setpriority_process(None, -20)?;
-    let mut plan = Plan::of_bars(Duration::from_secs(seconds), u64::from(std::process::id()))?;
-    plan.slice = Duration::from_millis(slice);
-    plan.ways = ["again", "histograms_between", "histograms"].into_iter().filter_map(find).collect();
-    for table in run(&plan, &mut |_| {}, &|| true)?.tables {
-        print_pairs(&table);
-    }
-    let _counting = Counting::begin()?;
+    let seconds = std::env::args().nth(1).map_or(Ok(60), |word| word.parse())?;
+    let cpus = Cpus::choose()?;
+    // Threads that are started from here on are the receivers'.
     for size in [1 << 10, 16 << 10] {
-        for every in [u32::MAX, 100, 1] {
-            counted(size, every, plan.cpus)?;
+        let mut pair = [Connection::open(size, cpus)?, Connection::open(size, cpus)?];
+        traffic::pin_this_thread(cpus.sender)?;
+        println!("{size} B: what is added to the CPU time of a send");
+        let again = added(&mut pair, None, Duration::from_secs(seconds))?;
+        let between = added(&mut pair, Some(NONE), Duration::from_secs(seconds))?;
+        let every = added(&mut pair, Some(1), Duration::from_secs(seconds))?;
+        for (name, values) in [("nothing (A/A)", &again), ("between stretches", &between), ("every send", &every)] {
+            print_estimate(name, &values.percent)?;
+        }
+        let of_every = stats::median(&every.percent).ok_or("no pairs")?;
+        let parts: Vec<f64> = between.percent.iter().map(|between| between + (of_every - between) / 100.0).collect();
+        print_estimate("1/100, by the two parts", &parts)?;
+        println!("   {:.0} ns of CPU time without anything", stats::median(&again.without).ok_or("no pairs")?);
+        let _counting = Counting::begin()?;
+        for every in [NONE, 100, 1] {
+            counted(&mut pair[0], every)?;
         }
     }
     Ok(())
 }
 
-fn print_pairs(table: &Table) {
-    println!("{}: {} blocks, {:.0} ns of CPU time for a send without anything", table.name, table.blocks, table.cpu_ns);
-    for row in &table.rows {
-        if let (Some(cpu), Some(ns)) = (row.cpu, row.cpu_ns) {
-            println!(
-                "   {}: {:+.2} % ({:+.2} to {:+.2}), {:+.1} ns ({:+.1} to {:+.1})",
-                row.name, cpu.value, cpu.low, cpu.high, ns.value, ns.low, ns.high
-            );
-        }
-    }
-    if let Some(sum) = table.histograms_sampled {
-        println!("   1/100, by its parts: {:+.3} % ({:+.3} to {:+.3})", sum.value, sum.low, sum.high);
-    }
-    table.verdicts.iter().for_each(|verdict| println!("   {}: {}", verdict.bar, verdict.text));
+fn print_estimate(name: &str, percent: &[f64]) -> Result<(), Box<dyn Error>> {
+    let of = stats::bca(percent, |values| stats::median(values).unwrap_or(f64::NAN), 0.95, 1).ok_or("too few pairs")?;
+    println!("   {name}: {:+.2} % ({:+.2} to {:+.2}), n = {}", of.value, of.low, of.high, of.n);
+    Ok(())
 }
 
-/// Streams for a while, and prints how long programs ran for each send and what the thread of the tracer took.
-fn counted(size: usize, every: u32, cpus: Cpus) -> Result<(), Box<dyn Error>> {
-    let listener = TcpListener::bind("127.0.0.1:0")?;
-    let mut client = TcpStream::connect(listener.local_addr()?)?;
-    let (mut server, _) = listener.accept()?;
-    // As in the pairs: it does not pace.
-    rustix::net::sockopt::set_tcp_congestion(&client, "cubic")?;
-    let config = Config {
-        target: Target { ports: vec![listener.local_addr()?.port().into()], ..Target::default() },
-        sampling: Sampling::Windows(Ratio(every.try_into()?)),
-        histograms: Some(Histograms {
-            dimensions: Dimensions { program: true, ..Dimensions::default() },
-            ..Histograms::default()
-        }),
-        max_connections: 64,
-        ..Config::default()
-    };
-    let over = AtomicBool::new(false);
-    std::thread::scope(|scope| -> Result<(), Box<dyn Error>> {
-        scope.spawn(move || {
+/// A sender's end, and the receiver's port.
+struct Connection {
+    client: TcpStream,
+    port: u16,
+    data: Vec<u8>,
+}
+
+impl Connection {
+    fn open(size: usize, cpus: Cpus) -> Result<Self, Box<dyn Error>> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let address = listener.local_addr()?;
+        let client = TcpStream::connect(address)?;
+        let (mut server, _) = listener.accept()?;
+        for end in [&client, &server] {
+            // It does not pace.
+            rustix::net::sockopt::set_tcp_congestion(end, "cubic")?;
+        }
+        std::thread::spawn(move || {
             let _ = traffic::pin_this_thread(cpus.others);
             let mut buffer = vec![0; 256 << 10];
             while server.read(&mut buffer).is_ok_and(|n| n > 0) {}
         });
-        let mut tracer = Tracer::start(&config)?;
-        let over = &over;
-        let sender = scope.spawn(move || -> Result<(u64, Nanos), std::io::Error> {
-            let _ = traffic::pin_this_thread(cpus.sender);
-            let (data, begin, mut sends) = (vec![0; size], traffic::thread_cpu_time(), 0);
-            while !over.load(Ordering::Relaxed) {
-                client.write_all(&data)?;
-                sends += 1;
+        Ok(Self { client, port: address.port(), data: vec![0x5a; size] })
+    }
+
+    /// Sends for so long; gives the CPU time of this thread for a send, ns, and the sends.
+    fn send(&mut self, length: Duration) -> std::io::Result<(f64, u64)> {
+        let (begin, cpu, mut sends) = (Instant::now(), thread_cpu_time(), 0);
+        while begin.elapsed() < length {
+            for _ in 0..16 {
+                self.client.write_all(&self.data)?;
             }
-            Ok((sends, traffic::thread_cpu_time().saturating_sub(begin)))
-        });
-        let _ = traffic::pin_this_thread(cpus.others);
-        let (begin, own, programs) = (Instant::now(), traffic::thread_cpu_time(), Programs::now()?);
-        let mut turns = 0;
-        // As `top` does: figures once a second, and a walk over the sockets after ten of them.
-        while begin.elapsed() < COUNTED {
-            tracer.poll(Duration::from_secs(1), &mut |_| {})?;
-            tracer.snapshot(timestamping::now())?;
-            if turns % 10 == 0 {
-                tracer.coverage();
-            }
-            turns += 1;
+            sends += 16;
         }
-        let own = traffic::thread_cpu_time().saturating_sub(own);
-        let (programs, took) = (Programs::now()?.since(&programs), begin.elapsed());
-        over.store(true, Ordering::Relaxed);
-        let (sends, cpu) = sender.join().map_err(|_| "the sender failed")??;
-        let name = if every == u32::MAX { "no stretch".into() } else { format!("1/{every}") };
-        println!(
-            "{size} B, {name} looked at: {:.3} callbacks and {:.2} ns of programs in {:.0} ns of the sender's CPU time for each of {sends} sends; the tracer's thread {:.4} % of a core",
-            programs.runs as f64 / sends as f64,
-            programs.ns as f64 / sends as f64,
-            cpu.0 as f64 / sends as f64,
-            100.0 * own.as_secs_f64() / took.as_secs_f64(),
-        );
-        Ok(())
+        Ok((thread_cpu_time().saturating_sub(cpu).0 as f64 / sends as f64, sends))
+    }
+}
+
+/// Histograms by program of the connection with this port, of one stretch in `every`.
+fn tracer(port: u16, every: u32) -> Result<Tracer, trace::Error> {
+    let dimensions = Dimensions { program: true, ..Dimensions::default() };
+    Tracer::start(&Config {
+        target: Target { ports: vec![port.into()], ..Target::default() },
+        sampling: Sampling::Windows(NonZeroU32::new(every).map_or(Ratio::ALL, Ratio)),
+        histograms: Some(Histograms { dimensions, ..Histograms::default() }),
+        max_connections: 64,
+        ..Config::default()
     })
+}
+
+/// What came of pairs of windows.
+#[derive(Default)]
+struct Pairs {
+    /// By how much a send took longer on the connection that is followed.
+    percent: Vec<f64>,
+    /// CPU time of a send on the other one, ns.
+    without: Vec<f64>,
+}
+
+/// By how much a send takes longer where its connection is followed: each value is of two pairs, with the two connections in each role.
+fn added(pair: &mut [Connection; 2], every: Option<u32>, length: Duration) -> Result<Pairs, Box<dyn Error>> {
+    let mut all = Pairs::default();
+    for _ in 0..ROUNDS {
+        let mut ratios = [Vec::new(), Vec::new()];
+        for (followed, ratios) in ratios.iter_mut().enumerate() {
+            let _tracer = every.map(|every| tracer(pair[followed].port, every)).transpose()?;
+            std::thread::sleep(Duration::from_millis(500));
+            let begin = Instant::now();
+            let mut first = 0;
+            while begin.elapsed() < length / (2 * ROUNDS) {
+                let mut cost = [0.0; 2];
+                for which in [first, 1 - first] {
+                    pair[which].send(WARM_UP)?;
+                    cost[which] = pair[which].send(WINDOW)?.0;
+                }
+                first = 1 - first;
+                ratios.push((cost[followed] / cost[1 - followed]).ln());
+                all.without.push(cost[1 - followed]);
+            }
+        }
+        let both = ratios[0].iter().zip(&ratios[1]);
+        all.percent.extend(both.map(|(one, other)| 100.0 * f64::midpoint(*one, *other).exp_m1()));
+    }
+    Ok(all)
+}
+
+/// Sends for a while, and prints how often and how long programs ran for each send.
+fn counted(connection: &mut Connection, every: u32) -> Result<(), Box<dyn Error>> {
+    let _tracer = tracer(connection.port, every)?;
+    let before = Programs::now()?;
+    let (cpu, sends) = connection.send(COUNTED)?;
+    let programs = Programs::now()?.since(&before);
+    let name = if every == NONE { "no stretch".into() } else { format!("1/{every}") };
+    println!(
+        "   {name} looked at, counted: {:.3} callbacks and {:.2} ns of programs in {cpu:.0} ns for each of {sends} sends",
+        programs.runs as f64 / sends as f64,
+        programs.ns as f64 / sends as f64,
+    );
+    Ok(())
 }
 
 /// How often and how long the BPF programs of this process have run, by the kernel's count.
@@ -136,9 +181,8 @@ impl Programs {
                 programs.insert(id, (runs, ns));
             }
         }
-        Ok(programs
-            .into_values()
-            .fold(Self { runs: 0, ns: 0 }, |sum, (runs, ns)| Self { runs: sum.runs + runs, ns: sum.ns + ns }))
+        let (runs, ns) = programs.into_values().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        Ok(Self { runs, ns })
     }
 
     fn since(&self, earlier: &Self) -> Self {
