@@ -8,12 +8,13 @@
 //! One sender writes to two connections in turn, 20 ms each, of which one is followed. The programs stay attached meanwhile: after they are attached the
 //! kernel is busy for a while, for longer where other programs run. Then the other one is followed, so that what makes the two differ cancels. CPU time of
 //! threads that are bound to a CPU counts, and what is compared are neighbours, so other programs may run. The kernel's count
-//! (`kernel.bpf_stats_enabled`) takes time itself, so it is on in the second part alone.
+//! (`BPF_ENABLE_STATS`) takes time itself, so it is on in the second part alone.
 
 use std::error::Error;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::num::NonZeroU32;
+use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::time::{Duration, Instant};
 
 use record::{Ratio, Sampling};
@@ -50,7 +51,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let parts: Vec<f64> = between.percent.iter().map(|between| between + (of_every - between) / 100.0).collect();
         print_estimate("1/100, by the two parts", &parts)?;
         println!("   {:.0} ns of CPU time without anything", stats::median(&again.without).ok_or("no pairs")?);
-        let _counting = Counting::begin()?;
+        let _counting = counting()?;
         for every in [NONE, 100, 1] {
             counted(&mut pair[0], every)?;
         }
@@ -190,25 +191,17 @@ impl Programs {
     }
 }
 
-/// The kernel counts how long BPF programs run, and then as before.
-struct Counting {
-    before: String,
-}
-
-const COUNT: &str = "/proc/sys/kernel/bpf_stats_enabled";
-
-impl Counting {
-    fn begin() -> Result<Self, std::io::Error> {
-        let before = std::fs::read_to_string(COUNT)?;
-        std::fs::write(COUNT, "1")?;
-        Ok(Self { before })
+/// The kernel counts how long BPF programs run for as long as this descriptor is open, so a process that is killed leaves nothing behind.
+fn counting() -> Result<OwnedFd, std::io::Error> {
+    // include/uapi/linux/bpf.h
+    const BPF_ENABLE_STATS: libc::c_int = 32;
+    const BPF_STATS_RUN_TIME: u32 = 0;
+    let kind = BPF_STATS_RUN_TIME;
+    // SAFETY: the kernel reads four bytes from `kind`, which is alive.
+    let fd = unsafe { libc::syscall(libc::SYS_bpf, BPF_ENABLE_STATS, &raw const kind, 4) };
+    if fd < 0 {
+        return Err(std::io::Error::last_os_error());
     }
-}
-
-impl Drop for Counting {
-    fn drop(&mut self) {
-        if let Err(error) = std::fs::write(COUNT, &self.before) {
-            eprintln!("{COUNT} cannot be set back: {error}");
-        }
-    }
+    // SAFETY: the kernel has just made it for this caller.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
