@@ -139,6 +139,7 @@ mod tests {
             above_floor: estimate(-1.5),
             saved: estimate(2.5),
             saved_ns: estimate(-30.0),
+            histograms_sampled: estimate(0.25),
             missing: vec![study::overhead::Missing { key: "x", name: "a method", reason: "no fentry here".into() }],
             verdicts: vec![study::overhead::Verdict {
                 bar: "it is cheap",

@@ -23,14 +23,16 @@ pub struct Way {
     pub reference: Option<&'static str>,
     /// Whether its cost falls into few slices and much at a time, so that the mean shows it and the median does not.
     pub(super) rare: bool,
+    /// Whether its cost is so small that it takes many slices.
+    small: bool,
     /// What it makes the sender do.
     pub(super) stamps: Stamps,
     /// Loads it for the connection with this port. An error says why this machine cannot.
     pub(super) open: fn(port: u16, cpus: Cpus) -> Result<Box<dyn Observer>, Error>,
 }
 
-/// Pairs in each block of a way with a cost that falls into few slices.
-const PAIRS_OF_RARE: u32 = 4;
+/// Pairs in each block of a way with a cost that falls into few slices, or is small.
+const PAIRS_OF_MANY: u32 = 4;
 
 impl std::fmt::Debug for Way {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -44,11 +46,15 @@ impl Way {
         name: &'static str,
         open: fn(u16, Cpus) -> Result<Box<dyn Observer>, Error>,
     ) -> Self {
-        Self { key, name, reference: None, rare: false, stamps: Stamps::None, open }
+        Self { key, name, reference: None, rare: false, small: false, stamps: Stamps::None, open }
     }
 
     const fn rare(self) -> Self {
         Self { rare: true, ..self }
+    }
+
+    const fn small(self) -> Self {
+        Self { small: true, ..self }
     }
 
     const fn stamps(self, stamps: Stamps) -> Self {
@@ -61,7 +67,7 @@ impl Way {
 
     /// Pairs of slices that it has in each block.
     pub(super) fn pairs(&self) -> u32 {
-        if self.rare { PAIRS_OF_RARE } else { u32::from(self.key != NOTHING) }
+        if self.rare || self.small { PAIRS_OF_MANY } else { u32::from(self.key != NOTHING) }
     }
 
     /// Why it cannot be measured with this load, if it cannot.
@@ -105,11 +111,12 @@ pub const TAGGED: &str = "tagged";
 pub const EVERY: &str = "every";
 /// Histograms of every send.
 pub const HISTOGRAMS: &str = "histograms";
-/// Histograms of one hundredth of the time.
-pub const HISTOGRAMS_SAMPLED: &str = "histograms_100";
+
+/// Histograms with no stretch that is looked at: what is left of them between the stretches of a sample.
+pub const HISTOGRAMS_BETWEEN: &str = "histograms_between";
 
 /// All of them. A further way of tracing is one more entry.
-pub static ALL: [Way; 25] = [
+pub static ALL: [Way; 26] = [
     Way::new(NOTHING, "nothing", |_, _| Ok(Box::new(Nobody))),
     Way::new(AGAIN, "nothing, again (A/A)", |_, _| Ok(Box::new(Nobody))),
     // No connection can have port 0.
@@ -120,9 +127,13 @@ pub static ALL: [Way; 25] = [
     Way::new(FLOOR, "floor: armed, callback returns at once", |p, _| baseline(Baseline::Floor, p)),
     Way::new(TAGGED, "floor of stamps: tagged, callbacks return", |p, _| baseline(Baseline::Tagged, p)),
     Way::new(EVERY, "every send", |p, c| Watching::start(tracer(p, Sampling::Every, STAMPS), c.others)),
-    Way::new(HISTOGRAMS_SAMPLED, "histograms of 1/100", |p, c| Watching::start(histograms(p, windows(100)), c.others))
+    Way::new("histograms_100", "histograms of 1/100", |p, c| Watching::start(histograms(p, windows(100)), c.others))
         .rare(),
     Way::new(HISTOGRAMS, "histograms of every send", |p, c| Watching::start(histograms(p, Sampling::Every), c.others)),
+    Way::new(HISTOGRAMS_BETWEEN, "histograms, between stretches", |p, c| {
+        Watching::start(histograms(p, windows(u32::MAX)), c.others)
+    })
+    .small(),
     Way::new("every_calls", "every send, with its call", |p, c| {
         Watching::start(Config { calls: true, ..tracer(p, Sampling::Every, STAMPS) }, c.others)
     }),

@@ -139,7 +139,7 @@ static __always_inline bool sends_over(const struct row *row, __u32 number)
 			(row)->armed_now = 1;                                                                  \
 			SET_ARMED(context, tp, row, true, CALLS);                                              \
 		/* The stamps and ACKs of what is on its way were waited for. */                               \
-		} else if ((row)->window_end && sends_over(row, number) && (row)->armed_now) {                 \
+		} else if ((row)->window_end && (row)->armed_now && sends_over(row, number)) {                 \
 			struct control *turn_ = control();                                                     \
 			if (turn_ && !turn_->shared) {                                                         \
 				(row)->armed_now = 0;                                                          \

@@ -27,10 +27,19 @@ struct slot {
 SHARED(struct slot);
 
 struct row {
+	/* Between the stretches of a sample each ACK looks at these alone: they lie together. */
 	__u64 cookie; /* 0: free */
+	__u64 stretch; /* when the stretch of sampling began: following.h */
+	__u8 opening;
+	__u8 callbacks; /* sockops callbacks the socket had when it was followed, of those that are asked for */
+	__u8 window_end; /* 0: it is looked at, or WINDOW_CLOSED */
+	__u8 frozen; /* totals are final: a FIN has taken a sequence number */
+	__u8 armed_now; /* the kernel calls back for the socket, though its window may be over */
+	__u8 no_bytes; /* what no_bytes() gave when followed */
+	__u8 announced; /* announce.h */
+	__u8 used; /* a process of the target has opened or used it, or processes are no criterion */
 	__u64 followed_since;
 	__u64 position; /* bytes written since the connection began, when followed */
-	__u64 stretch; /* when the stretch of sampling began: following.h */
 	/* Totals. The two of what was looked at are without the stretch that is looked at now. */
 	__u64 followed;
 	__u64 armed;
@@ -44,15 +53,7 @@ struct row {
 	__u32 left; /* of them, those still to come */
 	__u32 pick; /* the one that is looked at */
 	__u32 queue; /* 0: none */
-	__u32 dropped; /* segments, since the last send was added to a series: histograms/drops.h */
-	__u8 opening;
-	__u8 callbacks; /* sockops callbacks the socket had when it was followed, of those that are asked for */
-	__u8 window_end; /* 0: it is looked at, or WINDOW_CLOSED */
-	__u8 frozen; /* totals are final: a FIN has taken a sequence number */
-	__u8 armed_now; /* the kernel calls back for the socket, though its window may be over */
-	__u8 no_bytes; /* what no_bytes() gave when followed */
-	__u8 announced; /* announce.h */
-	__u8 used; /* a process of the target has opened or used it, or processes are no criterion */
+	__u32 dropped; /* segments, since the series was counted: histograms/drops.h */
 };
 SHARED(struct row);
 
