@@ -67,10 +67,14 @@ pub fn thousand() -> &'static Path {
 
 /// CPU time of a process so far, in seconds.
 pub fn cpu(process: u32) -> f64 {
-    let text = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
-    let fields: Vec<&str> = text.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    cpu_in(&std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap()).unwrap()
+}
+
+/// The CPU time in a line of the kernel about a process or thread, in seconds.
+pub fn cpu_in(stat: &str) -> Option<f64> {
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     // User and system time are fields 14 and 15 of all, in hundredths of a second.
-    (fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap()) / 100.0
+    Some((fields.get(11)?.parse::<f64>().ok()? + fields.get(12)?.parse::<f64>().ok()?) / 100.0)
 }
 
 /// Waits until a process has used so many seconds more of CPU time.
