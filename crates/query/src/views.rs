@@ -66,7 +66,7 @@ SELECT host, run, time, peer, peer_port, local_port, unit, container, pod, progr
        min(CASE WHEN upto >= 0.999 * n THEN upper_ns END) AS p999_ns,
        max(upper_ns) AS max_ns
 FROM (SELECT host, run, time, peer, peer_port, local_port, unit, container, pod, program, stage, cgroup,
-             CAST(power(2.0, bucket / 8.0) * 1e9 AS BIGINT) AS upper_ns,
+             CAST(floor(power(2.0, bucket / 8.0) * 1e9) AS BIGINT) AS upper_ns,
              sum(count) OVER (PARTITION BY host, run, time, peer, peer_port, local_port, cgroup, unit, container, pod, program, stage
                               ORDER BY bucket ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS upto,
              sum(count) OVER (PARTITION BY host, run, time, peer, peer_port, local_port, cgroup, unit, container, pod, program, stage) AS n,
