@@ -1,4 +1,4 @@
-//! Streams that end with their task. The shuffle writers of Ballista 55 work on a plan in tasks of the runtime that nobody holds: where a task is given up, those
+//! Streams that end with their task. The shuffle writers of Ballista 55 work on a plan in tasks of the runtime that are held by no one: where a task is given up, those
 //! would work on to the end of the plan.
 
 use std::fmt;
@@ -46,7 +46,7 @@ pub fn bind(writer: Arc<dyn ExecutionPlan>, over: &Over) -> Result<Arc<dyn Execu
     Ok(writer.transform_up(leaf)?.data.map_children(bound)?.data)
 }
 
-/// A plan whose streams fail when the task is over.
+/// A plan with streams that fail when the task is over.
 #[derive(Debug)]
 struct Bound {
     plan: Arc<dyn ExecutionPlan>,
