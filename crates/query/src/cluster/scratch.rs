@@ -56,10 +56,12 @@ fn remove_left(parent: &Path, own: &Path) -> io::Result<()> {
         let named = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
         // Not what a link leads to.
         let mine = entry.metadata().is_ok_and(|entry| entry.is_dir() && entry.uid() == user);
-        if named && mine && entry.path() != own {
-            if let Ok(Some(_lock)) = locked(&entry.path()) {
-                let _ = fs::remove_dir_all(entry.path());
-            }
+        if named
+            && mine
+            && entry.path() != own
+            && let Ok(Some(_lock)) = locked(&entry.path())
+        {
+            let _ = fs::remove_dir_all(entry.path());
         }
     }
     Ok(())
