@@ -265,7 +265,9 @@ impl Table {
                 self.histograms_sampled,
                 cpu,
                 within,
-                |of| of.low > 0.5,
+                // What a slice has more can be the kernel's work after attaching, which programs that stay attached do not cause
+                // (`examples/histograms_cost.rs`).
+                |_| false,
             ),
         ]
         .into_iter()
@@ -329,7 +331,8 @@ mod tests {
         let sum = table.histograms_sampled.unwrap();
         assert!((sum.value - 0.3).abs() < 0.05 && sum.half_width() < 0.2, "{sum:?}");
         assert_eq!(verdicts(&table), [Some(true)]);
-        assert_eq!(verdicts(&sampled(1.01, 1.2)), [Some(false)]);
+        // More than that is no proof of a cost.
+        assert_eq!(verdicts(&sampled(1.01, 1.2)), [None]);
         assert_eq!(verdicts(&sampled(1.005, 1.005)), [None]);
     }
 
