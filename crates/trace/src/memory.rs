@@ -125,7 +125,7 @@ mod tests {
         };
         let sends = memory(|_| ());
         assert_eq!(sends.connections, 1_000 * (192 + 192));
-        assert!(sends.most() > sends.at_once + sends.connections && sends.tables < 19 << 20, "{sends:?}");
+        assert!(sends.most() > sends.at_once + sends.connections && sends.tables < 13 << 20, "{sends:?}");
         let receives = memory(|config| config.receive = true);
         assert!(receives.at_once > sends.at_once + 1_000 * 512 * 32, "{receives:?}");
         assert_eq!(receives.connections, sends.connections + 1_000 * 96);
