@@ -1,19 +1,26 @@
-//! Writes a fleet made up, for benchmarks: `fleet ROOT HOSTS HOURS SENDS`, sends a run. With SENDS 0 its runs have histograms alone.
+//! Writes a fleet made up, for benchmarks: `fleet ROOT HOSTS HOURS SENDS [FIRST]`, sends a run, hours from the FIRST on (0). With SENDS 0 its runs have histograms
+//! alone; from hour 168 on, the second week, one host of 50 is slow.
 
 #[path = "../tests/fleet/mod.rs"]
 mod fleet;
 
+const USAGE: &str = "fleet ROOT HOSTS HOURS SENDS [FIRST]";
+
 fn main() {
     let mut words = std::env::args().skip(1);
-    let root = std::path::PathBuf::from(words.next().expect("fleet ROOT HOSTS HOURS SENDS"));
-    let mut number = || words.next().and_then(|word| word.parse().ok()).expect("fleet ROOT HOSTS HOURS SENDS");
-    let size = fleet::Size { hosts: number(), hours: number(), sends: number(), connections: 64 };
-    if size.sends > 0 {
-        return fleet::write(&root, size);
-    }
-    for host in 0..size.hosts {
-        for hour in 0..size.hours {
-            fleet::histograms(&root, host, hour, 60, false);
+    let root = std::path::PathBuf::from(words.next().expect(USAGE));
+    let numbers: Vec<u64> = words.map(|word| word.parse().expect(USAGE)).collect();
+    let (hosts, hours, sends, first) = match numbers[..] {
+        [hosts, hours, sends] => (hosts, hours, sends, 0),
+        [hosts, hours, sends, first] => (hosts, hours, sends, first),
+        _ => panic!("{USAGE}"),
+    };
+    for host in 0..hosts {
+        for hour in first..first + hours {
+            match sends {
+                0 => fleet::histograms(&root, host, hour, 60, hour >= 168 && host % 50 == 7),
+                _ => fleet::run(&root, host, hour, fleet::Size { hosts, hours, sends, connections: 64 }),
+            }
         }
     }
 }

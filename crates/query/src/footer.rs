@@ -9,6 +9,7 @@ use datafusion::datasource::physical_plan::parquet::metadata::DFParquetMetadata;
 use datafusion::execution::cache::cache_manager::FileMetadataCache;
 use datafusion::parquet::arrow::parquet_to_arrow_schema;
 use datafusion::parquet::errors::ParquetError;
+use datafusion::parquet::file::metadata::PageIndexPolicy;
 use object_store::{ObjectMeta, ObjectStore};
 
 use crate::catalog::Shape;
@@ -16,6 +17,14 @@ use crate::{shape, stores};
 
 /// Bytes at the end of a part that are read with the first request: the footer of most parts.
 const FOOTER: usize = 64 << 10;
+
+/// Bytes of a part up to which it is not worth while to know which pages a query needs: most columns have one.
+const FEW_PAGES: u64 = 1 << 20;
+
+/// Whether it is to be known of a part which of its pages a query needs.
+pub fn has_pages(part: &ObjectMeta) -> bool {
+    part.size > FEW_PAGES
+}
 
 /// What the footer of a whole part says.
 #[derive(Debug)]
@@ -37,6 +46,7 @@ pub async fn read(
     let metadata = DFParquetMetadata::new(store, part)
         .with_metadata_size_hint(Some(hint))
         .with_file_metadata_cache(Some(cache))
+        .with_page_index_policy((!has_pages(part)).then_some(PageIndexPolicy::Skip))
         .fetch_metadata()
         .await
         .map_err(|error| reason(&error))?;

@@ -25,6 +25,7 @@ mod footer;
 pub mod harmless;
 mod hours;
 mod joins;
+mod late;
 mod listing;
 mod named;
 pub mod output;

@@ -5,7 +5,7 @@ mod manual;
 use std::borrow::Cow;
 use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::builder::Styles;
 use clap::{CommandFactory as _, Parser as _};
@@ -18,6 +18,8 @@ use tokio::runtime::RuntimeFlavor;
 
 /// What is said while a query runs.
 const WORKING: &str = "working on the query";
+/// How often it is looked at how far a query is.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// Columns where standard output is no terminal.
 const WIDTH: usize = 100;
 
@@ -214,12 +216,17 @@ fn busy(what: &'static str) -> ProgressBar {
 /// Shows how far a query is while it is worked on.
 async fn shown<T>(session: &Session, bar: &ProgressBar, worked_on: impl Future<Output = T>) -> T {
     let mut worked_on = std::pin::pin!(worked_on);
-    let mut now = tokio::time::interval(Duration::from_millis(250));
+    let mut pause = LOOK_EVERY;
     loop {
         tokio::select! {
             done = &mut worked_on => return done,
-            _ = now.tick(), if !bar.is_finished() => if let Some(progress) = session.progress() {
-                bar.set_message(format!("{WORKING}: {progress}"));
+            () = tokio::time::sleep(pause), if !bar.is_finished() && !bar.is_hidden() => {
+                // The engine counts by part: with very many parts, looking takes long.
+                let looked = Instant::now();
+                if let Some(progress) = session.progress() {
+                    bar.set_message(format!("{WORKING}: {progress}"));
+                }
+                pause = LOOK_EVERY.max(looked.elapsed() * 50);
             },
         }
     }

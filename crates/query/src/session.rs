@@ -11,6 +11,8 @@ use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::logical_expr::{LogicalPlan, Statement};
 use datafusion::parquet::arrow::arrow_reader::ParquetRecordBatchReader;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::{ExecutionPlan, SendableRecordBatchStream, displayable, execute_stream};
 use datafusion::prelude::{SQLOptions, SessionConfig, SessionContext};
 use futures::StreamExt as _;
@@ -18,6 +20,7 @@ use object_store::{ObjectMeta, ObjectStoreExt as _};
 
 use crate::hours::Hours;
 use crate::joins::JoinsGiveWay;
+use crate::late::ReadLate;
 use crate::rollup::Rollup;
 use crate::scans::Scans;
 use crate::table::RunsTable;
@@ -58,6 +61,12 @@ pub struct Session {
     fleet: Arc<Fleet>,
     scans: Arc<Scans>,
     options: Options,
+}
+
+/// What is done to plans, in order, which are worked on here or sent elsewhere.
+fn rules(here: bool) -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+    let first: Arc<dyn PhysicalOptimizerRule + Send + Sync> = Arc::new(ReadLate);
+    std::iter::once(first).chain(PhysicalOptimizer::new().rules).chain([Arc::new(JoinsGiveWay { here }) as _]).collect()
 }
 
 /// The rows of an answer, as they come.
@@ -101,7 +110,7 @@ impl Session {
             .with_config(config)
             .with_runtime_env(runtime)
             .with_default_features()
-            .with_physical_optimizer_rule(Arc::new(JoinsGiveWay))
+            .with_physical_optimizer_rules(rules(!distributed))
             .build();
         let context = SessionContext::new_with_state(state);
         let catalog = Catalog::new(text.clone());

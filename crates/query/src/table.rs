@@ -200,11 +200,13 @@ impl RunsTable {
         statistics.num_rows = parts.iter().fold(Precision::Exact(0), |sum, part| sum.add(&part.rows));
         statistics.total_byte_size =
             Precision::Inexact(usize::try_from(parts.iter().map(|p| p.bytes).sum::<u64>()).unwrap_or(usize::MAX));
+        let has_pages = parts.iter().any(|part| footer::has_pages(&part.file.object_meta));
         let groups = groups(parts, state.config().target_partitions());
         let store = self.fleet.place.store.clone();
         let cache = state.runtime_env().cache_manager.get_file_metadata_cache();
         let source = ParquetSource::new(table)
             .with_table_parquet_options(state.table_options().parquet.clone())
+            .with_enable_page_index(has_pages)
             .with_parquet_file_reader_factory(Arc::new(CachedParquetFileReaderFactory::new(store, cache)));
         let config = FileScanConfigBuilder::new(self.fleet.place.url.clone(), Arc::new(source))
             .with_file_groups(groups)

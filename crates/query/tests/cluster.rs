@@ -6,6 +6,7 @@ mod program;
 
 use std::fs::DirEntry;
 use std::net::TcpListener;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -43,9 +44,9 @@ fn executor(scheduler: &str, tasks: &str) -> Server {
     serve(&["executor", "--scheduler", scheduler, "--listen", &listen, "--tasks", tasks, "--memory", "512MiB"])
 }
 
-fn by(scheduler: &str, sql: &str) -> Vec<String> {
+fn by(runs: &Path, scheduler: &str, sql: &str) -> Vec<String> {
     let words = ["--scheduler", scheduler, "--wait", "60s", "--partitions", "4", "--format", "csv", sql];
-    program::run(program::thousand(), &words).0.lines().map(str::to_owned).collect()
+    program::run(runs, &words).0.lines().map(str::to_owned).collect()
 }
 
 #[test]
@@ -65,7 +66,7 @@ fn a_cluster_gives_the_same_rows_and_loses_none_with_an_executor() {
         "SELECT count(*) AS n FROM packets",
     ];
     for sql in queries {
-        assert_eq!(by(&address, sql), program::lines(root, sql), "{sql}");
+        assert_eq!(by(root, &address, sql), program::lines(root, sql), "{sql}");
     }
     // One executor dies while a query runs: its work is done again by the other.
     let sql = "SELECT host, run, count(*) AS n, sum(bytes) AS b, count(DISTINCT comm) AS c FROM sends GROUP BY host, run ORDER BY host, run";
@@ -74,9 +75,9 @@ fn a_cluster_gives_the_same_rows_and_loses_none_with_an_executor() {
         std::thread::sleep(Duration::from_millis(400));
         drop(two);
     });
-    assert_eq!(by(&address, sql), expected);
+    assert_eq!(by(root, &address, sql), expected);
     killer.join().unwrap();
-    assert_eq!(by(&address, sql), expected);
+    assert_eq!(by(root, &address, sql), expected);
 }
 
 #[test]
@@ -98,8 +99,12 @@ fn a_cluster_that_is_not_there_is_waited_for_and_no_longer() {
 /// Rows of a host times rows of the host: more than anybody waits for.
 const ENDLESS: &str = "SELECT count(*) AS n FROM sends a JOIN sends b ON a.host = b.host WHERE a.bytes + b.bytes <> 1";
 
+/// The same without a row to hand on: no stream of it but the lowest is asked for anything.
+const FRUITLESS: &str =
+    "SELECT count(*) AS n FROM sends a JOIN sends b ON a.host = b.host WHERE a.bytes + b.bytes = -1";
+
 /// Interrupts an endless query that all executors work on. They must come to rest, and give right answers then.
-fn interrupted(executors: usize) {
+fn interrupted(query: &str, executors: usize) {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path();
     fleet::write(root, fleet::Size { hosts: 8, hours: 1, sends: 40_000, connections: 4 });
@@ -118,7 +123,7 @@ fn interrupted(executors: usize) {
     let expected = program::lines(root, small);
     for _ in 0..2 {
         let before: Vec<f64> = executors.iter().map(worked).collect();
-        let mut endless = asks(&[ENDLESS]);
+        let mut endless = asks(&[query]);
         for (executor, before) in executors.iter().zip(before) {
             // Far more than it takes to be there.
             until("all executors work", Duration::from_secs(300), || {
@@ -162,12 +167,41 @@ fn rests(executor: &Server) -> bool {
 
 #[test]
 fn ctrl_c_ends_the_tasks_of_a_query_on_one_executor() {
-    interrupted(1);
+    interrupted(ENDLESS, 1);
 }
 
 #[test]
 fn ctrl_c_ends_the_tasks_of_a_query_on_two_executors() {
-    interrupted(2);
+    interrupted(ENDLESS, 2);
+}
+
+#[test]
+fn ctrl_c_ends_a_join_without_rows() {
+    interrupted(FRUITLESS, 1);
+}
+
+#[test]
+fn an_executor_is_not_lost_for_being_busy() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    // Far longer than the 20 s after which an executor without a sign of life is lost; a query begins anew three times at most.
+    const BUSY: f64 = 25.0;
+    let (_scheduler, address) = scheduler();
+    let one = executor(&address, "1");
+    let mut sends = 4_000;
+    loop {
+        fleet::write(root, fleet::Size { hosts: 1, hours: 1, sends, connections: 4 });
+        let sql = "SELECT count(*) AS n FROM sends a JOIN sends b ON a.host = b.host WHERE a.bytes + b.bytes >= 0";
+        let before = worked(&one);
+        assert_eq!(by(root, &address, sql), ["n".to_owned(), (sends * sends).to_string()]);
+        let took = worked(&one) - before;
+        if took >= BUSY {
+            return;
+        }
+        std::fs::remove_dir_all(root.join("host=web-000")).unwrap();
+        // Pairs, and so the time, grow with the square.
+        sends = (sends as f64 * (1.2 * BUSY / took.max(0.1)).sqrt()) as u64;
+    }
 }
 
 #[test]

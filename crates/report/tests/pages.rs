@@ -358,7 +358,8 @@ fn a_path_that_became_slow_is_named_and_every_request_is_counted_once() {
     };
     let (verdict, labels, table) = by_label(4_000, of(5_000_000), of(9_000_000));
     let labels = labels.unwrap();
-    let named: Vec<_> = labels.each.iter().map(|l| (l.path.as_str(), l.n, l.moved.iter().any(|m| m.seen))).collect();
+    let named: Vec<_> =
+        labels.each.iter().map(|l| (l.label.path.as_str(), l.n, l.moved.iter().any(|m| m.seen))).collect();
     assert_eq!(named[0], ("/slow", [1_000, 1_000], true), "{named:?}");
     assert!(named.contains(&("/fast", [1_500, 1_500], false)) && named.contains(&("/other", [500, 500], false)));
     let shift = &labels.each[0].moved[0];
@@ -429,7 +430,8 @@ fn several_runs_of_each_side_show_which_path_changed() {
     let (a, b) = (side("a", 5_000_000), side("b", 8_000_000));
     let found = several::compare([&a, &b]);
     let runs = found.kinds.iter().find(|runs| runs.kind == TimedKind::AtClient).unwrap();
-    let labels: Vec<_> = runs.labels.iter().map(|l| (l.path.as_str(), l.figures.iter().any(|f| f.seen))).collect();
+    let labels: Vec<_> =
+        runs.labels.iter().map(|l| (l.label.path.as_str(), l.figures.iter().any(|f| f.seen))).collect();
     assert_eq!(labels, [("/slow", true), ("/fast", false)]);
     assert_eq!(runs.labels[0].n, [vec![100; 4], vec![100; 4]]);
     let change = runs.labels[0].figures[0].change.unwrap();

@@ -25,8 +25,8 @@ struct Which {
     hour: u64,
 }
 
-/// How long a send's legs take, in ns: `slower` times as long as they usually do.
-fn legs(which: Which, slower: [f64; 2], number: u64) -> [f64; 2] {
+/// How long a send's legs take, in ns: `slower` times as long as they usually do. Their logarithms deviate by `spread`.
+fn legs(which: Which, spread: f64, slower: [f64; 2], number: u64) -> [f64; 2] {
     let Which { host, peer, service, later, hour } = which;
     let of = |what: u64| [host, peer, service, u64::from(later), hour, number, what];
     // Hours differ, and the nights are slow in both weeks.
@@ -34,8 +34,8 @@ fn legs(which: Which, slower: [f64; 2], number: u64) -> [f64; 2] {
     let night = if hour < 4 { 1.5 } else { 1.0 };
     // Peers and services are not alike.
     let (far, slow) = (1.0 + 0.5 * peer as f64, 1.0 + 2.0 * service as f64);
-    let tcp = 2e5 * slow * (0.4 * normal(&of(2))).exp() * slower[0];
-    let network = 1e6 * far * night * hour_of * (0.4 * normal(&of(4))).exp() * slower[1];
+    let tcp = 2e5 * slow * (spread * normal(&of(2))).exp() * slower[0];
+    let network = 1e6 * far * night * hour_of * (spread * normal(&of(4))).exp() * slower[1];
     [tcp, network]
 }
 
@@ -44,6 +44,8 @@ struct Made {
     hosts: u64,
     peers: u64,
     services: u64,
+    /// How far apart the durations of an hour are.
+    spread: f64,
     /// Sends of an hour.
     sends: fn(Which) -> u64,
     /// By how much the legs `tcp` and `network` are slower.
@@ -96,7 +98,7 @@ impl Made {
                 let which = Which { host, peer, service, later, hour };
                 let mut legs: BTreeMap<Leg, Histogram> = BTreeMap::new();
                 for number in 0..(self.sends)(which) {
-                    let [tcp, network] = self::legs(which, (self.slower)(which), number);
+                    let [tcp, network] = self::legs(which, self.spread, (self.slower)(which), number);
                     for (leg, ns) in [(Leg::Tcp, tcp), (Leg::Network, network), (Leg::Total, tcp + network)] {
                         legs.entry(leg).or_default().add(Nanos(ns as u64));
                     }
@@ -206,7 +208,8 @@ impl Made {
                     for (at, later) in [false, true].into_iter().enumerate() {
                         // The same hour of the same week, but for what makes it slower.
                         let slower = if later { (self.slower)(which(true)) } else { [1.0; 2] };
-                        weeks[at].push(legs(which(true), slower, ((at as u64 + 1) << 40) + number).iter().sum::<f64>());
+                        let number = ((at as u64 + 1) << 40) + number;
+                        weeks[at].push(legs(which(true), self.spread, slower, number).iter().sum::<f64>());
                     }
                 }
             }
@@ -290,8 +293,11 @@ fn as_before(which: Which) -> [f64; 2] {
     if which.host == 5 { [3.0; 2] } else { [1.0; 2] }
 }
 
-fn made(sends: fn(Which) -> u64, slower: fn(Which) -> [f64; 2]) -> (Made, tempfile::TempDir) {
-    let made = Made { hosts: 6, peers: 6, services: 2, sends, slower };
+/// As far apart as durations mostly are.
+const LOGNORMAL: f64 = 0.4;
+
+fn made(spread: f64, sends: fn(Which) -> u64, slower: fn(Which) -> [f64; 2]) -> (Made, tempfile::TempDir) {
+    let made = Made { hosts: 6, peers: 6, services: 2, spread, sends, slower };
     let root = tempfile::tempdir().expect("a folder");
     made.write(root.path());
     (made, root)
@@ -311,7 +317,7 @@ fn a_fleet_in_which_nothing_became_slower_is_said_to_have_nothing() {
     if !is_there("a_fleet_in_which_nothing_became_slower_is_said_to_have_nothing") {
         return;
     }
-    let (_, root) = made(mixed, as_before);
+    let (_, root) = made(LOGNORMAL, mixed, as_before);
     let said = said(root.path());
     assert_eq!(said.slower, BTreeMap::new(), "{}", said.text);
     for kind in ["hosts", "peers", "services"] {
@@ -349,7 +355,7 @@ fn exactly_what_became_slower_is_named_with_its_leg_and_by_how_much() {
         }
         [tcp, network]
     };
-    let (made, root) = made(mixed, slower);
+    let (made, root) = made(LOGNORMAL, mixed, slower);
     let said = said(root.path());
     let names: Vec<&str> = said.slower.keys().map(String::as_str).collect();
     assert_eq!(names, ["192.0.2.2", "web-1"], "{}", said.text);
@@ -364,4 +370,22 @@ fn exactly_what_became_slower_is_named_with_its_leg_and_by_how_much() {
     }
     // The others have it from these.
     assert!(said.text.contains("services became slower by itself"), "{}", said.text);
+}
+
+#[test]
+fn durations_that_lie_in_one_bucket_are_compared() {
+    if !is_there("durations_that_lie_in_one_bucket_are_compared") {
+        return;
+    }
+    let steady = |_: Which| 50;
+    let slower = |which: Which| if which.later && which.peer == 2 { [1.0, 2.0] } else { [1.0; 2] };
+    // A path that takes the same time again and again; a bucket is 9 % wide.
+    let (made, root) = made(0.002, steady, slower);
+    let said = said(root.path());
+    assert_eq!(said.slower.keys().collect::<Vec<_>>(), [&peer(2)], "{}", said.text);
+    assert_eq!(said.compared.len(), 14, "{}", said.text);
+    let (truth, Slower { interval: (low, high), leg }) = (made.truth(|which| which.peer == 2), &said.slower[&peer(2)]);
+    assert_eq!(leg, "network", "{}", said.text);
+    assert!(low / 1.09 <= truth && truth <= high * 1.09, "{truth}: {low} to {high}");
+    assert!(high / low < 1.5, "{low} to {high} says little");
 }

@@ -17,6 +17,8 @@ use futures::future::{BoxFuture, Shared};
 use futures::{FutureExt as _, StreamExt as _};
 use tokio::sync::oneshot;
 
+use crate::joins::paced;
+
 /// Completes when the task is over.
 pub type Over = Shared<BoxFuture<'static, ()>>;
 
@@ -35,7 +37,7 @@ impl GoesOn {
 }
 
 /// The plan of a task with streams that end when it is over: at the top, where all rows pass, and at the bottom, since a join with a condition that few rows
-/// meet gives no rows for a long time.
+/// meet gives no rows for a long time. Its joins give way even then.
 ///
 /// # Errors
 /// Those of nodes that do not take other children.
@@ -43,7 +45,7 @@ pub fn bind(writer: Arc<dyn ExecutionPlan>, over: &Over) -> Result<Arc<dyn Execu
     let bound = |plan| Ok(Transformed::yes(Arc::new(Bound { plan, over: over.clone() }) as Arc<dyn ExecutionPlan>));
     let leaf =
         |plan: Arc<dyn ExecutionPlan>| if plan.children().is_empty() { bound(plan) } else { Ok(Transformed::no(plan)) };
-    Ok(writer.transform_up(leaf)?.data.map_children(bound)?.data)
+    Ok(paced(writer)?.transform_up(leaf)?.data.map_children(bound)?.data)
 }
 
 /// A plan with streams that fail when the task is over.

@@ -9,8 +9,9 @@ mod verdict;
 
 use std::net::{IpAddr, SocketAddr};
 
-use record::{Component, Leg, WaitReason};
+use record::{Component, Label, Leg, WaitReason};
 use serde::Serialize;
+use serde::ser::SerializeStruct as _;
 use stats::{Estimate, Quantile, Shifted};
 
 pub use gather::{Side, read};
@@ -152,6 +153,13 @@ pub struct Compared {
 
 fn key<S: serde::Serializer>(kind: &TimedKind, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(kind.key())
+}
+
+fn label<S: serde::Serializer>(label: &Label, to: S) -> Result<S::Ok, S::Error> {
+    let mut fields = to.serialize_struct("Label", 2)?;
+    fields.serialize_field("method", label.method.name())?;
+    fields.serialize_field("path", &label.path)?;
+    fields.end()
 }
 
 /// Two traces side by side.

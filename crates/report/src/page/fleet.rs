@@ -310,6 +310,12 @@ pub fn document(fleet: &Fleet<'_>) -> Document {
             fleet.owners.named.len()
         ));
     }
+    if !fleet.owners.of_few.is_empty() {
+        verdict.push(
+            "Which these few sends are is not known: they are of hosts, peers or services that are not looked at, or of some of them together."
+                .to_owned(),
+        );
+    }
     if let Some(section) = runs(fleet) {
         sections.push(section);
     }
@@ -365,9 +371,10 @@ fn said(kind: &'static str, changes: &[&Change<'_>], fleet: &Fleet<'_>) -> Strin
     let by_others = changes.iter().filter(|change| change.is_slower()).count() - own.len();
     if let Some(worst) = own.first() {
         let names: Vec<&str> = own.iter().map(|change| change.group.name.as_str()).collect();
+        let at_least = if fleet.owners.more { "At least " } else { "" };
         let most = if own.len() > 1 { format!("; most {}", worst.group.name) } else { String::new() };
         return format!(
-            "{} of {all} became slower: {}{most}: its p99 is {} the week before's{}{}{}.",
+            "{at_least}{} of {all} became slower: {}{most}: its p99 is {} the week before's{}{}{}.",
             own.len(),
             names.join(", "),
             times(&worst.ratio),
@@ -377,7 +384,15 @@ fn said(kind: &'static str, changes: &[&Change<'_>], fleet: &Fleet<'_>) -> Strin
         );
     }
     if by_others > 0 && fleet.owners.more {
-        return format!("{by_others} of {all} have a longer p99.");
+        return format!("{by_others} of {all} {} a longer p99.", has(by_others));
+    }
+    let of_few = changes.iter().filter(|change| fleet.owners.of_few.contains(&change.group.named())).count();
+    if of_few > 0 {
+        return format!(
+            "None of {all} is seen to have become slower as a whole: {of_few} {} a longer p99 from few of {} sends.",
+            has(of_few),
+            its(of_few)
+        );
     }
     if by_others > 0 {
         return format!(
@@ -394,6 +409,10 @@ fn said(kind: &'static str, changes: &[&Change<'_>], fleet: &Fleet<'_>) -> Strin
 
 fn has(n: usize) -> &'static str {
     if n == 1 { "has" } else { "have" }
+}
+
+fn its(n: usize) -> &'static str {
+    if n == 1 { "its" } else { "their" }
 }
 
 fn is_own(change: &Change<'_>, fleet: &Fleet<'_>) -> bool {
@@ -489,6 +508,9 @@ fn by_itself(change: &Change<'_>, fleet: &Fleet<'_>) -> String {
         return "not looked into".into();
     }
     let group = change.group.named();
+    if fleet.owners.of_few.contains(&group) {
+        return "no, few of its sends".into();
+    }
     let with: Vec<String> =
         fleet.owners.beside(&group, fleet.cells).map(|other| format!("{} {}", other.kind, other.name)).collect();
     format!("no, with {}", if with.is_empty() { "what is named".to_owned() } else { with.join(", ") })

@@ -17,7 +17,7 @@ use crate::query;
 const HOUR: i64 = 3_600_000_000;
 const WEEK: i64 = 168;
 /// Groups of each kind that are compared: those with most sends.
-const MOST_GROUPS: usize = 200;
+const MOST_GROUPS: usize = 1000;
 /// Combinations of host, peer and service that are looked at to find which group a slow-down is of.
 const MOST_CELLS: usize = 20_000;
 
@@ -106,28 +106,27 @@ fn counts(kind: &str, period: Period) -> String {
     )
 }
 
-/// How many sends each combination of host, peer and service has in an hour, in both weeks.
-const SIZES: &str = "cells AS (SELECT host, peer, service, stage, hour, later, bucket, sum(count) AS count, sum(sum_ns) AS sum_ns
-                    FROM named GROUP BY host, peer, service, stage, hour, later, bucket),
-              sizes AS (SELECT host, peer, service, stage, hour, CAST(sum(CASE WHEN later THEN 0 ELSE count END) AS DOUBLE) AS before,
+/// How many sends each combination of host, peer and service has in an hour, in both weeks. There are far fewer of them than rows of `named`, which has a
+/// row for each bucket: what is weighted by them is read from there again, so that no query holds those rows in memory.
+const SIZES: &str = "sizes AS (SELECT host, peer, service, stage, hour, CAST(sum(CASE WHEN later THEN 0 ELSE count END) AS DOUBLE) AS before,
                                CAST(sum(CASE WHEN later THEN count ELSE 0 END) AS DOUBLE) AS after,
                                sum(CASE WHEN later THEN 0 ELSE sum_ns END) AS sum_before, sum(CASE WHEN later THEN sum_ns ELSE 0 END) AS sum_after
-                        FROM cells GROUP BY host, peer, service, stage, hour)";
+                        FROM named GROUP BY host, peer, service, stage, hour)";
 
 /// For each group, leg, hour and week: sends alike, their mean, and p99. Between the middles of two buckets p99 is interpolated at the rank 0.99 n + 0.62,
-/// with which few sends hardly change it (docs/query.md).
+/// with which few sends hardly change it (docs/query.md); beyond the middle of the highest bucket, within that bucket.
 fn hours(kind: &str, period: Period, without: &[Name], and: &str) -> String {
     format!(
         "WITH {}, {SIZES},
               most AS (SELECT {kind} AS name FROM named WHERE stage = 'total' AND {kind} <> ''
                        GROUP BY {kind} ORDER BY sum(count) DESC, {kind} LIMIT {MOST_GROUPS}),
+              weights AS (SELECT s.host, s.peer, s.service, s.stage, s.hour, least(s.before, s.after) / s.before AS before, least(s.before, s.after) / s.after AS after
+                          FROM sizes s JOIN most m ON m.name = s.{kind} WHERE s.before > 0 AND s.after > 0),
               alike AS (SELECT c.{kind} AS name, c.stage, c.hour, c.later, c.bucket, sum(c.count) AS seen,
-                               sum(c.count * least(s.before, s.after) / CASE WHEN c.later THEN s.after ELSE s.before END) AS count,
-                               sum(c.sum_ns * least(s.before, s.after) / CASE WHEN c.later THEN s.after ELSE s.before END) AS sum_ns
-                        FROM cells c
-                        JOIN sizes s ON s.host = c.host AND s.peer = c.peer AND s.service = c.service AND s.stage = c.stage AND s.hour = c.hour
-                        JOIN most m ON m.name = c.{kind}
-                        WHERE s.before > 0 AND s.after > 0
+                               sum(c.count * CASE WHEN c.later THEN w.after ELSE w.before END) AS count,
+                               sum(c.sum_ns * CASE WHEN c.later THEN w.after ELSE w.before END) AS sum_ns
+                        FROM weights w
+                        JOIN named c ON w.host = c.host AND w.peer = c.peer AND w.service = c.service AND w.stage = c.stage AND w.hour = c.hour
                         GROUP BY c.{kind}, c.stage, c.hour, c.later, c.bucket),
               running AS (SELECT *, sum(count) OVER (PARTITION BY name, stage, hour, later ORDER BY bucket
                                                      ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) - count / 2 AS middle,
@@ -136,11 +135,15 @@ fn hours(kind: &str, period: Period, without: &[Name], and: &str) -> String {
                           FROM alike),
               ranked AS (SELECT *, 0.99 * n + 0.12 * n / together AS place,
                                 lag(middle) OVER (PARTITION BY name, stage, hour, later ORDER BY bucket) AS below,
-                                lag(bucket) OVER (PARTITION BY name, stage, hour, later ORDER BY bucket) AS under
+                                lag(bucket) OVER (PARTITION BY name, stage, hour, later ORDER BY bucket) AS under,
+                                lead(bucket) OVER (PARTITION BY name, stage, hour, later ORDER BY bucket) AS over
                          FROM running)
          SELECT name, stage, hour, later, max(n) AS n, max(together) AS seen, sum(sum_ns) / max(n) AS mean_ns,
-                min(CASE WHEN n >= {FOR_P99} AND middle >= place AND (below IS NULL OR below < place)
-                         THEN 1e9 * power(2.0, (coalesce(under + (bucket - under) * (place - below) / (middle - below), bucket) - 0.5) / 8.0) END) AS p99_ns
+                min(CASE WHEN n < {FOR_P99} THEN NULL
+                         WHEN middle >= place AND (below IS NULL OR below < place)
+                         THEN 1e9 * power(2.0, (coalesce(under + (bucket - under) * (place - below) / (middle - below), bucket) - 0.5) / 8.0)
+                         WHEN middle < place AND over IS NULL
+                         THEN 1e9 * power(2.0, (bucket + least((place - middle) / count, 0.5) - 0.5) / 8.0) END) AS p99_ns
          FROM ranked GROUP BY name, stage, hour, later",
         named(period, without, and)
     )

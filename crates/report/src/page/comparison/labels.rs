@@ -110,10 +110,9 @@ pub(super) fn gather(run: &Run, trace: &Trace) -> Result<[ByLabel; 2], Error> {
 /// The requests of one method and path in both runs.
 #[derive(Clone, Debug, Serialize)]
 pub struct LabelShift {
-    /// The method.
-    pub method: &'static str,
-    /// The path.
-    pub path: String,
+    /// Method and path.
+    #[serde(flatten, serialize_with = "super::label")]
+    pub label: Label,
     /// Requests of each run.
     pub n: [u64; 2],
     /// How far they moved. The intervals of all methods and paths hold together in 95 % of comparisons.
@@ -160,12 +159,7 @@ pub(super) fn compare(a: &Side, b: &Side, kind: TimedKind) -> Option<Labels> {
                 .iter()
                 .zip(found)
                 .filter_map(|(q, figures)| Some(Moved { quantile: q.to_string(), figures: figures?, seen: false }));
-            LabelShift {
-                method: label.method.name(),
-                path: label.path.clone(),
-                n: [x.of(label), y.of(label)],
-                moved: moved.collect(),
-            }
+            LabelShift { label: label.clone(), n: [x.of(label), y.of(label)], moved: moved.collect() }
         })
         .collect();
     let intervals = each.iter().flat_map(|label| &label.moved).filter(|moved| moved.figures.shift.is_some()).count();
@@ -180,10 +174,6 @@ pub(super) fn compare(a: &Side, b: &Side, kind: TimedKind) -> Option<Labels> {
 }
 
 impl LabelShift {
-    fn name(&self) -> String {
-        format!("{} {}", self.method, self.path)
-    }
-
     /// The percentile that moved and by how much it did, in all its requests: the median where that did.
     fn most(&self) -> Option<&Moved> {
         self.moved.iter().find(|moved| moved.seen)
@@ -227,7 +217,7 @@ impl Labels {
              {} requests.",
             methods(told),
             quantity::count(changed.len() as u64),
-            most.name(),
+            most.label,
             moved.quantile,
             Nanos(moved.figures.first),
             Nanos(moved.figures.second),
@@ -249,7 +239,7 @@ impl Labels {
                 let f = moved.figures;
                 let shift = f.second as f64 - f.first as f64;
                 table.rows.push(vec![
-                    label.name(),
+                    label.label.to_string(),
                     n(label.n),
                     moved.quantile.clone(),
                     Nanos(f.first).to_string(),

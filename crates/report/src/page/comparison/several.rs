@@ -1,7 +1,7 @@
 //! Several traces of one setting against several of another. What runs of one setting differ by is the noise that one pair of runs cannot
 //! show: here each run is one value.
 
-use record::{Leg, Nanos};
+use record::{Label, Leg, Nanos};
 use serde::Serialize;
 use stats::{Distribution, Estimate, FEWEST_BEYOND, Quantile, mean_difference};
 use study::response::{is_known, too_wide};
@@ -52,10 +52,9 @@ pub struct Runs {
 /// The requests of one method and path in each run.
 #[derive(Clone, Debug, Serialize)]
 pub struct LabelRuns {
-    /// The method.
-    pub method: &'static str,
-    /// The path.
-    pub path: String,
+    /// Method and path.
+    #[serde(flatten, serialize_with = "super::label")]
+    pub label: Label,
     /// Requests in each run of the two sides.
     pub n: [Vec<u64>; 2],
     /// Their p50 and p99, where every run has requests enough. The intervals of all methods and paths hold together.
@@ -153,7 +152,7 @@ fn by_label(sides: [&[Side]; 2], kind: TimedKind) -> Vec<LabelRuns> {
             let times = [&a, &b].map(|side| side.iter().map(|run| run.times(label)).collect::<Vec<_>>());
             let n = times.each_ref().map(|side| side.iter().map(Distribution::n).collect());
             let figures = percentiles(total, &times, &labels::QUANTILES);
-            LabelRuns { method: label.method.name(), path: label.path.clone(), n, figures }
+            LabelRuns { label: label.clone(), n, figures }
         })
         .collect();
     let judged = labels.iter().map(|label| label.figures.len()).sum::<usize>().max(1);
@@ -163,10 +162,6 @@ fn by_label(sides: [&[Side]; 2], kind: TimedKind) -> Vec<LabelRuns> {
 }
 
 impl LabelRuns {
-    fn name(&self) -> String {
-        format!("{} {}", self.method, self.path)
-    }
-
     /// The figure that changed: the median where that did.
     fn most(&self) -> Option<&Figure> {
         self.figures.iter().find(|figure| figure.seen)
@@ -200,7 +195,7 @@ fn said_of_labels(labels: &[LabelRuns]) -> Option<String> {
         "Of {} that every run has, {} changed{few}. The largest change, over all its requests, is that of {}: {} went from {} to {}, {} (interval {}).",
         labels::methods(enough),
         quantity::count(changed),
-        first.name(),
+        first.label,
         figure.figure,
         figure.middle(0),
         figure.middle(1),
@@ -345,7 +340,7 @@ fn section(several: &Several, runs: &Runs) -> Section {
         let mut table = Table::new("By method and path, each run one value", &head("request"));
         for label in &runs.labels {
             let n = label.n.each_ref().map(|side| quantity::count(side.iter().sum()));
-            let name = format!("{}, n = {} / {}", label.name(), n[0], n[1]);
+            let name = format!("{}, n = {} / {}", label.label, n[0], n[1]);
             if label.figures.is_empty() {
                 let mut few = vec![name.clone(), "too few".into()];
                 few.resize(9, "—".into());

@@ -2,10 +2,16 @@
 //!
 //! A group is named only where it is slower also without the sends of all other groups that are named, and nothing else is slower without the sends
 //! of those. Where several choices would do, that one is taken which what host, peer and service have in common explains best: a host with
-//! one slow peer among many has few slow cells, the peer has slow cells alone.
+//! one slow peer among many has few slow cells, the peer has slow cells alone. What is slower for few of its sends alone is never named: those can be of a group that is not looked at.
 
 /// Groups that are named at most; each costs queries.
 const MOST: usize = 10;
+/// Cells from which on it can be seen whether a slow-down is of few of them.
+const ENOUGH: usize = 8;
+/// Few are those with less than this share of the sends and more than [`MAINLY`] of the slow-down.
+const FEW: f64 = 0.25;
+/// See [`FEW`].
+const MAINLY: f64 = 0.5;
 
 /// A host, a peer or a service.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,6 +55,8 @@ pub struct Owners {
     pub named: Vec<Name>,
     /// Whether others are slower without them, which are too many to be distinguished.
     pub more: bool,
+    /// Those that are slower without the named, for few of their sends.
+    pub of_few: Vec<Name>,
 }
 
 impl Owners {
@@ -69,13 +77,17 @@ pub fn owners<E>(cells: &[Cell], mut slower_without: impl FnMut(&[Name]) -> Resu
     while named.len() < MOST {
         let left: Vec<&Cell> = cells.iter().filter(|cell| !named.iter().any(|group| cell.is_of(group))).collect();
         let explains = |group: &Name| explained(left.iter().filter(|cell| cell.is_of(group)));
+        let whole = |group: &&Name| !is_of_few(left.iter().copied().filter(|cell| cell.is_of(group)));
         // Of two groups that are the same sends the first one is taken.
-        let best = slower.iter().rev().max_by(|a, b| explains(a).total_cmp(&explains(b)));
+        let best = slower.iter().filter(whole).rev().max_by(|a, b| explains(a).total_cmp(&explains(b)));
         let Some(best) = best.cloned() else { break };
         named.push(best);
         slower = slower_without(&named)?;
     }
-    let more = !slower.is_empty();
+    let (more, of_few) = match named.len() < MOST {
+        true => (false, slower),
+        false => (!slower.is_empty(), Vec::new()),
+    };
     // One that was taken early can turn out to be slower for those that came later alone: the smallest first, as it may be within another. The last one was
     // found without all others.
     let last = named.last().cloned();
@@ -85,26 +97,49 @@ pub fn owners<E>(cells: &[Cell], mut slower_without: impl FnMut(&[Name]) -> Resu
     smallest_first.sort_by(|a, b| size(a).total_cmp(&size(b)));
     for group in smallest_first {
         let others: Vec<Name> = named.iter().filter(|other| **other != group).cloned().collect();
-        if !others.is_empty() && !slower_without(&others)?.contains(&group) {
+        // Two hosts have no sends together.
+        let may_share = others.iter().any(|other| other.kind != group.kind);
+        if may_share && !slower_without(&others)?.contains(&group) {
             named = others;
         }
     }
     named.sort();
-    Ok(Owners { named, more })
+    Ok(Owners { named, more, of_few })
 }
 
 /// How much nearer to zero the ratios of cells are once what they have in common, their median, is taken off; nothing where it is no slow-down.
 fn explained<'a>(cells: impl Iterator<Item = &'a &'a Cell>) -> f64 {
-    let mut cells: Vec<&Cell> = cells.copied().collect();
-    cells.sort_by(|a, b| a.ratio.total_cmp(&b.ratio));
-    let half = cells.iter().map(|cell| cell.sends).sum::<f64>() / 2.0;
+    let cells: Vec<&Cell> = cells.copied().collect();
+    let common = middle(&cells, |cell| cell.ratio).max(0.0);
+    cells.iter().map(|cell| cell.sends * (cell.ratio.abs() - (cell.ratio - common).abs())).sum()
+}
+
+/// Whether these became slower for few of their sends, which are far from all others.
+fn is_of_few<'a>(cells: impl Iterator<Item = &'a Cell>) -> bool {
+    let cells: Vec<&Cell> = cells.collect();
+    if cells.len() < ENOUGH {
+        return false;
+    }
+    let common = middle(&cells, |cell| cell.ratio);
+    // Five standard deviations, by the median of what ratios differ by.
+    let far = (5.0 * 1.48 * middle(&cells, |cell| (cell.ratio - common).abs())).max(0.02);
+    let few = || cells.iter().filter(|cell| cell.ratio - common > far);
+    let share = few().map(|cell| cell.sends).sum::<f64>() / cells.iter().map(|cell| cell.sends).sum::<f64>();
+    let slower = |cell: &&Cell| cell.sends * cell.ratio;
+    share < FEW && few().map(slower).sum::<f64>() > MAINLY * cells.iter().map(slower).sum::<f64>().max(0.0)
+}
+
+/// The median of a figure of cells by their sends.
+fn middle(cells: &[&Cell], figure: impl Fn(&Cell) -> f64) -> f64 {
+    let mut each: Vec<(f64, f64)> = cells.iter().map(|cell| (figure(cell), cell.sends)).collect();
+    each.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let half = each.iter().map(|(_, sends)| sends).sum::<f64>() / 2.0;
     let mut upto = 0.0;
-    let middle = cells.iter().find(|cell| {
-        upto += cell.sends;
+    let found = each.iter().find(|(_, sends)| {
+        upto += sends;
         upto >= half
     });
-    let common = middle.map_or(0.0, |cell| cell.ratio.max(0.0));
-    cells.iter().map(|cell| cell.sends * (cell.ratio.abs() - (cell.ratio - common).abs())).sum()
+    found.map_or(0.0, |(value, _)| *value)
 }
 
 #[cfg(test)]
@@ -174,7 +209,7 @@ mod tests {
             ),
         ];
         for (cells, expected) in cases {
-            assert_eq!(found(&cells), Owners { named: expected, more: false });
+            assert_eq!(found(&cells), Owners { named: expected, ..Owners::default() });
         }
     }
 
@@ -185,5 +220,42 @@ mod tests {
         let owners = found(&cells);
         assert_eq!(owners.named, [name("host", "h1")]);
         assert_eq!(owners.beside(&name("peer", "p1"), &cells).collect::<Vec<_>>(), [&name("host", "h1")]);
+    }
+
+    /// 400 hosts of which 20 are slow, and none of them is looked at.
+    #[test]
+    fn what_is_slower_for_few_of_its_sends_is_not_named() {
+        let mut cells = Vec::new();
+        for host in 0..400 {
+            for peer in ["p1", "p2", "p3", "p4"] {
+                let noise = f64::from(host * 7 % 11 - 5) * 0.002;
+                let ratio = if host % 20 == 7 { 2_f64.ln() } else { 0.001 + noise };
+                cells.push(Cell {
+                    host: host.to_string(),
+                    peer: peer.into(),
+                    service: "s".into(),
+                    sends: 100.0,
+                    ratio,
+                });
+            }
+        }
+        let shared = [name("peer", "p1"), name("peer", "p2"), name("service", "s")];
+        let found = owners(&cells, |_| Ok::<_, ()>(shared.to_vec())).unwrap();
+        assert_eq!(found, Owners { of_few: shared.to_vec(), ..Owners::default() });
+        // Nor beside hosts that are looked at.
+        let looked_at = [name("host", "7"), name("host", "27")];
+        let slower = |without: &[Name]| {
+            let hosts = looked_at.iter().filter(|host| !without.contains(host));
+            Ok::<_, ()>(hosts.chain(&shared).cloned().collect())
+        };
+        let found = owners(&cells, slower).unwrap();
+        assert_eq!(found.named, [name("host", "27"), name("host", "7")]);
+        assert_eq!(found.of_few, shared);
+        // A service that is slower as a whole is.
+        cells.iter_mut().for_each(|cell| cell.ratio += 0.3);
+        let found = owners(&cells, |without: &[Name]| {
+            Ok::<_, ()>(if without.is_empty() { shared.to_vec() } else { Vec::new() })
+        });
+        assert_eq!(found.unwrap().named, [name("service", "s")]);
     }
 }
