@@ -1,7 +1,7 @@
 //! Columns that are read late: where a filter leaves few rows, the other columns are read of these alone.
 //!
 //! A join's own filter, which it learns while it runs, mostly leaves all rows of a part or none: to ask it of each row costs more than it spares. So below a join
-//! whole parts and row groups are left out by filters, and no single rows.
+//! filters exclude whole parts and row groups, and no single rows.
 
 use std::sync::Arc;
 
