@@ -3,24 +3,21 @@
 //! A join takes a batch of rows and looks at all pairs of them before it asks for the next. So it gets few rows at first, and more while it is quick with them; where
 //! it is not, it waits once for each batch.
 
-use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode as _, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNode as _};
 use datafusion::error::Result;
-use datafusion::execution::TaskContext;
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, SendableRecordBatchStream,
-};
+use datafusion::physical_plan::{ExecutionPlan, SendableRecordBatchStream};
 use futures::StreamExt as _;
+
+use crate::through::Through;
 
 /// Rows of the first batch.
 const FEW: usize = 64;
@@ -55,7 +52,8 @@ impl PhysicalOptimizerRule for JoinsGiveWay {
     }
 }
 
-fn is_join(node: &Arc<dyn ExecutionPlan>) -> bool {
+/// Whether a step is a join, of whatever kind.
+pub fn is_join(node: &Arc<dyn ExecutionPlan>) -> bool {
     node.name().ends_with("JoinExec")
 }
 
@@ -64,7 +62,7 @@ fn is_join(node: &Arc<dyn ExecutionPlan>) -> bool {
 /// # Errors
 /// Those of nodes that do not take other children.
 pub fn paced(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-    let pace = |plan| Ok(Transformed::yes(Arc::new(Paced { plan }) as Arc<dyn ExecutionPlan>));
+    let pace = |plan| Ok(Transformed::yes(Through::above(plan, "Paced", by_and_by)));
     let join = |node: Arc<dyn ExecutionPlan>| match is_join(&node) {
         true => node.map_children(pace),
         false => Ok(Transformed::no(node)),
@@ -72,52 +70,12 @@ pub fn paced(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     Ok(plan.transform_up(join)?.data)
 }
 
-/// What a join reads from, by and by.
-#[derive(Debug)]
-struct Paced {
-    plan: Arc<dyn ExecutionPlan>,
-}
-
-impl DisplayAs for Paced {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl ExecutionPlan for Paced {
-    fn name(&self) -> &str {
-        "Paced"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.plan.properties()
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.plan]
-    }
-
-    fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(Arc::new(Self { plan: children.swap_remove(0) }))
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let mut rows = self.plan.execute(partition, context)?;
-        let mut pace = Pace::default();
-        let paced = futures::stream::poll_fn(move |waker| pace.next(&mut rows, waker));
-        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), paced)))
-    }
+/// The same rows, by and by.
+fn by_and_by(mut rows: SendableRecordBatchStream) -> SendableRecordBatchStream {
+    let schema = rows.schema();
+    let mut pace = Pace::default();
+    let paced = futures::stream::poll_fn(move |waker| pace.next(&mut rows, waker));
+    Box::pin(RecordBatchStreamAdapter::new(schema, paced))
 }
 
 /// How many rows are handed on at a time.

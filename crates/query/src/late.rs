@@ -14,6 +14,8 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::sorts::sort::SortExec;
 
+use crate::joins::is_join;
+
 /// Lets the scans that no join is above filter rows. It comes before filters find their scans.
 #[derive(Debug)]
 pub struct ReadLate;
@@ -36,7 +38,7 @@ fn late(plan: Arc<dyn ExecutionPlan>, filters_rows: bool) -> Result<Arc<dyn Exec
     let filters_rows = match plan.downcast_ref::<SortExec>() {
         // What is left of the first rows of an order cannot be asked for before they are known: a join above it has no filter for what is below.
         Some(sort) if sort.fetch().is_some() => true,
-        _ => filters_rows && !plan.name().ends_with("JoinExec"),
+        _ => filters_rows && !is_join(&plan),
     };
     if let Some(scan) = plan.downcast_ref::<DataSourceExec>() {
         let of_parquet = scan.downcast_to_file_source::<ParquetSource>().filter(|_| filters_rows);

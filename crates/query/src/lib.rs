@@ -42,6 +42,7 @@ mod shape;
 mod stores;
 mod table;
 pub mod threads;
+mod through;
 mod views;
 
 pub use catalog::{Catalog, Moment, Shape};
