@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """bench/duck.py ROOT SQL: a query of DuckDB on the runs below ROOT, with the tables and views that wirelapse-query has.
 
-A name of a named query stands for its SQL. The times of connections are those of the example `fleet`, where every host has one clock. Without requests, packets and
-datagrams, which that example does not make.
+A name of a named query stands for its SQL. The times are those of the example `fleet`, where every host has one clock.
 """
 
 import json
@@ -55,7 +54,9 @@ def opened(root, sql):
             make_timestamp((start_ns + (clock->>'realtime_offset_ns')::BIGINT) // 1000) AS time, state, end_ns - start_ns AS duration_ns,
             (coverage->>'followed_ns')::BIGINT AS followed_ns, (coverage->>'armed_ns')::BIGINT AS armed_ns, (coverage->>'bytes_written')::BIGINT AS bytes_written,
             (coverage->>'bytes_armed')::BIGINT AS bytes_armed, list_sum(map_values(json_transform(lost, '"MAP(VARCHAR, BIGINT)"'))) AS missed FROM {about})""")
-    for table, moment in (("sends", "at_ns"), ("connections", "since_ns"), ("totals", None)):
+    moments = {"sends": "at_ns", "connections": "since_ns", "totals": None, "requests": "coalesce(sent_at_ns, arrived_at_ns, written_at_ns, read_at_ns)",
+               "packets": "coalesce(sched_at_ns, driver_at_ns, dropped_at_ns, ack_at_ns)", "datagrams": "coalesce(send_at_ns, sched_at_ns, driver_at_ns)"}
+    for table, moment in moments.items():
         if names(table):
             time = f"make_timestamp((({moment} + {offset(root)}) // 1000)::BIGINT)" if moment else "NULL::TIMESTAMP"
             db.sql(f"CREATE VIEW {table} AS SELECT {time} AS time, * FROM {parts(table)}")

@@ -20,9 +20,12 @@ pub fn of(sql: &str, error: &DataFusionError, names: &[String], tables: &[String
         .or_else(|| said(&root.to_string()))
         .or_else(|| unknown.as_deref().and_then(|name| found(sql, name)));
     let mut text = what;
-    let names = if text.starts_with(NO_TABLE) { tables } else { names };
-    if let Some(near) = unknown.as_deref().and_then(|name| nearest(name, names)) {
-        text.push_str(&format!("; is it {near}?"));
+    let columns = columns(root);
+    let names = if text.starts_with(NO_TABLE) { tables } else { columns.as_deref().unwrap_or(names) };
+    match unknown.as_deref().and_then(|name| nearest(name, names)) {
+        Some(near) => text.push_str(&format!("; is it {near}?")),
+        None if columns.is_some() => text.push_str(" in what the query reads: --schema lists those of each table"),
+        None => {}
     }
     match position {
         Some((line, column)) => {
@@ -31,6 +34,13 @@ pub fn of(sql: &str, error: &DataFusionError, names: &[String], tables: &[String
         }
         None => text,
     }
+}
+
+/// Where the error is of an unknown column: the columns that there are at that place of the query.
+fn columns(error: &DataFusionError) -> Option<Vec<String>> {
+    let DataFusionError::SchemaError(schema, _) = error else { return None };
+    let SchemaError::FieldNotFound { valid_fields, .. } = schema.as_ref() else { return None };
+    Some(valid_fields.iter().map(|field| field.name.clone()).collect())
 }
 
 /// What is wrong, and the name that is not known.

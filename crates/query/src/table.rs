@@ -13,6 +13,7 @@ use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder, Pa
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::datasource::table_schema::TableSchema;
 use datafusion::error::Result;
+use datafusion::logical_expr::expr::Case;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType, col, lit};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
@@ -20,7 +21,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::union::UnionExec;
-use datafusion::prelude::{cast, coalesce};
+use datafusion::prelude::cast;
 use futures::StreamExt as _;
 
 use crate::catalog::{Moment, Shape, timestamp};
@@ -220,13 +221,21 @@ impl RunsTable {
     /// The time of a row, from what is stored; `None` where it is stored as such.
     fn time(&self) -> Result<Option<Expr>> {
         let moment = match self.shape.moment {
-            Moment::Monotonic([only]) => col(*only) + col(CLOCK),
-            Moment::Monotonic(columns) => coalesce(columns.iter().map(|c| col(*c)).collect()) + col(CLOCK),
+            Moment::Monotonic(columns) => first_of(columns) + col(CLOCK),
             Moment::Epoch(column) => col(column),
             Moment::Run => col(CLOCK),
             Moment::Stored => return Ok(None),
         };
         Ok(Some(cast(moment / lit(1000_i64), timestamp())))
+    }
+}
+
+/// The first of these columns that is not null. As CASE: the engine's own `coalesce` becomes one in its logical rules, and what a scan computes is made after them.
+fn first_of(columns: &[&str]) -> Expr {
+    let of = |name: &&str| (Box::new(col(*name).is_not_null()), Box::new(col(*name)));
+    match columns {
+        [only] => col(*only),
+        _ => Expr::Case(Case::new(None, columns.iter().map(of).collect(), None)),
     }
 }
 

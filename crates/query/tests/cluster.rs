@@ -68,6 +68,12 @@ fn a_cluster_gives_the_same_rows_and_loses_none_with_an_executor() {
     for sql in queries {
         assert_eq!(by(root, &address, sql), program::lines(root, sql), "{sql}");
     }
+    // Times that are made of several columns, on executors.
+    let others = tempfile::tempdir().unwrap();
+    fleet::others(others.path(), 0, 0, 50);
+    let sql = "SELECT min(time) AS t FROM connects UNION ALL SELECT min(time) FROM receives UNION ALL SELECT min(time) FROM requests \
+         UNION ALL SELECT min(time) FROM packets UNION ALL SELECT min(time) FROM datagrams";
+    assert_eq!(by(others.path(), &address, sql), [&["t"][..], &["2026-05-01T00:01:10.568627Z"; 5]].concat());
     // One executor dies while a query runs: its work is done again by the other.
     let sql = "SELECT host, run, count(*) AS n, sum(bytes) AS b, count(DISTINCT comm) AS c FROM sends GROUP BY host, run ORDER BY host, run";
     let expected = program::lines(root, sql);

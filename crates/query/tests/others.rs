@@ -10,12 +10,15 @@ use std::process::Command;
 
 /// Asks queries of DuckDB and of this program, and prints where they differ. DuckDB has no column time: views add it.
 const COMPARE: &str = r#"
-import duckdb, json, math, subprocess, sys
+import duckdb, glob, json, subprocess, sys
 program, root, offset = sys.argv[1:4]
 queries = json.loads(sys.argv[4])
 db = duckdb.connect()
 db.sql("SET TimeZone = 'UTC'")
-for table, moment in (('sends', 'at_ns'), ('connections', 'since_ns'), ('totals', 'NULL')):
+moments = {'sends': 'at_ns', 'connections': 'since_ns', 'totals': 'NULL', 'connects': 'syn_at_ns', 'receives': 'coalesce(driver_rx_at_ns, tcp_rx_at_ns)',
+    'requests': 'sent_at_ns', 'packets': 'sched_at_ns', 'datagrams': 'send_at_ns'}
+for table, moment in moments.items():
+    if not glob.glob(f'{root}/host=*/date=*/run=*/{table}.parquet/*.parquet'): continue
     db.sql(f"""CREATE VIEW {table} AS SELECT make_timestamp((({moment} + {offset}) // 1000)::BIGINT) AS time, *
         FROM read_parquet('{root}/host=*/date=*/run=*/{table}.parquet/*.parquet', hive_partitioning=true)""")
 def plain(value):
@@ -149,11 +152,31 @@ fn answers_are_those_of_duckdb_to_the_row() {
         "SELECT host, run, total_ns FROM sends WHERE total_ns IS NOT NULL ORDER BY total_ns DESC, host, run, at_ns LIMIT 20",
         "SELECT c.host, sum(t.segments_retransmitted) AS s FROM totals t JOIN connections c ON c.host = t.host AND c.run = t.run AND c.connection_id = t.connection_id GROUP BY 1 ORDER BY 1",
     ];
+    as_duckdb(python, root, &queries);
+    // What else a run can hold.
+    let others = tempfile::tempdir().unwrap();
+    for number in 0..3 {
+        fleet::others(others.path(), number, 0, 500);
+    }
+    let named = |name: &str| query::NAMED.iter().find(|named| named.name == name).unwrap().sql;
+    let queries = [
+        "SELECT host, run, time, connection_id, remote_address FROM connects ORDER BY host, time",
+        "SELECT host, run, time, bytes, total_ns FROM receives ORDER BY host, time",
+        "SELECT host, time, whole_ns FROM requests WHERE time >= TIMESTAMP '2026-05-01 00:20:00' ORDER BY time, host",
+        "SELECT host, time, bytes, dropped FROM packets ORDER BY host, time",
+        "SELECT date_trunc('minute', time) AS m, count(dropped) AS n, sum(bytes) AS b FROM datagrams GROUP BY 1 ORDER BY 1",
+        named("slow-requests"),
+        named("drops"),
+    ];
+    as_duckdb(python, others.path(), &queries);
+}
+
+fn as_duckdb(python: &Path, root: &Path, queries: &[&str]) {
     let offset = ((fleet::FIRST_DAY - 1_000_000) * 1_000_000_000).to_string();
     let done = Command::new(python)
         .args(["-c", COMPARE, env!("CARGO_BIN_EXE_wirelapse-query")])
         .arg(root)
-        .args([&offset, &serde_json::to_string(&queries).unwrap()])
+        .args([&offset, &serde_json::to_string(queries).unwrap()])
         .output()
         .unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));

@@ -72,6 +72,62 @@ fn every_view_and_named_query_answers() {
     );
 }
 
+/// Every table that is read from parts has rows here, each with the time of day that its record was written with.
+#[test]
+fn rows_of_every_table_have_their_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    for number in 0..2 {
+        fleet::others(root, number, 0, 100);
+    }
+    fleet::run(root, 2, 0, fleet::Size { hosts: 3, hours: 1, sends: 100, connections: 1 });
+    fleet::histograms(root, 3, 0, 1, false);
+    fleet::others_than_traces(root);
+    // The first of 100 records is after one of 101 pieces of 3,599 seconds.
+    let record = "2026-05-01T00:00:35.633663Z";
+    for (table, first) in [
+        ("connections", "2026-05-01T00:00:00Z"),
+        ("connects", record),
+        ("sends", record),
+        ("receives", record),
+        ("requests", record),
+        ("packets", record),
+        ("datagrams", record),
+        ("totals", "2026-05-01T00:00:00Z"),
+        ("histograms", "2026-05-01T00:00:00Z"),
+        ("hours", "2026-05-01T00:00:00Z"),
+        ("trials", "2026-05-01T00:00:01Z"),
+        ("findings", "2026-05-01T00:00:01Z"),
+    ] {
+        let times = lines(root, &format!("SELECT min(time) AS a, count(*) = count(time) AS b FROM {table}"));
+        assert_eq!(times[1], format!("{first},true"), "{table}");
+        // As a filter, on rows and on the parts that are opened, and as an order.
+        let of = |sql: &str| lines(root, &sql.replace("FROM", &format!("FROM {table}")))[1].clone();
+        let at_first = of(&format!("SELECT count(*) AS n FROM WHERE time = '{first}'"));
+        let compared = of(&format!("SELECT sum(CASE WHEN time = '{first}' THEN 1 ELSE 0 END) AS n FROM "));
+        assert!(at_first == compared && at_first != "0", "{table}: {at_first} {compared}");
+        assert_eq!(of("SELECT time FROM ORDER BY time LIMIT 1"), first, "{table}");
+        assert!(!of("SELECT * FROM ORDER BY time DESC LIMIT 1").is_empty(), "{table}");
+    }
+    for view in query::VIEWS {
+        assert!(lines(root, &format!("SELECT * FROM {}", view.name)).len() > 1, "{}", view.name);
+    }
+    for named in query::NAMED {
+        let rows = lines_named(root, named.name);
+        // The one connection of these with totals had no retransmission.
+        assert_eq!(rows.len() > 1, named.name != "retransmissions", "{}: {rows:?}", named.name);
+    }
+    let slowest = lines_named(root, "slow-requests");
+    assert_eq!(slowest.len(), 21, "{slowest:?}");
+    let longest = lines(root, "SELECT max(whole_ns) / 1e6 AS m FROM requests");
+    assert_eq!(slowest[1].split(',').nth(5), Some(longest[1].as_str()), "{slowest:?}");
+    // Every dropped packet has a dropped datagram beside it.
+    let drops = lines_named(root, "drops");
+    let n = drops[1..].iter().map(|row| row.rsplit(',').next().unwrap().parse::<u64>().unwrap()).sum::<u64>();
+    let of_packets = lines(root, "SELECT 2 * count(dropped) AS n FROM packets");
+    assert!(n > 0 && of_packets[1] == n.to_string(), "{drops:?} {of_packets:?}");
+}
+
 #[test]
 fn quantiles_are_the_buckets_upper_ends() {
     let dir = tempfile::tempdir().unwrap();
@@ -242,6 +298,12 @@ fn errors_say_where_and_what_was_perhaps_meant() {
     let (status, said) = failed(root, &["SELECT totl_ns FROM sends"]);
     assert_eq!(status, 2);
     assert!(said.contains("line 1, column 8: there is no column totl_ns; is it total_ns?"), "{said}");
+    // A name that another table has is not meant.
+    let (_, said) = failed(root, &["SELECT total_ns FROM requests"]);
+    assert!(said.contains("line 1, column 8: there is no column total_ns in what the query reads: --schema"), "{said}");
+    let (_, said) =
+        failed(root, &["SELECT s.byte FROM sends s JOIN connections c ON c.connection_id = s.connection_id"]);
+    assert!(said.contains("line 1, column 8: there is no column byte; is it bytes?"), "{said}");
     let (_, said) = failed(root, &["SELECT 1\nFROM sned"]);
     assert!(said.contains("line 2, column 6: there is no table sned; is it sends?"), "{said}");
     let (_, said) = failed(root, &["SELECT avgg(bytes) FROM sends"]);

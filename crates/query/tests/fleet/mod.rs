@@ -11,9 +11,12 @@ use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::parquet::arrow::ArrowWriter;
 use datafusion::parquet::file::metadata::KeyValue;
 use datafusion::parquet::file::properties::WriterProperties;
+use record::table::Record as _;
 use record::{
-    Comm, Connection, ConnectionId, ConnectionTotals, Coverage, Event, Instant, Lost, Merged, Nanos, Opening, Owner,
-    Send, SenderState, SeqNumber, Stamps, Wait, WaitReason,
+    Arrival, Basis, Comm, Components, Connect, ConnectStamps, Connection, ConnectionId, ConnectionTotals, Coverage,
+    Datagram, DatagramStamps, Direction, DropReason, Dropped, Event, Http, Instant, Lost, Merged, Message, Moments,
+    Nanos, Opening, Owner, Packet, Receive, Request, Role, Send, SenderState, SeqNumber, Stamps, TcpFlags, Wait,
+    WaitReason,
 };
 use store::{ClockReading, Provenance, SamplingAsked, SamplingMethod, Writer};
 
@@ -164,6 +167,117 @@ pub fn write(root: &Path, size: Size) {
     }
 }
 
+/// Writes one run of attempts to connect, receives, requests, packets of TCP and datagrams of UDP, so many of each, the first of all at the same moment. Of the packets and
+/// datagrams one in 50 was dropped.
+pub fn others(root: &Path, number: u64, hour: u64, n: u64) {
+    let path = directory(root, number, hour);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let mut writer = Writer::create(&path, provenance(number, hour)).unwrap();
+    let at = Instant::from_nanos;
+    let owner = Owner { pid: 100, comm: Comm::from("nginx") };
+    let local = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 40_000);
+    for i in 0..n {
+        let draw = drawn([number, hour, i]);
+        let began = moment(hour, (i + 1) * (3_599_000_000_000 / (n + 1)));
+        let (network, application) = (100_000 + (draw % 1_000) * (draw % 97) * 10, (draw >> 32) % 5_000_000);
+        let (id, remote, first_seq) = (ConnectionId(u64::MAX - i % 64), peer(draw % 20), SeqNumber(i as u32));
+        let dropped = draw.is_multiple_of(50).then(|| Dropped {
+            at: at(began + 3_000),
+            reason: DropReason(if draw.is_multiple_of(3) { "QDISC_DROP" } else { "SOCKET_RCVBUFF" }.into()),
+        });
+        let arrived = at(began + network);
+        writer
+            .event(&Event::Connect(Box::new(Connect {
+                connection: Some(id),
+                local,
+                remote,
+                owner,
+                stamps: ConnectStamps { syn: Some(at(began)), established: Some(arrived), ..ConnectStamps::default() },
+                ..Connect::blank()
+            })))
+            .unwrap();
+        writer
+            .event(&Event::Receive(Receive {
+                connection: id,
+                reader: owner,
+                first_seq,
+                bytes: (draw % 16_384) as u32,
+                segments: 1,
+                // On every other kernel the first of its moments is missing.
+                stamps: Arrival {
+                    driver_rx: number.is_multiple_of(2).then(|| at(began)),
+                    tcp_rx: Some(at(began)),
+                    ready: Some(at(began + 1_000)),
+                    read: Some(arrived),
+                },
+                ..Receive::blank()
+            }))
+            .unwrap();
+        let moments = Moments {
+            sent: Some(at(began)),
+            written: Some(at(began)),
+            left: Some(at(began + 2_000)),
+            arrived: Some(arrived),
+            last_arrived: Some(arrived),
+            ready: Some(arrived),
+            read: Some(at(began + network + application)),
+            ..Moments::default()
+        };
+        let components =
+            Components { application: Nanos(application), network: Some(Nanos(network)), ..Components::default() };
+        writer
+            .event(&Event::Request(Box::new(Request {
+                connection: id,
+                role: Role::Client,
+                owner,
+                request: Message { first_seq, bytes: draw % 1_000, pieces: 1 },
+                answer: Message { first_seq, bytes: draw % 16_384, pieces: 1 },
+                moments,
+                components: Some(components),
+                basis: Basis::OwnAck,
+                overlapping: Some(false),
+                http: Http::default(),
+            })))
+            .unwrap();
+        writer
+            .event(&Event::Packet(Box::new(Packet {
+                connection: id,
+                local,
+                remote,
+                direction: Direction::Sent,
+                first_seq,
+                bytes: (draw % 1_448) as u32,
+                frame_bytes: (draw % 1_448) as u32 + 66,
+                segments: 1,
+                flags: TcpFlags(0x18),
+                retransmission: draw.is_multiple_of(40),
+                sched: Some(at(began)),
+                driver: dropped.is_none().then(|| at(began + 2_000)),
+                ack: dropped.is_none().then_some(arrived),
+                gap: None,
+                dropped: dropped.clone(),
+            })))
+            .unwrap();
+        writer
+            .event(&Event::Datagram(Box::new(Datagram {
+                socket: id,
+                owner,
+                local,
+                remote,
+                bytes: (draw % 1_400) as u32,
+                segments: 1,
+                stamps: DatagramStamps::Sent {
+                    send: Some(at(began)),
+                    sched: Some(at(began + 1_000)),
+                    driver: dropped.is_none().then(|| at(began + 2_000)),
+                },
+                dropped,
+            })))
+            .unwrap();
+    }
+    writer.finish(at(moment(hour, 3_600_000_000_000)), Lost::default(), Coverage::default()).unwrap();
+}
+
 /// Writes histograms beside the runs of one host and hour: a row for each minute, peer, leg and bucket. From hour `slow_from` on, this
 /// host's network takes twice as long.
 pub fn histograms(root: &Path, number: u64, hour: u64, minutes: u64, slow: bool) {
@@ -218,4 +332,21 @@ pub fn histograms(root: &Path, number: u64, hour: u64, minutes: u64, slow: bool)
     let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties)).unwrap();
     writer.write(&batch).unwrap();
     writer.close().unwrap();
+}
+
+/// Writes a study of one trial and the run of a capture with one finding, both of the first second of the first day.
+pub fn others_than_traces(root: &Path) {
+    let study = root.join("study");
+    std::fs::create_dir_all(&study).unwrap();
+    std::fs::write(study.join("run.json"), r#"{"schema": 3, "kind": "study", "state": "finished"}"#).unwrap();
+    let first = Nanos((FIRST_DAY + 1) * 1_000_000_000);
+    let mut writer = store::study::Writer::open(&study, Nanos(0)).unwrap();
+    let trial = store::study::Trial { started_ns: first, plan: "delay".into(), ..Default::default() };
+    writer.add(&store::study::Rows { trial, ..Default::default() }, Nanos(0)).unwrap();
+    writer.close().unwrap();
+    let finding = store::capture::Finding { number: 1, kind: "nagle".into(), at_ns: first, ..Default::default() };
+    let provenance = store::capture::Provenance { source: "slow.pcap".into(), ..Default::default() };
+    store::capture::Run { provenance, conversations: Vec::new(), findings: vec![finding] }
+        .write(&root.join("capture"))
+        .unwrap();
 }
