@@ -14,6 +14,9 @@ import duckdb
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../crates/query/src")
 # Columns that runs of the example do not have.
 MISSING = (("peer_port", "BIGINT"), ("local_port", "BIGINT"), ("container", "VARCHAR"), ("pod", "VARCHAR"), ("program", "VARCHAR"))
+# The counters of what has no record.
+UNRECORDED = ("ring_buffer", "slots_full", "over_rate", "unstamped", "left_out", "receive_ring_buffer", "receive_slots_full", "packet_ring_buffer", "packet_unseen",
+              "datagram_ring_buffer", "connect_ring_buffer")
 
 
 def sql_of(file):
@@ -48,12 +51,13 @@ def opened(root, sql):
     names = lambda table: re.search(rf"\b{table}\b", text)
     about = f"read_json('{root}/host=*/date=*/run=*/run.json', union_by_name=true, filename=true, columns={{schema: 'BIGINT', state: 'VARCHAR', start_ns: 'BIGINT', end_ns: 'BIGINT', clock: 'JSON', lost: 'JSON', coverage: 'JSON'}})"
     parts = lambda table: f"read_parquet('{root}/host=*/date=*/run=*/{table}.parquet/*.parquet', hive_partitioning=true, hive_types_autocast=false)"
+    missed = " + ".join(f"(lost->>'{counter}')::BIGINT" for counter in UNRECORDED)
     if names("runs"):
         db.sql(f"""CREATE VIEW runs AS SELECT *, CASE WHEN bytes_written > 0 THEN bytes_armed / bytes_written::DOUBLE END AS covered FROM (
             SELECT regexp_extract(filename, 'host=([^/]*)', 1) AS host, regexp_extract(filename, 'run=([^/]*)', 1) AS run,
             make_timestamp((start_ns + (clock->>'realtime_offset_ns')::BIGINT) // 1000) AS time, state, end_ns - start_ns AS duration_ns,
             (coverage->>'followed_ns')::BIGINT AS followed_ns, (coverage->>'armed_ns')::BIGINT AS armed_ns, (coverage->>'bytes_written')::BIGINT AS bytes_written,
-            (coverage->>'bytes_armed')::BIGINT AS bytes_armed, list_sum(map_values(json_transform(lost, '"MAP(VARCHAR, BIGINT)"'))) AS missed FROM {about})""")
+            (coverage->>'bytes_armed')::BIGINT AS bytes_armed, {missed} AS missed FROM {about})""")
     moments = {"sends": "at_ns", "connections": "since_ns", "totals": None, "requests": "coalesce(sent_at_ns, arrived_at_ns, written_at_ns, read_at_ns)",
                "packets": "coalesce(sched_at_ns, driver_at_ns, dropped_at_ns, ack_at_ns)", "datagrams": "coalesce(send_at_ns, sched_at_ns, driver_at_ns)"}
     for table, moment in moments.items():

@@ -272,7 +272,7 @@ fn an_hour_without_collector_prometheus_and_store_is_bounded_counted_and_made_up
     assert!(figure("wirelapse_agent_waiting_bytes") <= MOST);
     // All three are back.
     let collecting = std::thread::spawn(move || collector(otlp, 3));
-    let back = Moto::start(port).unwrap();
+    let back = Moto::start(port);
     until("three requests of figures", || exports("otlp", "done") >= 3);
     collecting.join().unwrap();
     until("runs in the store", || exports("store", "runs_uploaded") >= 3);

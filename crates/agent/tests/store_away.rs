@@ -49,7 +49,7 @@ fn runs_reach_the_store_whole_also_when_it_was_away() {
         dates.flat_map(|date| std::fs::read_dir(date.path()).into_iter().flatten().flatten()).count()
     };
     until("runs that wait", || waiting() >= 4);
-    let back = Moto::start(port).unwrap();
+    let back = Moto::start(port);
     let wait = waiting();
     until("the runs that waited", || whole(&back.keys()) >= wait - 1);
     agent.finish();

@@ -12,6 +12,7 @@ use datafusion::datasource::MemTable;
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
+use record::Lost;
 use serde_json::Value;
 
 use crate::{Error, Fleet, Run};
@@ -43,10 +44,9 @@ fn number(run: &Run, pointer: &str) -> Option<i64> {
     run.about.pointer(pointer)?.as_i64()
 }
 
-/// All counters of an object, added.
-fn total(run: &Run, pointer: &str) -> Option<i64> {
-    let counters = run.about.pointer(pointer)?.as_object()?;
-    Some(counters.values().filter_map(Value::as_i64).fold(0, i64::saturating_add))
+fn missed(run: &Run) -> Option<i64> {
+    let lost: Lost = record::table::object::counters::deserialize(run.about.get("lost")?).ok()??;
+    i64::try_from(lost.unrecorded()).ok()
 }
 
 fn covered(run: &Run) -> Option<f64> {
@@ -101,7 +101,11 @@ const COLUMNS: [Column; 27] = [
     Column { name: "requests", doc: "as `connections`", of: Of::Number(|r| number(r, "/rows/requests")) },
     Column { name: "packets", doc: "as `connections`", of: Of::Number(|r| number(r, "/rows/packets")) },
     Column { name: "datagrams", doc: "as `connections`", of: Of::Number(|r| number(r, "/rows/datagrams")) },
-    Column { name: "missed", doc: "the counters of `lost` in run.json, added", of: Of::Number(|r| total(r, "/lost")) },
+    Column {
+        name: "missed",
+        doc: "sends, receives, packets, datagrams and attempts to connect that were watched and have no record; null until it is finished",
+        of: Of::Number(missed),
+    },
     Column {
         name: "followed_ns",
         doc: "time for which connections were followed, summed over them",

@@ -186,6 +186,16 @@ impl Lost {
             (self.packet_unseen, "the kernel ran no program for them"),
         ]
     }
+
+    /// Everything that was watched and has no record: sends, receives and packets as above, datagrams, and attempts to connect.
+    pub fn unrecorded(&self) -> u64 {
+        let [sends, receives, packets] =
+            [&self.unrecorded_sends()[..], &self.unrecorded_receives(), &self.unrecorded_packets()]
+                .map(|causes| causes.iter().fold(0, |sum: u64, (n, _)| sum.saturating_add(*n)));
+        [sends, receives, packets, self.datagram_ring_buffer, self.connect_ring_buffer]
+            .into_iter()
+            .fold(0, u64::saturating_add)
+    }
 }
 
 impl AddAssign for Lost {
@@ -197,6 +207,22 @@ impl AddAssign for Lost {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_has_no_record_is_neither_what_has_no_stamp_nor_what_was_merged() {
+        let noted = Lost { merged: 5, no_sched: 6, receive_unsampled_bytes: 7, repeated: 8, ..Lost::default() };
+        assert_eq!(noted.unrecorded(), 0);
+        let missed = Lost {
+            ring_buffer: 1,
+            receive_slots_full: 2,
+            packet_unseen: 4,
+            datagram_ring_buffer: 8,
+            connect_ring_buffer: 16,
+            ..noted
+        };
+        assert_eq!(missed.unrecorded(), 31);
+        assert_eq!(Lost { ring_buffer: u64::MAX, ..missed }.unrecorded(), u64::MAX);
+    }
 
     #[test]
     fn counters_add_up_each_by_itself() {

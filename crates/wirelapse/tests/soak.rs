@@ -62,6 +62,19 @@ impl Kernel {
             runtime_files: own_labs(),
         }
     }
+
+    /// Once it has been the same for two seconds: what ended before this test is still being freed when it begins.
+    fn at_rest() -> Self {
+        let (mut last, mut since) = (Self::now(), Instant::now());
+        while since.elapsed() < Duration::from_secs(2) {
+            std::thread::sleep(Duration::from_millis(100));
+            let now = Self::now();
+            if now != last {
+                (last, since) = (now, Instant::now());
+            }
+        }
+        last
+    }
 }
 
 /// Files of this test's labs.
@@ -129,7 +142,7 @@ fn what_is_held_is_level_at_the_end() {
     let lasts = std::env::var("WIRELAPSE_SOAK").map_or(40, |text| text.parse().expect("WIRELAPSE_SOAK: seconds"));
     let lasts = Duration::from_secs(lasts);
     let dir = tempfile::tempdir().unwrap();
-    let before = Kernel::now();
+    let before = Kernel::at_rest();
 
     let mut serve = Command::new(WIRELAPSE);
     serve.args(["serve", "--listen", "127.0.0.1:0", "--json", "--token", TOKEN]);

@@ -132,13 +132,13 @@ fn as_known(client: &[&Request], told: &[Told]) {
         // A reader that sleeps wakes up late, from when the answer can have come.
         within(request, Component::Wakeup, reads - there, read - answers - DELAY + EARLY);
         // A peer that computes is the peer's. Seen from the client alone, what the network took longer than it did for the
-        // handshake is the peer's as well, and the other way round.
+        // handshake is the peer's as well, and the other way round: also where the path was early with this request.
         let network = request.components.as_ref().and_then(|p| p.get(Component::Network)).unwrap_or_default().0;
         let longer = network.saturating_sub(2 * DELAY);
         within(
             request,
             Component::PeerApplication,
-            (answers - got).saturating_sub(longer),
+            (answers - got).saturating_sub(longer + EARLY),
             there - asks - 2 * DELAY + EARLY,
         );
     }

@@ -5,7 +5,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant as WallInstant, SystemTime, UNIX_EPOCH};
 
@@ -109,10 +109,17 @@ impl AtWork {
     }
 }
 
-/// A port of a server that is not there yet, or goes away for a while: below those that the kernel gives to others meanwhile.
+/// A port of a server that is not there yet, or goes away for a while: below those that the kernel gives to others meanwhile, and each time another one.
 pub fn free_port() -> u16 {
+    static GIVEN: AtomicU16 = AtomicU16::new(0);
     let first = 20_000 + (std::process::id() % 10_000) as u16;
-    (first..32_000).find(|port| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok()).unwrap()
+    loop {
+        let port = first + GIVEN.fetch_add(1, Ordering::Relaxed);
+        assert!(port < 32_000, "no port is free");
+        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 pub fn unix_ns() -> u64 {

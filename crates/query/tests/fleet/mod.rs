@@ -155,7 +155,13 @@ pub fn run(root: &Path, number: u64, hour: u64, size: Size) {
         writer.event(&Event::Closed { connection: ConnectionId(u64::MAX - c), totals }).unwrap();
     }
     let coverage = Coverage { bytes_written: 1_000, bytes_armed: 900 + number % 100, ..Coverage::default() };
-    writer.finish(at(moment(hour, 3_600_000_000_000)), Lost { merged: number, ..Lost::default() }, coverage).unwrap();
+    writer
+        .finish(
+            at(moment(hour, 3_600_000_000_000)),
+            Lost { ring_buffer: number, merged: 1_000, ..Lost::default() },
+            coverage,
+        )
+        .unwrap();
 }
 
 /// Writes the runs of all hosts and hours.

@@ -54,7 +54,7 @@ pub fn failed(runs: &Path, arguments: &[&str]) -> (i32, String) {
 pub fn thousand() -> &'static Path {
     static ROOT: OnceLock<PathBuf> = OnceLock::new();
     ROOT.get_or_init(|| {
-        let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fleet-1");
+        let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fleet-2");
         // Whole or not there.
         if !root.exists() {
             let making = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap().keep();
