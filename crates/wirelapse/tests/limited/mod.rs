@@ -12,7 +12,9 @@ pub fn with_threads(folder: &Path, most: u64, words: &[&str]) -> Command {
     const USER: u32 = 54_321;
     let program = folder.join("wirelapse");
     if !program.exists() {
-        fs::copy(env!("CARGO_BIN_EXE_wirelapse"), &program).unwrap();
+        // By another process: what this one has open for writing, each process that another test starts meanwhile has too, and then it cannot be run.
+        let copied = tier::command("cp").arg(env!("CARGO_BIN_EXE_wirelapse")).arg(&program).status().unwrap();
+        assert!(copied.success());
         fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
     }
     let mut command = tier::command(program);
