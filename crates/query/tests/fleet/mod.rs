@@ -97,11 +97,16 @@ fn peer(number: u64) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, (number / 250) as u8, (number % 250) as u8 + 1)), 443)
 }
 
-/// Writes one run.
-pub fn run(root: &Path, number: u64, hour: u64, size: Size) {
+/// The writer of a new run.
+fn begun(root: &Path, number: u64, hour: u64) -> Writer {
     let path = directory(root, number, hour);
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-    let mut writer = Writer::create(&path, provenance(number, hour)).unwrap();
+    Writer::create(&path, provenance(number, hour)).unwrap()
+}
+
+/// Writes one run.
+pub fn run(root: &Path, number: u64, hour: u64, size: Size) {
+    let mut writer = begun(root, number, hour);
     let at = Instant::from_nanos;
     for c in 0..size.connections {
         writer
@@ -176,9 +181,7 @@ pub fn write(root: &Path, size: Size) {
 /// Writes one run of attempts to connect, receives, requests, packets of TCP and datagrams of UDP, so many of each, the first of all at the same moment. Of the packets and
 /// datagrams one in 50 was dropped.
 pub fn others(root: &Path, number: u64, hour: u64, n: u64) {
-    let path = directory(root, number, hour);
-    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-    let mut writer = Writer::create(&path, provenance(number, hour)).unwrap();
+    let mut writer = begun(root, number, hour);
     let at = Instant::from_nanos;
     let owner = Owner { pid: 100, comm: Comm::from("nginx") };
     let local = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 40_000);
