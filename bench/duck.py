@@ -14,9 +14,13 @@ import duckdb
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../crates/query/src")
 # Columns that runs of the example do not have.
 MISSING = (("peer_port", "BIGINT"), ("local_port", "BIGINT"), ("container", "VARCHAR"), ("pod", "VARCHAR"), ("program", "VARCHAR"))
-# The counters of what has no record.
-UNRECORDED = ("ring_buffer", "slots_full", "over_rate", "unstamped", "left_out", "receive_ring_buffer", "receive_slots_full", "packet_ring_buffer", "packet_unseen",
-              "datagram_ring_buffer", "connect_ring_buffer")
+
+
+def unrecorded():
+    """The counters of what has no record, as the source of the records names them."""
+    text = open(os.path.join(SOURCE, "../../record/src/lost.rs")).read()
+    said = text[text.index("pub fn unrecorded_sends") : text.index("pub fn unrecorded(")]
+    return re.findall(r"\(self\.(\w+), ", said)
 
 
 def sql_of(file):
@@ -51,7 +55,7 @@ def opened(root, sql):
     names = lambda table: re.search(rf"\b{table}\b", text)
     about = f"read_json('{root}/host=*/date=*/run=*/run.json', union_by_name=true, filename=true, columns={{schema: 'BIGINT', state: 'VARCHAR', start_ns: 'BIGINT', end_ns: 'BIGINT', clock: 'JSON', lost: 'JSON', coverage: 'JSON'}})"
     parts = lambda table: f"read_parquet('{root}/host=*/date=*/run=*/{table}.parquet/*.parquet', hive_partitioning=true, hive_types_autocast=false)"
-    missed = " + ".join(f"(lost->>'{counter}')::BIGINT" for counter in UNRECORDED)
+    missed = " + ".join(f"(lost->>'{counter}')::BIGINT" for counter in unrecorded())
     if names("runs"):
         db.sql(f"""CREATE VIEW runs AS SELECT *, CASE WHEN bytes_written > 0 THEN bytes_armed / bytes_written::DOUBLE END AS covered FROM (
             SELECT regexp_extract(filename, 'host=([^/]*)', 1) AS host, regexp_extract(filename, 'run=([^/]*)', 1) AS run,

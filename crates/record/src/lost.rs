@@ -171,30 +171,32 @@ impl Lost {
         ]
     }
 
-    /// The same of receives; the second counts segments.
-    pub fn unrecorded_receives(&self) -> [(u64, &'static str); 2] {
+    /// The same of each kind of record, by its name in the singular. Receives without a slot
+    /// and packets that were not seen are counted in segments.
+    pub fn unrecorded_by_kind(&self) -> [(&'static str, Vec<(u64, &'static str)>); 5] {
+        let full = "the ring buffer was full";
         [
-            (self.receive_ring_buffer, "the ring buffer was full"),
-            (self.receive_slots_full, "all slots of their connection were taken"),
+            ("send", self.unrecorded_sends().to_vec()),
+            (
+                "receive",
+                vec![
+                    (self.receive_ring_buffer, full),
+                    (self.receive_slots_full, "all slots of their connection were taken"),
+                ],
+            ),
+            (
+                "packet",
+                vec![(self.packet_ring_buffer, full), (self.packet_unseen, "the kernel ran no program for them")],
+            ),
+            ("datagram", vec![(self.datagram_ring_buffer, full)]),
+            ("connection attempt", vec![(self.connect_ring_buffer, full)]),
         ]
     }
 
-    /// The same of packets of TCP.
-    pub fn unrecorded_packets(&self) -> [(u64, &'static str); 2] {
-        [
-            (self.packet_ring_buffer, "the ring buffer was full"),
-            (self.packet_unseen, "the kernel ran no program for them"),
-        ]
-    }
-
-    /// Everything that was watched and has no record: sends, receives and packets as above, datagrams, and attempts to connect.
+    /// Everything that was watched and has no record, of all kinds.
     pub fn unrecorded(&self) -> u64 {
-        let [sends, receives, packets] =
-            [&self.unrecorded_sends()[..], &self.unrecorded_receives(), &self.unrecorded_packets()]
-                .map(|causes| causes.iter().fold(0, |sum: u64, (n, _)| sum.saturating_add(*n)));
-        [sends, receives, packets, self.datagram_ring_buffer, self.connect_ring_buffer]
-            .into_iter()
-            .fold(0, u64::saturating_add)
+        let causes = self.unrecorded_by_kind().into_iter().flat_map(|(_, causes)| causes);
+        causes.fold(0, |sum, (n, _)| sum.saturating_add(n))
     }
 }
 

@@ -750,7 +750,7 @@ fn topologies_carry_between_all_their_hosts() {
         for (from, to, expected) in trips {
             for more in [&[][..], &["-6"]] {
                 let place = format!("{lab}:{from}");
-                let ping = ["exec", &place, "--", "ping", "-q", "-c", "5", "-i", "0.02"];
+                let ping = ["exec", &place, "--", "ping", "-q", "-c", "10", "-i", "0.02"];
                 let ping = output(&[&ping[..], more, &[to]].concat());
                 let said = text_of(&ping);
                 let least = said.split("min/avg/max/mdev = ").nth(1).and_then(|t| t.split('/').next());

@@ -3,6 +3,7 @@
 #![allow(dead_code)]
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -169,13 +170,18 @@ pub fn run(root: &Path, number: u64, hour: u64, size: Size) {
         .unwrap();
 }
 
-/// Writes the runs of all hosts and hours.
-pub fn write(root: &Path, size: Size) {
-    for number in 0..size.hosts {
-        for hour in 0..size.hours {
-            run(root, number, hour, size);
+/// Calls it for each host and hour.
+pub fn each(hosts: u64, hours: Range<u64>, make: impl Fn(u64, u64)) {
+    for host in 0..hosts {
+        for hour in hours.clone() {
+            make(host, hour);
         }
     }
+}
+
+/// Writes the runs of all hosts and hours.
+pub fn write(root: &Path, size: Size) {
+    each(size.hosts, 0..size.hours, |host, hour| run(root, host, hour, size));
 }
 
 /// Writes one run of attempts to connect, receives, requests, packets of TCP and datagrams of UDP, so many of each, the first of all at the same moment. Of the packets and

@@ -17,20 +17,12 @@ pub(crate) fn partial(coverage: &Coverage) -> Option<String> {
 
 /// What has no record though it was made while it was watched, by its cause, for the headline: nothing where all has one.
 pub(crate) fn unrecorded(lost: &Lost) -> Option<String> {
-    let connections = [
+    let connections = vec![
         (lost.connections_full, "there was no room to follow them"),
         (lost.receive_connections_full, "there was no room for what they receive"),
     ];
-    let datagrams = [(lost.datagram_ring_buffer, "the ring buffer was full")];
-    let kinds: [(&str, &[(u64, &str)]); 5] = [
-        ("connection", &connections),
-        ("send", &lost.unrecorded_sends()),
-        ("receive", &lost.unrecorded_receives()),
-        ("packet", &lost.unrecorded_packets()),
-        ("datagram", &datagrams),
-    ];
+    let kinds = std::iter::once(("connection", connections)).chain(lost.unrecorded_by_kind());
     let said: Vec<String> = kinds
-        .into_iter()
         .filter_map(|(thing, causes)| {
             let causes: Vec<_> = causes.iter().filter(|(n, _)| *n > 0).collect();
             let n = causes.iter().map(|(n, _)| n).sum::<u64>();
@@ -72,6 +64,11 @@ mod tests {
             unrecorded(&lost).unwrap(),
             "Not recorded: 94,833 sends, because the ring buffer was full (94,831), all slots of their connection, or of the pool, were taken (2); \
              1 datagram, because the ring buffer was full. The figures hold for what was."
+        );
+        assert_eq!(
+            unrecorded(&Lost { connections_full: 2, connect_ring_buffer: 3, ..Lost::default() }).unwrap(),
+            "Not recorded: 2 connections, because there was no room to follow them; 3 connection attempts, because the ring buffer was full. \
+             The figures hold for what was."
         );
         assert_eq!(unrecorded(&Lost { merged: 7, unfinished: 3, ..Lost::default() }), None);
     }

@@ -207,15 +207,17 @@ fn retransmissions_are_those_that_the_kernel_counts_and_drops_have_its_reason() 
         assert_eq!(read, written + 1);
         std::thread::sleep(std::time::Duration::from_millis(300));
         trace.poll();
+        // The last ACK can be dropped, too, and the FIN before it leaves again while the trace ends.
         let counted = counter("snmp", "Tcp", "RetransSegs") - before;
         let (events, summary) = trace.finish();
+        let at_end = counter("snmp", "Tcp", "RetransSegs") - before;
         let all = packets(&events);
         let again: u64 = all.iter().filter(|p| p.retransmission).map(|p| u64::from(p.segments)).sum();
         assert!(counted > 0, "nothing was lost");
         // Where the kernel ran no program, segments are counted and have no record.
         assert!(
-            (again..=again + summary.lost.packet_unseen).contains(&counted),
-            "{again} of {counted}: {:?}",
+            again <= at_end && counted <= again + summary.lost.packet_unseen,
+            "{again} of {counted} to {at_end}: {:?}",
             summary.lost
         );
         let dropped: Vec<_> = all.iter().filter_map(|p| Some((p.direction, p.dropped.as_ref()?))).collect();
