@@ -276,7 +276,8 @@ impl Forwarder {
         self.settle(None);
         self.keep_time();
         let mut state = self.shared.lock();
-        state.tally.begin_step(Nanos(clock().saturating_sub(self.plan.start)), &to);
+        let began = Nanos(clock().saturating_sub(self.plan.start));
+        state.tally.begin_step(began, &to, now == self.plan.start);
         state.asked = to;
     }
 

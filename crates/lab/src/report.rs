@@ -239,12 +239,12 @@ impl Tally {
         self.whole.achieved(in_flight, missed_frames)
     }
 
-    /// The direction becomes `asked`, so long after it came up.
-    pub(crate) fn begin_step(&mut self, at: Nanos, asked: &Direction) {
+    /// The direction becomes `asked`, so long after it came up, or `with_path`, by a schedule that begins so.
+    pub(crate) fn begin_step(&mut self, at: Nanos, asked: &Direction, with_path: bool) {
         let before = self.present(at);
-        // A schedule that begins with the path has nothing before its first step.
-        let nothing = before.achieved.offered == 0 && before.lasted < Nanos::from_millis(10);
-        if self.past.len() < MOST_STEPS && !(nothing && self.changes == 0) {
+        // A step that begins with the path has nothing before it, however long its thread took to start.
+        let nothing = with_path && before.achieved.offered == 0;
+        if self.past.len() < MOST_STEPS && !nothing {
             self.past.push(before);
         }
         self.changes += 1;
