@@ -55,8 +55,8 @@ def opened(root, sql):
     names = lambda table: re.search(rf"\b{table}\b", text)
     about = f"read_json('{root}/host=*/date=*/run=*/run.json', union_by_name=true, filename=true, columns={{schema: 'BIGINT', state: 'VARCHAR', start_ns: 'BIGINT', end_ns: 'BIGINT', clock: 'JSON', lost: 'JSON', coverage: 'JSON'}})"
     parts = lambda table: f"read_parquet('{root}/host=*/date=*/run=*/{table}.parquet/*.parquet', hive_partitioning=true, hive_types_autocast=false)"
-    missed = " + ".join(f"(lost->>'{counter}')::BIGINT" for counter in unrecorded())
     if names("runs"):
+        missed = " + ".join(f"(lost->>'{counter}')::BIGINT" for counter in unrecorded())
         db.sql(f"""CREATE VIEW runs AS SELECT *, CASE WHEN bytes_written > 0 THEN bytes_armed / bytes_written::DOUBLE END AS covered FROM (
             SELECT regexp_extract(filename, 'host=([^/]*)', 1) AS host, regexp_extract(filename, 'run=([^/]*)', 1) AS run,
             make_timestamp((start_ns + (clock->>'realtime_offset_ns')::BIGINT) // 1000) AS time, state, end_ns - start_ns AS duration_ns,

@@ -9,7 +9,7 @@ use record::{Connect, EndedBy, Ending, Event, Instant, Monotonic, Nanos, Opening
 use tier::Need;
 use trace::{Backend, Config};
 
-use crate::traffic::{self, Trace, counter, in_namespace, on, run};
+use crate::traffic::{self, Trace, counter, far_host, in_namespace, on, run};
 
 const BTF: Need<'static> = Need::Path("/sys/kernel/btf/vmlinux");
 const BACKENDS: [Backend; 2] = [Backend::Timestamping, Backend::Tracepoints];
@@ -212,24 +212,23 @@ fn a_full_accept_queue_shows_at_both_ends() {
 fn a_black_hole_times_out_here_and_is_unanswered_there() {
     tier::needs!(Need::Root, BTF, Need::Program("ip"));
     for backend in BACKENDS {
-        // Some kernels do not run a tracing program for every retransmission (docs/testing.md).
-        assert!((0..3).any(|_| black_hole(backend)), "{backend}: retransmissions of the SYN were missed three times");
+        // Some kernels do not run a tracing program for every retransmission; the other backend has another kind (docs/testing.md).
+        let runs = if backend == Backend::Tracepoints { 3 } else { 1 };
+        assert!(
+            (0..runs).any(|_| black_hole(backend)),
+            "{backend}: a retransmission of the SYN was missed in each of {runs}"
+        );
     }
 }
 
 /// Connects to a host that answers to another one. Whether every SYN that the kernel counts was seen.
 fn black_hole(backend: Backend) -> bool {
     in_namespace(None, move || {
-        let (say, said) = std::sync::mpsc::channel();
-        let (wired, go) = std::sync::mpsc::channel::<()>();
         let (over, until_over) = std::sync::mpsc::channel::<()>();
         let (listening, ready) = std::sync::mpsc::channel::<()>();
-        let server = std::thread::spawn(move || {
-            // SAFETY: unshare changes this thread alone, and gettid takes nothing.
-            say.send(unsafe { (libc::unshare(libc::CLONE_NEWNET), libc::gettid()) }).unwrap();
-            go.recv().unwrap();
-            run("ip addr add 192.0.2.2/24 dev far");
-            run("ip link set far up");
+        std::fs::write("/proc/sys/net/ipv4/tcp_syn_retries", "1").unwrap();
+        let mut trace = Trace::start(&tracing(4444, backend));
+        let server = far_host(move || {
             // What the server answers goes to a station that is not there.
             run("ip neigh replace 192.0.2.1 lladdr 02:00:00:00:00:99 dev far");
             let listener = TcpListener::bind("192.0.2.2:4444").unwrap();
@@ -237,14 +236,6 @@ fn black_hole(backend: Backend) -> bool {
             until_over.recv().unwrap();
             drop(listener);
         });
-        let (unshared, thread) = said.recv().unwrap();
-        assert_eq!(unshared, 0);
-        run(&format!("ip link add near type veth peer name far netns {thread}"));
-        run("ip addr add 192.0.2.1/24 dev near");
-        run("ip link set near up");
-        std::fs::write("/proc/sys/net/ipv4/tcp_syn_retries", "1").unwrap();
-        let mut trace = Trace::start(&tracing(4444, backend));
-        wired.send(()).unwrap();
         ready.recv().unwrap();
         let sent_again = counter("netstat", "TcpExt", "TCPSynRetrans");
         let error = TcpStream::connect("192.0.2.2:4444").unwrap_err();

@@ -177,6 +177,30 @@ pub fn in_namespace<T: std::marker::Send + 'static>(
     .unwrap()
 }
 
+/// Runs `work` in a thread with a network namespace of its own, joined to the caller's by a wire: `near`, 192.0.2.1, here and `far`, 192.0.2.2,
+/// there. The namespace goes with the thread.
+pub fn far_host<T: std::marker::Send + 'static>(
+    work: impl FnOnce() -> T + std::marker::Send + 'static,
+) -> std::thread::JoinHandle<T> {
+    let (told, thread) = std::sync::mpsc::channel();
+    let (wired, go) = std::sync::mpsc::channel::<()>();
+    let host = std::thread::spawn(move || {
+        // SAFETY: unshare changes this thread alone, and gettid takes nothing.
+        told.send(unsafe { (libc::unshare(libc::CLONE_NEWNET), libc::gettid()) }).unwrap();
+        go.recv().unwrap();
+        run("ip addr add 192.0.2.2/24 dev far");
+        run("ip link set far up");
+        work()
+    });
+    let (unshared, thread) = thread.recv().unwrap();
+    assert_eq!(unshared, 0);
+    run(&format!("ip link add near type veth peer name far netns {thread}"));
+    run("ip addr add 192.0.2.1/24 dev near");
+    run("ip link set near up");
+    wired.send(()).unwrap();
+    host
+}
+
 /// Runs `work` with a connection between two network namespaces: the client is in the caller's thread's own, and what the server sends
 /// passes a `tbf` with these arguments. Both namespaces go with their threads.
 pub fn with_slow_acks<T: std::marker::Send + 'static>(
@@ -185,15 +209,8 @@ pub fn with_slow_acks<T: std::marker::Send + 'static>(
 ) -> T {
     let tbf = tbf.to_owned();
     in_namespace(None, move || {
-        let (told, thread) = std::sync::mpsc::channel();
-        let (wired, go) = std::sync::mpsc::channel::<()>();
         let (listening, ready) = std::sync::mpsc::channel::<()>();
-        let server = std::thread::spawn(move || {
-            // SAFETY: unshare changes this thread alone, and gettid takes nothing.
-            told.send(unsafe { (libc::unshare(libc::CLONE_NEWNET), libc::gettid()) }).unwrap();
-            go.recv().unwrap();
-            run("ip addr add 192.0.2.2/24 dev far");
-            run("ip link set far up");
+        let server = far_host(move || {
             run(&format!("tc qdisc add dev far root tbf {tbf}"));
             let listener = TcpListener::bind("192.0.2.2:4444").unwrap();
             listening.send(()).unwrap();
@@ -201,12 +218,6 @@ pub fn with_slow_acks<T: std::marker::Send + 'static>(
             unpaced(&server);
             server
         });
-        let (unshared, thread) = thread.recv().unwrap();
-        assert_eq!(unshared, 0);
-        run(&format!("ip link add near type veth peer name far netns {thread}"));
-        run("ip addr add 192.0.2.1/24 dev near");
-        run("ip link set near up");
-        wired.send(()).unwrap();
         ready.recv().unwrap();
         let client = TcpStream::connect("192.0.2.2:4444").unwrap();
         unpaced(&client);
