@@ -86,12 +86,18 @@ pub struct Query {
     /// In how many partitions a query is worked on; without it one a CPU, or 16 on a cluster
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub partitions: Option<u16>,
-    /// Have a cluster answer: the address of its scheduler. Its executors must see the runs at the same place
-    #[arg(long, value_name = "HOST:PORT")]
+    /// Have a cluster answer: the address of its scheduler, port 50050 unless given. Its executors must see the runs at the same place
+    #[arg(long, value_name = "HOST[:PORT]", value_parser = scheduler)]
     pub scheduler: Option<String>,
     /// How long to wait for the scheduler and an executor
     #[arg(long, value_name = "TIME", value_parser = quantity::parse::duration_above_zero, default_value = "30s")]
     pub wait: Nanos,
+}
+
+/// A scheduler's address with its port.
+fn scheduler(text: &str) -> Result<String, quantity::Wrong> {
+    let address = quantity::parse::address(text)?;
+    Ok(quantity::Address { port: address.port.or(Some(50050)), ..address }.to_string())
 }
 
 /// What is no query.
@@ -116,8 +122,8 @@ pub enum Server {
     },
     /// Works on the queries of a scheduler
     Executor {
-        /// The scheduler
-        #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50050")]
+        /// The scheduler, port 50050 unless given
+        #[arg(long, value_name = "HOST[:PORT]", value_parser = scheduler, default_value = "127.0.0.1:50050")]
         scheduler: String,
         /// Where to listen; the port after it is used too
         #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:50051")]

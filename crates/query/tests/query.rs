@@ -331,6 +331,11 @@ fn errors_say_where_and_what_was_perhaps_meant() {
     assert_ne!(failed(root, &[&deep]).0, 139);
     let (status, said) = failed(root, &["--named", "nothing"]);
     assert!(status == 2 && said.contains("slow-peers"), "{said}");
+    // Nothing is waited for where there can be no scheduler.
+    for address in ["", "scheduler:", "scheduler:70000", "http://scheduler:50050", "two names"] {
+        let (status, said) = failed(root, &["--scheduler", address, "SELECT 1"]);
+        assert!(status == 2 && said.contains("HOST:PORT"), "{address}: {said}");
+    }
 }
 
 #[test]
