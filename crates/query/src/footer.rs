@@ -10,20 +10,21 @@ use datafusion::execution::cache::cache_manager::FileMetadataCache;
 use datafusion::parquet::arrow::parquet_to_arrow_schema;
 use datafusion::parquet::errors::ParquetError;
 use datafusion::parquet::file::metadata::PageIndexPolicy;
-use object_store::{ObjectMeta, ObjectStore};
+use object_store::ObjectMeta;
 
 use crate::catalog::Shape;
-use crate::{shape, stores};
+use crate::{Place, shape, stores};
 
 /// Bytes at the end of a part that are read with the first request: the footer of most parts.
 const FOOTER: usize = 64 << 10;
 
-/// Bytes of a part up to which it is not worth while to know which pages a query needs: most columns have one.
+/// Bytes of a part of a bucket up to which it is not worth while to know which pages a query needs: most columns have one.
 const FEW_PAGES: u64 = 1 << 20;
 
-/// Whether it is to be known of a part which of its pages a query needs.
-pub fn has_pages(part: &ObjectMeta) -> bool {
-    part.size > FEW_PAGES
+/// Whether it is to be known of a part which of its pages a query needs. Less is fetched from a bucket so; the pages of a file are read in less time than the list of
+/// all columns' pages.
+pub fn has_pages(place: &Place, part: &ObjectMeta) -> bool {
+    place.directory().is_none() && part.size > FEW_PAGES
 }
 
 /// What the footer of a whole part says.
@@ -37,16 +38,16 @@ pub struct Footer {
 
 /// The footer of a part of this table; else why the part is skipped.
 pub async fn read(
-    store: &dyn ObjectStore,
+    place: &Place,
     part: &ObjectMeta,
     cache: Arc<FileMetadataCache>,
     shape: &Shape,
 ) -> Result<Footer, String> {
     let hint = usize::try_from(part.size).unwrap_or(usize::MAX).min(FOOTER);
-    let metadata = DFParquetMetadata::new(store, part)
+    let metadata = DFParquetMetadata::new(place.store.as_ref(), part)
         .with_metadata_size_hint(Some(hint))
         .with_file_metadata_cache(Some(cache))
-        .with_page_index_policy((!has_pages(part)).then_some(PageIndexPolicy::Skip))
+        .with_page_index_policy((!has_pages(place, part)).then_some(PageIndexPolicy::Skip))
         .fetch_metadata()
         .await
         .map_err(|error| reason(&error))?;

@@ -95,12 +95,11 @@ impl RunsTable {
             .filter(|(_, part)| !self.fleet.is_left_out(part.location.as_ref()))
             .collect();
         let cache = state.runtime_env().cache_manager.get_file_metadata_cache();
-        let store = &self.fleet.place.store;
         futures::stream::iter(wanted)
             .map(|(run, part)| {
                 let cache = cache.clone();
                 async move {
-                    let footer = footer::read(store.as_ref(), &part, cache, &self.shape).await;
+                    let footer = footer::read(&self.fleet.place, &part, cache, &self.shape).await;
                     self.scans.progress().opened();
                     match footer {
                         Ok(footer) => Some(self.part(&run, part, footer)),
@@ -201,7 +200,7 @@ impl RunsTable {
         statistics.num_rows = parts.iter().fold(Precision::Exact(0), |sum, part| sum.add(&part.rows));
         statistics.total_byte_size =
             Precision::Inexact(usize::try_from(parts.iter().map(|p| p.bytes).sum::<u64>()).unwrap_or(usize::MAX));
-        let has_pages = parts.iter().any(|part| footer::has_pages(&part.file.object_meta));
+        let has_pages = parts.iter().any(|part| footer::has_pages(&self.fleet.place, &part.file.object_meta));
         let groups = groups(parts, state.config().target_partitions());
         let store = self.fleet.place.store.clone();
         let cache = state.runtime_env().cache_manager.get_file_metadata_cache();
