@@ -31,8 +31,8 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         plan.ways = ways;
     }
     let outcome = run(&plan, &mut |_| {}, &|| true)?;
-    let canvas = report::Canvas { width: 160, colour: false, unicode: true };
-    print!("{}", report::terminal::text(&canvas, &[report::page::overhead::document(&outcome)]));
+    let canvas = paper::Canvas { width: 160, colour: false, unicode: true };
+    print!("{}", paper::terminal::text(&canvas, &[report::page::overhead::document(&outcome)]));
     let missed = outcome.tables.iter().flat_map(|t| &t.verdicts).any(|v| v.holds == Some(false));
     Ok(ExitCode::from(u8::from(given("--check") && missed)))
 }

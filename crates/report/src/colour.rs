@@ -2,8 +2,8 @@
 
 use summary::{LegPlace, TimedLeg};
 
-use crate::canvas::Ink;
-use crate::plot::Hue;
+use paper::Ink;
+use paper::plot::Hue;
 
 /// The hue of a leg in plots.
 pub(crate) fn hue_of(leg: &TimedLeg) -> Hue {

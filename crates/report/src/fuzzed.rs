@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::document::Document;
-use crate::{Canvas, html, page, terminal};
+use crate::page;
+use paper::document::Document;
+use paper::{Canvas, html, terminal};
 
 /// A directory of this process, on a file system in memory where there is one.
 fn directory(name: &str) -> PathBuf {

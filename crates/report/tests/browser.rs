@@ -5,9 +5,9 @@ mod synthetic;
 use std::path::Path;
 use std::process::Command;
 
-use report::document::{Block, Document, Section, Table};
-use report::html;
-use report::plot::{Axis, Boxed, Cell, Hue, Interval, Layer, Plot, Span, Unit};
+use paper::document::{Block, Document, Section, Table};
+use paper::html;
+use paper::plot::{Axis, Boxed, Cell, Hue, Interval, Layer, Plot, Span, Unit};
 use tier::Need;
 
 const HOSTILE: &str =

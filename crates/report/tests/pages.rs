@@ -4,16 +4,16 @@ mod synthetic;
 
 use std::path::Path;
 
+use paper::document::{Block, Document};
+use paper::plot::image;
+use paper::plot::{Layer, Plot};
+use paper::{Canvas, html, terminal};
 use record::{
     Basis, Comm, Components, Connection, ConnectionId, Coverage, Event, Instant, Lost, Merged, Message, Moments, Nanos,
     Opening, Owner, Request, Role, Send, SenderState, SeqNumber, Stamps, Wait, WaitReason,
 };
-use report::document::{Block, Document};
 use report::page::comparison::several;
 use report::page::{comparison, trace};
-use report::plot::image;
-use report::plot::{Layer, Plot};
-use report::{Canvas, html, terminal};
 use store::{Run, Writer};
 use summary::TimedKind;
 
@@ -648,7 +648,7 @@ fn the_same_plots_come_as_svg_and_png() {
 
 #[test]
 fn a_link_to_a_table_holds_where_figures_in_its_title_change() {
-    use report::document::{Section, Table};
+    use paper::document::{Section, Table};
     for n in 4..6 {
         let titles = [
             format!("plan: effects on goodput (n = {n} complete blocks, 0 incomplete)"),

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use diagnose::{Follower, Keep, Options};
+use paper::{Canvas, html, terminal};
 use report::page::capture::{Overview, Subject, connection, describe, document, endpoint, overview, rows};
-use report::{Canvas, html, terminal};
 use store::capture::{Provenance, Run};
 use unicode_width::UnicodeWidthStr as _;
 use wire::{Packet, PacketReader};

@@ -5,10 +5,10 @@
 
 mod synthetic;
 
+use paper::{Canvas, terminal};
 use record::{Coverage, Instant, Lost, Nanos, Sampling};
 use report::page::trace::{self, SLOWEST_SHOWN, Subject};
 use report::view::Facts;
-use report::{Canvas, terminal};
 use store::{Run, Writer};
 
 #[test]

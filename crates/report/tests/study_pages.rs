@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use report::document::{Block, Document, Table};
-use report::plot::{Layer, Scale};
-use report::{Canvas, html, page, terminal};
+use paper::document::{Block, Document, Table};
+use paper::plot::{Layer, Scale};
+use paper::{Canvas, html, terminal};
+use report::page;
 use study::ledger::Provenance;
 use study::{Factor, Plan, Study, Trial};
 

@@ -1,7 +1,7 @@
 //! A study ends with the text that `wirelapse report` shows of its run, and its page has the same sentences.
 
+use paper::{Canvas, html, terminal};
 use report::page::study::document;
-use report::{Canvas, html, terminal};
 use study::ledger::{Ledger, Provenance, load};
 use study::{Study, Trial, builtin, plan_file};
 

@@ -2,10 +2,10 @@
 
 mod synthetic;
 
+use paper::{Canvas, terminal};
 use record::{Coverage, Event, Instant, Leg, Lost, Nanos, Ratio, Sampling};
 use report::page::trace::{self, SLOWEST_SHOWN, Subject, describe};
 use report::view::Facts;
-use report::{Canvas, terminal};
 use summary::{Limits, TraceSummary};
 use unicode_width::UnicodeWidthStr as _;
 

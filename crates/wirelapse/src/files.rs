@@ -4,9 +4,9 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use report::document::Document;
-use report::html;
-use report::plot::image;
+use paper::document::Document;
+use paper::html;
+use paper::plot::image;
 
 use crate::exit::BadInput;
 

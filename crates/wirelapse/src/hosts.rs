@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use report::document::Document;
+use paper::document::Document;
 
 /// How long a report waits for names, all together.
 pub const PATIENCE: Duration = Duration::from_secs(3);

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use report::document::Document;
+use paper::document::Document;
 
 use crate::terminal;
 
@@ -42,7 +42,7 @@ pub fn document(document: &Document) -> anyhow::Result<()> {
 
 /// Documents on standard output, one after the other.
 pub fn documents(documents: &[Document]) -> anyhow::Result<()> {
-    let text = report::terminal::text(&terminal::canvas(), documents);
+    let text = paper::terminal::text(&terminal::canvas(), documents);
     std::io::stdout().lock().write_all(text.as_bytes())?;
     Ok(())
 }
@@ -51,11 +51,11 @@ pub fn documents(documents: &[Document]) -> anyhow::Result<()> {
 /// `--full`; else everything.
 pub fn drawn(documents: &[Document], shown: Shown) -> String {
     if shown.csv {
-        return report::csv::text(documents);
+        return paper::csv::text(documents);
     }
     match terminal::rows().filter(|_| !shown.full) {
-        Some(rows) => report::terminal::screen(&terminal::canvas(), documents, rows),
-        None => report::terminal::text(&terminal::canvas(), documents),
+        Some(rows) => paper::terminal::screen(&terminal::canvas(), documents, rows),
+        None => paper::terminal::text(&terminal::canvas(), documents),
     }
 }
 
@@ -75,7 +75,7 @@ pub(crate) use say;
 
 /// What [`say!`] does with the finished text.
 pub fn print_line(text: std::fmt::Arguments<'_>) {
-    let text = report::terminal::text(&terminal::canvas(), &[Document::lines(text.to_string())]);
+    let text = paper::terminal::text(&terminal::canvas(), &[Document::lines(text.to_string())]);
     if let Err(error) = std::io::stdout().write_all(text.as_bytes()) {
         if error.kind() == std::io::ErrorKind::BrokenPipe {
             std::process::exit(0);
@@ -114,7 +114,7 @@ pub fn tame_panics() {
 
 /// Text without what steers a terminal: it may hold names of files, refusals of servers, and words of other programs.
 pub fn harmless(text: &str) -> std::borrow::Cow<'_, str> {
-    let steers = |c: char| ::report::steers(c) && !matches!(c, '\n' | '\t');
+    let steers = |c: char| ::paper::steers(c) && !matches!(c, '\n' | '\t');
     if text.contains(steers) { text.replace(steers, "\u{fffd}").into() } else { text.into() }
 }
 

@@ -3,7 +3,7 @@
 use std::io::{IsTerminal as _, stdout};
 use std::sync::OnceLock;
 
-use report::Canvas;
+use paper::Canvas;
 
 /// `--color`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]

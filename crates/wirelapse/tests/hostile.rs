@@ -93,13 +93,13 @@ fn no_word_of_a_command_line_steers_the_terminal() {
     ] {
         let output = wirelapse(words).output().unwrap();
         let said = said(&output);
-        let steers = said.find(|c: char| report::steers(c) && !matches!(c, '\n' | '\t'));
+        let steers = said.find(|c: char| paper::steers(c) && !matches!(c, '\n' | '\t'));
         assert_eq!(steers, None, "{words:?}: {said:?}");
         assert!(!said.is_empty(), "{words:?}");
         assert_eq!(output.status.success(), words.contains(&"--dry-run"), "{words:?}: {said}");
     }
     let renamed = wirelapse(&["no such"]).arg0(STEERS).output().unwrap();
-    assert!(!said(&renamed).contains(|c: char| report::steers(c) && c != '\n'), "{renamed:?}");
+    assert!(!said(&renamed).contains(|c: char| paper::steers(c) && c != '\n'), "{renamed:?}");
     // Colours of clap's own stay where nothing foreign is.
     let plain = wirelapse(&["no-such"]).env("CLICOLOR_FORCE", "1").output().unwrap();
     assert!(text(&plain.stderr).contains("\u{1b}["), "{plain:?}");
@@ -110,7 +110,7 @@ fn steers_nothing(commands: &[&[&str]]) {
     for words in commands {
         let output = wirelapse(words).output().unwrap();
         let said = said(&output);
-        let steers = said.find(|c: char| report::steers(c) && !matches!(c, '\n' | '\t'));
+        let steers = said.find(|c: char| paper::steers(c) && !matches!(c, '\n' | '\t'));
         assert_eq!(steers, None, "{words:?}: {said:?}");
         assert!(output.status.success() && !said.is_empty(), "{words:?}: {said}");
     }

@@ -3,9 +3,9 @@
 use record::{Leg, Nanos};
 use stats::Quantile;
 
-use crate::Canvas;
-use crate::canvas::Ink;
 use crate::view::waits_for;
+use paper::Canvas;
+use paper::Ink;
 use summary::{SendFigures, TraceSummary};
 
 use super::Piece;

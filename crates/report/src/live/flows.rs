@@ -6,9 +6,9 @@ use summary::{FlowFigures, FlowTable, LegPlace, TimedKind};
 
 use super::Piece;
 use super::table::{Align, Table};
-use crate::Canvas;
-use crate::canvas::Ink;
 use crate::view::{mostly, owner};
+use paper::Canvas;
+use paper::Ink;
 
 /// The table of the `shown` busiest, and what became of the rest.
 pub(super) fn table(canvas: &Canvas, out: &mut Vec<Piece>, kind: TimedKind, tallies: &FlowTable, shown: usize) {

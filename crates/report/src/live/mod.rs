@@ -16,9 +16,9 @@ use ratatui::text::Span;
 use record::Role;
 use summary::{TimedKind, TraceSummary};
 
-use crate::Canvas;
-use crate::canvas::Ink;
 use crate::view::{Facts, sampling};
+use paper::Canvas;
+use paper::Ink;
 
 pub use opened::{Opened, SlowestSend};
 pub use top::{Top, once, rows, top, visible};

@@ -6,8 +6,8 @@ use summary::Group;
 
 use super::spans::{bar, left, leg_ink, right};
 use super::style;
-use crate::Canvas;
-use crate::canvas::Ink;
+use paper::Canvas;
+use paper::Ink;
 
 /// A row that is open.
 #[derive(Clone, Debug, Default)]

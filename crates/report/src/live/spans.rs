@@ -6,9 +6,9 @@ use summary::TimedKind;
 use unicode_width::UnicodeWidthStr as _;
 
 use super::style;
-use crate::Canvas;
-use crate::canvas::Ink;
 use crate::colour::ink_of;
+use paper::Canvas;
+use paper::Ink;
 
 /// A bar of legs: in their colours, or in their letters where there is no colour.
 pub(super) fn bar(canvas: &Canvas, shares: &[(Leg, f64)], width: usize) -> Vec<Span<'static>> {

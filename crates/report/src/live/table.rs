@@ -6,7 +6,7 @@ use ratatui::widgets::{Cell, Row, Table as Widget};
 use unicode_width::UnicodeWidthStr as _;
 
 use super::style;
-use crate::canvas::{Canvas, Ink};
+use paper::{Canvas, Ink};
 
 /// Columns between two columns of a table.
 const GAP: u16 = 2;

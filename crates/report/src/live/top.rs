@@ -9,10 +9,10 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::spans::{self, left, right};
 use super::{Opened, opened, style};
-use crate::Canvas;
-use crate::canvas::Ink;
-use crate::document::{Document, Section, Table};
-use crate::plot::names::apart;
+use paper::Canvas;
+use paper::Ink;
+use paper::document::{Document, Section, Table};
+use paper::plot::names::apart;
 
 /// What the screen shows.
 #[derive(Debug)]

@@ -5,10 +5,10 @@ use ratatui::text::{Line, Span, Text};
 use summary::{FieldGroups, FieldHistogram};
 
 use super::style;
-use crate::Canvas;
-use crate::canvas::Ink;
 use crate::page::watch::{counts, heading, sentence};
-use crate::terminal::counts::lines;
+use paper::Canvas;
+use paper::Ink;
+use paper::terminal::counts::lines;
 
 /// Draws as many of the histograms as there is room for, those with the most readings first. Of the canvas its width is that of
 /// the frame. `missed` counts readings that did not reach this program.

@@ -6,8 +6,8 @@ use capture::generate::Gaps;
 use record::Nanos;
 
 use super::facts;
-use crate::document::{Document, Section, Table};
-use crate::plot::{Axis, Hue, Layer, Plot, Unit, tidy};
+use paper::document::{Document, Section, Table};
+use paper::plot::{Axis, Hue, Layer, Plot, Unit, tidy};
 
 /// Changes of level that a verdict names.
 const NAMED: usize = 3;
@@ -318,7 +318,7 @@ mod tests {
     use stats::{Estimate, Method};
 
     use super::*;
-    use crate::Canvas;
+    use paper::Canvas;
 
     fn delay() -> Delay {
         let size =
@@ -368,7 +368,7 @@ mod tests {
 
     #[test]
     fn delay_losses_and_change_stand_in_the_verdict() {
-        let text = crate::terminal::text(&Canvas { width: 100, colour: false, unicode: true }, &[document(&delay())]);
+        let text = paper::terminal::text(&Canvas { width: 100, colour: false, unicode: true }, &[document(&delay())]);
         assert!(text.contains("The mean delay is 125.0 µs ± 1.000 µs"), "{text}");
         assert!(text.contains("2 lost, 1 duplicated, none reordered"), "{text}");
         assert!(text.contains("+50.00 µs at frame 500 (5.00 ms)"), "{text}");

@@ -2,8 +2,8 @@
 
 use machine::{Capability, Group, Setting, State};
 
-use crate::document::{Document, Section, Table};
-use crate::plot::Hue;
+use paper::document::{Document, Section, Table};
+use paper::plot::Hue;
 
 /// Green, red and yellow of a terminal.
 const AVAILABLE: Hue = Hue(2);
@@ -97,7 +97,7 @@ fn merged(capabilities: &[&Capability]) -> Vec<Capability> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Canvas, terminal};
+    use paper::{Canvas, terminal};
 
     fn entry(group: Group, name: &str, state: State) -> Capability {
         Capability::new(group, name, state, "what it is for", "what is used instead")

@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 
 use stats::{Estimate, Judgement};
 
-use crate::document::{Block, Document, Section, Table};
 use crate::view::capital;
+use paper::document::{Block, Document, Section, Table};
 
 pub use own::{Cell, Name, Owners};
 

@@ -5,7 +5,7 @@ use serde::Serialize;
 use stats::{Distribution, Precision, Quantile};
 use summary::hosts::{FoundBy, Join, Joined};
 
-use crate::document::{Document, Section, Table};
+use paper::document::{Document, Section, Table};
 
 /// Requests that are shown one by one, the slowest.
 const SLOWEST: usize = 10;

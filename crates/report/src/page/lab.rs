@@ -6,7 +6,7 @@ use ::lab::{
 };
 use record::Nanos;
 
-use crate::document::{Document, Section, Table};
+use paper::document::{Document, Section, Table};
 
 /// A direction in words.
 fn words(asked: &Direction) -> String {

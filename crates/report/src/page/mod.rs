@@ -17,7 +17,7 @@ pub mod workload;
 
 use stats::Distribution;
 
-use crate::document::Table;
+use paper::document::Table;
 
 /// A table of keys and values.
 pub(crate) fn facts(title: &str, rows: impl IntoIterator<Item = (&'static str, String)>) -> Table {
@@ -54,7 +54,7 @@ pub(crate) fn curve(times: &Distribution) -> Vec<[f64; 2]> {
         // The tail is drawn as densely as the rest, though few values make it.
         let tail = (1.0 - share).max(1.0 / n as f64);
         if share - shown >= (2.0 / CURVE_POINTS as f64).min(tail / 8.0) || value >= last {
-            points.push([crate::plot::tidy(value.max(SHORTEST) as f64), crate::plot::tidy(share)]);
+            points.push([paper::plot::tidy(value.max(SHORTEST) as f64), paper::plot::tidy(share)]);
             shown = share;
         }
     }

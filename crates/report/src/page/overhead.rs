@@ -6,7 +6,7 @@ use stats::Estimate;
 use study::overhead::{Outcome, Plan, Row, Table as Load};
 
 use super::study::plan::Steps;
-use crate::document::{Block, Document, Section, Table};
+use paper::document::{Block, Document, Section, Table};
 
 /// What was measured, a section for each load.
 pub fn document(outcome: &Outcome) -> Document {
@@ -109,7 +109,7 @@ pub fn planned(plan: &Plan) -> Document {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Canvas, terminal};
+    use paper::{Canvas, terminal};
 
     fn estimate(value: f64) -> Option<Estimate> {
         stats::median_interval(&[value - 0.2, value - 0.1, value, value, value + 0.1, value + 0.2], 0.95)

@@ -5,9 +5,9 @@ use stats::Estimate;
 use study::reception::{Beside, CPU, Levels, Outcome, Plan, Response, Series, compare, figure, frames_a_second};
 
 use super::study::plan::Steps;
-use crate::document::{Block, Document, Section, Table};
-use crate::plot::{Axis, Hue, Interval, Layer, Plot, Unit, tidy};
 use crate::view::capital;
+use paper::document::{Block, Document, Section, Table};
+use paper::plot::{Axis, Hue, Interval, Layer, Plot, Unit, tidy};
 
 /// Effects in the table of each response, the surest first.
 const EFFECTS: usize = 12;
@@ -528,7 +528,7 @@ mod tests {
         };
         let page = document(&outcome);
         let plot = page.plots().find(|plot| plot.id == "reception-effects-mean").unwrap();
-        let crate::plot::Scale::Names { names } = &plot.y.scale else { panic!("no names") };
+        let paper::plot::Scale::Names { names } = &plot.y.scale else { panic!("no names") };
         assert_eq!(names.len(), 8, "{names:?}");
         let values: Vec<f64> = plot
             .layers

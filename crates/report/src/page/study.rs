@@ -15,7 +15,7 @@ use traffic::SocketOptions;
 pub use between::document as between;
 
 use super::{command, facts};
-use crate::document::{Block, Document, Section, Table};
+use paper::document::{Block, Document, Section, Table};
 
 /// The page of a study; `name` is what the run is called, where it is kept. `wirelapse study` ends with the same document that
 /// `wirelapse report` shows of its run.

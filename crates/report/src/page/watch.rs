@@ -5,8 +5,8 @@ use record::{Field, Nanos, Scale, Unit};
 use stats::Quantile;
 use summary::{FieldGroups, FieldHistogram};
 
-use crate::document::{Block, Counts, Document, Section};
 use crate::view::capital;
+use paper::document::{Block, Counts, Document, Section};
 
 /// Histograms that people are shown at most, those with the most readings first.
 pub const SHOWN: usize = 8;
@@ -116,7 +116,7 @@ fn show(field: Field, value: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Canvas, terminal};
+    use paper::{Canvas, terminal};
 
     fn drawn(field: Field, values: impl IntoIterator<Item = Option<u64>>) -> String {
         let mut groups = FieldGroups::new(field);

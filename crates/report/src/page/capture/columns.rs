@@ -4,7 +4,7 @@ use record::Nanos;
 use store::capture::{Conversation, Finding};
 
 use super::{Names, ends};
-use crate::document::Table;
+use paper::document::Table;
 
 /// A column: its head, whether a narrow terminal goes without it, and the cell of a row.
 pub(super) struct Column<T> {

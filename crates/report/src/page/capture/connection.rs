@@ -5,7 +5,7 @@ use record::Nanos;
 
 use super::columns::{FINDING, cells, finding_notes, table};
 use super::{Names, direction, ends, over_time, rows, sentence, sentences};
-use crate::document::{Block, Document, Section, Table};
+use paper::document::{Block, Document, Section, Table};
 
 /// What is said of one connection. Where its packets were kept, plots over time are among it.
 pub fn document(r: &Report, names: &Names) -> Document {

@@ -3,7 +3,7 @@
 use diagnose::{Direction, Quantiles};
 use record::Nanos;
 
-use crate::document::Table;
+use paper::document::Table;
 
 /// A figure of a direction: its name, and its cell where there is something to show.
 type Figure = (&'static str, fn(&Direction) -> Option<String>);

@@ -3,7 +3,7 @@
 use diagnose::{Mark, Report};
 
 use super::{Names, ends};
-use crate::plot::{Axis, Hue, Layer, Plot, Unit, thinned};
+use paper::plot::{Axis, Hue, Layer, Plot, Unit, thinned};
 
 /// More points than a screen has columns, so that nothing visible is omitted.
 const POINTS: usize = 4_000;

@@ -9,9 +9,9 @@ use store::capture::{Conversation, Finding, LIMITS, Provenance, Run};
 
 use super::columns::{CONNECTION, FINDING, cells, finding_notes, table, words};
 use super::{Names, ends, rows, sentence, sentences};
-use crate::document::{Block, Document, Section};
 use crate::page::{command, facts};
-use crate::plot::{Axis, Hue, Layer, Plot, Span, Unit};
+use paper::document::{Block, Document, Section};
+use paper::plot::{Axis, Hue, Layer, Plot, Span, Unit};
 
 /// Connections that a terminal shows, where nothing else is asked for.
 pub const SHOWN: usize = 50;

@@ -6,7 +6,7 @@ use diagnose::{Record, Report};
 use wire::{Flags, TcpOptions};
 
 use super::{Names, endpoint};
-use crate::document::{Block, Document, Section};
+use paper::document::{Block, Document, Section};
 
 fn options(o: &TcpOptions, syn: bool) -> String {
     let mut all = Vec::new();

@@ -3,7 +3,7 @@
 use diagnose::{Difference, Divergence, Record, Report};
 
 use super::{Names, ends, sentence};
-use crate::document::{Block, Document, Section, Table};
+use paper::document::{Block, Document, Section, Table};
 
 /// Rows shown before the point where they diverge.
 const CONTEXT: usize = 12;

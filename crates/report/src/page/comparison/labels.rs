@@ -11,8 +11,8 @@ use summary::{Timed as _, TimedKind};
 use super::gather::{Side, Stretch, Stretches};
 use super::verdict::{relative, signed};
 use super::{CONFIDENCE, Comparison, Moved, SEED};
-use crate::document::Table;
 use crate::page::trace::{self, Trace};
+use paper::document::Table;
 
 /// Methods and paths that are compared, at most: those with the most requests.
 const COMPARED: usize = 20;

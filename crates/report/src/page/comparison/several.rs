@@ -10,8 +10,8 @@ use summary::TimedKind;
 use super::PathSplit;
 use super::gather::{self, Side};
 use super::labels;
-use crate::document::{Document, Section, Table};
-use crate::plot::{Axis, Hue, Interval, Layer, Plot, Unit, tidy};
+use paper::document::{Document, Section, Table};
+use paper::plot::{Axis, Hue, Interval, Layer, Plot, Unit, tidy};
 
 /// The chance of naming any figure of a total as changed where none did.
 const LEVEL: f64 = 0.05;

@@ -6,10 +6,11 @@ use record::Nanos;
 
 use super::verdict::{between, percent, relative, signed};
 use super::{Compared, Comparison, PathSplit, Side, labels};
-use crate::document::{Block, Document, Section, Table};
 use crate::page::{curve, facts, shortest_note};
-use crate::plot::{Axis, Hue, Interval, Layer, Plot, Unit, tidy};
-use crate::{Canvas, terminal, view};
+use crate::view;
+use paper::document::{Block, Document, Section, Table};
+use paper::plot::{Axis, Hue, Interval, Layer, Plot, Unit, tidy};
+use paper::{Canvas, terminal};
 use summary::TimedKind;
 
 /// Peers in the table.

@@ -10,8 +10,8 @@ use ping::{Exchange, Outcome, Probe, Prober};
 use record::Nanos;
 use stats::Quantile;
 
-use crate::document::{Document, Section, Table};
 pub use figures::{Figures, MostOfTheTime, SHARES, Share};
+use paper::document::{Document, Section, Table};
 
 /// What is probed.
 #[derive(Clone, Copy, Debug)]

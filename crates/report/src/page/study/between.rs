@@ -7,9 +7,9 @@ use study::response::{WHAT_HELPS, is_known, percent_of, quantity};
 
 use super::headline;
 
-use crate::document::{Block, Document, Section, Table};
-use crate::plot::{Axis, Hue, Interval, Layer, Plot, Unit, tidy};
 use crate::view::capital;
+use paper::document::{Block, Document, Section, Table};
+use paper::plot::{Axis, Hue, Interval, Layer, Plot, Unit, tidy};
 
 /// Differences of each kind in the verdict, and rows of a plot.
 const FIRST: usize = 3;

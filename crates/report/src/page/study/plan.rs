@@ -3,7 +3,7 @@
 use quantity::counted;
 use study::{Study, Workload};
 
-use crate::document::{Document, Section, Table};
+use paper::document::{Document, Section, Table};
 
 /// What is varied, held and done, a row each.
 #[derive(Debug, Default)]
@@ -63,7 +63,7 @@ fn plan(plan: &study::Plan) -> Section {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Canvas, terminal};
+    use paper::{Canvas, terminal};
 
     #[test]
     fn a_plan_shows_what_is_varied_and_what_is_held() {

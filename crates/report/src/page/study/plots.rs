@@ -9,8 +9,8 @@ use study::analysis;
 use study::response::{self, is_known, percent_of, quantity, visible};
 use study::{Chart, Conclusion, Plan, Trial};
 
-use crate::document::Table;
-use crate::plot::{Axis, Boxed, Hue, Interval, Layer, Plot, Unit, tidy};
+use paper::document::Table;
+use paper::plot::{Axis, Boxed, Hue, Interval, Layer, Plot, Unit, tidy};
 
 /// Combinations that are drawn with a name each.
 const NAMED: usize = 16;

@@ -6,7 +6,7 @@ use lab::{DirectionReport, PathReport};
 use record::Nanos;
 use study::{Plan, Trial, analysis, response};
 
-use crate::document::{Block, Section, Table};
+use paper::document::{Block, Section, Table};
 
 /// Rows of a table of combinations.
 const ROWS: usize = 200;

@@ -6,7 +6,7 @@ use study::response::unit;
 use study::{Study, Trial};
 
 use super::plots::row_of;
-use crate::document::Table;
+use paper::document::Table;
 
 /// A table of the trials for each plan; a trial's number is that of the run's tables.
 pub(super) fn tables(study: &Study, trials: &[Trial]) -> Vec<Table> {

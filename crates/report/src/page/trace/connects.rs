@@ -5,8 +5,8 @@ use stats::Quantile;
 use summary::{SetUps, TraceSummary};
 
 use super::figures::time;
-use crate::document::{Section, Table};
 use crate::view::Facts;
+use paper::document::{Section, Table};
 
 /// Services in a table.
 const SERVICES: usize = 100;

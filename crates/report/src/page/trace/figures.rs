@@ -6,11 +6,11 @@ use stats::{Distribution, Quantile};
 use super::{CONNECTIONS, id, n_of};
 use crate::colour::hue_of;
 use crate::described::Described;
-use crate::document::{Bar, Histograms, Series, Table, Waterfall, Waterfalls};
 use crate::page::{SHORTEST, curve, shortest_note};
-use crate::plot::{Axis, Boxed, Hue, Layer, Plot, Span, Unit, tidy};
 use crate::view;
 use crate::view::capital;
+use paper::document::{Bar, Histograms, Series, Table, Waterfall, Waterfalls};
+use paper::plot::{Axis, Boxed, Hue, Layer, Plot, Span, Unit, tidy};
 use summary::{Attribution, FlowFigures, LEGS, LegPlace, TimedFigures, TimedKind, TimedLeg, TraceSummary};
 
 /// Connections with shares that are drawn.

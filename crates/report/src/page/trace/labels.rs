@@ -4,7 +4,7 @@ use stats::Quantile;
 use summary::{LabelFigures, RoleFigures};
 
 use super::figures::time;
-use crate::document::Table;
+use paper::document::Table;
 
 /// Labels that are listed, and of those the ones that a terminal shows.
 const LISTED: usize = 50;

@@ -10,8 +10,8 @@ use record::{Event, Instant, Lost, Monotonic, Nanos, Ratio, Role, Sampling};
 use store::{Error, Provenance, Run, SamplingMethod, State};
 
 use super::{command, facts};
-use crate::document::{Block, Document, Section, Table, Waterfalls};
 use crate::view::{self, Facts};
+use paper::document::{Block, Document, Section, Table, Waterfalls};
 use summary::{Limits, TimedKind, Timeline, TraceSummary};
 
 /// Connections in a table.

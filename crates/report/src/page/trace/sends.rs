@@ -6,9 +6,9 @@ use stats::{Precision, Quantile};
 use super::figures::{Slowest, time};
 use super::{CONNECTIONS, n_of};
 use crate::colour::hue_of;
-use crate::document::{Table, Waterfalls};
-use crate::plot::{Axis, Layer, Plot, Span, Unit};
 use crate::view;
+use paper::document::{Table, Waterfalls};
+use paper::plot::{Axis, Layer, Plot, Span, Unit};
 use summary::{Attribution, SendFigures, TimedKind, TraceSummary};
 
 pub(super) fn waits(summary: &TraceSummary) -> Option<Plot> {

@@ -4,8 +4,8 @@ use record::Nanos;
 use stats::{Distribution, Quantile};
 
 use super::n_of;
-use crate::plot::{Axis, Cell, Hue, Layer, Plot, Unit, tidy};
 use crate::view::capital;
+use paper::plot::{Axis, Cell, Hue, Layer, Plot, Unit, tidy};
 use summary::Timeline;
 
 /// Rows of the heat map.

@@ -14,8 +14,8 @@ use traffic::responsiveness::{self, ProbeKind};
 use traffic::stream::Sample;
 use traffic::{load, rr, stream, udp};
 
-use crate::document::{Block, Document, Section, Table};
-use crate::plot::{Axis, Hue, Interval, Layer, Plot, Unit, tidy};
+use paper::document::{Block, Document, Section, Table};
+use paper::plot::{Axis, Hue, Interval, Layer, Plot, Unit, tidy};
 
 /// Stretches that a phase's probes are cut into: neighbouring round trips are alike.
 const STRETCHES: usize = 20;

@@ -4,7 +4,7 @@ use quantity::{bit_rate, count};
 use record::Nanos;
 use traffic::load::{Flent, Quantity};
 
-use crate::document::{Document, Section, Table};
+use paper::document::{Document, Section, Table};
 
 /// Each series before the load, under it and after it.
 pub fn document(flent: &Flent) -> Document {

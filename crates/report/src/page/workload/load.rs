@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use traffic::load::{Config, Outcome, Phase, Probed, parts};
 
 use super::{carried, ended_early, withheld};
-use crate::document::{Document, Section, Table};
 use crate::page::{curve, shortest_note};
-use crate::plot::{Axis, Hue, Layer, Plot, Unit, tidy};
+use paper::document::{Document, Section, Table};
+use paper::plot::{Axis, Hue, Layer, Plot, Unit, tidy};
 
 /// Above this, the probes' own lateness is worth a sentence: a wake-up of an idle host takes some 0.1 ms.
 const LATE: Nanos = Nanos::from_millis(1);

@@ -16,8 +16,8 @@ use stats::{Distribution, DurationSummary, Precision, Quantile};
 use traffic::kept::Run;
 
 use super::curve;
-use crate::document::{Document, Table};
-use crate::plot::{Axis, Hue, Layer, Plot, Unit};
+use paper::document::{Document, Table};
+use paper::plot::{Axis, Hue, Layer, Plot, Unit};
 
 pub use flent::document as flent;
 pub use load::document as ping_under_load;

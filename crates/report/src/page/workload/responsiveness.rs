@@ -5,9 +5,9 @@ use record::Nanos;
 use traffic::responsiveness::{Config, Figures, Load, Outcome, Probe, ProbeKind, Stage};
 
 use super::ended_early;
-use crate::document::{Document, Section, Table};
 use crate::page::facts;
-use crate::plot::{Axis, Hue, Layer, Plot, Unit, tidy};
+use paper::document::{Document, Section, Table};
+use paper::plot::{Axis, Hue, Layer, Plot, Unit, tidy};
 
 fn loaded(load: Load) -> &'static str {
     match load {

@@ -5,9 +5,9 @@ use record::Nanos;
 use traffic::rr::{Config, Outcome};
 
 use super::{DISTRIBUTED, buckets_curve, distributions, ended_early, withheld};
-use crate::document::{Document, Section, Table};
 use crate::page::facts;
-use crate::plot::{Axis, Hue, Layer, Plot, Unit, tidy};
+use paper::document::{Document, Section, Table};
+use paper::plot::{Axis, Hue, Layer, Plot, Unit, tidy};
 
 /// One line of progress: what was done until then, and how fast since the last one.
 pub fn progress(elapsed: Nanos, done: u64, rate: f64) -> String {

@@ -3,7 +3,7 @@
 use quantity::{bytes, count, counted};
 use traffic::server::{Counts, Event};
 
-use crate::document::Document;
+use paper::document::Document;
 
 /// One line for an event.
 pub fn line(event: &Event) -> String {

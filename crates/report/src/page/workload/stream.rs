@@ -4,9 +4,9 @@ use quantity::{bit_rate, bytes, count, counted, percent, share};
 use traffic::stream::{Config, Direction, FlowOutcome, Outcome, Pacing, Sample, Total};
 
 use super::{ended_early, flows};
-use crate::document::{Block, Document, Section, Table};
 use crate::page::facts;
-use crate::plot::{Axis, Hue, Layer, Plot, Unit, tidy};
+use paper::document::{Block, Document, Section, Table};
+use paper::plot::{Axis, Hue, Layer, Plot, Unit, tidy};
 
 /// One line of progress: what a flow did in an interval.
 pub fn interval(s: &Sample) -> String {

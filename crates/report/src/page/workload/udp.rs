@@ -4,9 +4,9 @@ use quantity::{bit_rate, bytes, count, counted, percent, share};
 use traffic::udp::{Config, Direction, Outcome};
 
 use super::{DISTRIBUTED, buckets_curve, distributions, ended_early, withheld};
-use crate::document::{Document, Section};
 use crate::page::facts;
-use crate::plot::{Axis, Hue, Layer, Plot, Unit, tidy};
+use paper::document::{Document, Section};
+use paper::plot::{Axis, Hue, Layer, Plot, Unit, tidy};
 
 /// What became of the datagrams.
 pub fn document(config: &Config, o: &Outcome) -> Document {

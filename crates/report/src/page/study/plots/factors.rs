@@ -6,8 +6,8 @@ use study::analysis;
 use study::response::{is_known, percent_of, quantity};
 
 use super::{EFFECTS, View, not_drawn};
-use crate::document::Table;
-use crate::plot::{Axis, Cell, Hue, Interval, Layer, Plot, Unit, tidy};
+use paper::document::Table;
+use paper::plot::{Axis, Cell, Hue, Interval, Layer, Plot, Unit, tidy};
 
 impl View<'_> {
     /// Main effects and interactions of several factors.

@@ -6,7 +6,7 @@ use record::Nanos;
 use study::{Point, Trial, analysis};
 
 use super::{LINES, View};
-use crate::plot::{Axis, Hue, Layer, Plot, Unit, thinned, tidy};
+use paper::plot::{Axis, Hue, Layer, Plot, Unit, thinned, tidy};
 
 /// Points of a line, about.
 const POINTS: usize = 800;

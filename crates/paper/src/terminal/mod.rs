@@ -1,0 +1,237 @@
+//! A report as text for a terminal.
+
+pub mod counts;
+mod histogram;
+mod table;
+mod waterfall;
+
+use crate::Canvas;
+use crate::canvas::Ink;
+use crate::document::{Block, Document, Table, Waterfalls};
+use crate::plot;
+
+/// The documents as text, one after the other.
+pub fn text(canvas: &Canvas, documents: &[Document]) -> String {
+    let mut out = String::new();
+    for (i, document) in documents.iter().enumerate() {
+        if i > 0 {
+            out.push('\n');
+        }
+        canvas.title(&mut out, &document.title);
+        canvas.paragraph(&mut out, &document.about, 0);
+        for warning in &document.warnings {
+            canvas.lines(&mut out, Ink::Warn, warning);
+        }
+        if !document.verdict.is_empty() {
+            out.push('\n');
+        }
+        document.verdict.iter().for_each(|v| canvas.paragraph(&mut out, v, 0));
+        for section in &document.sections {
+            let later = |b: &&Block| section.plots_last && matches!(b, Block::Plot(_));
+            let mut drawn = String::new();
+            section.blocks.iter().filter(|b| !later(b)).for_each(|b| block(canvas, &mut drawn, b));
+            section.blocks.iter().filter(later).for_each(|b| block(canvas, &mut drawn, b));
+            // What is on the page alone needs no heading here.
+            if !section.title.is_empty() && !drawn.is_empty() {
+                canvas.heading(&mut out, &format!("# {}", section.title));
+            }
+            out.push_str(&drawn);
+        }
+    }
+    out
+}
+
+/// A sentence, broken at spaces to fit the width.
+pub fn paragraph(canvas: &Canvas, words: &str) -> String {
+    let mut out = String::new();
+    canvas.paragraph(&mut out, words, 0);
+    out
+}
+
+/// The documents as text where that fits so many rows, one below the other; where it does not, what comes first of each: its headline, as much of
+/// its verdict as there is room for, the first table, as many of the slowest records, and a line that says what `--full` adds.
+pub fn screen(canvas: &Canvas, documents: &[Document], rows: usize) -> String {
+    // The prompt comes back on a row, and the command's last words take a few.
+    let rows = rows.saturating_sub(4);
+    let whole = text(canvas, documents);
+    if whole.lines().count() <= rows {
+        return whole;
+    }
+    documents.iter().map(|document| first(canvas, document, rows)).collect::<Vec<_>>().join("\n")
+}
+
+/// What of a document's head one screen has.
+#[derive(Clone, Copy)]
+struct Head {
+    title: bool,
+    about: bool,
+    /// Of the verdict, from the first on.
+    sentences: usize,
+    /// What `--full` adds is named piece by piece.
+    named: bool,
+}
+
+fn first(canvas: &Canvas, document: &Document, rows: usize) -> String {
+    let all = document.verdict.len();
+    // What dominated, and what to do about it.
+    let least = document.verdict.iter().position(|v| v.starts_with("Next: ")).map_or(all.min(1), |at| at + 1);
+    let whole = Head { title: true, about: true, sentences: all, named: true };
+    let shortest = Head { title: false, about: false, sentences: least, named: false };
+    let heads = (least..=all).rev().map(|sentences| Head { sentences, ..whole });
+    let shorter = [Head { title: true, about: true, ..shortest }, Head { about: true, ..shortest }];
+    let with = |head| first_with(canvas, document, rows, head);
+    let fits = |drawn: &String| drawn.lines().count() <= rows;
+    heads.chain(shorter).map(with).find(fits).unwrap_or_else(|| with(shortest))
+}
+
+fn first_with(canvas: &Canvas, document: &Document, rows: usize, head: Head) -> String {
+    let headline = Document {
+        title: if head.title { document.title.clone() } else { String::new() },
+        about: if head.about { document.about.clone() } else { String::new() },
+        verdict: document.verdict[..head.sentences].to_vec(),
+        warnings: document.warnings.clone(),
+        sections: Vec::new(),
+    };
+    let mut out = text(canvas, std::slice::from_ref(&headline)).trim_start_matches('\n').to_owned();
+    let mut left: Vec<String> = Vec::new();
+    for (number, section) in document.sections.iter().enumerate() {
+        let (mut has_table, mut kept) = (false, false);
+        for piece in section.blocks.iter().filter(|_| number == 0) {
+            let room = rows.saturating_sub(out.lines().count());
+            let Some(drawn) = brief(canvas, piece, has_table, room) else { continue };
+            out.push_str(&drawn);
+            has_table |= matches!(piece, Block::Table(_));
+            kept = true;
+        }
+        if !kept && !section.title.is_empty() {
+            left.push(section.title.to_lowercase());
+        }
+    }
+    // What the section that is shown has besides.
+    let blocks = || document.sections.iter().take(1).flat_map(|section| &section.blocks);
+    let mut more: Vec<String> = Vec::new();
+    if let beyond @ 1.. = document.verdict.len() - head.sentences {
+        more.push(quantity::counted(beyond as u64, "more sentence"));
+    }
+    if blocks().any(|b| matches!(b, Block::Waterfalls(_))) {
+        more.extend(["histograms", "connections", "every slow record"].map(str::to_owned));
+    } else if blocks().any(|b| matches!(b, Block::Plot(_))) {
+        more.push("plots".to_owned());
+    }
+    more.append(&mut left);
+    let more = if more.is_empty() || !head.named { String::new() } else { format!(": {}", more.join(", ")) };
+    out.push('\n');
+    canvas.paragraph(&mut out, &format!("--full shows the rest{more}."), 0);
+    out
+}
+
+/// What one screen shows of a piece in so many rows. The first table is always there, if with fewer of its rows.
+fn brief(canvas: &Canvas, piece: &Block, has_table: bool, room: usize) -> Option<String> {
+    let drawn = |piece: &Block| {
+        let mut drawn = String::new();
+        block(canvas, &mut drawn, piece);
+        drawn
+    };
+    let fits = |drawn: &String| drawn.lines().count() < room;
+    match piece {
+        Block::Table(table) if !has_table => {
+            let elsewhere = "--full shows them";
+            let of = |shown: usize| {
+                let shown = Some(shown.min(table.shown.unwrap_or(usize::MAX)));
+                drawn(&Block::Table(Table { shown, elsewhere: elsewhere.into(), ..table.clone() }))
+            };
+            let whole = Some(drawn(piece)).filter(fits);
+            // A row says what it is by its name alone where rows have no sentences: such a table is short.
+            let fewer = || (1..table.rows.len()).rev().map(of).find(fits);
+            whole.or_else(|| if table.notes.is_empty() { Some(drawn(piece)) } else { fewer().or_else(|| Some(of(1))) })
+        }
+        Block::List(_) => Some(drawn(piece)).filter(fits),
+        Block::Waterfalls(of) => {
+            let one = Block::Waterfalls(Waterfalls { shown: of.shown.min(1), ..of.clone() });
+            Some(drawn(&one)).filter(fits)
+        }
+        _ => None,
+    }
+}
+
+fn block(canvas: &Canvas, out: &mut String, block: &Block) {
+    match block {
+        Block::Words(text) => canvas.paragraph(out, text, 0),
+        Block::Warning(text) => canvas.lines(out, Ink::Warn, text),
+        Block::List(lines) => {
+            for line in lines {
+                let mut text = String::new();
+                canvas.paragraph(&mut text, line, 2);
+                out.push_str(&text.replacen("  ", "- ", 1));
+            }
+        }
+        Block::Plot(plot) => plot::text::draw(canvas, out, plot),
+        Block::Table(t) => draw_table(canvas, out, t),
+        Block::OnPage(_) => {}
+        Block::Counts(of) => counts::draw(canvas, out, of),
+        Block::Histograms(of) => histogram::draw(canvas, out, of),
+        Block::Waterfalls(of) => waterfall::draw(canvas, out, of),
+        // Text without a title is for other programs, line by line as it is.
+        Block::Code { title, text } if title.is_empty() => {
+            for line in text.lines() {
+                out.push_str(&canvas.plain(line));
+                out.push('\n');
+            }
+        }
+        Block::Code { title, text } => {
+            out.push_str(&canvas.paint(Ink::Faint, &canvas.plain(title)));
+            out.push('\n');
+            for line in text.lines() {
+                out.push_str(&canvas.plain(&format!("  {line}")));
+                out.push('\n');
+            }
+        }
+    }
+}
+
+fn draw_table(canvas: &Canvas, out: &mut String, t: &Table) {
+    out.push('\n');
+    canvas.title(out, &t.title);
+    table::draw(canvas, out, t);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::Section;
+
+    #[test]
+    fn one_screen_has_the_headline_what_to_do_and_the_table_whatever_else_goes() {
+        let canvas = |width| Canvas { width, colour: false, unicode: true };
+        let mut section = Section::new("Sends");
+        let mut table = Table::new("Time by leg", &["leg", "p50"]);
+        table
+            .rows
+            .extend(["call", "tcp", "qdisc", "network", "total", "retrans"].map(|leg| vec![leg.into(), "1 ms".into()]));
+        section.table(table);
+        let mut document = Document {
+            title: "Trace".into(),
+            about: "A trace of a program and port 5302 over 2.67 s: 201 sends on 1 connection, every send, by timestamping.".into(),
+            verdict: vec!["Of 201 sends, the network leg took 92 % of the time.".into()],
+            sections: vec![section, Section::new("Environment")],
+            ..Document::default()
+        };
+        document.verdict.push(format!("Next: {}.", "trace the other end as well ".repeat(9).trim_end()));
+        document.verdict.extend(
+            (0..6).map(|_| "Something more is said of what was seen, at some length, and it can wait.".to_owned()),
+        );
+        for width in [80, 60] {
+            let canvas = canvas(width);
+            let shown = screen(&canvas, std::slice::from_ref(&document), 24);
+            assert!(shown.lines().count() <= 20, "{shown}");
+            let at = |word: &str| shown.find(word).unwrap_or_else(|| panic!("no {word}: {shown}"));
+            assert!(
+                at("Of 201 sends") < at("Next: ") && at("Next: ") < at("retrans") && at("retrans") < at("--full"),
+                "{shown}"
+            );
+            assert!(shown.lines().all(|line| line.chars().count() <= canvas.width), "{shown}");
+        }
+        let named = screen(&canvas(80), std::slice::from_ref(&document), 29);
+        assert!(named.contains("Trace\n") && named.contains("more sentence"), "{named}");
+    }
+}

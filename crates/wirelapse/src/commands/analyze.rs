@@ -1,0 +1,308 @@
+//! `analyze`: what limited each TCP connection of a capture, and why.
+
+mod annotate;
+mod input;
+mod keep;
+mod live;
+mod memory;
+mod parallel;
+mod plot;
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use diagnose::{Follower, Keep, Mark, Options, Report};
+use paper::document::Document;
+use record::Nanos;
+use report::page::capture::{Overview, Subject, connection, describe, overview, packets};
+
+use crate::exit::{self, BadInput};
+use crate::files::refuse;
+use crate::hosts;
+use crate::options::{FOR, FORCE, Json, Output, RESOLVE};
+use crate::output::{self, Shown, complain, say};
+use crate::terminal;
+pub use input::{Reading, Source, follow};
+
+/// What limited each TCP connection of a capture, and why
+///
+/// Reads pcap, pcapng, snoop, Network Monitor and ERF (also compressed with gzip, zstd or xz) and tcpdump text, follows every
+/// connection, and says what made it slow, with the packets that show it and what a remedy would be worth. `-` reads standard input.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Captures to read; `-` is standard input
+    #[arg(required_unless_present = "interface")]
+    files: Vec<PathBuf>,
+    /// Capture on this interface instead, until Ctrl-C
+    #[arg(short, long, value_name = "IFACE", conflicts_with_all = ["files", "annotate"])]
+    interface: Option<String>,
+    #[arg(long = "for", value_name = "TIME", requires = "interface", value_parser = quantity::parse::duration_above_zero, help = FOR)]
+    duration: Option<Nanos>,
+    #[command(flatten)]
+    json: Json,
+    /// Only this connection, by its number, with its full story
+    #[arg(short, long, value_name = "N")]
+    connection: Option<usize>,
+    /// The full story of every connection
+    #[arg(long)]
+    story: bool,
+    /// Print connections packet by packet, in microseconds from their start
+    #[arg(long, conflicts_with_all = ["json", "csv"])]
+    dump: bool,
+    /// Write the capture again as pcapng with a comment on each packet that a finding rests on
+    #[arg(long, value_name = "OUT.pcapng")]
+    annotate: Option<PathBuf>,
+    /// Plot time and sequence, window and flight of one connection to an HTML page (to zoom into, with its story), an SVG or a PNG
+    /// file
+    #[arg(long, value_name = "OUT.html", requires = "connection")]
+    plot: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
+    #[arg(long, help = FORCE)]
+    force: bool,
+    #[arg(long, help = RESOLVE, conflicts_with_all = ["json", "interface"])]
+    resolve: bool,
+    #[command(flatten)]
+    shown: Shown,
+    /// Rows of the table
+    #[arg(long, default_value_t = overview::SHOWN, value_name = "N")]
+    rows: usize,
+    /// Connections followed at most; packets of further ones are counted [default: what fits into half of the memory that the
+    /// machine or the control group has left, at most 2,000,000]
+    #[arg(long, value_name = "N")]
+    max_connections: Option<usize>,
+    /// Threads that read and follow; the outcome is the same with any number [default: the number of CPUs, at most 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
+    threads: Option<u8>,
+}
+
+impl Args {
+    fn threads(&self) -> usize {
+        // Each looks at every packet, so that a fifth would save little.
+        let cores = || std::thread::available_parallelism().map_or(1, |n| n.get().min(4));
+        self.threads.map_or_else(cores, usize::from)
+    }
+}
+
+/// Connections with retransmissions that `--annotate` marks, at most.
+const ANNOTATED: usize = 10_000;
+
+/// Connections that `--dump` prints, at most.
+const DUMPED: usize = 100;
+
+/// Packets of one connection that are kept for a story, a dump or a plot. A longer one is shown to this point, and says so.
+const PACKETS_KEPT: usize = 500_000;
+
+/// A seed that an author of captures cannot know.
+pub fn seed() -> [u64; 2] {
+    use std::hash::{BuildHasher as _, RandomState};
+    [RandomState::new().hash_one(1), RandomState::new().hash_one(2)]
+}
+
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let keep = match (args.connection, args.dump) {
+        (Some(0), _) => return Err(BadInput("connections are numbered from 1".into()).into()),
+        (Some(n), _) => Keep::Connection(n, PACKETS_KEPT),
+        (None, true) => Keep::First(DUMPED, PACKETS_KEPT / DUMPED),
+        // The copy marks every retransmission, so that packets are kept for it.
+        (None, false) if args.annotate.is_some() => Keep::First(ANNOTATED, PACKETS_KEPT / 5),
+        (None, false) => Keep::Nothing,
+    };
+    let options = Options { seed: seed(), connections: args.max_connections.unwrap_or_else(memory::connections), keep };
+    for file in [&args.annotate, &args.plot].into_iter().flatten() {
+        refuse(file, args.force)?;
+    }
+    if let Some(run) = &args.output.output {
+        // Before a long capture is read: what cannot be written is found at once.
+        if run.symlink_metadata().is_ok() {
+            return Err(store::Error::Exists(run.clone()).into());
+        }
+        if args.interface.is_none() && args.files.len() != 1 {
+            return Err(BadInput("--output takes one capture at a time".into()).into());
+        }
+    }
+    if let Some(interface) = &args.interface {
+        let mut follower = Follower::new(options);
+        let files = [&args.output.output, &args.plot].into_iter().flatten().map(PathBuf::as_path);
+        let (reading, gone) = live::capture(interface, args.duration.map(Duration::from), &mut follower, files)?;
+        show(args, interface, &follower, &reading)?;
+        return gone.map_or(Ok(()), |gone| Err(gone.into()));
+    }
+    for (option, given) in [("--annotate", &args.annotate), ("--plot", &args.plot)] {
+        if given.is_some() && args.files.len() != 1 {
+            return Err(BadInput(format!("{option} takes one capture at a time")).into());
+        }
+    }
+    let mut readable = 0;
+    for (i, path) in args.files.iter().enumerate() {
+        let name = path.display().to_string();
+        let source = Source::from_argument(path);
+        let (follower, reading) = match follow(&source, options, args.threads()) {
+            Ok(followed) => followed,
+            // With several files, one that cannot be read does not keep the others from being read.
+            Err(error) if args.files.len() > 1 => {
+                complain!("{}", exit::message(&error));
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        if readable > 0 && !args.json.json {
+            say!("");
+        }
+        readable += 1;
+        reading.warn();
+        show(args, &name, &follower, &reading)?;
+        if let Some(out) = &args.annotate {
+            annotate::write(&source, out, &follower, &reading.interfaces)?;
+        }
+        if i + 1 == args.files.len() {
+            // The process is about to end, which gives a million connections back at once rather than one by one.
+            std::mem::forget(follower);
+        }
+    }
+    if readable == 0 {
+        return Err(BadInput("none of the files could be read".into()).into());
+    }
+    Ok(())
+}
+
+/// A line of JSON for each connection.
+fn all_lines(out: &mut impl Write, follower: &Follower, threads: usize) -> anyhow::Result<()> {
+    // Lines that are written give their room to the next: memory that is new to the process takes longer than what is put there.
+    let spare = Mutex::new(Vec::new());
+    let spare = || spare.lock().unwrap_or_else(PoisonError::into_inner);
+    parallel::in_order(
+        follower,
+        threads,
+        |reports| {
+            let mut lines: Vec<u8> = spare().pop().unwrap_or_default();
+            for report in reports {
+                report.write_json(&mut lines);
+                lines.push(b'\n');
+            }
+            Ok(lines)
+        },
+        |mut lines| {
+            out.write_all(&lines)?;
+            lines.clear();
+            spare().push(lines);
+            Ok(())
+        },
+    )
+}
+
+fn show(args: &Args, name: &str, follower: &Follower, reading: &Reading) -> anyhow::Result<()> {
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    let chosen = |n: usize| {
+        follower
+            .report(n)
+            .ok_or_else(|| BadInput(format!("{name}: there is no connection {n}; those there are: {}", follower.len())))
+    };
+    if let (Some(n), Some(path)) = (args.connection, &args.plot) {
+        plot::write(&chosen(n)?, &reading.names, args.resolve, path)
+            .with_context(|| format!("cannot plot to {}", path.display()))?;
+    }
+    if args.json.json {
+        match args.connection {
+            Some(n) => line(&mut out, &chosen(n)?)?,
+            None => all_lines(&mut out, follower, args.threads())?,
+        }
+        line(&mut out, &reading.json(name, follower))?;
+    } else {
+        let canvas = terminal::canvas();
+        let text = |document: Document| paper::terminal::text(&canvas, &[document]);
+        let resolved = |mut document: Document| {
+            if args.resolve {
+                hosts::name(std::slice::from_mut(&mut document));
+            }
+            document
+        };
+        if args.dump || args.story || args.connection.is_some() {
+            if (args.files.len() > 1 || !args.dump) && !args.shown.csv {
+                writeln!(out, "{}:", output::harmless(name))?;
+            }
+            let numbers = match args.connection {
+                Some(n) => n..=n,
+                None if args.dump => 1..=follower.len().min(DUMPED),
+                None => 1..=follower.len(),
+            };
+            for n in numbers {
+                let report = chosen(n)?;
+                let document = match args.dump {
+                    true => packets::document(&report, &reading.names),
+                    false => connection::document(&report, &reading.names),
+                };
+                let document = resolved(document);
+                match args.shown.csv {
+                    true => write!(out, "{}", paper::csv::text(&[document]))?,
+                    false => writeln!(out, "{}", text(document))?,
+                }
+            }
+        } else {
+            write!(out, "{}", output::drawn(&[resolved(whole(args, name, follower, reading)?)], args.shown))?;
+        }
+    }
+    out.flush()?;
+    if let Some(run) = &args.output.output {
+        keep::write(run, keep::provenance(name, follower, reading), follower)?;
+    }
+    Ok(())
+}
+
+/// The capture as a whole.
+fn whole(args: &Args, name: &str, follower: &Follower, reading: &Reading) -> anyhow::Result<Document> {
+    let mut all = Overview::new(args.rows);
+    parallel::in_order(
+        follower,
+        args.threads(),
+        |reports| {
+            let mut some = Overview::new(args.rows);
+            reports.for_each(|r| some.report(&r));
+            Ok(some)
+        },
+        |some| {
+            all.join(some);
+            Ok(())
+        },
+    )?;
+    let run = args.output.output.as_deref().map(crate::files::name);
+    let provenance = keep::provenance(name, follower, reading);
+    let subject =
+        Subject { name: run.as_deref(), provenance: &provenance, finished: true, shown: args.rows, overview: &all };
+    Ok(describe(&subject))
+}
+
+fn line(out: &mut impl Write, value: &impl serde::Serialize) -> anyhow::Result<()> {
+    serde_json::to_writer(&mut *out, value).map_err(io::Error::from)?;
+    out.write_all(b"\n")?;
+    Ok(())
+}
+
+/// The comments on packets, by packet number: what findings rest on, and why each retransmission was made.
+fn comments(reports: impl Iterator<Item = Report>) -> BTreeMap<u64, Vec<String>> {
+    let mut comments: BTreeMap<u64, Vec<String>> = BTreeMap::new();
+    for report in reports {
+        for f in &report.findings {
+            for &packet in &f.packets {
+                comments
+                    .entry(packet)
+                    .or_default()
+                    .push(format!("wirelapse, connection {}: {}: {}", report.number, f.words, f.text));
+            }
+        }
+        for r in &report.records {
+            let what = match r.mark {
+                Mark::Retransmitted(class) => format!("retransmission: {}", class.words()),
+                Mark::Damaged => "damaged: the TCP checksum is wrong".to_owned(),
+                _ => continue,
+            };
+            let text = format!("wirelapse, connection {}: {what}", report.number);
+            comments.entry(r.segment.number).or_default().push(text);
+        }
+    }
+    comments
+}

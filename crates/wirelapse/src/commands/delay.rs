@@ -1,0 +1,411 @@
+//! `wirelapse delay`.
+
+mod calibration;
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use ::capture::delay::in_kernel::InKernel;
+use ::capture::delay::live::{SoFar, Taps};
+use ::capture::delay::records::{ClockWord, Delay};
+use ::capture::delay::{Account, Clocks, Drift, Identity, Offset, Recording, Tap, files};
+use ::capture::{Counts, Direction, Options, Stamps, Technique};
+use export::ndjson;
+use machine::CpuPressure;
+use quantity::parse;
+use record::Nanos;
+use report::page;
+
+use crate::commands::capture::Clocks as StampClocks;
+use crate::exit::BadInput;
+use crate::interrupt::Interrupt;
+use crate::output::{complain, harmless, say, shows_progress};
+use crate::{options, privileges, terminal};
+use calibration::Calibration;
+
+/// Measure the delay of a device from the frames before and behind it
+///
+/// Two interfaces, or two capture files, each see the frames of a device at one of its sides. Frames are matched, and what the device
+/// did to them is reported: delay, loss, duplicates, order, and changes over time. Ends at Ctrl-C, after -c frames or after --for.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Interface or capture file that sees frames before they enter the device
+    #[arg(long, value_name = "IFACE|FILE")]
+    before: String,
+    /// Interface or capture file that sees frames after they leave it
+    #[arg(long, value_name = "IFACE|FILE")]
+    after: String,
+    /// How frames are recognised
+    #[arg(long = "match", value_name = "BY", value_enum, default_value_t = MatchBy::Id)]
+    match_by: MatchBy,
+    /// How frames are received: recvmsg, recvmmsg, rx-ring, libpcap, af-xdp, xdp or io-uring; rx-ring unless given
+    #[arg(long, value_name = "TECHNIQUE")]
+    method: Option<Technique>,
+    /// Clocks that stamp frames: the kernel's (software) or the NICs' (hardware)
+    #[arg(long, value_enum, default_value_t = StampClocks::Software)]
+    timestamps: StampClocks,
+    /// Only frames that match, in libpcap's language: "udp port 9"
+    #[arg(short, long, value_name = "EXPRESSION")]
+    filter: Option<String>,
+    /// Bytes to look at of each frame; frames are recognised by what is within
+    #[arg(short, long, value_name = "BYTES", value_parser = parse::bytes_u32, default_value = "256")]
+    snap: u32,
+    /// Only frames that come in at each tap, not those that this host sends there
+    #[arg(long)]
+    incoming: bool,
+    /// End after this many matched frames
+    #[arg(short = 'c', long, value_name = "N", value_parser = parse::count)]
+    count: Option<u64>,
+    #[arg(long = "for", value_name = "TIME", value_parser = parse::duration_above_zero, help = options::FOR)]
+    duration: Option<Nanos>,
+    /// Memory for frames that are not read yet, at each tap
+    #[arg(long, value_name = "BYTES", value_parser = parse::bytes_u32, default_value = "32MiB")]
+    buffer: u32,
+    /// Match frames inside the kernel, by XDP programs on both interfaces: for rates that no socket takes. Frames need an id that counts
+    /// up; quantiles are known to within an eighth
+    #[arg(long, conflicts_with_all = ["calibrate", "calibration", "different_clocks", "method", "filter", "incoming"])]
+    in_kernel: bool,
+    /// With --in-kernel, frames end at the taps: right where these have copies, since nothing else takes them
+    #[arg(long, requires = "in_kernel")]
+    drop_frames: bool,
+    /// Measure the taps' own offset, with a plain wire in the device's place, and keep it in this file
+    #[arg(long, value_name = "FILE")]
+    calibrate: Option<PathBuf>,
+    /// Subtract the offset that --calibrate has measured
+    #[arg(long, value_name = "FILE", conflicts_with = "calibrate")]
+    calibration: Option<PathBuf>,
+    /// The taps' clocks are not the same: remove their offset and drift, and report delays above the least
+    #[arg(long, conflicts_with_all = ["calibrate", "calibration"])]
+    different_clocks: bool,
+    /// Write the report as a page
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    #[arg(long, help = options::FORCE)]
+    force: bool,
+    #[command(flatten)]
+    json: options::Json,
+}
+
+/// `--match`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum MatchBy {
+    /// By the id that `wirelapse generate` puts into each frame
+    Id,
+    /// By what a device does not change: not hardware addresses, VLAN, DSCP, TTL and checksums
+    Content,
+    /// The same for a device that translates addresses: not addresses and ports either
+    Nat,
+}
+
+impl MatchBy {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Id => "id",
+            Self::Content => "content",
+            Self::Nat => "nat",
+        }
+    }
+
+    const fn identity(self) -> Identity {
+        match self {
+            Self::Id => Identity::Id,
+            Self::Content => Identity::Content { translated: false },
+            Self::Nat => Identity::Content { translated: true },
+        }
+    }
+}
+
+/// What was measured, wherever it came from.
+struct Measured {
+    account: Account,
+    recording: Recording,
+    clocks: Clocks,
+    clock_error: Nanos,
+    dropped: [u64; 2],
+    unstamped: [u64; 2],
+    lasted: Nanos,
+    method: String,
+    cpu_waited: Option<f64>,
+    failed: Option<anyhow::Error>,
+}
+
+/// How often progress is shown.
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A drift below this is not said to be one: clocks of one machine are steered by more.
+const LEAST_DRIFT_PPB: f64 = 50.0;
+
+/// Whether a tap is a file: one that is there, or has a name that no interface can have.
+fn is_file(tap: &str) -> bool {
+    tap.contains('/') || tap.contains(".pcap") || (Path::new(tap).is_file() && !is_interface(tap))
+}
+
+fn is_interface(name: &str) -> bool {
+    Path::new("/sys/class/net").join(name).exists()
+}
+
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let taps = [args.before.as_str(), args.after.as_str()];
+    if taps[0] == taps[1] {
+        return Err(BadInput(format!("--before and --after are both {}: a device has two sides", taps[0])).into());
+    }
+    for path in [&args.html, &args.calibrate].into_iter().flatten() {
+        crate::files::refuse(path, args.force)?;
+    }
+    if args.in_kernel {
+        let (delay, failed) = in_kernel(args)?;
+        write(args, &delay)?;
+        return failed.map_or(Ok(()), |error| Err(error.into()));
+    }
+    let calibration = args.calibration.as_deref().map(Calibration::read).transpose()?;
+    let measured = match taps.map(is_file) {
+        [true, true] => from_files(args)?,
+        [false, false] => from_interfaces(args)?,
+        _ => {
+            let problem = "--before and --after are two interfaces, or two capture files: their clocks have to be one";
+            return Err(BadInput(problem.into()).into());
+        }
+    };
+    let (measured, drift) = one_time(args, measured)?;
+    let offset = calibration.map(|c| c.offset(&measured.method)).transpose()?;
+    let delay = record_of(args, &measured, drift, offset);
+    if let Some(path) = &args.calibrate {
+        Calibration::of(&delay)?.write(path)?;
+    }
+    write(args, &delay)?;
+    measured.failed.map_or(Ok(()), Err)
+}
+
+fn from_files(args: &Args) -> anyhow::Result<Measured> {
+    let open = |path: &str| {
+        store::regular::open(Path::new(path)).map_err(|error| BadInput(format!("cannot open {path}: {error}")))
+    };
+    let both = || -> anyhow::Result<[File; 2]> { Ok([open(&args.before)?, open(&args.after)?]) };
+    let bad = |(tap, error)| {
+        let path = if tap == Tap::Before { &args.before } else { &args.after };
+        BadInput(format!("{path}: {error}"))
+    };
+    let identity = args.match_by.identity();
+    let ahead = || -> anyhow::Result<i64> { Ok(files::clock_difference(both()?, identity).map_err(bad)?.unwrap_or(0)) };
+    let ahead_ns = if args.different_clocks { ahead()? } else { 0 };
+    let read = files::read(both()?, identity, ahead_ns).map_err(bad)?;
+    if read.account.matched == 0 && ahead_ns == 0 && ahead()? != 0 {
+        return Err(BadInput(format!(
+            "frames leave the device {} after they enter it, by the times in the files: their clocks differ (--different-clocks removes \
+             that, and gives delays above the least)",
+            quantity::time_to(ahead()? as f64, 3)
+        ))
+        .into());
+    }
+    for (path, tap) in [&args.before, &args.after].into_iter().zip(&read.taps) {
+        if tap.damaged > 0 {
+            complain!("{path}: {} could not be decoded", quantity::counted(tap.damaged, "record"));
+        }
+    }
+    let described: Vec<&str> = read.taps.iter().filter_map(|tap| tap.description.as_deref()).collect();
+    let mut method = described.join("; ");
+    if let [one, other] = described[..]
+        && one == other
+    {
+        method = one.into();
+    }
+    Ok(Measured {
+        lasted: read.recording.lasted(),
+        account: read.account,
+        // Files do not say how exact their stamps are: what they are counted in is the least that they are off by.
+        clock_error: read.recording.slot().unwrap_or(Nanos::ZERO),
+        recording: read.recording,
+        clocks: Clocks::One,
+        dropped: [read.taps[0].dropped, read.taps[1].dropped],
+        unstamped: [read.taps[0].untimed, read.taps[1].untimed],
+        method,
+        cpu_waited: None,
+        failed: None,
+    })
+}
+
+fn from_interfaces(args: &Args) -> anyhow::Result<Measured> {
+    let stamps = Stamps::from(args.timestamps);
+    if stamps == Stamps::Both {
+        return Err(BadInput(
+            "--timestamps is software or hardware here: a delay is between two stamps of one clock".into(),
+        )
+        .into());
+    }
+    let technique = args.method.unwrap_or(Technique::RxRing);
+    let options = [&args.before, &args.after].map(|interface| Options {
+        stamps,
+        snap_length: args.snap,
+        filter: args.filter.clone(),
+        // A tap hands over frames that are for others.
+        promiscuous: true,
+        direction: if args.incoming { Direction::In } else { Direction::Both },
+        buffer_bytes: args.buffer,
+        batch: 256,
+        ..Options::of(interface)
+    });
+    let interrupt = Interrupt::listen()?;
+    let taps = Taps::open(technique, [&options[0], &options[1]], args.match_by.identity())?;
+    let pressure = CpuPressure::begin();
+    privileges::keep_for_capture(
+        stamps.hardware(),
+        [&args.html, &args.calibrate].into_iter().flatten().map(PathBuf::as_path),
+    )?;
+    if !args.json.json {
+        say!("Watching {} and {} by {technique}.", args.before, args.after);
+        for about in taps.about() {
+            about.remarks.iter().for_each(|remark| say!("Note: {}: {remark}.", about.interface));
+        }
+    }
+    let watched = taps.watch(watching(args, &interrupt));
+    let each = |of: fn(&Counts) -> u64| [of(&watched.counts[0]), of(&watched.counts[1])];
+    let clock_error = match watched.clocks {
+        Clocks::Two { error, .. } => error + watched.stamp_error,
+        _ => watched.stamp_error,
+    };
+    Ok(Measured {
+        account: watched.account,
+        recording: watched.recording,
+        clocks: watched.clocks,
+        clock_error,
+        dropped: each(|c| c.dropped + c.dropped_by_interface),
+        unstamped: each(|c| c.unstamped),
+        lasted: watched.lasted,
+        method: format!("{technique}, {} timestamps", stamps.name()),
+        cpu_waited: pressure.and_then(|p| p.share()),
+        failed: watched.failed.map(Into::into),
+    })
+}
+
+fn in_kernel(args: &Args) -> anyhow::Result<(Delay, Option<::capture::Error>)> {
+    if args.match_by != MatchBy::Id || args.timestamps != StampClocks::Software || is_file(&args.before) {
+        let problem = "--in-kernel matches frames by their id on two interfaces, by the kernel's clock";
+        return Err(BadInput(problem.into()).into());
+    }
+    let interrupt = Interrupt::listen()?;
+    let taps = InKernel::open([&args.before, &args.after], args.drop_frames)?;
+    if !args.json.json {
+        say!("Matching the frames of {} and {} inside the kernel.", args.before, args.after);
+        taps.remarks().iter().for_each(|remark| say!("Note: {remark}."));
+    }
+    let pressure = CpuPressure::begin();
+    let seen = taps.watch(watching(args, &interrupt))?;
+    let delay = Delay {
+        before: args.before.clone(),
+        after: args.after.clone(),
+        method: "XDP programs that match in the kernel, software timestamps".into(),
+        matched_by: args.match_by.name().into(),
+        lasted: seen.lasted,
+        figures: Some(Box::new(seen.figures)),
+        cpu_waited: pressure.and_then(|p| p.share()),
+        ..Delay::default()
+    };
+    Ok((delay, seen.failed))
+}
+
+/// Shows progress, and says whether to go on.
+fn watching<'a>(args: &'a Args, interrupt: &'a Interrupt) -> impl FnMut(&SoFar) -> bool + 'a {
+    let mut shown = Instant::now();
+    move |so_far| {
+        if shown.elapsed() >= SECOND && shows_progress(args.json.json) {
+            shown = Instant::now();
+            say!(
+                "{:>10} matched, {} lost",
+                quantity::count(so_far.account.matched),
+                quantity::count(so_far.account.lost)
+            );
+        }
+        !interrupt.came()
+            && args.duration.is_none_or(|most| so_far.lasted < most)
+            && args.count.is_none_or(|most| so_far.account.matched < most)
+    }
+}
+
+/// Delays that are of one clock: as they are, or with the offset and drift of two removed. Two clocks that are taken for one are refused.
+fn one_time(args: &Args, mut measured: Measured) -> anyhow::Result<(Measured, Option<Drift>)> {
+    let drift = measured.recording.drift();
+    if args.different_clocks {
+        let Some(drift) = drift else {
+            let problem = "--different-clocks: there are too few matched frames to see how the clocks run";
+            return Err(BadInput(problem.into()).into());
+        };
+        measured.recording.remove(&drift);
+        measured.clocks = Clocks::Apart { drift_ppb: drift.ppb, drift_error_ppb: drift.error_ppb };
+        measured.clock_error += Nanos(drift.wander_ns.ceil() as u64);
+        return Ok((measured, Some(drift)));
+    }
+    // Of two live interfaces the clocks are known.
+    if !is_file(&args.before) {
+        return Ok((measured, None));
+    }
+    if let Some(drift) = drift.filter(|d| d.is_straight && d.ppb.abs() > LEAST_DRIFT_PPB && d.error_ppb < d.ppb.abs()) {
+        return Err(BadInput(format!(
+            "the delays rise by {:+.3} ± {:.3} µs every second, as two clocks do that run at different rates: these captures were not \
+             stamped by one clock. --different-clocks removes that, and gives delays above the least",
+            drift.ppb / 1e3,
+            drift.error_ppb / 1e3
+        ))
+        .into());
+    }
+    let negative = measured.recording.share_below_zero().filter(|share| *share > 0.5);
+    if negative.is_some() && args.calibrate.is_none() && args.calibration.is_none() {
+        return Err(BadInput(
+            "most frames are seen behind the device before they enter it: the captures are the wrong way round, or their clocks differ \
+             (--different-clocks removes that, and gives delays above the least)"
+                .into(),
+        )
+        .into());
+    }
+    Ok((measured, None))
+}
+
+fn record_of(args: &Args, measured: &Measured, drift: Option<Drift>, offset: Option<Offset>) -> Delay {
+    let mut figures = measured.recording.figures(measured.account, offset.unwrap_or_default());
+    if is_file(&args.before) {
+        figures.allow_for(measured.clock_error);
+    }
+    Delay {
+        before: args.before.clone(),
+        after: args.after.clone(),
+        method: measured.method.clone(),
+        matched_by: args.match_by.name().into(),
+        lasted: measured.lasted,
+        dropped: measured.dropped,
+        unstamped: measured.unstamped,
+        figures: Some(Box::new(figures)),
+        offset,
+        clocks: ClockWord::from(&measured.clocks),
+        drift_ppb: match measured.clocks {
+            Clocks::Two { drift_ppb, .. } => drift_ppb,
+            _ => drift.map(|d| d.ppb),
+        },
+        drift_error_ppb: drift.map(|d| d.error_ppb),
+        clock_error: measured.clock_error,
+        cpu_waited: measured.cpu_waited,
+    }
+}
+
+fn write(args: &Args, delay: &Delay) -> anyhow::Result<()> {
+    let document = page::delay::document(delay);
+    if let Some(path) = &args.html {
+        crate::files::write_page(path, std::slice::from_ref(&document), args.force)?;
+    }
+    let mut out = io::stdout().lock();
+    if args.json.json {
+        let mut lines = Vec::new();
+        ndjson::line(&mut lines, delay);
+        if let Some(figures) = &delay.figures {
+            figures.changes.iter().for_each(|change| ndjson::line(&mut lines, change));
+            figures.histogram.iter().for_each(|bin| ndjson::line(&mut lines, bin));
+            figures.series.iter().for_each(|stretch| ndjson::line(&mut lines, stretch));
+        }
+        return Ok(out.write_all(&lines)?);
+    }
+    out.write_all(paper::terminal::text(&terminal::canvas(), &[document]).as_bytes())?;
+    for path in [&args.html, &args.calibrate].into_iter().flatten() {
+        writeln!(out, "Written to {}.", harmless(&path.to_string_lossy()))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,363 @@
+//! `wirelapse generate`.
+
+use std::io::{self, Write as _};
+use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use ::capture::generate::replay::{self, Pace, ReplayError, Replayed};
+use ::capture::generate::{self, Plan, Sending, Sent, Shape, Spread};
+use paper::document::{Document, Section, Table};
+use quantity::parse;
+use record::Nanos;
+
+use crate::commands::trace::lab_path::Networks;
+use crate::exit::BadInput;
+use crate::interrupt::Interrupt;
+use crate::output::json_event;
+use crate::{options, terminal};
+
+/// Send UDP frames at a known rate, each with an id and its send time; or the frames of a capture
+///
+/// Refuses interfaces of the machine itself: frames would leave for its network. Inside a lab's host or another
+/// network namespace any interface will do.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Interface to send on
+    #[arg(short, long, value_name = "IFACE")]
+    interface: String,
+    /// Length of a frame in bytes, from the Ethernet header on, without the frame check sequence: 60 to 9000. 64 on the wire are
+    /// 60 here
+    #[arg(long, value_name = "BYTES", default_value_t = 60)]
+    size: u16,
+    /// Rate: frames a second (14.88Mpps, 1000/s), bits a second (1Gbit/s, with preamble, gap and frame check sequence), or
+    /// line, as fast as can be
+    #[arg(
+        long,
+        value_name = "RATE",
+        default_value = "1000/s",
+        default_value_if("replay", clap::builder::ArgPredicate::IsPresent, "own")
+    )]
+    rate: String,
+    /// Send the frames of this capture instead, with the gaps between them as captured; with --rate, at that many frames a second or as fast
+    /// as can be (line)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["size", "pattern", "flows", "vlan", "from", "to", "from_mac", "to_mac", "count", "duration", "method"])]
+    replay: Option<PathBuf>,
+    /// With --replay, times as fast as captured: 0.5, 2
+    #[arg(long, value_name = "N", requires = "replay", conflicts_with = "rate", default_value_t = 1.0)]
+    speed: f64,
+    /// Frames to send
+    #[arg(short = 'c', long, value_name = "N", value_parser = parse::count, required_unless_present_any = ["duration", "replay"])]
+    count: Option<u64>,
+    #[arg(long = "for", value_name = "TIME", value_parser = parse::duration_above_zero, help = options::FOR)]
+    duration: Option<Nanos>,
+    /// How frames are spread over time
+    #[arg(long, value_enum, default_value_t = Pattern::Constant)]
+    pattern: Pattern,
+    /// Frames of a burst, with --pattern bursts
+    #[arg(long, value_name = "N", default_value_t = 32)]
+    burst: u32,
+    /// Seed of --pattern poisson
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Source address and port
+    #[arg(long, value_name = "ADDR:PORT", default_value = "10.77.0.1:9000")]
+    from: SocketAddr,
+    /// Destination address and port
+    #[arg(long, value_name = "ADDR:PORT", default_value = "10.77.0.2:9")]
+    to: SocketAddr,
+    /// Source MAC address
+    #[arg(long, value_name = "MAC", value_parser = mac, default_value = "02:77:00:00:00:01")]
+    from_mac: [u8; 6],
+    /// Destination MAC address
+    #[arg(long, value_name = "MAC", value_parser = mac, default_value = "02:77:00:00:00:02")]
+    to_mac: [u8; 6],
+    /// VLAN id of an 802.1Q tag
+    #[arg(long, value_name = "ID")]
+    vlan: Option<u16>,
+    /// Flows that take turns, by source port
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    flows: u16,
+    /// How frames are sent: live-frames, af-xdp, tx-ring or sendmmsg; the fastest that works unless given
+    #[arg(long, value_name = "WAY")]
+    method: Option<Sending>,
+    /// Send on an interface of the machine itself
+    #[arg(long)]
+    yes_this_interface: bool,
+    #[command(flatten)]
+    json: options::Json,
+}
+
+/// `--pattern`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Pattern {
+    /// Evenly
+    Constant,
+    /// With exponentially distributed gaps
+    Poisson,
+    /// So many at a time, then a pause
+    Bursts,
+}
+
+fn mac(text: &str) -> Result<[u8; 6], String> {
+    let bytes: Vec<u8> =
+        text.split(':').filter(|b| b.len() == 2).filter_map(|b| u8::from_str_radix(b, 16).ok()).collect();
+    let address = bytes.try_into().ok().filter(|_| text.len() == 17);
+    address.ok_or_else(|| "is six bytes in hexadecimal, such as 02:77:00:00:00:01".into())
+}
+
+/// Bytes that a frame takes on an Ethernet wire beside its own: frame check sequence, preamble, start and gap.
+const ON_THE_WIRE: f64 = 24.0;
+
+impl Args {
+    /// Frames a second; `None` for as many as can be.
+    fn per_second(&self) -> anyhow::Result<Option<f64>> {
+        if self.rate == "line" {
+            return Ok(None);
+        }
+        if let Ok(frames) = parse::per_second(&self.rate) {
+            return Ok(Some(frames));
+        }
+        match parse::bit_rate(&self.rate) {
+            Ok(bits) => Ok(Some(bits as f64 / ((f64::from(self.size) + ON_THE_WIRE) * 8.0))),
+            Err(_) => Err(BadInput(format!(
+                "--rate {:?}: give frames a second (1000/s, 1.5Mpps), bits a second (100Mbit/s), or line",
+                self.rate
+            ))
+            .into()),
+        }
+    }
+
+    /// The pace of a capture: its own unless there is a rate.
+    fn pace(&self) -> anyhow::Result<Pace> {
+        let problem = |what: String| {
+            BadInput(format!("{what}: a capture is sent at its own pace, frames a second (1000/s), or line"))
+        };
+        match self.rate.as_str() {
+            "own" if self.speed > 0.0 && self.speed.is_finite() => Ok(Pace::Own(self.speed)),
+            "own" => Err(BadInput(format!("--speed {}: give a number above 0", self.speed)).into()),
+            "line" => Ok(Pace::Fastest),
+            rate => Ok(Pace::PerSecond(parse::per_second(rate).map_err(|_| problem(format!("--rate {rate:?}")))?)),
+        }
+    }
+
+    fn plan(&self) -> anyhow::Result<Plan> {
+        Ok(Plan {
+            interface: self.interface.clone(),
+            shape: Shape {
+                bytes: self.size,
+                hardware: [self.from_mac, self.to_mac],
+                vlan: self.vlan,
+                source: self.from,
+                destination: self.to,
+                flows: self.flows,
+            },
+            per_second: self.per_second()?,
+            spread: match self.pattern {
+                Pattern::Constant => Spread::Constant,
+                Pattern::Poisson => Spread::Poisson { seed: self.seed },
+                Pattern::Bursts => Spread::Bursts { frames: self.burst },
+            },
+            count: self.count,
+            duration: self.duration.map(Into::into),
+            sending: self.method,
+        })
+    }
+}
+
+/// Refuses an interface of the machine itself: frames stay on it in a host of a lab, or in a network namespace that is not the first process's.
+fn refuse_outside(interface: &str) -> Result<(), BadInput> {
+    if Networks::new(Vec::new()).path().is_some() {
+        return Ok(());
+    }
+    let inode = |path: &str| std::fs::metadata(path).map(|m| m.ino());
+    let why = match (inode("/proc/self/ns/net"), inode("/proc/1/ns/net")) {
+        (Ok(own), Ok(first)) if own != first => return Ok(()),
+        (Ok(_), Ok(_)) => format!("{interface} is an interface of this machine: frames would leave for its network"),
+        (Err(error), _) | (_, Err(error)) => format!(
+            "whether {interface} is an interface of the machine itself is not known, as the network namespace of process 1 cannot be read \
+             ({error}): frames may leave for its network"
+        ),
+    };
+    Err(BadInput(format!("{why}. Send inside a lab (wirelapse lab exec), or say --yes-this-interface")))
+}
+
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let pace = args.replay.as_ref().map(|_| args.pace()).transpose()?;
+    if !args.yes_this_interface {
+        refuse_outside(&args.interface)?;
+    }
+    let interrupt = Interrupt::listen()?;
+    if let Some((path, pace)) = args.replay.as_deref().zip(pace) {
+        return send_again(args, path, pace, &interrupt);
+    }
+    let plan = args.plan()?;
+    let sent = generate::run(&plan, |_| !interrupt.came())?;
+    if args.json.json {
+        return json_event("generate", &Line::of(args, &plan, &sent));
+    }
+    let text = paper::terminal::text(&terminal::canvas(), &[document(args, &plan, &sent)]);
+    Ok(io::stdout().write_all(text.as_bytes())?)
+}
+
+fn send_again(args: &Args, path: &Path, pace: Pace, interrupt: &Interrupt) -> anyhow::Result<()> {
+    let bad = |why: String| BadInput(format!("{}: {why}", path.display()));
+    let file = std::fs::File::open(path).map_err(|error| bad(error.to_string()))?;
+    let sent = match replay::run(&args.interface, file, pace, |_| !interrupt.came()) {
+        Ok(sent) => sent,
+        Err(ReplayError::Capture(error)) => return Err(bad(error.to_string()).into()),
+        Err(ReplayError::Interface(error)) => return Err(error.into()),
+    };
+    if args.json.json {
+        return json_event("replay", &ReplayLine::of(args, path, &sent));
+    }
+    let text = paper::terminal::text(&terminal::canvas(), &[replayed(args, path, &sent)]);
+    Ok(io::stdout().write_all(text.as_bytes())?)
+}
+
+/// What was sent of a capture.
+#[derive(serde::Serialize)]
+struct ReplayLine<'a> {
+    interface: &'a str,
+    file: &'a Path,
+    frames: u64,
+    bytes: u64,
+    cut: u64,
+    unsendable: u64,
+    dropped: u64,
+    took_ns: Nanos,
+    frames_per_second: f64,
+    gap_mean_ns: Option<f64>,
+    gap_deviation_ns: Option<f64>,
+    late_mean_ns: Nanos,
+    late_max_ns: Nanos,
+}
+
+impl<'a> ReplayLine<'a> {
+    fn of(args: &'a Args, file: &'a Path, sent: &Replayed) -> Self {
+        Self {
+            interface: &args.interface,
+            file,
+            frames: sent.frames,
+            bytes: sent.bytes,
+            cut: sent.cut,
+            unsendable: sent.unsendable,
+            dropped: sent.dropped,
+            took_ns: sent.took,
+            frames_per_second: sent.frames as f64 / sent.took.as_secs_f64().max(1e-9),
+            gap_mean_ns: sent.gaps.map(|g| g.mean_ns),
+            gap_deviation_ns: sent.gaps.map(|g| g.deviation_ns),
+            late_mean_ns: sent.late[0],
+            late_max_ns: sent.late[1],
+        }
+    }
+}
+
+fn replayed(args: &Args, path: &Path, sent: &Replayed) -> Document {
+    let rate = sent.frames as f64 / sent.took.as_secs_f64().max(1e-9);
+    let mut table = Table::new("Frames", &["", "frames"]);
+    let mut row = |what: &str, n: u64| table.rows.push(vec![what.into(), quantity::count(n)]);
+    row("sent", sent.frames);
+    row("not sent: cut when they were captured", sent.cut);
+    row("not sent: no Ethernet frame, or too long", sent.unsendable);
+    row("dropped by the interface", sent.dropped);
+    let mut section = Section::new("Frames");
+    section.table(table);
+    let mut verdict = vec![format!(
+        "{} frames, {}, in {}: {}.",
+        quantity::count(sent.frames),
+        quantity::bytes(sent.bytes),
+        sent.took,
+        quantity::per_second(rate)
+    )];
+    if sent.late[1] > Nanos::ZERO {
+        verdict.push(format!("Frames went {} later than due on average, {} at most.", sent.late[0], sent.late[1]));
+    }
+    Document {
+        title: format!("wirelapse generate · {}", args.interface),
+        about: format!("the frames of {}", path.display()),
+        verdict,
+        sections: vec![section],
+        ..Document::default()
+    }
+}
+
+/// What a run of frames was.
+#[derive(serde::Serialize)]
+struct Line<'a> {
+    interface: &'a str,
+    method: &'static str,
+    source: IpAddr,
+    destination: IpAddr,
+    size_bytes: u16,
+    asked_frames_per_second: Option<f64>,
+    frames: u64,
+    dropped: u64,
+    took_ns: Nanos,
+    frames_per_second: f64,
+    gap_mean_ns: Option<f64>,
+    gap_deviation_ns: Option<f64>,
+    gap_max_ns: Option<Nanos>,
+}
+
+impl<'a> Line<'a> {
+    fn of(args: &'a Args, plan: &Plan, sent: &Sent) -> Self {
+        Self {
+            interface: &args.interface,
+            method: sent.sending.name(),
+            source: args.from.ip(),
+            destination: args.to.ip(),
+            size_bytes: args.size,
+            asked_frames_per_second: plan.per_second,
+            frames: sent.frames,
+            dropped: sent.dropped,
+            took_ns: sent.took,
+            frames_per_second: rate(sent),
+            gap_mean_ns: sent.gaps.map(|g| g.mean_ns),
+            gap_deviation_ns: sent.gaps.map(|g| g.deviation_ns),
+            gap_max_ns: sent.gaps.map(|g| g.max),
+        }
+    }
+}
+
+fn rate(sent: &Sent) -> f64 {
+    sent.frames as f64 / sent.took.as_secs_f64().max(1e-9)
+}
+
+fn document(args: &Args, plan: &Plan, sent: &Sent) -> Document {
+    let got = rate(sent);
+    let asked = match plan.per_second {
+        Some(asked) => format!(", {} of the {} asked for", quantity::percent(got / asked), quantity::per_second(asked)),
+        None => String::new(),
+    };
+    let lost = match sent.dropped {
+        0 => String::new(),
+        dropped => {
+            format!(
+                " The interface dropped {} of them: its queue or its peer had no room, its peer was down, or they are longer than the MTU.",
+                quantity::count(dropped)
+            )
+        }
+    };
+    let mut table = Table::new("Gaps between frames, by their send times", &["", "time"]);
+    if let Some(gaps) = sent.gaps {
+        let mut row = |what: &str, ns: f64| table.rows.push(vec![what.into(), Nanos(ns.round() as u64).to_string()]);
+        row("mean", gaps.mean_ns);
+        row("standard deviation", gaps.deviation_ns);
+        row("longest", gaps.max.0 as f64);
+    }
+    let mut section = Section::new("Gaps");
+    section.table(table);
+    Document {
+        title: format!("wirelapse generate · {}", args.interface),
+        about: format!("{} · frames of {} bytes", sent.sending, args.size),
+        verdict: vec![format!(
+            "{} frames in {}: {}{asked}.{lost}",
+            quantity::count(sent.frames),
+            sent.took,
+            quantity::per_second(got)
+        )],
+        sections: vec![section],
+        ..Document::default()
+    }
+}

@@ -1,0 +1,132 @@
+//! `wirelapse report`.
+
+mod fleet;
+
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use ::paper::document::Document;
+use ::report::page;
+use ::study::reception::kept;
+use anyhow::Context as _;
+use record::Nanos;
+use store::RunKind;
+
+use crate::exit::BadInput;
+use crate::files::{Images, name, refuse, write_images, write_page};
+use crate::hosts;
+use crate::options::{FORCE, RESOLVE};
+use crate::output::{self, Shown};
+
+/// Show what runs say: on the terminal, as one HTML file, or as images
+///
+/// A run is a directory that `trace -o`, `study -o`, `analyze -o` or a workload such as `stream -o` made. The HTML file needs nothing else:
+/// no network, no second file. With none of --html, --png and --svg the report goes to the terminal.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Run directories, shown one after the other
+    #[arg(required_unless_present = "fleet", conflicts_with = "fleet", value_name = "RUN")]
+    runs: Vec<PathBuf>,
+    /// Instead of single runs: what of all runs below this directory or s3://BUCKET/PREFIX became slower than the week before. It needs
+    /// the histograms that `wirelapse agent` keeps, and the program wirelapse-query
+    #[arg(long = "runs", id = "fleet", value_name = "DIR|URL", conflicts_with = "json")]
+    fleet: Option<String>,
+    /// With --runs: how much of the newest to compare, in whole hours
+    #[arg(long, value_name = "TIME", value_parser = quantity::parse::duration_above_zero, default_value = "24h", requires = "fleet")]
+    last: Nanos,
+    /// Write one self-contained HTML file
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    #[command(flatten)]
+    images: Images,
+    /// Open the HTML file in a browser
+    #[arg(long, requires = "html")]
+    open: bool,
+    #[arg(long, help = FORCE)]
+    force: bool,
+    #[arg(long, help = RESOLVE, conflicts_with = "json")]
+    resolve: bool,
+    #[command(flatten)]
+    shown: Shown,
+    /// Of the run of a workload: the objects that its command writes with --json
+    #[arg(long, conflicts_with_all = ["html", "png", "svg"])]
+    json: bool,
+}
+
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    if args.json {
+        return args.runs.iter().try_for_each(|run| json(run));
+    }
+    // Before any run is read: what cannot be written is found at once.
+    args.html.as_deref().map_or(Ok(()), |path| refuse(path, args.force))?;
+    let mut documents = match &args.fleet {
+        Some(place) => vec![fleet::document(place, args.last)?],
+        None => args.runs.iter().map(|run| document(run)).collect::<anyhow::Result<Vec<_>>>()?,
+    };
+    if args.resolve {
+        hosts::name(&mut documents);
+    }
+    let mut written = Vec::new();
+    if let Some(path) = &args.html {
+        write_page(path, &documents, args.force)?;
+        written.push(path.clone());
+    }
+    let prefix = |at: usize| args.runs.get(at).filter(|_| args.runs.len() > 1).map(|run| format!("{}-", name(run)));
+    let named: Vec<(String, &Document)> =
+        documents.iter().enumerate().map(|(at, document)| (prefix(at).unwrap_or_default(), document)).collect();
+    written.extend(write_images(&args.images, &named, args.force)?);
+    let mut out = io::stdout().lock();
+    if written.is_empty() && !args.images.any() {
+        out.write_all(output::drawn(&documents, args.shown).as_bytes())?;
+    }
+    for path in &written {
+        let bytes = path.metadata().map_or(0, |m| m.len());
+        let line = format!("{}: {}", path.display(), quantity::bytes(bytes));
+        writeln!(out, "{}", output::harmless(&line))?;
+    }
+    out.flush()?;
+    if let (true, Some(path)) = (args.open, &args.html) {
+        open(path)?;
+    }
+    Ok(())
+}
+
+fn json(run: &Path) -> anyhow::Result<()> {
+    match store::kind(run)? {
+        RunKind::Workload => crate::workload::lines(&traffic::kept::Run::read(run)?.0, true),
+        kind => Err(BadInput(format!(
+            "{} is the run of {kind}: --json is for the run of a workload; any SQL engine reads the tables of this one",
+            run.display()
+        ))
+        .into()),
+    }
+}
+
+fn document(run: &Path) -> anyhow::Result<Document> {
+    if kept::is_kept(run) {
+        let outcome = kept::read(run).map_err(|e| BadInput(e.to_string()))?;
+        return Ok(page::reception::document(&outcome));
+    }
+    let name = name(run);
+    match store::kind(run)? {
+        RunKind::Trace => {
+            let run = store::Run::open(run)?;
+            Ok(page::trace::document(&name, &run)?)
+        }
+        RunKind::Study => {
+            let (provenance, trials, _) = ::study::ledger::load(run).map_err(|e| BadInput(e.to_string()))?;
+            Ok(page::study::document(Some(&name), &provenance, &trials))
+        }
+        RunKind::Capture => {
+            let (run, state) = store::capture::Run::read(run)?;
+            Ok(page::capture::document(&name, &run, state))
+        }
+        RunKind::Workload => Ok(page::workload::document(&traffic::kept::Run::read(run)?.0)),
+    }
+}
+
+/// Hands the file to the desktop's own opener.
+fn open(path: &Path) -> anyhow::Result<()> {
+    let opened = std::process::Command::new("xdg-open").arg(path).stdout(std::process::Stdio::null()).spawn();
+    opened.map(|_| ()).with_context(|| format!("cannot start xdg-open: open {} yourself", path.display()))
+}

@@ -1,0 +1,229 @@
+//! `wirelapse study`.
+
+mod overhead;
+mod reception;
+
+use std::path::{Path, PathBuf};
+
+use ::paper::document::{Block, Section};
+use ::report::page;
+use ::study::ledger::{Ledger, Provenance};
+use ::study::{Ended, Ground, Limits, Peer, Progress, Study, ThisHost, Trial, builtin, plan_file};
+use anyhow::Context as _;
+use indicatif::{ProgressBar, ProgressStyle};
+use quantity::{Address, parse};
+use record::Nanos;
+use serde_json::json;
+use traffic::tls::Trusted;
+
+use crate::exit::BadInput;
+use crate::interrupt::Interrupt;
+use crate::options::{self, Json, OUTPUT};
+use crate::output;
+use crate::server::{self, PORT, Token};
+
+/// What is a setting worth, and how sure is that? A planned experiment in a lab
+///
+/// Runs a built-in study or a plan from a TOML file in randomised blocks, each trial in a separate lab, and says what
+/// the change is worth with an interval, beside what first principles predict.
+///
+/// With --host the trials run from this host to a `wirelapse serve` on another one: what only the lab can set (delay, rate,
+/// loss, …) is refused then, and this host's sysctls are changed with --on-this-host alone, and put back however it ends.
+///
+/// Objects of --json: each trial as it comes, then the conclusion.
+///
+/// Built-in: timestamps, small-messages, window-scaling, congestion; overhead: what observing costs, on this machine; and
+/// reception: ways to receive and timestamp packets, how many each can take, and how far its timestamps can be trusted.
+#[derive(clap::Args)]
+pub struct Args {
+    /// A built-in study, or a plan in a TOML file
+    #[arg(value_name = "STUDY|PLAN.toml", required_unless_present = "resume")]
+    what: Option<String>,
+    /// Fewer levels, repetitions and seconds
+    #[arg(long)]
+    quick: bool,
+    /// Go on until every interval reaches no further than this to either side, such as 1%
+    #[arg(long, value_name = "SHARE", value_parser = width)]
+    until: Option<f64>,
+    /// Spend no more time than this
+    #[arg(long, value_name = "TIME", value_parser = parse::duration_above_zero)]
+    budget: Option<Nanos>,
+    /// Where the random draws begin: order of trials, losses, resampling
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print the plan and how long it takes, and run nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Between this host and a `wirelapse serve` there, instead of in a lab; port 5201 unless given
+    #[arg(long, value_name = "HOST[:PORT]", conflicts_with = "resume", value_parser = parse::address)]
+    host: Option<Address>,
+    /// With --host: the plan may change sysctls (net.…) of this host; they are put back at the end, and after SIGKILL too
+    #[arg(long, requires = "host")]
+    on_this_host: bool,
+    #[command(flatten)]
+    token: Token,
+    #[arg(long, value_name = "FILE", help = server::TLS_CA)]
+    tls_ca: Option<PathBuf>,
+    #[arg(short, long, value_name = "RUN", conflicts_with = "resume", help = OUTPUT)]
+    output: Option<PathBuf>,
+    /// Go on with the study that was kept in this directory
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["what", "quick", "seed"])]
+    resume: Option<PathBuf>,
+    #[command(flatten)]
+    json: Json,
+}
+
+fn width(text: &str) -> Result<f64, String> {
+    let share = parse::share(text).map_err(|e| e.to_string())?;
+    if share > 0.0 { Ok(share) } else { Err("this must be above zero; write a share such as 1%".into()) }
+}
+
+fn chosen(args: &Args, what: &str) -> anyhow::Result<Study> {
+    if let Some(builtin) = builtin::find(what) {
+        return Ok(match &args.host {
+            Some(host) => builtin.study_between_hosts(args.quick, &host.to_string(), args.on_this_host),
+            None => builtin.study(args.quick),
+        });
+    }
+    if !what.ends_with(".toml") && !Path::new(what).exists() {
+        let names: Vec<&str> = builtin::ALL.iter().map(|b| b.name).chain([overhead::NAME, reception::NAME]).collect();
+        let problem = format!("there is no study {what:?}: give a plan's file, or one of {}", names.join(", "));
+        return Err(BadInput(problem).into());
+    }
+    let text = options::text_of(Path::new(what)).map_err(|e| BadInput(format!("{what}: {e}")))?;
+    let mut plan = plan_file::parse(what, &text)?;
+    if args.quick {
+        plan.repetitions = plan.repetitions.min(3);
+        plan.duration = plan.duration.min(Nanos::from_secs(1));
+    }
+    let host = args.host.as_ref().map(|host| (host.to_string(), args.on_this_host));
+    Ok(Study { name: plan.name.clone(), builtin: false, plans: vec![plan], host })
+}
+
+/// Where the study's trials run. Takes this host's sysctls where the study changes them.
+fn ground(args: &Args, study: &Study) -> anyhow::Result<Ground> {
+    let Some((host, _)) = &study.host else {
+        return match &args.tls_ca {
+            None => Ok(Ground::Lab),
+            Some(_) => Err(BadInput("--tls-ca is for a study between hosts: name the other with --host".into()).into()),
+        };
+    };
+    let host = parse::address(host)?;
+    let addresses = server::answering_first(server::resolve(&host, PORT)?)?;
+    let tls = args.tls_ca.clone().map(|certificate| Trusted { certificate, name: host.host });
+    let names = study.sysctls_of_this_host();
+    let this_host = if names.is_empty() { None } else { Some(ThisHost::take(&names)?) };
+    Ok(Ground::Peer(Peer { addresses, token: args.token.read()?, tls, this_host }))
+}
+
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    if args.what.as_deref() == Some(overhead::NAME) {
+        return overhead::run(args);
+    }
+    if args.what.as_deref() == Some(reception::NAME) {
+        return reception::run(args);
+    }
+    let (study, seed, mut ledger, mut trials) = match &args.resume {
+        Some(directory) => {
+            let (mut ledger, trials) = Ledger::resume(directory)?;
+            args.until.map_or(Ok(()), |until| ledger.go_on_until(until))?;
+            let Provenance { study, seed, .. } = ledger.provenance().clone();
+            (study, seed, Some(ledger), trials)
+        }
+        None => {
+            let mut study = chosen(args, args.what.as_deref().unwrap_or_default())?;
+            args.until.into_iter().for_each(|until| study.go_on_until(until));
+            (study, args.seed, None, Vec::new())
+        }
+    };
+    study.check()?;
+    if args.dry_run {
+        return dry_run(args, &study, seed);
+    }
+    let interrupt = Interrupt::listen()?;
+    let ground = ground(args, &study)?;
+    let mut provenance = match &ledger {
+        Some(ledger) => ledger.provenance().clone(),
+        None => Provenance::here(&study, seed, server::command_line(std::env::args())),
+    };
+    if let Some(directory) = &args.output {
+        ledger = Some(Ledger::create(directory, provenance.clone())?);
+    }
+    let limits = Limits { seed, budget: args.budget };
+    let bar = bar(args, &study);
+    let mut tell = |p: &Progress| {
+        bar.set_length(p.planned as u64);
+        bar.set_position(p.done as u64);
+        bar.set_message(format!("{}, {} left", p.label, p.left));
+    };
+    let json = args.json.json;
+    let mut record = |trial: &Trial| {
+        if json {
+            // A reader that went away is reported at the end; what was measured is kept all the same.
+            output::json_event("trial", trial).ok();
+        }
+        ledger.as_mut().map_or(Ok(()), |l| l.add(trial))
+    };
+    let go_on = || !interrupt.came();
+    let ended = ::study::run(&study, &ground, limits, &mut trials, &mut record, &mut tell, &go_on);
+    bar.finish_and_clear();
+    let put_back = match ground {
+        Ground::Peer(Peer { this_host: Some(host), .. }) => host.give_back(),
+        _ => Ok(()),
+    };
+    let conclusion = builtin::conclude(&study, &trials, seed);
+    let finished = matches!(ended, Ok(Ended::Planned | Ended::Narrow));
+    // What was measured is shown, whatever becomes of the disk.
+    let keep = |ledger: &mut Ledger| ledger.conclude(&conclusion, finished);
+    let kept = ledger.as_mut().map_or(Ok(()), keep);
+    if json {
+        output::json_event("conclusion", &conclusion)?;
+    } else {
+        if finished {
+            provenance.state = store::State::Finished;
+        }
+        show(args, &provenance, &trials, ended.as_ref().ok().copied())?;
+    }
+    put_back?;
+    ended.map(|_| ()).context("the study ended early; what was measured until then is above")?;
+    Ok(kept?)
+}
+
+fn bar(args: &Args, study: &Study) -> ProgressBar {
+    if !output::shows_progress(args.json.json) {
+        return ProgressBar::hidden();
+    }
+    let planned: usize = study.plans.iter().map(|p| p.combinations() * p.repetitions as usize).sum();
+    let bar = ProgressBar::new(planned as u64);
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len}  {msg}") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+fn show(args: &Args, provenance: &Provenance, trials: &[Trial], ended: Option<Ended>) -> anyhow::Result<()> {
+    let directory = args.output.as_ref().or(args.resume.as_ref());
+    let name = directory.map(|directory| crate::files::name(directory));
+    let mut document = page::study::document(name.as_deref(), provenance, trials);
+    let n = quantity::counted(trials.len() as u64, "trial");
+    let ended = match ended {
+        Some(Ended::Budget) => Some(format!("The budget was spent after {n}.")),
+        Some(Ended::Interrupted) => Some(format!("Interrupted after {n}.")),
+        Some(Ended::Narrow) => Some(format!("Every interval is narrow enough after {n}.")),
+        Some(Ended::Planned) | None => None,
+    };
+    let kept = directory.map(|directory| format!("Kept in {}.", directory.display()));
+    let end: Vec<String> = ended.into_iter().chain(kept).collect();
+    document
+        .sections
+        .extend((!end.is_empty()).then(|| Section { blocks: vec![Block::List(end)], ..Section::new("End") }));
+    output::document(&document)
+}
+
+fn dry_run(args: &Args, study: &Study, seed: u64) -> anyhow::Result<()> {
+    if args.json.json {
+        let plan = json!({"seed": seed, "forecast_ns": study.forecast(), "study": study});
+        return output::json_event("plan", &plan);
+    }
+    output::document(&page::study::plan::planned(study, seed))
+}

@@ -1,0 +1,78 @@
+//! `wirelapse study reception`: ways to receive and stamp packets.
+
+use std::io::Write as _;
+
+use ::report::page;
+use ::study::reception::kept::{self, Kept};
+use ::study::reception::{Plan, Progress, run as measure};
+use anyhow::Context as _;
+use indicatif::{ProgressBar, ProgressStyle};
+use paper::terminal as renderer;
+use record::Nanos;
+use serde_json::json;
+
+use super::Args;
+use crate::exit::BadInput;
+use crate::files::write_page;
+use crate::interrupt::Interrupt;
+use crate::output;
+use crate::terminal::canvas;
+
+/// The study's name.
+pub const NAME: &str = "reception";
+
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    if args.until.is_some() || args.budget.is_some() || args.host.is_some() {
+        let problem =
+            "study reception measures this machine by a plan of fixed length: leave --until, --budget and --host out";
+        return Err(BadInput(problem.into()).into());
+    }
+    let plan = Plan::whole(args.quick, args.seed);
+    if args.dry_run {
+        return dry_run(args, &plan);
+    }
+    if let Some(directory) = &args.output {
+        std::fs::create_dir(directory).map_err(|e| BadInput(format!("{}: {e}", directory.display())))?;
+    }
+    let interrupt = Interrupt::listen()?;
+    let bar = if output::shows_progress(args.json.json) { ProgressBar::new(1000) } else { ProgressBar::hidden() };
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent} %  {msg}, {eta} left") {
+        bar.set_style(style);
+    }
+    let mut tell = |p: &Progress| {
+        bar.set_position((p.share * 1000.0) as u64);
+        bar.set_message(p.label);
+    };
+    let outcome = measure(&plan, &mut tell, &|| !interrupt.came());
+    bar.finish_and_clear();
+    let outcome = outcome.context("the study cannot go on")?;
+    let document = page::reception::document(&outcome);
+    let event = Kept::of(&outcome);
+    if let Some(directory) = &args.output {
+        crate::files::place(&directory.join(kept::FILE), &serde_json::to_vec(&event)?)?;
+        write_page(&directory.join("report.html"), std::slice::from_ref(&document), false)?;
+    }
+    if args.json.json {
+        return output::json_event("reception", &event);
+    }
+    let mut out = std::io::stdout().lock();
+    out.write_all(renderer::text(&canvas(), &[document]).as_bytes())?;
+    if let Some(directory) = &args.output {
+        writeln!(out, "Kept in {}: reception.json and report.html.", directory.display())?;
+    }
+    Ok(())
+}
+
+fn dry_run(args: &Args, plan: &Plan) -> anyhow::Result<()> {
+    if !args.json.json {
+        return output::document(&page::reception::planned(plan));
+    }
+    let techniques: Vec<&str> = plan.techniques.iter().map(|t| t.name()).collect();
+    output::json_event(
+        "plan",
+        &json!({
+            "seed": plan.seed, "forecast_ns": Nanos::from(plan.forecast()), "techniques": techniques,
+            "frame_sizes": plan.frame_sizes, "line_rates": plan.line_rates, "repetitions": plan.repetitions,
+        }),
+    )
+}

@@ -1,0 +1,227 @@
+//! `wirelapse top`.
+
+mod feed;
+mod recording;
+mod screen;
+mod state;
+
+use std::io::Write as _;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use record::{Leg, Nanos, Ratio, Sampling};
+use summary::{GroupBy, SortBy};
+use trace::histograms::{Dimensions, Ports};
+use trace::{Config, Histograms, Target, Tracer};
+
+use crate::criteria::{Aimed, Criteria};
+use crate::exit::BadInput;
+use crate::hosts;
+use crate::interrupt::Interrupt;
+use crate::options::{For, Json};
+use crate::privileges::{self, Kept};
+use crate::terminal;
+use feed::Feed;
+use recording::{Recorder, Recording};
+use state::{Asked, State};
+
+/// Show where the time of TCP sends goes, live: by peer, program, port, cgroup or connection
+///
+/// Sends are counted in histograms in the kernel. Rows show the last ten intervals. A row opens into its legs over time, why its sends waited, and its
+/// slowest sends. On a busy machine a share of the time is looked at; rates are then estimates, marked with ~.
+#[derive(clap::Args)]
+#[command(group = clap::ArgGroup::new("criteria").multiple(true))]
+pub struct Args {
+    #[command(flatten)]
+    criteria: Criteria,
+    /// What rows are
+    #[arg(long, value_enum, default_value_t = By::Peer)]
+    by: By,
+    /// What rows are sorted by
+    #[arg(long, value_enum, default_value_t = Sort::Rate)]
+    sort: Sort,
+    /// Time from one look at the figures to the next
+    #[arg(short = 'i', long, value_name = "TIME", value_parser = quantity::parse::duration_above_zero, default_value = "1s")]
+    interval: Nanos,
+    /// Look at one part in N of the time of each connection. Without it everything is looked at as long as that is below --max-rate
+    #[arg(long, value_name = "1/N", value_parser = quantity::parse::ratio, default_value = "1/1")]
+    sample: Ratio,
+    /// Look at a share of the time that gives at most this many sends a second
+    #[arg(long, value_name = "N/s", value_parser = quantity::parse::whole_per_second, default_value = "1000/s")]
+    max_rate: std::num::NonZeroU32,
+    /// Write one table after one interval, and end
+    #[arg(long)]
+    once: bool,
+    /// With --once: write the table as comma-separated values, with all its columns
+    #[arg(long, requires = "once", conflicts_with = "json")]
+    csv: bool,
+    /// Show the names of hosts instead of their addresses, as the resolver gives them; --once waits 3 seconds for them at most
+    #[arg(long, conflicts_with = "json")]
+    resolve: bool,
+    #[command(flatten)]
+    end: For,
+    #[command(flatten)]
+    json: Json,
+}
+
+/// `--by`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum By {
+    /// The peer's address
+    Peer,
+    /// The program that sends
+    Program,
+    /// The port of the service: the lower of the two
+    Port,
+    /// The cgroup of the socket
+    Cgroup,
+    /// The peer's address and both ports
+    Connection,
+}
+
+impl From<By> for GroupBy {
+    fn from(by: By) -> Self {
+        match by {
+            By::Peer => Self::Peer,
+            By::Program => Self::Program,
+            By::Port => Self::Port,
+            By::Cgroup => Self::Cgroup,
+            By::Connection => Self::Connection,
+        }
+    }
+}
+
+/// `--sort`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Sort {
+    /// Sends a second
+    Rate,
+    /// Median of the total
+    P50,
+    /// 99th percentile of the total
+    P99,
+    /// The share of the time that sends wait in TCP
+    Tcp,
+    /// Retransmitted segments
+    Retransmitted,
+    /// The name
+    Name,
+}
+
+impl From<Sort> for SortBy {
+    fn from(sort: Sort) -> Self {
+        match sort {
+            Sort::Rate => Self::Rate,
+            Sort::P50 => Self::P50,
+            Sort::P99 => Self::P99,
+            Sort::Tcp => Self::Tcp,
+            Sort::Retransmitted => Self::Retransmitted,
+            Sort::Name => Self::Name,
+        }
+    }
+}
+
+/// How many series there can be: 3.4 kB of kernel memory each.
+const SERIES: u32 = 2048;
+/// A series leaves after this time without a send.
+const IDLE: Duration = Duration::from_secs(60);
+/// How long one wait for keys takes: what the tracer has is taken as often.
+const TURN: Duration = Duration::from_millis(100);
+
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let on_screen = !args.once && !args.json.json;
+    if on_screen && !terminal::is_terminal() {
+        let text = "standard output is no terminal: write one table with --once, or lines with --json";
+        return Err(BadInput(text.into()).into());
+    }
+    let interrupt = Interrupt::listen()?;
+    let Aimed { target, words } = args.criteria.aim(args.criteria.is_empty())?;
+    let words = if words.is_empty() { "this machine".into() } else { words.join(" and ") };
+    let mut tracer = Tracer::start(&config(args, target))?;
+    let mut recording = Recording::new(&args.criteria);
+    // Walks through the sockets and recordings take rights, which a separate process keeps; what draws and reads keys has none.
+    let limit = || {
+        let kept = if on_screen { recording::keep_rights() } else { privileges::keep_for_walks() };
+        kept.map_err(|error| std::io::Error::other(format!("{error:#}")))
+    };
+    let hosts = hosts::Names::default();
+    tracer.hand_over(limit, move |asked| hosts.answer(asked).unwrap_or_else(|| recording.answer(asked)))?;
+    let cgroups = machine::who::mount();
+    let read: Vec<&std::path::Path> = cgroups.iter().map(std::path::PathBuf::as_path).collect();
+    privileges::keep_only(&Kept { read: &read, ..Kept::NOTHING })?;
+    let mut feed = Feed::new(args.interval, args.resolve);
+    let mut state = State::new(args.by.into(), args.sort.into());
+    let end = args.end.duration().map(|time| Instant::now() + time);
+    let over = |done: bool| done || interrupt.came() || end.is_some_and(|end| Instant::now() >= end);
+    if on_screen {
+        let mut recorder = Recorder::default();
+        let mut screen = screen::Screen::open()?;
+        let mut quit = false;
+        while !over(quit) {
+            feed.draw_and_take(&mut tracer, &mut state, &mut screen, &words, &recorder.message)?;
+            for asked in screen.keys(TURN)?.into_iter().filter_map(|key| state.key(key)) {
+                match asked {
+                    Asked::Quit => quit = true,
+                    Asked::Record => recorder.start(&mut tracer),
+                    Asked::Redraw => feed.redraw(),
+                }
+            }
+            if recorder.look(&mut tracer) {
+                feed.redraw();
+            }
+        }
+        drop(screen);
+        recorder.end(&mut tracer);
+    } else {
+        let mut done = false;
+        while !over(done) {
+            std::thread::sleep(TURN.min(args.interval.into()));
+            if feed.take(&mut tracer, &mut state)? {
+                feed.look_up(&mut tracer, &state, hosts::PATIENCE);
+                write(args, &feed, &state, &words)?;
+                done = args.once;
+            }
+        }
+    }
+    tracer.finish(&mut |_| ()).map(drop).context("the trace did not end as it should")
+}
+
+fn config(args: &Args, target: Target) -> Config {
+    let sampling = if args.sample == Ratio::ALL { Sampling::Every } else { Sampling::Windows(args.sample) };
+    let dimensions = Dimensions { ports: Ports::All, cgroup: true, program: true, ..Dimensions::default() };
+    let histograms = Histograms {
+        legs: vec![Leg::Tcp, Leg::Qdisc, Leg::Network, Leg::Total],
+        dimensions,
+        max_series: SERIES,
+        idle: Some(IDLE.max(Duration::from(args.interval) * 3)),
+        records: true,
+    };
+    let mut config =
+        Config { target, sampling, max_rate: Some(args.max_rate), histograms: Some(histograms), ..Config::default() };
+    config.max_connections = crate::memory::connections(&config);
+    config
+}
+
+/// Writes the rows as lines of JSON or as a table.
+fn write(args: &Args, feed: &Feed, state: &State, target: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    let rows = feed.rows(state);
+    let named = feed.named(rows.clone());
+    if args.json.json {
+        let mut lines = Vec::new();
+        for row in &rows {
+            let quantiles = [0.5, 0.99].map(|share| row.quantile(Leg::Total, share));
+            let reason = row.chief_reason().map(|(reason, _)| reason);
+            let (by, label, length) = (state.by.name(), row.label.as_str(), row.length);
+            let figures = &row.figures;
+            export::top::row(&mut lines, &export::top::Row { by, label, length, figures, quantiles, reason });
+        }
+        out.write_all(&lines)?;
+    } else if args.csv {
+        let document = report::live::rows(&feed.shown(state, &named, target, ""));
+        out.write_all(paper::csv::text(&[document]).as_bytes())?;
+    } else {
+        out.write_all(report::live::once(&terminal::canvas(), &feed.shown(state, &named, target, "")).as_bytes())?;
+    }
+    Ok(out.flush()?)
+}

@@ -1,0 +1,74 @@
+//! The terminal of `wirelapse top`: its second screen, with keys as they are pressed, and as it was when that ends.
+
+use std::io::{self, Stdout, stdout};
+use std::time::Duration;
+
+use paper::Canvas;
+use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::event::{self, Event, KeyEvent, KeyEventKind};
+use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
+use ratatui::crossterm::{cursor, execute};
+use ratatui::{Frame, Terminal};
+
+use crate::terminal;
+
+pub struct Screen {
+    terminal: Terminal<CrosstermBackend<Stdout>>,
+    colour: bool,
+    unicode: bool,
+    resized: bool,
+}
+
+impl Screen {
+    /// # Errors
+    /// Where the terminal cannot do it.
+    pub fn open() -> io::Result<Self> {
+        enable_raw_mode()?;
+        // From here on it is closed by its drop.
+        let backend = CrosstermBackend::new(stdout());
+        let opened = Terminal::new(backend).inspect_err(|_| drop(disable_raw_mode()))?;
+        let screen =
+            Self { terminal: opened, colour: terminal::colour(), unicode: terminal::unicode(), resized: false };
+        execute!(stdout(), EnterAlternateScreen, cursor::Hide)?;
+        Ok(screen)
+    }
+
+    /// Draws a frame. A terminal that went away is no reason to end.
+    pub fn frame(&mut self, draw: impl FnOnce(&mut Frame<'_>, &Canvas)) {
+        let (colour, unicode) = (self.colour, self.unicode);
+        let _ = self.terminal.draw(|frame| {
+            let canvas = Canvas { width: frame.area().width.into(), colour, unicode };
+            draw(frame, &canvas);
+        });
+    }
+
+    /// Whether the size has changed since the last call.
+    pub fn resized(&mut self) -> bool {
+        std::mem::take(&mut self.resized)
+    }
+
+    /// The keys that come within this time, or the first of them.
+    ///
+    /// # Errors
+    /// Where the terminal cannot be read.
+    pub fn keys(&mut self, within: Duration) -> io::Result<Vec<KeyEvent>> {
+        let mut keys = Vec::new();
+        let mut wait = within;
+        while event::poll(wait)? {
+            match event::read()? {
+                Event::Key(key) if key.kind != KeyEventKind::Release => keys.push(key),
+                Event::Resize(..) => self.resized = true,
+                _ => {}
+            }
+            wait = Duration::ZERO;
+        }
+        Ok(keys)
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        let _ = execute!(stdout(), LeaveAlternateScreen, cursor::Show);
+        let _ = disable_raw_mode();
+    }
+}

@@ -1,0 +1,354 @@
+//! `wirelapse trace`.
+
+pub mod lab_path;
+mod observed;
+mod outputs;
+pub mod request;
+pub mod screen;
+mod slow;
+
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{Child, Command, ExitCode, ExitStatus};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use machine::Caller;
+use record::{Monotonic, Nanos, Ratio};
+use rustix::process::{Gid, Uid};
+use trace::command::Stopped;
+use trace::{Memory, Tracer};
+
+use crate::criteria::Criteria;
+use crate::exit::{BadInput, is_closed_pipe};
+use crate::interrupt::Interrupt;
+use crate::options::{self, For, Json, Output, Ready};
+use crate::output::{Shown, note};
+use crate::{hosts, memory, privileges, terminal};
+use lab_path::Networks;
+use outputs::Outputs;
+use request::{Backend, Calls, Request};
+
+/// Time every TCP send of running programs at each stage from send() to the peer's ACK, and what they receive
+///
+/// Criteria of different kinds must all hold; of one kind, any. The report comes when the trace ends: after --for, when
+/// CMD ends, or at Ctrl-C. CMD's own output is left alone and the report follows it; with --json, CMD's standard output
+/// goes to standard error, so that standard output has JSON lines only.
+#[derive(clap::Args)]
+#[command(group = clap::ArgGroup::new("criteria").multiple(true))]
+pub struct Args {
+    #[command(flatten)]
+    criteria: Criteria,
+    /// Trace every TCP connection of this machine
+    #[arg(long, group = "criteria")]
+    all: bool,
+    /// Report every packet: through the qdisc, the driver, retransmission and ACK, and each drop with the kernel's reason
+    #[arg(long)]
+    every_packet: bool,
+    /// Follow the target's UDP sockets too, datagram by datagram, both ways
+    #[arg(long)]
+    udp: bool,
+    /// Look at one part in N: of the time of each connection, in short stretches that are drawn at random
+    #[arg(long, value_name = "1/N", value_parser = quantity::parse::ratio, default_value = "1/1")]
+    sample: Ratio,
+    /// Sample by a draw for each send instead of by stretches: exact in number, but no cheaper
+    #[arg(long)]
+    draw: bool,
+    /// Record at most this many sends a second
+    #[arg(long, value_name = "N/s", value_parser = quantity::parse::whole_per_second)]
+    max_rate: Option<std::num::NonZeroU32>,
+    /// Follow at most this many connections at the same time [default: as many as fit into a sixteenth of the memory that the machine or its control group has left, at most 64 MiB, but no fewer than 1,024]: what they take is said when tracing starts
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
+    max_connections: Option<u32>,
+    /// Show this many of the slowest sends
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    slowest: usize,
+    /// When to time the calls that write, and how long they sleep for room in the send buffer: with BPF timestamping this takes a program on every TCP write of this machine
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = Calls::Auto)]
+    calls: Calls,
+    /// Time received bytes as well, from the stack to the program that reads them
+    #[arg(long)]
+    receive: bool,
+    /// Show requests with their answers, and which part of the time the programs, the kernels and the network took; implies --receive
+    #[arg(long)]
+    requests: bool,
+    /// Name requests by their method and path of HTTP/1, without queries, and say where a connection carries several at a time; implies --requests
+    #[arg(long)]
+    http: bool,
+    #[command(flatten)]
+    end: For,
+    /// Show a table while tracing; this is so on a terminal, unless CMD or --json uses it
+    #[arg(long, conflicts_with_all = ["no_live", "json"])]
+    live: bool,
+    /// Show nothing while tracing
+    #[arg(long)]
+    no_live: bool,
+    #[command(flatten)]
+    json: Json,
+    #[command(flatten)]
+    output: Output,
+    /// Write a trace for ui.perfetto.dev
+    #[arg(long, value_name = "FILE")]
+    perfetto: Option<std::path::PathBuf>,
+    #[arg(long, help = options::FORCE)]
+    force: bool,
+    /// Keep and print only what takes at least this time, a line each as it happens; the figures of the report are of everything
+    #[arg(long, value_name = "TIME", value_parser = quantity::parse::duration_above_zero)]
+    min_latency: Option<Nanos>,
+    #[arg(long, help = options::RESOLVE)]
+    resolve: bool,
+    #[command(flatten)]
+    shown: Shown,
+    #[command(flatten)]
+    ready: Ready,
+    /// Run CMD as root even where sudo was called by another user
+    #[arg(long, requires = "command")]
+    as_root: bool,
+    /// How stages are observed
+    #[arg(long, value_enum, default_value_t = Backend::Auto)]
+    backend: Backend,
+    /// Trace this program, from its first byte to its end, as the user who called sudo. It goes on where the trace ends first; its exit
+    /// status is passed on, 128 and the number of a signal that ended it added
+    #[arg(last = true, value_name = "CMD")]
+    command: Vec<std::ffi::OsString>,
+}
+
+/// How often the tracer is asked for what it has, and the files are given what came.
+const TURN: Duration = Duration::from_millis(100);
+/// How often the table on the terminal is drawn.
+const REDRAW: Duration = Duration::from_millis(250);
+/// How long to wait, after CMD ended, for the ACKs of what it sent last.
+const LAST_ACKS: Duration = Duration::from_millis(500);
+/// How long a CMD that was interrupted may take to end before the report comes without it.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let mut started = args.ready.take()?;
+    let request = Request::from_args(args)?;
+    let caller = if args.as_root || request.command.is_empty() { None } else { Caller::of_sudo()? };
+    // Before anything is attached: what cannot be written is found at once.
+    let perfetto = request.open_perfetto()?;
+    let named = perfetto.as_ref().and_then(|perfetto| perfetto.hidden.as_ref()).and(request.perfetto.as_deref());
+    // From here on Ctrl-C ends the trace with its report, however early it comes.
+    // Where there is a CMD, a second one ends the wait for it, so that the report comes. One more ends this program.
+    let interrupt = Interrupt::with_patience(if request.command.is_empty() { 1 } else { 2 })?;
+    let kernel = request.config.memory()?;
+    memory::beforehand(kernel, request.config.max_connections).iter().for_each(|line| note(line));
+    let mut tracer = Tracer::start(&request.config)?;
+
+    let stopped = match request.command.is_empty() {
+        true => None,
+        false => Some(start_stopped(&request, caller, &mut tracer)?),
+    };
+    let provenance = observed::provenance(&request, &tracer);
+    let begun = timestamping::now::<Monotonic>();
+    started.say(request.started(tracer.backend(), kernel));
+    let mut outputs = Outputs::open(&request, &provenance, perfetto)?;
+    let mut screen = request.live.then(|| screen::Screen::open(request.rows())).flatten();
+    let mut child = stopped.map(|s| release(s, &request).inspect_err(|_| request.discard())).transpose()?;
+
+    let hosts = hosts::Names::default();
+    let mut networks =
+        Networks::new(request.config.target.pids.iter().copied().chain(child.as_ref().map(Child::id)).collect());
+    let no_nic = observed::no_nic();
+    // CMD runs with its own rights by now. From here on a separate process has those that walking the sockets takes, and this one none.
+    let limit = || privileges::keep_for_walks().map_err(|error| std::io::Error::other(format!("{error:#}")));
+    tracer.hand_over(limit, |asked| hosts.answer(asked).unwrap_or_else(|| networks.answer(asked)))?;
+    privileges::keep_for_trace(request.run.as_deref(), named)?;
+
+    let mut looked = None::<Instant>;
+    let mut drawn = Instant::now();
+    let mut stopping = Stopping::new(&request, interrupt);
+    let mut ended = None;
+    // What fails ends the trace; what was gathered is reported all the same, and then the failure.
+    let mut failure = None;
+    while failure.is_none() && !stopping.over(&tracer, child.as_mut(), &mut ended)? {
+        failure = tracer
+            .poll(TURN, &mut |event| outputs.event(&event))
+            .context("the trace cannot go on")
+            .and_then(|()| outputs.turn(timestamping::now()))
+            .err();
+        if request.run.is_some() && looked.is_none_or(|at| at.elapsed() >= lab_path::AGAIN) {
+            looked = Some(Instant::now());
+            tracer.aside(lab_path::LOOK);
+        }
+        if let Some(screen) = &mut screen
+            && drawn.elapsed() >= REDRAW
+        {
+            drawn = Instant::now();
+            let facts = observed::facts(&request, &tracer, begun, no_nic.clone());
+            screen.frame(|frame, canvas| report::live::trace(frame, canvas, outputs.summary(), &facts));
+        }
+    }
+
+    let mut facts = observed::facts(&request, &tracer, begun, no_nic);
+    let path = tracer.aside(lab_path::PATH).and_then(|path| serde_json::from_slice(&path).ok());
+    // Names are asked for while there is a process that may, for as long as a person waits without a word.
+    let names = match request.resolve {
+        true => {
+            let connections = outputs.summary().connections();
+            let peers = connections.iter().map(|c| c.connection.remote.ip());
+            tracer.aside(&hosts::request(peers, hosts::PATIENCE)).map(|answer| hosts::answered(&answer))
+        }
+        false => None,
+    };
+    let last = tracer.finish(&mut |event| outputs.event(&event)).context("the end of the trace cannot be had")?;
+    outputs.end_requests();
+    facts.lost = last.lost + outputs.lost();
+    facts.coverage = last.coverage;
+    drop(screen);
+    if let (Some(child), None) = (&mut child, ended) {
+        ended = last_output_of(child, &mut stopping)?;
+    }
+    let reported = outputs
+        .finish(&request, &mut facts, path, &names.unwrap_or_default())
+        .and_then(|()| Ok(tell_memory(&request, kernel)?))
+        .and_then(|()| Ok(tell_end_of_command(&request, ended)?));
+    // CMD's exit status is its own, whoever reads the report.
+    match reported.err().into_iter().chain(failure).find(|error| !is_closed_pipe(error)) {
+        Some(error) => Err(error),
+        None => Ok(ended.map_or(ExitCode::SUCCESS, passed_on)),
+    }
+}
+
+/// The report comes after CMD's own output, so it waits for the rest of that; an interrupt ends the wait. How CMD ended, where it did.
+fn last_output_of(child: &mut Child, stopping: &mut Stopping) -> std::io::Result<Option<ExitStatus>> {
+    loop {
+        let ended = child.try_wait()?;
+        if ended.is_some() || stopping.impatient() {
+            return Ok(ended);
+        }
+        std::thread::sleep(TURN);
+    }
+}
+
+/// Says to a person how much memory the trace could have taken, which does not depend on its length.
+fn tell_memory(request: &Request, kernel: Memory) -> std::io::Result<()> {
+    if request.json || request.shown.csv || terminal::quiet() {
+        return Ok(());
+    }
+    let own = request.limits().memory_bound(&request.families());
+    let line = format!(
+        "Memory: at most {}, {} of it in the kernel, for {} connections.",
+        quantity::bytes(kernel.most() + own),
+        quantity::bytes(kernel.most()),
+        quantity::count(request.config.max_connections.into())
+    );
+    paper::terminal::paragraph(&terminal::canvas(), &line).lines().try_for_each(|line| request.tell(line))
+}
+
+/// Says to a person how CMD ended.
+fn tell_end_of_command(request: &Request, ended: Option<ExitStatus>) -> std::io::Result<()> {
+    let Some(name) = request.command.first().filter(|_| !request.shown.csv && !terminal::quiet()) else {
+        return Ok(());
+    };
+    let name = std::path::Path::new(name).display();
+    request.tell(&match ended.map(|status| (status.code(), status.signal())) {
+        Some((Some(code), _)) => format!("{name} ended with exit status {code}."),
+        Some((None, Some(signal))) => format!("{name} was ended by signal {signal}."),
+        Some((None, None)) => format!("{name} ended."),
+        None => format!("{name} is still running."),
+    })
+}
+
+/// CMD's exit status, as a shell gives it.
+fn passed_on(ended: ExitStatus) -> ExitCode {
+    let signal = ended.signal().map(|signal| 128 + signal);
+    ended.code().or(signal).and_then(|status| u8::try_from(status).ok()).map_or(ExitCode::FAILURE, ExitCode::from)
+}
+
+/// When to stop.
+struct Stopping {
+    interrupt: Interrupt,
+    until: Option<Instant>,
+    lingering: Option<Instant>,
+    interrupted: Option<Instant>,
+    with_command: bool,
+}
+
+impl Stopping {
+    fn new(request: &Request, interrupt: Interrupt) -> Self {
+        Self {
+            interrupt,
+            until: request.duration.map(|d| Instant::now() + d),
+            lingering: None,
+            interrupted: None,
+            with_command: !request.command.is_empty(),
+        }
+    }
+
+    /// Whether the trace is over; writes to `ended` how CMD ended.
+    fn over(
+        &mut self,
+        tracer: &Tracer,
+        child: Option<&mut Child>,
+        ended: &mut Option<ExitStatus>,
+    ) -> anyhow::Result<bool> {
+        let now = Instant::now();
+        // A target that has ended takes the trace with it; what of it is on its way is waited for.
+        if !self.with_command && self.lingering.is_none() && tracer.processes_are_over() {
+            self.lingering = Some(now + LAST_ACKS);
+        }
+        if let (Some(child), None) = (child, ended.as_ref()) {
+            *ended = child.try_wait()?;
+            if ended.is_some() {
+                self.lingering = Some(now + LAST_ACKS);
+            }
+        }
+        let interrupted = self.interrupt.came() && !self.with_command;
+        Ok(interrupted
+            || self.until.is_some_and(|until| now >= until)
+            || self.lingering.is_some_and(|until| now >= until)
+            || self.impatient())
+    }
+
+    /// Whether an interrupted CMD has been waited for long enough: a terminal's Ctrl-C reaches CMD by itself, and what it
+    /// still sends while it ends belongs to the trace. A second Ctrl-C ends the wait.
+    fn impatient(&mut self) -> bool {
+        let requests = self.interrupt.times();
+        if requests > 0 && self.interrupted.is_none() {
+            self.interrupted = Some(Instant::now());
+        }
+        requests > 1 || self.interrupted.is_some_and(|at| at.elapsed() >= PATIENCE)
+    }
+}
+
+/// CMD, held before its first instruction and followed.
+fn start_stopped(request: &Request, caller: Option<Caller>, tracer: &mut Tracer) -> anyhow::Result<Stopped> {
+    let mut command = Command::new(&request.command[0]);
+    command.args(&request.command[1..]);
+    if request.json {
+        command.stdout(std::io::stderr());
+    }
+    let stopped = Stopped::start(as_caller(command, caller)).context("cannot start a program")?;
+    tracer.follow_pid(stopped.pid())?;
+    Ok(stopped)
+}
+
+/// `command` with the user, the groups and the home of who called. It is run with fewer rights than this program has, so our token, which
+/// root may have set, is not handed to it.
+fn as_caller(mut command: Command, caller: Option<Caller>) -> Command {
+    let Some(Caller { name, uid, gid, groups, home }) = caller else { return command };
+    command.env("HOME", home).env("USER", &name).env("LOGNAME", &name).env_remove(crate::server::TOKEN);
+    let groups: Vec<_> = groups.into_iter().map(Gid::from_raw).collect();
+    let set_user = move || {
+        let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
+        rustix::thread::set_thread_groups(&groups)?;
+        rustix::thread::set_thread_res_gid(gid, gid, gid)?;
+        Ok(rustix::thread::set_thread_res_uid(uid, uid, uid)?)
+    };
+    // SAFETY: the closure makes three system calls and allocates nothing; the forked child has one thread.
+    unsafe { command.pre_exec(set_user) };
+    command
+}
+
+fn release(stopped: Stopped, request: &Request) -> anyhow::Result<Child> {
+    stopped.release().map_err(|error| {
+        let name = std::path::Path::new(&request.command[0]).display();
+        match error.kind() {
+            std::io::ErrorKind::NotFound | std::io::ErrorKind::PermissionDenied => {
+                BadInput(format!("cannot run {name}: {error}; check its name, and PATH")).into()
+            }
+            _ => anyhow::Error::new(error).context(format!("cannot run {name}")),
+        }
+    })
+}

@@ -1,0 +1,225 @@
+//! `wirelapse watch`.
+
+use std::io::Write as _;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use clap::builder::TypedValueParser as _;
+use record::{Field, Moment, Nanos, Reading};
+use report::live::ROWS_OF_WATCH;
+use report::page;
+use summary::{FieldGroups, FieldHistogram};
+use trace::watch::Watcher;
+
+use crate::commands::trace::screen;
+use crate::criteria::Criteria;
+use crate::interrupt::Interrupt;
+use crate::options::{For, Json, Ready};
+use crate::output::complain;
+use crate::privileges::{self, Kept};
+use crate::terminal;
+
+/// Show a live histogram of a field of TCP connections: header-length, srtt, cwnd, window-scale, …
+///
+/// header-length and window-scale are looked at when a connection is established, the others once a second, unless --at says
+/// when. Connections are read and never changed. Both ends of a connection within this machine are looked at, each as a
+/// separate connection; --port and --peer choose one.
+#[derive(clap::Args)]
+#[command(group = clap::ArgGroup::new("criteria").multiple(true))]
+pub struct Args {
+    /// Which field
+    #[arg(value_parser = clap::builder::PossibleValuesParser::new(Field::ALL.map(possible)).map(|name| field(&name)))]
+    field: Field,
+    /// When to look: when a connection is established, when it ends, or every so often at all that are there
+    #[arg(long, value_enum)]
+    at: Option<At>,
+    /// How long between two looks, with --at every
+    #[arg(long, value_name = "TIME", value_parser = quantity::parse::duration_above_zero, default_value = "1s")]
+    every: Nanos,
+    /// One histogram for each peer, port of the service or program
+    #[arg(long, value_enum)]
+    by: Option<By>,
+    #[command(flatten)]
+    criteria: Criteria,
+    /// End after this many values
+    #[arg(long, value_name = "N", value_parser = quantity::parse::count_within(1..=u64::MAX))]
+    count: Option<u64>,
+    #[command(flatten)]
+    end: For,
+    #[command(flatten)]
+    json: Json,
+    /// At the end write the histograms as comma-separated values, and nothing else
+    #[arg(long, conflicts_with = "json")]
+    csv: bool,
+    #[command(flatten)]
+    ready: Ready,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum At {
+    /// When it is established
+    Connect,
+    /// When it ends
+    Close,
+    /// Every so often
+    Every,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum By {
+    /// The peer's address
+    Peer,
+    /// The port of the service: the lower of the two
+    Port,
+    /// The program's name
+    Comm,
+}
+
+impl By {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Peer => "peer",
+            Self::Port => "port",
+            Self::Comm => "comm",
+        }
+    }
+
+    fn of(self, reading: &Reading) -> String {
+        match self {
+            Self::Peer => reading.remote.ip().to_string(),
+            // The side that listens has the port that is known; the other's is from the ephemeral range, above it.
+            Self::Port => reading.local.port().min(reading.remote.port()).to_string(),
+            Self::Comm if reading.comm.is_empty() => "(not known)".into(),
+            Self::Comm => reading.comm.clone(),
+        }
+    }
+}
+
+/// How often what is on the terminal is drawn anew.
+const REDRAW: Duration = Duration::from_secs(1);
+/// How long one wait for readings takes, so that Ctrl-C is heard soon.
+const TURN: Duration = Duration::from_millis(100);
+
+fn possible(field: Field) -> clap::builder::PossibleValue {
+    clap::builder::PossibleValue::new(field.name()).help(field.meaning())
+}
+
+fn field(name: &str) -> Field {
+    // Only names of fields come here.
+    Field::ALL.into_iter().find(|field| field.name() == name).unwrap_or(Field::HeaderLength)
+}
+
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let mut started = args.ready.take()?;
+    let aimed = args.criteria.aim(args.criteria.is_empty())?;
+    let at = args.at.unwrap_or(if args.field.settled_at_connect() { At::Connect } else { At::Every });
+    let moment = match at {
+        At::Connect => Moment::Connect,
+        At::Close => Moment::Close,
+        At::Every => Moment::Every,
+    };
+    let interrupt = Interrupt::listen()?;
+    let mut watcher = Watcher::start(&aimed.target, moment)?;
+    started.say(Some(format!("Watching started: {}.", args.field.name())));
+    // Looking again and again goes into the network namespaces of other programs, which takes what root may do.
+    if moment != Moment::Every {
+        privileges::keep_only(&Kept::NOTHING)?;
+    }
+    let (begun, duration, every) = (Instant::now(), args.end.duration(), Duration::from(args.every));
+    let mut tally = Tally { field: args.field, by: args.by, groups: FieldGroups::new(args.field), left: args.count };
+    let mut screen = (!args.json.json && !args.csv && terminal::is_terminal())
+        .then(|| screen::Screen::open(ROWS_OF_WATCH))
+        .flatten();
+    let mut out = std::io::stdout().lock();
+    let mut line = Vec::new();
+    let (mut drawn, mut looked) = (Instant::now(), None::<Instant>);
+    loop {
+        let over = interrupt.came() || tally.left == Some(0) || duration.is_some_and(|d| begun.elapsed() >= d);
+        if over {
+            break;
+        }
+        let due = looked.is_none_or(|at| at.elapsed() >= every);
+        let readings = if moment != Moment::Every {
+            watcher.look(TURN).context("the watch cannot go on")?
+        } else if due {
+            looked = Some(Instant::now());
+            watcher.look(TURN).context("the watch cannot go on")?
+        } else {
+            std::thread::sleep(TURN.min(every));
+            Vec::new()
+        };
+        for reading in &readings {
+            if tally.add(reading) && args.json.json {
+                line.clear();
+                export::watch::reading(&mut line, args.field, reading);
+                out.write_all(&line)?;
+            }
+        }
+        if args.json.json && !readings.is_empty() {
+            out.flush()?;
+        }
+        if let Some(screen) = &mut screen
+            && drawn.elapsed() >= REDRAW
+        {
+            drawn = Instant::now();
+            let lost = watcher.lost();
+            screen.frame(|frame, canvas| report::live::watch(frame, canvas, &tally.groups, lost));
+        }
+    }
+    drop(screen);
+    let lost = watcher.lost();
+    if args.json.json {
+        line.clear();
+        tally.json(&mut line, lost);
+        out.write_all(&line)?;
+    } else {
+        let most = if args.csv { usize::MAX } else { page::watch::SHOWN };
+        let document = page::watch::document(&tally.groups, args.by.map(By::name), lost, most);
+        if args.csv {
+            // What is missing in the tables is said beside them.
+            document.warnings.iter().for_each(|warning| complain!("{warning}"));
+            out.write_all(paper::csv::text(&[document]).as_bytes())?;
+            return Ok(out.flush()?);
+        }
+        out.write_all(paper::terminal::text(&terminal::canvas(), &[document]).as_bytes())?;
+    }
+    out.flush()?;
+    Ok(())
+}
+
+/// The histograms so far.
+struct Tally {
+    field: Field,
+    by: Option<By>,
+    groups: FieldGroups,
+    /// Values still wanted, where there is an end to them.
+    left: Option<u64>,
+}
+
+impl Tally {
+    /// Adds a reading; false where there are enough already.
+    fn add(&mut self, reading: &Reading) -> bool {
+        if self.left == Some(0) {
+            return false;
+        }
+        let value = self.field.of(reading);
+        if value.is_some()
+            && let Some(left) = &mut self.left
+        {
+            *left -= 1;
+        }
+        self.groups.add(self.by.map_or_else(String::new, |by| by.of(reading)), value);
+        true
+    }
+
+    fn json(&self, out: &mut Vec<u8>, lost: u64) {
+        let sorted = self.groups.sorted();
+        for (group, histogram) in &sorted {
+            let by = self.by.map(|by| (by.name(), *group));
+            export::watch::histogram(out, &histogram.figures(), by, lost);
+        }
+        if sorted.is_empty() {
+            export::watch::histogram(out, &FieldHistogram::new(self.field).figures(), None, lost);
+        }
+    }
+}
