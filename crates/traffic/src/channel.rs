@@ -103,11 +103,6 @@ impl Channel {
         &self.stream
     }
 
-    /// The connection below alone, where nothing else holds it.
-    pub fn into_stream(self) -> Option<TcpStream> {
-        Arc::into_inner(self.stream)
-    }
-
     /// As [`Read::read`]; zero where the peer has ended its side.
     pub fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         self.with_session(|stream| stream.read(buffer)).unwrap_or_else(|| (&*self.stream).read(buffer))

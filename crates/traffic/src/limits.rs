@@ -15,7 +15,7 @@ pub struct Limits {
     pub sessions: u32,
     /// Threads that carry flows and answer transactions, of all tests together. Each connection has one more.
     pub threads: u32,
-    /// Connections of one address that have not said what they want, or not given the token yet.
+    /// Connections of one address (IPv6: of one /64) that have no test under way; the one that has waited longest is closed for the next.
     pub waiting_per_address: u32,
     /// Flows of one `stream`, per direction; connections of one `rr` are bounded by `connections`.
     pub flows: u32,

@@ -289,3 +289,52 @@ fn threads_of_all_tests_together_are_bounded() {
     let outcome = rr::run(&config(8), &mut |_| ControlFlow::Continue(())).unwrap();
     assert!(outcome.transactions > 0 && outcome.interrupted.is_none(), "{outcome:?}");
 }
+
+/// A request of ours, as bytes.
+fn own_request(json: &str) -> Vec<u8> {
+    [&traffic::wire::OWN_OPENING[..], &(json.len() as u32).to_be_bytes(), json.as_bytes()].concat()
+}
+
+#[test]
+fn silent_tests_give_way_to_those_of_another_address() {
+    let server = server(Limits { sessions: 4, ..Limits::default() }, None);
+    let exchange = r#"{"request_bytes":1,"response_bytes":1,"request_writes":1,"response_writes":1,"think_ns":0}"#;
+    let crr = format!(r#"{{"duration_ns":3600000000000,"workload":{{"crr":{{"exchange":{exchange},"at_once":2}}}}}}"#);
+    let rr = format!(r#"{{"duration_ns":3600000000000,"workload":{{"rr":{exchange}}}}}"#);
+    let silent: Vec<TcpStream> = (0..4)
+        .map(|i| {
+            let mut s = connect_from(&format!("127.0.0.{}", 2 + i % 2), server.local_addr());
+            s.write_all(&own_request(if i < 2 { &crr } else { &rr })).unwrap();
+            s.read_exact(&mut [0; 8]).unwrap();
+            s
+        })
+        .collect();
+    let c = Config { bytes: Some(1_000), ..Config::new(server.local_addr()) };
+    wait_for("a silent one to give way", || run(&c, &mut |_| ControlFlow::Continue(())).is_ok());
+    for _ in 0..3 {
+        still_serves(&server, None);
+    }
+    wait_for("the one that gave way to be counted", || server.counts().broken_off >= 1);
+    drop(silent);
+    server.stop();
+}
+
+#[test]
+fn newcomers_are_heard_however_many_of_many_addresses_wait() {
+    let server = server(Limits { connections: 40, ..Limits::default() }, Some("secret"));
+    let mut waiting = Vec::new();
+    for round in 0..6 {
+        for i in 0..20 {
+            let mut s = connect_from(&format!("127.0.1.{}", 1 + i), server.local_addr());
+            // Nothing at all, a part of an opening, or an iperf3 client without parameters.
+            let said =
+                [&b""[..], &traffic::wire::OWN_OPENING[..20], Cookie::random().as_bytes()][(i + round) % 3].to_vec();
+            s.write_all(&said).ok();
+            waiting.push(s);
+        }
+        still_serves(&server, Some("secret"));
+    }
+    assert!(server.counts().turned_away >= 80, "{:?}", server.counts());
+    drop(waiting);
+    server.stop();
+}

@@ -6,19 +6,26 @@ use std::path::PathBuf;
 
 use clock::Nanos;
 use tempfile::TempDir;
+use traffic::iperf3::{Padding, SKEW, Users};
 use traffic::tls::{Identity, Trusted};
 use traffic::{Error, Refusal, Server, ServerConfig, SocketOptions, Target, load, rr, stream, udp};
 
 const TOKEN: &str = "secret";
 
-/// A server on loopback with a certificate for `name`, and the folder with its files.
-fn server(name: &str) -> (Server, TempDir) {
+/// A certificate for `name`, and the folder with its files.
+fn identity(name: &str) -> (Identity, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let rcgen::CertifiedKey { cert, signing_key } = rcgen::generate_simple_self_signed([name.to_owned()]).unwrap();
     let (chain, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
     std::fs::write(&chain, cert.pem()).unwrap();
     std::fs::write(&key, signing_key.serialize_pem()).unwrap();
-    let tls = Some(Identity::load(&chain, &key).unwrap());
+    (Identity::load(&chain, &key).unwrap(), folder)
+}
+
+/// A server on loopback with a certificate for `name`, and the folder with its files.
+fn server(name: &str) -> (Server, TempDir) {
+    let (tls, folder) = identity(name);
+    let tls = Some(tls);
     let listen = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
     let config = ServerConfig { tls, token: Some(TOKEN.into()), ..ServerConfig::new(listen) };
     (Server::start(config).unwrap(), folder)
@@ -123,4 +130,77 @@ fn a_client_with_tls_says_so_of_a_server_without() {
         other => panic!("{other:?}"),
     }
     drop(with);
+}
+
+/// An HTTP/2 connection to `server`, and the answers to requests for `path` on it, one after the other, until it ends.
+fn statuses(server: SocketAddr, certificate: &std::path::Path, path: &str, token: &str, most: usize) -> Vec<u16> {
+    use rustls::pki_types::pem::PemObject as _;
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(rustls::pki_types::CertificateDer::from_pem_file(certificate).unwrap()).unwrap();
+    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+    let builder = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let mut config = builder.with_root_certificates(roots).with_no_client_auth();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let tcp = tokio::net::TcpStream::connect(server).await.unwrap();
+        let name = rustls::pki_types::ServerName::from(server.ip());
+        let tls = tokio_rustls::TlsConnector::from(std::sync::Arc::new(config)).connect(name, tcp).await.unwrap();
+        let (mut client, connection) = h2::client::handshake(tls).await.unwrap();
+        tokio::spawn(connection);
+        let mut statuses = Vec::new();
+        while statuses.len() < most {
+            let Ok(mut ready) = client.ready().await else { break };
+            let request = http::Request::get(format!("https://{server}{path}"))
+                .header("authorization", format!("Bearer {token}"))
+                .body(())
+                .unwrap();
+            let Ok((response, _)) = ready.send_request(request, true) else { break };
+            let Ok(response) = response.await else { break };
+            statuses.push(response.status().as_u16());
+            client = ready;
+        }
+        statuses
+    })
+}
+
+#[test]
+fn a_few_wrong_tokens_end_an_http_connection_and_each_is_an_event() {
+    let (tls, folder) = identity("127.0.0.1");
+    let listen = "127.0.0.1:0".parse().unwrap();
+    let config = ServerConfig { tls: Some(tls), token: Some(TOKEN.into()), ..ServerConfig::new(listen) };
+    let told = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let tell = told.clone();
+    let server = Server::start_with(config, move |event| {
+        if let traffic::server::Event::Refused { refusal, .. } = event {
+            tell.lock().unwrap().push(refusal);
+        }
+    })
+    .unwrap();
+    let certificate = folder.path().join("cert.pem");
+    assert_eq!(statuses(server.local_addr(), &certificate, "/small", "wrong", 9), [401; 3]);
+    assert_eq!(*told.lock().unwrap(), [Refusal::Token, Refusal::Token, Refusal::Token]);
+    assert_eq!(statuses(server.local_addr(), &certificate, "/small", TOKEN, 5), [200; 5]);
+    assert_eq!(server.stop().refused, 3);
+}
+
+#[test]
+fn a_server_of_users_alone_gives_http_to_nobody() {
+    tier::needs!(tier::Need::Program("openssl"));
+    let (tls, folder) = identity("127.0.0.1");
+    let path = |name: &str| folder.path().join(name);
+    let made =
+        std::process::Command::new("openssl").args(["genrsa", "-traditional", "-out"]).arg(path("rsa.pem")).output();
+    assert!(made.unwrap().status.success());
+    std::fs::write(path("users.csv"), format!("mario,{}\n", "0".repeat(64))).unwrap();
+    let users = Users::load(&path("rsa.pem"), &path("users.csv"), Padding::Oaep, SKEW).unwrap();
+    let config =
+        ServerConfig { tls: Some(tls), users: Some(users), ..ServerConfig::new("127.0.0.1:0".parse().unwrap()) };
+    let server = Server::start(config).unwrap();
+    for path in ["/config", "/small", "/large"] {
+        assert_eq!(statuses(server.local_addr(), &folder.path().join("cert.pem"), path, "", 1), [401], "{path}");
+    }
+    let asked = rr::run(&rr::Config::new(target(&server, path("cert.pem"), "127.0.0.1")), &mut |p| go_on(p));
+    assert!(matches!(asked, Err(Error::Refused { refusal: Refusal::Request { .. }, .. })), "{asked:?}");
+    assert_eq!(server.stop().tests, 0);
 }

@@ -5,18 +5,27 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use clock::Nanos;
+use clock::{Instant, Monotonic, Nanos};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 use socket2::Socket;
 
 use super::config::ServerConfig;
-use super::lasting::Lasting;
+use super::listening::SLICE;
 use super::lock::lock;
 use super::passes::Passes;
+use super::sessions::{Session, Sessions};
+use super::waiting::{Waiting, Waits};
+use crate::channel::Channel;
 use crate::error::WireError;
 use crate::limits::{Bounded, Refusal};
+use crate::timing;
 use crate::wire::Cookie;
+
+/// How many hear at a time, within TLS, that there is no place for them.
+const DECLINED_AT_ONCE: u64 = 32;
 
 /// Something that happened at a server.
 #[derive(Clone, Debug)]
@@ -92,35 +101,19 @@ impl Drop for Taken {
     }
 }
 
-/// The place of a connection that is not admitted yet, until dropped.
-pub(crate) struct Waiting {
-    shared: Arc<Shared>,
-    ip: IpAddr,
-}
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        let mut waiting = lock(&self.shared.waiting);
-        if let Some(from) = waiting.get_mut(&self.ip) {
-            *from = from.saturating_sub(1);
-            if *from == 0 {
-                waiting.remove(&self.ip);
-            }
-        }
-    }
-}
-
 /// What all threads of a server share.
 pub(crate) struct Shared {
     pub config: ServerConfig,
     pub stop: AtomicBool,
     connections: AtomicU64,
-    sessions: AtomicU64,
+    declined: AtomicU64,
     threads: AtomicU64,
     memory: AtomicU64,
     counters: Counters,
-    /// Connections by address that have not been admitted to a test.
-    waiting: Mutex<HashMap<IpAddr, u32>>,
+    /// Connections that have not been admitted to a test.
+    waiting: Arc<Waiting>,
+    /// Tests under way.
+    pub sessions: Arc<Sessions>,
     tell: Box<dyn Fn(Event) + Send + Sync>,
     /// iperf3 tests that wait for their TCP flows.
     flows: Mutex<HashMap<Cookie, SyncSender<(u64, TcpStream)>>>,
@@ -130,8 +123,6 @@ pub(crate) struct Shared {
     datagrams: Mutex<HashMap<u64, (IpAddr, SyncSender<Socket>)>>,
     /// What was given within TLS to ask for one test without it.
     pub passes: Passes,
-    /// Connections that are read without a time limit.
-    pub lasting: Lasting,
 }
 
 impl Shared {
@@ -140,9 +131,10 @@ impl Shared {
             config,
             stop: AtomicBool::new(false),
             connections: AtomicU64::new(0),
-            sessions: AtomicU64::new(0),
+            declined: AtomicU64::new(0),
             threads: AtomicU64::new(0),
-            waiting: Mutex::default(),
+            waiting: Arc::default(),
+            sessions: Arc::default(),
             memory: AtomicU64::new(0),
             counters: Counters::default(),
             tell,
@@ -150,7 +142,6 @@ impl Shared {
             udp_waiting: Mutex::default(),
             datagrams: Mutex::default(),
             passes: Passes::default(),
-            lasting: Lasting::default(),
         }
     }
 
@@ -191,18 +182,32 @@ impl Shared {
             .map(|_| Taken { shared: self.clone(), from, amount })
     }
 
-    /// A place for one more connection.
+    /// A place for one more connection. Where all are taken, one that waits gives way; until its thread has ended, there are more for a
+    /// moment, which is bounded too.
     pub fn take_connection(self: &Arc<Self>) -> Option<Taken> {
-        self.take(|s| &s.connections, 1, self.config.limits.connections.into()).ok()
+        let limit = u64::from(self.config.limits.connections);
+        let place = |limit| self.take(|s| &s.connections, 1, limit).ok();
+        place(limit).or_else(|| {
+            if !self.waiting.make_room() {
+                return None;
+            }
+            self.count(|c| &c.turned_away);
+            place(limit + limit / 4 + 8)
+        })
     }
 
-    /// A place for one more test.
-    pub fn take_session(self: &Arc<Self>) -> Result<Taken, Refusal> {
-        let limit = self.config.limits.sessions.into();
-        self.take(|s| &s.sessions, 1, limit).map_err(|used| Refusal::OverLimit {
+    /// A place for one that only hears that there is none.
+    pub fn take_declined(self: &Arc<Self>) -> Option<Taken> {
+        self.take(|s| &s.declined, 1, DECLINED_AT_ONCE).ok()
+    }
+
+    /// A place for one more test, asked for on `stream`.
+    pub fn take_session(&self, ip: IpAddr, stream: Arc<TcpStream>) -> Result<Session, Refusal> {
+        let limit = self.config.limits.sessions;
+        self.sessions.add(ip, stream, limit, timing::now()).map_err(|used| Refusal::OverLimit {
             what: Bounded::Sessions,
             asked: used.saturating_add(1),
-            limit,
+            limit: limit.into(),
         })
     }
 
@@ -216,15 +221,32 @@ impl Shared {
         })
     }
 
-    /// A place for a connection from `ip` until it is admitted to a test.
-    pub fn wait_from(self: &Arc<Self>, ip: IpAddr) -> Option<Waiting> {
-        let mut waiting = lock(&self.waiting);
-        let from = waiting.entry(ip).or_default();
-        if *from >= self.config.limits.waiting_per_address {
-            return None;
+    /// A place for a connection from `ip` until it is admitted to a test. At most half of all places are for those.
+    pub fn wait_from(&self, ip: IpAddr, stream: Arc<TcpStream>) -> Waits {
+        let limits = &self.config.limits;
+        let (waits, closed) = self.waiting.add(ip, stream, limits.waiting_per_address, limits.connections.div_ceil(2));
+        for _ in 0..closed {
+            self.count(|c| &c.turned_away);
         }
-        *from += 1;
-        Some(Waiting { shared: self.clone(), ip })
+        waits
+    }
+
+    /// Sleeps until `deadline`, or until the connection is displaced. What its client sends or ends meanwhile shortens nothing.
+    pub fn pause(&self, control: &Channel, deadline: Instant<Monotonic>) {
+        loop {
+            let left = deadline.saturating_since(timing::now());
+            if left == Nanos::ZERO || self.stopping() {
+                return;
+            }
+            let slice = Duration::from(left).min(SLICE);
+            let slice = Timespec { tv_sec: 0, tv_nsec: slice.subsec_nanos().into() };
+            // Both sides are closed when this one has closed them.
+            let mut closed = [PollFd::new(control, PollFlags::empty())];
+            match poll(&mut closed, Some(&slice)) {
+                Ok(0) | Err(rustix::io::Errno::INTR) => {}
+                _ => return,
+            }
+        }
     }
 
     /// Room for message buffers.
@@ -247,17 +269,16 @@ impl Shared {
         lock(&self.flows).remove(cookie);
     }
 
-    /// Gives a flow, with its place in the order of accepting, to the test that waits for it. Gives it back where none
-    /// does: then it is a new test.
-    pub fn hand_over(&self, cookie: &Cookie, order: u64, stream: TcpStream) -> Option<TcpStream> {
-        match lock(&self.flows).get(cookie) {
-            Some(test) => {
-                // More flows than the test asked for find no place, and are closed.
-                test.try_send((order, stream)).ok();
-                None
-            }
-            None => Some(stream),
+    /// Gives a flow, with its place in the order of accepting, to the test that waits for it. Whether one does: otherwise it is a new
+    /// test.
+    pub fn hand_over(&self, cookie: &Cookie, order: u64, stream: &TcpStream) -> bool {
+        let flows = lock(&self.flows);
+        let Some(test) = flows.get(cookie) else { return false };
+        // More flows than the test asked for find no place, and are closed, as is one where descriptors have run out.
+        if let Ok(stream) = stream.try_clone() {
+            test.try_send((order, stream)).ok();
         }
+        true
     }
 
     /// Announces a session that waits for its UDP flow.

@@ -5,15 +5,17 @@ use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsRawFd as _;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use clock::{Instant, Monotonic, Nanos};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 use socket2::Socket;
 
-use super::accounts::{Event, Shared, Taken, Waiting};
+use super::accounts::{Event, Shared, Taken};
 use super::listening::{SLICE, canonical};
 use super::lock::lock;
+use super::waiting::Waits;
 use super::{http, iperf3, own};
 use crate::channel::Channel;
 use crate::error::WireError;
@@ -26,6 +28,10 @@ const TLS_HANDSHAKE: u8 = 22;
 /// More than the first message of TLS takes.
 const LONGEST_HELLO: usize = 32 << 10;
 const LISTENER: Token = Token(0);
+/// How many are accepted before those that are there are heard again.
+const AT_A_TIME: usize = 64;
+/// How long one may take until it can be told that there is no place.
+const DECLINED_MS: u64 = 2_000;
 /// What an iperf3 client takes for "busy" (`ACCESS_DENIED`), and ours too.
 const BUSY: u8 = 0xff;
 
@@ -36,9 +42,15 @@ struct Arrival {
     /// iperf3 distinguishes flows by the order in which they were accepted.
     order: u64,
     deadline: Instant<Monotonic>,
-    place: Taken,
-    waiting: Waiting,
+    place: Place,
     bytes: Vec<u8>,
+}
+
+/// Whether it can be served.
+enum Place {
+    Has(Taken, Arc<Waits>),
+    /// It hears within TLS that all places are taken.
+    Declined(Taken),
 }
 
 /// What came.
@@ -64,14 +76,20 @@ pub(super) fn accept_loop(shared: &Arc<Shared>, listener: &Socket) -> io::Result
     let mut arrivals: HashMap<Token, Arrival> = HashMap::new();
     let mut accepted = 0u64;
     let mut next_check = timing::now();
+    let mut more_wait = false;
     while !shared.stopping() {
-        match poll.poll(&mut events, Some(SLICE)) {
+        match poll.poll(&mut events, Some(if more_wait { Duration::ZERO } else { SLICE })) {
             Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
             _ => {}
         }
         let mut ready: Vec<Token> = events.iter().map(mio::event::Event::token).collect();
         // Also without an event: where descriptors had run out, none comes for those that wait.
-        while let Some((socket, peer)) = accept(listener) {
+        more_wait = true;
+        for _ in 0..AT_A_TIME {
+            let Some((socket, peer)) = accept(listener) else {
+                more_wait = false;
+                break;
+            };
             accepted += 1;
             let token = Token(accepted as usize);
             let Some(arrival) = Arrival::new(shared, socket, peer, accepted) else { continue };
@@ -91,7 +109,7 @@ pub(super) fn accept_loop(shared: &Arc<Shared>, listener: &Socket) -> io::Result
         let now = timing::now();
         if now >= next_check {
             next_check = now.after(SLICE.into());
-            shared.lasting.check(false, Nanos::from_millis(shared.config.limits.idle_ms), now);
+            shared.sessions.check(false, now);
             arrivals.retain(|_, arrival| {
                 let in_time = now < arrival.deadline;
                 if !in_time {
@@ -122,14 +140,27 @@ fn accept(listener: &Socket) -> Option<(TcpStream, SocketAddr)> {
 impl Arrival {
     /// Turned away where there is no place for it.
     fn new(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr, order: u64) -> Option<Self> {
-        let Some((place, waiting)) = shared.take_connection().zip(shared.wait_from(peer.ip())) else {
-            let _ = io::Write::write(&mut &stream, &[BUSY]);
-            shared.count(|c| &c.turned_away);
-            return None;
-        };
         stream.set_nonblocking(true).ok()?;
-        let deadline = timing::now().after(Nanos::from_millis(shared.config.limits.handshake_ms));
-        Some(Self { control: Channel::plain(stream), peer, order, deadline, place, waiting, bytes: Vec::new() })
+        let control = Channel::plain(stream);
+        let handshake = shared.config.limits.handshake_ms;
+        let (place, patience) = match shared.take_connection() {
+            Some(taken) => {
+                let waits = shared.wait_from(peer.ip(), control.stream().clone());
+                (Place::Has(taken, Arc::new(waits)), handshake)
+            }
+            None => {
+                shared.count(|c| &c.turned_away);
+                // Who asks within TLS understands an answer within TLS alone.
+                let declined = shared.config.tls.as_ref().and_then(|_| shared.take_declined());
+                let Some(taken) = declined else {
+                    control.write_all(&[BUSY]).ok();
+                    return None;
+                };
+                (Place::Declined(taken), handshake.min(DECLINED_MS))
+            }
+        };
+        let deadline = timing::now().after(Nanos::from_millis(patience));
+        Some(Self { control, peer, order, deadline, place, bytes: Vec::new() })
     }
 
     /// Reads what is there; `None` where more has to come.
@@ -182,7 +213,7 @@ impl Arrival {
 
     /// Gives it to a thread, which serves it.
     fn leave(self, shared: &Arc<Shared>, said: Result<Wanted, Gone>) {
-        let Self { control, peer, order, place, waiting, bytes, .. } = self;
+        let Self { control, peer, order, place, bytes, .. } = self;
         let wanted = match said {
             Ok(wanted) => Ok(wanted),
             Err(Gone::Silent) => return shared.count(|c| &c.silent),
@@ -200,28 +231,37 @@ impl Arrival {
             return shared.count(|c| &c.silent);
         }
         // A flow of a test that waits for it takes no thread.
-        let control = match &wanted {
-            Ok(Wanted::Iperf3(cookie)) if !control.is_private() => {
-                let Some(stream) = control.into_stream() else { return };
-                let Some(stream) = shared.hand_over(cookie, order, stream) else { return };
-                Channel::plain(stream)
-            }
-            _ => control,
-        };
+        if let Ok(Wanted::Iperf3(cookie)) = &wanted
+            && !control.is_private()
+            && shared.hand_over(cookie, order, control.stream())
+        {
+            return;
+        }
+        if matches!(place, Place::Declined(_)) && !matches!(wanted, Ok(Wanted::Http)) {
+            control.write_all(&[BUSY]).ok();
+            return control.end_writing();
+        }
         // Held beside the thread: where none can be made, the client hears of it.
-        let held = Arc::new(Mutex::new(Some((control, bytes, waiting, place))));
+        let held = Arc::new(Mutex::new(Some((control, bytes, place))));
         let (on_thread, handed) = (shared.clone(), held.clone());
         let spawned = std::thread::Builder::new().name("serve-connection".into()).spawn(move || {
-            let Some((control, bytes, waiting, _place)) = lock(&handed).take() else { return };
-            match wanted {
-                Ok(Wanted::Http) => {
+            let Some((control, bytes, place)) = lock(&handed).take() else { return };
+            let (waits, _taken) = match place {
+                Place::Has(taken, waits) => (Some(waits), taken),
+                Place::Declined(taken) => (None, taken),
+            };
+            match (wanted, waits) {
+                (Ok(Wanted::Http), waits) => {
                     if let Some(identity) = &on_thread.config.tls {
-                        http::serve(&on_thread, identity, control, bytes, peer, waiting);
+                        http::serve(&on_thread, identity, &control, bytes, peer, waits);
                     }
                 }
-                Ok(Wanted::Own(request)) => own::serve(&on_thread, control, peer, *request, waiting),
-                Ok(Wanted::Iperf3(cookie)) => iperf3::serve(&on_thread, &control, peer, cookie, waiting),
-                Err(why) => own::refuse_unread(&on_thread, &control, peer, &why),
+                (Ok(Wanted::Own(request)), Some(waits)) => own::serve(&on_thread, control, peer, *request, waits),
+                (Ok(Wanted::Iperf3(cookie)), Some(waits)) => {
+                    iperf3::serve(&on_thread, &control, peer, cookie, waits);
+                }
+                (Err(why), _) => own::refuse_unread(&on_thread, &control, peer, &why),
+                (Ok(_), None) => {}
             }
         });
         if spawned.is_err() {

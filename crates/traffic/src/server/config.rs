@@ -3,8 +3,23 @@
 use std::net::SocketAddr;
 
 use crate::iperf3::Users;
-use crate::limits::{Limits, token_matches};
+use crate::limits::{Limits, Refusal, token_matches};
+use crate::timing;
 use crate::tls::Identity;
+
+/// What a client shows of itself.
+pub(crate) struct Shown<'a> {
+    /// Whether it asks within TLS.
+    pub within_tls: bool,
+    /// Its token.
+    pub token: Option<&'a str>,
+    /// Its login, in a protocol that has them.
+    pub login: Option<Login<'a>>,
+}
+
+/// A login of iperf3, or that none was given.
+#[derive(Clone, Copy)]
+pub(crate) struct Login<'a>(pub Option<&'a str>);
 
 /// What a server listens on and allows.
 #[derive(Clone, Debug)]
@@ -24,11 +39,26 @@ pub struct ServerConfig {
 }
 
 impl ServerConfig {
-    /// Whether a client with this token, or none, is let in without a login.
-    pub(crate) fn takes_token(&self, given: Option<&str>) -> bool {
-        // A server that wants logins, and has no token, is closed to all without one.
-        let open = self.token.is_none() && self.users.is_none();
-        open || self.token.is_some() && token_matches(self.token.as_deref(), given)
+    /// Whether a client may ask for tests: the one place where that is decided, for every protocol.
+    ///
+    /// # Errors
+    /// What it lacks. A wrong login takes as long as a right one here: the caller has to hide the difference.
+    pub(crate) fn admit(&self, shown: &Shown<'_>) -> Result<(), Refusal> {
+        if self.tls.is_some() && !shown.within_tls {
+            return Err(Refusal::Tls);
+        }
+        let by_token = self.token.is_some() && token_matches(self.token.as_deref(), shown.token);
+        match (&self.users, shown.login) {
+            _ if by_token => Ok(()),
+            (None, _) if self.token.is_none() => Ok(()),
+            (Some(users), Some(Login(login))) if login.is_some_and(|l| users.admit(l, timing::realtime())) => Ok(()),
+            (Some(_), Some(_)) => Err(Refusal::Login),
+            (_, None) if self.token.is_none() => Err(Refusal::Request {
+                why: "it takes streams of iperf3's users alone, and this workload has no login: start it with a token too (`serve --token`)"
+                    .into(),
+            }),
+            _ => Err(Refusal::Token),
+        }
     }
 
     /// On `listen`, without a token, with the default bounds.

@@ -9,9 +9,12 @@ use std::time::Duration;
 use clock::{Instant, Nanos};
 use socket2::Socket;
 
-use super::accounts::{Event, Served, Shared, Taken, Waiting};
+use super::accounts::{Event, Served, Shared, Taken};
+use super::config::{Login, Shown};
 use super::listening::family_of;
 use super::lock::lock;
+use super::sessions::Session;
+use super::waiting::Waits;
 use crate::channel::Channel;
 use crate::iperf3::{
     FlowResult, PARAMETERS_LIMIT, Parameters, RESULTS_LIMIT, Results, ServerSide, State, WirelapseAnswer, flow_id,
@@ -59,12 +62,12 @@ impl Agreed {
 }
 
 /// Carries out the test of one control connection.
-pub(super) fn serve(shared: &Arc<Shared>, control: &Channel, peer: SocketAddr, cookie: Cookie, waiting: Waiting) {
+pub(super) fn serve(shared: &Arc<Shared>, control: &Channel, peer: SocketAddr, cookie: Cookie, waits: Arc<Waits>) {
     // The steps of the protocol are small writes that answer each other; flows are as the client asks.
     control.stream().set_nodelay(true).ok();
     let test = Test { shared, control, peer, cookie };
     let mut served = Served::new(peer, "stream");
-    match test.carry_out(&mut served, waiting) {
+    match test.carry_out(&mut served, waits) {
         Ok(()) => shared.count(|c| &c.tests),
         Err(why) => {
             shared.count(|c| &c.broken_off);
@@ -148,11 +151,11 @@ struct Test<'a> {
 }
 
 impl Test<'_> {
-    fn carry_out(&self, served: &mut Served, waiting: Waiting) -> Result<(), String> {
+    fn carry_out(&self, served: &mut Served, waits: Arc<Waits>) -> Result<(), String> {
         self.say(State::ParamExchange)?;
         let asked: Parameters = self.json(PARAMETERS_LIMIT, "the client's parameters")?;
-        let (agreed, _places) = self.agree(&asked).map_err(|refusal| self.refuse(&asked, refusal))?;
-        drop(waiting);
+        let (agreed, session, _places) = self.agree(&asked).map_err(|refusal| self.refuse(&asked, refusal))?;
+        drop(waits);
         let flows = self.open_flows(&agreed).map_err(|error| match error {
             OpenError::Refused(refusal) => self.refuse(&asked, refusal),
             OpenError::Broken(why) => why,
@@ -162,7 +165,7 @@ impl Test<'_> {
         self.shared.tell(Event::Began { peer: self.peer, workload: "stream" });
         let mut group = Group::start(flows, &agreed.plan, agreed.warm_up > Nanos::ZERO)
             .map_err(|error| self.refuse(&asked, Refusal::Kernel { why: error.to_string() }))?;
-        let over = self.watch(&agreed, &mut group);
+        let over = self.watch(&agreed, &mut group, &session);
         let congestion = group.congestion_control();
         let ended = group.finish();
         served.elapsed = ended.elapsed;
@@ -187,32 +190,24 @@ impl Test<'_> {
     }
 
     /// Checks what is asked against the bounds.
-    fn agree(&self, p: &Parameters) -> Result<(Agreed, [Taken; 3]), Refusal> {
+    fn agree(&self, p: &Parameters) -> Result<(Agreed, Session, [Taken; 2]), Refusal> {
         let limits = &self.shared.config.limits;
-        let own = p.wirelapse.as_ref();
-        if self.shared.config.tls.is_some() && !self.control.is_private() {
-            return Err(Refusal::Tls);
+        let refused_at = timing::now().after(WRONG_LOGIN);
+        let admitted = self.shared.config.admit(&Shown {
+            within_tls: self.control.is_private(),
+            token: p.wirelapse.as_ref().and_then(|own| own.token.as_deref()),
+            login: Some(Login(p.authtoken.as_deref())),
+        });
+        // At a time that does not depend on what was wrong with it, by which what is encrypted could be found out piece by piece.
+        if admitted == Err(Refusal::Login) {
+            self.shared.pause(self.control, refused_at);
         }
-        if !self.shared.config.takes_token(own.and_then(|own| own.token.as_deref())) {
-            self.log_in(p.authtoken.as_deref())?;
-        }
+        admitted?;
         let agreed = agreed(p, limits)?;
         let flows = (agreed.receives + agreed.sends) as u64;
-        let places =
-            [self.shared.take_session()?, self.shared.take_threads(flows)?, self.shared.take_memory(agreed.memory())?];
-        Ok((agreed, places))
-    }
-
-    /// Checks a login. A wrong one is refused at a time that does not depend on what was wrong with it, by which what is encrypted could be
-    /// found out piece by piece.
-    fn log_in(&self, token: Option<&str>) -> Result<(), Refusal> {
-        let Some(users) = &self.shared.config.users else { return Err(Refusal::Token) };
-        let refused_at = timing::now().after(WRONG_LOGIN);
-        if token.is_some_and(|token| users.admit(token, timing::realtime())) {
-            return Ok(());
-        }
-        std::thread::sleep(refused_at.saturating_since(timing::now()).into());
-        Err(Refusal::Login)
+        let session = self.shared.take_session(self.peer.ip(), self.control.stream().clone())?;
+        let places = [self.shared.take_threads(flows)?, self.shared.take_memory(agreed.memory())?];
+        Ok((agreed, session, places))
     }
 
     /// Says to the client why not: to a stock one by the number that says the most.
@@ -227,7 +222,7 @@ impl Test<'_> {
             Refusal::Request { .. } | Refusal::Kernel { .. } => 13,
         };
         if refusal == Refusal::Token {
-            std::thread::sleep(WRONG_TOKEN);
+            self.shared.pause(self.control, timing::now().after(WRONG_TOKEN.into()));
         }
         self.shared.count(|c| &c.refused);
         self.shared.tell(Event::Refused { peer: self.peer, refusal: refusal.clone() });
@@ -328,7 +323,8 @@ impl Test<'_> {
     }
 
     /// Looks on until the client says that the test is over.
-    fn watch(&self, agreed: &Agreed, group: &mut Group) -> Result<(), String> {
+    fn watch(&self, agreed: &Agreed, group: &mut Group, session: &Session) -> Result<(), String> {
+        let mut carried = 0;
         let warm_up_ends = group.start.after(agreed.warm_up);
         let mut warming_up = agreed.warm_up > Nanos::ZERO;
         let limit = warm_up_ends.after(agreed.length).after(GRACE);
@@ -352,10 +348,16 @@ impl Test<'_> {
                     self.say(State::ServerTerminate).ok();
                     return Err("the server is stopping".into());
                 }
-                Err(_) if timing::now() < wake => return Err("the client went away".into()),
+                Err(_) if timing::now() < wake => {
+                    let ended = session.ended().map(|reason| reason.why());
+                    return Err(ended.unwrap_or("the client went away").into());
+                }
                 Err(_) => {}
             }
             let now = timing::now();
+            let all = group.bytes(true) + group.bytes(false);
+            session.advance(all.saturating_sub(carried));
+            carried = carried.max(all);
             if warming_up && now >= warm_up_ends {
                 group.end_warm_up();
                 warming_up = false;

@@ -13,14 +13,15 @@ mod config;
 mod datagrams;
 mod http;
 pub(crate) mod iperf3;
-pub(crate) mod lasting;
 pub(crate) mod listening;
 pub(crate) mod lock;
 pub(crate) mod own;
 mod passes;
 pub(crate) mod reflector;
 mod rr;
+pub(crate) mod sessions;
 mod udp;
+pub(crate) mod waiting;
 
 use std::io;
 use std::net::SocketAddr;
@@ -29,7 +30,6 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use clock::Nanos;
 use socket2::Socket;
 
 use crate::error::Error;
@@ -69,7 +69,7 @@ impl Server {
                 if let Err(error) = arrivals::accept_loop(&shared, &listener) {
                     shared.tell(Event::Failed { error: error.to_string() });
                 }
-                shared.lasting.check(true, Nanos::ZERO, timing::now());
+                shared.sessions.check(true, timing::now());
             }
         };
         let receiving = {

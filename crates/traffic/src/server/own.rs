@@ -5,8 +5,11 @@ use std::sync::Arc;
 
 use clock::Nanos;
 
-use super::accounts::{Event, Served, Shared, Taken, Waiting};
+use super::accounts::{Event, Served, Shared, Taken};
+use super::config::Shown;
 use super::listening::family_of;
+use super::sessions::Session;
+use super::waiting::Waits;
 use super::{rr, udp};
 use crate::channel::Channel;
 use crate::error::WireError;
@@ -24,10 +27,10 @@ fn workers(at_once: u32) -> u32 {
 }
 
 /// Reads the request, and carries it out.
-pub(super) fn serve(shared: &Arc<Shared>, control: Channel, peer: SocketAddr, request: Request, waiting: Waiting) {
-    let places = match admit(shared, &control, peer.ip(), &request) {
+pub(super) fn serve(shared: &Arc<Shared>, control: Channel, peer: SocketAddr, request: Request, waits: Arc<Waits>) {
+    let (session, places) = match admit(shared, &control, peer.ip(), &request) {
         Ok(taken) => {
-            drop(waiting);
+            drop(waits);
             taken
         }
         Err(refusal) => return refuse(shared, &control, peer, refusal),
@@ -47,21 +50,23 @@ pub(super) fn serve(shared: &Arc<Shared>, control: Channel, peer: SocketAddr, re
     let began = timing::now();
     let until = began.after(request.duration).after(GRACE);
     let result = match &request.workload {
-        Workload::Rr(exchange) => rr::answer_lasting(shared, &control, exchange, &request.options, until, &mut served),
+        Workload::Rr(exchange) => {
+            rr::answer_lasting(shared, &control, (exchange, &request.options), &session, until, &mut served)
+        }
         Workload::Crr { exchange, at_once } => {
             let shape = (exchange, workers(*at_once));
-            rr::answer_each(shared, &control, shape, &request.options, until, &mut served)
+            rr::answer_each(shared, &control, shape, &request.options, (&session, until), &mut served)
         }
-        Workload::Udp(flow) => udp::carry(shared, &control, *flow, &request, until, &mut served),
+        Workload::Udp(flow) => udp::carry(shared, &control, *flow, &request, (&session, until), &mut served),
         Workload::Pass => Ok(()),
-        Workload::Echo { .. } => udp::echo(shared, &control, &request, until, &mut served),
+        Workload::Echo { .. } => udp::echo(shared, &control, &request, (&session, until), &mut served),
     };
     served.elapsed = timing::now().saturating_since(began);
     match result {
         Ok(()) => shared.count(|c| &c.tests),
         Err(rr::Broken::Why(why)) => {
             shared.count(|c| &c.broken_off);
-            served.ended = Some(why);
+            served.ended = Some(session.ended().map_or(why, |reason| reason.why().into()));
         }
         Err(rr::Broken::Refused(refusal)) => {
             served.ended = Some(refusal.to_string());
@@ -69,7 +74,7 @@ pub(super) fn serve(shared: &Arc<Shared>, control: Channel, peer: SocketAddr, re
         }
     }
     shared.tell(Event::Ended(served));
-    drop(places);
+    drop((session, places));
 }
 
 fn give_pass(shared: &Shared, control: &Channel, peer: SocketAddr) {
@@ -82,28 +87,23 @@ fn give_pass(shared: &Shared, control: &Channel, peer: SocketAddr) {
 }
 
 /// Checks the request against the bounds, and takes its place.
-fn admit(shared: &Arc<Shared>, control: &Channel, ip: IpAddr, request: &Request) -> Result<[Taken; 3], Refusal> {
+fn admit(
+    shared: &Arc<Shared>,
+    control: &Channel,
+    ip: IpAddr,
+    request: &Request,
+) -> Result<(Session, [Taken; 2]), Refusal> {
     let limits = &shared.config.limits;
     let private = control.is_private();
     if private && matches!(request.workload, Workload::Rr(_)) || !private && request.workload == Workload::Pass {
         return Err(Refusal::Request { why: "TLS is for what is not measured".into() });
     }
     if !request.pass.is_some_and(|pass| shared.passes.redeem(pass, ip, timing::now())) {
-        if shared.config.tls.is_some() && !private {
-            return Err(Refusal::Tls);
-        }
-        if !shared.config.takes_token(request.token.as_deref()) {
-            return Err(match shared.config.token {
-                Some(_) => Refusal::Token,
-                None => Refusal::Request {
-                    why: "it takes streams of iperf3's users alone, and this workload has no login: start it with a token too (`serve --token`)"
-                        .into(),
-                },
-            });
-        }
+        shared.config.admit(&Shown { within_tls: private, token: request.token.as_deref(), login: None })?;
     }
     let (threads, memory) = needs(request, limits)?;
-    Ok([shared.take_session()?, shared.take_threads(threads)?, shared.take_memory(memory)?])
+    let session = shared.take_session(ip, control.stream().clone())?;
+    Ok((session, [shared.take_threads(threads)?, shared.take_memory(memory)?]))
 }
 
 /// The threads and the bytes of memory that a request needs, where each of its figures is within its bound.
@@ -146,7 +146,7 @@ pub(super) fn refuse_unread(shared: &Shared, control: &Channel, peer: SocketAddr
 
 fn refuse(shared: &Shared, control: &Channel, peer: SocketAddr, refusal: Refusal) {
     if refusal == Refusal::Token {
-        std::thread::sleep(WRONG_TOKEN);
+        shared.pause(control, timing::now().after(WRONG_TOKEN.into()));
     }
     shared.count(|c| &c.refused);
     shared.tell(Event::Refused { peer, refusal: refusal.clone() });

@@ -9,8 +9,8 @@ use std::time::Duration;
 use clock::{Instant, Monotonic, Nanos};
 
 use super::accounts::{Served, Shared};
-use super::lasting::Reason;
 use super::listening::{canonical, family_of, listener};
+use super::sessions::Session;
 use crate::channel::Channel;
 use crate::limits::Refusal;
 use crate::options::{self, SocketOptions};
@@ -38,12 +38,12 @@ impl From<io::Error> for Broken {
     }
 }
 
-/// Answers requests on one connection until the client closes it, or the server shuts it down (see `server::lasting`).
+/// Answers requests on one connection until the client closes it, or the server shuts it down (see `server::sessions`).
 pub(crate) fn answer_lasting(
     shared: &Arc<Shared>,
     channel: &Channel,
-    exchange: &Exchange,
-    options: &SocketOptions,
+    (exchange, options): (&Exchange, &SocketOptions),
+    session: &Session,
     until: Instant<Monotonic>,
     served: &mut Served,
 ) -> Result<(), Broken> {
@@ -52,14 +52,10 @@ pub(crate) fn answer_lasting(
     // write_json bounds its own writes; from here the idle bound of the server is what counts.
     stream.set_write_timeout(Some(Duration::from_millis(shared.config.limits.idle_ms.max(1))))?;
     let mut answerer = Answerer::new(exchange, options);
-    let watching = shared.lasting.watch(stream, until, timing::now())?;
-    let result = answerer.answer(shared, stream, until, u64::MAX, served, |bytes| watching.received(bytes));
-    match watching.ended() {
-        None => result,
-        Some(Reason::Stopping) => Err(Broken::Why("the server is stopping".into())),
-        Some(Reason::Silent) => Err(Broken::Why("the client was silent for too long".into())),
-        Some(Reason::Overtime) => Err(Broken::Why("the test went over its time".into())),
-    }
+    session.limit(until, Nanos::from_millis(shared.config.limits.idle_ms));
+    stream.set_read_timeout(None)?;
+    let result = answerer.answer(shared, stream, until, u64::MAX, served, |bytes| session.advance(bytes));
+    session.ended().map_or(result, |reason| Err(Broken::Why(reason.why().into())))
 }
 
 struct Answerer {
@@ -85,7 +81,7 @@ impl Answerer {
         }
     }
 
-    /// Answers at most `most` requests; `received` hears of all bytes that came. Where the socket's reads have a time limit,
+    /// Answers at most `most` requests; `received` hears of the bytes that come. Where the socket's reads have a time limit,
     /// each of its lapses is a moment to look whether the client, or the test, took too long.
     fn answer(
         &mut self,
@@ -110,7 +106,7 @@ impl Answerer {
                 Ok(n) => {
                     silent_slices = 0;
                     served.received_bytes += n as u64;
-                    received(served.received_bytes);
+                    received(n as u64);
                     have += n as u64;
                     if let Some(on) = self.quickack {
                         options::quickack(stream, on);
@@ -153,7 +149,7 @@ pub(crate) fn answer_each(
     control: &Channel,
     (exchange, workers): (&Exchange, u32),
     options: &SocketOptions,
-    until: Instant<Monotonic>,
+    (session, until): (&Session, Instant<Monotonic>),
     served: &mut Served,
 ) -> Result<(), Broken> {
     let local = control.stream().local_addr()?;
@@ -191,7 +187,11 @@ pub(crate) fn answer_each(
                         stream.set_write_timeout(Some(SLICE * 10)).ok();
                         let patience = until.min(timing::now().after(Nanos::from_secs(10)));
                         let limited = stream.set_read_timeout(Some(SLICE)).map_err(Broken::from);
-                        limited.and_then(|()| answerer.answer(shared, &stream, patience, 1, &mut mine, |_| {})).ok();
+                        limited
+                            .and_then(|()| {
+                                answerer.answer(shared, &stream, patience, 1, &mut mine, |n| session.advance(n))
+                            })
+                            .ok();
                     }
                     mine
                 })
@@ -200,7 +200,8 @@ pub(crate) fn answer_each(
         let workers =
             started.map_err(|e| refused(format!("no thread for each of {workers} concurrent transactions: {e}")))?;
         wire::write_json(control, &Answer::Ready(Ready { port, ..Ready::default() }))?;
-        let result = wait_for_close(shared, control, until);
+        session.limit(until, Nanos::from_millis(shared.config.limits.idle_ms));
+        let result = wait_for_close(shared, control, until, || {});
         ended.store(true, Ordering::Relaxed);
         let parts: Vec<Served> = workers.into_iter().filter_map(|w| w.join().ok()).collect();
         Ok::<_, Broken>((parts, result))
@@ -222,12 +223,21 @@ impl Drop for EndOnDrop<'_> {
     }
 }
 
-/// Waits until the client closes the connection it asked on.
-pub(crate) fn wait_for_close(shared: &Shared, control: &Channel, until: Instant<Monotonic>) -> Result<(), Broken> {
+/// Waits until the client closes the connection it asked on; `now_and_then` runs a few times a second meanwhile.
+pub(crate) fn wait_for_close(
+    shared: &Shared,
+    control: &Channel,
+    until: Instant<Monotonic>,
+    mut now_and_then: impl FnMut(),
+) -> Result<(), Broken> {
     let mut byte = [0];
-    match wire::read_by(control, &mut byte, until, &shared.stop) {
-        Err(wire::ReadError::Stopped) => Err(Broken::Why("the server is stopping".into())),
-        Err(_) if timing::now() >= until => Err(Broken::Why("the test went over its time".into())),
-        _ => Ok(()),
+    loop {
+        let wake = until.min(timing::now().after(SLICE.into()));
+        match wire::read_by(control, &mut byte, wake, &shared.stop) {
+            Err(wire::ReadError::Stopped) => return Err(Broken::Why("the server is stopping".into())),
+            Err(_) if timing::now() >= until => return Err(Broken::Why("the test went over its time".into())),
+            Err(_) if timing::now() >= wake => now_and_then(),
+            _ => return Ok(()),
+        }
     }
 }

@@ -11,6 +11,7 @@ use clock::{Instant, Monotonic};
 use super::accounts::{Served, Shared};
 use super::listening::family_of;
 use super::rr::{Broken, EndOnDrop, wait_for_close};
+use super::sessions::Session;
 use crate::channel::Channel;
 use crate::limits::Refusal;
 use crate::own::{self, Answer, Ready, Request, UdpRequest};
@@ -45,7 +46,7 @@ pub(crate) fn carry(
     control: &Channel,
     flow: UdpRequest,
     request: &Request,
-    until: Instant<Monotonic>,
+    (session, until): (&Session, Instant<Monotonic>),
     served: &mut Served,
 ) -> Result<(), Broken> {
     let socket = accept(shared, control, request, served)?;
@@ -66,7 +67,7 @@ pub(crate) fn carry(
             }
         });
         let worker = worker.map_err(no_thread)?;
-        let ended = wait_for_close(shared, control, until);
+        let ended = wait_for_close(shared, control, until, || session.advance(done.swap(0, Ordering::Relaxed)));
         stop.store(true, Ordering::Relaxed);
         let report: std::io::Result<Report> =
             worker.join().unwrap_or_else(|_| Ok(Report::Sent(Sent::default(), CpuTime::default())));
@@ -87,14 +88,14 @@ pub(crate) fn echo(
     shared: &Arc<Shared>,
     control: &Channel,
     request: &Request,
-    until: Instant<Monotonic>,
+    (session, until): (&Session, Instant<Monotonic>),
     served: &mut Served,
 ) -> Result<(), Broken> {
     let socket = accept(shared, control, request, served)?;
     socket.set_read_timeout(Some(Duration::from_millis(50)))?;
-    let stop = AtomicBool::new(false);
+    let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
     let (echoed, ended) = std::thread::scope(|scope| {
-        let (socket, stop) = (&socket, &stop);
+        let (socket, stop, done) = (&socket, &stop, &done);
         let _end = EndOnDrop(stop);
         let worker = std::thread::Builder::new().name("serve-udp-echo".into()).spawn_scoped(scope, move || {
             let mut buffer = vec![0u8; 65_536];
@@ -105,12 +106,13 @@ pub(crate) fn echo(
                 {
                     number += 1;
                     bytes += length as u64;
+                    done.store(number, Ordering::Relaxed);
                 }
             }
             (number, bytes)
         });
         let worker = worker.map_err(no_thread)?;
-        let ended = wait_for_close(shared, control, until);
+        let ended = wait_for_close(shared, control, until, || session.advance(done.swap(0, Ordering::Relaxed)));
         stop.store(true, Ordering::Relaxed);
         Ok::<_, Broken>((worker.join().unwrap_or_default(), ended))
     })?;
