@@ -12,6 +12,10 @@ const MOST: u64 = 64 << 20;
 const SHARE: u64 = 16;
 /// Kernel memory of which is said so before any is taken: what a trace takes by default is less, unless it records series or packets too.
 const MUCH: u64 = 128 << 20;
+/// What a connection of a server is taken to need, with its thread.
+const CONNECTION: u64 = 512 << 10;
+/// The connections that a server allows at least.
+const FEWEST_SERVED: u32 = 16;
 /// The least connections that a trace follows by default, however little is left.
 const LEAST: u32 = 1024;
 
@@ -37,6 +41,32 @@ pub fn in_words(memory: Memory, connections: u32) -> String {
         },
         quantity::bytes(memory.most())
     )
+}
+
+/// What a server allows its clients where the user does not say: the limits of every machine, or fewer where a quarter of the memory that is
+/// left has no room for so many connections, and another quarter none for so much of messages.
+pub fn of_server() -> traffic::Limits {
+    serving(left())
+}
+
+fn serving(left: Option<u64>) -> traffic::Limits {
+    let all = traffic::Limits::default();
+    let quarter = left.map_or(u64::MAX, |left| left / 4);
+    let connections = u32::try_from(quarter / CONNECTION).unwrap_or(u32::MAX).max(FEWEST_SERVED);
+    traffic::Limits {
+        connections: all.connections.min(connections),
+        sessions: all.sessions.min(connections),
+        threads: all.threads.min(connections),
+        memory_bytes: all.memory_bytes.min(quarter),
+        ..all
+    }
+}
+
+/// Gives this process pages of the usual size alone. Its allocator has room of its own for each thread, which would take a large page each
+/// for the little that a connection needs.
+pub fn small_pages() {
+    // SAFETY: this call takes numbers and no pointers. A kernel without it (before 3.15) has it cost memory, no more.
+    unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) };
 }
 
 /// What is said before that memory is taken; `None` where it is not much.
@@ -93,6 +123,16 @@ mod tests {
         let fewer = fitting(&config, Some(4 * MOST));
         assert!(LEAST < fewer && fewer < most / 2, "{fewer} of {most}");
         assert_eq!(fitting(&config, Some(0)), LEAST);
+    }
+
+    #[test]
+    fn a_server_allows_what_a_small_machine_has_room_for() {
+        let all = traffic::Limits::default();
+        assert_eq!(serving(None), all);
+        assert_eq!(serving(Some(8 << 30)), all);
+        let small = serving(Some(128 << 20));
+        assert_eq!((small.connections, small.sessions, small.memory_bytes), (64, 64, 32 << 20));
+        assert_eq!((serving(Some(0)).connections, serving(Some(0)).memory_bytes), (16, 0));
     }
 
     #[test]

@@ -15,6 +15,7 @@ use rustix::thread::CapabilitySet;
 use crate::exit::BadInput;
 use crate::interrupt::Interrupt;
 use crate::login::OfUsers;
+use crate::memory;
 use crate::options::Json;
 use crate::output::{self, json_event, say};
 use crate::privileges::{self, Kept};
@@ -41,15 +42,15 @@ pub struct Args {
     /// Ports for the listeners of `crr`, to let through a firewall; any free one unless given
     #[arg(long, value_name = "FIRST-LAST", value_parser = port_range)]
     data_ports: Option<(u16, u16)>,
-    /// Connections at the same time
-    #[arg(long, value_name = "N", default_value_t = traffic::Limits::default().connections)]
-    max_connections: u32,
-    /// Tests at the same time
-    #[arg(long, value_name = "N", default_value_t = traffic::Limits::default().sessions)]
-    max_sessions: u32,
-    /// Threads of all tests together, beside one for each connection
-    #[arg(long, value_name = "N", default_value_t = traffic::Limits::default().threads)]
-    max_threads: u32,
+    /// Connections at the same time; 1024 unless given, fewer where little memory is left
+    #[arg(long, value_name = "N")]
+    max_connections: Option<u32>,
+    /// Tests at the same time; 64 unless given, fewer where little memory is left
+    #[arg(long, value_name = "N")]
+    max_sessions: Option<u32>,
+    /// Threads of all tests together, beside one for each connection; 512 unless given, fewer where little memory is left
+    #[arg(long, value_name = "N")]
+    max_threads: Option<u32>,
     /// Flows of one test in each direction
     #[arg(long, value_name = "N", default_value_t = traffic::Limits::default().flows)]
     max_flows: u32,
@@ -65,9 +66,9 @@ pub struct Args {
     /// Bytes of a socket buffer that a client may ask for
     #[arg(long, value_name = "BYTES", value_parser = parse::bytes_u32, default_value = "64M")]
     max_socket_buffer: u32,
-    /// Bytes of message buffers of all tests together
-    #[arg(long, value_name = "BYTES", value_parser = parse::bytes, default_value = "256M")]
-    max_memory: u64,
+    /// Bytes of the buffers of all tests and HTTP/2 connections together; 256M unless given, less where little memory is left
+    #[arg(long, value_name = "BYTES", value_parser = parse::bytes)]
+    max_memory: Option<u64>,
     #[command(flatten)]
     json: Json,
 }
@@ -84,22 +85,23 @@ fn port_range(text: &str) -> Result<(u16, u16), String> {
 impl Args {
     fn request(&self) -> anyhow::Result<ServerConfig> {
         let tls = self.tls_cert.as_ref().zip(self.tls_key.as_ref()).map(|(chain, key)| Identity::load(chain, key));
+        let usual = memory::of_server();
         Ok(ServerConfig {
             listen: self.listen,
             token: self.token.read()?,
             users: self.users.users()?,
             tls: tls.transpose().map_err(BadInput)?,
             limits: traffic::Limits {
-                connections: self.max_connections,
-                sessions: self.max_sessions,
-                threads: self.max_threads,
+                connections: self.max_connections.unwrap_or(usual.connections),
+                sessions: self.max_sessions.unwrap_or(usual.sessions),
+                threads: self.max_threads.unwrap_or(usual.threads),
                 flows: self.max_flows,
                 duration_s: self.max_duration.0.div_ceil(1_000_000_000),
                 bytes: self.max_bytes,
                 message_bytes: self.max_message,
                 socket_buffer_bytes: self.max_socket_buffer,
-                memory_bytes: self.max_memory,
-                ..traffic::Limits::default()
+                memory_bytes: self.max_memory.unwrap_or(usual.memory_bytes),
+                ..usual
             },
             data_ports: self.data_ports,
         })
@@ -108,6 +110,7 @@ impl Args {
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let interrupt = Interrupt::listen()?;
+    memory::small_pages();
     let config = args.request()?;
     let (with_token, with_tls) = (config.token.is_some(), config.tls.is_some());
     let restricted = with_token || config.users.is_some();
