@@ -40,15 +40,19 @@ pub fn is_terminal() -> bool {
 
 /// What a report on standard output is drawn on.
 pub fn canvas() -> Canvas {
-    let columns = ratatui::crossterm::terminal::size().ok().filter(|_| is_terminal());
-    let width = columns.map(|(columns, _)| columns.into()).filter(|&columns| columns > 0);
+    let width = size().map(|size| size.ws_col.into()).filter(|&columns| columns > 0);
     Canvas { width: width.unwrap_or(WIDTH), colour: colour(), unicode: unicode() }
+}
+
+/// The size of the terminal that standard output is, as the kernel has it. No program such as `tput` is asked: PATH says which that
+/// would be, and a user's may be read as root.
+fn size() -> Option<rustix::termios::Winsize> {
+    rustix::termios::tcgetwinsize(stdout()).ok()
 }
 
 /// Rows of the terminal that standard output is; `None` where it is none.
 pub fn rows() -> Option<usize> {
-    let rows = ratatui::crossterm::terminal::size().ok().filter(|_| is_terminal()).map(|(_, rows)| rows.into());
-    rows.filter(|&rows| rows > 0)
+    size().map(|size| size.ws_row.into()).filter(|&rows| rows > 0)
 }
 
 /// Whether to colour: as `--color` says, else on a terminal that has colours, unless `NO_COLOR` is set (<https://no-color.org>).

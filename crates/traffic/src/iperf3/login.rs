@@ -15,7 +15,7 @@ use rand::rand_core::UnwrapErr;
 use rand::rngs::SysRng;
 use rsa::pkcs1::DecodeRsaPrivateKey as _;
 use rsa::pkcs8::{DecodePrivateKey as _, DecodePublicKey as _};
-use rsa::{Oaep, Pkcs1v15Encrypt, RsaPrivateKey, RsaPublicKey};
+use rsa::{Oaep, Pkcs1v15Encrypt, PrivateKey, PublicKey};
 use sha1::Sha1;
 use sha2::{Digest as _, Sha256};
 use subtle::{Choice, ConstantTimeEq as _};
@@ -36,7 +36,7 @@ pub enum Padding {
 pub struct Login {
     user: String,
     password: String,
-    key: RsaPublicKey,
+    key: PublicKey,
     padding: Padding,
 }
 
@@ -53,7 +53,7 @@ impl Login {
     /// What is wrong with the file, or with a name or password that iperf3 cannot read: it ends both at a blank.
     pub fn load(user: &str, password: &str, key: &Path, padding: Padding) -> Result<Self, String> {
         let text = std::fs::read_to_string(key).map_err(|e| format!("{}: {e}", key.display()))?;
-        let public = RsaPublicKey::from_public_key_pem(&text).map_err(|e| {
+        let public = PublicKey::from_public_key_pem(&text).map_err(|e| {
             format!("{}: no RSA public key in PEM (`openssl rsa -pubout` writes one): {e}", key.display())
         })?;
         for (what, text) in [("a user's name", user), ("a password", password)] {
@@ -83,7 +83,7 @@ impl Login {
 /// Who may log in, and the key that their logins are encrypted for.
 #[derive(Clone)]
 pub struct Users {
-    key: Arc<RsaPrivateKey>,
+    key: Arc<PrivateKey>,
     /// Names, and SHA-256 of `{name}password`.
     known: Arc<[(String, [u8; 32])]>,
     padding: Padding,
@@ -108,9 +108,9 @@ impl Users {
     pub fn load(key: &Path, users: &Path, padding: Padding, skew: Nanos) -> Result<Self, String> {
         let read = |path: &Path| std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()));
         let text = read(key)?;
-        let private = RsaPrivateKey::from_pkcs8_pem(&text)
+        let private = PrivateKey::from_pkcs8_pem(&text)
             .ok()
-            .or_else(|| RsaPrivateKey::from_pkcs1_pem(&text).ok())
+            .or_else(|| PrivateKey::from_pkcs1_pem(&text).ok())
             .ok_or_else(|| format!("{}: no RSA private key in PEM without a password", key.display()))?;
         let mut known = Vec::new();
         for (number, line) in (1..).zip(read(users)?.lines()) {
@@ -190,7 +190,7 @@ mod tests {
     fn key() -> (tempfile::TempDir, Users, Login) {
         use rsa::pkcs8::{EncodePrivateKey as _, EncodePublicKey as _};
         let directory = tempfile::tempdir().unwrap();
-        let key = RsaPrivateKey::new(&mut UnwrapErr(SysRng), 1_024).unwrap();
+        let key = PrivateKey::new(&mut UnwrapErr(SysRng), 1_024).unwrap();
         let [private, public, users] = ["private.pem", "public.pem", "users"].map(|name| directory.path().join(name));
         std::fs::write(&private, key.to_pkcs8_pem(Default::default()).unwrap().as_bytes()).unwrap();
         std::fs::write(&public, key.to_public_key().to_public_key_pem(Default::default()).unwrap()).unwrap();
