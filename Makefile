@@ -66,8 +66,8 @@ SECONDS_OF_SOAK ?= 3600
 SECONDS_OF_DAY ?= 600
 soak:
 	@setup/install build test
-	@WIRELAPSE_SOAK=$(SECONDS_OF_SOAK) cargo test --release -p wirelapse --test soak -- --nocapture
-	@WIRELAPSE_DAY=$(SECONDS_OF_DAY) cargo test --release -p wirelapse --test agent_day -- --nocapture
+	@WIRELAPSE_SOAK=$(SECONDS_OF_SOAK) cargo test --release -p wirelapse --test long -- --nocapture soak
+	@WIRELAPSE_DAY=$(SECONDS_OF_DAY) cargo test --release -p wirelapse --test long -- --nocapture agent_day
 
 # KINDS_OF_AA and STUDIES_OF_AA: which of them, and how many of each.
 KINDS_OF_AA ?= rr stream levels until 1 5 50

@@ -81,7 +81,7 @@ pub fn skip(test: &str, reason: &str) {
 macro_rules! needs {
     ($($need:expr),+ $(,)?) => {
         $(if let Some(reason) = $crate::Need::unmet($need) {
-            $crate::skip(&format!("{}::{}", module_path!(), std::thread::current().name().unwrap_or("?")), &reason);
+            $crate::skip(&format!("{}::{}", env!("CARGO_CRATE_NAME"), std::thread::current().name().unwrap_or("?")), &reason);
             return;
         })+
     };

@@ -406,7 +406,7 @@ fn run_all(scenes: &[Scene]) -> Vec<(Run, Truth)> {
     runs.into_iter().map(|(i, run)| (scenes[i].truth(&run, &all), run)).map(|(t, r)| (r, t)).collect()
 }
 
-/// Records what `crates/diagnose/tests/classes.rs` evaluates. Run by hand (root):
+/// Records what `crates/diagnose/tests/diagnose/classes.rs` evaluates. Run by hand (root):
 /// `RECORD=unseen cargo test -p wirelapse --test causes record_retransmissions -- --ignored --nocapture`.
 #[test]
 #[ignore = "writes into the repository: run by hand where a path is added"]

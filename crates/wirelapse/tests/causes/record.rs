@@ -1,4 +1,4 @@
-//! Records the captures that `crates/diagnose/tests/places.rs` evaluates: each cause once, at both ends at the same moment. Run by hand
+//! Records the captures that `crates/diagnose/tests/diagnose/places.rs` evaluates: each cause once, at both ends at the same moment. Run by hand
 //! where a cause is added (root): `cargo test -p wirelapse --test causes record_all -- --ignored --nocapture`; `RECORD=a,b` records
 //! these alone. `record_all_unseen` records the same causes with other delays, rates and sizes.
 

@@ -1,6 +1,6 @@
 //! What the tests of tracing play on: a lab, connections over it, and tracers that watch them.
 //!
-//! Each test file uses a part of it.
+//! Each test program uses a part of it.
 #![allow(dead_code)]
 
 pub mod capture;
@@ -24,7 +24,7 @@ pub const IP: Need<'static> = Need::Program("ip");
 /// What changes a host's queueing discipline.
 pub const TC: Need<'static> = Need::Program("tc");
 
-/// Tests of one file that measure take turns: each would disturb the next.
+/// Tests of one program that measure take turns: each would disturb the next.
 pub fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)

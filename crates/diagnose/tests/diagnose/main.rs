@@ -1,0 +1,19 @@
+//! What is said of a connection, held against what is known of it.
+
+mod bytes;
+mod causes;
+mod classes;
+mod conversation;
+mod damage;
+mod files;
+mod findings;
+mod held_up;
+mod partial;
+mod places;
+mod properties;
+mod real_captures;
+mod short_way;
+#[path = "../truth/mod.rs"]
+mod truth;
+mod two_places;
+mod unchanged;

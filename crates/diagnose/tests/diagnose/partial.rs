@@ -1,0 +1,149 @@
+//! Captures that hold only a part: most bytes missed, packets cut with their length lost, a start in the middle, an end in mid-recovery.
+
+use crate::bytes::{header, ipv4};
+use crate::conversation::{Bulk, By, MS, SIZE, Script, check, has};
+use diagnose::{Follower, Limit, Options, Report};
+use wire::{Flags, Frame, LinkType, Packet, Reassembly, Segment, dissect};
+
+fn download() -> Script {
+    let mut script = Script::new();
+    (script.client.stamps, script.server.stamps) = (false, false);
+    Bulk { segments: 1_000, lost: vec![300, 301, 700], ..Bulk::default() }.run(&mut script);
+    script
+}
+
+fn report<'a>(segments: impl Iterator<Item = &'a Segment>) -> Report {
+    let mut follower = Follower::new(Options::default());
+    segments.for_each(|s| follower.take(s));
+    let report = follower.report(1).unwrap();
+    check(&report);
+    report
+}
+
+#[test]
+fn a_capture_that_misses_most_bytes_says_so_and_claims_no_limit() {
+    let script = download();
+    let data = |s: &Segment| s.payload > 1_000;
+    let thinned = report(script.segments.iter().filter(|s| !data(s) || s.number % 5 == 0));
+    assert!(thinned.vantage.missed_share() > 0.5, "{}", thinned.vantage.missed_share());
+    assert_eq!(thinned.limits.largest(), Limit::Unknown);
+    assert!(thinned.verdict.contains("of the acknowledged bytes are not in it"), "{}", thinned.verdict);
+    assert!(thinned.verdict.contains("much of the connection is missing"), "{}", thinned.verdict);
+    for kind in ["receive_window", "send_buffer", "congestion_window", "bufferbloat"] {
+        assert!(has(&thinned, kind).is_none() && thinned.withheld.iter().any(|w| w.kind == kind), "{kind}");
+    }
+}
+
+/// A subflow is shown less than its applications do: what it is not given may go by another one.
+#[test]
+fn a_subflow_of_mptcp_is_not_said_to_wait_for_its_applications() {
+    let windowed = |receive_window, window_limit, restart_after| Bulk {
+        receive_window,
+        window_limit,
+        restart_after,
+        rtt: 25 * MS,
+        segments: 4_000,
+        initial_window: 40,
+        ..Bulk::default()
+    };
+    let cases = [
+        ("receive_window", windowed(100_000, 1_000, None)),
+        ("send_buffer", windowed(4_000_000, 40, None)),
+        ("sender_application", windowed(4_000_000, 40, Some((1_500, 3_000 * MS)))),
+    ];
+    for (kind, bulk) in cases {
+        let mut script = Script::new();
+        bulk.run(&mut script);
+        assert!(has(&script.report(), kind).is_some(), "{kind}: {:?}", script.report().findings);
+        // Asked for, and not answered: it is plain TCP.
+        script.segments[0].options.mptcp = Some(0);
+        assert!(has(&script.report(), kind).is_some(), "{kind}");
+        let from_the_middle = |report: &Report| report.vantage.from_the_middle;
+        for first in [0, 10] {
+            // Each segment tells where its data stand in the connection (DSS).
+            let mut segments = script.segments[first..].to_vec();
+            segments.iter_mut().for_each(|s| s.options.mptcp = Some(2 * u8::from(!s.flags.contains(Flags::SYN))));
+            let report = report(segments.iter());
+            assert_eq!(from_the_middle(&report), first > 0);
+            assert!(has(&report, kind).is_none(), "{kind}: {:?}", report.findings);
+            let withheld = report.withheld.iter().find(|w| w.kind == kind && w.direction != Some("to_server")).unwrap();
+            assert!(withheld.reason.contains("subflow of MPTCP"), "{withheld:?}");
+            assert_eq!(report.limits.of(Limit::Application), record::Nanos::ZERO, "{:?}", report.limits);
+            assert!(report.verdict.contains("MPTCP"), "{}", report.verdict);
+        }
+    }
+}
+
+/// The packet of a segment, from its IP header on.
+fn packet(s: &Segment) -> Vec<u8> {
+    let mut tcp = header(s);
+    tcp.resize(tcp.len() + s.payload as usize, 0);
+    let (std::net::IpAddr::V4(source), std::net::IpAddr::V4(destination)) = (s.source.ip(), s.destination.ip()) else {
+        unreachable!()
+    };
+    let mut out = Vec::new();
+    ipv4(s, source, destination).emit(tcp.len(), &mut out);
+    [&[0; 12][..], &[8, 0], &out, &tcp].concat()
+}
+
+#[test]
+fn packets_cut_short_with_their_length_lost_are_as_long_as_ip_says() {
+    let script = download();
+    let read = |most: usize| {
+        let segments: Vec<Segment> = script
+            .segments
+            .iter()
+            .map(|s| {
+                let bytes = packet(s);
+                // What was kept is all that the record speaks of.
+                let kept = &bytes[..bytes.len().min(most)];
+                let frame = Frame::new(s.number, s.at, LinkType::ETHERNET, kept);
+                match dissect(&frame, &mut Reassembly::new()) {
+                    Ok(Packet::Tcp(segment)) => segment,
+                    other => panic!("{other:?}"),
+                }
+            })
+            .collect();
+        report(segments.iter())
+    };
+    let (whole, cut) = (read(usize::MAX), read(120));
+    assert_eq!(cut.to_client.unique_bytes, 1_000 * SIZE);
+    assert_eq!(cut.to_client.unseen_bytes, 0);
+    assert_eq!(cut.verdict, whole.verdict);
+    let kinds = |r: &Report| r.findings.iter().map(|f| f.kind).collect::<Vec<_>>();
+    assert_eq!(kinds(&cut), kinds(&whole));
+    assert!(has(&cut, "nagle_delayed_ack").is_none() && has(&cut, "capture_incomplete").is_none());
+}
+
+#[test]
+fn a_window_of_unknown_scale_is_at_least_what_was_in_flight() {
+    let script = download();
+    let late = report(script.segments.iter().skip(200));
+    let d = &late.to_client;
+    assert!(late.vantage.from_the_middle && late.to_server.window_scale_in_use.is_none());
+    assert!(late.to_server.window_scale_inferred.is_some_and(|scale| scale <= 7), "{:?}", late.to_server);
+    assert!(late.to_server.max_window + SIZE >= u64::from(d.max_in_flight), "{late:?}");
+    for kind in ["receive_window", "window_scaling_missing"] {
+        assert!(has(&late, kind).is_none() && late.withheld.iter().any(|w| w.kind == kind), "{kind}");
+    }
+}
+
+#[test]
+fn a_recovery_that_the_capture_does_not_see_the_end_of_is_said() {
+    let mut s = Script::new();
+    let mut t = s.open(0, 40 * MS);
+    for _ in 0..6 {
+        s.data(t, By::Server, SIZE as u32);
+        s.ack(t + 40 * MS, By::Client);
+        t += 41 * MS;
+    }
+    let from = s.server.next;
+    s.data(t, By::Server, SIZE as u32);
+    for wait in [300, 900, 2_100] {
+        s.raw(t + wait * MS, By::Server, Flags::ACK, from, SIZE as u32);
+    }
+    let report = s.report();
+    let loss = has(&report, "loss").unwrap();
+    assert!(loss.text.contains("was not finished: nothing more came from the client"), "{}", loss.text);
+    assert_eq!(report.limits.largest(), Limit::LossRecovery);
+}

@@ -1,0 +1,7 @@
+//! Exports, held against what reads them and what the documentation says.
+
+mod documentation;
+mod exports;
+mod perfetto_schema;
+#[path = "../../../report/tests/synthetic/mod.rs"]
+mod synthetic;

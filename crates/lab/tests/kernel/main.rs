@@ -1,0 +1,4 @@
+//! Labs and testbeds of the running kernel.
+
+mod hosts;
+mod testbed;

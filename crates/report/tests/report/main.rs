@@ -1,0 +1,11 @@
+//! Pages and text of made-up runs.
+
+mod browser;
+mod pages;
+mod same_capture;
+mod same_text;
+mod study_pages;
+mod study_text;
+#[path = "../synthetic/mod.rs"]
+mod synthetic;
+mod views;

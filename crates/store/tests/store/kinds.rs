@@ -1,0 +1,145 @@
+//! Runs of every kind: told apart, read back equal, and what is missing is said.
+
+use crate::synthetic;
+use std::collections::BTreeMap;
+use std::fs;
+
+use record::Nanos;
+use store::{Error, RunKind, State, capture, kind, study};
+
+fn rows(number: u64) -> study::Rows {
+    let responses = BTreeMap::from([("goodput".to_owned(), 941.5e6), ("round_trip".to_owned(), 10_123_456.0)]);
+    study::Rows {
+        trial: study::Trial {
+            trial: number,
+            plan: "a </script> plan".into(),
+            broken: (number == 0).then(|| "the path: 3 missed".into()),
+            responses,
+            ..study::Trial::default()
+        },
+        factors: vec![study::Factor { trial: number, factor: "delay".into(), level: "5ms".into() }],
+        series: vec![
+            study::Point {
+                trial: number,
+                at_ns: Nanos(7),
+                goodput_bits_per_second: 1e9,
+                warm_up: true,
+                ..Default::default()
+            },
+            study::Point {
+                trial: number,
+                at_ns: Nanos(8),
+                goodput_down_bits_per_second: Some(2e9),
+                receive_used_bytes: Some(3),
+                receive_buffer_bytes: Some(4),
+                ..Default::default()
+            },
+        ],
+        pings: vec![
+            study::Ping { trial: number, probe: "icmp".into(), at_ns: Nanos(1), round_trip_ns: Some(Nanos(2)) },
+            study::Ping { trial: number, probe: "udp".into(), at_ns: Nanos(1), round_trip_ns: None },
+        ],
+    }
+}
+
+fn tables(trials: impl Iterator<Item = u64>) -> study::Tables {
+    let mut tables = study::Tables::default();
+    for rows in trials.map(rows) {
+        tables.trials.push(rows.trial);
+        tables.factors.extend(rows.factors);
+        tables.series.extend(rows.series);
+        tables.pings.extend(rows.pings);
+    }
+    tables
+}
+
+#[test]
+fn a_study_is_readable_as_far_as_it_is_finished_and_is_written_again_in_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path();
+    let s = Nanos::from_secs;
+    fs::write(run.join("run.json"), r#"{"schema": 1, "kind": "study"}"#).unwrap();
+    assert!(matches!(study::Tables::read(run).unwrap_err(), Error::NoTable { .. }));
+    let mut writer = study::Writer::open(run, s(100)).unwrap();
+    assert_eq!(study::Tables::read(run).unwrap(), study::Tables::default());
+    // Parts are closed after the trials that end at 110 and 121 s; then it is killed.
+    for (number, at) in (0..).zip([103, 110, 115, 121, 125]) {
+        writer.add(&rows(number), s(at)).unwrap();
+    }
+    drop(writer);
+    assert_eq!(study::Tables::read(run).unwrap(), tables(0..4));
+    assert_eq!(fs::read_dir(run.join("trials.parquet")).unwrap().count(), 2);
+    // It goes on: the tables are made of the journal again, and nothing is there twice at any time.
+    let mut writer = study::Writer::open(run, s(200)).unwrap();
+    assert_eq!(study::Tables::read(run).unwrap(), tables(0..2));
+    for number in 0..6 {
+        writer.add(&rows(number), s(201)).unwrap();
+    }
+    assert_eq!(study::Tables::read(run).unwrap(), tables(0..2));
+    writer.close().unwrap();
+    assert_eq!(study::Tables::read(run).unwrap(), tables(0..6));
+    let comparison = study::Comparison { ratio: -0.5, ratio_predicted: None, ..study::Comparison::default() };
+    let comparisons = vec![study::Comparison { ratio_predicted: Some(0.01), ..comparison.clone() }, comparison];
+    study::write_comparisons(run, &comparisons[..1]).unwrap();
+    study::write_comparisons(run, &comparisons).unwrap();
+    assert_eq!(study::Tables::read(run).unwrap(), study::Tables { comparisons, ..tables(0..6) });
+    assert_eq!(kind(run).unwrap(), RunKind::Study);
+    let error = store::Run::open(run).unwrap_err();
+    assert!(matches!(error, Error::OtherKind { .. }), "{error}");
+    assert!(error.to_string().contains("is a study, and a trace is needed"), "{error}");
+}
+
+#[test]
+fn a_capture_reads_back_equal() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run");
+    let way = capture::Way { packets: 9, bytes: 1_000, retransmitted_packets: 1, rtt_p50_ns: Some(Nanos(20_000_000)) };
+    let run = capture::Run {
+        provenance: capture::Provenance {
+            version: "0.0.0".into(),
+            command_line: vec!["wirelapse".into()],
+            source: "a.pcap".into(),
+            packets: 18,
+            unread: vec!["2 packets were cut short".into()],
+            segments: Some(16),
+            beyond_limit: Some(3),
+            capture_copies: Some(2),
+            names: [("0.0.0.1".parse().unwrap(), "host".to_owned())].into(),
+        },
+        conversations: vec![capture::Conversation {
+            number: 1,
+            client: "[2001:db8::1]:40000".parse().unwrap(),
+            server: "192.0.2.1:80".parse().unwrap(),
+            start_ns: Nanos(1_700_000_000_000_000_000),
+            duration_ns: Nanos(5),
+            verdict: "<b>slow</b>".into(),
+            ending: "closed".into(),
+            to_server: way,
+            to_client: capture::Way { rtt_p50_ns: None, ..way },
+            limits_ns: [1, 2, 3, 4, 5, 6, 7, 8, 9].map(Nanos),
+        }],
+        findings: vec![capture::Finding {
+            number: 1,
+            kind: "loss".into(),
+            packets: "3 7".into(),
+            ..Default::default()
+        }],
+    };
+    run.write(&path).unwrap();
+    assert_eq!(capture::Run::read(&path).unwrap(), (run.clone(), State::Finished));
+    assert!(matches!(run.write(&path).unwrap_err(), Error::Exists(_)));
+    fs::remove_dir_all(path.join("findings.parquet")).unwrap();
+    let error = capture::Run::read(&path).unwrap_err();
+    assert!(matches!(&error, Error::NoTable { table, .. } if table == "findings"), "{error}");
+}
+
+#[test]
+fn unknown_kinds_are_malformed() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("run.json"), r#"{"schema": 1, "kind": "recipe"}"#).unwrap();
+    assert!(matches!(kind(dir.path()).unwrap_err(), Error::Malformed { .. }));
+    let path = dir.path().join("run");
+    store::Writer::create(&path, synthetic::provenance()).unwrap();
+    assert_eq!(kind(&path).unwrap(), RunKind::Trace);
+    assert_eq!(synthetic::plain_send().bytes, 100);
+}

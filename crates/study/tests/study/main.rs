@@ -1,0 +1,4 @@
+//! Studies as they run, and what they write.
+
+mod keys;
+mod studies;

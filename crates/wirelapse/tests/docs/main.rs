@@ -1,0 +1,5 @@
+//! What the documentation says, done.
+
+mod commands;
+mod done;
+mod shown;

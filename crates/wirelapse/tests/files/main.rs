@@ -1,0 +1,7 @@
+//! Commands on files: what they read, what they write, and what they make of their options.
+
+mod analyze;
+mod analyze_input;
+mod delay;
+mod pages_seen;
+mod quantities;

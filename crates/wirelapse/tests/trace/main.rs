@@ -1,0 +1,23 @@
+//! `wirelapse trace`, and what else shows or compares what was traced, over connections of which more is known.
+
+mod compare_hosts;
+mod compare_runs;
+mod first_hour;
+mod json_keys;
+#[path = "../scene/mod.rs"]
+mod scene;
+mod signals;
+mod three_readings;
+mod top;
+mod trace;
+mod trace_between;
+mod trace_datagrams;
+mod trace_faults;
+mod trace_http;
+mod trace_live;
+mod trace_load;
+mod trace_many;
+mod trace_reasons;
+mod trace_requests;
+mod trace_truth;
+mod watch;

@@ -1,0 +1,284 @@
+//! `wirelapse top`: on a pseudo-terminal by its keys, and as text and JSON, against what the test itself sends.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use crate::scene::BTF;
+use crate::scene::terminal::Terminal;
+use tier::Need;
+
+/// Three peers on loopback that are sent to, the second twice as often as the others.
+struct Traffic {
+    port: String,
+    stop: Arc<AtomicBool>,
+    sent: Arc<Mutex<[u64; 3]>>,
+    threads: Vec<std::thread::JoinHandle<()>>,
+}
+
+impl Traffic {
+    fn start() -> Self {
+        let listener = TcpListener::bind("0.0.0.0:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (stop, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new([0; 3])));
+        let mut threads = Vec::new();
+        for which in 0..3 {
+            let mut client = TcpStream::connect((Ipv4Addr::new(127, 7, 7, 1 + which as u8), port)).unwrap();
+            client.set_nodelay(true).unwrap();
+            let (mut server, _) = listener.accept().unwrap();
+            let (stop, sent) = (Arc::clone(&stop), Arc::clone(&sent));
+            threads.push(std::thread::spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    client.write_all(&[0; 100]).unwrap();
+                    server.read_exact(&mut [0; 100]).unwrap();
+                    sent.lock().unwrap()[which] += 1;
+                    std::thread::sleep(Duration::from_millis(if which == 1 { 10 } else { 20 }));
+                }
+            }));
+        }
+        Self { port: port.to_string(), stop, sent, threads }
+    }
+}
+
+impl Drop for Traffic {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.threads.drain(..).for_each(|thread| drop(thread.join()));
+    }
+}
+
+fn press(terminal: &mut Terminal, keys: &str) {
+    terminal.master.write_all(keys.as_bytes()).unwrap();
+}
+
+/// Peers in the order of their rows.
+fn peers(terminal: &Terminal) -> Vec<String> {
+    let words = |row: String| row.trim_start_matches('>').split_whitespace().next().map(str::to_owned);
+    terminal.rows().into_iter().filter_map(words).filter(|word| word.starts_with("127.7.7.")).collect()
+}
+
+/// Waits until these are the rows: the screen may be read between two of its writes.
+#[track_caller]
+fn until_peers(terminal: &mut Terminal, wanted: &[&str]) {
+    terminal.until_shown(|terminal| {
+        let there = peers(terminal);
+        if there == wanted { Ok(()) } else { Err(format!("{wanted:?} in place of {there:?}")) }
+    });
+}
+
+/// Waits for the end of the program.
+fn ended(terminal: &mut Terminal) -> std::process::ExitStatus {
+    let end = Instant::now() + Duration::from_secs(30);
+    loop {
+        terminal.turn();
+        if let Some(status) = terminal.child.try_wait().unwrap() {
+            terminal.turn();
+            return status;
+        }
+        assert!(Instant::now() < end, "it does not end:\n{}", terminal.rows().join("\n"));
+    }
+}
+
+#[test]
+fn keys_choose_sort_group_filter_open_and_quit() {
+    tier::needs!(Need::Root, BTF);
+    let traffic = Traffic::start();
+    let mut terminal =
+        Terminal::start(24, 100, &["top", "--peer", "127.7.7.0/24", "--port", &traffic.port, "-i", "500ms"]);
+    terminal.until("the busiest peer first", |row| row.starts_with("> 127.7.7.2 "));
+    terminal.until("the keys", |row| row.starts_with("q quit"));
+    terminal.until("all three", |row| row.contains("3 rows"));
+    // What draws and reads keys has no right; what it asks for recordings is another process.
+    let status = std::fs::read_to_string(format!("/proc/{}/status", terminal.child.id())).unwrap();
+    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().to_owned();
+    assert_eq!([field("CapEff:"), field("NoNewPrivs:"), field("Seccomp:")], ["0000000000000000", "1", "2"]);
+    press(&mut terminal, "sssss");
+    terminal.until("another order", |row| row.contains("sorted by name"));
+    until_peers(&mut terminal, &["127.7.7.1", "127.7.7.2", "127.7.7.3"]);
+    press(&mut terminal, "/7.3\r");
+    terminal.until("the filter", |row| row.contains("1 row · filter: 7.3"));
+    until_peers(&mut terminal, &["127.7.7.3"]);
+    press(&mut terminal, "\r");
+    terminal.until("the row, opened", |row| row.starts_with("Slowest sends"));
+    terminal.until("a slow send", |row| row.contains("100 B") && row.contains(" ago"));
+    terminal.until("a leg", |row| row.starts_with("network "));
+    press(&mut terminal, "\x1b");
+    terminal.until("the table", |row| row.starts_with("> 127.7.7.3 "));
+    press(&mut terminal, "\x1b");
+    terminal.until("all three", |row| row.contains("3 rows"));
+    press(&mut terminal, "g");
+    terminal.until("programs", |row| row.starts_with("by program"));
+    terminal.until("the test's own", |row| row.starts_with("> top-"));
+    press(&mut terminal, "p");
+    terminal.until("the pause", |row| row.starts_with("PAUSED"));
+    press(&mut terminal, "q");
+    assert!(ended(&mut terminal).success());
+    terminal.assert_restored();
+    drop(traffic);
+}
+
+#[test]
+fn every_size_shows_the_same_and_a_signal_leaves_nothing_behind() {
+    tier::needs!(Need::Root, BTF);
+    let traffic = Traffic::start();
+    let mut terminal = Terminal::start(20, 60, &["top", "--port", &traffic.port, "-i", "500ms"]);
+    terminal.until("a row", |row| row.starts_with("> 127."));
+    for (rows, columns) in [(50, 200), (24, 80), (20, 60)] {
+        terminal.resize(rows, columns);
+        let title = |row: &str| row.starts_with("wirelapse top") && row.chars().count() == usize::from(columns);
+        terminal.until("a title as wide as the screen", title);
+        terminal.until("a row", |row| row.starts_with("> 127."));
+        // The screen may be read between two of its writes.
+        terminal.until_shown(|terminal| match terminal.rows().pop() {
+            Some(last) if last.starts_with("q quit") => Ok(()),
+            _ => Err("no keys in the last row".to_owned()),
+        });
+    }
+    assert!(terminal.screen.screen().alternate_screen());
+    // SAFETY: the child has not been waited for, so the number is its own.
+    unsafe { libc::kill(terminal.child.id() as i32, libc::SIGTERM) };
+    let status = ended(&mut terminal);
+    assert!(status.success() && status.signal().is_none(), "{status}");
+    terminal.assert_restored();
+    assert!(terminal.rows().iter().all(String::is_empty), "{}", terminal.rows().join("\n"));
+    drop(traffic);
+}
+
+#[test]
+fn once_and_json_say_what_was_sent() {
+    tier::needs!(Need::Root, BTF);
+    let traffic = Traffic::start();
+    let run = |options: &[&str]| {
+        // Other tests send to the same peers at the same time.
+        let target = ["top", "--once", "--peer", "127.7.7.0/24", "--port", &traffic.port];
+        let output = tier::wirelapse!(target).args(options).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", tier::text(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let text = run(&["--sort", "name"]);
+    let rows: Vec<&str> = text.lines().skip(2).map(|row| row.split_whitespace().next().unwrap()).collect();
+    assert_eq!(rows, ["127.7.7.1", "127.7.7.2", "127.7.7.3"], "{text}");
+    // The same as values: every column, and a row for each peer.
+    let values = run(&["--sort", "name", "--csv"]);
+    let mut lines = values.lines();
+    assert!(lines.next().unwrap().starts_with("# by peer · sorted by name"), "{values}");
+    assert_eq!(lines.next().unwrap(), "peer,sends/s,bytes/s,p50,p99,retr.,drops,waits for,tcp,qdisc,network");
+    let rows: Vec<Vec<&str>> = lines.map(|row| row.split(',').collect()).collect();
+    assert!(rows.iter().all(|row| row.len() == 11 && row[1].parse::<f64>().unwrap() > 0.0), "{values}");
+    assert_eq!(rows.iter().map(|row| row[0]).collect::<Vec<_>>(), ["127.7.7.1", "127.7.7.2", "127.7.7.3"]);
+    let before = *traffic.sent.lock().unwrap();
+    let lines = run(&["--json", "--sort", "name", "-i", "2s"]);
+    let after = *traffic.sent.lock().unwrap();
+    let rows: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(rows.len(), 3, "{lines}");
+    for (row, (before, after)) in rows.iter().zip(before.into_iter().zip(after)) {
+        let sends = row["sends"].as_u64().unwrap();
+        assert!(sends > 0 && sends <= after - before, "{row}: {before} to {after}");
+        assert_eq!((row["bytes"].as_u64().unwrap(), &row["merged_sends"]), (100 * sends, &0.into()), "{row}");
+        assert!(row["p50_ns"].as_u64() > Some(0) && row["p50_ns"].as_u64() <= row["p99_ns"].as_u64(), "{row}");
+        assert_eq!(row["total_n"], row["sends"], "{row}");
+    }
+    drop(traffic);
+}
+
+#[test]
+fn hosts_have_their_names_where_they_are_asked_for() {
+    tier::needs!(Need::Root, BTF);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    let end = Arc::new(AtomicBool::new(false));
+    let over = Arc::clone(&end);
+    let sends = std::thread::spawn(move || {
+        while !over.load(Ordering::Relaxed) {
+            client.write_all(b"x").unwrap();
+            server.read_exact(&mut [0]).unwrap();
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    });
+    let output = tier::wirelapse!(["top", "--once", "--resolve", "--port", &port, "--csv"]).output().unwrap();
+    let (text, errors) = (tier::text(&output.stdout), tier::text(&output.stderr));
+    assert!(text.lines().nth(2).is_some_and(|row| row.starts_with("localhost,")), "{text}{errors}");
+    let mut terminal = Terminal::start(24, 80, &["top", "--port", &port, "--resolve", "-i", "300ms"]);
+    terminal.until("the name", |row| row.starts_with("> localhost "));
+    press(&mut terminal, "/localh\r");
+    terminal.until("the filter by a name", |row| row.contains("1 row · filter: localh"));
+    press(&mut terminal, "q");
+    assert!(ended(&mut terminal).success());
+    end.store(true, Ordering::Relaxed);
+    sends.join().unwrap();
+}
+
+/// The process below this one that walks the sockets and records, and what it has: effective capabilities, `no_new_privs` and seccomp.
+fn second_process(of: u32) -> (u32, u64, [String; 2]) {
+    let below = std::fs::read_to_string(format!("/proc/{of}/task/{of}/children")).unwrap();
+    let [pid] = below.split_whitespace().collect::<Vec<_>>()[..] else { panic!("{below:?} below {of}") };
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().to_owned();
+    let capabilities = u64::from_str_radix(&field("CapPrm:"), 16).unwrap();
+    (pid.parse().unwrap(), capabilities, [field("NoNewPrivs:"), field("Seccomp:")])
+}
+
+/// Bits of capabilities.
+const WALKS: u64 = 1 << 19 | 1 << 21; // SYS_PTRACE, SYS_ADMIN
+const ATTACHING: u64 = 1 << 12 | 1 << 38 | 1 << 39; // NET_ADMIN, PERFMON, BPF
+const FOR_OTHERS: u64 = 1 | 1 << 1; // CHOWN, DAC_OVERRIDE
+
+#[test]
+fn a_recording_is_made_by_a_process_that_has_what_a_trace_takes_and_no_more() {
+    tier::needs!(Need::Root, BTF);
+    let traffic = Traffic::start();
+    let home = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(home.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    chown(home.path(), Some(12_345), Some(12_345)).unwrap();
+    // In a folder of root's own; then in one of the user who called sudo, where the run is to be that user's.
+    let own = tempfile::tempdir().unwrap();
+    for (folder, sudo, more) in [(own.path(), false, 0), (home.path(), true, FOR_OTHERS)] {
+        let mut command = tier::wirelapse!(["top", "--port", &traffic.port, "-i", "500ms"]);
+        command.current_dir(folder).env_remove("SUDO_UID").env_remove("SUDO_GID");
+        if sudo {
+            command.env("SUDO_UID", "12345").env("SUDO_GID", "12345");
+        }
+        let mut terminal = Terminal::run(24, 100, command);
+        terminal.until("a row", |row| row.starts_with("> 127."));
+        let (second, capabilities, limits) = second_process(terminal.child.id());
+        assert_eq!((capabilities, limits), (WALKS | ATTACHING | more, ["1".into(), "2".into()]), "sudo: {sudo}");
+        press(&mut terminal, "r");
+        terminal.until("that it records", |row| row.contains("recording 10s to wirelapse-top-"));
+        let run = folder.join(format!("wirelapse-top-{second}-1"));
+        terminal.until_shown(|_| if run.join("sends.parquet").exists() { Ok(()) } else { Err("no run".to_owned()) });
+        std::thread::sleep(Duration::from_secs(1));
+        // The end of top ends the recording; its run is whole.
+        press(&mut terminal, "q");
+        assert!(ended(&mut terminal).success());
+        let recorded = store::Run::open(&run).unwrap();
+        let mut sends = 0;
+        recorded.sends(|_| sends += 1).unwrap();
+        assert!(sends > 0, "no sends in {}", run.display());
+        let owner = if sudo { 12_345 } else { 0 };
+        for file in std::fs::read_dir(&run).unwrap().map(|entry| entry.unwrap()) {
+            assert_eq!(file.metadata().unwrap().uid(), owner, "{}", file.path().display());
+        }
+    }
+    // Without a screen there is no key, so that the process only walks.
+    let lines =
+        tier::wirelapse!(["top", "--json", "--port", &traffic.port, "-i", "200ms"]).stdout(Stdio::piped()).spawn();
+    let mut lines = tier::Process::from(lines.unwrap());
+    lines.first_line();
+    let (_, capabilities, limits) = second_process(lines.id());
+    assert_eq!((capabilities, limits), (WALKS, ["1".into(), "2".into()]));
+    drop(traffic);
+}
+
+#[test]
+fn without_a_terminal_it_says_what_to_do() {
+    let output = tier::wirelapse!(["top"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(tier::text(&output.stderr).contains("--once"), "{}", tier::text(&output.stderr));
+}
