@@ -186,8 +186,8 @@ impl Agent {
         now >= self.due.idle || [self.due.push, self.due.keep].into_iter().flatten().any(|due| now >= due)
     }
 
-    /// Takes what a look brought. `now_ns` is Unix time, `now` the clock of the tracer.
-    pub fn look(&mut self, observed: Observed, now_ns: u64, now: Instant<Monotonic>) {
+    /// Takes the figures of the tracer. `now_ns` is Unix time, `now` the clock of the tracer.
+    pub fn observe(&mut self, observed: Observed, now_ns: u64, now: Instant<Monotonic>) {
         let naming = &mut self.naming;
         let added = self.accounts.take(observed.series, now_ns, &mut |key| naming.labels(key));
         let at = Moment { unix_ns: now_ns, traced: now, wall: WallInstant::now() };
@@ -294,7 +294,7 @@ impl Agent {
         let (lost, coverage) = (last.lost, last.coverage);
         self.ending = true;
         self.due.keep = self.due.keep.map(|_| WallInstant::now());
-        self.look(last, now_ns, now);
+        self.observe(last, now_ns, now);
         if let Some(keeper) = &mut self.keeper {
             keeper.end(now_ns, now, lost, coverage);
             if let Some(upload) = &self.upload {

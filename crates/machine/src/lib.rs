@@ -15,6 +15,7 @@ pub mod forked;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzed;
 mod interfaces;
+pub mod keeper;
 mod kernel;
 pub mod mapping;
 mod names;

@@ -83,6 +83,14 @@ pub enum Error {
         /// What came of it.
         source: io::Error,
     },
+    /// The process that keeps the rights of the trace gave no reply.
+    #[error("{what}: {source}")]
+    Keeper {
+        /// What was tried.
+        what: &'static str,
+        /// What came of it.
+        source: machine::keeper::Error,
+    },
     /// A record of the kernel part could not be read.
     #[error("a record from the kernel cannot be read: {0}")]
     Decode(#[from] crate::DecodeError),
@@ -99,6 +107,10 @@ impl Error {
 
     pub(crate) fn bpf(what: &'static str) -> impl FnOnce(libbpf_rs::Error) -> Self {
         move |source| Self::Bpf { what, source }
+    }
+
+    pub(crate) fn keeper(what: &'static str) -> impl FnOnce(machine::keeper::Error) -> Self {
+        move |source| Self::Keeper { what, source }
     }
 
     pub(crate) fn system(what: &'static str) -> impl FnOnce(io::Error) -> Self {

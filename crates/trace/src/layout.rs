@@ -39,7 +39,7 @@ pub(crate) enum Pass {
     Follow = PASS_FOLLOW,
     Totals = PASS_TOTALS,
     Finish = PASS_FINISH,
-    Look = PASS_LOOK,
+    Read = PASS_READ,
 }
 
 // Enums of `record` that a byte of a BPF record is read as.

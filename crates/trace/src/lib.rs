@@ -60,6 +60,7 @@ pub use decode::DecodeError;
 pub use error::Error;
 pub use histograms::Histograms;
 pub use http::NAME as HTTP;
+pub use keeper::Privileged;
 pub use memory::Memory;
 pub use packets::NAME as PACKETS;
 pub use probe::{Missing, Observation};

@@ -9,14 +9,14 @@ use libbpf_rs::query::{LinkInfoIter, ProgInfoIter};
 use libbpf_rs::{Link, MapHandle, ProgramType};
 
 use crate::Error;
-use crate::keeper::{Ask, Keeper};
+use crate::keeper::{Keeper, Neighbours, Reply, Request, unexpected};
 use crate::layout::{Pass, RawControl};
 use crate::namespace::{self, Network};
 use crate::walk::Walk;
 use crate::{nic, object};
 
-/// How often it is looked who else is at work on the sockets.
-const LOOK: Duration = Duration::from_secs(1);
+/// How often the neighbours on the sockets are checked.
+const CHECK: Duration = Duration::from_secs(1);
 
 /// The iterator and its settings. One pass at a time: it reads what to do from the controls.
 #[derive(Debug)]
@@ -27,49 +27,49 @@ pub(crate) struct Passes {
     /// Iterators of other probes, which run after each pass that picks up connections or lets them go.
     pub(crate) beside: Vec<Link>,
     networks: Arc<[Network]>,
-    looked: Instant,
+    checked: Instant,
     /// The tracer's own program of socket operations; 0 where it has none.
-    own: u32,
+    sockops: u32,
     /// Makes the passes, once this process has given up the rights for them.
     keeper: Option<Keeper>,
 }
 
 impl Passes {
-    pub(crate) fn new(sockets: Link, controls: MapHandle, control: RawControl, own: u32) -> Self {
+    pub(crate) fn new(sockets: Link, controls: MapHandle, control: RawControl, sockops: u32) -> Self {
         Self {
             sockets,
             controls,
             control,
             beside: Vec::new(),
             networks: Arc::default(),
-            looked: Instant::now(),
-            own,
+            checked: Instant::now(),
+            sockops,
             keeper: None,
         }
     }
 
-    /// Sees who else is at work on the sockets of this machine. The next pass passes it on to the programs.
-    pub(crate) fn look_around(&mut self) {
-        self.looked = Instant::now();
+    /// Finds out who else is at work on the sockets of this machine. The next pass passes it on to the programs.
+    pub(crate) fn find_neighbours(&mut self) -> Result<(), Error> {
+        self.checked = Instant::now();
         let found = match &self.keeper {
-            None => neighbours(self.own),
-            // Where it is gone, the next pass says so.
-            Some(keeper) => match keeper.ask(Ask::Neighbours, &[]).as_deref() {
-                Ok(&[tracers, foreign]) => Neighbours { tracers: tracers != 0, foreign: foreign != 0 },
-                _ => return,
+            None => neighbours(self.sockops),
+            Some(keeper) => match keeper.ask(&Request::Neighbours).map_err(Error::keeper(NEIGHBOURS))? {
+                Reply::Neighbours(found) => found,
+                _ => return Err(unexpected(NEIGHBOURS)),
             },
         };
         self.control.shared = u32::from(found.tracers);
         self.control.foreign = u32::from(found.foreign);
+        Ok(())
     }
 
     /// Passes on once a second who else is at work.
-    pub(crate) fn keep_looking(&mut self) -> Result<(), Error> {
-        if self.looked.elapsed() < LOOK {
+    pub(crate) fn tick(&mut self) -> Result<(), Error> {
+        if self.checked.elapsed() < CHECK {
             return Ok(());
         }
         let before = self.control;
-        self.look_around();
+        self.find_neighbours()?;
         if self.control == before { Ok(()) } else { self.write() }
     }
 
@@ -87,14 +87,14 @@ impl Passes {
 
     /// Lets connections that begin be followed.
     pub(crate) fn begin(&mut self) -> Result<(), Error> {
-        self.look_around();
+        self.find_neighbours()?;
         self.control.ending = 0;
         self.write()
     }
 
     /// The last pass: connections are let go, and those that begin are not followed any more. `empty` as in [`Passes::read`].
     pub(crate) fn end(&mut self, empty: Empty<'_>) -> Result<(), Error> {
-        self.look_around();
+        self.find_neighbours()?;
         self.find_networks()?;
         self.control.ending = 1;
         self.pass(Pass::Finish, empty)
@@ -120,14 +120,14 @@ impl Passes {
         self.read(pass, empty).map(drop)
     }
 
-    /// The same, giving all that the program wrote. Of many connections a pass writes more records than the ring buffer has room for: it rests
+    /// The same, giving all that the program wrote where this process makes the pass. Of many connections a pass writes more records than the ring buffer has room for: it rests
     /// until `empty` has read them.
     pub(crate) fn read(&mut self, pass: Pass, empty: Empty<'_>) -> Result<Vec<u8>, Error> {
         self.control.pass = pass as u32;
         self.write()?;
-        let both = matches!(pass, Pass::Follow | Pass::Finish);
+        let with_probes = matches!(pass, Pass::Follow | Pass::Finish);
         let Some(keeper) = &self.keeper else {
-            let mut walk = walk(&self.sockets, &self.beside, both, Arc::clone(&self.networks));
+            let mut walk = walk(&self.sockets, &self.beside, with_probes, Arc::clone(&self.networks));
             loop {
                 match walk.step()? {
                     Some(written) => return Ok(written),
@@ -135,89 +135,72 @@ impl Passes {
                 }
             }
         };
-        let mut ask = if both { Ask::Both } else { Ask::Pass };
+        let mut request = Request::Pass { with_probes };
         loop {
-            let mut answer = keeper.ask(ask, &[]).map_err(Error::system(WALK))?;
-            if answer.pop() != Some(RESTS) {
-                return Ok(answer);
+            match keeper.ask(&request).map_err(Error::keeper(WALK))? {
+                Reply::Passed => return Ok(Vec::new()),
+                Reply::Rests => empty()?,
+                _ => return Err(unexpected(WALK)),
             }
-            empty()?;
-            ask = Ask::GoOn;
+            request = Request::GoOn;
         }
     }
 
-    /// Has a separate process make the passes from now on, and look who else is at work; `limit` gives up what that process does not need,
-    /// and `aside` answers what the command asks of it. Gives that process.
+    /// Has a separate process make the passes from now on, and find the neighbours; `limit` gives up what that process does not need, and
+    /// `serve` answers what the command asks of it. Gives that process.
     pub(crate) fn hand_over(
         &mut self,
         limit: impl FnOnce() -> io::Result<()>,
-        mut aside: impl FnMut(&[u8]) -> Vec<u8>,
-    ) -> io::Result<Keeper> {
-        let (sockets, beside, own) = (&self.sockets, &self.beside, self.own);
+        mut serve: impl FnMut(serde_json::Value) -> io::Result<serde_json::Value>,
+    ) -> Result<Keeper, Error> {
+        let (sockets, beside, sockops) = (&self.sockets, &self.beside, self.sockops);
         let keep: Vec<_> = std::iter::once(sockets).chain(beside).map(|link| link.as_fd().as_raw_fd()).collect();
-        let mut walking = None;
-        let mut everywhere = move |ask| {
-            if ask != Ask::GoOn {
-                walking = Some(walk(sockets, beside, ask == Ask::Both, namespace::all_networks()?.into()));
+        let mut walking: Option<Walk<'_>> = None;
+        let mut go_on = move |begin: Option<bool>| {
+            if let Some(with_probes) = begin {
+                walking = Some(walk(sockets, beside, with_probes, namespace::all_networks()?.into()));
             }
             let written = walking.as_mut().map_or(Ok(Some(Vec::new())), Walk::step)?;
-            Ok::<_, Error>(written.map_or(vec![RESTS], |mut written| {
-                written.push(DONE);
-                written
-            }))
+            Ok::<_, Error>(if written.is_some() { Reply::Passed } else { Reply::Rests })
         };
-        let serve = move |ask, request: &[u8]| match ask {
-            Ask::Pass | Ask::Both | Ask::GoOn => everywhere(ask).map_err(io::Error::other),
-            Ask::Neighbours => {
-                let found = neighbours(own);
-                Ok(vec![found.tracers.into(), found.foreign.into()])
-            }
-            Ask::Clock => nic::answer(request),
-            Ask::Aside => Ok(aside(request)),
+        let answer = move |request| match request {
+            Request::Pass { with_probes } => go_on(Some(with_probes)).map_err(io::Error::other),
+            Request::GoOn => go_on(None).map_err(io::Error::other),
+            Request::Neighbours => Ok(Reply::Neighbours(neighbours(sockops))),
+            Request::Clock { network, interface } => Ok(Reply::Clock(nic::phc_within(network, interface))),
+            Request::Command(request) => serve(request).map(Reply::Command),
         };
-        let keeper = Keeper::fork(&keep, limit, serve)?;
+        let keeper = Keeper::fork(c"trace-keeper", &keep, limit, answer).map_err(Error::keeper(START))?;
         self.keeper = Some(keeper.clone());
         Ok(keeper)
-    }
-
-    /// What the command asks of that process; `None` where there is none, or it is gone.
-    pub(crate) fn aside(&self, request: &[u8]) -> Option<Vec<u8>> {
-        self.keeper.as_ref()?.ask(Ask::Aside, request).ok()
     }
 }
 
 /// What a pass does, in errors.
 const WALK: &str = "cannot walk the sockets of the network namespaces";
-/// The last byte of the keeper's answer: whether the walk is over.
-const DONE: u8 = 0;
-const RESTS: u8 = 1;
+/// What else the keeper is for, in errors.
+const NEIGHBOURS: &str = "cannot find out who else traces";
+const START: &str = "cannot start the process that walks the sockets";
 
-/// Reads the ring buffer empty.
+/// Drains the ring buffer.
 pub(crate) type Empty<'a> = &'a mut dyn FnMut() -> Result<(), Error>;
 
-/// A walk of the iterator over the sockets; where it is of `both`, then of those of other probes.
-fn walk<'a>(sockets: &'a Link, beside: &'a [Link], both: bool, networks: Arc<[Network]>) -> Walk<'a> {
-    let beside = beside.iter().filter(|_| both);
+/// A walk of the iterator over the sockets; `with_probes`, those of other probes go through them after it.
+fn walk<'a>(sockets: &'a Link, beside: &'a [Link], with_probes: bool, networks: Arc<[Network]>) -> Walk<'a> {
+    let beside = beside.iter().filter(|_| with_probes);
     Walk::new(std::iter::once(sockets).chain(beside).collect(), networks)
 }
 
 /// The names of this crate's programs of socket operations.
-const OWN: [&[u8]; 4] = [b"timestamping", b"following", b"callback_floor", b"callback_tagged"];
+const TRACERS: [&[u8]; 4] = [b"timestamping", b"following", b"callback_floor", b"callback_tagged"];
 
-/// Who else wants callbacks of sockets on this machine.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Neighbours {
-    /// Another tracer is attached: it wants the sockets to stay armed.
-    tracers: bool,
-    /// A program of socket operations that is no tracer's is loaded: callbacks that a socket has may be its.
-    foreign: bool,
-}
-
-fn neighbours(own: u32) -> Neighbours {
+/// Who is at work on the sockets beside the program `except`.
+fn neighbours(except: u32) -> Neighbours {
     let mut found = Neighbours::default();
     let mut tracers = Vec::new();
-    for program in ProgInfoIter::default().filter(|program| program.ty == ProgramType::SockOps && program.id != own) {
-        if OWN.contains(&program.name.as_encoded_bytes()) {
+    for program in ProgInfoIter::default().filter(|program| program.ty == ProgramType::SockOps && program.id != except)
+    {
+        if TRACERS.contains(&program.name.as_encoded_bytes()) {
             tracers.push(program.id);
         } else {
             found.foreign = true;

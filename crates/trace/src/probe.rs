@@ -82,8 +82,8 @@ pub(crate) trait Loaded: Send {
     /// Takes a record of one of its kinds; the events that it completes go to `out`.
     fn take(&mut self, record: &[u8], out: &mut VecDeque<Event>) -> Result<(), DecodeError>;
 
-    /// To be called about once a second: hands on what shows only in time passing.
-    fn look(&mut self, _now: Instant<Monotonic>, _out: &mut VecDeque<Event>) {}
+    /// To be called about once a second: hands on what shows only as time passes.
+    fn tick(&mut self, _now: Instant<Monotonic>, _out: &mut VecDeque<Event>) {}
 
     /// Hands on what is unfinished, now that nothing more will come, and takes its rows back.
     fn give_up(&mut self, out: &mut VecDeque<Event>) -> Result<(), Error>;

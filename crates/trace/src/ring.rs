@@ -43,10 +43,10 @@ impl Probes {
         self.all().map(Loaded::lost).fold(Lost::default(), |all, lost| all + lost)
     }
 
-    /// Has every probe look what time has brought.
-    pub fn look(&mut self, now: Instant<Monotonic>) {
+    /// Has every probe hand on what shows only as time passes.
+    pub fn tick(&mut self, now: Instant<Monotonic>) {
         let mut events = std::mem::take(&mut self.events);
-        self.all_mut().for_each(|probe| probe.look(now, &mut events));
+        self.all_mut().for_each(|probe| probe.tick(now, &mut events));
         self.events = events;
     }
 

@@ -1,11 +1,16 @@
 //! The tracer: from a [`Config`] to a stream of events.
 
+use std::io;
+use std::marker::PhantomData;
 use std::time::{Duration, Instant as WallInstant};
 
 use record::{Conversion, Coverage, Event, Instant, Lost, Monotonic, Realtime, Sampling};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::aim::{self, Processes, set_lookups};
 use crate::histograms::{Reading, Snapshot};
+use crate::keeper::Privileged;
 use crate::layout::{Pass, RawControl};
 use crate::passes::Passes;
 use crate::probe::{Ground, Loaded as _, Observation};
@@ -16,8 +21,8 @@ use crate::sends::Sends;
 use crate::sizes::Sizes;
 use crate::{Backend, BackendChoice, Config, Error, pace, privilege, process, refusal};
 
-/// How often probes look what time has brought.
-const LOOK: Duration = Duration::from_secs(1);
+/// How often [`crate::probe::Loaded::tick`] runs.
+const TICK: Duration = Duration::from_secs(1);
 
 /// What came of a trace, in the end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,7 +41,7 @@ pub struct Tracer {
     processes: Processes,
     rate: Option<Rate>,
     histograms: Option<Reading>,
-    looked: WallInstant,
+    ticked: WallInstant,
     /// Size of the ring buffer.
     ring_bytes: u32,
     /// When it was emptied last, and when it is to be emptied next.
@@ -80,11 +85,11 @@ impl Tracer {
             // Rows begin with 0.
             generation: 1,
         };
-        let (pass, own) = (sends.pass()?, sends.sockops()?);
+        let (pass, sockops) = (sends.pass()?, sends.sockops()?);
         let programs: &Programs = sends.programs();
         let object = programs.object();
         set_lookups(object, &config.target)?;
-        let mut passes = Passes::new(pass, crate::object::map(object, "controls")?, control, own);
+        let mut passes = Passes::new(pass, crate::object::map(object, "controls")?, control, sockops);
         let mut processes = Processes::new(object, programs.iterators(At::Files)?)?;
         let histograms = config.histograms.as_ref().map(|of| Reading::new(object, of)).transpose()?;
         let ground = Ground { sends: Some(object), ..*ground };
@@ -105,7 +110,7 @@ impl Tracer {
             processes,
             rate: config.max_rate.map(|most| Rate::new(most, least, timestamping::now())),
             histograms,
-            looked: WallInstant::now(),
+            ticked: WallInstant::now(),
             ring_bytes,
             emptied: WallInstant::now(),
             due: WallInstant::now(),
@@ -170,27 +175,24 @@ impl Tracer {
     }
 
     /// Hands what takes rights to a separate process, so that this one may give up all of them: passes over the sockets of all network
-    /// namespaces, and looks at who else traces. `limit` gives up what that process does not need. `aside` runs there too, and answers what
-    /// [`Tracer::aside`] asks. To be called while this process has one thread; [`Tracer::suspend`], [`Tracer::resume`] and
+    /// namespaces, and finding out who else traces. `limit` gives up what that process does not need. `serve` runs there too, and answers
+    /// what [`Privileged::ask`] asks. To be called while this process has one thread; [`Tracer::suspend`], [`Tracer::resume`] and
     /// [`Tracer::follow_pid`] are for before.
     ///
     /// # Errors
-    /// [`Error::System`] where there is no further process, or `limit` fails.
-    pub fn hand_over(
+    /// [`Error::Keeper`] where there is no further process, or `limit` fails.
+    pub fn hand_over<Q: DeserializeOwned, A: Serialize>(
         &mut self,
-        limit: impl FnOnce() -> std::io::Result<()>,
-        aside: impl FnMut(&[u8]) -> Vec<u8>,
-    ) -> Result<(), Error> {
+        limit: impl FnOnce() -> io::Result<()>,
+        mut serve: impl FnMut(Q) -> A,
+    ) -> Result<Privileged<Q, A>, Error> {
         self.ring.probes().sends.open_clocks();
-        let handed = self.passes.hand_over(limit, aside);
-        let keeper = handed.map_err(Error::system("cannot start the process that walks the sockets"))?;
-        self.ring.probes().sends.ask_for_clocks(keeper);
-        Ok(())
-    }
-
-    /// Asks the process that [`Tracer::hand_over`] has made; `None` where there is none any more.
-    pub fn aside(&mut self, request: &[u8]) -> Option<Vec<u8>> {
-        self.passes.aside(request)
+        let keeper = self.passes.hand_over(limit, |request| {
+            let reply = serde_json::from_value(request).and_then(|request| serde_json::to_value(serve(request)));
+            reply.map_err(io::Error::from)
+        })?;
+        self.ring.probes().sends.ask_for_clocks(keeper.clone());
+        Ok(Privileged { keeper, says: PhantomData })
     }
 
     /// Whether processes are the target, and all that were named by number have ended, with all that they started. Of a name, another
@@ -226,10 +228,10 @@ impl Tracer {
                 std::thread::sleep(rest);
             }
             self.adapt()?;
-            self.passes.keep_looking()?;
-            if self.looked.elapsed() >= LOOK {
-                self.looked = WallInstant::now();
-                self.ring.probes().look(timestamping::now());
+            self.passes.tick()?;
+            if self.ticked.elapsed() >= TICK {
+                self.ticked = WallInstant::now();
+                self.ring.probes().tick(timestamping::now());
             }
             let delivered = self.ring.deliver(sink)?;
             let (now, bytes) = (WallInstant::now(), self.ring.probes().take_bytes());

@@ -6,6 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use paper::document::Document;
+use serde::{Deserialize, Serialize};
 
 /// How long a report waits for names, all together.
 pub const PATIENCE: Duration = Duration::from_secs(3);
@@ -14,8 +15,20 @@ const AT_ONCE: usize = 32;
 /// Names that are asked for at all.
 const MOST: usize = 4_096;
 
-/// How a request for names begins; how many milliseconds to wait, and the addresses follow.
-const NAMES: &str = "names ";
+/// Names to ask for, in a process that may still read the resolver's files.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Query {
+    hosts: Vec<IpAddr>,
+    wait: Duration,
+}
+
+impl Query {
+    /// The names of these hosts, as far as they come after `wait` at the latest.
+    pub fn new(hosts: impl IntoIterator<Item = IpAddr>, wait: Duration) -> Self {
+        let mut seen = HashSet::new();
+        Self { hosts: hosts.into_iter().filter(|host| seen.insert(*host)).take(MOST).collect(), wait }
+    }
+}
 
 /// The names of hosts, as they come.
 pub struct Names {
@@ -68,12 +81,9 @@ impl Names {
         }
     }
 
-    /// Answers a [`request`], in a process that may still read the resolver's files. `None` where something else is asked for.
-    pub fn answer(&self, request: &[u8]) -> Option<Vec<u8>> {
-        let mut words = std::str::from_utf8(request).ok()?.strip_prefix(NAMES)?.split(' ');
-        let wait = Duration::from_millis(words.next()?.parse().ok()?);
-        let known = self.of(words.filter_map(|word| word.parse().ok()), wait);
-        Some(known.iter().map(|(address, name)| format!("{address} {name}\n")).collect::<String>().into_bytes())
+    /// The names that a query asks for.
+    pub fn answer(&self, query: Query) -> HashMap<IpAddr, String> {
+        self.of(query.hosts, query.wait)
     }
 }
 
@@ -95,23 +105,6 @@ fn work((asked, came): &(Mutex<Asked>, Condvar), look_up: fn(IpAddr) -> Option<S
             held(asked).known.insert(address, name);
         }
     }
-}
-
-/// What [`Names::answer`] answers in another process.
-pub fn request(addresses: impl IntoIterator<Item = IpAddr>, wait: Duration) -> Vec<u8> {
-    let mut text = format!("{NAMES}{}", wait.as_millis());
-    let mut seen = HashSet::new();
-    for address in addresses.into_iter().filter(|address| seen.insert(*address)).take(MOST) {
-        text.push_str(&format!(" {address}"));
-    }
-    text.into_bytes()
-}
-
-/// The names in an answer.
-pub fn answered(answer: &[u8]) -> HashMap<IpAddr, String> {
-    let text = String::from_utf8_lossy(answer);
-    let pair = |line: &str| line.split_once(' ').and_then(|(at, name)| Some((at.parse().ok()?, name.to_owned())));
-    text.lines().filter_map(pair).collect()
 }
 
 /// Puts names in place of the addresses that documents show, as far as they come in time.
@@ -151,14 +144,15 @@ mod tests {
     }
 
     #[test]
-    fn requests_for_names_are_answered_and_others_left() {
-        let names = Names::default();
-        assert_eq!(names.answer(b"look"), None);
+    fn names_come_as_another_process_asks_for_them() {
         // As /etc/hosts has it on every machine.
         let here: IpAddr = "127.0.0.1".parse().unwrap();
-        let answer = names.answer(&request([here], PATIENCE)).unwrap();
-        assert_eq!(answered(&answer), HashMap::from([(here, "localhost".to_owned())]));
-        assert_eq!(answered(b"nothing\n1.2.3.4"), HashMap::new());
+        let asked = serde_json::to_value(Query::new([here, here], PATIENCE)).unwrap();
+        let query: Query = serde_json::from_value(asked).unwrap();
+        assert_eq!(query.hosts, [here]);
+        let reply = serde_json::to_value(Names::default().answer(query)).unwrap();
+        let names: HashMap<IpAddr, String> = serde_json::from_value(reply).unwrap();
+        assert_eq!(names, HashMap::from([(here, "localhost".to_owned())]));
     }
 
     #[test]

@@ -88,7 +88,7 @@ impl AtWork {
             while !ends.load(Ordering::Relaxed) {
                 if agent.wait(Duration::from_millis(50)) {
                     let n = counted.fetch_add(1, Ordering::Relaxed) + 1;
-                    agent.look(observed(n, peers), unix_ns(), now());
+                    agent.observe(observed(n, peers), unix_ns(), now());
                 }
             }
             // Something of the last interval too, so that a run that began just now has histograms.

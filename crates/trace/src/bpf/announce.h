@@ -3,7 +3,7 @@
  * established: of several processes that share a listener any may. So an accepted connection is announced when it is first used. */
 #pragma once
 #include "ends.h"
-#include "slots.h"
+#include "arena.h"
 #include "processes.h"
 
 /* Announces it; where the ring buffer is full, the next use tries again. */

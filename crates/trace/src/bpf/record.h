@@ -176,7 +176,7 @@ enum pass {
 	PASS_FOLLOW = 0, /* pick up target sockets that are not followed yet; arm */
 	PASS_TOTALS = 3, /* bring the totals in the rows up to date */
 	PASS_FINISH = 4, /* flush, say goodbye, disarm */
-	PASS_LOOK = 5, /* the watch: give the fields of each connection */
+	PASS_READ = 5, /* the watch: give the fields of each connection */
 };
 SHARED(enum pass);
 

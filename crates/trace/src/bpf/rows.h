@@ -50,8 +50,6 @@ static __always_inline void totals_disarm(struct row *row, struct queue *queue, 
 	queue->armed_since = 0;
 }
 
-int series_count(__u32 number, __u64 written, __u32 retransmitted);
-
 /* Brings the series of row `number` up to now. What others than the target wrote before it used the connection is in none. */
 static __always_inline void totals_series(const struct row *row, __u32 number, const struct tcp_sock *tp)
 {

@@ -2,7 +2,7 @@
 /* The backend for kernels with BPF timestamping (6.15 and later): the kernel calls back for armed sockets only. */
 #define STAMPS 1
 #include "kernel.h"
-#include "following.h"
+#include "callbacks.h"
 #include "calls.h"
 #include "../histograms/drops.h"
 
@@ -359,69 +359,50 @@ static __always_inline struct row *row_of(struct bpf_sock *sk, const struct sock
 SEC("sockops")
 int timestamping(struct bpf_sock_ops *skops)
 {
-	__u32 op = skops->op;
-	struct bpf_sock *sk = skops->sk;
+	struct callback callback = { .skops = skops, .sk = skops->sk, .op = skops->op };
 	struct bpf_sock_ops_kern *kern;
-	struct socket_info *info;
+	const struct sock *view;
 	struct queue *queue;
-	struct row *row;
-	__u32 number, at;
+	__u32 at;
 
-	if (!sk) {
-		if (op == BPF_SOCK_OPS_RWND_INIT || op == BPF_SOCK_OPS_TIMEOUT_INIT)
-			connect_requested(skops, op);
+	if (!callback.sk) {
+		callback_of_request(skops, callback.op);
 		return 1;
 	}
-	switch (op) {
+	kern = bpf_cast_to_kern_ctx(skops);
+	view = VIEW(kern->sk, struct sock);
+	callback.tp = VIEW(kern->sk, struct tcp_sock);
+	switch (callback.op) {
 	case BPF_SOCK_OPS_TSTAMP_SENDMSG_CB:
 	case BPF_SOCK_OPS_TSTAMP_SCHED_CB:
 	case BPF_SOCK_OPS_TSTAMP_SND_SW_CB:
 	case BPF_SOCK_OPS_TSTAMP_SND_HW_CB:
 	case BPF_SOCK_OPS_TSTAMP_ACK_CB:
+		callback.row = row_of(callback.sk, view, &callback.number);
+		queue = callback.row ? queue_of(callback.row, callback.number, &at) : NULL;
+		if (queue && callback.op == BPF_SOCK_OPS_TSTAMP_SENDMSG_CB)
+			on_sendmsg(kern, callback.row, queue, at);
+		else if (queue)
+			on_stage(kern, callback.op, queue, at);
+		return 1;
 	case BPF_SOCK_OPS_RTT_CB:
+		callback.row = row_of(callback.sk, view, &callback.number);
+		callback_run(&callback);
+		return 1;
 	case BPF_SOCK_OPS_RETRANS_CB:
 	case BPF_SOCK_OPS_RTO_CB:
-		kern = bpf_cast_to_kern_ctx(skops);
-		row = row_of(sk, VIEW(kern->sk, struct sock), &number);
-		if (!row) {
-			if (op == BPF_SOCK_OPS_RETRANS_CB)
-				connect_retransmitted(info_of(sk), VIEW(kern->sk, struct sock));
-			return 1;
-		}
-		if (op < BPF_SOCK_OPS_TSTAMP_SCHED_CB) {
-			on_callback(skops, op, row, number, VIEW(kern->sk, struct tcp_sock));
-			return 1;
-		}
-		queue = queue_of(row, number, &at);
-		if (queue && op == BPF_SOCK_OPS_TSTAMP_SENDMSG_CB)
-			on_sendmsg(kern, row, queue, at);
-		else if (queue)
-			on_stage(kern, op, queue, at);
+		callback.row = row_of(callback.sk, view, &callback.number);
+		callback_run(&callback);
 		return 1;
 	case BPF_SOCK_OPS_STATE_CB:
-		info = info_of(sk);
-		row = info ? row_at(info->row) : NULL;
-		kern = bpf_cast_to_kern_ctx(skops);
-		connect_state(info, row, VIEW(kern->sk, struct tcp_sock), skops->args[0], skops->args[1],
-			      bpf_ktime_get_ns());
-		if (!row)
-			return 1;
-		state_changed(info, row, VIEW(kern->sk, struct tcp_sock), skops->args[0], skops->args[1], bpf_ktime_get_ns());
-		return 1;
-	case BPF_SOCK_OPS_TCP_CONNECT_CB:
-	case BPF_SOCK_OPS_TCP_LISTEN_CB:
-		kern = bpf_cast_to_kern_ctx(skops);
-		on_owner(sk, VIEW(kern->sk, struct sock), op == BPF_SOCK_OPS_TCP_LISTEN_CB);
-		if (op == BPF_SOCK_OPS_TCP_CONNECT_CB)
-			connect_begun(skops, sk, VIEW(kern->sk, struct tcp_sock));
-		return 1;
-	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
-	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
-		kern = bpf_cast_to_kern_ctx(skops);
-		on_established(skops, sk, VIEW(kern->sk, struct tcp_sock), op == BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB);
-		connect_established(skops, sk, VIEW(kern->sk, struct tcp_sock), op == BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB);
+		callback.info = info_of(callback.sk);
+		callback.row = callback.info ? row_at(callback.info->row) : NULL;
+		callback.from = skops->args[0];
+		callback.to = skops->args[1];
+		callback_run(&callback);
 		return 1;
 	}
+	callback_run(&callback);
 	return 1;
 }
 

@@ -4,7 +4,7 @@
  * sends have separate stages here. */
 #define STAMPS 0
 #include "kernel.h"
-#include "following.h"
+#include "callbacks.h"
 #include "calls.h"
 #include "../histograms/drops.h"
 
@@ -24,46 +24,29 @@ static __always_inline void ask_for_callbacks(struct bpf_sock_ops *skops, struct
 SEC("sockops")
 int following(struct bpf_sock_ops *skops)
 {
-	__u32 op = skops->op;
-	struct bpf_sock *sk = skops->sk;
-	struct socket_info *info;
-	struct tcp_sock *tp;
-	struct row *row;
+	struct callback callback = { .skops = skops, .sk = skops->sk, .op = skops->op };
 
-	if (!sk) {
-		if (op == BPF_SOCK_OPS_RWND_INIT || op == BPF_SOCK_OPS_TIMEOUT_INIT)
-			connect_requested(skops, op);
+	if (!callback.sk) {
+		callback_of_request(skops, callback.op);
 		return 1;
 	}
-	switch (op) {
+	callback.tp = bpf_skc_to_tcp_sock(callback.sk);
+	if (!callback.tp)
+		return 1;
+	switch (callback.op) {
 	case BPF_SOCK_OPS_RTT_CB:
 	case BPF_SOCK_OPS_RTO_CB:
-		info = info_of(sk);
-		if (!info)
+		callback.info = info_of(callback.sk);
+		if (!callback.info)
 			return 1;
-		row = row_at(info->row);
-		tp = bpf_skc_to_tcp_sock(sk);
-		if (row && tp)
-			on_callback(skops, op, row, info->row, tp);
-		return 1;
-	case BPF_SOCK_OPS_TCP_CONNECT_CB:
-	case BPF_SOCK_OPS_TCP_LISTEN_CB:
-		tp = bpf_skc_to_tcp_sock(sk);
-		if (tp)
-			on_owner(sk, sock_of(tp), op == BPF_SOCK_OPS_TCP_LISTEN_CB);
-		if (tp && op == BPF_SOCK_OPS_TCP_CONNECT_CB)
-			connect_begun(skops, sk, tp);
-		return 1;
-	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
-	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
-		tp = bpf_skc_to_tcp_sock(sk);
-		if (tp)
-			on_established(skops, sk, tp, op == BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB);
-		if (tp)
-			connect_established(skops, sk, tp, op == BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB);
-		ask_for_callbacks(skops, sk);
+		callback.number = callback.info->row;
+		callback.row = row_at(callback.number);
+		callback_run(&callback);
 		return 1;
 	}
+	callback_run(&callback);
+	if (callback.op == BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB || callback.op == BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB)
+		ask_for_callbacks(skops, callback.sk);
 	return 1;
 }
 
@@ -95,21 +78,17 @@ static __always_inline struct queue *queue_of_socket(struct sock *sk, __u32 *num
 SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(state_set, struct sock *sk, int from, int to)
 {
-	struct socket_info *info;
-	struct tcp_sock *tp;
-	struct row *row;
+	struct callback callback = { .op = BPF_SOCK_OPS_STATE_CB, .from = from, .to = to };
 
 	if (sk->sk_protocol != IPPROTO_TCP)
 		return 0;
-	info = bpf_sk_storage_get(&sockets, sk, NULL, 0);
-	if (!info)
+	callback.info = bpf_sk_storage_get(&sockets, sk, NULL, 0);
+	if (!callback.info)
 		return 0;
-	row = row_at(info->row);
-	tp = TCP_SOCK(sk);
-	if (tp)
-		connect_state(info, row, tp, from, to, bpf_ktime_get_ns());
-	if (row && tp)
-		state_changed(info, row, tp, from, to, bpf_ktime_get_ns());
+	callback.row = row_at(callback.info->row);
+	callback.tp = TCP_SOCK(sk);
+	if (callback.tp)
+		callback_run(&callback);
 	return 0;
 }
 

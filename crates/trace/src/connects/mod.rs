@@ -150,7 +150,7 @@ impl Loaded for Connecting {
         Ok(())
     }
 
-    fn look(&mut self, now: Instant<Monotonic>, out: &mut VecDeque<Event>) {
+    fn tick(&mut self, now: Instant<Monotonic>, out: &mut VecDeque<Event>) {
         self.unanswered(Instant::from_nanos(now.as_nanos().saturating_sub(NO_LONGER_ASKED.0)), out);
     }
 

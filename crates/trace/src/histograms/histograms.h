@@ -10,7 +10,7 @@
  * Bytes and retransmitted segments are TCP's own counts, of stretches that are not looked at too: what has come is added to the series when a send
  * finishes, when a stretch ends, and at each pass over the sockets. */
 #pragma once
-#include "../bpf/slots.h"
+#include "../bpf/arena.h"
 #include "../bpf/processes.h"
 #include "../bpf/ends.h"
 

@@ -10,7 +10,7 @@
  * All of them run while the socket is locked, so a row has one writer at a time. */
 #include "../bpf/kernel.h"
 #define STAMPS 0
-#include "../bpf/slots.h"
+#include "../bpf/arena.h"
 #include "../bpf/announce.h"
 #include "receive_record.h"
 #include "rows.h"

@@ -1,4 +1,4 @@
-//! The pools of queues and of slots that all rows share, as user space sees them: `bpf/slots.h`.
+//! The pools of queues and of slots that all rows share, as user space sees them: `bpf/arena.h`.
 
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle, Object};
 

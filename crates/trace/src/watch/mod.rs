@@ -22,14 +22,14 @@ use crate::sizes::Sizes;
 use crate::{Error, Target, clock, privilege, refusal};
 
 /// The iterator of the looks.
-const LOOK: &str = "look";
+const ALL: &str = "read_all";
 
 const PROGRAMS: [Planned; 5] = [
     ("forked", At::Section),
     ("exited", At::Section),
     ("state_set", At::Section),
     ("held", At::Files),
-    (LOOK, At::Passes),
+    (ALL, At::Passes),
 ];
 
 /// Watches the connections of a target. What it holds in the kernel goes with it, whatever way it ends.
@@ -81,11 +81,11 @@ impl Watcher {
         let ring = builder.build().map_err(Error::bpf("cannot read the ring buffer"))?;
 
         let control = RawControl { pass: 0, shared: 0, by_process: 0, every: 1, foreign: 0, ending: 0, generation: 0 };
-        let look = programs
+        let iterator = programs
             .iterators(At::Passes)?
             .pop()
-            .ok_or(Error::System { what: LOOK, source: std::io::ErrorKind::NotFound.into() })?;
-        let passes = Passes::new(look, object::map(object, "controls")?, control, 0);
+            .ok_or(Error::System { what: ALL, source: std::io::ErrorKind::NotFound.into() })?;
+        let passes = Passes::new(iterator, object::map(object, "controls")?, control, 0);
         let processes = Processes::new(object, programs.iterators(At::Files)?)?;
         let lost = object::map(object, "lost")?;
         programs.attach()?;
@@ -94,15 +94,15 @@ impl Watcher {
         Ok(Self { _programs: programs, passes, ring, readings, lost, every: moment == Moment::Every })
     }
 
-    /// With [`Moment::Every`], looks at all connections of the target now; else hands on what has come, waiting for the
+    /// With [`Moment::Every`], reads all connections of the target now; else hands on what has come, waiting for the
     /// first for up to `timeout`.
     ///
     /// # Errors
     /// [`Error`] where the kernel part can no longer be worked with.
-    pub fn look(&mut self, timeout: Duration) -> Result<Vec<Reading>, Error> {
+    pub fn read(&mut self, timeout: Duration) -> Result<Vec<Reading>, Error> {
         if self.every {
             self.passes.find_networks()?;
-            let bytes = self.passes.read(Pass::Look, &mut || Ok(()))?;
+            let bytes = self.passes.read(Pass::Read, &mut || Ok(()))?;
             let tick = clock::tick();
             return Ok(bytes.chunks_exact(sample::SIZE).filter_map(|bytes| sample::reading(bytes, tick)).collect());
         }

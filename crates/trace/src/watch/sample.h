@@ -5,7 +5,7 @@
 #include "kernel.h"
 
 enum moment {
-	MOMENT_LOOK = 0,
+	MOMENT_EVERY = 0,
 	MOMENT_CONNECT = 1,
 	MOMENT_CLOSE = 2,
 };

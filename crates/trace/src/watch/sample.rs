@@ -4,7 +4,7 @@ use std::net::{Ipv6Addr, SocketAddr};
 
 use record::{Moment, Nanos, Reading};
 
-use crate::layout::{MOMENT_CLOSE, MOMENT_CONNECT, MOMENT_LOOK, Plain as _, RawSample};
+use crate::layout::{MOMENT_CLOSE, MOMENT_CONNECT, MOMENT_EVERY, Plain as _, RawSample};
 
 /// Bytes of a record.
 pub(crate) const SIZE: usize = size_of::<RawSample>();
@@ -19,7 +19,7 @@ pub(crate) fn reading(bytes: &[u8], tick: Nanos) -> Option<Reading> {
     Some(Reading {
         cookie: raw.cookie,
         moment: match raw.moment.into() {
-            MOMENT_LOOK => Moment::Every,
+            MOMENT_EVERY => Moment::Every,
             MOMENT_CONNECT => Moment::Connect,
             MOMENT_CLOSE => Moment::Close,
             _ => return None,
@@ -107,7 +107,7 @@ mod tests {
         assert_eq!((s.cookie, s.header_length, s.mss, s.cwnd, s.retransmits), (7, 32, 1448, 10, 3));
         assert_eq!((s.receive_buffer, s.receive_buffer_used, s.quick_acks, s.ping_pong), (131_072, 65_536, 16, 1));
         for (number, moment) in
-            [(MOMENT_LOOK, Moment::Every), (MOMENT_CONNECT, Moment::Connect), (MOMENT_CLOSE, Moment::Close)]
+            [(MOMENT_EVERY, Moment::Every), (MOMENT_CONNECT, Moment::Connect), (MOMENT_CLOSE, Moment::Close)]
         {
             let s = reading(RawSample { moment: number as _, ..raw() }.as_bytes(), Nanos(1)).unwrap();
             assert_eq!(s.moment, moment);

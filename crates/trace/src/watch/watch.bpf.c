@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* The fields of TCP connections: of all that are there, when the iterator looks, and of each when it is established or ends.
+/* The fields of TCP connections: of all that are there, when the iterator passes, and of each when it is established or ends.
  * The tracepoint sees every change of state on the machine and no packet, so it costs nothing while connections last. */
 #include "holders.h"
 #include "targets.h"
@@ -159,7 +159,7 @@ int held(struct bpf_iter__task_file *ctx)
 
 /* One pass over the TCP sockets of a network namespace. */
 SEC("iter/tcp")
-int look(struct bpf_iter__tcp *ctx)
+int read_all(struct bpf_iter__tcp *ctx)
 {
 	struct sock_common *common = ctx->sk_common;
 	struct sample_record record = {};
@@ -180,7 +180,7 @@ int look(struct bpf_iter__tcp *ctx)
 		return 0;
 	if ((by_process() && !known) || !addresses_match(sk, false) || !cgroup_matches(sk))
 		return 0;
-	fill(&record, tp, known, bpf_get_socket_cookie(tp), MOMENT_LOOK);
+	fill(&record, tp, known, bpf_get_socket_cookie(tp), MOMENT_EVERY);
 	bpf_seq_write(ctx->meta->seq, &record, sizeof(record));
 	return 0;
 }

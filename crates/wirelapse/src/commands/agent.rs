@@ -77,37 +77,38 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     // Who may enter other network namespaces has a second process do it; this one keeps nothing.
     if rustix::thread::capabilities(None).is_ok_and(|has| has.effective.contains(CapabilitySet::SYS_ADMIN)) {
         let limit = || privileges::keep_for_walks().map_err(|error| std::io::Error::other(format!("{error:#}")));
-        tracer.hand_over(limit, |_| Vec::new())?;
+        // It asks nothing of its own; what the tracer asks of that process goes on.
+        tracer.hand_over(limit, |()| ())?;
     }
     kept.keep(&agent.ports())?;
     agent.start()?;
-    let mut looks = Looks { coverage: Coverage::default(), at: None, memory: traced.memory()?.most() };
+    let mut gauge = Gauge { coverage: Coverage::default(), at: None, memory: traced.memory()?.most() };
     while !interrupt.came() {
         if reload.swap(false, Ordering::Relaxed) {
             reread(&args.config, &mut agent);
         }
         tracer.poll(Duration::ZERO, &mut |event| agent.event(&event)).context("the agent cannot go on")?;
         if agent.wait(if records { SHORT_TURN } else { TURN }) {
-            let observed = looks.look(&mut tracer)?;
-            agent.look(observed, unix_ns(), timestamping::now());
+            let observed = gauge.read(&mut tracer)?;
+            agent.observe(observed, unix_ns(), timestamping::now());
         }
     }
-    looks.at = None;
-    let last = looks.look(&mut tracer)?;
+    gauge.at = None;
+    let last = gauge.read(&mut tracer)?;
     tracer.finish(&mut |event| agent.event(&event)).context("the end of the trace cannot be had")?;
     agent.finish(last, unix_ns(), timestamping::now());
     Ok(())
 }
 
-/// Looks at the tracer.
-struct Looks {
+/// Reads the figures of the tracer.
+struct Gauge {
     coverage: Coverage,
     at: Option<std::time::Instant>,
     memory: u64,
 }
 
-impl Looks {
-    fn look(&mut self, tracer: &mut Tracer) -> anyhow::Result<Observed> {
+impl Gauge {
+    fn read(&mut self, tracer: &mut Tracer) -> anyhow::Result<Observed> {
         if self.at.is_none_or(|at| at.elapsed() >= COVERAGE) {
             self.at = Some(std::time::Instant::now());
             self.coverage = tracer.coverage();

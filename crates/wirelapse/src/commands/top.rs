@@ -22,7 +22,7 @@ use crate::options::{For, Json};
 use crate::privileges::{self, Kept};
 use crate::terminal;
 use feed::Feed;
-use recording::{Recorder, Recording};
+use recording::{Recorder, Recording, Service};
 use state::{Asked, State};
 
 /// Show where the time of TCP sends goes, live: by peer, program, port, cgroup or connection
@@ -138,14 +138,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let Aimed { target, words } = args.criteria.aim(args.criteria.is_empty())?;
     let words = if words.is_empty() { "this machine".into() } else { words.join(" and ") };
     let mut tracer = Tracer::start(&config(args, target))?;
-    let mut recording = Recording::new(&args.criteria);
     // Walks through the sockets and recordings take rights, which a separate process keeps; what draws and reads keys has none.
     let limit = || {
         let kept = if on_screen { recording::keep_rights() } else { privileges::keep_for_walks() };
         kept.map_err(|error| std::io::Error::other(format!("{error:#}")))
     };
-    let hosts = hosts::Names::default();
-    tracer.hand_over(limit, move |asked| hosts.answer(asked).unwrap_or_else(|| recording.answer(asked)))?;
+    let mut service = Service { hosts: hosts::Names::default(), recording: Recording::new(&args.criteria) };
+    let rights = tracer.hand_over(limit, |request| service.serve(request))?;
     let cgroups = machine::who::mount();
     let read: Vec<&std::path::Path> = cgroups.iter().map(std::path::PathBuf::as_path).collect();
     privileges::keep_only(&Kept { read: &read, ..Kept::NOTHING })?;
@@ -158,26 +157,26 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let mut screen = screen::Screen::open()?;
         let mut quit = false;
         while !over(quit) {
-            feed.draw_and_take(&mut tracer, &mut state, &mut screen, &words, &recorder.message)?;
+            feed.draw_and_take((&mut tracer, &rights), &mut state, &mut screen, &words, &recorder.message)?;
             for asked in screen.keys(TURN)?.into_iter().filter_map(|key| state.key(key)) {
                 match asked {
                     Asked::Quit => quit = true,
-                    Asked::Record => recorder.start(&mut tracer),
+                    Asked::Record => recorder.start(&rights)?,
                     Asked::Redraw => feed.redraw(),
                 }
             }
-            if recorder.look(&mut tracer) {
+            if recorder.tick(&rights)? {
                 feed.redraw();
             }
         }
         drop(screen);
-        recorder.end(&mut tracer);
+        recorder.end(&rights)?;
     } else {
         let mut done = false;
         while !over(done) {
             std::thread::sleep(TURN.min(args.interval.into()));
             if feed.take(&mut tracer, &mut state)? {
-                feed.look_up(&mut tracer, &state, hosts::PATIENCE);
+                feed.ask_names(&rights, &state, hosts::PATIENCE)?;
                 write(args, &feed, &state, &words)?;
                 done = args.once;
             }

@@ -4,9 +4,11 @@ pub mod lab_path;
 mod observed;
 mod outputs;
 pub mod request;
+mod rights;
 pub mod screen;
 mod slow;
 
+use std::collections::HashMap;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
@@ -27,6 +29,7 @@ use crate::{hosts, memory, privileges, terminal};
 use lab_path::Networks;
 use outputs::Outputs;
 use request::{Backend, Calls, Request};
+use rights::{Rights, Service};
 
 /// Time every TCP send of running programs at each stage from send() to the peer's ACK, and what they receive
 ///
@@ -146,16 +149,16 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut screen = request.live.then(|| screen::Screen::open(request.rows())).flatten();
     let mut child = stopped.map(|s| release(s, &request).inspect_err(|_| request.discard())).transpose()?;
 
-    let hosts = hosts::Names::default();
-    let mut networks =
+    let networks =
         Networks::new(request.config.target.pids.iter().copied().chain(child.as_ref().map(Child::id)).collect());
     let no_nic = observed::no_nic();
     // CMD runs with its own rights by now. From here on a separate process has those that walking the sockets takes, and this one none.
     let limit = || privileges::keep_for_walks().map_err(|error| std::io::Error::other(format!("{error:#}")));
-    tracer.hand_over(limit, |asked| hosts.answer(asked).unwrap_or_else(|| networks.answer(asked)))?;
+    let mut service = Service { hosts: hosts::Names::default(), networks };
+    let rights = Rights(tracer.hand_over(limit, |request| service.serve(request))?);
     privileges::keep_for_trace(request.run.as_deref(), named)?;
 
-    let mut looked = None::<Instant>;
+    let mut labs_seen = None::<Instant>;
     let mut drawn = Instant::now();
     let mut stopping = Stopping::new(&request, interrupt);
     let mut ended = None;
@@ -167,9 +170,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             .context("the trace cannot go on")
             .and_then(|()| outputs.turn(timestamping::now()))
             .err();
-        if request.run.is_some() && looked.is_none_or(|at| at.elapsed() >= lab_path::AGAIN) {
-            looked = Some(Instant::now());
-            tracer.aside(lab_path::LOOK);
+        if request.run.is_some() && labs_seen.is_none_or(|at| at.elapsed() >= lab_path::AGAIN) {
+            labs_seen = Some(Instant::now());
+            failure = failure.or_else(|| rights.see_labs().context("the trace cannot go on").err());
         }
         if let Some(screen) = &mut screen
             && drawn.elapsed() >= REDRAW
@@ -181,17 +184,22 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
 
     let mut facts = observed::facts(&request, &tracer, begun, no_nic);
-    let path = tracer.aside(lab_path::PATH).and_then(|path| serde_json::from_slice(&path).ok());
+    let path = rights.lab_path().ok().flatten();
     // Names are asked for while there is a process that may, for as long as a person waits without a word.
     let names = match request.resolve {
         true => {
             let connections = outputs.summary().connections();
             let peers = connections.iter().map(|c| c.connection.remote.ip());
-            tracer.aside(&hosts::request(peers, hosts::PATIENCE)).map(|answer| hosts::answered(&answer))
+            rights.names(peers).unwrap_or_default()
         }
-        false => None,
+        false => HashMap::new(),
     };
-    let last = tracer.finish(&mut |event| outputs.event(&event)).context("the end of the trace cannot be had")?;
+    let finished = tracer.finish(&mut |event| outputs.event(&event)).context("the end of the trace cannot be had");
+    // Where the trace failed before, that is the cause.
+    let last = match finished {
+        Ok(last) => last,
+        Err(error) => return Err(failure.unwrap_or(error)),
+    };
     outputs.end_requests();
     facts.lost = last.lost + outputs.lost();
     facts.coverage = last.coverage;
@@ -200,7 +208,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         ended = last_output_of(child, &mut stopping)?;
     }
     let reported = outputs
-        .finish(&request, &mut facts, path, &names.unwrap_or_default())
+        .finish(&request, &mut facts, path, &names)
         .and_then(|()| Ok(tell_memory(&request, kernel)?))
         .and_then(|()| Ok(tell_end_of_command(&request, ended)?));
     // CMD's exit status is its own, whoever reads the report.

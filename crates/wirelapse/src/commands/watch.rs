@@ -140,10 +140,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         }
         let due = looked.is_none_or(|at| at.elapsed() >= every);
         let readings = if moment != Moment::Every {
-            watcher.look(TURN).context("the watch cannot go on")?
+            watcher.read(TURN).context("the watch cannot go on")?
         } else if due {
             looked = Some(Instant::now());
-            watcher.look(TURN).context("the watch cannot go on")?
+            watcher.read(TURN).context("the watch cannot go on")?
         } else {
             std::thread::sleep(TURN.min(every));
             Vec::new()

@@ -243,6 +243,21 @@ fn once_it_runs_a_trace_has_no_rights_and_misses_nothing() {
 }
 
 #[test]
+fn a_trace_whose_keeper_was_killed_ends_and_names_the_cause() {
+    tier::needs!(Need::Root, BTF);
+    let child = tracing(&["--port", "1", "--for", "60s"]).spawn().unwrap();
+    let pid = child.id();
+    assert!(wait_for(|| status(pid, "Seccomp") == "2"), "it gives nothing up");
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+    let keeper: u32 = children.trim().parse().unwrap();
+    // SAFETY: a signal to a process that the tracer, its parent, has not waited for.
+    assert_eq!(unsafe { libc::kill(keeper.cast_signed(), libc::SIGKILL) }, 0);
+    let out = child.wait_with_output().unwrap();
+    assert_eq!(out.status.code(), Some(1), "{}", text(&out.stderr));
+    assert!(text(&out.stderr).contains(&format!("process {keeper}, was ended by SIGKILL")), "{}", text(&out.stderr));
+}
+
+#[test]
 fn a_full_disk_ends_the_trace_with_words_and_leaves_what_was_written_readable() {
     tier::needs!(Need::Root, BTF, BASH, Need::Program("unshare"));
     let dir = tempfile::tempdir().unwrap();

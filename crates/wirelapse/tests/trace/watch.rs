@@ -204,7 +204,9 @@ fn a_closed_connection_is_looked_at_with_its_owner() {
 /// Programs of ours that are loaded, by name.
 fn loaded() -> usize {
     libbpf_rs::query::ProgInfoIter::default()
-        .filter(|program| program.name.as_encoded_bytes() == b"state_set" || program.name.as_encoded_bytes() == b"look")
+        .filter(|program| {
+            program.name.as_encoded_bytes() == b"state_set" || program.name.as_encoded_bytes() == b"read_all"
+        })
         .count()
 }
 

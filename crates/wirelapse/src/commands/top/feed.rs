@@ -13,6 +13,7 @@ use report::live::{Opened, SlowestSend, Top};
 use summary::{Group, SeriesHistory};
 use trace::Tracer;
 
+use super::recording::{self, Rights};
 use super::screen::Screen;
 use super::state::State;
 use crate::hosts;
@@ -138,15 +139,17 @@ impl Feed {
     }
 
     /// Asks for the names of the hosts that rows show; those that have come after this time at the latest are shown from here on.
-    pub fn look_up(&mut self, tracer: &mut Tracer, state: &State, wait: Duration) {
+    ///
+    /// # Errors
+    /// That the process that is asked has ended, with the cause.
+    pub fn ask_names(&mut self, rights: &Rights, state: &State, wait: Duration) -> anyhow::Result<()> {
         if self.names.is_none() {
-            return;
+            return Ok(());
         }
         let rows = self.rows(state);
-        let shown = rows.iter().flat_map(|row| addresses(&row.label));
-        if let Some(answer) = tracer.aside(&hosts::request(shown, wait)) {
-            self.names = Some(hosts::answered(&answer));
-        }
+        let query = hosts::Query::new(rows.iter().flat_map(|row| addresses(&row.label)), wait);
+        self.names = Some(recording::names(rights, query).context("hosts cannot be named")?);
+        Ok(())
     }
 
     fn name(&self, label: &str) -> String {
@@ -216,7 +219,7 @@ impl Feed {
     /// Takes what has come and draws where there is something else to be shown.
     pub fn draw_and_take(
         &mut self,
-        tracer: &mut Tracer,
+        (tracer, rights): (&mut Tracer, &Rights),
         state: &mut State,
         screen: &mut Screen,
         target: &str,
@@ -227,7 +230,7 @@ impl Feed {
             return Ok(());
         }
         if over {
-            self.look_up(tracer, state, Duration::ZERO);
+            self.ask_names(rights, state, Duration::ZERO)?;
         }
         let rows = self.rows(state);
         state.show(rows.iter().map(|row| row.label.clone()).collect());

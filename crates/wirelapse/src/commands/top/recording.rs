@@ -1,24 +1,72 @@
 //! `r`: a run of the same connections, recorded by `wirelapse trace` beside the screen. What starts it is the process that has rights
 //! ([`Recording`]); the one with the screen has none and asks for it ([`Recorder`]).
 
+use std::collections::HashMap;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
-use trace::Tracer;
+use serde::{Deserialize, Serialize};
+use trace::{Error, Privileged};
 
 use crate::criteria::Criteria;
-use crate::privileges;
+use crate::{hosts, privileges};
 
 /// How long a recording takes.
 const LENGTH: &str = "10s";
 
-/// Begin one, where none goes on.
-const START: &[u8] = b"start";
-/// How does it go?
-const LOOK: &[u8] = b"look";
-/// End it.
-const END: &[u8] = b"end";
+/// What is asked of the process that records.
+#[derive(Serialize, Deserialize)]
+pub enum Request {
+    /// To begin a recording, where none goes on.
+    Start,
+    /// How the recording goes.
+    Tick,
+    /// To end the recording.
+    End,
+    /// The names of these hosts.
+    Names(hosts::Query),
+}
+
+/// The reply to it.
+#[derive(Serialize, Deserialize)]
+pub enum Reply {
+    /// What is to be shown of the recording.
+    Message(String),
+    /// The names that have come.
+    Names(HashMap<IpAddr, String>),
+}
+
+/// Answers, in that process.
+pub struct Service {
+    pub hosts: hosts::Names,
+    pub recording: Recording,
+}
+
+impl Service {
+    pub fn serve(&mut self, request: Request) -> Reply {
+        match request {
+            Request::Start => self.recording.start(),
+            Request::Tick => self.recording.tick(),
+            Request::End => self.recording.end(),
+            Request::Names(query) => return Reply::Names(self.hosts.answer(query)),
+        }
+        Reply::Message(self.recording.message.clone())
+    }
+}
+
+/// Asks that process.
+pub type Rights = Privileged<Request, Reply>;
+
+/// The names that a query asks for.
+///
+/// # Errors
+/// That the process that is asked has ended, with the cause.
+pub fn names(rights: &Rights, query: hosts::Query) -> Result<HashMap<IpAddr, String>, Error> {
+    let reply = rights.ask(&Request::Names(query))?;
+    Ok(if let Reply::Names(names) = reply { names } else { HashMap::new() })
+}
 
 /// What the screen knows of a recording.
 #[derive(Default)]
@@ -29,27 +77,34 @@ pub struct Recorder {
 
 impl Recorder {
     /// Begins a recording, where none goes on.
-    pub fn start(&mut self, tracer: &mut Tracer) {
-        self.ask(tracer, START);
+    ///
+    /// # Errors
+    /// As [`names`].
+    pub fn start(&mut self, rights: &Rights) -> Result<(), Error> {
+        self.ask(rights, &Request::Start).map(drop)
     }
 
-    /// Sees how a recording goes; gives whether there is something else to be shown.
-    pub fn look(&mut self, tracer: &mut Tracer) -> bool {
-        !self.message.is_empty() && self.ask(tracer, LOOK)
+    /// Asks how a recording goes; gives whether there is something else to be shown.
+    ///
+    /// # Errors
+    /// As [`names`].
+    pub fn tick(&mut self, rights: &Rights) -> Result<bool, Error> {
+        if self.message.is_empty() { Ok(false) } else { self.ask(rights, &Request::Tick) }
     }
 
     /// Ends a recording that goes on; its run holds what came until then.
-    pub fn end(&mut self, tracer: &mut Tracer) {
-        if !self.message.is_empty() {
-            self.ask(tracer, END);
-        }
+    ///
+    /// # Errors
+    /// As [`names`].
+    pub fn end(&mut self, rights: &Rights) -> Result<(), Error> {
+        if self.message.is_empty() { Ok(()) } else { self.ask(rights, &Request::End).map(drop) }
     }
 
-    fn ask(&mut self, tracer: &mut Tracer, what: &[u8]) -> bool {
-        let said = tracer.aside(what).and_then(|said| String::from_utf8(said).ok()).unwrap_or_default();
+    fn ask(&mut self, rights: &Rights, request: &Request) -> Result<bool, Error> {
+        let Reply::Message(said) = rights.ask(request)? else { return Ok(false) };
         let changed = said != self.message;
         self.message = said;
-        changed
+        Ok(changed)
     }
 }
 
@@ -66,7 +121,7 @@ pub struct Recording {
     options: Vec<std::ffi::OsString>,
     child: Option<(Child, PathBuf)>,
     message: String,
-    /// Looks that the message still stays.
+    /// Ticks for which the message still stays.
     left: u32,
 }
 
@@ -75,17 +130,6 @@ impl Recording {
         let options = criteria.options();
         let options = if options.is_empty() { vec!["--all".into()] } else { options };
         Self { options, child: None, message: String::new(), left: 0 }
-    }
-
-    /// Does what a [`Recorder`] asks for; the answer is what is to be shown.
-    pub fn answer(&mut self, asked: &[u8]) -> Vec<u8> {
-        match asked {
-            START => self.start(),
-            LOOK => self.look(),
-            END => self.end(),
-            _ => {}
-        }
-        self.message.clone().into_bytes()
     }
 
     fn start(&mut self) {
@@ -108,7 +152,7 @@ impl Recording {
         }
     }
 
-    fn look(&mut self) {
+    fn tick(&mut self) {
         if let Some((child, run)) = &mut self.child {
             let Ok(Some(status)) = child.try_wait() else { return };
             let run = run.display().to_string();

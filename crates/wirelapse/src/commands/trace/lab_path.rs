@@ -10,31 +10,26 @@ use lab::registry::{self, Remote};
 /// How often the children of the traced processes are looked at: one may have entered a lab.
 pub const AGAIN: Duration = Duration::from_millis(500);
 
-/// Asks for [`Networks::look`].
-pub const LOOK: &[u8] = b"look";
-/// Asks for [`Networks::path`], as JSON; nothing where there is none.
-pub const PATH: &[u8] = b"path";
-
 /// The network namespaces that the tracer and what it traces are seen in.
 pub struct Networks {
     roots: Vec<u32>,
     seen: HashSet<u64>,
-    looked: Option<Instant>,
+    updated: Option<Instant>,
 }
 
 impl Networks {
-    /// Those of this process; and of these and their children from the first [`Self::look`] on.
+    /// Those of this process; and of these and their children from the first [`Self::update`] on.
     pub fn new(roots: Vec<u32>) -> Self {
         let seen = network_of("self").into_iter().collect();
-        Self { roots, seen, looked: None }
+        Self { roots, seen, updated: None }
     }
 
-    /// Looks at the processes that are there, unless that was just done or no lab runs.
-    pub fn look(&mut self) {
-        if self.looked.is_some_and(|at| at.elapsed() < AGAIN) {
+    /// Adds those of the processes that are there, unless that was just done or no lab runs.
+    pub fn update(&mut self) {
+        if self.updated.is_some_and(|at| at.elapsed() < AGAIN) {
             return;
         }
-        self.looked = Some(Instant::now());
+        self.updated = Some(Instant::now());
         if registry::names().is_ok_and(|names| names.is_empty()) {
             return;
         }
@@ -43,16 +38,6 @@ impl Networks {
             self.seen.extend(network_of(&pid.to_string()));
             families.extend(children(pid));
         }
-    }
-
-    /// Answers [`LOOK`] and [`PATH`], where the looking is done in another process.
-    pub fn answer(&mut self, request: &[u8]) -> Vec<u8> {
-        match request {
-            LOOK => self.look(),
-            PATH => return self.path().and_then(|path| serde_json::to_vec(&path).ok()).unwrap_or_default(),
-            _ => {}
-        }
-        Vec::new()
     }
 
     /// What the path of the lab that one of them belongs to reports, with the lab's name in `lab`. `None` where there

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* The arena: one row a followed connection. One that is looked at has a queue beside it, with the sends that are on their way, in order of
+ * sequence number. Where sampling is on few have one at a time: queues come from a pool, as slots do.
+ *
+ * Sends enter a queue at `tail` when they are made and leave at `head` when they are acknowledged, so the ACK finds
+ * its sends without a search. Stages come in order as well, but for retransmissions: `sched_next` and `driver_next` say which
+ * send is expected, and a binary search finds it where that is wrong. Counters run freely; the slot is the counter modulo the size.
+ *
+ * Who writes: SENDMSG, SCHED and ACK run while the socket is locked (by the task or by softirq), so one at a time. SND runs
+ * from the qdisc, perhaps on another CPU; it writes only the `driver` and `nic` stamps of a slot after comparing its key. */
+#pragma once
+#include "packet.h"
+#include "settings.h"
+#include "sockets.h"
+#include "../histograms/shared.h"
+
+/* A clock of a reason counts 256 ns: 32 bits of it reach 18 minutes. */
+#define CLOCK_SHIFT 8
+
+struct slot {
+	__u32 key; /* sequence number of the last byte: the kernel's tskey */
+	__u32 epoch; /* the queue's, when the send was made */
+	__u32 clocks[REASONS];
+	__u32 changes; /* the queue's, when `clocks` was copied */
+	struct send_record record;
+};
+SHARED(struct slot);
+
+struct row {
+	/* Between the stretches of a sample each ACK looks at these alone: they lie together. */
+	__u64 cookie; /* 0: free */
+	__u64 stretch; /* when the stretch of sampling began: following.h */
+	__u8 opening;
+	__u8 callbacks; /* sockops callbacks the socket had when it was followed, of those that are asked for */
+	__u8 window_end; /* 0: it is looked at, or WINDOW_CLOSED */
+	__u8 frozen; /* totals are final: a FIN has taken a sequence number */
+	__u8 armed_now; /* the kernel calls back for the socket, though its window may be over */
+	__u8 no_bytes; /* what no_bytes() gave when followed */
+	__u8 announced; /* announce.h */
+	__u8 used; /* a process of the target has opened or used it, or processes are no criterion */
+	__u64 followed_since;
+	__u64 position; /* bytes written since the connection began, when followed */
+	/* Totals. The two of what was looked at are without the stretch that is looked at now. */
+	__u64 followed;
+	__u64 armed;
+	__u64 bytes_written;
+	__u64 bytes_armed;
+	/* The first bytes that were written, and that came: connects.h */
+	__u64 first_out;
+	__u64 first_in;
+	__u32 first_seq;
+	__u32 every; /* stretches in a block */
+	__u32 left; /* of them, those still to come */
+	__u32 pick; /* the one that is looked at */
+	__u32 queue; /* 0: none */
+	__u32 dropped; /* segments, since the series was counted: histograms/drops.h */
+};
+SHARED(struct row);
+
+#define WINDOW_CLOSED 1
+
+/* What is kept of a connection from the beginning of a stretch that is looked at until its last send has been acknowledged. */
+struct queue {
+	__u32 row; /* the connection's; NO_ROW: not used */
+	__u32 head;
+	__u32 tail;
+	__u32 sched_next;
+	__u32 driver_next;
+	__u32 write_seq; /* at the last SENDMSG, or when armed; by tracepoints where the bytes of the last call end that was seen */
+	__u32 last_key; /* key of slot tail-1, valid while head != tail */
+	__u32 popped_key; /* the last that was acknowledged */
+	__u16 popped; /* whether any was */
+	__u16 places; /* that have a chunk */
+	__u32 near[2]; /* chunks of the places with even and with odd number, while there is no directory */
+	__u32 directory; /* 0: none */
+	/* what holds back the head of the write queue */
+	__u64 since;
+	__u64 paced_until;
+	__u32 clocks[REASONS];
+	__u32 blocked;
+	__u32 behind; /* what holds it from `paced_until` on, where pacing does until then; else as `blocked` */
+	__u32 changes; /* how often `blocked` was decided afresh */
+	__u32 epoch; /* grows with everything that happens outside a send call */
+	__u32 driver_end; /* where the bytes of the last tagged packet of new data ended, at the driver */
+	/* The call that writes now, and what it waits for: buffer.h and calls.h. */
+	__u64 call; /* when it began; 0: not known */
+	__u32 call_left;
+	__u32 call_seq;
+	__u64 full; /* ns without room in the send buffer since the last send */
+	__u64 full_since; /* there is none since; 0: there is */
+	__u64 full_last; /* the last event that found none */
+	__u32 full_clocks[REASONS];
+	__u32 refused; /* by tracepoints: where the bytes of the last send end that was not recorded */
+	__u64 armed_since; /* 0: not looked at now */
+	__u64 armed_position;
+	/* The last tagged packet of new data: when it went to the qdisc, and to the driver. */
+	__u64 sched_last;
+	__u64 driver_last;
+};
+SHARED(struct queue);
+
+/* Slots come from a pool that all queues share, in chunks of CHUNK. A queue's ring of counters is cut into as many places. Sends that are on
+ * their way lie in one or two of them at most connections: these have the numbers of their chunks in the queue itself. Where they reach
+ * into a third, the queue takes a directory, which has the number of a chunk, or 0, for each of its places. A place gets a chunk when a
+ * send begins there. It keeps it while less than half of the pool is taken, so that a busy one needs no chunk but its first ones; else
+ * it goes back once no send of the place is on its way. All of this is written while the socket is locked. */
+enum chunk { CHUNK = 4 };
+SHARED(enum chunk);
+
+enum pool_of { POOL_CHUNKS = 0, POOL_DIRECTORIES = 1, POOL_ROWS = 2, POOL_QUEUES = 3, POOLS };
+SHARED(enum pool_of);
+
+struct pool {
+	__u64 taken; /* of chunks: that queues have; of the others, those in use are not counted */
+	__u64 fresh; /* that were ever taken: numbers above that are in no use, nor in a list of free ones */
+};
+
+struct pools {
+	struct pool of[POOLS];
+};
+SHARED(struct pools);
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__type(key, __u32);
+	__type(value, struct row);
+	__uint(max_entries, 1);
+} rows SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__type(key, __u32);
+	__type(value, struct queue);
+	__uint(max_entries, 1);
+} queues SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__type(key, __u32);
+	__type(value, struct slot);
+	__uint(max_entries, 1);
+} slots SEC(".maps");
+
+/* The directories: the chunks of their places, two in an entry. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__type(key, __u32);
+	__type(value, __u32[2]);
+	__uint(max_entries, 1);
+} places SEC(".maps");
+
+struct pools pools SEC(".data.pools");
+
+/* Numbers of what was given back. */
+struct {
+	__uint(type, BPF_MAP_TYPE_STACK);
+	__type(value, __u32);
+	__uint(max_entries, 1);
+} free_chunks SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_STACK);
+	__type(value, __u32);
+	__uint(max_entries, 1);
+} free_directories SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_STACK);
+	__type(value, __u32);
+	__uint(max_entries, 1);
+} free_rows SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_STACK);
+	__type(value, __u32);
+	__uint(max_entries, 1);
+} free_queues SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__type(key, __u32);
+	__type(value, struct lost);
+	__uint(max_entries, 1);
+} losses SEC(".maps");
+
+/* The `max_rate` second: when it began, and how many sends were recorded in it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__type(key, __u32);
+	__type(value, __u64[2]);
+	__uint(max_entries, 1);
+} rate SEC(".maps");
+
+static __always_inline struct lost *lost(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&losses, &zero);
+}
+
+/* Atomic: softirq may interrupt a task on the same CPU between the read and the write of a plain increment. */
+#define COUNT_BY(field, by)                                     \
+	do {                                                    \
+		struct lost *l_ = lost();                       \
+		if (l_)                                         \
+			__sync_fetch_and_add(&l_->field, (by)); \
+	} while (0)
+#define COUNT(field) COUNT_BY(field, 1)
+
+static __always_inline struct row *row_at(__u32 number)
+{
+	return bpf_map_lookup_elem(&rows, &number);
+}
+
+static __always_inline struct queue *queue_at(__u32 number)
+{
+	return bpf_map_lookup_elem(&queues, &number);
+}
+
+/* The queue of row `of`, and its number; NULL where it has none. On the way to the driver the socket is not locked: meanwhile it may become
+ * that of another. */
+static __always_inline struct queue *queue_of(const struct row *row, __u32 of, __u32 *number)
+{
+	struct queue *queue;
+
+	*number = row->queue - 1;
+	queue = queue_at(*number);
+	return queue && queue->row == of ? queue : NULL;
+}
+
+/* The row of the connection that a packet of this socket belongs to; NULL where none is followed. */
+static __always_inline struct row *row_of_packet(struct sock *sk, __u32 *number)
+{
+	struct socket_info *info;
+
+	if (!sk || !full_socket(sk->__sk_common.skc_state) || sk->sk_protocol != IPPROTO_TCP)
+		return NULL;
+	info = bpf_sk_storage_get(&sockets, sk, NULL, 0);
+	if (!info)
+		return NULL;
+	*number = info->row;
+	return row_at(*number);
+}
+
+/* Where a directory has the chunk of a counter; NULL where there is no such directory. */
+static __always_inline __u32 *chunk_in(__u32 directory, __u32 counter)
+{
+	__u32 place = (directory - 1) * (config.slots / CHUNK) + (counter & (config.slots - 1)) / CHUNK, pair = place / 2;
+	__u32 *chunks = bpf_map_lookup_elem(&places, &pair);
+
+	if (!chunks)
+		return NULL;
+	/* Else the address is computed before it is known not to be NULL, which the verifier refuses. */
+	barrier_var(chunks);
+	return chunks + (place & 1);
+}
+
+/* Where a queue without a directory has it. */
+static __always_inline __u32 *near_at(struct queue *queue, __u32 counter)
+{
+	/* As above. */
+	barrier_var(queue);
+	return &queue->near[counter / CHUNK & 1];
+}
+
+/* Where the chunk of a counter stands. */
+static __always_inline __u32 *chunk_at(struct queue *queue, __u32 counter)
+{
+	if (queue->directory)
+		return chunk_in(queue->directory, counter);
+	return near_at(queue, counter);
+}
+
+/* The slot of a counter; NULL where its place has no chunk. */
+static __always_inline struct slot *slot_at(struct queue *queue, __u32 counter)
+{
+	__u32 *chunk = chunk_at(queue, counter), number;
+
+	if (!chunk)
+		return NULL;
+	/* Chunk 0 is none, and its slots are beyond the array. */
+	number = (*chunk - 1) * CHUNK + counter % CHUNK;
+	return bpf_map_lookup_elem(&slots, &number);
+}
