@@ -6,7 +6,7 @@ use stats::{Estimate, Shifted};
 const MOST: f64 = 99.0;
 
 /// An interval with ends that are so many times apart says nothing, such as from a fifth to five times.
-const WIDEST: f64 = 25.0;
+pub const WIDEST: f64 = 25.0;
 
 /// How a change is stated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -21,7 +21,7 @@ mod runs;
 mod stretches;
 
 pub use blocks::{Blocks, Unjudged};
-pub use change::{Change, Scale, Verdict, is_known, largest};
+pub use change::{Change, Scale, Verdict, WIDEST, is_known, largest};
 pub use divide::{Part, Times, divide};
 pub use runs::Runs;
 pub use stretches::{mean, quantiles, quantiles_together};
