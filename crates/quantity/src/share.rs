@@ -85,6 +85,18 @@ pub fn change(share: f64) -> String {
     format!("{p:+.digits$} %").replace('-', "−")
 }
 
+/// How many times something is: `43 ×`, `1,100 ×`, to two digits.
+pub fn times(ratio: f64) -> String {
+    if !ratio.is_finite() {
+        return "—".into();
+    }
+    if ratio < 9.95 {
+        return format!("{} ×", significant(ratio, 2));
+    }
+    let unit = 10_f64.powf(ratio.log10().floor() - 1.0);
+    format!("{} ×", crate::count(((ratio / unit).round() * unit) as u64))
+}
+
 /// What share `part` is of `whole`. Nothing of nothing is not a number, and [`percent`] shows a dash for it.
 pub fn share(part: u128, whole: u128) -> f64 {
     if whole == 0 { f64::NAN } else { part as f64 / whole as f64 }
@@ -105,6 +117,14 @@ mod tests {
     #[test]
     fn a_p_value_is_never_zero() {
         assert_eq!([0.5, 0.0001, 0.00009, 0.0].map(p_value), ["0.5000", "0.0001", "< 0.0001", "< 0.0001"]);
+    }
+
+    #[test]
+    fn how_many_times_has_two_digits() {
+        assert_eq!(
+            [1.0, 2.04, 9.96, 43.4, 99.6, 1_132.0, 25_400.0, f64::NAN].map(times),
+            ["1.0 ×", "2.0 ×", "10 ×", "43 ×", "100 ×", "1,100 ×", "25,000 ×", "—"]
+        );
     }
 
     #[test]

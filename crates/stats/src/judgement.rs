@@ -17,7 +17,7 @@ use crate::sample::{deviation, mean};
 pub const LEVEL: f64 = 0.05;
 
 /// The power at which the smallest difference is stated.
-const POWER: f64 = 0.8;
+pub(crate) const POWER: f64 = 0.8;
 
 /// c² of the sequential test: effects of about 1.4 standard deviations are expected, for which 10 to 40 blocks decide.
 const PRECISION: f64 = 0.5;

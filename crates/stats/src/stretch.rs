@@ -40,7 +40,12 @@ pub struct Shifted {
 impl Shifted {
     /// Whether there is a difference: the interval excludes zero, and it is no rounding.
     pub fn seen(&self) -> bool {
-        self.shift.is_some_and(|e| !e.covers(0.0) && e.value.abs() > resolution(self.first.max(self.second)))
+        self.shift.is_some_and(|e| !e.covers(0.0) && e.value.abs() > self.resolution())
+    }
+
+    /// What the distributions do not distinguish: a shift that is no larger is rounding.
+    pub fn resolution(&self) -> f64 {
+        resolution(self.first.max(self.second))
     }
 
     /// The same as one of so many comparisons that are judged together: its interval is as much wider as it takes for all of them to hold with the

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use compare::{Blocks, Change, Unjudged};
 use serde::Serialize;
+use serde::ser::SerializeStruct as _;
 use stats::{Estimate, Judgement};
 
 use crate::analysis;
@@ -20,7 +22,7 @@ pub struct Side<'a> {
 }
 
 /// One combination that both studies have.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// The plan.
     pub plan: String,
@@ -28,29 +30,83 @@ pub struct Row {
     pub labels: Vec<String>,
     /// What was measured.
     pub response: String,
-    /// The geometric mean in the first study.
-    pub first: f64,
-    /// In the second one.
-    pub second: f64,
     /// Trials in each.
     pub trials: [usize; 2],
-    /// The second over the first, less 1. All intervals hold at the same time in 95 % of comparisons where the trials of a run are
-    /// independent of each other: what lasts through a run and not through the other is in the change, and not in its interval.
-    pub ratio: Estimate,
-    /// How its ratio to the plan's first row changed, taken within blocks and less 1: what changes all combinations of a block by the same
+    /// The geometric means, and the second over the first. All intervals hold at the same time in 95 % of comparisons where the
+    /// trials of a run are independent of each other: what lasts through a run and not through the other is in the change, and not
+    /// in its interval.
+    pub change: Change,
+    /// How its ratio to the plan's first row changed, taken within blocks: what changes all combinations of a block by the same
     /// factor is not in it. `None` for that row itself, and where fewer than two blocks of a study have both.
-    pub within_blocks: Option<Estimate>,
+    pub within_blocks: Option<Change>,
+}
+
+/// How a combination is compared between the studies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Its ratio to the first combination of its plan, taken within blocks.
+    WithinBlocks,
+    /// By itself.
+    Itself,
+}
+
+impl Kind {
+    /// The change that is compared so, with its interval.
+    pub fn change(self, row: &Row) -> Option<&Estimate> {
+        let change = match self {
+            Self::WithinBlocks => row.within_blocks.as_ref(),
+            Self::Itself => Some(&row.change),
+        };
+        change?.by.as_ref()
+    }
+
+    /// Whether a difference is seen so, and how large it is is known.
+    pub fn seen(self, row: &Row) -> bool {
+        let seen = if self == Self::Itself { row.seen() } else { row.seen_within_blocks() };
+        seen && self.change(row).is_some_and(compare::is_known)
+    }
+
+    /// The rows in which a difference is seen so, the largest first.
+    pub fn largest(self, rows: &[Row]) -> Vec<&Row> {
+        let size = |row: &Row| self.change(row).map_or(0.0, |change| change.value.ln_1p().abs());
+        let mut seen: Vec<&Row> = rows.iter().filter(|row| self.seen(row)).collect();
+        seen.sort_by(|a, b| size(b).total_cmp(&size(a)));
+        seen
+    }
+
+    /// The row with the widest interval that says anything: what may have been missed.
+    pub fn widest(self, rows: &[Row]) -> Option<(&Row, &Estimate)> {
+        let width = |e: &Estimate| e.high.ln_1p() - e.low.ln_1p();
+        let known = rows.iter().filter_map(|row| Some((row, self.change(row).filter(|e| compare::is_known(e))?)));
+        known.max_by(|a, b| width(a.1).total_cmp(&width(b.1)))
+    }
 }
 
 impl Row {
     /// Whether a difference was seen in the combination by itself.
     pub fn seen(&self) -> bool {
-        !self.ratio.covers(0.0)
+        self.change.is_seen()
     }
 
     /// Whether a difference was seen within blocks.
     pub fn seen_within_blocks(&self) -> bool {
-        self.within_blocks.is_some_and(|e| !e.covers(0.0))
+        self.within_blocks.is_some_and(|change| change.is_seen())
+    }
+}
+
+impl Serialize for Row {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut fields = to.serialize_struct("Row", 8)?;
+        let [first, second] = self.change.values;
+        fields.serialize_field("plan", &self.plan)?;
+        fields.serialize_field("labels", &self.labels)?;
+        fields.serialize_field("response", &self.response)?;
+        fields.serialize_field("first", &first)?;
+        fields.serialize_field("second", &second)?;
+        fields.serialize_field("trials", &self.trials)?;
+        fields.serialize_field("ratio", &self.change.by)?;
+        fields.serialize_field("within_blocks", &self.within_blocks.and_then(|change| change.by))?;
+        fields.end()
     }
 }
 
@@ -82,40 +138,20 @@ pub struct Between {
     pub notes: [Vec<String>; 2],
 }
 
-/// The values of a combination by block, and how far the logarithm of their mean can be off in every trial alike, because they are counted
-/// in whole units.
-struct Measured {
-    logarithms: BTreeMap<u32, f64>,
-    unit: f64,
-    /// What share of a trial is over before its first byte.
-    late: f64,
+impl Between {
+    /// The first combination of a row's plan: what ratios within blocks are to.
+    pub fn base(&self, row: &Row) -> Option<&Row> {
+        self.rows.iter().find(|first| first.plan == row.plan && first.response == row.response)
+    }
 }
 
-impl Measured {
-    /// `None` below two trials, and where a value has no logarithm.
-    fn of(side: Side<'_>, part: usize, plan: &Plan, levels: &[usize]) -> Option<Self> {
-        let values = analysis::by_block(side.trials, part, levels, &plan.response);
-        if values.len() < 2 || values.values().any(|v| *v <= 0.0 || !v.is_finite()) {
-            return None;
-        }
-        let mean = stats::mean(&values.values().copied().collect::<Vec<_>>())?;
-        let unit = analysis::unit_share(plan, levels, &plan.response, mean).unwrap_or(0.0);
-        let late = analysis::start_share(plan, levels).unwrap_or(0.0);
-        Some(Self { logarithms: values.into_iter().map(|(block, v)| (block, v.ln())).collect(), unit, late })
-    }
-
-    /// Its ratios to another combination, block by block.
-    fn against(&self, base: &Self) -> Option<Self> {
-        let both = self.logarithms.iter().filter_map(|(block, v)| Some((*block, v - base.logarithms.get(block)?)));
-        let logarithms: BTreeMap<u32, f64> = both.collect();
-        (logarithms.len() > 1).then_some(Self { logarithms, unit: self.unit + base.unit, late: self.late - base.late })
-    }
-
-    /// Mean of the logarithms, and the square of its standard error.
-    fn mean(&self) -> Option<(f64, f64)> {
-        let values: Vec<f64> = self.logarithms.values().copied().collect();
-        Some((stats::mean(&values)?, stats::deviation(&values)?.powi(2) / values.len() as f64))
-    }
+/// The values of a combination by block. `None` below two trials, and where a value has no logarithm.
+fn measured(side: Side<'_>, part: usize, plan: &Plan, levels: &[usize]) -> Option<Blocks> {
+    let values = analysis::by_block(side.trials, part, levels, &plan.response);
+    let mean = stats::mean(&values.values().copied().collect::<Vec<_>>())?;
+    let unit = analysis::unit_share(plan, levels, &plan.response, mean).unwrap_or(0.0);
+    let late = analysis::start_share(plan, levels).unwrap_or(0.0);
+    Blocks::new(&values, unit, late)
 }
 
 /// The part of a study with the same plan: of the same name, response and factors.
@@ -125,38 +161,22 @@ fn counterpart(plan: &Plan, of: Side<'_>) -> Option<usize> {
     of.provenance.study.plans.iter().position(same)
 }
 
-/// A change that is not judged yet, as a logarithm.
-#[derive(Clone, Copy)]
-struct Change {
-    value: f64,
-    error: f64,
-    /// Trials of the side with fewer. Its degrees of freedom are never more than Welch's.
-    n: usize,
-    /// What the values are no finer than.
-    resolution: f64,
-}
-
-impl Change {
-    fn of(a: &Measured, b: &Measured) -> Option<Self> {
-        let ((low, va), (high, vb)) = (a.mean()?, b.mean()?);
-        Some(Self {
-            value: high - low,
-            error: (va + vb).sqrt(),
-            n: a.logarithms.len().min(b.logarithms.len()),
-            resolution: a.unit + b.unit + (a.late - b.late).abs(),
-        })
-    }
-
-    fn judged(self, judgement: Judgement) -> Estimate {
-        judgement.around(self.value, self.error, self.n).widened(self.resolution).map(f64::exp_m1)
-    }
-}
-
 /// A row that is not judged yet.
 struct Found {
-    row: Row,
-    change: Change,
-    within_blocks: Option<Change>,
+    plan: String,
+    labels: Vec<String>,
+    response: String,
+    trials: [usize; 2],
+    change: Unjudged,
+    within_blocks: Option<Unjudged>,
+}
+
+impl Found {
+    fn judged(self, judgement: Judgement) -> Row {
+        let Self { plan, labels, response, trials, change, within_blocks } = self;
+        let within_blocks = within_blocks.map(|change| change.judged(judgement));
+        Row { plan, labels, response, trials, change: change.judged(judgement), within_blocks }
+    }
 }
 
 /// Compares what both have. Trials of two studies are no pairs: what drifted between the studies is in the differences, and what two runs of
@@ -170,11 +190,11 @@ pub fn compare(first: Side<'_>, second: Side<'_>) -> Between {
         let Some(other) = counterpart(plan, second) else { continue };
         let theirs = &second.provenance.study.plans[other];
         let others = analysis::combinations(theirs);
-        let mut base: Option<[Measured; 2]> = None;
+        let mut base: Option<[Blocks; 2]> = None;
         for levels in analysis::combinations(plan) {
             let labels = plan.label(&levels);
             let Some(same) = others.iter().find(|l| theirs.label(l) == labels) else { continue };
-            let sides = [Measured::of(first, part, plan, &levels), Measured::of(second, other, theirs, same)];
+            let sides = [measured(first, part, plan, &levels), measured(second, other, theirs, same)];
             let [Some(a), Some(b)] = sides else {
                 too_few += 1;
                 continue;
@@ -193,32 +213,21 @@ pub fn compare(first: Side<'_>, second: Side<'_>) -> Between {
         same_host: ours.hostname.as_ref().zip(theirs.hostname.as_ref()).map(|(a, b)| a == b),
         conditions: conditions(first, second),
         notes: [first, second].map(notes),
-        rows: found
-            .into_iter()
-            .map(|f| Row {
-                ratio: f.change.judged(judgement),
-                within_blocks: f.within_blocks.map(|change| change.judged(judgement)),
-                ..f.row
-            })
-            .collect(),
+        rows: found.into_iter().map(|row| row.judged(judgement)).collect(),
     }
 }
 
 /// The row of a combination; `base` is the plan's first one that both studies have.
-fn row(plan: &Plan, labels: Vec<String>, [a, b]: [&Measured; 2], base: Option<&[Measured; 2]>) -> Option<Found> {
-    let change = Change::of(a, b)?;
-    let within = |[base_a, base_b]: &[Measured; 2]| Change::of(&a.against(base_a)?, &b.against(base_b)?);
-    let row = Row {
+fn row(plan: &Plan, labels: Vec<String>, [a, b]: [&Blocks; 2], base: Option<&[Blocks; 2]>) -> Option<Found> {
+    let within = |[base_a, base_b]: &[Blocks; 2]| a.against(base_a)?.change_to(&b.against(base_b)?);
+    Some(Found {
         plan: plan.name.clone(),
         labels,
         response: plan.response.clone(),
-        first: a.mean()?.0.exp(),
-        second: b.mean()?.0.exp(),
-        trials: [a, b].map(|side| side.logarithms.len()),
-        ratio: change.judged(Judgement::ALONE),
-        within_blocks: None,
-    };
-    Some(Found { row, change, within_blocks: base.and_then(within) })
+        trials: [a.n(), b.n()],
+        change: a.change_to(b)?,
+        within_blocks: base.and_then(within),
+    })
 }
 
 /// Adds what differs.
@@ -350,8 +359,11 @@ mod tests {
         assert_eq!((between.rows.len(), between.unmatched), (2, 1));
         let row = |label: &str| between.rows.iter().find(|r| r.labels == [label]).unwrap();
         assert!(!row("1ms").seen() && row("5ms").seen(), "{between:?}");
-        assert!(row("5ms").ratio.covers(-0.1) && row("5ms").trials == [5, 5]);
-        assert!(row("5ms").seen_within_blocks() && row("5ms").within_blocks.unwrap().covers(-0.1), "{between:?}");
+        assert!(row("5ms").change.by.unwrap().covers(-0.1) && row("5ms").trials == [5, 5]);
+        assert!(
+            row("5ms").seen_within_blocks() && row("5ms").within_blocks.unwrap().by.unwrap().covers(-0.1),
+            "{between:?}"
+        );
         assert_eq!(row("1ms").within_blocks, None);
         assert_eq!(whats(&between.conditions), ["plan, levels of delay"]);
     }

@@ -1,22 +1,13 @@
 //! How what a trial measures is written for people.
 
+use compare::WIDEST;
+pub use compare::is_known;
 use quantity::change;
 use stats::Estimate;
 use store::study::RESPONSES;
 
-/// Ratios, less 1, above this are no figures: they come from a handful of blocks that differ by many times.
-const MOST: f64 = 99.0;
-
-/// An interval with ends that are so many times apart says nothing, such as from a fifth to five times.
-const WIDEST: f64 = 25.0;
-
 /// What would help where an interval says nothing.
 pub const WHAT_HELPS: &str = "more blocks, longer trials or a quieter machine would narrow it";
-
-/// Whether a ratio, less 1, is known at all: its interval is finite, says something, and is no nonsense.
-pub fn is_known(e: &Estimate) -> bool {
-    e.value.is_finite() && e.high <= MOST && 1.0 + e.high <= WIDEST * (1.0 + e.low)
-}
 
 /// The smallest difference that could be seen, in words; `None` where only one of many times could.
 pub fn visible(smallest: f64) -> Option<String> {

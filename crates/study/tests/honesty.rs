@@ -298,7 +298,7 @@ fn what_changed_between_two_studies_relative_to_the_first_level_is_held_and_foun
         for seed in 0..1_000 {
             let rows = twice(noise, seed, 10, -0.2);
             let within = rows[1].within_blocks.expect("every block has both levels");
-            held += u32::from(within.covers(-0.2));
+            held += u32::from(within.by.expect("an interval").covers(-0.2));
             found += u32::from(rows[1].seen_within_blocks());
         }
         eprintln!("two studies, -20 %, {name}: held by {held} of 1000, found in {found}");

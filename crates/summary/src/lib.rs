@@ -2,7 +2,7 @@
 //!
 //! **Does:** adds events to a [`TraceSummary`]: the distribution of every leg of every kind of record, the slowest records, and figures
 //! of each connection, and a [`Timeline`] of each kind: how long records took over time. It is a [`record::Sink`]. Joins sends and receives
-//! to [`Requests`]. Joins the requests of two hosts ([`hosts`]). Counts readings of a field ([`FieldHistogram`]).
+//! to [`Requests`]. Joins the requests of two hosts ([`hosts`]), and compares runs with one another ([`between`]). Counts readings of a field ([`FieldHistogram`]).
 //!
 //! **Does not:** make system calls, read clocks, or decide how figures are shown: no words, colours or widths.
 //!
@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod attribution;
+pub mod between;
 mod connects;
 mod fields;
 mod figures;

@@ -15,6 +15,7 @@ use report::page::comparison::several;
 use report::page::{comparison, trace};
 use store::{Run, Writer};
 use summary::TimedKind;
+use summary::between::{self, Comparison, Labels, Measure, Several};
 
 /// The nth send: its legs in nanoseconds, varied a little by a fixed rule.
 fn send(i: u64, [tcp, qdisc, network]: [u64; 3]) -> Send {
@@ -157,7 +158,7 @@ fn each_kind_is_compared_by_its_own_legs() {
         comparison::read(name, &Run::open(&dir.path().join(name)).unwrap()).unwrap()
     };
     let (a, b) = (side("A", 10_000), side("B", 400_000));
-    let found = comparison::compare(&a, &b);
+    let found = between::two(&a, &b);
     assert_eq!(found.kinds.iter().map(|k| k.kind).collect::<Vec<_>>(), TimedKind::ALL);
     let (first, second) = ("10.0.0.2".parse().unwrap(), "2001:db8::b".parse().unwrap());
     for (family, leg) in [
@@ -173,8 +174,9 @@ fn each_kind_is_compared_by_its_own_legs() {
         assert!((total.value / truth - 1.0).abs() < 0.02, "{family:?}: {total:?}");
         let most = kind.explained.iter().find(|e| e.leg == leg).unwrap();
         assert!((most.share.unwrap() - 1.0).abs() < 0.01, "{family:?}: {:?}", kind.explained);
-        assert!(kind.verdict[0].starts_with("B is slower than A"), "{:?}", kind.verdict);
-        assert!(kind.verdict.iter().any(|v| v.starts_with("90 % of ")), "{:?}", kind.verdict);
+        let verdict = verdict_of(&found, kind.kind);
+        assert!(verdict[0].starts_with("B is slower than A"), "{verdict:?}");
+        assert!(verdict.iter().any(|v| v.starts_with("90 % of ")), "{verdict:?}");
         // It sits in the second connection and its peer, and all connections add up.
         let at = |peer| kind.peers.iter().find(|p| p.peer == Some(peer)).unwrap().share.unwrap();
         assert!(at(second) > 0.98 && at(first) < 0.02, "{:?}", kind.peers);
@@ -182,7 +184,7 @@ fn each_kind_is_compared_by_its_own_legs() {
         assert!((shares.iter().sum::<f64>() - 1.0).abs() < 0.02, "{shares:?}");
     }
     for family in [TimedKind::Sends, TimedKind::Packets, TimedKind::DatagramsSent] {
-        let verdict = &found.of(family).unwrap().verdict[0];
+        let verdict = &verdict_of(&found, family)[0];
         assert!(verdict.starts_with("No difference"), "{family:?}: {verdict}");
     }
     let text = comparison::text(&CANVAS, &found, &a, &b);
@@ -192,8 +194,8 @@ fn each_kind_is_compared_by_its_own_legs() {
     // A run without receives is not compared by them, and that is said.
     written(&dir.path().join("sends"), 500, [1_000, 500, 1_000_000], true);
     let bare = comparison::read("sends", &Run::open(&dir.path().join("sends")).unwrap()).unwrap();
-    let found = comparison::compare(&a, &bare);
-    assert!(found.kinds.len() == 1 && found.warnings.iter().any(|w| w.contains("Receives")), "{:?}", found.warnings);
+    let found = between::two(&a, &bare);
+    assert!(found.kinds.len() == 1 && warnings(&found).iter().any(|w| w.contains("Receives")), "{:?}", found.unlike);
 }
 
 fn page_of(path: &Path) -> Document {
@@ -246,14 +248,14 @@ fn runs_that_are_cut_short_empty_or_not_whole_say_so() {
     html::page(&[killed, empty, partial, none], "test");
 }
 
-fn compared(a: [u64; 3], b: [u64; 3], n: u64) -> comparison::Comparison {
+fn compared(a: [u64; 3], b: [u64; 3], n: u64) -> Comparison {
     let dir = tempfile::tempdir().unwrap();
     let side = |name: &str, legs| {
         written(&dir.path().join(name), n, legs, true);
         comparison::read(name, &Run::open(&dir.path().join(name)).unwrap()).unwrap()
     };
     let (a, b) = (side("A", a), side("B", b));
-    let found = comparison::compare(&a, &b);
+    let found = between::two(&a, &b);
     let text = comparison::text(&CANVAS, &found, &a, &b);
     assert_eq!(text.contains("Which leg explains it"), n > 0, "{text}");
     found
@@ -264,6 +266,7 @@ fn the_leg_that_differs_explains_the_difference_and_shares_add_up() {
     let base = [20_000, 5_000, 10_000_000];
     for (leg, other) in [("network", [20_000, 5_000, 16_000_000]), ("tcp", [6_000_000, 5_000, 10_000_000])] {
         let c = compared(base, other, 3_000);
+        let verdict = verdict_of(&c, TimedKind::Sends);
         let c = c.of(TimedKind::Sends).unwrap();
         let share = |name: &str| c.explained.iter().find(|e| e.leg == name).unwrap().share.unwrap();
         assert!(share(leg) > 0.98, "{leg}: {:?}", c.explained);
@@ -273,13 +276,13 @@ fn the_leg_that_differs_explains_the_difference_and_shares_add_up() {
         // The rule that varies the legs adds a twentieth at the mean.
         let truth = other.iter().sum::<u64>() as f64 - base.iter().sum::<u64>() as f64;
         assert!((total.value / (truth * 1.05) - 1.0).abs() < 0.02, "{total:?}");
-        assert!(c.verdict[0].contains("B is slower than A"), "{:?}", c.verdict);
-        assert!(c.verdict[1].contains(&format!("The {leg} leg explains")), "{:?}", c.verdict);
+        assert!(verdict[0].contains("B is slower than A"), "{:?}", verdict);
+        assert!(verdict[1].contains(&format!("The {leg} leg explains")), "{:?}", verdict);
         let peers: f64 = c.peers.iter().filter_map(|p| p.share).sum();
         assert!(c.peers.len() == 2 && (peers - 1.0).abs() < 0.02, "{:?}", c.peers);
         let connections: f64 = c.connections.iter().filter_map(|c| c.share).sum();
         assert!(c.connections.len() == 2 && (connections - 1.0).abs() < 0.02, "{:?}", c.connections);
-        assert!(c.verdict.iter().any(|v| v.starts_with("90 % of sends under")), "{:?}", c.verdict);
+        assert!(verdict.iter().any(|v| v.starts_with("90 % of sends under")), "{:?}", verdict);
     }
 }
 
@@ -290,8 +293,31 @@ fn said(n: u64, a: impl Fn(u64) -> Send, b: impl Fn(u64) -> Send) -> String {
     written_of(&dir.path().join("second"), n, b, true);
     let read = |name: &str| comparison::read(name, &Run::open(&dir.path().join(name)).unwrap()).unwrap();
     let (a, b) = (read("first"), read("second"));
-    let text = comparison::text(&CANVAS, &comparison::compare(&a, &b), &a, &b);
+    let text = comparison::text(&CANVAS, &between::two(&a, &b), &a, &b);
     text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// What is said of two runs, as programs get it.
+fn verdict(of: &Comparison) -> Vec<String> {
+    serde_json::from_value(comparison::json(of).unwrap()["verdict"].take()).unwrap()
+}
+
+/// What has to be known before it is believed.
+fn warnings(of: &Comparison) -> Vec<String> {
+    serde_json::from_value(comparison::json(of).unwrap()["warnings"].take()).unwrap()
+}
+
+/// What is said of one kind.
+fn verdict_of(of: &Comparison, kind: TimedKind) -> Vec<String> {
+    let mut all = comparison::json(of).unwrap();
+    let kinds = all["kinds"].as_array_mut().unwrap();
+    let kind = kinds.iter_mut().find(|of| of["kind"] == kind.key()).unwrap();
+    serde_json::from_value(kind["verdict"].take()).unwrap()
+}
+
+/// What is said of several runs of each side.
+fn said_of(of: &Several) -> Vec<String> {
+    serde_json::from_value(comparison::json_of_several(of).unwrap()["verdict"].take()).unwrap()
 }
 
 /// The nth request of a client, with this path; it takes so long, and up to a tenth more.
@@ -327,18 +353,18 @@ fn by_label(
     n: u64,
     a: impl Fn(u64) -> Option<Request>,
     b: impl Fn(u64) -> Option<Request>,
-) -> (Vec<String>, Option<comparison::Labels>, String) {
+) -> (Vec<String>, Option<Labels>, String) {
     let dir = tempfile::tempdir().unwrap();
     let read = |name: &str, request: &dyn Fn(u64) -> Option<Request>| {
         written_with(&dir.path().join(name), n, |i| send(i, [1_000, 500, 1_000_000]), request, true);
         comparison::read(name, &Run::open(&dir.path().join(name)).unwrap()).unwrap()
     };
     let (a, b) = (read("A", &a), read("B", &b));
-    let found = comparison::compare(&a, &b);
+    let found = between::two(&a, &b);
     let text = comparison::text(&CANVAS, &found, &a, &b);
-    let compared = found.of(TimedKind::AtClient).unwrap().clone();
+    let labels = found.of(TimedKind::AtClient).unwrap().labels.clone();
     let table = text.find("By method and path").map_or(String::new(), |at| text[at..].to_owned());
-    (compared.verdict, compared.labels, table)
+    (verdict_of(&found, TimedKind::AtClient), labels, table)
 }
 
 #[test]
@@ -358,11 +384,11 @@ fn a_path_that_became_slow_is_named_and_every_request_is_counted_once() {
     let (verdict, labels, table) = by_label(4_000, of(5_000_000), of(9_000_000));
     let labels = labels.unwrap();
     let named: Vec<_> =
-        labels.each.iter().map(|l| (l.label.path.as_str(), l.n, l.moved.iter().any(|m| m.seen))).collect();
+        labels.each.iter().map(|l| (l.label.path.as_str(), l.n, l.moved.iter().any(|m| m.is_seen()))).collect();
     assert_eq!(named[0], ("/slow", [1_000, 1_000], true), "{named:?}");
     assert!(named.contains(&("/fast", [1_500, 1_500], false)) && named.contains(&("/other", [500, 500], false)));
     let shift = &labels.each[0].moved[0];
-    assert!((shift.figures.shift.unwrap().value / 4.2e6 - 1.0).abs() < 0.05, "{shift:?}");
+    assert!((shift.change.by.unwrap().value / 4.2e6 - 1.0).abs() < 0.05, "{shift:?}");
     assert!(labels.each.len() <= 20 && labels.unlabelled == [500, 500], "{labels:?}");
     for run in 0..2 {
         let all: u64 = labels.each.iter().map(|l| l.n[run]).sum();
@@ -370,11 +396,13 @@ fn a_path_that_became_slow_is_named_and_every_request_is_counted_once() {
     }
     let said = verdict.iter().find(|s| s.contains("methods and paths")).unwrap();
     assert!(
-        said.contains("that both runs have, 1 changed; of 17 methods and paths there are too few requests"),
+        said.contains(
+            "1 of 3 methods and paths that both runs have changed; there are too few requests of 17 methods and paths"
+        ),
         "{said}"
     );
     assert!(
-        said.contains("is that of GET /slow: p50 went from 5.") && said.contains("n = 1,000 and 1,000 requests"),
+        said.contains("is that of GET /slow: median 5.") && said.contains("n = 1,000 and 1,000 requests"),
         "{said}"
     );
     assert!(table.contains("GET /slow") && table.contains("all others") && table.contains("too few"), "{table}");
@@ -390,15 +418,13 @@ fn where_nothing_changed_no_path_is_named_and_where_too_little_is_known_that_is_
             move |i: u64| Some(request(i + 7_919 * (2 * pair + side), Some(paths[(i % 5) as usize]), 2_000_000))
         };
         let (verdict, labels, _) = by_label(1_500, of(0), of(1));
-        assert!(labels.unwrap().each.iter().all(|label| label.moved.iter().all(|m| !m.seen)), "{verdict:?}");
+        assert!(labels.unwrap().each.iter().all(|label| label.moved.iter().all(|m| !m.is_seen())), "{verdict:?}");
         assert!(verdict.iter().any(|s| s.contains("No change is seen in any of 5 methods and paths")), "{verdict:?}");
     }
     let (verdict, ..) =
         by_label(12, |i| Some(request(i, Some("/a"), 1_000_000)), |i| Some(request(i, Some("/a"), 9_000_000)));
     assert!(
-        verdict
-            .iter()
-            .any(|s| s.contains("Of each of 1 method and path that both runs have there are too few requests")),
+        verdict.iter().any(|s| s.contains("too few requests of each of 1 method and path that both runs have")),
         "{verdict:?}"
     );
     let (verdict, labels, _) =
@@ -427,22 +453,22 @@ fn several_runs_of_each_side_show_which_path_changed() {
         })
     };
     let (a, b) = (side("a", 5_000_000), side("b", 8_000_000));
-    let found = several::compare([&a, &b]);
+    let found = between::several(["BEFORE", "AFTER"], [&a, &b]);
     let runs = found.kinds.iter().find(|runs| runs.kind == TimedKind::AtClient).unwrap();
     let labels: Vec<_> =
-        runs.labels.iter().map(|l| (l.label.path.as_str(), l.figures.iter().any(|f| f.seen))).collect();
+        runs.labels.iter().map(|l| (l.label.path.as_str(), l.figures.iter().any(|f| f.change.is_seen()))).collect();
     assert_eq!(labels, [("/slow", true), ("/fast", false)]);
     assert_eq!(runs.labels[0].n, [vec![100; 4], vec![100; 4]]);
-    let change = runs.labels[0].figures[0].change.unwrap();
+    let change = runs.labels[0].figures[0].change.by.unwrap();
     assert!(change.covers(0.6) && change.low > 0.4, "{change:?}");
-    let said = found.verdict.iter().find(|s| s.contains("methods and paths")).unwrap();
-    assert!(said.starts_with("Of 2 methods and paths that every run has, 1 changed. The largest change"), "{said}");
-    assert!(said.contains("is that of GET /slow: p50 went from 5."), "{said}");
+    let said = said_of(&found).into_iter().find(|s| s.contains("methods and paths")).unwrap();
+    assert!(said.starts_with("1 of 2 methods and paths that every run has changed. The largest change"), "{said}");
+    assert!(said.contains("is that of GET /slow: median 5."), "{said}");
     let text = terminal::text(&CANVAS, &[several::document(&found)]);
     assert!(text.contains("By method and path, each run one value"), "{text}");
-    let same = several::compare([&a, &side("c", 5_000_000)]);
+    let same = between::several(["BEFORE", "AFTER"], [&a, &side("c", 5_000_000)]);
     assert!(
-        same.verdict.iter().any(|s| s.contains("No change is seen in any of 2 methods and paths that every run has"))
+        said_of(&same).iter().any(|s| s.contains("No change is seen in any of 2 methods and paths that every run has"))
     );
 }
 
@@ -493,7 +519,7 @@ fn neither_the_headline_nor_several_runs_blame_the_path_for_late_acks() {
     };
     let fast = ["a1", "a2", "a3"].map(|name| side(name, 6_000_000, 100_000));
     let slow = ["b1", "b2", "b3"].map(|name| side(name, 26_000_000, 20_100_000));
-    let headline = comparison::compare(&fast[0], &slow[0]).verdict;
+    let headline = verdict(&between::two(&fast[0], &slow[0]));
     let at =
         |what: &str| headline.iter().position(|s| s.contains(what)).unwrap_or_else(|| panic!("{what}: {headline:?}"));
     assert!(at("The peer_application leg explains") < at("The network leg explains"), "{headline:?}");
@@ -501,7 +527,7 @@ fn neither_the_headline_nor_several_runs_blame_the_path_for_late_acks() {
         headline[at("The network leg explains") + 1].contains("beyond it: the peer delays its ACKs"),
         "{headline:?}"
     );
-    let several = several::compare([&fast, &slow]).verdict;
+    let several = said_of(&between::several(["BEFORE", "AFTER"], [&fast, &slow]));
     assert!(several.iter().any(|s| s.contains("beyond it: the peer delays its ACKs")), "{several:?}");
     // Requests over a longer path have the minimum RTT of their sends.
     let longer = |name: &str| {
@@ -517,8 +543,8 @@ fn neither_the_headline_nor_several_runs_blame_the_path_for_late_acks() {
         written_with(&path, 400, |i| send_over(i, 26_000_000, Some(25_900_000)), request, true);
         comparison::read(name, &Run::open(&path).unwrap()).unwrap()
     };
-    let found = comparison::compare(&fast[0], &longer("c"));
-    let requests = &found.of(TimedKind::AtClient).unwrap().verdict;
+    let found = between::two(&fast[0], &longer("c"));
+    let requests = verdict_of(&found, TimedKind::AtClient);
     assert!(
         requests.iter().any(|s| s.contains("The path itself changed") && s.contains("for the network")),
         "{requests:?}"
@@ -564,32 +590,33 @@ fn several_runs_of_each_side_show_what_runs_differ_by() {
     };
     let before = side("before", [10_000_000, 11_000_000, 9_000_000]);
     let after = side("after", [20_000_000, 22_000_000, 18_000_000]);
-    let found = several::compare([&before, &after]);
+    let found = between::several(["BEFORE", "AFTER"], [&before, &after]);
     let sends = &found.kinds[0];
-    let median = sends.figures.iter().find(|f| f.leg == "total" && f.figure == "p50").unwrap();
-    let change = median.change.unwrap();
-    assert!(median.seen && (0.9..1.1).contains(&change.value) && change.low > 0.3 && change.high > 1.3, "{change:?}");
-    assert!(median.spread.iter().all(|spread| (0.05..0.2).contains(&spread.unwrap())), "{:?}", median.spread);
+    let median = sends
+        .figures
+        .iter()
+        .find(|f| f.leg == "total" && f.measure == Measure::Quantile(stats::Quantile::P50))
+        .unwrap();
+    let (change, said) = (median.change.by.unwrap(), said_of(&found));
     assert!(
-        found.verdict[0].contains("slower than") && found.verdict[0].contains("over 3 and 3 runs"),
-        "{:?}",
-        found.verdict
+        median.change.is_seen() && (0.9..1.1).contains(&change.value) && change.low > 0.3 && change.high > 1.3,
+        "{change:?}"
     );
-    assert!(found.verdict[1].contains("The network leg explains 100 %"), "{:?}", found.verdict);
+    assert!(median.runs.spread().iter().all(|spread| (0.05..0.2).contains(&spread.unwrap())), "{:?}", median.runs);
+    assert!(said[0].starts_with("AFTER (3 runs) is slower than BEFORE (3 runs): median of sends 1"), "{:?}", said);
+    assert!(said[1].contains("The network leg explains 100 %"), "{:?}", said);
     // The sends of these runs know of no shorter round trip than their own.
-    assert!(
-        found.verdict[2].contains("cannot be said") || found.verdict[2].contains("minimum RTT"),
-        "{:?}",
-        found.verdict
-    );
-    assert!(!found.warnings.iter().any(|w| w.contains("one run of each")), "{:?}", found.warnings);
+    assert!(said[2].contains("cannot be said") || said[2].contains("minimum RTT"), "{:?}", said);
+    assert!(!found.unlike.contains(&between::Unlike::OneRunOfEach), "{:?}", found.unlike);
     // A pair of these runs is surely different from its own; the runs of one setting are not.
     let again = side("again", [9_500_000, 10_500_000, 11_500_000]);
-    let none = several::compare([&before, &again]);
-    assert!(none.verdict[0].starts_with("No difference between"), "{:?}", none.verdict);
-    let pair = comparison::compare(&before[0], &before[1]);
+    let none = between::several(["BEFORE", "AFTER"], [&before, &again]);
+    let none = said_of(&none);
+    assert!(none[0].starts_with("No difference between BEFORE (3 runs) and AFTER (3 runs) is seen"), "{none:?}");
+    assert!(none[0].contains("these runs would have shown a change of +"), "{none:?}");
+    let pair = between::two(&before[0], &before[1]);
     assert!(
-        pair.verdict[0].contains("slower") && pair.warnings.iter().any(|w| w.contains("one run of each")),
+        verdict(&pair)[0].contains("slower") && warnings(&pair).iter().any(|w| w.contains("one run of each")),
         "{pair:?}"
     );
     let text = terminal::text(&CANVAS, &[several::document(&found)]);
@@ -599,14 +626,15 @@ fn several_runs_of_each_side_show_what_runs_differ_by() {
 #[test]
 fn a_run_compared_with_itself_shows_no_difference_and_the_smallest_it_could_have_shown() {
     let same = [20_000, 5_000, 10_000_000];
-    let c = compared(same, same, 3_000).of(TimedKind::Sends).unwrap().clone();
-    assert!(c.legs.iter().all(|l| l.moved.iter().all(|m| !m.seen)), "{:?}", c.legs);
-    assert!(c.verdict[0].starts_with("No difference") && c.verdict[0].contains("smallest shift"), "{:?}", c.verdict);
+    let found = compared(same, same, 3_000);
+    let (c, said) = (found.of(TimedKind::Sends).unwrap(), verdict_of(&found, TimedKind::Sends));
+    assert!(c.legs.iter().all(|l| l.moved.iter().all(|m| !m.is_seen())), "{:?}", c.legs);
+    assert!(said[0].starts_with("No difference") && said[0].contains("these runs would have shown"), "{said:?}");
     assert!(c.explained.iter().all(|e| e.share.is_none()));
     let few = compared(same, same, 5);
-    assert!(few.verdict[0].starts_with("There are too few"), "{:?}", few.verdict);
+    assert!(verdict(&few)[0].starts_with("There are too few"), "{few:?}");
     let none = compared(same, same, 0);
-    assert!(none.verdict[0].starts_with("There is nothing to compare"), "{:?}", none.verdict);
+    assert!(verdict(&none)[0].starts_with("There is nothing to compare"), "{none:?}");
 }
 
 /// Width, height and pixels of a PNG file.

@@ -2,19 +2,21 @@
 
 use std::net::SocketAddr;
 
-use record::Nanos;
-
-use super::verdict::{between, percent, relative, signed};
-use super::{Compared, Comparison, PathSplit, Side, labels};
+use super::words::{self, between, ends, longer, percent, signed, time};
 use crate::page::{curve, facts, shortest_note};
 use crate::view;
 use paper::document::{Block, Document, Section, Table};
 use paper::plot::{Axis, Hue, Interval, Layer, Plot, Unit, tidy};
 use paper::{Canvas, terminal};
 use summary::TimedKind;
+use summary::between::{Compared, Comparison, Explained, Labels, Moved, PathSplit, Side};
 
 /// Peers in the table.
 const PEERS: usize = 50;
+/// How the table of methods and paths is to be read.
+const LABELS: &str = "Compared are the methods and paths with the most requests, at most 20, that both runs have; what changed most, over all \
+     its requests, comes first. The intervals of this table hold together in 95 % of comparisons, so each is wider than one of 95 %: among many \
+     of them, one would else be off by chance.";
 
 /// The comparison as text for a terminal.
 pub fn text(canvas: &Canvas, comparison: &Comparison, a: &Side, b: &Side) -> String {
@@ -33,8 +35,8 @@ pub fn document(c: &Comparison, a: &Side, b: &Side) -> Document {
     Document {
         title: format!("{} against {}", c.names[1], c.names[0]),
         about: "Two traces side by side.".into(),
-        verdict: c.verdict.clone(),
-        warnings: c.warnings.clone(),
+        verdict: words::verdict(c),
+        warnings: c.unlike.iter().map(words::warning).collect(),
         sections,
     }
 }
@@ -44,7 +46,7 @@ fn section(c: &Comparison, compared: &Compared, a: &Side, b: &Side) -> Section {
     let (kind, thing) = (compared.kind, compared.kind.thing());
     let mut section = Section::new(kind.title());
     if c.kinds.len() > 1 {
-        section.blocks.push(Block::List(compared.verdict.clone()));
+        section.blocks.push(Block::List(words::of_kind(&c.names, compared)));
     }
     let total = kind.total();
     section.plot(cdf(kind, total, a, b));
@@ -73,8 +75,8 @@ fn section(c: &Comparison, compared: &Compared, a: &Side, b: &Side) -> Section {
         section.table(waited_table(c, compared));
     }
     if let Some(labels) = &compared.labels {
-        section.table(labels.table(c));
-        section.say(labels::NOTE);
+        section.table(label_table(c, labels));
+        section.say(LABELS);
     }
     section.table(peer_table(c, compared));
     section.say(format!(
@@ -95,7 +97,7 @@ fn section(c: &Comparison, compared: &Compared, a: &Side, b: &Side) -> Section {
 fn runs(a: &Side, b: &Side) -> Section {
     let mut runs = Section::new("The two runs");
     for side in [a, b] {
-        let (f, summary) = (&side.trace.facts, &side.trace.figures);
+        let (f, summary) = (&side.about, &side.figures);
         let mut rows = vec![("target", f.target.clone()), ("length", f.lasted.to_string())];
         let there = TimedKind::ALL.into_iter().filter(|kind| *kind == TimedKind::Sends || summary.n(*kind) > 0);
         rows.push(("records", there.map(|kind| view::counted(kind, summary.n(kind))).collect::<Vec<_>>().join(", ")));
@@ -103,7 +105,7 @@ fn runs(a: &Side, b: &Side) -> Section {
             ("connections", quantity::count(summary.connection_count())),
             ("sampling", view::sampling(f.sampling)),
             ("backend", f.backend.clone()),
-            ("kernel", side.kernel.clone()),
+            ("kernel", f.kernel.clone()),
             ("not recorded or timed", quantity::count(f.lost.entries().map(|e| e.2).sum())),
             ("seen", view::seen(&f.coverage, f.sampling)),
         ]);
@@ -115,7 +117,7 @@ fn runs(a: &Side, b: &Side) -> Section {
 fn cdf(kind: TimedKind, leg: usize, a: &Side, b: &Side) -> Option<Plot> {
     let (of, thing) = (&kind.legs()[leg], kind.thing());
     let line = |side: &Side, hue: u8, dashed: bool| {
-        let times = side.of(kind).times(leg);
+        let times = side.times(kind, leg);
         let name = format!("{}, n = {}", side.name, quantity::count(times.n()));
         Layer::Line { name, hue: Hue(hue), points: curve(&times), step: true, dashed }
     };
@@ -133,9 +135,9 @@ fn cdf(kind: TimedKind, leg: usize, a: &Side, b: &Side) -> Option<Plot> {
         format!("{}: {}", of.name, of.meaning),
         format!(
             "The share of {thing}s that took no longer than this; n = {} and {}.{note}{}",
-            quantity::count(a.of(kind).n(leg)),
-            quantity::counted(b.of(kind).n(leg), thing),
-            shortest_note([a, b].into_iter().map(|side| side.trace.figures.times(kind)[leg].1))
+            quantity::count(a.times(kind, leg).n()),
+            quantity::counted(b.times(kind, leg).n(), thing),
+            shortest_note([a, b].into_iter().map(|side| side.figures.times(kind)[leg].1))
         ),
         (
             Axis::log("time (logarithmic)", Unit::Time),
@@ -149,15 +151,14 @@ fn shift_plot(compared: &Compared) -> Option<Plot> {
     let (mut names, mut items) = (Vec::new(), Vec::new());
     for leg in &compared.legs {
         for m in &leg.moved {
-            let Some(shift) = m.figures.shift else { continue };
+            let Some(shift) = m.change.by else { continue };
+            let [first, second] = m.change.values.map(time);
             let label = format!(
-                "{} {}: {} to {}, {} or {} ({})",
+                "{} {}: {first} → {second}, {} or {} ({})",
                 leg.leg,
                 m.quantile,
-                Nanos(m.figures.first),
-                Nanos(m.figures.second),
                 signed(shift.value),
-                relative(m.figures.first as f64, shift.value),
+                longer(m.change.ratio()),
                 between(&shift)
             );
             items.push(Interval {
@@ -201,28 +202,59 @@ fn shift_table(c: &Comparison, compared: &Compared) -> Table {
             first,
             second,
             "shift",
-            "in %",
+            "change",
             "95 % interval",
             "seen",
-            "smallest that could be seen",
+            "would have been seen from",
         ],
     );
     for leg in &compared.legs {
         for m in &leg.moved {
-            let f = m.figures;
-            table.rows.push(vec![
-                leg.leg.to_owned(),
-                format!("{} / {}", quantity::count(leg.n[0]), quantity::count(leg.n[1])),
-                m.quantile.clone(),
-                Nanos(f.first).to_string(),
-                Nanos(f.second).to_string(),
-                signed(f.second as f64 - f.first as f64),
-                relative(f.first as f64, f.second as f64 - f.first as f64),
-                f.shift.map_or_else(|| "too few".into(), |e| format!("{} to {}", signed(e.low), signed(e.high))),
-                if m.seen { "yes" } else { "no" }.into(),
-                f.smallest_seen.map_or_else(|| "—".into(), |s| Nanos(s as u64).to_string()),
-            ]);
+            let mut row = vec![leg.leg.to_owned(), of_both(leg.n)];
+            row.extend(moved_cells(m));
+            row.push(m.change.smallest.map_or_else(|| "—".into(), time));
+            table.rows.push(row);
         }
+    }
+    table
+}
+
+/// Records of both runs.
+fn of_both(n: [u64; 2]) -> String {
+    format!("{} / {}", quantity::count(n[0]), quantity::count(n[1]))
+}
+
+/// From the percentile to whether a difference is seen.
+fn moved_cells(m: &Moved) -> Vec<String> {
+    let [first, second] = m.change.values;
+    vec![
+        m.quantile.to_string(),
+        time(first),
+        time(second),
+        signed(second - first),
+        longer(m.change.ratio()),
+        m.change.by.as_ref().map_or_else(|| "too few".into(), ends),
+        if m.is_seen() { "yes" } else { "no" }.into(),
+    ]
+}
+
+/// Requests by method and path: one row for each percentile of each, and what is not compared.
+fn label_table(c: &Comparison, labels: &Labels) -> Table {
+    let [first, second] = &c.names;
+    let head = ["request", "n", "percentile", first, second, "shift", "change", "interval", "seen"];
+    let mut table = Table::new("By method and path", &head);
+    for label in &labels.each {
+        for moved in &label.moved {
+            let mut row = vec![label.label.to_string(), of_both(label.n)];
+            row.extend(moved_cells(moved));
+            table.rows.push(row);
+        }
+    }
+    let not_compared = [(labels.others, "all others"), (labels.unlabelled, "not known")];
+    for (counts, name) in not_compared.into_iter().filter(|(counts, _)| *counts != [0; 2]) {
+        let mut row = vec![name.to_owned(), of_both(counts)];
+        row.resize(head.len(), "—".to_owned());
+        table.rows.push(row);
     }
     table
 }
@@ -232,11 +264,11 @@ fn explained_table(c: &Comparison, compared: &Compared) -> Table {
     let (first, second) = (format!("mean in {first}"), format!("mean in {second}"));
     let mut table =
         Table::new("Which leg explains it", &["leg", &first, &second, "difference", "95 % interval", "share"]);
-    let mut put = |e: &super::Explained, share: Option<f64>| {
+    let mut put = |e: &Explained, share: Option<f64>| {
         table.rows.push(vec![
             e.leg.clone(),
-            Nanos(e.mean_ns[0] as u64).to_string(),
-            Nanos(e.mean_ns[1] as u64).to_string(),
+            time(e.mean_ns[0]),
+            time(e.mean_ns[1]),
             signed(e.mean_ns[1] - e.mean_ns[0]),
             e.difference_ns.map_or_else(|| "too few".into(), |d| format!("{} to {}", signed(d.low), signed(d.high))),
             share.map_or_else(|| "—".into(), percent),
@@ -251,7 +283,6 @@ fn path_table(c: &Comparison, split: &PathSplit) -> Table {
     let [first, second] = &c.names;
     let mut table = Table::new("The path and what comes beyond it, in the mean", &["", first, second, "difference"]);
     for (what, of) in [("minimum RTT", split.least_rtt_ns), ("network leg beyond it", split.beyond_ns)] {
-        let time = |ns: f64| Nanos(ns.round() as u64).to_string();
         table.rows.push(vec![what.into(), time(of[0]), time(of[1]), signed(of[1] - of[0])]);
     }
     table
@@ -262,7 +293,6 @@ fn waited_table(c: &Comparison, compared: &Compared) -> Table {
     let mut table = Table::new("What a send waited for, in the mean", &["leg", "reason", first, second, "difference"]);
     for waited in &compared.waited {
         let [before, after] = waited.mean_ns;
-        let time = |ns: f64| Nanos(ns.round() as u64).to_string();
         let (leg, reason) = (waited.leg.to_owned(), waited.reason.to_string());
         table.rows.push(vec![leg, reason, time(before), time(after), signed(after - before)]);
     }
@@ -283,12 +313,12 @@ fn peer_table(c: &Comparison, compared: &Compared) -> Table {
     ];
     let title = match compared.peers.len() {
         n if n > PEERS => {
-            format!("Where it sits: the {PEERS} peers with the largest parts, of {}", quantity::count(n as u64))
+            format!("Which peers: the {PEERS} with the largest parts, of {}", quantity::count(n as u64))
         }
-        _ => "Where it sits: peers".into(),
+        _ => "Which peers".into(),
     };
     let mut table = Table { title, head: head.into(), ..Table::default() };
-    let mean = |m: Option<f64>| m.map_or_else(|| "—".into(), |ns| Nanos(ns as u64).to_string());
+    let mean = |m: Option<f64>| m.map_or_else(|| "—".into(), time);
     for p in compared.peers.iter().take(PEERS) {
         table.rows.push(vec![
             p.peer.map_or_else(|| "not known".into(), |p| p.to_string()),
@@ -306,7 +336,7 @@ fn peer_table(c: &Comparison, compared: &Compared) -> Table {
 
 fn connection_table(c: &Comparison, compared: &Compared) -> Table {
     let head = ["connection", "program", "n", "mean", "part of the difference", "share of the difference"];
-    let mut table = Table::new(format!("Where it sits: connections of {} with the largest parts", c.names[1]), &head);
+    let mut table = Table::new(format!("Which connections: those of {} with the largest parts", c.names[1]), &head);
     let end = |end: Option<SocketAddr>| end.map_or_else(|| "not known".to_owned(), |end| end.to_string());
     for one in &compared.connections {
         table.rows.push(vec![
@@ -316,7 +346,7 @@ fn connection_table(c: &Comparison, compared: &Compared) -> Table {
             },
             one.comm.clone().unwrap_or_else(|| "—".into()),
             quantity::count(one.n),
-            Nanos(one.mean_ns as u64).to_string(),
+            time(one.mean_ns),
             signed(one.part_ns),
             one.share.map_or_else(|| "—".into(), percent),
         ]);

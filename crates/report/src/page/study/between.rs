@@ -2,7 +2,7 @@
 
 use quantity::{change, count, counted};
 use stats::Estimate;
-use study::between::{Between, Differing, Row};
+use study::between::{Between, Differing, Kind, Row};
 use study::response::{WHAT_HELPS, is_known, percent_of, quantity};
 
 use super::headline;
@@ -15,36 +15,8 @@ use paper::plot::{Axis, Hue, Interval, Layer, Plot, Unit, tidy};
 const FIRST: usize = 3;
 const DRAWN: usize = 40;
 
-/// How a combination is compared between the studies.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    /// Its ratio to the first combination of its plan, taken within blocks.
-    WithinBlocks,
-    /// By itself.
-    Itself,
-}
-
-impl Kind {
-    fn change(self, row: &Row) -> Option<&Estimate> {
-        match self {
-            Self::WithinBlocks => row.within_blocks.as_ref(),
-            Self::Itself => Some(&row.ratio),
-        }
-    }
-
-    fn seen(self, row: &Row) -> bool {
-        let seen = if self == Self::Itself { row.seen() } else { row.seen_within_blocks() };
-        seen && self.change(row).is_some_and(is_known)
-    }
-}
-
 fn place(row: &Row) -> String {
     format!("{}, {}", row.plan, row.labels.join(", "))
-}
-
-/// The first combination of a row's plan: what ratios within blocks are to.
-fn base<'b>(between: &'b Between, row: &Row) -> Option<&'b Row> {
-    between.rows.iter().find(|first| first.plan == row.plan && first.response == row.response)
 }
 
 /// How the machines differ, as the beginning of the first sentence: `kernel 6.12 against 6.1`.
@@ -86,18 +58,13 @@ fn counts(kind: Kind, between: &Between) -> Option<String> {
 
 /// What was seen, the largest first, of the second kind what the first has not; else what was not.
 fn findings(kind: Kind, names: [&str; 2], between: &Between) -> Vec<String> {
-    let size = |row: &Row| kind.change(row).map_or(0.0, |e| e.value.ln_1p().abs());
     let alone = |row: &&Row| kind == Kind::WithinBlocks || !Kind::WithinBlocks.seen(row);
-    let mut seen: Vec<&Row> = between.rows.iter().filter(|row| kind.seen(row)).collect();
-    seen.sort_by(|a, b| size(b).total_cmp(&size(a)));
+    let seen = kind.largest(&between.rows);
     if seen.is_empty() {
-        let known = between.rows.iter().filter_map(|row| Some((row, kind.change(row).filter(|e| is_known(e))?)));
-        let width = |e: &Estimate| e.high.ln_1p() - e.low.ln_1p();
-        let widest = known.max_by(|a, b| width(a.1).total_cmp(&width(b.1)));
         let said = |(row, e): (&Row, &Estimate)| {
             format!("The widest interval of these is {} to {} ({}).", change(e.low), change(e.high), place(row))
         };
-        return widest.map(said).into_iter().collect();
+        return kind.widest(&between.rows).map(said).into_iter().collect();
     }
     let sentence = |row: &&Row| {
         let of = percent_of(kind.change(row)?);
@@ -107,7 +74,7 @@ fn findings(kind: Kind, names: [&str; 2], between: &Between) -> Vec<String> {
                 format!("{}: {} relative to the first changed by {of} from {a} to {b}.", place(row), row.response)
             }
             Kind::Itself => {
-                let [a, b] = [row.first, row.second].map(|value| quantity(&row.response, value));
+                let [a, b] = row.change.values.map(|value| quantity(&row.response, value));
                 format!("{}: {of} {} ({a} in {}, {b} in {}).", place(row), row.response, names[0], names[1])
             }
         })
@@ -127,7 +94,7 @@ fn verdict(names: [&str; 2], between: &Between) -> Vec<String> {
     };
     if let Some(counts) = counts(Kind::WithinBlocks, between) {
         let compared: Vec<&Row> =
-            between.rows.iter().filter(|r| r.within_blocks.is_some()).filter_map(|r| base(between, r)).collect();
+            between.rows.iter().filter(|r| r.within_blocks.is_some()).filter_map(|r| between.base(r)).collect();
         let first = match &compared[..] {
             [first, rest @ ..] if rest.iter().all(|r| r == first) => format!("the first ({})", place(first)),
             _ => "the first combination of each plan".into(),
@@ -148,7 +115,8 @@ fn verdict(names: [&str; 2], between: &Between) -> Vec<String> {
         }
         verdict.extend(findings(Kind::Itself, names, between));
     }
-    let unknown = |row: &&Row| !is_known(&row.ratio) || row.within_blocks.as_ref().is_some_and(|e| !is_known(e));
+    let kinds = [Kind::Itself, Kind::WithinBlocks];
+    let unknown = |row: &&Row| kinds.iter().any(|kind| kind.change(row).is_some_and(|e| !is_known(e)));
     let unknown = between.rows.iter().filter(unknown).count() as u64;
     if unknown > 0 {
         verdict.push(format!(
@@ -225,17 +193,18 @@ pub fn document(names: [&str; 2], between: &Between) -> Document {
     let head = ["where", "response", names[0], names[1], "change", "relative to the first, within blocks", "trials"];
     let mut table = Table::new("", &head);
     for row in &between.rows {
-        let within = match &row.within_blocks {
+        let within = match Kind::WithinBlocks.change(row) {
             Some(change) => percent_of(change),
-            None if base(between, row) == Some(row) => "this is the first".into(),
+            None if between.base(row) == Some(row) => "this is the first".into(),
             None => "too few blocks with both".into(),
         };
+        let [first, second] = row.change.values.map(|value| quantity(&row.response, value));
         table.rows.push(vec![
             place(row),
             row.response.clone(),
-            quantity(&row.response, row.first),
-            quantity(&row.response, row.second),
-            percent_of(&row.ratio),
+            first,
+            second,
+            Kind::Itself.change(row).map_or_else(|| "—".into(), percent_of),
             within,
             format!("{} and {}", row.trials[0], row.trials[1]),
         ]);
@@ -298,26 +267,23 @@ fn plot(kind: Kind, between: &Between) -> Option<Plot> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use compare::{Change, Scale};
     use stats::Judgement;
 
+    fn change(middle: f64, error: f64) -> Change {
+        let by = Judgement { comparisons: 2, sequential: false }.around(middle, error, 5).map(f64::exp_m1);
+        Change { by: Some(by), ..Change::without_interval([1e8, 1e8 * middle.exp()], Scale::Ratio) }
+    }
+
     fn row(label: &str, middle: f64, error: f64) -> Row {
-        let ratio = Judgement { comparisons: 2, sequential: false }.around(middle, error, 5).map(f64::exp_m1);
         let (plan, response) = ("delay".to_owned(), "goodput".to_owned());
-        Row {
-            plan,
-            labels: vec![label.into()],
-            response,
-            first: 1e8,
-            second: 1e8 * middle.exp(),
-            trials: [5, 5],
-            ratio,
-            within_blocks: None,
-        }
+        let change = change(middle, error);
+        Row { plan, labels: vec![label.into()], response, trials: [5, 5], change, within_blocks: None }
     }
 
     /// The first combination of a plan, and another one that differs by itself so much, and so much within blocks.
     fn rows(itself: (f64, f64), within: (f64, f64)) -> Vec<Row> {
-        let within = row("5ms", within.0, within.1).ratio;
+        let within = change(within.0, within.1);
         vec![row("1ms", 0.0, 1e-3), Row { within_blocks: Some(within), ..row("5ms", itself.0, itself.1) }]
     }
 

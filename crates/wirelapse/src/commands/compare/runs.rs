@@ -3,8 +3,9 @@
 use std::io::{self, Write as _};
 use std::path::Path;
 
-use ::report::page::comparison::{self, Side};
+use ::report::page::comparison;
 use store::RunKind;
+use summary::between::{self, Side};
 
 use super::Args;
 use crate::exit::BadInput;
@@ -53,11 +54,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     }
     args.html.as_deref().map_or(Ok(()), |path| refuse(path, args.force))?;
     let (a, b) = (read(args.first(), &names[0])?, read(second, &names[1])?);
-    let compared = comparison::compare(&a, &b);
+    let compared = between::two(&a, &b);
     let document = comparison::document(&compared, &a, &b);
     let mut out = io::stdout().lock();
     if args.json.json {
-        let mut value = serde_json::to_value(&compared)?;
+        let mut value = comparison::json(&compared)?;
         value["kind"] = "run_comparison".into();
         writeln!(out, "{value}")?;
     } else {

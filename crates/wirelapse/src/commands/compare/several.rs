@@ -2,13 +2,17 @@
 
 use std::path::Path;
 
-use ::report::page::comparison::{self, Side, several};
+use ::report::page::comparison::{self, several};
 use store::RunKind;
+use summary::between::{self, Side};
 
 use super::{Args, write};
 use crate::exit::BadInput;
 use crate::files::name;
 use crate::output;
+
+/// What the sides are called: the runs in front of `--`, and those behind it.
+const NAMES: [&str; 2] = ["BEFORE", "AFTER"];
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     for side in [&args.runs, &args.others] {
@@ -19,9 +23,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         }
     }
     let sides = [read(&args.runs)?, read(&args.others)?];
-    let compared = several::compare([&sides[0], &sides[1]]);
+    let compared = between::several(NAMES, [&sides[0], &sides[1]]);
     let document = several::document(&compared);
-    write(args, document, || output::json_event("runs_comparison", &compared))
+    write(args, document, || output::json_event("runs_comparison", &comparison::json_of_several(&compared)?))
 }
 
 fn read(runs: &[String]) -> anyhow::Result<Vec<Side>> {
