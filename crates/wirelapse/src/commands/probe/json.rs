@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn the_documentation_has_these_tables_and_no_other_rows() {
-        let page = include_str!("../../../../docs/probe.md");
+        let page = include_str!("../../../../../docs/probe.md");
         let shares = SHARES.iter().map(|s| format!("| `{}` | {} |", s.key, s.meaning));
         let expected: Vec<String> =
             [rows(EXCHANGE), rows(PROBE), rows(SUMMARY), shares.collect()].into_iter().flatten().collect();
