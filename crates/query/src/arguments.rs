@@ -35,14 +35,15 @@ const LONG_VERSION: &str = concat!(
     cluster!()
 );
 
-/// SQL over runs: one, or a fleet's year
+/// SQL over runs: one run, or all runs of a fleet
 ///
-/// Each table holds the rows of all runs below the place that --runs names, with host, run and time on every row: see --list and --schema.
-/// A connection_id is unique within a host and boot: join by host, run and connection_id. Without SQL there is a prompt.
+/// Each table holds the rows of all runs below the place that --runs names, with host, run and time on
+/// every row: see --list and --schema. A connection_id is unique within a host and boot: join by host,
+/// run and connection_id. Without SQL there is a prompt.
 #[derive(Parser)]
 #[command(name = "wirelapse-query", version = VERSION, long_version = LONG_VERSION, args_conflicts_with_subcommands = true)]
 pub struct Cli {
-    /// What is no query
+    /// Anything but a query
     #[command(subcommand)]
     pub command: Option<Command>,
     /// A query
@@ -65,28 +66,37 @@ pub struct Query {
     /// List the tables, views and named queries
     #[arg(long, conflicts_with = "schema")]
     pub list: bool,
-    /// Show the columns of this table or view, of all where there is none named
+    /// Show the columns of this table or view, or of all
     #[arg(long, value_name = "TABLE", num_args = 0..=1)]
     pub schema: Option<Option<String>>,
-    /// Show how the query would be answered, and what it would read
+    /// Show the plan of the query, and how much it would read
     #[arg(long)]
     pub explain: bool,
-    /// Form of the answer
+    /// Format of the answer
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
+    /// Write comma-separated values, as --format csv does
+    #[arg(long, conflicts_with_all = ["format", "explain"])]
+    pub csv: bool,
+    /// Write the first 1,000 rows to this file, as a page that needs no network
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "csv", "explain", "list", "schema"])]
+    pub html: Option<PathBuf>,
+    /// Overwrite the file of --html if it exists
+    #[arg(long, requires = "html")]
+    pub force: bool,
     /// Draw a bar for each row, by the last column of numbers
-    #[arg(long, conflicts_with = "explain")]
+    #[arg(long, conflicts_with_all = ["explain", "csv"])]
     pub plot: bool,
     /// Memory that a query may use before it spills to disk
     #[arg(long, value_name = "SIZE", value_parser = quantity::parse::bytes, default_value = "4GiB")]
     pub memory: u64,
-    /// Read the runs themselves for `hours`, not the roll-up of them that is kept in the user's cache directory
+    /// Compute `hours` from the runs themselves, without the roll-up in the user's cache directory
     #[arg(long)]
     pub fresh: bool,
-    /// In how many partitions a query is worked on; without it one a CPU, or 16 on a cluster
+    /// How many partitions a query is divided into [default: one per CPU, or 16 on a cluster]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub partitions: Option<u16>,
-    /// Have a cluster answer: the address of its scheduler, port 50050 unless given. Its executors must see the runs at the same place
+    /// Run the query on a cluster: the address of its scheduler (port 50050 by default), whose executors must see the runs at the same place
     #[arg(long, value_name = "HOST[:PORT]", value_parser = scheduler)]
     pub scheduler: Option<String>,
     /// How long to wait for the scheduler and an executor
@@ -100,7 +110,7 @@ fn scheduler(text: &str) -> Result<String, quantity::Wrong> {
     Ok(quantity::Address { port: address.port.or(Some(50050)), ..address }.to_string())
 }
 
-/// What is no query.
+/// Anything but a query.
 #[derive(Subcommand)]
 pub enum Command {
     /// A server
@@ -111,7 +121,7 @@ pub enum Command {
     Man,
 }
 
-/// A server of a cluster. A cluster has no authentication: fence its ports.
+/// A server of a cluster. A cluster has no authentication: restrict who reaches its ports.
 #[derive(Subcommand)]
 pub enum Server {
     /// Divides queries among executors
@@ -120,9 +130,9 @@ pub enum Server {
         #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:50050")]
         listen: SocketAddr,
     },
-    /// Works on the queries of a scheduler
+    /// Runs the tasks that a scheduler assigns
     Executor {
-        /// The scheduler, port 50050 unless given
+        /// The scheduler (port 50050 by default)
         #[arg(long, value_name = "HOST[:PORT]", value_parser = scheduler, default_value = "127.0.0.1:50050")]
         scheduler: String,
         /// Where to listen; the port after it is used too
@@ -131,13 +141,13 @@ pub enum Server {
         /// The name or address by which others reach this machine
         #[arg(long, value_name = "HOST")]
         advertise: Option<String>,
-        /// Tasks at a time; without it one a CPU
+        /// Tasks at a time [default: one per CPU]
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
         tasks: Option<u16>,
         /// Memory for all tasks before they spill to disk
         #[arg(long, value_name = "SIZE", value_parser = quantity::parse::bytes, default_value = "4GiB")]
         memory: u64,
-        /// Where stages leave what others fetch
+        /// Where to keep what other executors fetch
         #[arg(long, value_name = "DIR")]
         directory: Option<PathBuf>,
         /// How long to wait for the scheduler

@@ -14,10 +14,10 @@
 
 pub mod arguments;
 mod catalog;
-mod cells;
 #[cfg(feature = "cluster")]
 pub mod cluster;
 mod complaint;
+pub mod drawn;
 mod error;
 mod flags;
 mod fleet;
@@ -30,7 +30,6 @@ mod listing;
 mod named;
 pub mod output;
 mod place;
-mod plot;
 mod progress;
 pub mod prompt;
 mod prune;

@@ -4,6 +4,7 @@ mod manual;
 
 use std::borrow::Cow;
 use std::io::{IsTerminal as _, Write as _};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -11,7 +12,8 @@ use clap::builder::Styles;
 use clap::{CommandFactory as _, Parser as _};
 use indicatif::ProgressBar;
 use query::arguments::{Cli, Command, Query, Server};
-use query::output::Output;
+use query::drawn::{Asked, Look};
+use query::output::{Output, Wanted};
 use query::prompt::{Entered, Prompt};
 use query::{Error, Format, NAMED, Options, Place, Session, harmless, threads};
 use tokio::runtime::RuntimeFlavor;
@@ -151,11 +153,17 @@ async fn run(query: &Query) -> Result<(), Error> {
     };
     if query.format == Format::Parquet && std::io::stdout().is_terminal() {
         return Err(Error::Wrong(
-            "--format parquet writes bytes that no terminal shows: send them to a file (> FILE)".into(),
+            "--format parquet writes bytes, which a terminal cannot show: redirect them to a file (> FILE)".into(),
         ));
     }
     if query.plot && query.format != Format::Table {
-        return Err(Error::Wrong("--plot draws on the terminal: without --format".into()));
+        return Err(Error::Wrong("--plot draws on the terminal or with --html: leave out --format".into()));
+    }
+    if query.html.is_some() && prompts(query) {
+        return Err(Error::Wrong("--html needs a query: give it as SQL, or with --named".into()));
+    }
+    if let Some(path) = query.html.as_deref().filter(|path| !query.force && path.exists()) {
+        return Err(Error::Wrong(format!("{} exists: --force overwrites it", path.display())));
     }
     let busy = busy("reading what runs there are");
     let session = Session::open(Place::new(&query.runs)?, options(query)).await;
@@ -232,17 +240,41 @@ async fn shown<T>(session: &Session, bar: &ProgressBar, worked_on: impl Future<O
     }
 }
 
-/// Answers one query on standard output.
+/// Answers one query, on standard output or as a page.
 async fn one(session: &Session, query: &Query, sql: &str) -> Result<(), Error> {
     if query.explain {
         return say(&session.explain(sql).await?);
     }
-    let width = terminal_width();
-    let mut output = Output::new(std::io::stdout(), query.format, query.plot, width);
+    let look = if query.plot { Look::Bars } else { Look::Table };
+    if let Some(path) = &query.html {
+        let title = query.named.clone().unwrap_or_else(|| "Answer to a query".into());
+        let asked = Asked { title, sql: sql.trim().to_owned(), runs: query.runs.clone() };
+        let mut page = Vec::new();
+        answer(session, sql, Output::new(&mut page, Wanted::Page(look, asked)), true).await?;
+        return put(path, &page, query.force).map_err(|why| Error::Write { path: path.clone(), why });
+    }
+    let wanted = match query.format {
+        _ if query.csv => Wanted::Csv,
+        Format::Table => Wanted::Text(look, terminal_width()),
+        Format::Json => Wanted::Json,
+        Format::Csv => Wanted::Csv,
+        Format::Parquet => Wanted::Parquet,
+    };
+    let at_the_end = matches!(wanted, Wanted::Text(..));
+    answer(session, sql, Output::new(std::io::stdout(), wanted), at_the_end).await
+}
+
+/// Writes the answer. Progress is shown until the first rows, or until the end where nothing is
+/// written before.
+async fn answer<W: std::io::Write + Send>(
+    session: &Session,
+    sql: &str,
+    mut output: Output<W>,
+    at_the_end: bool,
+) -> Result<(), Error> {
     let bar = busy(WORKING);
     let answered = session.each(sql, |batch| {
-        // A table is written at the end, so the line is free until then.
-        if query.format != Format::Table {
+        if !at_the_end {
             bar.finish_and_clear();
         }
         output.push(batch)
@@ -251,6 +283,15 @@ async fn one(session: &Session, query: &Query, sql: &str) -> Result<(), Error> {
     bar.finish_and_clear();
     output.finish(&schema?)?;
     Ok(())
+}
+
+/// Writes a file whole or not at all.
+fn put(path: &Path, bytes: &[u8], force: bool) -> std::io::Result<()> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(directory)?;
+    file.write_all(bytes)?;
+    let done = if force { file.persist(path) } else { file.persist_noclobber(path) };
+    done.map(drop).map_err(|error| error.error)
 }
 
 fn terminal_width() -> usize {

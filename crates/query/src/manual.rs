@@ -6,10 +6,14 @@ use clap::CommandFactory as _;
 use query::arguments::Cli;
 
 /// Command lines of the page, and what each is for. A test parses each.
-const EXAMPLES: [(&str, &str); 5] = [
+const EXAMPLES: [(&str, &str); 6] = [
     ("wirelapse query --runs /var/lib/wirelapse/runs --list", "tables, views and named queries"),
     ("wirelapse query --runs /var/lib/wirelapse/runs --named slow-peers", "the peers with the longest p99"),
     ("wirelapse query --runs run 'SELECT comm, max(total_ns) FROM sends GROUP BY comm'", "SQL over one run"),
+    (
+        "wirelapse query --runs /var/lib/wirelapse/runs --named slow-hosts --plot --html slow.html",
+        "as a page with bars",
+    ),
     ("wirelapse query --runs s3://bucket/prefix --format parquet 'SELECT * FROM quantiles'", "for another program"),
     ("wirelapse query --runs s3://bucket/prefix --scheduler 192.0.2.1:50050 --named busy-peers", "by a cluster"),
 ];

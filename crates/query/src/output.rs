@@ -1,9 +1,8 @@
-//! Answers on their way out: a table for people, JSON lines, CSV, Parquet.
+//! Answers on their way out: a table or a page for people, JSON lines, CSV, Parquet.
 
 use std::io::Write;
 use std::sync::{Arc, OnceLock};
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::csv::{Writer as Csv, WriterBuilder};
 use datafusion::arrow::datatypes::SchemaRef;
@@ -12,12 +11,9 @@ use datafusion::arrow::json::writer::{LineDelimited, WriterBuilder as JsonBuilde
 use datafusion::error::DataFusionError;
 use datafusion::parquet::arrow::ArrowWriter;
 
-use crate::cells::cells;
+use crate::Error;
+use crate::drawn::{Answered, Asked, Look, MOST_ROWS};
 use crate::harmless::{As, Harmless};
-use crate::{Error, plot};
-
-/// Rows that a table shows at most.
-pub const MOST_ROWS: usize = 1_000;
 
 /// In which form rows are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -30,6 +26,21 @@ pub enum Format {
     /// Comma-separated values with a heading
     Csv,
     /// One Parquet file
+    Parquet,
+}
+
+/// How an answer is written.
+#[derive(Clone, Debug)]
+pub enum Wanted {
+    /// The first rows as text for a terminal of so many columns.
+    Text(Look, usize),
+    /// The first rows as a page.
+    Page(Look, Asked),
+    /// All rows as JSON lines.
+    Json,
+    /// All rows as comma-separated values.
+    Csv,
+    /// All rows as one Parquet file.
     Parquet,
 }
 
@@ -78,10 +89,16 @@ fn alike(error: &std::io::Error) -> std::io::Error {
 }
 
 enum Form<W: Write + Send> {
-    Table { out: W, held: Vec<RecordBatch>, plot: bool, width: usize },
+    Drawn { out: W, held: Vec<RecordBatch>, wanted: Drawn },
     Json(Box<datafusion::arrow::json::Writer<W, LineDelimited>>),
     Csv(Box<Csv<W>>),
     Parquet { out: Option<W>, writer: Option<Box<ArrowWriter<W>>> },
+}
+
+/// What is drawn of the rows at the end.
+enum Drawn {
+    Text(Look, usize),
+    Page(Look, Asked),
 }
 
 fn engine(error: impl Into<DataFusionError>) -> Error {
@@ -89,20 +106,23 @@ fn engine(error: impl Into<DataFusionError>) -> Error {
 }
 
 impl<W: Write + Send> Output<W> {
-    /// Writes to `out`; a table, or a plot, in so many columns of the terminal.
-    pub fn new(out: W, format: Format, plot: bool, width: usize) -> Self {
+    /// Writes to `out`.
+    pub fn new(out: W, wanted: Wanted) -> Self {
         let failed = Failed::default();
-        let form = match format {
-            Format::Table | Format::Csv => As::Text,
-            Format::Json => As::Json,
-            Format::Parquet => As::Bytes,
+        let characters = match wanted {
+            Wanted::Text(..) | Wanted::Csv => As::Text,
+            Wanted::Json => As::Json,
+            // A page is harmless as it is drawn.
+            Wanted::Page(..) | Wanted::Parquet => As::Bytes,
         };
-        let out = Harmless::new(Outlet { out, failed: failed.clone() }, form);
-        let form = match format {
-            Format::Table => Form::Table { out, held: Vec::new(), plot, width },
-            Format::Json => Form::Json(Box::new(json(out))),
-            Format::Csv => Form::Csv(Box::new(WriterBuilder::new().with_header(true).build(out))),
-            Format::Parquet => Form::Parquet { out: Some(out), writer: None },
+        let out = Harmless::new(Outlet { out, failed: failed.clone() }, characters);
+        let drawn = |out, wanted| Form::Drawn { out, held: Vec::new(), wanted };
+        let form = match wanted {
+            Wanted::Text(look, width) => drawn(out, Drawn::Text(look, width)),
+            Wanted::Page(look, asked) => drawn(out, Drawn::Page(look, asked)),
+            Wanted::Json => Form::Json(Box::new(json(out))),
+            Wanted::Csv => Form::Csv(Box::new(WriterBuilder::new().with_header(true).build(out))),
+            Wanted::Parquet => Form::Parquet { out: Some(out), writer: None },
         };
         Self { form, rows: 0, failed }
     }
@@ -119,7 +139,7 @@ impl<W: Write + Send> Output<W> {
     fn write(&mut self, batch: &RecordBatch) -> Result<(), Error> {
         self.rows += batch.num_rows();
         match &mut self.form {
-            Form::Table { held, .. } => {
+            Form::Drawn { held, .. } => {
                 if self.rows - batch.num_rows() < MOST_ROWS {
                     held.push(batch.slice(0, batch.num_rows().min(MOST_ROWS - (self.rows - batch.num_rows()))));
                 }
@@ -151,12 +171,13 @@ impl<W: Write + Send> Output<W> {
             self.write(&RecordBatch::new_empty(schema.clone()))?;
         }
         match self.form {
-            Form::Table { mut out, held, plot, width } => {
-                let text = if plot { plot::bars(schema, &held, width)? } else { table(schema, &held, width)? };
+            Form::Drawn { mut out, held, wanted } => {
+                let answered = Answered { schema, batches: &held, rows: self.rows };
+                let text = match wanted {
+                    Drawn::Text(look, width) => answered.text(look, width)?,
+                    Drawn::Page(look, asked) => answered.page(look, &asked)?,
+                };
                 out.write_all(text.as_bytes())?;
-                if self.rows > MOST_ROWS {
-                    writeln!(out, "{MOST_ROWS} of {} rows: --format csv, json or parquet has all of them", self.rows)?;
-                }
                 out.flush()?;
             }
             Form::Json(mut writer) => {
@@ -181,21 +202,4 @@ fn typed(failed: &Failed, error: Error) -> Error {
 
 fn json<W: Write>(out: W) -> LineDelimitedWriter<W> {
     JsonBuilder::new().with_explicit_nulls(true).build::<W, LineDelimited>(out)
-}
-
-fn table(schema: &SchemaRef, batches: &[RecordBatch], width: usize) -> Result<String, Error> {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_width(u16::try_from(width).unwrap_or(u16::MAX));
-    table.set_header(schema.fields().iter().map(|field| field.name().as_str()));
-    for row in cells(batches)? {
-        table.add_row(row);
-    }
-    for (field, column) in schema.fields().iter().zip(table.column_iter_mut()) {
-        column.set_padding((0, 2));
-        if field.data_type().is_numeric() {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    Ok(table.trim_fmt() + "\n")
 }

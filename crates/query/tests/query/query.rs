@@ -420,6 +420,26 @@ fn copied(from: &Path, to: &Path) {
 }
 
 #[test]
+fn a_page_has_the_answer_and_the_query_and_replaces_a_file_by_force_alone() {
+    let root = program::thousand();
+    let dir = tempfile::tempdir().unwrap();
+    let page = dir.path().join("answer.html");
+    let sql = "SELECT host, count(*) AS n FROM sends WHERE host < 'web-003' GROUP BY host ORDER BY host";
+    let words = ["--html", page.to_str().unwrap(), "--plot", sql];
+    assert_eq!(ask(root, &words), "");
+    let written = fs::read_to_string(&page).unwrap();
+    for part in ["web-002", "host &lt; 'web-003'", "\"spans\"", "3 rows"] {
+        assert!(written.contains(part), "the page lacks {part}: {written}");
+    }
+    let (_, said) = failed(root, &words);
+    assert!(said.contains("exists: --force overwrites it"), "{said}");
+    fs::write(&page, "old").unwrap();
+    ask(root, &[&words[..], &["--force"]].concat());
+    assert_eq!(fs::read_to_string(&page).unwrap(), written);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing but the page is left");
+}
+
+#[test]
 fn answers_come_as_table_json_csv_and_parquet() {
     let root = program::thousand();
     let sql = "SELECT host, time, total_ns, total_ns / 1e6 AS ms FROM sends WHERE host = 'web-001' AND total_ns > 0 ORDER BY time LIMIT 2";
@@ -439,8 +459,10 @@ fn answers_come_as_table_json_csv_and_parquet() {
         root,
         &["--plot", "SELECT host, count(*) AS n FROM sends WHERE host < 'web-003' GROUP BY host ORDER BY host"],
     );
-    assert_eq!((plot.lines().count(), plot.matches('█').count() > 30), (4, true), "{plot}");
+    // The name, a row for each host, the axis and its numbers.
+    assert_eq!((plot.lines().count(), plot.matches('█').count() > 30), (6, true), "{plot}");
     assert!(ask(root, &["--format", "csv", "SELECT host FROM sends WHERE false"]).starts_with("host"));
+    assert_eq!(ask(root, &["--csv", sql]), ask(root, &["--format", "csv", sql]));
     assert!(ask(root, &["--list"]).contains("quantiles"));
     let schema = ask(root, &["--schema", "sends"]);
     assert!(schema.contains("total_ns") && schema.contains("`send` to `ack`"), "{schema}");
