@@ -13,6 +13,7 @@
 
 mod connect;
 mod connection;
+pub mod conversation;
 mod datagram;
 mod event;
 mod field;
@@ -20,6 +21,7 @@ mod figures;
 mod fleet;
 pub mod histogram;
 mod http;
+pub mod json;
 mod lost;
 mod owner;
 mod packet;

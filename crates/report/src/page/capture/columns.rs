@@ -1,7 +1,7 @@
 //! The columns of the tables of connections and of findings: one line each, for every page and terminal.
 
 use record::Nanos;
-use store::capture::{Conversation, Finding};
+use record::conversation::{ConversationRow, FindingKind, FindingRow, Way};
 
 use super::{Names, ends};
 use paper::document::Table;
@@ -37,7 +37,7 @@ pub(super) fn cells<T>(columns: &[Column<T>], row: &T, names: &Names) -> Vec<Str
 }
 
 /// Of a connection; its verdict stands under the row.
-pub(super) const CONNECTION: &[Column<Conversation>] = &[
+pub(super) const CONNECTION: &[Column<ConversationRow>] = &[
     Column::new("no.", |c, _| c.number.to_string()),
     Column::new("client → server", |c, names| ends(names, c.client, c.server)),
     Column::new("sent", |c, _| quantity::bytes(c.to_server.bytes)),
@@ -54,25 +54,20 @@ pub(super) const CONNECTION: &[Column<Conversation>] = &[
         let rtt = c.to_server.rtt_p50_ns.max(c.to_client.rtt_p50_ns);
         rtt.map_or_else(|| "—".into(), |rtt| rtt.to_string())
     }),
-    Column::spare("ended", |c, _| c.ending.replace('_', " ")),
+    Column::spare("ended", |c, _| c.ending.words().into()),
 ];
 
 /// Of a finding; what was found, what a remedy is worth, and the packets stand under the row.
-pub(super) const FINDING: &[Column<Finding>] = &[
+pub(super) const FINDING: &[Column<FindingRow>] = &[
     Column::new("no.", |f, _| f.number.to_string()),
-    Column::new("finding", |f, _| words(&f.kind)),
+    Column::new("finding", |f, _| FindingKind::words_of(&f.kind).into_owned()),
     Column::new("cost", |f, _| if f.cost_ns == Nanos::ZERO { "—".into() } else { f.cost_ns.to_string() }),
     Column::new("times", |f, _| quantity::count(f.count)),
-    Column::spare("data", |f, _| match f.direction.as_deref() {
-        Some("to_server") => "to the server".into(),
-        Some("to_client") => "to the client".into(),
-        Some(other) => other.replace('_', " "),
-        None => String::new(),
-    }),
+    Column::spare("data", |f, _| f.direction.map_or("", Way::words).into()),
 ];
 
 /// What stands under a finding.
-pub(super) fn finding_notes(f: &Finding) -> Vec<String> {
+pub(super) fn finding_notes(f: &FindingRow) -> Vec<String> {
     let mut notes = vec![super::sentence(&f.text)];
     if !f.worth.is_empty() {
         notes.push(format!("Worth: {}.", f.worth.trim_end_matches('.')));
@@ -81,9 +76,4 @@ pub(super) fn finding_notes(f: &Finding) -> Vec<String> {
         notes.push(format!("Packets: {}.", f.packets.replace(' ', ", ")));
     }
     notes
-}
-
-/// A kind of finding in words; its name, where another version wrote it.
-pub(super) fn words(kind: &str) -> String {
-    diagnose::kinds().find(|k| k.name == kind).map_or_else(|| kind.replace('_', " "), |k| k.words.to_owned())
 }

@@ -4,7 +4,7 @@ use diagnose::{Limit, OptionState, Report};
 use record::Nanos;
 
 use super::columns::{FINDING, cells, finding_notes, table};
-use super::{Names, direction, ends, over_time, rows, sentence, sentences};
+use super::{Names, direction, ends, over_time, sentence, sentences};
 use paper::document::{Block, Document, Section, Table};
 
 /// What is said of one connection. Where its packets were kept, plots over time are among it.
@@ -21,8 +21,8 @@ pub fn document(r: &Report, names: &Names) -> Document {
     }
     Document {
         title: format!("Connection {}: {}", r.number, ends(names, r.client, r.server)),
-        about: format!("{}, {}. Captured {}.", r.duration_ns, r.ending.replace('_', " "), r.vantage.evidence()),
-        verdict: sentences(&r.verdict).collect(),
+        about: format!("{}, {}. Captured {}.", r.duration_ns, r.ending.words(), r.vantage.evidence()),
+        verdict: sentences(&r.verdict.to_string()).collect(),
         warnings,
         sections,
     }
@@ -33,7 +33,7 @@ fn found(r: &Report, names: &Names) -> Section {
     // The connection's number is in the title.
     let columns = &FINDING[1..];
     let mut table = table("", columns);
-    rows::findings(r).for_each(|f| table.noted(cells(columns, &f, names), finding_notes(&f)));
+    r.finding_rows().for_each(|f| table.noted(cells(columns, &f, names), finding_notes(&f)));
     section.table(table);
     section
 }
@@ -59,7 +59,7 @@ fn time(r: &Report) -> Section {
     }
     section.table(table);
     let mut table = Table::new("The longest pauses", &["time", "who", "before packet"]);
-    for p in r.idle.longest.iter().filter(|p| p.ns > Nanos::ZERO) {
+    for p in r.idle.longest.iter() {
         let what = if p.thinking { "thought" } else { "paused" };
         table.rows.push(vec![p.ns.to_string(), format!("the {} {what}", p.who), p.to_packet.to_string()]);
     }
@@ -104,9 +104,9 @@ fn withheld(r: &Report) -> Section {
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
     for w in &r.withheld {
         match reasons.iter_mut().find(|(reason, _)| *reason == w.reason) {
-            Some((_, kinds)) if kinds.contains(&w.words) => {}
-            Some((_, kinds)) => kinds.push(w.words),
-            None => reasons.push((w.reason, vec![w.words])),
+            Some((_, kinds)) if kinds.contains(&w.kind.words()) => {}
+            Some((_, kinds)) => kinds.push(w.kind.words()),
+            None => reasons.push((w.reason, vec![w.kind.words()])),
         }
     }
     let lines: Vec<String> =

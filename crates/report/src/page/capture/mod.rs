@@ -1,7 +1,7 @@
 //! What is said of captures: of one as a whole ([`overview`]), of one of its connections ([`connection`]), packet by packet ([`packets`]),
 //! and of two connections side by side ([`pair`]).
 //!
-//! All are made from [`diagnose`]'s values. The overview is also made from the run of a capture, which holds the same rows ([`rows`]), so
+//! All are made from [`diagnose`]'s values. The overview is also made from the run of a capture, which holds the same rows, so
 //! that both say the same.
 
 mod columns;
@@ -11,7 +11,6 @@ mod over_time;
 pub mod overview;
 pub mod packets;
 pub mod pair;
-pub mod rows;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};

@@ -4,11 +4,12 @@ use std::cmp::Reverse;
 
 use diagnose::{Limit, Report};
 use record::Nanos;
+use record::conversation::{ConversationRow, FindingKind, FindingRow};
 use store::State;
-use store::capture::{Conversation, Finding, LIMITS, Provenance, Run};
+use store::capture::{Provenance, Run};
 
-use super::columns::{CONNECTION, FINDING, cells, finding_notes, table, words};
-use super::{Names, ends, rows, sentence, sentences};
+use super::columns::{CONNECTION, FINDING, cells, finding_notes, table};
+use super::{Names, ends, sentence, sentences};
 use crate::page::{command, facts};
 use paper::document::{Block, Document, Section};
 use paper::plot::{Axis, Hue, Layer, Plot, Span, Unit};
@@ -27,8 +28,8 @@ const FINDINGS_SHOWN: usize = 10;
 /// A connection with the finding that cost it most, the time that its applications took aside.
 #[derive(Clone, Debug)]
 struct Hurt {
-    by: Option<Finding>,
-    conversation: Conversation,
+    by: Option<FindingRow>,
+    conversation: ConversationRow,
 }
 
 impl Hurt {
@@ -48,7 +49,7 @@ pub struct Overview {
     /// Those that a finding cost most, the first one most; not yet in order.
     hurt: Vec<Hurt>,
     /// The costliest findings; not yet in order.
-    costliest: Vec<Finding>,
+    costliest: Vec<FindingRow>,
 }
 
 impl Overview {
@@ -60,18 +61,22 @@ impl Overview {
 
     /// Adds a connection.
     pub fn report(&mut self, report: &Report) {
-        let findings: Vec<Finding> = rows::findings(report).collect();
-        self.conversation(rows::conversation(report), &findings);
+        let findings: Vec<FindingRow> = report.finding_rows().collect();
+        self.conversation(report.row(), &findings);
     }
 
     /// Adds a connection with what was found on it.
-    pub fn conversation(&mut self, conversation: Conversation, findings: &[Finding]) {
+    pub fn conversation(&mut self, conversation: ConversationRow, findings: &[FindingRow]) {
         self.connections += 1;
         self.findings += findings.len() as u64;
         for f in findings {
             self.kind(&f.kind, f.cost_ns, 1);
         }
-        let by = findings.iter().filter(|f| f.kind != "sender_application").max_by_key(|f| f.cost_ns).cloned();
+        let by = findings
+            .iter()
+            .filter(|f| f.kind != FindingKind::SenderApplication.name())
+            .max_by_key(|f| f.cost_ns)
+            .cloned();
         self.hurt.push(Hurt { by, conversation });
         self.costliest.extend_from_slice(findings);
         self.forget_the_rest();
@@ -195,18 +200,19 @@ pub fn describe(of: &Subject) -> Document {
 
 /// What took the time first.
 fn verdict(overview: &Overview) -> Vec<String> {
-    let worth = |f: &Finding| (!f.worth.is_empty()).then(|| sentence(&format!("worth: {}", f.worth)));
+    let worth = |f: &FindingRow| (!f.worth.is_empty()).then(|| sentence(&format!("worth: {}", f.worth)));
     match overview.hurt.as_slice() {
         [] => vec!["The capture holds no TCP connection.".into()],
         [only] if overview.connections == 1 => {
             // A finding of which the verdict has neither the text nor the advice, such as a reset.
-            let verdict = &only.conversation.verdict;
+            let verdict = &only.conversation.verdict.to_string();
             let said = |text: &str| !text.is_empty() && verdict.contains(text);
             let other = only.by.as_ref().filter(|f| !said(&f.text) && !said(&f.worth));
             sentences(verdict).chain(other.map(|f| sentence(&f.text))).collect()
         }
         [Hurt { by: Some(f), .. }, ..] if f.cost_ns > Nanos::ZERO => {
-            let headline = format!("Connection {} lost most: {} to {}.", f.number, f.cost_ns, words(&f.kind));
+            let headline =
+                format!("Connection {} lost most: {} to {}.", f.number, f.cost_ns, FindingKind::words_of(&f.kind));
             [headline, sentence(&f.text)].into_iter().chain(worth(f)).collect()
         }
         all => {
@@ -233,7 +239,7 @@ fn connections(overview: &Overview, of: &Subject) -> Section {
     };
     let mut table = table(title, CONNECTION);
     for Hurt { conversation: c, .. } in &overview.hurt {
-        table.noted(cells(CONNECTION, c, &of.provenance.names), vec![c.verdict.clone()]);
+        table.noted(cells(CONNECTION, c, &of.provenance.names), vec![c.verdict.to_string()]);
     }
     table.shown = Some(of.shown);
     table.elsewhere = format!("`analyze --rows {}` or a page shows them", overview.connections);
@@ -243,19 +249,20 @@ fn connections(overview: &Overview, of: &Subject) -> Section {
 
 fn budgets(overview: &Overview, shown: usize, names: &Names) -> Option<Plot> {
     let shown = &overview.hurt[..overview.hurt.len().min(shown).min(DRAWN)];
-    let mut spans: [Vec<Span>; LIMITS.len()] = std::array::from_fn(|_| Vec::new());
+    let mut spans: [Vec<Span>; Limit::ALL.len()] = std::array::from_fn(|_| Vec::new());
     let mut rows = Vec::new();
     for (i, Hurt { conversation: c, .. }) in (0u32..).zip(shown) {
         rows.push(format!("{}. {}", c.number, ends(names, c.client, c.server)));
         let mut from = 0u64;
-        for (limit, &took) in c.limits_ns.iter().enumerate() {
+        for limit in Limit::ALL {
+            let took = c.limits.of(limit);
             if took == Nanos::ZERO {
                 continue;
             }
             let share = quantity::percent(quantity::share(took.0.into(), c.duration_ns.0.into()));
-            let label = format!("{}: {} ({share})\n{}", Limit::ALL[limit].words(), took, c.verdict);
+            let label = format!("{}: {} ({share})\n{}", limit.words(), took, c.verdict);
             let to = from.saturating_add(took.0);
-            spans[limit].push(Span { at: f64::from(i), from: from as f64, to: to as f64, label });
+            spans[limit as usize].push(Span { at: f64::from(i), from: from as f64, to: to as f64, label });
             from = to;
         }
     }
@@ -313,10 +320,10 @@ fn costs(overview: &Overview) -> Option<Plot> {
             at: f64::from(i),
             from: 0.0,
             to: cost.0 as f64,
-            label: format!("{}: {cost}, n = {}", words(kind), quantity::counted(*n, "finding")),
+            label: format!("{}: {cost}, n = {}", FindingKind::words_of(kind), quantity::counted(*n, "finding")),
         })
         .collect();
-    let names = kinds.iter().map(|(kind, _, n)| format!("{} (n = {n})", words(kind))).collect();
+    let names = kinds.iter().map(|(kind, _, n)| format!("{} (n = {n})", FindingKind::words_of(kind))).collect();
     Plot::new(
         "findings",
         "What the findings cost",
