@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use libfuzzer_sys::fuzz_target;
 
 /// A target by the name of its corpus. The functions are those that the tests of each crate replay the corpora through.
-const TARGETS: [(&str, fn(&[u8])); 20] = [
+const TARGETS: [(&str, fn(&[u8])); 21] = [
     ("attribute", timestamping::fuzzed::attribute),
     ("bpf_records", trace::fuzzed::records),
     ("capture", wire::fuzzed::capture),
@@ -22,6 +22,7 @@ const TARGETS: [(&str, fn(&[u8])); 20] = [
     ("run_study", report::fuzzed::study),
     ("run_trace", report::fuzzed::trace),
     ("setting", lab::fuzzed::setting),
+    ("settings", settings::fuzzed::settings),
     ("tapped", ping::fuzzed::tapped),
     ("text", wire::fuzzed::text),
     ("traffic_answer", traffic::fuzzed::answer),

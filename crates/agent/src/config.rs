@@ -8,7 +8,8 @@ use std::path::PathBuf;
 
 use record::{Leg, Nanos, Ratio};
 
-pub use read::{Wrong, parse};
+pub use read::parse;
+pub use settings::Wrong;
 
 /// Everything that the file says, with the defaults in place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -46,8 +46,8 @@ pub enum Error {
         /// What is wrong with it.
         problem: String,
     },
-    /// A file that describes no path, schedule or topology. Wrong use.
-    #[error("{file}, line {line}: {problem}")]
+    /// A schedule or a recorded link that cannot be followed. Wrong use.
+    #[error("{file}:{line}: {problem}")]
     File {
         /// Its name.
         file: String,
@@ -56,6 +56,9 @@ pub enum Error {
         /// What is wrong there, and what would be right.
         problem: String,
     },
+    /// A topology that cannot be. Wrong use.
+    #[error(transparent)]
+    Topology(#[from] settings::Wrong),
     /// A running lab refuses a change. Wrong use.
     #[error("lab {name:?} stays as it is: {reason}")]
     Refused {
@@ -85,7 +88,7 @@ impl Error {
 
     /// Whether the caller asked for something wrong (exit status 2), rather than the machine failing (1).
     pub fn is_wrong_use(&self) -> bool {
-        use Error::{Backend, File, Name, NoUserNamespace, Privilege, Refused, Value};
+        use Error::{Backend, File, Name, NoUserNamespace, Privilege, Refused, Topology, Value};
         matches!(
             self,
             Value { .. }
@@ -94,6 +97,7 @@ impl Error {
                 | Name { .. }
                 | Refused { .. }
                 | File { .. }
+                | Topology(_)
                 | NoUserNamespace { .. }
         )
     }

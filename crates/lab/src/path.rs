@@ -93,7 +93,13 @@ impl BuiltIn {
                 .map_err(Error::system("start a thread for the path"))?;
             let net = ends[from].holder.net.try_clone();
             let net = net.map_err(Error::system("keep a host's network namespace"))?;
-            Ok(OneWay { measured, shared, thread: Some(thread), net, interface: ends[from].address.interface() })
+            Ok::<_, Error>(OneWay {
+                measured,
+                shared,
+                thread: Some(thread),
+                net,
+                interface: ends[from].address.interface(),
+            })
         };
         let directions = [way(Side::A, &config.a_to_b, from_a, ab)?, way(Side::B, &config.b_to_a, from_b, ba)?];
         Ok(Self { since: Since(start), directions })

@@ -108,7 +108,7 @@ fn columns(header: &str) -> Result<Vec<Option<&'static Setting>>, String> {
         let setting = Setting::named(name).ok_or_else(|| {
             let known = ["time"].into_iter().chain(SETTINGS.iter().map(|s| s.name));
             let near = quantity::nearest(name, known).unwrap_or("time");
-            format!("there is no column {name:?}: did you mean {near:?}?")
+            format!("there is no column {name:?}: did you mean `{near}`?")
         })?;
         columns.push(Some(setting));
     }
@@ -161,7 +161,7 @@ mod tests {
             ("", 1, "columns"),
             ("time,delay\n", 1, "no step"),
             ("delay\n5ms\n", 1, "time"),
-            ("time,dealy\n0,5ms\n", 1, "did you mean \"delay\""),
+            ("time,dealy\n0,5ms\n", 1, "did you mean `delay`"),
             ("time,delay,delay\n0,1ms,1ms\n", 1, "twice"),
             ("time,delay\n0,5ms\n\n1,5 parsecs\n", 4, "delay"),
             ("time,delay\n0\n", 2, "cells"),
@@ -172,7 +172,7 @@ mod tests {
         ] {
             let error = read(text).unwrap_err();
             let said = error.to_string();
-            assert!(said.starts_with(&format!("steps.csv, line {line}: ")) && said.contains(word), "{text:?}: {said}");
+            assert!(said.starts_with(&format!("steps.csv:{line}: ")) && said.contains(word), "{text:?}: {said}");
             assert!(error.is_wrong_use());
         }
     }

@@ -20,18 +20,16 @@
 //! topology's folder.
 
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use settings::{Table, Value, Wrong};
 
 use crate::Error;
 use crate::config::Config;
 use crate::recorded::Recording;
 use crate::schedule::Schedule;
-use crate::settings::{Change, SETTINGS, Setting, set_each};
+use crate::settings::{Change, SETTINGS, set_each};
 
 /// The most hosts, and the most links.
 pub const MOST: usize = 64;
@@ -54,19 +52,14 @@ pub struct Link {
     pub config: Config,
 }
 
-struct Reader<'a> {
-    file: &'a str,
-    text: &'a str,
-}
-
 impl Topology {
     /// Reads the text of a file called `file`, and the recordings and schedules that it names; its paths draw from `seed` on.
     ///
     /// # Errors
-    /// [`Error::File`] with the line that is wrong, and the nearest name where one is not known. Where it is a file that a link names that cannot be
-    /// followed, the error is of that file.
+    /// [`Error::Topology`] with the place that is wrong, and the nearest name where one is not known.
+    /// [`Error::File`] where a file that a link names cannot be followed.
     pub fn read(file: &str, text: &str, seed: u64) -> Result<Self, Error> {
-        Reader { file, text }.topology(seed)
+        settings::read(file, text, "a topology", |keys| topology(keys, seed))
     }
 
     /// For each host and link to which it is not joined: by which of its links the shortest way begins. `None` where there is no way.
@@ -93,206 +86,129 @@ impl Topology {
     }
 }
 
-impl Reader<'_> {
-    fn wrong(&self, at: Range<usize>, problem: impl Into<String>) -> Error {
-        let before = self.text.get(..at.start).unwrap_or(self.text);
-        Error::File { file: self.file.into(), line: before.matches('\n').count() + 1, problem: problem.into() }
+fn topology(keys: &mut Table<'_>, seed: u64) -> Result<Topology, Error> {
+    let hosts = keys.need("hosts", "there are no hosts: write hosts = [\"a\", \"b\"]")?;
+    let hosts_at = hosts.at();
+    let mut topology = Topology { hosts: names(hosts)?, links: Vec::new() };
+    let links = keys.need("link", "there is no link: write [[link]] and between = [\"a\", \"b\"]")?;
+    for (value, number) in links.list("a link is a table: write [[link]]")?.into_iter().zip(0_u64..) {
+        if topology.links.len() == MOST {
+            return Err(value.wrong(format!("there are more than {MOST} links")).into());
+        }
+        let config = Config { seed: seed.wrapping_add(number), ..Config::default() };
+        let link = value.table("[[link]]", |keys| link(keys, &topology.hosts, config))?;
+        topology.links.push(link);
     }
-
-    fn topology(&self, seed: u64) -> Result<Topology, Error> {
-        let table = DeTable::parse(self.text)
-            .map_err(|e| self.wrong(e.span().unwrap_or(0..0), e.message().to_owned()))?
-            .into_inner();
-        let (mut hosts, mut links) = (None, None);
-        for (key, value) in &table {
-            match key.get_ref().as_ref() {
-                "hosts" => hosts = Some(value),
-                "link" => links = Some(value),
-                other => {
-                    let near = quantity::nearest(other, ["hosts", "link"]).unwrap_or_default();
-                    return Err(self.wrong(
-                        key.span(),
-                        format!("there is no key {other:?} in a topology: did you mean {near:?}?"),
-                    ));
-                }
-            }
-        }
-        let hosts = hosts.ok_or_else(|| self.wrong(0..0, "there are no hosts: write hosts = [\"a\", \"b\"]"))?;
-        let hosts = self.hosts(hosts)?;
-        let links =
-            links.ok_or_else(|| self.wrong(0..0, "there is no link: write [[link]] and between = [\"a\", \"b\"]"))?;
-        let list =
-            links.get_ref().as_array().ok_or_else(|| self.wrong(links.span(), "a link is a table: write [[link]]"))?;
-        let mut topology = Topology { hosts, links: Vec::new() };
-        for link in list {
-            let number = topology.links.len() as u64;
-            if topology.links.len() == MOST {
-                return Err(self.wrong(link.span(), format!("there are more than {MOST} links")));
-            }
-            let config = Config { seed: seed.wrapping_add(number), ..Config::default() };
-            let link = self.link(link, &topology.hosts, config)?;
-            topology.links.push(link);
-        }
-        // Each host is joined to the first.
-        for (number, name) in topology.hosts.iter().enumerate().skip(1) {
-            let joined = topology.links.iter().position(|link| link.between.contains(&number));
-            let reached = joined.is_some_and(|link| {
-                topology.links[link].between.contains(&0) || topology.first_link(0, link).is_some()
-            });
-            if !reached {
-                return Err(self.wrong(
-                    hosts_span(&table),
-                    format!("no link joins host {name:?} with host {:?}", topology.hosts[0]),
-                ));
-            }
-        }
-        Ok(topology)
-    }
-
-    fn hosts(&self, value: &Spanned<DeValue<'_>>) -> Result<Vec<String>, Error> {
-        let list = value
-            .get_ref()
-            .as_array()
-            .ok_or_else(|| self.wrong(value.span(), "hosts is a list of names, such as [\"a\", \"b\"]"))?;
-        let mut hosts: Vec<String> = Vec::new();
-        for host in list {
-            let name = host.get_ref().as_str().ok_or_else(|| self.wrong(host.span(), "a host's name is text"))?;
-            let valid = (1..=15).contains(&name.len())
-                && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
-                && !name.starts_with('-');
-            if !valid {
-                return Err(self.wrong(
-                    host.span(),
-                    format!("{name:?} is no name of a host: 1 to 15 letters, digits and hyphens"),
-                ));
-            }
-            if hosts.iter().any(|there| there == name) {
-                return Err(self.wrong(host.span(), format!("host {name:?} is there twice")));
-            }
-            hosts.push(name.to_owned());
-        }
-        if (2..=MOST).contains(&hosts.len()) {
-            Ok(hosts)
-        } else {
-            Err(self.wrong(value.span(), format!("there are {} hosts: a topology has 2 to {MOST}", hosts.len())))
+    // Each host is joined to the first.
+    for (number, name) in topology.hosts.iter().enumerate().skip(1) {
+        let joined = topology.links.iter().position(|link| link.between.contains(&number));
+        let reached = joined
+            .is_some_and(|link| topology.links[link].between.contains(&0) || topology.first_link(0, link).is_some());
+        if !reached {
+            let first = &topology.hosts[0];
+            return Err(hosts_at.wrong(format!("no link joins host {name:?} with host {first:?}")).into());
         }
     }
+    Ok(topology)
+}
 
-    fn link(&self, value: &Spanned<DeValue<'_>>, hosts: &[String], mut config: Config) -> Result<Link, Error> {
-        let table =
-            value.get_ref().as_table().ok_or_else(|| self.wrong(value.span(), "a link is a table: write [[link]]"))?;
-        let mut between = None;
-        let mut changes = <[Change; 2]>::default();
-        let mut schedule = None;
-        for (key, value) in table {
-            let name = key.get_ref().as_ref();
-            match name {
-                "between" => {
-                    between = Some(self.between(value, hosts)?);
-                    continue;
-                }
-                "recorded" => {
-                    config.recorded = self.recorded(value)?;
-                    continue;
-                }
-                "schedule" => {
-                    schedule = Some(value);
-                    continue;
-                }
-                _ => {}
-            }
-            let text = match value.get_ref() {
-                DeValue::String(text) => text.to_string(),
-                DeValue::Integer(number) => number.as_str().to_owned(),
-                DeValue::Float(number) => number.as_str().to_owned(),
-                _ => return Err(self.wrong(value.span(), format!("{name} is text, such as \"5ms\""))),
-            };
-            if name == "mtu" {
-                config.mtu = quantity::parse::bytes_u32(&text)
-                    .map_err(|e| self.wrong(value.span(), format!("mtu {text:?}: {e}")))?;
-                continue;
-            }
-            let setting = Setting::named(name).ok_or_else(|| {
-                let known =
-                    ["between", "mtu", "recorded", "schedule"].into_iter().chain(SETTINGS.iter().map(|s| s.name));
-                self.wrong(
-                    key.span(),
-                    format!(
-                        "a link has no setting {name:?}: did you mean {:?}?",
-                        quantity::nearest(name, known).unwrap_or_default()
-                    ),
-                )
-            })?;
-            set_each(&mut changes, setting, &text)
-                .map_err(|e| self.wrong(value.span(), format!("{name} {text:?}: {e}")))?;
+/// The names of the hosts.
+fn names(value: Value<'_>) -> Result<Vec<String>, Wrong> {
+    let at = value.at();
+    let mut hosts: Vec<String> = Vec::new();
+    for host in value.list("hosts is a list of names, such as [\"a\", \"b\"]")? {
+        let name = host.text()?;
+        let valid = (1..=15).contains(&name.len())
+            && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+            && !name.starts_with('-');
+        if !valid {
+            return Err(host.wrong(format!("{name:?} is not a host's name: 1 to 15 letters, digits and hyphens")));
         }
-        let between = between.ok_or_else(|| {
-            self.wrong(value.span(), "the link says not between which hosts it is: write between = [\"a\", \"b\"]")
-        })?;
-        config.a_to_b = changes[0].applied(&config.a_to_b).map_err(|e| self.wrong(value.span(), e.to_string()))?;
-        config.b_to_a = changes[1].applied(&config.b_to_a).map_err(|e| self.wrong(value.span(), e.to_string()))?;
-        let abouts = config.recorded.each_ref().map(|recording| recording.as_ref().map(|r| r.about.clone()));
-        [config.a_to_b.recorded, config.b_to_a.recorded] = abouts;
-        config.check().map_err(|e| self.wrong(value.span(), e.to_string()))?;
-        if let Some(schedule) = schedule {
-            let (name, text) = self.named_file(schedule, "schedule")?;
-            config.schedule = Schedule::read(&name, &text, [&config.a_to_b, &config.b_to_a], config.mtu)?;
+        if hosts.contains(&name) {
+            return Err(host.wrong(format!("host {name:?} is there twice")));
         }
-        Ok(Link { between, config })
+        hosts.push(name);
     }
-
-    /// One recorded link for both directions, or a list of one for each.
-    fn recorded(&self, value: &Spanned<DeValue<'_>>) -> Result<[Option<Arc<Recording>>; 2], Error> {
-        let read = |value| {
-            let (name, text) = self.named_file(value, "recorded")?;
-            Ok::<_, Error>(Some(Arc::new(Recording::read(&name, &text)?)))
-        };
-        let Some(list) = value.get_ref().as_array() else {
-            let recording = read(value)?;
-            return Ok([recording.clone(), recording]);
-        };
-        match list.iter().collect::<Vec<_>>()[..] {
-            [there, back] => Ok([read(there)?, read(back)?]),
-            _ => Err(self.wrong(
-                value.span(),
-                "recorded is one file for both directions, or a list of two: from the first host to the second, and back",
-            )),
-        }
-    }
-
-    /// The name and the text of a file that a link names, from the topology's folder.
-    fn named_file(&self, value: &Spanned<DeValue<'_>>, what: &str) -> Result<(String, String), Error> {
-        let name = value
-            .get_ref()
-            .as_str()
-            .ok_or_else(|| self.wrong(value.span(), format!("{what} is the name of a file, as text")))?;
-        let path = Path::new(self.file).parent().unwrap_or(Path::new("")).join(name);
-        let text = std::fs::read_to_string(&path)
-            .map_err(|e| self.wrong(value.span(), format!("{what} {}: {e}", path.display())))?;
-        Ok((path.display().to_string(), text))
-    }
-
-    fn between(&self, value: &Spanned<DeValue<'_>>, hosts: &[String]) -> Result<[usize; 2], Error> {
-        let wrong = || self.wrong(value.span(), "between names two hosts, such as [\"a\", \"b\"]");
-        let list = value.get_ref().as_array().ok_or_else(wrong)?;
-        let mut ends = Vec::with_capacity(2);
-        for end in list {
-            let name = end.get_ref().as_str().ok_or_else(wrong)?;
-            let place = hosts.iter().position(|host| host == name).ok_or_else(|| {
-                let near = quantity::nearest(name, hosts.iter().map(String::as_str)).unwrap_or_default();
-                self.wrong(end.span(), format!("there is no host {name:?}: did you mean {near:?}?"))
-            })?;
-            ends.push(place);
-        }
-        match ends[..] {
-            [a, b] if a != b => Ok([a, b]),
-            _ => Err(wrong()),
-        }
+    match hosts.len() {
+        2..=MOST => Ok(hosts),
+        other => Err(at.wrong(format!("there are {other} hosts: a topology has 2 to {MOST}"))),
     }
 }
 
-fn hosts_span(table: &DeTable<'_>) -> Range<usize> {
-    table.iter().find(|(key, _)| key.get_ref() == "hosts").map_or(0..0, |(_, value)| value.span())
+fn link(keys: &mut Table<'_>, hosts: &[String], mut config: Config) -> Result<Link, Error> {
+    if let Some(value) = keys.take("recorded") {
+        config.recorded = recorded(value)?;
+    }
+    let schedule = keys.take("schedule");
+    if let Some(value) = keys.take("mtu") {
+        config.mtu = value.parsed(quantity::parse::bytes_u32)?;
+    }
+    let mut changes = <[Change; 2]>::default();
+    for setting in &SETTINGS {
+        if let Some(value) = keys.take(setting.name) {
+            value.parsed(|text| set_each(&mut changes, setting, text))?;
+        }
+    }
+    let between = keys.need("between", "the link has no ends: write between = [\"a\", \"b\"]")?;
+    let between = ends(between, hosts)?;
+    let at = keys.at();
+    let fits = |error: Error| at.wrong(error.to_string());
+    config.a_to_b = changes[0].applied(&config.a_to_b).map_err(fits)?;
+    config.b_to_a = changes[1].applied(&config.b_to_a).map_err(fits)?;
+    let abouts = config.recorded.each_ref().map(|recording| recording.as_ref().map(|r| r.about.clone()));
+    [config.a_to_b.recorded, config.b_to_a.recorded] = abouts;
+    config.check().map_err(fits)?;
+    if let Some(schedule) = schedule {
+        let (name, text) = named_file(&schedule)?;
+        config.schedule = Schedule::read(&name, &text, [&config.a_to_b, &config.b_to_a], config.mtu)?;
+    }
+    Ok(Link { between, config })
+}
+
+/// One recorded link for both directions, or a list of one for each.
+fn recorded(value: Value<'_>) -> Result<[Option<Arc<Recording>>; 2], Error> {
+    let at = value.at();
+    let single = value.kind() != "array";
+    let mut recordings = Vec::new();
+    for value in value.list_or_one() {
+        let (name, text) = named_file(&value)?;
+        recordings.push(Some(Arc::new(Recording::read(&name, &text)?)));
+    }
+    match recordings.try_into() {
+        Ok(both) => Ok(both),
+        Err(one) if single => Ok([one[0].clone(), one[0].clone()]),
+        Err(_) => Err(at
+            .wrong(
+                "recorded is one file for both directions, or a list of two: from the first host to the second, and back",
+            )
+            .into()),
+    }
+}
+
+/// The name and the text of a file that a link names, from the topology's folder.
+fn named_file(value: &Value<'_>) -> Result<(String, String), Wrong> {
+    let path = Path::new(value.at().file()).parent().unwrap_or(Path::new("")).join(value.name()?);
+    let text =
+        std::fs::read_to_string(&path).map_err(|e| value.wrong(format!("cannot read {}: {e}", path.display())))?;
+    Ok((path.display().to_string(), text))
+}
+
+/// The places of two hosts among all.
+fn ends(value: Value<'_>, hosts: &[String]) -> Result<[usize; 2], Wrong> {
+    const TWO: &str = "between names two hosts, such as [\"a\", \"b\"]";
+    let at = value.at();
+    let mut ends = Vec::with_capacity(2);
+    for end in value.list(TWO)? {
+        let name = end.text()?;
+        ends.push(hosts.iter().position(|host| *host == name).ok_or_else(|| {
+            let near = quantity::nearest(&name, hosts.iter().map(String::as_str)).unwrap_or_default();
+            end.wrong(format!("there is no host {name:?}: did you mean `{near}`?"))
+        })?);
+    }
+    match ends[..] {
+        [a, b] if a != b => Ok([a, b]),
+        _ => Err(at.wrong(TWO)),
+    }
 }
 
 #[cfg(test)]
@@ -328,14 +244,14 @@ mod tests {
         let both = read("recorded = \"slow\"").unwrap();
         assert_eq!(both.links[0].config.recorded[0], both.links[0].config.recorded[1]);
         for (link, at, word) in [
-            ("recorded = \"slwo\"", "net.toml, line 4: ", "slwo"),
-            ("recorded = [\"slow\"]", "net.toml, line 4: ", "list of two"),
-            ("recorded = 5", "net.toml, line 4: ", "name of a file"),
-            ("recorded = \"slow\"\nrate = \"1mbit\"", "net.toml, line 2: ", "rate"),
-            ("recorded = \"steps.csv\"", "steps.csv, line 1: ", "milliseconds"),
+            ("recorded = \"slwo\"", "net.toml:4:", "slwo"),
+            ("recorded = [\"slow\"]", "net.toml:4:", "list of two"),
+            ("recorded = 5", "net.toml:4:", "No such file"),
+            ("recorded = \"slow\"\nrate = \"1mbit\"", "net.toml:2:", "rate"),
+            ("recorded = \"steps.csv\"", "steps.csv:1: ", "milliseconds"),
             // A queue needs a rate or a recorded link.
-            ("schedule = \"steps.csv\"", "steps.csv, line 3: ", "rate"),
-            ("scedule = \"steps.csv\"", "net.toml, line 4: ", "did you mean \"schedule\""),
+            ("schedule = \"steps.csv\"", "steps.csv:3: ", "rate"),
+            ("scedule = \"steps.csv\"", "net.toml:4:", "did you mean `schedule`"),
         ] {
             let said = read(link).unwrap_err();
             assert!(said.contains(at) && said.contains(word), "{link}: {said}");
@@ -345,11 +261,11 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said_with_line_and_nearest_name() {
         for (from, to, line, word) in [
-            ("\"router\", \"server\"]\nmtu", "\"ruoter\", \"server\"]\nmtu", 8, "did you mean \"router\""),
-            ("delay = \"5ms\"", "dealy = \"5ms\"", 4, "did you mean \"delay\""),
-            ("delay = \"5ms\"", "delay = \"5 parsecs\"", 4, "delay"),
+            ("\"router\", \"server\"]\nmtu", "\"ruoter\", \"server\"]\nmtu", 8, "did you mean `router`"),
+            ("delay = \"5ms\"", "dealy = \"5ms\"", 4, "did you mean `delay`"),
+            ("delay = \"5ms\"", "delay = \"5 parsecs\"", 4, "5 parsecs"),
             ("delay = \"5ms\"", "queue = \"5ms\"\nrate = \"none\"", 2, "rate"),
-            ("hosts", "host", 1, "did you mean \"hosts\""),
+            ("hosts", "host", 1, "did you mean `hosts`"),
             ("\"server\"]\n[[link]]", "\"server\", \"server\"]\n[[link]]", 1, "twice"),
             ("\"server\"]\n[[link]]", "\"server\", \"alone\"]\n[[link]]", 1, "alone"),
             ("mtu = 1400", "mtu = 10", 7, "mtu"),
@@ -359,7 +275,7 @@ mod tests {
         ] {
             let text = LINE.replacen(from, to, 1).replace("rate = \"none\"\nrate = \"100mbit/10mbit\"\n", "");
             let said = Topology::read("net.toml", &text, 1).unwrap_err().to_string();
-            assert!(said.starts_with(&format!("net.toml, line {line}: ")) && said.contains(word), "{from:?}: {said}");
+            assert!(said.starts_with(&format!("net.toml:{line}:")) && said.contains(word), "{from:?}: {said}");
         }
     }
 }

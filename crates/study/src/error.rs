@@ -7,17 +7,8 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum Error {
     /// A plan says something that it cannot. Wrong use.
-    #[error("{file}:{line}:{column}: {problem}")]
-    Plan {
-        /// The plan's file.
-        file: String,
-        /// Line, from 1.
-        line: usize,
-        /// Column in characters, from 1.
-        column: usize,
-        /// What is wrong, and what would be right.
-        problem: String,
-    },
+    #[error(transparent)]
+    Plan(#[from] settings::Wrong),
     /// A setting that nothing can have. Wrong use.
     #[error("{0}")]
     Setting(String),
@@ -71,7 +62,7 @@ impl Error {
     /// Whether the caller asked for something wrong (exit status 2), rather than the machine failing (1).
     pub fn is_wrong_use(&self) -> bool {
         match self {
-            Self::Plan { .. } | Self::Setting(_) | Self::Run { .. } => true,
+            Self::Plan(_) | Self::Setting(_) | Self::Run { .. } => true,
             Self::Lab(e) => e.is_wrong_use(),
             Self::Traffic(e) => e.is_wrong_use(),
             Self::File { .. } | Self::Store(_) | Self::System { .. } | Self::Sysctl { .. } | Self::Gone(_) => false,

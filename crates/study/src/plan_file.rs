@@ -16,211 +16,158 @@
 //! "net.ipv4.tcp_timestamps" = [1, 0]
 //! ```
 
-use std::borrow::Cow;
-use std::ops::Range;
-
 use record::Nanos;
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use settings::{At, Key, Table, Value, Wrong};
 
 use crate::Error;
 use crate::fit::{self, Misfit, Place};
 use crate::plan::{Factor, MOST_COMBINATIONS, Plan};
 use crate::setting::{Refused, Setup};
 
-const KEYS: [&str; 8] = ["name", "workload", "response", "repetitions", "duration", "warm_up", "fixed", "factors"];
-
 /// Reads a plan. `file` is its name, for messages.
 ///
 /// # Errors
 /// [`Error::Plan`] with line and column: what is wrong there, and what would be right.
 pub fn parse(file: &str, text: &str) -> Result<Plan, Error> {
-    Reader { file, text }.plan()
+    settings::read(file, text, "a plan", |keys| plan(keys).map_err(Error::from))
 }
 
-/// A key and its value, each with its place in the file.
-type Entry<'t, 'i> = (&'t Spanned<Cow<'i, str>>, &'t Spanned<DeValue<'i>>);
+/// Where the settings of a plan are, so that what does not fit the rest is shown there.
+type Places<'a> = Vec<(Place, At<'a>)>;
 
-struct Reader<'a> {
-    file: &'a str,
-    text: &'a str,
-}
-
-impl Reader<'_> {
-    fn wrong(&self, at: Range<usize>, problem: impl Into<String>) -> Error {
-        let before = self.text.get(..at.start).unwrap_or(self.text);
-        let line = before.matches('\n').count() + 1;
-        let column = before.rsplit('\n').next().unwrap_or("").chars().count() + 1;
-        Error::Plan { file: self.file.into(), line, column, problem: problem.into() }
+fn plan(keys: &mut Table<'_>) -> Result<Plan, Wrong> {
+    let mut plan = Plan {
+        name: "plan".into(),
+        factors: Vec::new(),
+        fixed: Vec::new(),
+        response: String::new(),
+        repetitions: 10,
+        duration: Nanos::from_secs(2),
+        warm_up: Nanos::from_secs(1),
+        frames: 20_000,
+        until: None,
+    };
+    let mut places: Places<'_> = Vec::new();
+    if let Some(value) = keys.take("name") {
+        plan.name = value.text()?;
     }
-
-    fn plan(&self) -> Result<Plan, Error> {
-        let table = DeTable::parse(self.text)
-            .map_err(|e| self.wrong(e.span().unwrap_or(0..0), e.message().to_owned()))?
-            .into_inner();
-        let mut plan = Plan {
-            name: "plan".into(),
-            factors: Vec::new(),
-            fixed: Vec::new(),
-            response: String::new(),
-            repetitions: 10,
-            duration: Nanos::from_secs(2),
-            warm_up: Nanos::from_secs(1),
-            frames: 20_000,
-            until: None,
-        };
-        let mut response = None;
-        // Where each setting is, so that what does not fit the rest is shown there.
-        let mut places: Vec<(Place, Range<usize>)> = Vec::new();
-        for (key, value) in self.in_order(&table) {
-            let name: &str = key.get_ref();
-            match name {
-                "fixed" | "factors" => {}
-                "name" => plan.name = self.text_of(value)?,
-                "workload" => {
-                    let text = self.text_of(value)?;
-                    self.set(&mut Setup::default(), ("workload", key.span()), (&text, value.span()))?;
-                    plan.fixed.push(("workload".into(), text));
-                }
-                "response" => {
-                    response = Some((self.text_of(value)?, value.span()));
-                    places.push((Place::Response, value.span()));
-                }
-                "repetitions" => {
-                    let text = self.text_of(value)?;
-                    plan.repetitions = text.parse().ok().filter(|n| (1..=10_000).contains(n)).ok_or_else(|| {
-                        self.wrong(value.span(), "repetitions must be a whole number from 1 to 10000")
-                    })?;
-                }
-                "duration" => plan.duration = self.duration("duration", value)?,
-                "warm_up" => {
-                    plan.warm_up = self.duration("warm_up", value)?;
-                    places.push((Place::WarmUp, value.span()));
-                }
-                _ => {
-                    let nearest = quantity::nearest(name, KEYS).unwrap_or("name");
-                    let problem = format!("there is no key {name:?} in a plan: did you mean `{nearest}`?");
-                    return Err(self.wrong(key.span(), problem));
-                }
-            }
+    if let Some(value) = keys.take("workload") {
+        let text = value.text()?;
+        set("workload", value.at(), (&text, value.at()))?;
+        plan.fixed.push(("workload".into(), text));
+    }
+    if let Some(value) = keys.take("repetitions") {
+        plan.repetitions = value.whole(1..=10_000)?;
+    }
+    if let Some(value) = keys.take("duration") {
+        plan.duration = value.duration(Nanos::ZERO)?;
+    }
+    if let Some(value) = keys.take("warm_up") {
+        plan.warm_up = value.duration(Nanos::ZERO)?;
+        places.push((Place::WarmUp, value.at()));
+    }
+    let response = keys.take("response");
+    if let Some(value) = &response {
+        places.push((Place::Response, value.at()));
+    }
+    if let Some(section) = keys.take("fixed") {
+        let held =
+            section.table("[fixed]", |keys| keys.rest().into_iter().map(fixed).collect::<Result<Vec<_>, _>>())?;
+        for (key, text) in held {
+            places.push((Place::Setting(key.name().to_owned()), key.at()));
+            plan.fixed.push((key.name().to_owned(), text));
         }
-        for (key, value) in self.section(&table, "fixed")? {
-            let text = self.text_of(value)?;
-            self.set(&mut Setup::default(), (key.get_ref(), key.span()), (&text, value.span()))?;
-            self.sysctl(key)?;
-            self.of_this_kernel(key, (&text, value.span()))?;
-            places.push((Place::Setting(key.get_ref().to_string()), key.span()));
-            plan.fixed.push((key.get_ref().to_string(), text));
-        }
-        for (key, value) in self.section(&table, "factors")? {
-            let levels = value
-                .get_ref()
-                .as_array()
-                .filter(|a| !a.is_empty())
-                .ok_or_else(|| self.wrong(value.span(), "a factor has a list of levels, such as [1, 0]"))?;
-            let mut factor = Factor { name: key.get_ref().to_string(), levels: Vec::new() };
-            self.sysctl(key)?;
-            places.push((Place::Setting(factor.name.clone()), key.span()));
-            for level in levels {
-                let text = self.text_of(level)?;
-                self.set(&mut Setup::default(), (&factor.name, key.span()), (&text, level.span()))?;
-                self.of_this_kernel(key, (&text, level.span()))?;
-                if factor.levels.contains(&text) {
-                    return Err(self.wrong(level.span(), format!("level {text:?} is there twice")));
-                }
-                factor.levels.push(text);
-            }
+    }
+    if let Some(section) = keys.take("factors") {
+        let varied =
+            section.table("[factors]", |keys| keys.rest().into_iter().map(factor).collect::<Result<Vec<_>, _>>())?;
+        for (key, factor) in varied {
+            places.push((Place::Setting(key.name().to_owned()), key.at()));
             plan.factors.push(factor);
         }
-        let workload = plan.fixed.iter().find(|(name, _)| name == "workload").map_or("stream", |(_, v)| v.as_str());
-        let usual = if matches!(workload, "rr" | "crr") { "transactions" } else { "goodput" };
-        // Datagrams are sent at their rate from the first one on.
-        if workload == "udp" && !places.iter().any(|(place, _)| *place == Place::WarmUp) {
-            plan.warm_up = Nanos::ZERO;
+    }
+    let workload = plan.fixed.iter().find(|(name, _)| name == "workload").map_or("stream", |(_, v)| v.as_str());
+    let usual = if matches!(workload, "rr" | "crr") { "transactions" } else { "goodput" };
+    // Datagrams are sent at their rate from the first one on.
+    if workload == "udp" && !places.iter().any(|(place, _)| *place == Place::WarmUp) {
+        plan.warm_up = Nanos::ZERO;
+    }
+    plan.response = response.as_ref().map_or_else(|| Ok(usual.into()), Value::text)?;
+    if plan.combinations() <= MOST_COMBINATIONS
+        && let Some(Misfit { place, problem }) = fit::misfit(&plan)
+    {
+        // Of two places the later one is shown: what is set first is there to be seen.
+        let at = places.iter().rfind(|(known, _)| *known == place).map_or(keys.at(), |(_, at)| *at);
+        return Err(at.wrong(problem));
+    }
+    plan.check().map_err(|error| match (error, &response) {
+        (Error::Setting(problem), Some(response)) => response.wrong(problem),
+        (other, _) => keys.at().wrong(other.to_string()),
+    })?;
+    Ok(plan)
+}
+
+/// A setting that is held.
+fn fixed<'a>((key, value): (Key<'a>, Value<'a>)) -> Result<(Key<'a>, String), Wrong> {
+    let text = value.text_or_switch()?;
+    set(key.name(), key.at(), (&text, value.at()))?;
+    has_sysctl(&key)?;
+    accepted(&key, (&text, value.at()))?;
+    Ok((key, text))
+}
+
+/// A setting that is varied.
+fn factor<'a>((key, value): (Key<'a>, Value<'a>)) -> Result<(Key<'a>, Factor), Wrong> {
+    const LIST: &str = "a factor has a list of levels, such as [1, 0]";
+    let at = value.at();
+    let levels = value.list(LIST)?;
+    if levels.is_empty() {
+        return Err(at.wrong(LIST));
+    }
+    has_sysctl(&key)?;
+    let mut factor = Factor { name: key.name().to_owned(), levels: Vec::new() };
+    for level in levels {
+        let text = level.text_or_switch()?;
+        set(key.name(), key.at(), (&text, level.at()))?;
+        accepted(&key, (&text, level.at()))?;
+        if factor.levels.contains(&text) {
+            return Err(level.wrong(format!("level {text:?} is there twice")));
         }
-        let (name, span) = response.unwrap_or_else(|| (usual.into(), 0..0));
-        plan.response = name;
-        if plan.combinations() <= MOST_COMBINATIONS
-            && let Some(Misfit { place, problem }) = fit::misfit(&plan)
-        {
-            // Of two places the later one is shown: what is set first is there to be seen.
-            let at = places.iter().rfind(|(known, _)| *known == place).map_or(0..0, |(_, at)| at.clone());
-            return Err(self.wrong(at, problem));
-        }
-        plan.check().map_err(|e| match e {
-            Error::Setting(problem) => self.wrong(span.clone(), problem),
-            other => self.wrong(0..0, other.to_string()),
-        })?;
-        Ok(plan)
+        factor.levels.push(text);
     }
+    Ok((key, factor))
+}
 
-    /// A table's entries in the order of the file.
-    fn in_order<'t, 'i>(&self, table: &'t DeTable<'i>) -> Vec<Entry<'t, 'i>> {
-        let mut entries: Vec<_> = table.iter().collect();
-        entries.sort_by_key(|(key, _)| key.span().start);
-        entries
-    }
+/// Whether a setting is a sysctl, of both hosts or of one.
+fn is_sysctl(name: &str) -> bool {
+    name.trim_start_matches("a.").trim_start_matches("b.").starts_with("net.")
+}
 
-    fn section<'t, 'i>(&self, table: &'t DeTable<'i>, name: &str) -> Result<Vec<Entry<'t, 'i>>, Error> {
-        let Some((_, value)) = table.iter().find(|(key, _)| key.get_ref() == name) else { return Ok(Vec::new()) };
-        let inner =
-            value.get_ref().as_table().ok_or_else(|| self.wrong(value.span(), format!("[{name}] must be a table")))?;
-        Ok(self.in_order(inner))
+/// Refuses a sysctl that this kernel does not have.
+fn has_sysctl(key: &Key<'_>) -> Result<(), Wrong> {
+    match fit::unknown_sysctl(key.name()).filter(|_| is_sysctl(key.name())) {
+        Some(problem) => Err(key.at().wrong(problem)),
+        None => Ok(()),
     }
+}
 
-    fn text_of(&self, value: &Spanned<DeValue<'_>>) -> Result<String, Error> {
-        match value.get_ref() {
-            DeValue::String(text) => Ok(text.to_string()),
-            DeValue::Integer(n) => Ok(n.to_string()),
-            DeValue::Float(n) => Ok(n.to_string()),
-            DeValue::Boolean(b) => Ok(if *b { "on" } else { "off" }.into()),
-            other => {
-                Err(self.wrong(value.span(), format!("text or a number is needed here, not {}", other.type_str())))
-            }
-        }
-    }
+/// Refuses a value that this kernel would refuse in each trial.
+fn accepted(key: &Key<'_>, (value, at): (&str, At<'_>)) -> Result<(), Wrong> {
+    let problem = match key.name() {
+        "congestion" => fit::unknown_congestion(value),
+        "rival" if value != "none" => fit::unknown_congestion(value),
+        name if is_sysctl(name) => fit::unfit_sysctl(name, value),
+        _ => None,
+    };
+    problem.map_or(Ok(()), |problem| Err(at.wrong(problem)))
+}
 
-    fn duration(&self, name: &str, value: &Spanned<DeValue<'_>>) -> Result<Nanos, Error> {
-        let text = self.text_of(value)?;
-        let read = quantity::parse::duration(&text);
-        read.map_err(|e| self.wrong(value.span(), format!("{name} {text:?}: {e}")))
-    }
-
-    /// Refuses a sysctl that this kernel does not have.
-    fn sysctl(&self, key: &Spanned<Cow<'_, str>>) -> Result<(), Error> {
-        let name: &str = key.get_ref();
-        let is_one = name.trim_start_matches("a.").trim_start_matches("b.").starts_with("net.");
-        match fit::unknown_sysctl(name).filter(|_| is_one) {
-            Some(problem) => Err(self.wrong(key.span(), problem)),
-            None => Ok(()),
-        }
-    }
-
-    /// Refuses a value that this kernel would refuse in each trial.
-    fn of_this_kernel(&self, key: &Spanned<Cow<'_, str>>, (value, at): (&str, Range<usize>)) -> Result<(), Error> {
-        let name: &str = key.get_ref();
-        let problem = match name {
-            "congestion" => fit::unknown_congestion(value),
-            "rival" if value != "none" => fit::unknown_congestion(value),
-            _ if name.trim_start_matches("a.").trim_start_matches("b.").starts_with("net.") => {
-                fit::unfit_sysctl(name, value)
-            }
-            _ => None,
-        };
-        problem.map_or(Ok(()), |problem| Err(self.wrong(at, problem)))
-    }
-
-    fn set(
-        &self,
-        setup: &mut Setup,
-        (name, name_at): (&str, Range<usize>),
-        (value, value_at): (&str, Range<usize>),
-    ) -> Result<(), Error> {
-        setup.set(name, value).map_err(|refused| match refused {
-            Refused::Name(problem) => self.wrong(name_at, problem),
-            Refused::Value(problem) => self.wrong(value_at, problem),
-        })
-    }
+/// Refuses a setting that there is not, and a value that it cannot have.
+fn set(name: &str, name_at: At<'_>, (value, value_at): (&str, At<'_>)) -> Result<(), Wrong> {
+    Setup::default().set(name, value).map_err(|refused| match refused {
+        Refused::Name(problem) => name_at.wrong(problem),
+        Refused::Value(problem) => value_at.wrong(problem),
+    })
 }
 
 #[cfg(test)]

@@ -156,14 +156,6 @@ pub enum Error {
         /// What was wrong.
         source: WireError,
     },
-    /// A file of results cannot be written.
-    #[error("cannot write {path}: {source}")]
-    Write {
-        /// The file.
-        path: std::path::PathBuf,
-        /// The kernel's answer.
-        source: io::Error,
-    },
     /// A file of results cannot be read.
     #[error("{path}: {source}")]
     File {

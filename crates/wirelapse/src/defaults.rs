@@ -14,8 +14,8 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use clap::{ArgAction, Command};
-use toml::{Table, Value};
+use clap::{Arg, ArgAction, Command};
+use settings::{Key, Value, Wrong};
 
 use crate::exit::BadInput;
 use crate::options;
@@ -37,17 +37,16 @@ fn file() -> Option<PathBuf> {
 /// The words of the command line with the defaults of the file between the command and what was typed after it.
 ///
 /// # Errors
-/// [`BadInput`] where the file cannot be read or names what there is not.
-pub fn apply(command: &Command, words: Vec<OsString>) -> Result<Vec<OsString>, BadInput> {
+/// [`BadInput`] where the file cannot be read, [`Wrong`] where it names what there is not.
+pub fn apply(command: &Command, words: Vec<OsString>) -> anyhow::Result<Vec<OsString>> {
     let Some(path) = file() else { return Ok(words) };
-    let wrong = |what: String| BadInput(format!("{}: {what}", path.display()));
-    let text = options::text_of(&path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
-    let table: Table = text.parse().map_err(|error: toml::de::Error| wrong(error.to_string()))?;
-    merge(command, &table, words).map_err(wrong)
+    let text =
+        options::text_of(&path).map_err(|error| BadInput(format!("{}: cannot be read: {error}", path.display())))?;
+    Ok(merge(command, (&path.display().to_string(), &text), words)?)
 }
 
 /// As [`apply`], with what the file says.
-fn merge(command: &Command, table: &Table, words: Vec<OsString>) -> Result<Vec<OsString>, String> {
+fn merge(command: &Command, (file, text): (&str, &str), words: Vec<OsString>) -> Result<Vec<OsString>, Wrong> {
     let named = |word: &OsString| command.find_subcommand(word.to_str()?);
     let Some((at, chosen)) = words.iter().enumerate().skip(1).find_map(|(at, word)| Some((at, named(word)?))) else {
         return Ok(words);
@@ -59,65 +58,53 @@ fn merge(command: &Command, table: &Table, words: Vec<OsString>) -> Result<Vec<O
         .map(|word| word.split_once('=').map_or(word, |(name, _)| name))
         .collect();
     let mut defaults = Vec::new();
-    for (key, value) in table {
-        match value {
-            Value::Table(of) => {
-                let owner = command.find_subcommand(key).ok_or_else(|| {
-                    let meant = meant(key, command.get_subcommands().map(Command::get_name));
-                    format!("[{key}]: there is no such command{meant}")
-                })?;
+    settings::read(file, text, "the file", |file| {
+        for (key, value) in file.rest() {
+            if value.is_table() {
+                let owner = command
+                    .find_subcommand(key.name())
+                    .ok_or_else(|| key.unknown("command", command.get_subcommands().map(Command::get_name)))?;
+                let of = value.table(key.name(), |keys| Ok::<_, Wrong>(keys.rest()))?;
                 for (key, value) in of {
-                    let given = option(&[owner, command], key, value)
-                        .ok_or_else(|| refused(&format!("[{}]", owner.get_name()), &[owner, command], key, value))?;
-                    if owner.get_name() == chosen.get_name() && !typed.contains(key.as_str()) {
+                    let given = option(&[owner, command], &key, value)?;
+                    if owner.get_name() == chosen.get_name() && !typed.contains(key.name()) {
                         defaults.extend(given);
                     }
                 }
+                continue;
             }
-            value => {
-                let known: Vec<&Command> = command.get_subcommands().chain([command]).collect();
-                option(&known, key, value).ok_or_else(|| refused("outside of a table", &known, key, value))?;
-                if !typed.contains(key.as_str()) {
-                    defaults.extend(option(&[chosen, command], key, value).into_iter().flatten());
-                }
+            let known: Vec<&Command> = command.get_subcommands().chain([command]).collect();
+            let given = option(&known, &key, value)?;
+            if named_option(&[chosen, command], key.name()).is_some() && !typed.contains(key.name()) {
+                defaults.extend(given);
             }
         }
-    }
+        Ok::<_, Wrong>(())
+    })?;
     let (before, after) = words.split_at(at + 1);
     Ok(before.iter().cloned().chain(defaults).chain(after.iter().cloned()).collect())
 }
 
-/// Why a default is none: there is no option of its name, or it takes no such value.
-fn refused(place: &str, commands: &[&Command], key: &str, value: &Value) -> String {
-    let names = || commands.iter().flat_map(|c| c.get_arguments()).filter_map(clap::Arg::get_long);
-    match names().any(|name| name == key) {
-        true => format!("{place}: the option {key} takes no {}", value.type_str()),
-        false => format!("{place}: there is no option {key}{}", meant(key, names())),
-    }
+/// The option of that name that one of the commands has.
+fn named_option<'c>(commands: &[&'c Command], name: &str) -> Option<&'c Arg> {
+    commands.iter().find_map(|command| command.get_arguments().find(|arg| arg.get_long() == Some(name)))
 }
 
-/// The question whether the nearest of the names there are was meant; nothing where none is near.
-fn meant<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> String {
-    quantity::near(name, known).map_or_else(String::new, |near| format!(": did you mean `{near}`?"))
-}
-
-/// An option as words of a command line: none for a flag that is off, several for a list. `None` where no command has it, or it takes no such value.
-fn option(commands: &[&Command], key: &str, value: &Value) -> Option<Vec<OsString>> {
-    let found = commands.iter().find_map(|c| c.get_arguments().find(|arg| arg.get_long() == Some(key)))?;
-    let flag = matches!(found.get_action(), ArgAction::SetTrue);
-    let text = |value: &Value| match value {
-        Value::String(text) => Some(text.clone()),
-        Value::Integer(number) => Some(number.to_string()),
-        Value::Float(number) => Some(number.to_string()),
-        _ => None,
+/// An option as words of a command line: none for a flag that is off, several for a list.
+///
+/// # Errors
+/// [`Wrong`] where no command has it, or it takes no such value.
+fn option(commands: &[&Command], key: &Key<'_>, value: Value<'_>) -> Result<Vec<OsString>, Wrong> {
+    let Some(found) = named_option(commands, key.name()) else {
+        let names = commands.iter().flat_map(|command| command.get_arguments()).filter_map(Arg::get_long);
+        return Err(key.unknown("option", names.collect::<BTreeSet<_>>()));
     };
-    let word = |value: &Value| Some(OsString::from(format!("--{key}={}", text(value)?)));
-    match value {
-        Value::Boolean(on) if flag => Some(if *on { vec![format!("--{key}").into()] } else { Vec::new() }),
-        _ if flag => None,
-        Value::Array(values) => values.iter().map(word).collect(),
-        value => Some(vec![word(value)?]),
+    let name = key.name();
+    if matches!(found.get_action(), ArgAction::SetTrue) {
+        return Ok(if value.flag()? { vec![format!("--{name}").into()] } else { Vec::new() });
     }
+    let values = value.list_or_one();
+    values.iter().map(|value| Ok(OsString::from(format!("--{name}={}", value.text()?)))).collect()
 }
 
 #[cfg(test)]
@@ -128,7 +115,7 @@ mod tests {
 
     fn merged(file: &str, line: &str) -> Result<String, String> {
         let words = line.split(' ').map(OsString::from).collect();
-        let merged = merge(&crate::Cli::command(), &file.parse().unwrap(), words)?;
+        let merged = merge(&crate::Cli::command(), ("c.toml", file), words).map_err(|wrong| wrong.to_string())?;
         Ok(merged.into_iter().map(|word| word.into_string().unwrap()).collect::<Vec<_>>().join(" "))
     }
 
@@ -151,10 +138,15 @@ mod tests {
     #[test]
     fn what_there_is_not_is_said() {
         let wrong = |file: &str| merged(file, "wirelapse trace --all").unwrap_err();
-        assert_eq!(wrong("[trase]\nslowest = 2"), "[trase]: there is no such command: did you mean `trace`?");
-        assert!(wrong("[watch]\nslowest = 2").starts_with("[watch]: there is no option slowest"));
-        assert_eq!(wrong("[trace]\nresolv = true"), "[trace]: there is no option resolv: did you mean `resolve`?");
-        assert_eq!(wrong("colour = 'never'"), "outside of a table: there is no option colour: did you mean `color`?");
-        assert_eq!(wrong("[trace]\nresolve = 'yes'"), "[trace]: the option resolve takes no string");
+        assert_eq!(wrong("[trase]\nslowest = 2"), "c.toml:1:2: there is no command \"trase\": did you mean `trace`?");
+        assert!(wrong("[watch]\nslowest = 2").starts_with("c.toml:2:1: there is no option \"slowest\""));
+        assert_eq!(
+            wrong("[trace]\nresolv = true"),
+            "c.toml:2:1: there is no option \"resolv\": did you mean `resolve`?"
+        );
+        assert_eq!(wrong("colour = 'never'"), "c.toml:1:1: there is no option \"colour\": did you mean `color`?");
+        assert_eq!(wrong("[trace]\nresolve = 'yes'"), "c.toml:2:11: true or false is needed here");
+        assert_eq!(wrong("[trace\nresolve = 'yes'"), wrong("[trace\n"));
+        assert!(wrong("[trace").starts_with("c.toml:1:"));
     }
 }

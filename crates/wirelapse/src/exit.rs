@@ -48,7 +48,7 @@ fn is_wrong_use(cause: &(dyn Error + 'static)) -> bool {
     if cause.is::<BadInput>() || cause.is::<quantity::Wrong>() {
         return true;
     }
-    if cause.is::<::agent::config::Wrong>() || cause.is::<::agent::Error>() {
+    if cause.is::<settings::Wrong>() || cause.is::<::agent::Error>() {
         return true;
     }
     if let Some(error) = cause.downcast_ref::<lab::Error>() {

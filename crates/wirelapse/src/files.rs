@@ -1,6 +1,8 @@
-//! Files that commands write for people: pages and pictures of documents.
+//! Files that commands write: under a hidden name until they are whole, so that a file is whole or not there.
 
-use std::io::{self, Write as _};
+use std::fs::{File, Metadata};
+use std::io::{self, Write};
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -9,15 +11,17 @@ use paper::html;
 use paper::plot::image;
 
 use crate::exit::BadInput;
+use crate::options::heading;
 
 /// Where plots go as images.
 #[derive(clap::Args)]
+#[command(next_help_heading = heading::OUTPUT)]
 pub struct Images {
     /// Write each plot as a PNG file into this directory
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     png: Option<PathBuf>,
     /// Write each plot as an SVG file into this directory
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     svg: Option<PathBuf>,
 }
 
@@ -28,12 +32,166 @@ impl Images {
     }
 }
 
-/// Refuses a file that exists, unless it may be written over.
+/// Who may read a file that a command writes.
+#[derive(Clone, Copy, Debug)]
+pub enum Readers<'a> {
+    /// Those whom the umask lets, as with any file of the user.
+    AsUmask,
+    /// Its owner alone: it holds names of programs and addresses that no other file had.
+    Owner,
+    /// At most those who may read the file that it is made from.
+    AsInput(&'a Path),
+}
+
+/// A file that a command writes. Dropped before [`Self::finish`], it is removed.
+#[derive(Debug)]
+pub struct OutputFile {
+    writer: Writer,
+    pending: Pending,
+}
+
+/// Takes the bytes of an [`OutputFile`]. Its errors name the file.
+#[derive(Debug)]
+pub struct Writer {
+    file: File,
+    path: PathBuf,
+    /// Bytes that the file has taken.
+    written: u64,
+}
+
+/// The name that an [`OutputFile`] gets once it is whole.
+#[derive(Debug)]
+pub struct Pending {
+    path: PathBuf,
+    force: bool,
+    /// `None` for a pipe or a device, which is written in place.
+    hidden: Option<tempfile::TempPath>,
+}
+
+impl OutputFile {
+    /// Opens a file to write. One that exists stays as it is until [`Self::finish`].
+    ///
+    /// # Errors
+    /// [`BadInput`] where it exists and `force` is not given, and where its folder takes no file.
+    pub fn create(path: &Path, force: bool, readers: Readers<'_>) -> anyhow::Result<Self> {
+        refuse(path, force)?;
+        let (file, hidden) = open(path, readers)
+            .map_err(|error| BadInput(format!("cannot write {}: {error}: name another file", path.display())))?;
+        let path = path.to_owned();
+        Ok(Self { writer: Writer { file, path: path.clone(), written: 0 }, pending: Pending { path, force, hidden } })
+    }
+
+    /// The writer for one that keeps it, and the name for when that is done.
+    pub fn into_parts(self) -> (Writer, Pending) {
+        (self.writer, self.pending)
+    }
+
+    /// Whether it gets its name at the end, and so needs its folder until then.
+    pub const fn is_named_at_end(&self) -> bool {
+        self.pending.hidden.is_some()
+    }
+
+    /// Gives the file its name.
+    ///
+    /// # Errors
+    /// As [`Pending::finish`].
+    pub fn finish(self) -> anyhow::Result<()> {
+        Ok(self.pending.finish()?)
+    }
+}
+
+impl Write for OutputFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.writer.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.writer.flush()
+    }
+}
+
+impl Write for Writer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.file.write(bytes) {
+            Ok(taken) => {
+                self.written += taken as u64;
+                Ok(taken)
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Err(error),
+            Err(error) => {
+                let (path, written) = (self.path.display(), quantity::bytes(self.written));
+                Err(io::Error::new(error.kind(), format!("cannot write {path}: {error} (after {written})")))
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Pending {
+    /// Gives the file its name.
+    ///
+    /// # Errors
+    /// Where a file of that name was made since, without `force`; where the folder refuses.
+    pub fn finish(self) -> io::Result<()> {
+        let Some(hidden) = self.hidden else { return Ok(()) };
+        let named = if self.force { hidden.persist(&self.path) } else { hidden.persist_noclobber(&self.path) };
+        named.map_err(|tempfile::PathPersistError { error, .. }| {
+            io::Error::new(error.kind(), format!("cannot write {}: {error}", self.path.display()))
+        })
+    }
+}
+
+/// The file that the bytes of `path` go to, and its hidden name beside it.
+fn open(path: &Path, readers: Readers<'_>) -> io::Result<(File, Option<tempfile::TempPath>)> {
+    if path.metadata().is_ok_and(|there| has_nothing_to_lose(&there)) {
+        let mut options = File::options();
+        // In a directory where others may write, a link of that name is not ours to follow.
+        if !["/dev", "/proc/self/fd"].iter().any(|system| path.starts_with(system)) {
+            options.custom_flags(libc::O_NOFOLLOW);
+        }
+        return Ok((options.write(true).open(path)?, None));
+    }
+    if path.file_name().is_none() {
+        return Err(io::Error::from(io::ErrorKind::InvalidFilename));
+    }
+    let mode = match readers {
+        Readers::AsUmask => 0o666,
+        Readers::Owner => 0o600,
+        Readers::AsInput(input) => input.metadata()?.permissions().mode() & 0o666 | 0o600,
+    };
+    let mode = std::fs::Permissions::from_mode(mode);
+    let file = tempfile::Builder::new().prefix(".unfinished-").permissions(mode).tempfile_in(folder(path))?;
+    store::private::give_to_caller(file.as_file())?;
+    let (file, hidden) = file.into_parts();
+    Ok((file, Some(hidden)))
+}
+
+/// Whether it is a pipe or a device, which is written in place.
+fn has_nothing_to_lose(there: &Metadata) -> bool {
+    let kind = there.file_type();
+    kind.is_fifo() || kind.is_char_device() || kind.is_block_device() || kind.is_socket()
+}
+
+/// Refuses a file that exists, unless `force` lets it be replaced: before long work, so that it is not in vain.
 pub fn refuse(path: &Path, force: bool) -> Result<(), BadInput> {
-    if !force && path.symlink_metadata().is_ok() {
-        return Err(BadInput(format!("{} exists: name another file, or add --force to write over it", path.display())));
+    let exists = path.symlink_metadata().is_ok() && !path.metadata().is_ok_and(|there| has_nothing_to_lose(&there));
+    if exists && !force {
+        return Err(BadInput(format!("{} exists: name another file, or add --force to overwrite it", path.display())));
     }
     Ok(())
+}
+
+/// Writes a whole file.
+///
+/// # Errors
+/// As [`OutputFile`].
+pub fn write(path: &Path, bytes: &[u8], force: bool, readers: Readers<'_>) -> anyhow::Result<()> {
+    let mut file = OutputFile::create(path, force, readers)?;
+    file.write_all(bytes)?;
+    file.finish()
 }
 
 /// Writes the plots of documents, each with what its files' names begin with, into the directories that were asked for; gives
@@ -49,12 +207,12 @@ pub fn write_images(images: &Images, documents: &[(String, &Document)], force: b
             std::fs::create_dir_all(dir).with_context(|| format!("cannot make the directory {}", dir.display()))?;
             for plot in document.plots() {
                 let path = dir.join(format!("{prefix}{}.{kind}", plot.id));
-                refuse(&path, force)?;
                 let plot = std::slice::from_ref(plot);
-                match kind {
-                    "svg" => place(&path, image::svg(plot)?.as_bytes())?,
-                    _ => place(&path, &image::png(plot)?)?,
-                }
+                let image = match kind {
+                    "svg" => image::svg(plot)?.into_bytes(),
+                    _ => image::png(plot)?,
+                };
+                write(&path, &image, force, Readers::AsUmask)?;
                 written.push(path);
             }
         }
@@ -64,35 +222,12 @@ pub fn write_images(images: &Images, documents: &[(String, &Document)], force: b
 
 /// Writes a page of documents.
 pub fn write_page(path: &Path, documents: &[Document], force: bool) -> anyhow::Result<()> {
-    refuse(path, force)?;
-    place(path, html::page(documents, &made_by()).as_bytes())
+    write(path, html::page(documents, &made_by()).as_bytes(), force, Readers::AsUmask)
 }
 
 /// What a page says it was made by.
 pub fn made_by() -> String {
     format!("Made by wirelapse {}.", env!("CARGO_PKG_VERSION"))
-}
-
-/// Writes a file: under a hidden name first, so that it is whole or not there.
-pub fn place(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    if path.file_name().is_none() {
-        return Err(BadInput(format!("{} is no name for a file", path.display())).into());
-    }
-    let write = || {
-        let mut hidden = unfinished(path)?;
-        hidden.write_all(bytes)?;
-        hidden.persist(path).map_err(|error| error.error)
-    };
-    write().map(drop).with_context(|| format!("cannot write {}", path.display()))
-}
-
-/// A new file beside `path` under a hidden name that cannot be foretold, which becomes `path` once it is whole. It has the mode that
-/// the umask leaves, as any file of the user, and belongs to the one who called `sudo`.
-pub fn unfinished(path: &Path) -> io::Result<tempfile::NamedTempFile> {
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o666);
-    let file = tempfile::Builder::new().prefix(".unfinished-").permissions(mode).tempfile_in(folder(path))?;
-    store::private::give_to_caller(file.as_file())?;
-    Ok(file)
 }
 
 /// The folder of a file.
@@ -105,4 +240,70 @@ pub fn name(run: &Path) -> String {
     let whole = run.canonicalize().ok();
     let last = whole.as_deref().unwrap_or(run).file_name().unwrap_or(run.as_os_str());
     last.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        path.metadata().unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn a_file_is_whole_or_not_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("page.html");
+        let files = || std::fs::read_dir(folder.path()).unwrap().count();
+        let mut half = OutputFile::create(&path, false, Readers::AsUmask).unwrap();
+        half.write_all(b"half").unwrap();
+        assert!(!path.exists() && files() == 1);
+        drop(half);
+        assert_eq!(files(), 0);
+        write(&path, b"first", false, Readers::AsUmask).unwrap();
+        assert!(write(&path, b"second", false, Readers::AsUmask).unwrap_err().is::<BadInput>());
+        assert_eq!(std::fs::read(&path).unwrap(), b"first");
+        write(&path, b"second", true, Readers::Owner).unwrap();
+        assert_eq!((std::fs::read(&path).unwrap(), mode(&path), files()), (b"second".to_vec(), 0o600, 1));
+        let nowhere = write(&folder.path().join("no/page.html"), b"", false, Readers::AsUmask).unwrap_err();
+        assert!(nowhere.is::<BadInput>() && nowhere.to_string().contains("no/page.html"), "{nowhere}");
+    }
+
+    #[test]
+    fn a_file_that_was_made_meanwhile_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x");
+        let file = OutputFile::create(&path, false, Readers::AsUmask).unwrap();
+        std::fs::write(&path, "another's").unwrap();
+        assert!(file.finish().unwrap_err().to_string().contains("cannot write"));
+        assert_eq!(std::fs::read(&path).unwrap(), b"another's");
+    }
+
+    #[test]
+    fn what_is_made_from_a_private_file_is_private() {
+        let folder = tempfile::tempdir().unwrap();
+        let [input, output] = ["in", "out"].map(|name| folder.path().join(name));
+        std::fs::write(&input, "").unwrap();
+        std::fs::set_permissions(&input, std::fs::Permissions::from_mode(0o600)).unwrap();
+        write(&output, b"", false, Readers::AsInput(&input)).unwrap();
+        assert_eq!(mode(&output), 0o600);
+    }
+
+    #[test]
+    fn a_device_is_written_in_place_and_an_error_says_where_and_how_far() {
+        write(Path::new("/dev/null"), b"x", false, Readers::Owner).unwrap();
+        let full = write(Path::new("/dev/full"), b"x", false, Readers::Owner).unwrap_err().to_string();
+        assert!(full.starts_with("cannot write /dev/full: No space left") && full.ends_with("(after 0 B)"), "{full}");
+    }
+
+    #[test]
+    fn a_link_to_a_file_is_replaced_and_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let [target, link] = ["target", "link"].map(|name| folder.path().join(name));
+        std::fs::write(&target, "kept").unwrap();
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        write(&link, b"new", true, Readers::AsUmask).unwrap();
+        assert_eq!((std::fs::read(&target).unwrap(), std::fs::read(&link).unwrap()), (b"kept".into(), b"new".into()));
+        assert!(link.symlink_metadata().unwrap().is_file());
+    }
 }

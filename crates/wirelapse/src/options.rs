@@ -11,6 +11,24 @@ use record::Nanos;
 use crate::exit::BadInput;
 use crate::output::note;
 
+/// Headings of `--help` that several commands have.
+pub mod heading {
+    /// What results go to.
+    pub const OUTPUT: &str = "Output";
+    /// How long, how many, how often.
+    pub const HOW_MUCH: &str = "How much";
+    /// Which connections.
+    pub const WHAT: &str = "What to observe";
+    /// How many resources may be taken.
+    pub const COST: &str = "Cost and limits";
+    /// Which server, and how it is reached.
+    pub const CONNECTION: &str = "Connection to the server";
+    /// Who may ask, and how it is proved.
+    pub const SECURITY: &str = "Access and encryption";
+    /// How packets are received and stamped.
+    pub const METHOD: &str = "Method";
+}
+
 /// `--for` in every command.
 pub const FOR: &str = "End after this time: 500ms, 10s, 5m (a number alone is seconds)";
 /// `--json` in every command.

@@ -1,50 +1,47 @@
 //! Reads the configuration: every key is known, and what is wrong is shown with its line.
 
-use std::borrow::Cow;
-use std::fmt;
-use std::net::SocketAddr;
-use std::ops::Range;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use record::{Leg, Nanos, Ratio};
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use settings::{Table, Value, Wrong};
 
-use super::{Config, Otlp, Place, Port, Prometheus, Store, Tls};
+use super::{Config, Histograms, Otlp, Place, Port, Prometheus, Store, Target, Tls};
 
-/// What is wrong with a configuration, and where.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wrong {
-    /// The file's name.
-    pub file: String,
-    /// Line, from 1.
-    pub line: usize,
-    /// Column, from 1.
-    pub column: usize,
-    /// What is wrong there, and what would be right.
-    pub problem: String,
-}
-
-impl fmt::Display for Wrong {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}: {}", self.file, self.line, self.column, self.problem)
-    }
-}
-
-impl std::error::Error for Wrong {}
-
-const LISTEN: &str = "127.0.0.1:9956";
+const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9956);
 const SPOOL: &str = "/var/lib/wirelapse/spool";
+
+/// The shortest duration that any setting takes.
+const LEAST: Nanos = Nanos::from_secs(1);
 
 /// Reads a configuration. `file` is its name, for messages.
 ///
 /// # Errors
 /// [`Wrong`]: the first thing that is wrong.
 pub fn parse(file: &str, text: &str) -> Result<Config, Wrong> {
-    let reader = Reader { file, text };
-    let table =
-        DeTable::parse(text).map_err(|e| reader.wrong(e.span().unwrap_or(0..0), e.message().to_owned()))?.into_inner();
-    reader.config(&table)
+    settings::read(file, text, "the configuration", |file| {
+        let mut config = Config::default();
+        if let Some(host) = file.take("host") {
+            config.host = Some(host.name()?);
+        }
+        if let Some(section) = file.take("target") {
+            section.table("[target]", |keys| target(&mut config.target, keys))?;
+        }
+        if let Some(section) = file.take("histograms") {
+            section.table("[histograms]", |keys| histograms(&mut config.histograms, keys))?;
+        }
+        if let Some(section) = file.take("prometheus") {
+            config.prometheus = Some(section.table("[prometheus]", prometheus)?);
+        }
+        if let Some(section) = file.take("otlp") {
+            config.otlp = Some(section.table("[otlp]", otlp)?);
+        }
+        if let Some(section) = file.take("store") {
+            config.store = Some(section.table("[store]", store)?);
+        }
+        Ok(config)
+    })
 }
 
 /// The TCP port of a URL.
@@ -59,337 +56,193 @@ pub(super) fn port(url: &str) -> Option<u16> {
     })
 }
 
-type Entry<'t, 'i> = (&'t Spanned<Cow<'i, str>>, &'t Spanned<DeValue<'i>>);
-
-struct Reader<'a> {
-    file: &'a str,
-    text: &'a str,
+/// A list, or one alone, each read by `parse`.
+fn each<T>(value: Option<Value<'_>>, parse: impl Fn(&Value<'_>, String) -> Result<T, Wrong>) -> Result<Vec<T>, Wrong> {
+    let values = value.map(Value::list_or_one).unwrap_or_default();
+    values.iter().map(|value| parse(value, value.name()?)).collect()
 }
 
-impl Reader<'_> {
-    fn wrong(&self, at: Range<usize>, problem: impl Into<String>) -> Wrong {
-        let before = self.text.get(..at.start).unwrap_or(self.text);
-        let line = before.matches('\n').count() + 1;
-        let column = before.rsplit('\n').next().unwrap_or("").chars().count() + 1;
-        Wrong { file: self.file.into(), line, column, problem: problem.into() }
-    }
-
-    fn config(&self, table: &DeTable<'_>) -> Result<Config, Wrong> {
-        const SECTIONS: [&str; 6] = ["host", "target", "histograms", "prometheus", "otlp", "store"];
-        let mut config = Config::default();
-        for (key, value) in self.entries(table, "in the configuration", &SECTIONS)? {
-            match key.get_ref().as_ref() {
-                "host" => config.host = Some(self.text_of(value)?),
-                "target" => self.target(&mut config, self.table(key, value)?)?,
-                "histograms" => self.histograms(&mut config, self.table(key, value)?)?,
-                "prometheus" => config.prometheus = Some(self.prometheus(self.table(key, value)?)?),
-                "otlp" => config.otlp = Some(self.otlp(key.span(), self.table(key, value)?)?),
-                _ => config.store = Some(self.store(key.span(), self.table(key, value)?)?),
+fn target(target: &mut Target, keys: &mut Table<'_>) -> Result<(), Wrong> {
+    let names = |value| each(value, |_, name| Ok(name));
+    target.ports = each(keys.take("port"), |value, text| {
+        ports(&text).ok_or_else(|| value.wrong(format!("{text:?} is not a port: write 443, or \"8000-8100\"")))
+    })?;
+    target.peers =
+        each(keys.take("peer"), |value, text| {
+            let address = text.split_once('/').map_or(text.as_str(), |(address, _)| address);
+            match address.parse::<IpAddr>() {
+                Ok(_) => Ok(text),
+                Err(_) => Err(value
+                    .wrong(format!("{text:?} is not a network: write an address, or ADDRESS/BITS as in 10.0.0.0/8"))),
             }
-        }
-        Ok(config)
+        })?;
+    target.cgroups = each(keys.take("cgroup"), |_, path| Ok(path.into()))?;
+    target.programs = names(keys.take("program"))?;
+    target.units = names(keys.take("unit"))?;
+    target.containers = names(keys.take("container"))?;
+    if let Some(sample) = keys.take("sample") {
+        target.sample = ratio(&sample)?;
     }
-
-    fn target(&self, config: &mut Config, table: &DeTable<'_>) -> Result<(), Wrong> {
-        const KEYS: [&str; 8] = ["port", "peer", "cgroup", "program", "unit", "container", "sample", "max_connections"];
-        let target = &mut config.target;
-        for (key, value) in self.entries(table, "in [target]", &KEYS)? {
-            let texts = || self.list(value);
-            match key.get_ref().as_ref() {
-                "port" => {
-                    for (text, at) in texts()? {
-                        target.ports.push(ports(&text).ok_or_else(|| {
-                            self.wrong(at, format!("{text:?} is no port: write 443, or \"8000-8100\""))
-                        })?);
-                    }
-                }
-                "peer" => {
-                    for (text, at) in texts()? {
-                        let address = text.split_once('/').map_or(text.as_str(), |(address, _)| address);
-                        if address.parse::<std::net::IpAddr>().is_err() {
-                            return Err(self.wrong(
-                                at,
-                                format!("{text:?} is no network: write an address, or ADDRESS/BITS as in 10.0.0.0/8"),
-                            ));
-                        }
-                        target.peers.push(text);
-                    }
-                }
-                "cgroup" => target.cgroups = texts()?.into_iter().map(|(text, _)| PathBuf::from(text)).collect(),
-                "program" => target.programs = texts()?.into_iter().map(|(text, _)| text).collect(),
-                "unit" => target.units = texts()?.into_iter().map(|(text, _)| text).collect(),
-                "container" => target.containers = texts()?.into_iter().map(|(text, _)| text).collect(),
-                "sample" => target.sample = self.ratio(value)?,
-                _ => target.max_connections = Some(self.whole(value, 1, 1 << 20)? as u32),
-            }
-        }
-        Ok(())
+    if let Some(most) = keys.take("max_connections") {
+        target.max_connections = Some(most.whole(1..=1 << 20)?);
     }
+    Ok(())
+}
 
-    fn histograms(&self, config: &mut Config, table: &DeTable<'_>) -> Result<(), Wrong> {
-        const KEYS: [&str; 9] =
-            ["stages", "peer", "ipv4_prefix", "ipv6_prefix", "port", "cgroup", "program", "max_series", "idle"];
-        let histograms = &mut config.histograms;
-        for (key, value) in self.entries(table, "in [histograms]", &KEYS)? {
-            match key.get_ref().as_ref() {
-                "stages" => {
-                    // The NIC's clock is not that of the others.
-                    let known: Vec<Leg> = Leg::ALL.into_iter().filter(|leg| *leg != Leg::Nic).collect();
-                    let names: Vec<&str> = known.iter().map(|leg| leg.name()).collect();
-                    histograms.stages.clear();
-                    for (text, at) in self.list(value)? {
-                        let leg = known.iter().find(|leg| leg.name() == text).ok_or_else(|| {
-                            self.wrong(
-                                at,
-                                format!(
-                                    "there is no stage {text:?}: did you mean `{}`?",
-                                    quantity::nearest(&text, names.iter().copied()).unwrap_or_default()
-                                ),
-                            )
-                        })?;
-                        if !histograms.stages.contains(leg) {
-                            histograms.stages.push(*leg);
-                        }
-                    }
-                    if histograms.stages.is_empty() {
-                        return Err(self.wrong(value.span(), "at least one stage is needed, such as [\"total\"]"));
-                    }
-                }
-                "peer" => histograms.peer = self.flag(value)?,
-                "ipv4_prefix" => histograms.ipv4_prefix = self.whole(value, 0, 32)? as u8,
-                "ipv6_prefix" => histograms.ipv6_prefix = self.whole(value, 0, 128)? as u8,
-                "port" => {
-                    let text = self.text_of(value)?;
-                    histograms.port = match text.as_str() {
-                        "none" | "off" => Port::None,
-                        "listening" => Port::Listening,
-                        "all" => Port::All,
-                        _ => return Err(self.wrong(value.span(), "port is \"none\", \"listening\" or \"all\"")),
-                    };
-                }
-                "cgroup" => histograms.cgroup = self.flag(value)?,
-                "program" => histograms.program = self.flag(value)?,
-                "max_series" => histograms.max_series = self.whole(value, 1, 65_536)? as u32,
-                _ => histograms.idle = self.duration(value, Nanos::from_secs(1))?,
-            }
-        }
-        Ok(())
+fn histograms(histograms: &mut Histograms, keys: &mut Table<'_>) -> Result<(), Wrong> {
+    if let Some(value) = keys.take("stages") {
+        histograms.stages = stages(value)?;
     }
-
-    fn prometheus(&self, table: &DeTable<'_>) -> Result<Prometheus, Wrong> {
-        let mut listen = None;
-        let (mut token_file, mut tls) = (None, None);
-        for (key, value) in self.entries(table, "in [prometheus]", &["listen", "token_file", "tls"])? {
-            match key.get_ref().as_ref() {
-                "listen" => {
-                    let text = self.text_of(value)?;
-                    listen = Some(text.parse::<SocketAddr>().map_err(|_| {
-                        self.wrong(value.span(), format!("{text:?} is no address and port: write one as in {LISTEN:?}"))
-                    })?);
-                }
-                "token_file" => token_file = Some(self.text_of(value)?.into()),
-                _ => {
-                    let table = self.table(key, value)?;
-                    let (mut certificate, mut private) = (None, None);
-                    for (key, value) in self.entries(table, "in tls", &["certificate", "key"])? {
-                        let path = Some(PathBuf::from(self.text_of(value)?));
-                        if key.get_ref() == "key" {
-                            private = path;
-                        } else {
-                            certificate = path;
-                        }
-                    }
-                    let (Some(certificate), Some(key)) = (certificate, private) else {
-                        return Err(self.wrong(value.span(), "tls needs both: certificate and key, two PEM files"));
-                    };
-                    tls = Some(Tls { certificate, key });
-                }
-            }
-        }
-        let listen = match listen {
-            Some(listen) => listen,
-            None => LISTEN.parse().map_err(|_| self.wrong(0..0, "no address"))?,
+    if let Some(bits) = keys.take("ipv4_prefix") {
+        histograms.ipv4_prefix = bits.whole(0..=32)? as u8;
+    }
+    if let Some(bits) = keys.take("ipv6_prefix") {
+        histograms.ipv6_prefix = bits.whole(0..=128)? as u8;
+    }
+    if let Some(value) = keys.take("port") {
+        histograms.port = match value.name()?.as_str() {
+            "none" | "off" => Port::None,
+            "listening" => Port::Listening,
+            "all" => Port::All,
+            _ => return Err(value.wrong("port is \"none\", \"listening\" or \"all\"")),
         };
-        Ok(Prometheus { listen, token_file, tls })
     }
+    let Histograms { peer, cgroup, program, .. } = histograms;
+    for (key, by) in [("peer", peer), ("cgroup", cgroup), ("program", program)] {
+        if let Some(value) = keys.take(key) {
+            *by = value.flag()?;
+        }
+    }
+    if let Some(most) = keys.take("max_series") {
+        histograms.max_series = most.whole(1..=65_536)?;
+    }
+    if let Some(idle) = keys.take("idle") {
+        histograms.idle = idle.duration(LEAST)?;
+    }
+    Ok(())
+}
 
-    fn otlp(&self, at: Range<usize>, table: &DeTable<'_>) -> Result<Otlp, Wrong> {
-        let (mut endpoint, mut interval) = (None, Nanos::from_secs(60));
-        let mut headers = std::collections::BTreeMap::new();
-        for (key, value) in self.entries(table, "in [otlp]", &["endpoint", "interval", "headers"])? {
-            match key.get_ref().as_ref() {
-                "endpoint" => {
-                    let text = self.text_of(value)?;
-                    let (scheme, rest) = text.split_once("://").unwrap_or(("", ""));
-                    if !matches!(scheme, "http" | "https") || port(&text).is_none() {
-                        return Err(self.wrong(
-                            value.span(),
-                            format!("{text:?} is no URL of a collector: write one as in \"http://127.0.0.1:4318\""),
-                        ));
-                    }
-                    // As the OTLP exporters do: a URL without a path is that of the collector.
-                    let path = rest.split_once('/').map_or("", |(_, path)| path);
-                    endpoint = Some(match path {
-                        "" => format!("{}/v1/metrics", text.trim_end_matches('/')),
-                        _ => text,
-                    });
+fn stages(value: Value<'_>) -> Result<Vec<Leg>, Wrong> {
+    // The NIC's clock is not that of the others.
+    let known = || Leg::ALL.into_iter().filter(|leg| *leg != Leg::Nic);
+    let at = value.at();
+    let mut stages = Vec::new();
+    for value in value.list_or_one() {
+        let text = value.name()?;
+        let leg = known().find(|leg| leg.name() == text).ok_or_else(|| {
+            let near = quantity::nearest(&text, known().map(Leg::name)).unwrap_or_default();
+            value.wrong(format!("there is no stage {text:?}: did you mean `{near}`?"))
+        })?;
+        if !stages.contains(&leg) {
+            stages.push(leg);
+        }
+    }
+    if stages.is_empty() {
+        return Err(at.wrong("at least one stage is needed, such as [\"total\"]"));
+    }
+    Ok(stages)
+}
+
+fn prometheus(keys: &mut Table<'_>) -> Result<Prometheus, Wrong> {
+    let mut prometheus = Prometheus { listen: LISTEN, token_file: None, tls: None };
+    if let Some(value) = keys.take("listen") {
+        let text = value.name()?;
+        prometheus.listen = text.parse().map_err(|_| {
+            value.wrong(format!("{text:?} is not an address with a port: write one as in \"{LISTEN}\""))
+        })?;
+    }
+    if let Some(path) = keys.take("token_file") {
+        prometheus.token_file = Some(path.name()?.into());
+    }
+    if let Some(value) = keys.take("tls") {
+        prometheus.tls = Some(value.table("tls", |keys| {
+            const BOTH: &str = "tls needs both: certificate and key, two PEM files";
+            let certificate = keys.need("certificate", BOTH)?.name()?.into();
+            Ok::<_, Wrong>(Tls { certificate, key: keys.need("key", BOTH)?.name()?.into() })
+        })?);
+    }
+    Ok(prometheus)
+}
+
+fn otlp(keys: &mut Table<'_>) -> Result<Otlp, Wrong> {
+    let interval = keys.take("interval").map_or(Ok(Nanos::from_secs(60)), |value| value.duration(LEAST))?;
+    let mut headers = BTreeMap::new();
+    if let Some(value) = keys.take("headers") {
+        value.table("headers", |keys| {
+            for (key, value) in keys.rest() {
+                let text = value.name()?;
+                if key.name().bytes().any(|b| !b.is_ascii_graphic() || b == b':')
+                    || text.bytes().any(|b| b < 0x20 || b == 0x7f)
+                {
+                    return Err(key.at().wrong("a header's name or value has a character that it cannot have"));
                 }
-                "interval" => interval = self.duration(value, Nanos::from_secs(1))?,
-                _ => {
-                    for (name, value) in self.in_order(self.table(key, value)?) {
-                        let text = self.text_of(value)?;
-                        if name.get_ref().bytes().any(|b| !b.is_ascii_graphic() || b == b':')
-                            || text.bytes().any(|b| b < 0x20 || b == 0x7f)
-                        {
-                            return Err(
-                                self.wrong(name.span(), "a header's name or value has a character that it cannot have")
-                            );
-                        }
-                        headers.insert(name.get_ref().to_string(), text);
-                    }
-                }
+                headers.insert(key.name().to_owned(), text);
             }
+            Ok::<_, Wrong>(())
+        })?;
+    }
+    let value = keys.need("endpoint", "[otlp] needs endpoint, as in \"http://127.0.0.1:4318\"")?;
+    let text = value.name()?;
+    let (scheme, rest) = text.split_once("://").unwrap_or(("", ""));
+    if !matches!(scheme, "http" | "https") || port(&text).is_none() {
+        return Err(
+            value.wrong(format!("{text:?} is not the URL of a collector: write one as in \"http://127.0.0.1:4318\""))
+        );
+    }
+    // As the OTLP exporters do: a URL without a path is that of the collector.
+    let path = rest.split_once('/').map_or("", |(_, path)| path);
+    let endpoint = match path {
+        "" => format!("{}/v1/metrics", text.trim_end_matches('/')),
+        _ => text,
+    };
+    Ok(Otlp { endpoint, interval, headers })
+}
+
+fn store(keys: &mut Table<'_>) -> Result<Store, Wrong> {
+    let spool = keys.take("spool");
+    let rotate = keys.take("rotate");
+    let duration = |value: Option<Value<'_>>| value.map(|value| value.duration(LEAST)).transpose();
+    let mut store = Store {
+        place: Place::Directory(PathBuf::new()),
+        rotate: Nanos::from_secs(3600),
+        interval: duration(keys.take("interval"))?.unwrap_or(Nanos::from_secs(60)),
+        keep: duration(keys.take("keep"))?,
+        max_bytes: keys.take("max_bytes").map_or(Ok(1 << 30), |value| value.parsed(quantity::parse::bytes))?,
+        sample: keys.take("sample").map(|value| ratio(&value)).transpose()?,
+    };
+    if let Some(value) = &rotate {
+        store.rotate = value.duration(LEAST)?;
+    }
+    if store.rotate < store.interval {
+        let at = rotate.map_or(keys.at(), |value| value.at());
+        return Err(at.wrong("a run (rotate) is at least as long as an interval"));
+    }
+    let value = keys.need("url", "[store] needs url: a directory, or s3://BUCKET/PREFIX")?;
+    let url = value.name()?;
+    store.place = if let Some(rest) = url.strip_prefix("s3://") {
+        let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+        if bucket.is_empty() {
+            return Err(value.wrong(format!("{url:?} names no bucket: write s3://BUCKET/PREFIX")));
         }
-        let endpoint =
-            endpoint.ok_or_else(|| self.wrong(at, "[otlp] needs endpoint, as in \"http://127.0.0.1:4318\""))?;
-        Ok(Otlp { endpoint, interval, headers })
-    }
-
-    fn store(&self, at: Range<usize>, table: &DeTable<'_>) -> Result<Store, Wrong> {
-        const KEYS: [&str; 7] = ["url", "spool", "rotate", "interval", "keep", "max_bytes", "sample"];
-        let (mut url, mut spool) = (None, None);
-        let mut store = Store {
-            place: Place::Directory(PathBuf::new()),
-            rotate: Nanos::from_secs(3600),
-            interval: Nanos::from_secs(60),
-            keep: None,
-            max_bytes: 1 << 30,
-            sample: None,
-        };
-        let mut rotate_at = at.clone();
-        for (key, value) in self.entries(table, "in [store]", &KEYS)? {
-            match key.get_ref().as_ref() {
-                "url" => url = Some((self.text_of(value)?, value.span())),
-                "spool" => spool = Some((PathBuf::from(self.text_of(value)?), key.span())),
-                "rotate" => {
-                    store.rotate = self.duration(value, Nanos::from_secs(1))?;
-                    rotate_at = value.span();
-                }
-                "interval" => store.interval = self.duration(value, Nanos::from_secs(1))?,
-                "keep" => store.keep = Some(self.duration(value, Nanos::from_secs(1))?),
-                "max_bytes" => {
-                    let text = self.text_of(value)?;
-                    store.max_bytes = quantity::parse::bytes(&text)
-                        .map_err(|e| self.wrong(value.span(), format!("{text:?}: {e}")))?;
-                }
-                _ => store.sample = Some(self.ratio(value)?),
-            }
+        let spool = spool.map_or(Ok(SPOOL.into()), |spool| spool.name())?;
+        Place::S3 { bucket: bucket.into(), prefix: prefix.trim_matches('/').into(), spool: spool.into() }
+    } else {
+        if let Some(spool) = spool {
+            return Err(spool.wrong("spool is where runs wait for s3://…: a directory needs none"));
         }
-        let (url, url_at) =
-            url.ok_or_else(|| self.wrong(at, "[store] needs url: a directory, or s3://BUCKET/PREFIX"))?;
-        store.place = if let Some(rest) = url.strip_prefix("s3://") {
-            let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
-            if bucket.is_empty() {
-                return Err(self.wrong(url_at, format!("{url:?} names no bucket: write s3://BUCKET/PREFIX")));
-            }
-            let spool = spool.map_or_else(|| PathBuf::from(SPOOL), |(path, _)| path);
-            Place::S3 { bucket: bucket.into(), prefix: prefix.trim_matches('/').into(), spool }
-        } else {
-            if let Some((_, at)) = spool {
-                return Err(self.wrong(at, "spool is where runs wait for s3://…: a directory needs none"));
-            }
-            let path = url.strip_prefix("file://").unwrap_or(&url);
-            if path.contains("://") || !path.starts_with('/') {
-                return Err(self.wrong(
-                    url_at,
-                    format!("{url:?} is neither a directory, with its whole path, nor s3://BUCKET/PREFIX"),
-                ));
-            }
-            Place::Directory(path.into())
-        };
-        if store.rotate < store.interval {
-            return Err(self.wrong(rotate_at, "a run (rotate) is at least as long as an interval"));
+        let path = url.strip_prefix("file://").unwrap_or(&url);
+        if path.contains("://") || !path.starts_with('/') {
+            return Err(
+                value.wrong(format!("{url:?} is neither an absolute path of a directory nor s3://BUCKET/PREFIX"))
+            );
         }
-        Ok(store)
-    }
+        Place::Directory(path.into())
+    };
+    Ok(store)
+}
 
-    /// The entries of a table in the order of the file, each with a key that is known.
-    fn entries<'t, 'i>(
-        &self,
-        table: &'t DeTable<'i>,
-        place: &str,
-        known: &[&str],
-    ) -> Result<Vec<Entry<'t, 'i>>, Wrong> {
-        let entries = self.in_order(table);
-        match entries.iter().find(|(key, _)| !known.contains(&key.get_ref().as_ref())) {
-            None => Ok(entries),
-            Some((key, _)) => {
-                let name: &str = key.get_ref();
-                let nearest = quantity::nearest(name, known.iter().copied()).unwrap_or_default();
-                Err(self.wrong(key.span(), format!("there is no key {name:?} {place}: did you mean `{nearest}`?")))
-            }
-        }
-    }
-
-    fn in_order<'t, 'i>(&self, table: &'t DeTable<'i>) -> Vec<Entry<'t, 'i>> {
-        let mut entries: Vec<_> = table.iter().collect();
-        entries.sort_by_key(|(key, _)| key.span().start);
-        entries
-    }
-
-    fn table<'t, 'i>(
-        &self,
-        key: &Spanned<Cow<'i, str>>,
-        value: &'t Spanned<DeValue<'i>>,
-    ) -> Result<&'t DeTable<'i>, Wrong> {
-        let table = value.get_ref().as_table();
-        table.ok_or_else(|| self.wrong(value.span(), format!("{} is a table", key.get_ref())))
-    }
-
-    fn text_of(&self, value: &Spanned<DeValue<'_>>) -> Result<String, Wrong> {
-        match value.get_ref() {
-            DeValue::String(text) if text.is_empty() => Err(self.wrong(value.span(), "this is empty")),
-            DeValue::String(text) => Ok(text.to_string()),
-            DeValue::Integer(n) => Ok(n.to_string()),
-            DeValue::Float(n) => Ok(n.to_string()),
-            other => {
-                Err(self.wrong(value.span(), format!("text or a number is needed here, not {}", other.type_str())))
-            }
-        }
-    }
-
-    /// A list of texts; a single text is a list of one.
-    fn list(&self, value: &Spanned<DeValue<'_>>) -> Result<Vec<(String, Range<usize>)>, Wrong> {
-        match value.get_ref().as_array() {
-            Some(array) => array.iter().map(|one| Ok((self.text_of(one)?, one.span()))).collect(),
-            None => Ok(vec![(self.text_of(value)?, value.span())]),
-        }
-    }
-
-    fn flag(&self, value: &Spanned<DeValue<'_>>) -> Result<bool, Wrong> {
-        value.get_ref().as_bool().ok_or_else(|| self.wrong(value.span(), "true or false is needed here"))
-    }
-
-    fn whole(&self, value: &Spanned<DeValue<'_>>, least: u64, most: u64) -> Result<u64, Wrong> {
-        let number = self.text_of(value)?.parse().ok().filter(|n| (least..=most).contains(n));
-        number.ok_or_else(|| self.wrong(value.span(), format!("a whole number from {least} to {most} is needed here")))
-    }
-
-    fn duration(&self, value: &Spanned<DeValue<'_>>, least: Nanos) -> Result<Nanos, Wrong> {
-        let text = self.text_of(value)?;
-        let duration =
-            quantity::parse::duration(&text).map_err(|e| self.wrong(value.span(), format!("{text:?}: {e}")))?;
-        if duration < least {
-            return Err(self
-                .wrong(value.span(), format!("{text:?} is too short: at least {}", quantity::exact_duration(least))));
-        }
-        Ok(duration)
-    }
-
-    fn ratio(&self, value: &Spanned<DeValue<'_>>) -> Result<Ratio, Wrong> {
-        let text = self.text_of(value)?;
-        quantity::parse::ratio(&text).map_err(|e| self.wrong(value.span(), format!("{text:?}: {e}")))
-    }
+fn ratio(value: &Value<'_>) -> Result<Ratio, Wrong> {
+    value.parsed(quantity::parse::ratio)
 }
 
 fn ports(text: &str) -> Option<(u16, u16)> {
@@ -476,19 +329,19 @@ sample = "1/1000"
             ),
             ("[histograms]\nmax_series = 0\n", "c.toml:2:14: a whole number from 1 to 65536 is needed here"),
             ("[histograms]\nidle = \"0\"\n", "c.toml:2:8: \"0\" is too short: at least 1s"),
-            ("[prometheus]\nlisten = \"9956\"\n", "c.toml:2:10: \"9956\" is no address and port"),
-            ("[prometheus]\ntls = { key = \"a\" }\n", "c.toml:2:7: tls needs both"),
+            ("[prometheus]\nlisten = \"9956\"\n", "c.toml:2:10: \"9956\" is not an address with a port"),
+            ("[prometheus]\ntls = { key = \"a\" }\n", "c.toml:2:1: tls needs both"),
             ("[otlp]\ninterval = \"5s\"\n", "c.toml:1:2: [otlp] needs endpoint"),
-            ("[otlp]\nendpoint = \"collector:4318\"\n", "c.toml:2:12: \"collector:4318\" is no URL"),
+            ("[otlp]\nendpoint = \"collector:4318\"\n", "c.toml:2:12: \"collector:4318\" is not the URL"),
             ("[store]\nrotate = \"1h\"\n", "c.toml:1:2: [store] needs url"),
-            ("[store]\nurl = \"gs://x\"\n", "c.toml:2:7: \"gs://x\" is neither a directory"),
+            ("[store]\nurl = \"gs://x\"\n", "c.toml:2:7: \"gs://x\" is neither an absolute path of a directory"),
             (
                 "[store]\nurl = \"/x\"\nrotate = \"5s\"\n",
                 "c.toml:3:10: a run (rotate) is at least as long as an interval",
             ),
-            ("[store]\nurl = \"/x\"\nspool = \"/y\"\n", "c.toml:3:1: spool is where runs wait"),
-            ("[target]\nport = \"8100-8000\"\n", "c.toml:2:8: \"8100-8000\" is no port"),
-            ("[target]\npeer = [\"x\"]\n", "c.toml:2:9: \"x\" is no network"),
+            ("[store]\nurl = \"/x\"\nspool = \"/y\"\n", "c.toml:3:9: spool is where runs wait"),
+            ("[target]\nport = \"8100-8000\"\n", "c.toml:2:8: \"8100-8000\" is not a port"),
+            ("[target]\npeer = [\"x\"]\n", "c.toml:2:9: \"x\" is not a network"),
             ("[target]\nmax_connections = 0\n", "c.toml:2:19: a whole number from 1 to 1048576 is needed here"),
             ("[target\n", "c.toml:1:"),
         ] {

@@ -324,6 +324,6 @@ fn files_that_are_no_recorded_links_are_refused_with_their_line() {
         ("1.5\n", 1, "whole"),
     ] {
         let said = lab::Recording::read("up.trace", text).unwrap_err().to_string();
-        assert!(said.starts_with(&format!("up.trace, line {line}: ")) && said.contains(word), "{text:?}: {said}");
+        assert!(said.starts_with(&format!("up.trace:{line}: ")) && said.contains(word), "{text:?}: {said}");
     }
 }

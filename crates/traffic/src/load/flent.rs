@@ -1,9 +1,8 @@
 //! The data format of flent (<https://flent.org>), version 4: JSON in gzip, with the series on one grid of times.
 
 use std::collections::BTreeMap;
-use std::fs::{File, Permissions};
-use std::io::{self, BufRead as _, BufReader, BufWriter, Read};
-use std::os::unix::fs::PermissionsExt as _;
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, BufWriter, Read, Write};
 use std::path::Path;
 
 use clock::Nanos;
@@ -77,25 +76,14 @@ impl Flent {
         read.map_err(|e| failed(e.into()))
     }
 
-    /// Writes a `.flent.gz`. It is there whole, or not at all: what was there before stays where it cannot be written.
+    /// Writes the content of a `.flent.gz`.
     ///
     /// # Errors
-    /// [`Error::Write`].
-    pub fn write(&self, path: &Path) -> Result<(), Error> {
-        let write = || -> io::Result<()> {
-            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            // What a file gets that is made anew, where a temporary one is for its owner alone.
-            let everyones = Permissions::from_mode(0o644);
-            let file = tempfile::Builder::new().permissions(everyones).tempfile_in(folder)?;
-            store::private::give_to_caller(file.as_file())?;
-            let mut gzip = GzEncoder::new(BufWriter::new(file), Compression::default());
-            serde_json::to_writer(&mut gzip, self)?;
-            let file = gzip.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?;
-            file.as_file().sync_all()?;
-            file.persist(path)?;
-            Ok(())
-        };
-        write().map_err(|source| Error::Write { path: path.into(), source })
+    /// Those of `out`.
+    pub fn write(&self, out: impl Write) -> io::Result<()> {
+        let mut gzip = GzEncoder::new(BufWriter::new(out), Compression::default());
+        serde_json::to_writer(&mut gzip, self)?;
+        gzip.finish()?.flush()
     }
 
     /// A run in flent's words, as its test `rrul_be_nflows` names them (its `rrul_be` gives three series one name). `started` is the start as an ISO 8601 text in UTC.
@@ -224,7 +212,7 @@ mod tests {
         };
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.flent.gz");
-        flent.write(&path).unwrap();
+        flent.write(File::create(&path).unwrap()).unwrap();
         assert_eq!(Flent::read(&path).unwrap(), flent);
         std::fs::write(&path, serde_json::to_vec(&Flent { version: 9, ..flent.clone() }).unwrap()).unwrap();
         assert!(Flent::read(&path).unwrap_err().to_string().contains("version 9"));
@@ -240,35 +228,6 @@ mod tests {
             br#"{"version":4,"metadata":{},"x_values":[],"results":{},"raw_values":{"a":""#.chain(io::repeat(b'x'));
         let refused = Flent::parse_from(endless).unwrap_err().to_string();
         assert!(refused.contains(&LIMIT.to_string()), "{refused}");
-    }
-
-    #[test]
-    fn a_full_disk_leaves_what_was_there_and_nothing_half_written() {
-        tier::needs!(tier::Need::Root);
-        use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
-        let dir = tempfile::tempdir().unwrap();
-        // The mount is this thread's alone, and ends with it.
-        // SAFETY: only the mount namespace of this thread changes.
-        unsafe {
-            rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNS | rustix::thread::UnshareFlags::FS)
-        }
-        .unwrap();
-        mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).unwrap();
-        mount("none", dir.path(), "tmpfs", MountFlags::empty(), Some(c"size=64k")).unwrap();
-        let path = dir.path().join("a.flent.gz");
-        std::fs::write(&path, "before").unwrap();
-        let values: Vec<Option<f64>> = (0..60_000u32).map(|n| Some(f64::from(n.wrapping_mul(2_654_435_761)))).collect();
-        let flent = Flent {
-            version: 4,
-            metadata: Map::new(),
-            x_values: vec![0.0; values.len()],
-            results: BTreeMap::from([("Ping (ms) ICMP".to_owned(), values)]),
-            raw_values: Map::new(),
-        };
-        let error = flent.write(&path).unwrap_err();
-        assert!(matches!(&error, Error::Write { .. }) && !error.is_wrong_use(), "{error}");
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), "before");
-        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 
     proptest! {

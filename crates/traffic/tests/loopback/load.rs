@@ -44,7 +44,7 @@ fn every_probe_falls_into_its_part_and_flent_opens_the_file() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("load-2026.flent.gz");
     let flent = Flent::of(&config, &outcome, "2026-11-21T00:00:00.000000Z");
-    flent.write(&path).unwrap();
+    flent.write(std::fs::File::create(&path).unwrap()).unwrap();
     let read = Flent::read(&path).unwrap();
     assert_eq!(read.results.keys().collect::<Vec<_>>(), flent.results.keys().collect::<Vec<_>>());
     assert!(read.results["TCP upload sum"].iter().flatten().any(|v| *v > 1.0));

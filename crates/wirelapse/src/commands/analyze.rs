@@ -14,14 +14,13 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::Context as _;
 use diagnose::{Follower, Keep, Mark, Options, Report};
 use paper::document::Document;
 use record::Nanos;
 use report::page::capture::{Overview, Subject, connection, describe, overview, packets};
 
 use crate::exit::{self, BadInput};
-use crate::files::refuse;
+use crate::files::{Readers, refuse};
 use crate::hosts;
 use crate::options::{FOR, FORCE, Json, Output, RESOLVE};
 use crate::output::{self, Shown, complain, say};
@@ -157,7 +156,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         reading.warn();
         show(args, &name, &follower, &reading)?;
         if let Some(out) = &args.annotate {
-            annotate::write(&source, out, &follower, &reading.interfaces)?;
+            annotate::write(&source, (out, args.force), &follower, &reading.interfaces)?;
         }
         if i + 1 == args.files.len() {
             // The process is about to end, which gives a million connections back at once rather than one by one.
@@ -203,8 +202,12 @@ fn show(args: &Args, name: &str, follower: &Follower, reading: &Reading) -> anyh
             .ok_or_else(|| BadInput(format!("{name}: there is no connection {n}; those there are: {}", follower.len())))
     };
     if let (Some(n), Some(path)) = (args.connection, &args.plot) {
-        plot::write(&chosen(n)?, &reading.names, args.resolve, path)
-            .with_context(|| format!("cannot plot to {}", path.display()))?;
+        // What is made from a capture that only its owner may read is for the owner too.
+        let readers = match args.files.first().filter(|file| file.is_file()) {
+            Some(file) => Readers::AsInput(file),
+            None => Readers::Owner,
+        };
+        plot::write(&chosen(n)?, &reading.names, args.resolve, (path, args.force, readers))?;
     }
     if args.json.json {
         match args.connection {

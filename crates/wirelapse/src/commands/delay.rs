@@ -172,7 +172,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let offset = calibration.map(|c| c.offset(&measured.method)).transpose()?;
     let delay = record_of(args, &measured, drift, offset);
     if let Some(path) = &args.calibrate {
-        Calibration::of(&delay)?.write(path)?;
+        Calibration::of(&delay)?.write(path, args.force)?;
     }
     write(args, &delay)?;
     measured.failed.map_or(Ok(()), Err)

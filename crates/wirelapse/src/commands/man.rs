@@ -24,7 +24,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     match &args.into {
         Some(dir) => {
             std::fs::create_dir_all(dir)?;
-            pages(&command, &mut |name, page| std::fs::write(dir.join(name), page))?;
+            let readers = crate::files::Readers::AsUmask;
+            pages(&command, &mut |name, page| crate::files::write(&dir.join(name), page, true, readers))?;
         }
         None => std::io::stdout().write_all(&page(&command)?)?,
     }
@@ -32,7 +33,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 /// The page of a command and those of its subcommands, each with the name of its file.
-fn pages(command: &Command, put: &mut dyn FnMut(&str, &[u8]) -> std::io::Result<()>) -> std::io::Result<()> {
+fn pages(command: &Command, put: &mut dyn FnMut(&str, &[u8]) -> anyhow::Result<()>) -> anyhow::Result<()> {
     put(&format!("{}.1", name(command)), &page(command)?)?;
     command.get_subcommands().filter(|sub| !sub.is_hide_set()).try_for_each(|sub| pages(sub, put))
 }

@@ -10,8 +10,9 @@ use quantity::parse;
 use report::page::workload as page;
 use traffic::kept::Run;
 
+use crate::files::{OutputFile, Readers, refuse};
 use crate::interrupt::Interrupt;
-use crate::options::{FOR, Json, Output};
+use crate::options::{FOR, FORCE, Json, Output};
 use crate::output::{self, json_event};
 use crate::server::Server;
 use crate::workload;
@@ -44,6 +45,8 @@ pub struct Args {
     /// Write the run for flent
     #[arg(long, value_name = "FILE.flent.gz")]
     flent: Option<PathBuf>,
+    #[arg(long, help = FORCE, requires = "flent")]
+    force: bool,
     /// Measure nothing: report on this data file of flent, its own or one of ours
     #[arg(long, value_name = "FILE.flent.gz", conflicts_with_all = ["server", "flent", "output"])]
     read: Option<PathBuf>,
@@ -83,13 +86,16 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         return read(path, args.json.json);
     }
     workload::check(&args.output)?;
+    args.flent.as_deref().map_or(Ok(()), |path| refuse(path, args.force))?;
     let mut config = args.request()?;
     let interrupt = Interrupt::listen()?;
     let run = |config: &Config| traffic::load::run(config, &mut |_| interrupt.go_on());
     let outcome = args.server.run(&mut config, |c| &mut c.target, run)?;
     if let Some(path) = &args.flent {
         let started = record::Utc::from_nanos(outcome.started_realtime.as_nanos()).to_string();
-        Flent::of(&config, &outcome, &started).write(path)?;
+        let mut file = OutputFile::create(path, args.force, Readers::AsUmask)?;
+        Flent::of(&config, &outcome, &started).write(&mut file)?;
+        file.finish()?;
     }
     let interrupted = outcome.interrupted.clone();
     workload::show(&Run::Load(config, Box::new(outcome)), &args.output, args.json.json)?;

@@ -130,7 +130,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let caller = if args.as_root || request.command.is_empty() { None } else { Caller::of_sudo()? };
     // Before anything is attached: what cannot be written is found at once.
     let perfetto = request.open_perfetto()?;
-    let named = perfetto.as_ref().and_then(|perfetto| perfetto.hidden.as_ref()).and(request.perfetto.as_deref());
+    let named = perfetto.as_ref().filter(|file| file.is_named_at_end()).and(request.perfetto.as_deref());
     // From here on Ctrl-C ends the trace with its report, however early it comes.
     // Where there is a CMD, a second one ends the wait for it, so that the report comes. One more ends this program.
     let interrupt = Interrupt::with_patience(if request.command.is_empty() { 1 } else { 2 })?;

@@ -9,9 +9,14 @@ use wire::capture::{Interface, PcapngWriter};
 
 use super::{Source, comments};
 use crate::exit::BadInput;
-use crate::files::unfinished;
+use crate::files::{OutputFile, Readers};
 
-pub fn write(source: &Source, out: &Path, follower: &Follower, interfaces: &[Interface]) -> anyhow::Result<()> {
+pub fn write(
+    source: &Source,
+    (out, force): (&Path, bool),
+    follower: &Follower,
+    interfaces: &[Interface],
+) -> anyhow::Result<()> {
     let Source::File(path) = source else {
         return Err(BadInput("--annotate reads the capture twice: give it a file, not standard input".into()).into());
     };
@@ -26,11 +31,8 @@ pub fn write(source: &Source, out: &Path, follower: &Follower, interfaces: &[Int
     }
     let comments = comments(follower.reports());
     let mut capture = source.capture()?;
-    // Beside its place first: a file that is only half written is never taken for the whole.
-    let cannot = || format!("cannot write {}", out.display());
-    let half = unfinished(out).with_context(cannot)?;
-    let mut writer =
-        PcapngWriter::new(BufWriter::new(half.as_file()), concat!("wirelapse ", env!("CARGO_PKG_VERSION")))?;
+    let (file, pending) = OutputFile::create(out, force, Readers::AsInput(path))?.into_parts();
+    let mut writer = PcapngWriter::new(BufWriter::new(file), concat!("wirelapse ", env!("CARGO_PKG_VERSION")))?;
     let copied = (|| -> anyhow::Result<()> {
         writer.interfaces(interfaces)?;
         while let Some(frame) = capture.next_frame()? {
@@ -39,7 +41,6 @@ pub fn write(source: &Source, out: &Path, follower: &Follower, interfaces: &[Int
         }
         Ok(())
     })();
-    copied.and_then(|()| Ok(writer.finish().map(drop)?)).with_context(cannot)?;
-    half.persist(out).map_err(|error| error.error).with_context(cannot)?;
-    Ok(())
+    copied.and_then(|()| Ok(writer.finish().map(drop)?)).with_context(|| format!("cannot write {}", out.display()))?;
+    Ok(pending.finish()?)
 }

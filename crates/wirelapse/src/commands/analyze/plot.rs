@@ -8,10 +8,15 @@ use paper::plot::{Plot, image};
 use report::page::capture::{Names, connection};
 
 use crate::exit::BadInput;
-use crate::files::{made_by, place};
+use crate::files::{Readers, made_by, write as write_file};
 
 /// Writes a connection to a file of the kind that its name ends in, with the names of hosts where they are to be asked for.
-pub fn write(report: &Report, names: &Names, resolve: bool, path: &Path) -> anyhow::Result<()> {
+pub fn write(
+    report: &Report,
+    names: &Names,
+    resolve: bool,
+    (path, force, readers): (&Path, bool, Readers<'_>),
+) -> anyhow::Result<()> {
     let kind = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
     if !["html", "svg", "png"].contains(&kind) {
         return Err(BadInput("a plot is .html, .svg or .png".into()).into());
@@ -24,10 +29,11 @@ pub fn write(report: &Report, names: &Names, resolve: bool, path: &Path) -> anyh
         crate::hosts::name(std::slice::from_mut(&mut document));
     }
     let plots: Vec<Plot> = document.plots().cloned().collect();
-    match kind {
-        "html" => place(path, html::page(&[document], &made_by()).as_bytes()),
+    let bytes = match kind {
+        "html" => html::page(&[document], &made_by()).into_bytes(),
         // An SVG names its font, but the lengths of words decide where they are put.
-        "svg" => place(path, image::svg(&plots)?.as_bytes()),
-        _ => place(path, &image::png(&plots)?),
-    }
+        "svg" => image::svg(&plots)?.into_bytes(),
+        _ => image::png(&plots)?,
+    };
+    write_file(path, &bytes, force, readers)
 }

@@ -52,8 +52,9 @@ impl Calibration {
     }
 
     /// Writes the file.
-    pub fn write(&self, path: &Path) -> anyhow::Result<()> {
-        crate::files::place(path, (serde_json::to_string(self)? + "\n").as_bytes())
+    pub fn write(&self, path: &Path, force: bool) -> anyhow::Result<()> {
+        let text = serde_json::to_string(self)? + "\n";
+        crate::files::write(path, text.as_bytes(), force, crate::files::Readers::AsUmask)
     }
 
     /// The offset for a run; refused where that stamps frames another way, since the offset is then another.

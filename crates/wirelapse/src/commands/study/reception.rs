@@ -49,7 +49,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let document = page::reception::document(&outcome);
     let event = Kept::of(&outcome);
     if let Some(directory) = &args.output {
-        crate::files::place(&directory.join(kept::FILE), &serde_json::to_vec(&event)?)?;
+        let readers = crate::files::Readers::AsUmask;
+        crate::files::write(&directory.join(kept::FILE), &serde_json::to_vec(&event)?, false, readers)?;
         write_page(&directory.join("report.html"), std::slice::from_ref(&document), false)?;
     }
     if args.json.json {

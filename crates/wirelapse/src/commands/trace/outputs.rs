@@ -1,7 +1,6 @@
 //! Where events go: the summary, and the files and lines that were asked for.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -12,11 +11,12 @@ use export::perfetto::Perfetto;
 use record::{End, Event, Instant, Lost, Monotonic, Nanos, Sink, SinkError};
 use report::page::trace::{self, Subject, describe};
 use report::view::Facts;
-use store::{Provenance, Writer};
+use store::Provenance;
 use summary::{Requests, TraceSummary};
 
-use super::request::{PerfettoFile, Request};
+use super::request::Request;
 use super::slow::Slow;
+use crate::files::{OutputFile, Pending, Writer};
 use crate::output;
 
 /// An output beside the report.
@@ -28,8 +28,8 @@ struct Output {
 
 /// A file that gets its name once it is whole. Dropped before, it goes.
 struct Placed {
-    sink: Box<Perfetto<BufWriter<File>>>,
-    hidden: Option<tempfile::TempPath>,
+    sink: Box<Perfetto<BufWriter<Writer>>>,
+    pending: Pending,
     path: PathBuf,
 }
 
@@ -40,27 +40,28 @@ impl Sink for Placed {
 
     fn finish(self: Box<Self>, end: &End<'_>) -> Result<Option<String>, SinkError> {
         let said = Sink::finish(self.sink, end)?;
-        let named = self.hidden.map_or(Ok(()), |hidden| hidden.persist(&self.path));
-        named.map_err(|why| SinkError::new(format!("Perfetto file {}", self.path.display()), why.error))?;
+        let named = self.pending.finish();
+        named.map_err(|why| SinkError::new(format!("Perfetto file {}", self.path.display()), why))?;
         Ok(said)
     }
 }
 
 /// The outputs that were asked for. A new one is a separate sink, and its entry here.
-fn asked(request: &Request, provenance: &Provenance, perfetto: Option<PerfettoFile>) -> anyhow::Result<Vec<Output>> {
+fn asked(request: &Request, provenance: &Provenance, perfetto: Option<OutputFile>) -> anyhow::Result<Vec<Output>> {
     let mut outputs = Vec::new();
     let mut add = |sink: Box<dyn Sink>, name: String| outputs.push(Output { sink, name });
     if let Some(path) = &request.run {
         request.remove_old_run()?;
-        let sink = Writer::create(path, provenance.clone())?;
+        let sink = store::Writer::create(path, provenance.clone())?;
         add(Box::new(sink), format!("Run {}", path.display()));
     }
-    if let (Some(PerfettoFile { file, hidden }), Some(path)) = (perfetto, &request.perfetto) {
+    if let (Some(file), Some(path)) = (perfetto, &request.perfetto) {
+        let (file, pending) = file.into_parts();
         let file = BufWriter::with_capacity(1 << 18, file);
         let sink = Perfetto::begin(file, provenance.start_ns, &provenance.clock)
             .with_context(|| format!("cannot write the Perfetto file {}", path.display()))?
             .named(path);
-        let sink = Placed { sink: Box::new(sink), hidden, path: path.clone() };
+        let sink = Placed { sink: Box::new(sink), pending, path: path.clone() };
         add(Box::new(sink), format!("Perfetto trace {}", path.display()));
     }
     if request.json {
@@ -82,7 +83,7 @@ pub struct Outputs {
 }
 
 impl Outputs {
-    pub fn open(request: &Request, provenance: &Provenance, perfetto: Option<PerfettoFile>) -> anyhow::Result<Self> {
+    pub fn open(request: &Request, provenance: &Provenance, perfetto: Option<OutputFile>) -> anyhow::Result<Self> {
         Ok(Self {
             summary: trace::figures(Instant::from_nanos(provenance.start_ns), request.slowest),
             provenance: provenance.clone(),

@@ -1,8 +1,6 @@
 //! From the words of the command line to what is to be done, with everything checked that can be checked before.
 
-use std::fs::File;
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,6 +12,7 @@ use trace::{BackendChoice, Config};
 use super::Args;
 use crate::criteria::Aimed;
 use crate::exit::BadInput;
+use crate::files::{OutputFile, Readers};
 use crate::memory;
 use crate::output::Shown;
 use crate::output::harmless;
@@ -100,9 +99,7 @@ impl Request {
             check_run(run, args.force)?;
         }
         if let Some(file) = &args.perfetto {
-            // A pipe or a device has nothing to lose.
-            let regular = std::fs::metadata(file).map_or(true, |there| there.is_file());
-            crate::files::refuse(file, args.force || !regular)?;
+            crate::files::refuse(file, args.force)?;
         }
         let sampling = match (args.sample, args.draw) {
             (Ratio::ALL, _) => Sampling::Every,
@@ -199,18 +196,15 @@ impl Request {
     pub fn remove_old_run(&self) -> anyhow::Result<()> {
         match &self.run {
             Some(run) if self.force && run.is_dir() => std::fs::remove_dir_all(run)
-                .map_err(|error| bad(format!("cannot write over the run {}: {error}", run.display()))),
+                .map_err(|error| bad(format!("cannot overwrite the run {}: {error}", run.display()))),
             _ => Ok(()),
         }
     }
 
     /// The file for `--perfetto`, found writable before anything is attached.
-    pub fn open_perfetto(&self) -> anyhow::Result<Option<PerfettoFile>> {
-        let Some(path) = &self.perfetto else { return Ok(None) };
-        let opened = PerfettoFile::open(path);
-        opened
-            .map(Some)
-            .map_err(|e| bad(format!("cannot write {}: {e}; name another file for --perfetto", path.display())))
+    pub fn open_perfetto(&self) -> anyhow::Result<Option<OutputFile>> {
+        let open = |path: &PathBuf| OutputFile::create(path, self.force, Readers::Owner);
+        self.perfetto.as_ref().map(open).transpose()
     }
 
     /// Takes away what was made for a program that then could not be run: the run directory of this trace holds nothing.
@@ -227,28 +221,6 @@ impl Request {
             true => writeln!(io::stderr(), "{line}"),
             false => writeln!(io::stdout(), "{line}"),
         }
-    }
-}
-
-/// The file of `--perfetto`. Under a hidden name beside the one that was asked for until it is whole, and gone where it never is.
-pub struct PerfettoFile {
-    pub file: File,
-    /// Its hidden name; a pipe or a device has none.
-    pub hidden: Option<tempfile::TempPath>,
-}
-
-impl PerfettoFile {
-    fn open(path: &Path) -> io::Result<Self> {
-        if path.symlink_metadata().is_ok_and(|there| !there.is_file()) {
-            // In a directory where others may write, a link of that name is not ours to follow.
-            let file = File::options().write(true).custom_flags(libc::O_NOFOLLOW).open(path)?;
-            return Ok(Self { file, hidden: None });
-        }
-        // For its owner alone: it holds names of programs and addresses.
-        let hidden = tempfile::Builder::new().prefix(".unfinished-").tempfile_in(crate::files::folder(path))?;
-        store::private::give_to_caller(hidden.as_file())?;
-        let (file, hidden) = hidden.into_parts();
-        Ok(Self { file, hidden: Some(hidden) })
     }
 }
 
@@ -272,7 +244,7 @@ fn check_run(run: &Path, force: bool) -> anyhow::Result<()> {
             true if force => {}
             true => {
                 let run = run.display();
-                return Err(bad(format!("{run} exists: name another run, or add --force to write over this one")));
+                return Err(bad(format!("{run} exists: name another run, or add --force to overwrite this one")));
             }
             false => return Err(bad(store::Error::Exists(run.to_owned()).to_string())),
         }
