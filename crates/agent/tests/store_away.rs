@@ -4,7 +4,7 @@ mod made_up;
 #[path = "made_up/moto.rs"]
 mod moto;
 
-use made_up::{AtWork, until};
+use made_up::AtWork;
 use moto::Moto;
 use tier::{Need, needs};
 
@@ -27,7 +27,7 @@ fn runs_reach_the_store_whole_also_when_it_was_away() {
         spool.path().display()
     );
     let agent = AtWork::start(&config, 5);
-    until("a run in the store", || moto.keys().iter().any(|key| key.ends_with("/run.json")));
+    tier::until("a run in the store", || moto.keys().iter().any(|key| key.ends_with("/run.json")));
     let whole = |keys: &[String]| {
         let runs: Vec<&str> = keys.iter().filter_map(|key| key.strip_suffix("/run.json")).collect();
         for run in &runs {
@@ -48,10 +48,10 @@ fn runs_reach_the_store_whole_also_when_it_was_away() {
         let dates = std::fs::read_dir(host).into_iter().flatten().flatten();
         dates.flat_map(|date| std::fs::read_dir(date.path()).into_iter().flatten().flatten()).count()
     };
-    until("runs that wait", || waiting() >= 4);
+    tier::until("runs that wait", || waiting() >= 4);
     let back = Moto::start(port);
     let wait = waiting();
-    until("the runs that waited", || whole(&back.keys()) >= wait - 1);
+    tier::until("the runs that waited", || whole(&back.keys()) >= wait - 1);
     agent.finish();
     assert!(whole(&back.keys()) > 0);
     assert!(waiting() <= 1, "all but what was written last is there");

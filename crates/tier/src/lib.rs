@@ -13,12 +13,14 @@ mod limit;
 mod pids;
 pub mod postgres;
 mod process;
+mod wait;
 
 use std::io::Write as _;
 
 pub use limit::{command, limit};
 pub use pids::PidsCgroup;
 pub use process::Process;
+pub use wait::{until, until_some, wait_for, wait_within};
 
 /// What a program printed, with U+FFFD for what is not UTF-8.
 pub fn text(bytes: &[u8]) -> String {

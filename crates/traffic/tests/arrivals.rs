@@ -3,7 +3,6 @@
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::ops::ControlFlow;
-use std::time::{Duration, Instant};
 
 use clock::Nanos;
 use traffic::{Limits, Server, ServerConfig, rr};
@@ -27,10 +26,6 @@ fn many_that_say_nothing_take_no_thread_and_keep_no_one_out() {
     let outcome = rr::run(&config, &mut |_| ControlFlow::Continue(())).unwrap();
     assert!(outcome.transactions > 0);
     assert!(threads() <= before + 2, "{} threads, {before} before", threads());
-    let began = Instant::now();
-    while server.counts().silent < 300 {
-        assert!(began.elapsed() < Duration::from_secs(60), "{:?}", server.counts());
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    assert!(tier::wait_for(|| server.counts().silent >= 300), "{:?}", server.counts());
     server.stop();
 }

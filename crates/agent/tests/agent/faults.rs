@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::made_up::{AtWork, free_port, get, until};
+use crate::made_up::{AtWork, free_port, get};
 use crate::moto::Moto;
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use record::Nanos;
@@ -178,7 +178,7 @@ fn an_agent_that_is_killed_while_it_uploads_leaves_whole_parts_in_the_store() {
     let waiting = || visible(spool.path()).iter().filter(|file| file.ends_with("run.json")).count();
     let left = waiting();
     let last = started(&config, &s3(moto.port));
-    until("the runs that were left", || {
+    tier::until("the runs that were left", || {
         let finished = |file: &PathBuf| std::fs::read_to_string(file).is_ok_and(|text| text.contains("\"finished\""));
         visible(spool.path()).iter().filter(|file| file.ends_with("run.json") && finished(file)).count() <= 3
     });
@@ -262,15 +262,15 @@ fn an_hour_without_collector_prometheus_and_store_is_bounded_counted_and_made_up
         line.map_or(0, |line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap() as u64)
     };
     let counted = || [exports("otlp", "failed"), exports("store", "failed"), exports("store", "runs_dropped")];
-    until("everything that failed, counted", || counted().iter().all(|n| *n > 0));
+    tier::until("everything that failed, counted", || counted().iter().all(|n| *n > 0));
     println!("otlp failed, store failed, runs dropped: {:?}", counted());
     assert_eq!(exports("otlp", "done"), 0);
     assert!(figure("wirelapse_agent_waiting_bytes") <= MOST);
     // All three are back.
     let collecting = std::thread::spawn(move || collector(otlp, 3));
     let back = Moto::start(port);
-    until("three requests of figures", || exports("otlp", "done") >= 3);
+    tier::until("three requests of figures", || exports("otlp", "done") >= 3);
     collecting.join().unwrap();
-    until("runs in the store", || exports("store", "runs_uploaded") >= 3);
+    tier::until("runs in the store", || exports("store", "runs_uploaded") >= 3);
     assert!(back.keys().iter().any(|key| key.ends_with("/run.json")));
 }

@@ -4,7 +4,7 @@
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
 
-use crate::made_up::{AtWork, durations, get, until};
+use crate::made_up::{AtWork, durations, get};
 use serde_json::Value;
 use tier::{Need, Process, needs};
 
@@ -47,7 +47,7 @@ fn prometheus(agent: &AtWork, options: &[&str]) -> Prometheus {
             .stderr(Stdio::null()),
     );
     let started = Prometheus { url: format!("http://127.0.0.1:{port}"), _process: process, _data: data };
-    until("eight scrapes", || {
+    tier::until("eight scrapes", || {
         query(&started.url, "count_over_time(wirelapse_series[5m])").first().is_some_and(|(_, n)| *n >= 8.0)
     });
     started

@@ -126,15 +126,6 @@ pub fn unix_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64
 }
 
-/// Waits for something that another process does.
-pub fn until(what: &str, mut there: impl FnMut() -> bool) {
-    let begun = WallInstant::now();
-    while !there() {
-        assert!(begun.elapsed() < Duration::from_secs(90), "waited in vain for {what}");
-        std::thread::sleep(Duration::from_millis(200));
-    }
-}
-
 pub fn get(url: &str) -> String {
     match ureq::get(url).call() {
         Ok(mut answer) => answer.body_mut().with_config().limit(64 << 20).read_to_string().unwrap_or_default(),

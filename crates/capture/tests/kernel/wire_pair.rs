@@ -36,9 +36,9 @@ impl WirePair {
                     ip(&format!("link set {end} up"));
                 }
                 // Until the kernel has noticed that the wire is there, it drops what is sent into it.
-                while [SENDER, TAP].iter().any(|end| !described(end).contains("state UP")) {
-                    std::thread::sleep(std::time::Duration::from_millis(10));
-                }
+                tier::until("both ends to be up", || {
+                    [SENDER, TAP].iter().all(|end| described(end).contains("state UP"))
+                });
                 test(&WirePair { socket: packet_socket(SENDER) });
             });
             if let Err(panic) = thread.join() {

@@ -66,11 +66,7 @@ fn programs_end_as_they_end_and_with_the_lab() {
     let mut child = tier::limit(a.command("sleep").unwrap()).arg("600").spawn().unwrap();
     let pid = program_pid(&child).unwrap();
     let comm = || std::fs::read_to_string(format!("/proc/{pid}/comm"));
-    let until = Instant::now() + Duration::from_secs(10);
-    while comm().unwrap().trim() != "sleep" && Instant::now() < until {
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    assert_eq!(comm().unwrap().trim(), "sleep");
+    tier::until("the program to run", || comm().unwrap().trim() == "sleep");
     drop(lab);
     let status = child.wait().unwrap();
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(libc::SIGKILL));

@@ -130,11 +130,11 @@ fn interrupted(query: &str, executors: usize) {
         let mut endless = asks(&[query]);
         for (executor, before) in executors.iter().zip(before) {
             // Far more than it takes to be there.
-            until("all executors work", Duration::from_secs(300), || {
-                std::thread::sleep(Duration::from_millis(100));
+            let works = tier::wait_within(Duration::from_secs(300), || {
                 assert!(endless.try_wait().unwrap().is_none(), "the query ended by itself");
                 worked(executor) > before + 3.0
             });
+            assert!(works, "an executor does not work");
         }
         let interrupted = Instant::now();
         program::interrupt(endless.id());
@@ -145,7 +145,7 @@ fn interrupted(query: &str, executors: usize) {
         assert!(done.stdout.is_empty());
         // Each task asks every second whether its query goes on; the query would take hours.
         for executor in &executors {
-            until("the executor rests", Duration::from_secs(90), || rests(executor));
+            tier::until("the executor to rest", || rests(executor));
         }
         let done = asks(&["--format", "csv", small]).wait_with_output().unwrap();
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
@@ -235,8 +235,7 @@ fn an_executor_that_is_paused_and_comes_back_counts_no_row_twice() {
     ]);
     let before = program::cpu(two.0.id());
     let mut asking = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    until("the executor works", Duration::from_secs(120), || {
-        std::thread::sleep(Duration::from_millis(20));
+    tier::until("the executor to work", || {
         program::cpu(two.0.id()) > before + 1.0 || asking.try_wait().unwrap().is_some()
     });
     signal("-STOP");
@@ -246,12 +245,4 @@ fn an_executor_that_is_paused_and_comes_back_counts_no_row_twice() {
     let done = asking.wait_with_output().unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     assert_eq!(String::from_utf8(done.stdout).unwrap().lines().collect::<Vec<_>>(), expected);
-}
-
-/// Waits for something, and no longer than this.
-fn until(what: &str, most: Duration, mut is: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !is() {
-        assert!(began.elapsed() < most, "{what}: not within {} s", most.as_secs());
-    }
 }

@@ -78,9 +78,7 @@ pub fn cpu_in(stat: &str) -> Option<f64> {
 /// Waits until a process has used so many seconds more of CPU time.
 pub fn works(process: u32, seconds: f64) {
     let before = cpu(process);
-    while cpu(process) < before + seconds {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    tier::until("CPU time of the process", || cpu(process) >= before + seconds);
 }
 
 /// Ctrl-C.

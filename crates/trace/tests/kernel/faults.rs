@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tier::Need;
 use trace::{Backend, Config};
@@ -51,17 +51,13 @@ fn a_killed_tracer_leaves_nothing() {
     child.kill().unwrap();
     child.wait().unwrap();
     // The kernel frees them after a grace period.
-    let end = Instant::now() + Duration::from_secs(10);
     let left = || {
         let programs = libbpf_rs::query::ProgInfoIter::default().filter(|p| programs.contains(&p.id)).count();
         let maps = libbpf_rs::query::MapInfoIter::default().filter(|m| maps.contains(&m.id)).count();
         let links = libbpf_rs::query::LinkInfoIter::default().filter(|l| links.contains(&l.id)).count();
         programs + maps + links
     };
-    while left() > 0 && Instant::now() < end {
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    assert_eq!(left(), 0);
+    assert!(tier::wait_for(|| left() == 0), "{} are left", left());
 }
 
 /// A program of socket operations that takes every callback away from every socket, on the root cgroup; gone with its descriptors.

@@ -5,7 +5,6 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use record::Event;
 use tier::{Need, postgres};
@@ -38,18 +37,6 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.end();
-    }
-}
-
-/// What `ready` gives, as soon as it gives something.
-fn until<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + Duration::from_secs(60);
-    loop {
-        if let Some(found) = ready() {
-            return found;
-        }
-        assert!(Instant::now() < end, "{what}");
-        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
@@ -118,13 +105,14 @@ fn of_nginx_one_worker_is_followed_with_the_bytes_of_its_access_log() {
             let dir = tempfile::tempdir().unwrap();
             let mut server = nginx(dir.path());
             // The listener is there before them.
-            let workers = until("two workers", || Some(server.children()).filter(|workers| workers.len() == 2));
+            let workers =
+                tier::until_some("two workers", || Some(server.children()).filter(|workers| workers.len() == 2));
             let worker = workers[0];
             let address = ("127.0.0.1", NGINX_PORT);
             let mut trace = Trace::start(&following(worker, backend));
             // Which worker takes a connection is chance: until both have answered.
             let (mut connections, log) = (0, dir.path().join("access"));
-            until("answers of both workers", || {
+            tier::until_some("answers of both workers", || {
                 for _ in 0..10 {
                     let mut client = BufReader::new(TcpStream::connect(address).unwrap());
                     for path in ["small", "large", "small"] {
@@ -207,7 +195,7 @@ fn of_postgresql_one_worker_is_followed_with_the_bytes_that_its_client_got() {
         let mut server = Server(postgres::start(dir.path(), POSTGRES_PORT, &settings));
         let mut followed = Vec::new();
         for backend in BACKENDS {
-            let [mut ours, mut other] = [(); 2].map(|()| until("a server", Session::open));
+            let [mut ours, mut other] = [(); 2].map(|()| tier::until_some("a server", Session::open));
             let trace = Trace::start(&following(ours.pid, backend));
             for n in 0..QUERIES {
                 // Answers of up to five of the server's buffers.

@@ -17,14 +17,6 @@ fn server(limits: Limits, token: Option<&str>) -> Server {
     Server::start(config).unwrap()
 }
 
-fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !condition() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "waited in vain for {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
 /// The server still does its work.
 fn still_serves(server: &Server, token: Option<&str>) {
     let target = Target { token: token.map(Into::into), ..Target::new(server.local_addr()) };
@@ -93,7 +85,7 @@ fn a_client_that_first_reads_its_flow_to_the_end_gets_its_results() {
     control.read_exact(&mut vec![0; u32::from_be_bytes(length) as usize]).unwrap();
     expect(&mut control, State::DisplayResults);
     control.write_all(&[State::Done.byte()]).unwrap();
-    wait_for("the test to end", || server.counts().tests == 1);
+    tier::until("the test to end", || server.counts().tests == 1);
     assert_eq!(server.counts().broken_off, 0);
 }
 
@@ -163,7 +155,7 @@ fn garbage_is_counted_and_nothing_else() {
         };
         UdpSocket::bind("127.0.0.1:0").unwrap().send_to(&bytes[..round * 4], to).unwrap();
     }
-    wait_for("the garbage to be counted", || server.counts().garbage >= 75);
+    tier::until("the garbage to be counted", || server.counts().garbage >= 75);
     assert_eq!(server.counts().tests, 0);
     still_serves(&server, None);
 }
@@ -181,7 +173,7 @@ fn those_who_drip_are_cut_off_and_do_not_keep_others_out() {
         }
         std::thread::sleep(Duration::from_millis(100));
     }
-    wait_for("the slow ones to be cut off", || server.counts().silent + server.counts().turned_away >= 16);
+    tier::until("the slow ones to be cut off", || server.counts().silent + server.counts().turned_away >= 16);
     assert!(server.counts().turned_away >= 1);
     still_serves(&server, None);
 }
@@ -198,12 +190,12 @@ fn half_open_and_vanished_clients_end_their_test_only() {
     s.write_all(&[&(parameters.len() as u32).to_be_bytes()[..], parameters].concat()).unwrap();
     s.read_exact(&mut [0]).unwrap();
     drop(s);
-    wait_for("that test to be broken off", || server.counts().broken_off == 1);
+    tier::until("that test to be broken off", || server.counts().broken_off == 1);
     // Only its own half closed, in the middle of a request.
     let s = TcpStream::connect(to).unwrap();
     (&s).write_all(&traffic::wire::OWN_OPENING).unwrap();
     s.shutdown(std::net::Shutdown::Write).unwrap();
-    wait_for("the half-open one to be dropped", || server.counts().silent >= 1);
+    tier::until("the half-open one to be dropped", || server.counts().silent >= 1);
     still_serves(&server, None);
     let begun = Instant::now();
     server.stop();
@@ -223,7 +215,7 @@ fn places_are_given_back() {
     let limits = Limits { sessions: 1, memory_bytes: 1 << 20, ..Limits::default() };
     let server = server(limits, None);
     for _ in 0..5 {
-        wait_for("the place", || {
+        tier::until("the place", || {
             let c = Config { bytes: Some(1_000), ..Config::new(server.local_addr()) };
             run(&c, &mut |_| ControlFlow::Continue(())).is_ok()
         });
@@ -249,7 +241,7 @@ fn those_without_the_token_take_no_test_from_those_with_it() {
             s
         })
         .collect();
-    wait_for("those that are one too many to be turned away", || server.counts().turned_away == 20);
+    tier::until("those that are one too many to be turned away", || server.counts().turned_away == 20);
     still_serves(&server, Some("secret"));
     assert_eq!(refused(run(&Config::new(server.local_addr()), &mut |_| ControlFlow::Continue(()))), Refusal::Token);
     drop(silent);
@@ -270,7 +262,7 @@ fn udp_tests_of_others_do_not_wait_for_a_silent_one() {
     let outcome = run(&c, &mut |_| ControlFlow::Continue(())).unwrap();
     assert_eq!(outcome.interrupted, None);
     // The silent one still waited all the while.
-    wait_for("the other to be counted", || server.counts().tests == 1);
+    tier::until("the other to be counted", || server.counts().tests == 1);
     assert_eq!(server.counts().broken_off, 0);
     server.stop();
 }

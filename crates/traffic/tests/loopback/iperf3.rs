@@ -49,7 +49,7 @@ fn a_stock_client_is_served_up_down_and_both_ways_over_ipv4_and_ipv6() {
             let most = if extra.contains(&"-O") { sent.saturating_mul(2) } else { sent };
             assert!(received <= most && received.saturating_mul(2) > sent, "{extra:?}: {received} of {sent}");
         }
-        iperf3_program::wait_for("seven tests to end", || server.counts().tests == 7);
+        tier::until("seven tests to end", || server.counts().tests == 7);
         assert_eq!(server.counts().broken_off, 0);
     }
 }
@@ -67,7 +67,7 @@ fn a_stock_client_sends_datagrams_and_gets_them() {
             assert!(sum["packets"].as_u64().unwrap() > 100, "{sum}");
             assert!(sum["lost_packets"].as_u64().unwrap() * 2 < sum["packets"].as_u64().unwrap(), "{sum}");
         }
-        iperf3_program::wait_for("four tests to end", || server.counts().tests == 4);
+        tier::until("four tests to end", || server.counts().tests == 4);
     }
 }
 
@@ -80,7 +80,7 @@ fn two_stock_clients_are_served_at_once() {
     let mine = stock_client(to, &["-t", "1", "-u", "-b", "1M"]);
     assert!(bits(&mine, "sum") > 1e5);
     assert!(bits(&other.join().unwrap(), "sum_received") > 1e6);
-    iperf3_program::wait_for("two tests to end", || server.counts().tests == 2);
+    tier::until("two tests to end", || server.counts().tests == 2);
 }
 
 fn config(to: SocketAddr) -> Config {
@@ -160,11 +160,11 @@ fn either_side_survives_the_others_death() {
     let to = server.local_addr();
     for extra in [&[][..], &["-R"], &["-u", "-b", "1M"]] {
         let mut client = iperf3_program::spawn_client(to, &[&["-t", "20"], extra].concat());
-        iperf3_program::wait_for("the test to begin", || iperf3_program::flows_to(to) > 0);
+        tier::until("the test to begin", || iperf3_program::flows_to(to) > 0);
         client.kill().unwrap();
         client.wait().unwrap();
     }
-    iperf3_program::wait_for("three tests to be broken off", || server.counts().broken_off == 3);
+    tier::until("three tests to be broken off", || server.counts().broken_off == 3);
     assert!(bits(&stock_client(to, &["-t", "1"]), "sum_received") > 1e6);
 
     // A stock server killed in the middle: the client says so and keeps what it measured.

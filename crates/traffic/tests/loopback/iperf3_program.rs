@@ -48,15 +48,6 @@ pub fn flows_to(to: SocketAddr) -> usize {
     connected("/proc/net/tcp", "01").saturating_sub(1) + connected("/proc/net/udp", "01")
 }
 
-/// Waits until `condition` holds, for as long as a busy machine may need.
-pub fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !condition() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "waited in vain for {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
 /// A stock server that is killed when dropped.
 pub struct StockServer {
     child: Child,
@@ -84,7 +75,7 @@ impl StockServer {
         // Looked for in the kernel's list: a connection would be taken for a client.
         let file = if ip.is_ipv4() { "/proc/net/tcp" } else { "/proc/net/tcp6" };
         let listening = format!(":{port:04X} ");
-        wait_for("iperf3 to listen", || {
+        tier::until("iperf3 to listen", || {
             std::fs::read_to_string(file).unwrap().lines().any(|l| l.contains(&listening) && l.contains(" 0A "))
         });
         Self { child, address }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::scene::command::{fdinfo, held_by, signal, wait_for};
+use crate::scene::command::{fdinfo, held_by, signal};
 use crate::scene::{BTF, median, turn};
 use libbpf_rs::query::{LinkInfoIter, MapInfoIter, ProgInfoIter};
 use record::Leg;
@@ -217,7 +217,7 @@ fn a_day_leaves_what_it_holds_as_it_was() {
     });
     let mut counted = HashSet::new();
     assert!(
-        wait_for(|| fs::read_dir(&runs).is_ok_and(|mut hosts| hosts
+        tier::wait_for(|| fs::read_dir(&runs).is_ok_and(|mut hosts| hosts
             .next()
             .is_some_and(|host| { fs::read_dir(host.unwrap().path()).unwrap().next().is_some() }))),
         "no run begins"
@@ -286,5 +286,5 @@ fn a_day_leaves_what_it_holds_as_it_was() {
     let tables = figure("tables in the kernel, KiB", |held| held.tables_kib);
     assert!(tables.1 <= tables.0 + tables.0 / 50, "tables grow");
     // Objects end a moment after their process.
-    assert!(wait_for(|| objects.left() == 0), "{} BPF objects are left", objects.left());
+    assert!(tier::wait_for(|| objects.left() == 0), "{} BPF objects are left", objects.left());
 }

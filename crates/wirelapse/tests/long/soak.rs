@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::scene::command::{signal, wait_for};
+use crate::scene::command::signal;
 use crate::scene::{BTF, TUN, turn};
 use tier::{Need, Process};
 
@@ -157,7 +157,7 @@ fn what_is_held_is_level_at_the_end() {
     let port = address.port().to_string();
     let mut trace = wirelapse(&["trace", "--port", &port, "--receive", "--no-live", "-o"]);
     let mut trace = Process::from(trace.arg(&run).spawn().unwrap());
-    assert!(wait_for(|| run.join("run.json").exists()), "the run never began");
+    assert!(tier::wait_for(|| run.join("run.json").exists()), "the run never began");
 
     let (began, mut series, mut round) = (Instant::now(), Vec::new(), 0);
     while began.elapsed() < lasts {
@@ -206,5 +206,5 @@ fn what_is_held_is_level_at_the_end() {
     let stored = store::Run::open(&run).unwrap();
     assert_eq!(stored.state(), store::State::Finished);
     // Links of sockets that are gone end a moment after them.
-    assert!(wait_for(|| Kernel::now() == before), "{before:?} before, {:?} after", Kernel::now());
+    assert!(tier::wait_for(|| Kernel::now() == before), "{before:?} before, {:?} after", Kernel::now());
 }

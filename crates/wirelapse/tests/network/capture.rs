@@ -30,9 +30,7 @@ fn on_a_wire(test: impl FnOnce() + Send) {
                 let shown = Command::new("ip").args(["-o", "link", "show", end]).output().unwrap();
                 text(&shown.stdout).contains("state UP")
             };
-            while !up("left") || !up("right") {
-                std::thread::sleep(Duration::from_millis(10));
-            }
+            tier::until("both ends to be up", || up("left") && up("right"));
             test();
         });
         if let Err(panic) = thread.join() {
@@ -44,10 +42,9 @@ fn on_a_wire(test: impl FnOnce() + Send) {
 /// Waits for a capture: its sockets are open once it has dropped its rights.
 fn wait_until_open(pid: u32) {
     let status = format!("/proc/{pid}/status");
-    let end = Instant::now() + Duration::from_secs(20);
-    while !std::fs::read_to_string(&status).unwrap_or_default().contains("NoNewPrivs:\t1") && Instant::now() < end {
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    tier::until("the capture to be open", || {
+        std::fs::read_to_string(&status).unwrap_or_default().contains("NoNewPrivs:\t1")
+    });
 }
 
 /// Sends frames while `capture` runs with these words; gives what both printed.
@@ -157,16 +154,10 @@ fn capture_keeps_no_capability_and_interrupted_it_ends_with_a_whole_file() {
         let path = dir.path().join("out.pcapng");
         let file = path.to_str().unwrap();
         let child = wirelapse!(&["capture", "-i", "right", "-w", file]).stdout(Stdio::piped()).spawn().unwrap();
-        let status = format!("/proc/{}/status", child.id());
-        let end = Instant::now() + Duration::from_secs(20);
-        let effective = loop {
-            let status = std::fs::read_to_string(&status).unwrap();
-            // The last of what it gives up.
-            if status.contains("Seccomp:\t2") || Instant::now() > end {
-                break status.lines().find_map(|l| l.strip_prefix("CapEff:\t").map(str::to_owned));
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        };
+        let status = || std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+        // The last of what it gives up.
+        tier::until("its filter of system calls", || status().contains("Seccomp:\t2"));
+        let effective = status().lines().find_map(|l| l.strip_prefix("CapEff:\t").map(str::to_owned));
         assert_eq!(effective.unwrap().trim_matches('0'), "");
         let mut child = Process::from(child);
         let sent =
@@ -378,10 +369,7 @@ fn frames_that_the_interface_does_not_take_are_sent_another_way_or_refused_or_co
         assert!(Command::new("ethtool").args(["-K", "right", "gro", "on"]).status().unwrap().success());
         let before = arrived();
         let under_way = sending(&["-c", "2000", "--method", "live-frames"]);
-        let end = Instant::now() + Duration::from_secs(20);
-        while arrived() < before + 100 && Instant::now() < end {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        tier::until("a hundred frames", || arrived() >= before + 100);
         ip("link set right down");
         let ended = under_way.output();
         assert!(ended.status.success(), "{}", text(&ended.stderr));
@@ -494,10 +482,7 @@ fn a_capture_that_is_killed_leaves_no_program_and_no_promiscuous_mode() {
             assert!(with.contains("xdp") || with.contains("promiscuity 1"), "{method}: {with}");
             signal(&capture, libc::SIGKILL);
             capture.wait().unwrap();
-            let end = Instant::now() + Duration::from_secs(10);
-            while described().contains("xdp") && Instant::now() < end {
-                std::thread::sleep(Duration::from_millis(20));
-            }
+            tier::until("the program to go", || !described().contains("xdp"));
             let left = described();
             assert!(!left.contains("xdp") && left.contains("promiscuity 0"), "{method}: {left}");
         }

@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lab::{Config, Device, Direction, Lab, Loss, Place, Side};
 use record::Nanos;
@@ -26,15 +26,12 @@ fn watch(lab: &Lab, words: &[&str]) -> Process {
     let mut command = tier::limit(lab.command_in(Place::Measuring, WIRELAPSE).unwrap());
     command.args(["delay", "--before", "before", "--after", "after", "--filter", "udp", "--json"]).args(words);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let end = Instant::now() + Duration::from_secs(20);
     // It gives its rights up once everything is open.
     let is_open = || {
         let pid = lab::program_pid(&child)?;
         std::fs::read_to_string(format!("/proc/{pid}/status")).ok().filter(|s| s.contains("NoNewPrivs:\t1"))
     };
-    while is_open().is_none() && Instant::now() < end {
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    tier::until_some("both taps to be open", is_open);
     // Frames of the first 0.1 s are on their way, and in no count.
     std::thread::sleep(Duration::from_millis(300));
     Process::from(child)
@@ -90,10 +87,7 @@ impl Dumps {
     /// tcpdump has not yet read is not in its file.
     fn delays(mut self, of: usize) -> Vec<f64> {
         let read = |tap: &str| frames(&std::fs::read(self.folder.path().join(tap)).unwrap());
-        let until = Instant::now() + Duration::from_secs(20);
-        while TAPS.iter().any(|tap| read(tap).len() < of) && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(100));
-        }
+        tier::until("what tcpdump writes", || TAPS.iter().all(|tap| read(tap).len() >= of));
         for child in &mut self.taps {
             let pid = lab::program_pid(child).and_then(|pid| rustix::process::Pid::from_raw(pid as i32)).unwrap();
             rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
@@ -299,10 +293,7 @@ fn inside_the_kernel_every_frame_is_matched_too_and_in_one_count() {
             .unwrap();
         String::from_utf8(shown.stdout).unwrap().contains("xdp")
     };
-    let end = Instant::now() + Duration::from_secs(20);
-    while !attached() && Instant::now() < end {
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    tier::until("the program to be attached", attached);
     send(&lab, "5000", &[]);
     let (lines, status) = ended(running);
     let path = lab.path().report().a_to_b.achieved.unwrap();
@@ -341,14 +332,11 @@ fn attached(lab: &Lab, words: &[&str]) -> Child {
     let mut command = tier::limit(lab.command_in(Place::Measuring, WIRELAPSE).unwrap());
     command.args(["delay", "--before", "before", "--after", "after", "--json"]).args(words);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let end = Instant::now() + Duration::from_secs(20);
     let is_on = |tap: &&str| {
         let shown = shown(lab, tap);
         shown.contains("xdp") || shown.contains("promiscuity 1")
     };
-    while !TAPS.iter().all(is_on) && Instant::now() < end {
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    tier::until("both taps to be on", || TAPS.iter().all(is_on));
     child
 }
 
@@ -369,12 +357,8 @@ fn a_run_that_is_killed_leaves_no_program_and_no_promiscuous_mode_at_the_taps() 
             let shown = shown(&lab, tap);
             shown.contains("xdp") || !shown.contains("promiscuity 0")
         };
-        let end = Instant::now() + Duration::from_secs(10);
-        while TAPS.iter().any(is_left) && Instant::now() < end {
-            std::thread::sleep(Duration::from_millis(20));
-        }
         for tap in TAPS {
-            assert!(!is_left(&tap), "{words:?}: {}", shown(&lab, tap));
+            assert!(tier::wait_for(|| !is_left(&tap)), "{words:?}: {}", shown(&lab, tap));
         }
     }
 }

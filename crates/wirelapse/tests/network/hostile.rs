@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tier::{Need, needs, text};
 
@@ -36,15 +36,11 @@ fn ended(mut command: Command) -> Output {
         });
     }
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let end = Instant::now() + Duration::from_secs(60);
-    while child.try_wait().unwrap().is_none() {
-        if Instant::now() > end {
-            child.kill().unwrap();
-            panic!("{command:?} goes on: {}", said(&child.wait_with_output().unwrap()));
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    child.wait_with_output().unwrap()
+    let ended = tier::wait_for(|| child.try_wait().unwrap().is_some());
+    child.kill().unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(ended, "{command:?} goes on: {}", said(&output));
+    output
 }
 
 #[test]
@@ -394,11 +390,8 @@ fn without_threads_nothing_panics_and_an_analysis_is_the_same() {
         let mut limited = group.command(env!("CARGO_BIN_EXE_wirelapse"), words);
         // A server that could start goes on, and is ended.
         let mut child = limited.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let end = Instant::now() + Duration::from_secs(if words[0] == "serve" { 1 } else { 60 });
-        while child.try_wait().unwrap().is_none() && Instant::now() < end {
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        let waited = child.try_wait().unwrap().is_some();
+        let most = Duration::from_secs(if words[0] == "serve" { 1 } else { 60 });
+        let waited = tier::wait_within(most, || child.try_wait().unwrap().is_some());
         child.kill().ok();
         let said = said(&child.wait_with_output().unwrap());
         assert!(waited || words[0] == "serve", "{words:?} goes on: {said}");

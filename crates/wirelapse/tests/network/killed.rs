@@ -3,27 +3,12 @@
 
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use libbpf_rs::libbpf_sys;
 use tier::{Need, Process, needs, text, wirelapse};
 
-/// How long the kernel may take: it frees programs and maps in workers, some time after their last descriptor was closed.
-const PATIENCE: Duration = Duration::from_secs(30);
-
 fn ip(words: &str) {
     assert!(Command::new("ip").args(words.split(' ')).status().unwrap().success(), "ip {words}");
-}
-
-fn eventually(condition: impl Fn() -> bool) -> bool {
-    let end = Instant::now() + PATIENCE;
-    while !condition() {
-        if Instant::now() > end {
-            return false;
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    true
 }
 
 /// Devices, addresses, queues, filters, mirrors and packet sockets of this network namespace.
@@ -121,7 +106,7 @@ fn on_two_wires(test: impl FnOnce() + Send) {
                     ip(&format!("link set {end} up"));
                 }
             }
-            assert!(eventually(|| shown().matches("state UP").count() >= 4), "{}", shown());
+            assert!(tier::wait_for(|| shown().matches("state UP").count() >= 4), "{}", shown());
             test();
         });
         if let Err(panic) = thread.join() {
@@ -140,14 +125,14 @@ fn killed(words: &[&str], with_bpf: bool, works: impl Fn(u32) -> bool) {
     let before = shown();
     let mut child = Process::from(wirelapse!(words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
     let pid = child.id();
-    assert!(eventually(|| works(pid)), "{words:?} does not begin to work");
+    assert!(tier::wait_for(|| works(pid)), "{words:?} does not begin to work");
     let held = Held::by(pid);
     assert!(child.try_wait().unwrap().is_none(), "{words:?} has ended by itself");
     assert_eq!(!held.is_empty(), with_bpf, "{words:?}: {held:?}");
     child.kill().unwrap();
     child.wait().unwrap();
     let is_gone = || shown() == before && held.left().is_empty();
-    let is_gone = eventually(is_gone);
+    let is_gone = tier::wait_for(is_gone);
     let after = shown();
     let lines = |one: &str, other: &str| -> Vec<String> {
         one.lines().filter(|line| !other.lines().any(|l| l == *line)).map(str::to_owned).collect()
@@ -252,7 +237,7 @@ fn a_study_of_reception_that_is_killed_leaves_no_testbed_and_no_program() {
         let mut child = Process::from(wirelapse!(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
         let found = std::cell::RefCell::new((BTreeSet::new(), Held::default()));
         // In the middle of a trial with XDP: its testbed is up, with mirrors, receivers and programs.
-        assert!(eventually(|| {
+        assert!(tier::wait_for(|| {
             *found.borrow_mut() = (namespaces(child.id()), Held::by(child.id()));
             let (testbeds, held) = &*found.borrow();
             !testbeds.is_empty() && !held.links.is_empty()
@@ -261,6 +246,11 @@ fn a_study_of_reception_that_is_killed_leaves_no_testbed_and_no_program() {
         child.wait().unwrap();
         let (testbeds, held) = found.into_inner();
         let is_gone = || shown() == before && held.left().is_empty() && !is_held(&testbeds);
-        assert!(eventually(is_gone), "{testbeds:?} or {:?} of {held:?} is left\n{before}\n{}", held.left(), shown());
+        assert!(
+            tier::wait_for(is_gone),
+            "{testbeds:?} or {:?} of {held:?} is left\n{before}\n{}",
+            held.left(),
+            shown()
+        );
     });
 }

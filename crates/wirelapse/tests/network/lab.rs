@@ -3,11 +3,8 @@
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::MetadataExt as _;
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
 use tier::{Need, Process, text};
-
-const PATIENCE: Duration = Duration::from_secs(20);
 
 fn wirelapse(args: &[&str]) -> Command {
     let mut command = tier::wirelapse!(["lab"]);
@@ -32,14 +29,6 @@ fn up(name: &str, args: &[&str]) -> Process {
     BufReader::new(lab.stdout.as_mut().unwrap()).read_line(&mut said).unwrap();
     assert!(said.contains("\"kind\":\"lab\""), "{said:?}");
     lab
-}
-
-fn eventually(what: &str, holds: impl Fn() -> bool) {
-    let until = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(Instant::now() < until, "still not so: {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 /// Every process whose network namespace is one of `namespaces`.
@@ -73,11 +62,11 @@ fn killed_in_the_middle_it_leaves_nothing() {
     let daemon = "sysctl -qw net.ipv4.tcp_timestamps=0; setsid sleep 7777 & setsid sleep 7777 & exec sleep 7777";
     let mut inside = Process::from(wirelapse(&["exec", &place, "--", "sh", "-c", daemon]).spawn().unwrap());
     // Its holder, the supervisor of `exec`, and the three that were started.
-    eventually("three programs run in host a", || inhabitants(&hosts[..1]).len() >= 5);
+    tier::until("three programs run in host a", || inhabitants(&hosts[..1]).len() >= 5);
 
     owner.kill().unwrap();
     owner.wait().unwrap();
-    eventually("nobody is left in the namespaces", || inhabitants(&hosts).is_empty());
+    tier::until("nobody is left in the namespaces", || inhabitants(&hosts).is_empty());
     assert!(!inside.wait().unwrap().success());
     assert_eq!(interfaces(), before, "a device outside has come or gone");
     assert_eq!(std::fs::read("/proc/sys/net/ipv4/tcp_timestamps").unwrap(), timestamps);
@@ -99,10 +88,10 @@ fn an_exec_that_is_killed_takes_its_program_with_it() {
     let host = [namespace(&lab, "b")];
     let place = format!("{lab}:b");
     let mut killed = Process::from(wirelapse(&["exec", &place, "--", "sleep", "7777"]).spawn().unwrap());
-    eventually("the program runs", || inhabitants(&host).len() == 3);
+    tier::until("the program runs", || inhabitants(&host).len() == 3);
     killed.kill().unwrap();
     killed.wait().unwrap();
-    eventually("only the holder is left", || inhabitants(&host).len() == 1);
+    tier::until("only the holder is left", || inhabitants(&host).len() == 1);
 
     // A signal is handed on, and the program decides what comes of it.
     let script = "trap 'exit 5' TERM; echo ready; while :; do sleep 0.01; done";
@@ -118,7 +107,7 @@ fn an_exec_that_is_killed_takes_its_program_with_it() {
     BufReader::new(owner.stdout.as_mut().unwrap()).read_line(&mut account).unwrap();
     assert!(account.contains("\"kind\":\"path\""), "{account:?}");
     assert!(owner.wait().unwrap().success());
-    eventually("nobody is left in the namespace", || inhabitants(&host).is_empty());
+    tier::until("nobody is left in the namespace", || inhabitants(&host).is_empty());
 }
 
 #[test]
@@ -164,7 +153,7 @@ fn a_lab_fits_into_a_host_of_another() {
     let inner_hosts = [namespace(&inner, "a"), namespace(&inner, "b")];
     assert!(output(&["down", &outer]).status.success());
     assert!(owner.wait().unwrap().success());
-    eventually("the inner lab went with the outer", || inhabitants(&inner_hosts).is_empty());
+    tier::until("the inner lab went with the outer", || inhabitants(&inner_hosts).is_empty());
     assert_eq!(output(&["exec", &there, "--", "true"]).status.code(), Some(2));
 }
 
@@ -306,14 +295,7 @@ fn a_lab_ends_where_its_anchor_or_a_holder_is_killed() {
         }
         // SAFETY: a signal to a process that this lab made and holds.
         assert_eq!(unsafe { libc::kill(victim.cast_signed(), libc::SIGKILL) }, 0);
-        let since = Instant::now();
-        let status = loop {
-            if let Some(status) = lab.try_wait().unwrap() {
-                break status;
-            }
-            assert!(since.elapsed() < PATIENCE, "the lab goes on without its {which}");
-            std::thread::sleep(Duration::from_millis(20));
-        };
+        let status = tier::until_some(&format!("the lab to end without its {which}"), || lab.try_wait().unwrap());
         assert_eq!(status.code(), Some(1), "{which}");
         assert!(!text(&output(&["list"]).stdout).contains(&name), "{which}");
         assert!(!std::path::Path::new(&format!("/run/wirelapse/labs/{name}.lock")).exists(), "{which}");
@@ -349,7 +331,7 @@ fn carried_between(lab: &str, [a, b]: [&str; 2], more: &[&str]) -> f64 {
     let (a, b) = (format!("{lab}:{a}"), format!("{lab}:{b}"));
     let server = wirelapse(&["exec", &b, "--", "iperf3", "-s", "-1"]).stdout(Stdio::null()).spawn();
     let _server = Process::from(server.unwrap());
-    eventually("iperf3 listens", || {
+    tier::until("iperf3 listens", || {
         let out = output(&["exec", &b, "--", "cat", "/proc/net/tcp6", "/proc/net/tcp"]);
         text(&out.stdout).contains(":1451 ")
     });
@@ -718,7 +700,7 @@ fn an_ordinary_user_has_labs() {
     let pid: i32 = of_owner.split_whitespace().nth(4).unwrap().parse().unwrap();
     // SAFETY: a signal to the owner of the lab that this test made.
     assert_eq!(unsafe { libc::kill(pid, libc::SIGKILL) }, 0);
-    eventually("nobody is left in the namespace", || inhabitants(&[host]).is_empty());
+    tier::until("nobody is left in the namespace", || inhabitants(&[host]).is_empty());
     assert!(text(&inside(&["list"]).stdout).contains("no lab"));
     assert!(!lock.exists());
 }
@@ -831,6 +813,6 @@ fn a_topology_that_is_killed_leaves_nothing() {
     let hosts: Vec<u64> = ["hub", "x", "y", "z"].iter().map(|host| namespace(&lab, host)).collect();
     owner.kill().unwrap();
     owner.wait().unwrap();
-    eventually("nobody is left in the namespaces", || inhabitants(&hosts).is_empty());
+    tier::until("nobody is left in the namespaces", || inhabitants(&hosts).is_empty());
     assert!(!text(&output(&["list"]).stdout).contains(&lab));
 }

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tier::{Need, Process};
 
@@ -56,11 +56,9 @@ impl Lab {
     /// What iperf3 says of a test from a to b.
     fn iperf3(&self, more: &[&str]) -> serde_json::Value {
         let server = Process::from(self.host("b", &["iperf3", "-s", "-1"]).stdout(Stdio::null()).spawn().unwrap());
-        let until = Instant::now() + Duration::from_secs(20);
-        while !self.run("b", &["cat", "/proc/net/tcp6", "/proc/net/tcp"]).contains(":1451 ") {
-            assert!(Instant::now() < until, "iperf3 does not listen");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        tier::until("iperf3 to listen", || {
+            self.run("b", &["cat", "/proc/net/tcp6", "/proc/net/tcp"]).contains(":1451 ")
+        });
         let said = self.run("a", &[&["iperf3", "-c", "10.77.0.2", "-J"][..], more].concat());
         drop(server);
         serde_json::from_str(&said).unwrap_or_else(|e| panic!("{e}: {said}"))

@@ -169,14 +169,10 @@ fn the_processes_of_a_lab_keep_what_their_work_takes() {
     let host = format!("{}:a", up.name);
     let program = wirelapse!(&["lab", "exec", &host, "--", "sleep", "600"]).spawn().unwrap();
     let mut program = Process::from(program);
-    let end = Instant::now() + Duration::from_secs(20);
-    let sleep = loop {
-        if let [pid] = named("sleep", &below(program.id()))[..] {
-            break pid;
-        }
-        assert!(Instant::now() < end, "no sleep below {}", program.id());
-        std::thread::sleep(Duration::from_millis(10));
-    };
+    let sleep = tier::until_some("the program inside", || match named("sleep", &below(program.id()))[..] {
+        [pid] => Some(pid),
+        _ => None,
+    });
     let supervisor = rights(&format!("/proc/{}/status", program.id())).unwrap();
     assert_eq!((supervisor.capabilities, supervisor.no_new), (KILL, true));
     let whole = rights(&format!("/proc/{sleep}/status")).unwrap();

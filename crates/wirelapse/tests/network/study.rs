@@ -68,10 +68,7 @@ fn a_killed_study_is_finished_by_resume_and_by_one_at_a_time() {
     let (plan, run_text) = (plan.to_str().unwrap(), run.to_str().unwrap());
     let mut child = wirelapse(&[plan, "-o", run_text]).stdout(Stdio::null()).spawn().unwrap();
     let lines = || std::fs::read_to_string(run.join("trials.ndjson")).map_or(0, |t| t.lines().count());
-    let patience = Instant::now();
-    while lines() < 2 && patience.elapsed() < Duration::from_secs(60) {
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    tier::until("two trials", || lines() >= 2);
     // Whoever writes it holds it, the one that began it and the one that goes on alike; stopped, it is sure to be there.
     let signal = |child: &std::process::Child, signal| {
         // SAFETY: `kill` only takes numbers; the process is not reaped yet.
@@ -93,9 +90,7 @@ fn a_killed_study_is_finished_by_resume_and_by_one_at_a_time() {
     let before = lines();
     assert!((2..7).contains(&before), "{before} trials");
     let mut child = wirelapse(&["--resume", run_text]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    while lines() == before && child.try_wait().unwrap().is_none() {
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    tier::until("one more trial", || lines() != before || child.try_wait().unwrap().is_some());
     refused_beside(&child);
     let ended = child.wait_with_output().unwrap();
     let said = tier::text(&ended.stdout);

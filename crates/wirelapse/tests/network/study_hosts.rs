@@ -3,7 +3,6 @@
 
 use std::path::Path;
 use std::process::{Child, Output, Stdio};
-use std::time::{Duration, Instant};
 
 use lab::{Config, Lab, Side};
 use tier::Process;
@@ -48,11 +47,7 @@ impl Hosts {
 
     /// Waits for a value: a study sets it within seconds, a guardian puts it back at once.
     fn wait_for(&self, value: &str) {
-        let patience = Instant::now();
-        while self.value() != value {
-            assert!(patience.elapsed() < Duration::from_secs(60), "{NAME} stays {}, not {value}", self.value());
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        assert!(tier::wait_for(|| self.value() == value), "{NAME} stays {}, not {value}", self.value());
     }
 }
 
@@ -178,11 +173,7 @@ fn a_server_that_goes_ends_the_study_and_resume_finishes_it() {
     let trials = |run: &Path| std::fs::read_to_string(run.join("trials.ndjson")).map_or(0, |t| t.lines().count());
     let text = plan("response = [10, 1000]", "workload = \"rr\"");
     let child = hosts.study(&text, &[&TO_B[..], &["-o", &run_text]].concat());
-    let patience = Instant::now();
-    while trials(&run) < 2 {
-        assert!(patience.elapsed() < Duration::from_secs(60), "no trial was kept");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    tier::until("two trials to be kept", || trials(&run) >= 2);
     hosts.serve.kill().unwrap();
     hosts.serve.wait().unwrap();
     let (status, said) = words(child.wait_with_output().unwrap());

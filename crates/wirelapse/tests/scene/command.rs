@@ -1,25 +1,12 @@
 //! `wirelapse trace` as its user meets it.
 
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 /// `wirelapse trace` with these arguments, its output caught.
 pub fn tracing(args: &[&str]) -> Command {
     let mut command = tier::wirelapse!(["trace"]);
     command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
-}
-
-/// Waits until this holds, for up to twenty seconds; tells whether it does.
-pub fn wait_for(mut holds: impl FnMut() -> bool) -> bool {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !holds() {
-        if Instant::now() > deadline {
-            return false;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    true
 }
 
 pub fn signal(child: &Child, signal: i32) {

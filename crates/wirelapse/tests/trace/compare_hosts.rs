@@ -5,7 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::time::Duration;
 
-use crate::scene::command::{is_tracing, signal, tracing, wait_for};
+use crate::scene::command::{is_tracing, signal, tracing};
 use crate::scene::path::{delay, join, lab, listen};
 use crate::scene::{BTF, IP, TUN, median, turn};
 use lab::Side;
@@ -72,7 +72,7 @@ fn two_hosts_runs_give_the_answer_of_one_within_the_stated_error() {
     let both = at("both");
     let args = ["--port", &port, "--requests", "--no-live", "-o", both.to_str().unwrap()];
     let tracer = tracing(&args).spawn().unwrap();
-    assert!(wait_for(|| is_tracing(tracer.id())));
+    assert!(tier::wait_for(|| is_tracing(tracer.id())));
     let (mut client, mut server) = join(&lab, &listener);
     client.set_nodelay(true).unwrap();
     let answering = std::thread::spawn(move || {

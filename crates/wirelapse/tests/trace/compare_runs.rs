@@ -4,7 +4,7 @@ use crate::scene;
 use std::path::Path;
 use std::process::Output;
 
-use crate::scene::command::{is_tracing, tracing, wait_for};
+use crate::scene::command::{is_tracing, tracing};
 use crate::scene::path::{exchange, join, lab as lab_of, listen, quick_acks};
 use crate::scene::{BTF, IP, TUN, turn};
 use lab::Lab;
@@ -19,7 +19,7 @@ fn traced(lab: &Lab, run: &Path, each: impl Fn(&mut std::net::TcpStream, &mut st
     let listener = listen(lab, false);
     let port = listener.local_addr().unwrap().port().to_string();
     let tracer = tracing(&["--port", &port, "--no-live", "-o", run.to_str().unwrap()]).spawn().unwrap();
-    assert!(wait_for(|| is_tracing(tracer.id())));
+    assert!(tier::wait_for(|| is_tracing(tracer.id())));
     let (mut client, mut server) = join(lab, &listener);
     each(&mut client, &mut server);
     drop((client, server));

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::scene::command::{tracing, wait_for};
+use crate::scene::command::tracing;
 use crate::scene::{BTF, TUN, path};
 use tier::{Need, text};
 
@@ -29,7 +29,7 @@ fn begun(args: &[&str], ready: &Path) -> std::process::Child {
     command.arg(env!("CARGO_BIN_EXE_wirelapse")).arg("trace").args(args);
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     assert!(
-        wait_for(|| std::fs::read(ready).is_ok_and(|said| said == b"\n")),
+        tier::wait_for(|| std::fs::read(ready).is_ok_and(|said| said == b"\n")),
         "{args:?} does not say that it has begun"
     );
     child

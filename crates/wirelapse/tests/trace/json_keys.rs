@@ -353,7 +353,7 @@ fn of_commands_that_need_root() {
     let path = ["--delay", "2ms", "--rate", "100M", "--reorder", "1%@1ms", "--queue", "64K", "--ecn", "32K"];
     let lab = ["lab", "up", "--name", &name, "--jitter", "10us", "--burst-loss", "1%x2", "--black-hole", "1400"];
     let up = Beside::start(&[&lab[..], &path].concat());
-    assert!(scene::command::wait_for(|| listed(&name)));
+    assert!(tier::wait_for(|| listed(&name)));
     let host = format!("{name}:a");
     let inside =
         ["lab", "exec", &host, "--", program, "generate", "-i", "eth0", "-c", "100", "--rate", "1k/s", "--json"];
@@ -368,7 +368,7 @@ fn of_commands_that_need_root() {
     let topology = at("net.toml");
     std::fs::write(&topology, "hosts = [\"x\", \"y\"]\n[[link]]\nbetween = [\"x\", \"y\"]\ndelay = \"1ms\"\n").unwrap();
     let up = Beside::start(&["lab", "up", "--name", &name, "--topology", &topology]);
-    assert!(scene::command::wait_for(|| listed(&name)));
+    assert!(tier::wait_for(|| listed(&name)));
     written.run("lab list", &["lab", "list"]);
     up.interrupt();
     // Both commands write the same line.

@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tier::{Need, Process};
 
@@ -42,11 +42,7 @@ impl Beside {
 
     /// The exit status, once it has ended.
     fn status(&mut self) -> Option<i32> {
-        let since = Instant::now();
-        while self.0.try_wait().unwrap().is_none() {
-            assert!(since.elapsed() < Duration::from_secs(20), "it goes on");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        assert!(tier::wait_for(|| self.0.try_wait().unwrap().is_some()), "it goes on");
         self.0.wait().unwrap().code()
     }
 
@@ -61,7 +57,7 @@ impl Beside {
 fn each_signal_ends_with_the_report(args: &[&str], last: &str) {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         let mut command = Beside::start(args);
-        assert!(scene::command::wait_for(|| command.listens()), "{args:?} never listens");
+        assert!(tier::wait_for(|| command.listens()), "{args:?} never listens");
         std::thread::sleep(Duration::from_millis(700));
         scene::command::signal(&command.0, signal);
         let (status, text) = command.ended();
@@ -74,7 +70,7 @@ fn each_signal_ends_with_the_report(args: &[&str], last: &str) {
 #[test]
 fn workloads_and_their_server() {
     let serve = Beside::start(&["serve", "--listen", "127.0.0.1:5698", "--json"]);
-    assert!(scene::command::wait_for(|| std::net::TcpStream::connect("127.0.0.1:5698").is_ok()));
+    assert!(tier::wait_for(|| std::net::TcpStream::connect("127.0.0.1:5698").is_ok()));
     let to = "127.0.0.1:5698";
     for workload in ["stream", "rr", "crr", "udp"] {
         each_signal_ends_with_the_report(&[workload, to, "--for", "60s", "--json"], "\"kind\":\"outcome\"");
@@ -95,7 +91,7 @@ fn what_needs_root() {
     each_signal_ends_with_the_report(&["lab", "up", "--name", &name, "--json"], "\"kind\":\"path\"");
     // The lab's other processes notice a moment later that their owner is gone.
     let lock = format!("/run/wirelapse/labs/{name}.lock");
-    assert!(scene::command::wait_for(|| !std::path::Path::new(&lock).exists()), "the name is not free");
+    assert!(tier::wait_for(|| !std::path::Path::new(&lock).exists()), "the name is not free");
     each_signal_ends_with_the_report(&["study", "small-messages", "--quick", "--json"], "\"kind\":\"conclusion\"");
 }
 
@@ -108,7 +104,7 @@ fn a_second_signal_ends_at_once() {
     // It ignores what asks it to end, so the trace waits for it.
     let program = ["sh", "-c", "trap '' INT TERM HUP; exec sleep 30"];
     let mut trace = Beside::start(&[&["trace", "-o", run.to_str().unwrap(), "--"], &program[..]].concat());
-    assert!(scene::command::wait_for(|| trace.listens() && scene::command::is_tracing(trace.0.id())));
+    assert!(tier::wait_for(|| trace.listens() && scene::command::is_tracing(trace.0.id())));
     std::thread::sleep(Duration::from_millis(300));
     // The first waits for the program, the second for nothing but the report.
     scene::command::signal(&trace.0, libc::SIGTERM);
@@ -149,7 +145,7 @@ impl Full {
 fn the_second_signal_ends(args: &[&str]) {
     let pipe = Full::new();
     let mut command = Beside::writing_to(args, pipe.write.try_clone().unwrap().into());
-    assert!(scene::command::wait_for(|| command.listens()), "{args:?} never listens");
+    assert!(tier::wait_for(|| command.listens()), "{args:?} never listens");
     std::thread::sleep(Duration::from_millis(700));
     assert!(command.0.try_wait().unwrap().is_none(), "{args:?} ended by itself");
     pipe.fill();
@@ -164,7 +160,7 @@ fn the_second_signal_ends(args: &[&str]) {
 fn a_second_signal_ends_workloads_and_their_server_without_a_report() {
     let serve = Beside::start(&["serve", "--listen", "127.0.0.1:5699", "--json"]);
     let to = "127.0.0.1:5699";
-    assert!(scene::command::wait_for(|| std::net::TcpStream::connect(to).is_ok()));
+    assert!(tier::wait_for(|| std::net::TcpStream::connect(to).is_ok()));
     for workload in ["stream", "rr", "crr", "udp"] {
         the_second_signal_ends(&[workload, to, "--for", "60s", "--json"]);
     }
@@ -186,7 +182,7 @@ fn a_second_signal_ends_what_needs_root_without_a_report() {
     the_second_signal_ends(&["lab", "up", "--name", &name, "--json"]);
     // The lab's other processes notice a moment later that their owner is gone.
     let lock = format!("/run/wirelapse/labs/{name}.lock");
-    assert!(scene::command::wait_for(|| !std::path::Path::new(&lock).exists()), "the name is not free");
+    assert!(tier::wait_for(|| !std::path::Path::new(&lock).exists()), "the name is not free");
     the_second_signal_ends(&["study", "small-messages", "--quick", "--json"]);
     the_second_signal_ends(&["study", "overhead", "--quick", "--json"]);
     the_second_signal_ends(&["study", "reception", "--quick", "--json"]);

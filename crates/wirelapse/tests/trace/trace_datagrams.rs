@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd as _;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::scene::command::{signal, tracing, wait_for};
+use crate::scene::command::{signal, tracing};
 use crate::scene::{BTF, IP, TUN, turn};
 use lab::{Host, Side};
 use serde_json::Value;
@@ -67,11 +67,11 @@ fn drops_agree(v6: bool) {
         client.send(&[1; 1_000]).unwrap();
     }
     let since = || [counted(b, "InDatagrams") - before[0], counted(b, "RcvbufErrors") - before[1]];
-    assert!(wait_for(|| since()[1] > 0), "the socket never filled");
+    assert!(tier::wait_for(|| since()[1] > 0), "the socket never filled");
     server.set_nonblocking(true).unwrap();
     let mut read = 0;
     // The kernel counts a datagram as taken in when it is read.
-    let all = wait_for(|| {
+    let all = tier::wait_for(|| {
         read += (0..).take_while(|_| server.recv(&mut [0; 2_000]).is_ok()).count() as u64;
         since().iter().sum::<u64>() == SENT
     });

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::JoinHandle;
 
-use crate::scene::command::{fdinfo, held_by, is_tracing, signal, tracing, wait_for};
+use crate::scene::command::{fdinfo, held_by, is_tracing, signal, tracing};
 use crate::scene::path::listen;
 use crate::scene::{BTF, TUN};
 use lab::Side;
@@ -65,7 +65,7 @@ fn a_killed_tracer_leaves_no_program_map_or_link() {
     for backend in ["timestamping", "tracepoints"] {
         let mut child = tracing(&["--port", "9", "--backend", backend]).spawn().unwrap();
         let pid = child.id();
-        assert!(wait_for(|| is_tracing(pid)), "the tracer does not begin");
+        assert!(tier::wait_for(|| is_tracing(pid)), "the tracer does not begin");
         let (programs, maps, links) = (held_by(pid, "prog_id"), held_by(pid, "map_id"), held_by(pid, "link_id"));
         let names: Vec<String> = libbpf_rs::query::ProgInfoIter::default()
             .filter(|p| programs.contains(&p.id))
@@ -84,7 +84,7 @@ fn a_killed_tracer_leaves_no_program_map_or_link() {
             (programs, maps, links)
         };
         // The kernel frees them after a grace period.
-        assert!(wait_for(|| left() == (0, 0, 0)), "{backend}: {:?} left", left());
+        assert!(tier::wait_for(|| left() == (0, 0, 0)), "{backend}: {:?} left", left());
         eprintln!(
             "{backend}: {} programs {names:?}, {} maps and {} links gone",
             programs.len(),
@@ -206,7 +206,7 @@ fn without_rights(backend: &str, owner: Option<u32>) {
     }
     let child = command.spawn().unwrap();
     let pid = child.id();
-    assert!(wait_for(|| status(pid, "Seccomp") == "2"), "it gives nothing up");
+    assert!(tier::wait_for(|| status(pid, "Seccomp") == "2"), "it gives nothing up");
     assert_eq!(capabilities(pid), 0);
     assert_eq!(status(pid, "NoNewPrivs"), "1");
     let keepers = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
@@ -424,7 +424,7 @@ impl Reading {
                 to.lock().unwrap().push(serde_json::from_str(&line).expect(&line));
             }
         });
-        assert!(wait_for(|| !lines.lock().unwrap().is_empty()), "the tracer does not begin");
+        assert!(tier::wait_for(|| !lines.lock().unwrap().is_empty()), "the tracer does not begin");
         Self { child, lines, reader: Some(reader) }
     }
 
@@ -448,7 +448,7 @@ fn an_interrupt_in_the_middle_ends_with_the_report_and_a_whole_run() {
     let script = sender("127.0.0.1", port, 0);
     // A group of its own, which is interrupted as a whole: what a terminal does.
     let child = tracing(&["-o"]).arg(&run).args(["--", "bash", "-c", &script]).process_group(0).spawn().unwrap();
-    assert!(wait_for(|| run.join("run.json").exists()), "the run does not begin");
+    assert!(tier::wait_for(|| run.join("run.json").exists()), "the run does not begin");
     std::thread::sleep(std::time::Duration::from_millis(300));
     // SAFETY: a signal to the group that was made for this child.
     assert_eq!(unsafe { libc::kill(-child.id().cast_signed(), libc::SIGINT) }, 0);
@@ -490,7 +490,7 @@ impl Cgroup {
 impl Drop for Cgroup {
     fn drop(&mut self) {
         // A process that has just ended may count for a moment more.
-        wait_for(|| std::fs::remove_dir(&self.0).is_ok() || !self.0.exists());
+        tier::wait_for(|| std::fs::remove_dir(&self.0).is_ok() || !self.0.exists());
     }
 }
 

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use crate::scene::command::{is_tracing, signal, tracing, wait_for};
+use crate::scene::command::{is_tracing, signal, tracing};
 use crate::scene::{BTF, turn};
 use serde_json::Value;
 use tier::{Need, postgres};
@@ -58,7 +58,7 @@ impl Nginx {
         let mut command = Command::new("nginx");
         command.arg("-p").arg(dir.path()).arg("-c").arg(dir.path().join("settings")).args(["-e", "stderr"]);
         let process = command.stdin(Stdio::null()).spawn().unwrap();
-        assert!(wait_for(|| TcpStream::connect(("127.0.0.1", plain)).is_ok()), "nginx does not listen");
+        assert!(tier::wait_for(|| TcpStream::connect(("127.0.0.1", plain)).is_ok()), "nginx does not listen");
         Self { process, ports, dir }
     }
 }
@@ -90,7 +90,7 @@ fn traced(args: &[&str], act: impl FnOnce()) -> Vec<Value> {
 fn seen(args: &[&str], act: impl FnOnce()) -> String {
     let trace = tracing(&[&["--http"], args].concat()).spawn().unwrap();
     let pid = trace.id();
-    assert!(wait_for(|| is_tracing(pid)), "it does not trace");
+    assert!(tier::wait_for(|| is_tracing(pid)), "it does not trace");
     // The pass over the connections that exist comes after the links.
     std::thread::sleep(Duration::from_millis(300));
     act();
@@ -364,7 +364,7 @@ fn statements_of_a_real_postgresql_are_counted_and_none_is_taken_for_http() {
         command.stdout(Stdio::null()).stderr(Stdio::null());
         command.status().unwrap().success()
     };
-    assert!(wait_for(|| bench("simple", "one")), "{}", fs::read_to_string(dir.path().join("log")).unwrap());
+    assert!(tier::wait_for(|| bench("simple", "one")), "{}", fs::read_to_string(dir.path().join("log")).unwrap());
     let port = port.to_string();
     for backend in BACKENDS {
         let args = ["--port", &port, "--backend", backend];
@@ -414,7 +414,7 @@ fn apache(dir: &Path, port: u16) -> Server {
     let mut command = Command::new("apache2");
     command.arg("-f").arg(dir.join("settings")).arg("-DFOREGROUND").stdin(Stdio::null());
     let server = Server(command.spawn().unwrap());
-    assert!(wait_for(|| TcpStream::connect(("127.0.0.1", port)).is_ok()), "apache2 does not listen");
+    assert!(tier::wait_for(|| TcpStream::connect(("127.0.0.1", port)).is_ok()), "apache2 does not listen");
     server
 }
 

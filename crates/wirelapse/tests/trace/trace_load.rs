@@ -7,7 +7,7 @@ use std::process::{Child, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::scene::command::{fdinfo, is_tracing, signal, tracing, wait_for};
+use crate::scene::command::{fdinfo, is_tracing, signal, tracing};
 use crate::scene::{BTF, turn};
 use tier::Need;
 
@@ -139,7 +139,7 @@ impl Trace {
             told
         });
         let pid = child.id();
-        assert!(wait_for(|| is_tracing(pid)), "the tracer does not begin");
+        assert!(tier::wait_for(|| is_tracing(pid)), "the tracer does not begin");
         Self { child, reader }
     }
 
@@ -325,7 +325,7 @@ fn stopped(backend: &str, kinds: &[&str]) {
         ["--backend", backend, "-o", run.to_str().unwrap()].into_iter().chain(kinds.iter().copied()).collect();
     let trace = Trace::start_with(&addresses, &more);
     // The run begins when all probes are attached.
-    assert!(wait_for(|| run.join("run.json").exists()), "the run does not begin");
+    assert!(tier::wait_for(|| run.join("run.json").exists()), "the run does not begin");
     let mut clients: Vec<TcpStream> = (0..4).map(|_| addresses.connect(to)).collect();
     let datagrams = std::net::UdpSocket::bind((addresses.client, 0)).unwrap();
     let sunk = std::net::UdpSocket::bind((addresses.server, 0)).unwrap();

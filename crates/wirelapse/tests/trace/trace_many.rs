@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Stdio};
 
-use crate::scene::command::{fdinfo, held_by, is_tracing, signal, tracing, wait_for};
+use crate::scene::command::{fdinfo, held_by, is_tracing, signal, tracing};
 use crate::scene::{BTF, turn};
 use serde_json::Value;
 use tier::Need;
@@ -14,7 +14,7 @@ use tier::Need;
 fn begun(args: &[&str]) -> Child {
     let child = tracing(&[&["--json"], args].concat()).stderr(Stdio::inherit()).spawn().unwrap();
     let pid = child.id();
-    assert!(wait_for(|| is_tracing(pid)), "it does not trace");
+    assert!(tier::wait_for(|| is_tracing(pid)), "it does not trace");
     child
 }
 
@@ -56,7 +56,7 @@ fn the_last_pass_through_the_keeper_waits_for_the_ring_buffer_to_be_read() {
     let mut trace = begun(&["--port", &port, "--sample", "1/100", "--max-connections", "20000"]);
     let pid = trace.id();
     let children = || fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
-    assert!(wait_for(|| capabilities(pid) == 0), "the tracer keeps {:x}", capabilities(pid));
+    assert!(tier::wait_for(|| capabilities(pid) == 0), "the tracer keeps {:x}", capabilities(pid));
     let keeper: u32 = children().trim().parse().expect("one process beside the tracer");
     assert!((1..ALL).contains(&capabilities(keeper)), "the keeper has {:x}", capabilities(keeper));
     assert!(held_by(keeper, "map_id").is_empty(), "the keeper has no map to read records from");
@@ -109,7 +109,7 @@ fn the_memory_that_is_announced_is_what_the_kernel_holds() {
         let mut child = tracing(&args).stdout(Stdio::null()).stderr(fs::File::create(&notes).unwrap()).spawn().unwrap();
         let pid = child.id();
         let line = || fs::read_to_string(&notes).unwrap();
-        assert!(wait_for(|| line().contains(" at most ") && line().ends_with(".\n")), "{}", line());
+        assert!(tier::wait_for(|| line().contains(" at most ") && line().ends_with(".\n")), "{}", line());
         let held = maps(pid);
         signal(&child, libc::SIGINT);
         assert!(child.wait().unwrap().success());

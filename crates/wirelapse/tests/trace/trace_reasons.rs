@@ -6,7 +6,6 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use crate::scene::command::wait_for;
 use crate::scene::path::{change, delay, drain, exchange, in_a, join, lab, lab_with, listen, set, tcp_info};
 use crate::scene::watch::{Seen, Watch, leg};
 use crate::scene::{BTF, TC, TUN, monotonic, ms, turn};
@@ -14,6 +13,7 @@ use lab::{BitRate, Config, Direction, Lab, Loss, Side};
 use record::{Event, Leg, Nanos, WaitReason};
 use summary::{Limits, TraceSummary};
 use tier::Need;
+use tier::wait_for;
 
 fn connected(lab: &Lab) -> (TcpStream, TcpStream) {
     join(lab, &listen(lab, false))

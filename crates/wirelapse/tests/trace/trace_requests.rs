@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::scene::command::{held_by, is_tracing, signal, tracing, wait_for};
+use crate::scene::command::{held_by, is_tracing, signal, tracing};
 use crate::scene::path::{join, listen};
 use crate::scene::{BTF, IP, TUN, median, monotonic, ms, turn};
 use lab::Lab;
@@ -236,13 +236,13 @@ fn a_killed_trace_of_requests_leaves_nothing_in_the_kernel() {
     let mut trace = tracing(&["--requests", "--http", "--json", "--port", "9"]);
     let mut child = trace.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let pid = child.id();
-    assert!(wait_for(|| is_tracing(pid)), "it does not trace");
+    assert!(tier::wait_for(|| is_tracing(pid)), "it does not trace");
     let programs = || libbpf_programs(pid);
-    assert!(wait_for(|| programs().len() > 5), "{:?}", programs());
+    assert!(tier::wait_for(|| programs().len() > 5), "{:?}", programs());
     let held = programs();
     signal(&child, libc::SIGKILL);
     child.wait().unwrap();
-    assert!(wait_for(|| held.iter().all(|id| !exists(*id))), "of {held:?} some are left");
+    assert!(tier::wait_for(|| held.iter().all(|id| !exists(*id))), "of {held:?} some are left");
 }
 
 /// The programs that a process holds by their own descriptors or by links.
