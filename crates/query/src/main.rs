@@ -157,7 +157,7 @@ async fn run(query: &Query) -> Result<(), Error> {
         ));
     }
     if query.plot && query.format != Format::Table {
-        return Err(Error::Wrong("--plot draws on the terminal or with --html: leave out --format".into()));
+        return Err(Error::Wrong("--plot draws on the terminal or with --html: use it without --format".into()));
     }
     if query.html.is_some() && prompts(query) {
         return Err(Error::Wrong("--html needs a query: give it as SQL, or with --named".into()));

@@ -41,7 +41,7 @@ impl Progress {
         *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = Some(plan);
     }
 
-    /// Begins anew, for another query.
+    /// Starts again, for another query.
     pub fn forget(&self) {
         self.plan.lock().unwrap_or_else(PoisonError::into_inner).take();
         self.wanted.store(0, Ordering::Relaxed);

@@ -52,7 +52,7 @@ impl Scans {
         &self.2
     }
 
-    /// Begins anew, for another query.
+    /// Starts again, for another query.
     pub fn forget(&self) {
         self.2.forget();
         self.1.lock().unwrap_or_else(PoisonError::into_inner).clear();

@@ -29,7 +29,7 @@ use crate::{Catalog, Error, Fleet, Place, VIEWS, complaint, runs, stores};
 /// The footers of parts may take one in so many bytes of what a query may hold, beside that.
 const FOOTERS: usize = 4;
 
-/// How often a query begins anew on a cluster of which an executor went away.
+/// How often a query starts again on a cluster of which an executor went away.
 #[cfg(feature = "cluster")]
 const ANEW: u32 = 3;
 
@@ -271,7 +271,7 @@ impl Session {
     }
 
     /// Answers a query and passes the rows to `each`. Where a part turns out to be damaged within before any row was passed, it is skipped
-    /// and the query begins anew. So it does where an executor of a cluster went away.
+    /// and the query starts again. So it does where an executor of a cluster went away.
     ///
     /// # Errors
     /// As [`Session::ask`]; [`Error::Damaged`] where rows had been passed.

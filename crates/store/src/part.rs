@@ -23,7 +23,8 @@ pub(crate) const ROWS_A_GROUP: usize = 32_768;
 /// Rows after which a part is closed whatever its age.
 pub(crate) const ROWS_A_PART: u64 = 1 << 19;
 
-pub(crate) struct Table<T> {
+/// The parts of one table: rows are gathered, and written as one part after the other.
+pub(crate) struct Parts<T> {
     dir: PathBuf,
     record: PhantomData<fn(&T)>,
     schema: TypePtr,
@@ -65,7 +66,7 @@ pub(crate) struct Failed {
     pub source: io::Error,
 }
 
-impl<T: Record> Table<T> {
+impl<T: Record> Parts<T> {
     pub fn create(run: &Path) -> Result<Self, Failed> {
         let dir = run.join(format!("{}.parquet", T::TABLE));
         private::directory(&dir).map_err(|source| Failed { path: dir.clone(), source })?;
@@ -183,7 +184,7 @@ impl<T: Record> Table<T> {
 
 /// Writes a table as a whole, in one part; a part of an earlier writing gives way to it.
 pub(crate) fn write_whole<T: Record>(run: &Path, rows: &[T]) -> Result<(), Failed> {
-    let mut table = Table::open(run)?;
+    let mut table = Parts::open(run)?;
     rows.iter().try_for_each(|row| table.push(row))?;
     table.close_part()
 }

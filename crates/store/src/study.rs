@@ -10,7 +10,7 @@ use std::path::Path;
 use record::table::{Cell as _, Value};
 use record::{Nanos, columns};
 
-use crate::part::{Failed, Table, due, write_whole};
+use crate::part::{Failed, Parts, due, write_whole};
 use crate::row;
 use crate::{Error, RunKind, run_file};
 
@@ -232,10 +232,10 @@ pub struct Rows {
 
 /// The tables of a study that goes on.
 pub struct Writer {
-    trials: Table<Trial>,
-    factors: Table<Factor>,
-    series: Table<Point>,
-    pings: Table<Ping>,
+    trials: Parts<Trial>,
+    factors: Parts<Factor>,
+    series: Parts<Point>,
+    pings: Parts<Ping>,
     start: Nanos,
     closed: Nanos,
 }
@@ -254,10 +254,10 @@ impl Writer {
     /// [`Error::Keep`].
     pub fn open(run: &Path, now: Nanos) -> Result<Self, Error> {
         Ok(Self {
-            trials: Table::open(run)?,
-            factors: Table::open(run)?,
-            series: Table::open(run)?,
-            pings: Table::open(run)?,
+            trials: Parts::open(run)?,
+            factors: Parts::open(run)?,
+            series: Parts::open(run)?,
+            pings: Parts::open(run)?,
             start: now,
             closed: now,
         })

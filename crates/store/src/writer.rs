@@ -8,7 +8,7 @@ use record::{
     Provenance, Receive, Request, Send, Sink, SinkError,
 };
 
-use crate::part::{Failed, Table, due};
+use crate::part::{Failed, Parts, due};
 use crate::provenance::{Rows, RunFile, State};
 use crate::run_file::RunKind;
 use crate::{Error, HistogramRow, SCHEMA, run_file};
@@ -20,16 +20,16 @@ pub struct Writer {
     path: PathBuf,
     provenance: Provenance,
     lab_path: Option<serde_json::Value>,
-    connections: Table<Connection>,
-    connects: Table<Connect>,
-    sends: Table<Send>,
-    receives: Table<Receive>,
-    requests: Table<Request>,
-    packets: Table<Packet>,
-    datagrams: Table<Datagram>,
-    totals: Table<ClosedConnection>,
+    connections: Parts<Connection>,
+    connects: Parts<Connect>,
+    sends: Parts<Send>,
+    receives: Parts<Receive>,
+    requests: Parts<Request>,
+    packets: Parts<Packet>,
+    datagrams: Parts<Datagram>,
+    totals: Parts<ClosedConnection>,
     /// Only an agent has them.
-    histograms: Option<Table<HistogramRow>>,
+    histograms: Option<Parts<HistogramRow>>,
     start: Nanos,
     closed: Nanos,
 }
@@ -47,14 +47,14 @@ impl Writer {
         let failed = |f: Failed| Error::Create { path: f.path, why: f.source };
         let start = Nanos(provenance.start_ns);
         let writer = Self {
-            connections: Table::create(path).map_err(failed)?,
-            connects: Table::create(path).map_err(failed)?,
-            sends: Table::create(path).map_err(failed)?,
-            receives: Table::create(path).map_err(failed)?,
-            requests: Table::create(path).map_err(failed)?,
-            packets: Table::create(path).map_err(failed)?,
-            datagrams: Table::create(path).map_err(failed)?,
-            totals: Table::create(path).map_err(failed)?,
+            connections: Parts::create(path).map_err(failed)?,
+            connects: Parts::create(path).map_err(failed)?,
+            sends: Parts::create(path).map_err(failed)?,
+            receives: Parts::create(path).map_err(failed)?,
+            requests: Parts::create(path).map_err(failed)?,
+            packets: Parts::create(path).map_err(failed)?,
+            datagrams: Parts::create(path).map_err(failed)?,
+            totals: Parts::create(path).map_err(failed)?,
             histograms: None,
             path: path.to_owned(),
             provenance,
@@ -110,7 +110,7 @@ impl Writer {
     /// As [`Writer::event`].
     pub(crate) fn histogram(&mut self, row: &HistogramRow) -> Result<(), Error> {
         if self.histograms.is_none() {
-            self.histograms = Some(Table::create(&self.path).map_err(|f| self.failed(f))?);
+            self.histograms = Some(Parts::create(&self.path).map_err(|f| self.failed(f))?);
         }
         let pushed = self.histograms.as_mut().map_or(Ok(()), |table| table.push(row));
         pushed.map_err(|f| self.failed(f))
@@ -148,7 +148,7 @@ impl Writer {
         self.requests.close_part()?;
         self.packets.close_part()?;
         self.datagrams.close_part()?;
-        self.histograms.as_mut().map_or(Ok(()), Table::close_part)?;
+        self.histograms.as_mut().map_or(Ok(()), Parts::close_part)?;
         self.totals.close_part()
     }
 

@@ -1,8 +1,9 @@
 //! What a study says at its end: verdict first, then the figures, what was checked and what was lost.
 
+use paper::document::Table;
 use quantity::{change, p_value};
 use record::Nanos;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use stats::{Comparison, Judgement};
 
 use crate::analysis;
@@ -13,17 +14,6 @@ use crate::plan::Plan;
 use crate::predict::Predicted;
 use crate::response::{WHAT_HELPS, is_known, percent_of, quantity, quantity_of, too_wide, visible};
 use crate::setting::Workload;
-
-/// A table for people.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Table {
-    /// What it shows.
-    pub title: String,
-    /// Names of the columns.
-    pub head: Vec<String>,
-    /// The rows; as many cells as there are names.
-    pub rows: Vec<Vec<String>>,
-}
 
 /// One comparison that a verdict rests on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -39,7 +29,7 @@ pub struct Compared {
 }
 
 /// What a study says.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Conclusion {
     /// The study.
     pub study: String,
@@ -48,9 +38,9 @@ pub struct Conclusion {
     /// The comparisons.
     pub compared: Vec<Compared>,
     /// The tables.
+    #[serde(serialize_with = "plain")]
     pub tables: Vec<Table>,
     /// Series over time.
-    #[serde(default)]
     pub charts: Vec<Chart>,
     /// Steps found along a swept factor, with the name of the curve.
     pub steps: Vec<(String, stats::Step)>,
@@ -62,11 +52,15 @@ pub struct Conclusion {
     pub notes: Vec<String>,
 }
 
-impl Table {
-    /// An empty one.
-    pub fn new(title: &str, head: &[&str]) -> Self {
-        Self { title: title.into(), head: head.iter().map(|h| (*h).to_owned()).collect(), rows: Vec::new() }
+/// Tables as files and `--json` have them: `title`, `head` and `rows` of text.
+fn plain<S: Serializer>(tables: &[Table], out: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Plain<'a> {
+        title: &'a str,
+        head: &'a [String],
+        rows: &'a [Vec<String>],
     }
+    out.collect_seq(tables.iter().map(|table| Plain { title: &table.title, head: &table.head, rows: &table.rows }))
 }
 
 impl Compared {
@@ -144,7 +138,7 @@ pub fn table_of(
 ) -> Table {
     let mut head: Vec<&str> = plan.factors.iter().map(|f| f.name.as_str()).collect();
     head.extend([response, "95 % interval", "n", "predicted"]);
-    let mut table = Table::new(&plan.name, &head);
+    let mut table = Table::new(plan.name.clone(), &head);
     for levels in analysis::combinations(plan) {
         let mut row = plan.label(&levels);
         row.extend(quantity_of(response, analysis::mean(part, plan, trials, &levels, response, seed).as_ref()));
@@ -161,7 +155,7 @@ pub fn effects_table(part: usize, plan: &Plan, trials: &[Trial], verdict: &mut V
         "{}: effects on {} (n = {} complete blocks, {} incomplete)",
         plan.name, plan.response, found.blocks, found.incomplete_blocks
     );
-    let mut table = Table::new(&title, &["effect", "size", "p"]);
+    let mut table = Table::new(title, &["effect", "size", "p"]);
     let mut seen = Vec::new();
     for effect in &found.effects {
         let name = |&(factor, level): &(usize, usize)| {
@@ -330,7 +324,7 @@ pub fn ping_distributions(part: usize, plan: &Plan, trials: &[Trial]) -> Option<
     let mut head = vec!["probe", "setting"];
     head.extend(SHOWN.map(|s| s.0));
     head.extend(["probes", "furthest apart from the first (Kolmogorov-Smirnov)"]);
-    let mut table = Table::new(&format!("{}: distribution of pings under load", plan.name), &head);
+    let mut table = Table::new(format!("{}: distribution of pings under load", plan.name), &head);
     for probe in ["icmp", "udp", "tcp"] {
         let mut first: Vec<f64> = Vec::new();
         for levels in analysis::combinations(plan) {

@@ -45,7 +45,7 @@ mod trial;
 
 pub use account::of_plan;
 pub use chart::{Chart, Line};
-pub use conclusion::{Compared, Conclusion, Table, prediction};
+pub use conclusion::{Compared, Conclusion, prediction};
 pub use engine::{Ended, Limits, Progress, Study, is_narrow, run};
 pub use error::Error;
 pub use evidence::{Evidence, Found, SynOptions};

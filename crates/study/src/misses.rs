@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use paper::document::Table;
 use record::Nanos;
 use stats::Estimate;
 
 use crate::analysis;
-use crate::conclusion::{self, Conclusion, Table};
+use crate::conclusion::{self, Conclusion};
 use crate::engine::Study;
 use crate::evidence::Found;
 use crate::outcome::Trial;

@@ -22,7 +22,7 @@ pub use serve::{Executor, Scheduler, executor, scheduler};
 /// Bytes of one message: a plan names every part.
 const MESSAGE: usize = 256 << 20;
 
-/// Whether a query failed because an executor went away: it can begin anew on the others.
+/// Whether a query failed because an executor went away: it can start again on the others.
 pub fn is_lost(failed: &Error) -> bool {
     std::iter::successors(Some(failed as &dyn std::error::Error), |&error| error.source())
         .any(|error| matches!(error.downcast_ref(), Some(Error::ExecutorLost(_))))

@@ -3,7 +3,7 @@
 use quantity::{change, counted};
 use record::Nanos;
 use stats::Estimate;
-use study::overhead::{Outcome, Plan, Row, Table as Load};
+use study::overhead::{LoadCosts as Load, Outcome, Plan, Row};
 
 use super::study::plan::Steps;
 use paper::document::{Block, Document, Section, Table};

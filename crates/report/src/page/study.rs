@@ -53,9 +53,7 @@ pub fn document(name: Option<&str>, provenance: &Provenance, trials: &[Trial]) -
         sections.push(of_plan(part, plan, trials, provenance.seed, &said.charts));
     }
     let mut tables = Section::new("Tables");
-    for t in &said.tables {
-        tables.table(Table { title: t.title.clone(), head: t.head.clone(), rows: t.rows.clone(), ..Table::default() });
-    }
+    said.tables.iter().cloned().for_each(|table| tables.table(table));
     if !said.steps.is_empty() {
         let mut steps = Table::new("Steps along a swept factor", &["curve", "after", "at", "95 % interval", "jump"]);
         for (curve, s) in &said.steps {

@@ -4,11 +4,12 @@
 use super::Builtin;
 use crate::account;
 use crate::analysis;
-use crate::conclusion::{self, Conclusion, Table, table_of};
+use crate::conclusion::{self, Conclusion, table_of};
 use crate::engine::Study;
 use crate::outcome::Trial;
 use crate::plan::{Factor, Plan};
 use crate::response::{self, quantity_of};
+use paper::document::Table;
 use record::Nanos;
 
 pub(super) const BUILTIN: Builtin = Builtin {
@@ -237,7 +238,7 @@ fn flows(given: Given<'_>) -> Table {
     let plan = given.plan;
     let mut head: Vec<&str> = plan.factors.iter().skip(1).map(|f| f.name.as_str()).collect();
     head.extend(["congestion", "goodput", "95 % interval", "predicted", "queueing", "retransmitted", "n"]);
-    let mut table = Table::new(&plan.name, &head);
+    let mut table = Table::new(plan.name.clone(), &head);
     for levels in given.by_path() {
         let mut row = plan.label(&levels);
         row.rotate_left(1);
@@ -303,7 +304,7 @@ fn rivals(given: Given<'_>) -> Table {
     let plan = given.plan;
     let mut head: Vec<&str> = plan.factors.iter().map(|f| f.name.as_str()).collect();
     head.extend(["the rival's share of goodput", "95 % interval", "n"]);
-    let mut table = Table::new(&plan.name, &head);
+    let mut table = Table::new(plan.name.clone(), &head);
     for levels in analysis::combinations(plan) {
         let mut row = plan.label(&levels);
         row.extend(quantity_of("rival_share", given.estimate(&levels, "rival_share").as_ref()));

@@ -6,13 +6,14 @@
 use super::Builtin;
 use crate::account;
 use crate::analysis::{self, of};
-use crate::conclusion::{self, Conclusion, Table};
+use crate::conclusion::{self, Conclusion};
 use crate::engine::Study;
 use crate::misses;
 use crate::outcome::Trial;
 use crate::plan::{Factor, Plan};
 use crate::predict;
 use crate::response::quantity;
+use paper::document::Table;
 use record::Nanos;
 
 pub(super) const BUILTIN: Builtin = Builtin {
@@ -289,6 +290,7 @@ fn curves(part: usize, plan: &Plan, trials: &[Trial], c: &mut Conclusion, said: 
         title: format!("{}: transactions a second, median of n = {n} (predicted)", plan.name),
         head,
         rows,
+        ..Table::default()
     });
 }
 

@@ -9,12 +9,13 @@ use std::collections::BTreeMap;
 use super::{ALL_FRAMES, Builtin};
 use crate::account;
 use crate::analysis::{self, of};
-use crate::conclusion::{self, Compared, Conclusion, Table, table_of};
+use crate::conclusion::{self, Compared, Conclusion, table_of};
 use crate::engine::Study;
 use crate::outcome::{Point, Trial};
 use crate::plan::{Factor, Plan};
 use crate::predict;
 use crate::response::{self, quantity};
+use paper::document::Table;
 use record::Nanos;
 
 pub(super) const BUILTIN: Builtin = Builtin {
@@ -96,7 +97,7 @@ const REFERENCE_OFF: [f64; 10] = [9.46, 9.46, 9.45, 9.47, 9.49, 9.47, 9.46, 9.48
 /// the round trips that the receiver times, and timestamps that come back are what it times them by (`tcp_rcv_rtt_measure_ts()`).
 fn ceilings(plan: &Plan, trials: &[Trial], c: &mut Conclusion) {
     let head = [SYSCTL, "goodput", "receive window", "round trip", "window/RTT", "receive buffer", "n"];
-    let mut table = Table::new(&format!("{}: upload and its receive window (medians)", plan.name), &head);
+    let mut table = Table::new(format!("{}: upload and its receive window (medians)", plan.name), &head);
     for (level, name) in plan.factors[0].levels.iter().enumerate() {
         let figures: Vec<[f64; 5]> = of(trials, LOADED, &[level])
             .filter_map(|t| {
@@ -229,7 +230,7 @@ fn headers(study: &Study, trials: &[Trial]) -> Vec<Table> {
                 continue;
             }
             let title = format!("TCP header length, timestamps {name}, {}", plan.name);
-            let mut table = Table::new(&title, &["bytes", "", "first 256 frames", "all frames"]);
+            let mut table = Table::new(title, &["bytes", "", "first 256 frames", "all frames"]);
             let (all, largest) = (counts.values().sum::<u64>(), counts.values().copied().max().unwrap_or(1));
             for bytes in (20..=36).step_by(4) {
                 let n = counts.get(&bytes).copied().unwrap_or(0);
@@ -264,7 +265,7 @@ fn lost_with_them(trials: &[Trial]) -> Option<String> {
 /// What the ACKs of the lossy path could and could not be used for, and what the kernel counted.
 fn given_up(plan: &Plan, trials: &[Trial]) -> Table {
     let title = format!("what timestamps give, {} (sums over trials)", plan.name);
-    let mut table = Table::new(&title, &["", "timestamps on", "off"]);
+    let mut table = Table::new(title, &["", "timestamps on", "off"]);
     let sums = |f: &dyn Fn(&Trial) -> u64| -> [u64; 2] { [0, 1].map(|level| of(trials, LOSSY, &[level]).map(f).sum()) };
     let [all, ambiguous] = [sums(&|t| t.evidence.advancing_acks), sums(&|t| t.evidence.ambiguous_acks)];
     let stamped = sums(&|t| t.evidence.stamped_acks);

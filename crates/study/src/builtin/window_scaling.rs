@@ -7,12 +7,13 @@ use super::Builtin;
 use crate::account;
 use crate::analysis::{self, of};
 use crate::chart::{Chart, Line};
-use crate::conclusion::{self, Compared, Conclusion, Table, table_of};
+use crate::conclusion::{self, Compared, Conclusion, table_of};
 use crate::engine::Study;
 use crate::outcome::Trial;
 use crate::plan::{Factor, Plan};
 use crate::predict;
 use crate::response::quantity;
+use paper::document::Table;
 use record::Nanos;
 
 pub(super) const BUILTIN: Builtin = Builtin {

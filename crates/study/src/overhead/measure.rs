@@ -10,7 +10,7 @@ use traffic::pin_this_thread;
 
 use super::load::{Connection, Load, Slice, own_network};
 use super::observer::{Nobody, Observer, traced};
-use super::outcome::{Missing, Outcome, Pair, Table};
+use super::outcome::{LoadCosts, Missing, Outcome, Pair};
 use super::plan::Plan;
 use super::processes::CpuTimes;
 use super::stamps::Stamps;
@@ -100,7 +100,7 @@ impl Place<'_> {
     }
 }
 
-fn one_load(plan: &Plan, load: Load, tell: &mut dyn FnMut(f64), go_on: &dyn Fn() -> bool) -> Result<Table, Error> {
+fn one_load(plan: &Plan, load: Load, tell: &mut dyn FnMut(f64), go_on: &dyn Fn() -> bool) -> Result<LoadCosts, Error> {
     own_network()?;
     let connection = Connection::open(load, plan.cpus)?;
     let port = connection.port();
@@ -145,5 +145,5 @@ fn one_load(plan: &Plan, load: Load, tell: &mut dyn FnMut(f64), go_on: &dyn Fn()
         let source = std::io::Error::other(format!("its callbacks are {left:?}"));
         return Err(Error::System { step: "leave the connection as it was: another tracer may be at work", source });
     }
-    Ok(Table::of(load, pairs, missing, plan.seed))
+    Ok(LoadCosts::of(load, pairs, missing, plan.seed))
 }

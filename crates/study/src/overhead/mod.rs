@@ -15,6 +15,6 @@ mod ways;
 
 pub use load::{Cpus, Load, Slice};
 pub use measure::{Progress, run};
-pub use outcome::{Missing, Outcome, Row, TRUSTED, Table, Verdict};
+pub use outcome::{LoadCosts, Missing, Outcome, Row, TRUSTED, Verdict};
 pub use plan::Plan;
 pub use ways::{ALL, Way, find, with_bars};

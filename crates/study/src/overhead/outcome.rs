@@ -29,12 +29,12 @@ pub struct Outcome {
     /// Where the random draws began.
     pub seed: u64,
     /// One a load.
-    pub tables: Vec<Table>,
+    pub tables: Vec<LoadCosts>,
 }
 
 /// The ways under one load.
 #[derive(Clone, Debug, Serialize)]
-pub struct Table {
+pub struct LoadCosts {
     /// The load's stable name.
     pub load: String,
     /// The load, for people.
@@ -152,7 +152,7 @@ impl Row {
     }
 }
 
-impl Table {
+impl LoadCosts {
     pub(super) fn of(load: Load, pairs: Vec<(&Way, Vec<Vec<Pair>>)>, missing: Vec<Missing>, seed: u64) -> Self {
         let nothing = |value: fn(&Pair) -> f64| {
             let all: Vec<f64> = pairs.iter().flat_map(|(_, blocks)| of_pairs(blocks, value)).collect();
@@ -298,7 +298,7 @@ mod tests {
         (find(key).unwrap(), (0..30).map(|i| vec![pair(i)]).collect())
     }
 
-    fn table(noise: f64, unmatched: f64, every: f64) -> Table {
+    fn table(noise: f64, unmatched: f64, every: f64) -> LoadCosts {
         let pairs = vec![
             pairs(ways::AGAIN, 1.0, noise),
             pairs(ways::UNMATCHED, unmatched, 0.5),
@@ -306,10 +306,10 @@ mod tests {
             pairs(ways::FLOOR, 0.95, 0.5),
             pairs(ways::EVERY, every, 0.5),
         ];
-        Table::of(Load::Stream(1024), pairs, Vec::new(), 1)
+        LoadCosts::of(Load::Stream(1024), pairs, Vec::new(), 1)
     }
 
-    fn verdicts(table: &Table) -> Vec<Option<bool>> {
+    fn verdicts(table: &LoadCosts) -> Vec<Option<bool>> {
         table.verdicts.iter().map(|v| v.holds).collect()
     }
 
@@ -325,7 +325,12 @@ mod tests {
     fn histograms_of_a_sample_are_judged_by_their_parts() {
         let sampled = |between: f64, every: f64| {
             let parts = [(ways::AGAIN, 1.0), (ways::HISTOGRAMS_BETWEEN, between), (ways::HISTOGRAMS, every)];
-            Table::of(Load::Stream(1024), parts.map(|(key, more)| pairs(key, 1.0 / more, 0.5)).into(), Vec::new(), 1)
+            LoadCosts::of(
+                Load::Stream(1024),
+                parts.map(|(key, more)| pairs(key, 1.0 / more, 0.5)).into(),
+                Vec::new(),
+                1,
+            )
         };
         let table = sampled(1.001, 1.201);
         let sum = table.histograms_sampled.unwrap();
